@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+// Whole files. A missing or unreadable file is the user's mistake (UserError naming the path and
+// what to do); a failed write is the machine's (SystemError).
+namespace hetpipe {
+
+std::string read_file(const std::filesystem::path& path);
+
+// Writes to a temporary name beside it, syncs, renames: readers see the old or the new text.
+void write_file(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace hetpipe

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+// What a run tells people. A line goes to standard output and to the run's log file; a warning to
+// standard error and the file. On a terminal a live progress line stands below the last line and
+// is redrawn in place; in a file it never appears, so logs stay clean.
+namespace hetpipe {
+
+class Log {
+ public:
+  enum class Terminal { no, yes };
+
+  // Speaks to `out` and `err` (null: silent, for ranks that have nothing to say).
+  Log(std::FILE* out, std::FILE* err, Terminal terminal);
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  void open_file(const std::string& path);  // appends; throws SystemError
+  void line(std::string_view text);         // may hold several lines
+  void warning(std::string_view text);
+  void progress(std::string_view text);  // terminal only
+  void clear_progress();
+
+ private:
+  void clear_progress_locked();
+
+  std::mutex mutex_;
+  std::FILE* out_;
+  std::FILE* err_;
+  std::FILE* file_ = nullptr;
+  Terminal terminal_;
+  bool progress_shown_ = false;
+};
+
+}  // namespace hetpipe

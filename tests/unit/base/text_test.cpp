@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace hetpipe {
+namespace {
+
+TEST(Text, Units) {
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(999), "999 B");
+  EXPECT_EQ(format_bytes(12'400'000), "12.4 MB");
+  EXPECT_EQ(format_bytes(24e9), "24.0 GB");
+  EXPECT_EQ(format_seconds(0.0031), "3.1 ms");
+  EXPECT_EQ(format_seconds(125), "2 m 05 s");
+  EXPECT_EQ(format_seconds(3720), "1 h 02 m");
+  EXPECT_EQ(format_count(61'706), "61.7 k");
+}
+
+TEST(Text, NearestKnownWord) {
+  const std::vector<std::string> known{"minibatch", "micro_batches", "in_flight"};
+  EXPECT_EQ(nearest("minibtach", known), "minibatch");
+  EXPECT_EQ(nearest("micro_batch", known), "micro_batches");
+  EXPECT_EQ(nearest("zzz", known), "");
+  EXPECT_EQ(unknown("key", "inflight", known), "unknown key 'inflight' (did you mean 'in_flight'?)");
+}
+
+TEST(Text, TableAlignsNumbersRight) {
+  Table table({"name", "count"});
+  table.add({"a", "1"});
+  table.add({"long name", "100"});
+  EXPECT_EQ(table.text(), "name       count\na              1\nlong name    100\n");
+}
+
+}  // namespace
+}  // namespace hetpipe
