@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+
+namespace hetpipe {
+
+enum class MemoryKind { weights, versions, gradients, optimizer, activations, messages, workspace };
+inline constexpr int kMemoryKinds = 7;
+const char* to_string(MemoryKind kind);
+
+// Bytes in use on one device, by kind, against a budget: real memory, or that of an emulated device.
+class MemoryAccount {
+ public:
+  // 0: no budget.
+  void set_budget(std::size_t bytes, std::string device_name);
+  std::size_t budget() const { return budget_; }
+
+  void take(std::size_t bytes, MemoryKind kind);  // OutOfMemory, with the ledger, when over budget
+  void give_back(std::size_t bytes, MemoryKind kind) noexcept;
+
+  std::size_t used() const { return used_; }
+  std::size_t used(MemoryKind kind) const { return by_kind_[static_cast<std::size_t>(kind)]; }
+  std::size_t peak() const { return peak_; }
+  std::string ledger() const;  // one line per kind in use
+
+ private:
+  std::array<std::size_t, kMemoryKinds> by_kind_{};
+  std::size_t used_ = 0;
+  std::size_t peak_ = 0;
+  std::size_t budget_ = 0;
+  std::string device_name_;
+};
+
+}  // namespace hetpipe

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "base/error.h"
+
+namespace hetpipe {
+
+// Extents of a tensor, outermost first. Images are (N, H, W, C): samples, rows, columns, channels, the
+// channel varying fastest; features are (N, F). Parameter shapes are stated where they are declared.
+class Shape {
+ public:
+  static constexpr int kMaxRank = 4;
+
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> extents) {
+    ensure(extents.size() <= kMaxRank, "a shape has at most four extents");
+    for (std::int64_t e : extents) extents_[static_cast<std::size_t>(rank_++)] = e;
+  }
+
+  int rank() const { return rank_; }
+  std::int64_t operator[](int i) const { return extents_[static_cast<std::size_t>(i)]; }
+  std::int64_t& operator[](int i) { return extents_[static_cast<std::size_t>(i)]; }
+  std::int64_t elements() const {
+    std::int64_t n = 1;
+    for (int i = 0; i < rank_; ++i) n *= extents_[static_cast<std::size_t>(i)];
+    return n;
+  }
+  // The same shape with another number of samples (extent 0).
+  Shape with_batch(std::int64_t batch) const {
+    Shape s = *this;
+    s[0] = batch;
+    return s;
+  }
+  bool operator==(const Shape&) const = default;
+
+ private:
+  std::array<std::int64_t, kMaxRank> extents_{};
+  int rank_ = 0;
+};
+
+inline std::string to_string(const Shape& shape) {
+  std::string text = "(";
+  for (int i = 0; i < shape.rank(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + ")";
+}
+
+}  // namespace hetpipe
