@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/sample.h"
 #include "kernels/shape.h"
 
 // What a layer is (LayerSpec), what it needs (LayerShapes), and how a device computes it (LayerKernel).
@@ -85,12 +86,6 @@ struct LayerShapes {
 // UserError-free: throws std::invalid_argument with a plain sentence ("convolution: input (8, 10) is not (N, H, W, C)");
 // the caller adds model and layer name.
 LayerShapes infer_shapes(const LayerSpec& spec, const std::vector<Shape>& inputs);
-
-// Sample i of the batch is element `index` of the data set, in pass `epoch` over it.
-struct SampleKey {
-  std::int64_t epoch = 0;
-  std::int64_t index = 0;
-};
 
 enum class Mode { train, evaluate };
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/model/model.h"
+
+namespace hetpipe {
+
+// One parameter (or running statistic) inside a flat array of floats.
+struct ParameterEntry {
+  int layer = 0;
+  std::string name;  // "conv1/weight"
+  ParameterShape shape;
+  std::int64_t offset = 0;  // in floats
+  std::int64_t count = 0;
+};
+
+// How the parameters of layers [first, end) lie in one flat array: layer by layer, in the layer's own order, without gaps.
+class ParameterLayout {
+ public:
+  static ParameterLayout parameters(const Model& model, int first, int end);
+  static ParameterLayout statistics(const Model& model, int first, int end);
+
+  std::int64_t count() const { return count_; }  // floats
+  const std::vector<ParameterEntry>& entries() const { return entries_; }
+  // Entries of one layer; [offset, offset + count) of the whole layer is contiguous.
+  std::span<const ParameterEntry> of_layer(int layer) const;
+
+ private:
+  std::vector<ParameterEntry> entries_;
+  std::int64_t count_ = 0;
+};
+
+// Initial values: each element drawn from (seed, parameter name, element), so they do not depend on the cut.
+void fill_initial(const ParameterLayout& layout, std::uint64_t seed, std::span<float> values);
+
+}  // namespace hetpipe
