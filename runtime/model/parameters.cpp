@@ -22,7 +22,8 @@ ParameterLayout ParameterLayout::make(const Model& model, int first, int end,
   ensure(0 <= first && first <= end && end <= model.layer_count(), "layers [first, end) exist");
   ParameterLayout layout;
   for (int i = first; i < end; ++i) {
-    for (const ParameterShape& p : model.shapes(i, 1).*which) {
+    const LayerShapes shapes = model.shapes(i, 1);
+    for (const ParameterShape& p : shapes.*which) {
       const std::int64_t count = p.shape.elements();
       layout.entries_.push_back({i, model.layer(i).name + "/" + p.name, p, layout.count_, count});
       layout.count_ += count;
