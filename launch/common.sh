@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by launch/quickstart and tests/run.
+
+say() { printf '== %s\n' "$*"; }
+die() { printf '%s\n' "$*" >&2; exit "${exit_code:-2}"; }
+
+# What building needs, and why: what is missing is named with its reason before it is installed.
+build_packages=(
+  "build-essential: compiler"
+  "cmake: configures the build"
+  "ninja-build: builds"
+  "pkg-config: finds libraries"
+  "libopenmpi-dev: MPI between ranks"
+  "openmpi-bin: mpirun"
+  "libhdf5-dev: checkpoints and traces"
+  "libboost-program-options-dev: command line"
+  "libtomlplusplus-dev: cluster, profile and plan files"
+  "nlohmann-json3-dev: JSON output"
+  "libdnnl-dev: oneDNN, the CPU device"
+  "ocl-icd-libopencl1: loaded by oneDNN"
+  "zlib1g-dev: gzipped data sets"
+  "dataset-fashion-mnist: the data set of quick start and tests"
+)
+test_packages=(
+  "libgtest-dev: GoogleTest"
+  "libgmock-dev: GoogleTest's matchers"
+  "slurm-wlm: a Slurm of one machine, to test srun"
+  "munge: authentication of that Slurm"
+  "libpmix-dev: srun --mpi=pmix loads its unversioned library"
+  "iproute2: an address for that Slurm"
+)
+
+installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" = installed ]; }
+
+# install_packages "NAME: WHY"...: installs those that are missing, as root or with sudo.
+install_packages() {
+  command -v apt-get > /dev/null ||
+    die "apt-get not found (packages are installed on Debian and its relatives alone). Install by hand: ${*%%:*}"
+  local line name missing=()
+  for line in "$@"; do
+    name=${line%%:*}
+    if ! installed "$name"; then
+      missing+=("$name")
+      say "missing: $line"
+    fi
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo > /dev/null ||
+      die "packages are missing, and this is neither root nor is there sudo. As root: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  say "installing ${missing[*]}"
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+# mpirun refuses root without these.
+allow_root_to_mpirun() {
+  if [ "$(id -u)" -eq 0 ]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  fi
+}
