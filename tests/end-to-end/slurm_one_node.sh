@@ -29,6 +29,10 @@ done
 ldconfig -p | grep 'libpmix\.so ' > /dev/null || skip "libpmix.so is not installed (package libpmix-dev)"
 [ "$(id -u)" -eq 0 ] || skip "slurmd starts tasks as root alone"
 
+# One at a time: the address below is the machine's.
+exec 9> /tmp/slurm1.lock
+flock -w 300 9 || { echo "slurm_one_node: another one has been running for 300 s" >&2; exit 1; }
+
 # Slurm looks addresses up such that loopback alone does not count (AI_ADDRCONFIG): it needs another one.
 address_added=no
 has_address() { getent ahostsv4 127.0.0.1 > /dev/null; }
@@ -41,7 +45,7 @@ fi
 # --- a place for it; sockets want short paths -------------------------------------------------------
 folder=$(mktemp -d /tmp/slurm1.XXXXXX)
 chmod 755 "$folder"
-mkdir "$folder"/{munge,state,spool,log}
+mkdir "$folder"/{munge,state,spool,log,tmp}
 chmod 700 "$folder/munge"
 daemons=()  # pids, in the order of their start
 
@@ -103,6 +107,7 @@ AuthInfo=socket=$folder/munge/socket
 CredType=cred/munge
 StateSaveLocation=$folder/state
 SlurmdSpoolDir=$folder/spool
+TmpFS=$folder/tmp
 SlurmctldPidFile=$folder/slurmctld.pid
 SlurmdPidFile=$folder/slurmd.pid
 SlurmctldLogFile=$folder/log/slurmctld
@@ -125,17 +130,17 @@ echo "PMIxCollFence=ring" > "$folder/mpi.conf"
 (umask 077 && head -c 128 /dev/urandom > "$folder/munge/key")
 munged --foreground --force --socket="$folder/munge/socket" --key-file="$folder/munge/key" \
   --pid-file="$folder/munge/pid" --seed-file="$folder/munge/seed" --log-file="$folder/log/munged" \
-  > /dev/null 2> "$folder/log/munged.errors" &
+  > /dev/null 2> "$folder/log/munged.errors" 9>&- &
 daemons+=($!)
 credential_works() { munge -n -S "$folder/munge/socket" | unmunge -S "$folder/munge/socket"; }
 within 20 credential_works || broken "munged did not answer within 20 s"
 
-slurmctld -D -f "$SLURM_CONF" > /dev/null 2> "$folder/log/slurmctld.errors" &
+slurmctld -D -f "$SLURM_CONF" > /dev/null 2> "$folder/log/slurmctld.errors" 9>&- &
 daemons+=($!)
 controller_up() { timeout -k 2 5 scontrol ping | grep ' is UP'; }
 within 30 controller_up || broken "slurmctld did not answer within 30 s"
 
-slurmd -D -N "$host" -f "$SLURM_CONF" > /dev/null 2> "$folder/log/slurmd.errors" &
+slurmd -D -N "$host" -f "$SLURM_CONF" > /dev/null 2> "$folder/log/slurmd.errors" 9>&- &
 daemons+=($!)
 node_idle() { [ "$(timeout -k 2 5 sinfo -h -N -o %T)" = idle ]; }
 within 30 node_idle || broken "the node was not idle within 30 s"
@@ -146,7 +151,7 @@ export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
 code=0
 started=$SECONDS
 # srun of this Slurm may hang after its job is done and ignore TERM, hence -k.
-timeout -k 2 "$limit" srun --mpi=pmix --kill-on-bad-exit=1 --overcommit -n "$tasks" "$@" || code=$?
+timeout -k 2 "$limit" srun --mpi=pmix --kill-on-bad-exit=1 --overcommit -n "$tasks" "$@" 9>&- || code=$?
 if { [ $code -eq 124 ] || [ $code -eq 137 ]; } && [ $((SECONDS - started)) -ge "$limit" ]; then
   broken "srun did not end within $limit s"
 fi
