@@ -17,16 +17,21 @@ struct ModelLayer {
   std::vector<int> inputs;  // producers, by layer number; kSamples
 };
 
-// A network: layers in topological order, the last one its loss. Shapes follow from the shape of one sample.
+// A network: layers in topological order, the last one its loss. Shapes follow from the shape of
+// one sample.
 class Model {
  public:
-  // sample: (H, W, C), or (F).
+  // sample: (H, W, C), or (F). UserError for another rank, empty extents or fewer than two classes.
   Model(std::string name, Shape sample, int classes);
 
-  // Appends a layer; default input: the layer before. Returns its number. Throws UserError (model and layer named) when
-  // shapes do not fit or the name is taken.
+  // Appends a layer; default input: the layer before, or the samples. Returns its number. Throws
+  // UserError (model and layer named) when shapes do not fit or the name is taken. Names hold
+  // letters, digits, '.', '_' and '-': '/' separates layer and parameter.
   int add(std::string name, LayerSpec spec);
   int add(std::string name, LayerSpec spec, std::vector<int> inputs);
+
+  // UserError unless the last layer is the loss and every other layer's output is used.
+  void check_complete() const;
 
   const std::string& name() const { return name_; }
   const Shape& sample_shape() const { return sample_; }
@@ -37,19 +42,24 @@ class Model {
   // Producers of each layer, kSamples left out: what cut rules and profiles need.
   std::vector<std::vector<int>> producers() const;
 
+  Shape batch_shape(std::int64_t batch) const;  // of the samples: (N, H, W, C) or (N, F)
+  Shape output_shape(int layer, std::int64_t batch) const;
   std::vector<Shape> input_shapes(int layer, std::int64_t batch) const;
   LayerShapes shapes(int layer, std::int64_t batch) const;
 
   std::int64_t parameter_count() const;
   double forward_flops(std::int64_t batch) const;
   std::uint64_t fingerprint() const;  // of name, layers, shapes: ranks and checkpoints compare it
-  std::string summary(std::int64_t batch) const;  // a table: layer, output, parameters, flops, bytes
+  // A table with a row per layer and one of totals: layer, what it is, output, parameters, flops of
+  // forward and backward, bytes of the output and of what forward keeps for backward beside it.
+  std::string summary(std::int64_t batch) const;
 
  private:
   std::string name_;
   Shape sample_;
   int classes_;
   std::vector<ModelLayer> layers_;
+  std::vector<Shape> outputs_;  // of one sample, by layer
 };
 
 }  // namespace hetpipe

@@ -19,7 +19,8 @@ struct ParameterEntry {
   std::int64_t count = 0;
 };
 
-// How the parameters of layers [first, end) lie in one flat array: layer by layer, in the layer's own order, without gaps.
+// How the parameters of layers [first, end) lie in one flat array: layer by layer, in the layer's
+// own order, without gaps.
 class ParameterLayout {
  public:
   static ParameterLayout parameters(const Model& model, int first, int end);
@@ -31,11 +32,15 @@ class ParameterLayout {
   std::span<const ParameterEntry> of_layer(int layer) const;
 
  private:
+  static ParameterLayout make(const Model& model, int first, int end,
+                              std::vector<ParameterShape> LayerShapes::*which);
+
   std::vector<ParameterEntry> entries_;
   std::int64_t count_ = 0;
 };
 
-// Initial values: each element drawn from (seed, parameter name, element), so they do not depend on the cut.
+// Initial values: each element drawn from (seed, parameter name, element), so they do not depend on
+// the cut. `values` holds layout.count() floats; running statistics are filled the same way.
 void fill_initial(const ParameterLayout& layout, std::uint64_t seed, std::span<float> values);
 
 }  // namespace hetpipe

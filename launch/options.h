@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+// Options as one table: command line, configuration file, help, printed configuration and checks all
+// follow from its rows. A row is bound to the variable it fills; the variable's value before reading
+// is the default, so that a default stands in one place too.
+namespace hetpipe {
+
+// The variable behind a row: one with a default, or an optional one that may stay unset.
+template <class T>
+struct Slot {
+  std::function<void(T)> set;
+  std::function<std::optional<T>()> get;
+
+  Slot(T& variable)  // NOLINT: rows are written with the variable itself
+      : set([&variable](T value) { variable = std::move(value); }),
+        get([&variable]() -> std::optional<T> { return variable; }) {}
+  Slot(std::optional<T>& variable)  // NOLINT
+      : set([&variable](T value) { variable = std::move(value); }),
+        get([&variable] { return variable; }) {}
+};
+
+struct Option {
+  std::string name;         // "in-flight": --in-flight on the command line, in-flight = 4 in a file
+  std::string value;        // what help writes for the value: "N"; empty for a flag
+  std::string help;         // one sentence; the default is added by itself
+  std::string unset;        // what an unset value means: "the plan's"; empty: nothing to say
+  std::string implicit;     // what the option alone means; empty: it needs a value
+  bool in_file = true;      // may stand in a configuration file
+  bool required = false;
+  std::function<std::optional<std::string>(const std::string&)> set;  // the complaint, or nothing
+  std::function<std::optional<std::string>()> text;                   // as typed; nothing: unset
+  std::function<std::optional<std::string>()> toml;                   // as a file holds it
+};
+
+// Limits of a number, both allowed unless `open`, which leaves out the lower one.
+struct Limits {
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool open = false;
+};
+inline constexpr Limits kPositive{0, std::numeric_limits<double>::infinity(), true};
+inline constexpr Limits kNotNegative{0};
+
+// Rows by type of value.
+Option text_option(std::string name, std::string value, Slot<std::string> slot, std::string help);
+Option choice_option(std::string name, Slot<std::string> slot, std::vector<std::string> choices,
+                     std::string help);
+Option integer_option(std::string name, std::string value, Slot<int> slot, Limits limits,
+                      std::string help);
+Option integer_option(std::string name, std::string value, Slot<std::int64_t> slot, Limits limits,
+                      std::string help);
+Option real_option(std::string name, std::string value, Slot<double> slot, Limits limits,
+                   std::string help);
+Option on_off_option(std::string name, Slot<bool> slot, std::string help);  // a boolean in a file
+Option list_option(std::string name, std::string value, Slot<std::vector<std::string>> slot,
+                   std::string help);  // separated by commas
+Option integers_option(std::string name, std::string value, Slot<std::vector<int>> slot,
+                       Limits limits, std::string help);
+Option flag_option(std::string name, bool& variable, std::string help);
+
+// Changes to a row that few need.
+Option required(Option option);
+Option command_line_only(Option option);
+Option unset_means(std::string what, Option option);
+Option alone_means(std::string value, Option option);
+
+struct OptionGroup {
+  std::string title;
+  std::vector<Option> options;
+};
+
+class OptionTable {
+ public:
+  // --help, --config and --print-config are added to every table.
+  OptionTable(std::string command, std::string summary, std::vector<OptionGroup> groups);
+  OptionTable(const OptionTable&) = delete;
+  OptionTable& operator=(const OptionTable&) = delete;
+
+  enum class Asked { run, help, configuration };
+
+  // Reads the configuration file, then the command line, which wins. Collects every problem of both
+  // in `problems`, so that the caller can add what only it can check and throw them together. Rows that
+  // are required are not checked when help or configuration is asked for.
+  Asked read(std::span<const std::string> arguments, Problems& problems);
+
+  std::string help() const;
+  std::string configuration() const;  // TOML that --config reads back
+  std::vector<std::string> names() const;
+
+ private:
+  const Option* find(const std::string& name) const;
+  void read_file(const std::string& file, Problems& problems);
+  void read_words(std::span<const std::string> arguments, Problems& problems,
+                  std::vector<std::pair<std::string, std::string>>& values) const;
+
+  std::string command_;
+  std::string summary_;
+  bool help_asked_ = false;
+  bool configuration_asked_ = false;
+  std::optional<std::string> config_;
+  std::vector<OptionGroup> groups_;
+};
+
+// What every subcommand does first: reads its options, answers --help and --print-config itself (on
+// standard output, from the first rank alone) and throws UserError with every problem, `check`'s
+// included. False: answered, the command is done.
+bool read_options(OptionTable& table, std::span<const std::string> arguments,
+                  const std::function<void(Problems&)>& check = {});
+
+}  // namespace hetpipe

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/unique_handle.h"
+
+// Where one run keeps what belongs to it:
+//   config.toml cluster.toml profile.toml plan.toml   what it was asked to do
+//   train.log                                         what it said
+//   checkpoints/ trace/                               what it made
+//   lock                                              held while a run uses the directory
+// The first rank owns it; other ranks get path() from it.
+namespace hetpipe {
+
+// A run that starts anew does not write over an earlier one; one that resumes goes on with it.
+enum class RunStart { fresh, resume };
+
+class RunDirectory {
+ public:
+  // "runs/lenet-20260131-154500" (local time).
+  static std::filesystem::path default_path(const std::string& model);
+
+  // Creates the directory and its folders where missing, and locks it. UserError: cannot be created or
+  // written; used by another run (host and process named); holds an earlier run and `start` is fresh.
+  RunDirectory(std::filesystem::path path, RunStart start);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path config() const { return path_ / "config.toml"; }
+  std::filesystem::path cluster() const { return path_ / "cluster.toml"; }
+  std::filesystem::path profile() const { return path_ / "profile.toml"; }
+  std::filesystem::path plan() const { return path_ / "plan.toml"; }
+  std::filesystem::path log() const { return path_ / "train.log"; }
+  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  std::filesystem::path trace() const { return path_ / "trace"; }
+
+ private:
+  struct FileDescriptor {
+    using Handle = int;
+    static Handle empty() { return -1; }
+    static void close(Handle descriptor) noexcept;
+  };
+
+  std::filesystem::path path_;
+  UniqueHandle<FileDescriptor> lock_;
+};
+
+}  // namespace hetpipe

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/model/model.h"
+
+#include <algorithm>
+#include <cctype>
+#include <stdexcept>
+#include <utility>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/text.h"
+
+namespace hetpipe {
+namespace {
+
+std::string place(const Model& model, const std::string& layer) {
+  return "model '" + model.name() + "', layer '" + layer + "'";
+}
+
+bool is_loss(const LayerSpec& spec) { return std::holds_alternative<SoftmaxCrossEntropy>(spec); }
+
+bool good_name(const std::string& name) {
+  const auto good = [](unsigned char c) {
+    return std::isalnum(c) || c == '.' || c == '_' || c == '-';
+  };
+  return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), good);
+}
+
+// Every field of a layer as text: what to_string tells people leaves some out.
+struct FullText {
+  std::string operator()(const Convolution& c) const {
+    return format("convolution %d %d %d %d %d", c.output_channels, c.kernel, c.stride, c.padding,
+                  c.bias);
+  }
+  std::string operator()(const Linear& l) const {
+    return format("linear %d %d", l.output_features, l.bias);
+  }
+  std::string operator()(const BatchNorm& b) const {
+    return format("batch-norm %a %a", static_cast<double>(b.epsilon),
+                  static_cast<double>(b.momentum));
+  }
+  std::string operator()(const Relu&) const { return "relu"; }
+  std::string operator()(const MaxPool& p) const {
+    return format("max-pool %d %d %d", p.kernel, p.stride, p.padding);
+  }
+  std::string operator()(const AveragePool& p) const {
+    return format("average-pool %d %d %d", p.kernel, p.stride, p.padding);
+  }
+  std::string operator()(const GlobalAveragePool&) const { return "global-average-pool"; }
+  std::string operator()(const Add&) const { return "add"; }
+  std::string operator()(const Flatten&) const { return "flatten"; }
+  std::string operator()(const Dropout& d) const {
+    return format("dropout %a", static_cast<double>(d.rate));
+  }
+  std::string operator()(const SoftmaxCrossEntropy&) const { return "softmax-cross-entropy"; }
+};
+
+std::int64_t count_of(const std::vector<ParameterShape>& parameters) {
+  std::int64_t count = 0;
+  for (const ParameterShape& p : parameters) count += p.shape.elements();
+  return count;
+}
+
+}  // namespace
+
+Model::Model(std::string name, Shape sample, int classes)
+    : name_(std::move(name)), sample_(sample), classes_(classes) {
+  Problems problems;
+  const std::string where = "model '" + name_ + "'";
+  bool positive = true;
+  for (int i = 0; i < sample_.rank(); ++i) positive = positive && sample_[i] > 0;
+  if ((sample_.rank() != 1 && sample_.rank() != 3) || !positive) {
+    problems.add(where, "samples of shape " + to_string(sample_) +
+                            " (neither (H, W, C) nor (F) with positive extents). Give one of "
+                            "these shapes.");
+  }
+  if (classes_ < 2) {
+    problems.add(where, format("%d classes (a classifier needs at least 2). Check the labels of "
+                               "the data set.",
+                               classes_));
+  }
+  problems.throw_if_any();
+}
+
+int Model::add(std::string name, LayerSpec spec) {
+  return add(std::move(name), std::move(spec), {layer_count() - 1});
+}
+
+int Model::add(std::string name, LayerSpec spec, std::vector<int> inputs) {
+  const std::string where = place(*this, name);
+  if (!good_name(name)) {
+    throw UserError(where,
+                    "bad name ('/' separates layer and parameter in files). Use letters, "
+                    "digits, '.', '_' and '-', and do not begin with '.'.");
+  }
+  for (const ModelLayer& other : layers_) {
+    if (other.name == name) {
+      throw UserError(where, "the name is taken (files find parameters by it). Choose another.");
+    }
+  }
+  for (int input : inputs) {
+    if (input < kSamples || input >= layer_count()) {
+      throw UserError(where, format("input %d is no earlier layer (%d are there). Add layers in "
+                                    "topological order.",
+                                    input, layer_count()));
+    }
+    if (input != kSamples && is_loss(layer(input).spec)) {
+      throw UserError(where, "follows the loss '" + layer(input).name +
+                                 "' (the loss is the last layer). Add it before the loss.");
+    }
+  }
+  std::vector<Shape> shapes_in;
+  for (int input : inputs) {
+    shapes_in.push_back(input == kSamples ? batch_shape(1) : output_shape(input, 1));
+  }
+  Shape output;
+  try {
+    output = infer_shapes(spec, shapes_in).output;
+  } catch (const std::invalid_argument& error) {
+    throw UserError(where, std::string(error.what()) +
+                               " (shapes are for one sample). Change the layer or its input.");
+  }
+  if (is_loss(spec) && shapes_in.front() != Shape{1, classes_}) {
+    throw UserError(where, format("%lld logits for %d classes (each class needs one). Change the "
+                                  "layer before.",
+                                  static_cast<long long>(shapes_in.front()[1]), classes_));
+  }
+  layers_.push_back({std::move(name), std::move(spec), std::move(inputs)});
+  outputs_.push_back(output);
+  return layer_count() - 1;
+}
+
+void Model::check_complete() const {
+  if (layers_.empty() || !is_loss(layers_.back().spec)) {
+    throw UserError("model '" + name_ + "'",
+                    "no loss at the end (training needs one). Add a SoftmaxCrossEntropy layer "
+                    "last.");
+  }
+  std::vector<bool> used(layers_.size(), false);
+  used.back() = true;
+  for (const auto& inputs : producers()) {
+    for (int input : inputs) used[static_cast<std::size_t>(input)] = true;
+  }
+  Problems problems;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (!used[i]) {
+      problems.add(place(*this, layers_[i].name),
+                   "nobody uses its output (it would never get a gradient). Remove it or connect "
+                   "it.");
+    }
+  }
+  problems.throw_if_any();
+}
+
+std::vector<std::vector<int>> Model::producers() const {
+  std::vector<std::vector<int>> all;
+  for (const ModelLayer& layer : layers_) {
+    std::vector<int>& inputs = all.emplace_back(layer.inputs);
+    std::erase(inputs, kSamples);
+  }
+  return all;
+}
+
+Shape Model::batch_shape(std::int64_t batch) const {
+  return sample_.rank() == 1 ? Shape{batch, sample_[0]}
+                             : Shape{batch, sample_[0], sample_[1], sample_[2]};
+}
+
+Shape Model::output_shape(int layer, std::int64_t batch) const {
+  return outputs_[static_cast<std::size_t>(layer)].with_batch(batch);
+}
+
+std::vector<Shape> Model::input_shapes(int layer, std::int64_t batch) const {
+  std::vector<Shape> shapes;
+  for (int input : this->layer(layer).inputs) {
+    shapes.push_back(input == kSamples ? batch_shape(batch) : output_shape(input, batch));
+  }
+  return shapes;
+}
+
+LayerShapes Model::shapes(int layer, std::int64_t batch) const {
+  return infer_shapes(this->layer(layer).spec, input_shapes(layer, batch));
+}
+
+std::int64_t Model::parameter_count() const {
+  std::int64_t count = 0;
+  for (int i = 0; i < layer_count(); ++i) count += count_of(shapes(i, 1).parameters);
+  return count;
+}
+
+double Model::forward_flops(std::int64_t batch) const {
+  double flops = 0;
+  for (int i = 0; i < layer_count(); ++i) flops += shapes(i, batch).forward_flops;
+  return flops;
+}
+
+std::uint64_t Model::fingerprint() const {
+  std::uint64_t hash = hash_text(name_ + "\n" + to_string(sample_) + format(" %d\n", classes_));
+  for (const ModelLayer& layer : layers_) {
+    std::string line = layer.name + " " + std::visit(FullText{}, layer.spec);
+    for (int input : layer.inputs) line += format(" <%d", input);
+    hash = hash_text(line + "\n", hash);
+  }
+  return hash;
+}
+
+std::string Model::summary(std::int64_t batch) const {
+  Table table({"layer", "what", "output", "parameters", "forward flop", "backward flop",
+               "output bytes", "stash bytes"});
+  std::int64_t parameters = 0;
+  double forward = 0, backward = 0, output_bytes = 0, stash_bytes = 0;
+  for (int i = 0; i < layer_count(); ++i) {
+    const LayerShapes s = shapes(i, batch);
+    const std::int64_t count = count_of(s.parameters);
+    const double bytes = static_cast<double>(s.output.elements()) * sizeof(float);
+    const double stash = static_cast<double>(s.stash_bytes);
+    table.add({layer(i).name, to_string(layer(i).spec), to_string(s.output), std::to_string(count),
+               format_count(s.forward_flops), format_count(s.backward_flops), format_bytes(bytes),
+               format_bytes(stash)});
+    parameters += count;
+    forward += s.forward_flops;
+    backward += s.backward_flops;
+    output_bytes += bytes;
+    stash_bytes += stash;
+  }
+  table.add({"all", "", "", std::to_string(parameters), format_count(forward),
+             format_count(backward), format_bytes(output_bytes), format_bytes(stash_bytes)});
+  return table.text();
+}
+
+}  // namespace hetpipe

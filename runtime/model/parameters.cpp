@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/model/parameters.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/random.h"
+
+namespace hetpipe {
+
+ParameterLayout ParameterLayout::parameters(const Model& model, int first, int end) {
+  return make(model, first, end, &LayerShapes::parameters);
+}
+
+ParameterLayout ParameterLayout::statistics(const Model& model, int first, int end) {
+  return make(model, first, end, &LayerShapes::statistics);
+}
+
+ParameterLayout ParameterLayout::make(const Model& model, int first, int end,
+                                      std::vector<ParameterShape> LayerShapes::*which) {
+  ensure(0 <= first && first <= end && end <= model.layer_count(), "layers [first, end) exist");
+  ParameterLayout layout;
+  for (int i = first; i < end; ++i) {
+    const LayerShapes shapes = model.shapes(i, 1);
+    for (const ParameterShape& p : shapes.*which) {
+      const std::int64_t count = p.shape.elements();
+      layout.entries_.push_back({i, model.layer(i).name + "/" + p.name, p, layout.count_, count});
+      layout.count_ += count;
+    }
+  }
+  return layout;
+}
+
+std::span<const ParameterEntry> ParameterLayout::of_layer(int layer) const {
+  const auto range = std::ranges::equal_range(entries_, layer, {}, &ParameterEntry::layer);
+  return {range.begin(), range.end()};
+}
+
+void fill_initial(const ParameterLayout& layout, std::uint64_t seed, std::span<float> values) {
+  ensure(static_cast<std::int64_t>(values.size()) == layout.count(),
+         "the values have the layout's size");
+  for (const ParameterEntry& entry : layout.entries()) {
+    const std::span<float> own = values.subspan(static_cast<std::size_t>(entry.offset),
+                                                static_cast<std::size_t>(entry.count));
+    if (entry.shape.initial != Initial::uniform) {
+      std::ranges::fill(own, entry.shape.initial == Initial::one ? 1.0f : 0.0f);
+      continue;
+    }
+    const std::uint64_t key = random_key({seed, hash_text(entry.name)});
+    for (std::size_t e = 0; e < own.size(); ++e) {
+      own[e] = entry.shape.bound * (2 * random_uniform(key, e) - 1);
+    }
+  }
+}
+
+}  // namespace hetpipe

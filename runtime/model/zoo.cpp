@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/model/zoo.h"
+
+#include <functional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace hetpipe {
+namespace {
+
+// Images through two hidden layers, e.g. 784-256-128-10.
+void build_mlp(Model& model) {
+  model.add("flatten", Flatten{});
+  model.add("linear1", Linear{256});
+  model.add("relu1", Relu{});
+  model.add("linear2", Linear{128});
+  model.add("relu2", Relu{});
+  model.add("linear3", Linear{model.classes()});
+}
+
+// Two convolutions and two linear layers in the manner of LeCun et al., "Gradient-based learning
+// applied to document recognition" (1998), with ReLU, max pooling and a little dropout.
+void build_lenet(Model& model, bool normalized) {
+  // A batch norm's shift makes the bias before it useless.
+  const auto convolution = [&](const std::string& number, int channels, int kernel) {
+    model.add("conv" + number, Convolution{.output_channels = channels,
+                                           .kernel = kernel,
+                                           .padding = kernel / 2,
+                                           .bias = !normalized});
+    if (normalized) model.add("bn" + number, BatchNorm{});
+    model.add("relu" + number, Relu{});
+    model.add("pool" + number, MaxPool{});
+  };
+  convolution("1", 16, 5);
+  convolution("2", 32, 3);
+  model.add("flatten", Flatten{});
+  model.add("linear1", Linear{.output_features = 128, .bias = !normalized});
+  if (normalized) model.add("bn3", BatchNorm{});
+  model.add("relu3", Relu{});
+  model.add("dropout", Dropout{0.1f});
+  model.add("linear2", Linear{model.classes()});
+}
+
+// He et al., "Deep residual learning for image recognition" (2015), section 4.2: three stages of
+// `blocks` basic blocks with 16, 32 and 64 channels, 6*blocks + 2 layers with weights on the
+// longest way. Where the shape changes the shortcut is a 1x1 convolution with batch norm (option
+// B).
+void build_resnet(Model& model, int blocks) {
+  const auto convolution = [&](const std::string& conv, const std::string& norm, int input,
+                               Convolution spec) {
+    spec.bias = false;
+    return model.add(norm, BatchNorm{}, {model.add(conv, spec, {input})});
+  };
+  int x = convolution("stem.conv", "stem.bn", kSamples, {.output_channels = 16, .padding = 1});
+  x = model.add("stem.relu", Relu{}, {x});
+  for (int stage = 0; stage < 3; ++stage) {
+    const int channels = 16 << stage;
+    for (int block = 0; block < blocks; ++block) {
+      const std::string name = format("stage%d.block%d.", stage, block);
+      const bool narrows = stage > 0 && block == 0;
+      const int stride = narrows ? 2 : 1;
+      int y = convolution(name + "conv1", name + "bn1", x,
+                          {.output_channels = channels, .stride = stride, .padding = 1});
+      y = model.add(name + "relu1", Relu{}, {y});
+      y = convolution(name + "conv2", name + "bn2", y, {.output_channels = channels, .padding = 1});
+      const int shortcut =
+          narrows ? convolution(name + "shortcut.conv", name + "shortcut.bn", x,
+                                {.output_channels = channels, .kernel = 1, .stride = stride})
+                  : x;
+      x = model.add(name + "add", Add{}, {y, shortcut});
+      x = model.add(name + "relu2", Relu{}, {x});
+    }
+  }
+  model.add("pool", GlobalAveragePool{});
+  model.add("linear", Linear{model.classes()});
+}
+
+struct ZooModel {
+  std::string name;
+  std::int64_t smallest;  // rows and columns of a sample
+  std::string reason;
+  std::function<void(Model&)> build;  // all but the loss
+};
+
+const std::vector<ZooModel>& zoo() {
+  static const std::vector<ZooModel> models = {
+      {"mlp", 1, "", build_mlp},
+      {"lenet", 4, "it halves rows and columns twice", [](Model& m) { build_lenet(m, false); }},
+      {"lenet-bn", 4, "it halves rows and columns twice", [](Model& m) { build_lenet(m, true); }},
+      {"resnet-8", 8, "its last 3x3 convolutions need two rows and columns",
+       [](Model& m) { build_resnet(m, 1); }},
+      {"resnet-14", 8, "its last 3x3 convolutions need two rows and columns",
+       [](Model& m) { build_resnet(m, 2); }},
+      {"resnet-20", 8, "its last 3x3 convolutions need two rows and columns",
+       [](Model& m) { build_resnet(m, 3); }},
+  };
+  return models;
+}
+
+}  // namespace
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const ZooModel& entry : zoo()) names.push_back(entry.name);
+  return names;
+}
+
+Model make_model(const std::string& name, const Shape& sample, int classes) {
+  for (const ZooModel& entry : zoo()) {
+    if (entry.name != name) continue;
+    Model model(name, sample, classes);
+    if (sample.rank() != 3) {
+      throw UserError("model '" + name + "'", "samples of shape " + to_string(sample) +
+                                                  " (the zoo's models take images). Give them as "
+                                                  "(H, W, C).");
+    }
+    if (sample[0] < entry.smallest || sample[1] < entry.smallest) {
+      throw UserError("model '" + name + "'",
+                      format("samples of %lld x %lld are smaller than %lld x %lld (%s). Take "
+                             "larger samples or another model, such as mlp.",
+                             static_cast<long long>(sample[0]), static_cast<long long>(sample[1]),
+                             static_cast<long long>(entry.smallest),
+                             static_cast<long long>(entry.smallest), entry.reason.c_str()));
+    }
+    entry.build(model);
+    model.add("loss", SoftmaxCrossEntropy{});
+    model.check_complete();
+    return model;
+  }
+  throw UserError("", unknown("model", name, model_names()) + ". Name one of the zoo.");
+}
+
+}  // namespace hetpipe
