@@ -13,7 +13,7 @@ namespace hetpipe {
 struct StageSnapshot {
   Label label = 0;
   Buffer weights;
-  std::vector<float> statistics;  // host; only where asked for
+  Buffer statistics;  // only where asked for
 };
 
 enum class WithStatistics { no, yes };
