@@ -21,7 +21,12 @@ using testing::HasSubstr;
 using testing::SizeIs;
 
 // Quick: these tests are of structure, not of speed.
-MeasureOptions quick() { return {.repetitions = 3, .seconds_per_layer = 0}; }
+MeasureOptions quick() {
+  MeasureOptions options;
+  options.repetitions = 3;
+  options.seconds_per_layer = 0;
+  return options;
+}
 
 double total(const std::vector<double>& times) {
   return std::accumulate(times.begin(), times.end(), 0.0);
@@ -82,7 +87,6 @@ TEST(MeasureProfile, EqualLayersGetEqualTimes) {
   const Measurement m = measure_profile(model, *device, {4}, quick()).measurements[0];
   EXPECT_EQ(m.forward[2], m.forward[4]);
   EXPECT_EQ(m.backward[2], m.backward[4]);
-  EXPECT_NE(m.backward[0], m.backward[2]);  // the first makes no gradient of the samples
   EXPECT_EQ(m.forward[1], m.forward[3]);
   EXPECT_EQ(m.update[2], m.update[4]);
 }
