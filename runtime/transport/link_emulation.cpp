@@ -32,7 +32,7 @@ struct LinkClock::Table {
   static std::size_t bytes(int resources) {
     return sizeof(Table) + static_cast<std::size_t>(resources) * sizeof(std::int64_t);
   }
-  // In memory of bytes(resources) zeros.
+  // In memory of bytes(resources).
   static Table* create(void* memory, int resources);
 };
 
@@ -55,6 +55,7 @@ struct FileTraits {
 LinkClock::Table* LinkClock::Table::create(void* memory, int resources) {
   auto* table = new (memory) Table{};
   table->resources = resources;
+  std::uninitialized_fill_n(table->busy(), resources, std::int64_t{0});
   pthread_mutexattr_t attributes;
   check(::pthread_mutexattr_init(&attributes), "pthread_mutexattr_init");
   // Robust: a rank that is killed while it holds the lock must not stop the others.
@@ -93,15 +94,14 @@ namespace {
 class ProcessLinkClock : public LinkClock {
  public:
   explicit ProcessLinkClock(int resources)
-      : memory_(std::make_unique<std::max_align_t[]>(
-            Table::bytes(resources) / sizeof(std::max_align_t) + 1)),
+      : memory_(std::make_unique<std::byte[]>(Table::bytes(resources))),
         table_(Table::create(memory_.get(), resources)) {}
   ~ProcessLinkClock() override { ::pthread_mutex_destroy(&table_->mutex); }
 
  private:
   Table& table() override { return *table_; }
 
-  std::unique_ptr<std::max_align_t[]> memory_;
+  std::unique_ptr<std::byte[]> memory_;  // aligned as operator new does
   Table* table_;
 };
 
