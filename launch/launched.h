@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-// What the launcher's environment says about this process, before (and beside) MPI: enough to let one
-// rank speak for all, and to notice a launch whose MPI does not see its neighbours.
+// What the launcher's environment says about this process, before (and beside) MPI: enough to let
+// one rank speak for all, and to notice a launch whose MPI does not see its neighbours.
 namespace hetpipe {
 
 struct Launched {
@@ -14,9 +14,9 @@ struct Launched {
   std::string by;  // "mpirun" or "srun"
 };
 
-// Nothing when the process was started by hand. mpirun is asked first: inside a Slurm job its ranks see
-// the SLURM_PROCID of mpirun's daemon. srun is known by SLURM_STEP_NUM_TASKS, which a batch script does
-// not have.
+// Nothing when the process was started by hand. mpirun is asked first: inside a Slurm job its ranks
+// see the SLURM_PROCID of mpirun's daemon. srun is known by SLURM_STEP_NUM_TASKS, which a batch
+// script does not have.
 std::optional<Launched> launched();
 
 // The first rank, or a process started by hand: prints what is the same on all ranks.

@@ -144,7 +144,8 @@ void OptionTable::read_file(const std::string& file, Problems& problems) {
       problems.add(where(value.line),
                    key + " (only the command line can say this). Remove the line.");
     } else if (const auto word = as_typed(value); !word) {
-      problems.add(where(value.line), key + " (a table or a date is no value of an option). Write " +
+      problems.add(where(value.line), key +
+                                          " (a table or a date is no value of an option). Write " +
                                           key + " = " + option->value + ".");
     } else if (const auto complaint = option->set(*word)) {
       problems.add(where(value.line), key + " = " + *complaint);
@@ -165,20 +166,26 @@ void OptionTable::read_words(std::span<const std::string> arguments, Problems& p
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string word = arguments[i] == "-h" ? "--help" : arguments[i];
     if (!is_option_word(word)) {
-      problems.add("", "unexpected argument '" + word + "' (every argument here belongs to an option)" + see);
+      problems.add("", "unexpected argument '" + word +
+                           "' (every argument here belongs to an option)" + see);
       continue;
     }
     const std::size_t equals = word.find('=');
     const Option* option = find(word.substr(2, equals == word.npos ? word.npos : equals - 2));
-    const bool value_follows = i + 1 < arguments.size() && !is_option_word(arguments[i + 1]) &&
-                               arguments[i + 1] != "-h";
+    const bool value_follows =
+        i + 1 < arguments.size() && !is_option_word(arguments[i + 1]) && arguments[i + 1] != "-h";
     if (option == nullptr) {
-      problems.add("", unknown("option", word.substr(0, equals), [&] {
-                     std::vector<std::string> known = names();
-                     for (std::string& name : known) name.insert(0, "--");
-                     return known;
-                   }()) + see);
+      problems.add("", unknown("option", word.substr(0, equals),
+                               [&] {
+                                 std::vector<std::string> known = names();
+                                 for (std::string& name : known) name.insert(0, "--");
+                                 return known;
+                               }()) +
+                           see);
       if (equals == word.npos && value_follows) ++i;
+    } else if (equals + 1 == word.size()) {
+      problems.add(word.substr(0, equals), "needs a value (nothing follows its '='). Write --" +
+                                               option->name + " " + option->value + ".");
     } else if (equals != word.npos) {
       words.push_back(word);
     } else if (option->value.empty() || (!option->implicit.empty() && !value_follows)) {
@@ -186,15 +193,16 @@ void OptionTable::read_words(std::span<const std::string> arguments, Problems& p
     } else if (value_follows) {
       words.push_back(word + "=" + arguments[++i]);
     } else {
-      problems.add(word, "needs a value (none follows it). Write " + word + " " + option->value +
-                             ".");
+      problems.add(word,
+                   "needs a value (none follows it). Write " + word + " " + option->value + ".");
     }
   }
   po::options_description description;
   for (const std::string& name : names()) {
     description.add_options()(name.c_str(), po::value<std::string>());
   }
-  const auto style = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent;
+  const auto style =
+      po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent;
   for (const auto& parsed :
        po::command_line_parser(words).options(description).style(style).run().options) {
     values.emplace_back(parsed.string_key, parsed.value.empty() ? "" : parsed.value.front());
@@ -242,8 +250,8 @@ std::string OptionTable::help() const {
     }
   }
   column += 2;
-  std::string text = "usage: hetpipe " + command_ + " [options]\n\n" +
-                     wrapped(summary_, 0, kHelpWidth) + '\n';
+  std::string text =
+      "usage: hetpipe " + command_ + " [options]\n\n" + wrapped(summary_, 0, kHelpWidth) + '\n';
   for (const OptionGroup& group : groups_) {
     text += '\n' + group.title + ":\n";
     for (const Option& option : group.options) {

@@ -11,9 +11,9 @@
 
 #include "base/error.h"
 
-// Options as one table: command line, configuration file, help, printed configuration and checks all
-// follow from its rows. A row is bound to the variable it fills; the variable's value before reading
-// is the default, so that a default stands in one place too.
+// Options as one table: command line, configuration file, help, printed configuration and checks
+// all follow from its rows. A row is bound to the variable it fills; the variable's value before
+// reading is the default, so that a default stands in one place too.
 namespace hetpipe {
 
 // The variable behind a row: one with a default, or an optional one that may stay unset.
@@ -31,12 +31,12 @@ struct Slot {
 };
 
 struct Option {
-  std::string name;         // "in-flight": --in-flight on the command line, in-flight = 4 in a file
-  std::string value;        // what help writes for the value: "N"; empty for a flag
-  std::string help;         // one sentence; the default is added by itself
-  std::string unset;        // what an unset value means: "the plan's"; empty: nothing to say
-  std::string implicit;     // what the option alone means; empty: it needs a value
-  bool in_file = true;      // may stand in a configuration file
+  std::string name;      // "in-flight": --in-flight on the command line, in-flight = 4 in a file
+  std::string value;     // what help writes for the value: "N"; empty for a flag
+  std::string help;      // one sentence; the default is added by itself
+  std::string unset;     // what an unset value means: "the plan's"; empty: nothing to say
+  std::string implicit;  // what the option alone means; empty: it needs a value
+  bool in_file = true;   // may stand in a configuration file
   bool required = false;
   std::function<std::optional<std::string>(const std::string&)> set;  // the complaint, or nothing
   std::function<std::optional<std::string>()> text;                   // as typed; nothing: unset
@@ -90,8 +90,8 @@ class OptionTable {
   enum class Asked { run, help, configuration };
 
   // Reads the configuration file, then the command line, which wins. Collects every problem of both
-  // in `problems`, so that the caller can add what only it can check and throw them together. Rows that
-  // are required are not checked when help or configuration is asked for.
+  // in `problems`, so that the caller can add what only it can check and throw them together. Rows
+  // that are required are not checked when help or configuration is asked for.
   Asked read(std::span<const std::string> arguments, Problems& problems);
 
   std::string help() const;

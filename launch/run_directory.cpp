@@ -65,8 +65,8 @@ fs::path RunDirectory::default_path(const std::string& model) {
   return fs::path("runs") / (model + "-" + stamp.data());
 }
 
-// The lock is the kernel's (of the open file, so that it ends with the process however that ends); the
-// text in the file only tells others who holds it.
+// The lock is the kernel's (of the open file, so that it ends with the process however that ends);
+// the text in the file only tells others who holds it.
 RunDirectory::RunDirectory(fs::path path, RunStart start) : path_(std::move(path)) {
   create(path_);
   const fs::path file = path_ / "lock";
@@ -84,15 +84,16 @@ RunDirectory::RunDirectory(fs::path path, RunStart start) : path_(std::move(path
     unusable(path_, "cannot be locked", std::strerror(errno));
   }
   if (start == RunStart::fresh && holds_a_run(path_)) {
-    throw UserError("--output " + path_.string(),
-                    "holds an earlier run (a new one would write over it). Give another --output, or "
-                    "--resume to go on with that run.");
+    throw UserError(
+        "--output " + path_.string(),
+        "holds an earlier run (a new one would write over it). Give another --output, or "
+        "--resume to go on with that run.");
   }
-  const std::string text = format("process %ld on %s\n", static_cast<long>(::getpid()),
-                                  host_name().c_str());
-  const bool written = ::ftruncate(lock_.get(), 0) == 0 &&
-                       ::pwrite(lock_.get(), text.data(), text.size(), 0) ==
-                           static_cast<ssize_t>(text.size());
+  const std::string text =
+      format("process %ld on %s\n", static_cast<long>(::getpid()), host_name().c_str());
+  const bool written =
+      ::ftruncate(lock_.get(), 0) == 0 &&
+      ::pwrite(lock_.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
   if (!written) throw SystemError("cannot write " + file.string() + ": " + std::strerror(errno));
   create(checkpoints());
   create(trace());

@@ -22,8 +22,9 @@ class RunDirectory {
   // "runs/lenet-20260131-154500" (local time).
   static std::filesystem::path default_path(const std::string& model);
 
-  // Creates the directory and its folders where missing, and locks it. UserError: cannot be created or
-  // written; used by another run (host and process named); holds an earlier run and `start` is fresh.
+  // Creates the directory and its folders where missing, and locks it. UserError: cannot be created
+  // or written; used by another run (host and process named); holds an earlier run and `start` is
+  // fresh.
   RunDirectory(std::filesystem::path path, RunStart start);
 
   const std::filesystem::path& path() const { return path_; }

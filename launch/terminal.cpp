@@ -36,7 +36,8 @@ bool look_up(long pid, Process& process) {
 
 // The mpirun among this process's ancestors (shells may stand between); 0: none on this host.
 long mpirun_process() {
-  static constexpr std::array<std::string_view, 4> kNames{"mpirun", "mpiexec", "orterun", "prterun"};
+  static constexpr std::array<std::string_view, 4> kNames{"mpirun", "mpiexec", "orterun",
+                                                          "prterun"};
   Process process;
   for (long pid = ::getppid(); pid > 1 && look_up(pid, process); pid = process.parent) {
     if (std::find(kNames.begin(), kNames.end(), process.name) != kNames.end()) return pid;

@@ -4,10 +4,10 @@
 // Whether people see what this process prints, as it is printed.
 namespace hetpipe {
 
-// Standard output ends at a terminal: then a live progress line makes sense. mpirun gives each rank a
-// pseudo-terminal of its own whatever its own standard output is, so that isatty() alone would write
-// escape codes into files: under mpirun the answer is that of mpirun's standard output. False whenever
-// it cannot be known (mpirun on another host, a terminal that moves no cursor).
+// Standard output ends at a terminal: then a live progress line makes sense. mpirun gives each rank
+// a pseudo-terminal of its own whatever its own standard output is, so that isatty() alone would
+// write escape codes into files: under mpirun the answer is that of mpirun's standard output. False
+// whenever it cannot be known (mpirun on another host, a terminal that moves no cursor).
 bool people_watch();
 
 }  // namespace hetpipe

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
+#include "base/file.h"
+#include "launch/plan_json.h"
+#include "launch/planning_options.h"
+#include "launch/shell_words.h"
+#include "launch/subcommand.h"
+#include "partitioner/plan_table.h"
+
+namespace hetpipe {
+namespace {
+
+struct PlanOptions {
+  PlanningOptions planning;
+  std::optional<std::string> data;
+  std::string output = "plan.toml";
+  bool json = false;
+};
+
+OptionTable table_of(PlanOptions& options) {
+  return {
+      "plan",
+      "Cuts a profiled model into stages for the devices of a cluster, and writes the plan.",
+      {{"What to plan",
+        {
+            required(text_option("cluster", "FILE", options.planning.cluster, "Cluster file.")),
+            required(text_option("profile", "FILE", options.planning.profile,
+                                 "Profile of the model, as written by hetpipe profile.")),
+            text_option("data", "DATA", options.data,
+                        "Data set to name in the launch lines; the plan does not depend on it."),
+            text_option("output", "FILE", options.output, "Where the plan is written."),
+            flag_option("json", options.json,
+                        "Prints the plan as one JSON document instead of tables."),
+        }},
+       shape_options(options.planning, PlanGiven::never),
+       server_options(options.planning, PlanGiven::never)}};
+}
+
+std::string train_words(const Invocation& how, const PlanOptions& options) {
+  return shell_words({how.program, "train", "--plan", options.output, "--cluster",
+                      *options.planning.cluster, "--profile", *options.planning.profile, "--data",
+                      options.data.value_or("DATA")});
+}
+
+}  // namespace
+
+int plan_command(const Invocation& how) {
+  PlanOptions options;
+  OptionTable table = table_of(options);
+  if (!read_options(table, how.arguments)) return 0;
+
+  const Cluster cluster = load_cluster(*options.planning.cluster);
+  const Profile profile = load_profile(*options.planning.profile);
+  const Plan plan = make_plan(options.planning, cluster, profile);
+  write_file(options.output, to_toml(plan));
+  if (options.json) {
+    std::fputs(to_json(plan).c_str(), stdout);
+    return 0;
+  }
+  const std::string command = train_words(how, options);
+  std::printf("%s\nplan written to %s; start it with one of\n  %s\n  %s\n",
+              plan_table(plan, cluster, profile).c_str(), options.output.c_str(),
+              mpirun_line(plan, cluster, command).c_str(),
+              srun_line(plan, cluster, command).c_str());
+  return 0;
+}
+
+}  // namespace hetpipe

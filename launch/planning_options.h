@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/options.h"
+#include "partitioner/planner.h"
+
+// What `plan` and `train` ask the planner for: one set of rows for both.
+namespace hetpipe {
+
+struct PlanningOptions {
+  std::optional<std::string> cluster;  // files
+  std::optional<std::string> profile;
+  std::optional<std::string> system;
+  std::optional<std::string> policy;
+  std::optional<int> in_flight;
+  std::optional<int> virtual_workers;
+  std::optional<int> minibatch;
+  std::vector<std::string> servers;
+  std::optional<std::string> placement;
+  // These may also stand beside a finished plan, over which they win (override_plan).
+  std::optional<std::string> optimizer;
+  std::optional<int> clock_distance;
+  std::optional<std::string> pull;
+  std::optional<std::string> scale;
+};
+
+// Whether the rows stand alone or beside --plan, whose values are then the defaults.
+enum class PlanGiven { never, possibly };
+
+// The rows but --cluster and --profile: what shapes a plan, and what parameter servers do.
+OptionGroup shape_options(PlanningOptions& options, PlanGiven given);
+OptionGroup server_options(PlanningOptions& options, PlanGiven given);
+
+// The names of options, as typed, that a finished plan has settled and that were given
+// nevertheless.
+std::vector<std::string> settled_by_plan(const PlanningOptions& options);
+
+// Makes a plan; cluster and profile are those of the files named in the options.
+Plan make_plan(const PlanningOptions& options, Cluster cluster, Profile profile);
+
+// Applies the options that win over a plan file. UserError where the plan has no parameter server
+// for them.
+void override_plan(const PlanningOptions& options, Plan& plan);
+
+}  // namespace hetpipe

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/shell_words.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+namespace hetpipe {
+namespace {
+
+bool plain(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("_-./=:,+@%").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string shell_words(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    if (!line.empty()) line += ' ';
+    if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
+  }
+  return line;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hetpipe {
+
+// Words as a shell reads them back, quoted where it matters.
+std::string shell_words(const std::vector<std::string>& words);
+
+}  // namespace hetpipe

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/subcommand.h"
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <thread>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "launch/launched.h"
+#include "launch/version.h"
+
+namespace hetpipe {
+namespace {
+
+// A rank that leaves at once makes mpirun end the others, the first among them perhaps before it
+// has printed what is the matter.
+constexpr std::chrono::milliseconds kFirstRankSpeaks{1000};
+
+std::string overview() {
+  std::string text =
+      "usage: hetpipe <subcommand> [options]\n\n"
+      "Trains one neural network on a pool of mismatched devices.\n\n";
+  std::vector<std::string> lines;
+  std::size_t width = 0;
+  for (const Subcommand& subcommand : subcommands()) {
+    width = std::max(width, std::string(subcommand.name).size());
+  }
+  for (const Subcommand& subcommand : subcommands()) {
+    text += format("  %-*s  %s\n", static_cast<int>(width), subcommand.name, subcommand.help);
+  }
+  return text +
+         "\nhetpipe <subcommand> --help lists its options; hetpipe --version says what was built.\n"
+         "Exit codes: 0 done, 2 a mistake in options or files, 3 the machine failed, 4 the numbers "
+         "failed.\n";
+}
+
+int run_subcommand(std::span<const std::string> words) {
+  if (words.size() < 2 || words[1] == "--help" || words[1] == "-h" || words[1] == "help") {
+    if (speaks_for_all()) std::fputs(overview().c_str(), words.size() < 2 ? stderr : stdout);
+    return static_cast<int>(words.size() < 2 ? ExitCode::user : ExitCode::done);
+  }
+  if (words[1] == "--version") {
+    if (speaks_for_all()) std::fputs(version_text().c_str(), stdout);
+    return static_cast<int>(ExitCode::done);
+  }
+  std::vector<std::string> known;
+  for (const Subcommand& subcommand : subcommands()) {
+    if (words[1] == subcommand.name) {
+      return subcommand.run({words[0], {words.begin() + 2, words.end()}});
+    }
+    known.emplace_back(subcommand.name);
+  }
+  throw UserError("", unknown("subcommand", words[1], known) + ". See hetpipe --help.");
+}
+
+// Prints once. Ranks of one job fail alike before they have met, so the first speaks for all; what
+// a rank meets alone (a failed machine) each says for itself.
+int report(ExitCode code, const std::string& text) {
+  const bool shared = code == ExitCode::user;
+  if (!shared || speaks_for_all()) {
+    const auto here = launched();
+    const std::string rank = !shared && here ? format("rank %d: ", here->rank) : std::string();
+    std::fprintf(stderr, "%s%s\n", rank.c_str(), text.c_str());
+  } else {
+    std::this_thread::sleep_for(kFirstRankSpeaks);
+  }
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+std::span<const Subcommand> subcommands() {
+  static constexpr std::array kSubcommands{
+      Subcommand{"profile", "measures a model, layer by layer, on this machine", profile_command},
+      Subcommand{"plan", "cuts a profiled model into stages for a cluster", plan_command},
+  };
+  return kSubcommands;
+}
+
+int run_hetpipe(std::span<const std::string> words) {
+  try {
+    const int code = run_subcommand(words);
+    if (std::fflush(stdout) != 0) {
+      return report(ExitCode::system, "standard output cannot be written");
+    }
+    return code;
+  } catch (const UserError& error) {
+    return report(ExitCode::user, error.what());
+  } catch (const NumericalError& error) {
+    return report(ExitCode::numerical, error.what());
+  } catch (const SystemError& error) {
+    return report(ExitCode::system, error.what());
+  } catch (const std::bad_alloc&) {
+    return report(ExitCode::system, "this machine has no memory left");
+  } catch (const std::exception& error) {
+    return report(ExitCode::system, error.what());
+  }
+}
+
+}  // namespace hetpipe

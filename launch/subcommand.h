@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+// The subcommands of `hetpipe`: one row each.
+namespace hetpipe {
+
+struct Invocation {
+  std::string program;                 // as it was called: "hetpipe", "build/release/bin/hetpipe"
+  std::vector<std::string> arguments;  // after the subcommand
+};
+
+struct Subcommand {
+  const char* name;
+  const char* help;                   // one line
+  int (*run)(const Invocation& how);  // the exit code; throws what main() reports
+};
+
+std::span<const Subcommand> subcommands();
+
+// `hetpipe ...`: picks the subcommand, reports what it throws once and in the project's grammar,
+// and turns it into the exit code.
+int run_hetpipe(std::span<const std::string> words);
+
+int plan_command(const Invocation& how);
+int profile_command(const Invocation& how);
+
+}  // namespace hetpipe

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "launch/options.h"
+#include "launch/planning_options.h"
+
+// Everything that can be said to `hetpipe train`.
+namespace hetpipe {
+
+struct TrainOptions {
+  std::optional<std::string> plan;  // file; absent: planned at the start from `planning`
+  PlanningOptions planning;
+  std::optional<std::string> model;  // absent: the plan's or the profile's
+  std::optional<std::string> data;   // set once read_options() is through
+  std::optional<std::string> output;
+  std::optional<std::string> resume;  // a checkpoint file, or "latest": the newest of `output`
+
+  double epochs = 1;
+  std::optional<double> learning_rate;  // absent: rate_for(optimizer)
+  double momentum = 0.9;
+  double weight_decay = 0;
+  std::int64_t seed = 1;
+
+  std::string device = "cpu";
+  int threads = 1;
+  std::string transport = "mpi";  // or "threads"
+  double timeout = 60;            // s
+
+  int evaluate_every = 0;    // waves; 0: at the end of every epoch alone
+  int checkpoint_every = 0;  // waves; 0: at the end of every epoch alone
+  bool trace = true;
+
+  double rate_for(const std::string& optimizer) const;
+};
+
+// The table bound to `options`, which must outlive it.
+OptionTable train_option_table(TrainOptions& options);
+
+// What no single row can check: options that need or exclude each other.
+void check_train_options(const TrainOptions& options, Problems& problems);
+
+}  // namespace hetpipe
