@@ -13,6 +13,22 @@
 
 namespace hetpipe {
 
+namespace {
+
+// Until its folder is synced, a new name may vanish with the power.
+void sync_folder(const std::filesystem::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool synced = fd >= 0 && ::fsync(fd) == 0;
+  const int error = errno;
+  if (fd >= 0) ::close(fd);
+  // EINVAL: a file system whose folders cannot be synced (some network ones).
+  if (!synced && error != EINVAL) {
+    throw SystemError("cannot sync folder " + folder.string() + ": " + std::strerror(error));
+  }
+}
+
+}  // namespace
+
 std::string read_file(const std::filesystem::path& path) {
   std::error_code code;
   if (std::filesystem::is_directory(path, code)) {
@@ -56,6 +72,7 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
   errno = error;
   if (!synced) failed("fsync");
   if (::rename(temporary.c_str(), path.c_str()) != 0) failed("rename");
+  sync_folder(path.has_parent_path() ? path.parent_path() : ".");
 }
 
 }  // namespace hetpipe

@@ -11,7 +11,8 @@ namespace hetpipe {
 
 std::string read_file(const std::filesystem::path& path);
 
-// Writes to a temporary name beside it, syncs, renames: readers see the old or the new text.
+// Writes to a temporary name beside it ("PATH.tmp.PID"), syncs it, renames, syncs the folder:
+// readers see the old or the new text, and after a failure no temporary file stays.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace hetpipe

@@ -36,3 +36,27 @@ function(hetpipe_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
 endfunction()
+
+# hetpipe_mpi_test(NAME RANKS 1 2 4 SOURCES ... LINKS ... [TIMEOUT s]): one GoogleTest program whose main holds the MPI
+# session (tests/ranks/mpi_main.h), and one ctest entry NAME_N per number of ranks.
+function(hetpipe_mpi_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "RANKS;SOURCES;LINKS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} hetpipe::mpi_main GTest::gtest GTest::gmock)
+  hetpipe_flags(${name})
+  foreach(ranks ${ARG_RANKS})
+    add_test(NAME ${name}_${ranks} COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe
+                                           ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
+    hetpipe_mpi_properties(${name}_${ranks} ${ranks} ${ARG_TIMEOUT})
+  endforeach()
+endfunction()
+
+# What every ctest entry that starts mpirun needs.
+function(hetpipe_mpi_properties test ranks timeout)
+  set_tests_properties(${test} PROPERTIES
+    LABELS "ranks;mpi" TIMEOUT ${timeout} PROCESSORS ${ranks}
+    ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+endfunction()

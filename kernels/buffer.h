@@ -9,13 +9,16 @@
 
 namespace hetpipe {
 
-// Owner of device memory; knows its device and the stream whose work uses it, and gives the memory back in
-// that stream's order. Movable, not copyable; views of it are plain pointers.
+// Owner of device memory; knows its device and the stream whose work uses it, and gives the memory
+// back in that stream's order. Movable, not copyable; views of it are plain pointers.
 class Buffer {
  public:
   Buffer() = default;
   Buffer(Device& device, Stream& stream, std::size_t bytes, MemoryKind kind)
-      : device_(&device), stream_(&stream), bytes_(bytes), kind_(kind),
+      : device_(&device),
+        stream_(&stream),
+        bytes_(bytes),
+        kind_(kind),
         memory_(bytes == 0 ? nullptr : device.allocate(bytes, kind)) {}
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {

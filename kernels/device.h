@@ -10,9 +10,9 @@
 #include "kernels/memory_account.h"
 #include "kernels/shape.h"
 
-// What one device does. Work is asynchronous by stream and event on every device: a kernel is enqueued
-// on a stream, an event recorded behind it, and whoever needs the result waits for (or polls) the event.
-// The CPU devices' streams run inline, so callers need no second way.
+// What one device does. Work is asynchronous by stream and event on every device: a kernel is
+// enqueued on a stream, an event recorded behind it, and whoever needs the result waits for (or
+// polls) the event. The CPU devices' streams run inline, so callers need no second way.
 namespace hetpipe {
 
 // A point in a stream's work.
@@ -25,42 +25,47 @@ class Event {
 class Stream {
  public:
   virtual ~Stream() = default;
-  virtual std::unique_ptr<Event> record() = 0;          // done once all work enqueued so far is
-  virtual void wait(const Event& event) = 0;            // later work waits for it (on the device)
-  virtual void synchronize() = 0;                       // the caller waits; tests and shutdown only
+  virtual std::unique_ptr<Event> record() = 0;  // done once all work enqueued so far is
+  virtual void wait(const Event& event) = 0;    // later work waits for it (on the device)
+  virtual void synchronize() = 0;               // the caller waits; tests and shutdown only
 };
 
 class Device {
  public:
   virtual ~Device() = default;
 
-  virtual const std::string& kind() const = 0;    // "cpu", "reference", later "cuda"
-  virtual std::string description() const = 0;    // "CPU device (oneDNN 2.6.3), 1 thread"
+  virtual const std::string& kind() const = 0;  // "cpu", "reference", later "cuda"
+  virtual std::string description() const = 0;  // "CPU device (oneDNN 2.6.3), 1 thread"
   virtual std::unique_ptr<Stream> make_stream() = 0;
 
-  // Memory of this device. Counted by kind against the budget (MemoryAccount): OutOfMemory when it does not
-  // fit, with the account as a ledger. Prefer Buffer (kernels/buffer.h).
+  // Memory of this device. Counted by kind against the budget (MemoryAccount): OutOfMemory when it
+  // does not fit, with the account as a ledger. Prefer Buffer (kernels/buffer.h).
   virtual std::byte* allocate(std::size_t bytes, MemoryKind kind) = 0;
   virtual void release(std::byte* memory, std::size_t bytes, MemoryKind kind) noexcept = 0;
   virtual MemoryAccount& memory() = 0;
 
-  // Copies in stream order. Host memory may be any memory of the caller's that stays alive until the stream is done.
+  // Copies in stream order. Host memory may be any memory of the caller's that stays alive until
+  // the stream is done.
   virtual void copy(Stream& stream, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
 
-  // The layer's kernel for these input shapes on this device. `key` names the layer's random draws (dropout).
+  // The layer's kernel for these input shapes on this device. `key` names the layer's random draws
+  // (dropout).
   virtual std::unique_ptr<LayerKernel> make_kernel(const LayerSpec& spec,
                                                    const std::vector<Shape>& inputs,
                                                    std::uint64_t key) = 0;
 
-  // Elementwise work on flat float arrays, in index order without contraction (bits: ALGORITHMS "Bits").
+  // Elementwise work on flat float arrays, in index order without contraction (bits: ALGORITHMS
+  // "Bits").
   virtual void fill(Stream& stream, float* x, float value, std::int64_t count) = 0;
   virtual void add(Stream& stream, float* y, const float* x, std::int64_t count) = 0;  // y += x
-  virtual void sum(Stream& stream, float* z, const float* x, const float* y, std::int64_t count) = 0;  // z = x + y
-  virtual void scale(Stream& stream, float* y, float factor, std::int64_t count) = 0;  // y *= factor
+  virtual void sum(Stream& stream, float* z, const float* x, const float* y,
+                   std::int64_t count) = 0;  // z = x + y
+  virtual void scale(Stream& stream, float* y, float factor,
+                     std::int64_t count) = 0;  // y *= factor
 
-  // Optimizers write the *applied weight change* delta, which the caller adds to the weights it keeps.
-  // SGD with momentum and weight decay:  g' = g + decay*w;  v = momentum*v + g';  delta = -(rate*v).
-  // velocity may be null when momentum is 0.
+  // Optimizers write the *applied weight change* delta, which the caller adds to the weights it
+  // keeps. SGD with momentum and weight decay:  g' = g + decay*w;  v = momentum*v + g';  delta =
+  // -(rate*v). velocity may be null when momentum is 0.
   virtual void sgd(Stream& stream, float* delta, float* velocity, const float* gradient,
                    const float* weights, const SgdOptions& options, std::int64_t count) = 0;
   // Adam (Kingma & Ba 2015, algorithm 1; decay as L2 like g' = g + decay*w), step counts from 1.

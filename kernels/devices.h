@@ -13,8 +13,8 @@ namespace hetpipe {
 // "cuda: not part of this build (...)".
 std::vector<std::string> known_devices();
 
-// "cpu" (oneDNN) or "reference". UserError for a name that is not known or not built, saying which are.
-// `threads` is what one kernel may use; primitives fix it when they are created.
+// "cpu" (oneDNN) or "reference". UserError for a name that is not known or not built, saying which
+// are. `threads` is what one kernel may use; primitives fix it when they are created.
 std::unique_ptr<Device> make_device(const std::string& name, int threads);
 
 }  // namespace hetpipe

@@ -11,8 +11,8 @@
 #include "base/sample.h"
 #include "kernels/shape.h"
 
-// What a layer is (LayerSpec), what it needs (LayerShapes), and how a device computes it (LayerKernel).
-// A kernel knows its own layer alone: no pipeline, no micro-batch, no version.
+// What a layer is (LayerSpec), what it needs (LayerShapes), and how a device computes it
+// (LayerKernel). A kernel knows its own layer alone: no pipeline, no micro-batch, no version.
 namespace hetpipe {
 
 class Stream;
@@ -30,8 +30,9 @@ struct Linear {
   int output_features = 0;
   bool bias = true;
 };
-// Over N, H, W of (N, H, W, C), or over N of (N, F). Parameters: scale (C), shift (C). Running statistics: mean (C),
-// variance (C, unbiased), updated in training as (1 - momentum)*old + momentum*new, as PyTorch does.
+// Over N, H, W of (N, H, W, C), or over N of (N, F). Parameters: scale (C), shift (C). Running
+// statistics: mean (C), variance (C, unbiased), updated in training as (1 - momentum)*old +
+// momentum*new, as PyTorch does.
 struct BatchNorm {
   float epsilon = 1e-5f;
   float momentum = 0.1f;
@@ -49,9 +50,11 @@ struct AveragePool {  // padded places count as zeros
 };
 struct GlobalAveragePool {};  // (N, H, W, C) -> (N, C)
 struct Add {};                // of two tensors of one shape
-struct Flatten {};            // (N, H, W, C) -> (N, C*H*W) in the order C, H, W, as PyTorch's NCHW models flatten
-// Keeps each element with probability 1 - rate and scales it by 1/(1 - rate). The draw of element e of a sample is
-// random_uniform(random_key({layer key, epoch, sample index}), e), e counted inside the sample.
+struct Flatten {
+};  // (N, H, W, C) -> (N, C*H*W) in the order C, H, W, as PyTorch's NCHW models flatten
+// Keeps each element with probability 1 - rate and scales it by 1/(1 - rate). The draw of element e
+// of a sample is random_uniform(random_key({layer key, epoch, sample index}), e), e counted inside
+// the sample.
 struct Dropout {
   float rate = 0.5f;
 };
@@ -63,7 +66,8 @@ using LayerSpec = std::variant<Convolution, Linear, BatchNorm, Relu, MaxPool, Av
                                GlobalAveragePool, Add, Flatten, Dropout, SoftmaxCrossEntropy>;
 std::string to_string(const LayerSpec& spec);  // "convolution 3x3, 64 channels"
 
-// How initial values are drawn: weight: uniform in +-bound (He's, bound = sqrt(6 / fan_in)); one; zero.
+// How initial values are drawn: weight: uniform in +-bound (He's, bound = sqrt(6 / fan_in)); one;
+// zero.
 enum class Initial { zero, one, uniform };
 struct ParameterShape {
   std::string name;  // "weight", "bias", "scale", "shift"
@@ -77,14 +81,15 @@ struct LayerShapes {
   Shape output;
   std::vector<ParameterShape> parameters;
   std::vector<ParameterShape> statistics;  // running statistics
-  std::int64_t stash_bytes = 0;            // what forward leaves for backward beside input and output, at most
-  double forward_flops = 0;                // of the whole batch; multiply-add counts 2
+  std::int64_t stash_bytes =
+      0;                     // what forward leaves for backward beside input and output, at most
+  double forward_flops = 0;  // of the whole batch; multiply-add counts 2
   double backward_flops = 0;
-  bool backward_needs_input = false;       // so that callers can drop what is not needed
+  bool backward_needs_input = false;  // so that callers can drop what is not needed
   bool backward_needs_output = false;
 };
-// UserError-free: throws std::invalid_argument with a plain sentence ("convolution: input (8, 10) is not (N, H, W, C)");
-// the caller adds model and layer name.
+// UserError-free: throws std::invalid_argument with a plain sentence ("convolution: input (8, 10)
+// is not (N, H, W, C)"); the caller adds model and layer name.
 LayerShapes infer_shapes(const LayerSpec& spec, const std::vector<Shape>& inputs);
 
 enum class Mode { train, evaluate };
@@ -95,25 +100,26 @@ struct ForwardArguments {
   std::span<const float* const> parameters;  // in the order of LayerShapes::parameters
   std::span<float* const> statistics;        // read in evaluate; read and updated in train
   float* output = nullptr;
-  std::byte* stash = nullptr;                // LayerShapes::stash_bytes; unused in evaluate
+  std::byte* stash = nullptr;  // LayerShapes::stash_bytes; unused in evaluate
   Mode mode = Mode::train;
-  std::span<const SampleKey> samples;        // host memory; dropout only
-  const std::int32_t* labels = nullptr;      // device memory; loss only
-  std::int32_t* correct = nullptr;           // device memory, (N): 1 where the arg max is the label; loss only; may be null
-  bool update_statistics = true;             // false in re-computation
+  std::span<const SampleKey> samples;    // host memory; dropout only
+  const std::int32_t* labels = nullptr;  // device memory; loss only
+  std::int32_t* correct =
+      nullptr;  // device memory, (N): 1 where the arg max is the label; loss only; may be null
+  bool update_statistics = true;  // false in re-computation
 };
 
 struct BackwardArguments {
-  std::span<const float* const> inputs;      // null where backward does not need them
-  const float* output = nullptr;             // likewise
-  const float* output_gradient = nullptr;    // null for the loss
+  std::span<const float* const> inputs;    // null where backward does not need them
+  const float* output = nullptr;           // likewise
+  const float* output_gradient = nullptr;  // null for the loss
   std::span<const float* const> parameters;
   const std::byte* stash = nullptr;
-  std::span<float* const> input_gradients;   // overwritten; null where nobody wants it
+  std::span<float* const> input_gradients;      // overwritten; null where nobody wants it
   std::span<float* const> parameter_gradients;  // overwritten, never accumulated
   std::span<const SampleKey> samples;
   const std::int32_t* labels = nullptr;
-  std::int64_t loss_samples = 0;             // the mean's denominator; loss only
+  std::int64_t loss_samples = 0;  // the mean's denominator; loss only
 };
 
 class LayerKernel {

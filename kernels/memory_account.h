@@ -11,7 +11,8 @@ enum class MemoryKind { weights, versions, gradients, optimizer, activations, me
 inline constexpr int kMemoryKinds = 7;
 const char* to_string(MemoryKind kind);
 
-// Bytes in use on one device, by kind, against a budget: real memory, or that of an emulated device.
+// Bytes in use on one device, by kind, against a budget: real memory, or that of an emulated
+// device.
 class MemoryAccount {
  public:
   // 0: no budget.

@@ -10,8 +10,9 @@
 
 namespace hetpipe {
 
-// Extents of a tensor, outermost first. Images are (N, H, W, C): samples, rows, columns, channels, the
-// channel varying fastest; features are (N, F). Parameter shapes are stated where they are declared.
+// Extents of a tensor, outermost first. Images are (N, H, W, C): samples, rows, columns, channels,
+// the channel varying fastest; features are (N, F). Parameter shapes are stated where they are
+// declared.
 class Shape {
  public:
   static constexpr int kMaxRank = 4;

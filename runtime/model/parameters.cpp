@@ -54,4 +54,8 @@ void fill_initial(const ParameterLayout& layout, std::uint64_t seed, std::span<f
   }
 }
 
+std::uint64_t layer_key(const ModelLayer& layer, std::uint64_t seed) {
+  return random_key({seed, hash_text(layer.name)});
+}
+
 }  // namespace hetpipe

@@ -43,4 +43,7 @@ class ParameterLayout {
 // the cut. `values` holds layout.count() floats; running statistics are filled the same way.
 void fill_initial(const ParameterLayout& layout, std::uint64_t seed, std::span<float> values);
 
+// The key of a layer's own random draws (Device::make_kernel), the same under every cut.
+std::uint64_t layer_key(const ModelLayer& layer, std::uint64_t seed);
+
 }  // namespace hetpipe

@@ -9,13 +9,15 @@
 
 #include "base/ids.h"
 
-// Emulated links: a message is delivered no earlier than queue + latency + bytes/bandwidth of its link and of the
-// network interfaces it passes. All ranks of an emulated cluster run on one machine and share one table of
-// "busy until" times (a file mapped by every rank), so that ranks of one emulated node share its interface.
+// Emulated links: a message is delivered no earlier than queue + latency + bytes/bandwidth of its
+// link and of the network interfaces it passes. All ranks of an emulated cluster run on one machine
+// and share one table of "busy until" times (a file mapped by every rank), so that ranks of one
+// emulated node share its interface.
 namespace hetpipe {
 
-// One directed way between two ranks. Resources are numbers that ranks agree on (from the plan): a node's interface
-// out, a node's interface in, or a pair of devices inside a node. A transfer occupies all of them for bytes/bandwidth.
+// One directed way between two ranks. Resources are numbers that ranks agree on (from the plan): a
+// node's interface out, a node's interface in, or a pair of devices inside a node. A transfer
+// occupies all of them for bytes/bandwidth.
 struct EmulatedLink {
   double bandwidth = 0;  // bytes/s
   double latency = 0;    // s
@@ -42,7 +44,8 @@ class LinkClock {
   static std::shared_ptr<LinkClock> in_file(const std::string& path, int resources, bool create);
   virtual ~LinkClock() = default;
 
-  // Reserves the link's resources for a message that is ready at now_ns; returns when it is delivered.
+  // Reserves the link's resources for a message that is ready at now_ns; returns when it is
+  // delivered.
   std::int64_t reserve(const EmulatedLink& link, std::uint64_t bytes, std::int64_t now_ns);
 
  protected:

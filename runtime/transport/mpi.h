@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -9,10 +10,18 @@
 // The only door to MPI.
 namespace hetpipe {
 
-// Owns MPI_Init_thread and MPI_Finalize (both under a watchdog that names them) and lives in main.
+struct MpiOptions {
+  std::uint64_t piece_bytes = std::uint64_t{512}
+                              << 20;  // longer payloads are split; counts of MPI are 32-bit
+  double exchange_seconds = 300;      // until exchange() gives up
+};
+
+// Owns MPI_Init_thread and MPI_Finalize (both under a watchdog that names them and ends the process
+// with exit code 3) and lives in main. The one thread that made it makes all calls. Transports must
+// be gone before it goes.
 class MpiSession {
  public:
-  MpiSession(int* argc, char*** argv);
+  MpiSession(int* argc, char*** argv, double watchdog_seconds = 60);
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
@@ -20,7 +29,8 @@ class MpiSession {
   Rank rank() const;
   int ranks() const;
   std::string library() const;  // "Open MPI v4.1.4"
-  std::unique_ptr<Transport> make_transport();
+  // Called by all ranks together, with the same options.
+  std::unique_ptr<Transport> make_transport(const MpiOptions& options = {});
 
  private:
   struct State;

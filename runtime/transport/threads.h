@@ -9,7 +9,8 @@
 
 namespace hetpipe {
 
-// Ranks as threads of one process: one Transport per rank, sharing mailboxes. Each is used by one thread.
+// Ranks as threads of one process: one Transport per rank, sharing mailboxes. Each is used by one
+// thread.
 std::vector<std::unique_ptr<Transport>> make_threads_transports(int ranks);
 
 }  // namespace hetpipe

@@ -11,20 +11,22 @@
 #include "base/ids.h"
 #include "runtime/transport/link_emulation.h"
 
-// Moving bytes between ranks. Everything after start-up is nonblocking: an operation is posted and polled;
-// whoever waits brings a deadline and a name for what it waits for (runtime/transport/wait.h).
+// Moving bytes between ranks. Everything after start-up is nonblocking: an operation is posted and
+// polled; whoever waits brings a deadline and a name for what it waits for
+// (runtime/transport/wait.h).
 namespace hetpipe {
 
-// Each channel is a stream of its own between any two ranks: messages of one channel arrive in the order sent.
+// Each channel is a stream of its own between any two ranks: messages of one channel arrive in the
+// order sent.
 enum class Channel { control, forward, backward, push, pull };
 inline constexpr int kChannels = 5;
 const char* to_string(Channel channel);
 
 // Travels before every payload and is checked by the receiver's side of the protocol.
 struct MessageHeader {
-  std::int32_t kind = 0;        // the caller's
-  std::int32_t part = 0;        // the caller's
-  std::int64_t minibatch = 0;   // or wave
+  std::int32_t kind = 0;       // the caller's
+  std::int32_t part = 0;       // the caller's
+  std::int64_t minibatch = 0;  // or wave
   std::int64_t label = 0;
   std::uint64_t bytes = 0;      // of the payload; set by the transport
   std::uint64_t sequence = 0;   // of (from, to, channel), from 0; set and checked by the transport
@@ -61,19 +63,21 @@ class Transport {
   virtual Rank rank() const = 0;
   virtual int ranks() const = 0;
 
-  // From now on, messages over emulated links (all channels but control) carry a time before which the receiver does
-  // not see them. Called by every rank with the same table, after start-up.
+  // From now on, messages over emulated links (all channels but control) carry a time before which
+  // the receiver does not see them. Called by every rank with the same table, after start-up.
   virtual void emulate_links(LinkTable table, std::shared_ptr<LinkClock> clock) = 0;
 
-  // Posts a send; the payload's memory must stay untouched until the operation is done. To the own rank too.
+  // Posts a send; the payload's memory must stay untouched until the operation is done. To the own
+  // rank too.
   virtual Operation send(Rank to, Channel channel, const MessageHeader& header,
                          std::span<const std::byte> payload) = 0;
-  // Posts the receive of the next message on this channel from this rank. Its payload must have exactly this size:
-  // SystemError naming both sizes otherwise. Payloads past 512 MiB are split on the wire.
+  // Posts the receive of the next message on this channel from this rank. Its payload must have
+  // exactly this size: SystemError naming both sizes otherwise. Payloads past 512 MiB are split on
+  // the wire.
   virtual Operation receive(Rank from, Channel channel, std::span<std::byte> payload) = 0;
 
-  // Small messages (at most 1 MiB) on Channel::control, copied: send and forget, receive from anyone in order of
-  // arrival. No posted receives on this channel.
+  // Small messages (at most 1 MiB) on Channel::control, copied: send and forget, receive from
+  // anyone in order of arrival. No posted receives on this channel.
   virtual void send_control(Rank to, const MessageHeader& header,
                             std::span<const std::byte> payload = {}) = 0;
   virtual std::optional<ControlMessage> try_receive_control() = 0;
@@ -86,8 +90,8 @@ class Transport {
   // Start-up and shutdown only, called by all ranks together: every rank's bytes, by rank.
   virtual std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> mine) = 0;
 
-  // Ends the whole job at once with this exit code; the message has been printed. Does not return in MPI; in threads
-  // the other ranks' next progress() throws.
+  // Ends the whole job at once with this exit code; the message has been printed. Does not return
+  // in MPI; in threads the other ranks' next progress() throws.
   virtual void abort(int exit_code) = 0;
 };
 

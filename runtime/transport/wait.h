@@ -9,13 +9,15 @@
 
 namespace hetpipe {
 
-// Polls until `ready()`: runs `poll` (transport progress and whatever else this rank serves), then sleeps with a back-off
-// from a few microseconds up to 100, so that waiting ranks leave the cores to those that work. After
-// `timeout_seconds`: SystemError "waited 60.0 s for <what>". `what` is only called then. Returns seconds waited.
+// Polls until `ready()`: runs `poll` (transport progress and whatever else this rank serves), then
+// sleeps with a back-off from a few microseconds up to 100, so that waiting ranks leave the cores
+// to those that work. After `timeout_seconds`: SystemError "waited 60.0 s for <what>". `what` is
+// only called then. Returns seconds waited.
 double wait_until(const std::function<bool()>& ready, const std::function<void()>& poll,
                   double timeout_seconds, const std::function<std::string()>& what);
 
-// Sleeps (polling) until the monotonic clock passes deadline_ns; precise to some 10 us without burning the core.
+// Sleeps (polling) until the monotonic clock passes deadline_ns; precise to some 10 us without
+// burning the core.
 void wait_until_time(std::int64_t deadline_ns, const std::function<void()>& poll);
 
 }  // namespace hetpipe

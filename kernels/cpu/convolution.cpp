@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.h"
+#include "kernels/cpu/onednn.h"
+#include "kernels/window.h"
+
+namespace hetpipe {
+namespace {
+
+using dnnl::memory;
+using tag = memory::format_tag;
+
+// Activations NHWC, weights in whatever layout oneDNN likes best for each direction; they are
+// reordered from and to OIHW in every call, because every call may bring another version of them.
+class ConvolutionKernel final : public LayerKernel {
+ public:
+  ConvolutionKernel(CpuContext& context, const Convolution& spec, const Shape& in)
+      : context_(context),
+        spec_(spec),
+        x_(nhwc(in)),
+        y_(nhwc(window_of(spec).output(in, spec.output_channels))),
+        weight_(plain({spec.output_channels, in[3], spec.kernel, spec.kernel}, tag::oihw)),
+        any_weight_(plain({spec.output_channels, in[3], spec.kernel, spec.kernel}, tag::any)),
+        bias_(spec.bias ? plain({spec.output_channels}, tag::x) : memory::desc()),
+        forward_description_(
+            {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, x_,
+             any_weight_, bias_, y_, strides(), padding(), padding()},
+            attributes(), context.engine) {}
+
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    if (!forward_) forward_ = make_forward();
+    Buffer storage;
+    Arguments arguments = {
+        {DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
+        {DNNL_ARG_WEIGHTS, reordered_weight(stream, *forward_, a.parameters[0], storage)},
+        {DNNL_ARG_DST, view(context_, y_, a.output)}};
+    if (spec_.bias) arguments.emplace(DNNL_ARG_BIAS, view(context_, bias_, a.parameters[1]));
+    forward_->primitive.run(context_, stream, std::move(arguments));
+  }
+
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    const memory dy = view(context_, y_, a.output_gradient);
+    if (float* dx = wanted(a.input_gradients, 0)) input_gradient(stream, a, dy, dx);
+    float* dweight = wanted(a.parameter_gradients, 0);
+    float* dbias = wanted(a.parameter_gradients, 1);
+    if (dweight != nullptr || dbias != nullptr) {
+      parameter_gradients(stream, a, dy, dweight, dbias);
+    }
+  }
+
+ private:
+  // One direction: its primitive, its layout of the weights, and the way between that and OIHW.
+  struct Direction {
+    Primitive primitive;
+    memory::desc weight;
+    Reorder reorder;
+  };
+
+  memory::dims strides() const { return {spec_.stride, spec_.stride}; }
+  memory::dims padding() const { return {spec_.padding, spec_.padding}; }
+
+  Direction make_forward() const {
+    const memory::desc weight = forward_description_.weights_desc();
+    return {Primitive(forward_description_), weight, Reorder(context_, weight_, weight)};
+  }
+  Direction make_input_gradient() const {
+    const dnnl::convolution_backward_data::primitive_desc description(
+        {dnnl::algorithm::convolution_direct, x_, any_weight_, y_, strides(), padding(), padding()},
+        attributes(), context_.engine, forward_description_);
+    const memory::desc weight = description.weights_desc();
+    return {Primitive(description), weight, Reorder(context_, weight_, weight)};
+  }
+  Direction make_parameter_gradients() const {
+    const dnnl::convolution_backward_weights::primitive_desc description(
+        {dnnl::algorithm::convolution_direct, x_, any_weight_, bias_, y_, strides(), padding(),
+         padding()},
+        attributes(), context_.engine, forward_description_);
+    const memory::desc weight = description.diff_weights_desc();
+    return {Primitive(description), weight, Reorder(context_, weight, weight_)};
+  }
+
+  // `weight` in the direction's layout; `storage` keeps the copy alive where one is needed.
+  memory reordered_weight(Stream& stream, const Direction& direction, const float* weight,
+                          Buffer& storage) {
+    const memory from = view(context_, weight_, weight);
+    if (!direction.reorder.needed()) return from;
+    storage = Buffer(context_.device, stream, direction.weight.get_size(), MemoryKind::workspace);
+    memory to = view(context_, direction.weight, storage.data());
+    direction.reorder.run(context_, stream, from, to);
+    return to;
+  }
+
+  void input_gradient(Stream& stream, const BackwardArguments& a, const memory& dy, float* dx) {
+    if (!input_gradient_) input_gradient_ = make_input_gradient();
+    Buffer storage;
+    input_gradient_->primitive.run(
+        context_, stream,
+        {{DNNL_ARG_DIFF_DST, dy},
+         {DNNL_ARG_WEIGHTS, reordered_weight(stream, *input_gradient_, a.parameters[0], storage)},
+         {DNNL_ARG_DIFF_SRC, view(context_, x_, dx)}});
+  }
+
+  // oneDNN computes both; what nobody wants goes to workspace.
+  void parameter_gradients(Stream& stream, const BackwardArguments& a, const memory& dy,
+                           float* dweight, float* dbias) {
+    if (!parameter_gradients_) parameter_gradients_ = make_parameter_gradients();
+    const Direction& direction = *parameter_gradients_;
+    const bool copy = dweight == nullptr || direction.reorder.needed();
+    const Buffer weight_storage(context_.device, stream, copy ? direction.weight.get_size() : 0,
+                                MemoryKind::workspace);
+    const Buffer bias_storage(context_.device, stream,
+                              spec_.bias && dbias == nullptr ? bias_.get_size() : 0,
+                              MemoryKind::workspace);
+    const void* weight_target = copy ? static_cast<const void*>(weight_storage.data()) : dweight;
+    const memory gradient = view(context_, direction.weight, weight_target);
+    Arguments arguments = {{DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
+                           {DNNL_ARG_DIFF_DST, dy},
+                           {DNNL_ARG_DIFF_WEIGHTS, gradient}};
+    if (spec_.bias) {
+      const void* bias_target =
+          bias_storage ? static_cast<const void*>(bias_storage.data()) : dbias;
+      arguments.emplace(DNNL_ARG_DIFF_BIAS, view(context_, bias_, bias_target));
+    }
+    direction.primitive.run(context_, stream, std::move(arguments));
+    if (dweight == nullptr || !direction.reorder.needed()) return;
+    memory target = view(context_, weight_, dweight);
+    direction.reorder.run(context_, stream, gradient, target);
+  }
+
+  CpuContext& context_;
+  Convolution spec_;
+  memory::desc x_, y_, weight_, any_weight_, bias_;
+  dnnl::convolution_forward::primitive_desc forward_description_;
+  // Made when first used: a first layer needs no input gradient, evaluation no gradients at all.
+  std::optional<Direction> forward_, input_gradient_, parameter_gradients_;
+};
+
+}  // namespace
+
+std::unique_ptr<LayerKernel> make_convolution(CpuContext& context, const Convolution& spec,
+                                              const Shape& in) {
+  return std::make_unique<ConvolutionKernel>(context, spec, in);
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/cpu_device.h"
+
+#include "base/error.h"
+#include "base/text.h"
+#include "kernels/cpu/loop_kernels.h"
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/memory_pool.h"
+#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/threads.h"
+#include "kernels/reference/reference_device.h"
+
+namespace hetpipe {
+namespace {
+
+// A oneDNN layer within the device's number of threads, and oneDNN's failures in our words.
+class GuardedKernel final : public LayerKernel {
+ public:
+  GuardedKernel(std::unique_ptr<LayerKernel> kernel, int threads, std::string name)
+      : kernel_(std::move(kernel)), threads_(threads), name_(std::move(name)) {}
+
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    const ThreadScope scope(threads_);
+    try {
+      kernel_->forward(stream, a);
+    } catch (const dnnl::error& error) {
+      rethrow(error, "in the forward of " + name_);
+    }
+  }
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    const ThreadScope scope(threads_);
+    try {
+      kernel_->backward(stream, a);
+    } catch (const dnnl::error& error) {
+      rethrow(error, "in the backward of " + name_);
+    }
+  }
+
+ private:
+  std::unique_ptr<LayerKernel> kernel_;
+  int threads_;
+  std::string name_;
+};
+
+class CpuDevice final : public HostDevice {
+ public:
+  explicit CpuDevice(int threads)
+      : HostDevice("cpu"),
+        threads_(threads),
+        engine_(dnnl::engine::kind::cpu, 0),
+        context_{*this, threads, engine_, dnnl::stream(engine_)} {}
+
+  std::string description() const override {
+    return format("CPU device (%s), %d thread%s", onednn_version().c_str(), threads_,
+                  threads_ == 1 ? "" : "s");
+  }
+
+  std::byte* allocate(std::size_t bytes, MemoryKind kind) override {
+    memory().take(bytes, kind);
+    std::byte* block = pool_.take(bytes);
+    if (block == nullptr) {
+      memory().give_back(bytes, kind);
+      throw OutOfMemory(format("CPU device: no %s of memory left for %s. In use:\n%s",
+                               format_bytes(static_cast<double>(bytes)).c_str(), to_string(kind),
+                               memory().ledger().c_str()));
+    }
+    return block;
+  }
+  void release(std::byte* block, std::size_t bytes, MemoryKind kind) noexcept override {
+    pool_.give_back(block, bytes);
+    memory().give_back(bytes, kind);
+  }
+
+  std::unique_ptr<LayerKernel> make_kernel(const LayerSpec& spec, const std::vector<Shape>& inputs,
+                                           std::uint64_t key) override {
+    infer_shapes(spec, inputs);  // refuses what does not fit together
+    const ThreadScope scope(threads_);
+    const std::string name = to_string(spec) + " on " + to_string(inputs[0]);
+    try {
+      return std::visit([&](const auto& layer) { return make(layer, inputs[0], key, name); }, spec);
+    } catch (const dnnl::error& error) {
+      rethrow(error, "while " + name + " was made");
+    }
+  }
+
+  void fill(Stream&, float* x, float value, std::int64_t count) override {
+    pieces(count, [&](std::int64_t i, std::int64_t n) { loops::fill(x + i, value, n); });
+  }
+  void add(Stream&, float* y, const float* x, std::int64_t count) override {
+    pieces(count, [&](std::int64_t i, std::int64_t n) { loops::add(y + i, x + i, n); });
+  }
+  void sum(Stream&, float* z, const float* x, const float* y, std::int64_t count) override {
+    pieces(count, [&](std::int64_t i, std::int64_t n) { loops::sum(z + i, x + i, y + i, n); });
+  }
+  void scale(Stream&, float* y, float factor, std::int64_t count) override {
+    pieces(count, [&](std::int64_t i, std::int64_t n) { loops::scale(y + i, factor, n); });
+  }
+
+  void sgd(Stream&, float* delta, float* velocity, const float* gradient, const float* weights,
+           const SgdOptions& o, std::int64_t count) override {
+    ensure(velocity != nullptr || o.momentum == 0, "momentum needs a velocity");
+    pieces(count, [&](std::int64_t i, std::int64_t n) {
+      if (velocity == nullptr) {
+        loops::sgd(delta + i, gradient + i, weights + i, o.rate, o.weight_decay, n);
+      } else {
+        loops::sgd_momentum(delta + i, velocity + i, gradient + i, weights + i, o.rate, o.momentum,
+                            o.weight_decay, n);
+      }
+    });
+  }
+  void adam(Stream&, float* delta, float* first, float* second, const float* gradient,
+            const float* weights, const AdamOptions& options, std::int64_t step,
+            std::int64_t count) override {
+    ensure(step >= 1, "Adam's steps count from 1");
+    const AdamStep s = adam_step(options, step);
+    pieces(count, [&](std::int64_t i, std::int64_t n) {
+      loops::adam(delta + i, first + i, second + i, gradient + i, weights + i, s, n);
+    });
+  }
+
+ private:
+  template <class Body>
+  void pieces(std::int64_t count, const Body& body) const {
+    parallel_pieces(threads_, count, body);
+  }
+
+  std::unique_ptr<LayerKernel> guarded(std::unique_ptr<LayerKernel> kernel,
+                                       const std::string& name) const {
+    return std::make_unique<GuardedKernel>(std::move(kernel), threads_, name);
+  }
+  std::unique_ptr<LayerKernel> make(const Convolution& layer, const Shape& in, std::uint64_t,
+                                    const std::string& name) {
+    return guarded(make_convolution(context_, layer, in), name);
+  }
+  std::unique_ptr<LayerKernel> make(const Linear& layer, const Shape& in, std::uint64_t,
+                                    const std::string& name) {
+    return guarded(make_linear(context_, layer, in), name);
+  }
+  std::unique_ptr<LayerKernel> make(const BatchNorm& layer, const Shape& in, std::uint64_t,
+                                    const std::string& name) {
+    return guarded(make_batch_norm(context_, layer, in), name);
+  }
+  // One number per sample and class: too small for the definition to be slow.
+  std::unique_ptr<LayerKernel> make(const SoftmaxCrossEntropy& layer, const Shape& in,
+                                    std::uint64_t key, const std::string&) {
+    return make_reference_kernel(layer, {in}, key);
+  }
+  template <class Layer>
+  std::unique_ptr<LayerKernel> make(const Layer& layer, const Shape& in, std::uint64_t key,
+                                    const std::string&) {
+    return make_loop_kernel(layer, in, key, threads_);
+  }
+
+  int threads_;
+  MemoryPool pool_;
+  dnnl::engine engine_;
+  CpuContext context_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(int threads) {
+  return std::make_unique<CpuDevice>(threads);
+}
+
+}  // namespace hetpipe

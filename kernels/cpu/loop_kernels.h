@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/layer.h"
+
+// The CPU device's layer kernels that are loops of its own: all but convolution, linear and batch
+// norm.
+namespace hetpipe {
+
+std::unique_ptr<LayerKernel> make_loop_kernel(const Relu&, const Shape& in, std::uint64_t key,
+                                              int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const Add&, const Shape& in, std::uint64_t key,
+                                              int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const Flatten&, const Shape& in, std::uint64_t key,
+                                              int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const Dropout& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const MaxPool& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const AveragePool& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const GlobalAveragePool&, const Shape& in,
+                                              std::uint64_t key, int threads);
+
+}  // namespace hetpipe

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/loops.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/random.h"
+
+namespace hetpipe::loops {
+namespace {
+
+// Channels handled together by loops that keep their state in registers or the nearest cache.
+constexpr std::int64_t kChannels = 64;
+
+// Calls visit(output column, input offset, output offset, place) for every tap of output row `row`
+// inside the image; offsets count floats.
+template <class Visit>
+void for_each_tap(const Window& window, const Shape& in, std::int64_t row, Visit visit) {
+  const std::int64_t channels = in[3];
+  const std::int64_t columns = window.positions(in[2]);
+  for (std::int64_t ow = 0; ow < columns; ++ow)
+    for (std::int64_t kh = window.begin(row); kh < window.end(row, in[1]); ++kh)
+      for (std::int64_t kw = window.begin(ow); kw < window.end(ow, in[2]); ++kw) {
+        const std::int64_t h = row * window.stride - window.padding + kh;
+        const std::int64_t w = ow * window.stride - window.padding + kw;
+        visit((h * in[2] + w) * channels, ow * channels, kh * window.kernel + kw);
+      }
+}
+
+}  // namespace
+
+void fill(float* x, float value, std::int64_t count) { std::fill_n(x, count, value); }
+
+void add(float* y, const float* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
+}
+
+void sum(float* z, const float* x, const float* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) z[i] = x[i] + y[i];
+}
+
+void scale(float* y, float factor, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] *= factor;
+}
+
+void sgd(float* __restrict delta, const float* __restrict gradient, const float* __restrict weights,
+         float rate, float decay, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float g = gradient[i] + decay * weights[i];
+    delta[i] = -(rate * g);
+  }
+}
+
+void sgd_momentum(float* __restrict delta, float* __restrict velocity,
+                  const float* __restrict gradient, const float* __restrict weights, float rate,
+                  float momentum, float decay, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float g = gradient[i] + decay * weights[i];
+    const float v = momentum * velocity[i] + g;
+    velocity[i] = v;
+    delta[i] = -(rate * v);
+  }
+}
+
+void adam(float* __restrict delta, float* __restrict first, float* __restrict second,
+          const float* __restrict gradient, const float* __restrict weights, const AdamStep& step,
+          std::int64_t count) {
+  const AdamStep s = step;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float g = gradient[i] + s.decay * weights[i];
+    const float m = s.beta1 * first[i] + s.rest1 * g;
+    const float v = s.beta2 * second[i] + s.rest2 * (g * g);
+    first[i] = m;
+    second[i] = v;
+    delta[i] = -(s.rate * (m / s.bias1) / (std::sqrt(v / s.bias2) + s.epsilon));
+  }
+}
+
+void relu_forward(float* __restrict y, const float* __restrict x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] <= 0 ? 0.0f : x[i];
+}
+
+void relu_backward(float* __restrict dx, const float* __restrict y, const float* __restrict dy,
+                   std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) dx[i] = y[i] <= 0 ? 0.0f : dy[i];
+}
+
+void dropout_draw(std::uint8_t* kept, std::uint64_t key, float rate, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; i += 4) {
+    const std::uint64_t block = static_cast<std::uint64_t>(i) / 4;
+    const PhiloxBlock bits = philox(
+        key, {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0});
+    const std::int64_t n = std::min<std::int64_t>(4, count - i);
+    for (std::int64_t j = 0; j < n; ++j)
+      kept[i + j] = uniform_float(bits[static_cast<std::size_t>(j)]) >= rate;
+  }
+}
+
+void dropout_apply(float* __restrict y, const float* __restrict x,
+                   const std::uint8_t* __restrict kept, float factor, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float scaled = x[i] * factor;
+    y[i] = kept[i] != 0 ? scaled : 0.0f;
+  }
+}
+
+void column_sums(float* __restrict sums, const float* __restrict x, std::int64_t rows,
+                 std::int64_t columns, std::int64_t begin, std::int64_t length) {
+  std::fill_n(sums + begin, length, 0.0f);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* row = x + r * columns;
+    for (std::int64_t c = begin; c < begin + length; ++c) sums[c] += row[c];
+  }
+}
+
+void transpose(float* __restrict to, const float* __restrict from, std::int64_t rows,
+               std::int64_t columns) {
+  constexpr std::int64_t kTile = 16;  // a tile's lines of both sides stay in the nearest cache
+  for (std::int64_t r0 = 0; r0 < rows; r0 += kTile)
+    for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
+      const std::int64_t r1 = std::min(rows, r0 + kTile);
+      const std::int64_t c1 = std::min(columns, c0 + kTile);
+      for (std::int64_t c = c0; c < c1; ++c)
+        for (std::int64_t r = r0; r < r1; ++r) to[c * rows + r] = from[r * columns + c];
+    }
+}
+
+void max_pool_row(float* __restrict y, std::uint8_t* __restrict winner,
+                  const float* __restrict image, const Window& window, const Shape& in,
+                  std::int64_t row) {
+  const std::int64_t channels = in[3];
+  const std::int64_t columns = window.positions(in[2]);
+  const std::int64_t kh0 = window.begin(row), kh1 = window.end(row, in[1]);
+  for (std::int64_t ow = 0; ow < columns; ++ow) {
+    const std::int64_t kw0 = window.begin(ow), kw1 = window.end(ow, in[2]);
+    for (std::int64_t c0 = 0; c0 < channels; c0 += kChannels) {
+      const std::int64_t n = std::min(kChannels, channels - c0);
+      float best[kChannels];
+      std::int32_t place[kChannels];
+      const auto pixel = [&](std::int64_t kh, std::int64_t kw) {
+        const std::int64_t h = row * window.stride - window.padding + kh;
+        const std::int64_t w = ow * window.stride - window.padding + kw;
+        return image + (h * in[2] + w) * channels + c0;
+      };
+      const float* first = pixel(kh0, kw0);
+      for (std::int64_t c = 0; c < n; ++c) best[c] = first[c];
+      std::fill_n(place, n, static_cast<std::int32_t>(kh0 * window.kernel + kw0));
+      for (std::int64_t kh = kh0; kh < kh1; ++kh)
+        for (std::int64_t kw = kh == kh0 ? kw0 + 1 : kw0; kw < kw1; ++kw) {
+          const float* x = pixel(kh, kw);
+          const std::int32_t here = static_cast<std::int32_t>(kh * window.kernel + kw);
+          for (std::int64_t c = 0; c < n; ++c) {
+            const bool better = (x[c] > best[c]) | (x[c] != x[c]);  // a NaN wins
+            best[c] = better ? x[c] : best[c];
+            place[c] = better ? here : place[c];
+          }
+        }
+      std::copy_n(best, n, y + ow * channels + c0);
+      if (winner == nullptr) continue;
+      std::uint8_t* winners = winner + ow * channels + c0;
+      for (std::int64_t c = 0; c < n; ++c) winners[c] = static_cast<std::uint8_t>(place[c]);
+    }
+  }
+}
+
+void average_pool_row(float* __restrict y, const float* __restrict image, const Window& window,
+                      const Shape& in, std::int64_t row) {
+  const std::int64_t channels = in[3];
+  const std::int64_t length = window.positions(in[2]) * channels;
+  const float area = static_cast<float>(window.kernel * window.kernel);
+  std::fill_n(y, length, 0.0f);
+  for_each_tap(window, in, row, [&](std::int64_t input, std::int64_t output, std::int64_t) {
+    const float* __restrict x = image + input;
+    float* __restrict sums = y + output;
+    for (std::int64_t c = 0; c < channels; ++c) sums[c] += x[c];
+  });
+  for (std::int64_t i = 0; i < length; ++i) y[i] /= area;
+}
+
+void max_pool_backward(float* __restrict dx, const float* __restrict dy,
+                       const std::uint8_t* __restrict winner, const Window& window,
+                       const Shape& in) {
+  const std::int64_t channels = in[3];
+  const std::int64_t rows = window.positions(in[1]);
+  const std::int64_t row_length = window.positions(in[2]) * channels;
+  std::fill_n(dx, in[1] * in[2] * channels, 0.0f);
+  for (std::int64_t oh = 0; oh < rows; ++oh) {
+    for_each_tap(window, in, oh, [&](std::int64_t input, std::int64_t output, std::int64_t place) {
+      float* __restrict gradient = dx + input;
+      const float* __restrict from = dy + oh * row_length + output;
+      const std::uint8_t* __restrict won = winner + oh * row_length + output;
+      const std::uint8_t here = static_cast<std::uint8_t>(place);
+      for (std::int64_t c = 0; c < channels; ++c) gradient[c] += won[c] == here ? from[c] : 0.0f;
+    });
+  }
+}
+
+void average_pool_backward(float* __restrict dx, const float* __restrict dy, const Window& window,
+                           const Shape& in) {
+  const std::int64_t channels = in[3];
+  const std::int64_t rows = window.positions(in[1]);
+  const std::int64_t row_length = window.positions(in[2]) * channels;
+  const float area = static_cast<float>(window.kernel * window.kernel);
+  std::fill_n(dx, in[1] * in[2] * channels, 0.0f);
+  for (std::int64_t oh = 0; oh < rows; ++oh) {
+    for_each_tap(window, in, oh, [&](std::int64_t input, std::int64_t output, std::int64_t) {
+      float* __restrict gradient = dx + input;
+      const float* __restrict from = dy + oh * row_length + output;
+      for (std::int64_t c = 0; c < channels; ++c) gradient[c] += from[c] / area;
+    });
+  }
+}
+
+void global_average_forward(float* __restrict y, const float* __restrict x, std::int64_t pixels,
+                            std::int64_t channels) {
+  std::fill_n(y, channels, 0.0f);
+  for (std::int64_t p = 0; p < pixels; ++p)
+    for (std::int64_t c = 0; c < channels; ++c) y[c] += x[p * channels + c];
+  for (std::int64_t c = 0; c < channels; ++c) y[c] /= static_cast<float>(pixels);
+}
+
+void global_average_backward(float* __restrict dx, const float* __restrict dy, std::int64_t pixels,
+                             std::int64_t channels) {
+  for (std::int64_t p = 0; p < pixels; ++p)
+    for (std::int64_t c = 0; c < channels; ++c)
+      dx[p * channels + c] = dy[c] / static_cast<float>(pixels);
+}
+
+}  // namespace hetpipe::loops

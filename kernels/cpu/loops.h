@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/optimizer_step.h"
+#include "kernels/shape.h"
+#include "kernels/window.h"
+
+// The CPU device's own loops, written so that the compiler vectorises them across elements or
+// channels: every element sees the same float operations in the same order as in reference/. All
+// run in the calling thread on the range they are given.
+namespace hetpipe::loops {
+
+void fill(float* x, float value, std::int64_t count);
+void add(float* y, const float* x, std::int64_t count);                  // y += x
+void sum(float* z, const float* x, const float* y, std::int64_t count);  // z = x + y
+void scale(float* y, float factor, std::int64_t count);                  // y *= factor
+
+void sgd(float* delta, const float* gradient, const float* weights, float rate, float decay,
+         std::int64_t count);
+void sgd_momentum(float* delta, float* velocity, const float* gradient, const float* weights,
+                  float rate, float momentum, float decay, std::int64_t count);
+void adam(float* delta, float* first, float* second, const float* gradient, const float* weights,
+          const AdamStep& step, std::int64_t count);
+
+void relu_forward(float* y, const float* x, std::int64_t count);
+void relu_backward(float* dx, const float* y, const float* dy, std::int64_t count);
+
+// kept[i] = draw i under `key` is at least `rate`: one sample of dropout.
+void dropout_draw(std::uint8_t* kept, std::uint64_t key, float rate, std::int64_t count);
+void dropout_apply(float* y, const float* x, const std::uint8_t* kept, float factor,
+                   std::int64_t count);
+
+// Columns [begin, begin + length) of the column sums of x (rows, columns).
+void column_sums(float* sums, const float* x, std::int64_t rows, std::int64_t columns,
+                 std::int64_t begin, std::int64_t length);
+
+// to (columns, rows) = from (rows, columns) transposed.
+void transpose(float* to, const float* from, std::int64_t rows, std::int64_t columns);
+
+// One output row (W', C) of a pooling: `image` is one sample (H, W, C). winner may be null.
+void max_pool_row(float* y, std::uint8_t* winner, const float* image, const Window& window,
+                  const Shape& in, std::int64_t row);
+void average_pool_row(float* y, const float* image, const Window& window, const Shape& in,
+                      std::int64_t row);
+// One sample's input gradient (H, W, C), overwritten.
+void max_pool_backward(float* dx, const float* dy, const std::uint8_t* winner, const Window& window,
+                       const Shape& in);
+void average_pool_backward(float* dx, const float* dy, const Window& window, const Shape& in);
+
+// One sample: y (C) = mean over x (pixels, C), and back.
+void global_average_forward(float* y, const float* x, std::int64_t pixels, std::int64_t channels);
+void global_average_backward(float* dx, const float* dy, std::int64_t pixels,
+                             std::int64_t channels);
+
+}  // namespace hetpipe::loops

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <stdexcept>
+
+#include "base/text.h"
+#include "kernels/layer.h"
+#include "kernels/window.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr std::int64_t kFloatBytes = sizeof(float);
+
+[[noreturn]] void refuse(const std::string& layer, const std::string& problem) {
+  throw std::invalid_argument(layer + ": " + problem);
+}
+
+void check_image(const std::string& layer, const Shape& input) {
+  if (input.rank() != 4) {
+    refuse(layer, "input " + to_string(input) + " is not (N, H, W, C)");
+  }
+}
+
+void check_features(const std::string& layer, const Shape& input, const char* hint) {
+  if (input.rank() != 2) {
+    refuse(layer, "input " + to_string(input) + " is not (N, features)" + hint);
+  }
+}
+
+void check_window(const std::string& layer, const Window& window, const Shape& input) {
+  if (window.kernel < 1) refuse(layer, format("kernel %d is not positive", int(window.kernel)));
+  if (window.stride < 1) refuse(layer, format("stride %d is not positive", int(window.stride)));
+  if (window.padding < 0) refuse(layer, format("padding %d is negative", int(window.padding)));
+  if (window.positions(input[1]) < 1 || window.positions(input[2]) < 1) {
+    refuse(layer, format("a window of %dx%d does not fit into the input ", int(window.kernel),
+                         int(window.kernel)) +
+                      to_string(input) + format(" with padding %d", int(window.padding)));
+  }
+}
+
+// More padding than half a window would leave windows that see no image at all.
+void check_pool(const std::string& layer, const Window& window, const Shape& input) {
+  check_image(layer, input);
+  check_window(layer, window, input);
+  if (2 * window.padding > window.kernel) {
+    refuse(layer, format("padding %d is more than half the kernel %d", int(window.padding),
+                         int(window.kernel)));
+  }
+}
+
+ParameterShape he_weight(const Shape& shape, std::int64_t fan_in) {
+  return {"weight", shape, Initial::uniform,
+          static_cast<float>(std::sqrt(6.0 / static_cast<double>(fan_in)))};
+}
+
+LayerShapes shapes_of(const Convolution& c, const std::string& layer, const Shape& in) {
+  check_image(layer, in);
+  const Window window = window_of(c);
+  check_window(layer, window, in);
+  if (c.output_channels < 1) {
+    refuse(layer, format("%d output channels are not positive", c.output_channels));
+  }
+  const std::int64_t fan_in = in[3] * c.kernel * c.kernel;
+  LayerShapes s;
+  s.output = window.output(in, c.output_channels);
+  s.parameters.push_back(he_weight({c.output_channels, in[3], c.kernel, c.kernel}, fan_in));
+  if (c.bias) s.parameters.push_back({"bias", {c.output_channels}});
+  s.forward_flops = 2.0 * static_cast<double>(s.output.elements()) * static_cast<double>(fan_in);
+  s.backward_flops = 2 * s.forward_flops;
+  s.backward_needs_input = true;
+  return s;
+}
+
+LayerShapes shapes_of(const Linear& l, const std::string& layer, const Shape& in) {
+  check_features(layer, in, "; a flatten or global average pool belongs before it");
+  if (l.output_features < 1) {
+    refuse(layer, format("%d output features are not positive", l.output_features));
+  }
+  LayerShapes s;
+  s.output = {in[0], l.output_features};
+  s.parameters.push_back(he_weight({in[1], l.output_features}, in[1]));
+  if (l.bias) s.parameters.push_back({"bias", {l.output_features}});
+  s.forward_flops = 2.0 * static_cast<double>(s.output.elements()) * static_cast<double>(in[1]);
+  s.backward_flops = 2 * s.forward_flops;
+  s.backward_needs_input = true;
+  return s;
+}
+
+LayerShapes shapes_of(const BatchNorm& b, const std::string& layer, const Shape& in) {
+  if (in.rank() != 4 && in.rank() != 2) {
+    refuse(layer, "input " + to_string(in) + " is neither (N, H, W, C) nor (N, features)");
+  }
+  if (!(b.epsilon > 0)) refuse(layer, format("epsilon %g is not positive", double(b.epsilon)));
+  if (!(b.momentum >= 0 && b.momentum <= 1)) {
+    refuse(layer, format("momentum %g is not in [0, 1]", double(b.momentum)));
+  }
+  const std::int64_t channels = in[in.rank() - 1];
+  LayerShapes s;
+  s.output = in;
+  s.parameters = {{"scale", {channels}, Initial::one}, {"shift", {channels}, Initial::zero}};
+  s.statistics = {{"mean", {channels}, Initial::zero}, {"variance", {channels}, Initial::one}};
+  s.stash_bytes = 2 * channels * kFloatBytes;  // the batch's mean and variance
+  s.forward_flops = 7.0 * static_cast<double>(in.elements());
+  s.backward_flops = 11.0 * static_cast<double>(in.elements());
+  s.backward_needs_input = true;
+  return s;
+}
+
+LayerShapes shapes_of(const Relu&, const std::string&, const Shape& in) {
+  LayerShapes s;
+  s.output = in;
+  s.forward_flops = s.backward_flops = static_cast<double>(in.elements());
+  s.backward_needs_output = true;
+  return s;
+}
+
+LayerShapes shapes_of(const MaxPool& p, const std::string& layer, const Shape& in) {
+  check_pool(layer, window_of(p), in);
+  if (p.kernel > 16) refuse(layer, format("kernel %d is larger than 16", p.kernel));
+  LayerShapes s;
+  s.output = window_of(p).output(in, in[3]);
+  s.stash_bytes = s.output.elements();  // the winner's place in its window, one byte each
+  s.forward_flops = s.backward_flops =
+      static_cast<double>(s.output.elements()) * p.kernel * p.kernel;
+  return s;
+}
+
+LayerShapes shapes_of(const AveragePool& p, const std::string& layer, const Shape& in) {
+  check_pool(layer, window_of(p), in);
+  LayerShapes s;
+  s.output = window_of(p).output(in, in[3]);
+  s.forward_flops = s.backward_flops =
+      static_cast<double>(s.output.elements()) * p.kernel * p.kernel;
+  return s;
+}
+
+LayerShapes shapes_of(const GlobalAveragePool&, const std::string& layer, const Shape& in) {
+  check_image(layer, in);
+  LayerShapes s;
+  s.output = {in[0], in[3]};
+  s.forward_flops = s.backward_flops = static_cast<double>(in.elements());
+  return s;
+}
+
+LayerShapes shapes_of(const Flatten&, const std::string& layer, const Shape& in) {
+  check_image(layer, in);
+  LayerShapes s;
+  s.output = {in[0], in[1] * in[2] * in[3]};
+  return s;
+}
+
+LayerShapes shapes_of(const Dropout& d, const std::string& layer, const Shape& in) {
+  if (!(d.rate >= 0 && d.rate < 1)) {
+    refuse(layer, format("rate %g is not in [0, 1)", double(d.rate)));
+  }
+  LayerShapes s;
+  s.output = in;
+  s.stash_bytes = in.elements();  // kept or not, one byte each
+  s.forward_flops = s.backward_flops = static_cast<double>(in.elements());
+  return s;
+}
+
+LayerShapes shapes_of(const SoftmaxCrossEntropy&, const std::string& layer, const Shape& in) {
+  check_features(layer, in, "");
+  LayerShapes s;
+  s.output = {in[0]};
+  s.stash_bytes = in.elements() * kFloatBytes;  // probabilities
+  s.forward_flops = 5.0 * static_cast<double>(in.elements());
+  s.backward_flops = 2.0 * static_cast<double>(in.elements());
+  return s;
+}
+
+LayerShapes shapes_of(const Add&, const std::string& layer, const Shape& a, const Shape& b) {
+  if (a != b) {
+    refuse(layer, "inputs " + to_string(a) + " and " + to_string(b) + " differ in shape");
+  }
+  LayerShapes s;
+  s.output = a;
+  s.forward_flops = static_cast<double>(a.elements());
+  return s;
+}
+
+}  // namespace
+
+LayerShapes infer_shapes(const LayerSpec& spec, const std::vector<Shape>& inputs) {
+  const std::string layer = to_string(spec);
+  const std::size_t wanted = std::holds_alternative<Add>(spec) ? 2 : 1;
+  if (inputs.size() != wanted) {
+    refuse(layer, format("%zu inputs, where it takes %zu", inputs.size(), wanted));
+  }
+  for (const Shape& input : inputs) {
+    if (input.rank() < 1) refuse(layer, "an input without extents");
+    for (int i = 0; i < input.rank(); ++i) {
+      if (input[i] < 1) refuse(layer, "input " + to_string(input) + " has an empty extent");
+    }
+  }
+  return std::visit(
+      [&](const auto& l) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(l)>, Add>) {
+          return shapes_of(l, layer, inputs[0], inputs[1]);
+        } else {
+          return shapes_of(l, layer, inputs[0]);
+        }
+      },
+      spec);
+}
+
+}  // namespace hetpipe

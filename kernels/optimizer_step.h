@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/layer.h"
+
+// The numbers of one optimizer step that do not depend on the element, worked out in double. They
+// are the same on every device, so that an element's update is the same float operations in the
+// same order.
+namespace hetpipe {
+
+struct AdamStep {
+  float rate, beta1, beta2, rest1, rest2, bias1, bias2, epsilon, decay;
+};
+
+// rest = 1 - beta; bias = 1 - beta^step, step counted from 1.
+inline AdamStep adam_step(const AdamOptions& o, std::int64_t step) {
+  const double beta1 = static_cast<double>(o.beta1);
+  const double beta2 = static_cast<double>(o.beta2);
+  const double t = static_cast<double>(step);
+  return {o.rate,
+          o.beta1,
+          o.beta2,
+          static_cast<float>(1.0 - beta1),
+          static_cast<float>(1.0 - beta2),
+          static_cast<float>(1.0 - std::pow(beta1, t)),
+          static_cast<float>(1.0 - std::pow(beta2, t)),
+          o.epsilon,
+          o.weight_decay};
+}
+
+}  // namespace hetpipe

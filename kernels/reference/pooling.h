@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/shape.h"
+#include "kernels/window.h"
+
+// Pooling of x (N, H, W, C) to y (N, H', W', C).
+namespace hetpipe::reference {
+
+// Calls visit(output index, first input index of its window's image part ...) for every output
+// pixel and tap inside the image: visit(output pixel, input pixel, place in the window), taps in
+// row order.
+template <class Visit>
+void for_each_tap(const Window& window, const Shape& in, Visit visit) {
+  const Shape out = window.output(in, in[3]);
+  for (std::int64_t n = 0; n < out[0]; ++n)
+    for (std::int64_t oh = 0; oh < out[1]; ++oh)
+      for (std::int64_t ow = 0; ow < out[2]; ++ow)
+        for (std::int64_t kh = window.begin(oh); kh < window.end(oh, in[1]); ++kh)
+          for (std::int64_t kw = window.begin(ow); kw < window.end(ow, in[2]); ++kw) {
+            const std::int64_t h = oh * window.stride - window.padding + kh;
+            const std::int64_t w = ow * window.stride - window.padding + kw;
+            visit((n * out[1] + oh) * out[2] + ow, (n * in[1] + h) * in[2] + w,
+                  kh * window.kernel + kw);
+          }
+}
+
+// `winner` (N, H', W', C): the place kh*kernel + kw of the largest element in its window, the first
+// of equals; a NaN wins over all. May be null.
+template <class T>
+void max_pool_forward(const Window& window, const Shape& in, const T* x, T* y,
+                      std::uint8_t* winner) {
+  const std::int64_t channels = in[3];
+  std::int64_t started = -1;  // output pixels come in order; its first tap starts a window
+  for_each_tap(window, in, [&](std::int64_t output, std::int64_t input, std::int64_t place) {
+    const bool first = output != started;
+    started = output;
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const T value = x[input * channels + c];
+      T& best = y[output * channels + c];
+      if (first || value > best || value != value) {
+        best = value;
+        if (winner != nullptr) {
+          winner[output * channels + c] = static_cast<std::uint8_t>(place);
+        }
+      }
+    }
+  });
+}
+
+template <class T>
+void max_pool_backward(const Window& window, const Shape& in, const T* dy,
+                       const std::uint8_t* winner, T* dx) {
+  const std::int64_t channels = in[3];
+  std::fill(dx, dx + in.elements(), T{0});
+  for_each_tap(window, in, [&](std::int64_t output, std::int64_t input, std::int64_t place) {
+    for (std::int64_t c = 0; c < channels; ++c)
+      if (winner[output * channels + c] == place)
+        dx[input * channels + c] += dy[output * channels + c];
+  });
+}
+
+// Padded places count as zeros: every window is divided by kernel².
+template <class T>
+void average_pool_forward(const Window& window, const Shape& in, const T* x, T* y) {
+  const std::int64_t channels = in[3];
+  const T area = static_cast<T>(window.kernel * window.kernel);
+  const std::int64_t outputs = window.output(in, channels).elements();
+  std::fill(y, y + outputs, T{0});
+  for_each_tap(window, in, [&](std::int64_t output, std::int64_t input, std::int64_t) {
+    for (std::int64_t c = 0; c < channels; ++c) y[output * channels + c] += x[input * channels + c];
+  });
+  for (std::int64_t i = 0; i < outputs; ++i) y[i] /= area;
+}
+
+template <class T>
+void average_pool_backward(const Window& window, const Shape& in, const T* dy, T* dx) {
+  const std::int64_t channels = in[3];
+  const T area = static_cast<T>(window.kernel * window.kernel);
+  std::fill(dx, dx + in.elements(), T{0});
+  for_each_tap(window, in, [&](std::int64_t output, std::int64_t input, std::int64_t) {
+    for (std::int64_t c = 0; c < channels; ++c)
+      dx[input * channels + c] += dy[output * channels + c] / area;
+  });
+}
+
+// y (N, C): the mean over rows and columns.
+template <class T>
+void global_average_pool_forward(const Shape& in, const T* x, T* y) {
+  const std::int64_t pixels = in[1] * in[2], channels = in[3];
+  for (std::int64_t n = 0; n < in[0]; ++n)
+    for (std::int64_t c = 0; c < channels; ++c) {
+      double sum = 0;
+      for (std::int64_t p = 0; p < pixels; ++p)
+        sum += static_cast<double>(x[(n * pixels + p) * channels + c]);
+      y[n * channels + c] = static_cast<T>(sum / static_cast<double>(pixels));
+    }
+}
+
+template <class T>
+void global_average_pool_backward(const Shape& in, const T* dy, T* dx) {
+  const std::int64_t pixels = in[1] * in[2], channels = in[3];
+  for (std::int64_t n = 0; n < in[0]; ++n)
+    for (std::int64_t p = 0; p < pixels; ++p)
+      for (std::int64_t c = 0; c < channels; ++c)
+        dx[(n * pixels + p) * channels + c] = dy[n * channels + c] / static_cast<T>(pixels);
+}
+
+}  // namespace hetpipe::reference

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/reference/reference_device.h"
+
+#include <cmath>
+#include <new>
+
+#include "base/text.h"
+#include "kernels/host_device.h"
+#include "kernels/optimizer_step.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+class ReferenceDevice final : public HostDevice {
+ public:
+  ReferenceDevice() : HostDevice("reference") {}
+
+  std::string description() const override { return "reference device (plain loops), 1 thread"; }
+
+  std::byte* allocate(std::size_t bytes, MemoryKind kind) override {
+    memory().take(bytes, kind);
+    void* block = ::operator new(bytes, kAlignment, std::nothrow);
+    if (block == nullptr) {
+      memory().give_back(bytes, kind);
+      throw OutOfMemory(format("reference device: no %s of memory left for %s. In use:\n%s",
+                               format_bytes(static_cast<double>(bytes)).c_str(), to_string(kind),
+                               memory().ledger().c_str()));
+    }
+    return static_cast<std::byte*>(block);
+  }
+  void release(std::byte* block, std::size_t bytes, MemoryKind kind) noexcept override {
+    ::operator delete(block, kAlignment);
+    memory().give_back(bytes, kind);
+  }
+
+  std::unique_ptr<LayerKernel> make_kernel(const LayerSpec& spec, const std::vector<Shape>& inputs,
+                                           std::uint64_t key) override {
+    return make_reference_kernel(spec, inputs, key);
+  }
+
+  void fill(Stream&, float* x, float value, std::int64_t count) override {
+    for (std::int64_t i = 0; i < count; ++i) x[i] = value;
+  }
+  void add(Stream&, float* y, const float* x, std::int64_t count) override {
+    for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
+  }
+  void sum(Stream&, float* z, const float* x, const float* y, std::int64_t count) override {
+    for (std::int64_t i = 0; i < count; ++i) z[i] = x[i] + y[i];
+  }
+  void scale(Stream&, float* y, float factor, std::int64_t count) override {
+    for (std::int64_t i = 0; i < count; ++i) y[i] *= factor;
+  }
+
+  void sgd(Stream&, float* delta, float* velocity, const float* gradient, const float* weights,
+           const SgdOptions& o, std::int64_t count) override {
+    ensure(velocity != nullptr || o.momentum == 0, "momentum needs a velocity");
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float g = gradient[i] + o.weight_decay * weights[i];
+      float v = g;
+      if (velocity != nullptr) v = velocity[i] = o.momentum * velocity[i] + g;
+      delta[i] = -(o.rate * v);
+    }
+  }
+
+  void adam(Stream&, float* delta, float* first, float* second, const float* gradient,
+            const float* weights, const AdamOptions& options, std::int64_t step,
+            std::int64_t count) override {
+    ensure(step >= 1, "Adam's steps count from 1");
+    const AdamStep s = adam_step(options, step);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float g = gradient[i] + s.decay * weights[i];
+      first[i] = s.beta1 * first[i] + s.rest1 * g;
+      second[i] = s.beta2 * second[i] + s.rest2 * (g * g);
+      const float mean = first[i] / s.bias1;
+      const float deviation = std::sqrt(second[i] / s.bias2);
+      delta[i] = -(s.rate * mean / (deviation + s.epsilon));
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_reference_device() { return std::make_unique<ReferenceDevice>(); }
+
+}  // namespace hetpipe

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "kernels/host_device.h"
+#include "kernels/reference/batch_norm.h"
+#include "kernels/reference/convolution.h"
+#include "kernels/reference/elementwise.h"
+#include "kernels/reference/linear.h"
+#include "kernels/reference/loss.h"
+#include "kernels/reference/pooling.h"
+#include "kernels/reference/reference_device.h"
+
+namespace hetpipe {
+namespace {
+
+const float* bias_of(bool has_bias, std::span<const float* const> parameters) {
+  return has_bias ? parameters[1] : nullptr;
+}
+
+// One kernel per layer type: the overload of forward and backward for its spec.
+template <class Spec>
+class Kernel final : public LayerKernel {
+ public:
+  Kernel(const Spec& spec, const Shape& in, std::uint64_t key) : spec_(spec), in_(in), key_(key) {}
+  void forward(Stream&, const ForwardArguments& a) override { forward(spec_, a); }
+  void backward(Stream&, const BackwardArguments& a) override { backward(spec_, a); }
+
+ private:
+  void forward(const Convolution& c, const ForwardArguments& a) {
+    reference::convolution_forward(c, in_, a.inputs[0], a.parameters[0],
+                                   bias_of(c.bias, a.parameters), a.output);
+  }
+  void backward(const Convolution& c, const BackwardArguments& a) {
+    if (float* dx = wanted(a.input_gradients, 0)) {
+      reference::convolution_input_gradient(c, in_, a.output_gradient, a.parameters[0], dx);
+    }
+    if (float* dweight = wanted(a.parameter_gradients, 0)) {
+      reference::convolution_weight_gradient(c, in_, a.inputs[0], a.output_gradient, dweight);
+    }
+    if (float* dbias = wanted(a.parameter_gradients, 1)) {
+      const Shape out = window_of(c).output(in_, c.output_channels);
+      reference::bias_gradient(out[0] * out[1] * out[2], out[3], a.output_gradient, dbias);
+    }
+  }
+
+  reference::LinearSizes sizes(const Linear& l) const {
+    return {in_[0], in_[1], l.output_features};
+  }
+  void forward(const Linear& l, const ForwardArguments& a) {
+    reference::linear_forward(sizes(l), a.inputs[0], a.parameters[0], bias_of(l.bias, a.parameters),
+                              a.output);
+  }
+  void backward(const Linear& l, const BackwardArguments& a) {
+    const reference::LinearSizes s = sizes(l);
+    if (float* dx = wanted(a.input_gradients, 0)) {
+      reference::linear_input_gradient(s, a.output_gradient, a.parameters[0], dx);
+    }
+    if (float* dweight = wanted(a.parameter_gradients, 0)) {
+      reference::linear_weight_gradient(s, a.inputs[0], a.output_gradient, dweight);
+    }
+    if (float* dbias = wanted(a.parameter_gradients, 1)) {
+      reference::bias_gradient(s.batch, s.out, a.output_gradient, dbias);
+    }
+  }
+
+  std::int64_t channels() const { return in_[in_.rank() - 1]; }
+  std::int64_t rows() const { return in_.elements() / channels(); }
+  void forward(const BatchNorm& b, const ForwardArguments& a) {
+    const float* mean = a.mode == Mode::evaluate ? a.statistics[0] : nullptr;
+    const float* variance = a.mode == Mode::evaluate ? a.statistics[1] : nullptr;
+    if (a.mode == Mode::train) {
+      float* batch_mean = reinterpret_cast<float*>(a.stash);
+      float* batch_variance = batch_mean + channels();
+      reference::batch_statistics(rows(), channels(), a.inputs[0], batch_mean, batch_variance);
+      if (a.update_statistics) {
+        reference::update_running_statistics(rows(), channels(), b.momentum, batch_mean,
+                                             batch_variance, a.statistics[0], a.statistics[1]);
+      }
+      mean = batch_mean;
+      variance = batch_variance;
+    }
+    reference::batch_norm_forward(rows(), channels(), static_cast<double>(b.epsilon), a.inputs[0],
+                                  mean, variance, a.parameters[0], a.parameters[1], a.output);
+  }
+  void backward(const BatchNorm& b, const BackwardArguments& a) {
+    const float* mean = reinterpret_cast<const float*>(a.stash);
+    reference::batch_norm_backward(rows(), channels(), static_cast<double>(b.epsilon), a.inputs[0],
+                                   mean, mean + channels(), a.parameters[0], a.output_gradient,
+                                   wanted(a.input_gradients, 0), wanted(a.parameter_gradients, 0),
+                                   wanted(a.parameter_gradients, 1));
+  }
+
+  void forward(const Relu&, const ForwardArguments& a) {
+    reference::relu_forward(in_.elements(), a.inputs[0], a.output);
+  }
+  void backward(const Relu&, const BackwardArguments& a) {
+    if (float* dx = wanted(a.input_gradients, 0)) {
+      reference::relu_backward(in_.elements(), a.output, a.output_gradient, dx);
+    }
+  }
+
+  void forward(const MaxPool& p, const ForwardArguments& a) {
+    std::uint8_t* winner =
+        a.mode == Mode::train ? reinterpret_cast<std::uint8_t*>(a.stash) : nullptr;
+    reference::max_pool_forward(window_of(p), in_, a.inputs[0], a.output, winner);
+  }
+  void backward(const MaxPool& p, const BackwardArguments& a) {
+    if (float* dx = wanted(a.input_gradients, 0)) {
+      reference::max_pool_backward(window_of(p), in_, a.output_gradient,
+                                   reinterpret_cast<const std::uint8_t*>(a.stash), dx);
+    }
+  }
+
+  void forward(const AveragePool& p, const ForwardArguments& a) {
+    reference::average_pool_forward(window_of(p), in_, a.inputs[0], a.output);
+  }
+  void backward(const AveragePool& p, const BackwardArguments& a) {
+    if (float* dx = wanted(a.input_gradients, 0)) {
+      reference::average_pool_backward(window_of(p), in_, a.output_gradient, dx);
+    }
+  }
+
+  void forward(const GlobalAveragePool&, const ForwardArguments& a) {
+    reference::global_average_pool_forward(in_, a.inputs[0], a.output);
+  }
+  void backward(const GlobalAveragePool&, const BackwardArguments& a) {
+    if (float* dx = wanted(a.input_gradients, 0)) {
+      reference::global_average_pool_backward(in_, a.output_gradient, dx);
+    }
+  }
+
+  void forward(const Add&, const ForwardArguments& a) {
+    reference::add_forward(in_.elements(), a.inputs[0], a.inputs[1], a.output);
+  }
+  void backward(const Add&, const BackwardArguments& a) {
+    for (float* dx : a.input_gradients) {
+      if (dx != nullptr) std::copy_n(a.output_gradient, in_.elements(), dx);
+    }
+  }
+
+  void forward(const Flatten&, const ForwardArguments& a) {
+    reference::flatten_forward(in_, a.inputs[0], a.output);
+  }
+  void backward(const Flatten&, const BackwardArguments& a) {
+    if (float* dx = wanted(a.input_gradients, 0)) {
+      reference::flatten_backward(in_, a.output_gradient, dx);
+    }
+  }
+
+  void forward(const Dropout& d, const ForwardArguments& a) {
+    if (a.mode == Mode::evaluate) {
+      std::copy_n(a.inputs[0], in_.elements(), a.output);
+      return;
+    }
+    ensure(static_cast<std::int64_t>(a.samples.size()) == in_[0], "one sample key per sample");
+    std::uint8_t* kept = reinterpret_cast<std::uint8_t*>(a.stash);
+    reference::dropout_draw(key_, a.samples, in_.elements() / in_[0], d.rate, kept);
+    reference::dropout_apply(in_.elements(), kept, 1 / (1 - d.rate), a.inputs[0], a.output);
+  }
+  void backward(const Dropout& d, const BackwardArguments& a) {
+    if (float* dx = wanted(a.input_gradients, 0)) {
+      reference::dropout_apply(in_.elements(), reinterpret_cast<const std::uint8_t*>(a.stash),
+                               1 / (1 - d.rate), a.output_gradient, dx);
+    }
+  }
+
+  void forward(const SoftmaxCrossEntropy&, const ForwardArguments& a) {
+    float* probabilities = a.mode == Mode::train ? reinterpret_cast<float*>(a.stash) : nullptr;
+    reference::softmax_cross_entropy_forward(in_[0], in_[1], a.inputs[0], a.labels, a.output,
+                                             probabilities, a.correct);
+  }
+  void backward(const SoftmaxCrossEntropy&, const BackwardArguments& a) {
+    if (float* dx = wanted(a.input_gradients, 0)) {
+      reference::softmax_cross_entropy_backward(
+          in_[0], in_[1], reinterpret_cast<const float*>(a.stash), a.labels, a.loss_samples, dx);
+    }
+  }
+
+  Spec spec_;
+  Shape in_;
+  std::uint64_t key_;
+};
+
+}  // namespace
+
+std::unique_ptr<LayerKernel> make_reference_kernel(const LayerSpec& spec,
+                                                   const std::vector<Shape>& inputs,
+                                                   std::uint64_t key) {
+  infer_shapes(spec, inputs);  // refuses what does not fit together
+  return std::visit(
+      [&](const auto& layer) -> std::unique_ptr<LayerKernel> {
+        return std::make_unique<Kernel<std::decay_t<decltype(layer)>>>(layer, inputs[0], key);
+      },
+      spec);
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/data/dataset.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/text.h"
+
+namespace hetpipe {
+
+const char* split_name(Split split) { return split == Split::train ? "train" : "test"; }
+
+void Dataset::copy_sample(std::int64_t index, float* out) const {
+  ensure(0 <= index && index < size, "copy_sample: index outside the data set");
+  ensure(has_images(), "copy_sample: the images were not loaded");
+  const std::int64_t count = sample_values();
+  if (!values.empty()) {
+    std::copy_n(values.data() + index * count, count, out);
+    return;
+  }
+  const std::uint8_t* in = pixels.data() + index * count;
+  for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(in[i]) / 255.0f;
+}
+
+std::uint64_t dataset_fingerprint(const Dataset& dataset, std::span<const std::int32_t> labels,
+                                  std::span<const std::byte> first_images) {
+  const std::string shape =
+      format("%lld %d %d %d %d", static_cast<long long>(dataset.size), dataset.height,
+             dataset.width, dataset.channels, dataset.classes);
+  return hash_bytes(first_images, hash_bytes(std::as_bytes(labels), hash_text(shape)));
+}
+
+}  // namespace hetpipe

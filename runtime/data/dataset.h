@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+// A labelled set of images in memory, as every rank that needs it holds it. First stages need the
+// images alone and last stages the labels alone, so either part may be absent.
+namespace hetpipe {
+
+enum class Split { train, test };
+enum class Parts { images, labels, both };
+
+inline bool wants_images(Parts parts) { return parts != Parts::labels; }
+inline bool wants_labels(Parts parts) { return parts != Parts::images; }
+const char* split_name(Split split);  // "train", "test"
+
+struct Dataset {
+  std::string name;  // of the files it came from
+  int height = 0;
+  int width = 0;
+  int channels = 0;
+  int classes = 0;  // labels lie in [0, classes)
+  std::int64_t size = 0;
+  // (N, H, W, C), row-major, as stored: one of the two is filled when the images were asked for.
+  std::vector<std::uint8_t> pixels;  // 0..255, handed out as x/255
+  std::vector<float> values;         // handed out unchanged
+  std::vector<std::int32_t> labels;  // (N), empty when not asked for
+  // Of shape, classes, all labels and the first kFingerprintImages images; equal whichever parts
+  // are held. Ranks compare it at the start, and a checkpoint with the data it is resumed on.
+  std::uint64_t fingerprint = 0;
+
+  bool has_images() const { return !pixels.empty() || !values.empty(); }
+  bool has_labels() const { return !labels.empty(); }
+  std::int64_t sample_values() const { return std::int64_t{height} * width * channels; }
+
+  // Writes image `index` as sample_values() floats, (H, W, C). Needs the images.
+  void copy_sample(std::int64_t index, float* out) const;
+};
+
+// So few that a rank without images can read them in passing.
+inline constexpr std::int64_t kFingerprintImages = 128;
+
+// first_images: bytes, as stored, of the first min(size, kFingerprintImages) images.
+std::uint64_t dataset_fingerprint(const Dataset& dataset, std::span<const std::int32_t> labels,
+                                  std::span<const std::byte> first_images);
+
+}  // namespace hetpipe

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/data/prefetch.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace hetpipe {
+
+Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
+                     Minibatch minibatch) {
+  const SampleRange range = sampler.samples(worker, minibatch);
+  const auto count = static_cast<std::size_t>(range.count);
+  const auto values = static_cast<std::size_t>(dataset.sample_values());
+  Batch batch;
+  batch.minibatch = minibatch;
+  batch.count = range.count;
+  batch.keys.reserve(count);
+  if (dataset.has_images()) batch.images.resize(count * values);
+  if (dataset.has_labels()) batch.labels.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const SampleKey key = sampler.key(range.first + static_cast<std::int64_t>(i));
+    batch.keys.push_back(key);
+    if (dataset.has_images()) dataset.copy_sample(key.index, batch.images.data() + i * values);
+    if (dataset.has_labels()) {
+      batch.labels.push_back(dataset.labels.at(static_cast<std::size_t>(key.index)));
+    }
+  }
+  return batch;
+}
+
+Prefetcher::Prefetcher(const Dataset& dataset, const Sampler& sampler, int worker,
+                       double deadline_seconds, int depth)
+    : Prefetcher([&dataset, &sampler,
+                  worker](Minibatch p) { return assemble_batch(dataset, sampler, worker, p); },
+                 sampler.first_minibatch(), sampler.count(worker), deadline_seconds, depth) {}
+
+Prefetcher::Prefetcher(Assemble assemble, Minibatch first, Minibatch end, double deadline_seconds,
+                       int depth)
+    : assemble_(std::move(assemble)),
+      end_(end),
+      deadline_seconds_(deadline_seconds),
+      depth_(static_cast<std::size_t>(depth)),
+      next_(first) {
+  ensure(depth > 0, "prefetch: depth must be positive");
+  thread_ = std::thread([this, first] { run(first); });
+}
+
+Prefetcher::~Prefetcher() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Prefetcher::run(Minibatch first) {
+  try {
+    for (Minibatch p = first; p < end_; ++p) {
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return stop_ || ready_.size() < depth_; });
+        if (stop_) return;
+      }
+      Batch batch = assemble_(p);  // outside the lock: take() must not wait for a copy
+      const std::lock_guard lock(mutex_);
+      ready_.push_back(std::move(batch));
+      changed_.notify_all();
+    }
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
+    changed_.notify_all();
+  }
+}
+
+Batch Prefetcher::take(Minibatch minibatch) {
+  std::unique_lock lock(mutex_);
+  ensure(minibatch == next_ && minibatch < end_, "prefetch: minibatches are taken in their order");
+  const bool there = changed_.wait_for(lock, std::chrono::duration<double>(deadline_seconds_),
+                                       [&] { return !ready_.empty() || failure_ != nullptr; });
+  if (!there) {
+    throw SystemError(format("data: minibatch %lld was not assembled within %g s",
+                             static_cast<long long>(minibatch), deadline_seconds_));
+  }
+  // What was assembled before the failure is still good.
+  if (ready_.empty()) std::rethrow_exception(failure_);
+  Batch batch = std::move(ready_.front());
+  ready_.pop_front();
+  ++next_;
+  lock.unlock();
+  changed_.notify_all();
+  return batch;
+}
+
+}  // namespace hetpipe

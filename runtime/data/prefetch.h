@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/sample.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/sampler.h"
+
+// Minibatches assembled ahead of their use by a thread, so that a stage never waits for a copy.
+namespace hetpipe {
+
+struct Batch {
+  Minibatch minibatch = 0;
+  int count = 0;                     // samples
+  std::vector<float> images;         // (count, H, W, C); empty when the data set holds none
+  std::vector<std::int32_t> labels;  // (count); empty when the data set holds none
+  std::vector<SampleKey> keys;       // (count)
+};
+
+// One minibatch of one virtual worker: the parts that the data set holds.
+Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
+                     Minibatch minibatch);
+
+class Prefetcher {
+ public:
+  using Assemble = std::function<Batch(Minibatch)>;
+
+  // All minibatches of one worker. Data set and sampler must outlive the prefetcher.
+  Prefetcher(const Dataset& dataset, const Sampler& sampler, int worker, double deadline_seconds,
+             int depth = 3);
+  // Minibatches [first, end) by any function; it is called on the thread alone.
+  Prefetcher(Assemble assemble, Minibatch first, Minibatch end, double deadline_seconds,
+             int depth = 3);
+  ~Prefetcher();  // stops after the minibatch in the making
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+
+  // Minibatches come in their order, each once. Rethrows what the thread threw; SystemError when
+  // the minibatch is not there within the deadline.
+  Batch take(Minibatch minibatch);
+
+ private:
+  void run(Minibatch first);
+
+  const Assemble assemble_;
+  const Minibatch end_;
+  const double deadline_seconds_;
+  const std::size_t depth_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Batch> ready_;  // guarded by mutex_, as all below
+  Minibatch next_;           // that take() will be asked for
+  std::exception_ptr failure_;
+  bool stop_ = false;
+  std::thread thread_;  // last: starts when everything above is ready
+};
+
+}  // namespace hetpipe

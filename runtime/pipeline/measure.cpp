@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/pipeline/measure.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "runtime/pipeline/timed_model.h"
+
+namespace hetpipe {
+namespace {
+
+// Seconds of each layer, pass after pass.
+using Times = std::vector<std::vector<double>>;
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+struct BatchTimes {
+  std::vector<double> forward, backward, update;
+};
+
+// Passes with a clock around every layer, alternating with passes without.
+BatchTimes time_batch(TimedModel& timed, int layers, const MeasureOptions& options,
+                      PassCheck& check) {
+  Times forward(static_cast<std::size_t>(layers)), backward = forward, update = forward;
+  std::vector<double> whole;
+  const auto clock = [&](std::vector<double>& times, auto&& work) {
+    const std::int64_t start = now_ns();
+    work();
+    timed.synchronize();
+    times.push_back(seconds_between(start, now_ns()));
+  };
+  const auto each_layer = [&] {
+    for (int i = 0; i < layers; ++i) {
+      clock(forward[static_cast<std::size_t>(i)], [&] { timed.forward(i); });
+    }
+    for (int i = layers - 1; i >= 0; --i) {
+      clock(backward[static_cast<std::size_t>(i)], [&] { timed.backward(i); });
+    }
+    for (int i = 0; i < layers; ++i) {
+      clock(update[static_cast<std::size_t>(i)], [&] { timed.update(i); });
+    }
+  };
+  const auto at_once = [&] {
+    clock(whole, [&] {
+      for (int i = 0; i < layers; ++i) timed.forward(i);
+      for (int i = layers - 1; i >= 0; --i) timed.backward(i);
+    });
+    for (int i = 0; i < layers; ++i) timed.update(i);
+    timed.synchronize();
+  };
+  // The first passes touch new memory and let the device settle.
+  for (int i = 0; i < 2; ++i) at_once();
+  whole.clear();
+  const std::int64_t start = now_ns();
+  for (int pass = 0; pass < options.repetitions ||
+                     seconds_between(start, now_ns()) < options.seconds_per_layer * layers;
+       ++pass) {
+    each_layer();
+    at_once();
+  }
+  const auto medians = [](const Times& times) {
+    std::vector<double> result;
+    for (const auto& layer : times) result.push_back(median(layer));
+    return result;
+  };
+  check.passes = static_cast<int>(whole.size());
+  check.pass_seconds = median(whole);
+  return {medians(forward), medians(backward), medians(update)};
+}
+
+// Layers that do the same work are told the same time: their differences are noise.
+void share_among_equal_layers(const Model& model, int batch, std::vector<double>& times) {
+  std::map<std::string, std::vector<std::size_t>> groups;
+  for (int i = 0; i < model.layer_count(); ++i) {
+    std::string key = to_string(model.layer(i).spec);
+    const std::vector<Shape> shapes = model.input_shapes(i, batch);
+    for (std::size_t k = 0; k < shapes.size(); ++k) {
+      key += to_string(shapes[k]) + (model.layer(i).inputs[k] == kSamples ? " no gradient" : "");
+    }
+    groups[key].push_back(static_cast<std::size_t>(i));
+  }
+  for (const auto& [key, members] : groups) {
+    double sum = 0;
+    for (std::size_t i : members) sum += times[i];
+    for (std::size_t i : members) times[i] = sum / static_cast<double>(members.size());
+  }
+}
+
+void check_batches(const std::vector<int>& batches) {
+  Problems problems;
+  if (batches.empty()) {
+    problems.add("batches", "none are given (a profile holds times per batch). Give at least one.");
+  }
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    if (batches[i] < 1) {
+      problems.add("batches", format("%d is not positive. Give numbers of samples.", batches[i]));
+    }
+    if (std::find(batches.begin(), batches.begin() + static_cast<std::ptrdiff_t>(i), batches[i]) !=
+        batches.begin() + static_cast<std::ptrdiff_t>(i)) {
+      problems.add("batches", format("%d is given twice. Leave one out.", batches[i]));
+    }
+  }
+  problems.throw_if_any();
+}
+
+ProfileLayer describe(const Model& model, int i) {
+  const LayerShapes shapes = model.shapes(i, 1);
+  ProfileLayer layer;
+  layer.name = model.layer(i).name;
+  layer.inputs = model.producers()[static_cast<std::size_t>(i)];
+  for (const ParameterShape& p : shapes.parameters) layer.parameter_bytes += 4 * p.shape.elements();
+  layer.forward_flops = shapes.forward_flops;
+  layer.backward_flops = shapes.backward_flops;
+  for (const Shape& input : model.input_shapes(i, 1)) {
+    layer.input_bytes += 4.0 * static_cast<double>(input.elements());
+  }
+  return layer;
+}
+
+}  // namespace
+
+Profile measure_profile(const Model& model, Device& device, const std::vector<int>& batches,
+                        const MeasureOptions& options) {
+  model.check_complete();
+  check_batches(batches);
+  const int layers = model.layer_count();
+  Profile profile;
+  profile.model = model.name();
+  for (int i = 0; i < layers; ++i) profile.layers.push_back(describe(model, i));
+  for (int batch : batches) {
+    TimedModel timed(model, device, batch);
+    PassCheck check{.batch = batch};
+    BatchTimes times = time_batch(timed, layers, options, check);
+    Measurement m;
+    m.device = options.device.empty() ? device.kind() : options.device;
+    m.batch = batch;
+    for (std::vector<double>* t : {&times.forward, &times.backward, &times.update}) {
+      share_among_equal_layers(model, batch, *t);
+    }
+    m.forward = std::move(times.forward);
+    m.backward = std::move(times.backward);
+    m.update = std::move(times.update);
+    for (int i = 0; i < layers; ++i) {
+      m.output_bytes.push_back(4 * timed.shapes(i).output.elements());
+      m.stash_bytes.push_back(m.output_bytes.back() + timed.shapes(i).stash_bytes);
+    }
+    check.layers_seconds = std::accumulate(m.forward.begin(), m.forward.end(), 0.0) +
+                           std::accumulate(m.backward.begin(), m.backward.end(), 0.0);
+    profile.measurements.push_back(std::move(m));
+    if (options.on_batch) options.on_batch(check);
+  }
+  return profile;
+}
+
+}  // namespace hetpipe

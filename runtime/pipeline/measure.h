@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/device.h"
+#include "partitioner/profile.h"
+#include "runtime/model/model.h"
+
+namespace hetpipe {
+
+// One batch's times against a whole pass: what the layers' times leave out.
+struct PassCheck {
+  int batch = 0;
+  int passes = 0;             // timed layer by layer; as many were not
+  double layers_seconds = 0;  // sum of the layers' forward and backward times
+  double pass_seconds = 0;    // median forward and backward pass without a clock inside
+};
+
+struct MeasureOptions {
+  std::string device;                              // name in the profile; empty: the device's kind
+  int repetitions = 5;                             // passes at least
+  double seconds_per_layer = 0.01;                 // and time spent, times the number of layers
+  std::function<void(const PassCheck&)> on_batch;  // told after each batch
+};
+
+// Times every layer of `model` on `device`, alone on it, at each batch. A layer timed by itself in
+// a loop finds its data in the caches and looks faster than it ever is in a stage, so layers are
+// timed inside passes over the whole model: forward through all layers, backward, then an update
+// (SGD with momentum) layer by layer. A layer's time is the median over passes; equal layers (same
+// spec, input shapes and gradients wanted) share the mean of their medians. Needs memory for one
+// whole minibatch of the largest batch. UserError for batches that are empty, repeated or not
+// positive.
+Profile measure_profile(const Model& model, Device& device, const std::vector<int>& batches,
+                        const MeasureOptions& options = {});
+
+}  // namespace hetpipe

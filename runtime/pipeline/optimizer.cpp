@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/pipeline/optimizer.h"
+
+#include "base/text.h"
+
+namespace hetpipe {
+
+std::vector<std::string> optimizer_slot_names(const std::string& optimizer) {
+  if (optimizer == "sgd") return {};
+  if (optimizer == "sgd-momentum") return {"velocity"};
+  if (optimizer == "adam") return {"first_moment", "second_moment"};
+  const std::vector<std::string> known{"sgd", "sgd-momentum", "adam"};
+  throw UserError("optimizer", unknown("optimizer", optimizer, known) + ". Choose a known one.");
+}
+
+Optimizer::Optimizer(OptimizerOptions options, Device& device, Stream& stream, std::int64_t count)
+    : options_(std::move(options)), device_(device), stream_(stream), count_(count) {
+  for (std::size_t i = 0; i < optimizer_slot_names(options_.name).size(); ++i) {
+    slots_.emplace_back(device, stream, static_cast<std::size_t>(count) * sizeof(float),
+                        MemoryKind::optimizer);
+    if (count > 0) device.fill(stream, slots_.back().as<float>(), 0, count);
+  }
+}
+
+double Optimizer::learning_rate(Minibatch) const { return options_.learning_rate; }
+
+void Optimizer::update(Minibatch p, Buffer& gradient, const float* weights) {
+  if (count_ == 0) return;
+  float* g = gradient.as<float>();
+  const auto rate = static_cast<float>(learning_rate(p));
+  const auto decay = static_cast<float>(options_.weight_decay);
+  if (options_.name == "adam") {
+    device_.adam(stream_, g, slots_[0].as<float>(), slots_[1].as<float>(), g, weights,
+                 {.rate = rate, .weight_decay = decay}, p + 1, count_);
+    return;
+  }
+  const bool heavy = options_.name == "sgd-momentum";
+  device_.sgd(stream_, g, heavy ? slots_[0].as<float>() : nullptr, g, weights,
+              {.rate = rate,
+               .momentum = heavy ? static_cast<float>(options_.momentum) : 0.0f,
+               .weight_decay = decay},
+              count_);
+}
+
+void Optimizer::load_slot(std::size_t slot, std::span<const float> values) {
+  ensure(static_cast<std::int64_t>(values.size()) == count_, "optimizer state of another size");
+  device_.copy(stream_, slots_[slot].data(), reinterpret_cast<const std::byte*>(values.data()),
+               values.size_bytes());
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace hetpipe {
+
+// MessageHeader::kind of every message of a run. The fields minibatch, label, part mean what the comment says.
+enum class MessageKind : std::int32_t {
+  // Channel::forward / backward: tensors of one Transfer. minibatch; label of F
+  activations = 1,
+  gradients,
+  evaluation,  // minibatch: batch of the test set
+  // Channel::push: minibatch = wave. Channel::pull: label
+  push,
+  pull_weights,
+  pull_statistics,
+  checkpoint_part,  // between shards; label
+  // Channel::control
+  shard_arrived,    // part = shard, minibatch = wave, label = virtual worker
+  gate_request,     // part = virtual worker, minibatch = wave
+  gate_grant,       // minibatch = wave, label
+  pull_request,     // part = stage, minibatch = next gate's wave after this pull, label; payload: PullRequest
+  worker_finished,  // part = virtual worker, label = stage
+  wave_report,      // payload: WaveReport
+  evaluation_report,
+  rank_report,
+  checkpoint_written,  // label; payload: path
+  run_over,            // reporter -> all: everything has been said
+};
+
+}  // namespace hetpipe

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "base/error.h"
+#include "base/ids.h"
+#include "partitioner/schedule.h"
+
+// What ranks tell the reporter. Plain structs: they travel as bytes between ranks of one build.
+namespace hetpipe {
+
+// One stage, one wave: sent when the wave is pushed.
+struct WaveReport {
+  std::int32_t virtual_worker = 0;
+  std::int32_t stage = 0;
+  Wave wave = 0;
+  Minibatch last_minibatch = 0;
+  std::int64_t samples = 0;  // the rest of this block: last stage only
+  std::int64_t correct = 0;
+  double loss_sum = 0;
+  double learning_rate = 0;
+  Minibatch staleness_min = 0;  // over the wave's minibatches
+  Minibatch staleness_max = 0;
+  double elapsed_seconds = 0;  // since the report before
+  double server_wait_seconds = 0;
+};
+
+struct EvaluationReport {
+  std::int32_t virtual_worker = 0;
+  Label label = 0;
+  std::int64_t samples = 0;
+  std::int64_t correct = 0;
+  double loss_sum = 0;
+};
+
+// Where one worker rank's time went, over the whole run.
+struct RankReport {
+  std::int32_t virtual_worker = 0;
+  std::int32_t stage = 0;
+  std::int64_t minibatches = 0;
+  double total_seconds = 0;
+  double forward_seconds = 0;  // on the device: real, or modelled where it is emulated
+  double backward_seconds = 0;
+  double update_seconds = 0;
+  double transfer_seconds = 0;     // waiting while the awaited message was on its way
+  double bubble_seconds = 0;       // waiting before it was sent
+  double server_wait_seconds = 0;  // gates and pulls
+  double evaluate_seconds = 0;     // all of it, apart from the rest
+  double data_seconds = 0;         // waiting for samples
+  std::int64_t paced_actions = 0;
+  std::int64_t overruns = 0;
+  double overrun_seconds = 0;
+  std::int64_t peak_memory = 0;  // bytes
+  std::int64_t bytes_forward = 0;
+  std::int64_t bytes_backward = 0;
+  std::int64_t bytes_pushed = 0;
+  std::int64_t bytes_pulled = 0;
+};
+
+// One action as it happened.
+struct ActionRecord {
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  ActionKind kind = ActionKind::forward;
+  Minibatch minibatch = 0;
+  Label label = 0;         // version: the snapshot that the weights rest on ...
+  Minibatch visible = 0;   // ... and own updates in them, 0 ... visible-1
+  std::int64_t bytes = 0;  // sent or received
+};
+
+template <class T>
+std::span<const std::byte> as_payload(const T& report) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  return std::as_bytes(std::span(&report, 1));
+}
+
+template <class T>
+T from_payload(std::span<const std::byte> payload) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  ensure(payload.size() == sizeof(T), "a report of another size: mixed builds");
+  T report;
+  std::memcpy(&report, payload.data(), sizeof(T));
+  return report;
+}
+
+}  // namespace hetpipe

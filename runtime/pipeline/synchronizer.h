@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/ids.h"
+#include "kernels/buffer.h"
+
+namespace hetpipe {
+
+// Weights and running statistics of one stage, of one label.
+struct StageSnapshot {
+  Label label = 0;
+  Buffer weights;
+  Buffer statistics;  // only where asked for
+};
+
+enum class WithStatistics { no, yes };
+
+// How a stage meets the other virtual workers. The executor's actions P, L and E go through it; what stands behind
+// (a parameter server here) is runtime/sync's.
+class Synchronizer {
+ public:
+  virtual ~Synchronizer() = default;
+
+  // P: hands over a wave's sum (and, where a checkpoint is due, the optimizer's slots). Does not wait.
+  virtual void push(Wave wave, std::shared_ptr<const Buffer> sum, std::vector<float> statistics,
+                    const std::vector<Buffer>& optimizer_slots) = 0;
+  // First stage only: asks whether the last minibatch of `wave` may start; waits for the label.
+  virtual Label pass_gate(Wave wave) = 0;
+  // Asks early for a label that will be needed: pull() of it then waits less.
+  virtual void prefetch(Wave gate, Label label) = 0;
+  // L and E: one consistent snapshot; waits for it. `gate`: the wave whose gate it belongs to.
+  virtual StageSnapshot pull(Wave gate, Label label, WithStatistics statistics) = 0;
+  // Nothing more will be asked; waits until what was handed over has left.
+  virtual void finish() = 0;
+};
+
+}  // namespace hetpipe

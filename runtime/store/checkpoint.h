@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+
+// A checkpoint: what a training continues from, on any plan and under any system. A plain value,
+// and one HDF5 file per value (docs/checkpoint.md), readable with h5py.
+namespace hetpipe {
+
+struct NamedTensor {
+  std::string name;                 // "conv1/weight": layer, parameter; group and dataset names
+  std::vector<std::int64_t> shape;  // as stated by `order`
+  std::vector<float> values;        // row-major
+  std::string order;                // "OIHW", "in,out"; empty where there is nothing to state
+  bool operator==(const NamedTensor&) const = default;
+};
+
+// Where the one global stream of samples stands: positions [0, consumed) are part of the weights.
+struct SamplerState {
+  std::uint64_t seed = 0;
+  std::int64_t dataset_size = 0;
+  std::uint64_t dataset_fingerprint = 0;
+  std::int64_t consumed = 0;  // samples, over all epochs
+
+  std::int64_t epoch() const { return dataset_size > 0 ? consumed / dataset_size : 0; }
+  bool operator==(const SamplerState&) const = default;
+};
+
+struct Checkpoint {
+  std::string model;                    // name
+  std::uint64_t model_fingerprint = 0;  // of layers and shapes
+  std::string system;                   // that wrote it; any may read it
+  std::string precision = "float32";
+  std::int64_t minibatches = 0;  // of all virtual workers
+  Label label = 0;               // waves that the weights contain
+  SamplerState sampler;
+  std::string optimizer;  // "sgd-momentum"
+  std::int64_t optimizer_step = 0;
+  std::vector<NamedTensor> parameters;
+  std::vector<NamedTensor> statistics;                    // running means and variances
+  std::map<std::string, std::vector<NamedTensor>> slots;  // "velocity": mean over virtual workers
+  bool operator==(const Checkpoint&) const = default;
+};
+
+// Replaces `path` only when the new file is complete and on the disk. SystemError when it cannot be
+// written (no space left): what was there before stays, and no temporary file is left behind.
+// Holds a second copy of the values in memory while it works.
+void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
+
+// Tensors come sorted by name. Everything is verified: UserError naming file, dataset and remedy
+// when the file is cut short, changed, incomplete, or of another format or version.
+Checkpoint read_checkpoint(const std::filesystem::path& path);
+
+// "checkpoint-00000012.h5"
+std::string checkpoint_name(Label label);
+// The complete checkpoint with the highest label in the folder. Its values are not verified yet.
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
+// Removes all but the `keep` (at least 1) newest complete checkpoints, and what writers that were
+// killed have left. Incomplete files neither count nor go. Not while a checkpoint is being written
+// into the folder. SystemError when a file cannot be removed.
+void prune_checkpoints(const std::filesystem::path& folder, int keep);
+
+}  // namespace hetpipe

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "runtime/store/checkpoint.h"
+#include "runtime/store/checkpoint_format.h"
+#include "runtime/store/hdf5.h"
+
+namespace hetpipe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStart = "checkpoint-";
+constexpr std::string_view kEnd = ".h5";
+
+// The label in a file's name; nothing when it is no checkpoint's name.
+std::optional<Label> label_of(const std::string& name) {
+  if (!name.starts_with(kStart) || !name.ends_with(kEnd)) return std::nullopt;
+  const std::string digits = name.substr(kStart.size(), name.size() - kStart.size() - kEnd.size());
+  const bool numeric =
+      std::all_of(digits.begin(), digits.end(), [](char c) { return '0' <= c && c <= '9'; });
+  if (!numeric || digits.size() < 8 || digits.size() > 18) return std::nullopt;
+  return std::stoll(digits);
+}
+
+bool is_leftover(const std::string& name) {
+  return name.starts_with(kStart) && name.find(".h5.tmp.") != std::string::npos;
+}
+
+bool is_complete(const std::string& path) {
+  const hdf5::Session session;
+  try {
+    const hdf5::Id file = hdf5::open_to_read(path);
+    const hdf5::Doing doing{path, "reading"};
+    return hdf5::read_text(file.get(), "format", doing) == checkpoint_format::kFormat &&
+           hdf5::read_integer(file.get(), "complete", doing) == 1;
+  } catch (const SystemError&) {
+    return false;  // whatever is wrong with it, it cannot be resumed from
+  }
+}
+
+struct Found {
+  Label label;
+  fs::path path;
+};
+
+struct Listing {
+  std::vector<Found> checkpoints;  // newest first
+  std::vector<fs::path> leftovers;
+};
+
+Listing list(const fs::path& folder) {
+  Listing listing;
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, code)) {
+    const std::string name = entry.path().filename().string();
+    if (const std::optional<Label> label = label_of(name)) {
+      listing.checkpoints.push_back({*label, entry.path()});
+    } else if (is_leftover(name)) {
+      listing.leftovers.push_back(entry.path());
+    }
+  }
+  std::sort(listing.checkpoints.begin(), listing.checkpoints.end(),
+            [](const Found& a, const Found& b) { return a.label > b.label; });
+  return listing;
+}
+
+void remove_file(const fs::path& path) {
+  std::error_code code;
+  fs::remove(path, code);
+  if (code) throw SystemError("cannot remove " + path.string() + ": " + code.message());
+}
+
+}  // namespace
+
+std::string checkpoint_name(Label label) {
+  return format("checkpoint-%08lld.h5", static_cast<long long>(label));
+}
+
+std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
+  for (const Found& found : list(folder).checkpoints) {
+    if (is_complete(found.path.string())) return found.path;
+  }
+  return std::nullopt;
+}
+
+void prune_checkpoints(const fs::path& folder, int keep) {
+  ensure(keep >= 1, "prune_checkpoints: at least one is kept");
+  const Listing listing = list(folder);
+  int complete = 0;
+  for (const Found& found : listing.checkpoints) {
+    if (is_complete(found.path.string()) && ++complete > keep) remove_file(found.path);
+  }
+  for (const fs::path& leftover : listing.leftovers) remove_file(leftover);
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Private to this folder: the only place that sees HDF5's header. Ids are owned, every call is
+// checked, and the library's error stack becomes the text of an exception.
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/unique_handle.h"
+
+namespace hetpipe::hdf5 {
+
+// Held by every public function of the store while it talks to HDF5: ranks may be threads of one
+// process. Silences the printing of errors too, which HDF5 keeps per thread.
+class Session {
+ public:
+  Session();
+
+ private:
+  std::lock_guard<std::recursive_mutex> lock_;
+};
+
+// Any kind of id: file, group, dataset, dataspace, datatype, attribute, property list.
+struct IdTraits {
+  using Handle = hid_t;
+  static Handle empty() { return H5I_INVALID_HID; }
+  static void close(Handle id) noexcept;
+};
+using Id = UniqueHandle<IdTraits>;
+
+// The innermost message of HDF5's error stack, and the outermost.
+std::string error_text();
+
+// Where a failure belongs: the file and what was being done.
+struct Doing {
+  std::string path;
+  std::string operation;  // "create dataset model/conv1/weight"
+};
+
+[[noreturn]] void fail(const Doing& doing);  // SystemError
+
+// Passes a result on; negative (HDF5's way to say no) throws SystemError.
+template <class Result>
+Result check(Result result, const Doing& doing) {
+  static_assert(std::is_signed_v<Result>);
+  if (result < 0) fail(doing);
+  return result;
+}
+
+Id own(hid_t id, const Doing& doing);  // checked
+
+// File access of every file here: format of HDF5 1.8, whose metadata carry checksums; no file
+// locks, which some network file systems lack (a run directory is locked as a whole).
+Id file_access(const std::string& path);
+Id open_to_read(const std::string& path);             // SystemError; the caller says what it means
+Id create_file(const std::string& path);              // replaces an existing one
+bool has_link(hid_t place, const std::string& name);  // false too when a parent is missing
+bool has_attribute(hid_t place, const std::string& name);
+std::vector<std::string> child_names(hid_t group, const Doing& doing);  // sorted
+
+void write_attribute(hid_t place, const std::string& name, const std::string& value,
+                     const Doing& doing);
+void write_attribute(hid_t place, const std::string& name, std::int64_t value, const Doing& doing);
+void write_attribute(hid_t place, const std::string& name, std::uint64_t value, const Doing& doing);
+void write_attribute(hid_t place, const std::string& name, double value, const Doing& doing);
+// The attribute must exist and be of that kind; SystemError otherwise.
+std::string read_text(hid_t place, const std::string& name, const Doing& doing);
+std::int64_t read_integer(hid_t place, const std::string& name, const Doing& doing);
+std::uint64_t read_unsigned(hid_t place, const std::string& name, const Doing& doing);
+
+double read_double(hid_t place, const std::string& name, const Doing& doing);
+
+std::vector<hsize_t> shape_of(hid_t dataset, const Doing& doing);
+std::string shape_text(const std::vector<hsize_t>& shape);  // "(60000, 28, 28, 1)"
+// Property list that creates missing groups on the way to a name.
+Id creating_parents(const Doing& doing);
+
+}  // namespace hetpipe::hdf5

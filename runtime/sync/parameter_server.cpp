@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sync/parameter_server.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "runtime/pipeline/reports.h"
+
+namespace hetpipe {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
+
+constexpr auto kParameters = ShardMap::What::parameters;
+constexpr auto kStatistics = ShardMap::What::statistics;
+
+// Mean over virtual workers, element by element, in their order.
+std::vector<float> mean(const std::vector<const std::vector<float>*>& parts) {
+  std::vector<float> result(parts.front()->size());
+  for (std::size_t e = 0; e < result.size(); ++e) {
+    double sum = 0;
+    for (const auto* part : parts) sum += static_cast<double>((*part)[e]);
+    result[e] = static_cast<float>(sum / static_cast<double>(parts.size()));
+  }
+  return result;
+}
+
+}  // namespace
+
+ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, const ShardMap& map,
+                                 RankService& service)
+    : setup_(std::move(setup)), rules_(rules), map_(map), service_(service) {
+  const int workers = rules.workers();
+  if (setup_.shard.value == 0) clock_.emplace(rules, map.shards());
+  for (int i = 0; i < workers; ++i) {
+    int first = 0;
+    for (std::size_t k = 0; k < setup_.stage_end[at(i)].size(); ++k) {
+      const int end = setup_.stage_end[at(i)][k];
+      Peer peer;
+      peer.vw = VirtualWorkerId{i};
+      peer.stage = StageId{static_cast<int>(k)};
+      peer.rank = setup_.worker_ranks[at(i)][k];
+      peer.parameters = map.on_shard(kParameters, setup_.shard, first, end);
+      peer.statistics = map.on_shard(kStatistics, setup_.shard, first, end);
+      peer.next_wave = rules.first_wave;
+      peer.gate = rules.first_wave;
+      peers_.push_back(std::move(peer));
+      first = end;
+    }
+    running_.push_back(setup_.statistics);
+    slots_.push_back(setup_.slots);
+  }
+  auto initial = std::make_shared<Snapshot>();
+  initial->label = rules.first_wave;
+  initial->weights = std::move(setup_.weights);
+  initial->statistics = std::move(setup_.statistics);
+  snapshots_.push_back(std::move(initial));
+  last_checkpoint_done_ = rules.end_label() == rules.first_wave;
+
+  for (Peer& peer : peers_) post_push(peer);
+  if (clock_) {
+    states_in_.resize(at(map.shards()));
+    for (int s = 1; s < map.shards(); ++s) post_state(ShardId{s});
+    service.on(MessageKind::shard_arrived, [this](const ControlMessage& m) {
+      note_arrival(ShardId{m.header.part}, VirtualWorkerId{static_cast<int>(m.header.label)},
+                   m.header.minibatch);
+    });
+    service.on(MessageKind::gate_request, [this](const ControlMessage& m) {
+      waiting_gates_.emplace_back(VirtualWorkerId{m.header.part}, m.header.minibatch);
+      ++activity_;
+    });
+  }
+  service.on(MessageKind::pull_request, [this](const ControlMessage& m) {
+    const auto request = from_payload<PullRequest>(m.payload);
+    Peer& peer = peer_of(VirtualWorkerId{request.virtual_worker}, StageId{m.header.part});
+    peer.gate = std::max(peer.gate, m.header.minibatch);
+    waiting_pulls_.push_back({&peer, m.header.label, request});
+    ++activity_;
+  });
+  service.on(MessageKind::worker_finished, [this](const ControlMessage& m) {
+    peer_of(VirtualWorkerId{m.header.part}, StageId{static_cast<int>(m.header.label)}).finished = true;
+    ++activity_;
+  });
+}
+
+ParameterServer::Peer& ParameterServer::peer_of(VirtualWorkerId vw, StageId stage) {
+  const auto peer = std::find_if(peers_.begin(), peers_.end(), [&](const Peer& p) {
+    return p.vw == vw && p.stage == stage;
+  });
+  ensure(peer != peers_.end(), "a request from a stage that the plan does not have");
+  return *peer;
+}
+
+int ParameterServer::stages_here(VirtualWorkerId vw) const {
+  return static_cast<int>(std::count_if(peers_.begin(), peers_.end(), [&](const Peer& p) {
+    return p.vw == vw && p.parameters.count > 0;
+  }));
+}
+
+// One receive per stage stands ready for its next wave.
+void ParameterServer::post_push(Peer& peer) {
+  if (peer.parameters.count == 0 || peer.next_wave == rules_.end_wave(peer.vw)) {
+    peer.receive = Operation();
+    return;
+  }
+  std::int64_t floats = peer.parameters.count + peer.statistics.count;
+  if (push_carries_slots(rules_, peer.vw, peer.next_wave, setup_.checkpoint_every)) {
+    floats += setup_.optimizer_slots * peer.parameters.count;
+  }
+  peer.arriving.resize(at(floats));
+  peer.receive = service_.transport().receive(peer.rank, Channel::push,
+                                              std::as_writable_bytes(std::span(peer.arriving)));
+}
+
+void ParameterServer::take_push(Peer& peer) {
+  const MessageHeader& header = peer.receive.header();
+  ensure(header.kind == code(MessageKind::push) && header.part == peer.vw.value &&
+             header.minibatch == peer.next_wave,
+         "a push of another wave or virtual worker arrived");
+  const Wave wave = peer.next_wave;
+  PendingWave& pending = pending_[{wave, peer.vw.value}];
+  if (pending.parts == 0) {
+    pending.delta.resize(at(map_.count(kParameters, setup_.shard)));
+    pending.statistics.resize(at(map_.count(kStatistics, setup_.shard)));
+  }
+  const float* from = peer.arriving.data();
+  const auto take = [&from](std::vector<float>& to, Range range) {
+    std::copy_n(from, range.count, to.begin() + range.offset);
+    from += range.count;
+  };
+  take(pending.delta, peer.parameters);
+  take(pending.statistics, peer.statistics);
+  if (push_carries_slots(rules_, peer.vw, wave, setup_.checkpoint_every)) {
+    pending.slots.resize(at(setup_.optimizer_slots));
+    for (auto& slot : pending.slots) {
+      slot.resize(pending.delta.size());
+      take(slot, peer.parameters);
+    }
+  }
+  ++pending.parts;
+  if (pending.parts == stages_here(peer.vw)) {
+    if (clock_) {
+      note_arrival(setup_.shard, peer.vw, wave);
+    } else {
+      service_.transport().send_control(setup_.server_ranks.front(),
+                                        {.kind = code(MessageKind::shard_arrived),
+                                         .part = setup_.shard.value,
+                                         .minibatch = wave,
+                                         .label = peer.vw.value});
+    }
+  }
+  ++peer.next_wave;
+  ++activity_;
+  post_push(peer);
+}
+
+void ParameterServer::note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave) {
+  clock_->arrived(shard, vw, wave);
+  ++activity_;
+}
+
+bool ParameterServer::complete(Wave wave) const {
+  if (wave >= rules_.end_label()) return false;
+  for (int i = 0; i < rules_.workers(); ++i) {
+    const VirtualWorkerId vw{i};
+    if (wave >= rules_.end_wave(vw)) continue;
+    const auto found = pending_.find({wave, i});
+    if (found == pending_.end() || found->second.parts < stages_here(vw)) return false;
+  }
+  return true;
+}
+
+void ParameterServer::form_label() {
+  const Snapshot& before = *snapshots_.back();
+  auto next = std::make_shared<Snapshot>(before);
+  next->label = before.label + 1;
+  for (int i = 0; i < rules_.workers(); ++i) {
+    const auto found = pending_.find({before.label, i});
+    if (found == pending_.end()) continue;  // it has no such wave
+    PendingWave& pending = found->second;
+    const float factor = setup_.update_factor[at(i)];
+    float* w = next->weights.data();
+    const float* delta = pending.delta.data();
+    for (std::size_t e = 0; e < next->weights.size(); ++e) {
+      w[e] += factor == 1.0f ? delta[e] : factor * delta[e];
+    }
+    running_[at(i)] = std::move(pending.statistics);
+    if (!pending.slots.empty()) slots_[at(i)] = std::move(pending.slots);
+    pending_.erase(found);
+  }
+  if (!next->statistics.empty()) {
+    std::vector<const std::vector<float>*> parts;
+    for (const auto& running : running_) parts.push_back(&running);
+    next->statistics = mean(parts);
+  }
+  snapshots_.push_back(std::move(next));
+  ++activity_;
+  if (checkpoint_due(snapshots_.back()->label)) save_state();
+}
+
+bool ParameterServer::serve(const Waiting& waiting) {
+  const Snapshot& newest = *snapshots_.back();
+  if (waiting.label > newest.label) return false;
+  const Snapshot& oldest = *snapshots_.front();
+  ensure(waiting.label >= oldest.label, "a label is asked for that was given up");
+  const auto& snapshot = snapshots_[at(waiting.label - oldest.label)];
+  const bool weights = waiting.request.weights != 0;
+  const Range range = weights ? waiting.peer->parameters : waiting.peer->statistics;
+  const std::vector<float>& from = weights ? snapshot->weights : snapshot->statistics;
+  Operation sent = service_.transport().send(
+      waiting.peer->rank, Channel::pull,
+      {.kind = code(weights ? MessageKind::pull_weights : MessageKind::pull_statistics),
+       .part = setup_.shard.value,
+       .label = waiting.label},
+      std::as_bytes(std::span(from).subspan(at(range.offset), at(range.count))));
+  sending_.push_back({std::move(sent), snapshot});
+  ++activity_;
+  return true;
+}
+
+void ParameterServer::open_gates() {
+  std::erase_if(waiting_gates_, [this](const auto& waiting) {
+    const auto [vw, wave] = waiting;
+    const std::optional<Label> label = clock_->decide_gate(vw, wave);
+    if (!label) return false;
+    service_.transport().send_control(
+        setup_.worker_ranks[at(vw.value)].front(),
+        {.kind = code(MessageKind::gate_grant), .minibatch = wave, .label = *label});
+    ++activity_;
+    return true;
+  });
+}
+
+// A label goes when no stage can ask for it any more; the newest one stays.
+void ParameterServer::forget_labels() {
+  Label needed = snapshots_.back()->label;
+  for (const Peer& peer : peers_) {
+    if (!peer.finished) needed = std::min(needed, rules_.bound_label(peer.gate));
+  }
+  for (const Waiting& waiting : waiting_pulls_) needed = std::min(needed, waiting.label);
+  while (snapshots_.front()->label < needed) snapshots_.pop_front();
+}
+
+bool ParameterServer::checkpoint_due(Label label) const {
+  return label == rules_.end_label() ||
+         (setup_.checkpoint_every > 0 && label % setup_.checkpoint_every == 0);
+}
+
+void ParameterServer::save_state() {
+  const Snapshot& snapshot = *snapshots_.back();
+  ShardState state{.label = snapshot.label,
+                   .weights = snapshot.weights,
+                   .statistics = snapshot.statistics,
+                   .slots = {}};
+  for (int slot = 0; slot < setup_.optimizer_slots; ++slot) {
+    std::vector<const std::vector<float>*> parts;
+    for (const auto& worker : slots_) parts.push_back(&worker[at(slot)]);
+    state.slots.push_back(mean(parts));
+  }
+  if (clock_) {
+    state_arrived(setup_.shard, std::move(state));
+    return;
+  }
+  StateMoving out{.operation = {}, .floats = std::move(state.weights)};
+  out.floats.insert(out.floats.end(), state.statistics.begin(), state.statistics.end());
+  for (const auto& slot : state.slots) out.floats.insert(out.floats.end(), slot.begin(), slot.end());
+  states_out_.push_back(std::move(out));
+  states_out_.back().operation = service_.transport().send(
+      setup_.server_ranks.front(), Channel::pull,
+      {.kind = code(MessageKind::checkpoint_part), .part = setup_.shard.value, .label = state.label},
+      std::as_bytes(std::span(states_out_.back().floats)));
+}
+
+std::size_t ParameterServer::state_floats(ShardId shard) const {
+  return at((1 + setup_.optimizer_slots) * map_.count(kParameters, shard) +
+            map_.count(kStatistics, shard));
+}
+
+void ParameterServer::post_state(ShardId shard) {
+  StateMoving& in = states_in_[at(shard.value)];
+  in.floats.resize(state_floats(shard));
+  in.operation = service_.transport().receive(setup_.server_ranks[at(shard.value)], Channel::pull,
+                                              std::as_writable_bytes(std::span(in.floats)));
+}
+
+void ParameterServer::state_arrived(ShardId shard, ShardState state) {
+  const Label label = state.label;
+  auto& parts = states_[label];
+  parts.resize(at(map_.shards()));
+  parts[at(shard.value)] = std::move(state);
+  if (!std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part.has_value(); })) return;
+  std::vector<ShardState> all;
+  for (auto& part : parts) all.push_back(std::move(*part));
+  states_.erase(label);
+  if (setup_.checkpoint) setup_.checkpoint(all);
+  last_checkpoint_done_ |= label == rules_.end_label();
+}
+
+void ParameterServer::poll() {
+  for (Peer& peer : peers_) {
+    while (peer.receive && peer.receive.done()) take_push(peer);
+  }
+  while (complete(snapshots_.back()->label)) form_label();
+  if (clock_) open_gates();
+  std::erase_if(waiting_pulls_, [this](const Waiting& waiting) { return serve(waiting); });
+  forget_labels();
+  std::erase_if(sending_, [](const Sending& sending) { return sending.operation.done(); });
+  std::erase_if(states_out_, [](const StateMoving& out) { return out.operation.done(); });
+  for (std::size_t s = 1; s < states_in_.size(); ++s) {
+    StateMoving& in = states_in_[s];
+    if (!in.operation || !in.operation.done()) continue;
+    const ShardId shard{static_cast<int>(s)};
+    ShardState state{.label = in.operation.header().label, .weights = {}, .statistics = {}, .slots = {}};
+    const float* from = in.floats.data();
+    const auto take = [&from](std::int64_t count) {
+      std::vector<float> part(from, from + count);
+      from += count;
+      return part;
+    };
+    state.weights = take(map_.count(kParameters, shard));
+    state.statistics = take(map_.count(kStatistics, shard));
+    for (int slot = 0; slot < setup_.optimizer_slots; ++slot) {
+      state.slots.push_back(take(map_.count(kParameters, shard)));
+    }
+    in.operation = Operation();
+    if (state.label < rules_.end_label()) post_state(shard);
+    ++activity_;
+    state_arrived(shard, std::move(state));
+  }
+}
+
+bool ParameterServer::finished() const {
+  const bool workers = std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.finished; });
+  return workers && waiting_pulls_.empty() && sending_.empty() && states_out_.empty() &&
+         snapshots_.back()->label == rules_.end_label() && (!clock_ || last_checkpoint_done_);
+}
+
+std::string ParameterServer::waiting_for() const {
+  std::string text = format("server shard %d at label %lld:", setup_.shard.value,
+                            static_cast<long long>(snapshots_.back()->label));
+  for (const Peer& peer : peers_) {
+    if (peer.finished) continue;
+    text += format(" virtual worker %d stage %d (rank %d, next push wave %lld);", peer.vw.value,
+                   peer.stage.value, peer.rank.value, static_cast<long long>(peer.next_wave));
+  }
+  return text + (last_checkpoint_done_ || !clock_ ? "" : " the last checkpoint;");
+}
+
+}  // namespace hetpipe

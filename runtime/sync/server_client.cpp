@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sync/server_client.h"
+
+#include "base/text.h"
+#include "runtime/pipeline/reports.h"
+
+namespace hetpipe {
+namespace {
+
+std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
+
+}  // namespace
+
+bool push_carries_slots(const WaveRules& rules, VirtualWorkerId vw, Wave wave,
+                        Wave checkpoint_every) {
+  return (checkpoint_every > 0 && (wave + 1) % checkpoint_every == 0) ||
+         wave + 1 == rules.end_wave(vw);
+}
+
+ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules,
+                           const ShardMap& map, std::vector<Rank> server_ranks,
+                           Wave checkpoint_every, RankService& service)
+    : vw_(vw),
+      stage_(stage),
+      rules_(rules),
+      map_(map),
+      server_ranks_(std::move(server_ranks)),
+      checkpoint_every_(checkpoint_every),
+      service_(service) {
+  service.on(MessageKind::gate_grant,
+             [this](const ControlMessage& message) { granted_ = message.header.label; });
+}
+
+void ServerClient::drop_sent() {
+  while (!sending_.empty() && sending_.front().operation.done()) sending_.pop_front();
+}
+
+void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
+                        std::vector<float> statistics, const std::vector<Buffer>& optimizer_slots) {
+  drop_sent();
+  const bool slots = push_carries_slots(rules_, vw_, wave, checkpoint_every_);
+  for (int s = 0; s < map_.shards(); ++s) {
+    const ShardId shard{s};
+    const int first = stage_.first_layer();
+    const int end = stage_.end_layer();
+    const auto parameters = map_.in_stage(ShardMap::What::parameters, shard, first, end);
+    if (parameters.empty()) continue;
+    const auto running = map_.in_stage(ShardMap::What::statistics, shard, first, end);
+    const MessageHeader header{.kind = code(MessageKind::push), .part = vw_.value, .minibatch = wave};
+    const Rank to = server_ranks_[static_cast<std::size_t>(s)];
+    const bool whole = parameters.size() == 1 && parameters[0].count == stage_.parameters().count();
+    if (whole && running.empty() && !slots) {  // no copy: the sum is the message
+      Operation sent =
+          service_.transport().send(to, Channel::push, header, {sum->data(), sum->bytes()});
+      sending_.push_back({std::move(sent), sum, {}});
+      continue;
+    }
+    std::vector<float> payload;
+    const auto gather = [&](const float* flat, const std::vector<Range>& ranges) {
+      for (const Range& range : ranges) {
+        payload.insert(payload.end(), flat + range.offset, flat + range.offset + range.count);
+      }
+    };
+    gather(sum->as<float>(), parameters);
+    gather(statistics.data(), running);
+    if (slots) {
+      for (const Buffer& slot : optimizer_slots) gather(slot.as<float>(), parameters);
+    }
+    sending_.push_back({{}, nullptr, std::move(payload)});
+    sending_.back().operation = service_.transport().send(
+        to, Channel::push, header, std::as_bytes(std::span(sending_.back().payload)));
+  }
+}
+
+Label ServerClient::pass_gate(Wave wave) {
+  granted_.reset();
+  service_.transport().send_control(
+      server_ranks_.front(),
+      {.kind = code(MessageKind::gate_request), .part = vw_.value, .minibatch = wave});
+  service_.wait([this] { return granted_.has_value(); }, [&] {
+    return format("virtual worker %d: the gate of wave %lld at the clock (rank %d), which opens when every virtual "
+                  "worker has pushed wave %lld",
+                  vw_.value, static_cast<long long>(wave), server_ranks_.front().value,
+                  static_cast<long long>(wave - 1 - rules_.distance));
+  });
+  return *granted_;
+}
+
+void ServerClient::request(ShardId shard, Wave gate, Label label, ShardMap::What what) {
+  const PullRequest wanted{.virtual_worker = vw_.value,
+                           .weights = what == ShardMap::What::parameters,
+                           .statistics = what == ShardMap::What::statistics};
+  service_.transport().send_control(server_ranks_[static_cast<std::size_t>(shard.value)],
+                                    {.kind = code(MessageKind::pull_request),
+                                     .part = stage_.id().value,
+                                     .minibatch = gate,
+                                     .label = label},
+                                    as_payload(wanted));
+}
+
+ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What what) {
+  const bool weights = what == ShardMap::What::parameters;
+  const std::int64_t count =
+      weights ? stage_.parameters().count() : stage_.statistics().count();
+  Asked asked{.label = label,
+              .weights = Buffer(stage_.device(), stage_.stream(),
+                                static_cast<std::size_t>(count) * sizeof(float),
+                                weights ? MemoryKind::versions : MemoryKind::workspace),
+              .parts = {},
+              .operations = {},
+              .shards = {}};
+  for (int s = 0; s < map_.shards(); ++s) {
+    const ShardId shard{s};
+    const auto ranges = map_.in_stage(what, shard, stage_.first_layer(), stage_.end_layer());
+    if (ranges.empty()) continue;
+    std::span<std::byte> into;
+    std::int64_t floats = 0;
+    for (const Range& range : ranges) floats += range.count;
+    std::vector<float> part;
+    if (ranges.size() == 1) {
+      into = {asked.weights.data() + static_cast<std::size_t>(ranges[0].offset) * sizeof(float),
+              static_cast<std::size_t>(floats) * sizeof(float)};
+    } else {
+      part.resize(static_cast<std::size_t>(floats));
+      into = std::as_writable_bytes(std::span(part));
+    }
+    asked.parts.push_back(std::move(part));  // moving keeps the elements where they are
+    asked.shards.push_back(shard);
+    asked.operations.push_back(service_.transport().receive(
+        server_ranks_[static_cast<std::size_t>(s)], Channel::pull, into));
+    request(shard, gate, label, what);
+  }
+  return asked;
+}
+
+Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
+  const MessageKind kind = what == ShardMap::What::parameters ? MessageKind::pull_weights
+                                                              : MessageKind::pull_statistics;
+  for (std::size_t i = 0; i < asked.operations.size(); ++i) {
+    const ShardId shard = asked.shards[i];
+    service_.wait(asked.operations[i], [&] {
+      return format("virtual worker %d stage %d: snapshot %lld from server shard %d (rank %d)",
+                    vw_.value, stage_.id().value, static_cast<long long>(asked.label), shard.value,
+                    server_ranks_[static_cast<std::size_t>(shard.value)].value);
+    });
+    const MessageHeader& header = asked.operations[i].header();
+    ensure(header.kind == code(kind) && header.label == asked.label,
+           "a server answered with another snapshot");
+    const float* from = asked.parts[i].data();
+    if (asked.parts[i].empty()) continue;
+    for (const Range& range :
+         map_.in_stage(what, shard, stage_.first_layer(), stage_.end_layer())) {
+      stage_.device().copy(stage_.stream(),
+                           asked.weights.data() + static_cast<std::size_t>(range.offset) * sizeof(float),
+                           reinterpret_cast<const std::byte*>(from),
+                           static_cast<std::size_t>(range.count) * sizeof(float));
+      from += range.count;
+    }
+  }
+  return std::move(asked.weights);
+}
+
+void ServerClient::prefetch(Wave gate, Label label) {
+  prefetched_ = ask(gate, label, ShardMap::What::parameters);
+}
+
+StageSnapshot ServerClient::pull(Wave gate, Label label, WithStatistics statistics) {
+  StageSnapshot snapshot;
+  snapshot.label = label;
+  ensure(!prefetched_ || prefetched_->label == label, "another label was asked for ahead");
+  Asked asked = prefetched_
+                    ? std::move(*prefetched_)
+                    : ask(gate, label, ShardMap::What::parameters);
+  prefetched_.reset();
+  snapshot.weights = collect(std::move(asked), ShardMap::What::parameters);
+  if (statistics == WithStatistics::yes) {
+    snapshot.statistics = collect(ask(gate, label, ShardMap::What::statistics),
+                                  ShardMap::What::statistics);
+  }
+  return snapshot;
+}
+
+void ServerClient::finish() {
+  for (const Sending& sending : sending_) {
+    service_.wait(sending.operation, [] { return std::string("the last push to leave"); });
+  }
+  sending_.clear();
+  for (const Rank server : server_ranks_) {
+    service_.transport().send_control(server, {.kind = code(MessageKind::worker_finished),
+                                               .part = vw_.value,
+                                               .label = stage_.id().value});
+  }
+}
+
+}  // namespace hetpipe

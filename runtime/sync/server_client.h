@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "partitioner/wave_rules.h"
+#include "runtime/pipeline/rank_service.h"
+#include "runtime/pipeline/stage.h"
+#include "runtime/pipeline/synchronizer.h"
+#include "runtime/sync/shard_map.h"
+
+namespace hetpipe {
+
+// What a pull_request asks for; its header holds stage, gate and label.
+struct PullRequest {
+  std::int32_t virtual_worker = 0;
+  std::int32_t weights = 0;     // 1: wanted
+  std::int32_t statistics = 0;  // 1: wanted
+};
+
+// Whether the push of this wave carries the optimizer's slots: a checkpoint is due at the label behind it, or it is the
+// virtual worker's last. One rule for both ends.
+bool push_carries_slots(const WaveRules& rules, VirtualWorkerId vw, Wave wave, Wave checkpoint_every);
+
+// A stage's end of the parameter server.
+class ServerClient final : public Synchronizer {
+ public:
+  ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules, const ShardMap& map,
+               std::vector<Rank> server_ranks, Wave checkpoint_every, RankService& service);
+
+  void push(Wave wave, std::shared_ptr<const Buffer> sum, std::vector<float> statistics,
+            const std::vector<Buffer>& optimizer_slots) override;
+  Label pass_gate(Wave wave) override;
+  void prefetch(Wave gate, Label label) override;
+  StageSnapshot pull(Wave gate, Label label, WithStatistics statistics) override;
+  void finish() override;
+
+ private:
+  struct Asked {  // a pull under way
+    Label label = 0;
+    Buffer weights;
+    std::vector<std::vector<float>> parts;  // per shard, where it cannot be received in place
+    std::vector<Operation> operations;
+    std::vector<ShardId> shards;
+  };
+  struct Sending {
+    Operation operation;
+    std::shared_ptr<const Buffer> sum;  // whichever of the two was sent
+    std::vector<float> payload;
+  };
+  Asked ask(Wave gate, Label label, ShardMap::What what);
+  Buffer collect(Asked asked, ShardMap::What what);
+  void request(ShardId shard, Wave gate, Label label, ShardMap::What what);
+  void drop_sent();
+
+  VirtualWorkerId vw_;
+  Stage& stage_;
+  const WaveRules& rules_;
+  const ShardMap& map_;
+  std::vector<Rank> server_ranks_;
+  Wave checkpoint_every_;
+  RankService& service_;
+  std::optional<Label> granted_;
+  std::optional<Asked> prefetched_;
+  std::deque<Sending> sending_;
+};
+
+}  // namespace hetpipe

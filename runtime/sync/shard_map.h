@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "runtime/model/model.h"
+
+namespace hetpipe {
+
+// Floats [offset, offset + count) of a flat array.
+struct Range {
+  std::int64_t offset = 0;
+  std::int64_t count = 0;
+};
+
+// How the layers of a model lie on parameter-server shards. A shard's flat array holds its layers in order, so the part that
+// a stage (a contiguous slice of layers) has there is contiguous; in the stage's own flat array it is a list of ranges.
+class ShardMap {
+ public:
+  enum class What { parameters, statistics };
+
+  // shard_of_layer: -1 for layers without parameters.
+  ShardMap(const Model& model, std::vector<int> shard_of_layer, int shards);
+
+  int shards() const { return shards_; }
+  std::vector<int> layers(ShardId shard) const;
+  std::int64_t count(What what, ShardId shard) const;  // floats of the whole shard
+  // The part of layers [first, end) that this shard holds: where it lies on the shard ...
+  Range on_shard(What what, ShardId shard, int first, int end) const;
+  // ... and in the flat array of a stage of these layers, adjacent layers joined.
+  std::vector<Range> in_stage(What what, ShardId shard, int first, int end) const;
+
+ private:
+  std::vector<int> shard_of_layer_;
+  int shards_;
+  std::vector<std::int64_t> counts_[2];  // [what][layer]
+};
+
+}  // namespace hetpipe

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/transport/transport.h"
+
+#include "base/error.h"
+
+namespace hetpipe {
+
+const char* to_string(Channel channel) {
+  switch (channel) {
+    case Channel::control:
+      return "control";
+    case Channel::forward:
+      return "forward";
+    case Channel::backward:
+      return "backward";
+    case Channel::push:
+      return "push";
+    case Channel::pull:
+      return "pull";
+  }
+  ensure_failed("unknown channel", std::source_location::current());
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_main.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+namespace hetpipe {
+namespace {
+
+MpiSession* held_by_main = nullptr;
+
+class FailurePrinter : public testing::EmptyTestEventListener {
+ public:
+  explicit FailurePrinter(Rank rank) : rank_(rank) {}
+
+ private:
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    std::printf("rank %d: %s: %s:%d: %s\n", rank_.value, test != nullptr ? test->name() : "-",
+                result.file_name() != nullptr ? result.file_name() : "-", result.line_number(),
+                result.message());
+    std::fflush(stdout);
+  }
+
+  Rank rank_;
+};
+
+int run(MpiSession& session) {
+  held_by_main = &session;
+  if (session.rank() != Rank{0}) {
+    testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailurePrinter(session.rank()));
+  }
+  return RUN_ALL_TESTS();
+}
+
+}  // namespace
+
+MpiSession& mpi_session() { return *held_by_main; }
+
+}  // namespace hetpipe
+
+int main(int argc, char** argv) {
+  hetpipe::MpiSession session(&argc, &argv);
+  testing::InitGoogleTest(&argc, argv);
+  return hetpipe::run(session);
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/devices.h"
+#include "tests/unit/kernels/layer_run.h"
+
+namespace hetpipe {
+namespace {
+
+using test::LayerCase;
+using test::LayerResult;
+
+// Odd extents on purpose: one pixel, one channel, one sample, channels around 8, 16 and 32, strides
+// that leave a rest, padding.
+std::vector<LayerCase> summing_cases() {
+  std::vector<LayerCase> cases;
+  const std::vector<Shape> images = {{1, 1, 1, 1},  {2, 5, 7, 3},  {3, 8, 8, 16},
+                                     {1, 9, 6, 17}, {4, 7, 7, 33}, {2, 12, 12, 32}};
+  for (const Shape& in : images) {
+    for (const Convolution& c :
+         {Convolution{5, 1, 1, 0}, Convolution{16, 3, 1, 1}, Convolution{7, 3, 2, 1, false},
+          Convolution{32, 5, 1, 2}, Convolution{19, 1, 2, 0}, Convolution{8, 2, 2, 0},
+          Convolution{64, 3, 1, 1}, Convolution{6, 7, 2, 3}}) {
+      const std::int64_t room = in[1] + 2 * c.padding - c.kernel;
+      if (room >= 0 && in[2] + 2 * c.padding >= c.kernel) cases.push_back({c, {in}});
+    }
+    cases.push_back({GlobalAveragePool{}, {in}});
+    if (in.elements() > in[3]) cases.push_back({BatchNorm{}, {in}});
+  }
+  for (const Shape& in : {Shape{1, 1}, Shape{1, 37}, Shape{5, 3}, Shape{32, 100}, Shape{7, 129}}) {
+    for (const Linear& l : {Linear{1}, Linear{10}, Linear{33, false}, Linear{128}}) {
+      cases.push_back({l, {in}});
+    }
+    if (in[0] > 1) cases.push_back({BatchNorm{1e-3f, 0.3f}, {in}});
+  }
+  return cases;
+}
+
+std::vector<LayerCase> exact_cases() {
+  std::vector<LayerCase> cases;
+  for (const Shape& in : {Shape{1, 2, 2, 1}, Shape{2, 5, 7, 3}, Shape{3, 8, 8, 16},
+                          Shape{1, 9, 6, 17}, Shape{4, 7, 7, 70}, Shape{2, 13, 3, 130}}) {
+    cases.push_back({MaxPool{2, 2, 0}, {in}});
+    cases.push_back({MaxPool{2, 1, 1}, {in}});
+    cases.push_back({MaxPool{3, 2, 1}, {in}});
+    cases.push_back({AveragePool{2, 2, 0}, {in}});
+    cases.push_back({AveragePool{3, 2, 1}, {in}});
+    cases.push_back({AveragePool{3, 1, 1}, {in}});
+    cases.push_back({Flatten{}, {in}});
+    cases.push_back({Relu{}, {in}});
+    cases.push_back({Add{}, {in, in}});
+    cases.push_back({Dropout{0.3f}, {in}});
+  }
+  cases.push_back({Flatten{}, {{2, 1, 1, 40}}});
+  cases.push_back({Flatten{}, {{2, 33, 20, 1}}});
+  cases.push_back({Relu{}, {{3, 1001}}});
+  cases.push_back({Add{}, {{3, 77}, {3, 77}}});
+  cases.push_back({Dropout{0}, {{3, 77}}});
+  cases.push_back({Dropout{0.5f}, {{5, 1}}});
+  cases.push_back({SoftmaxCrossEntropy{}, {{1, 2}}});
+  cases.push_back({SoftmaxCrossEntropy{}, {{9, 10}}});
+  cases.push_back({SoftmaxCrossEntropy{}, {{4, 1000}}});
+  return cases;
+}
+
+// The reference sums in double; a float sum of K terms of size one wanders from it by about
+// sqrt(K)*2^-24. No sum here has more than 2^12 terms, so 64*2^-24 of the largest value is one
+// deviation, and 4 of them are allowed: any wrong index, weight or divisor is off by orders of
+// magnitude more.
+constexpr double kTolerance = 4 * 64 * 0x1p-24;
+
+void expect_close(const std::vector<float>& got, const std::vector<float>& wanted,
+                  const std::string& what) {
+  ASSERT_EQ(got.size(), wanted.size()) << what;
+  double largest = 0;
+  for (float x : wanted) largest = std::max(largest, std::abs(static_cast<double>(x)));
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_TRUE(std::isfinite(got[i])) << what << " element " << i;
+    ASSERT_NEAR(got[i], wanted[i], kTolerance * largest + 1e-7) << what << " element " << i;
+  }
+}
+
+template <class Compare>
+void compare_all(const LayerResult& got, const LayerResult& wanted, const Compare& compare) {
+  compare(got.output, wanted.output, "output");
+  compare(got.evaluated, wanted.evaluated, "output in evaluation");
+  ASSERT_EQ(got.input_gradients.size(), wanted.input_gradients.size());
+  for (std::size_t i = 0; i < wanted.input_gradients.size(); ++i) {
+    compare(got.input_gradients[i], wanted.input_gradients[i], "input gradient");
+  }
+  ASSERT_EQ(got.parameter_gradients.size(), wanted.parameter_gradients.size());
+  for (std::size_t i = 0; i < wanted.parameter_gradients.size(); ++i) {
+    compare(got.parameter_gradients[i], wanted.parameter_gradients[i],
+            "parameter gradient " + std::to_string(i));
+  }
+  ASSERT_EQ(got.statistics.size(), wanted.statistics.size());
+  for (std::size_t i = 0; i < wanted.statistics.size(); ++i) {
+    compare(got.statistics[i], wanted.statistics[i], "statistics " + std::to_string(i));
+  }
+  EXPECT_EQ(got.correct, wanted.correct);
+}
+
+class CpuAgainstReference : public testing::TestWithParam<int> {
+ protected:
+  std::unique_ptr<Device> cpu_ = make_device("cpu", GetParam());
+  std::unique_ptr<Device> reference_ = make_device("reference", 1);
+};
+
+TEST_P(CpuAgainstReference, SumsAgreeWithinRounding) {
+  for (const LayerCase& c : summing_cases()) {
+    SCOPED_TRACE(to_string(c));
+    const test::LayerValues values = make_values(c);
+    compare_all(run_layer(*cpu_, c, values), run_layer(*reference_, c, values), expect_close);
+    ASSERT_FALSE(HasFatalFailure());
+  }
+}
+
+TEST_P(CpuAgainstReference, OwnLoopsAgreeInEveryBit) {
+  for (const LayerCase& c : exact_cases()) {
+    SCOPED_TRACE(to_string(c));
+    const test::LayerValues values = make_values(c);
+    compare_all(run_layer(*cpu_, c, values), run_layer(*reference_, c, values),
+                [](const auto& got, const auto& wanted, const std::string& what) {
+                  ASSERT_EQ(got, wanted) << what;
+                });
+    ASSERT_FALSE(HasFatalFailure());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, CpuAgainstReference, testing::Values(1, 2));
+
+}  // namespace
+}  // namespace hetpipe

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/device.h"
+#include "kernels/layer.h"
+
+// Runs one layer on one device, from fixed pseudo-random inputs to everything it computes.
+namespace hetpipe::test {
+
+// `count` draws from the normal distribution, the same for the same key.
+std::vector<float> normal_values(std::uint64_t key, std::int64_t count);
+
+struct LayerCase {
+  LayerSpec spec;
+  std::vector<Shape> inputs;
+};
+std::string to_string(const LayerCase& c);
+
+// What a layer is given; exact-sized heap memory, so that the address sanitizer sees every overrun.
+struct LayerValues {
+  std::vector<std::vector<float>> inputs;
+  std::vector<std::vector<float>> parameters;
+  std::vector<std::vector<float>> statistics;
+  std::vector<float> output_gradient;
+  std::vector<SampleKey> samples;
+  std::vector<std::int32_t> labels;  // loss only
+};
+LayerValues make_values(const LayerCase& c);
+
+struct LayerResult {
+  std::vector<float> output;
+  std::vector<float> evaluated;  // output in evaluate mode, with the statistics of `c`'s values
+  std::vector<std::vector<float>> input_gradients;
+  std::vector<std::vector<float>> parameter_gradients;
+  std::vector<std::vector<float>> statistics;
+  std::vector<std::int32_t> correct;
+};
+LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& values);
+
+inline constexpr std::uint64_t kLayerKey = 77;
+inline constexpr std::int64_t kLossSamples = 24;
+
+}  // namespace hetpipe::test

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <hdf5.h>
+
+#include <functional>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "runtime/store/checkpoint.h"
+#include "tests/unit/store/sample_checkpoint.h"
+#include "tests/unit/store/scratch_folder.h"
+
+// A damaged checkpoint is refused, or the damage touched nothing that is read.
+namespace hetpipe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class CheckpointDamage : public ::testing::Test {
+ protected:
+  CheckpointDamage() : path_(folder_ / "a.h5"), checkpoint_(sample_checkpoint()) {
+    write_checkpoint(path_, checkpoint_);
+    bytes_ = read_file(path_);
+  }
+
+  // Whether the changed file was refused. Fails when it was read as something else.
+  bool refused(const std::string& bytes) {
+    const std::filesystem::path path = folder_ / "damaged.h5";
+    write_file(path, bytes);
+    try {
+      EXPECT_EQ(read_checkpoint(path), checkpoint_);
+      return false;
+    } catch (const UserError& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr(path.string()), HasSubstr("another checkpoint")));
+      return true;
+    }
+  }
+
+  // What is said after `change` was made to the file through HDF5 itself.
+  std::string error_after(const std::function<void(hid_t)>& change) {
+    const hid_t file = H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    EXPECT_GE(file, 0);
+    change(file);
+    EXPECT_GE(H5Fclose(file), 0);
+    return error_of<UserError>([&] { read_checkpoint(path_); });
+  }
+
+  ScratchFolder folder_;
+  std::filesystem::path path_;
+  Checkpoint checkpoint_;
+  std::string bytes_;
+};
+
+TEST_F(CheckpointDamage, CutShortAnywhere) {
+  for (std::size_t length = 0; length < bytes_.size();
+       length += length < 64 ? 1 : 1 + bytes_.size() / 97) {
+    EXPECT_TRUE(refused(bytes_.substr(0, length))) << "length " << length;
+  }
+  EXPECT_TRUE(refused(bytes_.substr(0, bytes_.size() - 1)));
+}
+
+TEST_F(CheckpointDamage, FlippedBitAnywhere) {
+  constexpr int kFlips = 300;
+  int found = 0;
+  for (int i = 0; i < kFlips; ++i) {
+    const std::uint64_t key = random_key({5, static_cast<std::uint64_t>(i)});
+    std::string bytes = bytes_;
+    const std::size_t where = key % bytes.size();
+    bytes[where] = static_cast<char>(bytes[where] ^ (1 << (key >> 61)));
+    found += refused(bytes);
+  }
+  // The rest fell into unused space of the file.
+  EXPECT_GT(found, kFlips / 3);
+}
+
+TEST_F(CheckpointDamage, EveryByteOfEveryTensorCounts) {
+  for (const NamedTensor& tensor : {checkpoint_.parameters[2], checkpoint_.statistics[0]}) {
+    const std::string_view values(reinterpret_cast<const char*>(tensor.values.data()),
+                                  tensor.values.size() * sizeof(float));
+    const std::size_t start = bytes_.find(values);
+    ASSERT_NE(start, std::string::npos);
+    for (std::size_t i = 0; i < values.size(); i += 13) {
+      std::string bytes = bytes_;
+      bytes[start + i] = static_cast<char>(bytes[start + i] ^ 1);
+      EXPECT_TRUE(refused(bytes)) << tensor.name << " byte " << i;
+    }
+  }
+}
+
+TEST_F(CheckpointDamage, MissingDatasetIsNoticed) {
+  EXPECT_THAT(error_after([](hid_t file) { H5Ldelete(file, "model/conv1/bias", H5P_DEFAULT); }),
+              HasSubstr("missing"));
+}
+
+TEST_F(CheckpointDamage, RenamedDatasetIsNoticed) {
+  EXPECT_THAT(error_after([](hid_t file) {
+                H5Lmove(file, "model/conv1/bias", file, "model/conv1/bios", H5P_DEFAULT,
+                        H5P_DEFAULT);
+              }),
+              HasSubstr("renamed"));
+}
+
+TEST_F(CheckpointDamage, ChangedValueNamesItsDataset) {
+  EXPECT_THAT(error_after([](hid_t file) {
+                const hid_t data = H5Dopen2(file, "optimizer/velocity/conv1/bias", H5P_DEFAULT);
+                const std::vector<float> zeros(6);
+                H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros.data());
+                H5Dclose(data);
+              }),
+              HasSubstr("dataset optimizer/velocity/conv1/bias has checksum"));
+}
+
+void set_integer(hid_t file, const char* name, long long value) {
+  const hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
+  H5Awrite(attribute, H5T_NATIVE_LLONG, &value);
+  H5Aclose(attribute);
+}
+
+TEST_F(CheckpointDamage, ChangedAttributeIsNoticed) {
+  EXPECT_THAT(error_after([](hid_t file) { set_integer(file, "label", 11); }),
+              HasSubstr("an attribute or a shape"));
+}
+
+TEST_F(CheckpointDamage, IncompleteIsRefused) {
+  EXPECT_THAT(error_after([](hid_t file) { H5Adelete(file, "complete"); }),
+              HasSubstr("not written to its end"));
+}
+
+TEST_F(CheckpointDamage, OtherVersionIsRefused) {
+  EXPECT_THAT(error_after([](hid_t file) { set_integer(file, "version", 2); }),
+              HasSubstr("has version 2 (this build reads version 1)"));
+}
+
+TEST_F(CheckpointDamage, OtherFilesAreRefused) {
+  EXPECT_THAT(error_after([](hid_t file) { H5Adelete(file, "format"); }),
+              HasSubstr("Give a checkpoint"));
+  EXPECT_TRUE(refused("[run]\nmodel = 1\n"));
+  EXPECT_THAT(error_of<UserError>([&] { read_checkpoint(folder_ / "none.h5"); }),
+              HasSubstr("does not exist"));
+}
+
+}  // namespace
+}  // namespace hetpipe
