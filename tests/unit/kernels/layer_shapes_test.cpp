@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <stdexcept>
+
+#include "kernels/layer.h"
+
+namespace hetpipe {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(LayerShapes, OfAConvolution) {
+  const LayerShapes s = infer_shapes(Convolution{64, 7, 2, 3}, {{8, 224, 225, 3}});
+  EXPECT_EQ(s.output, (Shape{8, 112, 113, 64}));
+  ASSERT_EQ(s.parameters.size(), 2u);
+  EXPECT_EQ(s.parameters[0].shape, (Shape{64, 3, 7, 7}));
+  EXPECT_EQ(s.parameters[0].initial, Initial::uniform);
+  EXPECT_FLOAT_EQ(s.parameters[0].bound, std::sqrt(6.0f / 147.0f));
+  EXPECT_EQ(s.parameters[1].shape, (Shape{64}));
+  EXPECT_EQ(s.parameters[1].initial, Initial::zero);
+  EXPECT_DOUBLE_EQ(s.forward_flops, 2.0 * 8 * 112 * 113 * 64 * 147);
+  EXPECT_DOUBLE_EQ(s.backward_flops, 2 * s.forward_flops);
+  EXPECT_TRUE(s.backward_needs_input);
+  EXPECT_FALSE(s.backward_needs_output);
+  EXPECT_EQ(infer_shapes(Convolution{4, 3, 1, 1, false}, {{1, 5, 5, 2}}).parameters.size(), 1u);
+}
+
+TEST(LayerShapes, OfALinearLayer) {
+  const LayerShapes s = infer_shapes(Linear{10}, {{32, 84}});
+  EXPECT_EQ(s.output, (Shape{32, 10}));
+  EXPECT_EQ(s.parameters[0].shape, (Shape{84, 10}));
+  EXPECT_FLOAT_EQ(s.parameters[0].bound, std::sqrt(6.0f / 84.0f));
+  EXPECT_EQ(s.parameters[1].shape, (Shape{10}));
+  EXPECT_DOUBLE_EQ(s.forward_flops, 2.0 * 32 * 84 * 10);
+}
+
+TEST(LayerShapes, OfBatchNorm) {
+  const LayerShapes s = infer_shapes(BatchNorm{}, {{8, 4, 4, 48}});
+  EXPECT_EQ(s.output, (Shape{8, 4, 4, 48}));
+  ASSERT_EQ(s.parameters.size(), 2u);
+  EXPECT_EQ(s.parameters[0].initial, Initial::one);
+  EXPECT_EQ(s.parameters[1].initial, Initial::zero);
+  ASSERT_EQ(s.statistics.size(), 2u);
+  EXPECT_EQ(s.statistics[0].initial, Initial::zero);
+  EXPECT_EQ(s.statistics[1].initial, Initial::one);
+  EXPECT_EQ(s.stash_bytes, 2 * 48 * 4);
+}
+
+TEST(LayerShapes, OfTheOthers) {
+  const Shape in = {8, 7, 7, 16};
+  EXPECT_EQ(infer_shapes(MaxPool{3, 2, 1}, {in}).output, (Shape{8, 4, 4, 16}));
+  EXPECT_EQ(infer_shapes(MaxPool{2, 2, 0}, {in}).output, (Shape{8, 3, 3, 16}));
+  EXPECT_EQ(infer_shapes(AveragePool{3, 1, 1}, {in}).output, in);
+  EXPECT_EQ(infer_shapes(GlobalAveragePool{}, {in}).output, (Shape{8, 16}));
+  EXPECT_EQ(infer_shapes(Flatten{}, {in}).output, (Shape{8, 784}));
+  EXPECT_EQ(infer_shapes(Add{}, {in, in}).output, in);
+  EXPECT_TRUE(infer_shapes(Relu{}, {in}).backward_needs_output);
+  EXPECT_FALSE(infer_shapes(Relu{}, {in}).backward_needs_input);
+  EXPECT_EQ(infer_shapes(Dropout{}, {in}).stash_bytes, in.elements());
+  EXPECT_EQ(infer_shapes(SoftmaxCrossEntropy{}, {{8, 10}}).output, (Shape{8}));
+}
+
+std::string refusal(const LayerSpec& spec, const std::vector<Shape>& inputs) {
+  try {
+    infer_shapes(spec, inputs);
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(LayerShapes, RefuseWhatDoesNotFit) {
+  EXPECT_EQ(refusal(Convolution{8, 3, 1, 0}, {{8, 10}}),
+            "convolution 3x3, 8 channels: input (8, 10) is not (N, H, W, C)");
+  EXPECT_THAT(refusal(Convolution{8, 5, 1, 1}, {{1, 2, 9, 1}}), HasSubstr("does not fit"));
+  EXPECT_THAT(refusal(Convolution{0}, {{1, 9, 9, 1}}), HasSubstr("0 output channels"));
+  EXPECT_THAT(refusal(Convolution{8, 3, 0, 0}, {{1, 9, 9, 1}}), HasSubstr("stride 0"));
+  EXPECT_THAT(refusal(Convolution{8, 3, 1, -1}, {{1, 9, 9, 1}}), HasSubstr("padding -1"));
+  EXPECT_THAT(refusal(Linear{10}, {{1, 9, 9, 1}}), HasSubstr("flatten"));
+  EXPECT_THAT(refusal(Linear{0}, {{1, 9}}), HasSubstr("0 output features"));
+  EXPECT_THAT(refusal(MaxPool{3, 2, 2}, {{1, 9, 9, 1}}), HasSubstr("half the kernel"));
+  EXPECT_THAT(refusal(MaxPool{17, 1, 0}, {{1, 20, 20, 1}}), HasSubstr("larger than 16"));
+  EXPECT_THAT(refusal(Dropout{1.0f}, {{1, 9}}), HasSubstr("not in [0, 1)"));
+  EXPECT_THAT(refusal(BatchNorm{0.0f}, {{2, 9}}), HasSubstr("epsilon"));
+  EXPECT_THAT(refusal(BatchNorm{1e-5f, 2.0f}, {{2, 9}}), HasSubstr("momentum"));
+  EXPECT_THAT(refusal(BatchNorm{}, {{9}}), HasSubstr("neither"));
+  EXPECT_THAT(refusal(Add{}, {{2, 9}}), HasSubstr("1 inputs, where it takes 2"));
+  EXPECT_THAT(refusal(Add{}, {{2, 9}, {2, 8}}), HasSubstr("differ"));
+  EXPECT_THAT(refusal(Relu{}, {{0, 9}}), HasSubstr("empty extent"));
+  EXPECT_THAT(refusal(SoftmaxCrossEntropy{}, {{1, 2, 2, 3}}), HasSubstr("(N, features)"));
+}
+
+TEST(LayerText, NamesWhatMatters) {
+  EXPECT_EQ(to_string(LayerSpec{Convolution{64, 3, 1, 0}}), "convolution 3x3, 64 channels");
+  EXPECT_EQ(to_string(LayerSpec{Convolution{64, 3, 2, 1, false}}),
+            "convolution 3x3, 64 channels, stride 2, padding 1, no bias");
+  EXPECT_EQ(to_string(LayerSpec{Linear{10}}), "linear, 10 features");
+  EXPECT_EQ(to_string(LayerSpec{MaxPool{3, 2, 1}}), "max pool 3x3, stride 2, padding 1");
+  EXPECT_EQ(to_string(LayerSpec{Dropout{0.25f}}), "dropout 0.25");
+}
+
+}  // namespace
+}  // namespace hetpipe

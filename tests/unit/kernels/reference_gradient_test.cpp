@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "base/random.h"
+#include "kernels/reference/batch_norm.h"
+#include "kernels/reference/convolution.h"
+#include "kernels/reference/elementwise.h"
+#include "kernels/reference/linear.h"
+#include "kernels/reference/loss.h"
+#include "kernels/reference/pooling.h"
+
+// Every gradient of the reference against central differences, in double: the error of a central
+// difference with step 1e-5 is about 1e-10 (truncation) plus 1e-11 (rounding) at values around one.
+namespace hetpipe {
+namespace {
+
+using Values = std::vector<double>;
+
+Values values(std::uint64_t key, std::int64_t count) {
+  Values v(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(random_normal(key, i));
+  return v;
+}
+
+double dot(const Values& a, const Values& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// `gradient` of dot(forward(), dy) with respect to `x`, which forward reads.
+void expect_gradient(Values& x, const Values& gradient, const Values& dy,
+                     const std::function<Values()>& forward) {
+  constexpr double kStep = 1e-5;
+  ASSERT_EQ(x.size(), gradient.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double kept = x[i];
+    x[i] = kept + kStep;
+    const double above = dot(forward(), dy);
+    x[i] = kept - kStep;
+    const double below = dot(forward(), dy);
+    x[i] = kept;
+    const double wanted = (above - below) / (2 * kStep);
+    ASSERT_NEAR(gradient[i], wanted, 2e-8 * (1 + std::abs(wanted))) << "element " << i;
+  }
+}
+
+Values sized(std::int64_t count) { return Values(static_cast<std::size_t>(count), 1e30); }
+
+TEST(ReferenceGradient, Convolution) {
+  struct Case {
+    Convolution spec;
+    Shape in;
+  };
+  const Case cases[] = {{{3, 3, 1, 1}, {2, 5, 4, 2}},       {{2, 3, 2, 1}, {1, 7, 6, 3}},
+                        {{4, 1, 1, 0}, {2, 3, 3, 2}},       {{2, 1, 2, 0}, {1, 5, 5, 3}},
+                        {{2, 5, 1, 2}, {1, 3, 4, 1}},       {{1, 2, 2, 0}, {3, 5, 5, 1}},
+                        {{3, 3, 3, 2}, {1, 8, 7, 2}},       {{2, 1, 1, 0}, {1, 1, 1, 1}},
+                        {{2, 3, 1, 0, false}, {1, 4, 4, 2}}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(to_string(LayerSpec{c.spec}) + " of " + to_string(c.in));
+    const Shape out = window_of(c.spec).output(c.in, c.spec.output_channels);
+    const std::int64_t taps = c.in[3] * c.spec.kernel * c.spec.kernel;
+    Values x = values(1, c.in.elements()), w = values(2, out[3] * taps), b = values(3, out[3]);
+    const Values dy = values(4, out.elements());
+    const auto forward = [&] {
+      Values y = sized(out.elements());
+      reference::convolution_forward(c.spec, c.in, x.data(), w.data(),
+                                     c.spec.bias ? b.data() : nullptr, y.data());
+      return y;
+    };
+    Values dx = sized(c.in.elements()), dw = sized(out[3] * taps), db = sized(out[3]);
+    reference::convolution_input_gradient(c.spec, c.in, dy.data(), w.data(), dx.data());
+    expect_gradient(x, dx, dy, forward);
+    reference::convolution_weight_gradient(c.spec, c.in, x.data(), dy.data(), dw.data());
+    expect_gradient(w, dw, dy, forward);
+    if (!c.spec.bias) continue;
+    reference::bias_gradient(out[0] * out[1] * out[2], out[3], dy.data(), db.data());
+    expect_gradient(b, db, dy, forward);
+  }
+}
+
+TEST(ReferenceGradient, Linear) {
+  for (const reference::LinearSizes& s :
+       {reference::LinearSizes{1, 1, 1}, {1, 5, 3}, {4, 3, 7}, {3, 8, 1}}) {
+    Values x = values(1, s.batch * s.in), w = values(2, s.in * s.out), b = values(3, s.out);
+    const Values dy = values(4, s.batch * s.out);
+    const auto forward = [&] {
+      Values y = sized(s.batch * s.out);
+      reference::linear_forward(s, x.data(), w.data(), b.data(), y.data());
+      return y;
+    };
+    Values dx = sized(s.batch * s.in), dw = sized(s.in * s.out), db = sized(s.out);
+    reference::linear_input_gradient(s, dy.data(), w.data(), dx.data());
+    expect_gradient(x, dx, dy, forward);
+    reference::linear_weight_gradient(s, x.data(), dy.data(), dw.data());
+    expect_gradient(w, dw, dy, forward);
+    reference::bias_gradient(s.batch, s.out, dy.data(), db.data());
+    expect_gradient(b, db, dy, forward);
+  }
+}
+
+TEST(ReferenceGradient, BatchNorm) {
+  constexpr double kEpsilon = 1e-3;
+  for (const auto& [rows, channels] : {std::pair{2, 1}, {5, 3}, {18, 4}}) {
+    Values x = values(1, rows * channels), scale = values(2, channels);
+    Values shift = values(3, channels), mean = sized(channels), variance = sized(channels);
+    const Values dy = values(4, rows * channels);
+    const auto forward = [&] {
+      Values y = sized(rows * channels);
+      reference::batch_statistics(rows, channels, x.data(), mean.data(), variance.data());
+      reference::batch_norm_forward(rows, channels, kEpsilon, x.data(), mean.data(),
+                                    variance.data(), scale.data(), shift.data(), y.data());
+      return y;
+    };
+    forward();
+    Values dx = sized(rows * channels), dscale = sized(channels), dshift = sized(channels);
+    reference::batch_norm_backward(rows, channels, kEpsilon, x.data(), mean.data(), variance.data(),
+                                   scale.data(), dy.data(), dx.data(), dscale.data(),
+                                   dshift.data());
+    expect_gradient(x, dx, dy, forward);
+    expect_gradient(scale, dscale, dy, forward);
+    expect_gradient(shift, dshift, dy, forward);
+  }
+}
+
+TEST(ReferenceGradient, Pooling) {
+  struct Case {
+    Window window;
+    Shape in;
+  };
+  for (const Case& c : {Case{{2, 2, 0}, {2, 5, 4, 2}}, Case{{3, 2, 1}, {1, 7, 6, 3}},
+                        Case{{3, 1, 1}, {1, 4, 4, 2}}, Case{{1, 1, 0}, {1, 1, 1, 1}}}) {
+    const std::int64_t outputs = c.window.output(c.in, c.in[3]).elements();
+    Values x = values(1, c.in.elements());
+    const Values dy = values(2, outputs);
+    std::vector<std::uint8_t> winner(static_cast<std::size_t>(outputs));
+    const auto max_forward = [&] {
+      Values y = sized(outputs);
+      reference::max_pool_forward(c.window, c.in, x.data(), y.data(), winner.data());
+      return y;
+    };
+    Values dx = sized(c.in.elements());
+    max_forward();
+    reference::max_pool_backward(c.window, c.in, dy.data(), winner.data(), dx.data());
+    expect_gradient(x, dx, dy, max_forward);
+    dx = sized(c.in.elements());
+    reference::average_pool_backward(c.window, c.in, dy.data(), dx.data());
+    expect_gradient(x, dx, dy, [&] {
+      Values y = sized(outputs);
+      reference::average_pool_forward(c.window, c.in, x.data(), y.data());
+      return y;
+    });
+    dx = sized(c.in.elements());
+    const Values means = values(3, c.in[0] * c.in[3]);
+    reference::global_average_pool_backward(c.in, means.data(), dx.data());
+    expect_gradient(x, dx, means, [&] {
+      Values y = sized(c.in[0] * c.in[3]);
+      reference::global_average_pool_forward(c.in, x.data(), y.data());
+      return y;
+    });
+  }
+}
+
+TEST(ReferenceGradient, Elementwise) {
+  const Shape in = {2, 3, 4, 5};
+  const std::int64_t count = in.elements();
+  Values x = values(1, count);
+  const Values dy = values(2, count);
+  Values dx = sized(count), y = sized(count);
+  reference::relu_forward(count, x.data(), y.data());
+  reference::relu_backward(count, y.data(), dy.data(), dx.data());
+  expect_gradient(x, dx, dy, [&] {
+    reference::relu_forward(count, x.data(), y.data());
+    return y;
+  });
+  dx = sized(count);
+  reference::flatten_backward(in, dy.data(), dx.data());
+  expect_gradient(x, dx, dy, [&] {
+    reference::flatten_forward(in, x.data(), y.data());
+    return y;
+  });
+  const std::vector<SampleKey> samples = {{0, 4}, {0, 9}};
+  std::vector<std::uint8_t> kept(static_cast<std::size_t>(count));
+  reference::dropout_draw(5, samples, count / 2, 0.4f, kept.data());
+  reference::dropout_apply(count, kept.data(), 1 / 0.6, dy.data(), dx.data());
+  expect_gradient(x, dx, dy, [&] {
+    reference::dropout_apply(count, kept.data(), 1 / 0.6, x.data(), y.data());
+    return y;
+  });
+}
+
+// The gradient is that of the sum of losses over the mean's denominator, which is larger than this
+// batch when the batch is one micro-batch of several.
+TEST(ReferenceGradient, SoftmaxCrossEntropy) {
+  for (const auto& [batch, classes] : {std::pair{1, 2}, {3, 5}, {2, 11}}) {
+    Values x = values(1, batch * classes);
+    std::vector<std::int32_t> labels;
+    for (int n = 0; n < batch; ++n) labels.push_back((3 * n + 1) % classes);
+    Values loss = sized(batch), probabilities = sized(batch * classes);
+    reference::softmax_cross_entropy_forward(batch, classes, x.data(), labels.data(), loss.data(),
+                                             probabilities.data(), nullptr);
+    Values dx = sized(batch * classes);
+    reference::softmax_cross_entropy_backward(batch, classes, probabilities.data(), labels.data(),
+                                              12, dx.data());
+    const Values dy(static_cast<std::size_t>(batch), 1.0 / 12);
+    expect_gradient(x, dx, dy, [&] {
+      reference::softmax_cross_entropy_forward<double>(batch, classes, x.data(), labels.data(),
+                                                       loss.data(), nullptr, nullptr);
+      return loss;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace hetpipe
