@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "base/ids.h"
 #include "partitioner/cluster.h"
 #include "partitioner/memory.h"
+#include "partitioner/plan.h"
 #include "partitioner/profile.h"
 
 // HetPipe's partitioner: for the devices of one virtual worker, the order of the devices and the
@@ -54,6 +56,11 @@ struct Partition {
 Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
                              const PartitionRequest& request, std::vector<DeviceName> order,
                              std::vector<int> ends);
+
+// The same for a virtual worker of a plan, which check_plan has passed. UserError for replicated
+// stages.
+Partition evaluate_plan(const Cluster& cluster, const Profile& profile, const Plan& plan,
+                        VirtualWorkerId vw);
 
 bool fits(const Cluster& cluster, const Partition& partition);
 

@@ -62,6 +62,7 @@ class TomlReader {
   void format_is_1();  // the first key of every file: format = 1
   void done();
 
+  bool has(const std::string& key) const;
   int line_of(const std::string& key) const;  // of the table itself where the key is absent
   std::string where(int line) const;          // "file:line"
   std::string where() const { return where(table_.line); }
