@@ -13,7 +13,8 @@ namespace hetpipe {
 namespace {
 
 // What people_watch() answers in a process whose standard output is this descriptor.
-bool answer(int standard_output, const std::function<void()>& prepare = [] {}) {
+bool answer(
+    int standard_output, const std::function<void()>& prepare = [] {}) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::setenv("TERM", "xterm", 1);

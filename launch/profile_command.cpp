@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <charconv>
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "kernels/devices.h"
+#include "launch/options.h"
+#include "launch/subcommand.h"
+#include "runtime/data/idx.h"
+#include "runtime/model/zoo.h"
+#include "runtime/pipeline/measure.h"
+
+namespace hetpipe {
+namespace {
+
+struct ProfileOptions {
+  std::optional<std::string> model;
+  std::optional<std::string> data;
+  std::optional<std::string> sample;
+  std::optional<int> classes;
+  std::string device = "cpu";
+  std::optional<std::string> kind;
+  std::vector<int> minibatch{32};
+  int threads = 1;
+  std::string output = "profile.toml";
+};
+
+OptionTable table_of(ProfileOptions& options) {
+  return {
+      "profile",
+      "Measures every layer of a model on this machine's device, and writes the profile that plans "
+      "are made from. Run it alone: what else runs is measured too.",
+      {{"What to measure",
+        {
+            required(text_option("model", "NAME", options.model, "Model of the zoo.")),
+            text_option("data", "DATA", options.data,
+                        "Data set whose samples the model is for: fashion-mnist, or a folder of "
+                        "IDX files."),
+            text_option("sample", "HxWxC", options.sample,
+                        "In place of --data: rows, columns and channels of a sample."),
+            integer_option("classes", "N", options.classes, {2},
+                           "In place of --data: number of classes."),
+            integers_option("minibatch", "N,...", options.minibatch, {1},
+                            "Samples per call; several are measured one after another."),
+            text_option("output", "FILE", options.output, "Where the profile is written."),
+        }},
+       {"This machine",
+        {
+            choice_option("device", options.device, {"cpu", "reference"},
+                          "What computes: oneDNN, or plain loops."),
+            unset_means("the device's name",
+                        text_option("kind", "NAME", options.kind,
+                                    "How the profile calls the device: a kind of the cluster file; "
+                                    "emulated kinds use cpu.")),
+            integer_option("threads", "N", options.threads, {1, 1024}, "Threads of the device."),
+        }}}};
+}
+
+// "28x28x1"; nothing when it is not of this form.
+std::optional<Shape> try_parse_sample(const std::string& text) {
+  const std::vector<std::string> parts = split(text, 'x');
+  if (parts.size() != 3) return std::nullopt;
+  std::array<int, 3> extents{};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const char* end = parts[i].data() + parts[i].size();
+    const auto [stop, error] = std::from_chars(parts[i].data(), end, extents[i]);
+    if (error != std::errc() || stop != end || extents[i] < 1) return std::nullopt;
+  }
+  return Shape{extents[0], extents[1], extents[2]};
+}
+
+void check(const ProfileOptions& options, Problems& problems) {
+  if (options.data) {
+    for (const auto& [given, name] : {std::pair(options.sample.has_value(), "--sample"),
+                                      std::pair(options.classes.has_value(), "--classes")}) {
+      if (given) {
+        problems.add(name, "cannot stand beside --data (the data set says it). Leave one out.");
+      }
+    }
+    return;
+  }
+  if (!options.sample || !options.classes) {
+    problems.add(
+        "--data",
+        "is missing (the model must know its samples). Give --data DATA, or --sample HxWxC "
+        "and --classes N.");
+  }
+  if (options.sample && !try_parse_sample(*options.sample)) {
+    problems.add("--sample", "'" + *options.sample +
+                                 "' (not rows x columns x channels). Give three positive numbers, "
+                                 "as in 28x28x1.");
+  }
+}
+
+Model model_of(const ProfileOptions& options) {
+  if (!options.data) {
+    return make_model(*options.model, *try_parse_sample(*options.sample), *options.classes);
+  }
+  const Dataset data = load_dataset(*options.data, Split::train, Parts::labels);
+  return make_model(*options.model, {data.height, data.width, data.channels}, data.classes);
+}
+
+std::string milliseconds(double seconds) { return format("%.3f", seconds * 1e3); }
+
+std::string gigaflops(double flops, double seconds) {
+  return flops > 0 && seconds > 0 ? format("%.1f", flops / seconds * 1e-9) : "-";
+}
+
+std::string measurement_table(const Model& model, const Measurement& measured) {
+  Table table({"layer", "output", "parameters", "forward ms", "backward ms", "GFLOP/s"});
+  double forward = 0;
+  double backward = 0;
+  double flops = 0;
+  for (int l = 0; l < model.layer_count(); ++l) {
+    const LayerShapes shapes = model.shapes(l, measured.batch);
+    std::int64_t parameters = 0;
+    for (const ParameterShape& parameter : shapes.parameters) {
+      parameters += parameter.shape.elements();
+    }
+    const auto i = static_cast<std::size_t>(l);
+    const double layer_flops = shapes.forward_flops + shapes.backward_flops;
+    const double seconds = measured.forward[i] + measured.backward[i];
+    table.add({model.layer(l).name, to_string(shapes.output),
+               parameters > 0 ? std::to_string(parameters) : "-", milliseconds(measured.forward[i]),
+               milliseconds(measured.backward[i]), gigaflops(layer_flops, seconds)});
+    forward += measured.forward[i];
+    backward += measured.backward[i];
+    flops += layer_flops;
+  }
+  table.add({"all", "", std::to_string(model.parameter_count()), milliseconds(forward),
+             milliseconds(backward), gigaflops(flops, forward + backward)});
+  return table.text();
+}
+
+}  // namespace
+
+int profile_command(const Invocation& how) {
+  ProfileOptions options;
+  OptionTable table = table_of(options);
+  if (!read_options(table, how.arguments, [&](Problems& problems) { check(options, problems); })) {
+    return 0;
+  }
+  const Model model = model_of(options);
+  const auto device = make_device(options.device, options.threads);
+  std::printf("%s on %s\n", model.name().c_str(), device->description().c_str());
+
+  std::vector<PassCheck> checks;
+  MeasureOptions measure;
+  measure.device = options.kind.value_or("");
+  measure.on_batch = [&](const PassCheck& pass) { checks.push_back(pass); };
+  const Profile profile = measure_profile(model, *device, options.minibatch, measure);
+  write_file(options.output, to_toml(profile));
+
+  for (const Measurement& measured : profile.measurements) {
+    std::printf("\n%d samples per call\n%s", measured.batch,
+                measurement_table(model, measured).c_str());
+    for (const PassCheck& pass : checks) {
+      if (pass.batch != measured.batch) continue;
+      std::printf("layers together %s, a whole pass %s (medians of %d)\n",
+                  format_seconds(pass.layers_seconds).c_str(),
+                  format_seconds(pass.pass_seconds).c_str(), pass.passes);
+    }
+  }
+  std::printf("\nprofile written to %s\n", options.output.c_str());
+  return 0;
+}
+
+}  // namespace hetpipe
