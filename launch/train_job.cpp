@@ -3,6 +3,8 @@
 
 #include "base/text.h"
 
+#include <algorithm>
+
 namespace hetpipe {
 
 Sampler make_sampler(const TrainJob& job) {
@@ -44,6 +46,35 @@ std::vector<Label> due_labels(const TrainJob& job, const WaveRules& rules, int e
   }
   if (end > rules.first_wave) labels.push_back(end);
   return labels;
+}
+
+Minibatch gate_minibatch(const WaveRules& rules, Label label) {
+  return (label + rules.distance + 1) * rules.in_flight - 1;
+}
+
+std::vector<Label> evaluation_labels(const TrainJob& job, const WaveRules& rules) {
+  std::vector<Label> labels = due_labels(job, rules, job.evaluate_every);
+  const Minibatch shortest = *std::min_element(rules.end.begin(), rules.end.end());
+  std::erase_if(labels, [&](Label label) {
+    return label < rules.end_label() && gate_minibatch(rules, label) >= shortest;
+  });
+  return labels;
+}
+
+StageActions stage_actions(const WaveRules& rules, VirtualWorkerId vw, int stages, StageId stage,
+                           const std::vector<Label>& evaluations) {
+  const Minibatch first = rules.first_minibatch();
+  const Minibatch end = rules.end[static_cast<std::size_t>(vw.value)];
+  const Schedule schedule =
+      lower_wsp(continuous_1f1b(stages, rules.in_flight, first, end), rules.in_flight, first, end);
+  StageActions actions = schedule[static_cast<std::size_t>(stage.value)];
+  for (const Label label : evaluations) {
+    const Minibatch p = label == rules.end_label() ? end : gate_minibatch(rules, label);
+    const auto before = std::find_if(actions.begin(), actions.end(),
+                                     [&](const Action& action) { return action.minibatch == p; });
+    actions.insert(before, Action{.kind = ActionKind::evaluate, .minibatch = p});
+  }
+  return actions;
 }
 
 void check_playable(const Plan& plan, Problems& problems) {

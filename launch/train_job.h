@@ -10,6 +10,7 @@
 #include "kernels/shape.h"
 #include "partitioner/plan.h"
 #include "partitioner/profile.h"
+#include "partitioner/schedule.h"
 #include "partitioner/wave_rules.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/sampler.h"
@@ -60,6 +61,15 @@ WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler);
 // Labels at which something is due: every `every` waves, or (0) where an epoch's last sample is in. The run's last label is
 // among them; ascending.
 std::vector<Label> due_labels(const TrainJob& job, const WaveRules& rules, int every);
+
+// Of the due labels, those at which every virtual worker passes a gate that rests on them, and the last one: there the test set
+// is evaluated. `gate_minibatch` is the one before whose F a virtual worker does it.
+std::vector<Label> evaluation_labels(const TrainJob& job, const WaveRules& rules);
+Minibatch gate_minibatch(const WaveRules& rules, Label label);
+
+// A stage's actions of a whole run: continuous 1F1B, lowered for WSP, with the evaluations put in.
+StageActions stage_actions(const WaveRules& rules, VirtualWorkerId vw, int stages, StageId stage,
+                           const std::vector<Label>& evaluations);
 
 // What the executor of this release cannot play, as the user's problems: replicated stages, micro-batches, other systems.
 void check_playable(const Plan& plan, Problems& problems);
