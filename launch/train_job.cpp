@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <algorithm>
+#include <set>
 
 namespace hetpipe {
 
@@ -27,25 +28,24 @@ WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler) {
 }
 
 std::vector<Label> due_labels(const TrainJob& job, const WaveRules& rules, int every) {
-  std::vector<Label> labels;
+  std::set<Label> labels;
   const Label end = rules.end_label();
   if (every > 0) {
-    for (Label l = (rules.first_wave / every + 1) * every; l < end; l += every) labels.push_back(l);
-  } else {
-    std::int64_t round = 0;
-    for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
-      round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
-    }
-    const std::int64_t wave = round * job.plan.in_flight;  // samples of one wave of all virtual workers
-    for (std::int64_t epoch = job.start.consumed / job.dataset_size + 1;; ++epoch) {
-      const std::int64_t left = epoch * job.dataset_size - job.start.consumed;
-      const Label label = rules.first_wave + (left + wave - 1) / wave;
-      if (label >= end) break;
-      labels.push_back(label);
-    }
+    for (Label l = (rules.first_wave / every + 1) * every; l < end; l += every) labels.insert(l);
   }
-  if (end > rules.first_wave) labels.push_back(end);
-  return labels;
+  std::int64_t round = 0;
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
+  }
+  const std::int64_t wave = round * job.plan.in_flight;  // samples of one wave of all virtual workers
+  for (std::int64_t epoch = job.start.consumed / job.dataset_size + 1;; ++epoch) {
+    const std::int64_t left = epoch * job.dataset_size - job.start.consumed;
+    const Label label = rules.first_wave + (left + wave - 1) / wave;
+    if (label >= end) break;
+    labels.insert(label);
+  }
+  if (end > rules.first_wave) labels.insert(end);
+  return {labels.begin(), labels.end()};
 }
 
 Minibatch gate_minibatch(const WaveRules& rules, Label label) {

@@ -41,8 +41,8 @@ struct TrainJob {
   OptimizerOptions optimizer;
   std::uint64_t seed = 1;
   std::int64_t end_position = 0;  // samples of the whole training, those before a resume too
-  int evaluate_every = 0;         // waves; 0: at the end of every epoch
-  int checkpoint_every = 0;       // waves; 0: at the end of every epoch
+  int evaluate_every = 0;         // waves, and at the end of every epoch; 0: there alone
+  int checkpoint_every = 0;       // likewise
   StartingPoint start;
 
   std::string device = "cpu";
@@ -58,8 +58,8 @@ using OpenData = std::function<Dataset(Split, Parts)>;
 Sampler make_sampler(const TrainJob& job);
 WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler);
 
-// Labels at which something is due: every `every` waves, or (0) where an epoch's last sample is in. The run's last label is
-// among them; ascending.
+// Labels at which something is due: every `every` waves (0: none of these), where an epoch's last sample is in, and the
+// run's last one; ascending.
 std::vector<Label> due_labels(const TrainJob& job, const WaveRules& rules, int every);
 
 // Of the due labels, those at which every virtual worker passes a gate that rests on them, and the last one: there the test set
