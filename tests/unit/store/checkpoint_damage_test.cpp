@@ -8,8 +8,8 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "runtime/store/checkpoint.h"
+#include "tests/unit/data/scratch_folder.h"
 #include "tests/unit/store/sample_checkpoint.h"
-#include "tests/unit/store/scratch_folder.h"
 
 // A damaged checkpoint is refused, or the damage touched nothing that is read.
 namespace hetpipe {
