@@ -26,6 +26,7 @@ std::optional<DeviceName> try_parse_device(std::string_view text);
 
 struct Emulation {
   double slowdown = 1;  // modelled time = time measured on this machine x slowdown
+  bool operator==(const Emulation&) const = default;
 };
 
 struct DeviceKind {
@@ -35,11 +36,13 @@ struct DeviceKind {
   double memory_bandwidth = 0;  // 0: not given
   int gpus = 1;                 // a tensor-parallel group acting as one device
   std::optional<Emulation> emulate;
+  bool operator==(const DeviceKind&) const = default;
 };
 
 struct Node {
   std::string name;
   std::vector<int> kinds;  // of its devices, as indices into Cluster::kinds; may be empty
+  bool operator==(const Node&) const = default;
 };
 
 struct Link {
@@ -47,13 +50,17 @@ struct Link {
   double latency = 0;
   bool emulate = false;  // messages are held back until the modelled time has passed
   double transfer_seconds(double bytes) const { return latency + bytes / bandwidth; }
+  bool operator==(const Link&) const = default;
 };
 
-// Caps (or replaces) the link of a pair of kinds, or of a pair of nodes.
+// Replaces the link of a pair of kinds, or of a pair of nodes (which goes before one of kinds). The
+// replaced link's latency stays when the file gives none, and it stays emulated if it was.
 struct LinkBetween {
   std::vector<std::string> kinds;  // two, or empty
   std::vector<std::string> nodes;  // two, or empty
   Link link;
+  bool has_latency = true;
+  bool operator==(const LinkBetween&) const = default;
 };
 
 struct Cluster {
@@ -72,12 +79,19 @@ struct Cluster {
   // The link that a transfer between two devices takes (same node: intra_node; `between` applied).
   // A parameter server is a DeviceName with its node's name and index -1: `between` rules by kind
   // do not apply to it.
+  // Ensures that both nodes exist.
   Link link(const DeviceName& from, const DeviceName& to) const;
+  bool operator==(const Cluster&) const = default;
 };
 
 // All problems of the file at once, each with file:line (UserError).
 Cluster parse_cluster(std::string_view text, const std::string& file);
 Cluster load_cluster(const std::filesystem::path& path);
 std::string to_toml(const Cluster& cluster);
+
+// "n[0-2,7]" -> n0 n1 n2 n7; "n[08-10]" keeps the padding; several brackets and commas as in
+// Slurm's host lists. Nothing when the brackets do not pair up, hold no ranges, or name more than
+// 65536 hosts.
+std::optional<std::vector<std::string>> try_expand_host_list(std::string_view text);
 
 }  // namespace hetpipe

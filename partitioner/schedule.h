@@ -9,11 +9,11 @@
 
 #include "base/ids.h"
 
-// A schedule is a value: for each stage of a virtual worker, actions in the order in which the stage
-// does them. generate -> lower (adds sends and receives) -> validate -> simulate or run.
+// A schedule is a value: for each stage of a virtual worker, actions in the order in which the
+// stage does them. generate -> lower (adds sends and receives) -> validate -> simulate or run.
 //
-// Text form: kind, then minibatch[.micro][/chunk][@replica], all counted from 0; "F3.1" is the forward of
-// minibatch 3, micro-batch 1. Parts that are 0 are left out.
+// Text form: kind, then minibatch[.micro][/chunk][@replica], all counted from 0; "F3.1" is the
+// forward of minibatch 3, micro-batch 1. Parts that are 0 are left out.
 namespace hetpipe {
 
 enum class ActionKind : char {
@@ -25,8 +25,8 @@ enum class ActionKind : char {
   receive = 'V',  // before F: activations; before B: gradients
   update = 'U',   // optimizer step with the minibatch's gradient
   push = 'P',     // of the wave whose last minibatch is named
-  pull = 'L',     // before the F of the minibatch named: wait at the gate, take the label's snapshot
-  evaluate = 'E', // of the snapshot pulled at the gate of the minibatch named
+  pull = 'L',  // before the F of the minibatch named: wait at the gate, take the label's snapshot
+  evaluate = 'E',  // of the snapshot pulled at the gate of the minibatch named
   checkpoint = 'C',
 };
 
@@ -46,28 +46,35 @@ using StageActions = std::vector<Action>;
 using Schedule = std::vector<StageActions>;  // [stage]
 
 std::string to_string(const StageActions& actions);  // "F0 F1 B0"
-StageActions parse_actions(std::string_view text);    // UserError on a bad word
+StageActions parse_actions(std::string_view text);   // UserError on a bad word
 
-// Continuous 1F1B: how many minibatches stage k of `stages` holds between their F and their B when the
-// virtual worker keeps `in_flight` (Nm) in flight: front stages hold more, the last one 1. One rule for ledger,
-// generator and executor.
+// Continuous 1F1B: how many minibatches stage k of `stages` holds between their F and their B when
+// the virtual worker keeps `in_flight` (Nm) in flight: front stages hold more, the last one 1. One
+// rule for ledger, generator and executor.
 int minibatches_held(int in_flight, int stages, StageId stage);
 
-// Continuous 1F1B of minibatches first ... end-1: stage k fills what it may hold, then alternates, then drains.
+// Continuous 1F1B of minibatches first ... end-1: stage k fills what it may hold, then alternates,
+// then drains.
 //   3 stages, Nm = 3, 4 minibatches
 //   stage 0: F0 F1 F2 B0 F3 B1 B2 B3
 //   stage 1: F0 F1 B0 F2 B1 F3 B2 B3
 //   stage 2: F0 B0 F1 B1 F2 B2 F3 B3
 Schedule continuous_1f1b(int stages, int in_flight, Minibatch first, Minibatch end);
 
-// Adds what wave synchronous parallel needs: V before and S after F and B (where the stage has a neighbour on
-// that side), U after each B, P after the U that ends a wave (and after the last one), L before the last F of every wave
-// but the first. `end` as above; a wave is in_flight minibatches.
+// Adds what wave synchronous parallel needs: V before and S after F and B (where the stage has a
+// neighbour on that side), U after each B, P after the U that ends a wave (and after the last one),
+// L before the last F of every wave but the first. `end` as above; a wave is in_flight minibatches.
 Schedule lower_wsp(const Schedule& schedule, int in_flight, Minibatch first, Minibatch end);
 
-// Every F before its B, at every stage; S/V matched between neighbours in the same order; no deadlock; at most
-// `in_flight` minibatches between F and B at stage 0. On a fault: the whole table with a mark at the wrong cell
-// (UserError).
+// What a send or receive of a schedule carries, told by its place: a send before the B of its
+// minibatch carries activations, one after it gradients; a receive before the F activations, one
+// after it gradients.
+enum class Payload { activations, gradients };
+Payload payload_of(const StageActions& actions, std::size_t index);
+
+// Every F before its B, at every stage; S/V matched between neighbours in the same order; no
+// deadlock; at most `in_flight` minibatches between F and B at stage 0. On a fault: the whole table
+// with a mark at the wrong cell (UserError).
 void validate(const Schedule& schedule, int in_flight);
 
 }  // namespace hetpipe

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/simulate.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "partitioner/cut.h"
+#include "partitioner/partition.h"
+#include "partitioner/placement.h"
+#include "partitioner/schedule.h"
+
+namespace hetpipe {
+namespace {
+
+enum class Doing { computing, on_the_wire };
+
+struct Span {
+  Doing doing;
+  double start;
+  double end;
+};
+
+struct Message {
+  double depart = 0;
+  double arrive = 0;
+};
+
+// Messages of one directed pair of devices: one after the other, none blocks the sender.
+struct Channel {
+  int to = 0;  // the stage that receives
+  Link link;
+  double bytes = 0;  // per message
+  int messages = 1;  // per minibatch
+  double free = 0;
+  std::map<Minibatch, Message> sent;
+
+  Message send(double now, Minibatch p) {
+    const double depart = std::max(now, free);
+    free = depart + messages * bytes / link.bandwidth;
+    return sent[p] = {depart, depart + messages * link.transfer_seconds(bytes)};
+  }
+};
+
+struct Stage {
+  DeviceName device;
+  double forward = 0, backward = 0, update = 0;  // s per minibatch
+  StageActions actions;
+  std::size_t next = 0;
+  double now = 0;
+  std::vector<Channel> activations;  // to later stages
+  std::vector<Channel> gradients;    // to earlier stages
+  std::vector<Channel> pushes;       // one per shard that holds some of its layers
+  double pull_seconds = 0;
+  std::map<Wave, Message> pushed;  // the last part to arrive
+  std::vector<Span> spans;
+  std::map<Minibatch, double> finished;  // end of B
+};
+
+using VirtualWorker = std::vector<Stage>;
+
+// The part of a run that is looked at, in minibatches of each virtual worker.
+struct Window {
+  Minibatch begin = 0;
+  Minibatch end = 0;
+  Minibatch minibatches = 0;  // that are played
+};
+
+class Simulator {
+ public:
+  Simulator(const Plan& plan, const Cluster& cluster, const Profile& profile)
+      : plan_(plan), cluster_(cluster), profile_(profile) {
+    for (const ProfileLayer& layer : profile.layers) {
+      inputs_.push_back(layer.inputs);
+      parameter_bytes_.push_back(layer.shares.empty() ? layer.parameter_bytes : 0);
+    }
+    if (plan.server) shard_ = shard_of_layers(plan, parameter_bytes_);
+    for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+      build(VirtualWorkerId{static_cast<int>(vw)});
+    }
+  }
+
+  Simulation run(std::optional<int> minibatches) {
+    const Window window = window_of(minibatches);
+    for (VirtualWorker& vw : workers_) {
+      const auto schedule = lower_wsp(
+          continuous_1f1b(static_cast<int>(vw.size()), plan_.in_flight, 0, window.minibatches),
+          plan_.in_flight, 0, window.minibatches);
+      for (std::size_t k = 0; k < vw.size(); ++k) vw[k].actions = schedule[k];
+    }
+    play();
+    return measure(window);
+  }
+
+ private:
+  void build(VirtualWorkerId id) {
+    const Partition partition = evaluate_plan(cluster_, profile_, plan_, id);
+    const int micro_batch = plan_.minibatch_of(id) / plan_.micro_batches;
+    VirtualWorker vw;
+    std::vector<LayerCosts> costs;
+    int first = 0;
+    for (std::size_t k = 0; k < partition.devices.size(); ++k) {
+      Stage stage;
+      stage.device = partition.devices[k];
+      stage.forward = partition.costs[k].forward_seconds;
+      stage.backward = partition.costs[k].backward_seconds;
+      costs.push_back(costs_on(profile_, cluster_.kind_of(stage.device), micro_batch));
+      for (int l = first; l < partition.ends[k]; ++l) {
+        stage.update += costs[k].update[static_cast<std::size_t>(l)];
+      }
+      if (plan_.server) build_pushes(stage, first, partition.ends[k]);
+      first = partition.ends[k];
+      vw.push_back(std::move(stage));
+    }
+    for (const Transfer& transfer : transfers(inputs_, partition.ends)) {
+      const auto from = static_cast<std::size_t>(transfer.from_stage);
+      const auto to = static_cast<std::size_t>(transfer.to_stage);
+      double bytes = 0;
+      for (const int l : transfer.layers) {
+        bytes += static_cast<double>(costs[from].output_bytes[static_cast<std::size_t>(l)]);
+      }
+      vw[from].activations.push_back({transfer.to_stage,
+                                      cluster_.link(vw[from].device, vw[to].device),
+                                      bytes,
+                                      plan_.micro_batches,
+                                      0,
+                                      {}});
+      vw[to].gradients.push_back({transfer.from_stage,
+                                  cluster_.link(vw[to].device, vw[from].device),
+                                  bytes,
+                                  plan_.micro_batches,
+                                  0,
+                                  {}});
+    }
+    workers_.push_back(std::move(vw));
+  }
+
+  // A group of GPUs moves the parameters of each of them.
+  void build_pushes(Stage& stage, int first, int end) const {
+    std::map<int, double> bytes;
+    const int gpus = cluster_.kind_of(stage.device).gpus;
+    for (int l = first; l < end; ++l) {
+      const auto at = static_cast<std::size_t>(l);
+      if (shard_[at] >= 0) bytes[shard_[at]] += static_cast<double>(gpus * parameter_bytes_[at]);
+    }
+    for (const auto& [shard, size] : bytes) {
+      const DeviceName server{plan_.server->nodes[static_cast<std::size_t>(shard)], -1};
+      stage.pushes.push_back({shard, cluster_.link(stage.device, server), size, 1, 0, {}});
+      const Link back = cluster_.link(server, stage.device);
+      stage.pull_seconds = std::max(stage.pull_seconds, back.latency + back.transfer_seconds(size));
+    }
+  }
+
+  Window window_of(std::optional<int> asked) const {
+    const Minibatch wave = plan_.in_flight;
+    std::size_t stages = 1;
+    for (const VirtualWorker& vw : workers_) stages = std::max(stages, vw.size());
+    const Minibatch fill = static_cast<Minibatch>(stages) / wave + 1;  // waves to fill or drain
+    const Minibatch warm_up =
+        fill + 2 + (plan_.server ? std::min(plan_.server->clock_distance, 64) : 0);
+    const Minibatch steady = std::max<Minibatch>(8, 48 / wave);
+    const Minibatch minibatches = asked ? *asked : (warm_up + steady + fill) * wave;
+    const Minibatch waves = minibatches / wave;
+    if (waves > warm_up + fill) return {warm_up * wave, (waves - fill) * wave, minibatches};
+    return {wave, minibatches, minibatches};
+  }
+
+  // Everybody goes on as long as what the next action waits for has a known time. The order in
+  // which stages are looked at changes no time: a channel has one sender, who uses it in its own
+  // order.
+  void play() {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (VirtualWorker& vw : workers_) {
+        for (std::size_t k = 0; k < vw.size(); ++k) {
+          while (vw[k].next < vw[k].actions.size() && act(vw, k)) {
+            ++vw[k].next;
+            moved = true;
+          }
+        }
+      }
+    }
+    for (const VirtualWorker& vw : workers_) {
+      for (const Stage& stage : vw) {
+        ensure(stage.next == stage.actions.size(), "the simulated schedule comes to its end");
+      }
+    }
+  }
+
+  bool act(VirtualWorker& vw, std::size_t k) {
+    Stage& stage = vw[k];
+    const Action& action = stage.actions[stage.next];
+    const Minibatch p = action.minibatch;
+    switch (action.kind) {
+      case ActionKind::receive:
+        return receive(vw, k);
+      case ActionKind::forward:
+        compute(stage, stage.forward);
+        return true;
+      case ActionKind::backward:
+        compute(stage, stage.backward);
+        stage.finished[p] = stage.now;
+        return true;
+      case ActionKind::update:
+        compute(stage, stage.update);
+        return true;
+      case ActionKind::send: {
+        const bool forward = payload_of(stage.actions, stage.next) == Payload::activations;
+        for (Channel& channel : forward ? stage.activations : stage.gradients) {
+          channel.send(stage.now, p);
+        }
+        return true;
+      }
+      case ActionKind::push: {
+        Message last{stage.now, stage.now};
+        for (Channel& channel : stage.pushes) {
+          const Message message = channel.send(stage.now, p);
+          if (message.arrive > last.arrive) last = message;
+        }
+        stage.pushed[p / plan_.in_flight] = last;
+        return true;
+      }
+      case ActionKind::pull:
+        return pull(stage, k, p / plan_.in_flight);
+      default:
+        return true;
+    }
+  }
+
+  static void compute(Stage& stage, double seconds) {
+    stage.spans.push_back({Doing::computing, stage.now, stage.now + seconds});
+    stage.now += seconds;
+  }
+
+  static void wait_for(Stage& stage, const Message& message) {
+    if (message.arrive <= stage.now) return;
+    stage.spans.push_back(
+        {Doing::on_the_wire, std::max(stage.now, message.depart), message.arrive});
+    stage.now = message.arrive;
+  }
+
+  bool receive(VirtualWorker& vw, std::size_t k) {
+    Stage& stage = vw[k];
+    const Minibatch p = stage.actions[stage.next].minibatch;
+    const bool forward = payload_of(stage.actions, stage.next) == Payload::activations;
+    std::vector<Message> arriving;
+    for (const Stage& other : vw) {
+      for (const Channel& channel : forward ? other.activations : other.gradients) {
+        if (channel.to != static_cast<int>(k)) continue;
+        const auto message = channel.sent.find(p);
+        if (message == channel.sent.end()) return false;
+        arriving.push_back(message->second);
+      }
+    }
+    std::sort(arriving.begin(), arriving.end(),
+              [](const Message& a, const Message& b) { return a.arrive < b.arrive; });
+    for (const Message& message : arriving) wait_for(stage, message);
+    return true;
+  }
+
+  // The gate stands at stage 0; the label travels on with the activations.
+  bool pull(Stage& stage, std::size_t k, Wave wave) {
+    if (!plan_.server) return true;
+    const Wave needed = wave - 1 - plan_.server->clock_distance;
+    if (needed < 0) return true;
+    if (k == 0) {
+      Message last;
+      for (const VirtualWorker& vw : workers_) {
+        for (const Stage& other : vw) {
+          const auto message = other.pushed.find(needed);
+          if (message == other.pushed.end()) return false;
+          if (message->second.arrive > last.arrive) last = message->second;
+        }
+      }
+      wait_for(stage, last);
+    }
+    wait_for(stage, {stage.now, stage.now + stage.pull_seconds});
+    return true;
+  }
+
+  Simulation measure(const Window& window) const {
+    Simulation result;
+    double start = 0;
+    double end = 0;
+    for (std::size_t vw = 0; vw < workers_.size(); ++vw) {
+      const auto& finished = workers_[vw].front().finished;
+      start = std::max(start, finished.at(window.begin - 1));
+      end = std::max(end, finished.at(window.end - 1));
+      result.global_batch += plan_.minibatch_of(VirtualWorkerId{static_cast<int>(vw)});
+    }
+    result.window_seconds = end - start;
+    result.iteration_seconds = (end - start) / static_cast<double>(window.end - window.begin);
+    result.throughput = result.global_batch / result.iteration_seconds;
+    for (std::size_t vw = 0; vw < workers_.size(); ++vw) {
+      result.stages.emplace_back();
+      for (std::size_t k = 0; k < workers_[vw].size(); ++k) {
+        const Stage& stage = workers_[vw][k];
+        SimulatedStage out;
+        out.device = stage.device;
+        double wire = 0;
+        for (const Span& span : stage.spans) {
+          const double inside =
+              std::max(0.0, std::min(span.end, end) - std::max(span.start, start));
+          (span.doing == Doing::computing ? out.busy_seconds : wire) += inside;
+        }
+        out.busy = out.busy_seconds / result.window_seconds;
+        out.communication = wire / result.window_seconds;
+        out.bubble = std::max(0.0, 1 - out.busy - out.communication);
+        out.memory = stage_ledger(plan_, cluster_, profile_, VirtualWorkerId{static_cast<int>(vw)},
+                                  StageId{static_cast<int>(k)})
+                         .total();
+        result.stages.back().push_back(out);
+      }
+    }
+    return result;
+  }
+
+  const Plan& plan_;
+  const Cluster& cluster_;
+  const Profile& profile_;
+  std::vector<std::vector<int>> inputs_;
+  std::vector<std::int64_t> parameter_bytes_;
+  std::vector<int> shard_;
+  std::vector<VirtualWorker> workers_;
+};
+
+}  // namespace
+
+Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                    std::optional<int> minibatches) {
+  check_plan(plan, "plan", &cluster, static_cast<int>(profile.layers.size()));
+  if (plan.system != "hetpipe" || !plan.runtime.empty()) {
+    throw UserError("", "system '" + plan.system + "'" +
+                            (plan.runtime.empty() ? "" : " with runtime '" + plan.runtime + "'") +
+                            " cannot be simulated (this release knows hetpipe in its own runtime). "
+                            "Use a plan of that system.");
+  }
+  if (!plan.server && plan.virtual_workers.size() > 1) {
+    throw UserError(
+        "", format("the plan has %zu virtual workers and no [parameter_server] (it keeps them "
+                   "together). Add one.",
+                   plan.virtual_workers.size()));
+  }
+  if (minibatches && *minibatches < 2 * plan.in_flight) {
+    throw UserError("--minibatches",
+                    format("%d is too few (two waves of %d minibatches show a steady "
+                           "pace). Ask for at least %d.",
+                           *minibatches, plan.in_flight, 2 * plan.in_flight));
+  }
+  return Simulator(plan, cluster, profile).run(minibatches);
+}
+
+}  // namespace hetpipe
