@@ -27,7 +27,7 @@ class CheckpointDamage : public ::testing::Test {
 
   void expect_refused(const std::string& bytes) {
     const std::filesystem::path path = folder_ / "damaged.h5";
-    write_file(path, bytes);
+    write_plain(path, bytes);
     EXPECT_THAT(error_of<UserError>([&] { read_checkpoint(path); }),
                 AllOf(HasSubstr(path.string()), HasSubstr("another checkpoint")));
   }
@@ -77,7 +77,7 @@ TEST_F(CheckpointDamage, FlippedBitInValuesNamesTheirDataset) {
     ASSERT_NE(start, std::string::npos);
     std::string bytes = bytes_;
     bytes[start + values.size() - 1] ^= 1;
-    write_file(path_, bytes);
+    write_plain(path_, bytes);
     EXPECT_THAT(error_of<UserError>([&] { read_checkpoint(path_); }),
                 HasSubstr("dataset model/" + tensor.name + " has checksum"));
   }
