@@ -46,6 +46,11 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 void write_file(const std::filesystem::path& path, std::string_view text) {
+  write_file(path, {text});
+}
+
+void write_file(const std::filesystem::path& path,
+                std::initializer_list<std::string_view> pieces) {
   const std::string temporary = path.string() + ".tmp." + std::to_string(::getpid());
   const auto failed = [&](const char* step) {
     const int error = errno;
@@ -54,17 +59,18 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
   };
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) failed("open");
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t n = ::write(fd, text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      const int error = errno;
-      ::close(fd);
-      errno = error;
-      failed("write");
+  for (std::string_view left : pieces) {
+    while (!left.empty()) {
+      const ssize_t n = ::write(fd, left.data(), left.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) {
+        const int error = errno;
+        ::close(fd);
+        errno = error;
+        failed("write");
+      }
+      left.remove_prefix(static_cast<std::size_t>(n));
     }
-    done += static_cast<std::size_t>(n);
   }
   const bool synced = ::fsync(fd) == 0;
   const int error = errno;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -14,5 +15,6 @@ std::string read_file(const std::filesystem::path& path);
 // Writes to a temporary name beside it ("PATH.tmp.PID"), syncs it, renames, syncs the folder:
 // readers see the old or the new text, and after a failure no temporary file stays.
 void write_file(const std::filesystem::path& path, std::string_view text);
+void write_file(const std::filesystem::path& path, std::initializer_list<std::string_view> pieces);
 
 }  // namespace hetpipe

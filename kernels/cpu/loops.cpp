@@ -82,7 +82,10 @@ void relu_forward(float* __restrict y, const float* __restrict x, std::int64_t c
 
 void relu_backward(float* __restrict dx, const float* __restrict y, const float* __restrict dy,
                    std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) dx[i] = y[i] <= 0 ? 0.0f : dy[i];
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float gradient = dy[i];  // loaded in either case: a conditional load is not vectorised
+    dx[i] = y[i] <= 0 ? 0.0f : gradient;
+  }
 }
 
 void dropout_draw(std::uint8_t* kept, std::uint64_t key, float rate, std::int64_t count) {
@@ -190,7 +193,10 @@ void max_pool_backward(float* __restrict dx, const float* __restrict dy,
       const float* __restrict from = dy + oh * row_length + output;
       const std::uint8_t* __restrict won = winner + oh * row_length + output;
       const std::uint8_t here = static_cast<std::uint8_t>(place);
-      for (std::int64_t c = 0; c < channels; ++c) gradient[c] += won[c] == here ? from[c] : 0.0f;
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const float g = from[c];
+        gradient[c] += won[c] == here ? g : 0.0f;
+      }
     });
   }
 }

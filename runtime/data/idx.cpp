@@ -104,7 +104,13 @@ class IdxFile {
       const auto ask = static_cast<unsigned>(std::min<std::size_t>(out.size() - done, 1 << 30));
       const int got = gzread(file_.get(), out.data() + done, ask);
       if (got < 0) fail_read();
-      if (got == 0) break;
+      if (got == 0) {
+        // The end of the file inside a gzip stream's last bytes is no error to gzread.
+        int code = Z_OK;
+        gzerror(file_.get(), &code);
+        if (code != Z_OK) fail_read();
+        break;
+      }
       done += static_cast<std::size_t>(got);
     }
     return done;

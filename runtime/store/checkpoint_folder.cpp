@@ -30,12 +30,11 @@ bool is_leftover(const std::string& name) {
 }
 
 bool is_complete(const std::string& path) {
+  if (checkpoint_format::find_seal(path) == checkpoint_format::Seal::missing) return false;
   const hdf5::Session session;
   try {
     const hdf5::Id file = hdf5::open_to_read(path);
-    const hdf5::Doing doing{path, "reading"};
-    return hdf5::read_text(file.get(), "format", doing) == checkpoint_format::kFormat &&
-           hdf5::read_integer(file.get(), "complete", doing) == 1;
+    return hdf5::read_integer(file.get(), "complete", {path, "reading"}) == 1;
   } catch (const SystemError&) {
     return false;  // whatever is wrong with it, it cannot be resumed from
   }

@@ -2,7 +2,7 @@
 #include "runtime/store/checkpoint_format.h"
 
 #include <algorithm>
-#include <bit>
+#include <fstream>
 #include <span>
 
 #include "base/error.h"
@@ -11,8 +11,6 @@
 
 namespace hetpipe::checkpoint_format {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "checksums are of little-endian bytes");
 
 void add_all(std::vector<Entry>& entries, const std::string& group, const std::string& kind,
              const std::vector<NamedTensor>& tensors) {
@@ -25,9 +23,35 @@ void add_all(std::vector<Entry>& entries, const std::string& group, const std::s
     for (std::int64_t side : tensor.shape) count *= side;
     ensure(count == static_cast<std::int64_t>(tensor.values.size()),
            "checkpoint: shape and values of '" + tensor.name + "' disagree");
-    entries.push_back({group + "/" + tensor.name, kind, &tensor,
-                       hash_bytes(std::as_bytes(std::span(tensor.values)))});
+    entries.push_back({group + "/" + tensor.name, kind, &tensor});
   }
+}
+
+std::string seal_text(std::uintmax_t bytes, std::uint64_t hash) {
+  return format("\nhetpipe-seal %020llu %s\n", static_cast<unsigned long long>(bytes),
+                to_hex(hash).c_str());
+}
+
+// All seals are equally long.
+std::size_t seal_size() { return seal_text(0, 0).size(); }
+
+struct SealedFile {
+  std::ifstream in;
+  std::uintmax_t image_bytes = 0;
+  std::string seal;  // empty when the file is too short to have one
+};
+
+SealedFile open_sealed(const std::filesystem::path& path) {
+  SealedFile file{std::ifstream(path, std::ios::binary), 0, ""};
+  std::error_code code;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, code);
+  if (code || bytes < seal_size()) return file;
+  file.image_bytes = bytes - seal_size();
+  file.seal.resize(seal_size());
+  file.in.seekg(static_cast<std::streamoff>(file.image_bytes));
+  file.in.read(file.seal.data(), static_cast<std::streamsize>(file.seal.size()));
+  file.in.seekg(0);
+  return file;
 }
 
 }  // namespace
@@ -49,31 +73,30 @@ std::vector<Entry> entries_of(const Checkpoint& checkpoint) {
   return entries;
 }
 
-std::uint64_t names_checksum(const std::vector<Entry>& entries) {
-  std::uint64_t hash = kHashStart;
-  for (const Entry& entry : entries) hash = hash_text(entry.path + "\n", hash);
-  return hash;
+std::string seal_of(std::string_view image) { return seal_text(image.size(), hash_text(image)); }
+
+Seal find_seal(const std::filesystem::path& path) {
+  const SealedFile file = open_sealed(path);
+  const std::string wanted = seal_text(file.image_bytes, 0);
+  const std::size_t without_hash = wanted.size() - to_hex(0).size() - 1;
+  const bool found =
+      !file.seal.empty() && file.seal.substr(0, without_hash) == wanted.substr(0, without_hash);
+  return found ? Seal::present : Seal::missing;
 }
 
-std::uint64_t contents_checksum(const Checkpoint& c, const std::vector<Entry>& entries) {
-  std::vector<std::string> lines{"model " + c.model,
-                                 "model_fingerprint " + to_hex(c.model_fingerprint),
-                                 "system " + c.system,
-                                 "precision " + c.precision,
-                                 "minibatches " + std::to_string(c.minibatches),
-                                 "label " + std::to_string(c.label),
-                                 "seed " + std::to_string(c.sampler.seed),
-                                 "dataset_size " + std::to_string(c.sampler.dataset_size),
-                                 "dataset_fingerprint " + to_hex(c.sampler.dataset_fingerprint),
-                                 "consumed " + std::to_string(c.sampler.consumed),
-                                 "optimizer " + c.optimizer,
-                                 "step " + std::to_string(c.optimizer_step)};
-  for (const Entry& entry : entries) {
-    std::string line = entry.path + " " + entry.kind + " " + entry.tensor->order + " ";
-    for (std::int64_t side : entry.tensor->shape) line += std::to_string(side) + ",";
-    lines.push_back(line + " " + to_hex(entry.checksum));
+bool is_intact(const std::filesystem::path& path) {
+  SealedFile file = open_sealed(path);
+  if (file.seal.empty()) return false;
+  std::vector<char> piece(1 << 20);
+  std::uint64_t hash = kHashStart;
+  for (std::uintmax_t left = file.image_bytes; left > 0;) {
+    const std::uintmax_t count = std::min<std::uintmax_t>(left, piece.size());
+    file.in.read(piece.data(), static_cast<std::streamsize>(count));
+    if (!file.in) throw SystemError("reading " + path.string() + " failed");
+    hash = hash_bytes(std::as_bytes(std::span(piece).first(count)), hash);
+    left -= count;
   }
-  return hash_text(join(lines, "\n"));
+  return file.seal == seal_text(file.image_bytes, hash);
 }
 
 }  // namespace hetpipe::checkpoint_format

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/store/checkpoint.h"
@@ -12,22 +14,27 @@ namespace hetpipe::checkpoint_format {
 
 inline constexpr const char* kFormat = "hetpipe-checkpoint";
 inline constexpr std::int64_t kVersion = 1;
+inline constexpr const char* kNames = "names";  // dataset of the other datasets' paths
 
 // How a tensor lies in the file.
 struct Entry {
   std::string path;  // "model/conv1/weight", "optimizer/velocity/conv1/weight"
   std::string kind;  // "parameter", "statistic", "slot"
   const NamedTensor* tensor;
-  std::uint64_t checksum;  // FNV-1a of the values' bytes, little endian, as the file stores them
 };
 
 // Sorted by path. Names that are taken twice or cannot be a path of HDF5 are a broken invariant.
 std::vector<Entry> entries_of(const Checkpoint& checkpoint);
 
-// FNV-1a of the sorted paths, each ended by a newline.
-std::uint64_t names_checksum(const std::vector<Entry>& entries);
-// FNV-1a of every attribute of the checkpoint and of every tensor's path, kind, order, shape and
-// checksum: nothing that a reader uses is left out.
-std::uint64_t contents_checksum(const Checkpoint& checkpoint, const std::vector<Entry>& entries);
+// The seal: one line after the last byte of HDF5, with the number of bytes before it and their
+// FNV-1a. HDF5 ignores what follows its end. Without it a flipped bit could make HDF5 crash before
+// any checksum inside the file is seen: strings lie in its global heap, which has none.
+std::string seal_of(std::string_view image);
+
+enum class Seal { missing, present };
+// Whether the file ends in a seal for its length. Reads the last line alone.
+Seal find_seal(const std::filesystem::path& path);
+// Whether the whole file is what was sealed. Reads it all.
+bool is_intact(const std::filesystem::path& path);
 
 }  // namespace hetpipe::checkpoint_format

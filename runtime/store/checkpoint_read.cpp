@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <map>
+#include <algorithm>
+#include <functional>
+#include <span>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -11,67 +13,83 @@
 namespace hetpipe {
 namespace {
 
-using checkpoint_format::Entry;
+using checkpoint_format::kNames;
 
 constexpr const char* kRemedy = " Resume from another checkpoint of this run.";
-constexpr int kLargestRank = 8;  // of a tensor's shape; more is damage
-
-[[noreturn]] void damaged(const std::string& path, const std::string& what) {
-  throw UserError(path, what + " (the checkpoint is damaged)." + kRemedy);
-}
 
 class Reader {
  public:
-  explicit Reader(const std::string& path) : path_(path), doing_{path, "reading"} {}
+  explicit Reader(const std::string& path)
+      : path_(path), doing_{path, "reading"}, file_(hdf5::open_to_read(path)) {}
 
+  // Of a file that is intact.
   Checkpoint read() {
-    file_ = hdf5::open_to_read(path_);
-    check_kind();
+    check_format();
+    check_version();
     Checkpoint checkpoint;
     read_attributes(checkpoint);
-    collect("model", checkpoint);
-    const hdf5::Id optimizer = open_group("optimizer");
-    for (const std::string& slot : hdf5::child_names(optimizer.get(), doing_)) {
-      checkpoint.slots[slot];  // an empty one stays
-      collect("optimizer/" + slot, checkpoint, &slot);
+    visit("model", "", [&](const std::string& name, hid_t object) {
+      const bool statistic = hdf5::read_text(object, "kind", at("model/" + name)) == "statistic";
+      (statistic ? checkpoint.statistics : checkpoint.parameters)
+          .push_back(read_tensor(object, name, "model/" + name));
+    });
+    for (const std::string& slot : children("optimizer")) {
+      std::vector<NamedTensor>& tensors = checkpoint.slots[slot];
+      const std::string top = "optimizer/" + slot;
+      visit(top, "", [&](const std::string& name, hid_t object) {
+        tensors.push_back(read_tensor(object, name, top + "/" + name));
+      });
     }
     return checkpoint;
   }
 
-  // Everything that was read against everything that was written.
-  void verify(const Checkpoint& checkpoint) {
-    const std::vector<Entry> entries = checkpoint_format::entries_of(checkpoint);
+  // What is wrong with a file that is not intact, as far as it can be told. Reads no strings.
+  Problems diagnose() {
+    check_version();
+    check_complete();
     Problems problems;
-    for (const Entry& entry : entries) {
-      const std::uint64_t stored = checksums_.at(entry.path);
-      if (entry.checksum != stored) {
-        problems.add(path_, "dataset " + entry.path + " has checksum " + to_hex(entry.checksum) +
-                                " (" + to_hex(stored) + " was written: its values are damaged)." +
+    std::vector<std::string> found;
+    const auto inspect = [&](const std::string& path, hid_t object) {
+      found.push_back(path);
+      const std::vector<float> values = read_values(object, path);
+      const std::uint64_t checksum = hash_bytes(std::as_bytes(std::span(values)));
+      const std::uint64_t stored = hdf5::read_unsigned(object, "checksum", at(path));
+      if (checksum != stored) {
+        problems.add(path_, "dataset " + path + " has checksum " + to_hex(checksum) + " (" +
+                                to_hex(stored) + " was written: its values were changed)." +
                                 kRemedy);
       }
-    }
-    problems.throw_if_any();
-    const auto root = [&](const char* name) {
-      return hdf5::read_unsigned(file_.get(), name, doing_);
     };
-    if (root("names_checksum") != checkpoint_format::names_checksum(entries)) {
-      damaged(path_, format("the list of its %zu datasets is not the one that was written: one is "
-                            "missing, added or renamed",
-                            entries.size()));
+    for (const std::string top : {"model", "optimizer"}) {
+      visit(top, "",
+            [&](const std::string& name, hid_t object) { inspect(top + "/" + name, object); });
     }
-    if (root("contents_checksum") != checkpoint_format::contents_checksum(checkpoint, entries)) {
-      damaged(path_, "an attribute or a shape is not the one that was written");
+    const std::vector<std::string> written = read_names();
+    for (const std::string& path : written) {
+      if (!std::binary_search(found.begin(), found.end(), path)) {
+        problems.add(path_, "dataset " + path + " is missing (it was written)." + kRemedy);
+      }
     }
+    for (const std::string& path : found) {
+      if (!std::binary_search(written.begin(), written.end(), path)) {
+        problems.add(path_, "dataset " + path + " was added (it was not written)." + kRemedy);
+      }
+    }
+    return problems;
   }
 
  private:
-  void check_kind() {
-    const bool named = hdf5::has_attribute(file_.get(), "format");
-    const std::string kind = named ? hdf5::read_text(file_.get(), "format", doing_) : "";
+  hdf5::Doing at(const std::string& path) const { return {path_, "reading dataset " + path}; }
+
+  void check_format() {
+    const std::string kind = hdf5::read_text(file_.get(), "format", doing_);
     if (kind != checkpoint_format::kFormat) {
       throw UserError(path_, "has format '" + kind + "' (a checkpoint has '" +
                                  checkpoint_format::kFormat + "'). Give a checkpoint.");
     }
+  }
+
+  void check_version() {
     const std::int64_t version = hdf5::read_integer(file_.get(), "version", doing_);
     if (version != checkpoint_format::kVersion) {
       throw UserError(path_, format("has version %lld (this build reads version %lld). Read it "
@@ -79,11 +97,13 @@ class Reader {
                                     static_cast<long long>(version),
                                     static_cast<long long>(checkpoint_format::kVersion)));
     }
-    if (!hdf5::has_attribute(file_.get(), "complete") ||
-        hdf5::read_integer(file_.get(), "complete", doing_) != 1) {
+  }
+
+  void check_complete() {
+    if (!hdf5::has_attribute(file_.get(), "complete", doing_)) {
       throw UserError(
           path_,
-          std::string("was not written to its end (attribute complete is missing).") + kRemedy);
+          std::string("was not written to its end (it has no attribute complete).") + kRemedy);
     }
   }
 
@@ -111,70 +131,93 @@ class Reader {
                      {path_, "opening group " + name});
   }
 
-  // All tensors below a group, depth first in order of names. slot: whose tensors they are, null
-  // for the model's.
-  void collect(const std::string& top, Checkpoint& checkpoint, const std::string* slot = nullptr,
-               const std::string& below = "") {
-    const hdf5::Id group = open_group(below.empty() ? top : top + "/" + below);
-    for (const std::string& child : hdf5::child_names(group.get(), doing_)) {
+  std::vector<std::string> children(const std::string& group) {
+    return hdf5::child_names(open_group(group).get(), {path_, "listing group " + group});
+  }
+
+  // All datasets below a group, with their names relative to it, sorted as whole paths.
+  void visit(const std::string& top, const std::string& below,
+             const std::function<void(const std::string&, hid_t)>& act) {
+    std::vector<std::string> names;
+    list_datasets(top, below, names);
+    std::sort(names.begin(), names.end());
+    for (const std::string& name : names) {
+      const hdf5::Id object = hdf5::own(
+          H5Dopen2(file_.get(), (top + "/" + name).c_str(), H5P_DEFAULT), at(top + "/" + name));
+      act(name, object.get());
+    }
+  }
+
+  void list_datasets(const std::string& top, const std::string& below,
+                     std::vector<std::string>& names) {
+    for (const std::string& child : children(below.empty() ? top : top + "/" + below)) {
       const std::string name = below.empty() ? child : below + "/" + child;
-      const hdf5::Doing doing{path_, "reading dataset " + top + "/" + name};
-      const hdf5::Id object = hdf5::own(H5Oopen(group.get(), child.c_str(), H5P_DEFAULT), doing);
+      const hdf5::Id object = hdf5::own(
+          H5Oopen(file_.get(), (top + "/" + name).c_str(), H5P_DEFAULT), at(top + "/" + name));
       if (H5Iget_type(object.get()) == H5I_GROUP) {
-        collect(top, checkpoint, slot, name);
-        continue;
-      }
-      std::string kind;
-      NamedTensor tensor = read_tensor(object.get(), name, kind, doing);
-      checksums_[top + "/" + name] = hdf5::read_unsigned(object.get(), "checksum", doing);
-      if (slot != nullptr && kind == "slot") {
-        checkpoint.slots[*slot].push_back(std::move(tensor));
-      } else if (slot == nullptr && kind == "parameter") {
-        checkpoint.parameters.push_back(std::move(tensor));
-      } else if (slot == nullptr && kind == "statistic") {
-        checkpoint.statistics.push_back(std::move(tensor));
+        list_datasets(top, name, names);
       } else {
-        damaged(path_, "dataset " + top + "/" + name + " is of kind '" + kind + "'");
+        names.push_back(name);
       }
     }
   }
 
-  NamedTensor read_tensor(hid_t object, const std::string& name, std::string& kind,
-                          const hdf5::Doing& doing) {
-    const auto wrong = [&](const std::string& what) {
-      damaged(path_, doing.operation.substr(doing.operation.find(' ') + 1) + " " + what);
-    };
-    if (H5Iget_type(object) != H5I_DATASET) wrong("is not a dataset");
-    const hdf5::Id type = hdf5::own(H5Dget_type(object), doing);
-    if (H5Tequal(type.get(), H5T_IEEE_F32LE) <= 0) wrong("does not hold float32");
-    NamedTensor tensor;
-    tensor.name = name;
-    const std::vector<hsize_t> shape = hdf5::shape_of(object, doing);
+  std::vector<float> read_values(hid_t dataset, const std::string& path) {
+    const std::vector<hsize_t> shape = hdf5::shape_of(dataset, at(path));
     // What is stored bounds what is allocated, whatever a damaged shape says.
-    const hsize_t stored = H5Dget_storage_size(object) / sizeof(float);
+    const hsize_t stored = H5Dget_storage_size(dataset) / sizeof(float);
     hsize_t count = 1;
     for (hsize_t side : shape) {
-      tensor.shape.push_back(static_cast<std::int64_t>(side));
-      if (side != 0 && count > stored / side) wrong("has shape " + hdf5::shape_text(shape));
+      if (side != 0 && count > stored / side) count = 0;
       count *= side;
     }
-    if (shape.size() > kLargestRank || count != stored) {
-      wrong("has shape " + hdf5::shape_text(shape) + ", and holds " + std::to_string(stored) +
-            " values");
+    if (count != stored) {
+      throw UserError(path_, "dataset " + path + " has shape " + hdf5::shape_text(shape) + " (" +
+                                 std::to_string(stored) + " values are stored)." + kRemedy);
     }
-    tensor.values.resize(count);
-    hdf5::check(
-        H5Dread(object, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.values.data()),
-        doing);
-    kind = hdf5::read_text(object, "kind", doing);
-    tensor.order = hdf5::read_text(object, "order", doing);
+    std::vector<float> values(count);
+    hdf5::check(H5Dread(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+                at(path));
+    return values;
+  }
+
+  NamedTensor read_tensor(hid_t dataset, const std::string& name, const std::string& path) {
+    NamedTensor tensor;
+    tensor.name = name;
+    for (hsize_t side : hdf5::shape_of(dataset, at(path))) {
+      tensor.shape.push_back(static_cast<std::int64_t>(side));
+    }
+    tensor.values = read_values(dataset, path);
+    tensor.order = hdf5::read_text(dataset, "order", at(path));
     return tensor;
+  }
+
+  // The paths that were written; empty when their list itself is damaged.
+  std::vector<std::string> read_names() {
+    const hdf5::Doing doing = at(kNames);
+    const hdf5::Id dataset = hdf5::own(H5Dopen2(file_.get(), kNames, H5P_DEFAULT), doing);
+    const hsize_t bytes = H5Dget_storage_size(dataset.get());
+    const std::vector<hsize_t> shape = hdf5::shape_of(dataset.get(), doing);
+    std::string text(bytes, '\0');
+    if (shape.size() == 1 && shape[0] == bytes) {
+      hdf5::check(
+          H5Dread(dataset.get(), H5T_NATIVE_CHAR, H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()),
+          doing);
+    }
+    if (hash_text(text) != hdf5::read_unsigned(file_.get(), "names_checksum", doing)) {
+      throw UserError(path_,
+                      "the list of its datasets has been changed (it does not have the "
+                      "checksum that was written)." +
+                          std::string(kRemedy));
+    }
+    std::vector<std::string> names = split(text, '\n');
+    if (!names.empty() && names.back().empty()) names.pop_back();  // each ends with a newline
+    return names;
   }
 
   std::string path_;
   hdf5::Doing doing_;
   hdf5::Id file_;
-  std::map<std::string, std::uint64_t> checksums_;  // as stored, by path
 };
 
 }  // namespace
@@ -185,16 +228,20 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
                     "does not exist or is not a file. Give the path of a checkpoint.");
   }
   const hdf5::Session session;
-  Reader reader(path.string());
   try {
-    Checkpoint checkpoint = reader.read();
-    reader.verify(checkpoint);
-    return checkpoint;
+    const bool intact = checkpoint_format::is_intact(path);
+    Reader reader(path.string());
+    if (intact) return reader.read();
+    reader.diagnose().throw_if_any();
   } catch (const SystemError& error) {
     // HDF5 cannot make sense of the file: cut short, changed, or never one of HDF5.
     throw UserError(path.string(), std::string("cannot be read as a checkpoint (") + error.what() +
                                        ")." + kRemedy);
   }
+  throw UserError(path.string(),
+                  std::string("is not the file that was written (it was cut short, damaged or "
+                              "edited; its datasets are whole).") +
+                      kRemedy);
 }
 
 }  // namespace hetpipe

@@ -72,8 +72,8 @@ bool has_link(hid_t place, const std::string& name) {
   }
 }
 
-bool has_attribute(hid_t place, const std::string& name) {
-  return H5Aexists(place, name.c_str()) > 0;
+bool has_attribute(hid_t place, const std::string& name, const Doing& doing) {
+  return check(H5Aexists(place, name.c_str()), {doing.path, "looking for attribute " + name}) > 0;
 }
 
 std::vector<std::string> child_names(hid_t group, const Doing& doing) {
@@ -120,7 +120,7 @@ void write_value(hid_t place, const std::string& name, hid_t file_type, hid_t me
 
 // A scalar attribute of the class that is needed.
 Id open_value(hid_t place, const std::string& name, H5T_class_t wanted, const Doing& doing) {
-  if (!has_attribute(place, name)) {
+  if (!has_attribute(place, name, doing)) {
     throw SystemError("HDF5: " + doing.operation + " of " + doing.path + ": no attribute " + name);
   }
   Id attribute = own(H5Aopen(place, name.c_str(), H5P_DEFAULT), doing);

@@ -105,7 +105,7 @@ void ParameterServer::post_push(Peer& peer) {
     return;
   }
   std::int64_t floats = peer.parameters.count + peer.statistics.count;
-  if (push_carries_slots(rules_, peer.vw, peer.next_wave, setup_.checkpoint_every)) {
+  if (push_carries_slots(rules_, peer.vw, peer.next_wave, setup_.checkpoint_labels)) {
     floats += setup_.optimizer_slots * peer.parameters.count;
   }
   peer.arriving.resize(at(floats));
@@ -131,7 +131,7 @@ void ParameterServer::take_push(Peer& peer) {
   };
   take(pending.delta, peer.parameters);
   take(pending.statistics, peer.statistics);
-  if (push_carries_slots(rules_, peer.vw, wave, setup_.checkpoint_every)) {
+  if (push_carries_slots(rules_, peer.vw, wave, setup_.checkpoint_labels)) {
     pending.slots.resize(at(setup_.optimizer_slots));
     for (auto& slot : pending.slots) {
       slot.resize(pending.delta.size());
@@ -243,8 +243,8 @@ void ParameterServer::forget_labels() {
 }
 
 bool ParameterServer::checkpoint_due(Label label) const {
-  return label == rules_.end_label() ||
-         (setup_.checkpoint_every > 0 && label % setup_.checkpoint_every == 0);
+  const auto& labels = setup_.checkpoint_labels;
+  return label == rules_.end_label() || std::binary_search(labels.begin(), labels.end(), label);
 }
 
 void ParameterServer::save_state() {

@@ -30,7 +30,7 @@ struct ServerSetup {
   std::vector<std::vector<int>> stage_end;       // [virtual worker][stage]
   std::vector<float> update_factor;              // per virtual worker: its weight in the sum
   int optimizer_slots = 0;
-  Wave checkpoint_every = 0;                     // labels; 0: only the last one
+  std::vector<Label> checkpoint_labels;          // ascending; the last label of the run is due anyway
   std::vector<float> weights;                    // initial, the shard's
   std::vector<float> statistics;
   std::vector<std::vector<float>> slots;         // initial, for virtual workers without a single wave

@@ -4,6 +4,8 @@
 #include "base/text.h"
 #include "runtime/pipeline/reports.h"
 
+#include <algorithm>
+
 namespace hetpipe {
 namespace {
 
@@ -12,20 +14,20 @@ std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
 }  // namespace
 
 bool push_carries_slots(const WaveRules& rules, VirtualWorkerId vw, Wave wave,
-                        Wave checkpoint_every) {
-  return (checkpoint_every > 0 && (wave + 1) % checkpoint_every == 0) ||
+                        const std::vector<Label>& checkpoint_labels) {
+  return std::binary_search(checkpoint_labels.begin(), checkpoint_labels.end(), wave + 1) ||
          wave + 1 == rules.end_wave(vw);
 }
 
 ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules,
                            const ShardMap& map, std::vector<Rank> server_ranks,
-                           Wave checkpoint_every, RankService& service)
+                           std::vector<Label> checkpoint_labels, RankService& service)
     : vw_(vw),
       stage_(stage),
       rules_(rules),
       map_(map),
       server_ranks_(std::move(server_ranks)),
-      checkpoint_every_(checkpoint_every),
+      checkpoint_labels_(std::move(checkpoint_labels)),
       service_(service) {
   service.on(MessageKind::gate_grant,
              [this](const ControlMessage& message) { granted_ = message.header.label; });
@@ -38,7 +40,7 @@ void ServerClient::drop_sent() {
 void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
                         std::vector<float> statistics, const std::vector<Buffer>& optimizer_slots) {
   drop_sent();
-  const bool slots = push_carries_slots(rules_, vw_, wave, checkpoint_every_);
+  const bool slots = push_carries_slots(rules_, vw_, wave, checkpoint_labels_);
   for (int s = 0; s < map_.shards(); ++s) {
     const ShardId shard{s};
     const int first = stage_.first_layer();

@@ -23,13 +23,15 @@ struct PullRequest {
 
 // Whether the push of this wave carries the optimizer's slots: a checkpoint is due at the label behind it, or it is the
 // virtual worker's last. One rule for both ends.
-bool push_carries_slots(const WaveRules& rules, VirtualWorkerId vw, Wave wave, Wave checkpoint_every);
+bool push_carries_slots(const WaveRules& rules, VirtualWorkerId vw, Wave wave,
+                        const std::vector<Label>& checkpoint_labels);
 
 // A stage's end of the parameter server.
 class ServerClient final : public Synchronizer {
  public:
   ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules, const ShardMap& map,
-               std::vector<Rank> server_ranks, Wave checkpoint_every, RankService& service);
+               std::vector<Rank> server_ranks, std::vector<Label> checkpoint_labels,
+               RankService& service);
 
   void push(Wave wave, std::shared_ptr<const Buffer> sum, std::vector<float> statistics,
             const std::vector<Buffer>& optimizer_slots) override;
@@ -61,7 +63,7 @@ class ServerClient final : public Synchronizer {
   const WaveRules& rules_;
   const ShardMap& map_;
   std::vector<Rank> server_ranks_;
-  Wave checkpoint_every_;
+  std::vector<Label> checkpoint_labels_;
   RankService& service_;
   std::optional<Label> granted_;
   std::optional<Asked> prefetched_;

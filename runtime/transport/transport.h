@@ -31,6 +31,7 @@ struct MessageHeader {
   std::uint64_t bytes = 0;      // of the payload; set by the transport
   std::uint64_t sequence = 0;   // of (from, to, channel), from 0; set and checked by the transport
   std::int64_t deliver_ns = 0;  // emulated links: not visible to the receiver before (0: at once)
+  std::int64_t sent_ns = 0;     // when the sender posted it; set by the transport
 };
 
 // A posted send or receive. Copyable view; dropping it does not cancel.

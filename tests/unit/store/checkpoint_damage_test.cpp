@@ -8,8 +8,8 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "runtime/store/checkpoint.h"
+#include "tests/unit/data/scratch_folder.h"
 #include "tests/unit/store/sample_checkpoint.h"
-#include "tests/unit/store/scratch_folder.h"
 
 // A damaged checkpoint is refused, or the damage touched nothing that is read.
 namespace hetpipe {
@@ -25,17 +25,11 @@ class CheckpointDamage : public ::testing::Test {
     bytes_ = read_file(path_);
   }
 
-  // Whether the changed file was refused. Fails when it was read as something else.
-  bool refused(const std::string& bytes) {
+  void expect_refused(const std::string& bytes) {
     const std::filesystem::path path = folder_ / "damaged.h5";
     write_file(path, bytes);
-    try {
-      EXPECT_EQ(read_checkpoint(path), checkpoint_);
-      return false;
-    } catch (const UserError& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr(path.string()), HasSubstr("another checkpoint")));
-      return true;
-    }
+    EXPECT_THAT(error_of<UserError>([&] { read_checkpoint(path); }),
+                AllOf(HasSubstr(path.string()), HasSubstr("another checkpoint")));
   }
 
   // What is said after `change` was made to the file through HDF5 itself.
@@ -56,50 +50,50 @@ class CheckpointDamage : public ::testing::Test {
 TEST_F(CheckpointDamage, CutShortAnywhere) {
   for (std::size_t length = 0; length < bytes_.size();
        length += length < 64 ? 1 : 1 + bytes_.size() / 97) {
-    EXPECT_TRUE(refused(bytes_.substr(0, length))) << "length " << length;
+    SCOPED_TRACE(length);
+    expect_refused(bytes_.substr(0, length));
   }
-  EXPECT_TRUE(refused(bytes_.substr(0, bytes_.size() - 1)));
+  expect_refused(bytes_.substr(0, bytes_.size() - 1));
 }
+
+TEST_F(CheckpointDamage, SomethingAppended) { expect_refused(bytes_ + "x"); }
 
 TEST_F(CheckpointDamage, FlippedBitAnywhere) {
-  constexpr int kFlips = 300;
-  int found = 0;
-  for (int i = 0; i < kFlips; ++i) {
-    const std::uint64_t key = random_key({5, static_cast<std::uint64_t>(i)});
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    const std::uint64_t key = random_key({5, i});
+    const std::size_t where = key % bytes_.size();
+    SCOPED_TRACE(where);
     std::string bytes = bytes_;
-    const std::size_t where = key % bytes.size();
     bytes[where] = static_cast<char>(bytes[where] ^ (1 << (key >> 61)));
-    found += refused(bytes);
+    expect_refused(bytes);
   }
-  // The rest fell into unused space of the file.
-  EXPECT_GT(found, kFlips / 3);
 }
 
-TEST_F(CheckpointDamage, EveryByteOfEveryTensorCounts) {
+TEST_F(CheckpointDamage, FlippedBitInValuesNamesTheirDataset) {
   for (const NamedTensor& tensor : {checkpoint_.parameters[2], checkpoint_.statistics[0]}) {
     const std::string_view values(reinterpret_cast<const char*>(tensor.values.data()),
                                   tensor.values.size() * sizeof(float));
     const std::size_t start = bytes_.find(values);
     ASSERT_NE(start, std::string::npos);
-    for (std::size_t i = 0; i < values.size(); i += 13) {
-      std::string bytes = bytes_;
-      bytes[start + i] = static_cast<char>(bytes[start + i] ^ 1);
-      EXPECT_TRUE(refused(bytes)) << tensor.name << " byte " << i;
-    }
+    std::string bytes = bytes_;
+    bytes[start + values.size() - 1] ^= 1;
+    write_file(path_, bytes);
+    EXPECT_THAT(error_of<UserError>([&] { read_checkpoint(path_); }),
+                HasSubstr("dataset model/" + tensor.name + " has checksum"));
   }
 }
 
 TEST_F(CheckpointDamage, MissingDatasetIsNoticed) {
   EXPECT_THAT(error_after([](hid_t file) { H5Ldelete(file, "model/conv1/bias", H5P_DEFAULT); }),
-              HasSubstr("missing"));
+              HasSubstr("dataset model/conv1/bias is missing"));
 }
 
 TEST_F(CheckpointDamage, RenamedDatasetIsNoticed) {
-  EXPECT_THAT(error_after([](hid_t file) {
-                H5Lmove(file, "model/conv1/bias", file, "model/conv1/bios", H5P_DEFAULT,
-                        H5P_DEFAULT);
-              }),
-              HasSubstr("renamed"));
+  EXPECT_THAT(
+      error_after([](hid_t file) {
+        H5Lmove(file, "model/conv1/bias", file, "model/conv1/bios", H5P_DEFAULT, H5P_DEFAULT);
+      }),
+      AllOf(HasSubstr("model/conv1/bias is missing"), HasSubstr("model/conv1/bios was added")));
 }
 
 TEST_F(CheckpointDamage, ChangedValueNamesItsDataset) {
@@ -120,7 +114,7 @@ void set_integer(hid_t file, const char* name, long long value) {
 
 TEST_F(CheckpointDamage, ChangedAttributeIsNoticed) {
   EXPECT_THAT(error_after([](hid_t file) { set_integer(file, "label", 11); }),
-              HasSubstr("an attribute or a shape"));
+              HasSubstr("is not the file that was written"));
 }
 
 TEST_F(CheckpointDamage, IncompleteIsRefused) {
@@ -134,9 +128,7 @@ TEST_F(CheckpointDamage, OtherVersionIsRefused) {
 }
 
 TEST_F(CheckpointDamage, OtherFilesAreRefused) {
-  EXPECT_THAT(error_after([](hid_t file) { H5Adelete(file, "format"); }),
-              HasSubstr("Give a checkpoint"));
-  EXPECT_TRUE(refused("[run]\nmodel = 1\n"));
+  expect_refused("[run]\nmodel = 1\n");
   EXPECT_THAT(error_of<UserError>([&] { read_checkpoint(folder_ / "none.h5"); }),
               HasSubstr("does not exist"));
 }

@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "tests/unit/data/scratch_folder.h"
 #include "tests/unit/store/sample_checkpoint.h"
-#include "tests/unit/store/scratch_folder.h"
 
 namespace hetpipe {
 namespace {

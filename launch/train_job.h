@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/shape.h"
+#include "partitioner/plan.h"
+#include "partitioner/profile.h"
+#include "partitioner/schedule.h"
+#include "partitioner/wave_rules.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/sampler.h"
+#include "runtime/pipeline/optimizer.h"
+
+namespace hetpipe {
+
+// Where a run starts from: nothing, or a checkpoint.
+struct StartingPoint {
+  std::string checkpoint;      // file; empty: a fresh start
+  Label label = 0;
+  std::int64_t consumed = 0;   // samples
+};
+
+// One training, the same value on every rank.
+struct TrainJob {
+  Plan plan;
+  std::optional<Cluster> cluster;  // without it nothing is emulated
+  std::optional<Profile> profile;  // of the model, where devices are emulated
+
+  std::string model;
+  Shape sample;  // (H, W, C)
+  int classes = 0;
+  std::int64_t dataset_size = 0;
+  std::int64_t test_size = 0;
+  std::uint64_t dataset_fingerprint = 0;
+
+  OptimizerOptions optimizer;
+  std::uint64_t seed = 1;
+  std::int64_t end_position = 0;  // samples of the whole training, those before a resume too
+  int evaluate_every = 0;         // waves, and at the end of every epoch; 0: there alone
+  int checkpoint_every = 0;       // likewise
+  StartingPoint start;
+
+  std::string device = "cpu";
+  int threads = 1;
+  double timeout_seconds = 60;
+  std::string checkpoint_folder;  // empty: none are written
+  std::string trace_folder;       // empty: no trace
+};
+
+using OpenData = std::function<Dataset(Split, Parts)>;
+
+// What follows from a job, for every rank alike.
+Sampler make_sampler(const TrainJob& job);
+WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler);
+
+// Labels at which something is due: every `every` waves (0: none of these), where an epoch's last sample is in, and the
+// run's last one; ascending.
+std::vector<Label> due_labels(const TrainJob& job, const WaveRules& rules, int every);
+
+// Of the due labels, those at which every virtual worker passes a gate that rests on them, and the last one: there the test set
+// is evaluated. `gate_minibatch` is the one before whose F a virtual worker does it.
+std::vector<Label> evaluation_labels(const TrainJob& job, const WaveRules& rules);
+Minibatch gate_minibatch(const WaveRules& rules, Label label);
+
+// A stage's actions of a whole run: continuous 1F1B, lowered for WSP, with the evaluations put in.
+StageActions stage_actions(const WaveRules& rules, VirtualWorkerId vw, int stages, StageId stage,
+                           const std::vector<Label>& evaluations);
+
+// What the executor of this release cannot play, as the user's problems: replicated stages, micro-batches, other systems.
+void check_playable(const Plan& plan, Problems& problems);
+
+}  // namespace hetpipe

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "kernels/devices.h"
+#include "launch/train_checkpoint.h"
+#include "launch/train_start.h"
+#include "partitioner/plan_table.h"
+#include "runtime/model/zoo.h"
+#include "runtime/pipeline/measure.h"
+#include "runtime/store/checkpoint.h"
+#include "runtime/store/open_dataset.h"
+
+namespace hetpipe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMeasuredMinibatch = 32;
+
+// A run that is resumed in its own directory needs none of its files named again.
+TrainOptions with_files_of_the_run(TrainOptions options) {
+  if (!options.resume || !options.output || options.plan || options.planning.cluster) return options;
+  const fs::path folder = *options.output;
+  const auto found = [&](const char* name) -> std::optional<std::string> {
+    return fs::exists(folder / name) ? std::optional((folder / name).string()) : std::nullopt;
+  };
+  options.plan = found("plan.toml");
+  options.planning.cluster = found("cluster.toml");
+  if (!options.planning.profile) options.planning.profile = found("profile.toml");
+  return options;
+}
+
+Profile measure_here(const TrainOptions& options, const Model& model, Log& log) {
+  log.line("no --profile given: measuring " + model.name() + " on this machine");
+  const std::unique_ptr<Device> device = make_device(options.device, options.threads);
+  return measure_profile(model, *device, {options.planning.minibatch.value_or(kMeasuredMinibatch)},
+                         {.device = "cpu"});
+}
+
+void check_profile(const Profile& profile, const std::string& file, const Model& model,
+                   Problems& problems) {
+  bool same = static_cast<int>(profile.layers.size()) == model.layer_count();
+  for (int l = 0; same && l < model.layer_count(); ++l) {
+    same = profile.layers[static_cast<std::size_t>(l)].name == model.layer(l).name;
+  }
+  if (!same) {
+    problems.add(file, format("profile of '%s' has other layers than model '%s' (%zu and %d). Measure this model: hetpipe profile "
+                              "--model %s.",
+                              profile.model.c_str(), model.name().c_str(), profile.layers.size(),
+                              model.layer_count(), model.name().c_str()));
+  }
+}
+
+std::string checkpoint_to_resume(const TrainOptions& options) {
+  if (*options.resume != "latest") return *options.resume;
+  const fs::path folder = fs::path(*options.output) / "checkpoints";
+  const std::optional<fs::path> newest = newest_checkpoint(folder);
+  if (!newest) {
+    throw UserError("--resume", folder.string() +
+                                    " holds no complete checkpoint (a run writes them at the end of every epoch, and every "
+                                    "--checkpoint-every waves). Give --resume FILE, or start afresh.");
+  }
+  return newest->string();
+}
+
+void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command) {
+  const int needed = job.plan.worker_ranks() + job.plan.server_ranks();
+  if (!ranks || *ranks == needed) return;
+  const Cluster unknown_cluster{};
+  const Cluster& cluster = job.cluster ? *job.cluster : unknown_cluster;
+  throw UserError("", format("the plan needs %d ranks, %d workers and %d parameter servers (this launch has %d). Start it with one "
+                             "of\n  %s\n  %s",
+                             needed, job.plan.worker_ranks(), job.plan.server_ranks(), *ranks,
+                             mpirun_line(job.plan, cluster, command).c_str(),
+                             srun_line(job.plan, cluster, command).c_str()));
+}
+
+}  // namespace
+
+Preparation prepare_training(const TrainOptions& given, const std::string& configuration,
+                             std::optional<int> ranks,
+                             const std::string& launch_command, Log& log) {
+  const TrainOptions options = with_files_of_the_run(given);
+  Preparation prepared;
+  TrainJob& job = prepared.job;
+  if (options.planning.cluster) job.cluster = load_cluster(*options.planning.cluster);
+  if (options.planning.profile) job.profile = load_profile(*options.planning.profile);
+  if (options.plan) {
+    job.plan = load_plan(*options.plan);
+    override_plan(options.planning, job.plan);
+  } else if (!job.cluster) {
+    throw UserError("--cluster", "is missing (there is no --plan either). Give --plan FILE, or --cluster FILE to have one made.");
+  }
+
+  // The model, its samples, the data.
+  job.model = options.model.value_or(options.plan ? job.plan.model : job.profile ? job.profile->model : "");
+  if (job.model.empty()) {
+    throw UserError("--model", "is missing (neither plan nor profile names one). Give --model NAME; known: " +
+                                   join(model_names(), ", ") + ".");
+  }
+  if (options.plan && !job.plan.model.empty() && job.plan.model != job.model) {
+    throw UserError(*options.plan, "is a plan of model '" + job.plan.model + "' (--model says '" +
+                                       job.model + "'). Leave --model out, or plan that model.");
+  }
+  const Dataset train = open_dataset(*options.data, Split::train, Parts::both);
+  const Dataset test = open_dataset(*options.data, Split::test, Parts::both);
+  job.sample = Shape{train.height, train.width, train.channels};
+  job.classes = train.classes;
+  job.dataset_size = train.size;
+  job.test_size = test.size;
+  job.dataset_fingerprint = train.fingerprint;
+  if (test.height != train.height || test.width != train.width || test.channels != train.channels ||
+      test.classes > train.classes) {
+    throw UserError(*options.data, "has test samples of another shape or more classes than its training samples. Give data sets "
+                                   "that belong together.");
+  }
+  const Model model = make_model(job.model, job.sample, job.classes);
+
+  if (!job.profile && (!options.plan || (job.cluster && job.cluster->emulated()))) {
+    job.profile = measure_here(options, model, log);
+  }
+  Problems problems;
+  if (job.profile) {
+    check_profile(*job.profile, options.planning.profile.value_or("the measured profile"), model, problems);
+    problems.throw_if_any();
+  }
+  if (!options.plan) job.plan = make_plan(options.planning, *job.cluster, *job.profile);
+  check_plan(job.plan, options.plan.value_or("the plan made"), job.cluster ? &*job.cluster : nullptr,
+             model.layer_count());
+  check_playable(job.plan, problems);
+  problems.throw_if_any();
+  job.plan.model = job.model;
+  check_ranks(job, ranks, launch_command);
+
+  job.optimizer = {.name = job.plan.optimizer,
+                   .learning_rate = options.rate_for(job.plan.optimizer),
+                   .momentum = options.momentum,
+                   .weight_decay = options.weight_decay};
+  job.seed = static_cast<std::uint64_t>(options.seed);
+  job.end_position = std::llround(options.epochs * static_cast<double>(job.dataset_size));
+  job.evaluate_every = options.evaluate_every;
+  job.checkpoint_every = options.checkpoint_every;
+  job.device = options.device;
+  job.threads = options.threads;
+  job.timeout_seconds = options.timeout;
+  if (job.end_position < 1) {
+    problems.add("--epochs", format("%g of %lld samples is less than one sample. Raise it.", options.epochs,
+                                    static_cast<long long>(job.dataset_size)));
+  }
+  if (options.resume) {
+    job.start.checkpoint = checkpoint_to_resume(options);
+    const Checkpoint checkpoint = read_checkpoint(job.start.checkpoint);
+    check_resumable(checkpoint, job.start.checkpoint, job, model, problems);
+    job.start.label = checkpoint.label;
+    job.start.consumed = checkpoint.sampler.consumed;
+  }
+  problems.throw_if_any();
+
+  prepared.directory.emplace(options.output ? fs::path(*options.output) : RunDirectory::default_path(job.model),
+                             options.resume ? RunStart::resume : RunStart::fresh);
+  const RunDirectory& directory = *prepared.directory;
+  write_file(directory.config(), configuration);
+  write_file(directory.plan(), to_toml(job.plan));
+  if (job.cluster) write_file(directory.cluster(), to_toml(*job.cluster));
+  if (job.profile) write_file(directory.profile(), to_toml(*job.profile));
+  job.checkpoint_folder = directory.checkpoints().string();
+  if (options.trace) job.trace_folder = directory.trace().string();
+  log.open_file(directory.log().string());
+  if (job.cluster && job.profile) prepared.table = plan_table(job.plan, *job.cluster, *job.profile);
+  return prepared;
+}
+
+}  // namespace hetpipe

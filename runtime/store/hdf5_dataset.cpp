@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/store/hdf5_dataset.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "runtime/store/hdf5.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr hsize_t kLargestSide = 1 << 16;
+constexpr hsize_t kMostValues = hsize_t{1} << 40;  // of one data set; more is no sound file
+constexpr const char* kWriteAgain = ". Write the file again.";
+
+hdf5::Id open_file(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) {
+    throw UserError(path, "does not exist or is not a file. Give the path of an HDF5 file.");
+  }
+  try {
+    return hdf5::open_to_read(path);
+  } catch (const SystemError& error) {
+    throw UserError(path, std::string("cannot be opened as an HDF5 file (") + error.what() +
+                              "). Give an HDF5 file, or fetch it again.");
+  }
+}
+
+// One split's images and labels, in one group of one file.
+class SplitReader {
+ public:
+  SplitReader(const std::string& path, std::string group)
+      : path_(path), group_(std::move(group)), file_(open_file(path)) {}
+
+  // Checks shapes, types and counts; fills the data set's shape and size.
+  void describe(Dataset& dataset) {
+    Problems problems;
+    images_ = open("images", problems);
+    labels_ = open("labels", problems);
+    problems.throw_if_any();
+    const std::vector<hsize_t> shape = check_images(problems);
+    const std::vector<hsize_t> labels = check_labels(problems);
+    if (!shape.empty() && !labels.empty() && shape[0] != labels[0]) {
+      problems.add(path_, format("dataset %s has shape %s and %s has shape %s (each image needs "
+                                 "one label)",
+                                 name("images").c_str(), hdf5::shape_text(shape).c_str(),
+                                 name("labels").c_str(), hdf5::shape_text(labels).c_str()) +
+                              kWriteAgain);
+    }
+    problems.throw_if_any();
+    dataset.size = static_cast<std::int64_t>(shape[0]);
+    dataset.height = static_cast<int>(shape[1]);
+    dataset.width = static_cast<int>(shape[2]);
+    dataset.channels = shape.size() == 4 ? static_cast<int>(shape[3]) : 1;
+  }
+
+  // classes: the labels' limit, nothing where they define it.
+  std::vector<std::int32_t> read_labels(const Dataset& dataset, std::optional<int> classes) {
+    std::vector<std::int64_t> stored(static_cast<std::size_t>(dataset.size));
+    hdf5::check(
+        H5Dread(labels_.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, stored.data()),
+        reading("labels"));
+    const std::int64_t limit = classes.value_or(std::numeric_limits<std::int32_t>::max());
+    const auto wrong = std::find_if(stored.begin(), stored.end(), [&](std::int64_t label) {
+      return label < 0 || label >= limit;
+    });
+    if (wrong != stored.end()) {
+      throw UserError(path_,
+                      format("dataset %s: label %lld is %lld (must lie in 0..%lld%s)",
+                             name("labels").c_str(), static_cast<long long>(wrong - stored.begin()),
+                             static_cast<long long>(*wrong), static_cast<long long>(limit - 1),
+                             classes ? ", the classes of the train labels" : "") +
+                          kWriteAgain);
+    }
+    return {stored.begin(), stored.end()};
+  }
+
+  // Fills pixels or values with the first `count` images.
+  void read_images(Dataset& dataset, std::int64_t count) {
+    const hdf5::Doing doing = reading("images");
+    std::vector<hsize_t> part = hdf5::shape_of(images_.get(), doing);
+    const std::vector<hsize_t> start(part.size(), 0);
+    part[0] = static_cast<hsize_t>(count);
+    const hdf5::Id from = hdf5::own(H5Dget_space(images_.get()), doing);
+    hdf5::check(H5Sselect_hyperslab(from.get(), H5S_SELECT_SET, start.data(), nullptr, part.data(),
+                                    nullptr),
+                doing);
+    const hdf5::Id to =
+        hdf5::own(H5Screate_simple(static_cast<int>(part.size()), part.data(), nullptr), doing);
+    const auto values = static_cast<std::size_t>(count * dataset.sample_values());
+    void* out = nullptr;
+    if (is_bytes_) {
+      dataset.pixels.resize(values);
+      out = dataset.pixels.data();
+    } else {
+      dataset.values.resize(values);
+      out = dataset.values.data();
+    }
+    hdf5::check(H5Dread(images_.get(), is_bytes_ ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT, to.get(),
+                        from.get(), H5P_DEFAULT, out),
+                doing);
+    check_finite(dataset);
+  }
+
+ private:
+  std::string name(const char* dataset) const { return group_ + "/" + dataset; }
+  hdf5::Doing reading(const char* dataset) const {
+    return {path_, "reading dataset " + name(dataset)};
+  }
+
+  hdf5::Id open(const char* dataset, Problems& problems) {
+    const std::string full = name(dataset);
+    if (!hdf5::has_link(file_.get(), full)) {
+      problems.add(
+          path_, "holds no dataset " + full + " (a data set has images and labels)" + kWriteAgain);
+      return {};
+    }
+    hdf5::Id object = hdf5::own(H5Oopen(file_.get(), full.c_str(), H5P_DEFAULT), reading(dataset));
+    if (H5Iget_type(object.get()) != H5I_DATASET) {
+      problems.add(path_, full + " is a group (a dataset is needed)" + kWriteAgain);
+    }
+    return object;
+  }
+
+  std::vector<hsize_t> check_images(Problems& problems) {
+    const hdf5::Doing doing = reading("images");
+    const hdf5::Id type = hdf5::own(H5Dget_type(images_.get()), doing);
+    const H5T_class_t kind = H5Tget_class(type.get());
+    const std::size_t bytes = H5Tget_size(type.get());
+    is_bytes_ = kind == H5T_INTEGER && bytes == 1 && H5Tget_sign(type.get()) == H5T_SGN_NONE;
+    if (!is_bytes_ && !(kind == H5T_FLOAT && bytes == sizeof(float))) {
+      problems.add(path_, format("dataset %s holds %s of %zu bytes (uint8 or float32 is needed)",
+                                 name("images").c_str(), kind_text(kind), bytes) +
+                              kWriteAgain);
+    }
+    std::vector<hsize_t> shape = hdf5::shape_of(images_.get(), doing);
+    const bool sound =
+        (shape.size() == 3 || shape.size() == 4) && shape[0] <= kMostValues &&
+        std::all_of(shape.begin(), shape.end(), [](hsize_t s) { return s > 0; }) &&
+        std::all_of(shape.begin() + 1, shape.end(), [](hsize_t s) { return s <= kLargestSide; });
+    if (!sound) {
+      problems.add(path_, format("dataset %s has shape %s ((N, H, W, C) or (N, H, W) is needed, "
+                                 "no side 0, height, width and channels at most %llu)",
+                                 name("images").c_str(), hdf5::shape_text(shape).c_str(),
+                                 static_cast<unsigned long long>(kLargestSide)) +
+                              kWriteAgain);
+      return {};
+    }
+    return shape;
+  }
+
+  std::vector<hsize_t> check_labels(Problems& problems) {
+    const hdf5::Doing doing = reading("labels");
+    const hdf5::Id type = hdf5::own(H5Dget_type(labels_.get()), doing);
+    const H5T_class_t kind = H5Tget_class(type.get());
+    if (kind != H5T_INTEGER) {
+      problems.add(path_, format("dataset %s holds %s (integers are needed)",
+                                 name("labels").c_str(), kind_text(kind)) +
+                              kWriteAgain);
+    }
+    std::vector<hsize_t> shape = hdf5::shape_of(labels_.get(), doing);
+    if (shape.size() != 1 || shape[0] == 0) {
+      problems.add(path_, format("dataset %s has shape %s ((N) is needed, one label per image)",
+                                 name("labels").c_str(), hdf5::shape_text(shape).c_str()) +
+                              kWriteAgain);
+      return {};
+    }
+    return shape;
+  }
+
+  static const char* kind_text(H5T_class_t kind) {
+    if (kind == H5T_INTEGER) return "integers";
+    if (kind == H5T_FLOAT) return "floating-point numbers";
+    if (kind == H5T_STRING) return "strings";
+    return "neither integers nor floating-point numbers,";
+  }
+
+  void check_finite(const Dataset& dataset) const {
+    const auto wrong = std::find_if(dataset.values.begin(), dataset.values.end(),
+                                    [](float value) { return !std::isfinite(value); });
+    if (wrong == dataset.values.end()) return;
+    throw UserError(
+        path_,
+        format("dataset %s: image %lld holds %g (no training survives it)", name("images").c_str(),
+               static_cast<long long>((wrong - dataset.values.begin()) / dataset.sample_values()),
+               static_cast<double>(*wrong)) +
+            kWriteAgain);
+  }
+
+  std::string path_;
+  std::string group_;  // "" is the top
+  hdf5::Id file_;
+  hdf5::Id images_;
+  hdf5::Id labels_;
+  bool is_bytes_ = false;
+};
+
+SplitReader find_split(const std::string& spec, Split wanted) {
+  const std::vector<std::string> files = split(spec, ',');
+  if (files.size() == 2) return {files[wanted == Split::train ? 0 : 1], ""};
+  if (files.size() > 2) {
+    throw UserError(spec, format("names %zu files (one, or one for train and one for test). "
+                                 "Give TRAIN.h5,TEST.h5.",
+                                 files.size()));
+  }
+  const hdf5::Id file = open_file(spec);
+  const bool grouped = hdf5::has_link(file.get(), "train") || hdf5::has_link(file.get(), "test");
+  if (!grouped && wanted == Split::train) return {spec, ""};
+  const std::string group = std::string("/") + split_name(wanted);
+  if (!hdf5::has_link(file.get(), group)) {
+    throw UserError(spec, "holds no group " + group + " (the " + split_name(wanted) +
+                              " samples are looked for there). Add it, or give two files as "
+                              "TRAIN.h5,TEST.h5.");
+  }
+  return {spec, group};
+}
+
+int train_classes(const std::string& spec) {
+  SplitReader train = find_split(spec, Split::train);
+  Dataset shape;
+  train.describe(shape);
+  const std::vector<std::int32_t> labels = train.read_labels(shape, std::nullopt);
+  return 1 + *std::max_element(labels.begin(), labels.end());
+}
+
+}  // namespace
+
+Dataset load_hdf5_dataset(const std::string& spec, Split wanted, Parts parts) {
+  const hdf5::Session session;
+  Dataset dataset;
+  dataset.name = spec;
+  std::optional<int> classes;
+  if (wanted == Split::test) classes = train_classes(spec);
+  SplitReader reader = find_split(spec, wanted);
+  reader.describe(dataset);
+  std::vector<std::int32_t> labels = reader.read_labels(dataset, classes);
+  dataset.classes = classes ? *classes : 1 + *std::max_element(labels.begin(), labels.end());
+
+  const std::int64_t first = std::min(dataset.size, kFingerprintImages);
+  reader.read_images(dataset, wants_images(parts) ? dataset.size : first);
+  const auto values = static_cast<std::size_t>(first * dataset.sample_values());
+  const std::span<const std::byte> first_images =
+      dataset.values.empty() ? std::as_bytes(std::span(dataset.pixels).first(values))
+                             : std::as_bytes(std::span(dataset.values).first(values));
+  dataset.fingerprint = dataset_fingerprint(dataset, labels, first_images);
+  if (!wants_images(parts)) {
+    dataset.pixels = {};
+    dataset.values = {};
+  }
+  if (wants_labels(parts)) dataset.labels = std::move(labels);
+  return dataset;
+}
+
+}  // namespace hetpipe

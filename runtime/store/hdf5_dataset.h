@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "runtime/data/dataset.h"
+
+// Data sets in HDF5: `images` (N, H, W, C) or (N, H, W), uint8 (handed out as x/255) or float32
+// (unchanged), and `labels` (N), any integers from 0.
+namespace hetpipe {
+
+// spec: "FILE" with groups /train and /test that hold images and labels each; "FILE" with images
+// and labels at the top (train alone); or "TRAIN.h5,TEST.h5", two files of the latter kind.
+// Classes are those of the train labels. Labels are read, and counts compared, whichever parts are
+// kept. UserError naming file, dataset, what was found, what is needed and what to do: all problems
+// of a split at once.
+Dataset load_hdf5_dataset(const std::string& spec, Split split, Parts parts);
+
+}  // namespace hetpipe

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "runtime/data/dataset.h"
+
+namespace hetpipe {
+
+// Any data set by its name on the command line: HDF5 when it ends in .h5 or .hdf5
+// (hdf5_dataset.h), else a folder of IDX files or "fashion-mnist" (runtime/data/idx.h).
+Dataset open_dataset(const std::string& spec, Split split, Parts parts);
+
+}  // namespace hetpipe

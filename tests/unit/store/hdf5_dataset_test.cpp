@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/store/hdf5_dataset.h"
+
+#include <gmock/gmock.h>
+#include <hdf5.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "runtime/store/open_dataset.h"
+#include "tests/unit/data/scratch_folder.h"
+
+namespace hetpipe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Shape = std::vector<hsize_t>;
+
+// Files are made with HDF5 alone, as any other program would.
+class Hdf5Dataset : public ::testing::Test {
+ protected:
+  template <class Value>
+  void add(const std::string& file, const std::string& name, hid_t type, const Shape& shape,
+           const std::vector<Value>& values) {
+    const std::string path = (folder_ / file).string();
+    const hid_t f = std::filesystem::exists(path)
+                        ? H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
+                        : H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t parents = H5Pcreate(H5P_LINK_CREATE);
+    H5Pset_create_intermediate_group(parents, 1);
+    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+    const hid_t data = H5Dcreate2(f, name.c_str(), type, space, parents, H5P_DEFAULT, H5P_DEFAULT);
+    ASSERT_GE(data, 0);
+    ASSERT_GE(H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+    H5Dclose(data);
+    H5Sclose(space);
+    H5Pclose(parents);
+    ASSERT_GE(H5Fclose(f), 0);
+  }
+  void add_bytes(const std::string& file, const std::string& group, int count) {
+    std::vector<std::uint8_t> pixels;
+    for (int i = 0; i < count * 6; ++i) pixels.push_back(static_cast<std::uint8_t>(i));
+    add(file, group + "images", H5T_NATIVE_UINT8, {static_cast<hsize_t>(count), 2, 1, 3}, pixels);
+  }
+  void add_labels(const std::string& file, const std::string& group,
+                  const std::vector<std::int64_t>& labels) {
+    add(file, group + "labels", H5T_NATIVE_INT64, {labels.size()}, labels);
+  }
+  Dataset load(const std::string& file, Split split = Split::train, Parts parts = Parts::both) {
+    return load_hdf5_dataset((folder_ / file).string(), split, parts);
+  }
+  std::string error(const std::string& file, Split split = Split::train) {
+    return error_of<UserError>([&] { load(file, split); });
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(Hdf5Dataset, LoadsBytes) {
+  add_bytes("a.h5", "", 3);
+  add_labels("a.h5", "", {1, 0, 4});
+  const Dataset data = load("a.h5");
+  EXPECT_EQ(data.size, 3);
+  EXPECT_EQ(data.height, 2);
+  EXPECT_EQ(data.width, 1);
+  EXPECT_EQ(data.channels, 3);
+  EXPECT_EQ(data.classes, 5);
+  EXPECT_THAT(data.labels, ElementsAre(1, 0, 4));
+  std::vector<float> image(6);
+  data.copy_sample(1, image.data());
+  EXPECT_EQ(image[0], 6 / 255.f);
+  EXPECT_EQ(image[5], 11 / 255.f);
+}
+
+TEST_F(Hdf5Dataset, LoadsFloatsWithoutChannels) {
+  add<float>("a.h5", "images", H5T_NATIVE_FLOAT, {2, 1, 2}, {-1.5f, 2, 3, 4});
+  add<std::uint8_t>("a.h5", "labels", H5T_NATIVE_UINT8, {2}, {0, 1});
+  const Dataset data = load("a.h5");
+  EXPECT_EQ(data.channels, 1);
+  std::vector<float> image(2);
+  data.copy_sample(0, image.data());
+  EXPECT_THAT(image, ElementsAre(-1.5f, 2));
+}
+
+TEST_F(Hdf5Dataset, EitherPartMayBeAbsentAndTheFingerprintStays) {
+  add_bytes("a.h5", "", 200);  // more images than the fingerprint reads
+  add_labels("a.h5", "", std::vector<std::int64_t>(200, 3));
+  const Dataset both = load("a.h5");
+  const Dataset images = load("a.h5", Split::train, Parts::images);
+  const Dataset labels = load("a.h5", Split::train, Parts::labels);
+  EXPECT_EQ(images.pixels, both.pixels);
+  EXPECT_FALSE(images.has_labels());
+  EXPECT_EQ(labels.labels, both.labels);
+  EXPECT_FALSE(labels.has_images());
+  EXPECT_EQ(images.fingerprint, both.fingerprint);
+  EXPECT_EQ(labels.fingerprint, both.fingerprint);
+}
+
+TEST_F(Hdf5Dataset, SplitsAreGroupsOfOneFile) {
+  add_bytes("a.h5", "train/", 4);
+  add_labels("a.h5", "train/", {0, 1, 2, 3});
+  add_bytes("a.h5", "test/", 2);
+  add_labels("a.h5", "test/", {1, 1});
+  EXPECT_EQ(load("a.h5").size, 4);
+  EXPECT_EQ(load("a.h5", Split::test).size, 2);
+  EXPECT_EQ(load("a.h5", Split::test).classes, 4);
+}
+
+TEST_F(Hdf5Dataset, SplitsAreTwoFiles) {
+  add_bytes("a.h5", "", 4);
+  add_labels("a.h5", "", {0, 1, 2, 3});
+  add_bytes("b.h5", "", 2);
+  add_labels("b.h5", "", {1, 1});
+  const std::string spec = (folder_ / "a.h5").string() + "," + (folder_ / "b.h5").string();
+  EXPECT_EQ(open_dataset(spec, Split::train, Parts::both).size, 4);
+  EXPECT_EQ(open_dataset(spec, Split::test, Parts::both).size, 2);
+  EXPECT_EQ(open_dataset(spec, Split::test, Parts::both).classes, 4);
+  EXPECT_THAT(error("a.h5", Split::test),
+              AllOf(HasSubstr("holds no group /test"), HasSubstr("TRAIN.h5,TEST.h5")));
+}
+
+TEST_F(Hdf5Dataset, AllShapesAndTypesAreCheckedAtOnce) {
+  add<double>("a.h5", "images", H5T_NATIVE_DOUBLE, {2, 2}, {1, 2, 3, 4});
+  add<float>("a.h5", "labels", H5T_NATIVE_FLOAT, {2, 1}, {0, 1});
+  EXPECT_THAT(error("a.h5"),
+              AllOf(HasSubstr("/images holds floating-point numbers of 8 bytes (uint8 or float32"),
+                    HasSubstr("/images has shape (2, 2) ((N, H, W, C) or (N, H, W) is needed"),
+                    HasSubstr("/labels holds floating-point numbers (integers"),
+                    HasSubstr("/labels has shape (2, 1) ((N) is needed")));
+}
+
+TEST_F(Hdf5Dataset, SignedBytesAreNoPixels) {
+  add<std::int8_t>("a.h5", "images", H5T_NATIVE_INT8, {1, 1, 2}, {1, 2});
+  add_labels("a.h5", "", {0});
+  EXPECT_THAT(error("a.h5"), HasSubstr("/images holds integers of 1 bytes (uint8"));
+}
+
+TEST_F(Hdf5Dataset, CountsMustAgree) {
+  add_bytes("a.h5", "", 3);
+  add_labels("a.h5", "", {0, 1});
+  EXPECT_THAT(error("a.h5"), HasSubstr("/images has shape (3, 2, 1, 3) and /labels has shape (2)"));
+}
+
+TEST_F(Hdf5Dataset, LabelsMustBeClasses) {
+  add_bytes("a.h5", "train/", 3);
+  add_labels("a.h5", "train/", {0, 1, 2});
+  add_bytes("a.h5", "test/", 3);
+  add_labels("a.h5", "test/", {0, 1, 3});
+  EXPECT_THAT(error("a.h5", Split::test),
+              HasSubstr("/test/labels: label 2 is 3 (must lie in 0..2"));
+  add_bytes("b.h5", "", 2);
+  add_labels("b.h5", "", {1, -1});
+  EXPECT_THAT(error("b.h5"), HasSubstr("label 1 is -1"));
+}
+
+TEST_F(Hdf5Dataset, ImagesMustBeFinite) {
+  add<float>("a.h5", "images", H5T_NATIVE_FLOAT, {3, 1, 1}, {0, 1, std::nanf("")});
+  add_labels("a.h5", "", {0, 1, 0});
+  EXPECT_THAT(error("a.h5"), HasSubstr("image 2 holds nan"));
+}
+
+TEST_F(Hdf5Dataset, MissingPartsAreNamed) {
+  add_labels("a.h5", "", {0});
+  EXPECT_THAT(error("a.h5"), HasSubstr("holds no dataset /images"));
+  add_labels("b.h5", "images/", {0});
+  add_labels("b.h5", "", {0});
+  EXPECT_THAT(error("b.h5"), HasSubstr("/images is a group"));
+  EXPECT_THAT(error("c.h5"), HasSubstr("does not exist"));
+  write_file(folder_ / "d.h5", "no HDF5");
+  EXPECT_THAT(error("d.h5"), HasSubstr("cannot be opened as an HDF5 file"));
+}
+
+}  // namespace
+}  // namespace hetpipe
