@@ -32,6 +32,8 @@ OptionTable table_of(PlanOptions& options) {
             text_option("data", "DATA", options.data,
                         "Data set to name in the launch lines; the plan does not depend on it."),
             text_option("output", "FILE", options.output, "Where the plan is written."),
+            flag_option("ledger", options.ledger,
+                        "Prints every stage's memory line by line as well."),
             flag_option("json", options.json,
                         "Prints the plan as one JSON document instead of tables."),
         }},
