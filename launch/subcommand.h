@@ -27,5 +27,6 @@ int run_hetpipe(std::span<const std::string> words);
 
 int plan_command(const Invocation& how);
 int profile_command(const Invocation& how);
+int train_command(const Invocation& how);
 
 }  // namespace hetpipe

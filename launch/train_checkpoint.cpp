@@ -22,7 +22,8 @@ std::vector<NamedTensor> name_tensors(const Model& model, Layout layout, const s
   std::vector<NamedTensor> tensors;
   auto from = flat.begin();
   for (int layer : layers) {
-    for (const ParameterEntry& entry : layout(model, layer, layer + 1).entries()) {
+    const ParameterLayout one = layout(model, layer, layer + 1);
+    for (const ParameterEntry& entry : one.entries()) {
       NamedTensor tensor{.name = entry.name, .shape = {}, .values = {}, .order = order_of(entry.shape.shape)};
       for (int d = 0; d < entry.shape.shape.rank(); ++d) tensor.shape.push_back(entry.shape.shape[d]);
       tensor.values.assign(from, from + entry.count);
@@ -44,7 +45,8 @@ std::vector<float> flatten(const Model& model, Layout layout, const std::vector<
   for (const NamedTensor& tensor : tensors) by_name[tensor.name] = &tensor;
   std::vector<float> flat;
   for (int layer : layers) {
-    for (const ParameterEntry& entry : layout(model, layer, layer + 1).entries()) {
+    const ParameterLayout one = layout(model, layer, layer + 1);
+    for (const ParameterEntry& entry : one.entries()) {
       const auto found = by_name.find(entry.name);
       ensure(found != by_name.end() && static_cast<std::int64_t>(found->second->values.size()) == entry.count,
              "a checkpoint of this model lacks a tensor");

@@ -36,7 +36,7 @@ Profile measure_here(const TrainOptions& options, const Model& model, Log& log) 
   log.line("no --profile given: measuring " + model.name() + " on this machine");
   const std::unique_ptr<Device> device = make_device(options.device, options.threads);
   return measure_profile(model, *device, {options.planning.minibatch.value_or(kMeasuredMinibatch)},
-                         {.device = "cpu"});
+                         {.device = "cpu", .on_batch = {}});
 }
 
 void check_profile(const Profile& profile, const std::string& file, const Model& model,

@@ -21,9 +21,9 @@ std::vector<Role> roles_in_plan_order(const Plan& plan) {
     const auto& stages = plan.virtual_workers[i].stages;
     for (std::size_t k = 0; k < stages.size(); ++k) {
       const DeviceName& device = stages[k].devices.front();
-      roles.push_back({Role::Worker{VirtualWorkerId{static_cast<int>(i)},
-                                    StageId{static_cast<int>(k)}, device},
-                       std::nullopt, device.node});
+      Role& role = roles.emplace_back();
+      role.worker.emplace(VirtualWorkerId{static_cast<int>(i)}, StageId{static_cast<int>(k)}, device);
+      role.node = device.node;
     }
   }
   if (!plan.server) return roles;
@@ -31,7 +31,9 @@ std::vector<Role> roles_in_plan_order(const Plan& plan) {
     const ShardId shard{static_cast<int>(s)};
     const std::string& node = plan.server->nodes[s];
     if (!plan.server->hosted) {
-      roles.push_back({std::nullopt, shard, node});
+      Role& role = roles.emplace_back();
+      role.shard = shard;
+      role.node = node;
       continue;
     }
     const auto host = std::find_if(roles.begin(), roles.end(), [&](const Role& role) {

@@ -17,6 +17,8 @@ struct Role {
     VirtualWorkerId virtual_worker;
     StageId stage;
     DeviceName device;
+    Worker(VirtualWorkerId vw, StageId k, DeviceName d)
+        : virtual_worker(vw), stage(k), device(std::move(d)) {}
   };
   std::optional<Worker> worker;
   std::optional<ShardId> shard;

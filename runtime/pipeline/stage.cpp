@@ -3,9 +3,6 @@
 
 #include <algorithm>
 
-#include "base/hash.h"
-#include "base/random.h"
-
 namespace hetpipe {
 namespace {
 
@@ -61,9 +58,9 @@ Stage::Kernels& Stage::kernels_for(std::int64_t samples) {
   Kernels& kernels = found->second;
   if (!inserted) return kernels;
   for (int l = first_; l < end_; ++l) {
-    const std::uint64_t key = random_key({seed_, hash_text(model_.layer(l).name)});
-    kernels.kernels.push_back(
-        device_.make_kernel(model_.layer(l).spec, model_.input_shapes(l, samples), key));
+    kernels.kernels.push_back(device_.make_kernel(model_.layer(l).spec,
+                                                  model_.input_shapes(l, samples),
+                                                  layer_key(model_.layer(l), seed_)));
     kernels.shapes.push_back(model_.shapes(l, samples));
   }
   return kernels;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/transport/mpi_check.h"
 
-#include <cstdio>
-
 #include "base/error.h"
 
 namespace hetpipe {
@@ -24,11 +22,6 @@ void check_mpi(int code, const char* function) {
 void check_mpi(int code, const char* function, const Route& route) {
   if (code == MPI_SUCCESS) return;
   throw SystemError(std::string(function) + " (" + to_string(route) + "): " + mpi_error_text(code));
-}
-
-void CommunicatorTraits::close(MPI_Comm communicator) noexcept {
-  const int code = MPI_Comm_free(&communicator);
-  if (code != MPI_SUCCESS) std::fprintf(stderr, "warning: MPI_Comm_free failed with %d\n", code);
 }
 
 }  // namespace hetpipe

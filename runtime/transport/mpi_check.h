@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "base/unique_handle.h"
 #include "runtime/transport/stamps.h"
 
 // MPI's return codes as SystemError. They come back only where MPI_ERRORS_RETURN was set.
@@ -16,12 +15,5 @@ namespace hetpipe {
 void check_mpi(int code, const char* function, const Route& route);
 void check_mpi(int code, const char* function);
 std::string mpi_error_text(int code);
-
-struct CommunicatorTraits {
-  using Handle = MPI_Comm;
-  static MPI_Comm empty() { return MPI_COMM_NULL; }
-  static void close(MPI_Comm communicator) noexcept;
-};
-using UniqueCommunicator = UniqueHandle<CommunicatorTraits>;
 
 }  // namespace hetpipe

@@ -91,7 +91,7 @@ class MpiTransport : public Transport {
     return static_cast<std::size_t>(peer.value * kChannels + static_cast<int>(channel));
   }
   MPI_Comm communicator(Channel channel) const {
-    return communicators_[static_cast<std::size_t>(channel)].get();
+    return communicators_[static_cast<std::size_t>(channel)];
   }
   template <class Post>
   void post_pieces(Posted& posted, std::uint64_t bytes, const Post& post);
@@ -106,8 +106,10 @@ class MpiTransport : public Transport {
   int ranks_;
   MpiOptions options_;
   OutgoingStamps stamps_;
-  std::array<UniqueCommunicator, kChannels> communicators_;
-  UniqueCommunicator exchange_communicator_;
+  // Freed by MPI_Finalize alone: Open MPI keeps a late message of a freed communicator for the next
+  // one that gets its number.
+  std::array<MPI_Comm, kChannels> communicators_;
+  MPI_Comm exchange_communicator_;
   std::vector<Queue> sends_;     // [to * kChannels + channel]
   std::vector<Queue> receives_;  // [from * kChannels + channel]
   std::vector<std::uint64_t> receive_sequences_;
@@ -118,12 +120,11 @@ class MpiTransport : public Transport {
   std::unique_ptr<Exchange> exchange_;  // under way
 };
 
-UniqueCommunicator duplicate_world() {
+MPI_Comm duplicate_world() {
   MPI_Comm communicator = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &communicator), "MPI_Comm_dup");
-  UniqueCommunicator owner(communicator);
   check_mpi(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  return owner;
+  return communicator;
 }
 
 MpiTransport::MpiTransport(Rank rank, int ranks, const MpiOptions& options)
@@ -136,17 +137,16 @@ MpiTransport::MpiTransport(Rank rank, int ranks, const MpiOptions& options)
       receive_sequences_(sends_.size()) {
   ensure(0 < options.piece_bytes && options.piece_bytes <= INT_MAX,
          "piece size outside MPI's counts");
-  for (UniqueCommunicator& communicator : communicators_) communicator = duplicate_world();
+  for (MPI_Comm& communicator : communicators_) communicator = duplicate_world();
   exchange_communicator_ = duplicate_world();
 }
 
+// Cancels what is left, without waiting for anybody.
 MpiTransport::~MpiTransport() {
-  bool clean = exchange_ == nullptr && incoming_control_.empty();
   for (Queue* queue : active_) {
     for (std::shared_ptr<Posted>& posted : *queue) {
       for (MPI_Request& request : posted->requests) {
         if (request == MPI_REQUEST_NULL) continue;
-        clean = false;
         if (posted->incoming) MPI_Cancel(&request);
         MPI_Request_free(&request);
       }
@@ -158,10 +158,6 @@ MpiTransport::~MpiTransport() {
     keep_for_ever(std::move(control));
   }
   if (exchange_ != nullptr) keep_for_ever(std::move(exchange_));
-  if (clean) return;
-  // Communicators with messages under way stay until MPI_Finalize or MPI_Abort.
-  for (UniqueCommunicator& communicator : communicators_) (void)communicator.release();
-  (void)exchange_communicator_.release();
 }
 
 // Calls post(offset, count, request) for each piece of a payload.
@@ -348,7 +344,7 @@ std::vector<std::vector<std::byte>> MpiTransport::exchange(std::span<const std::
   e.sizes.resize(static_cast<std::size_t>(ranks_));
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Iallgather(&e.own_size, 1, MPI_UINT64_T, e.sizes.data(), 1, MPI_UINT64_T,
-                           exchange_communicator_.get(), &request),
+                           exchange_communicator_, &request),
             "MPI_Iallgather");
   wait_for_exchange(request, "MPI_Iallgather");
 
@@ -366,8 +362,8 @@ std::vector<std::vector<std::byte>> MpiTransport::exchange(std::span<const std::
   e.own.assign(mine.begin(), mine.end());
   e.all.resize(total);
   check_mpi(MPI_Iallgatherv(e.own.data(), static_cast<int>(e.own.size()), MPI_BYTE, e.all.data(),
-                            e.counts.data(), e.offsets.data(), MPI_BYTE,
-                            exchange_communicator_.get(), &request),
+                            e.counts.data(), e.offsets.data(), MPI_BYTE, exchange_communicator_,
+                            &request),
             "MPI_Iallgatherv");
   wait_for_exchange(request, "MPI_Iallgatherv");
 

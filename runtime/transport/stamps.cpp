@@ -34,10 +34,11 @@ MessageHeader OutgoingStamps::stamp(const Route& route, MessageHeader header, st
   header.bytes = bytes;
   header.sequence = sequences_[static_cast<std::size_t>(route.to.value * kChannels +
                                                         static_cast<int>(route.channel))]++;
+  header.sent_ns = now_ns();
   header.deliver_ns = 0;
   if (clock_ != nullptr && route.channel != Channel::control) {
     if (const auto& link = table_.link(self_, route.to)) {
-      header.deliver_ns = clock_->reserve(*link, bytes, now_ns());
+      header.deliver_ns = clock_->reserve(*link, bytes, header.sent_ns);
     }
   }
   return header;

@@ -68,13 +68,15 @@ class Transport {
   // the receiver does not see them. Called by every rank with the same table, after start-up.
   virtual void emulate_links(LinkTable table, std::shared_ptr<LinkClock> clock) = 0;
 
-  // Posts a send; the payload's memory must stay untouched until the operation is done. To the own
-  // rank too.
+  // Posts a send; the payload's memory must stay untouched until the operation is done, and after a
+  // failure until the process ends: what has begun cannot be cancelled. To the own rank too. Not on
+  // Channel::control.
   virtual Operation send(Rank to, Channel channel, const MessageHeader& header,
                          std::span<const std::byte> payload) = 0;
-  // Posts the receive of the next message on this channel from this rank. Its payload must have
-  // exactly this size: SystemError naming both sizes otherwise. Payloads past 512 MiB are split on
-  // the wire.
+  // Posts the receive of the next message on this channel from this rank; its memory is lent like a
+  // send's. The payload must have exactly this size: progress() throws SystemError naming both
+  // sizes otherwise. Receives of one channel from one rank are done in the order posted. Payloads
+  // past 512 MiB are split on the wire.
   virtual Operation receive(Rank from, Channel channel, std::span<std::byte> payload) = 0;
 
   // Small messages (at most 1 MiB) on Channel::control, copied: send and forget, receive from

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <string>
 
 namespace hetpipe {
 namespace {
@@ -15,16 +16,18 @@ class FailurePrinter : public testing::EmptyTestEventListener {
   explicit FailurePrinter(Rank rank) : rank_(rank) {}
 
  private:
+  // The name is kept from here: GoogleTest holds its lock while it reports a result.
+  void OnTestStart(const testing::TestInfo& test) override { test_ = test.name(); }
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::printf("rank %d: %s: %s:%d: %s\n", rank_.value, test != nullptr ? test->name() : "-",
+    std::printf("rank %d: %s: %s:%d: %s\n", rank_.value, test_.c_str(),
                 result.file_name() != nullptr ? result.file_name() : "-", result.line_number(),
                 result.message());
     std::fflush(stdout);
   }
 
   Rank rank_;
+  std::string test_;
 };
 
 int run(MpiSession& session) {

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
+#include <mutex>
 #include <string>
 
 #include "base/error.h"
@@ -171,8 +173,13 @@ void sizes(Transport& transport, const MakeClock&) {
 
 // The transport cannot be used after it, so this ends without meeting.
 void size_mismatch(Transport& transport, std::size_t sent_size, std::size_t posted_size) {
-  const Bytes sent(sent_size);
-  Bytes received(posted_size);
+  // What was posted when a transport failed belongs to it for the rest of the job.
+  static auto* kept = new std::deque<Bytes>;
+  static std::mutex mutex;
+  std::unique_lock lock(mutex);
+  const Bytes& sent = kept->emplace_back(sent_size);
+  Bytes& received = kept->emplace_back(posted_size);
+  lock.unlock();
   transport.receive(neighbour(transport, -1), Channel::backward, received);
   transport.send(neighbour(transport, 1), Channel::backward, {}, sent);
   std::string error;
