@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "base/file.h"
+#include "launch/output_file.h"
 #include "launch/plan_json.h"
 #include "launch/planning_options.h"
 #include "launch/shell_words.h"
@@ -16,6 +17,7 @@ struct PlanOptions {
   std::optional<std::string> data;
   std::string output = "plan.toml";
   bool json = false;
+  bool ledger = false;
 };
 
 OptionTable table_of(PlanOptions& options) {
@@ -30,6 +32,8 @@ OptionTable table_of(PlanOptions& options) {
             text_option("data", "DATA", options.data,
                         "Data set to name in the launch lines; the plan does not depend on it."),
             text_option("output", "FILE", options.output, "Where the plan is written."),
+            flag_option("ledger", options.ledger,
+                        "Prints every stage's memory line by line as well."),
             flag_option("json", options.json,
                         "Prints the plan as one JSON document instead of tables."),
         }},
@@ -48,7 +52,10 @@ std::string train_words(const Invocation& how, const PlanOptions& options) {
 int plan_command(const Invocation& how) {
   PlanOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments)) return 0;
+  const auto check = [&](Problems& problems) {
+    check_output_file("--output", options.output, problems);
+  };
+  if (!read_options(table, how.arguments, check)) return 0;
 
   const Cluster cluster = load_cluster(*options.planning.cluster);
   const Profile profile = load_profile(*options.planning.profile);
@@ -58,9 +65,10 @@ int plan_command(const Invocation& how) {
     std::fputs(to_json(plan).c_str(), stdout);
     return 0;
   }
+  std::fputs(plan_table(plan, cluster, profile).c_str(), stdout);
+  if (options.ledger) std::printf("\n%s", ledger_table(plan, cluster, profile).c_str());
   const std::string command = train_words(how, options);
-  std::printf("%s\nplan written to %s; start it with one of\n  %s\n  %s\n",
-              plan_table(plan, cluster, profile).c_str(), options.output.c_str(),
+  std::printf("\nplan written to %s; start it with one of\n  %s\n  %s\n", options.output.c_str(),
               mpirun_line(plan, cluster, command).c_str(),
               srun_line(plan, cluster, command).c_str());
   return 0;

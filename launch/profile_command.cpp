@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "kernels/devices.h"
 #include "launch/options.h"
+#include "launch/output_file.h"
 #include "launch/subcommand.h"
 #include "runtime/data/idx.h"
 #include "runtime/model/zoo.h"
@@ -72,6 +73,7 @@ std::optional<Shape> try_parse_sample(const std::string& text) {
 }
 
 void check(const ProfileOptions& options, Problems& problems) {
+  check_output_file("--output", options.output, problems);
   if (options.data) {
     for (const auto& [given, name] : {std::pair(options.sample.has_value(), "--sample"),
                                       std::pair(options.classes.has_value(), "--classes")}) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/subcommand.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <thread>
@@ -17,14 +20,22 @@ namespace hetpipe {
 namespace {
 
 // A rank that leaves at once makes mpirun end the others, the first among them perhaps before it
-// has printed what is the matter.
+// has printed what is the matter. So the others wait for it, and when the launcher ends them (as
+// srun -K does once the first is gone) they still leave with the code, which would else become that
+// of SIGTERM.
 constexpr std::chrono::milliseconds kFirstRankSpeaks{1000};
+volatile std::sig_atomic_t code_of_silent_rank = 0;
+
+void leave_after_first_rank(ExitCode code) {
+  code_of_silent_rank = static_cast<int>(code);
+  std::signal(SIGTERM, [](int) { std::_Exit(code_of_silent_rank); });
+  std::this_thread::sleep_for(kFirstRankSpeaks);
+}
 
 std::string overview() {
   std::string text =
       "usage: hetpipe <subcommand> [options]\n\n"
       "Trains one neural network on a pool of mismatched devices.\n\n";
-  std::vector<std::string> lines;
   std::size_t width = 0;
   for (const Subcommand& subcommand : subcommands()) {
     width = std::max(width, std::string(subcommand.name).size());
@@ -66,7 +77,7 @@ int report(ExitCode code, const std::string& text) {
     const std::string rank = !shared && here ? format("rank %d: ", here->rank) : std::string();
     std::fprintf(stderr, "%s%s\n", rank.c_str(), text.c_str());
   } else {
-    std::this_thread::sleep_for(kFirstRankSpeaks);
+    leave_after_first_rank(code);
   }
   return static_cast<int>(code);
 }

@@ -107,14 +107,10 @@ void PartitionSearch::read_devices(const Cluster& cluster, const Profile& profil
     devices_.push_back(std::move(device));
   }
   least_output_ = devices_[0].output;
-  least_compute_.assign(1, 0.0);
   for (std::size_t l = 0; l < at_index(layers_); ++l) {
-    double least = kInfinity;
     for (const Device& device : devices_) {
       least_output_[l] = std::min(least_output_[l], device.output[l]);
-      least = std::min(least, device.compute[l + 1] - device.compute[l]);
     }
-    least_compute_.push_back(least_compute_.back() + least);
   }
 }
 
@@ -185,21 +181,39 @@ bool PartitionSearch::may_follow(const std::vector<bool>& used, std::size_t devi
   return std::all_of(first.begin(), first.end(), touched);
 }
 
+// How far a part that starts at `from` may reach in less than the best time, computing alone.
+int PartitionSearch::reach(const Device& device, int from) const {
+  const double limit = device.compute[at_index(from)] + found_.value;
+  const auto at = std::lower_bound(device.compute.begin(), device.compute.end(), limit);
+  return static_cast<int>(at - device.compute.begin()) - 1;
+}
+
 // A bound on computing alone: the devices placed so far take as many layers as they can in less
-// than the best time, the others share the rest perfectly.
+// than the best time. The others then need at least T with T * sum(w) >= sum over the layers of
+// min(w * seconds), for any weights w of theirs; with their speeds as weights this is the perfect
+// split of the rest.
 bool PartitionSearch::can_win(const std::vector<int>& order, const std::vector<bool>& used) const {
   if (objective_ == Objective::memory || found_.value == kInfinity) return true;
   int covered = 0;
-  for (const int d : order) {
-    const auto& compute = devices_[at_index(d)].compute;
-    const double limit = compute[at_index(covered)] + found_.value;
-    covered = static_cast<int>(std::lower_bound(compute.begin(), compute.end(), limit) -
-                               compute.begin()) -
-              1;
-    if (covered >= layers_) return true;
+  for (const int d : order) covered = reach(devices_[at_index(d)], covered);
+  if (covered >= layers_) return true;
+  double weights = 0;
+  std::vector<std::pair<double, const Device*>> others;
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    if (used[d]) continue;
+    others.emplace_back(1 / std::max(devices_[d].compute.back(), 1e-300), &devices_[d]);
+    weights += others.back().first;
   }
-  const auto left = static_cast<double>(std::count(used.begin(), used.end(), false));
-  return least_compute_.back() - least_compute_[at_index(covered)] < left * found_.value;
+  double work = 0;
+  for (std::size_t l = at_index(covered); l < at_index(layers_); ++l) {
+    double least = kInfinity;
+    for (const auto& [weight, device] : others) {
+      least = std::min(least, weight * (device->compute[l + 1] - device->compute[l]));
+    }
+    work += least;
+    if (work >= weights * found_.value) return false;
+  }
+  return true;
 }
 
 void PartitionSearch::set_order(const std::vector<int>& order) {
@@ -230,16 +244,39 @@ void PartitionSearch::search_order(const std::vector<int>& order) {
   descend(0, 0);
 }
 
+// The layers at which part k may start, computing alone: no later than the parts before it reach,
+// no earlier than those from it on can finish.
+void PartitionSearch::bound_starts() {
+  earliest_.assign(at_index(stages_ + 1), layers_);
+  latest_.assign(at_index(stages_ + 1), layers_);
+  latest_[0] = 0;
+  const bool bounded = objective_ == Objective::time && found_.value < kInfinity;
+  for (int k = 1; k < stages_; ++k) {
+    const int most = layers_ - (stages_ - k);
+    latest_[at_index(k)] =
+        bounded ? std::min(most, reach(at(k - 1), latest_[at_index(k - 1)])) : most;
+  }
+  for (int k = stages_ - 1; k >= 0; --k) {
+    earliest_[at_index(k)] = k;
+    if (!bounded) continue;
+    const auto& compute = at(k).compute;
+    const double limit = compute[at_index(earliest_[at_index(k + 1)])] - found_.value;
+    const auto first = std::upper_bound(compute.begin(), compute.end(), limit);
+    earliest_[at_index(k)] = std::max(k, static_cast<int>(first - compute.begin()));
+  }
+}
+
 // suffix_[k][s] = min over e of max(relaxed cost of [s, e) at k, suffix_[k + 1][e]).
 void PartitionSearch::bound_suffixes() {
+  bound_starts();
   suffix_.assign(at_index(stages_ + 1), std::vector<double>(at_index(layers_ + 1), kInfinity));
   suffix_[at_index(stages_)][at_index(layers_)] = 0;
   for (int k = stages_ - 1; k >= 0; --k) {
-    const int last_start = k == 0 ? 0 : layers_ - (stages_ - k);
-    for (int s = k; s <= last_start; ++s) {
+    for (int s = earliest_[at_index(k)]; s <= latest_[at_index(k)]; ++s) {
       if (s > 0 && !may_cut_[at_index(s)]) continue;
       double& best = suffix_[at_index(k)][at_index(s)];
-      for (int e = s + 1; e <= layers_ - (stages_ - 1 - k); ++e) {
+      for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)];
+           ++e) {
         const double below = value(without_messages(k, s, e), k);
         if (!wins(below) || below >= best) break;
         const double rest = suffix_[at_index(k + 1)][at_index(e)];
@@ -258,7 +295,7 @@ void PartitionSearch::descend(int k, int s) {
     return;
   }
   std::vector<std::pair<double, int>> ends;  // bound, end
-  for (int e = s + 1; e <= layers_ - (stages_ - 1 - k); ++e) {
+  for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)]; ++e) {
     if (!wins(value(without_messages(k, s, e), k))) break;
     const double rest = suffix_[at_index(k + 1)][at_index(e)];
     if (!wins(rest)) continue;

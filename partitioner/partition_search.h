@@ -76,6 +76,8 @@ class PartitionSearch {
   bool can_win(const std::vector<int>& order, const std::vector<bool>& used) const;
   void set_order(const std::vector<int>& order);
   void search_order(const std::vector<int>& order);
+  int reach(const Device& device, int from) const;
+  void bound_starts();
   void bound_suffixes();
   void descend(int k, int s);
 
@@ -100,13 +102,14 @@ class PartitionSearch {
   std::vector<std::vector<Link>> links_;        // [from][to] between devices
   std::vector<std::int64_t> parameters_;        // prefix sums, tied ones once
   std::vector<std::int64_t> least_output_;      // per layer, over the devices
-  std::vector<double> least_compute_;           // prefix sums, over the devices
   std::vector<std::vector<int>> consumers_;     // [layer], ascending
   std::vector<std::vector<int>> crossing_;      // [cut]: layers before it with a consumer behind it
   std::vector<bool> may_cut_;                   // [cut]
 
   std::vector<Position> positions_;
   std::vector<int> order_;
+  std::vector<int> earliest_;  // [k]: where part k may start
+  std::vector<int> latest_;
   std::vector<std::vector<double>> suffix_;  // [k][s]: bound for the parts k ... from layer s on
   std::vector<int> cuts_;                    // ends of the parts fixed so far
   Found found_;

@@ -47,6 +47,8 @@ refused "--model: is missing" profile --sample 28x28x1 --classes 10
 refused "--data: is missing" profile --model lenet
 refused "--sample: '28x28'" profile --model lenet --sample 28x28 --classes 10
 refused "--classes: cannot stand beside --data" profile --model lenet --data d --classes 3
+refused "there is no folder $folder/no" profile --model lenet --data d --output "$folder/no/p.toml"
+refused "(is a folder)" plan --cluster c.toml --profile p.toml --output "$folder"
 refused "(did you mean 'lenet'?)" profile --model lenett --sample 28x28x1 --classes 10
 
 "$hetpipe" plan --cluster c.toml --profile p.toml --in-flight 4 --servers n0,n1 --print-config > "$folder/run.toml" ||

@@ -1,0 +1,36 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# one_voice.sh HETPIPE mpirun|srun: what all ranks have to say alike is said once, by the first, and the
+# launcher passes the exit code on.
+set -uo pipefail
+hetpipe=$1
+launcher=$2
+here=$(dirname "$0")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failed=0
+
+launch() { # ARGUMENT...: hetpipe under the launcher with 3 ranks
+  case $launcher in
+    mpirun) timeout -k 2 60 mpirun --oversubscribe -n 3 "$hetpipe" "$@" ;;
+    srun) "$here/slurm_one_node.sh" -n 3 "$hetpipe" "$@" ;;
+  esac
+}
+expect() { # CODE TEXT ARGUMENT...
+  local code=0 expected=$1 text=$2 times
+  shift 2
+  launch "$@" > "$folder/said" 2>&1 || code=$?
+  if [ $code -eq 77 ]; then cat "$folder/said"; exit 77; fi
+  times=$(grep -c -F -- "$text" "$folder/said")
+  if [ $code -ne "$expected" ] || [ "$times" -ne 1 ]; then
+    echo "hetpipe $*: exit code $code (expected $expected), '$text' $times times (expected once):"
+    cat "$folder/said"
+    failed=1
+  fi
+}
+
+expect 0 "usage: hetpipe <subcommand>" --help
+expect 0 "usage: hetpipe plan" plan --help
+expect 2 "unknown subcommand 'plann'" plann
+expect 2 "unknown option '--clustr'" plan --clustr c.toml
+exit $failed

@@ -1,0 +1,99 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# walls.sh ROOT: the walls and doors of docs/architecture.md, by looking at includes and calls.
+#   walls.sh ROOT --self-test   each rule against a tree that breaks it, so that no rule can be blind
+set -uo pipefail
+
+check() ( # ROOT: prints every breach; 1 if there is one
+  cd "$1" || exit 2
+  folders=()
+  for folder in base partitioner kernels runtime launch tests benchmarks; do
+    [ -d "$folder" ] && folders+=("$folder")
+  done
+  breaches=0
+  breach() { echo "$1"; breaches=$((breaches + 1)); }
+
+  # door PATTERN ALLOWED WHAT: lines that match PATTERN stand in files whose path matches ALLOWED only.
+  door() {
+    local line
+    while IFS= read -r line; do
+      [[ ${line%%:*} =~ $2 ]] || breach "$line   <- $3 (only ${2})"
+    done < <(grep -rnE --include='*.h' --include='*.cpp' --include='*.cu' -- "$1" "${folders[@]}")
+  }
+  # wall FOLDER ALLOWED: what FOLDER includes of the project stands in folders that match ALLOWED.
+  wall() {
+    local line
+    [ -d "$1" ] || return 0
+    while IFS= read -r line; do
+      [[ $line =~ \"($2)/ ]] || breach "$line   <- $1/ may include $2 alone"
+    done < <(grep -rnE --include='*.h' --include='*.cpp' --include='*.cu' \
+      '#include "(base|partitioner|kernels|runtime|launch)/' "$1")
+  }
+  include() { echo "#include [<\"]$1"; }
+
+  door "$(include 'mpi\.h')" '^runtime/transport/mpi|^tests/(ranks|unit/transport)/' 'MPI'
+  door '\bMPI_[A-Z][A-Za-z_]*\(' '^runtime/transport/mpi|^tests/ranks/' 'MPI call'
+  door "$(include '(hdf5|H5[A-Z][A-Za-z]*)\.h')" '^runtime/store/|^tests/unit/store/' 'HDF5'
+  door '\bH5[A-Z][a-z_0-9]*\(' '^runtime/store/|^tests/unit/store/' 'HDF5 call'
+  door "$(include 'toml\+\+')" '^partitioner/' 'toml++'
+  door "$(include '(oneapi/)?dnnl')" '^kernels/cpu/' 'oneDNN'
+  door "$(include 'boost/')" '^launch/' 'Boost'
+  door "$(include 'zlib\.h')" '^runtime/data/|^tests/unit/data/' 'zlib'
+  door "$(include '(cuda|cudnn|cublas)[A-Za-z_]*\.h')" '^kernels/cuda/|^runtime/transport/nccl' 'CUDA'
+  door "$(include 'nccl\.h')" '^runtime/transport/nccl' 'NCCL'
+  door '(^|[^A-Za-z_.>])(std::|::)?(_exit|_Exit|exit|quick_exit)\(' \
+    '^launch/|^runtime/transport/mpi|^tests/' 'exit'
+  door '\bgetenv\(' '^launch/|^runtime/transport/mpi|^tests/' 'environment'
+  door '(^|[^A-Za-z_])std::(cout|cerr)\b' '^$' 'iostream output'
+
+  wall base 'base'
+  wall partitioner 'base|partitioner'
+  wall kernels 'base|kernels'
+  wall runtime/transport 'base|kernels|runtime/transport'
+  wall runtime/model 'base|kernels|runtime/model'
+  wall runtime/data 'base|runtime/data'
+  wall runtime/store 'base|runtime/(data|store)'
+  wall runtime/pipeline 'base|kernels|partitioner|runtime/(transport|model|data|store|pipeline)'
+  wall runtime/sync 'base|kernels|partitioner|runtime/(transport|model|data|store|pipeline|sync)'
+
+  [ $breaches -eq 0 ]
+)
+
+self_test() {
+  local failed=0 path line
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  while IFS='|' read -r path line; do
+    rm -rf "$folder/tree"
+    mkdir -p "$folder/tree/base" "$folder/tree/$(dirname "$path")"
+    echo "$line" > "$folder/tree/$path"
+    if check "$folder/tree" > /dev/null; then echo "not noticed: $path: $line"; failed=1; fi
+  done << 'BREACHES'
+kernels/a.cpp|#include <mpi.h>
+runtime/sync/a.cpp|  MPI_Barrier(MPI_COMM_WORLD);
+runtime/pipeline/a.cpp|#include <hdf5.h>
+launch/a.cpp|  H5Fclose(file);
+launch/a.cpp|#include <toml++/toml.h>
+runtime/model/a.cpp|#include <oneapi/dnnl/dnnl.hpp>
+base/a.cpp|#include <boost/program_options.hpp>
+runtime/store/a.cpp|#include <zlib.h>
+runtime/pipeline/a.cpp|#include <cuda_runtime.h>
+kernels/cuda/a.cpp|#include <nccl.h>
+base/a.cpp|  std::exit(1);
+runtime/sync/a.cpp|  _exit(1);
+kernels/a.cpp|  std::getenv("HOME");
+runtime/sync/a.cpp|  std::cout << 1;
+base/a.h|#include "kernels/device.h"
+partitioner/a.h|#include "runtime/model/model.h"
+kernels/a.h|#include "partitioner/plan.h"
+runtime/transport/a.h|#include "runtime/model/model.h"
+runtime/model/a.h|#include "partitioner/plan.h"
+runtime/data/a.h|#include "kernels/device.h"
+runtime/store/a.h|#include "runtime/pipeline/stage.h"
+runtime/pipeline/a.h|#include "runtime/sync/wave_clock.h"
+runtime/sync/a.h|#include "launch/options.h"
+BREACHES
+  return $failed
+}
+
+if [ "${2:-}" = --self-test ]; then self_test; else check "$1"; fi
