@@ -14,6 +14,8 @@
 namespace hetpipe {
 namespace {
 
+constexpr int kMostAhead = 64;  // waves; beyond that a clock distance hardly differs from none
+
 enum class Doing { computing, on_the_wire };
 
 struct Span {
@@ -156,13 +158,14 @@ class Simulator {
     const Minibatch wave = plan_.in_flight;
     std::size_t stages = 1;
     for (const VirtualWorker& vw : workers_) stages = std::max(stages, vw.size());
-    const Minibatch fill = static_cast<Minibatch>(stages) / wave + 1;  // waves to fill or drain
-    const Minibatch warm_up =
-        fill + 2 + (plan_.server ? std::min(plan_.server->clock_distance, 64) : 0);
+    // Waves to fill or drain the pipeline, and those that a faster virtual worker may be ahead.
+    const Minibatch edge = static_cast<Minibatch>(stages) / wave + 1 +
+                           (plan_.server ? std::min(plan_.server->clock_distance, kMostAhead) : 0);
+    const Minibatch warm_up = edge + 2;
     const Minibatch steady = std::max<Minibatch>(8, 48 / wave);
-    const Minibatch minibatches = asked ? *asked : (warm_up + steady + fill) * wave;
+    const Minibatch minibatches = asked ? *asked : (warm_up + steady + edge) * wave;
     const Minibatch waves = minibatches / wave;
-    if (waves > warm_up + fill) return {warm_up * wave, (waves - fill) * wave, minibatches};
+    if (waves > warm_up + edge) return {warm_up * wave, (waves - edge) * wave, minibatches};
     return {wave, minibatches, minibatches};
   }
 
