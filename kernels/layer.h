@@ -32,14 +32,14 @@ struct Linear {
 };
 // Over N, H, W of (N, H, W, C), or over N of (N, F). Parameters: scale (C), shift (C). Running
 // statistics: mean (C), variance (C, unbiased), updated in training as (1 - momentum)*old +
-// momentum*new, as PyTorch does.
+// momentum*new, as PyTorch does; a batch of one row has no unbiased variance and leaves it alone.
 struct BatchNorm {
   float epsilon = 1e-5f;
   float momentum = 0.1f;
 };
 struct Relu {};
 struct MaxPool {
-  int kernel = 2;
+  int kernel = 2;  // at most 16: the winner's place in its window is kept in one byte
   int stride = 2;
   int padding = 0;  // padded places never win
 };
@@ -115,8 +115,10 @@ struct BackwardArguments {
   const float* output_gradient = nullptr;  // null for the loss
   std::span<const float* const> parameters;
   const std::byte* stash = nullptr;
-  std::span<float* const> input_gradients;      // overwritten; null where nobody wants it
-  std::span<float* const> parameter_gradients;  // overwritten, never accumulated
+  // Overwritten, never accumulated. Null, or an empty span, where nobody wants them: a split
+  // backward asks for the input gradients first and for the parameter gradients later.
+  std::span<float* const> input_gradients;
+  std::span<float* const> parameter_gradients;
   std::span<const SampleKey> samples;
   const std::int32_t* labels = nullptr;
   std::int64_t loss_samples = 0;  // the mean's denominator; loss only

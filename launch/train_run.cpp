@@ -65,6 +65,16 @@ std::vector<int> layers_between(int first, int end) {
   return layers;
 }
 
+// A trace that cannot be written any more (a full disk) is given up, not the training.
+template <class Write>
+void keep_training(Log& log, Write write) {
+  try {
+    write();
+  } catch (const SystemError& error) {
+    log.warning(std::string(error.what()) + "; the training goes on without this trace");
+  }
+}
+
 StagePace make_pace(const TrainJob& job, const Role::Worker& role, const PlanStage& stage) {
   StagePace pace;
   if (!job.cluster) return pace;
@@ -159,14 +169,16 @@ void run_worker(const Common& common, const Role::Worker& role, const RankSettin
   };
   if (trace != nullptr) {
     setup.record = [&](const ActionRecord& record) {
-      trace->record({.start_ns = record.start_ns,
-                     .end_ns = record.end_ns,
-                     .kind = static_cast<char>(record.kind),
-                     .minibatch = record.minibatch,
-                     .version = record.label,
-                     .bytes = record.bytes,
-                     .samples = minibatch});
-      if (record.kind == ActionKind::push) trace->flush();
+      keep_training(setting.log, [&] {
+        trace->record({.start_ns = record.start_ns,
+                       .end_ns = record.end_ns,
+                       .kind = static_cast<char>(record.kind),
+                       .minibatch = record.minibatch,
+                       .version = record.label,
+                       .bytes = record.bytes,
+                       .samples = common.sampler.samples(worker, record.minibatch).count});
+        if (record.kind == ActionKind::push) trace->flush();
+      });
     };
   }
   if (reporter != nullptr) setup.started = [reporter](Minibatch p) { reporter->started(p); };
@@ -203,7 +215,7 @@ std::unique_ptr<ParameterServer> make_server(const Common& common, ShardId shard
   setup.statistics = std::move(state.statistics);
   setup.slots = std::move(state.slots);
   if (!job.checkpoint_folder.empty()) {
-    setup.checkpoint = [&common, &service, trace](const std::vector<ShardState>& shards) {
+    setup.checkpoint = [&common, &service, &log = setting.log, trace](const std::vector<ShardState>& shards) {
       const std::int64_t start = now_ns();
       const Checkpoint checkpoint = assemble_checkpoint(common.job, common.model, common.map,
                                                         common.rules, common.sampler, shards);
@@ -211,12 +223,14 @@ std::unique_ptr<ParameterServer> make_server(const Common& common, ShardId shard
           common.job.checkpoint_folder + "/" + checkpoint_name(checkpoint.label);
       write_checkpoint(path, checkpoint);
       if (trace != nullptr) {
-        trace->record({.start_ns = start,
-                       .end_ns = now_ns(),
-                       .kind = static_cast<char>(ActionKind::checkpoint),
-                       .minibatch = checkpoint.optimizer_step,
-                       .version = checkpoint.label});
-        trace->flush();
+        keep_training(log, [&] {
+          trace->record({.start_ns = start,
+                         .end_ns = now_ns(),
+                         .kind = static_cast<char>(ActionKind::checkpoint),
+                         .minibatch = checkpoint.optimizer_step,
+                         .version = checkpoint.label});
+          trace->flush();
+        });
       }
       service.transport().send_control(
           Rank{0},
@@ -282,7 +296,7 @@ Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting) {
   }
   service.wait([&] { return over; }, [] { return std::string("rank 0 to close the run"); });
   service.wait([&] { return setting.transport.idle(); }, [] { return std::string("the last messages to leave"); });
-  if (trace) trace->flush();
+  if (trace) keep_training(setting.log, [&] { trace->flush(); });
   return reporter ? reporter->outcome() : Reporter::Outcome{};
 }
 

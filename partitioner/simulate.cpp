@@ -14,6 +14,8 @@
 namespace hetpipe {
 namespace {
 
+constexpr int kMostAhead = 64;  // waves; beyond that a clock distance hardly differs from none
+
 enum class Doing { computing, on_the_wire };
 
 struct Span {
@@ -43,6 +45,14 @@ struct Channel {
   }
 };
 
+// What a stage has on one shard.
+struct ServerPart {
+  std::string node;
+  Link push;
+  Link pull;
+  double bytes = 0;
+};
+
 struct Stage {
   DeviceName device;
   double forward = 0, backward = 0, update = 0;  // s per minibatch
@@ -51,9 +61,9 @@ struct Stage {
   double now = 0;
   std::vector<Channel> activations;  // to later stages
   std::vector<Channel> gradients;    // to earlier stages
-  std::vector<Channel> pushes;       // one per shard that holds some of its layers
-  double pull_seconds = 0;
-  std::map<Wave, Message> pushed;  // the last part to arrive
+  std::vector<ServerPart> parts;     // one per shard that holds some of its layers
+  std::map<Wave, Message> pushed;    // the last part to arrive
+  std::map<Label, Message> answers;  // the last part of a snapshot to arrive
   std::vector<Span> spans;
   std::map<Minibatch, double> finished;  // end of B
 };
@@ -146,9 +156,8 @@ class Simulator {
     }
     for (const auto& [shard, size] : bytes) {
       const DeviceName server{plan_.server->nodes[static_cast<std::size_t>(shard)], -1};
-      stage.pushes.push_back({shard, cluster_.link(stage.device, server), size, 1, 0, {}});
-      const Link back = cluster_.link(server, stage.device);
-      stage.pull_seconds = std::max(stage.pull_seconds, back.latency + back.transfer_seconds(size));
+      stage.parts.push_back({server.node, cluster_.link(stage.device, server),
+                             cluster_.link(server, stage.device), size});
     }
   }
 
@@ -156,31 +165,35 @@ class Simulator {
     const Minibatch wave = plan_.in_flight;
     std::size_t stages = 1;
     for (const VirtualWorker& vw : workers_) stages = std::max(stages, vw.size());
-    const Minibatch fill = static_cast<Minibatch>(stages) / wave + 1;  // waves to fill or drain
-    const Minibatch warm_up =
-        fill + 2 + (plan_.server ? std::min(plan_.server->clock_distance, 64) : 0);
+    // Waves to fill or drain the pipeline, and those that a faster virtual worker may be ahead.
+    const Minibatch edge = static_cast<Minibatch>(stages) / wave + 1 +
+                           (plan_.server ? std::min(plan_.server->clock_distance, kMostAhead) : 0);
+    const Minibatch warm_up = edge + 2;
     const Minibatch steady = std::max<Minibatch>(8, 48 / wave);
-    const Minibatch minibatches = asked ? *asked : (warm_up + steady + fill) * wave;
+    const Minibatch minibatches = asked ? *asked : (warm_up + steady + edge) * wave;
     const Minibatch waves = minibatches / wave;
-    if (waves > warm_up + fill) return {warm_up * wave, (waves - fill) * wave, minibatches};
+    if (waves > warm_up + edge) return {warm_up * wave, (waves - edge) * wave, minibatches};
     return {wave, minibatches, minibatches};
   }
 
-  // Everybody goes on as long as what the next action waits for has a known time. The order in
-  // which stages are looked at changes no time: a channel has one sender, who uses it in its own
-  // order.
+  // The stage that is earliest in time goes first, among those whose next action waits for nothing
+  // unknown: so whoever comes first gets a server's interface first.
   void play() {
+    std::vector<std::pair<VirtualWorker*, std::size_t>> stages;
+    for (VirtualWorker& vw : workers_) {
+      for (std::size_t k = 0; k < vw.size(); ++k) stages.emplace_back(&vw, k);
+    }
+    const auto now_of = [](const auto& of) { return (*of.first)[of.second].now; };
     bool moved = true;
     while (moved) {
-      moved = false;
-      for (VirtualWorker& vw : workers_) {
-        for (std::size_t k = 0; k < vw.size(); ++k) {
-          while (vw[k].next < vw[k].actions.size() && act(vw, k)) {
-            ++vw[k].next;
-            moved = true;
-          }
-        }
-      }
+      std::stable_sort(stages.begin(), stages.end(),
+                       [&](const auto& a, const auto& b) { return now_of(a) < now_of(b); });
+      moved = std::any_of(stages.begin(), stages.end(), [&](const auto& of) {
+        Stage& stage = (*of.first)[of.second];
+        if (stage.next == stage.actions.size() || !act(*of.first, of.second)) return false;
+        ++stage.next;
+        return true;
+      });
     }
     for (const VirtualWorker& vw : workers_) {
       for (const Stage& stage : vw) {
@@ -215,8 +228,9 @@ class Simulator {
       }
       case ActionKind::push: {
         Message last{stage.now, stage.now};
-        for (Channel& channel : stage.pushes) {
-          const Message message = channel.send(stage.now, p);
+        for (const ServerPart& part : stage.parts) {
+          const Message message =
+              over_interface(into_server_[part.node], part.push, part.bytes, stage.now);
           if (message.arrive > last.arrive) last = message;
         }
         stage.pushed[p / plan_.in_flight] = last;
@@ -260,23 +274,54 @@ class Simulator {
     return true;
   }
 
-  // The gate stands at stage 0; the label travels on with the activations.
+  // One message after the other through a server's interface.
+  static Message over_interface(double& free, const Link& link, double bytes, double now) {
+    const double depart = std::max(now, free);
+    free = depart + bytes / link.bandwidth;
+    return {depart, free + link.latency};
+  }
+
+  // Every stage asks ahead, so a label is answered as soon as it is complete, front stages first.
+  // False while a push that it needs has no time yet.
+  bool answer(Label label) {
+    if (workers_.front().front().answers.contains(label)) return true;
+    double complete = 0;
+    std::size_t deepest = 0;
+    for (const VirtualWorker& vw : workers_) {
+      deepest = std::max(deepest, vw.size());
+      for (const Stage& stage : vw) {
+        const auto message = stage.pushed.find(label - 1);
+        if (message == stage.pushed.end()) return false;
+        complete = std::max(complete, message->second.arrive);
+      }
+    }
+    for (std::size_t k = 0; k < deepest; ++k) {
+      for (VirtualWorker& vw : workers_) {
+        if (k >= vw.size()) continue;
+        Message last{complete, complete};
+        for (const ServerPart& part : vw[k].parts) {
+          const Message message =
+              over_interface(out_of_server_[part.node], part.pull, part.bytes, complete);
+          if (message.arrive > last.arrive) last = message;
+        }
+        vw[k].answers[label] = last;
+      }
+    }
+    return true;
+  }
+
+  // The gate stands at stage 0: a question and an answer. The label travels on with the
+  // activations.
   bool pull(Stage& stage, std::size_t k, Wave wave) {
     if (!plan_.server) return true;
-    const Wave needed = wave - 1 - plan_.server->clock_distance;
-    if (needed < 0) return true;
-    if (k == 0) {
-      Message last;
-      for (const VirtualWorker& vw : workers_) {
-        for (const Stage& other : vw) {
-          const auto message = other.pushed.find(needed);
-          if (message == other.pushed.end()) return false;
-          if (message->second.arrive > last.arrive) last = message->second;
-        }
-      }
-      wait_for(stage, last);
+    const Label label = wave - plan_.server->clock_distance;
+    if (label <= 0) return true;
+    if (!answer(label)) return false;
+    wait_for(stage, stage.answers.at(label));
+    if (k == 0 && !stage.parts.empty()) {
+      const double asked = stage.parts.front().push.latency + stage.parts.front().pull.latency;
+      wait_for(stage, {stage.now, stage.now + asked});
     }
-    wait_for(stage, {stage.now, stage.now + stage.pull_seconds});
     return true;
   }
 
@@ -324,6 +369,8 @@ class Simulator {
   std::vector<std::int64_t> parameter_bytes_;
   std::vector<int> shard_;
   std::vector<VirtualWorker> workers_;
+  std::map<std::string, double> into_server_;  // node -> when its interface is free again
+  std::map<std::string, double> out_of_server_;
 };
 
 }  // namespace

@@ -51,24 +51,20 @@ class BatchNormKernel final : public LayerKernel {
           context_.engine, description(true)));
     }
     Buffer unwanted[3];
-    const auto target = [&](float* gradient, const memory::desc& desc, Buffer& storage) {
-      if (gradient != nullptr) return view(context_, desc, gradient);
-      storage = Buffer(context_.device, stream, desc.get_size(), MemoryKind::workspace);
-      return view(context_, desc, storage.data());
-    };
     const float* mean = reinterpret_cast<const float*>(a.stash);
-    backward_->run(
-        context_, stream,
-        {{DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
-         {DNNL_ARG_MEAN, view(context_, per_channel_, mean)},
-         {DNNL_ARG_VARIANCE, view(context_, per_channel_, mean + channels_)},
-         {DNNL_ARG_SCALE, view(context_, per_channel_, a.parameters[0])},
-         {DNNL_ARG_SHIFT, view(context_, per_channel_, a.parameters[1])},
-         {DNNL_ARG_DIFF_DST, view(context_, x_, a.output_gradient)},
-         {DNNL_ARG_DIFF_SRC, target(wanted(a.input_gradients, 0), x_, unwanted[0])},
-         {DNNL_ARG_DIFF_SCALE, target(wanted(a.parameter_gradients, 0), per_channel_, unwanted[1])},
-         {DNNL_ARG_DIFF_SHIFT,
-          target(wanted(a.parameter_gradients, 1), per_channel_, unwanted[2])}});
+    backward_->run(context_, stream,
+                   {{DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
+                    {DNNL_ARG_MEAN, view(context_, per_channel_, mean)},
+                    {DNNL_ARG_VARIANCE, view(context_, per_channel_, mean + channels_)},
+                    {DNNL_ARG_SCALE, view(context_, per_channel_, a.parameters[0])},
+                    {DNNL_ARG_SHIFT, view(context_, per_channel_, a.parameters[1])},
+                    {DNNL_ARG_DIFF_DST, view(context_, x_, a.output_gradient)},
+                    {DNNL_ARG_DIFF_SRC,
+                     target(context_, stream, x_, wanted(a.input_gradients, 0), unwanted[0])},
+                    {DNNL_ARG_DIFF_SCALE, target(context_, stream, per_channel_,
+                                                 wanted(a.parameter_gradients, 0), unwanted[1])},
+                    {DNNL_ARG_DIFF_SHIFT, target(context_, stream, per_channel_,
+                                                 wanted(a.parameter_gradients, 1), unwanted[2])}});
   }
 
  private:

@@ -107,18 +107,14 @@ class ConvolutionKernel final : public LayerKernel {
     const bool copy = dweight == nullptr || direction.reorder.needed();
     const Buffer weight_storage(context_.device, stream, copy ? direction.weight.get_size() : 0,
                                 MemoryKind::workspace);
-    const Buffer bias_storage(context_.device, stream,
-                              spec_.bias && dbias == nullptr ? bias_.get_size() : 0,
-                              MemoryKind::workspace);
+    Buffer bias_storage;
     const void* weight_target = copy ? static_cast<const void*>(weight_storage.data()) : dweight;
     const memory gradient = view(context_, direction.weight, weight_target);
     Arguments arguments = {{DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
                            {DNNL_ARG_DIFF_DST, dy},
                            {DNNL_ARG_DIFF_WEIGHTS, gradient}};
     if (spec_.bias) {
-      const void* bias_target =
-          bias_storage ? static_cast<const void*>(bias_storage.data()) : dbias;
-      arguments.emplace(DNNL_ARG_DIFF_BIAS, view(context_, bias_, bias_target));
+      arguments.emplace(DNNL_ARG_DIFF_BIAS, target(context_, stream, bias_, dbias, bias_storage));
     }
     direction.primitive.run(context_, stream, std::move(arguments));
     if (dweight == nullptr || !direction.reorder.needed()) return;

@@ -6,7 +6,7 @@
 
 #include "kernels/device.h"
 
-// This machine's processor: oneDNN for convolution, matrix products and batch norm; own loops for
+// This machine's processor: oneDNN for convolution, linear and batch norm; own loops for
 // the rest. Activations are (N, H, W, C) in memory too. Bits are the same from run to run at one
 // thread count.
 namespace hetpipe {

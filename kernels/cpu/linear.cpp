@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
-#include "kernels/cpu/loops.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/cpu/threads.h"
 
 namespace hetpipe {
 namespace {
@@ -11,71 +7,74 @@ namespace {
 using dnnl::memory;
 using tag = memory::format_tag;
 
-// Three matrix products on the canonical (in, out) weights; transposes are strides.
+// On the canonical (in, out) weights as they are, without a copy. To oneDNN's inner product they
+// are (out, in) with the first index varying fastest; it beats matmul in the forward (up to 1.8
+// times) and in the weight gradient (up to 4 times), and loses to it in the input gradient.
 class LinearKernel final : public LayerKernel {
  public:
   LinearKernel(CpuContext& context, const Linear& spec, const Shape& in)
-      : context_(context), spec_(spec), batch_(in[0]), in_(in[1]), out_(spec.output_features) {}
+      : context_(context),
+        spec_(spec),
+        x_(plain({in[0], in[1]}, tag::ab)),
+        y_(plain({in[0], spec.output_features}, tag::ab)),
+        weight_(plain({spec.output_features, in[1]}, tag::ba)),
+        bias_(spec.bias ? plain({spec.output_features}, tag::a) : memory::desc()),
+        forward_description_({dnnl::prop_kind::forward_training, x_, weight_, bias_, y_},
+                             attributes(), context.engine) {}
 
   // y = x·weight + bias
   void forward(Stream& stream, const ForwardArguments& a) override {
-    if (!forward_) {
-      const memory::desc bias = spec_.bias ? plain({1, out_}, tag::ab) : memory::desc();
-      forward_ = product(rows(batch_, in_), rows(in_, out_), bias, rows(batch_, out_));
-    }
-    Arguments arguments = {{DNNL_ARG_SRC, view(context_, rows(batch_, in_), a.inputs[0])},
-                           {DNNL_ARG_WEIGHTS, view(context_, rows(in_, out_), a.parameters[0])},
-                           {DNNL_ARG_DST, view(context_, rows(batch_, out_), a.output)}};
-    if (spec_.bias) {
-      arguments.emplace(DNNL_ARG_BIAS, view(context_, rows(1, out_), a.parameters[1]));
-    }
+    if (!forward_) forward_ = Primitive(forward_description_);
+    Arguments arguments = {{DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
+                           {DNNL_ARG_WEIGHTS, view(context_, weight_, a.parameters[0])},
+                           {DNNL_ARG_DST, view(context_, y_, a.output)}};
+    if (spec_.bias) arguments.emplace(DNNL_ARG_BIAS, view(context_, bias_, a.parameters[1]));
     forward_->run(context_, stream, std::move(arguments));
   }
 
   void backward(Stream& stream, const BackwardArguments& a) override {
+    const memory dy = view(context_, y_, a.output_gradient);
     if (float* dx = wanted(a.input_gradients, 0)) {  // dx = dy·weightᵀ
       if (!input_gradient_) {
-        input_gradient_ =
-            product(rows(batch_, out_), columns(out_, in_), memory::desc(), rows(batch_, in_));
+        input_gradient_ = Primitive(
+            dnnl::matmul::primitive_desc({y_, weight_, x_}, attributes(), context_.engine));
       }
       input_gradient_->run(context_, stream,
-                           {{DNNL_ARG_SRC, view(context_, rows(batch_, out_), a.output_gradient)},
-                            {DNNL_ARG_WEIGHTS, view(context_, columns(out_, in_), a.parameters[0])},
-                            {DNNL_ARG_DST, view(context_, rows(batch_, in_), dx)}});
+                           {{DNNL_ARG_SRC, dy},
+                            {DNNL_ARG_WEIGHTS, view(context_, weight_, a.parameters[0])},
+                            {DNNL_ARG_DST, view(context_, x_, dx)}});
     }
-    if (float* dweight = wanted(a.parameter_gradients, 0)) {  // dweight = xᵀ·dy
-      if (!weight_gradient_) {
-        weight_gradient_ =
-            product(columns(in_, batch_), rows(batch_, out_), memory::desc(), rows(in_, out_));
-      }
-      weight_gradient_->run(
-          context_, stream,
-          {{DNNL_ARG_SRC, view(context_, columns(in_, batch_), a.inputs[0])},
-           {DNNL_ARG_WEIGHTS, view(context_, rows(batch_, out_), a.output_gradient)},
-           {DNNL_ARG_DST, view(context_, rows(in_, out_), dweight)}});
-    }
-    if (float* dbias = wanted(a.parameter_gradients, 1)) {
-      parallel_pieces(context_.threads, out_, [&](std::int64_t begin, std::int64_t length) {
-        loops::column_sums(dbias, a.output_gradient, batch_, out_, begin, length);
-      });
+    float* dweight = wanted(a.parameter_gradients, 0);
+    float* dbias = wanted(a.parameter_gradients, 1);
+    if (dweight != nullptr || dbias != nullptr) {
+      parameter_gradients(stream, a, dy, dweight, dbias);
     }
   }
 
  private:
-  // Matrices by rows (the last index varies fastest) or by columns (a transposed view of rows).
-  static memory::desc rows(std::int64_t m, std::int64_t n) { return plain({m, n}, tag::ab); }
-  static memory::desc columns(std::int64_t m, std::int64_t n) { return plain({m, n}, tag::ba); }
-
-  Primitive product(const memory::desc& left, const memory::desc& right, const memory::desc& bias,
-                    const memory::desc& result) const {
-    return Primitive(
-        dnnl::matmul::primitive_desc({left, right, bias, result}, attributes(), context_.engine));
+  // dweight = xᵀ·dy, dbias = column sums of dy: oneDNN computes both; what nobody wants goes to
+  // workspace.
+  void parameter_gradients(Stream& stream, const BackwardArguments& a, const memory& dy,
+                           float* dweight, float* dbias) {
+    if (!parameter_gradients_) {
+      parameter_gradients_ = Primitive(dnnl::inner_product_backward_weights::primitive_desc(
+          {x_, weight_, bias_, y_}, attributes(), context_.engine, forward_description_));
+    }
+    Buffer unwanted[2];
+    Arguments arguments = {
+        {DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
+        {DNNL_ARG_DIFF_DST, dy},
+        {DNNL_ARG_DIFF_WEIGHTS, target(context_, stream, weight_, dweight, unwanted[0])}};
+    if (spec_.bias)
+      arguments.emplace(DNNL_ARG_DIFF_BIAS, target(context_, stream, bias_, dbias, unwanted[1]));
+    parameter_gradients_->run(context_, stream, std::move(arguments));
   }
 
   CpuContext& context_;
   Linear spec_;
-  std::int64_t batch_, in_, out_;
-  std::optional<Primitive> forward_, input_gradient_, weight_gradient_;  // made when first used
+  memory::desc x_, y_, weight_, bias_;
+  dnnl::inner_product_forward::primitive_desc forward_description_;
+  std::optional<Primitive> forward_, input_gradient_, parameter_gradients_;  // made when first used
 };
 
 }  // namespace

@@ -107,15 +107,6 @@ void dropout_apply(float* __restrict y, const float* __restrict x,
   }
 }
 
-void column_sums(float* __restrict sums, const float* __restrict x, std::int64_t rows,
-                 std::int64_t columns, std::int64_t begin, std::int64_t length) {
-  std::fill_n(sums + begin, length, 0.0f);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const float* row = x + r * columns;
-    for (std::int64_t c = begin; c < begin + length; ++c) sums[c] += row[c];
-  }
-}
-
 void transpose(float* __restrict to, const float* __restrict from, std::int64_t rows,
                std::int64_t columns) {
   constexpr std::int64_t kTile = 16;  // a tile's lines of both sides stay in the nearest cache

@@ -32,10 +32,6 @@ void dropout_draw(std::uint8_t* kept, std::uint64_t key, float rate, std::int64_
 void dropout_apply(float* y, const float* x, const std::uint8_t* kept, float factor,
                    std::int64_t count);
 
-// Columns [begin, begin + length) of the column sums of x (rows, columns).
-void column_sums(float* sums, const float* x, std::int64_t rows, std::int64_t columns,
-                 std::int64_t begin, std::int64_t length);
-
 // to (columns, rows) = from (rows, columns) transposed.
 void transpose(float* to, const float* from, std::int64_t rows, std::int64_t columns);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/memory_pool.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <new>
@@ -9,6 +11,23 @@ namespace hetpipe {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+std::align_val_t alignment_of(std::size_t size) {
+  return std::align_val_t{size >= kHugePage ? kHugePage : kAlignment};
+}
+
+// Large blocks ask for huge pages: matrix products that walk them miss the address cache less. It
+// is a wish, not a need, so its failure is of no concern.
+std::byte* fresh(std::size_t size) {
+  void* block = ::operator new(size, alignment_of(size), std::nothrow);
+  if (block != nullptr && size >= kHugePage) madvise(block, size, MADV_HUGEPAGE);
+  return static_cast<std::byte*>(block);
+}
+
+void free_block(std::byte* block, std::size_t size) noexcept {
+  ::operator delete(block, alignment_of(size));
+}
 
 }  // namespace
 
@@ -27,12 +46,12 @@ std::byte* MemoryPool::take(std::size_t bytes) {
   }
   // Room for this block's return, so that giving back never allocates.
   if (blocks.capacity() == 0) blocks.reserve(16);
-  void* block = ::operator new (size, std::align_val_t{kAlignment}, std::nothrow);
+  std::byte* block = fresh(size);
   if (block == nullptr) {
     trim();
-    block = ::operator new (size, std::align_val_t{kAlignment}, std::nothrow);
+    block = fresh(size);
   }
-  return static_cast<std::byte*>(block);
+  return block;
 }
 
 void MemoryPool::give_back(std::byte* block, std::size_t bytes) noexcept {
@@ -41,7 +60,7 @@ void MemoryPool::give_back(std::byte* block, std::size_t bytes) noexcept {
     try {
       blocks.reserve(2 * blocks.size());
     } catch (const std::bad_alloc&) {  // no room to remember it: the block itself goes
-      ::operator delete (block, std::align_val_t{kAlignment});
+      free_block(block, class_of(bytes));
       return;
     }
   }
@@ -50,7 +69,7 @@ void MemoryPool::give_back(std::byte* block, std::size_t bytes) noexcept {
 
 void MemoryPool::trim() noexcept {
   for (auto& [size, blocks] : free_) {
-    for (std::byte* block : blocks) ::operator delete (block, std::align_val_t{kAlignment});
+    for (std::byte* block : blocks) free_block(block, size);
     blocks.clear();
   }
 }

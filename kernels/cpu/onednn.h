@@ -52,6 +52,10 @@ dnnl::primitive_attr attributes();
 // arguments it names as outputs are written.
 dnnl::memory view(const CpuContext& context, const dnnl::memory::desc& desc, const void* data);
 
+// A view of `gradient`, or, where nobody wants it, of workspace that `storage` then owns.
+dnnl::memory target(const CpuContext& context, Stream& stream, const dnnl::memory::desc& desc,
+                    float* gradient, Buffer& storage);
+
 dnnl::memory::desc plain(const dnnl::memory::dims& dims, dnnl::memory::format_tag tag);
 dnnl::memory::desc nhwc(const Shape& shape);
 

@@ -10,9 +10,8 @@
 // Pooling of x (N, H, W, C) to y (N, H', W', C).
 namespace hetpipe::reference {
 
-// Calls visit(output index, first input index of its window's image part ...) for every output
-// pixel and tap inside the image: visit(output pixel, input pixel, place in the window), taps in
-// row order.
+// Calls visit(output pixel, input pixel, place in the window) for every tap of every output pixel
+// that lies inside the image, output pixels and taps in row order.
 template <class Visit>
 void for_each_tap(const Window& window, const Shape& in, Visit visit) {
   const Shape out = window.output(in, in[3]);

@@ -303,6 +303,9 @@ void ParameterServer::poll() {
   }
   while (complete(snapshots_.back()->label)) form_label();
   if (clock_) open_gates();
+  // Front stages need a snapshot first; answers of one label share the server's interface.
+  std::stable_sort(waiting_pulls_.begin(), waiting_pulls_.end(),
+                   [](const Waiting& a, const Waiting& b) { return a.peer->stage < b.peer->stage; });
   std::erase_if(waiting_pulls_, [this](const Waiting& waiting) { return serve(waiting); });
   forget_labels();
   std::erase_if(sending_, [](const Sending& sending) { return sending.operation.done(); });

@@ -56,7 +56,7 @@ class IdxFolder : public ::testing::Test {
     write("t10k-labels-idx1-ubyte", label_file({0, 0, 1}));
   }
   void write(const std::string& name, const std::string& bytes) {
-    write_file(folder_ / name, bytes);
+    write_plain(folder_ / name, bytes);
   }
   Dataset load(Split split = Split::train, Parts parts = Parts::both) {
     return load_dataset(folder_.path().string(), split, parts);

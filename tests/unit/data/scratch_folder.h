@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 namespace hetpipe {
@@ -33,6 +34,11 @@ class ScratchFolder {
  private:
   std::filesystem::path path_;
 };
+
+// Without the syncing of base/file.h: a test writes hundreds.
+inline void write_plain(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 // The text of the error that `act` throws; fails when it throws none of that kind.
 template <class Error, class Act>

@@ -64,6 +64,28 @@ TEST(CpuDevice, KeepsItsThreadCountBesideOtherThreads) {
   }
 }
 
+// The caller's own OpenMP setting is not the device's. Sums whose bits differ between one and two
+// threads tell how many were used.
+TEST(CpuDevice, UsesItsThreadCountWhateverTheCallers) {
+  const int before = omp_get_max_threads();
+  bool distinguishable = false;
+  for (const LayerCase& c : cases()) {
+    SCOPED_TRACE(to_string(c));
+    const LayerValues values = make_values(c);
+    const auto run = [&](int callers, int devices) {
+      omp_set_num_threads(callers);
+      return run_layer(*make_device("cpu", devices), c, values);
+    };
+    const LayerResult one = run(1, 1);
+    const LayerResult two = run(2, 2);
+    EXPECT_TRUE(same_bits(run(2, 1), one));
+    EXPECT_TRUE(same_bits(run(1, 2), two));
+    distinguishable |= !same_bits(one, two);
+  }
+  omp_set_num_threads(before);
+  if (!distinguishable) GTEST_SKIP() << "one and two threads give the same bits on this processor";
+}
+
 TEST(CpuDevice, LeavesTheCallersThreadCountAlone) {
   const int before = omp_get_max_threads();
   omp_set_num_threads(3);

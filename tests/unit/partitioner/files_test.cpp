@@ -287,6 +287,7 @@ TEST(PlanFile, PredictionsRoundTrip) {
   p.predicted = Prediction{530.25, 0.0603, "0123", "abcd"};
   p.runtime = "quote\" and \\ and \n";
   p.server->hosted = true;
+  p.server->nodes = {"n0"};
   EXPECT_EQ(parse_plan(to_toml(p), "again"), p);
 }
 

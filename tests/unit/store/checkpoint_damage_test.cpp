@@ -11,7 +11,11 @@
 #include "tests/unit/data/scratch_folder.h"
 #include "tests/unit/store/sample_checkpoint.h"
 
-// A damaged checkpoint is refused, or the damage touched nothing that is read.
+// HDF5 1.10 loses a buffer whenever the checksum of an object's header is wrong. A program of its
+// own, so that leaks are looked for in all other tests of the store.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
+
+// A damaged checkpoint is refused, and HDF5 survives it.
 namespace hetpipe {
 namespace {
 
@@ -27,7 +31,7 @@ class CheckpointDamage : public ::testing::Test {
 
   void expect_refused(const std::string& bytes) {
     const std::filesystem::path path = folder_ / "damaged.h5";
-    write_file(path, bytes);
+    write_plain(path, bytes);
     EXPECT_THAT(error_of<UserError>([&] { read_checkpoint(path); }),
                 AllOf(HasSubstr(path.string()), HasSubstr("another checkpoint")));
   }
@@ -77,7 +81,7 @@ TEST_F(CheckpointDamage, FlippedBitInValuesNamesTheirDataset) {
     ASSERT_NE(start, std::string::npos);
     std::string bytes = bytes_;
     bytes[start + values.size() - 1] ^= 1;
-    write_file(path_, bytes);
+    write_plain(path_, bytes);
     EXPECT_THAT(error_of<UserError>([&] { read_checkpoint(path_); }),
                 HasSubstr("dataset model/" + tensor.name + " has checksum"));
   }

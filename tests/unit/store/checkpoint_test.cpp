@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "tests/unit/data/scratch_folder.h"
 #include "tests/unit/store/sample_checkpoint.h"
 
@@ -140,7 +139,7 @@ class CheckpointFolder : public ::testing::Test {
     checkpoint.label = label;
     write_checkpoint(folder_ / checkpoint_name(label), checkpoint);
   }
-  void write_text(const std::string& name) { write_file(folder_ / name, "not a checkpoint"); }
+  void write_text(const std::string& name) { write_plain(folder_ / name, "not a checkpoint"); }
 
   ScratchFolder folder_;
 };

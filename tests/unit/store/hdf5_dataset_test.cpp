@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "runtime/store/open_dataset.h"
 #include "tests/unit/data/scratch_folder.h"
 
@@ -170,7 +169,7 @@ TEST_F(Hdf5Dataset, MissingPartsAreNamed) {
   add_labels("b.h5", "", {0});
   EXPECT_THAT(error("b.h5"), HasSubstr("/images is a group"));
   EXPECT_THAT(error("c.h5"), HasSubstr("does not exist"));
-  write_file(folder_ / "d.h5", "no HDF5");
+  write_plain(folder_ / "d.h5", "no HDF5");
   EXPECT_THAT(error("d.h5"), HasSubstr("cannot be opened as an HDF5 file"));
 }
 

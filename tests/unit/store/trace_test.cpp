@@ -9,7 +9,6 @@
 #include <csignal>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "tests/unit/data/scratch_folder.h"
 
 namespace hetpipe {
@@ -150,7 +149,7 @@ TEST(TraceMaster, MissingRankIsNamed) {
 
 TEST(Trace, OtherFilesAreRefused) {
   const ScratchFolder folder;
-  write_file(folder / "a.h5", "no HDF5");
+  write_plain(folder / "a.h5", "no HDF5");
   EXPECT_THAT(error_of<UserError>([&] { read_trace(folder / "a.h5"); }),
               HasSubstr("cannot be read as a trace"));
   write_trace_master(folder / "trace.h5", {});
