@@ -88,6 +88,11 @@ TEST(TrainOptions, WithoutAPlanOneMustBePossible) {
   EXPECT_THAT(text, HasSubstr("--resume: does not say what to go on with"));
 }
 
+TEST(TrainOptions, ARunThatIsGoneOnWithHoldsItsPlan) {
+  TrainOptions options;
+  EXPECT_EQ(problems_of(options, {"--data", "d", "--output", "o", "--resume"}), "");
+}
+
 TEST(TrainOptions, TheUsualRateFollowsTheOptimizer) {
   TrainOptions options;
   EXPECT_EQ(options.rate_for("sgd-momentum"), 0.01);
