@@ -33,6 +33,7 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
   std::int64_t actions = 0;
   std::int64_t overruns = 0;
   double overrun_seconds = 0;
+  double late = 0;
   double all = 0;
   double compute = 0, bubble = 0, transfer = 0, server = 0, evaluation = 0;
   for (const RankReport& r : ranks) {
@@ -55,6 +56,7 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
     actions += r.paced_actions;
     overruns += r.overruns;
     overrun_seconds += r.overrun_seconds;
+    late += r.late_seconds;
     all += total;
     compute += busy;
     bubble += r.bubble_seconds;
@@ -82,11 +84,12 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
       percent(server, all).c_str());
   if (actions > 0) {
     text += format(
-        "emulation: %lld of %lld actions overran their modelled time (%s %%), by %s in all\n",
+        "emulation: %lld of %lld actions overran their modelled time (%s %%), by %s in all; modelled "
+        "ends were missed by %s in all (this machine was busy elsewhere)\n",
         static_cast<long long>(overruns), static_cast<long long>(actions),
         format("%.2f", 100.0 * static_cast<double>(overruns) / static_cast<double>(actions))
             .c_str(),
-        format_seconds(overrun_seconds).c_str());
+        format_seconds(overrun_seconds).c_str(), format_seconds(late).c_str());
   }
   if (outcome.test_accuracy) {
     text += format("test accuracy %.2f %%, test loss %.4f\n", 100 * *outcome.test_accuracy,

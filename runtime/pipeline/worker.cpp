@@ -93,6 +93,7 @@ RankReport Worker::run() {
   report_.paced_actions = pace_.actions();
   report_.overruns = pace_.overruns();
   report_.overrun_seconds = pace_.overrun_seconds();
+  report_.late_seconds = pace_.late_seconds();
   report_.peak_memory = static_cast<std::int64_t>(stage_.device().memory().peak());
   service_.transport().send_control(setup_.reporter,
                                     {.kind = static_cast<std::int32_t>(MessageKind::rank_report)},
@@ -151,7 +152,7 @@ void Worker::forward(Minibatch p) {
   stage_.forward(flight.pass, flight.weights->values.as<float>(), statistics_.as<float>(),
                  Mode::train);
   settle(doing(ActionKind::forward, p) + "forward");
-  pace_.hold(modelled(setup_.pace.forward, flight.pass.samples));
+  pace_.hold(start, modelled(setup_.pace.forward, flight.pass.samples));
   report_.forward_seconds += seconds_between(start, now_ns());
   ++report_.minibatches;
 
@@ -207,7 +208,7 @@ void Worker::backward(Minibatch p) {
                            MemoryKind::gradients);
   stage_.backward(flight.pass, flight.weights->values.as<float>(), flight.gradient.as<float>());
   settle(doing(ActionKind::backward, p) + "backward");
-  pace_.hold(modelled(setup_.pace.backward, flight.pass.samples));
+  pace_.hold(start, modelled(setup_.pace.backward, flight.pass.samples));
   report_.backward_seconds += seconds_between(start, now_ns());
 }
 
@@ -467,10 +468,11 @@ void Worker::evaluate_batch(std::int64_t number, const StageSnapshot& snapshot,
                operation.header().minibatch == number,
            "a message that is not this test batch's arrived");
   }
+  const std::int64_t start = now_ns();
   stage_.forward(pass, snapshot.weights.as<float>(), snapshot.statistics.as<float>(),
                  Mode::evaluate);
   settle("evaluation");
-  pace_.hold(modelled(setup_.pace.forward, batch.count));
+  pace_.hold(start, modelled(setup_.pace.forward, batch.count));
   for (const Transfer& transfer : stage_.outgoing()) {
     Buffer packed = stage_.pack_activations(pass, transfer);
     settle("packing activations");
