@@ -99,7 +99,9 @@ class Game {
   }
 
  private:
-  bool has_wave(const Player& player, Wave wave) const { return wave * wsp_.in_flight < player.end; }
+  bool has_wave(const Player& player, Wave wave) const {
+    return wave * wsp_.in_flight < player.end;
+  }
 
   void play_wave(Player& player, Wave wave) {
     const Minibatch first = wave * wsp_.in_flight;
@@ -160,10 +162,9 @@ class Game {
     }
     Floats none;
     const bool heavy = o.name == "sgd-momentum";
-    return model_.sgd_delta(gradient, heavy ? player.slots[0] : none,
-                            {.rate = o.rate,
-                             .momentum = heavy ? o.momentum : 0.0f,
-                             .weight_decay = o.weight_decay});
+    return model_.sgd_delta(
+        gradient, heavy ? player.slots[0] : none,
+        {.rate = o.rate, .momentum = heavy ? o.momentum : 0.0f, .weight_decay = o.weight_decay});
   }
 
   void take_snapshot(Wave wave) {

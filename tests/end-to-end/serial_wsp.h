@@ -24,7 +24,8 @@
 //   where g is the last gate passed (it stands before the last minibatch of every wave but the
 //   run's first) and L the label it granted; before any gate g = L = the run's first wave.
 //
-//   snapshot(w+1) = snapshot(w) + factor(0) * wave w of worker 0 + factor(1) * wave w of worker 1 ...
+//   snapshot(w+1) = snapshot(w) + factor(0) * wave w of worker 0 + factor(1) * wave w of worker 1
+//   ...
 namespace hetpipe {
 
 // Everything that is known of a label: what a checkpoint holds.
