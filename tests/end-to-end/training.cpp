@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "kernels/devices.h"
+#include "launch/train_checkpoint.h"
 #include "launch/train_roles.h"
 #include "launch/train_threads.h"
 #include "runtime/model/zoo.h"

@@ -27,9 +27,9 @@ struct Training {
 
   struct Worker {
     int minibatch = 8;
-    std::vector<int> stage_ends;  // one past the last layer of each stage but the last
+    std::vector<int> stage_ends{};  // one past the last layer of each stage but the last
   };
-  std::vector<Worker> workers;
+  std::vector<Worker> workers{};
   int in_flight = 1;
   int distance = 0;
   std::string pull = "bound";
@@ -43,7 +43,7 @@ struct Training {
   std::uint64_t seed = 7;
   int evaluate_every = 0;
   // Modelled seconds of a minibatch on each stage of a worker; empty: nothing is emulated.
-  std::vector<double> paces;
+  std::vector<double> paces{};
 };
 
 // What is in a checkpoint, flat, in the order of the whole model's layouts.
