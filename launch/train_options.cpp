@@ -18,9 +18,10 @@ OptionGroup source_options(TrainOptions& options) {
                       "made at the start for --cluster."),
           text_option("cluster", "FILE", options.planning.cluster,
                       "Cluster file. Beside --plan: needed where the cluster is emulated."),
-          text_option("profile", "FILE", options.planning.profile,
-                      "Profile of the model, as written by hetpipe profile. Where one is needed and "
-                      "none is given, the first rank measures the model at the start."),
+          text_option(
+              "profile", "FILE", options.planning.profile,
+              "Profile of the model, as written by hetpipe profile. Where one is needed and "
+              "none is given, the first rank measures the model at the start."),
           unset_means("the plan's or profile's",
                       text_option("model", "NAME", options.model, "Model of the zoo.")),
           required(text_option("data", "DATA", options.data,

@@ -14,13 +14,13 @@
 
 namespace hetpipe {
 
-// Rank 0's ears and mouth: takes in every rank's reports, prints one line per wave, evaluations and checkpoints as they come,
-// and keeps what the summary needs. Decides nothing.
+// Rank 0's ears and mouth: takes in every rank's reports, prints one line per wave, evaluations and
+// checkpoints as they come, and keeps what the summary needs. Decides nothing.
 class Reporter {
  public:
   // `trace`: where the per-wave metrics go; may be null.
-  Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& sampler, RankService& service,
-           Log& log, TraceWriter* trace);
+  Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& sampler,
+           RankService& service, Log& log, TraceWriter* trace);
 
   void started(Minibatch p);  // of this rank: the live progress line
   bool complete() const;
