@@ -55,13 +55,13 @@ std::vector<Role> by_hosts(std::vector<Role> roles, const std::vector<std::strin
   std::vector<std::optional<Role>> placed(hosts.size());
   Problems problems;
 
-  std::map<std::string, std::vector<Role>> workers_on;
+  std::map<std::string, std::vector<const Role*>> workers_on;
   for (const Role& role : roles) {
-    if (role.worker) workers_on[short_name(role.node)].push_back(role);
+    if (role.worker) workers_on[short_name(role.node)].push_back(&role);
   }
   for (auto& [node, workers] : workers_on) {
-    std::sort(workers.begin(), workers.end(), [](const Role& a, const Role& b) {
-      return a.worker->device.index < b.worker->device.index;
+    std::sort(workers.begin(), workers.end(), [](const Role* a, const Role* b) {
+      return a->worker->device.index < b->worker->device.index;
     });
     const auto& ranks = ranks_on[node];
     if (ranks.size() < workers.size()) {
@@ -76,7 +76,7 @@ std::vector<Role> by_hosts(std::vector<Role> roles, const std::vector<std::strin
                                   join(names, ", ").c_str()));
       continue;
     }
-    for (std::size_t i = 0; i < workers.size(); ++i) placed[ranks[i]] = workers[i];
+    for (std::size_t i = 0; i < workers.size(); ++i) placed[ranks[i]] = *workers[i];
   }
   problems.throw_if_any();
   for (const Role& role : roles) {
