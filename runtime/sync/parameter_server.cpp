@@ -236,7 +236,8 @@ void ParameterServer::open_gates() {
 void ParameterServer::forget_labels() {
   Label needed = snapshots_.back()->label;
   for (const Peer& peer : peers_) {
-    if (!peer.finished) needed = std::min(needed, rules_.bound_label(peer.gate));
+    const bool asks = peer.parameters.count > 0 && !peer.finished;
+    if (asks) needed = std::min(needed, rules_.bound_label(peer.gate));
   }
   for (const Waiting& waiting : waiting_pulls_) needed = std::min(needed, waiting.label);
   while (snapshots_.front()->label < needed) snapshots_.pop_front();
