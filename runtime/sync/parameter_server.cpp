@@ -268,7 +268,7 @@ void ParameterServer::save_state() {
   for (const auto& slot : state.slots) out.floats.insert(out.floats.end(), slot.begin(), slot.end());
   states_out_.push_back(std::move(out));
   states_out_.back().operation = service_.transport().send(
-      setup_.server_ranks.front(), Channel::pull,
+      setup_.server_ranks.front(), Channel::checkpoint,
       {.kind = code(MessageKind::checkpoint_part), .part = setup_.shard.value, .label = state.label},
       std::as_bytes(std::span(states_out_.back().floats)));
 }
@@ -281,7 +281,7 @@ std::size_t ParameterServer::state_floats(ShardId shard) const {
 void ParameterServer::post_state(ShardId shard) {
   StateMoving& in = states_in_[at(shard.value)];
   in.floats.resize(state_floats(shard));
-  in.operation = service_.transport().receive(setup_.server_ranks[at(shard.value)], Channel::pull,
+  in.operation = service_.transport().receive(setup_.server_ranks[at(shard.value)], Channel::checkpoint,
                                               std::as_writable_bytes(std::span(in.floats)));
 }
 
