@@ -236,7 +236,8 @@ void ParameterServer::open_gates() {
 void ParameterServer::forget_labels() {
   Label needed = snapshots_.back()->label;
   for (const Peer& peer : peers_) {
-    if (!peer.finished) needed = std::min(needed, rules_.bound_label(peer.gate));
+    const bool asks = peer.parameters.count > 0 && !peer.finished;
+    if (asks) needed = std::min(needed, rules_.bound_label(peer.gate));
   }
   for (const Waiting& waiting : waiting_pulls_) needed = std::min(needed, waiting.label);
   while (snapshots_.front()->label < needed) snapshots_.pop_front();
@@ -268,7 +269,7 @@ void ParameterServer::save_state() {
     out.floats.insert(out.floats.end(), slot.begin(), slot.end());
   states_out_.push_back(std::move(out));
   states_out_.back().operation =
-      service_.transport().send(setup_.server_ranks.front(), Channel::pull,
+      service_.transport().send(setup_.server_ranks.front(), Channel::checkpoint,
                                 {.kind = code(MessageKind::checkpoint_part),
                                  .part = setup_.shard.value,
                                  .label = state.label},
@@ -283,8 +284,9 @@ std::size_t ParameterServer::state_floats(ShardId shard) const {
 void ParameterServer::post_state(ShardId shard) {
   StateMoving& in = states_in_[at(shard.value)];
   in.floats.resize(state_floats(shard));
-  in.operation = service_.transport().receive(setup_.server_ranks[at(shard.value)], Channel::pull,
-                                              std::as_writable_bytes(std::span(in.floats)));
+  in.operation =
+      service_.transport().receive(setup_.server_ranks[at(shard.value)], Channel::checkpoint,
+                                   std::as_writable_bytes(std::span(in.floats)));
 }
 
 void ParameterServer::state_arrived(ShardId shard, ShardState state) {

@@ -17,6 +17,8 @@ const char* to_string(Channel channel) {
       return "push";
     case Channel::pull:
       return "pull";
+    case Channel::checkpoint:
+      return "checkpoint";
   }
   ensure_failed("unknown channel", std::source_location::current());
 }

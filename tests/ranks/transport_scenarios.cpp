@@ -23,7 +23,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 constexpr double kPatience = 30;  // s
 constexpr Channel kDataChannels[] = {Channel::forward, Channel::backward, Channel::push,
-                                     Channel::pull};
+                                     Channel::pull, Channel::checkpoint};
 
 // Content that no other message has.
 Bytes content(std::uint64_t key, std::size_t size) {

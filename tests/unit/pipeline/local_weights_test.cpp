@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/pipeline/local_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "kernels/devices.h"
+#include "partitioner/schedule.h"
+
+namespace hetpipe {
+namespace {
+
+using Floats = std::vector<float>;
+
+Floats random_floats(std::mt19937& random, std::size_t count) {
+  std::normal_distribution<float> normal;
+  Floats values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+void add(Floats& to, const Floats& from) {
+  for (std::size_t e = 0; e < to.size(); ++e) to[e] += from[e];
+}
+
+// What docs/wsp.md says of F(p), from everything that ever happened: no state but the history.
+struct History {
+  const WaveRules& rules;
+  std::map<Label, Floats> snapshots;
+  std::map<Minibatch, Floats> updates;
+  Wave gate = 0;  // the last one passed
+  Label label = 0;
+
+  Floats sum_of_wave(Wave wave) const {
+    const Minibatch first = wave * rules.in_flight;
+    Floats sum = updates.at(first);
+    for (Minibatch q = first + 1; q < first + rules.in_flight && updates.contains(q); ++q) add(sum, updates.at(q));
+    return sum;
+  }
+  Floats weights_of(Minibatch p) const {
+    Floats weights = snapshots.at(label);
+    for (Wave wave = label; wave < gate; ++wave) add(weights, sum_of_wave(wave));
+    for (Minibatch q = gate * rules.in_flight; q <= p - rules.in_flight; ++q) add(weights, updates.at(q));
+    return weights;
+  }
+};
+
+// Plays one stage's schedule with random updates and snapshots.
+class Player {
+ public:
+  Player(Device& device, const WaveRules& rules, std::uint32_t seed)
+      : device_(device), stream_(device.make_stream()), rules_(rules), random_(seed), history_{rules, {}, {}, 0, 0} {
+    history_.gate = history_.label = rules.first_wave;
+  }
+
+  void play(const StageActions& actions) {
+    const Floats& initial = snapshot(rules_.first_wave);
+    LocalWeights weights(device_, *stream_, rules_, initial);
+    struct Lent {
+      std::shared_ptr<const WeightVersion> version;
+      Floats values;
+    };
+    std::map<Minibatch, Lent> in_flight;
+    for (const Action& action : actions) {
+      SCOPED_TRACE(to_string(action));
+      const Minibatch p = action.minibatch;
+      if (action.kind == ActionKind::pull) {
+        const Wave gate = *rules_.gate_before(p);
+        history_.label = choose_label(gate);
+        history_.gate = gate;
+        weights.rebase(gate, history_.label, buffer_of(snapshot(history_.label)));
+      } else if (action.kind == ActionKind::forward) {
+        auto version = weights.version_for(p);
+        EXPECT_EQ(version->label, history_.label);
+        const Floats values = host(version->values);
+        ASSERT_EQ(values, history_.weights_of(p));
+        in_flight[p] = {std::move(version), values};
+      } else if (action.kind == ActionKind::backward) {
+        EXPECT_EQ(host(in_flight.at(p).version->values), in_flight.at(p).values) << "a version in use changed";
+        in_flight.erase(p);
+      } else if (action.kind == ActionKind::update) {
+        history_.updates[p] = random_floats(random_, kCount);
+        weights.computed(p, buffer_of(history_.updates[p]));
+      } else if (action.kind == ActionKind::push) {
+        const auto sum = weights.end_wave(rules_.wave_of(p));
+        EXPECT_EQ(host(*sum), history_.sum_of_wave(rules_.wave_of(p)));
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kCount = 11;
+
+  const Floats& snapshot(Label label) {
+    auto [found, inserted] = history_.snapshots.try_emplace(label);
+    if (inserted) found->second = random_floats(random_, kCount);
+    return found->second;
+  }
+  Label choose_label(Wave gate) {
+    const Label oldest = std::max(rules_.bound_label(gate), history_.label);
+    if (rules_.pull == PullRule::bound) return rules_.bound_label(gate);
+    return std::uniform_int_distribution<Label>(oldest, gate)(random_);
+  }
+  Buffer buffer_of(const Floats& values) {
+    Buffer buffer(device_, *stream_, values.size() * sizeof(float), MemoryKind::workspace);
+    device_.copy(*stream_, buffer.data(), std::as_bytes(std::span(values)).data(), buffer.bytes());
+    stream_->synchronize();
+    return buffer;
+  }
+  Floats host(const Buffer& buffer) {
+    Floats values(buffer.bytes() / sizeof(float));
+    device_.copy(*stream_, std::as_writable_bytes(std::span(values)).data(), buffer.data(), buffer.bytes());
+    stream_->synchronize();
+    return values;
+  }
+
+  Device& device_;
+  std::unique_ptr<Stream> stream_;
+  const WaveRules& rules_;
+  std::mt19937 random_;
+  History history_;
+};
+
+void play_all_stages(const WaveRules& rules, int stages, std::uint32_t seed) {
+  const Minibatch first = rules.first_minibatch(), end = rules.end[0];
+  const Schedule schedule =
+      lower_wsp(continuous_1f1b(stages, rules.in_flight, first, end), rules.in_flight, first, end);
+  for (const char* name : {"cpu", "reference"}) {
+    const auto device = make_device(name, 1);
+    for (int k = 0; k < stages; ++k) {
+      SCOPED_TRACE(testing::Message() << name << ", stage " << k << " of " << stages << ", seed " << seed);
+      Player(*device, rules, seed).play(schedule[static_cast<std::size_t>(k)]);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    EXPECT_EQ(device->memory().used(), 0u);
+  }
+}
+
+TEST(LocalWeights, AreWhatTheHistorySays) {
+  std::uint32_t seed = 0;
+  for (int in_flight = 1; in_flight <= 4; ++in_flight) {
+    for (Wave distance = 0; distance <= 3; ++distance) {
+      for (const PullRule pull : {PullRule::bound, PullRule::newest}) {
+        for (const Wave first_wave : {0, 3}) {
+          WaveRules rules{.in_flight = in_flight, .distance = distance, .pull = pull, .first_wave = first_wave, .end = {}};
+          const int partial = static_cast<int>(seed % static_cast<std::uint32_t>(in_flight));
+          rules.end = {(first_wave + distance + 4) * in_flight + partial};
+          SCOPED_TRACE(testing::Message() << "Nm " << in_flight << " D " << distance << " first wave " << first_wave
+                                          << (pull == PullRule::bound ? " bound" : " newest"));
+          for (int stages = 1; stages <= 3; ++stages) play_all_stages(rules, stages, seed++);
+        }
+      }
+    }
+  }
+}
+
+TEST(LocalWeights, AStageWithoutParametersHasEmptyWeights) {
+  const auto device = make_device("reference", 1);
+  const auto stream = device->make_stream();
+  const WaveRules rules{.in_flight = 2, .distance = 0, .pull = PullRule::bound, .first_wave = 0, .end = {4}};
+  LocalWeights weights(*device, *stream, rules, {});
+  EXPECT_EQ(weights.version_for(0)->values.bytes(), 0u);
+  weights.computed(0, Buffer());
+  weights.computed(1, Buffer());
+  EXPECT_EQ(weights.end_wave(0)->bytes(), 0u);
+  weights.rebase(1, 1, Buffer());
+  EXPECT_EQ(weights.version_for(3)->label, 1);
+}
+
+}  // namespace
+}  // namespace hetpipe

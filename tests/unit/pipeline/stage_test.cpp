@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/pipeline/stage.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "kernels/devices.h"
+#include "runtime/model/zoo.h"
+#include "tests/end-to-end/serial_model.h"
+
+// Every way to cut a model into two and three stages gives the serial program's losses, statistics and gradients, bit for bit.
+namespace hetpipe {
+namespace {
+
+constexpr std::uint64_t kSeed = 5;
+
+struct Samples {
+  std::vector<float> images;
+  std::vector<std::int32_t> labels;
+  std::vector<SampleKey> keys;
+
+  Samples(const Model& model, int count) {
+    const auto elements = static_cast<std::uint64_t>(model.sample_shape().elements()) * static_cast<unsigned>(count);
+    for (std::uint64_t e = 0; e < elements; ++e) images.push_back(random_normal(99, e));
+    for (int i = 0; i < count; ++i) {
+      labels.push_back((5 * i + 1) % model.classes());
+      keys.push_back({2, 10 + i});
+    }
+  }
+};
+
+// What one minibatch leaves behind; flat arrays of the whole model.
+struct Outcome {
+  std::vector<float> losses;
+  std::vector<std::int32_t> correct;
+  std::vector<float> statistics;
+  std::vector<float> gradients;  // none in evaluation
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome run_serial(const Model& model, Device& device, const Samples& samples, Mode mode) {
+  SerialModel serial(model, device, kSeed);
+  auto result = serial.forward(samples.images, samples.labels, samples.keys, mode);
+  Outcome outcome{result.losses, result.correct, {}, {}};
+  if (mode == Mode::train) outcome.gradients = serial.backward();
+  outcome.statistics = serial.statistics();
+  return outcome;
+}
+
+// The stages of one cut, played as the executor does, messages carried by hand.
+class Chain {
+ public:
+  Chain(const Model& model, const std::vector<int>& stage_end, Device& device)
+      : model_(model), device_(device), stream_(device.make_stream()) {
+    for (std::size_t k = 0; k < stage_end.size(); ++k) {
+      auto stage =
+          std::make_unique<Stage>(model, stage_end, StageId{static_cast<int>(k)}, kSeed, device, *stream_);
+      weights_.push_back(initial(stage->parameters()));
+      statistics_.push_back(initial(stage->statistics()));
+      stages_.push_back(std::move(stage));
+    }
+  }
+
+  Outcome run(const Samples& samples, Mode mode) {
+    Outcome outcome;
+    std::vector<Pass> passes(stages_.size());
+    for (std::size_t k = 0; k < stages_.size(); ++k) forward(passes, k, samples, mode, outcome);
+    if (mode == Mode::train) {
+      std::vector<std::vector<float>> gradients(stages_.size());
+      for (std::size_t k = stages_.size(); k-- > 0;) gradients[k] = backward(passes, k);
+      for (const auto& part : gradients) outcome.gradients.insert(outcome.gradients.end(), part.begin(), part.end());
+    }
+    for (const Buffer& statistics : statistics_) {
+      const auto part = host<float>(statistics);
+      outcome.statistics.insert(outcome.statistics.end(), part.begin(), part.end());
+    }
+    return outcome;
+  }
+
+ private:
+  Buffer initial(const ParameterLayout& layout) {
+    std::vector<float> values(static_cast<std::size_t>(layout.count()));
+    fill_initial(layout, kSeed, values);
+    return upload(values);
+  }
+  template <class T>
+  Buffer upload(const std::vector<T>& values) {
+    Buffer buffer(device_, *stream_, values.size() * sizeof(T), MemoryKind::workspace);
+    if (!values.empty()) {
+      device_.copy(*stream_, buffer.data(), std::as_bytes(std::span(values)).data(), buffer.bytes());
+      stream_->synchronize();
+    }
+    return buffer;
+  }
+  template <class T>
+  std::vector<T> host(const Buffer& buffer) {
+    std::vector<T> values(buffer.bytes() / sizeof(T));
+    if (!values.empty()) {
+      device_.copy(*stream_, std::as_writable_bytes(std::span(values)).data(), buffer.data(), buffer.bytes());
+      stream_->synchronize();
+    }
+    return values;
+  }
+
+  void forward(std::vector<Pass>& passes, std::size_t k, const Samples& samples, Mode mode, Outcome& outcome) {
+    Stage& stage = *stages_[k];
+    Pass& pass = passes[k];
+    pass.samples = static_cast<std::int64_t>(samples.labels.size());
+    pass.keys = samples.keys;
+    if (stage.reads_samples()) pass.images = upload(samples.images);
+    if (stage.has_loss()) pass.labels = upload(samples.labels);
+    ASSERT_EQ(pass.activations_in.size(), stage.incoming().size());
+    stage.forward(pass, weights_[k].as<float>(), statistics_[k].as<float>(), mode);
+    if (stage.has_loss()) {
+      outcome.losses = host<float>(pass.outputs.back());
+      outcome.correct = host<std::int32_t>(pass.correct);
+    }
+    for (const Transfer& transfer : stage.outgoing()) {
+      Buffer packed = stage.pack_activations(pass, transfer);
+      EXPECT_EQ(static_cast<std::int64_t>(packed.bytes()), stage.transfer_bytes(transfer, pass.samples));
+      const auto to = static_cast<std::size_t>(transfer.to_stage);
+      passes[to].activations_in.push_back({counterpart(stages_[to]->incoming(), transfer), std::move(packed)});
+    }
+    if (mode == Mode::train) stage.drop_what_backward_does_not_need(pass);
+  }
+
+  std::vector<float> backward(std::vector<Pass>& passes, std::size_t k) {
+    Stage& stage = *stages_[k];
+    // Whatever stood there before must not matter.
+    const Buffer gradients = upload(std::vector<float>(static_cast<std::size_t>(stage.parameters().count()),
+                                                       std::numeric_limits<float>::quiet_NaN()));
+    for (const Transfer& transfer : stage.outgoing()) {
+      Pass& later = passes[static_cast<std::size_t>(transfer.to_stage)];
+      for (Packed& packed : later.gradients_out) {
+        if (*packed.transfer == transfer) passes[k].gradients_in.push_back({&transfer, std::move(packed.data)});
+      }
+    }
+    EXPECT_EQ(passes[k].gradients_in.size(), stage.outgoing().size());
+    stage.backward(passes[k], weights_[k].as<float>(), gradients.as<float>());
+    return host<float>(gradients);
+  }
+
+  static const Transfer* counterpart(const std::vector<Transfer>& all, const Transfer& transfer) {
+    const auto found = std::find(all.begin(), all.end(), transfer);
+    EXPECT_NE(found, all.end());
+    return &*found;
+  }
+
+  const Model& model_;
+  Device& device_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<std::unique_ptr<Stage>> stages_;
+  std::vector<Buffer> weights_, statistics_;
+};
+
+struct Seen {
+  int cuts = 0;
+  int several_tensors = 0;  // cuts with a transfer of more than one
+  int skipped_stages = 0;   // cuts with a transfer past a whole stage
+};
+
+void expect_same(const Model& model, const std::vector<int>& stage_end, Device& device, const Samples& samples,
+                 const Outcome& expected, Mode mode, Seen& seen) {
+  ++seen.cuts;
+  bool several = false, skipped = false;
+  for (const Transfer& transfer : transfers(model.producers(), stage_end)) {
+    several |= transfer.layers.size() > 1;
+    skipped |= transfer.to_stage > transfer.from_stage + 1;
+  }
+  seen.several_tensors += several;
+  seen.skipped_stages += skipped;
+  const Outcome outcome = Chain(model, stage_end, device).run(samples, mode);
+  std::string cut;
+  for (int end : stage_end) cut += " " + std::to_string(end);
+  EXPECT_EQ(outcome.losses, expected.losses) << "stages end at" << cut;
+  EXPECT_EQ(outcome.correct, expected.correct) << "stages end at" << cut;
+  EXPECT_TRUE(outcome.statistics == expected.statistics) << "statistics; stages end at" << cut;
+  EXPECT_TRUE(outcome.gradients == expected.gradients) << "gradients; stages end at" << cut;
+}
+
+// On failure the cuts are named; a model's arrays are not printed.
+Seen expect_every_cut(const Model& model, const std::string& device_name) {
+  SCOPED_TRACE(model.name() + " on " + device_name);
+  const auto device = make_device(device_name, 1);
+  const Samples samples(model, 3);
+  const Outcome trained = run_serial(model, *device, samples, Mode::train);
+  const Outcome evaluated = run_serial(model, *device, samples, Mode::evaluate);
+  const int layers = model.layer_count();
+  Seen seen;
+  for (int a = 1; a < layers && !testing::Test::HasFailure(); ++a) {
+    expect_same(model, {a, layers}, *device, samples, trained, Mode::train, seen);
+    expect_same(model, {a, layers}, *device, samples, evaluated, Mode::evaluate, seen);
+    for (int b = a + 1; b < layers; ++b) {
+      expect_same(model, {a, b, layers}, *device, samples, trained, Mode::train, seen);
+    }
+  }
+  EXPECT_EQ(seen.cuts, 2 * (layers - 1) + (layers - 1) * (layers - 2) / 2);
+  EXPECT_EQ(device->memory().used(), 0u);
+  return seen;
+}
+
+class EveryCut : public testing::TestWithParam<const char*> {};
+
+TEST_P(EveryCut, OfAnMlp) { expect_every_cut(make_model("mlp", {3, 3, 1}, 4), GetParam()); }
+TEST_P(EveryCut, OfLenet) { expect_every_cut(make_model("lenet", {6, 6, 1}, 4), GetParam()); }
+TEST_P(EveryCut, OfLenetWithBatchNorm) { expect_every_cut(make_model("lenet-bn", {6, 6, 2}, 4), GetParam()); }
+TEST_P(EveryCut, OfAResNet) {
+  const Seen seen = expect_every_cut(make_model("resnet-8", {8, 8, 2}, 4), GetParam());
+  EXPECT_GT(seen.several_tensors, 0);
+  EXPECT_GT(seen.skipped_stages, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, EveryCut, testing::Values("cpu", "reference"),
+                         [](const testing::TestParamInfo<const char*>& named) { return std::string(named.param); });
+
+TEST(Stage, KnowsWhatItReadsAndHolds) {
+  const Model model = make_model("lenet-bn", {6, 6, 1}, 4);
+  const auto device = make_device("reference", 1);
+  const auto stream = device->make_stream();
+  const int layers = model.layer_count();
+  const Stage front(model, {5, layers}, StageId{0}, kSeed, *device, *stream);
+  const Stage back(model, {5, layers}, StageId{1}, kSeed, *device, *stream);
+  EXPECT_TRUE(front.reads_samples());
+  EXPECT_FALSE(front.has_loss());
+  EXPECT_FALSE(back.reads_samples());
+  EXPECT_TRUE(back.has_loss());
+  EXPECT_TRUE(front.incoming().empty());
+  EXPECT_EQ(front.outgoing(), back.incoming());
+  EXPECT_EQ(front.parameters().count() + back.parameters().count(), model.parameter_count());
+  // conv1 gives 6 x 6 x 16, its pool 3 x 3 x 16, conv2 3 x 3 x 32.
+  ASSERT_EQ(front.outgoing().size(), 1u);
+  EXPECT_EQ(front.transfer_bytes(front.outgoing()[0], 7), 7 * 3 * 3 * 32 * 4);
+}
+
+// One stage takes minibatches of different sizes (the last of a training is short).
+TEST(Stage, TakesAnyNumberOfSamples) {
+  const Model model = make_model("lenet-bn", {6, 6, 1}, 4);
+  const auto device = make_device("cpu", 1);
+  for (int count : {4, 2, 4, 3}) {
+    const Samples samples(model, count);
+    Chain chain(model, {3, 8, model.layer_count()}, *device);
+    EXPECT_TRUE(chain.run(samples, Mode::train) == run_serial(model, *device, samples, Mode::train)) << count;
+  }
+}
+
+}  // namespace
+}  // namespace hetpipe

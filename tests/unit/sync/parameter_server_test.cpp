@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sync/parameter_server.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "base/random.h"
+#include "kernels/devices.h"
+#include "runtime/transport/threads.h"
+
+// Parameter server and its clients, ranks as threads. Updates are whole numbers, different for every virtual worker, wave and
+// weight, and never zero: each weight of a snapshot tells by itself which label it is of, so a mix of labels is seen.
+namespace hetpipe {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+//   0 linear  1 batch norm  2 relu  3 linear  4 batch norm  5 relu  6 linear  7 loss
+Model small_model() {
+  Model model("small", {3}, 3);
+  model.add("linear1", Linear{4});
+  model.add("bn1", BatchNorm{});
+  model.add("relu1", Relu{});
+  model.add("linear2", Linear{5});
+  model.add("bn2", BatchNorm{});
+  model.add("relu2", Relu{});
+  model.add("linear3", Linear{3});
+  model.add("loss", SoftmaxCrossEntropy{});
+  return model;
+}
+
+struct Case {
+  const char* name;
+  WaveRules rules;
+  std::vector<std::vector<int>> stage_end;  // [virtual worker]
+  std::vector<int> shard_of_layer;
+  int shards = 1;
+  bool hosted = false;  // shard s beside the s-th worker
+  std::vector<Label> checkpoint_labels;
+  std::vector<Label> evaluation_labels;  // at the gates that rest on them
+  std::vector<float> factor;
+  int slow_worker = -1;
+};
+
+// What everything must be, from the numbers that are pushed.
+class Expected {
+ public:
+  Expected(const Case& played, const Model& model)
+      : rules(played.rules),
+        factor(played.factor),
+        parameters(ParameterLayout::parameters(model, 0, model.layer_count())),
+        statistics(ParameterLayout::statistics(model, 0, model.layer_count())) {}
+
+  static float number(std::initializer_list<std::uint64_t> key, std::int64_t element) {
+    return 1.0f + static_cast<float>(random_bits(random_key(key), static_cast<std::uint64_t>(element)) % 64);
+  }
+  static float initial(std::int64_t g) { return number({1}, g) - 1000; }
+  static float initial_statistic(std::int64_t g) { return number({2}, g); }
+  static float initial_slot(int slot, std::int64_t g) { return number({3, static_cast<std::uint64_t>(slot)}, g); }
+  static float delta(int vw, Wave wave, std::int64_t g) { return number({4, at(vw), at(wave)}, g); }
+  static float statistic(int vw, Wave wave, std::int64_t g) { return number({5, at(vw), at(wave)}, g); }
+  static float slot(int vw, Wave wave, int slot, std::int64_t g) {
+    return number({6, at(vw), at(wave), static_cast<std::uint64_t>(slot)}, g);
+  }
+
+  float weight(Label label, std::int64_t g) const {
+    float sum = initial(g);
+    for (Wave wave = rules.first_wave; wave < label; ++wave) {
+      for (int i = 0; i < rules.workers(); ++i) {
+        if (wave < rules.end_wave(VirtualWorkerId{i})) sum += factor[at(i)] * delta(i, wave, g);
+      }
+    }
+    return sum;
+  }
+  // Mean over virtual workers of what each one's newest wave below the label carried.
+  template <class OfWave>
+  float mean(Label label, float before_any, OfWave of_wave) const {
+    double sum = 0;
+    for (int i = 0; i < rules.workers(); ++i) {
+      const Wave waves = std::min(label, rules.end_wave(VirtualWorkerId{i}));
+      sum += static_cast<double>(waves == rules.first_wave ? before_any : of_wave(i, waves - 1));
+    }
+    return static_cast<float>(sum / rules.workers());
+  }
+  float mean_statistic(Label label, std::int64_t g) const {
+    if (label == rules.first_wave) return initial_statistic(g);
+    return mean(label, initial_statistic(g), [g](int i, Wave wave) { return statistic(i, wave, g); });
+  }
+  float mean_slot(Label label, int s, std::int64_t g) const {
+    return mean(label, initial_slot(s, g), [s, g](int i, Wave wave) { return slot(i, wave, s, g); });
+  }
+
+  // Places in the whole model of the floats of some layers.
+  static std::vector<std::int64_t> places(const ParameterLayout& layout, const std::vector<int>& layers) {
+    std::vector<std::int64_t> found;
+    for (int layer : layers) {
+      for (const ParameterEntry& entry : layout.of_layer(layer)) {
+        for (std::int64_t e = 0; e < entry.count; ++e) found.push_back(entry.offset + e);
+      }
+    }
+    return found;
+  }
+
+  const WaveRules& rules;
+  const std::vector<float>& factor;
+  ParameterLayout parameters, statistics;
+};
+
+constexpr int kSlots = 2;
+
+// What one rank saw.
+struct Seen {
+  int wrong_weights = 0;
+  int wrong_statistics = 0;
+  int pulls = 0;
+  std::int64_t most_snapshots = 0;
+  std::vector<std::vector<ShardState>> checkpoints;
+};
+
+class Play {
+ public:
+  explicit Play(const Case& played)
+      : case_(played), model_(small_model()), map_(model_, played.shard_of_layer, played.shards), expected_(played, model_) {
+    int rank = 0;
+    for (const auto& ends : played.stage_end) {
+      worker_ranks_.emplace_back();
+      for (std::size_t k = 0; k < ends.size(); ++k) worker_ranks_.back().push_back(Rank{rank++});
+    }
+    for (int s = 0; s < played.shards; ++s) server_ranks_.push_back(Rank{played.hosted ? s : rank++});
+    ranks_ = rank;
+  }
+
+  std::vector<Seen> run() {
+    const auto transports = make_threads_transports(ranks_);
+    std::vector<Seen> seen(at(ranks_));
+    std::vector<std::thread> threads;
+    for (const auto& transport : transports) {
+      threads.emplace_back([this, rank = transport.get(), &seen] {
+        try {
+          run_rank(*rank, seen[at(rank->rank().value)]);
+        } catch (const std::exception& error) {
+          ADD_FAILURE() << "rank " << rank->rank().value << ": " << error.what();
+          rank->abort(3);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return seen;
+  }
+
+  void check_checkpoints(const std::vector<std::vector<ShardState>>& checkpoints) const {
+    std::vector<Label> due = case_.checkpoint_labels, labels;
+    if (due.empty() || due.back() != case_.rules.end_label()) due.push_back(case_.rules.end_label());
+    for (const auto& shards : checkpoints) {
+      const Label label = shards.front().label;
+      labels.push_back(label);
+      ASSERT_EQ(shards.size(), at(case_.shards));
+      for (int s = 0; s < case_.shards; ++s) {
+        SCOPED_TRACE(testing::Message() << "label " << label << " shard " << s);
+        const ShardState& state = shards[at(s)];
+        EXPECT_EQ(state.label, label);
+        std::vector<float> weights, statistics;
+        std::vector<std::vector<float>> slots(kSlots);
+        for (auto g : Expected::places(expected_.parameters, map_.layers(ShardId{s}))) {
+          weights.push_back(expected_.weight(label, g));
+          for (int i = 0; i < kSlots; ++i) slots[at(i)].push_back(expected_.mean_slot(label, i, g));
+        }
+        for (auto g : Expected::places(expected_.statistics, map_.layers(ShardId{s}))) {
+          statistics.push_back(expected_.mean_statistic(label, g));
+        }
+        EXPECT_EQ(state.weights, weights);
+        EXPECT_EQ(state.statistics, statistics);
+        EXPECT_EQ(state.slots, slots);
+      }
+    }
+    EXPECT_EQ(labels, due);
+  }
+
+ private:
+  void run_rank(Transport& transport, Seen& seen) {
+    RankService service(transport, 30);
+    std::unique_ptr<ParameterServer> server;
+    for (int s = 0; s < case_.shards; ++s) {
+      if (server_ranks_[at(s)] == transport.rank()) server = make_server(ShardId{s}, service, seen);
+    }
+    if (server) {
+      service.also_poll([&] {
+        server->poll();
+        seen.most_snapshots = std::max(seen.most_snapshots, server->snapshots_held());
+      });
+    }
+    for (std::size_t i = 0; i < worker_ranks_.size(); ++i) {
+      for (std::size_t k = 0; k < worker_ranks_[i].size(); ++k) {
+        if (worker_ranks_[i][k] == transport.rank()) work(static_cast<int>(i), static_cast<int>(k), service, seen);
+      }
+    }
+    if (server) {
+      service.wait([&] { return server->finished(); }, [&] { return server->waiting_for(); });
+    }
+  }
+
+  std::unique_ptr<ParameterServer> make_server(ShardId shard, RankService& service, Seen& seen) {
+    ServerSetup setup;
+    setup.shard = shard;
+    setup.server_ranks = server_ranks_;
+    setup.worker_ranks = worker_ranks_;
+    setup.stage_end = case_.stage_end;
+    setup.update_factor = case_.factor;
+    setup.optimizer_slots = kSlots;
+    setup.checkpoint_labels = case_.checkpoint_labels;
+    setup.slots.resize(kSlots);
+    for (auto g : Expected::places(expected_.parameters, map_.layers(shard))) {
+      setup.weights.push_back(Expected::initial(g));
+      for (int s = 0; s < kSlots; ++s) setup.slots[at(s)].push_back(Expected::initial_slot(s, g));
+    }
+    for (auto g : Expected::places(expected_.statistics, map_.layers(shard))) {
+      setup.statistics.push_back(Expected::initial_statistic(g));
+    }
+    setup.checkpoint = [&seen](const std::vector<ShardState>& states) { seen.checkpoints.push_back(states); };
+    return std::make_unique<ParameterServer>(std::move(setup), case_.rules, map_, service);
+  }
+
+  // A stage without its arithmetic: gates, pulls and pushes in the executor's order.
+  void work(int vw, int k, RankService& service, Seen& seen) {
+    const WaveRules& rules = case_.rules;
+    const auto device = make_device("reference", 1);
+    const auto stream = device->make_stream();
+    Stage stage(model_, case_.stage_end[at(vw)], StageId{k}, 1, *device, *stream);
+    ServerClient client(VirtualWorkerId{vw}, stage, rules, map_, server_ranks_, case_.checkpoint_labels, service);
+    std::vector<int> layers(at(stage.end_layer() - stage.first_layer()));
+    std::iota(layers.begin(), layers.end(), stage.first_layer());
+    const auto weights_at = Expected::places(expected_.parameters, layers);
+    const auto statistics_at = Expected::places(expected_.statistics, layers);
+    const auto check = [&](const StageSnapshot& snapshot) {
+      ++seen.pulls;
+      for (std::size_t e = 0; e < weights_at.size(); ++e) {
+        seen.wrong_weights += snapshot.weights.as<float>()[e] != expected_.weight(snapshot.label, weights_at[e]);
+      }
+      if (!snapshot.statistics) return;
+      for (std::size_t e = 0; e < statistics_at.size(); ++e) {
+        seen.wrong_statistics +=
+            snapshot.statistics.as<float>()[e] != expected_.mean_statistic(snapshot.label, statistics_at[e]);
+      }
+    };
+    const auto buffer_of = [&](auto value) {
+      Buffer buffer(*device, *stream, weights_at.size() * sizeof(float), MemoryKind::messages);
+      for (std::size_t e = 0; e < weights_at.size(); ++e) buffer.as<float>()[e] = value(weights_at[e]);
+      return buffer;
+    };
+
+    std::uint64_t draws = 0;
+    const auto dawdle = [&] {
+      const double most = vw == case_.slow_worker ? 3000 : 400;
+      const double share = random_uniform(random_key({7, at(vw), at(k)}), draws++);
+      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(static_cast<int>(most * share));
+      service.wait([&] { return std::chrono::steady_clock::now() >= until; }, [] { return std::string("time"); });
+    };
+    const Minibatch end = rules.end[at(vw)];
+    const auto has_gate = [&](Wave wave) {
+      return wave > rules.first_wave && (wave + 1) * rules.in_flight - 1 < end;
+    };
+    for (Wave wave = rules.first_wave; wave < rules.end_wave(VirtualWorkerId{vw}); ++wave) {
+      dawdle();
+      if (has_gate(wave)) {
+        std::optional<StageSnapshot> evaluated;
+        const Label oldest = rules.bound_label(wave);
+        const auto& evaluations = case_.evaluation_labels;
+        if (std::find(evaluations.begin(), evaluations.end(), oldest) != evaluations.end()) {
+          evaluated = client.pull(wave, oldest, WithStatistics::yes);
+          check(*evaluated);
+        }
+        const Label label = k == 0 ? pass_gate(client, vw, wave, service) : hear_label(vw, wave, service);
+        EXPECT_GE(label, oldest);
+        EXPECT_LE(label, wave);
+        if (!evaluated || evaluated->label != label) check(client.pull(wave, label, WithStatistics::no));
+        dawdle();
+      }
+      auto sum = std::make_shared<const Buffer>(
+          buffer_of([&](std::int64_t g) { return Expected::delta(vw, wave, g); }));
+      std::vector<float> statistics;
+      for (auto g : statistics_at) statistics.push_back(Expected::statistic(vw, wave, g));
+      std::vector<Buffer> slots;
+      for (int s = 0; s < kSlots; ++s) {
+        slots.push_back(buffer_of([&](std::int64_t g) { return Expected::slot(vw, wave, s, g); }));
+      }
+      client.push(wave, std::move(sum), std::move(statistics), slots);
+      if (rules.pull == PullRule::bound && has_gate(wave + 1)) client.prefetch(wave + 1, rules.bound_label(wave + 1));
+    }
+    check(client.pull(rules.end_label() + rules.distance + 1, rules.end_label(), WithStatistics::yes));
+    client.finish();
+  }
+
+  // The label travels with the last minibatch of its wave, from the first stage to the others.
+  Label pass_gate(ServerClient& client, int vw, Wave wave, RankService& service) {
+    const Label label = client.pass_gate(wave);
+    static constexpr std::byte kNothing[1] = {};
+    for (std::size_t k = 1; k < worker_ranks_[at(vw)].size(); ++k) {
+      service.transport().send(worker_ranks_[at(vw)][k], Channel::forward, {.minibatch = wave, .label = label}, kNothing);
+    }
+    return label;
+  }
+  Label hear_label(int vw, Wave wave, RankService& service) {
+    std::byte nothing[1];
+    const Operation heard = service.transport().receive(worker_ranks_[at(vw)][0], Channel::forward, nothing);
+    service.wait(heard, [] { return std::string("the label"); });
+    EXPECT_EQ(heard.header().minibatch, wave);
+    return heard.header().label;
+  }
+
+  const Case& case_;
+  Model model_;
+  ShardMap map_;
+  Expected expected_;
+  std::vector<std::vector<Rank>> worker_ranks_;
+  std::vector<Rank> server_ranks_;
+  int ranks_ = 0;
+};
+
+const std::vector<int> kOneShard{0, 0, -1, 0, 0, -1, 0, -1};
+const std::vector<int> kRoundRobin{0, 1, -1, 0, 1, -1, 0, -1};
+const std::vector<int> kThreeShards{0, 1, -1, 2, 0, -1, 1, -1};
+const std::vector<int> kFrontAndBack{0, 0, -1, 1, 1, -1, 1, -1};  // as `local` places them for a cut at 3
+constexpr PullRule kBound = PullRule::bound, kNewest = PullRule::newest;
+
+std::vector<Case> cases() {
+  return {
+      {"alone", {2, 0, kBound, 0, {13}}, {{8}}, kOneShard, 1, false, {2, 4}, {3}, {1}},
+      {"two_D0", {2, 0, kBound, 0, {12, 12}}, {{8}, {8}}, kOneShard, 1, false, {3}, {2}, {1, 1}},
+      {"stages_shards_D0", {2, 0, kBound, 0, {13, 12}}, {{3, 8}, {1, 5, 8}}, kRoundRobin, 2, false, {1, 4}, {2, 3}, {1, 1}},
+      {"stages_shards_D1", {2, 1, kBound, 0, {17, 16}}, {{3, 8}, {1, 5, 8}}, kThreeShards, 3, false, {2, 5}, {4}, {1, 1}, 1},
+      {"newest_D2", {1, 2, kNewest, 0, {12, 12, 12}}, {{8}, {3, 8}, {1, 8}}, kRoundRobin, 2, false, {4}, {5}, {1, 1, 1}, 2},
+      {"newest_D0", {3, 0, kNewest, 0, {20, 19}}, {{3, 8}, {5, 8}}, kThreeShards, 3, false, {}, {}, {1, 1}, 0},
+      {"weighted", {1, 1, kBound, 0, {9, 8}}, {{8}, {4, 8}}, kRoundRobin, 2, false, {5}, {}, {1.5f, .5f}},
+      {"resumed", {2, 1, kBound, 3, {21, 21}}, {{3, 8}, {8}}, kRoundRobin, 2, false, {5}, {4}, {1, 1}},
+      {"one_ends_early", {1, 1, kBound, 0, {3, 14}}, {{3, 8}, {8}}, kRoundRobin, 2, false, {3, 9}, {}, {1, 1}},
+      {"one_has_nothing", {2, 0, kBound, 2, {4, 13}}, {{8}, {3, 8}}, kRoundRobin, 2, false, {4}, {}, {1, 1}},
+      {"a_stage_without_parameters", {1, 1, kBound, 0, {9, 9}}, {{2, 3, 8}, {8}}, kRoundRobin, 2, false, {}, {4}, {1, 1}},
+      // Shards with parts of some stages alone still give up old labels.
+      {"local_placement", {1, 1, kBound, 0, {16, 16}}, {{3, 8}, {3, 8}}, kFrontAndBack, 2, false, {7}, {}, {1, 1}},
+      // Shards 0 and 1 beside workers that pull from each other's rank, checkpoints under way in between.
+      {"hosted", {1, 1, kBound, 0, {12, 12}}, {{3, 8}, {8}}, kRoundRobin, 2, true, {2, 3, 4, 5, 8}, {6}, {1, 1}},
+      {"hosted_three", {2, 0, kBound, 0, {16, 15}}, {{3, 8}, {1, 8}}, kThreeShards, 3, true, {1, 2, 3, 5}, {4}, {1, 1}},
+      // A shard on which no layer lies: more servers than layers with parameters, or `local` and a node that no layer goes to.
+      {"an_empty_shard", {2, 1, kBound, 0, {13, 13}}, {{3, 8}, {8}}, kRoundRobin, 3, false, {2, 4}, {3}, {1, 1}},
+      {"an_empty_first_shard", {1, 0, kBound, 0, {6, 6}}, {{3, 8}, {8}}, {1, 1, -1, 2, 2, -1, 2, -1}, 3, false, {2}, {}, {1, 1}},
+  };
+}
+
+class ParameterServerTest : public testing::TestWithParam<Case> {};
+
+TEST_P(ParameterServerTest, EveryPullIsOneLabelAndEveryCheckpointComesOnce) {
+  const Case& played = GetParam();
+  Play play(played);
+  const std::vector<Seen> seen = play.run();
+  if (testing::Test::HasFailure()) return;
+  for (std::size_t r = 0; r < seen.size(); ++r) {
+    SCOPED_TRACE(testing::Message() << "rank " << r);
+    EXPECT_EQ(seen[r].wrong_weights, 0);
+    EXPECT_EQ(seen[r].wrong_statistics, 0);
+    // Whoever waits for a gate is D waves behind at most, has one push under way and a last partial wave.
+    EXPECT_LE(seen[r].most_snapshots, played.rules.distance + 3);
+  }
+  const auto& first_server = std::find_if(seen.begin(), seen.end(), [](const Seen& s) { return !s.checkpoints.empty(); });
+  ASSERT_NE(first_server, seen.end());
+  play.check_checkpoints(first_server->checkpoints);
+  // Each rank of a worker with parameters pulls at each of its gates and at the end.
+  for (std::size_t i = 0, r = 0; i < played.stage_end.size(); ++i) {
+    Wave gates = 0;
+    for (Minibatch p = played.rules.first_minibatch(); p < played.rules.end[i]; ++p) {
+      gates += played.rules.gate_before(p).has_value();
+    }
+    for (std::size_t k = 0; k < played.stage_end[i].size(); ++k, ++r) EXPECT_GE(seen[r].pulls, gates + 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, ParameterServerTest, testing::ValuesIn(cases()),
+                         [](const testing::TestParamInfo<Case>& named) { return std::string(named.param.name); });
+
+TEST(PushCarriesSlots, WhereACheckpointIsDueOrTheWorkerEnds) {
+  const WaveRules rules{.in_flight = 2, .distance = 0, .pull = kBound, .first_wave = 0, .end = {7, 10}};
+  const std::vector<Label> labels{2, 5};
+  std::vector<Wave> first, second;
+  for (Wave wave = 0; wave < 5; ++wave) {
+    if (wave < 4 && push_carries_slots(rules, VirtualWorkerId{0}, wave, labels)) first.push_back(wave);
+    if (push_carries_slots(rules, VirtualWorkerId{1}, wave, labels)) second.push_back(wave);
+  }
+  EXPECT_EQ(first, (std::vector<Wave>{1, 3}));
+  EXPECT_EQ(second, (std::vector<Wave>{1, 4}));
+}
+
+}  // namespace
+}  // namespace hetpipe

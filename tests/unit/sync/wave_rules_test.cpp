@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/wave_rules.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace hetpipe {
+namespace {
+
+constexpr VirtualWorkerId kWorker{0};
+
+//   Nm = 3, D = 1, eight minibatches
+//   minibatch  0 1 2 | 3 4 5 | 6 7
+//   wave       0 0 0 | 1 1 1 | 2 2     the last wave is partial
+//   gate                   1           of wave 1; wave 0 has none, wave 2 has no last minibatch
+//   push           0       1     2
+TEST(WaveRules, WavesGatesAndPushesOfAPartialRun) {
+  const WaveRules rules{.in_flight = 3, .distance = 1, .pull = PullRule::bound, .first_wave = 0, .end = {8}};
+  std::vector<Wave> waves;
+  std::vector<Minibatch> gates, pushes;
+  for (Minibatch p = 0; p < 8; ++p) {
+    waves.push_back(rules.wave_of(p));
+    if (const auto gate = rules.gate_before(p)) {
+      EXPECT_EQ(*gate, rules.wave_of(p));
+      gates.push_back(p);
+    }
+    if (rules.ends_wave(kWorker, p)) pushes.push_back(p);
+  }
+  EXPECT_EQ(waves, (std::vector<Wave>{0, 0, 0, 1, 1, 1, 2, 2}));
+  EXPECT_EQ(gates, (std::vector<Minibatch>{5}));
+  EXPECT_EQ(pushes, (std::vector<Minibatch>{2, 5, 7}));
+  EXPECT_EQ(rules.end_wave(kWorker), 3);
+  EXPECT_EQ(rules.end_label(), 3);
+}
+
+TEST(WaveRules, EndLabelIsThatOfTheLongestWorker) {
+  const WaveRules rules{.in_flight = 2, .distance = 0, .pull = PullRule::bound, .first_wave = 0, .end = {4, 5, 3}};
+  EXPECT_EQ(rules.workers(), 3);
+  EXPECT_EQ(rules.end_wave(VirtualWorkerId{0}), 2);
+  EXPECT_EQ(rules.end_wave(VirtualWorkerId{1}), 3);
+  EXPECT_EQ(rules.end_wave(VirtualWorkerId{2}), 2);
+  EXPECT_EQ(rules.end_label(), 3);
+}
+
+TEST(WaveRules, AResumedRunStartsLikeAFreshOne) {
+  const WaveRules fresh{.in_flight = 3, .distance = 2, .pull = PullRule::bound, .first_wave = 0, .end = {17}};
+  WaveRules resumed = fresh;
+  resumed.first_wave = 4;
+  resumed.end = {17 + 12};
+  EXPECT_EQ(resumed.first_minibatch(), 12);
+  EXPECT_EQ(resumed.end_wave(kWorker), fresh.end_wave(kWorker) + 4);
+  for (Minibatch p = 0; p < 17; ++p) {
+    const auto gate = fresh.gate_before(p), later = resumed.gate_before(p + 12);
+    ASSERT_EQ(gate.has_value(), later.has_value()) << p;
+    if (gate) {
+      EXPECT_EQ(*later, *gate + 4);
+      EXPECT_EQ(resumed.bound_label(*later), fresh.bound_label(*gate) + 4);
+    }
+    EXPECT_EQ(resumed.ends_wave(kWorker, p + 12), fresh.ends_wave(kWorker, p));
+    EXPECT_EQ(resumed.visible_updates(p + 12), fresh.visible_updates(p) + 12);
+  }
+}
+
+// A worker for which nothing is left has no waves, whatever the others have.
+TEST(WaveRules, AWorkerWithoutMinibatches) {
+  const WaveRules rules{.in_flight = 2, .distance = 0, .pull = PullRule::bound, .first_wave = 3, .end = {6, 7}};
+  EXPECT_EQ(rules.end_wave(VirtualWorkerId{0}), 3);
+  EXPECT_EQ(rules.end_wave(VirtualWorkerId{1}), 4);
+}
+
+// F(p) sees own updates 0 ... p - (s_local + 1), and none of the run before the first.
+TEST(WaveRules, OwnUpdatesAreVisibleWithLocalStaleness) {
+  for (int in_flight = 1; in_flight <= 4; ++in_flight) {
+    const WaveRules rules{.in_flight = in_flight, .distance = 0, .pull = PullRule::bound, .first_wave = 0, .end = {20}};
+    EXPECT_EQ(rules.local_staleness(), in_flight - 1);
+    for (Minibatch p = 0; p < 20; ++p) {
+      const Minibatch newest = p - (rules.local_staleness() + 1);
+      EXPECT_EQ(rules.visible_updates(p), newest < 0 ? 0 : newest + 1) << in_flight << " " << p;
+    }
+  }
+}
+
+TEST(WaveRules, BoundLabelIsDWavesBackButNotBeforeTheRun) {
+  WaveRules rules{.in_flight = 2, .distance = 2, .pull = PullRule::bound, .first_wave = 5, .end = {40}};
+  std::vector<Label> labels;
+  for (Wave wave = 6; wave < 11; ++wave) labels.push_back(rules.bound_label(wave));
+  EXPECT_EQ(labels, (std::vector<Label>{5, 5, 6, 7, 8}));
+  rules.distance = kUnbounded;
+  EXPECT_EQ(rules.bound_label(1000), 5);
+}
+
+TEST(WaveRules, StalenessIsWhatTheLabelLacks) {
+  const WaveRules rules{.in_flight = 3, .distance = 1, .pull = PullRule::bound, .first_wave = 0, .end = {30}};
+  EXPECT_EQ(rules.staleness(7, 1), 4);   // 3 4 5 6
+  EXPECT_EQ(rules.staleness(7, 2), 1);   // 6
+  EXPECT_EQ(rules.staleness(7, 3), 0);   // the label holds later ones, too
+}
+
+}  // namespace
+}  // namespace hetpipe
