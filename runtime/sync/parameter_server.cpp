@@ -62,6 +62,9 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
   if (clock_) {
     states_in_.resize(at(map.shards()));
     for (int s = 1; s < map.shards(); ++s) post_state(ShardId{s});
+    for (int s = 0; s < map.shards(); ++s) {
+      if (map.count(kParameters, ShardId{s}) == 0) note_empty_shard(ShardId{s});
+    }
     service.on(MessageKind::shard_arrived, [this](const ControlMessage& m) {
       note_arrival(ShardId{m.header.part}, VirtualWorkerId{static_cast<int>(m.header.label)},
                    m.header.minibatch);
@@ -160,11 +163,21 @@ void ParameterServer::note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave)
   ++activity_;
 }
 
+// A shard on which no layer lies gets no pushes: it is never what a gate waits for.
+void ParameterServer::note_empty_shard(ShardId shard) {
+  for (int i = 0; i < rules_.workers(); ++i) {
+    const VirtualWorkerId vw{i};
+    for (Wave wave = rules_.first_wave; wave < rules_.end_wave(vw); ++wave) {
+      clock_->arrived(shard, vw, wave);
+    }
+  }
+}
+
 bool ParameterServer::complete(Wave wave) const {
   if (wave >= rules_.end_label()) return false;
   for (int i = 0; i < rules_.workers(); ++i) {
     const VirtualWorkerId vw{i};
-    if (wave >= rules_.end_wave(vw)) continue;
+    if (wave >= rules_.end_wave(vw) || stages_here(vw) == 0) continue;
     const auto found = pending_.find({wave, i});
     if (found == pending_.end() || found->second.parts < stages_here(vw)) return false;
   }
