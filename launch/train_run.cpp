@@ -2,6 +2,7 @@
 #include "launch/train_run.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "base/text.h"
@@ -275,7 +276,10 @@ Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting) {
   const Common common(job);
   const Rank rank = setting.transport.rank();
   const Role& role = setting.roles.of_rank[at(rank.value)];
-  RankService service(setting.transport, job.timeout_seconds);
+  // A shard without layers hears from nobody before the end; that it waits is no failure.
+  const bool idle = !role.worker && role.shard && common.map.layers(*role.shard).empty();
+  RankService service(setting.transport,
+                      idle ? std::numeric_limits<double>::infinity() : job.timeout_seconds);
   const std::unique_ptr<TraceWriter> trace = open_trace(job, role, setting);
 
   bool over = false;

@@ -60,6 +60,7 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
 
   for (Peer& peer : peers_) post_push(peer);
   if (clock_) {
+    note_empty_shards();
     states_in_.resize(at(map.shards()));
     for (int s = 1; s < map.shards(); ++s) post_state(ShardId{s});
     service.on(MessageKind::shard_arrived, [this](const ControlMessage& m) {
@@ -160,11 +161,26 @@ void ParameterServer::note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave)
   ++activity_;
 }
 
+// A shard without layers (local placement puts none on a node that no stage's majority is on) gets
+// no push and holds nobody up: every wave is there from the start.
+void ParameterServer::note_empty_shards() {
+  for (int s = 0; s < map_.shards(); ++s) {
+    const ShardId shard{s};
+    if (map_.count(kParameters, shard) > 0) continue;
+    for (int i = 0; i < rules_.workers(); ++i) {
+      const VirtualWorkerId vw{i};
+      for (Wave wave = rules_.first_wave; wave < rules_.end_wave(vw); ++wave) {
+        clock_->arrived(shard, vw, wave);
+      }
+    }
+  }
+}
+
 bool ParameterServer::complete(Wave wave) const {
   if (wave >= rules_.end_label()) return false;
   for (int i = 0; i < rules_.workers(); ++i) {
     const VirtualWorkerId vw{i};
-    if (wave >= rules_.end_wave(vw)) continue;
+    if (wave >= rules_.end_wave(vw) || stages_here(vw) == 0) continue;
     const auto found = pending_.find({wave, i});
     if (found == pending_.end() || found->second.parts < stages_here(vw)) return false;
   }
