@@ -59,6 +59,10 @@ int Reporter::expected_reports(Wave wave) const {
 }
 
 void Reporter::on_wave(const WaveReport& report) {
+  if (!started_) {
+    started_ = true;
+    start_ns_ = now_ns() - to_ns(report.elapsed_seconds);
+  }
   WaveSum& sum = waves_[report.wave];
   const bool first = sum.reports++ == 0;
   if (report.samples > 0) {

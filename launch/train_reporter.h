@@ -68,7 +68,8 @@ class Reporter {
   Log& log_;
   TraceWriter* trace_;
   std::int64_t total_samples_ = 0;
-  std::int64_t start_ns_;
+  bool started_ = false;
+  std::int64_t start_ns_;  // of the first wave
   std::int64_t last_progress_ns_ = 0;
   Wave next_wave_;
   std::map<Wave, WaveSum> waves_;

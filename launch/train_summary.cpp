@@ -41,8 +41,9 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
     const double n = static_cast<double>(std::max<std::int64_t>(r.minibatches, 1));
     const double total = r.total_seconds - r.evaluate_seconds;
     const double busy = r.forward_seconds + r.backward_seconds + r.update_seconds;
-    const double other =
-        total - busy - r.bubble_seconds - r.transfer_seconds - r.server_wait_seconds;
+    // Waits overlap with the ends of modelled actions by what it takes to wake up: not below 0.
+    const double other = std::max(
+        0.0, total - busy - r.bubble_seconds - r.transfer_seconds - r.server_wait_seconds);
     table.add({std::to_string(r.virtual_worker), std::to_string(r.stage),
                to_string(stage.devices.front()),
                against(stage.predicted, &StagePrediction::forward_seconds, r.forward_seconds / n),

@@ -161,8 +161,8 @@ void Worker::forward(Minibatch p) {
   stage_.forward(flight.pass, flight.weights->values.as<float>(), statistics_.as<float>(),
                  Mode::train);
   settle(doing(ActionKind::forward, p) + "forward");
-  pace_.hold(start, modelled(setup_.pace.forward, flight.pass.samples));
-  report_.forward_seconds += seconds_between(start, now_ns());
+  report_.forward_seconds +=
+      pace_.hold(start, modelled(setup_.pace.forward, flight.pass.samples));
   ++report_.minibatches;
 
   if (stage_.has_loss()) note_loss(p, flight.pass);
@@ -217,8 +217,8 @@ void Worker::backward(Minibatch p) {
                            MemoryKind::gradients);
   stage_.backward(flight.pass, flight.weights->values.as<float>(), flight.gradient.as<float>());
   settle(doing(ActionKind::backward, p) + "backward");
-  pace_.hold(start, modelled(setup_.pace.backward, flight.pass.samples));
-  report_.backward_seconds += seconds_between(start, now_ns());
+  report_.backward_seconds +=
+      pace_.hold(start, modelled(setup_.pace.backward, flight.pass.samples));
 }
 
 void Worker::update(Minibatch p) {

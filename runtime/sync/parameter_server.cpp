@@ -60,9 +60,11 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
 
   for (Peer& peer : peers_) post_push(peer);
   if (clock_) {
-    note_empty_shards();
     states_in_.resize(at(map.shards()));
     for (int s = 1; s < map.shards(); ++s) post_state(ShardId{s});
+    for (int s = 0; s < map.shards(); ++s) {
+      if (map.count(kParameters, ShardId{s}) == 0) note_empty_shard(ShardId{s});
+    }
     service.on(MessageKind::shard_arrived, [this](const ControlMessage& m) {
       note_arrival(ShardId{m.header.part}, VirtualWorkerId{static_cast<int>(m.header.label)},
                    m.header.minibatch);
@@ -161,17 +163,12 @@ void ParameterServer::note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave)
   ++activity_;
 }
 
-// A shard without layers (local placement puts none on a node that no stage's majority is on) gets
-// no push and holds nobody up: every wave is there from the start.
-void ParameterServer::note_empty_shards() {
-  for (int s = 0; s < map_.shards(); ++s) {
-    const ShardId shard{s};
-    if (map_.count(kParameters, shard) > 0) continue;
-    for (int i = 0; i < rules_.workers(); ++i) {
-      const VirtualWorkerId vw{i};
-      for (Wave wave = rules_.first_wave; wave < rules_.end_wave(vw); ++wave) {
-        clock_->arrived(shard, vw, wave);
-      }
+// A shard on which no layer lies gets no pushes: it is never what a gate waits for.
+void ParameterServer::note_empty_shard(ShardId shard) {
+  for (int i = 0; i < rules_.workers(); ++i) {
+    const VirtualWorkerId vw{i};
+    for (Wave wave = rules_.first_wave; wave < rules_.end_wave(vw); ++wave) {
+      clock_->arrived(shard, vw, wave);
     }
   }
 }

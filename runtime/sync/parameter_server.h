@@ -95,7 +95,7 @@ class ParameterServer {
   void post_push(Peer& peer);
   void take_push(Peer& peer);
   void note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave);
-  void note_empty_shards();
+  void note_empty_shard(ShardId shard);
   bool complete(Wave wave) const;
   void form_label();
   bool serve(const Waiting& waiting);

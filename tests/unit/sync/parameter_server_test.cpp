@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <numeric>
+#include <ostream>
 #include <thread>
 
 #include "base/random.h"
@@ -44,6 +45,7 @@ struct Case {
   std::vector<float> factor;
   int slow_worker = -1;
 };
+void PrintTo(const Case& played, std::ostream* out) { *out << played.name; }
 
 // What everything must be, from the numbers that are pushed.
 class Expected {
