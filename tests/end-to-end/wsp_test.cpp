@@ -109,24 +109,37 @@ TEST_P(Wsp, MeanOfPushes) {
   }
 }
 
-// What an evaluation may not do: change anything. What it must say: loss and hits of its label.
+// What an evaluation may not do: change anything. What it must say: loss and hits of its label,
+// over every test sample once, however unequal the virtual workers' shares of them.
 TEST_P(Wsp, EvaluationsTouchNothing) {
-  Training training = small("lenet-bn", {{8, {4, 9}}}, 2);
-  training.device = GetParam();
-  training.test_samples = 37;
-  training.evaluate_every = 1;
-  const Bench bench(training);
-  const Trained trained = bench.train();
-  const SerialWsp::Result serial = bench.serial();
-  expect_same(trained, serial, bench.model());
-  const auto losses = trained.metric("test_loss");
-  const auto accuracies = trained.metric("test_accuracy");
-  ASSERT_EQ(losses.size(), serial.at.size() - 1);
-  for (std::size_t i = 0; i < losses.size(); ++i) {
-    const SerialEvaluation expected = evaluate_serially(
-        bench.model(), bench.device(), bench.test_data(), serial.at.at(losses[i].wave), 8);
-    EXPECT_NEAR(losses[i].value, expected.loss_sum / 37, 1e-12 * losses[i].value);
-    EXPECT_EQ(accuracies[i].value, static_cast<double>(expected.correct) / 37);
+  for (const int distance : {0, 2}) {
+    for (const std::string pull : {"bound", "newest"}) {
+      SCOPED_TRACE(format("D = %d, %s", distance, pull.c_str()));
+      Training training = small("lenet-bn", {{8, {4, 9}}, {5, {6}}}, 2);
+      training.device = GetParam();
+      training.distance = distance;
+      training.pull = pull;
+      training.test_samples = 37;
+      training.evaluate_every = 1;
+      const Bench bench(training);
+      const Trained trained = bench.train();
+      const auto labels = trained.labels();
+      const SerialWsp::Result serial =
+          bench.serial(std::nullopt, [&](int worker, Wave wave) {
+            return labels.at({worker, (wave + 1) * training.in_flight - 1});
+          });
+      expect_same(trained, serial, bench.model());
+      const auto losses = trained.metric("test_loss");
+      const auto accuracies = trained.metric("test_accuracy");
+      // Of every label that a gate of both rests on, and of the last one.
+      EXPECT_EQ(static_cast<Label>(losses.size()), serial.label - 1 - distance);
+      for (std::size_t i = 0; i < losses.size(); ++i) {
+        const SerialEvaluation expected = evaluate_serially(
+            bench.model(), bench.device(), bench.test_data(), serial.at.at(losses[i].wave), 37);
+        EXPECT_NEAR(losses[i].value, expected.loss_sum / 37, 1e-5 * losses[i].value);
+        EXPECT_EQ(accuracies[i].value, static_cast<double>(expected.correct) / 37);
+      }
+    }
   }
 }
 
