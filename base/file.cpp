@@ -49,8 +49,7 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
   write_file(path, {text});
 }
 
-void write_file(const std::filesystem::path& path,
-                std::initializer_list<std::string_view> pieces) {
+void write_file(const std::filesystem::path& path, std::initializer_list<std::string_view> pieces) {
   const std::string temporary = path.string() + ".tmp." + std::to_string(::getpid());
   const auto failed = [&](const char* step) {
     const int error = errno;

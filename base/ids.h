@@ -17,11 +17,11 @@ struct Id {
   constexpr auto operator<=>(const Id&) const = default;
 };
 
-using Rank = Id<struct RankTag>;                    // in the job's world
-using NodeId = Id<struct NodeTag>;                  // in Cluster::nodes
+using Rank = Id<struct RankTag>;                      // in the job's world
+using NodeId = Id<struct NodeTag>;                    // in Cluster::nodes
 using VirtualWorkerId = Id<struct VirtualWorkerTag>;  // in Plan::virtual_workers
-using StageId = Id<struct StageTag>;                // inside its virtual worker
-using ShardId = Id<struct ShardTag>;                // parameter-server shard
+using StageId = Id<struct StageTag>;                  // inside its virtual worker
+using ShardId = Id<struct ShardTag>;                  // parameter-server shard
 
 // Minibatch: counts the minibatches of one virtual worker. Wave: Nm consecutive minibatches of one
 // virtual worker. Label: number of waves, of all virtual workers, that a snapshot contains.

@@ -18,9 +18,7 @@ PhiloxBlock philox(std::uint64_t key, PhiloxBlock counter);
 std::uint64_t random_key(std::initializer_list<std::uint64_t> parts);
 
 // In [0, 1), with 24 bits.
-inline float uniform_float(std::uint32_t bits) {
-  return static_cast<float>(bits >> 8) * 0x1p-24f;
-}
+inline float uniform_float(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
 // Draw number `index` under `key`.
 std::uint32_t random_bits(std::uint64_t key, std::uint64_t index);

@@ -5,8 +5,8 @@
 
 namespace hetpipe {
 
-// One draw of the data set: element `index`, in pass `epoch` over it. Keys every random draw that belongs to a
-// sample, so that it is the same wherever and whenever the sample is computed.
+// One draw of the data set: element `index`, in pass `epoch` over it. Keys every random draw that
+// belongs to a sample, so that it is the same wherever and whenever the sample is computed.
 struct SampleKey {
   std::int64_t epoch = 0;
   std::int64_t index = 0;

@@ -17,15 +17,18 @@ std::string order_of(const Shape& shape) {
   return shape.rank() == 4 ? "OIHW" : shape.rank() == 2 ? "in,out" : "";
 }
 
-std::vector<NamedTensor> name_tensors(const Model& model, Layout layout, const std::vector<int>& layers,
+std::vector<NamedTensor> name_tensors(const Model& model, Layout layout,
+                                      const std::vector<int>& layers,
                                       const std::vector<float>& flat) {
   std::vector<NamedTensor> tensors;
   auto from = flat.begin();
   for (int layer : layers) {
     const ParameterLayout one = layout(model, layer, layer + 1);
     for (const ParameterEntry& entry : one.entries()) {
-      NamedTensor tensor{.name = entry.name, .shape = {}, .values = {}, .order = order_of(entry.shape.shape)};
-      for (int d = 0; d < entry.shape.shape.rank(); ++d) tensor.shape.push_back(entry.shape.shape[d]);
+      NamedTensor tensor{
+          .name = entry.name, .shape = {}, .values = {}, .order = order_of(entry.shape.shape)};
+      for (int d = 0; d < entry.shape.shape.rank(); ++d)
+        tensor.shape.push_back(entry.shape.shape[d]);
       tensor.values.assign(from, from + entry.count);
       from += entry.count;
       tensors.push_back(std::move(tensor));
@@ -48,7 +51,8 @@ std::vector<float> flatten(const Model& model, Layout layout, const std::vector<
     const ParameterLayout one = layout(model, layer, layer + 1);
     for (const ParameterEntry& entry : one.entries()) {
       const auto found = by_name.find(entry.name);
-      ensure(found != by_name.end() && static_cast<std::int64_t>(found->second->values.size()) == entry.count,
+      ensure(found != by_name.end() &&
+                 static_cast<std::int64_t>(found->second->values.size()) == entry.count,
              "a checkpoint of this model lacks a tensor");
       flat.insert(flat.end(), found->second->values.begin(), found->second->values.end());
     }
@@ -83,11 +87,11 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
   for (const Minibatch end : rules.end) {
     checkpoint.minibatches += std::min(end, checkpoint.label * rules.in_flight);
   }
-  checkpoint.sampler = {.seed = job.seed,
-                        .dataset_size = job.dataset_size,
-                        .dataset_fingerprint = job.dataset_fingerprint,
-                        .consumed = sampler.consumed((checkpoint.label - rules.first_wave) *
-                                                     rules.in_flight)};
+  checkpoint.sampler = {
+      .seed = job.seed,
+      .dataset_size = job.dataset_size,
+      .dataset_fingerprint = job.dataset_fingerprint,
+      .consumed = sampler.consumed((checkpoint.label - rules.first_wave) * rules.in_flight)};
   const std::vector<std::string> slot_names = optimizer_slot_names(job.optimizer.name);
   for (std::size_t s = 0; s < shards.size(); ++s) {
     const std::vector<int> layers = map.layers(ShardId{static_cast<int>(s)});
@@ -125,27 +129,34 @@ FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoi
 void check_resumable(const Checkpoint& checkpoint, const std::string& file, const TrainJob& job,
                      const Model& model, Problems& problems) {
   if (checkpoint.model_fingerprint != model.fingerprint()) {
-    problems.add(file, "is of model '" + checkpoint.model + "' (this run trains '" + model.name() +
-                           "', whose layers or shapes differ). Train the checkpoint's model, or start afresh.");
+    problems.add(
+        file,
+        "is of model '" + checkpoint.model + "' (this run trains '" + model.name() +
+            "', whose layers or shapes differ). Train the checkpoint's model, or start afresh.");
   }
   if (checkpoint.sampler.dataset_fingerprint != job.dataset_fingerprint ||
       checkpoint.sampler.dataset_size != job.dataset_size) {
-    problems.add(file, format("was trained on another data set (of %lld samples; this one has %lld). Give --data as before.",
+    problems.add(file, format("was trained on another data set (of %lld samples; this one has "
+                              "%lld). Give --data as before.",
                               static_cast<long long>(checkpoint.sampler.dataset_size),
                               static_cast<long long>(job.dataset_size)));
   }
   if (checkpoint.sampler.seed != job.seed) {
-    problems.add(file, format("was trained with --seed %llu (another seed would repeat and leave out samples). Give that seed.",
+    problems.add(file, format("was trained with --seed %llu (another seed would repeat and leave "
+                              "out samples). Give that seed.",
                               static_cast<unsigned long long>(checkpoint.sampler.seed)));
   }
   if (checkpoint.optimizer != job.optimizer.name) {
-    problems.add(file, "holds the state of optimizer '" + checkpoint.optimizer + "' (this run uses '" +
-                           job.optimizer.name + "'). Give --optimizer " + checkpoint.optimizer + ".");
+    problems.add(file, "holds the state of optimizer '" + checkpoint.optimizer +
+                           "' (this run uses '" + job.optimizer.name + "'). Give --optimizer " +
+                           checkpoint.optimizer + ".");
   }
   if (checkpoint.sampler.consumed >= job.end_position) {
-    problems.add(file, format("has consumed %lld samples already (--epochs asks for %lld in all). Raise --epochs.",
-                              static_cast<long long>(checkpoint.sampler.consumed),
-                              static_cast<long long>(job.end_position)));
+    problems.add(
+        file,
+        format("has consumed %lld samples already (--epochs asks for %lld in all). Raise --epochs.",
+               static_cast<long long>(checkpoint.sampler.consumed),
+               static_cast<long long>(job.end_position)));
   }
 }
 

@@ -27,7 +27,8 @@ struct FlatState {
 FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoint* checkpoint,
                          const std::vector<int>& layers);
 
-// Whether a checkpoint can continue as this job: model, data, optimizer. Adds problems naming `file`.
+// Whether a checkpoint can continue as this job: model, data, optimizer. Adds problems naming
+// `file`.
 void check_resumable(const Checkpoint& checkpoint, const std::string& file, const TrainJob& job,
                      const Model& model, Problems& problems);
 

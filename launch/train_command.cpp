@@ -23,7 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 OpenData data_of(const TrainOptions& options) {
-  return [spec = *options.data](Split split, Parts parts) { return open_dataset(spec, split, parts); };
+  return
+      [spec = *options.data](Split split, Parts parts) { return open_dataset(spec, split, parts); };
 }
 
 std::string command_of(const Invocation& how) {
@@ -35,15 +36,16 @@ std::string command_of(const Invocation& how) {
 void greet(const Preparation& prepared, const Roles& roles, const std::vector<RankFacts>& facts,
            const std::string& transport, Log& log) {
   const TrainJob& job = prepared.job;
-  log.line(format("hetpipe trains %s on %lld samples (%lld for testing) with %zu ranks over %s", job.model.c_str(),
-                  static_cast<long long>(job.dataset_size), static_cast<long long>(job.test_size),
-                  facts.size(), transport.c_str()));
+  log.line(format("hetpipe trains %s on %lld samples (%lld for testing) with %zu ranks over %s",
+                  job.model.c_str(), static_cast<long long>(job.dataset_size),
+                  static_cast<long long>(job.test_size), facts.size(), transport.c_str()));
   log.line(banner(job, roles, facts));
   if (!prepared.table.empty()) log.line(prepared.table);
   log.line("run directory: " + prepared.directory->path().string());
   if (!job.start.checkpoint.empty()) {
-    log.line(format("resuming from %s: label %lld, %lld samples consumed", job.start.checkpoint.c_str(),
-                    static_cast<long long>(job.start.label), static_cast<long long>(job.start.consumed)));
+    log.line(format("resuming from %s: label %lld, %lld samples consumed",
+                    job.start.checkpoint.c_str(), static_cast<long long>(job.start.label),
+                    static_cast<long long>(job.start.consumed)));
   }
 }
 
@@ -52,7 +54,8 @@ void close_run(const TrainJob& job, const Reporter::Outcome& outcome, const Prep
   if (!job.trace_folder.empty()) {
     std::vector<fs::path> files;
     const int ranks = job.plan.worker_ranks() + job.plan.server_ranks();
-    for (int r = 0; r < ranks; ++r) files.push_back(format("%s/rank-%d.h5", job.trace_folder.c_str(), r));
+    for (int r = 0; r < ranks; ++r)
+      files.push_back(format("%s/rank-%d.h5", job.trace_folder.c_str(), r));
     write_trace_master(fs::path(job.trace_folder) / "trace.h5", files);
   }
   log.line(summary(job, outcome));
@@ -68,7 +71,8 @@ int exit_code_of(const std::exception& error) {
 }
 
 // Ranks as threads of this process.
-int train_in_threads(const Invocation& how, const TrainOptions& options, const std::string& configuration) {
+int train_in_threads(const Invocation& how, const TrainOptions& options,
+                     const std::string& configuration) {
   Log log(stdout, stderr, people_watch() ? Log::Terminal::yes : Log::Terminal::no);
   // As many threads as the plan needs: the number of ranks cannot be wrong.
   const Preparation prepared =
@@ -93,8 +97,8 @@ int train_in_threads(const Invocation& how, const TrainOptions& options, const s
     threads.emplace_back([&, r] {
       Transport& transport = *transports[static_cast<std::size_t>(r)];
       try {
-        Reporter::Outcome mine = run_rank(
-            job, {transport, roles, data_of(options), facts[static_cast<std::size_t>(r)].host, log});
+        Reporter::Outcome mine = run_rank(job, {transport, roles, data_of(options),
+                                                facts[static_cast<std::size_t>(r)].host, log});
         if (r == 0) outcome = std::move(mine);
       } catch (...) {
         {
@@ -120,7 +124,8 @@ struct Opening {
 };
 std::vector<std::byte> pack(const Opening& opening) {
   std::vector<std::byte> bytes;
-  for (const std::string& text : {opening.facts, opening.job, opening.error, std::to_string(opening.code)}) {
+  for (const std::string& text :
+       {opening.facts, opening.job, opening.error, std::to_string(opening.code)}) {
     for (char c : text) bytes.push_back(static_cast<std::byte>(c));
     bytes.push_back(std::byte{0});
   }
@@ -138,13 +143,16 @@ Opening unpack(std::span<const std::byte> bytes) {
   return {texts.at(0), texts.at(1), texts.at(2), std::stoi(texts.at(3))};
 }
 
-int train_over_mpi(const Invocation& how, const TrainOptions& options, const std::string& configuration) {
+int train_over_mpi(const Invocation& how, const TrainOptions& options,
+                   const std::string& configuration) {
   MpiSession session(nullptr, nullptr);
   const auto here = launched();
   if (here && here->ranks != session.ranks()) {
-    throw UserError("", format("%s started %d ranks, and MPI sees %d (they do not share one MPI world). Start them with the mpirun "
-                               "of %s, or with srun --mpi=pmix.",
-                               here->by.c_str(), here->ranks, session.ranks(), session.library().c_str()));
+    throw UserError(
+        "", format("%s started %d ranks, and MPI sees %d (they do not share one MPI world). Start "
+                   "them with the mpirun "
+                   "of %s, or with srun --mpi=pmix.",
+                   here->by.c_str(), here->ranks, session.ranks(), session.library().c_str()));
   }
   const bool first = session.rank() == Rank{0};
   Log log(first ? stdout : nullptr, stderr,

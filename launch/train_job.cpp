@@ -37,7 +37,8 @@ std::vector<Label> due_labels(const TrainJob& job, const WaveRules& rules, int e
   for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
     round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
   }
-  const std::int64_t wave = round * job.plan.in_flight;  // samples of one wave of all virtual workers
+  const std::int64_t wave =
+      round * job.plan.in_flight;  // samples of one wave of all virtual workers
   for (std::int64_t epoch = job.start.consumed / job.dataset_size + 1;; ++epoch) {
     const std::int64_t left = epoch * job.dataset_size - job.start.consumed;
     const Label label = rules.first_wave + (left + wave - 1) / wave;
@@ -83,19 +84,24 @@ void check_playable(const Plan& plan, Problems& problems) {
                              "' (this release trains hetpipe alone). Set system = \"hetpipe\".");
   }
   if (!plan.server) {
-    problems.add("plan", "no [parameter_server] (hetpipe's virtual workers meet there). Add one with its nodes.");
+    problems.add(
+        "plan",
+        "no [parameter_server] (hetpipe's virtual workers meet there). Add one with its nodes.");
   }
   if (plan.micro_batches != 1) {
-    problems.add("plan", format("micro_batches = %d (hetpipe pipelines whole minibatches). Set it to 1.",
-                                plan.micro_batches));
+    problems.add("plan",
+                 format("micro_batches = %d (hetpipe pipelines whole minibatches). Set it to 1.",
+                        plan.micro_batches));
   }
   for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
     for (std::size_t k = 0; k < plan.virtual_workers[i].stages.size(); ++k) {
       const PlanStage& stage = plan.virtual_workers[i].stages[k];
       const std::string where = format("plan: virtual worker %zu stage %zu", i, k);
       if (stage.devices.size() != 1) {
-        problems.add(where, format("%zu devices (this release trains stages of one device). Name one device.",
-                                   stage.devices.size()));
+        problems.add(
+            where,
+            format("%zu devices (this release trains stages of one device). Name one device.",
+                   stage.devices.size()));
       }
       if (stage.recompute) {
         problems.add(where, "recompute = true (this release keeps all activations). Leave it out.");

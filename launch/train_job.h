@@ -20,9 +20,9 @@ namespace hetpipe {
 
 // Where a run starts from: nothing, or a checkpoint.
 struct StartingPoint {
-  std::string checkpoint;      // file; empty: a fresh start
+  std::string checkpoint;  // file; empty: a fresh start
   Label label = 0;
-  std::int64_t consumed = 0;   // samples
+  std::int64_t consumed = 0;  // samples
 };
 
 // One training, the same value on every rank.
@@ -58,12 +58,13 @@ using OpenData = std::function<Dataset(Split, Parts)>;
 Sampler make_sampler(const TrainJob& job);
 WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler);
 
-// Labels at which something is due: every `every` waves (0: none of these), where an epoch's last sample is in, and the
-// run's last one; ascending.
+// Labels at which something is due: every `every` waves (0: none of these), where an epoch's last
+// sample is in, and the run's last one; ascending.
 std::vector<Label> due_labels(const TrainJob& job, const WaveRules& rules, int every);
 
-// Of the due labels, those at which every virtual worker passes a gate that rests on them, and the last one: there the test set
-// is evaluated. `gate_minibatch` is the one before whose F a virtual worker does it.
+// Of the due labels, those at which every virtual worker passes a gate that rests on them, and the
+// last one: there the test set is evaluated. `gate_minibatch` is the one before whose F a virtual
+// worker does it.
 std::vector<Label> evaluation_labels(const TrainJob& job, const WaveRules& rules);
 Minibatch gate_minibatch(const WaveRules& rules, Label label);
 
@@ -71,7 +72,8 @@ Minibatch gate_minibatch(const WaveRules& rules, Label label);
 StageActions stage_actions(const WaveRules& rules, VirtualWorkerId vw, int stages, StageId stage,
                            const std::vector<Label>& evaluations);
 
-// What the executor of this release cannot play, as the user's problems: replicated stages, micro-batches, other systems.
+// What the executor of this release cannot play, as the user's problems: replicated stages,
+// micro-batches, other systems.
 void check_playable(const Plan& plan, Problems& problems);
 
 }  // namespace hetpipe

@@ -15,12 +15,13 @@ OptionGroup source_options(TrainOptions& options) {
       {
           text_option("plan", "FILE", options.plan,
                       "Plan to run, as written by hetpipe plan or by hand. Without it a plan is "
-                      "made at the start from --cluster and --profile."),
+                      "made at the start for --cluster."),
           text_option("cluster", "FILE", options.planning.cluster,
                       "Cluster file. Beside --plan: needed where the cluster is emulated."),
-          text_option("profile", "FILE", options.planning.profile,
-                      "Profile of the model, as written by hetpipe profile. Beside --plan: needed "
-                      "where the cluster is emulated."),
+          text_option(
+              "profile", "FILE", options.planning.profile,
+              "Profile of the model, as written by hetpipe profile. Where one is needed and "
+              "none is given, the first rank measures the model at the start."),
           unset_means("the plan's or profile's",
                       text_option("model", "NAME", options.model, "Model of the zoo.")),
           required(text_option("data", "DATA", options.data,
@@ -104,16 +105,16 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
                    "leave out --plan and give --cluster and --profile.");
     }
   } else {
-    if (!options.planning.cluster) {
+    const bool from_the_run = options.resume && options.output;  // whose directory holds them
+    if (!options.planning.cluster && !from_the_run) {
       problems.add("--cluster",
-                   "is missing (without --plan a plan is made from cluster and "
-                   "profile). Give --cluster FILE, or --plan FILE.");
+                   "is missing (without --plan a plan is made for a cluster). Give --cluster FILE, "
+                   "or --plan FILE.");
     }
-    if (!options.planning.profile) {
-      problems.add("--profile",
-                   "is missing (without --plan a plan is made from cluster and "
-                   "profile). Give --profile FILE, or --plan FILE; hetpipe profile "
-                   "writes one.");
+    if (!options.planning.profile && !options.model && !from_the_run) {
+      problems.add("--model",
+                   "is missing (neither a plan nor a profile names one). Give --model NAME, which "
+                   "is then measured at the start, --profile FILE or --plan FILE.");
     }
   }
   if (options.resume == "latest" && !options.output) {

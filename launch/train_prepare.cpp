@@ -21,7 +21,8 @@ constexpr int kMeasuredMinibatch = 32;
 
 // A run that is resumed in its own directory needs none of its files named again.
 TrainOptions with_files_of_the_run(TrainOptions options) {
-  if (!options.resume || !options.output || options.plan || options.planning.cluster) return options;
+  if (!options.resume || !options.output || options.plan || options.planning.cluster)
+    return options;
   const fs::path folder = *options.output;
   const auto found = [&](const char* name) -> std::optional<std::string> {
     return fs::exists(folder / name) ? std::optional((folder / name).string()) : std::nullopt;
@@ -46,7 +47,8 @@ void check_profile(const Profile& profile, const std::string& file, const Model&
     same = profile.layers[static_cast<std::size_t>(l)].name == model.layer(l).name;
   }
   if (!same) {
-    problems.add(file, format("profile of '%s' has other layers than model '%s' (%zu and %d). Measure this model: hetpipe profile "
+    problems.add(file, format("profile of '%s' has other layers than model '%s' (%zu and %d). "
+                              "Measure this model: hetpipe profile "
                               "--model %s.",
                               profile.model.c_str(), model.name().c_str(), profile.layers.size(),
                               model.layer_count(), model.name().c_str()));
@@ -58,9 +60,11 @@ std::string checkpoint_to_resume(const TrainOptions& options) {
   const fs::path folder = fs::path(*options.output) / "checkpoints";
   const std::optional<fs::path> newest = newest_checkpoint(folder);
   if (!newest) {
-    throw UserError("--resume", folder.string() +
-                                    " holds no complete checkpoint (a run writes them at the end of every epoch, and every "
-                                    "--checkpoint-every waves). Give --resume FILE, or start afresh.");
+    throw UserError(
+        "--resume",
+        folder.string() +
+            " holds no complete checkpoint (a run writes them at the end of every epoch, and every "
+            "--checkpoint-every waves). Give --resume FILE, or start afresh.");
   }
   return newest->string();
 }
@@ -70,7 +74,8 @@ void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::strin
   if (!ranks || *ranks == needed) return;
   const Cluster unknown_cluster{};
   const Cluster& cluster = job.cluster ? *job.cluster : unknown_cluster;
-  throw UserError("", format("the plan needs %d ranks, %d workers and %d parameter servers (this launch has %d). Start it with one "
+  throw UserError("", format("the plan needs %d ranks, %d workers and %d parameter servers (this "
+                             "launch has %d). Start it with one "
                              "of\n  %s\n  %s",
                              needed, job.plan.worker_ranks(), job.plan.server_ranks(), *ranks,
                              mpirun_line(job.plan, cluster, command).c_str(),
@@ -80,8 +85,8 @@ void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::strin
 }  // namespace
 
 Preparation prepare_training(const TrainOptions& given, const std::string& configuration,
-                             std::optional<int> ranks,
-                             const std::string& launch_command, Log& log) {
+                             std::optional<int> ranks, const std::string& launch_command,
+                             Log& log) {
   const TrainOptions options = with_files_of_the_run(given);
   Preparation prepared;
   TrainJob& job = prepared.job;
@@ -91,14 +96,19 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
     job.plan = load_plan(*options.plan);
     override_plan(options.planning, job.plan);
   } else if (!job.cluster) {
-    throw UserError("--cluster", "is missing (there is no --plan either). Give --plan FILE, or --cluster FILE to have one made.");
+    throw UserError("--cluster",
+                    "is missing (there is no --plan either). Give --plan FILE, or --cluster FILE "
+                    "to have one made.");
   }
 
   // The model, its samples, the data.
-  job.model = options.model.value_or(options.plan ? job.plan.model : job.profile ? job.profile->model : "");
+  job.model = options.model.value_or(options.plan  ? job.plan.model
+                                     : job.profile ? job.profile->model
+                                                   : "");
   if (job.model.empty()) {
-    throw UserError("--model", "is missing (neither plan nor profile names one). Give --model NAME; known: " +
-                                   join(model_names(), ", ") + ".");
+    throw UserError("--model",
+                    "is missing (neither plan nor profile names one). Give --model NAME; known: " +
+                        join(model_names(), ", ") + ".");
   }
   if (options.plan && !job.plan.model.empty() && job.plan.model != job.model) {
     throw UserError(*options.plan, "is a plan of model '" + job.plan.model + "' (--model says '" +
@@ -113,8 +123,10 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
   job.dataset_fingerprint = train.fingerprint;
   if (test.height != train.height || test.width != train.width || test.channels != train.channels ||
       test.classes > train.classes) {
-    throw UserError(*options.data, "has test samples of another shape or more classes than its training samples. Give data sets "
-                                   "that belong together.");
+    throw UserError(*options.data,
+                    "has test samples of another shape or more classes than its training samples. "
+                    "Give data sets "
+                    "that belong together.");
   }
   const Model model = make_model(job.model, job.sample, job.classes);
 
@@ -123,12 +135,13 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
   }
   Problems problems;
   if (job.profile) {
-    check_profile(*job.profile, options.planning.profile.value_or("the measured profile"), model, problems);
+    check_profile(*job.profile, options.planning.profile.value_or("the measured profile"), model,
+                  problems);
     problems.throw_if_any();
   }
   if (!options.plan) job.plan = make_plan(options.planning, *job.cluster, *job.profile);
-  check_plan(job.plan, options.plan.value_or("the plan made"), job.cluster ? &*job.cluster : nullptr,
-             model.layer_count());
+  check_plan(job.plan, options.plan.value_or("the plan made"),
+             job.cluster ? &*job.cluster : nullptr, model.layer_count());
   check_playable(job.plan, problems);
   problems.throw_if_any();
   job.plan.model = job.model;
@@ -146,8 +159,8 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
   job.threads = options.threads;
   job.timeout_seconds = options.timeout;
   if (job.end_position < 1) {
-    problems.add("--epochs", format("%g of %lld samples is less than one sample. Raise it.", options.epochs,
-                                    static_cast<long long>(job.dataset_size)));
+    problems.add("--epochs", format("%g of %lld samples is less than one sample. Raise it.",
+                                    options.epochs, static_cast<long long>(job.dataset_size)));
   }
   if (options.resume) {
     job.start.checkpoint = checkpoint_to_resume(options);
@@ -158,8 +171,9 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
   }
   problems.throw_if_any();
 
-  prepared.directory.emplace(options.output ? fs::path(*options.output) : RunDirectory::default_path(job.model),
-                             options.resume ? RunStart::resume : RunStart::fresh);
+  prepared.directory.emplace(
+      options.output ? fs::path(*options.output) : RunDirectory::default_path(job.model),
+      options.resume ? RunStart::resume : RunStart::fresh);
   const RunDirectory& directory = *prepared.directory;
   write_file(directory.config(), configuration);
   write_file(directory.plan(), to_toml(job.plan));

@@ -24,7 +24,8 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
       evaluations_left_(job.test_size > 0 ? evaluation_labels(job, rules).size() : 0),
       ranks_left_(static_cast<std::size_t>(job.plan.worker_ranks())),
       last_checkpoint_(job.checkpoint_folder.empty() || rules.end_label() == rules.first_wave) {
-  const std::int64_t rounds = *std::max_element(rules.end.begin(), rules.end.end()) - rules.first_minibatch();
+  const std::int64_t rounds =
+      *std::max_element(rules.end.begin(), rules.end.end()) - rules.first_minibatch();
   total_samples_ = sampler.consumed(rounds) - sampler.consumed(0);
   service.on(MessageKind::wave_report, [this](const ControlMessage& message) {
     on_wave(from_payload<WaveReport>(message.payload));
@@ -50,27 +51,35 @@ int Reporter::expected_reports(Wave wave) const {
   int expected = 0;
   for (int i = 0; i < rules_.workers(); ++i) {
     if (wave < rules_.end_wave(VirtualWorkerId{i})) {
-      expected += static_cast<int>(job_.plan.virtual_workers[static_cast<std::size_t>(i)].stages.size());
+      expected +=
+          static_cast<int>(job_.plan.virtual_workers[static_cast<std::size_t>(i)].stages.size());
     }
   }
   return expected;
 }
 
 void Reporter::on_wave(const WaveReport& report) {
+  if (!started_) {
+    started_ = true;
+    start_ns_ = now_ns() - to_ns(report.elapsed_seconds);
+  }
   WaveSum& sum = waves_[report.wave];
   const bool first = sum.reports++ == 0;
   if (report.samples > 0) {
     sum.samples += report.samples;
     sum.correct += report.correct;
     sum.loss_sum += report.loss_sum;
-    sum.samples_per_second += static_cast<double>(report.samples) / std::max(report.elapsed_seconds, 1e-9);
+    sum.samples_per_second +=
+        static_cast<double>(report.samples) / std::max(report.elapsed_seconds, 1e-9);
     sum.learning_rate = report.learning_rate;
   }
   sum.elapsed += report.elapsed_seconds;
   sum.server_wait += report.server_wait_seconds;
   sum.step = std::max(sum.step, report.last_minibatch + 1);
-  sum.staleness_min = first ? report.staleness_min : std::min(sum.staleness_min, report.staleness_min);
-  sum.staleness_max = first ? report.staleness_max : std::max(sum.staleness_max, report.staleness_max);
+  sum.staleness_min =
+      first ? report.staleness_min : std::min(sum.staleness_min, report.staleness_min);
+  sum.staleness_max =
+      first ? report.staleness_max : std::max(sum.staleness_max, report.staleness_max);
   print_waves();
 }
 
@@ -87,19 +96,19 @@ void Reporter::print_waves() {
 void Reporter::print_wave(Wave wave, const WaveSum& sum) {
   outcome_.samples += sum.samples;
   const double loss = sum.loss_sum / static_cast<double>(std::max<std::int64_t>(sum.samples, 1));
-  const double accuracy =
-      static_cast<double>(sum.correct) / static_cast<double>(std::max<std::int64_t>(sum.samples, 1));
+  const double accuracy = static_cast<double>(sum.correct) /
+                          static_cast<double>(std::max<std::int64_t>(sum.samples, 1));
   const double wait = sum.elapsed > 0 ? sum.server_wait / sum.elapsed : 0;
   const double elapsed = seconds_between(start_ns_, now_ns());
   const double left = elapsed * static_cast<double>(total_samples_ - outcome_.samples) /
                       static_cast<double>(std::max<std::int64_t>(outcome_.samples, 1));
-  log_.line(format("wave %4lld/%lld  step %5lld  loss %.4f  acc %5.2f%%  lr %.4g  %6.0f samples/s  "
-                   "stale %lld..%lld  wait %4.1f%%  eta %s",
-                   static_cast<long long>(wave + 1), static_cast<long long>(rules_.end_label()),
-                   static_cast<long long>(sum.step), loss, 100 * accuracy, sum.learning_rate,
-                   sum.samples_per_second, static_cast<long long>(sum.staleness_min),
-                   static_cast<long long>(sum.staleness_max), 100 * wait,
-                   format_seconds(left).c_str()));
+  log_.line(
+      format("wave %4lld/%lld  step %5lld  loss %.4f  acc %5.2f%%  lr %.4g  %6.0f samples/s  "
+             "stale %lld..%lld  wait %4.1f%%  eta %s",
+             static_cast<long long>(wave + 1), static_cast<long long>(rules_.end_label()),
+             static_cast<long long>(sum.step), loss, 100 * accuracy, sum.learning_rate,
+             sum.samples_per_second, static_cast<long long>(sum.staleness_min),
+             static_cast<long long>(sum.staleness_max), 100 * wait, format_seconds(left).c_str()));
   if (trace_ == nullptr) return;
   trace_->metric("loss", wave, loss);
   trace_->metric("accuracy", wave, accuracy);

@@ -14,13 +14,13 @@
 
 namespace hetpipe {
 
-// Rank 0's ears and mouth: takes in every rank's reports, prints one line per wave, evaluations and checkpoints as they come,
-// and keeps what the summary needs. Decides nothing.
+// Rank 0's ears and mouth: takes in every rank's reports, prints one line per wave, evaluations and
+// checkpoints as they come, and keeps what the summary needs. Decides nothing.
 class Reporter {
  public:
   // `trace`: where the per-wave metrics go; may be null.
-  Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& sampler, RankService& service,
-           Log& log, TraceWriter* trace);
+  Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& sampler,
+           RankService& service, Log& log, TraceWriter* trace);
 
   void started(Minibatch p);  // of this rank: the live progress line
   bool complete() const;
@@ -68,7 +68,8 @@ class Reporter {
   Log& log_;
   TraceWriter* trace_;
   std::int64_t total_samples_ = 0;
-  std::int64_t start_ns_;
+  bool started_ = false;
+  std::int64_t start_ns_;  // of the first wave
   std::int64_t last_progress_ns_ = 0;
   Wave next_wave_;
   std::map<Wave, WaveSum> waves_;

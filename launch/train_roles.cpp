@@ -22,7 +22,8 @@ std::vector<Role> roles_in_plan_order(const Plan& plan) {
     for (std::size_t k = 0; k < stages.size(); ++k) {
       const DeviceName& device = stages[k].devices.front();
       Role& role = roles.emplace_back();
-      role.worker.emplace(VirtualWorkerId{static_cast<int>(i)}, StageId{static_cast<int>(k)}, device);
+      role.worker.emplace(VirtualWorkerId{static_cast<int>(i)}, StageId{static_cast<int>(k)},
+                          device);
       role.node = device.node;
     }
   }
@@ -40,9 +41,10 @@ std::vector<Role> roles_in_plan_order(const Plan& plan) {
       return role.worker && role.node == node && !role.shard;
     });
     if (host == roles.end()) {
-      throw UserError("plan", "parameter server on node '" + node +
-                                  "' is hosted (and no worker of the plan sits there). Name nodes of "
-                                  "workers, each once, or set hosted = false.");
+      throw UserError("plan",
+                      "parameter server on node '" + node +
+                          "' is hosted (and no worker of the plan sits there). Name nodes of "
+                          "workers, each once, or set hosted = false.");
     }
     host->shard = shard;
   }
@@ -69,11 +71,13 @@ std::vector<Role> by_hosts(std::vector<Role> roles, const std::vector<std::strin
       for (const auto& [host, found] : ranks_on) {
         if (!found.empty()) names.push_back(format("%s x%zu", host.c_str(), found.size()));
       }
-      problems.add("plan", format("node '%s' has %zu workers (this launch started %zu ranks there; hosts: %s). Launch with the "
-                                  "plan's hosts, name your hosts in the cluster file, or declare its devices emulated to "
-                                  "rehearse here.",
-                                  node.c_str(), workers.size(), ranks.size(),
-                                  join(names, ", ").c_str()));
+      problems.add("plan",
+                   format("node '%s' has %zu workers (this launch started %zu ranks there; hosts: "
+                          "%s). Launch with the "
+                          "plan's hosts, name your hosts in the cluster file, or declare its "
+                          "devices emulated to "
+                          "rehearse here.",
+                          node.c_str(), workers.size(), ranks.size(), join(names, ", ").c_str()));
       continue;
     }
     for (std::size_t i = 0; i < workers.size(); ++i) placed[ranks[i]] = *workers[i];

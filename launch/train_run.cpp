@@ -36,7 +36,8 @@ struct Common {
     std::vector<std::int64_t> bytes;
     for (int l = 0; l < model.layer_count(); ++l) {
       std::int64_t floats = 0;
-      for (const auto& parameter : model.shapes(l, 1).parameters) floats += parameter.shape.elements();
+      for (const auto& parameter : model.shapes(l, 1).parameters)
+        floats += parameter.shape.elements();
       bytes.push_back(floats * static_cast<std::int64_t>(sizeof(float)));
     }
     return shard_of_layers(job.plan, bytes);
@@ -107,7 +108,8 @@ Batch assemble_test_batch(const Dataset& test, std::int64_t test_size, int minib
   }
   for (int i = 0; i < batch.count; ++i) {
     batch.keys.push_back({0, first + i});
-    if (test.has_images()) test.copy_sample(first + i, batch.images.data() + i * test.sample_values());
+    if (test.has_images())
+      test.copy_sample(first + i, batch.images.data() + i * test.sample_values());
     if (test.has_labels()) batch.labels.push_back(test.labels[static_cast<std::size_t>(first + i)]);
   }
   return batch;
@@ -142,7 +144,8 @@ void run_worker(const Common& common, const Role::Worker& role, const RankSettin
 
   const std::optional<Parts> parts = parts_for(stage);
   const Dataset train = parts ? setting.open_data(Split::train, *parts) : Dataset{};
-  const Dataset test = parts && job.test_size > 0 ? setting.open_data(Split::test, *parts) : Dataset{};
+  const Dataset test =
+      parts && job.test_size > 0 ? setting.open_data(Split::test, *parts) : Dataset{};
   const int minibatch = job.plan.minibatch_of(role.virtual_worker);
   std::unique_ptr<Prefetcher> prefetcher;
   if (parts && common.rules.end[at(worker)] > common.rules.first_minibatch()) {
@@ -153,8 +156,8 @@ void run_worker(const Common& common, const Role::Worker& role, const RankSettin
   setup.virtual_worker = role.virtual_worker;
   setup.rank_of_stage = setting.roles.worker[at(worker)];
   setup.reporter = Rank{0};
-  setup.actions = stage_actions(common.rules, role.virtual_worker, static_cast<int>(vw.stages.size()),
-                                role.stage, common.evaluations);
+  setup.actions = stage_actions(common.rules, role.virtual_worker,
+                                static_cast<int>(vw.stages.size()), role.stage, common.evaluations);
   setup.pace = make_pace(job, role, plan_stage);
   setup.samples = [&](Minibatch p) { return common.sampler.samples(worker, p).count; };
   setup.training_batch = [&](Minibatch p) {
@@ -215,7 +218,8 @@ std::unique_ptr<ParameterServer> make_server(const Common& common, ShardId shard
   setup.statistics = std::move(state.statistics);
   setup.slots = std::move(state.slots);
   if (!job.checkpoint_folder.empty()) {
-    setup.checkpoint = [&common, &service, &log = setting.log, trace](const std::vector<ShardState>& shards) {
+    setup.checkpoint = [&common, &service, &log = setting.log,
+                        trace](const std::vector<ShardState>& shards) {
       const std::int64_t start = now_ns();
       const Checkpoint checkpoint = assemble_checkpoint(common.job, common.model, common.map,
                                                         common.rules, common.sampler, shards);
@@ -234,7 +238,8 @@ std::unique_ptr<ParameterServer> make_server(const Common& common, ShardId shard
       }
       service.transport().send_control(
           Rank{0},
-          {.kind = static_cast<std::int32_t>(MessageKind::checkpoint_written), .label = checkpoint.label},
+          {.kind = static_cast<std::int32_t>(MessageKind::checkpoint_written),
+           .label = checkpoint.label},
           std::as_bytes(std::span(path.data(), path.size())));
     };
   }
@@ -260,7 +265,8 @@ std::unique_ptr<TraceWriter> open_trace(const TrainJob& job, const Role& role,
     info.virtual_worker = role.worker->virtual_worker.value;
     info.stage = role.worker->stage.value;
   }
-  return std::make_unique<TraceWriter>(format("%s/rank-%d.h5", job.trace_folder.c_str(), rank), info);
+  return std::make_unique<TraceWriter>(format("%s/rank-%d.h5", job.trace_folder.c_str(), rank),
+                                       info);
 }
 
 }  // namespace
@@ -291,11 +297,13 @@ Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting) {
   if (reporter) {
     service.wait([&] { return reporter->complete(); }, [&] { return reporter->waiting_for(); });
     for (int r = 0; r < setting.transport.ranks(); ++r) {
-      setting.transport.send_control(Rank{r}, {.kind = static_cast<std::int32_t>(MessageKind::run_over)});
+      setting.transport.send_control(Rank{r},
+                                     {.kind = static_cast<std::int32_t>(MessageKind::run_over)});
     }
   }
   service.wait([&] { return over; }, [] { return std::string("rank 0 to close the run"); });
-  service.wait([&] { return setting.transport.idle(); }, [] { return std::string("the last messages to leave"); });
+  service.wait([&] { return setting.transport.idle(); },
+               [] { return std::string("the last messages to leave"); });
   if (trace) keep_training(setting.log, [&] { trace->flush(); });
   return reporter ? reporter->outcome() : Reporter::Outcome{};
 }

@@ -18,8 +18,8 @@ struct RankSetting {
   Log& log;  // rank 0's speaks
 };
 
-// One rank's part in a training, from its role to the end of the run. Rank 0 returns the outcome (others an empty one).
-// Links must have been emulated already where the cluster asks for it.
+// One rank's part in a training, from its role to the end of the run. Rank 0 returns the outcome
+// (others an empty one). Links must have been emulated already where the cluster asks for it.
 Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting);
 
 }  // namespace hetpipe

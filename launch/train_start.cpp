@@ -31,15 +31,19 @@ RankFacts facts_of_this_rank() {
 void check_together(const std::vector<RankFacts>& facts, const TrainJob& job, Problems& problems) {
   for (std::size_t r = 1; r < facts.size(); ++r) {
     if (facts[r].build != facts[0].build) {
-      problems.add("", format("rank %zu on %s runs another build of hetpipe than rank 0 on %s (mixed builds do not "
-                              "understand each other). Install one build on all hosts.",
-                              r, facts[r].host.c_str(), facts[0].host.c_str()));
+      problems.add(
+          "",
+          format(
+              "rank %zu on %s runs another build of hetpipe than rank 0 on %s (mixed builds do not "
+              "understand each other). Install one build on all hosts.",
+              r, facts[r].host.c_str(), facts[0].host.c_str()));
     }
   }
   if (!job.cluster || !job.cluster->emulated()) return;
   for (std::size_t r = 1; r < facts.size(); ++r) {
     if (facts[r].boot != facts[0].boot) {
-      problems.add("", format("rank %zu runs on %s and rank 0 on %s (an emulated cluster shares one machine's clock). Start all "
+      problems.add("", format("rank %zu runs on %s and rank 0 on %s (an emulated cluster shares "
+                              "one machine's clock). Start all "
                               "ranks on one machine.",
                               r, facts[r].host.c_str(), facts[0].host.c_str()));
       break;

@@ -15,18 +15,18 @@
 
 namespace hetpipe {
 
-// What the first rank makes of the options, before the others hear of it: files read, checked and (where no profile was given)
-// measured, a plan made, the run directory taken and filled. UserError with every problem.
+// What the first rank makes of the options, before the others hear of it: files read, checked and
+// (where no profile was given) measured, a plan made, the run directory taken and filled. UserError
+// with every problem.
 struct Preparation {
   TrainJob job;
   std::optional<RunDirectory> directory;  // holds the lock as long as it lives
   std::string table;                      // the plan for people
 };
-// ranks: of this launch; nothing where they follow from the plan. launch_command: the words that started them, for messages that
-// print the right launch line.
+// ranks: of this launch; nothing where they follow from the plan. launch_command: the words that
+// started them, for messages that print the right launch line.
 Preparation prepare_training(const TrainOptions& options, const std::string& configuration,
-                             std::optional<int> ranks,
-                             const std::string& launch_command, Log& log);
+                             std::optional<int> ranks, const std::string& launch_command, Log& log);
 
 // A job as text, so that one rank can hand it to all.
 std::string to_text(const TrainJob& job);
@@ -36,10 +36,10 @@ TrainJob job_from_text(const std::string& text);
 struct RankFacts {
   std::string host;
   int pid = 0;
-  int cores = 0;             // it may use
-  std::int64_t memory = 0;   // bytes of the machine
-  std::uint64_t build = 0;   // hash of the program
-  std::string boot;          // names the running machine, whatever its host names
+  int cores = 0;            // it may use
+  std::int64_t memory = 0;  // bytes of the machine
+  std::uint64_t build = 0;  // hash of the program
+  std::string boot;         // names the running machine, whatever its host names
 };
 RankFacts facts_of_this_rank();
 

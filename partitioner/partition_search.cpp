@@ -70,6 +70,7 @@ void PartitionSearch::read_layers(const Profile& profile) {
   }
   for (int l = 0; l < layers_; ++l) {
     if (consumers_[at_index(l)].empty()) continue;
+    has_skips_ = has_skips_ || consumers_[at_index(l)].back() > l + 1;
     for (int cut = l + 1; cut <= consumers_[at_index(l)].back(); ++cut) {
       crossing_[at_index(cut)].push_back(l);
     }
@@ -238,10 +239,73 @@ const Link& PartitionSearch::link(int from, int to) const {
 
 void PartitionSearch::search_order(const std::vector<int>& order) {
   set_order(order);
-  bound_suffixes();
-  if (!wins(suffix_[0][0])) return;
+  bound_starts();
+  // Where parts may start tells which stages may hold a skip tensor's other end, and that sharpens
+  // the relaxed costs, which in turn rule out starts.
+  do {
+    choose_ways();
+    bound_suffixes();
+    if (!wins(suffix_[0][0])) return;
+  } while (has_skips_ && tighten_starts());
   cuts_.clear();
+  seen_.clear();
   descend(0, 0);
+}
+
+bool PartitionSearch::may_hold(int k, int layer) const {
+  return earliest_[at_index(k)] <= layer && layer < latest_[at_index(k + 1)];
+}
+
+// For every part and layer: the best link from an earlier and from a later part that may hold the
+// layer.
+void PartitionSearch::choose_ways() {
+  const Link none{1e-300, kInfinity, false};
+  before_.assign(at_index(stages_), std::vector<Link>(at_index(layers_), none));
+  after_ = before_;
+  for (int k = 0; k < stages_; ++k) {
+    for (int other = 0; other < stages_; ++other) {
+      if (other == k) continue;
+      std::vector<Link>& ways = other < k ? before_[at_index(k)] : after_[at_index(k)];
+      for (int l = earliest_[at_index(other)]; l < latest_[at_index(other + 1)]; ++l) {
+        ways[at_index(l)] = better(ways[at_index(l)], link(other, k));
+      }
+    }
+  }
+}
+
+// Gives up starts through which no cut can win; says whether any range became smaller.
+bool PartitionSearch::tighten_starts() {
+  std::vector<std::vector<double>> prefix(at_index(stages_ + 1),
+                                          std::vector<double>(at_index(layers_ + 1), kInfinity));
+  prefix[0][0] = 0;
+  bool smaller = false;
+  for (int k = 0; k + 1 < stages_; ++k) {
+    for (int s = earliest_[at_index(k)]; s <= latest_[at_index(k)]; ++s) {
+      const double so_far = prefix[at_index(k)][at_index(s)];
+      if (!wins(so_far)) continue;
+      for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)];
+           ++e) {
+        if (!wins(value(without_messages(k, s, e), k))) break;
+        double& best = prefix[at_index(k + 1)][at_index(e)];
+        if (so_far >= best || !wins(suffix_[at_index(k + 1)][at_index(e)])) continue;
+        best = std::min(best, std::max(so_far, value(relaxed(k, s, e), k)));
+      }
+    }
+    int first = layers_;
+    int last = 0;
+    for (int e = earliest_[at_index(k + 1)]; e <= latest_[at_index(k + 1)]; ++e) {
+      if (!wins(prefix[at_index(k + 1)][at_index(e)]) ||
+          !wins(suffix_[at_index(k + 1)][at_index(e)])) {
+        continue;
+      }
+      first = std::min(first, e);
+      last = e;
+    }
+    smaller = smaller || first > earliest_[at_index(k + 1)] || last < latest_[at_index(k + 1)];
+    earliest_[at_index(k + 1)] = first;
+    latest_[at_index(k + 1)] = last;
+  }
+  return smaller;
 }
 
 // The layers at which part k may start, computing alone: no later than the parts before it reach,
@@ -268,7 +332,6 @@ void PartitionSearch::bound_starts() {
 
 // suffix_[k][s] = min over e of max(relaxed cost of [s, e) at k, suffix_[k + 1][e]).
 void PartitionSearch::bound_suffixes() {
-  bound_starts();
   suffix_.assign(at_index(stages_ + 1), std::vector<double>(at_index(layers_ + 1), kInfinity));
   suffix_[at_index(stages_)][at_index(layers_)] = 0;
   for (int k = stages_ - 1; k >= 0; --k) {
@@ -294,6 +357,7 @@ void PartitionSearch::descend(int k, int s) {
     if (wins(worst)) found_ = {order_, cuts_, worst};
     return;
   }
+  if (has_skips_ && k > 0 && dominated(k, s)) return;
   std::vector<std::pair<double, int>> ends;  // bound, end
   for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)]; ++e) {
     if (!wins(value(without_messages(k, s, e), k))) break;
@@ -311,6 +375,39 @@ void PartitionSearch::descend(int k, int s) {
     if (open) descend(k + 1, e);
     cuts_.pop_back();
   }
+}
+
+// What comes after a cut depends on what came before only through the parts that hold a tensor
+// still to be sent, and through the costs so far. Of two beginnings with the same such parts, one
+// that costs nowhere less than the other can be left out.
+bool PartitionSearch::dominated(int k, int s) {
+  std::vector<int> key{k, s};
+  std::vector<bool> live(at_index(k), false);
+  for (const int producer : crossing_[at_index(s)]) {
+    const auto holder = std::upper_bound(cuts_.begin(), cuts_.end(), producer) - cuts_.begin();
+    key.push_back(static_cast<int>(holder));
+    live[static_cast<std::size_t>(holder)] = true;
+  }
+  std::vector<double> costs{0};  // the worst of the finished parts, then each unfinished one
+  for (int a = 0; a < k; ++a) {
+    const Bound bound = with_cuts(a);
+    if (live[at_index(a)]) {
+      costs.push_back(bound.seconds);
+      costs.push_back(static_cast<double>(bound.memory));
+    } else {
+      costs[0] = std::max(costs[0], value(bound, a));
+    }
+  }
+  auto& seen = seen_[std::move(key)];
+  const auto no_more = [](const std::vector<double>& x, const std::vector<double>& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), [](double p, double q) { return p <= q; });
+  };
+  for (const auto& other : seen) {
+    if (no_more(other, costs)) return true;
+  }
+  std::erase_if(seen, [&](const auto& other) { return no_more(costs, other); });
+  seen.push_back(std::move(costs));
+  return false;
 }
 
 double PartitionSearch::value(const Bound& bound, int k) const {
@@ -352,7 +449,7 @@ PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) const {
     if (first_from(consumers_[at_index(producer)], s) >= e) continue;
     received += position.device->output[at_index(producer)];
     const bool from_neighbour = producer == s - 1;
-    const Link& way = from_neighbour ? link(k - 1, k) : position.before;
+    const Link& way = from_neighbour ? link(k - 1, k) : before_[at_index(k)][at_index(producer)];
     (from_neighbour ? direct : distant) = true;
     seconds += static_cast<double>(least_output_[at_index(producer)]) / way.bandwidth;
   }
@@ -365,8 +462,9 @@ PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) const {
   for (const int producer : crossing_[at_index(e)]) {
     if (producer < s) continue;
     sent += position.device->output[at_index(producer)];
-    const bool to_neighbour = first_from(consumers_[at_index(producer)], e) == e;
-    const Link& way = to_neighbour ? link(k + 1, k) : position.after;
+    const int consumer = first_from(consumers_[at_index(producer)], e);
+    const bool to_neighbour = consumer == e;
+    const Link& way = to_neighbour ? link(k + 1, k) : after_[at_index(k)][at_index(consumer)];
     (to_neighbour ? direct : distant) = true;
     seconds += static_cast<double>(position.device->output[at_index(producer)]) / way.bandwidth;
   }
@@ -417,7 +515,11 @@ PartitionSearch::Bound PartitionSearch::with_cuts(int k) const {
       message(fixed, bytes);  // the next stage starts with it
     } else {
       beyond = true;
-      seconds += static_cast<double>(bytes) / position.after.bandwidth;
+      double bandwidth = 1e-300;
+      for (int to = fixed; to < stages_; ++to) {
+        if (may_hold(to, next)) bandwidth = std::max(bandwidth, link(to, k).bandwidth);
+      }
+      seconds += static_cast<double>(bytes) / bandwidth;
     }
   }
   const bool any_later = std::any_of(talks.begin() + fixed, talks.end(), [](bool t) { return t; });
@@ -430,7 +532,10 @@ PartitionSearch::Bound PartitionSearch::with_cuts(int k) const {
 std::optional<std::vector<int>> PartitionSearch::smallest_sum(const std::vector<int>& order,
                                                               double limit) {
   objective_ = Objective::time;
+  found_ = {};
   set_order(order);
+  bound_starts();
+  choose_ways();
   const auto width = at_index(layers_ + 1);
   std::vector<std::vector<double>> sum(at_index(stages_ + 1),
                                        std::vector<double>(width, kInfinity));

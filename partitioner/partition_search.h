@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -78,8 +79,12 @@ class PartitionSearch {
   void search_order(const std::vector<int>& order);
   int reach(const Device& device, int from) const;
   void bound_starts();
+  void choose_ways();
+  bool tighten_starts();
+  bool may_hold(int k, int layer) const;
   void bound_suffixes();
   void descend(int k, int s);
+  bool dominated(int k, int s);
 
   Bound without_messages(int k, int s, int e) const;  // grows with e
   Bound relaxed(int k, int s, int e) const;           // whatever the other cuts are
@@ -104,12 +109,18 @@ class PartitionSearch {
   std::vector<std::int64_t> least_output_;      // per layer, over the devices
   std::vector<std::vector<int>> consumers_;     // [layer], ascending
   std::vector<std::vector<int>> crossing_;      // [cut]: layers before it with a consumer behind it
-  std::vector<bool> may_cut_;                   // [cut]
+  bool has_skips_ = false;
+  std::vector<bool> may_cut_;  // [cut]
 
   std::vector<Position> positions_;
   std::vector<int> order_;
   std::vector<int> earliest_;  // [k]: where part k may start
   std::vector<int> latest_;
+  // [k][layer]: the best link to part k from an earlier or later part that may hold the layer.
+  std::vector<std::vector<Link>> before_;
+  std::vector<std::vector<Link>> after_;
+  // Costs of the beginnings searched so far, see dominated().
+  std::map<std::vector<int>, std::vector<std::vector<double>>> seen_;
   std::vector<std::vector<double>> suffix_;  // [k][s]: bound for the parts k ... from layer s on
   std::vector<int> cuts_;                    // ends of the parts fixed so far
   Found found_;

@@ -295,6 +295,7 @@ class Simulator {
         complete = std::max(complete, message->second.arrive);
       }
     }
+    complete_[label] = complete;
     for (std::size_t k = 0; k < deepest; ++k) {
       for (VirtualWorker& vw : workers_) {
         if (k >= vw.size()) continue;
@@ -317,10 +318,12 @@ class Simulator {
     const Label label = wave - plan_.server->clock_distance;
     if (label <= 0) return true;
     if (!answer(label)) return false;
+    const double asked = stage.now;
     wait_for(stage, stage.answers.at(label));
     if (k == 0 && !stage.parts.empty()) {
-      const double asked = stage.parts.front().push.latency + stage.parts.front().pull.latency;
-      wait_for(stage, {stage.now, stage.now + asked});
+      const ServerPart& clock = stage.parts.front();
+      wait_for(stage, {asked, std::max(asked + clock.push.latency, complete_.at(label)) +
+                                  clock.pull.latency});
     }
     return true;
   }
@@ -371,6 +374,7 @@ class Simulator {
   std::vector<VirtualWorker> workers_;
   std::map<std::string, double> into_server_;  // node -> when its interface is free again
   std::map<std::string, double> out_of_server_;
+  std::map<Label, double> complete_;  // when all waves below it are in
 };
 
 }  // namespace

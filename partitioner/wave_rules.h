@@ -13,15 +13,16 @@ namespace hetpipe {
 enum class PullRule { bound, newest };
 inline constexpr Wave kUnbounded = Wave{1} << 40;  // D of asynchronous training
 
-// The arithmetic of Wave Synchronous Parallel (arXiv 2005.14038; "How it is made exact here" in docs/wsp.md), fixed
-// before a run, shared by simulator and runtime: which wave a minibatch belongs to, where the gates are, what may be stale.
-// A wave is in_flight consecutive minibatches, aligned to minibatch 0; a run may start at a later wave (resume).
+// The arithmetic of Wave Synchronous Parallel (arXiv 2005.14038; "How it is made exact here" in
+// docs/wsp.md), fixed before a run, shared by simulator and runtime: which wave a minibatch belongs
+// to, where the gates are, what may be stale. A wave is in_flight consecutive minibatches, aligned
+// to minibatch 0; a run may start at a later wave (resume).
 struct WaveRules {
-  int in_flight = 1;               // Nm
-  Wave distance = 0;               // D
+  int in_flight = 1;  // Nm
+  Wave distance = 0;  // D
   PullRule pull = PullRule::bound;
-  Wave first_wave = 0;             // of this run
-  std::vector<Minibatch> end;      // per virtual worker, one past its last minibatch
+  Wave first_wave = 0;         // of this run
+  std::vector<Minibatch> end;  // per virtual worker, one past its last minibatch
 
   int workers() const { return static_cast<int>(end.size()); }
   Wave wave_of(Minibatch p) const { return p / in_flight; }
@@ -37,7 +38,8 @@ struct WaveRules {
     for (int i = 0; i < workers(); ++i) label = std::max(label, end_wave(VirtualWorkerId{i}));
     return label;
   }
-  // The wave whose gate stands before F(p): p is the last minibatch of a wave other than the run's first.
+  // The wave whose gate stands before F(p): p is the last minibatch of a wave other than the run's
+  // first.
   std::optional<Wave> gate_before(Minibatch p) const {
     const Wave wave = wave_of(p);
     if (p % in_flight != in_flight - 1 || wave == first_wave) return std::nullopt;

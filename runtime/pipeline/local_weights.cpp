@@ -13,8 +13,8 @@ LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rule
   current_->values = Buffer(device, stream, bytes(), MemoryKind::weights);
   current_->label = rules.first_wave;
   if (count_ == 0) return;  // a stage without parameters: all of this is empty
-  device.copy(stream, current_->values.data(),
-              reinterpret_cast<const std::byte*>(initial.data()), bytes());
+  device.copy(stream, current_->values.data(), reinterpret_cast<const std::byte*>(initial.data()),
+              bytes());
 }
 
 std::shared_ptr<const WeightVersion> LocalWeights::version_for(Minibatch p) {

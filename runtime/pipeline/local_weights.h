@@ -10,19 +10,21 @@
 
 namespace hetpipe {
 
-// One state of a stage's weights, flat. Shared by the minibatches that run with it, immutable once shared.
+// One state of a stage's weights, flat. Shared by the minibatches that run with it, immutable once
+// shared.
 struct WeightVersion {
   Buffer values;
   Label label = 0;  // the snapshot that it rests on
 };
 
-// A stage's weights under WSP with weight stashing: which own updates are visible to which minibatch, and what a
-// pull leaves in place. The rule (docs/wsp.md), the same at every stage whatever the cut:
+// A stage's weights under WSP with weight stashing: which own updates are visible to which
+// minibatch, and what a pull leaves in place. The rule (docs/wsp.md), the same at every stage
+// whatever the cut:
 //
 //   F(p) and B(p) use   snapshot(L) + own waves L ... w-1 + own updates of wave w up to p - Nm
 //
-// where the last gate passed stood in wave w and granted label L. B(q) may run before F(q + Nm) is due: its update is
-// then computed already and kept back until then.
+// where the last gate passed stood in wave w and granted label L. B(q) may run before F(q + Nm) is
+// due: its update is then computed already and kept back until then.
 class LocalWeights {
  public:
   // `initial`: snapshot(first_wave), what the run starts from.
@@ -35,10 +37,12 @@ class LocalWeights {
   // Update of minibatch q, in order: the applied weight change.
   void computed(Minibatch q, Buffer delta);
 
-  // All updates of the wave are in: their sum, to be pushed. Kept here until no gate can ask for it again.
+  // All updates of the wave are in: their sum, to be pushed. Kept here until no gate can ask for it
+  // again.
   std::shared_ptr<const Buffer> end_wave(Wave wave);
 
-  // At the gate of `wave`, before version_for of its last minibatch: the weights now rest on snapshot(label).
+  // At the gate of `wave`, before version_for of its last minibatch: the weights now rest on
+  // snapshot(label).
   void rebase(Wave wave, Label label, Buffer snapshot);
 
  private:
@@ -58,8 +62,8 @@ class LocalWeights {
   const WaveRules& rules_;
   std::int64_t count_;
   std::shared_ptr<WeightVersion> current_;
-  std::deque<Update> kept_back_;    // computed, not visible yet
-  std::deque<OwnWave> own_waves_;   // pushed, maybe not in the next label
+  std::deque<Update> kept_back_;   // computed, not visible yet
+  std::deque<OwnWave> own_waves_;  // pushed, maybe not in the next label
   Buffer wave_sum_;
   bool wave_sum_started_ = false;
 };

@@ -17,22 +17,25 @@ struct OptimizerOptions {
   double weight_decay = 0;
 };
 
-// Names of an optimizer's state, as checkpoints store it: {} for sgd, {"velocity"}, {"first_moment", "second_moment"}.
-// UserError for an unknown optimizer.
+// Names of an optimizer's state, as checkpoints store it: {} for sgd, {"velocity"},
+// {"first_moment", "second_moment"}. UserError for an unknown optimizer.
 std::vector<std::string> optimizer_slot_names(const std::string& optimizer);
 
-// The optimizer of one stage of one virtual worker; its state is local to both. It yields the applied weight change and
-// leaves adding it to whoever keeps the weights.
+// The optimizer of one stage of one virtual worker; its state is local to both. It yields the
+// applied weight change and leaves adding it to whoever keeps the weights.
 class Optimizer {
  public:
   Optimizer(OptimizerOptions options, Device& device, Stream& stream, std::int64_t count);
 
-  // Overwrites `gradient` with the applied weight change of minibatch p. `weights` are those that the gradient was taken
-  // at: weight decay is part of the gradient. Minibatch numbers are absolute, so Adam's step is p + 1.
+  // Overwrites `gradient` with the applied weight change of minibatch p. `weights` are those that
+  // the gradient was taken at: weight decay is part of the gradient. Minibatch numbers are
+  // absolute, so Adam's step is p + 1.
   void update(Minibatch p, Buffer& gradient, const float* weights);
 
   double learning_rate(Minibatch p) const;
-  const std::vector<Buffer>& slots() const { return slots_; }  // in the order of optimizer_slot_names
+  const std::vector<Buffer>& slots() const {
+    return slots_;
+  }  // in the order of optimizer_slot_names
   void load_slot(std::size_t slot, std::span<const float> values);
 
  private:

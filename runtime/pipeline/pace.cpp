@@ -1,21 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pipeline/pace.h"
 
+#include <algorithm>
+
 #include "base/time.h"
 
 namespace hetpipe {
 
-void Pace::hold(std::int64_t start_ns, double modelled_seconds) {
-  if (modelled_seconds <= 0) return;
-  ++actions_;
-  const std::int64_t due = start_ns + to_ns(modelled_seconds);
+Pace::Pace(RankService& service) : service_(service), free_ns_(now_ns()), input_ns_(free_ns_) {}
+
+void Pace::input_at(std::int64_t time_ns) { input_ns_ = std::max(input_ns_, time_ns); }
+
+double Pace::hold(std::int64_t start_ns, double modelled_seconds) {
   const std::int64_t now = now_ns();
-  if (now > due) {
+  if (modelled_seconds <= 0) return seconds_between(start_ns, now);
+  ++actions_;
+  const double overrun = seconds_between(start_ns, now) - modelled_seconds;
+  if (overrun > 0) {
     ++overruns_;
-    overrun_seconds_ += seconds_between(due, now);
-    return;
+    overrun_seconds_ += overrun;
   }
-  service_.wait_until_ns(due);
+  const std::int64_t began = std::max(free_ns_, input_ns_);
+  free_ns_ = began + to_ns(modelled_seconds);
+  if (now < free_ns_) {
+    service_.wait_until_ns(free_ns_);
+  } else {
+    late_seconds_ += seconds_between(free_ns_, now);
+    free_ns_ = now;
+  }
+  return seconds_between(began, free_ns_);
+}
+
+void Pace::advance(double modelled_seconds) {
+  if (modelled_seconds > 0) free_ns_ = std::max(free_ns_, input_ns_) + to_ns(modelled_seconds);
+}
+
+void Pace::catch_up() {
+  if (now_ns() < free_ns_) service_.wait_until_ns(free_ns_);
 }
 
 }  // namespace hetpipe

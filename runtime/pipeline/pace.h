@@ -7,24 +7,38 @@
 
 namespace hetpipe {
 
-// The emulated device's clock: real arithmetic first, then waiting until the modelled time has passed. Counts actions,
-// and those that took longer than their model (overran).
+// The emulated device's clock. An action starts, in modelled time, when the device is free and its
+// input is there, and ends its modelled seconds later; the real arithmetic runs first, then the
+// rank waits for that end. So what it costs to wake up from one wait is not added to the next
+// action. Counts actions, those whose arithmetic alone took longer than their model (overran), and
+// how far the modelled ends were missed in all (late: the machine was busy elsewhere).
 class Pace {
  public:
-  explicit Pace(RankService& service) : service_(service) {}
+  explicit Pace(RankService& service);
 
-  // Modelled time of an action with its modelled seconds; 0: not emulated, nothing is waited for.
-  void hold(std::int64_t start_ns, double modelled_seconds);
+  // Something that the next action needs came (or was delivered) at this time.
+  void input_at(std::int64_t time_ns);
+  // The action has been computed since start_ns: waits for its modelled end. 0 seconds: not emulated.
+  // Returns how long the device was busy with it, in modelled time where it is emulated.
+  double hold(std::int64_t start_ns, double modelled_seconds);
+  // A short action: the device's clock moves on, and the wait is left to what follows.
+  void advance(double modelled_seconds);
+  // Waits for the end of what has been advanced.
+  void catch_up();
 
   std::int64_t actions() const { return actions_; }
   std::int64_t overruns() const { return overruns_; }
   double overrun_seconds() const { return overrun_seconds_; }
+  double late_seconds() const { return late_seconds_; }
 
  private:
   RankService& service_;
+  std::int64_t free_ns_;  // modelled time at which the device has done all that it was given
+  std::int64_t input_ns_;
   std::int64_t actions_ = 0;
   std::int64_t overruns_ = 0;
   double overrun_seconds_ = 0;
+  double late_seconds_ = 0;
 };
 
 }  // namespace hetpipe

@@ -5,7 +5,8 @@
 
 namespace hetpipe {
 
-// MessageHeader::kind of every message of a run. The fields minibatch, label, part mean what the comment says.
+// MessageHeader::kind of every message of a run. The fields minibatch, label, part mean what the
+// comment says.
 enum class MessageKind : std::int32_t {
   // Channel::forward / backward: tensors of one Transfer. minibatch; label of F
   activations = 1,
@@ -15,13 +16,15 @@ enum class MessageKind : std::int32_t {
   push,
   pull_weights,
   pull_statistics,
-  // Channel::checkpoint, between shards (a hosted shard's rank pulls from the others as a worker): label
+  // Channel::checkpoint, between shards (a hosted shard's rank pulls from the others as a worker):
+  // label
   checkpoint_part,
   // Channel::control
   shard_arrived,    // part = shard, minibatch = wave, label = virtual worker
   gate_request,     // part = virtual worker, minibatch = wave
   gate_grant,       // minibatch = wave, label
-  pull_request,     // part = stage, minibatch = next gate's wave after this pull, label; payload: PullRequest
+  pull_request,     // part = stage, minibatch = next gate's wave after this pull, label; payload:
+                    // PullRequest
   worker_finished,  // part = virtual worker, label = stage
   wave_report,      // payload: WaveReport
   evaluation_report,

@@ -23,7 +23,8 @@ void RankService::poll() {
 
 double RankService::wait(const std::function<bool()>& ready,
                          const std::function<std::string()>& what) {
-  return wait_until(ready, [this] { poll(); }, timeout_seconds_, what);
+  return wait_until(
+      ready, [this] { poll(); }, timeout_seconds_, what);
 }
 
 double RankService::wait(const Operation& operation, const std::function<std::string()>& what) {

@@ -11,9 +11,9 @@
 
 namespace hetpipe {
 
-// What a rank does whenever it waits: moves messages on, hands control messages to whom they concern, and lets the
-// roles that live in this rank (a hosted server, the reporter) do their part. Every wait goes through here, so every
-// wait has the run's deadline and a name.
+// What a rank does whenever it waits: moves messages on, hands control messages to whom they
+// concern, and lets the roles that live in this rank (a hosted server, the reporter) do their part.
+// Every wait goes through here, so every wait has the run's deadline and a name.
 class RankService {
  public:
   using Handler = std::function<void(const ControlMessage&)>;

@@ -8,7 +8,8 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// Where the tensor of `layer` starts inside a packed transfer, in floats; -1 when it is not part of it.
+// Where the tensor of `layer` starts inside a packed transfer, in floats; -1 when it is not part of
+// it.
 template <class FloatsOf>
 std::int64_t offset_in(const Transfer& transfer, int layer, FloatsOf floats_of) {
   std::int64_t offset = 0;
@@ -58,9 +59,8 @@ Stage::Kernels& Stage::kernels_for(std::int64_t samples) {
   Kernels& kernels = found->second;
   if (!inserted) return kernels;
   for (int l = first_; l < end_; ++l) {
-    kernels.kernels.push_back(device_.make_kernel(model_.layer(l).spec,
-                                                  model_.input_shapes(l, samples),
-                                                  layer_key(model_.layer(l), seed_)));
+    kernels.kernels.push_back(device_.make_kernel(
+        model_.layer(l).spec, model_.input_shapes(l, samples), layer_key(model_.layer(l), seed_)));
     kernels.shapes.push_back(model_.shapes(l, samples));
   }
   return kernels;
@@ -70,8 +70,8 @@ const float* Stage::activation(const Pass& pass, int layer) const {
   if (layer == kSamples) return pass.images.as<float>();
   if (layer >= first_) return pass.outputs[at(layer - first_)].as<float>();
   for (const Packed& packed : pass.activations_in) {
-    const std::int64_t offset = offset_in(
-        *packed.transfer, layer, [&](int l) { return floats_of(l, pass.samples); });
+    const std::int64_t offset =
+        offset_in(*packed.transfer, layer, [&](int l) { return floats_of(l, pass.samples); });
     if (offset >= 0) return packed.data.as<float>() + offset;
   }
   ensure(false, "a layer's input did not arrive at its stage");
@@ -79,10 +79,10 @@ const float* Stage::activation(const Pass& pass, int layer) const {
 }
 
 template <class T>
-std::vector<T*> Stage::parameter_pointers(const ParameterLayout& layout, int layer,
-                                          T* flat) const {
+std::vector<T*> Stage::parameter_pointers(const ParameterLayout& layout, int layer, T* flat) const {
   std::vector<T*> pointers;
-  for (const ParameterEntry& entry : layout.of_layer(layer)) pointers.push_back(flat + entry.offset);
+  for (const ParameterEntry& entry : layout.of_layer(layer))
+    pointers.push_back(flat + entry.offset);
   return pointers;
 }
 
@@ -94,32 +94,33 @@ void Stage::forward(Pass& pass, const float* weights, float* statistics, Mode mo
   for (int l = first_; l < end_; ++l) {
     const LayerShapes& shapes = kernels.shapes[at(l - first_)];
     Buffer& output = pass.outputs[at(l - first_)];
-    output = Buffer(device_, stream_, static_cast<std::size_t>(shapes.output.elements()) * sizeof(float),
-                    MemoryKind::activations);
+    output =
+        Buffer(device_, stream_, static_cast<std::size_t>(shapes.output.elements()) * sizeof(float),
+               MemoryKind::activations);
     if (mode == Mode::train) {
       pass.stashes[at(l - first_)] = Buffer(
           device_, stream_, static_cast<std::size_t>(shapes.stash_bytes), MemoryKind::activations);
     }
     const bool loss = l + 1 == model_.layer_count();
     if (loss) {
-      pass.correct = Buffer(device_, stream_, static_cast<std::size_t>(pass.samples) * sizeof(std::int32_t),
-                            MemoryKind::activations);
+      pass.correct =
+          Buffer(device_, stream_, static_cast<std::size_t>(pass.samples) * sizeof(std::int32_t),
+                 MemoryKind::activations);
     }
     std::vector<const float*> inputs;
     for (int input : model_.layer(l).inputs) inputs.push_back(activation(pass, input));
     const auto parameters = parameter_pointers(parameters_, l, weights);
     const auto running = parameter_pointers(statistics_, l, statistics);
-    kernels.kernels[at(l - first_)]->forward(
-        stream_, {.inputs = inputs,
-                  .parameters = parameters,
-                  .statistics = running,
-                  .output = output.as<float>(),
-                  .stash = pass.stashes[at(l - first_)].data(),
-                  .mode = mode,
-                  .samples = pass.keys,
-                  .labels = pass.labels.as<std::int32_t>(),
-                  .correct = pass.correct.as<std::int32_t>(),
-                  .update_statistics = mode == Mode::train});
+    kernels.kernels[at(l - first_)]->forward(stream_, {.inputs = inputs,
+                                                       .parameters = parameters,
+                                                       .statistics = running,
+                                                       .output = output.as<float>(),
+                                                       .stash = pass.stashes[at(l - first_)].data(),
+                                                       .mode = mode,
+                                                       .samples = pass.keys,
+                                                       .labels = pass.labels.as<std::int32_t>(),
+                                                       .correct = pass.correct.as<std::int32_t>(),
+                                                       .update_statistics = mode == Mode::train});
   }
 }
 
@@ -176,9 +177,9 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients) {
   pass.gradients_out.clear();
   for (const Transfer& transfer : incoming_) {
     pass.gradients_out.push_back(
-        {&transfer, Buffer(device_, stream_,
-                           static_cast<std::size_t>(transfer_bytes(transfer, pass.samples)),
-                           MemoryKind::messages)});
+        {&transfer,
+         Buffer(device_, stream_, static_cast<std::size_t>(transfer_bytes(transfer, pass.samples)),
+                MemoryKind::messages)});
   }
   const auto fresh = [&](int layer) -> float* {  // memory for a gradient not written yet
     if (layer >= first_) {
@@ -222,19 +223,20 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients) {
     }
     const auto parameters = parameter_pointers(parameters_, l, weights);
     const auto parameter_gradients = parameter_pointers(parameters_, l, gradients);
-    kernels.kernels[at(l - first_)]->backward(
-        stream_, {.inputs = inputs,
-                  .output = pass.outputs[at(l - first_)].as<float>(),
-                  .output_gradient = loss ? nullptr : target[l],
-                  .parameters = parameters,
-                  .stash = pass.stashes[at(l - first_)].data(),
-                  .input_gradients = input_gradients,
-                  .parameter_gradients = parameter_gradients,
-                  .samples = pass.keys,
-                  .labels = pass.labels.as<std::int32_t>(),
-                  .loss_samples = pass.samples});
+    kernels.kernels[at(l - first_)]->backward(stream_,
+                                              {.inputs = inputs,
+                                               .output = pass.outputs[at(l - first_)].as<float>(),
+                                               .output_gradient = loss ? nullptr : target[l],
+                                               .parameters = parameters,
+                                               .stash = pass.stashes[at(l - first_)].data(),
+                                               .input_gradients = input_gradients,
+                                               .parameter_gradients = parameter_gradients,
+                                               .samples = pass.keys,
+                                               .labels = pass.labels.as<std::int32_t>(),
+                                               .loss_samples = pass.samples});
     for (const Addition& addition : additions) {
-      device_.add(stream_, target[addition.layer], addition.term.as<float>(), count(addition.layer));
+      device_.add(stream_, target[addition.layer], addition.term.as<float>(),
+                  count(addition.layer));
     }
     own[at(l - first_)] = Buffer();
     pass.outputs[at(l - first_)] = Buffer();

@@ -25,18 +25,18 @@ struct Packed {
 struct Pass {
   std::int64_t samples = 0;
   std::vector<SampleKey> keys;
-  Buffer images;                      // (N, H, W, C), where the stage reads samples
-  Buffer labels;                      // (N) int32, where the stage holds the loss
+  Buffer images;                       // (N, H, W, C), where the stage reads samples
+  Buffer labels;                       // (N) int32, where the stage holds the loss
   std::vector<Packed> activations_in;  // one per Stage::incoming()
-  std::vector<Buffer> outputs;        // per layer of the stage
+  std::vector<Buffer> outputs;         // per layer of the stage
   std::vector<Buffer> stashes;
   Buffer correct;                     // (N) int32, where the stage holds the loss
   std::vector<Packed> gradients_in;   // one per Stage::outgoing(): arrived from later stages
   std::vector<Packed> gradients_out;  // one per Stage::incoming(): made by backward
 };
 
-// A slice of the model on a device: its layers' kernels, its parameters' layout, and which tensors cross its
-// borders. Knows nothing of versions, waves or ranks.
+// A slice of the model on a device: its layers' kernels, its parameters' layout, and which tensors
+// cross its borders. Knows nothing of versions, waves or ranks.
 class Stage {
  public:
   // stage_end as in partitioner/cut.h. `seed` keys random draws.
@@ -59,15 +59,18 @@ class Stage {
   const std::vector<Transfer>& outgoing() const { return outgoing_; }
   std::int64_t transfer_bytes(const Transfer& transfer, std::int64_t samples) const;
 
-  // Computes all layers. `pass` holds samples, keys and activations_in; forward fills the rest. weights: flat,
-  // parameters(); statistics: flat, statistics(), updated in training. In Mode::evaluate nothing is kept but outputs.
+  // Computes all layers. `pass` holds samples, keys and activations_in; forward fills the rest.
+  // weights: flat, parameters(); statistics: flat, statistics(), updated in training. In
+  // Mode::evaluate nothing is kept but outputs.
   void forward(Pass& pass, const float* weights, float* statistics, Mode mode);
   // Tensors of an outgoing transfer, packed for sending.
   Buffer pack_activations(const Pass& pass, const Transfer& transfer);
-  // After the activations have been packed: gives back outputs that no backward of this stage reads.
+  // After the activations have been packed: gives back outputs that no backward of this stage
+  // reads.
   void drop_what_backward_does_not_need(Pass& pass);
-  // Gradients of the mean loss over the minibatch, written flat in parameters() order, and gradients_out. A tensor with
-  // several consumers sums its gradients from the last consumer to the first. Frees what it used as it goes.
+  // Gradients of the mean loss over the minibatch, written flat in parameters() order, and
+  // gradients_out. A tensor with several consumers sums its gradients from the last consumer to the
+  // first. Frees what it used as it goes.
   void backward(Pass& pass, const float* weights, float* gradients);
 
  private:

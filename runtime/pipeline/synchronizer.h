@@ -18,13 +18,14 @@ struct StageSnapshot {
 
 enum class WithStatistics { no, yes };
 
-// How a stage meets the other virtual workers. The executor's actions P, L and E go through it; what stands behind
-// (a parameter server here) is runtime/sync's.
+// How a stage meets the other virtual workers. The executor's actions P, L and E go through it;
+// what stands behind (a parameter server here) is runtime/sync's.
 class Synchronizer {
  public:
   virtual ~Synchronizer() = default;
 
-  // P: hands over a wave's sum (and, where a checkpoint is due, the optimizer's slots). Does not wait.
+  // P: hands over a wave's sum (and, where a checkpoint is due, the optimizer's slots). Does not
+  // wait.
   virtual void push(Wave wave, std::shared_ptr<const Buffer> sum, std::vector<float> statistics,
                     const std::vector<Buffer>& optimizer_slots) = 0;
   // First stage only: asks whether the last minibatch of `wave` may start; waits for the label.

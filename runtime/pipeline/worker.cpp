@@ -8,6 +8,12 @@
 #include "base/time.h"
 
 namespace hetpipe {
+namespace {
+
+// A call that took longer than this has waited for its answer rather than found it.
+constexpr double kBlocked = 100e-6;  // s
+
+}  // namespace
 
 Worker::Worker(WorkerSetup setup, const WaveRules& rules, Stage& stage, LocalWeights& weights,
                Optimizer& optimizer, std::vector<float> initial_statistics,
@@ -43,15 +49,32 @@ RankReport Worker::run() {
     const std::int64_t bytes_before = bytes_moved();
     next_action_ = i + 1;
     switch (action.kind) {
-      case ActionKind::forward: forward(action.minibatch); break;
-      case ActionKind::backward: backward(action.minibatch); break;
-      case ActionKind::update: update(action.minibatch); break;
-      case ActionKind::receive: receive(i); break;
-      case ActionKind::send: send(i); break;
-      case ActionKind::push: push(action.minibatch); break;
-      case ActionKind::pull: pull(i); break;
-      case ActionKind::evaluate: evaluate(action.minibatch); break;
-      default: ensure(false, "an action that this executor does not play: " + to_string(action));
+      case ActionKind::forward:
+        forward(action.minibatch);
+        break;
+      case ActionKind::backward:
+        backward(action.minibatch);
+        break;
+      case ActionKind::update:
+        update(action.minibatch);
+        break;
+      case ActionKind::receive:
+        receive(i);
+        break;
+      case ActionKind::send:
+        send(i);
+        break;
+      case ActionKind::push:
+        push(action.minibatch);
+        break;
+      case ActionKind::pull:
+        pull(i);
+        break;
+      case ActionKind::evaluate:
+        evaluate(action.minibatch);
+        break;
+      default:
+        ensure(false, "an action that this executor does not play: " + to_string(action));
     }
     if (setup_.record) {
       setup_.record({start_ns, now_ns(), action.kind, action.minibatch, label_,
@@ -70,10 +93,11 @@ RankReport Worker::run() {
   report_.paced_actions = pace_.actions();
   report_.overruns = pace_.overruns();
   report_.overrun_seconds = pace_.overrun_seconds();
+  report_.late_seconds = pace_.late_seconds();
   report_.peak_memory = static_cast<std::int64_t>(stage_.device().memory().peak());
-  service_.transport().send_control(
-      setup_.reporter, {.kind = static_cast<std::int32_t>(MessageKind::rank_report)},
-      as_payload(report_));
+  service_.transport().send_control(setup_.reporter,
+                                    {.kind = static_cast<std::int32_t>(MessageKind::rank_report)},
+                                    as_payload(report_));
   return report_;
 }
 
@@ -119,6 +143,7 @@ void Worker::forward(Minibatch p) {
   flight.batch = setup_.training_batch(p);
   const std::int64_t start = now_ns();
   report_.data_seconds += seconds_between(asked, start);
+  if (seconds_between(asked, start) > kBlocked) pace_.input_at(start);
   if (setup_.started) setup_.started(p);
   load(flight.pass, flight.batch);
   flight.weights = weights_.version_for(p);
@@ -127,8 +152,8 @@ void Worker::forward(Minibatch p) {
   stage_.forward(flight.pass, flight.weights->values.as<float>(), statistics_.as<float>(),
                  Mode::train);
   settle(doing(ActionKind::forward, p) + "forward");
-  pace_.hold(start, modelled(setup_.pace.forward, flight.pass.samples));
-  report_.forward_seconds += seconds_between(start, now_ns());
+  report_.forward_seconds +=
+      pace_.hold(start, modelled(setup_.pace.forward, flight.pass.samples));
   ++report_.minibatches;
 
   if (stage_.has_loss()) note_loss(p, flight.pass);
@@ -183,8 +208,8 @@ void Worker::backward(Minibatch p) {
                            MemoryKind::gradients);
   stage_.backward(flight.pass, flight.weights->values.as<float>(), flight.gradient.as<float>());
   settle(doing(ActionKind::backward, p) + "backward");
-  pace_.hold(start, modelled(setup_.pace.backward, flight.pass.samples));
-  report_.backward_seconds += seconds_between(start, now_ns());
+  report_.backward_seconds +=
+      pace_.hold(start, modelled(setup_.pace.backward, flight.pass.samples));
 }
 
 void Worker::update(Minibatch p) {
@@ -195,7 +220,7 @@ void Worker::update(Minibatch p) {
   weights_.computed(p, std::move(flight.gradient));
   settle(doing(ActionKind::update, p) + "update");
   in_flight_.erase(p);
-  pace_.hold(start, setup_.pace.update);
+  pace_.advance(setup_.pace.update);
   report_.update_seconds += seconds_between(start, now_ns());
 }
 
@@ -221,8 +246,7 @@ void Worker::post_receive(std::size_t action) {
   const bool forward = direction == Direction::forward;
   const Minibatch p = setup_.actions[action].minibatch;
   Posted next{.action = action, .minibatch = p, .tensors = {}, .operations = {}};
-  const std::int64_t samples =
-      forward ? setup_.samples(p) : in_flight_.at(p).pass.samples;
+  const std::int64_t samples = forward ? setup_.samples(p) : in_flight_.at(p).pass.samples;
   for (const Transfer& transfer : forward ? stage_.incoming() : stage_.outgoing()) {
     const auto bytes = static_cast<std::size_t>(stage_.transfer_bytes(transfer, samples));
     next.tensors.push_back(
@@ -235,8 +259,9 @@ void Worker::post_receive(std::size_t action) {
   posted(direction) = std::move(next);
 }
 
-// One receive per direction is posted ahead, so that the transfer overlaps with compute. Evaluations use the forward channel
-// too: nothing is posted across them. Gradients are posted once their forward is done, which knows their size.
+// One receive per direction is posted ahead, so that the transfer overlaps with compute.
+// Evaluations use the forward channel too: nothing is posted across them. Gradients are posted once
+// their forward is done, which knows their size.
 void Worker::post_next(std::size_t after, Direction direction) {
   for (std::size_t i = after; i < setup_.actions.size(); ++i) {
     const ActionKind kind = setup_.actions[i].kind;
@@ -248,6 +273,12 @@ void Worker::post_next(std::size_t after, Direction direction) {
       return;
     }
   }
+}
+
+// In modelled time a message is there when its link delivers it; over a real link, when it is
+// noticed.
+void Worker::note_input(const MessageHeader& header, std::int64_t noticed_ns) {
+  pace_.input_at(header.deliver_ns > 0 ? header.deliver_ns : noticed_ns);
 }
 
 void Worker::wait_posted(Posted& posted, Direction direction) {
@@ -265,6 +296,7 @@ void Worker::wait_posted(Posted& posted, Direction direction) {
                     setup_.rank_of_stage[static_cast<std::size_t>(peer)].value);
     });
     const std::int64_t end = now_ns();
+    note_input(operation.header(), end);
     const std::int64_t sent = std::clamp(operation.header().sent_ns, start, end);
     report_.bubble_seconds += seconds_between(start, sent);
     report_.transfer_seconds += seconds_between(sent, end);
@@ -316,7 +348,8 @@ void Worker::send(std::size_t action) {
     for (const Transfer& transfer : stage_.outgoing()) {
       Buffer packed = stage_.pack_activations(pass, transfer);
       settle("packing activations");
-      send_packed(std::move(packed), transfer.to_stage, Channel::forward, MessageKind::activations, p);
+      send_packed(std::move(packed), transfer.to_stage, Channel::forward, MessageKind::activations,
+                  p);
     }
     stage_.drop_what_backward_does_not_need(pass);
     if (!posted_backward_) post_next(action + 1, Direction::backward);
@@ -330,6 +363,7 @@ void Worker::send(std::size_t action) {
 }
 
 void Worker::push(Minibatch p) {
+  pace_.catch_up();
   const Wave wave = rules_.wave_of(p);
   std::shared_ptr<const Buffer> sum = weights_.end_wave(wave);
   report_.bytes_pushed += static_cast<std::int64_t>(sum->bytes());
@@ -348,9 +382,9 @@ void Worker::push(Minibatch p) {
   wave_.wave = wave;
   wave_.last_minibatch = p;
   wave_.elapsed_seconds = seconds_between(last_report_ns_, now);
-  service_.transport().send_control(
-      setup_.reporter, {.kind = static_cast<std::int32_t>(MessageKind::wave_report)},
-      as_payload(wave_));
+  service_.transport().send_control(setup_.reporter,
+                                    {.kind = static_cast<std::int32_t>(MessageKind::wave_report)},
+                                    as_payload(wave_));
   last_report_ns_ = now;
   wave_.samples = wave_.correct = 0;
   wave_.loss_sum = wave_.server_wait_seconds = 0;
@@ -386,6 +420,7 @@ void Worker::pull(std::size_t action) {
   weights_.rebase(gate, label, std::move(snapshot.weights));
   label_ = label;
   const double waited = seconds_between(waiting_since, now_ns());
+  if (waited > kBlocked) pace_.input_at(now_ns());
   wave_.server_wait_seconds += waited;
   report_.server_wait_seconds += waited;
 }
@@ -428,18 +463,21 @@ void Worker::evaluate_batch(std::int64_t number, const StageSnapshot& snapshot,
                     setup_.virtual_worker.value, stage_.id().value, static_cast<long long>(number),
                     from.value);
     });
+    note_input(operation.header(), now_ns());
     ensure(operation.header().kind == static_cast<std::int32_t>(MessageKind::evaluation) &&
                operation.header().minibatch == number,
            "a message that is not this test batch's arrived");
   }
   const std::int64_t start = now_ns();
-  stage_.forward(pass, snapshot.weights.as<float>(), snapshot.statistics.as<float>(), Mode::evaluate);
+  stage_.forward(pass, snapshot.weights.as<float>(), snapshot.statistics.as<float>(),
+                 Mode::evaluate);
   settle("evaluation");
   pace_.hold(start, modelled(setup_.pace.forward, batch.count));
   for (const Transfer& transfer : stage_.outgoing()) {
     Buffer packed = stage_.pack_activations(pass, transfer);
     settle("packing activations");
-    send_packed(std::move(packed), transfer.to_stage, Channel::forward, MessageKind::evaluation, number);
+    send_packed(std::move(packed), transfer.to_stage, Channel::forward, MessageKind::evaluation,
+                number);
   }
   service_.poll();
   release_sent();

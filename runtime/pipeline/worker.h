@@ -35,16 +35,16 @@ struct WorkerSetup {
   Rank reporter;
   StageActions actions;  // lowered, with evaluations
   StagePace pace;
-  std::function<int(Minibatch)> samples;                // of a minibatch of this virtual worker
-  std::function<Batch(Minibatch)> training_batch;       // parts that this stage needs; keys always
-  std::vector<std::int64_t> evaluation_batches;         // numbers of those that this virtual worker takes
+  std::function<int(Minibatch)> samples;           // of a minibatch of this virtual worker
+  std::function<Batch(Minibatch)> training_batch;  // parts that this stage needs; keys always
+  std::vector<std::int64_t> evaluation_batches;  // numbers of those that this virtual worker takes
   std::function<Batch(std::int64_t)> evaluation_batch;  // likewise
   std::function<void(const ActionRecord&)> record;      // may be empty
   std::function<void(Minibatch)> started;               // live progress; may be empty
 };
 
-// The executor: plays one stage's schedule, one action after another. It decides nothing about order; what it adds is
-// where bytes lie and who waits for what.
+// The executor: plays one stage's schedule, one action after another. It decides nothing about
+// order; what it adds is where bytes lie and who waits for what.
 class Worker {
  public:
   Worker(WorkerSetup setup, const WaveRules& rules, Stage& stage, LocalWeights& weights,
@@ -88,6 +88,7 @@ class Worker {
   std::optional<Posted>& posted(Direction direction);
   void post_receive(std::size_t action);
   void post_next(std::size_t after, Direction direction);
+  void note_input(const MessageHeader& header, std::int64_t noticed_ns);
   void wait_posted(Posted& posted, Direction direction);
   void load(Pass& pass, const Batch& batch);
   void settle(const std::string& what);
@@ -114,8 +115,8 @@ class Worker {
   std::deque<Sending> sending_;
   std::map<Wave, std::vector<float>> wave_statistics_;
   std::optional<StageSnapshot> evaluated_;  // the gate that follows may want the same label
-  Label label_;              // of the weights in use
-  Label announced_label_ = 0;  // that came with the newest activation
+  Label label_;                             // of the weights in use
+  Label announced_label_ = 0;               // that came with the newest activation
   std::size_t next_action_ = 0;
   std::int64_t last_report_ns_ = 0;
   WaveReport wave_;

@@ -82,15 +82,15 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
     ++activity_;
   });
   service.on(MessageKind::worker_finished, [this](const ControlMessage& m) {
-    peer_of(VirtualWorkerId{m.header.part}, StageId{static_cast<int>(m.header.label)}).finished = true;
+    peer_of(VirtualWorkerId{m.header.part}, StageId{static_cast<int>(m.header.label)}).finished =
+        true;
     ++activity_;
   });
 }
 
 ParameterServer::Peer& ParameterServer::peer_of(VirtualWorkerId vw, StageId stage) {
-  const auto peer = std::find_if(peers_.begin(), peers_.end(), [&](const Peer& p) {
-    return p.vw == vw && p.stage == stage;
-  });
+  const auto peer = std::find_if(peers_.begin(), peers_.end(),
+                                 [&](const Peer& p) { return p.vw == vw && p.stage == stage; });
   ensure(peer != peers_.end(), "a request from a stage that the plan does not have");
   return *peer;
 }
@@ -278,12 +278,15 @@ void ParameterServer::save_state() {
   }
   StateMoving out{.operation = {}, .floats = std::move(state.weights)};
   out.floats.insert(out.floats.end(), state.statistics.begin(), state.statistics.end());
-  for (const auto& slot : state.slots) out.floats.insert(out.floats.end(), slot.begin(), slot.end());
+  for (const auto& slot : state.slots)
+    out.floats.insert(out.floats.end(), slot.begin(), slot.end());
   states_out_.push_back(std::move(out));
-  states_out_.back().operation = service_.transport().send(
-      setup_.server_ranks.front(), Channel::checkpoint,
-      {.kind = code(MessageKind::checkpoint_part), .part = setup_.shard.value, .label = state.label},
-      std::as_bytes(std::span(states_out_.back().floats)));
+  states_out_.back().operation =
+      service_.transport().send(setup_.server_ranks.front(), Channel::checkpoint,
+                                {.kind = code(MessageKind::checkpoint_part),
+                                 .part = setup_.shard.value,
+                                 .label = state.label},
+                                std::as_bytes(std::span(states_out_.back().floats)));
 }
 
 std::size_t ParameterServer::state_floats(ShardId shard) const {
@@ -294,8 +297,9 @@ std::size_t ParameterServer::state_floats(ShardId shard) const {
 void ParameterServer::post_state(ShardId shard) {
   StateMoving& in = states_in_[at(shard.value)];
   in.floats.resize(state_floats(shard));
-  in.operation = service_.transport().receive(setup_.server_ranks[at(shard.value)], Channel::checkpoint,
-                                              std::as_writable_bytes(std::span(in.floats)));
+  in.operation =
+      service_.transport().receive(setup_.server_ranks[at(shard.value)], Channel::checkpoint,
+                                   std::as_writable_bytes(std::span(in.floats)));
 }
 
 void ParameterServer::state_arrived(ShardId shard, ShardState state) {
@@ -303,7 +307,8 @@ void ParameterServer::state_arrived(ShardId shard, ShardState state) {
   auto& parts = states_[label];
   parts.resize(at(map_.shards()));
   parts[at(shard.value)] = std::move(state);
-  if (!std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part.has_value(); })) return;
+  if (!std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part.has_value(); }))
+    return;
   std::vector<ShardState> all;
   for (auto& part : parts) all.push_back(std::move(*part));
   states_.erase(label);
@@ -318,8 +323,9 @@ void ParameterServer::poll() {
   while (complete(snapshots_.back()->label)) form_label();
   if (clock_) open_gates();
   // Front stages need a snapshot first; answers of one label share the server's interface.
-  std::stable_sort(waiting_pulls_.begin(), waiting_pulls_.end(),
-                   [](const Waiting& a, const Waiting& b) { return a.peer->stage < b.peer->stage; });
+  std::stable_sort(
+      waiting_pulls_.begin(), waiting_pulls_.end(),
+      [](const Waiting& a, const Waiting& b) { return a.peer->stage < b.peer->stage; });
   std::erase_if(waiting_pulls_, [this](const Waiting& waiting) { return serve(waiting); });
   forget_labels();
   std::erase_if(sending_, [](const Sending& sending) { return sending.operation.done(); });
@@ -328,7 +334,8 @@ void ParameterServer::poll() {
     StateMoving& in = states_in_[s];
     if (!in.operation || !in.operation.done()) continue;
     const ShardId shard{static_cast<int>(s)};
-    ShardState state{.label = in.operation.header().label, .weights = {}, .statistics = {}, .slots = {}};
+    ShardState state{
+        .label = in.operation.header().label, .weights = {}, .statistics = {}, .slots = {}};
     const float* from = in.floats.data();
     const auto take = [&from](std::int64_t count) {
       std::vector<float> part(from, from + count);
@@ -348,7 +355,8 @@ void ParameterServer::poll() {
 }
 
 bool ParameterServer::finished() const {
-  const bool workers = std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.finished; });
+  const bool workers =
+      std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.finished; });
   return workers && waiting_pulls_.empty() && sending_.empty() && states_out_.empty() &&
          snapshots_.back()->label == rules_.end_label() && (!clock_ || last_checkpoint_done_);
 }

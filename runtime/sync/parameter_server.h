@@ -25,23 +25,25 @@ struct ShardState {
 
 struct ServerSetup {
   ShardId shard;
-  std::vector<Rank> server_ranks;                // by shard
-  std::vector<std::vector<Rank>> worker_ranks;   // [virtual worker][stage]
-  std::vector<std::vector<int>> stage_end;       // [virtual worker][stage]
-  std::vector<float> update_factor;              // per virtual worker: its weight in the sum
+  std::vector<Rank> server_ranks;               // by shard
+  std::vector<std::vector<Rank>> worker_ranks;  // [virtual worker][stage]
+  std::vector<std::vector<int>> stage_end;      // [virtual worker][stage]
+  std::vector<float> update_factor;             // per virtual worker: its weight in the sum
   int optimizer_slots = 0;
-  std::vector<Label> checkpoint_labels;          // ascending; the last label of the run is due anyway
-  std::vector<float> weights;                    // initial, the shard's
+  std::vector<Label> checkpoint_labels;  // ascending; the last label of the run is due anyway
+  std::vector<float> weights;            // initial, the shard's
   std::vector<float> statistics;
-  std::vector<std::vector<float>> slots;         // initial, for virtual workers without a single wave
+  std::vector<std::vector<float>> slots;  // initial, for virtual workers without a single wave
   // First shard only: all shards' states of a label that is due.
   std::function<void(const std::vector<ShardState>&)> checkpoint;
 };
 
-// One shard of the parameter server. It holds no optimizer: a push is the sum of a wave's applied weight changes, and
+// One shard of the parameter server. It holds no optimizer: a push is the sum of a wave's applied
+// weight changes, and
 //   snapshot(L+1) = snapshot(L) + sum over virtual workers, in their order, of their wave L
-// is formed once all of them (that have such a wave) have pushed it, so every label has one value, however the pushes
-// interleave. The first shard also keeps the WaveClock. Lives in a rank by itself or beside a worker: it acts in poll().
+// is formed once all of them (that have such a wave) have pushed it, so every label has one value,
+// however the pushes interleave. The first shard also keeps the WaveClock. Lives in a rank by
+// itself or beside a worker: it acts in poll().
 class ParameterServer {
  public:
   ParameterServer(ServerSetup setup, const WaveRules& rules, const ShardMap& map,
@@ -113,10 +115,11 @@ class ParameterServer {
   RankService& service_;
   std::optional<WaveClock> clock_;  // first shard
   std::vector<Peer> peers_;
-  std::map<std::pair<Wave, int>, PendingWave> pending_;        // (wave, virtual worker)
-  std::vector<std::vector<float>> running_;                    // [virtual worker]: statistics at the newest label
-  std::vector<std::vector<std::vector<float>>> slots_;         // [virtual worker][slot]: newest that came in
-  std::deque<std::shared_ptr<const Snapshot>> snapshots_;      // by label, the last is the newest
+  std::map<std::pair<Wave, int>, PendingWave> pending_;  // (wave, virtual worker)
+  std::vector<std::vector<float>> running_;  // [virtual worker]: statistics at the newest label
+  std::vector<std::vector<std::vector<float>>>
+      slots_;  // [virtual worker][slot]: newest that came in
+  std::deque<std::shared_ptr<const Snapshot>> snapshots_;  // by label, the last is the newest
   std::deque<Waiting> waiting_pulls_;
   std::deque<std::pair<VirtualWorkerId, Wave>> waiting_gates_;
   std::deque<Sending> sending_;
@@ -125,9 +128,9 @@ class ParameterServer {
     Operation operation;
     std::vector<float> floats;
   };
-  std::deque<StateMoving> states_out_;                                // to the first shard
-  std::vector<StateMoving> states_in_;                                // by shard, on the first one
-  std::map<Label, std::vector<std::optional<ShardState>>> states_;    // by label, by shard
+  std::deque<StateMoving> states_out_;                              // to the first shard
+  std::vector<StateMoving> states_in_;                              // by shard, on the first one
+  std::map<Label, std::vector<std::optional<ShardState>>> states_;  // by label, by shard
   bool last_checkpoint_done_ = false;
   std::int64_t activity_ = 0;
 };

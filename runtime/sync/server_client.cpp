@@ -37,8 +37,8 @@ void ServerClient::drop_sent() {
   while (!sending_.empty() && sending_.front().operation.done()) sending_.pop_front();
 }
 
-void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
-                        std::vector<float> statistics, const std::vector<Buffer>& optimizer_slots) {
+void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum, std::vector<float> statistics,
+                        const std::vector<Buffer>& optimizer_slots) {
   drop_sent();
   const bool slots = push_carries_slots(rules_, vw_, wave, checkpoint_labels_);
   for (int s = 0; s < map_.shards(); ++s) {
@@ -48,7 +48,8 @@ void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
     const auto parameters = map_.in_stage(ShardMap::What::parameters, shard, first, end);
     if (parameters.empty()) continue;
     const auto running = map_.in_stage(ShardMap::What::statistics, shard, first, end);
-    const MessageHeader header{.kind = code(MessageKind::push), .part = vw_.value, .minibatch = wave};
+    const MessageHeader header{
+        .kind = code(MessageKind::push), .part = vw_.value, .minibatch = wave};
     const Rank to = server_ranks_[static_cast<std::size_t>(s)];
     const bool whole = parameters.size() == 1 && parameters[0].count == stage_.parameters().count();
     if (whole && running.empty() && !slots) {  // no copy: the sum is the message
@@ -79,12 +80,15 @@ Label ServerClient::pass_gate(Wave wave) {
   service_.transport().send_control(
       server_ranks_.front(),
       {.kind = code(MessageKind::gate_request), .part = vw_.value, .minibatch = wave});
-  service_.wait([this] { return granted_.has_value(); }, [&] {
-    return format("virtual worker %d: the gate of wave %lld at the clock (rank %d), which opens when every virtual "
-                  "worker has pushed wave %lld",
-                  vw_.value, static_cast<long long>(wave), server_ranks_.front().value,
-                  static_cast<long long>(wave - 1 - rules_.distance));
-  });
+  service_.wait([this] { return granted_.has_value(); },
+                [&] {
+                  return format(
+                      "virtual worker %d: the gate of wave %lld at the clock (rank %d), which "
+                      "opens when every virtual "
+                      "worker has pushed wave %lld",
+                      vw_.value, static_cast<long long>(wave), server_ranks_.front().value,
+                      static_cast<long long>(wave - 1 - rules_.distance));
+                });
   return *granted_;
 }
 
@@ -102,8 +106,7 @@ void ServerClient::request(ShardId shard, Wave gate, Label label, ShardMap::What
 
 ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What what) {
   const bool weights = what == ShardMap::What::parameters;
-  const std::int64_t count =
-      weights ? stage_.parameters().count() : stage_.statistics().count();
+  const std::int64_t count = weights ? stage_.parameters().count() : stage_.statistics().count();
   Asked asked{.label = label,
               .weights = Buffer(stage_.device(), stage_.stream(),
                                 static_cast<std::size_t>(count) * sizeof(float),
@@ -136,8 +139,8 @@ ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What wha
 }
 
 Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
-  const MessageKind kind = what == ShardMap::What::parameters ? MessageKind::pull_weights
-                                                              : MessageKind::pull_statistics;
+  const MessageKind kind =
+      what == ShardMap::What::parameters ? MessageKind::pull_weights : MessageKind::pull_statistics;
   for (std::size_t i = 0; i < asked.operations.size(); ++i) {
     const ShardId shard = asked.shards[i];
     service_.wait(asked.operations[i], [&] {
@@ -152,10 +155,11 @@ Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
     if (asked.parts[i].empty()) continue;
     for (const Range& range :
          map_.in_stage(what, shard, stage_.first_layer(), stage_.end_layer())) {
-      stage_.device().copy(stage_.stream(),
-                           asked.weights.data() + static_cast<std::size_t>(range.offset) * sizeof(float),
-                           reinterpret_cast<const std::byte*>(from),
-                           static_cast<std::size_t>(range.count) * sizeof(float));
+      stage_.device().copy(
+          stage_.stream(),
+          asked.weights.data() + static_cast<std::size_t>(range.offset) * sizeof(float),
+          reinterpret_cast<const std::byte*>(from),
+          static_cast<std::size_t>(range.count) * sizeof(float));
       from += range.count;
     }
   }
@@ -170,14 +174,13 @@ StageSnapshot ServerClient::pull(Wave gate, Label label, WithStatistics statisti
   StageSnapshot snapshot;
   snapshot.label = label;
   ensure(!prefetched_ || prefetched_->label == label, "another label was asked for ahead");
-  Asked asked = prefetched_
-                    ? std::move(*prefetched_)
-                    : ask(gate, label, ShardMap::What::parameters);
+  Asked asked =
+      prefetched_ ? std::move(*prefetched_) : ask(gate, label, ShardMap::What::parameters);
   prefetched_.reset();
   snapshot.weights = collect(std::move(asked), ShardMap::What::parameters);
   if (statistics == WithStatistics::yes) {
-    snapshot.statistics = collect(ask(gate, label, ShardMap::What::statistics),
-                                  ShardMap::What::statistics);
+    snapshot.statistics =
+        collect(ask(gate, label, ShardMap::What::statistics), ShardMap::What::statistics);
   }
   return snapshot;
 }

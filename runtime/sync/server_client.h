@@ -21,8 +21,8 @@ struct PullRequest {
   std::int32_t statistics = 0;  // 1: wanted
 };
 
-// Whether the push of this wave carries the optimizer's slots: a checkpoint is due at the label behind it, or it is the
-// virtual worker's last. One rule for both ends.
+// Whether the push of this wave carries the optimizer's slots: a checkpoint is due at the label
+// behind it, or it is the virtual worker's last. One rule for both ends.
 bool push_carries_slots(const WaveRules& rules, VirtualWorkerId vw, Wave wave,
                         const std::vector<Label>& checkpoint_labels);
 

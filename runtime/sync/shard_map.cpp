@@ -18,7 +18,8 @@ std::int64_t floats(const std::vector<ParameterShape>& shapes) {
 
 ShardMap::ShardMap(const Model& model, std::vector<int> shard_of_layer, int shards)
     : shard_of_layer_(std::move(shard_of_layer)), shards_(shards) {
-  ensure(static_cast<int>(shard_of_layer_.size()) == model.layer_count(), "a shard for every layer");
+  ensure(static_cast<int>(shard_of_layer_.size()) == model.layer_count(),
+         "a shard for every layer");
   for (int l = 0; l < model.layer_count(); ++l) {
     const LayerShapes shapes = model.shapes(l, 1);
     counts_[0].push_back(floats(shapes.parameters));

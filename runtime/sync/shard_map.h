@@ -15,8 +15,9 @@ struct Range {
   std::int64_t count = 0;
 };
 
-// How the layers of a model lie on parameter-server shards. A shard's flat array holds its layers in order, so the part that
-// a stage (a contiguous slice of layers) has there is contiguous; in the stage's own flat array it is a list of ranges.
+// How the layers of a model lie on parameter-server shards. A shard's flat array holds its layers
+// in order, so the part that a stage (a contiguous slice of layers) has there is contiguous; in the
+// stage's own flat array it is a list of ranges.
 class ShardMap {
  public:
   enum class What { parameters, statistics };

@@ -13,7 +13,8 @@ WaveClock::WaveClock(WaveRules rules, int shards)
 }
 
 void WaveClock::arrived(ShardId shard, VirtualWorkerId vw, Wave wave) {
-  Wave& complete = at_shard_[static_cast<std::size_t>(vw.value)][static_cast<std::size_t>(shard.value)];
+  Wave& complete =
+      at_shard_[static_cast<std::size_t>(vw.value)][static_cast<std::size_t>(shard.value)];
   ensure(wave == complete, "waves of a virtual worker reach a shard in order, each once");
   ensure(wave < rules_.end_wave(vw), "a push beyond the virtual worker's last wave");
   complete = wave + 1;

@@ -9,8 +9,8 @@
 
 namespace hetpipe {
 
-// Who may start the last minibatch of a wave, and with which label. A pure state machine: arrivals in, decisions out;
-// no time, no messages. Lives on the first server rank.
+// Who may start the last minibatch of a wave, and with which label. A pure state machine: arrivals
+// in, decisions out; no time, no messages. Lives on the first server rank.
 //
 //   wave w of virtual worker i counts when every shard has all stages' parts of it
 //   clock(i) = waves that count; global_clock = the smallest of those not finished
@@ -19,10 +19,12 @@ class WaveClock {
  public:
   WaveClock(WaveRules rules, int shards);
 
-  // Shard s holds every stage's part of wave w of virtual worker i. Waves of one worker reach a shard in order.
+  // Shard s holds every stage's part of wave w of virtual worker i. Waves of one worker reach a
+  // shard in order.
   void arrived(ShardId shard, VirtualWorkerId vw, Wave wave);
 
-  // May virtual worker i start the last minibatch of `wave`? The label that it gets, or nothing: wait.
+  // May virtual worker i start the last minibatch of `wave`? The label that it gets, or nothing:
+  // wait.
   std::optional<Label> decide_gate(VirtualWorkerId vw, Wave wave) const;
 
   Wave clock(VirtualWorkerId vw) const;

@@ -82,10 +82,15 @@ TEST(TrainOptions, WithoutAPlanOneMustBePossible) {
   TrainOptions options;
   const std::string text = problems_of(options, {"--epochs", "0", "--resume"});
   EXPECT_THAT(text, HasSubstr("--cluster: is missing"));
-  EXPECT_THAT(text, HasSubstr("--profile: is missing"));
+  EXPECT_THAT(text, HasSubstr("--model: is missing"));
   EXPECT_THAT(text, HasSubstr("--data: is missing"));
   EXPECT_THAT(text, HasSubstr("--epochs: '0' (must be above 0)"));
   EXPECT_THAT(text, HasSubstr("--resume: does not say what to go on with"));
+}
+
+TEST(TrainOptions, ARunThatIsGoneOnWithHoldsItsPlan) {
+  TrainOptions options;
+  EXPECT_EQ(problems_of(options, {"--data", "d", "--output", "o", "--resume"}), "");
 }
 
 TEST(TrainOptions, TheUsualRateFollowsTheOptimizer) {

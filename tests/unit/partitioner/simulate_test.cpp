@@ -108,16 +108,29 @@ TEST(Simulate, TheGateKeepsVirtualWorkersTogether) {
 }
 
 // Waves of one at D = 0 show the whole round trip: push 1 + 2 s (2000 bytes of parameters), then
-// the pull with one latency to ask and 1 + 2 s to answer. At D = 1 the push hides behind the next
-// minibatch.
+// the snapshot that was asked for ahead, 1 + 2 s. At D = 1 both hide behind the next minibatch and
+// the gate's question and answer are left, one latency each.
 TEST(Simulate, PushAndPullTakeTheirLink) {
   Cluster c = test::cluster_of({{"a"}, {}}, 1'000'000'000);
   c.inter_node = {1000, 1, false};
   Plan plan = plan_of({{2}}, 1);
   plan.server = server_on("n1", 0);
-  EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).iteration_seconds, 6 + 3 + 1 + 3, 1e-9);
+  EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).iteration_seconds, 6 + 3 + 3, 1e-9);
   plan.server->clock_distance = 1;
-  EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).iteration_seconds, 6 + 1 + 3, 1e-9);
+  EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).iteration_seconds, 6 + 2, 1e-9);
+}
+
+// Two virtual workers push 2 s each through the server's one interface, and pull as long: the
+// second in line waits for the first both ways.
+TEST(Simulate, VirtualWorkersShareTheServersInterface) {
+  Cluster c = test::cluster_of({{"a"}, {"a"}, {}}, 1'000'000'000);
+  c.inter_node = {1000, 0, false};
+  Plan plan = plan_of({{2}, {2}}, 1);
+  plan.server = server_on("n2", 0);
+  const double one_after_the_other = simulate(plan, c, second_per_layer(2)).iteration_seconds;
+  // Pushes end at 6 + 2 and 6 + 4. The first to be answered starts again 2 s later, the other 4 s
+  // later, and so pushes last again: 6 + 2 + 2 from its start to the next label.
+  EXPECT_NEAR(one_after_the_other, 6 + 2 + 4, 1e-9);
 }
 
 TEST(Simulate, SaysWhatItDoesNotKnow) {

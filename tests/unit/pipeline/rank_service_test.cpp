@@ -44,11 +44,14 @@ TEST(RankService, HandsControlMessagesToWhomTheyConcern) {
   std::vector<Wave> gates;
   std::vector<Label> grants;
   int polls = 0;
-  service.on(MessageKind::gate_request, [&](const ControlMessage& m) { gates.push_back(m.header.minibatch); });
-  service.on(MessageKind::gate_grant, [&](const ControlMessage& m) { grants.push_back(m.header.label); });
+  service.on(MessageKind::gate_request,
+             [&](const ControlMessage& m) { gates.push_back(m.header.minibatch); });
+  service.on(MessageKind::gate_grant,
+             [&](const ControlMessage& m) { grants.push_back(m.header.label); });
   service.also_poll([&] { ++polls; });
   for (Wave wave = 1; wave < 4; ++wave) {
-    transports[0]->send_control(Rank{1}, {.kind = kCode(MessageKind::gate_request), .minibatch = wave});
+    transports[0]->send_control(Rank{1},
+                                {.kind = kCode(MessageKind::gate_request), .minibatch = wave});
   }
   transports[0]->send_control(Rank{1}, {.kind = kCode(MessageKind::gate_grant), .label = 9});
   transports[0]->progress();
@@ -62,9 +65,11 @@ TEST(RankServiceDeathTest, RefusesUnexpectedMessagesAndSecondHandlers) {
   const auto transports = make_threads_transports(1);
   RankService service(*transports[0], 5);
   service.on(MessageKind::gate_grant, [](const ControlMessage&) {});
-  EXPECT_DEATH(service.on(MessageKind::gate_grant, [](const ControlMessage&) {}), "the same control message");
+  EXPECT_DEATH(service.on(MessageKind::gate_grant, [](const ControlMessage&) {}),
+               "the same control message");
   transports[0]->send_control(Rank{0}, {.kind = kCode(MessageKind::run_over)});
-  EXPECT_DEATH(service.wait([] { return false; }, [] { return std::string("nothing"); }), "nobody in this rank expects");
+  EXPECT_DEATH(service.wait([] { return false; }, [] { return std::string("nothing"); }),
+               "nobody in this rank expects");
 }
 
 TEST(Pace, HoldsUntilTheModelledTimeHasPassed) {
