@@ -232,6 +232,40 @@ INSTANTIATE_TEST_SUITE_P(Devices, EveryCut, testing::Values("cpu", "reference"),
                            return std::string(named.param);
                          });
 
+// A tensor with three consumers: floats add up differently in another order, which is the serial
+// one's, from the last consumer to the first. A stage sums up what its own layers give before it
+// sends, so the order is that wherever no middle stage holds two of the consumers.
+TEST(Stage, SumsGradientsFromTheLastConsumerToTheFirst) {
+  Model model("three-consumers", {5, 4, 2}, 3);
+  model.add("conv1", Convolution{.output_channels = 6, .padding = 1});
+  const int x = model.add("relu1", Relu{});
+  const int y = model.add("conv2", Convolution{.output_channels = 6, .padding = 1}, {x});
+  const int z = model.add("conv3", Convolution{.output_channels = 6, .padding = 1}, {x});
+  model.add("add1", Add{}, {y, z});
+  const int a = model.add("relu2", Relu{});
+  const int last = model.add("add2", Add{}, {a, x});
+  model.add("pool", GlobalAveragePool{});
+  model.add("linear", Linear{3});
+  model.add("loss", SoftmaxCrossEntropy{});
+  for (const char* name : {"cpu", "reference"}) {
+    const auto device = make_device(name, 1);
+    const Samples samples(model, 4);
+    const Outcome expected = run_serial(model, *device, samples, Mode::train);
+    const int layers = model.layer_count();
+    Seen seen;
+    for (int first = 1; first < layers; ++first) {
+      for (int second = first + 1; second < layers; ++second) {
+        const bool two_in_the_middle = first > x && first <= y && second > z && second <= last;
+        if (two_in_the_middle) continue;
+        expect_same(model, {first, second, layers}, *device, samples, expected, Mode::train, seen);
+      }
+    }
+    // Each consumer in a stage of its own.
+    expect_same(model, {y, z, last, layers}, *device, samples, expected, Mode::train, seen);
+    EXPECT_GT(seen.skipped_stages, 0);
+  }
+}
+
 TEST(Stage, KnowsWhatItReadsAndHolds) {
   const Model model = make_model("lenet-bn", {6, 6, 1}, 4);
   const auto device = make_device("reference", 1);
