@@ -28,6 +28,16 @@ function(hetpipe_library name)
   hetpipe_flags(hetpipe_${name})
 endfunction()
 
+# Target tests-LABEL builds what the tests of a label need: sanitizer builds want no more.
+function(hetpipe_test_needs labels)
+  foreach(label ${labels})
+    if(NOT TARGET tests-${label})
+      add_custom_target(tests-${label})
+    endif()
+    add_dependencies(tests-${label} ${ARGN})
+  endforeach()
+endfunction()
+
 # hetpipe_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT s]): one GoogleTest program, one ctest entry.
 function(hetpipe_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
@@ -39,6 +49,7 @@ function(hetpipe_test name)
   hetpipe_flags(${name})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  hetpipe_test_needs("${ARG_LABELS}" ${name})
 endfunction()
 
 # hetpipe_mpi_test(NAME RANKS 1 2 4 SOURCES ... LINKS ... [TIMEOUT s]): one GoogleTest program whose main holds the MPI

@@ -2,8 +2,6 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <mutex>
-#include <thread>
 
 #include "base/text.h"
 #include "launch/launched.h"
@@ -12,10 +10,10 @@
 #include "launch/terminal.h"
 #include "launch/train_run.h"
 #include "launch/train_start.h"
+#include "launch/train_threads.h"
 #include "runtime/store/open_dataset.h"
 #include "runtime/store/trace.h"
 #include "runtime/transport/mpi.h"
-#include "runtime/transport/threads.h"
 
 namespace hetpipe {
 namespace {
@@ -83,34 +81,8 @@ int train_in_threads(const Invocation& how, const TrainOptions& options,
   const Roles roles = decide_roles(job, facts);
   greet(prepared, roles, facts, "threads of one process", log);
 
-  auto transports = make_threads_transports(ranks);
-  if (job.cluster) {
-    const LinkTable links = make_link_table(*job.cluster, roles);
-    const auto clock = LinkClock::in_process(links.resources);
-    for (auto& transport : transports) transport->emulate_links(links, clock);
-  }
-  std::mutex mutex;
-  std::exception_ptr failure;
-  Reporter::Outcome outcome;
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r) {
-    threads.emplace_back([&, r] {
-      Transport& transport = *transports[static_cast<std::size_t>(r)];
-      try {
-        Reporter::Outcome mine = run_rank(job, {transport, roles, data_of(options),
-                                                facts[static_cast<std::size_t>(r)].host, log});
-        if (r == 0) outcome = std::move(mine);
-      } catch (...) {
-        {
-          const std::lock_guard lock(mutex);
-          if (!failure) failure = std::current_exception();
-        }
-        transport.abort(static_cast<int>(ExitCode::system));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+  const Reporter::Outcome outcome =
+      train_as_threads(job, roles, data_of(options), facts.front().host, log);
   close_run(job, outcome, prepared, log);
   return 0;
 }

@@ -66,9 +66,12 @@ StageActions stage_actions(const WaveRules& rules, VirtualWorkerId vw, int stage
                            const std::vector<Label>& evaluations) {
   const Minibatch first = rules.first_minibatch();
   const Minibatch end = rules.end[static_cast<std::size_t>(vw.value)];
-  const Schedule schedule =
-      lower_wsp(continuous_1f1b(stages, rules.in_flight, first, end), rules.in_flight, first, end);
-  StageActions actions = schedule[static_cast<std::size_t>(stage.value)];
+  StageActions actions;
+  if (first < end) {  // a virtual worker that comes too late for any sample only evaluates
+    const Schedule schedule = lower_wsp(continuous_1f1b(stages, rules.in_flight, first, end),
+                                        rules.in_flight, first, end);
+    actions = schedule[static_cast<std::size_t>(stage.value)];
+  }
   for (const Label label : evaluations) {
     const Minibatch p = label == rules.end_label() ? end : gate_minibatch(rules, label);
     const auto before = std::find_if(actions.begin(), actions.end(),

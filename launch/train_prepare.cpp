@@ -6,6 +6,7 @@
 #include "kernels/devices.h"
 #include "launch/train_checkpoint.h"
 #include "launch/train_start.h"
+#include "partitioner/partition.h"
 #include "partitioner/plan_table.h"
 #include "runtime/model/zoo.h"
 #include "runtime/pipeline/measure.h"
@@ -67,6 +68,32 @@ std::string checkpoint_to_resume(const TrainOptions& options) {
             "--checkpoint-every waves). Give --resume FILE, or start afresh.");
   }
   return newest->string();
+}
+
+// A plan made elsewhere, or by hand, may not fit: better said now than by a rank in the middle of
+// its work.
+void check_memory(const TrainJob& job, const std::string& file, Problems& problems) {
+  if (!job.cluster || !job.profile) return;
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    const Partition cut =
+        evaluate_plan(*job.cluster, *job.profile, job.plan, VirtualWorkerId{static_cast<int>(i)});
+    for (std::size_t k = 0; k < cut.devices.size(); ++k) {
+      const DeviceKind& kind = job.cluster->kind_of(cut.devices[k]);
+      const std::int64_t needed = cut.ledgers[k].total();
+      if (needed <= kind.memory) continue;
+      std::vector<std::string> lines;
+      for (const LedgerLine& line : cut.ledgers[k].lines) {
+        lines.push_back(line.name + " " + format_bytes(static_cast<double>(line.bytes)));
+      }
+      problems.add(file, format("virtual worker %zu, stage %zu needs %s on %s, which has %s (%s). "
+                                "Use a smaller minibatch, "
+                                "fewer minibatches in flight, or another cut.",
+                                i, k, format_bytes(static_cast<double>(needed)).c_str(),
+                                to_string(cut.devices[k]).c_str(),
+                                format_bytes(static_cast<double>(kind.memory)).c_str(),
+                                join(lines, ", ").c_str()));
+    }
+  }
 }
 
 void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command) {
@@ -143,6 +170,8 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
   check_plan(job.plan, options.plan.value_or("the plan made"),
              job.cluster ? &*job.cluster : nullptr, model.layer_count());
   check_playable(job.plan, problems);
+  problems.throw_if_any();
+  check_memory(job, options.plan.value_or("the plan made"), problems);
   problems.throw_if_any();
   job.plan.model = job.model;
   check_ranks(job, ranks, launch_command);

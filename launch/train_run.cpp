@@ -2,6 +2,7 @@
 #include "launch/train_run.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "base/text.h"
@@ -97,12 +98,12 @@ std::optional<Parts> parts_for(const Stage& stage) {
   return std::nullopt;
 }
 
-Batch assemble_test_batch(const Dataset& test, std::int64_t test_size, int minibatch,
-                          std::int64_t number) {
+// Samples [first, first + count) of the test set, in its own order.
+Batch assemble_test_batch(const Dataset& test, const SampleRange& range, std::int64_t number) {
   Batch batch;
-  const std::int64_t first = number * minibatch;
+  const std::int64_t first = range.first;
   batch.minibatch = number;
-  batch.count = static_cast<int>(std::min<std::int64_t>(minibatch, test_size - first));
+  batch.count = range.count;
   if (test.has_images()) {
     batch.images.resize(static_cast<std::size_t>(batch.count * test.sample_values()));
   }
@@ -113,6 +114,15 @@ Batch assemble_test_batch(const Dataset& test, std::int64_t test_size, int minib
     if (test.has_labels()) batch.labels.push_back(test.labels[static_cast<std::size_t>(first + i)]);
   }
   return batch;
+}
+
+Sampler deal_test_set(const TrainJob& job) {
+  std::vector<int> minibatches;
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    minibatches.push_back(job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)}));
+  }
+  return Sampler(job.seed, std::max<std::int64_t>(job.test_size, 1), std::move(minibatches), 0,
+                 job.test_size);
 }
 
 void run_worker(const Common& common, const Role::Worker& role, const RankSetting& setting,
@@ -146,7 +156,6 @@ void run_worker(const Common& common, const Role::Worker& role, const RankSettin
   const Dataset train = parts ? setting.open_data(Split::train, *parts) : Dataset{};
   const Dataset test =
       parts && job.test_size > 0 ? setting.open_data(Split::test, *parts) : Dataset{};
-  const int minibatch = job.plan.minibatch_of(role.virtual_worker);
   std::unique_ptr<Prefetcher> prefetcher;
   if (parts && common.rules.end[at(worker)] > common.rules.first_minibatch()) {
     prefetcher = std::make_unique<Prefetcher>(train, common.sampler, worker, job.timeout_seconds);
@@ -163,12 +172,12 @@ void run_worker(const Common& common, const Role::Worker& role, const RankSettin
   setup.training_batch = [&](Minibatch p) {
     return prefetcher ? prefetcher->take(p) : assemble_batch(train, common.sampler, worker, p);
   };
-  const std::int64_t test_batches = (job.test_size + minibatch - 1) / minibatch;
-  for (std::int64_t b = worker; b < test_batches; b += common.rules.workers()) {
-    setup.evaluation_batches.push_back(b);
-  }
+  // The test set is dealt out like the training set: every sample once, by minibatches of each
+  // one's own size, which is what fits its devices.
+  const Sampler dealt = deal_test_set(job);
+  for (std::int64_t b = 0; b < dealt.count(worker); ++b) setup.evaluation_batches.push_back(b);
   setup.evaluation_batch = [&](std::int64_t b) {
-    return assemble_test_batch(test, job.test_size, minibatch, b);
+    return assemble_test_batch(test, dealt.samples(worker, b), b);
   };
   if (trace != nullptr) {
     setup.record = [&](const ActionRecord& record) {
@@ -275,7 +284,10 @@ Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting) {
   const Common common(job);
   const Rank rank = setting.transport.rank();
   const Role& role = setting.roles.of_rank[at(rank.value)];
-  RankService service(setting.transport, job.timeout_seconds);
+  // A shard without layers hears from nobody before the end; that it waits is no failure.
+  const bool idle = !role.worker && role.shard && common.map.layers(*role.shard).empty();
+  RankService service(setting.transport,
+                      idle ? std::numeric_limits<double>::infinity() : job.timeout_seconds);
   const std::unique_ptr<TraceWriter> trace = open_trace(job, role, setting);
 
   bool over = false;

@@ -47,6 +47,7 @@ RankReport Worker::run() {
     const Action& action = setup_.actions[i];
     const std::int64_t start_ns = now_ns();
     const std::int64_t bytes_before = bytes_moved();
+    const Label before = label_of(action.minibatch);
     next_action_ = i + 1;
     switch (action.kind) {
       case ActionKind::forward:
@@ -77,7 +78,9 @@ RankReport Worker::run() {
         ensure(false, "an action that this executor does not play: " + to_string(action));
     }
     if (setup_.record) {
-      setup_.record({start_ns, now_ns(), action.kind, action.minibatch, label_,
+      // An update ends its minibatch; a forward, and the pull before it, give it its label.
+      const Label label = action.kind == ActionKind::update ? before : label_of(action.minibatch);
+      setup_.record({start_ns, now_ns(), action.kind, action.minibatch, label,
                      rules_.visible_updates(action.minibatch), bytes_moved() - bytes_before});
     }
     service_.poll();
@@ -104,6 +107,12 @@ RankReport Worker::run() {
 std::int64_t Worker::bytes_moved() const {
   return report_.bytes_forward + report_.bytes_backward + report_.bytes_pushed +
          report_.bytes_pulled;
+}
+
+Label Worker::label_of(Minibatch p) const {
+  const auto flight = in_flight_.find(p);
+  return flight != in_flight_.end() && flight->second.weights ? flight->second.weights->label
+                                                              : label_;
 }
 
 std::string Worker::doing(ActionKind kind, Minibatch p) const {

@@ -83,6 +83,7 @@ class Worker {
   void evaluate(Minibatch p);
   void evaluate_batch(std::int64_t number, const StageSnapshot& snapshot, EvaluationReport& sum);
   std::int64_t bytes_moved() const;
+  Label label_of(Minibatch p) const;  // of the weights that it runs with
 
   Direction direction_of(std::size_t action) const;
   std::optional<Posted>& posted(Direction direction);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "tests/end-to-end/training.h"
+
+// Where the model is cut changes who computes what and nothing else: the same weights, the same
+// losses, bit for bit.
+namespace hetpipe {
+namespace {
+
+Training cut(const std::string& model, const std::string& device, std::vector<int> ends) {
+  Training training{.model = model,
+                    .samples = 56,
+                    .device = device,
+                    .workers = {{4, std::move(ends)}, {4, {}}},
+                    .in_flight = 3};
+  if (model.starts_with("resnet")) training.sample = {8, 8, 3};
+  return training;
+}
+
+std::vector<double> losses_of(const Trained& trained) {
+  std::vector<double> losses;
+  for (const MetricPoint& point : trained.metric("loss")) losses.push_back(point.value);
+  return losses;
+}
+
+void expect_cuts_alike(const std::string& model, const std::string& device,
+                       const std::vector<std::vector<int>>& cuts) {
+  const Bench whole(cut(model, device, {}));
+  const Trained uncut = whole.train();
+  const std::vector<double> losses = losses_of(uncut);
+  ASSERT_EQ(losses.size(), 3u);  // 56 samples, 2 workers, waves of 3 x 4: the last one is partial
+  expect_same(uncut, whole.serial(), whole.model());
+  for (const std::vector<int>& ends : cuts) {
+    std::string where = "cut before layers";
+    for (const int end : ends) where += format(" %d", end);
+    SCOPED_TRACE(where);
+    const Bench bench(cut(model, device, ends));
+    const Trained trained = bench.train();
+    expect_same(trained, uncut, bench.model());
+    EXPECT_EQ(losses_of(trained), losses);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+std::vector<std::vector<int>> all_cuts_in_two(const std::string& model) {
+  const Bench bench(cut(model, "cpu", {}));
+  std::vector<std::vector<int>> cuts;
+  for (int end = 1; end < bench.model().layer_count(); ++end) cuts.push_back({end});
+  return cuts;
+}
+
+TEST(Cuts, LenetInTwo) { expect_cuts_alike("lenet", "cpu", all_cuts_in_two("lenet")); }
+TEST(Cuts, ReferenceLenetBnInTwo) {
+  expect_cuts_alike("lenet-bn", "reference", all_cuts_in_two("lenet-bn"));
+}
+TEST(Cuts, Resnet8InTwo) { expect_cuts_alike("resnet-8", "cpu", all_cuts_in_two("resnet-8")); }
+
+// stem.relu (2) feeds stage0.block0.add (8); stage0.block0.relu2 (9) feeds the convolution of the
+// shortcut (15), and both ways meet in the add (17).
+TEST(Cuts, SkipsOverWholeStages) {
+  const Bench bench(cut("resnet-8", "cpu", {}));
+  ASSERT_EQ(bench.model().layer(8).inputs, (std::vector<int>{7, 2}));
+  ASSERT_EQ(bench.model().layer(15).inputs, (std::vector<int>{9}));
+  ASSERT_EQ(bench.model().layer(17).inputs, (std::vector<int>{14, 16}));
+  const std::vector<std::vector<int>> cuts{{4, 6},   {3, 8},       {10, 15},
+                                           {12, 16}, {3, 5, 7, 8}, {8, 9, 10, 17, 18}};
+  expect_cuts_alike("resnet-8", "cpu", cuts);
+  expect_cuts_alike("resnet-8", "reference", {{4, 6}, {10, 15}, {3, 5, 7, 8}});
+}
+
+// A stage without parameters has nothing to push and is part of every wave nevertheless.
+TEST(Cuts, StagesWithoutParameters) { expect_cuts_alike("mlp", "cpu", {{1, 2, 3, 4, 5, 6}}); }
+
+}  // namespace
+}  // namespace hetpipe

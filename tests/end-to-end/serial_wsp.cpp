@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/end-to-end/serial_wsp.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace hetpipe {
+namespace {
+
+using Floats = std::vector<float>;
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+void add(Floats& to, const Floats& what) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
+}
+
+void add(Floats& to, float factor, const Floats& what) {
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const float product = factor * what[i];
+    to[i] += product;
+  }
+}
+
+Floats mean(const std::vector<const Floats*>& all) {
+  Floats result(all.front()->size());
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    double sum = 0;
+    for (const Floats* one : all) sum += static_cast<double>((*one)[i]);
+    result[i] = static_cast<float>(sum / static_cast<double>(all.size()));
+  }
+  return result;
+}
+
+struct SerialBatch {
+  Floats images;
+  std::vector<std::int32_t> labels;
+  std::vector<SampleKey> keys;
+};
+
+void append_sample(SerialBatch& batch, const Dataset& data, const SampleKey& key) {
+  const std::size_t begin = batch.images.size();
+  batch.images.resize(begin + at(data.sample_values()));
+  data.copy_sample(key.index, batch.images.data() + begin);
+  batch.labels.push_back(data.labels[at(key.index)]);
+  batch.keys.push_back(key);
+}
+
+std::size_t slot_count(const std::string& optimizer) {
+  if (optimizer == "sgd") return 0;
+  if (optimizer == "sgd-momentum") return 1;
+  ensure(optimizer == "adam", "an optimizer that the serial program knows");
+  return 2;
+}
+
+// One virtual worker: what it has computed so far.
+struct Player {
+  int number = 0;
+  Minibatch end = 0;
+  Floats statistics;
+  std::vector<Floats> slots;
+  std::map<Minibatch, Floats> updates;  // applied weight changes
+  std::map<Wave, Floats> waves;         // their sums
+};
+
+class Game {
+ public:
+  Game(const SerialWsp& wsp, const SerialWsp::Granted& granted)
+      : wsp_(wsp), granted_(granted), model_(wsp.model, wsp.device, wsp.seed) {
+    SerialState& start = result_.at[wsp.first_wave];
+    if (wsp.start) {
+      start = *wsp.start;
+    } else {
+      start.weights = model_.parameters();
+      start.statistics = model_.statistics();
+      start.slots.assign(slot_count(wsp.optimizer.name), Floats(start.weights.size()));
+    }
+    for (int i = 0; i < wsp.sampler.workers(); ++i) {
+      players_.push_back({.number = i,
+                          .end = wsp.sampler.count(i),
+                          .statistics = start.statistics,
+                          .slots = start.slots,
+                          .updates = {},
+                          .waves = {}});
+    }
+    result_.losses.resize(players_.size());
+  }
+
+  SerialWsp::Result play() {
+    result_.label = wsp_.first_wave;
+    while (std::any_of(players_.begin(), players_.end(),
+                       [&](const Player& player) { return has_wave(player, result_.label); })) {
+      for (Player& player : players_) play_wave(player, result_.label);
+      take_snapshot(result_.label);
+      ++result_.label;
+    }
+    return std::move(result_);
+  }
+
+ private:
+  bool has_wave(const Player& player, Wave wave) const {
+    return wave * wsp_.in_flight < player.end;
+  }
+
+  void play_wave(Player& player, Wave wave) {
+    const Minibatch first = wave * wsp_.in_flight;
+    const Minibatch end = std::min(first + wsp_.in_flight, player.end);
+    for (Minibatch p = first; p < end; ++p) {
+      play_minibatch(player, p);
+      // The sum starts from the first update, not from zero: -0 stays -0.
+      if (p == first) {
+        player.waves[wave] = player.updates[p];
+      } else {
+        add(player.waves[wave], player.updates[p]);
+      }
+    }
+  }
+
+  void play_minibatch(Player& player, Minibatch p) {
+    model_.set_parameters(weights_of(player, p));
+    model_.set_statistics(player.statistics);
+    SerialBatch batch;
+    const SampleRange range = wsp_.sampler.samples(player.number, p);
+    for (int i = 0; i < range.count; ++i) {
+      append_sample(batch, wsp_.data, wsp_.sampler.key(range.first + i));
+    }
+    result_.losses[at(player.number)][p] =
+        model_.forward(batch.images, batch.labels, batch.keys, Mode::train).losses;
+    player.statistics = model_.statistics();
+    player.updates[p] = update(player, p, model_.backward());
+  }
+
+  Floats weights_of(const Player& player, Minibatch p) {
+    const int nm = wsp_.in_flight;
+    const Wave wave = p / nm;
+    const bool last_of_wave = p % nm == nm - 1;
+    Wave gate = last_of_wave ? wave : wave - 1;
+    Label label = wsp_.first_wave;
+    if (gate <= wsp_.first_wave) {
+      gate = wsp_.first_wave;  // the run's first wave has none
+    } else {
+      label = granted(player, gate);
+    }
+    Floats weights = result_.at.at(label).weights;
+    for (Wave own = label; own < gate; ++own) add(weights, player.waves.at(own));
+    for (Minibatch q = gate * nm; q <= p - nm; ++q) add(weights, player.updates.at(q));
+    return weights;
+  }
+
+  Label granted(const Player& player, Wave gate) {
+    const Label label = granted_(player.number, gate);
+    ensure(label >= wsp_.first_wave && label <= gate, "a label that a gate can grant");
+    return label;
+  }
+
+  Floats update(Player& player, Minibatch p, const Floats& gradient) {
+    const SerialOptimizer& o = wsp_.optimizer;
+    if (o.name == "adam") {
+      return model_.adam_delta(gradient, player.slots[0], player.slots[1],
+                               {.rate = o.rate, .weight_decay = o.weight_decay}, p + 1);
+    }
+    Floats none;
+    const bool heavy = o.name == "sgd-momentum";
+    return model_.sgd_delta(
+        gradient, heavy ? player.slots[0] : none,
+        {.rate = o.rate, .momentum = heavy ? o.momentum : 0.0f, .weight_decay = o.weight_decay});
+  }
+
+  void take_snapshot(Wave wave) {
+    SerialState next = result_.at.at(wave);
+    std::vector<const Floats*> statistics;
+    for (const Player& player : players_) {
+      statistics.push_back(&player.statistics);
+      const auto pushed = player.waves.find(wave);
+      if (pushed == player.waves.end()) continue;  // it has finished
+      const float factor = wsp_.factors[at(player.number)];
+      if (factor == 1.0f) {
+        add(next.weights, pushed->second);
+      } else {
+        add(next.weights, factor, pushed->second);
+      }
+    }
+    next.statistics = mean(statistics);
+    for (std::size_t s = 0; s < next.slots.size(); ++s) {
+      std::vector<const Floats*> slot;
+      for (const Player& player : players_) slot.push_back(&player.slots[s]);
+      next.slots[s] = mean(slot);
+    }
+    result_.at[wave + 1] = std::move(next);
+  }
+
+  const SerialWsp& wsp_;
+  const SerialWsp::Granted& granted_;
+  SerialModel model_;
+  std::vector<Player> players_;
+  SerialWsp::Result result_;
+};
+
+}  // namespace
+
+SerialWsp::Granted SerialWsp::bound(Wave first_wave, Wave distance) {
+  return [=](int, Wave wave) { return std::max(first_wave, wave - distance); };
+}
+
+SerialWsp::Result SerialWsp::run(const Granted& granted) const {
+  ensure(sampler.first_minibatch() == first_wave * in_flight, "a sampler that starts at the wave");
+  ensure(static_cast<int>(factors.size()) == sampler.workers(), "a factor per virtual worker");
+  return Game(*this, granted).play();
+}
+
+SerialEvaluation evaluate_serially(const Model& model, Device& device, const Dataset& data,
+                                   const SerialState& state, int batch) {
+  SerialModel whole(model, device, 0);
+  whole.set_parameters(state.weights);
+  whole.set_statistics(state.statistics);
+  SerialEvaluation sum;
+  for (std::int64_t first = 0; first < data.size; first += batch) {
+    SerialBatch samples;
+    for (std::int64_t i = first; i < std::min(first + batch, data.size); ++i) {
+      append_sample(samples, data, {0, i});
+    }
+    const SerialModel::Result result =
+        whole.forward(samples.images, samples.labels, samples.keys, Mode::evaluate, false);
+    for (const float loss : result.losses) sum.loss_sum += static_cast<double>(loss);
+    for (const std::int32_t hit : result.correct) sum.correct += hit;
+  }
+  return sum;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "kernels/device.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/sampler.h"
+#include "runtime/model/model.h"
+#include "tests/end-to-end/serial_model.h"
+
+// Wave Synchronous Parallel (arXiv 2005.14038) as one program in one thread: one whole model on one
+// device, no stages, no messages, no waiting. Written from the equations and apart from the
+// runtime, which must reach the same weights bit for bit.
+//
+//   F(p) and B(p) of virtual worker i use
+//       snapshot(L) + its waves L ... g-1, each as one sum + its updates gNm ... p-Nm, one by one
+//   where g is the last gate passed (it stands before the last minibatch of every wave but the
+//   run's first) and L the label it granted; before any gate g = L = the run's first wave.
+//
+//   snapshot(w+1) = snapshot(w) + factor(0) * wave w of worker 0 + factor(1) * wave w of worker 1
+//   ...
+namespace hetpipe {
+
+// Everything that is known of a label: what a checkpoint holds.
+struct SerialState {
+  std::vector<float> weights;
+  std::vector<float> statistics;          // mean over virtual workers
+  std::vector<std::vector<float>> slots;  // of the optimizer, mean over virtual workers
+};
+
+struct SerialOptimizer {
+  std::string name = "sgd-momentum";  // sgd, sgd-momentum, adam
+  float rate = 0.01f;
+  float momentum = 0.9f;  // of sgd-momentum
+  float weight_decay = 0;
+};
+
+struct SerialWsp {
+  // The label that the gate before the last minibatch of `wave` grants to a virtual worker.
+  using Granted = std::function<Label(int worker, Wave wave)>;
+  static Granted bound(Wave first_wave, Wave distance);  // max(first_wave, wave - D)
+
+  const Model& model;
+  Device& device;
+  const Dataset& data;
+  Sampler sampler;  // its first minibatch is first_wave * in_flight
+  std::uint64_t seed = 1;
+  int in_flight = 1;
+  Wave first_wave = 0;
+  std::optional<SerialState> start;  // snapshot(first_wave); absent: initial values
+  SerialOptimizer optimizer;
+  std::vector<float> factors;  // of a virtual worker's pushes
+
+  struct Result {
+    Label label = 0;  // the last one
+    std::map<Label, SerialState> at;
+    std::vector<std::map<Minibatch, std::vector<float>>> losses;  // [worker]: of each sample
+    const SerialState& end() const { return at.at(label); }
+  };
+  Result run(const Granted& granted) const;
+};
+
+// Loss and hits over a whole data set at a label: batches of `batch` samples, running statistics.
+struct SerialEvaluation {
+  double loss_sum = 0;
+  std::int64_t correct = 0;
+};
+SerialEvaluation evaluate_serially(const Model& model, Device& device, const Dataset& data,
+                                   const SerialState& state, int batch);
+
+}  // namespace hetpipe

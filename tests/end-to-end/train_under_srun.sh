@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# train_under_srun.sh HETPIPE SOURCE_DIR
+# The plan of the quick start under `srun --mpi=pmix` of a Slurm of one node, and under mpirun: both end with the
+# same weights. Exit code 77: this machine cannot do it (the reason is printed).
+set -euo pipefail
+hetpipe=$1
+source=$2
+[ -d /usr/share/datasets/fashion-mnist ] || { echo "skipped: no Fashion-MNIST (package dataset-fashion-mnist)"; exit 77; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cluster=$source/cluster-configs/fashion-quickstart.toml
+
+"$hetpipe" profile --model lenet --data fashion-mnist --minibatch 64 --output "$folder/profile.toml" > /dev/null
+"$hetpipe" plan --cluster "$cluster" --profile "$folder/profile.toml" --output "$folder/plan.toml" > /dev/null
+train() {
+  local output=$1
+  shift
+  "$@" "$hetpipe" train --plan "$folder/plan.toml" --cluster "$cluster" --profile "$folder/profile.toml" \
+    --data fashion-mnist --epochs 0.05 --output "$folder/$output" > "$folder/$output.txt" 2>&1 && return 0
+  local code=$?
+  cat "$folder/$output.txt"
+  exit "$code"
+}
+train srun "$source/tests/end-to-end/slurm_one_node.sh" -n 5 -t 200
+train mpirun mpirun --oversubscribe -n 5
+
+result() { grep '^test accuracy' "$folder/$1.txt"; }
+echo "srun:   $(result srun)"
+echo "mpirun: $(result mpirun)"
+[ -n "$(result srun)" ] && [ "$(result srun)" = "$(result mpirun)" ]

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/end-to-end/training.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "base/random.h"
+#include "base/text.h"
+#include "kernels/devices.h"
+#include "launch/train_checkpoint.h"
+#include "launch/train_roles.h"
+#include "launch/train_threads.h"
+#include "runtime/model/zoo.h"
+
+namespace hetpipe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kFingerprint = 4711;
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// Noise around one pattern per class, so that there is something to learn.
+Dataset make_data(const Training& training, std::int64_t size, std::uint64_t seed) {
+  Dataset data;
+  data.name = "patterns";
+  data.height = static_cast<int>(training.sample[0]);
+  data.width = static_cast<int>(training.sample[1]);
+  data.channels = static_cast<int>(training.sample[2]);
+  data.classes = training.classes;
+  data.size = size;
+  data.fingerprint = kFingerprint;
+  const std::int64_t values = data.sample_values();
+  const std::uint64_t pattern = random_key({1});
+  const std::uint64_t noise = random_key({2, seed});
+  for (std::int64_t i = 0; i < size; ++i) {
+    const auto label = static_cast<std::int32_t>(random_bits(noise, at(size * values + i)) %
+                                                 static_cast<std::uint32_t>(training.classes));
+    data.labels.push_back(label);
+    for (std::int64_t v = 0; v < values; ++v) {
+      data.values.push_back(0.5f * random_normal(noise, at(i * values + v)) +
+                            random_normal(pattern, at(label * values + v)));
+    }
+  }
+  return data;
+}
+
+Dataset only(const Dataset& data, Parts parts) {
+  Dataset part = data;
+  if (!wants_images(parts)) part.values.clear();
+  if (!wants_labels(parts)) part.labels.clear();
+  return part;
+}
+
+class Scratch {
+ public:
+  Scratch() {
+    static std::atomic<int> number{0};
+    path_ = fs::temp_directory_path() / format("hetpipe-end-to-end-%d-%d", ::getpid(), number++);
+    fs::create_directories(path_ / "checkpoints");
+    fs::create_directories(path_ / "trace");
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+Plan make_plan(const Training& training, const Model& model) {
+  Plan plan;
+  plan.model = training.model;
+  plan.in_flight = training.in_flight;
+  plan.optimizer = training.optimizer.name;
+  for (std::size_t i = 0; i < training.workers.size(); ++i) {
+    const Training::Worker& worker = training.workers[i];
+    PlanVirtualWorker& vw = plan.virtual_workers.emplace_back();
+    vw.minibatch = worker.minibatch;
+    std::vector<int> ends = worker.stage_ends;
+    ends.push_back(model.layer_count());
+    int first = 0;
+    for (const int end : ends) {
+      PlanStage& stage = vw.stages.emplace_back();
+      stage.first_layer = first;
+      stage.end_layer = first = end;
+      stage.devices = {{format("n%zu", i), static_cast<int>(vw.stages.size()) - 1}};
+    }
+  }
+  PlanServer& server = plan.server.emplace();
+  for (int s = 0; s < training.servers; ++s) server.nodes.push_back(format("n%d", s));
+  server.hosted = training.hosted;
+  server.clock_distance = training.distance;
+  server.placement = training.placement;
+  server.pull = training.pull;
+  server.scale = training.scale;
+  return plan;
+}
+
+// A kind of device per virtual worker; links are not emulated.
+Cluster make_cluster(const Training& training) {
+  Cluster cluster;
+  for (std::size_t i = 0; i < training.workers.size(); ++i) {
+    const int stages = static_cast<int>(training.workers[i].stage_ends.size()) + 1;
+    DeviceKind& kind = cluster.kinds.emplace_back();
+    kind.name = format("kind%zu", i);
+    kind.memory = std::int64_t{1} << 30;
+    kind.emulate = Emulation{};
+    cluster.nodes.push_back(
+        {.name = format("n%zu", i), .kinds = std::vector<int>(at(stages), static_cast<int>(i))});
+  }
+  cluster.intra_node.bandwidth = cluster.inter_node.bandwidth = 1e9;
+  return cluster;
+}
+
+// What the kinds take: all of a stage's time is its last layer's, two thirds of it backward.
+Profile make_profile(const Training& training, const Model& model) {
+  Profile profile;
+  profile.model = training.model;
+  const auto count = at(model.layer_count());
+  for (const ModelLayer& layer : model.layers()) {
+    ProfileLayer& row = profile.layers.emplace_back();
+    row.name = layer.name;
+    for (const int input : layer.inputs) {
+      if (input != kSamples) row.inputs.push_back(input);
+    }
+  }
+  for (std::size_t i = 0; i < training.workers.size(); ++i) {
+    Measurement& m = profile.measurements.emplace_back();
+    m.device = format("kind%zu", i);
+    m.batch = training.workers[i].minibatch;
+    m.forward.assign(count, 0.0);
+    m.backward.assign(count, 0.0);
+    m.output_bytes.assign(count, 4);
+    m.stash_bytes.assign(count, 4);
+    std::vector<int> ends = training.workers[i].stage_ends;
+    ends.push_back(model.layer_count());
+    for (const int end : ends) {
+      m.forward[at(end - 1)] = training.paces[i] / 3;
+      m.backward[at(end - 1)] = training.paces[i] * 2 / 3;
+    }
+  }
+  return profile;
+}
+
+std::vector<float> flatten(const ParameterLayout& layout, const std::vector<NamedTensor>& tensors) {
+  std::map<std::string, const NamedTensor*> by_name;
+  for (const NamedTensor& tensor : tensors) by_name[tensor.name] = &tensor;
+  EXPECT_EQ(by_name.size(), layout.entries().size());
+  std::vector<float> flat;
+  for (const ParameterEntry& entry : layout.entries()) {
+    const NamedTensor& tensor = *by_name.at(entry.name);
+    EXPECT_EQ(static_cast<std::int64_t>(tensor.values.size()), entry.count) << entry.name;
+    flat.insert(flat.end(), tensor.values.begin(), tensor.values.end());
+  }
+  return flat;
+}
+
+void expect_same_bits(const std::vector<float>& a, const std::vector<float>& b,
+                      const ParameterLayout& layout, const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0) return;
+  for (const ParameterEntry& entry : layout.entries()) {
+    for (std::int64_t i = 0; i < entry.count; ++i) {
+      const float x = a[at(entry.offset + i)];
+      const float y = b[at(entry.offset + i)];
+      if (std::memcmp(&x, &y, sizeof(float)) != 0) {
+        FAIL() << what << ": " << entry.name << "[" << i << "] is " << format("%.9g", x)
+               << " against " << format("%.9g", y);
+      }
+    }
+  }
+}
+
+void expect_same_states(const SerialState& a, const SerialState& b, const Model& model,
+                        Label label) {
+  const std::string where = format(" of label %lld", static_cast<long long>(label));
+  const auto parameters = ParameterLayout::parameters(model, 0, model.layer_count());
+  const auto statistics = ParameterLayout::statistics(model, 0, model.layer_count());
+  expect_same_bits(a.weights, b.weights, parameters, "weights" + where);
+  expect_same_bits(a.statistics, b.statistics, statistics, "statistics" + where);
+  ASSERT_EQ(a.slots.size(), b.slots.size());
+  for (std::size_t s = 0; s < a.slots.size(); ++s) {
+    expect_same_bits(a.slots[s], b.slots[s], parameters, format("slot %zu", s) + where);
+  }
+}
+
+}  // namespace
+
+SerialState state_of(const Checkpoint& checkpoint, const Model& model) {
+  const auto parameters = ParameterLayout::parameters(model, 0, model.layer_count());
+  SerialState state;
+  state.weights = flatten(parameters, checkpoint.parameters);
+  state.statistics =
+      flatten(ParameterLayout::statistics(model, 0, model.layer_count()), checkpoint.statistics);
+  for (const std::string& name : optimizer_slot_names(checkpoint.optimizer)) {
+    state.slots.push_back(flatten(parameters, checkpoint.slots.at(name)));
+  }
+  return state;
+}
+
+std::map<std::pair<int, Minibatch>, Label> Trained::labels() const {
+  std::map<std::pair<int, Minibatch>, Label> labels;
+  for (const Trace& trace : traces) {
+    for (const TraceEvent& event : trace.events) {
+      if (trace.info.virtual_worker < 0 || (event.kind != 'F' && event.kind != 'B')) continue;
+      const auto worker = static_cast<int>(trace.info.virtual_worker);
+      const auto [known, added] = labels.try_emplace({worker, event.minibatch}, event.version);
+      EXPECT_EQ(known->second, event.version)
+          << event.kind << event.minibatch << " of virtual worker " << worker << ", stage "
+          << trace.info.stage << ": another label than elsewhere";
+    }
+  }
+  return labels;
+}
+
+std::vector<MetricPoint> Trained::metric(const std::string& name) const {
+  return traces.front().metrics.at(name);
+}
+
+Bench::Bench(Training training)
+    : training_(std::move(training)),
+      model_(make_model(training_.model, training_.sample, training_.classes)),
+      train_(make_data(training_, training_.samples, 1)),
+      test_(make_data(training_, training_.test_samples, 2)),
+      device_(make_device(training_.device, 1)) {}
+
+TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) const {
+  TrainJob job;
+  job.plan = make_plan(training_, model_);
+  if (!training_.paces.empty()) {
+    job.cluster = make_cluster(training_);
+    job.profile = make_profile(training_, model_);
+  }
+  check_plan(job.plan, "plan", nullptr, model_.layer_count());
+  Problems problems;
+  check_playable(job.plan, problems);
+  job.model = training_.model;
+  job.sample = training_.sample;
+  job.classes = training_.classes;
+  job.dataset_size = training_.samples;
+  job.test_size = training_.test_samples;
+  job.dataset_fingerprint = kFingerprint;
+  job.optimizer = {.name = training_.optimizer.name,
+                   .learning_rate = training_.optimizer.rate,
+                   .momentum = training_.optimizer.momentum,
+                   .weight_decay = training_.optimizer.weight_decay};
+  job.seed = training_.seed;
+  job.end_position = std::llround(training_.epochs * static_cast<double>(training_.samples));
+  job.evaluate_every = training_.evaluate_every;
+  job.checkpoint_every = 1;
+  if (from) {
+    const fs::path file = fs::path(folder) / "from.h5";
+    write_checkpoint(file, from->checkpoint);
+    check_resumable(from->checkpoint, file, job, model_, problems);
+    job.start = {file, from->checkpoint.label, from->checkpoint.sampler.consumed};
+  }
+  problems.throw_if_any();
+  job.device = training_.device;
+  job.checkpoint_folder = fs::path(folder) / "checkpoints";
+  job.trace_folder = fs::path(folder) / "trace";
+  return job;
+}
+
+Trained Bench::train(const std::optional<From>& from) const {
+  const Scratch scratch;
+  const TrainJob the_job = job(from, scratch.path());
+  const int ranks = the_job.plan.worker_ranks() + the_job.plan.server_ranks();
+  const Roles roles =
+      assign_roles(the_job.plan, std::vector<std::string>(at(ranks), "here"), Matching::plan_order);
+  const OpenData open_data = [this](Split split, Parts parts) {
+    return only(split == Split::train ? train_ : test_, parts);
+  };
+  Log silent(nullptr, nullptr, Log::Terminal::no);
+  Trained trained;
+  trained.outcome = train_as_threads(the_job, roles, open_data, "here", silent);
+  for (const auto& entry : fs::directory_iterator(the_job.checkpoint_folder)) {
+    Checkpoint checkpoint = read_checkpoint(entry.path());
+    const Label label = checkpoint.label;
+    trained.checkpoints.emplace(label, std::move(checkpoint));
+  }
+  for (int r = 0; r < ranks; ++r) {
+    trained.traces.push_back(read_trace(fs::path(the_job.trace_folder) / format("rank-%d.h5", r)));
+  }
+  return trained;
+}
+
+SerialWsp::Result Bench::serial(const std::optional<From>& from,
+                                const SerialWsp::Granted& granted) const {
+  // Of the virtual workers' samples, and their number: what an update weighs.
+  std::vector<int> minibatches;
+  double together = 0;
+  for (const Training::Worker& worker : training_.workers) {
+    minibatches.push_back(worker.minibatch);
+    together += worker.minibatch;
+  }
+  const double whole = training_.scale == "mean" ? 1.0 : static_cast<double>(minibatches.size());
+  const Wave first = from ? from->checkpoint.label : 0;
+  const std::int64_t end = std::llround(training_.epochs * static_cast<double>(training_.samples));
+  SerialWsp wsp{.model = model_,
+                .device = *device_,
+                .data = train_,
+                .sampler = Sampler(training_.seed, training_.samples, minibatches,
+                                   from ? from->checkpoint.sampler.consumed : 0, end,
+                                   first * training_.in_flight),
+                .seed = training_.seed,
+                .in_flight = training_.in_flight,
+                .first_wave = first,
+                .start = std::nullopt,
+                .optimizer = training_.optimizer,
+                .factors = {}};
+  if (from) wsp.start = state_of(from->checkpoint, model_);
+  for (const int minibatch : minibatches) {
+    wsp.factors.push_back(static_cast<float>(whole * (minibatch / together)));
+  }
+  return wsp.run(granted ? granted : SerialWsp::bound(first, training_.distance));
+}
+
+void expect_same(const Trained& pipelined, const SerialWsp::Result& serial, const Model& model) {
+  ASSERT_FALSE(pipelined.checkpoints.empty());
+  EXPECT_EQ(pipelined.end(), serial.label);
+  // A checkpoint per label, the first one apart.
+  EXPECT_EQ(pipelined.checkpoints.size() + 1, serial.at.size());
+  for (const auto& [label, checkpoint] : pipelined.checkpoints) {
+    ASSERT_TRUE(serial.at.contains(label));
+    expect_same_states(state_of(checkpoint, model), serial.at.at(label), model, label);
+    if (::testing::Test::HasFailure()) return;  // the labels after the first wrong one follow it
+  }
+}
+
+void expect_same(const Trained& one, const Trained& other, const Model& model) {
+  ASSERT_EQ(one.checkpoints.size(), other.checkpoints.size());
+  for (const auto& [label, checkpoint] : one.checkpoints) {
+    ASSERT_TRUE(other.checkpoints.contains(label));
+    expect_same_states(state_of(checkpoint, model), state_of(other.checkpoints.at(label), model),
+                       model, label);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+void expect_trains_like_serial(const Training& training) {
+  const Bench bench(training);
+  const Trained trained = bench.train();
+  trained.labels();  // one per minibatch
+  expect_same(trained, bench.serial(), bench.model());
+}
+
+}  // namespace hetpipe

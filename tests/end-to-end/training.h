@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/train_job.h"
+#include "launch/train_reporter.h"
+#include "runtime/store/checkpoint.h"
+#include "runtime/store/trace.h"
+#include "tests/end-to-end/serial_wsp.h"
+
+// One small training, described once, and the two ways to run it: pipelined, with every rank a
+// thread, and serially.
+namespace hetpipe {
+
+struct Training {
+  std::string model = "mlp";
+  Shape sample{8, 8, 1};
+  int classes = 4;
+  std::int64_t samples = 200;  // of the training set
+  std::int64_t test_samples = 0;
+  std::string device = "reference";
+
+  struct Worker {
+    int minibatch = 8;
+    std::vector<int> stage_ends{};  // one past the last layer of each stage but the last
+  };
+  std::vector<Worker> workers{};
+  int in_flight = 1;
+  int distance = 0;
+  std::string pull = "bound";
+  std::string scale = "sum";
+  int servers = 1;
+  bool hosted = false;
+  std::string placement = "default";
+
+  SerialOptimizer optimizer{.rate = 0.05f};
+  double epochs = 1;
+  std::uint64_t seed = 7;
+  int evaluate_every = 0;
+  // Modelled seconds of a minibatch on each stage of a worker; empty: nothing is emulated.
+  std::vector<double> paces{};
+};
+
+// What is in a checkpoint, flat, in the order of the whole model's layouts.
+SerialState state_of(const Checkpoint& checkpoint, const Model& model);
+
+struct Trained {
+  std::map<Label, Checkpoint> checkpoints;  // of every label but the first
+  std::vector<Trace> traces;                // by rank
+  Reporter::Outcome outcome;
+
+  Label end() const { return checkpoints.rbegin()->first; }
+  // The labels that the gates of the last stage's forwards show; every stage's must be the same.
+  std::map<std::pair<int, Minibatch>, Label> labels() const;
+  std::vector<MetricPoint> metric(const std::string& name) const;
+};
+
+// Where a training goes on from.
+struct From {
+  Checkpoint checkpoint;
+};
+
+class Bench {
+ public:
+  explicit Bench(Training training);
+
+  const Training& training() const { return training_; }
+  const Model& model() const { return model_; }
+  const Dataset& data() const { return train_; }
+  const Dataset& test_data() const { return test_; }
+  Device& device() const { return *device_; }
+
+  // The pipelined run; fails the test when it throws. `from`: resumes there.
+  Trained train(const std::optional<From>& from = std::nullopt) const;
+  // The serial program of the same training under these labels (absent: pull "bound").
+  SerialWsp::Result serial(const std::optional<From>& from = std::nullopt,
+                           const SerialWsp::Granted& granted = {}) const;
+
+ private:
+  TrainJob job(const std::optional<From>& from, const std::string& folder) const;
+
+  Training training_;
+  Model model_;
+  Dataset train_;
+  Dataset test_;
+  std::unique_ptr<Device> device_;
+};
+
+// Bit for bit, at every label that both know; at least the last.
+void expect_same(const Trained& pipelined, const SerialWsp::Result& serial, const Model& model);
+void expect_same(const Trained& one, const Trained& other, const Model& model);
+
+// Both runs of a training; they must agree.
+void expect_trains_like_serial(const Training& training);
+
+}  // namespace hetpipe
