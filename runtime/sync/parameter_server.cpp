@@ -249,8 +249,9 @@ void ParameterServer::open_gates() {
 void ParameterServer::forget_labels() {
   Label needed = snapshots_.back()->label;
   for (const Peer& peer : peers_) {
-    const bool asks = peer.parameters.count > 0 && !peer.finished;
-    if (asks) needed = std::min(needed, rules_.bound_label(peer.gate));
+    if (peer.parameters.count == 0) continue;                  // it asks other shards
+    if (peer.next_wave == rules_.end_wave(peer.vw)) continue;  // for the last label alone
+    needed = std::min(needed, rules_.bound_label(peer.gate));
   }
   for (const Waiting& waiting : waiting_pulls_) needed = std::min(needed, waiting.label);
   while (snapshots_.front()->label < needed) snapshots_.pop_front();

@@ -89,7 +89,7 @@ class Walk {
       for (int s = 0; s < shards_; ++s) worker.arrived[s] = static_cast<int>(rules_.first_wave);
     }
     reach(start);
-    while (!to_visit_.empty() && !testing::Test::HasFatalFailure()) {
+    while (!to_visit_.empty() && !testing::Test::HasFailure()) {
       const State state = to_visit_.back();
       to_visit_.pop_back();
       visit(state);
@@ -198,7 +198,7 @@ class Walk {
           w.label = static_cast<int>(*label);
         });
       }
-      if (testing::Test::HasFatalFailure()) return;
+      if (testing::Test::HasFailure()) return;
     }
     ASSERT_TRUE(something_happens || all_done) << "a deadlock";
   }
