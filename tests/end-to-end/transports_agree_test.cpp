@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "base/text.h"
