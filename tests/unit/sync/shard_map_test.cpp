@@ -64,10 +64,10 @@ void expect_exact(const Model& model, const ShardMap& map, const std::vector<int
     for (int s = 0; s < map.shards(); ++s) {
       const ShardId shard{s};
       const auto held = numbers(model, what, map.layers(shard));
-      const Range range = map.on_shard(what, shard, first, end);
+      const FlatRange range = map.on_shard(what, shard, first, end);
       std::vector<std::int64_t> here, there;
       std::int64_t previous_end = -1;
-      for (const Range& part : map.in_stage(what, shard, first, end)) {
+      for (const FlatRange& part : map.in_stage(what, shard, first, end)) {
         EXPECT_GT(part.count, 0);
         EXPECT_GT(part.offset, previous_end) << "adjacent parts are joined, parts ascend";
         previous_end = part.offset + part.count;
