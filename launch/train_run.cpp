@@ -162,13 +162,12 @@ void run_worker(const Common& common, const Role::Worker& role, const RankSettin
   }
 
   WorkerSetup setup;
-  setup.virtual_worker = role.virtual_worker;
-  setup.rank_of_stage = setting.roles.worker[at(worker)];
+  setup.neighbours = {role.virtual_worker, setting.roles.worker[at(worker)],
+                      [&](Minibatch p) { return common.sampler.samples(worker, p).count; }};
   setup.reporter = Rank{0};
   setup.actions = stage_actions(common.rules, role.virtual_worker,
                                 static_cast<int>(vw.stages.size()), role.stage, common.evaluations);
   setup.pace = make_pace(job, role, plan_stage);
-  setup.samples = [&](Minibatch p) { return common.sampler.samples(worker, p).count; };
   setup.training_batch = [&](Minibatch p) {
     return prefetcher ? prefetcher->take(p) : assemble_batch(train, common.sampler, worker, p);
   };

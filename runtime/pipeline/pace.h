@@ -18,8 +18,8 @@ class Pace {
 
   // Something that the next action needs came (or was delivered) at this time.
   void input_at(std::int64_t time_ns);
-  // The action has been computed since start_ns: waits for its modelled end. 0 seconds: not emulated.
-  // Returns how long the device was busy with it, in modelled time where it is emulated.
+  // The action has been computed since start_ns: waits for its modelled end. 0 seconds: not
+  // emulated. Returns how long the device was busy with it, in modelled time where it is emulated.
   double hold(std::int64_t start_ns, double modelled_seconds);
   // A short action: the device's clock moves on, and the wait is left to what follows.
   void advance(double modelled_seconds);

@@ -31,6 +31,11 @@ double RankService::wait(const Operation& operation, const std::function<std::st
   return wait([&operation] { return operation.done(); }, what);
 }
 
+void RankService::settle(Stream& stream, const std::function<std::string()>& what) {
+  const std::unique_ptr<Event> event = stream.record();
+  if (!event->done()) wait([&] { return event->done(); }, what);
+}
+
 void RankService::wait_until_ns(std::int64_t deadline_ns) {
   wait_until_time(deadline_ns, [this] { poll(); });
 }

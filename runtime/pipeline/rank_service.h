@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/device.h"
 #include "runtime/pipeline/protocol.h"
 #include "runtime/transport/transport.h"
 
@@ -29,6 +30,8 @@ class RankService {
   // Returns seconds waited. SystemError naming `what` past the deadline.
   double wait(const std::function<bool()>& ready, const std::function<std::string()>& what);
   double wait(const Operation& operation, const std::function<std::string()>& what);
+  // Waits, polling, for all work enqueued on the stream so far.
+  void settle(Stream& stream, const std::function<std::string()>& what);
   void wait_until_ns(std::int64_t deadline_ns);
 
  private:

@@ -56,7 +56,7 @@ struct RankReport {
   std::int64_t paced_actions = 0;
   std::int64_t overruns = 0;
   double overrun_seconds = 0;
-  double late_seconds = 0;  // modelled ends missed, for whatever reason
+  double late_seconds = 0;       // modelled ends missed, for whatever reason
   std::int64_t peak_memory = 0;  // bytes
   std::int64_t bytes_forward = 0;
   std::int64_t bytes_backward = 0;

@@ -28,6 +28,7 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, Stage& stage, LocalWei
       synchronizer_(synchronizer),
       service_(service),
       pace_(service),
+      messages_(setup_.neighbours, setup_.actions, stage, service, pace_, report_),
       label_(rules.first_wave) {
   if (!initial_statistics.empty()) {
     stage.device().copy(stage.stream(), statistics_.data(),
@@ -35,20 +36,18 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, Stage& stage, LocalWei
                         initial_statistics.size() * sizeof(float));
     settle("initial statistics");
   }
-  wave_.virtual_worker = report_.virtual_worker = setup_.virtual_worker.value;
+  wave_.virtual_worker = report_.virtual_worker = setup_.neighbours.virtual_worker.value;
   wave_.stage = report_.stage = stage.id().value;
 }
 
 RankReport Worker::run() {
   const std::int64_t start = last_report_ns_ = now_ns();
-  post_next(0, Direction::forward);
-  post_next(0, Direction::backward);
+  messages_.post_ahead(0);
   for (std::size_t i = 0; i < setup_.actions.size(); ++i) {
     const Action& action = setup_.actions[i];
     const std::int64_t start_ns = now_ns();
     const std::int64_t bytes_before = bytes_moved();
     const Label before = label_of(action.minibatch);
-    next_action_ = i + 1;
     switch (action.kind) {
       case ActionKind::forward:
         forward(action.minibatch);
@@ -69,10 +68,11 @@ RankReport Worker::run() {
         push(action.minibatch);
         break;
       case ActionKind::pull:
-        pull(i);
+        pull(action.minibatch);
         break;
       case ActionKind::evaluate:
         evaluate(action.minibatch);
+        messages_.post_ahead(i + 1);
         break;
       default:
         ensure(false, "an action that this executor does not play: " + to_string(action));
@@ -84,12 +84,9 @@ RankReport Worker::run() {
                      rules_.visible_updates(action.minibatch), bytes_moved() - bytes_before});
     }
     service_.poll();
-    release_sent();
+    messages_.release_sent();
   }
-  for (const Sending& sending : sending_) {
-    service_.wait(sending.operation, [] { return std::string("the last sends to leave"); });
-  }
-  sending_.clear();
+  messages_.finish();
   synchronizer_.finish();
 
   report_.total_seconds = seconds_between(start, now_ns());
@@ -116,15 +113,12 @@ Label Worker::label_of(Minibatch p) const {
 }
 
 std::string Worker::doing(ActionKind kind, Minibatch p) const {
-  return format("virtual worker %d stage %d, %s: ", setup_.virtual_worker.value, stage_.id().value,
-                to_string(Action{.kind = kind, .minibatch = p}).c_str());
+  return format("virtual worker %d stage %d, %s: ", setup_.neighbours.virtual_worker.value,
+                stage_.id().value, to_string(Action{.kind = kind, .minibatch = p}).c_str());
 }
 
 void Worker::settle(const std::string& what) {
-  const std::unique_ptr<Event> event = stage_.stream().record();
-  if (event->done()) return;
-  service_.wait([&] { return event->done(); },
-                [&] { return what + " on " + stage_.device().description(); });
+  service_.settle(stage_.stream(), [&] { return what + " on " + stage_.device().description(); });
 }
 
 double Worker::modelled(double seconds, std::int64_t samples) const {
@@ -161,8 +155,7 @@ void Worker::forward(Minibatch p) {
   stage_.forward(flight.pass, flight.weights->values.as<float>(), statistics_.as<float>(),
                  Mode::train);
   settle(doing(ActionKind::forward, p) + "forward");
-  report_.forward_seconds +=
-      pace_.hold(start, modelled(setup_.pace.forward, flight.pass.samples));
+  report_.forward_seconds += pace_.hold(start, modelled(setup_.pace.forward, flight.pass.samples));
   ++report_.minibatches;
 
   if (stage_.has_loss()) note_loss(p, flight.pass);
@@ -171,7 +164,7 @@ void Worker::forward(Minibatch p) {
   const bool first_of_wave = p % rules_.in_flight == 0;
   wave_.staleness_min = first_of_wave ? stale : std::min(wave_.staleness_min, stale);
   wave_.staleness_max = first_of_wave ? stale : std::max(wave_.staleness_max, stale);
-  if (rules_.ends_wave(setup_.virtual_worker, p) && statistics_.bytes() > 0) {
+  if (rules_.ends_wave(setup_.neighbours.virtual_worker, p) && statistics_.bytes() > 0) {
     std::vector<float>& host = wave_statistics_[rules_.wave_of(p)];
     host.resize(statistics_.bytes() / sizeof(float));
     stage_.device().copy(stage_.stream(), reinterpret_cast<std::byte*>(host.data()),
@@ -202,7 +195,7 @@ void Worker::note_loss(Minibatch p, const Pass& pass) {
     throw NumericalError(format(
         "step %lld of virtual worker %d: the loss at layer %s is %f (the learning rate may be too "
         "high). Lower --learning-rate, or start from an earlier checkpoint.",
-        static_cast<long long>(p), setup_.virtual_worker.value,
+        static_cast<long long>(p), setup_.neighbours.virtual_worker.value,
         stage_.model().layers().back().name.c_str(), sum));
   }
   wave_.loss_sum += sum;
@@ -233,141 +226,28 @@ void Worker::update(Minibatch p) {
   report_.update_seconds += seconds_between(start, now_ns());
 }
 
-// A send carries what the compute action before it made, a receive what the one after it needs.
-Worker::Direction Worker::direction_of(std::size_t action) const {
-  const auto& actions = setup_.actions;
-  const bool sends = actions[action].kind == ActionKind::send;
-  for (std::size_t i = action; i < actions.size(); sends ? --i : ++i) {
-    if (actions[i].minibatch != actions[action].minibatch) continue;
-    if (actions[i].kind == ActionKind::forward) return Direction::forward;
-    if (actions[i].kind == ActionKind::backward) return Direction::backward;
-  }
-  ensure(false, "a send or receive without its forward or backward");
-  return Direction::forward;
-}
-
-std::optional<Worker::Posted>& Worker::posted(Direction direction) {
-  return direction == Direction::forward ? posted_forward_ : posted_backward_;
-}
-
-void Worker::post_receive(std::size_t action) {
-  const Direction direction = direction_of(action);
-  const bool forward = direction == Direction::forward;
-  const Minibatch p = setup_.actions[action].minibatch;
-  Posted next{.action = action, .minibatch = p, .tensors = {}, .operations = {}};
-  const std::int64_t samples = forward ? setup_.samples(p) : in_flight_.at(p).pass.samples;
-  for (const Transfer& transfer : forward ? stage_.incoming() : stage_.outgoing()) {
-    const auto bytes = static_cast<std::size_t>(stage_.transfer_bytes(transfer, samples));
-    next.tensors.push_back(
-        {&transfer, Buffer(stage_.device(), stage_.stream(), bytes, MemoryKind::messages)});
-    const int peer = forward ? transfer.from_stage : transfer.to_stage;
-    next.operations.push_back(service_.transport().receive(
-        setup_.rank_of_stage[static_cast<std::size_t>(peer)],
-        forward ? Channel::forward : Channel::backward, {next.tensors.back().data.data(), bytes}));
-  }
-  posted(direction) = std::move(next);
-}
-
-// One receive per direction is posted ahead, so that the transfer overlaps with compute.
-// Evaluations use the forward channel too: nothing is posted across them. Gradients are posted once
-// their forward is done, which knows their size.
-void Worker::post_next(std::size_t after, Direction direction) {
-  for (std::size_t i = after; i < setup_.actions.size(); ++i) {
-    const ActionKind kind = setup_.actions[i].kind;
-    if (kind == ActionKind::evaluate && direction == Direction::forward) return;
-    if (kind == ActionKind::receive && direction_of(i) == direction) {
-      if (direction == Direction::forward || in_flight_.contains(setup_.actions[i].minibatch)) {
-        post_receive(i);
-      }
-      return;
-    }
-  }
-}
-
-// In modelled time a message is there when its link delivers it; over a real link, when it is
-// noticed.
-void Worker::note_input(const MessageHeader& header, std::int64_t noticed_ns) {
-  pace_.input_at(header.deliver_ns > 0 ? header.deliver_ns : noticed_ns);
-}
-
-void Worker::wait_posted(Posted& posted, Direction direction) {
-  const Minibatch p = posted.minibatch;
-  const bool forward = direction == Direction::forward;
-  for (std::size_t i = 0; i < posted.operations.size(); ++i) {
-    const Operation& operation = posted.operations[i];
-    const Transfer& transfer = *posted.tensors[i].transfer;
-    const std::int64_t start = now_ns();
-    service_.wait(operation, [&] {
-      const int peer = forward ? transfer.from_stage : transfer.to_stage;
-      return doing(ActionKind::receive, p) +
-             format("the %s of minibatch %lld from stage %d (rank %d)",
-                    forward ? "activation" : "gradient", static_cast<long long>(p), peer,
-                    setup_.rank_of_stage[static_cast<std::size_t>(peer)].value);
-    });
-    const std::int64_t end = now_ns();
-    note_input(operation.header(), end);
-    const std::int64_t sent = std::clamp(operation.header().sent_ns, start, end);
-    report_.bubble_seconds += seconds_between(start, sent);
-    report_.transfer_seconds += seconds_between(sent, end);
-    const MessageKind kind = forward ? MessageKind::activations : MessageKind::gradients;
-    ensure(operation.header().kind == static_cast<std::int32_t>(kind) &&
-               operation.header().minibatch == p,
-           "a message of another minibatch arrived");
-  }
-}
-
 void Worker::receive(std::size_t action) {
-  const Direction direction = direction_of(action);
   const Minibatch p = setup_.actions[action].minibatch;
-  std::optional<Posted>& ahead = posted(direction);
-  if (!ahead) post_receive(action);
-  ensure(ahead->action == action, "receives are posted in the schedule's order");
-  wait_posted(*ahead, direction);
+  StageMessages::Arrived arrived = messages_.take(action);
   Pass& pass = in_flight_[p].pass;
-  if (direction == Direction::forward) {
-    announced_label_ = ahead->operations.front().header().label;
+  if (messages_.payload(action) == Payload::activations) {
+    announced_label_ = arrived.label;
     ensure(rules_.gate_before(p) || announced_label_ == label_, "stages disagree about a label");
-    pass.activations_in = std::move(ahead->tensors);
+    pass.activations_in = std::move(arrived.tensors);
   } else {
-    pass.gradients_in = std::move(ahead->tensors);
+    pass.gradients_in = std::move(arrived.tensors);
   }
-  ahead.reset();
-  post_next(action + 1, direction);
-}
-
-void Worker::send_packed(Buffer data, int to_stage, Channel channel, MessageKind kind,
-                         Minibatch p) {
-  const std::span<const std::byte> payload(data.data(), data.bytes());
-  (channel == Channel::forward ? report_.bytes_forward : report_.bytes_backward) +=
-      static_cast<std::int64_t>(data.bytes());
-  Operation operation = service_.transport().send(
-      setup_.rank_of_stage[static_cast<std::size_t>(to_stage)], channel,
-      {.kind = static_cast<std::int32_t>(kind), .minibatch = p, .label = label_}, payload);
-  sending_.push_back({std::move(operation), std::move(data)});
-}
-
-void Worker::release_sent() {
-  while (!sending_.empty() && sending_.front().operation.done()) sending_.pop_front();
+  messages_.post_ahead(action + 1);
 }
 
 void Worker::send(std::size_t action) {
   const Minibatch p = setup_.actions[action].minibatch;
   Pass& pass = in_flight_.at(p).pass;
-  if (direction_of(action) == Direction::forward) {
-    for (const Transfer& transfer : stage_.outgoing()) {
-      Buffer packed = stage_.pack_activations(pass, transfer);
-      settle("packing activations");
-      send_packed(std::move(packed), transfer.to_stage, Channel::forward, MessageKind::activations,
-                  p);
-    }
+  if (messages_.payload(action) == Payload::activations) {
+    messages_.send_activations(pass, p, label_);
     stage_.drop_what_backward_does_not_need(pass);
-    if (!posted_backward_) post_next(action + 1, Direction::backward);
   } else {
-    for (Packed& packed : pass.gradients_out) {
-      send_packed(std::move(packed.data), packed.transfer->from_stage, Channel::backward,
-                  MessageKind::gradients, p);
-    }
-    pass.gradients_out.clear();
+    messages_.send_gradients(pass, p, label_);
   }
 }
 
@@ -382,7 +262,8 @@ void Worker::push(Minibatch p) {
                      optimizer_.slots());
   const Wave next_gate = wave + 1;
   const Minibatch gate_minibatch = (next_gate + 1) * rules_.in_flight - 1;
-  const Minibatch end = rules_.end[static_cast<std::size_t>(setup_.virtual_worker.value)];
+  const Minibatch end =
+      rules_.end[static_cast<std::size_t>(setup_.neighbours.virtual_worker.value)];
   if (rules_.pull == PullRule::bound && gate_minibatch < end) {
     synchronizer_.prefetch(next_gate, rules_.bound_label(next_gate));
   }
@@ -399,25 +280,11 @@ void Worker::push(Minibatch p) {
   wave_.loss_sum = wave_.server_wait_seconds = 0;
 }
 
-void Worker::pull(std::size_t action) {
-  const Minibatch p = setup_.actions[action].minibatch;
+// The first stage asks at the gate; to the others the label came with the activation.
+void Worker::pull(Minibatch p) {
   const Wave gate = rules_.wave_of(p);
-  Label label = 0;
   const std::int64_t start = now_ns();
-  std::int64_t waiting_since = start;
-  if (stage_.incoming().empty()) {
-    label = synchronizer_.pass_gate(gate);
-  } else {
-    // The label came with the activation, which may not have been taken in yet.
-    if (const auto flight = in_flight_.find(p); flight == in_flight_.end()) {
-      if (!posted_forward_) post_next(action, Direction::forward);
-      ensure(posted_forward_ && posted_forward_->minibatch == p, "a gate without its minibatch");
-      wait_posted(*posted_forward_, Direction::forward);
-      announced_label_ = posted_forward_->operations.front().header().label;
-    }
-    label = announced_label_;
-    waiting_since = now_ns();
-  }
+  const Label label = stage_.incoming().empty() ? synchronizer_.pass_gate(gate) : announced_label_;
   StageSnapshot snapshot;
   if (evaluated_ && evaluated_->label == label) {
     snapshot = std::move(*evaluated_);
@@ -428,7 +295,7 @@ void Worker::pull(std::size_t action) {
   evaluated_.reset();
   weights_.rebase(gate, label, std::move(snapshot.weights));
   label_ = label;
-  const double waited = seconds_between(waiting_since, now_ns());
+  const double waited = seconds_between(start, now_ns());
   if (waited > kBlocked) pace_.input_at(now_ns());
   wave_.server_wait_seconds += waited;
   report_.server_wait_seconds += waited;
@@ -436,13 +303,14 @@ void Worker::pull(std::size_t action) {
 
 void Worker::evaluate(Minibatch p) {
   const std::int64_t start = now_ns();
-  const Minibatch end = rules_.end[static_cast<std::size_t>(setup_.virtual_worker.value)];
+  const Minibatch end =
+      rules_.end[static_cast<std::size_t>(setup_.neighbours.virtual_worker.value)];
   const bool final = p >= end;
   const Wave gate = final ? rules_.end_label() + rules_.distance + 1 : rules_.wave_of(p);
   const Label label = final ? rules_.end_label() : rules_.bound_label(gate);
   evaluated_ = synchronizer_.pull(gate, label, WithStatistics::yes);
 
-  EvaluationReport sum{.virtual_worker = setup_.virtual_worker.value, .label = label};
+  EvaluationReport sum{.virtual_worker = setup_.neighbours.virtual_worker.value, .label = label};
   for (std::int64_t number : setup_.evaluation_batches) evaluate_batch(number, *evaluated_, sum);
   if (stage_.has_loss()) {
     service_.transport().send_control(
@@ -452,7 +320,6 @@ void Worker::evaluate(Minibatch p) {
   const std::int64_t now = now_ns();
   report_.evaluate_seconds += seconds_between(start, now);
   last_report_ns_ += now - start;  // a wave's time does not count it
-  post_next(next_action_, Direction::forward);
 }
 
 void Worker::evaluate_batch(std::int64_t number, const StageSnapshot& snapshot,
@@ -460,36 +327,15 @@ void Worker::evaluate_batch(std::int64_t number, const StageSnapshot& snapshot,
   const Batch batch = setup_.evaluation_batch(number);
   Pass pass;
   load(pass, batch);
-  for (const Transfer& transfer : stage_.incoming()) {
-    const auto bytes = static_cast<std::size_t>(stage_.transfer_bytes(transfer, batch.count));
-    pass.activations_in.push_back(
-        {&transfer, Buffer(stage_.device(), stage_.stream(), bytes, MemoryKind::messages)});
-    const Rank from = setup_.rank_of_stage[static_cast<std::size_t>(transfer.from_stage)];
-    const Operation operation = service_.transport().receive(
-        from, Channel::forward, {pass.activations_in.back().data.data(), bytes});
-    service_.wait(operation, [&] {
-      return format("virtual worker %d stage %d: the activation of test batch %lld from rank %d",
-                    setup_.virtual_worker.value, stage_.id().value, static_cast<long long>(number),
-                    from.value);
-    });
-    note_input(operation.header(), now_ns());
-    ensure(operation.header().kind == static_cast<std::int32_t>(MessageKind::evaluation) &&
-               operation.header().minibatch == number,
-           "a message that is not this test batch's arrived");
-  }
+  pass.activations_in = messages_.take_test_batch(number, batch.count);
   const std::int64_t start = now_ns();
   stage_.forward(pass, snapshot.weights.as<float>(), snapshot.statistics.as<float>(),
                  Mode::evaluate);
   settle("evaluation");
   pace_.hold(start, modelled(setup_.pace.forward, batch.count));
-  for (const Transfer& transfer : stage_.outgoing()) {
-    Buffer packed = stage_.pack_activations(pass, transfer);
-    settle("packing activations");
-    send_packed(std::move(packed), transfer.to_stage, Channel::forward, MessageKind::evaluation,
-                number);
-  }
+  messages_.send_test_batch(pass, number);
   service_.poll();
-  release_sent();
+  messages_.release_sent();
   if (!stage_.has_loss()) return;
   sum.loss_sum += read_losses(pass, sum.correct);
   sum.samples += pass.samples;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"
 #include "runtime/pipeline/stage.h"
+#include "runtime/pipeline/stage_messages.h"
 #include "runtime/pipeline/synchronizer.h"
 
 namespace hetpipe {
@@ -30,12 +30,10 @@ struct StagePace {
 };
 
 struct WorkerSetup {
-  VirtualWorkerId virtual_worker;
-  std::vector<Rank> rank_of_stage;  // of this virtual worker
+  Neighbourhood neighbours;
   Rank reporter;
   StageActions actions;  // lowered, with evaluations
   StagePace pace;
-  std::function<int(Minibatch)> samples;           // of a minibatch of this virtual worker
   std::function<Batch(Minibatch)> training_batch;  // parts that this stage needs; keys always
   std::vector<std::int64_t> evaluation_batches;  // numbers of those that this virtual worker takes
   std::function<Batch(std::int64_t)> evaluation_batch;  // likewise
@@ -55,46 +53,26 @@ class Worker {
   RankReport run();
 
  private:
-  enum class Direction { forward, backward };
   struct InFlight {
     Batch batch;
     Pass pass;
     std::shared_ptr<const WeightVersion> weights;
     Buffer gradient;
   };
-  struct Posted {
-    std::size_t action = 0;
-    Minibatch minibatch = 0;
-    std::vector<Packed> tensors;
-    std::vector<Operation> operations;
-  };
-  struct Sending {
-    Operation operation;
-    Buffer data;
-  };
-
   void forward(Minibatch p);
   void backward(Minibatch p);
   void update(Minibatch p);
   void receive(std::size_t action);
   void send(std::size_t action);
   void push(Minibatch p);
-  void pull(std::size_t action);
+  void pull(Minibatch p);
   void evaluate(Minibatch p);
   void evaluate_batch(std::int64_t number, const StageSnapshot& snapshot, EvaluationReport& sum);
   std::int64_t bytes_moved() const;
   Label label_of(Minibatch p) const;  // of the weights that it runs with
 
-  Direction direction_of(std::size_t action) const;
-  std::optional<Posted>& posted(Direction direction);
-  void post_receive(std::size_t action);
-  void post_next(std::size_t after, Direction direction);
-  void note_input(const MessageHeader& header, std::int64_t noticed_ns);
-  void wait_posted(Posted& posted, Direction direction);
   void load(Pass& pass, const Batch& batch);
   void settle(const std::string& what);
-  void send_packed(Buffer data, int to_stage, Channel channel, MessageKind kind, Minibatch p);
-  void release_sent();
   void note_loss(Minibatch p, const Pass& pass);
   double read_losses(const Pass& pass, std::int64_t& correct);
   double modelled(double seconds, std::int64_t samples) const;
@@ -109,19 +87,16 @@ class Worker {
   Synchronizer& synchronizer_;
   RankService& service_;
   Pace pace_;
+  RankReport report_;
+  StageMessages messages_;
 
   std::map<Minibatch, InFlight> in_flight_;
-  std::optional<Posted> posted_forward_;
-  std::optional<Posted> posted_backward_;
-  std::deque<Sending> sending_;
   std::map<Wave, std::vector<float>> wave_statistics_;
   std::optional<StageSnapshot> evaluated_;  // the gate that follows may want the same label
   Label label_;                             // of the weights in use
   Label announced_label_ = 0;               // that came with the newest activation
-  std::size_t next_action_ = 0;
   std::int64_t last_report_ns_ = 0;
   WaveReport wave_;
-  RankReport report_;
 };
 
 }  // namespace hetpipe
