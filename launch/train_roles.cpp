@@ -83,19 +83,22 @@ std::vector<Role> by_hosts(std::vector<Role> roles, const std::vector<std::strin
     for (std::size_t i = 0; i < workers.size(); ++i) placed[ranks[i]] = *workers[i];
   }
   problems.throw_if_any();
-  for (const Role& role : roles) {
-    if (role.worker) continue;
-    const auto fits = [&](bool same_node) {
-      for (std::size_t r = 0; r < placed.size(); ++r) {
-        if (!placed[r] && (!same_node || short_name(hosts[r]) == short_name(role.node))) {
-          placed[r] = role;
-          return true;
-        }
+  // Servers whose nodes have a free rank first, so that no other server takes it from them.
+  const auto place = [&](const Role& role, bool anywhere) {
+    for (std::size_t r = 0; r < placed.size(); ++r) {
+      if (!placed[r] && (anywhere || short_name(hosts[r]) == short_name(role.node))) {
+        placed[r] = role;
+        return true;
       }
-      return false;
-    };
-    ensure(fits(true) || fits(false), "more server roles than ranks left");
+    }
+    return false;
+  };
+  std::vector<const Role*> elsewhere;
+  for (const Role& role : roles) {
+    if (!role.worker && !place(role, false)) elsewhere.push_back(&role);
   }
+  for (const Role* role : elsewhere)
+    ensure(place(*role, true), "more server roles than ranks left");
   std::vector<Role> result;
   for (auto& role : placed) result.push_back(std::move(*role));
   return result;

@@ -16,7 +16,8 @@ enum class MessageKind : std::int32_t {
   push,
   pull_weights,
   pull_statistics,
-  // Channel::checkpoint, between shards (a hosted shard's rank pulls from the others as a worker): label
+  // Channel::checkpoint, between shards (a hosted shard's rank pulls from the others as a worker):
+  // label
   checkpoint_part,
   // Channel::control
   shard_arrived,    // part = shard, minibatch = wave, label = virtual worker

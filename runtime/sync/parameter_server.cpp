@@ -128,7 +128,7 @@ void ParameterServer::take_push(Peer& peer) {
     pending.statistics.resize(at(map_.count(kStatistics, setup_.shard)));
   }
   const float* from = peer.arriving.data();
-  const auto take = [&from](std::vector<float>& to, Range range) {
+  const auto take = [&from](std::vector<float>& to, FlatRange range) {
     std::copy_n(from, range.count, to.begin() + range.offset);
     from += range.count;
   };
@@ -219,7 +219,7 @@ bool ParameterServer::serve(const Waiting& waiting) {
   ensure(waiting.label >= oldest.label, "a label is asked for that was given up");
   const auto& snapshot = snapshots_[at(waiting.label - oldest.label)];
   const bool weights = waiting.request.weights != 0;
-  const Range range = weights ? waiting.peer->parameters : waiting.peer->statistics;
+  const FlatRange range = weights ? waiting.peer->parameters : waiting.peer->statistics;
   const std::vector<float>& from = weights ? snapshot->weights : snapshot->statistics;
   Operation sent = service_.transport().send(
       waiting.peer->rank, Channel::pull,
@@ -249,8 +249,9 @@ void ParameterServer::open_gates() {
 void ParameterServer::forget_labels() {
   Label needed = snapshots_.back()->label;
   for (const Peer& peer : peers_) {
-    const bool asks = peer.parameters.count > 0 && !peer.finished;
-    if (asks) needed = std::min(needed, rules_.bound_label(peer.gate));
+    if (peer.parameters.count == 0) continue;                  // it asks other shards
+    if (peer.next_wave == rules_.end_wave(peer.vw)) continue;  // for the last label alone
+    needed = std::min(needed, rules_.bound_label(peer.gate));
   }
   for (const Waiting& waiting : waiting_pulls_) needed = std::min(needed, waiting.label);
   while (snapshots_.front()->label < needed) snapshots_.pop_front();

@@ -68,8 +68,8 @@ class ParameterServer {
     VirtualWorkerId vw;
     StageId stage;
     Rank rank;
-    Range parameters;  // on this shard
-    Range statistics;
+    FlatRange parameters;  // on this shard
+    FlatRange statistics;
     Wave next_wave = 0;
     std::vector<float> arriving;
     Operation receive;

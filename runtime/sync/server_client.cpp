@@ -59,8 +59,8 @@ void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum, std::vecto
       continue;
     }
     std::vector<float> payload;
-    const auto gather = [&](const float* flat, const std::vector<Range>& ranges) {
-      for (const Range& range : ranges) {
+    const auto gather = [&](const float* flat, const std::vector<FlatRange>& ranges) {
+      for (const FlatRange& range : ranges) {
         payload.insert(payload.end(), flat + range.offset, flat + range.offset + range.count);
       }
     };
@@ -120,7 +120,7 @@ ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What wha
     if (ranges.empty()) continue;
     std::span<std::byte> into;
     std::int64_t floats = 0;
-    for (const Range& range : ranges) floats += range.count;
+    for (const FlatRange& range : ranges) floats += range.count;
     std::vector<float> part;
     if (ranges.size() == 1) {
       into = {asked.weights.data() + static_cast<std::size_t>(ranges[0].offset) * sizeof(float),
@@ -153,7 +153,7 @@ Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
            "a server answered with another snapshot");
     const float* from = asked.parts[i].data();
     if (asked.parts[i].empty()) continue;
-    for (const Range& range :
+    for (const FlatRange& range :
          map_.in_stage(what, shard, stage_.first_layer(), stage_.end_layer())) {
       stage_.device().copy(
           stage_.stream(),

@@ -41,8 +41,8 @@ std::int64_t ShardMap::count(What what, ShardId shard) const {
   return on_shard(what, shard, 0, static_cast<int>(shard_of_layer_.size())).count;
 }
 
-Range ShardMap::on_shard(What what, ShardId shard, int first, int end) const {
-  Range range;
+FlatRange ShardMap::on_shard(What what, ShardId shard, int first, int end) const {
+  FlatRange range;
   for (int l = 0; l < end; ++l) {
     if (shard_of_layer_[at(l)] != shard.value) continue;
     (l < first ? range.offset : range.count) += counts_[at(static_cast<int>(what))][at(l)];
@@ -50,8 +50,8 @@ Range ShardMap::on_shard(What what, ShardId shard, int first, int end) const {
   return range;
 }
 
-std::vector<Range> ShardMap::in_stage(What what, ShardId shard, int first, int end) const {
-  std::vector<Range> ranges;
+std::vector<FlatRange> ShardMap::in_stage(What what, ShardId shard, int first, int end) const {
+  std::vector<FlatRange> ranges;
   std::int64_t offset = 0;
   for (int l = first; l < end; ++l) {
     const std::int64_t count = counts_[at(static_cast<int>(what))][at(l)];

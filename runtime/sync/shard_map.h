@@ -10,7 +10,7 @@
 namespace hetpipe {
 
 // Floats [offset, offset + count) of a flat array.
-struct Range {
+struct FlatRange {
   std::int64_t offset = 0;
   std::int64_t count = 0;
 };
@@ -29,9 +29,9 @@ class ShardMap {
   std::vector<int> layers(ShardId shard) const;
   std::int64_t count(What what, ShardId shard) const;  // floats of the whole shard
   // The part of layers [first, end) that this shard holds: where it lies on the shard ...
-  Range on_shard(What what, ShardId shard, int first, int end) const;
+  FlatRange on_shard(What what, ShardId shard, int first, int end) const;
   // ... and in the flat array of a stage of these layers, adjacent layers joined.
-  std::vector<Range> in_stage(What what, ShardId shard, int first, int end) const;
+  std::vector<FlatRange> in_stage(What what, ShardId shard, int first, int end) const;
 
  private:
   std::vector<int> shard_of_layer_;

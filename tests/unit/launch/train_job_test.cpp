@@ -14,8 +14,8 @@ namespace hetpipe {
 namespace {
 
 // A plan of unequal virtual workers; layers do not matter here.
-TrainJob make_job(std::vector<int> minibatches, int in_flight, int distance, std::int64_t dataset_size,
-                  std::int64_t end_position) {
+TrainJob make_job(std::vector<int> minibatches, int in_flight, int distance,
+                  std::int64_t dataset_size, std::int64_t end_position) {
   TrainJob job;
   job.plan.in_flight = in_flight;
   for (std::size_t i = 0; i < minibatches.size(); ++i) {
@@ -37,14 +37,18 @@ TrainJob make_job(std::vector<int> minibatches, int in_flight, int distance, std
 
 WaveRules rules_of(const TrainJob& job) { return make_wave_rules(job, make_sampler(job)); }
 
-// Labels due, label by label: a multiple of `every`, the first that contains an epoch's last sample, the run's last.
+// Labels due, label by label: a multiple of `every`, the first that contains an epoch's last
+// sample, the run's last.
 std::vector<Label> due_one_by_one(const TrainJob& job, int every) {
   const Sampler sampler = make_sampler(job);
   const WaveRules rules = make_wave_rules(job, sampler);
   std::vector<Label> labels;
   for (Label label = rules.first_wave + 1; label <= rules.end_label(); ++label) {
-    const auto position = [&](Label l) { return sampler.consumed((l - rules.first_wave) * rules.in_flight); };
-    const bool ends_epoch = position(label) / job.dataset_size > position(label - 1) / job.dataset_size;
+    const auto position = [&](Label l) {
+      return sampler.consumed((l - rules.first_wave) * rules.in_flight);
+    };
+    const bool ends_epoch =
+        position(label) / job.dataset_size > position(label - 1) / job.dataset_size;
     const bool periodic = every > 0 && label % every == 0;
     if (ends_epoch || periodic || label == rules.end_label()) labels.push_back(label);
   }
@@ -53,21 +57,26 @@ std::vector<Label> due_one_by_one(const TrainJob& job, int every) {
 
 std::vector<TrainJob> jobs() {
   std::vector<TrainJob> all{
-      make_job({4}, 1, 0, 40, 120),         make_job({4, 4}, 2, 0, 100, 300),
-      make_job({3, 5, 2}, 2, 1, 97, 500),   make_job({8, 1}, 3, 2, 60, 61),
-      make_job({7}, 4, 3, 10, 100),         make_job({5, 5}, 2, 0, 1000, 130),  // less than an epoch
+      make_job({4}, 1, 0, 40, 120),
+      make_job({4, 4}, 2, 0, 100, 300),
+      make_job({3, 5, 2}, 2, 1, 97, 500),
+      make_job({8, 1}, 3, 2, 60, 61),
+      make_job({7}, 4, 3, 10, 100),
+      make_job({5, 5}, 2, 0, 1000, 130),  // less than an epoch
       make_job({2, 2, 2, 2}, 1, 4, 64, 640),
   };
   for (std::size_t i = 0, fresh = all.size(); i < fresh; ++i) {
     TrainJob resumed = all[i];
-    resumed.start = {.checkpoint = "checkpoint.h5", .label = 3, .consumed = all[i].end_position / 3};
+    resumed.start = {
+        .checkpoint = "checkpoint.h5", .label = 3, .consumed = all[i].end_position / 3};
     all.push_back(resumed);
   }
   return all;
 }
 
 TEST(TrainJob, RulesFollowFromPlanAndSampler) {
-  TrainJob job = make_job({3, 5}, 2, 1, 97, 50);  // six rounds of 8, then two samples for the first worker
+  TrainJob job =
+      make_job({3, 5}, 2, 1, 97, 50);  // six rounds of 8, then two samples for the first worker
   job.plan.server->pull = "newest";
   job.start = {.checkpoint = "checkpoint.h5", .label = 4, .consumed = 8};
   const WaveRules rules = rules_of(job);
@@ -81,8 +90,8 @@ TEST(TrainJob, RulesFollowFromPlanAndSampler) {
 TEST(TrainJob, DueLabels) {
   for (const TrainJob& job : jobs()) {
     for (int every : {0, 1, 2, 3, 7}) {
-      SCOPED_TRACE(testing::Message() << "size " << job.dataset_size << " end " << job.end_position << " start "
-                                      << job.start.consumed << " every " << every);
+      SCOPED_TRACE(testing::Message() << "size " << job.dataset_size << " end " << job.end_position
+                                      << " start " << job.start.consumed << " every " << every);
       EXPECT_EQ(due_labels(job, rules_of(job), every), due_one_by_one(job, every));
     }
   }
@@ -101,15 +110,16 @@ TEST(TrainJob, NothingIsDueWhereNothingIsLeft) {
 TEST(TrainJob, EvaluationLabelsAreThoseOfGatesThatAllPass) {
   for (TrainJob job : jobs()) {
     for (int every : {0, 1, 3}) {
-      SCOPED_TRACE(testing::Message() << "size " << job.dataset_size << " end " << job.end_position << " start "
-                                      << job.start.consumed << " every " << every);
+      SCOPED_TRACE(testing::Message() << "size " << job.dataset_size << " end " << job.end_position
+                                      << " start " << job.start.consumed << " every " << every);
       job.evaluate_every = every;
       const WaveRules rules = rules_of(job);
       std::vector<Label> expected;
       for (const Label label : due_labels(job, rules, every)) {
         bool all_pass = true;
         for (const Minibatch end : rules.end) {
-          bool passes = false;  // one of this worker's gates takes this label when it takes the oldest that it may
+          bool passes = false;  // one of this worker's gates takes this label when it takes the
+                                // oldest that it may
           for (Minibatch p = rules.first_minibatch(); p < end; ++p) {
             const auto gate = rules.gate_before(p);
             if (!gate || rules.bound_label(*gate) != label) continue;
@@ -125,20 +135,23 @@ TEST(TrainJob, EvaluationLabelsAreThoseOfGatesThatAllPass) {
   }
 }
 
-// E stands before everything else of the minibatch whose gate it belongs to, at every stage, and once per label.
+// E stands before everything else of the minibatch whose gate it belongs to, at every stage, and
+// once per label.
 TEST(TrainJob, EvaluationsStandBeforeTheirGates) {
   for (TrainJob job : jobs()) {
     job.evaluate_every = 2;
     const WaveRules rules = rules_of(job);
     const std::vector<Label> evaluations = evaluation_labels(job, rules);
     for (int vw = 0; vw < rules.workers(); ++vw) {
-      const Minibatch first = rules.first_minibatch(), end = rules.end[static_cast<std::size_t>(vw)];
+      const Minibatch first = rules.first_minibatch(),
+                      end = rules.end[static_cast<std::size_t>(vw)];
       if (end == first) continue;
       for (int stages = 1; stages <= 4; ++stages) {
         SCOPED_TRACE(testing::Message() << "worker " << vw << " stages " << stages);
         Schedule plain;
         for (int k = 0; k < stages; ++k) {
-          StageActions actions = stage_actions(rules, VirtualWorkerId{vw}, stages, StageId{k}, evaluations);
+          StageActions actions =
+              stage_actions(rules, VirtualWorkerId{vw}, stages, StageId{k}, evaluations);
           std::vector<Minibatch> evaluated;
           std::set<Minibatch> begun;
           for (const Action& action : actions) {
@@ -147,7 +160,8 @@ TEST(TrainJob, EvaluationsStandBeforeTheirGates) {
               EXPECT_FALSE(begun.contains(action.minibatch)) << to_string(actions);
               if (action.minibatch < end) {
                 EXPECT_TRUE(rules.gate_before(action.minibatch)) << to_string(actions);
-                // Every earlier forward is through: its activations travel before the test set's on the same channel.
+                // Every earlier forward is through: its activations travel before the test set's on
+                // the same channel.
                 EXPECT_TRUE(begun.contains(action.minibatch - 1)) << to_string(actions);
               } else {
                 EXPECT_EQ(begun.size(), static_cast<std::size_t>(end - first));
@@ -164,11 +178,13 @@ TEST(TrainJob, EvaluationsStandBeforeTheirGates) {
           if (!evaluated.empty()) {
             EXPECT_TRUE(evaluated.back() < end || actions.back().kind == ActionKind::evaluate);
           }
-          std::erase_if(actions, [](const Action& action) { return action.kind == ActionKind::evaluate; });
+          std::erase_if(actions,
+                        [](const Action& action) { return action.kind == ActionKind::evaluate; });
           plain.push_back(std::move(actions));
         }
         validate(plain, rules.in_flight);
-        EXPECT_EQ(plain, lower_wsp(continuous_1f1b(stages, rules.in_flight, first, end), rules.in_flight, first, end));
+        EXPECT_EQ(plain, lower_wsp(continuous_1f1b(stages, rules.in_flight, first, end),
+                                   rules.in_flight, first, end));
       }
     }
   }
@@ -176,11 +192,14 @@ TEST(TrainJob, EvaluationsStandBeforeTheirGates) {
 
 //   two stages, Nm = 2, D = 0, five minibatches; the test set at labels 1 and 3 (the end)
 TEST(TrainJob, ActionsOfASmallRun) {
-  const WaveRules rules{.in_flight = 2, .distance = 0, .pull = PullRule::bound, .first_wave = 0, .end = {5}};
+  const WaveRules rules{
+      .in_flight = 2, .distance = 0, .pull = PullRule::bound, .first_wave = 0, .end = {5}};
   EXPECT_EQ(to_string(stage_actions(rules, VirtualWorkerId{0}, 2, StageId{0}, {1, 3})),
-            "F0 S0 F1 S1 V0 B0 U0 F2 S2 V1 B1 U1 P1 E3 L3 F3 S3 V2 B2 U2 F4 S4 V3 B3 U3 P3 V4 B4 U4 P4 E5");
+            "F0 S0 F1 S1 V0 B0 U0 F2 S2 V1 B1 U1 P1 E3 L3 F3 S3 V2 B2 U2 F4 S4 V3 B3 U3 P3 V4 B4 "
+            "U4 P4 E5");
   EXPECT_EQ(to_string(stage_actions(rules, VirtualWorkerId{0}, 2, StageId{1}, {1, 3})),
-            "V0 F0 B0 S0 U0 V1 F1 B1 S1 U1 P1 V2 F2 B2 S2 U2 E3 V3 L3 F3 B3 S3 U3 P3 V4 F4 B4 S4 U4 P4 E5");
+            "V0 F0 B0 S0 U0 V1 F1 B1 S1 U1 P1 V2 F2 B2 S2 U2 E3 V3 L3 F3 B3 S3 U3 P3 V4 F4 B4 S4 "
+            "U4 P4 E5");
 }
 
 TEST(TrainJob, WhatTheExecutorCannotPlay) {
@@ -201,8 +220,8 @@ TEST(TrainJob, WhatTheExecutorCannotPlay) {
   } catch (const UserError& error) {
     EXPECT_EQ(error.problems().size(), 5u);
     const std::string text = error.what();
-    for (const char* part : {"system = 'dapple'", "[parameter_server]", "micro_batches = 3", "virtual worker 1 stage 0",
-                             "recompute = true"}) {
+    for (const char* part : {"system = 'dapple'", "[parameter_server]", "micro_batches = 3",
+                             "virtual worker 1 stage 0", "recompute = true"}) {
       EXPECT_THAT(text, testing::HasSubstr(part));
     }
   }
@@ -287,7 +306,12 @@ latency = 1e-5
 }
 
 TEST(RankFacts, TextGivesTheSameFacts) {
-  const RankFacts facts{.host = "n0.example", .pid = 77, .cores = 3, .memory = 1LL << 40, .build = ~0ULL, .boot = "b"};
+  const RankFacts facts{.host = "n0.example",
+                        .pid = 77,
+                        .cores = 3,
+                        .memory = 1LL << 40,
+                        .build = ~0ULL,
+                        .boot = "b"};
   const RankFacts again = facts_from_text(to_text(facts));
   EXPECT_EQ(again.host, facts.host);
   EXPECT_EQ(again.pid, facts.pid);

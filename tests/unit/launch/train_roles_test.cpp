@@ -18,7 +18,8 @@ using testing::HasSubstr;
 using Devices = std::vector<DeviceName>;
 
 // Virtual workers of one-device stages.
-Plan plan_of(const std::vector<Devices>& workers, std::vector<std::string> servers, bool hosted = false) {
+Plan plan_of(const std::vector<Devices>& workers, std::vector<std::string> servers,
+             bool hosted = false) {
   Plan plan;
   for (const Devices& devices : workers) {
     PlanVirtualWorker vw;
@@ -57,21 +58,25 @@ std::string error_of(const Plan& plan, const std::vector<std::string>& hosts, Ma
 const Plan kUnequal = plan_of({{{"n0", 2}, {"n1", 0}}, {{"n0", 0}, {"n0", 1}}}, {"n1", "n2"});
 
 TEST(Roles, InPlanOrder) {
-  const Roles roles = assign_roles(kUnequal, std::vector<std::string>(6, "laptop"), Matching::plan_order);
-  EXPECT_THAT(names(roles), ElementsAre("virtual worker 0, stage 0 on n0:2", "virtual worker 0, stage 1 on n1:0",
-                                        "virtual worker 1, stage 0 on n0:0", "virtual worker 1, stage 1 on n0:1",
-                                        "parameter server 0 on n1", "parameter server 1 on n2"));
+  const Roles roles =
+      assign_roles(kUnequal, std::vector<std::string>(6, "laptop"), Matching::plan_order);
+  EXPECT_THAT(names(roles),
+              ElementsAre("virtual worker 0, stage 0 on n0:2", "virtual worker 0, stage 1 on n1:0",
+                          "virtual worker 1, stage 0 on n0:0", "virtual worker 1, stage 1 on n0:1",
+                          "parameter server 0 on n1", "parameter server 1 on n2"));
   EXPECT_EQ(roles.worker, (std::vector<std::vector<Rank>>{{Rank{0}, Rank{1}}, {Rank{2}, Rank{3}}}));
   EXPECT_EQ(roles.server, (std::vector<Rank>{Rank{4}, Rank{5}}));
 }
 
-// Ranks come as the launcher gave them out; a node's workers take its ranks in the order of their devices.
+// Ranks come as the launcher gave them out; a node's workers take its ranks in the order of their
+// devices.
 TEST(Roles, ByHostsOfUnequalNodes) {
   const Roles roles = assign_roles(
       kUnequal, {"n2.lab", "n1.lab", "n0.lab", "n0.lab", "n1.lab", "n0.lab"}, Matching::hosts);
-  EXPECT_THAT(names(roles), ElementsAre("parameter server 1 on n2", "virtual worker 0, stage 1 on n1:0",
-                                        "virtual worker 1, stage 0 on n0:0", "virtual worker 1, stage 1 on n0:1",
-                                        "parameter server 0 on n1", "virtual worker 0, stage 0 on n0:2"));
+  EXPECT_THAT(names(roles),
+              ElementsAre("parameter server 1 on n2", "virtual worker 0, stage 1 on n1:0",
+                          "virtual worker 1, stage 0 on n0:0", "virtual worker 1, stage 1 on n0:1",
+                          "parameter server 0 on n1", "virtual worker 0, stage 0 on n0:2"));
   EXPECT_EQ(roles.worker, (std::vector<std::vector<Rank>>{{Rank{5}, Rank{1}}, {Rank{2}, Rank{3}}}));
   EXPECT_EQ(roles.server, (std::vector<Rank>{Rank{4}, Rank{0}}));
 }
@@ -92,9 +97,11 @@ TEST(Roles, AServerWithoutItsNodeLeavesOtherServersTheirs) {
 TEST(Roles, HostedServersLiveInTheFirstWorkerOfTheirNode) {
   const Plan plan = plan_of({{{"n0", 0}, {"n1", 0}}, {{"n0", 1}, {"n1", 1}}}, {"n1", "n0"}, true);
   const Roles roles = assign_roles(plan, std::vector<std::string>(4, "here"), Matching::plan_order);
-  EXPECT_THAT(names(roles), ElementsAre("virtual worker 0, stage 0 on n0:0 + parameter server 1 on n0",
-                                        "virtual worker 0, stage 1 on n1:0 + parameter server 0 on n1",
-                                        "virtual worker 1, stage 0 on n0:1", "virtual worker 1, stage 1 on n1:1"));
+  EXPECT_THAT(
+      names(roles),
+      ElementsAre("virtual worker 0, stage 0 on n0:0 + parameter server 1 on n0",
+                  "virtual worker 0, stage 1 on n1:0 + parameter server 0 on n1",
+                  "virtual worker 1, stage 0 on n0:1", "virtual worker 1, stage 1 on n1:1"));
   EXPECT_EQ(roles.server, (std::vector<Rank>{Rank{1}, Rank{0}}));
   const Roles by_hosts = assign_roles(plan, {"n1", "n1", "n0", "n0"}, Matching::hosts);
   EXPECT_EQ(by_hosts.server, (std::vector<Rank>{Rank{0}, Rank{2}}));
@@ -103,11 +110,13 @@ TEST(Roles, HostedServersLiveInTheFirstWorkerOfTheirNode) {
 
 TEST(Roles, AHostedServerNeedsAWorkerOnItsNode) {
   const Plan plan = plan_of({{{"n0", 0}}, {{"n1", 0}}}, {"n2"}, true);
-  EXPECT_THAT(error_of(plan, {"a", "b"}, Matching::plan_order), HasSubstr("parameter server on node 'n2' is hosted"));
+  EXPECT_THAT(error_of(plan, {"a", "b"}, Matching::plan_order),
+              HasSubstr("parameter server on node 'n2' is hosted"));
 }
 
 TEST(Roles, TooFewRanksOnANodeNamesEveryNodeAndWhatIsThere) {
-  const std::string error = error_of(kUnequal, {"n0", "n0", "n7", "n7", "n7", "n7"}, Matching::hosts);
+  const std::string error =
+      error_of(kUnequal, {"n0", "n0", "n7", "n7", "n7", "n7"}, Matching::hosts);
   EXPECT_THAT(error, HasSubstr("node 'n0' has 3 workers (this launch started 2 ranks there"));
   EXPECT_THAT(error, HasSubstr("node 'n1' has 1 workers (this launch started 0 ranks there"));
   EXPECT_THAT(error, HasSubstr("n0 x2, n7 x4"));

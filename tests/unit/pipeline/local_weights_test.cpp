@@ -38,13 +38,15 @@ struct History {
   Floats sum_of_wave(Wave wave) const {
     const Minibatch first = wave * rules.in_flight;
     Floats sum = updates.at(first);
-    for (Minibatch q = first + 1; q < first + rules.in_flight && updates.contains(q); ++q) add(sum, updates.at(q));
+    for (Minibatch q = first + 1; q < first + rules.in_flight && updates.contains(q); ++q)
+      add(sum, updates.at(q));
     return sum;
   }
   Floats weights_of(Minibatch p) const {
     Floats weights = snapshots.at(label);
     for (Wave wave = label; wave < gate; ++wave) add(weights, sum_of_wave(wave));
-    for (Minibatch q = gate * rules.in_flight; q <= p - rules.in_flight; ++q) add(weights, updates.at(q));
+    for (Minibatch q = gate * rules.in_flight; q <= p - rules.in_flight; ++q)
+      add(weights, updates.at(q));
     return weights;
   }
 };
@@ -53,7 +55,11 @@ struct History {
 class Player {
  public:
   Player(Device& device, const WaveRules& rules, std::uint32_t seed)
-      : device_(device), stream_(device.make_stream()), rules_(rules), random_(seed), history_{rules, {}, {}, 0, 0} {
+      : device_(device),
+        stream_(device.make_stream()),
+        rules_(rules),
+        random_(seed),
+        history_{rules, {}, {}, 0, 0} {
     history_.gate = history_.label = rules.first_wave;
   }
 
@@ -80,7 +86,8 @@ class Player {
         ASSERT_EQ(values, history_.weights_of(p));
         in_flight[p] = {std::move(version), values};
       } else if (action.kind == ActionKind::backward) {
-        EXPECT_EQ(host(in_flight.at(p).version->values), in_flight.at(p).values) << "a version in use changed";
+        EXPECT_EQ(host(in_flight.at(p).version->values), in_flight.at(p).values)
+            << "a version in use changed";
         in_flight.erase(p);
       } else if (action.kind == ActionKind::update) {
         history_.updates[p] = random_floats(random_, kCount);
@@ -113,7 +120,8 @@ class Player {
   }
   Floats host(const Buffer& buffer) {
     Floats values(buffer.bytes() / sizeof(float));
-    device_.copy(*stream_, std::as_writable_bytes(std::span(values)).data(), buffer.data(), buffer.bytes());
+    device_.copy(*stream_, std::as_writable_bytes(std::span(values)).data(), buffer.data(),
+                 buffer.bytes());
     stream_->synchronize();
     return values;
   }
@@ -132,7 +140,8 @@ void play_all_stages(const WaveRules& rules, int stages, std::uint32_t seed) {
   for (const char* name : {"cpu", "reference"}) {
     const auto device = make_device(name, 1);
     for (int k = 0; k < stages; ++k) {
-      SCOPED_TRACE(testing::Message() << name << ", stage " << k << " of " << stages << ", seed " << seed);
+      SCOPED_TRACE(testing::Message()
+                   << name << ", stage " << k << " of " << stages << ", seed " << seed);
       Player(*device, rules, seed).play(schedule[static_cast<std::size_t>(k)]);
       if (testing::Test::HasFatalFailure()) return;
     }
@@ -146,11 +155,16 @@ TEST(LocalWeights, AreWhatTheHistorySays) {
     for (Wave distance = 0; distance <= 3; ++distance) {
       for (const PullRule pull : {PullRule::bound, PullRule::newest}) {
         for (const Wave first_wave : {0, 3}) {
-          WaveRules rules{.in_flight = in_flight, .distance = distance, .pull = pull, .first_wave = first_wave, .end = {}};
+          WaveRules rules{.in_flight = in_flight,
+                          .distance = distance,
+                          .pull = pull,
+                          .first_wave = first_wave,
+                          .end = {}};
           const int partial = static_cast<int>(seed % static_cast<std::uint32_t>(in_flight));
           rules.end = {(first_wave + distance + 4) * in_flight + partial};
-          SCOPED_TRACE(testing::Message() << "Nm " << in_flight << " D " << distance << " first wave " << first_wave
-                                          << (pull == PullRule::bound ? " bound" : " newest"));
+          SCOPED_TRACE(testing::Message()
+                       << "Nm " << in_flight << " D " << distance << " first wave " << first_wave
+                       << (pull == PullRule::bound ? " bound" : " newest"));
           for (int stages = 1; stages <= 3; ++stages) play_all_stages(rules, stages, seed++);
         }
       }
@@ -161,7 +175,8 @@ TEST(LocalWeights, AreWhatTheHistorySays) {
 TEST(LocalWeights, AStageWithoutParametersHasEmptyWeights) {
   const auto device = make_device("reference", 1);
   const auto stream = device->make_stream();
-  const WaveRules rules{.in_flight = 2, .distance = 0, .pull = PullRule::bound, .first_wave = 0, .end = {4}};
+  const WaveRules rules{
+      .in_flight = 2, .distance = 0, .pull = PullRule::bound, .first_wave = 0, .end = {4}};
   LocalWeights weights(*device, *stream, rules, {});
   EXPECT_EQ(weights.version_for(0)->values.bytes(), 0u);
   weights.computed(0, Buffer());

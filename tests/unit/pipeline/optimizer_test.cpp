@@ -48,11 +48,13 @@ TEST(Optimizer, SgdWithWeightDecay) {
   Rig rig({.name = "sgd", .learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.5});
   EXPECT_TRUE(rig.optimizer.slots().empty());
   // -(rate (g + decay w)); momentum belongs to the other one
-  for (int again = 0; again < 2; ++again) expect_near(rig.update(again, {1, 2, 3}), {-.15, -.1, -.325});
+  for (int again = 0; again < 2; ++again)
+    expect_near(rig.update(again, {1, 2, 3}), {-.15, -.1, -.325});
 }
 
 TEST(Optimizer, MomentumBuildsUpAndIsLoaded) {
-  const OptimizerOptions options{.name = "sgd-momentum", .learning_rate = 0.1, .momentum = 0.5, .weight_decay = 0};
+  const OptimizerOptions options{
+      .name = "sgd-momentum", .learning_rate = 0.1, .momentum = 0.5, .weight_decay = 0};
   Rig rig(options);
   expect_near(rig.update(0, {1, 2, -4}), {-.1, -.2, .4});
   expect_near(rig.update(1, {1, 0, -4}), {-.15, -.1, .6});  // v = .5 v + g
@@ -63,8 +65,8 @@ TEST(Optimizer, MomentumBuildsUpAndIsLoaded) {
   EXPECT_EQ(resumed.update(2, {.25f, 1, 3}), rig.update(2, {.25f, 1, 3}));
 }
 
-// Kingma & Ba 2015, algorithm 1. The step counts the virtual worker's minibatches from the training's start, so that a resumed
-// run corrects its moments' bias as the uninterrupted one does.
+// Kingma & Ba 2015, algorithm 1. The step counts the virtual worker's minibatches from the
+// training's start, so that a resumed run corrects its moments' bias as the uninterrupted one does.
 TEST(Optimizer, AdamCountsStepsAbsolutely) {
   Rig rig({.name = "adam", .learning_rate = 0.01, .momentum = 0, .weight_decay = 0});
   EXPECT_EQ(rig.optimizer.slots().size(), 2u);
@@ -78,7 +80,8 @@ TEST(Optimizer, AdamCountsStepsAbsolutely) {
 TEST(Optimizer, SlotNames) {
   EXPECT_TRUE(optimizer_slot_names("sgd").empty());
   EXPECT_EQ(optimizer_slot_names("sgd-momentum"), std::vector<std::string>{"velocity"});
-  EXPECT_EQ(optimizer_slot_names("adam"), (std::vector<std::string>{"first_moment", "second_moment"}));
+  EXPECT_EQ(optimizer_slot_names("adam"),
+            (std::vector<std::string>{"first_moment", "second_moment"}));
   try {
     optimizer_slot_names("adma");
     FAIL();

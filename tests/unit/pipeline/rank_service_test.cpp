@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/time.h"
-#include "runtime/pipeline/pace.h"
 #include "runtime/transport/threads.h"
 
 namespace hetpipe {
@@ -44,11 +43,14 @@ TEST(RankService, HandsControlMessagesToWhomTheyConcern) {
   std::vector<Wave> gates;
   std::vector<Label> grants;
   int polls = 0;
-  service.on(MessageKind::gate_request, [&](const ControlMessage& m) { gates.push_back(m.header.minibatch); });
-  service.on(MessageKind::gate_grant, [&](const ControlMessage& m) { grants.push_back(m.header.label); });
+  service.on(MessageKind::gate_request,
+             [&](const ControlMessage& m) { gates.push_back(m.header.minibatch); });
+  service.on(MessageKind::gate_grant,
+             [&](const ControlMessage& m) { grants.push_back(m.header.label); });
   service.also_poll([&] { ++polls; });
   for (Wave wave = 1; wave < 4; ++wave) {
-    transports[0]->send_control(Rank{1}, {.kind = kCode(MessageKind::gate_request), .minibatch = wave});
+    transports[0]->send_control(Rank{1},
+                                {.kind = kCode(MessageKind::gate_request), .minibatch = wave});
   }
   transports[0]->send_control(Rank{1}, {.kind = kCode(MessageKind::gate_grant), .label = 9});
   transports[0]->progress();
@@ -62,43 +64,11 @@ TEST(RankServiceDeathTest, RefusesUnexpectedMessagesAndSecondHandlers) {
   const auto transports = make_threads_transports(1);
   RankService service(*transports[0], 5);
   service.on(MessageKind::gate_grant, [](const ControlMessage&) {});
-  EXPECT_DEATH(service.on(MessageKind::gate_grant, [](const ControlMessage&) {}), "the same control message");
+  EXPECT_DEATH(service.on(MessageKind::gate_grant, [](const ControlMessage&) {}),
+               "the same control message");
   transports[0]->send_control(Rank{0}, {.kind = kCode(MessageKind::run_over)});
-  EXPECT_DEATH(service.wait([] { return false; }, [] { return std::string("nothing"); }), "nobody in this rank expects");
-}
-
-TEST(Pace, HoldsUntilTheModelledTimeHasPassed) {
-  const auto transports = make_threads_transports(1);
-  RankService service(*transports[0], 5);
-  int polls = 0;
-  service.also_poll([&] { ++polls; });
-  Pace pace(service);
-  const std::int64_t start = now_ns();
-  pace.hold(start, 0.02);
-  EXPECT_GE(seconds_between(start, now_ns()), 0.02);
-  EXPECT_GT(polls, 0) << "others must be served while a device is paced";
-  EXPECT_EQ(pace.actions(), 1);
-  EXPECT_EQ(pace.overruns(), 0);
-}
-
-TEST(Pace, CountsWhatTookLongerThanItsModel) {
-  const auto transports = make_threads_transports(1);
-  RankService service(*transports[0], 5);
-  Pace pace(service);
-  pace.hold(now_ns() - 3'000'000'000, 1.0);  // began 3 s ago
-  EXPECT_EQ(pace.actions(), 1);
-  EXPECT_EQ(pace.overruns(), 1);
-  EXPECT_GE(pace.overrun_seconds(), 2.0);
-  EXPECT_LT(pace.overrun_seconds(), 3.0);
-}
-
-TEST(Pace, DoesNothingWhereNothingIsEmulated) {
-  const auto transports = make_threads_transports(1);
-  RankService service(*transports[0], 5);
-  Pace pace(service);
-  pace.hold(now_ns() - 1'000'000'000, 0);
-  EXPECT_EQ(pace.actions(), 0);
-  EXPECT_EQ(pace.overruns(), 0);
+  EXPECT_DEATH(service.wait([] { return false; }, [] { return std::string("nothing"); }),
+               "nobody in this rank expects");
 }
 
 }  // namespace

@@ -13,7 +13,8 @@
 #include "runtime/model/zoo.h"
 #include "tests/end-to-end/serial_model.h"
 
-// Every way to cut a model into two and three stages gives the serial program's losses, statistics and gradients, bit for bit.
+// Every way to cut a model into two and three stages gives the serial program's losses, statistics
+// and gradients, bit for bit.
 namespace hetpipe {
 namespace {
 
@@ -25,7 +26,8 @@ struct Samples {
   std::vector<SampleKey> keys;
 
   Samples(const Model& model, int count) {
-    const auto elements = static_cast<std::uint64_t>(model.sample_shape().elements()) * static_cast<unsigned>(count);
+    const auto elements =
+        static_cast<std::uint64_t>(model.sample_shape().elements()) * static_cast<unsigned>(count);
     for (std::uint64_t e = 0; e < elements; ++e) images.push_back(random_normal(99, e));
     for (int i = 0; i < count; ++i) {
       labels.push_back((5 * i + 1) % model.classes());
@@ -58,8 +60,8 @@ class Chain {
   Chain(const Model& model, const std::vector<int>& stage_end, Device& device)
       : model_(model), device_(device), stream_(device.make_stream()) {
     for (std::size_t k = 0; k < stage_end.size(); ++k) {
-      auto stage =
-          std::make_unique<Stage>(model, stage_end, StageId{static_cast<int>(k)}, kSeed, device, *stream_);
+      auto stage = std::make_unique<Stage>(model, stage_end, StageId{static_cast<int>(k)}, kSeed,
+                                           device, *stream_);
       weights_.push_back(initial(stage->parameters()));
       statistics_.push_back(initial(stage->statistics()));
       stages_.push_back(std::move(stage));
@@ -73,7 +75,8 @@ class Chain {
     if (mode == Mode::train) {
       std::vector<std::vector<float>> gradients(stages_.size());
       for (std::size_t k = stages_.size(); k-- > 0;) gradients[k] = backward(passes, k);
-      for (const auto& part : gradients) outcome.gradients.insert(outcome.gradients.end(), part.begin(), part.end());
+      for (const auto& part : gradients)
+        outcome.gradients.insert(outcome.gradients.end(), part.begin(), part.end());
     }
     for (const Buffer& statistics : statistics_) {
       const auto part = host<float>(statistics);
@@ -92,7 +95,8 @@ class Chain {
   Buffer upload(const std::vector<T>& values) {
     Buffer buffer(device_, *stream_, values.size() * sizeof(T), MemoryKind::workspace);
     if (!values.empty()) {
-      device_.copy(*stream_, buffer.data(), std::as_bytes(std::span(values)).data(), buffer.bytes());
+      device_.copy(*stream_, buffer.data(), std::as_bytes(std::span(values)).data(),
+                   buffer.bytes());
       stream_->synchronize();
     }
     return buffer;
@@ -101,13 +105,15 @@ class Chain {
   std::vector<T> host(const Buffer& buffer) {
     std::vector<T> values(buffer.bytes() / sizeof(T));
     if (!values.empty()) {
-      device_.copy(*stream_, std::as_writable_bytes(std::span(values)).data(), buffer.data(), buffer.bytes());
+      device_.copy(*stream_, std::as_writable_bytes(std::span(values)).data(), buffer.data(),
+                   buffer.bytes());
       stream_->synchronize();
     }
     return values;
   }
 
-  void forward(std::vector<Pass>& passes, std::size_t k, const Samples& samples, Mode mode, Outcome& outcome) {
+  void forward(std::vector<Pass>& passes, std::size_t k, const Samples& samples, Mode mode,
+               Outcome& outcome) {
     Stage& stage = *stages_[k];
     Pass& pass = passes[k];
     pass.samples = static_cast<std::int64_t>(samples.labels.size());
@@ -122,9 +128,11 @@ class Chain {
     }
     for (const Transfer& transfer : stage.outgoing()) {
       Buffer packed = stage.pack_activations(pass, transfer);
-      EXPECT_EQ(static_cast<std::int64_t>(packed.bytes()), stage.transfer_bytes(transfer, pass.samples));
+      EXPECT_EQ(static_cast<std::int64_t>(packed.bytes()),
+                stage.transfer_bytes(transfer, pass.samples));
       const auto to = static_cast<std::size_t>(transfer.to_stage);
-      passes[to].activations_in.push_back({counterpart(stages_[to]->incoming(), transfer), std::move(packed)});
+      passes[to].activations_in.push_back(
+          {counterpart(stages_[to]->incoming(), transfer), std::move(packed)});
     }
     if (mode == Mode::train) stage.drop_what_backward_does_not_need(pass);
   }
@@ -132,12 +140,14 @@ class Chain {
   std::vector<float> backward(std::vector<Pass>& passes, std::size_t k) {
     Stage& stage = *stages_[k];
     // Whatever stood there before must not matter.
-    const Buffer gradients = upload(std::vector<float>(static_cast<std::size_t>(stage.parameters().count()),
-                                                       std::numeric_limits<float>::quiet_NaN()));
+    const Buffer gradients =
+        upload(std::vector<float>(static_cast<std::size_t>(stage.parameters().count()),
+                                  std::numeric_limits<float>::quiet_NaN()));
     for (const Transfer& transfer : stage.outgoing()) {
       Pass& later = passes[static_cast<std::size_t>(transfer.to_stage)];
       for (Packed& packed : later.gradients_out) {
-        if (*packed.transfer == transfer) passes[k].gradients_in.push_back({&transfer, std::move(packed.data)});
+        if (*packed.transfer == transfer)
+          passes[k].gradients_in.push_back({&transfer, std::move(packed.data)});
       }
     }
     EXPECT_EQ(passes[k].gradients_in.size(), stage.outgoing().size());
@@ -164,8 +174,8 @@ struct Seen {
   int skipped_stages = 0;   // cuts with a transfer past a whole stage
 };
 
-void expect_same(const Model& model, const std::vector<int>& stage_end, Device& device, const Samples& samples,
-                 const Outcome& expected, Mode mode, Seen& seen) {
+void expect_same(const Model& model, const std::vector<int>& stage_end, Device& device,
+                 const Samples& samples, const Outcome& expected, Mode mode, Seen& seen) {
   ++seen.cuts;
   bool several = false, skipped = false;
   for (const Transfer& transfer : transfers(model.producers(), stage_end)) {
@@ -208,7 +218,9 @@ class EveryCut : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryCut, OfAnMlp) { expect_every_cut(make_model("mlp", {3, 3, 1}, 4), GetParam()); }
 TEST_P(EveryCut, OfLenet) { expect_every_cut(make_model("lenet", {6, 6, 1}, 4), GetParam()); }
-TEST_P(EveryCut, OfLenetWithBatchNorm) { expect_every_cut(make_model("lenet-bn", {6, 6, 2}, 4), GetParam()); }
+TEST_P(EveryCut, OfLenetWithBatchNorm) {
+  expect_every_cut(make_model("lenet-bn", {6, 6, 2}, 4), GetParam());
+}
 TEST_P(EveryCut, OfAResNet) {
   const Seen seen = expect_every_cut(make_model("resnet-8", {8, 8, 2}, 4), GetParam());
   EXPECT_GT(seen.several_tensors, 0);
@@ -216,7 +228,43 @@ TEST_P(EveryCut, OfAResNet) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, EveryCut, testing::Values("cpu", "reference"),
-                         [](const testing::TestParamInfo<const char*>& named) { return std::string(named.param); });
+                         [](const testing::TestParamInfo<const char*>& named) {
+                           return std::string(named.param);
+                         });
+
+// A tensor with three consumers: floats add up differently in another order, which is the serial
+// one's, from the last consumer to the first. A stage sums up what its own layers give before it
+// sends, so the order is that wherever no middle stage holds two of the consumers.
+TEST(Stage, SumsGradientsFromTheLastConsumerToTheFirst) {
+  Model model("three-consumers", {5, 4, 2}, 3);
+  model.add("conv1", Convolution{.output_channels = 6, .padding = 1});
+  const int x = model.add("relu1", Relu{});
+  const int y = model.add("conv2", Convolution{.output_channels = 6, .padding = 1}, {x});
+  const int z = model.add("conv3", Convolution{.output_channels = 6, .padding = 1}, {x});
+  model.add("add1", Add{}, {y, z});
+  const int a = model.add("relu2", Relu{});
+  const int last = model.add("add2", Add{}, {a, x});
+  model.add("pool", GlobalAveragePool{});
+  model.add("linear", Linear{3});
+  model.add("loss", SoftmaxCrossEntropy{});
+  for (const char* name : {"cpu", "reference"}) {
+    const auto device = make_device(name, 1);
+    const Samples samples(model, 4);
+    const Outcome expected = run_serial(model, *device, samples, Mode::train);
+    const int layers = model.layer_count();
+    Seen seen;
+    for (int first = 1; first < layers; ++first) {
+      for (int second = first + 1; second < layers; ++second) {
+        const bool two_in_the_middle = first > x && first <= y && second > z && second <= last;
+        if (two_in_the_middle) continue;
+        expect_same(model, {first, second, layers}, *device, samples, expected, Mode::train, seen);
+      }
+    }
+    // Each consumer in a stage of its own.
+    expect_same(model, {y, z, last, layers}, *device, samples, expected, Mode::train, seen);
+    EXPECT_GT(seen.skipped_stages, 0);
+  }
+}
 
 TEST(Stage, KnowsWhatItReadsAndHolds) {
   const Model model = make_model("lenet-bn", {6, 6, 1}, 4);
@@ -244,7 +292,8 @@ TEST(Stage, TakesAnyNumberOfSamples) {
   for (int count : {4, 2, 4, 3}) {
     const Samples samples(model, count);
     Chain chain(model, {3, 8, model.layer_count()}, *device);
-    EXPECT_TRUE(chain.run(samples, Mode::train) == run_serial(model, *device, samples, Mode::train)) << count;
+    EXPECT_TRUE(chain.run(samples, Mode::train) == run_serial(model, *device, samples, Mode::train))
+        << count;
   }
 }
 

@@ -12,8 +12,9 @@
 #include "kernels/devices.h"
 #include "runtime/transport/threads.h"
 
-// Parameter server and its clients, ranks as threads. Updates are whole numbers, different for every virtual worker, wave and
-// weight, and never zero: each weight of a snapshot tells by itself which label it is of, so a mix of labels is seen.
+// Parameter server and its clients, ranks as threads. Updates are whole numbers, different for
+// every virtual worker, wave and weight, and never zero: each weight of a snapshot tells by itself
+// which label it is of, so a mix of labels is seen.
 namespace hetpipe {
 namespace {
 
@@ -57,13 +58,18 @@ class Expected {
         statistics(ParameterLayout::statistics(model, 0, model.layer_count())) {}
 
   static float number(std::initializer_list<std::uint64_t> key, std::int64_t element) {
-    return 1.0f + static_cast<float>(random_bits(random_key(key), static_cast<std::uint64_t>(element)) % 64);
+    return 1.0f + static_cast<float>(
+                      random_bits(random_key(key), static_cast<std::uint64_t>(element)) % 64);
   }
   static float initial(std::int64_t g) { return number({1}, g) - 1000; }
   static float initial_statistic(std::int64_t g) { return number({2}, g); }
-  static float initial_slot(int slot, std::int64_t g) { return number({3, static_cast<std::uint64_t>(slot)}, g); }
+  static float initial_slot(int slot, std::int64_t g) {
+    return number({3, static_cast<std::uint64_t>(slot)}, g);
+  }
   static float delta(int vw, Wave wave, std::int64_t g) { return number({4, at(vw), at(wave)}, g); }
-  static float statistic(int vw, Wave wave, std::int64_t g) { return number({5, at(vw), at(wave)}, g); }
+  static float statistic(int vw, Wave wave, std::int64_t g) {
+    return number({5, at(vw), at(wave)}, g);
+  }
   static float slot(int vw, Wave wave, int slot, std::int64_t g) {
     return number({6, at(vw), at(wave), static_cast<std::uint64_t>(slot)}, g);
   }
@@ -89,14 +95,17 @@ class Expected {
   }
   float mean_statistic(Label label, std::int64_t g) const {
     if (label == rules.first_wave) return initial_statistic(g);
-    return mean(label, initial_statistic(g), [g](int i, Wave wave) { return statistic(i, wave, g); });
+    return mean(label, initial_statistic(g),
+                [g](int i, Wave wave) { return statistic(i, wave, g); });
   }
   float mean_slot(Label label, int s, std::int64_t g) const {
-    return mean(label, initial_slot(s, g), [s, g](int i, Wave wave) { return slot(i, wave, s, g); });
+    return mean(label, initial_slot(s, g),
+                [s, g](int i, Wave wave) { return slot(i, wave, s, g); });
   }
 
   // Places in the whole model of the floats of some layers.
-  static std::vector<std::int64_t> places(const ParameterLayout& layout, const std::vector<int>& layers) {
+  static std::vector<std::int64_t> places(const ParameterLayout& layout,
+                                          const std::vector<int>& layers) {
     std::vector<std::int64_t> found;
     for (int layer : layers) {
       for (const ParameterEntry& entry : layout.of_layer(layer)) {
@@ -125,13 +134,17 @@ struct Seen {
 class Play {
  public:
   explicit Play(const Case& played)
-      : case_(played), model_(small_model()), map_(model_, played.shard_of_layer, played.shards), expected_(played, model_) {
+      : case_(played),
+        model_(small_model()),
+        map_(model_, played.shard_of_layer, played.shards),
+        expected_(played, model_) {
     int rank = 0;
     for (const auto& ends : played.stage_end) {
       worker_ranks_.emplace_back();
       for (std::size_t k = 0; k < ends.size(); ++k) worker_ranks_.back().push_back(Rank{rank++});
     }
-    for (int s = 0; s < played.shards; ++s) server_ranks_.push_back(Rank{played.hosted ? s : rank++});
+    for (int s = 0; s < played.shards; ++s)
+      server_ranks_.push_back(Rank{played.hosted ? s : rank++});
     ranks_ = rank;
   }
 
@@ -155,7 +168,8 @@ class Play {
 
   void check_checkpoints(const std::vector<std::vector<ShardState>>& checkpoints) const {
     std::vector<Label> due = case_.checkpoint_labels, labels;
-    if (due.empty() || due.back() != case_.rules.end_label()) due.push_back(case_.rules.end_label());
+    if (due.empty() || due.back() != case_.rules.end_label())
+      due.push_back(case_.rules.end_label());
     for (const auto& shards : checkpoints) {
       const Label label = shards.front().label;
       labels.push_back(label);
@@ -196,7 +210,8 @@ class Play {
     }
     for (std::size_t i = 0; i < worker_ranks_.size(); ++i) {
       for (std::size_t k = 0; k < worker_ranks_[i].size(); ++k) {
-        if (worker_ranks_[i][k] == transport.rank()) work(static_cast<int>(i), static_cast<int>(k), service, seen);
+        if (worker_ranks_[i][k] == transport.rank())
+          work(static_cast<int>(i), static_cast<int>(k), service, seen);
       }
     }
     if (server) {
@@ -221,7 +236,9 @@ class Play {
     for (auto g : Expected::places(expected_.statistics, map_.layers(shard))) {
       setup.statistics.push_back(Expected::initial_statistic(g));
     }
-    setup.checkpoint = [&seen](const std::vector<ShardState>& states) { seen.checkpoints.push_back(states); };
+    setup.checkpoint = [&seen](const std::vector<ShardState>& states) {
+      seen.checkpoints.push_back(states);
+    };
     return std::make_unique<ParameterServer>(std::move(setup), case_.rules, map_, service);
   }
 
@@ -231,7 +248,8 @@ class Play {
     const auto device = make_device("reference", 1);
     const auto stream = device->make_stream();
     Stage stage(model_, case_.stage_end[at(vw)], StageId{k}, 1, *device, *stream);
-    ServerClient client(VirtualWorkerId{vw}, stage, rules, map_, server_ranks_, case_.checkpoint_labels, service);
+    ServerClient client(VirtualWorkerId{vw}, stage, rules, map_, server_ranks_,
+                        case_.checkpoint_labels, service);
     std::vector<int> layers(at(stage.end_layer() - stage.first_layer()));
     std::iota(layers.begin(), layers.end(), stage.first_layer());
     const auto weights_at = Expected::places(expected_.parameters, layers);
@@ -239,17 +257,19 @@ class Play {
     const auto check = [&](const StageSnapshot& snapshot) {
       ++seen.pulls;
       for (std::size_t e = 0; e < weights_at.size(); ++e) {
-        seen.wrong_weights += snapshot.weights.as<float>()[e] != expected_.weight(snapshot.label, weights_at[e]);
+        seen.wrong_weights +=
+            snapshot.weights.as<float>()[e] != expected_.weight(snapshot.label, weights_at[e]);
       }
       if (!snapshot.statistics) return;
       for (std::size_t e = 0; e < statistics_at.size(); ++e) {
-        seen.wrong_statistics +=
-            snapshot.statistics.as<float>()[e] != expected_.mean_statistic(snapshot.label, statistics_at[e]);
+        seen.wrong_statistics += snapshot.statistics.as<float>()[e] !=
+                                 expected_.mean_statistic(snapshot.label, statistics_at[e]);
       }
     };
     const auto buffer_of = [&](auto value) {
       Buffer buffer(*device, *stream, weights_at.size() * sizeof(float), MemoryKind::messages);
-      for (std::size_t e = 0; e < weights_at.size(); ++e) buffer.as<float>()[e] = value(weights_at[e]);
+      for (std::size_t e = 0; e < weights_at.size(); ++e)
+        buffer.as<float>()[e] = value(weights_at[e]);
       return buffer;
     };
 
@@ -257,8 +277,10 @@ class Play {
     const auto dawdle = [&] {
       const double most = vw == case_.slow_worker ? 3000 : 400;
       const double share = random_uniform(random_key({7, at(vw), at(k)}), draws++);
-      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(static_cast<int>(most * share));
-      service.wait([&] { return std::chrono::steady_clock::now() >= until; }, [] { return std::string("time"); });
+      const auto until = std::chrono::steady_clock::now() +
+                         std::chrono::microseconds(static_cast<int>(most * share));
+      service.wait([&] { return std::chrono::steady_clock::now() >= until; },
+                   [] { return std::string("time"); });
     };
     const Minibatch end = rules.end[at(vw)];
     const auto has_gate = [&](Wave wave) {
@@ -274,10 +296,12 @@ class Play {
           evaluated = client.pull(wave, oldest, WithStatistics::yes);
           check(*evaluated);
         }
-        const Label label = k == 0 ? pass_gate(client, vw, wave, service) : hear_label(vw, wave, service);
+        const Label label =
+            k == 0 ? pass_gate(client, vw, wave, service) : hear_label(vw, wave, service);
         EXPECT_GE(label, oldest);
         EXPECT_LE(label, wave);
-        if (!evaluated || evaluated->label != label) check(client.pull(wave, label, WithStatistics::no));
+        if (!evaluated || evaluated->label != label)
+          check(client.pull(wave, label, WithStatistics::no));
         dawdle();
       }
       auto sum = std::make_shared<const Buffer>(
@@ -289,9 +313,11 @@ class Play {
         slots.push_back(buffer_of([&](std::int64_t g) { return Expected::slot(vw, wave, s, g); }));
       }
       client.push(wave, std::move(sum), std::move(statistics), slots);
-      if (rules.pull == PullRule::bound && has_gate(wave + 1)) client.prefetch(wave + 1, rules.bound_label(wave + 1));
+      if (rules.pull == PullRule::bound && has_gate(wave + 1))
+        client.prefetch(wave + 1, rules.bound_label(wave + 1));
     }
-    check(client.pull(rules.end_label() + rules.distance + 1, rules.end_label(), WithStatistics::yes));
+    check(client.pull(rules.end_label() + rules.distance + 1, rules.end_label(),
+                      WithStatistics::yes));
     client.finish();
   }
 
@@ -300,13 +326,15 @@ class Play {
     const Label label = client.pass_gate(wave);
     static constexpr std::byte kNothing[1] = {};
     for (std::size_t k = 1; k < worker_ranks_[at(vw)].size(); ++k) {
-      service.transport().send(worker_ranks_[at(vw)][k], Channel::forward, {.minibatch = wave, .label = label}, kNothing);
+      service.transport().send(worker_ranks_[at(vw)][k], Channel::forward,
+                               {.minibatch = wave, .label = label}, kNothing);
     }
     return label;
   }
   Label hear_label(int vw, Wave wave, RankService& service) {
     std::byte nothing[1];
-    const Operation heard = service.transport().receive(worker_ranks_[at(vw)][0], Channel::forward, nothing);
+    const Operation heard =
+        service.transport().receive(worker_ranks_[at(vw)][0], Channel::forward, nothing);
     service.wait(heard, [] { return std::string("the label"); });
     EXPECT_EQ(heard.header().minibatch, wave);
     return heard.header().label;
@@ -324,30 +352,148 @@ class Play {
 const std::vector<int> kOneShard{0, 0, -1, 0, 0, -1, 0, -1};
 const std::vector<int> kRoundRobin{0, 1, -1, 0, 1, -1, 0, -1};
 const std::vector<int> kThreeShards{0, 1, -1, 2, 0, -1, 1, -1};
-const std::vector<int> kFrontAndBack{0, 0, -1, 1, 1, -1, 1, -1};  // as `local` places them for a cut at 3
+const std::vector<int> kFrontAndBack{0, 0,  -1, 1,
+                                     1, -1, 1,  -1};  // as `local` places them for a cut at 3
 constexpr PullRule kBound = PullRule::bound, kNewest = PullRule::newest;
 
 std::vector<Case> cases() {
   return {
       {"alone", {2, 0, kBound, 0, {13}}, {{8}}, kOneShard, 1, false, {2, 4}, {3}, {1}},
       {"two_D0", {2, 0, kBound, 0, {12, 12}}, {{8}, {8}}, kOneShard, 1, false, {3}, {2}, {1, 1}},
-      {"stages_shards_D0", {2, 0, kBound, 0, {13, 12}}, {{3, 8}, {1, 5, 8}}, kRoundRobin, 2, false, {1, 4}, {2, 3}, {1, 1}},
-      {"stages_shards_D1", {2, 1, kBound, 0, {17, 16}}, {{3, 8}, {1, 5, 8}}, kThreeShards, 3, false, {2, 5}, {4}, {1, 1}, 1},
-      {"newest_D2", {1, 2, kNewest, 0, {12, 12, 12}}, {{8}, {3, 8}, {1, 8}}, kRoundRobin, 2, false, {4}, {5}, {1, 1, 1}, 2},
-      {"newest_D0", {3, 0, kNewest, 0, {20, 19}}, {{3, 8}, {5, 8}}, kThreeShards, 3, false, {}, {}, {1, 1}, 0},
-      {"weighted", {1, 1, kBound, 0, {9, 8}}, {{8}, {4, 8}}, kRoundRobin, 2, false, {5}, {}, {1.5f, .5f}},
-      {"resumed", {2, 1, kBound, 3, {21, 21}}, {{3, 8}, {8}}, kRoundRobin, 2, false, {5}, {4}, {1, 1}},
-      {"one_ends_early", {1, 1, kBound, 0, {3, 14}}, {{3, 8}, {8}}, kRoundRobin, 2, false, {3, 9}, {}, {1, 1}},
-      {"one_has_nothing", {2, 0, kBound, 2, {4, 13}}, {{8}, {3, 8}}, kRoundRobin, 2, false, {4}, {}, {1, 1}},
-      {"a_stage_without_parameters", {1, 1, kBound, 0, {9, 9}}, {{2, 3, 8}, {8}}, kRoundRobin, 2, false, {}, {4}, {1, 1}},
+      {"stages_shards_D0",
+       {2, 0, kBound, 0, {13, 12}},
+       {{3, 8}, {1, 5, 8}},
+       kRoundRobin,
+       2,
+       false,
+       {1, 4},
+       {2, 3},
+       {1, 1}},
+      {"stages_shards_D1",
+       {2, 1, kBound, 0, {17, 16}},
+       {{3, 8}, {1, 5, 8}},
+       kThreeShards,
+       3,
+       false,
+       {2, 5},
+       {4},
+       {1, 1},
+       1},
+      {"newest_D2",
+       {1, 2, kNewest, 0, {12, 12, 12}},
+       {{8}, {3, 8}, {1, 8}},
+       kRoundRobin,
+       2,
+       false,
+       {4},
+       {5},
+       {1, 1, 1},
+       2},
+      {"newest_D0",
+       {3, 0, kNewest, 0, {20, 19}},
+       {{3, 8}, {5, 8}},
+       kThreeShards,
+       3,
+       false,
+       {},
+       {},
+       {1, 1},
+       0},
+      {"weighted",
+       {1, 1, kBound, 0, {9, 8}},
+       {{8}, {4, 8}},
+       kRoundRobin,
+       2,
+       false,
+       {5},
+       {},
+       {1.5f, .5f}},
+      {"resumed",
+       {2, 1, kBound, 3, {21, 21}},
+       {{3, 8}, {8}},
+       kRoundRobin,
+       2,
+       false,
+       {5},
+       {4},
+       {1, 1}},
+      {"one_ends_early",
+       {1, 1, kBound, 0, {3, 14}},
+       {{3, 8}, {8}},
+       kRoundRobin,
+       2,
+       false,
+       {3, 9},
+       {},
+       {1, 1}},
+      {"one_has_nothing",
+       {2, 0, kBound, 2, {4, 13}},
+       {{8}, {3, 8}},
+       kRoundRobin,
+       2,
+       false,
+       {4},
+       {},
+       {1, 1}},
+      {"a_stage_without_parameters",
+       {1, 1, kBound, 0, {9, 9}},
+       {{2, 3, 8}, {8}},
+       kRoundRobin,
+       2,
+       false,
+       {},
+       {4},
+       {1, 1}},
       // Shards with parts of some stages alone still give up old labels.
-      {"local_placement", {1, 1, kBound, 0, {16, 16}}, {{3, 8}, {3, 8}}, kFrontAndBack, 2, false, {7}, {}, {1, 1}},
-      // Shards 0 and 1 beside workers that pull from each other's rank, checkpoints under way in between.
-      {"hosted", {1, 1, kBound, 0, {12, 12}}, {{3, 8}, {8}}, kRoundRobin, 2, true, {2, 3, 4, 5, 8}, {6}, {1, 1}},
-      {"hosted_three", {2, 0, kBound, 0, {16, 15}}, {{3, 8}, {1, 8}}, kThreeShards, 3, true, {1, 2, 3, 5}, {4}, {1, 1}},
-      // A shard on which no layer lies: more servers than layers with parameters, or `local` and a node that no layer goes to.
-      {"an_empty_shard", {2, 1, kBound, 0, {13, 13}}, {{3, 8}, {8}}, kRoundRobin, 3, false, {2, 4}, {3}, {1, 1}},
-      {"an_empty_first_shard", {1, 0, kBound, 0, {6, 6}}, {{3, 8}, {8}}, {1, 1, -1, 2, 2, -1, 2, -1}, 3, false, {2}, {}, {1, 1}},
+      {"local_placement",
+       {1, 1, kBound, 0, {16, 16}},
+       {{3, 8}, {3, 8}},
+       kFrontAndBack,
+       2,
+       false,
+       {7},
+       {},
+       {1, 1}},
+      // Shards 0 and 1 beside workers that pull from each other's rank, checkpoints under way in
+      // between.
+      {"hosted",
+       {1, 1, kBound, 0, {12, 12}},
+       {{3, 8}, {8}},
+       kRoundRobin,
+       2,
+       true,
+       {2, 3, 4, 5, 8},
+       {6},
+       {1, 1}},
+      {"hosted_three",
+       {2, 0, kBound, 0, {16, 15}},
+       {{3, 8}, {1, 8}},
+       kThreeShards,
+       3,
+       true,
+       {1, 2, 3, 5},
+       {4},
+       {1, 1}},
+      // A shard on which no layer lies: more servers than layers with parameters, or `local` and a
+      // node that no layer goes to.
+      {"an_empty_shard",
+       {2, 1, kBound, 0, {13, 13}},
+       {{3, 8}, {8}},
+       kRoundRobin,
+       3,
+       false,
+       {2, 4},
+       {3},
+       {1, 1}},
+      {"an_empty_first_shard",
+       {1, 0, kBound, 0, {6, 6}},
+       {{3, 8}, {8}},
+       {1, 1, -1, 2, 2, -1, 2, -1},
+       3,
+       false,
+       {2},
+       {},
+       {1, 1}},
   };
 }
 
@@ -362,10 +508,12 @@ TEST_P(ParameterServerTest, EveryPullIsOneLabelAndEveryCheckpointComesOnce) {
     SCOPED_TRACE(testing::Message() << "rank " << r);
     EXPECT_EQ(seen[r].wrong_weights, 0);
     EXPECT_EQ(seen[r].wrong_statistics, 0);
-    // Whoever waits for a gate is D waves behind at most, has one push under way and a last partial wave.
+    // Whoever waits for a gate is D waves behind at most, has one push under way and a last partial
+    // wave.
     EXPECT_LE(seen[r].most_snapshots, played.rules.distance + 3);
   }
-  const auto& first_server = std::find_if(seen.begin(), seen.end(), [](const Seen& s) { return !s.checkpoints.empty(); });
+  const auto& first_server =
+      std::find_if(seen.begin(), seen.end(), [](const Seen& s) { return !s.checkpoints.empty(); });
   ASSERT_NE(first_server, seen.end());
   play.check_checkpoints(first_server->checkpoints);
   // Each rank of a worker with parameters pulls at each of its gates and at the end.
@@ -374,19 +522,24 @@ TEST_P(ParameterServerTest, EveryPullIsOneLabelAndEveryCheckpointComesOnce) {
     for (Minibatch p = played.rules.first_minibatch(); p < played.rules.end[i]; ++p) {
       gates += played.rules.gate_before(p).has_value();
     }
-    for (std::size_t k = 0; k < played.stage_end[i].size(); ++k, ++r) EXPECT_GE(seen[r].pulls, gates + 1);
+    for (std::size_t k = 0; k < played.stage_end[i].size(); ++k, ++r)
+      EXPECT_GE(seen[r].pulls, gates + 1);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, ParameterServerTest, testing::ValuesIn(cases()),
-                         [](const testing::TestParamInfo<Case>& named) { return std::string(named.param.name); });
+                         [](const testing::TestParamInfo<Case>& named) {
+                           return std::string(named.param.name);
+                         });
 
 TEST(PushCarriesSlots, WhereACheckpointIsDueOrTheWorkerEnds) {
-  const WaveRules rules{.in_flight = 2, .distance = 0, .pull = kBound, .first_wave = 0, .end = {7, 10}};
+  const WaveRules rules{
+      .in_flight = 2, .distance = 0, .pull = kBound, .first_wave = 0, .end = {7, 10}};
   const std::vector<Label> labels{2, 5};
   std::vector<Wave> first, second;
   for (Wave wave = 0; wave < 5; ++wave) {
-    if (wave < 4 && push_carries_slots(rules, VirtualWorkerId{0}, wave, labels)) first.push_back(wave);
+    if (wave < 4 && push_carries_slots(rules, VirtualWorkerId{0}, wave, labels))
+      first.push_back(wave);
     if (push_carries_slots(rules, VirtualWorkerId{1}, wave, labels)) second.push_back(wave);
   }
   EXPECT_EQ(first, (std::vector<Wave>{1, 3}));

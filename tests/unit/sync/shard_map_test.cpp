@@ -42,9 +42,10 @@ std::vector<int> random_cut(std::mt19937& random, int layers, int stages) {
   return ends;
 }
 
-// Each float of the model lies in one place on one shard, and the part that a stage exchanges with a shard names the same
-// floats, in the same order, at both ends.
-void expect_exact(const Model& model, const ShardMap& map, const std::vector<int>& stage_end, What what) {
+// Each float of the model lies in one place on one shard, and the part that a stage exchanges with
+// a shard names the same floats, in the same order, at both ends.
+void expect_exact(const Model& model, const ShardMap& map, const std::vector<int>& stage_end,
+                  What what) {
   const ParameterLayout whole = layout(model, what, 0, model.layer_count());
   std::vector<int> on_shards(static_cast<std::size_t>(whole.count()));
   for (int s = 0; s < map.shards(); ++s) {
@@ -63,10 +64,10 @@ void expect_exact(const Model& model, const ShardMap& map, const std::vector<int
     for (int s = 0; s < map.shards(); ++s) {
       const ShardId shard{s};
       const auto held = numbers(model, what, map.layers(shard));
-      const Range range = map.on_shard(what, shard, first, end);
+      const FlatRange range = map.on_shard(what, shard, first, end);
       std::vector<std::int64_t> here, there;
       std::int64_t previous_end = -1;
-      for (const Range& part : map.in_stage(what, shard, first, end)) {
+      for (const FlatRange& part : map.in_stage(what, shard, first, end)) {
         EXPECT_GT(part.count, 0);
         EXPECT_GT(part.offset, previous_end) << "adjacent parts are joined, parts ascend";
         previous_end = part.offset + part.count;
@@ -95,7 +96,8 @@ TEST(ShardMap, EveryFloatLiesOnceOnAShardAndOnceInAStage) {
       std::vector<int> shard_of_layer;
       for (int l = 0; l < model.layer_count(); ++l) {
         const bool holds = !model.shapes(l, 1).parameters.empty();
-        shard_of_layer.push_back(holds ? static_cast<int>(random() % static_cast<unsigned>(shards)) : -1);
+        shard_of_layer.push_back(holds ? static_cast<int>(random() % static_cast<unsigned>(shards))
+                                       : -1);
       }
       const ShardMap map(model, shard_of_layer, shards);
       const auto cut = random_cut(random, model.layer_count(), 1 + trial % 5);
@@ -123,8 +125,9 @@ TEST(ShardMap, JoinsAdjacentLayersOfAStage) {
 
 TEST(ShardMapDeathTest, ALayerWithParametersLiesSomewhere) {
   const Model model = make_model("mlp", {2, 2, 1}, 3);
-  EXPECT_DEATH(ShardMap(model, std::vector<int>(static_cast<std::size_t>(model.layer_count()), -1), 1),
-               "lies on no shard");
+  EXPECT_DEATH(
+      ShardMap(model, std::vector<int>(static_cast<std::size_t>(model.layer_count()), -1), 1),
+      "lies on no shard");
 }
 
 }  // namespace

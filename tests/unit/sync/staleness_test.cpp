@@ -10,8 +10,8 @@
 #include "base/random.h"
 #include "runtime/sync/wave_clock.h"
 
-// Virtual workers of unequal and jittering speed, played event by event through WaveClock, and the worst staleness that any
-// minibatch met: counted one by one, not by the formula.
+// Virtual workers of unequal and jittering speed, played event by event through WaveClock, and the
+// worst staleness that any minibatch met: counted one by one, not by the formula.
 namespace hetpipe {
 namespace {
 
@@ -25,7 +25,11 @@ struct Pool {
 class Play {
  public:
   Play(const WaveRules& rules, const Pool& pool, std::uint64_t seed)
-      : rules_(rules), pool_(pool), clock_(rules, pool.shards), seed_(seed), workers_(pool.seconds.size()) {
+      : rules_(rules),
+        pool_(pool),
+        clock_(rules, pool.shards),
+        seed_(seed),
+        workers_(pool.seconds.size()) {
     for (Worker& worker : workers_) {
       worker.started = worker.finished = rules.first_minibatch();
       worker.label = rules.first_wave;
@@ -99,7 +103,8 @@ class Play {
       if (!label) return false;
       worker.label = *label;
     }
-    Minibatch unseen = 0;  // of any other worker: minibatches before p whose wave is not in the label
+    Minibatch unseen =
+        0;  // of any other worker: minibatches before p whose wave is not in the label
     for (Minibatch q = rules_.first_minibatch(); q < p; ++q) {
       if (q / rules_.in_flight >= worker.label) ++unseen;
     }
@@ -137,17 +142,22 @@ class Play {
 
 const std::vector<Pool>& pools() {
   static const std::vector<Pool> all = {
-      {{1, 1, 1}, 0, 0, 1},              // equals, in step
-      {{1, 10, 1}, 0, .1, 2},            // one is ten times slower
-      {{1, 1.4, 2.2, .7}, .5, 1.5, 2},   // unequal, jittering
-      {{1, 1}, 3, 4, 3},                 // mostly jitter and delay
+      {{1, 1, 1}, 0, 0, 1},             // equals, in step
+      {{1, 10, 1}, 0, .1, 2},           // one is ten times slower
+      {{1, 1.4, 2.2, .7}, .5, 1.5, 2},  // unequal, jittering
+      {{1, 1}, 3, 4, 3},                // mostly jitter and delay
       {{1, 1.1, 10, 1.3}, 1, .5, 1},
   };
   return all;
 }
 
-WaveRules rules_for(int in_flight, Wave distance, PullRule pull, const Pool& pool, Wave first_wave = 0) {
-  WaveRules rules{.in_flight = in_flight, .distance = distance, .pull = pull, .first_wave = first_wave, .end = {}};
+WaveRules rules_for(int in_flight, Wave distance, PullRule pull, const Pool& pool,
+                    Wave first_wave = 0) {
+  WaveRules rules{.in_flight = in_flight,
+                  .distance = distance,
+                  .pull = pull,
+                  .first_wave = first_wave,
+                  .end = {}};
   // Workers' numbers of minibatches differ by one at most; the last wave is partial where Nm > 1.
   for (std::size_t i = 0; i < pool.seconds.size(); ++i) {
     rules.end.push_back((first_wave + distance + 6) * in_flight + 1 + (i == 0 ? 1 : 0));
@@ -161,11 +171,7 @@ struct Row {
   Minibatch worst[3];  // at D = 0, 1, 4
 };
 constexpr Row kTable[] = {
-    {1, {0, 1, 4}},
-    {2, {2, 4, 10}},
-    {3, {4, 7, 16}},
-    {4, {6, 10, 22}},
-    {7, {12, 19, 40}},
+    {1, {0, 1, 4}}, {2, {2, 4, 10}}, {3, {4, 7, 16}}, {4, {6, 10, 22}}, {7, {12, 19, 40}},
 };
 constexpr Wave kDistances[] = {0, 1, 4};
 
@@ -174,9 +180,10 @@ TEST(Staleness, TheWorstIsThatOfTheTable) {
     for (int column = 0; column < 3; ++column) {
       for (std::size_t k = 0; k < pools().size(); ++k) {
         for (std::uint64_t seed = 0; seed < 5; ++seed) {
-          SCOPED_TRACE(testing::Message() << "Nm " << row.in_flight << " D " << kDistances[column] << " pool " << k
-                                          << " seed " << seed);
-          const WaveRules rules = rules_for(row.in_flight, kDistances[column], PullRule::bound, pools()[k]);
+          SCOPED_TRACE(testing::Message() << "Nm " << row.in_flight << " D " << kDistances[column]
+                                          << " pool " << k << " seed " << seed);
+          const WaveRules rules =
+              rules_for(row.in_flight, kDistances[column], PullRule::bound, pools()[k]);
           EXPECT_EQ(rules.global_staleness(), row.worst[column]);
           Play play(rules, pools()[k], seed);
           EXPECT_EQ(play.worst(), row.worst[column]);
@@ -193,9 +200,10 @@ TEST(Staleness, NewestLabelsNeverExceedTheTable) {
       Minibatch least = row.worst[column] + 1, most = 0;
       for (std::size_t k = 0; k < pools().size(); ++k) {
         for (std::uint64_t seed = 0; seed < 5; ++seed) {
-          SCOPED_TRACE(testing::Message() << "Nm " << row.in_flight << " D " << kDistances[column] << " pool " << k
-                                          << " seed " << seed);
-          const WaveRules rules = rules_for(row.in_flight, kDistances[column], PullRule::newest, pools()[k]);
+          SCOPED_TRACE(testing::Message() << "Nm " << row.in_flight << " D " << kDistances[column]
+                                          << " pool " << k << " seed " << seed);
+          const WaveRules rules =
+              rules_for(row.in_flight, kDistances[column], PullRule::newest, pools()[k]);
           const Minibatch worst = Play(rules, pools()[k], seed).worst();
           ASSERT_GE(worst, 0) << "somebody never finished";
           least = std::min(least, worst);
@@ -203,7 +211,8 @@ TEST(Staleness, NewestLabelsNeverExceedTheTable) {
         }
       }
       EXPECT_EQ(most, row.worst[column]);  // where the others wait for one slow worker
-      // Equals in step are one wave apart at most: where D allows more, they get later labels than the bound's.
+      // Equals in step are one wave apart at most: where D allows more, they get later labels than
+      // the bound's.
       if (kDistances[column] > 1) {
         EXPECT_LT(least, row.worst[column]);
       }
@@ -221,8 +230,11 @@ TEST(Staleness, AResumedRunMeetsTheSameWorst) {
 // D without bound: the fast worker never waits for the slow one, who has barely begun when it ends.
 TEST(Staleness, UnboundedIsAsynchronous) {
   const Pool pool{{1, 100}, 0, 0, 1};
-  const WaveRules rules{
-      .in_flight = 2, .distance = kUnbounded, .pull = PullRule::newest, .first_wave = 0, .end = {40, 40}};
+  const WaveRules rules{.in_flight = 2,
+                        .distance = kUnbounded,
+                        .pull = PullRule::newest,
+                        .first_wave = 0,
+                        .end = {40, 40}};
   Play play(rules, pool, 0);
   EXPECT_EQ(play.worst(), 39);
   EXPECT_EQ(play.furthest_apart(), 19);  // 20 waves, and a finished worker has no clock

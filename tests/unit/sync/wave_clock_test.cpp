@@ -62,18 +62,21 @@ TEST(WaveClockDeathTest, RefusesWhatCannotHappen) {
   EXPECT_DEATH(clock.decide_gate(kFirst, 0), "no such gate");
   EXPECT_DEATH(clock.decide_gate(kFirst, 4), "no such gate");
   clock.arrived(ShardId{0}, kFirst, 0);
-  EXPECT_DEATH(clock.arrived(ShardId{0}, kFirst, 1), "further ahead than the clock distance allows");
+  EXPECT_DEATH(clock.arrived(ShardId{0}, kFirst, 1),
+               "further ahead than the clock distance allows");
 }
 
-// Every interleaving of a small run, by walking all states that can be reached. Events: a worker starts its next minibatch (up
-// to Nm in flight), finishes its oldest, a pushed wave reaches a shard. Each state is judged by counting, without the clock.
+// Every interleaving of a small run, by walking all states that can be reached. Events: a worker
+// starts its next minibatch (up to Nm in flight), finishes its oldest, a pushed wave reaches a
+// shard. Each state is judged by counting, without the clock.
 class Walk {
  public:
   Walk(WaveRules rules, int shards) : rules_(std::move(rules)), shards_(shards) {}
 
   struct Found {
     std::size_t states = 0;
-    std::size_t closed_gates = 0;  // states in which somebody waits: the walk has met what it is about
+    std::size_t closed_gates =
+        0;  // states in which somebody waits: the walk has met what it is about
     Minibatch worst_staleness = 0;
     Wave furthest_apart = 0;
   };
@@ -86,7 +89,7 @@ class Walk {
       for (int s = 0; s < shards_; ++s) worker.arrived[s] = static_cast<int>(rules_.first_wave);
     }
     reach(start);
-    while (!to_visit_.empty() && !testing::Test::HasFatalFailure()) {
+    while (!to_visit_.empty() && !testing::Test::HasFailure()) {
       const State state = to_visit_.back();
       to_visit_.pop_back();
       visit(state);
@@ -120,14 +123,18 @@ class Walk {
     return waves;
   }
   // Of a worker: waves that every shard has.
-  Wave counted(const Worker& worker) const { return *std::min_element(worker.arrived, worker.arrived + shards_); }
+  Wave counted(const Worker& worker) const {
+    return *std::min_element(worker.arrived, worker.arrived + shards_);
+  }
 
   void reach(State state) {
     // Workers with equally many minibatches are alike: one order of them stands for all.
     for (int i = 0; i < rules_.workers(); ++i) {
       for (int j = i + 1; j < rules_.workers(); ++j) {
-        const bool alike = rules_.end[static_cast<std::size_t>(i)] == rules_.end[static_cast<std::size_t>(j)];
-        if (alike && state.workers[j] < state.workers[i]) std::swap(state.workers[i], state.workers[j]);
+        const bool alike =
+            rules_.end[static_cast<std::size_t>(i)] == rules_.end[static_cast<std::size_t>(j)];
+        if (alike && state.workers[j] < state.workers[i])
+          std::swap(state.workers[i], state.workers[j]);
       }
     }
     std::uint64_t key = 0;
@@ -141,7 +148,8 @@ class Walk {
     for (Wave wave = rules_.first_wave; wave < rules_.end_label(); ++wave) {
       for (int i = 0; i < rules_.workers(); ++i) {
         for (int s = 0; s < shards_; ++s) {
-          if (wave < state.workers[i].arrived[s]) clock.arrived(ShardId{s}, VirtualWorkerId{i}, wave);
+          if (wave < state.workers[i].arrived[s])
+            clock.arrived(ShardId{s}, VirtualWorkerId{i}, wave);
         }
       }
     }
@@ -190,21 +198,25 @@ class Walk {
           w.label = static_cast<int>(*label);
         });
       }
-      if (testing::Test::HasFatalFailure()) return;
+      if (testing::Test::HasFailure()) return;
     }
     ASSERT_TRUE(something_happens || all_done) << "a deadlock";
   }
 
-  // The label with which the worker's next minibatch may start now. What the clock says is judged here.
+  // The label with which the worker's next minibatch may start now. What the clock says is judged
+  // here.
   std::optional<Label> may_start(const State& state, int i, const WaveClock& clock) {
     const Worker& worker = state.workers[i];
     const Minibatch p = worker.started;
-    if (p == rules_.end[static_cast<std::size_t>(i)] || p - worker.finished == rules_.in_flight) return std::nullopt;
-    EXPECT_LE(rules_.visible_updates(p), std::max<Minibatch>(worker.finished, rules_.first_minibatch()))
+    if (p == rules_.end[static_cast<std::size_t>(i)] || p - worker.finished == rules_.in_flight)
+      return std::nullopt;
+    EXPECT_LE(rules_.visible_updates(p),
+              std::max<Minibatch>(worker.finished, rules_.first_minibatch()))
         << "an own update is due that is not computed";
     const auto gate = rules_.gate_before(p);
     if (!gate) return worker.label;
-    bool open = true;  // every other worker has pushed wave w-1-D, or all that it has, to every shard
+    bool open =
+        true;  // every other worker has pushed wave w-1-D, or all that it has, to every shard
     for (int j = 0; j < rules_.workers(); ++j) {
       const Wave due = std::min(*gate - rules_.distance, rules_.end_wave(VirtualWorkerId{j}));
       for (int s = 0; s < shards_; ++s) open &= state.workers[j].arrived[s] >= due;
@@ -231,17 +243,24 @@ class Walk {
   Found found_;
 };
 
-// As many waves as it takes for a gate to be shut by somebody else (D + 2); workers take one minibatch more than that, or none.
-WaveRules small_run(int workers, int in_flight, Wave distance, PullRule pull, Wave first_wave, bool uneven) {
-  WaveRules rules{.in_flight = in_flight, .distance = distance, .pull = pull, .first_wave = first_wave, .end = {}};
+// As many waves as it takes for a gate to be shut by somebody else (D + 2); workers take one
+// minibatch more than that, or none.
+WaveRules small_run(int workers, int in_flight, Wave distance, PullRule pull, Wave first_wave,
+                    bool uneven) {
+  WaveRules rules{.in_flight = in_flight,
+                  .distance = distance,
+                  .pull = pull,
+                  .first_wave = first_wave,
+                  .end = {}};
   const Minibatch whole = (first_wave + distance + 2) * in_flight;
   for (int i = 0; i < workers; ++i) rules.end.push_back(whole + (uneven && i == 0 ? 1 : 0));
   return rules;
 }
 
 void expect_rules_kept(const WaveRules& rules, int shards) {
-  SCOPED_TRACE(testing::Message() << rules.workers() << " workers, " << shards << " shards, Nm " << rules.in_flight << " D "
-                                  << rules.distance << (rules.pull == PullRule::bound ? " bound" : " newest")
+  SCOPED_TRACE(testing::Message() << rules.workers() << " workers, " << shards << " shards, Nm "
+                                  << rules.in_flight << " D " << rules.distance
+                                  << (rules.pull == PullRule::bound ? " bound" : " newest")
                                   << " first wave " << rules.first_wave);
   const Walk::Found found = Walk(rules, shards).run();
   EXPECT_EQ(found.worst_staleness, rules.global_staleness());
@@ -264,7 +283,8 @@ TEST_P(WaveClockWalk, EveryInterleavingKeepsTheRules) {
           expect_rules_kept(small_run(workers, in_flight, distance, pull, 0, false), shards);
         }
         expect_rules_kept(small_run(workers, in_flight, distance, pull, 0, true), 1);
-        if (workers == 2) expect_rules_kept(small_run(workers, in_flight, distance, pull, 2, true), 2);
+        if (workers == 2)
+          expect_rules_kept(small_run(workers, in_flight, distance, pull, 2, true), 2);
       }
     }
   }

@@ -16,7 +16,8 @@ constexpr VirtualWorkerId kWorker{0};
 //   gate                   1           of wave 1; wave 0 has none, wave 2 has no last minibatch
 //   push           0       1     2
 TEST(WaveRules, WavesGatesAndPushesOfAPartialRun) {
-  const WaveRules rules{.in_flight = 3, .distance = 1, .pull = PullRule::bound, .first_wave = 0, .end = {8}};
+  const WaveRules rules{
+      .in_flight = 3, .distance = 1, .pull = PullRule::bound, .first_wave = 0, .end = {8}};
   std::vector<Wave> waves;
   std::vector<Minibatch> gates, pushes;
   for (Minibatch p = 0; p < 8; ++p) {
@@ -35,7 +36,8 @@ TEST(WaveRules, WavesGatesAndPushesOfAPartialRun) {
 }
 
 TEST(WaveRules, EndLabelIsThatOfTheLongestWorker) {
-  const WaveRules rules{.in_flight = 2, .distance = 0, .pull = PullRule::bound, .first_wave = 0, .end = {4, 5, 3}};
+  const WaveRules rules{
+      .in_flight = 2, .distance = 0, .pull = PullRule::bound, .first_wave = 0, .end = {4, 5, 3}};
   EXPECT_EQ(rules.workers(), 3);
   EXPECT_EQ(rules.end_wave(VirtualWorkerId{0}), 2);
   EXPECT_EQ(rules.end_wave(VirtualWorkerId{1}), 3);
@@ -44,7 +46,8 @@ TEST(WaveRules, EndLabelIsThatOfTheLongestWorker) {
 }
 
 TEST(WaveRules, AResumedRunStartsLikeAFreshOne) {
-  const WaveRules fresh{.in_flight = 3, .distance = 2, .pull = PullRule::bound, .first_wave = 0, .end = {17}};
+  const WaveRules fresh{
+      .in_flight = 3, .distance = 2, .pull = PullRule::bound, .first_wave = 0, .end = {17}};
   WaveRules resumed = fresh;
   resumed.first_wave = 4;
   resumed.end = {17 + 12};
@@ -64,7 +67,8 @@ TEST(WaveRules, AResumedRunStartsLikeAFreshOne) {
 
 // A worker for which nothing is left has no waves, whatever the others have.
 TEST(WaveRules, AWorkerWithoutMinibatches) {
-  const WaveRules rules{.in_flight = 2, .distance = 0, .pull = PullRule::bound, .first_wave = 3, .end = {6, 7}};
+  const WaveRules rules{
+      .in_flight = 2, .distance = 0, .pull = PullRule::bound, .first_wave = 3, .end = {6, 7}};
   EXPECT_EQ(rules.end_wave(VirtualWorkerId{0}), 3);
   EXPECT_EQ(rules.end_wave(VirtualWorkerId{1}), 4);
 }
@@ -72,7 +76,11 @@ TEST(WaveRules, AWorkerWithoutMinibatches) {
 // F(p) sees own updates 0 ... p - (s_local + 1), and none of the run before the first.
 TEST(WaveRules, OwnUpdatesAreVisibleWithLocalStaleness) {
   for (int in_flight = 1; in_flight <= 4; ++in_flight) {
-    const WaveRules rules{.in_flight = in_flight, .distance = 0, .pull = PullRule::bound, .first_wave = 0, .end = {20}};
+    const WaveRules rules{.in_flight = in_flight,
+                          .distance = 0,
+                          .pull = PullRule::bound,
+                          .first_wave = 0,
+                          .end = {20}};
     EXPECT_EQ(rules.local_staleness(), in_flight - 1);
     for (Minibatch p = 0; p < 20; ++p) {
       const Minibatch newest = p - (rules.local_staleness() + 1);
@@ -82,7 +90,8 @@ TEST(WaveRules, OwnUpdatesAreVisibleWithLocalStaleness) {
 }
 
 TEST(WaveRules, BoundLabelIsDWavesBackButNotBeforeTheRun) {
-  WaveRules rules{.in_flight = 2, .distance = 2, .pull = PullRule::bound, .first_wave = 5, .end = {40}};
+  WaveRules rules{
+      .in_flight = 2, .distance = 2, .pull = PullRule::bound, .first_wave = 5, .end = {40}};
   std::vector<Label> labels;
   for (Wave wave = 6; wave < 11; ++wave) labels.push_back(rules.bound_label(wave));
   EXPECT_EQ(labels, (std::vector<Label>{5, 5, 6, 7, 8}));
@@ -91,10 +100,11 @@ TEST(WaveRules, BoundLabelIsDWavesBackButNotBeforeTheRun) {
 }
 
 TEST(WaveRules, StalenessIsWhatTheLabelLacks) {
-  const WaveRules rules{.in_flight = 3, .distance = 1, .pull = PullRule::bound, .first_wave = 0, .end = {30}};
-  EXPECT_EQ(rules.staleness(7, 1), 4);   // 3 4 5 6
-  EXPECT_EQ(rules.staleness(7, 2), 1);   // 6
-  EXPECT_EQ(rules.staleness(7, 3), 0);   // the label holds later ones, too
+  const WaveRules rules{
+      .in_flight = 3, .distance = 1, .pull = PullRule::bound, .first_wave = 0, .end = {30}};
+  EXPECT_EQ(rules.staleness(7, 1), 4);  // 3 4 5 6
+  EXPECT_EQ(rules.staleness(7, 2), 1);  // 6
+  EXPECT_EQ(rules.staleness(7, 3), 0);  // the label holds later ones, too
 }
 
 }  // namespace

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/pipeline/pace.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/time.h"
+#include "runtime/transport/threads.h"
+
+// Bounds that hold on a busy machine, too: nothing ends early; what is late is late by what passed
+// for sure.
+namespace hetpipe {
+namespace {
+
+struct Rig {
+  std::vector<std::unique_ptr<Transport>> transports = make_threads_transports(1);
+  RankService service{*transports[0], 5};
+  int polls = 0;
+  std::int64_t before_ns = 0;
+  std::unique_ptr<Pace> pace;
+
+  Rig() {
+    service.also_poll([this] { ++polls; });
+    before_ns = now_ns();
+    pace = std::make_unique<Pace>(service);
+  }
+  double elapsed() const { return seconds_between(before_ns, now_ns()); }
+};
+
+TEST(Pace, HoldsUntilTheModelledTimesHavePassed) {
+  Rig rig;
+  double busy = 0;
+  for (int action = 0; action < 4; ++action) busy += rig.pace->hold(now_ns(), 0.005);
+  EXPECT_GE(rig.elapsed(), 4 * 0.005);
+  EXPECT_GT(rig.polls, 0) << "others must be served while a device is paced";
+  EXPECT_EQ(rig.pace->actions(), 4);
+  EXPECT_EQ(rig.pace->overruns(), 0);
+  // The device has no gaps of its own: all that goes beyond the model is lateness.
+  EXPECT_NEAR(busy, 4 * 0.005 + rig.pace->late_seconds(), 1e-6);
+}
+
+TEST(Pace, AnActionStartsWhenItsInputIsThere) {
+  Rig rig;
+  rig.pace->input_at(now_ns() + 20'000'000);
+  rig.pace->input_at(now_ns());  // an earlier one changes nothing
+  rig.pace->hold(now_ns(), 0.005);
+  EXPECT_GE(rig.elapsed(), 0.025);
+}
+
+TEST(Pace, CountsArithmeticThatTookLongerThanItsModel) {
+  Rig rig;
+  rig.pace->hold(now_ns() - 3'000'000'000, 0.01);  // it began 3 s ago
+  EXPECT_EQ(rig.pace->overruns(), 1);
+  EXPECT_GE(rig.pace->overrun_seconds(), 2.99);
+  EXPECT_LT(rig.pace->overrun_seconds(), 10);
+}
+
+TEST(Pace, NotesHowFarAModelledEndWasMissed) {
+  Rig rig;
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // the machine was busy elsewhere
+  const double busy = rig.pace->hold(now_ns(), 0.01);
+  EXPECT_EQ(rig.pace->overruns(), 0);
+  EXPECT_GE(rig.pace->late_seconds(), 0.0199);
+  EXPECT_GE(busy, 0.0299);
+}
+
+TEST(Pace, ShortActionsAreWaitedForTogether) {
+  Rig rig;
+  for (int action = 0; action < 3; ++action) rig.pace->advance(0.005);
+  EXPECT_EQ(rig.polls, 0) << "advancing does not wait";
+  rig.pace->catch_up();
+  EXPECT_GE(rig.elapsed(), 0.015);
+}
+
+TEST(Pace, DoesNotWaitWhereNothingIsEmulated) {
+  Rig rig;
+  EXPECT_GE(rig.pace->hold(now_ns() - 1'000'000'000, 0), 1.0);  // the device's real time
+  rig.pace->advance(0);
+  rig.pace->catch_up();
+  EXPECT_EQ(rig.pace->actions(), 0);
+  EXPECT_EQ(rig.pace->overruns(), 0);
+  EXPECT_EQ(rig.polls, 0);
+}
+
+}  // namespace
+}  // namespace hetpipe
