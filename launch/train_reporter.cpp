@@ -64,8 +64,13 @@ void Reporter::on_wave(const WaveReport& report) {
     start_ns_ = now_ns() - to_ns(report.elapsed_seconds);
   }
   WaveSum& sum = waves_[report.wave];
-  const bool first = sum.reports++ == 0;
-  if (report.samples > 0) {
+  ++sum.reports;
+  if (report.samples > 0) {  // a last stage's: earlier stages are in the next wave already
+    const bool first = sum.samples == 0;
+    sum.staleness_min =
+        first ? report.staleness_min : std::min(sum.staleness_min, report.staleness_min);
+    sum.staleness_max =
+        first ? report.staleness_max : std::max(sum.staleness_max, report.staleness_max);
     sum.samples += report.samples;
     sum.correct += report.correct;
     sum.loss_sum += report.loss_sum;
@@ -76,10 +81,6 @@ void Reporter::on_wave(const WaveReport& report) {
   sum.elapsed += report.elapsed_seconds;
   sum.server_wait += report.server_wait_seconds;
   sum.step = std::max(sum.step, report.last_minibatch + 1);
-  sum.staleness_min =
-      first ? report.staleness_min : std::min(sum.staleness_min, report.staleness_min);
-  sum.staleness_max =
-      first ? report.staleness_max : std::max(sum.staleness_max, report.staleness_max);
   print_waves();
 }
 

@@ -67,6 +67,29 @@ TEST(Staleness, EveryMinibatchHasTheLabelOfItsLastGate) {
   }
 }
 
+// Minibatches of another virtual worker, below p, that F(p) does not see: over a wave's
+// minibatches.
+TEST(Staleness, IsReported) {
+  Training training = uneven(2);
+  training.in_flight = 4;
+  const Trained trained = Bench(training).train();
+  std::map<Wave, std::pair<double, double>> expected;  // smallest, largest
+  for (const auto& [which, label] : trained.labels()) {
+    const auto stale = static_cast<double>(std::max<Minibatch>(0, which.second - 4 * label));
+    auto& [smallest, largest] = expected.try_emplace(which.second / 4, stale, stale).first->second;
+    smallest = std::min(smallest, stale);
+    largest = std::max(largest, stale);
+  }
+  const auto smallest = trained.metric("staleness_min");
+  const auto largest = trained.metric("staleness_max");
+  ASSERT_EQ(smallest.size(), expected.size());
+  for (std::size_t i = 0; i < smallest.size(); ++i) {
+    SCOPED_TRACE(format("wave %zu", i));
+    EXPECT_EQ(smallest[i].value, expected.at(smallest[i].wave).first);
+    EXPECT_EQ(largest[i].value, expected.at(largest[i].wave).second);
+  }
+}
+
 TEST(Staleness, NewestIsReplayed) {
   for (const std::string device : {"reference", "cpu"}) {
     for (const int distance : {1, 2, 4}) {
