@@ -55,7 +55,8 @@ struct Trained {
   Reporter::Outcome outcome;
 
   Label end() const { return checkpoints.rbegin()->first; }
-  // The labels that the gates of the last stage's forwards show; every stage's must be the same.
+  // (virtual worker, minibatch) -> label of the weights of its F and B; fails the test where stages
+  // or F and B differ.
   std::map<std::pair<int, Minibatch>, Label> labels() const;
   std::vector<MetricPoint> metric(const std::string& name) const;
 };
