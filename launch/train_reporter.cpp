@@ -9,7 +9,14 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::int64_t kProgressEvery = 200'000'000;  // ns
+constexpr std::int64_t kProgressEvery = 200'000'000;    // ns
+constexpr std::int64_t kLifeSignEvery = 1'000'000'000;  // ns
+
+double added(const std::map<int, double>& parts) {
+  double sum = 0;
+  for (const auto& [virtual_worker, part] : parts) sum += part;
+  return sum;
+}
 
 }  // namespace
 
@@ -17,6 +24,7 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
                    RankService& service, Log& log, TraceWriter* trace)
     : job_(job),
       rules_(rules),
+      service_(service),
       log_(log),
       trace_(trace),
       start_ns_(now_ns()),
@@ -58,7 +66,19 @@ int Reporter::expected_reports(Wave wave) const {
   return expected;
 }
 
+// Whoever waits for the slowest virtual worker learns that the run goes on.
+void Reporter::give_life_sign() {
+  const std::int64_t now = now_ns();
+  if (now - last_life_sign_ns_ < kLifeSignEvery) return;
+  last_life_sign_ns_ = now;
+  for (int r = 0; r < service_.transport().ranks(); ++r) {
+    service_.transport().send_control(Rank{r},
+                                      {.kind = static_cast<std::int32_t>(MessageKind::life_sign)});
+  }
+}
+
 void Reporter::on_wave(const WaveReport& report) {
+  give_life_sign();
   if (!started_) {
     started_ = true;
     start_ns_ = now_ns() - to_ns(report.elapsed_seconds);
@@ -73,7 +93,7 @@ void Reporter::on_wave(const WaveReport& report) {
         first ? report.staleness_max : std::max(sum.staleness_max, report.staleness_max);
     sum.samples += report.samples;
     sum.correct += report.correct;
-    sum.loss_sum += report.loss_sum;
+    sum.loss_sums[report.virtual_worker] = report.loss_sum;
     sum.samples_per_second +=
         static_cast<double>(report.samples) / std::max(report.elapsed_seconds, 1e-9);
     sum.learning_rate = report.learning_rate;
@@ -96,7 +116,8 @@ void Reporter::print_waves() {
 
 void Reporter::print_wave(Wave wave, const WaveSum& sum) {
   outcome_.samples += sum.samples;
-  const double loss = sum.loss_sum / static_cast<double>(std::max<std::int64_t>(sum.samples, 1));
+  const double loss =
+      added(sum.loss_sums) / static_cast<double>(std::max<std::int64_t>(sum.samples, 1));
   const double accuracy = static_cast<double>(sum.correct) /
                           static_cast<double>(std::max<std::int64_t>(sum.samples, 1));
   const double wait = sum.elapsed > 0 ? sum.server_wait / sum.elapsed : 0;
@@ -121,13 +142,13 @@ void Reporter::print_wave(Wave wave, const WaveSum& sum) {
 }
 
 void Reporter::on_evaluation(const EvaluationReport& report) {
+  give_life_sign();
   EvaluationSum& sum = evaluations_[report.label];
-  ++sum.reports;
   sum.samples += report.samples;
   sum.correct += report.correct;
-  sum.loss_sum += report.loss_sum;
-  if (sum.reports < rules_.workers()) return;
-  const double loss = sum.loss_sum / static_cast<double>(sum.samples);
+  sum.loss_sums[report.virtual_worker] = report.loss_sum;
+  if (static_cast<int>(sum.loss_sums.size()) < rules_.workers()) return;
+  const double loss = added(sum.loss_sums) / static_cast<double>(sum.samples);
   const double accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.samples);
   log_.line(format("evaluation of label %lld: test loss %.4f, test accuracy %.2f %% (%lld of %lld)",
                    static_cast<long long>(report.label), loss, 100 * accuracy,

@@ -42,7 +42,7 @@ class Reporter {
     int reports = 0;
     std::int64_t samples = 0;
     std::int64_t correct = 0;
-    double loss_sum = 0;
+    std::map<int, double> loss_sums;  // by virtual worker: added up in their order
     double samples_per_second = 0;
     double elapsed = 0;
     double server_wait = 0;
@@ -52,25 +52,27 @@ class Reporter {
     Minibatch staleness_max = 0;
   };
   struct EvaluationSum {
-    int reports = 0;
     std::int64_t samples = 0;
     std::int64_t correct = 0;
-    double loss_sum = 0;
+    std::map<int, double> loss_sums;
   };
   void on_wave(const WaveReport& report);
   void on_evaluation(const EvaluationReport& report);
   void print_waves();
+  void give_life_sign();
   void print_wave(Wave wave, const WaveSum& sum);
   int expected_reports(Wave wave) const;
 
   const TrainJob& job_;
   const WaveRules& rules_;
+  RankService& service_;
   Log& log_;
   TraceWriter* trace_;
   std::int64_t total_samples_ = 0;
   bool started_ = false;
   std::int64_t start_ns_;  // of the first wave
   std::int64_t last_progress_ns_ = 0;
+  std::int64_t last_life_sign_ns_ = 0;
   Wave next_wave_;
   std::map<Wave, WaveSum> waves_;
   std::map<Label, EvaluationSum> evaluations_;

@@ -2,7 +2,6 @@
 #include "launch/train_run.h"
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 
 #include "base/text.h"
@@ -254,15 +253,6 @@ std::unique_ptr<ParameterServer> make_server(const Common& common, ShardId shard
   return std::make_unique<ParameterServer>(std::move(setup), common.rules, common.map, service);
 }
 
-// A server waits as long as something happens; silence for a whole deadline is a failure.
-void serve(ParameterServer& server, RankService& service) {
-  while (!server.finished()) {
-    const std::int64_t seen = server.activity();
-    service.wait([&] { return server.finished() || server.activity() != seen; },
-                 [&] { return server.waiting_for(); });
-  }
-}
-
 std::unique_ptr<TraceWriter> open_trace(const TrainJob& job, const Role& role,
                                         const RankSetting& setting) {
   if (job.trace_folder.empty()) return nullptr;
@@ -283,10 +273,7 @@ Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting) {
   const Common common(job);
   const Rank rank = setting.transport.rank();
   const Role& role = setting.roles.of_rank[at(rank.value)];
-  // A shard without layers hears from nobody before the end; that it waits is no failure.
-  const bool idle = !role.worker && role.shard && common.map.layers(*role.shard).empty();
-  RankService service(setting.transport,
-                      idle ? std::numeric_limits<double>::infinity() : job.timeout_seconds);
+  RankService service(setting.transport, job.timeout_seconds);
   const std::unique_ptr<TraceWriter> trace = open_trace(job, role, setting);
 
   bool over = false;
@@ -304,15 +291,20 @@ Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting) {
   if (role.worker) {
     run_worker(common, *role.worker, setting, service, trace.get(), reporter.get());
   }
-  if (server) serve(*server, service);
+  if (server) {
+    service.wait_for_others([&] { return server->finished(); },
+                            [&] { return server->waiting_for(); });
+  }
   if (reporter) {
-    service.wait([&] { return reporter->complete(); }, [&] { return reporter->waiting_for(); });
+    service.wait_for_others([&] { return reporter->complete(); },
+                            [&] { return reporter->waiting_for(); });
     for (int r = 0; r < setting.transport.ranks(); ++r) {
       setting.transport.send_control(Rank{r},
                                      {.kind = static_cast<std::int32_t>(MessageKind::run_over)});
     }
   }
-  service.wait([&] { return over; }, [] { return std::string("rank 0 to close the run"); });
+  service.wait_for_others([&] { return over; },
+                          [] { return std::string("rank 0 to close the run"); });
   service.wait([&] { return setting.transport.idle(); },
                [] { return std::string("the last messages to leave"); });
   if (trace) keep_training(setting.log, [&] { trace->flush(); });

@@ -31,6 +31,7 @@ enum class MessageKind : std::int32_t {
   rank_report,
   checkpoint_written,  // label; payload: path
   run_over,            // reporter -> all: everything has been said
+  life_sign,           // reporter -> all: somebody has moved on
 };
 
 }  // namespace hetpipe

@@ -6,6 +6,11 @@
 
 namespace hetpipe {
 
+RankService::RankService(Transport& transport, double timeout_seconds)
+    : transport_(transport), timeout_seconds_(timeout_seconds) {
+  on(MessageKind::life_sign, [this](const ControlMessage&) { ++life_signs_; });
+}
+
 void RankService::on(MessageKind kind, Handler handler) {
   const bool first = handlers_.emplace(kind, std::move(handler)).second;
   ensure(first, "two roles of one rank want the same control message");
@@ -29,6 +34,16 @@ double RankService::wait(const std::function<bool()>& ready,
 
 double RankService::wait(const Operation& operation, const std::function<std::string()>& what) {
   return wait([&operation] { return operation.done(); }, what);
+}
+
+double RankService::wait_for_others(const std::function<bool()>& ready,
+                                    const std::function<std::string()>& what) {
+  double waited = 0;
+  while (!ready()) {
+    const std::int64_t seen = life_signs_;
+    waited += wait([&] { return ready() || life_signs_ != seen; }, what);
+  }
+  return waited;
 }
 
 void RankService::settle(Stream& stream, const std::function<std::string()>& what) {

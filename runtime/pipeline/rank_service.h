@@ -19,8 +19,7 @@ class RankService {
  public:
   using Handler = std::function<void(const ControlMessage&)>;
 
-  RankService(Transport& transport, double timeout_seconds)
-      : transport_(transport), timeout_seconds_(timeout_seconds) {}
+  RankService(Transport& transport, double timeout_seconds);
 
   Transport& transport() { return transport_; }
   void on(MessageKind kind, Handler handler);
@@ -30,6 +29,10 @@ class RankService {
   // Returns seconds waited. SystemError naming `what` past the deadline.
   double wait(const std::function<bool()>& ready, const std::function<std::string()>& what);
   double wait(const Operation& operation, const std::function<std::string()>& what);
+  // For what depends on all virtual workers, the slowest too: the deadline counts from the newest
+  // sign of life.
+  double wait_for_others(const std::function<bool()>& ready,
+                         const std::function<std::string()>& what);
   // Waits, polling, for all work enqueued on the stream so far.
   void settle(Stream& stream, const std::function<std::string()>& what);
   void wait_until_ns(std::int64_t deadline_ns);
@@ -37,6 +40,7 @@ class RankService {
  private:
   Transport& transport_;
   double timeout_seconds_;
+  std::int64_t life_signs_ = 0;
   std::map<MessageKind, Handler> handlers_;
   std::vector<std::function<void()>> polls_;
 };

@@ -78,8 +78,11 @@ RankReport Worker::run() {
         ensure(false, "an action that this executor does not play: " + to_string(action));
     }
     if (setup_.record) {
-      // An update ends its minibatch; a forward, and the pull before it, give it its label.
-      const Label label = action.kind == ActionKind::update ? before : label_of(action.minibatch);
+      // An update ends its minibatch; a forward, and the pull before it, give it its label; an
+      // evaluation is of the snapshot that it took.
+      const Label label = action.kind == ActionKind::update     ? before
+                          : action.kind == ActionKind::evaluate ? evaluated_->label
+                                                                : label_of(action.minibatch);
       setup_.record({start_ns, now_ns(), action.kind, action.minibatch, label,
                      rules_.visible_updates(action.minibatch), bytes_moved() - bytes_before});
     }

@@ -71,7 +71,6 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
     });
     service.on(MessageKind::gate_request, [this](const ControlMessage& m) {
       waiting_gates_.emplace_back(VirtualWorkerId{m.header.part}, m.header.minibatch);
-      ++activity_;
     });
   }
   service.on(MessageKind::pull_request, [this](const ControlMessage& m) {
@@ -79,12 +78,10 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
     Peer& peer = peer_of(VirtualWorkerId{request.virtual_worker}, StageId{m.header.part});
     peer.gate = std::max(peer.gate, m.header.minibatch);
     waiting_pulls_.push_back({&peer, m.header.label, request});
-    ++activity_;
   });
   service.on(MessageKind::worker_finished, [this](const ControlMessage& m) {
     peer_of(VirtualWorkerId{m.header.part}, StageId{static_cast<int>(m.header.label)}).finished =
         true;
-    ++activity_;
   });
 }
 
@@ -154,13 +151,11 @@ void ParameterServer::take_push(Peer& peer) {
     }
   }
   ++peer.next_wave;
-  ++activity_;
   post_push(peer);
 }
 
 void ParameterServer::note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave) {
   clock_->arrived(shard, vw, wave);
-  ++activity_;
 }
 
 // A shard on which no layer lies gets no pushes: it is never what a gate waits for.
@@ -208,7 +203,6 @@ void ParameterServer::form_label() {
     next->statistics = mean(parts);
   }
   snapshots_.push_back(std::move(next));
-  ++activity_;
   if (checkpoint_due(snapshots_.back()->label)) save_state();
 }
 
@@ -228,7 +222,6 @@ bool ParameterServer::serve(const Waiting& waiting) {
        .label = waiting.label},
       std::as_bytes(std::span(from).subspan(at(range.offset), at(range.count))));
   sending_.push_back({std::move(sent), snapshot});
-  ++activity_;
   return true;
 }
 
@@ -240,7 +233,6 @@ void ParameterServer::open_gates() {
     service_.transport().send_control(
         setup_.worker_ranks[at(vw.value)].front(),
         {.kind = code(MessageKind::gate_grant), .minibatch = wave, .label = *label});
-    ++activity_;
     return true;
   });
 }
@@ -350,7 +342,6 @@ void ParameterServer::poll() {
     }
     in.operation = Operation();
     if (state.label < rules_.end_label()) post_state(shard);
-    ++activity_;
     state_arrived(shard, std::move(state));
   }
 }

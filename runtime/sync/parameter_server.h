@@ -52,8 +52,6 @@ class ParameterServer {
   void poll();
   // Every worker has finished, everything sent has left, the last checkpoint has been handed over.
   bool finished() const;
-  // Grows with everything that happens: a server that waits watches it.
-  std::int64_t activity() const { return activity_; }
   // What is missing, for the message of a wait that failed.
   std::string waiting_for() const;
   std::int64_t snapshots_held() const { return static_cast<std::int64_t>(snapshots_.size()); }
@@ -132,7 +130,6 @@ class ParameterServer {
   std::vector<StateMoving> states_in_;                              // by shard, on the first one
   std::map<Label, std::vector<std::optional<ShardState>>> states_;  // by label, by shard
   bool last_checkpoint_done_ = false;
-  std::int64_t activity_ = 0;
 };
 
 }  // namespace hetpipe

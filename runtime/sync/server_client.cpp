@@ -80,15 +80,16 @@ Label ServerClient::pass_gate(Wave wave) {
   service_.transport().send_control(
       server_ranks_.front(),
       {.kind = code(MessageKind::gate_request), .part = vw_.value, .minibatch = wave});
-  service_.wait([this] { return granted_.has_value(); },
-                [&] {
-                  return format(
-                      "virtual worker %d: the gate of wave %lld at the clock (rank %d), which "
-                      "opens when every virtual "
-                      "worker has pushed wave %lld",
-                      vw_.value, static_cast<long long>(wave), server_ranks_.front().value,
-                      static_cast<long long>(wave - 1 - rules_.distance));
-                });
+  service_.wait_for_others(
+      [this] { return granted_.has_value(); },
+      [&] {
+        return format(
+            "virtual worker %d: the gate of wave %lld at the clock (rank %d), which "
+            "opens when every virtual "
+            "worker has pushed wave %lld",
+            vw_.value, static_cast<long long>(wave), server_ranks_.front().value,
+            static_cast<long long>(wave - 1 - rules_.distance));
+      });
   return *granted_;
 }
 
@@ -143,11 +144,13 @@ Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
       what == ShardMap::What::parameters ? MessageKind::pull_weights : MessageKind::pull_statistics;
   for (std::size_t i = 0; i < asked.operations.size(); ++i) {
     const ShardId shard = asked.shards[i];
-    service_.wait(asked.operations[i], [&] {
-      return format("virtual worker %d stage %d: snapshot %lld from server shard %d (rank %d)",
-                    vw_.value, stage_.id().value, static_cast<long long>(asked.label), shard.value,
-                    server_ranks_[static_cast<std::size_t>(shard.value)].value);
-    });
+    service_.wait_for_others(
+        [&] { return asked.operations[i].done(); },
+        [&] {
+          return format("virtual worker %d stage %d: snapshot %lld from server shard %d (rank %d)",
+                        vw_.value, stage_.id().value, static_cast<long long>(asked.label),
+                        shard.value, server_ranks_[static_cast<std::size_t>(shard.value)].value);
+        });
     const MessageHeader& header = asked.operations[i].header();
     ensure(header.kind == code(kind) && header.label == asked.label,
            "a server answered with another snapshot");
