@@ -72,22 +72,27 @@ TrainJob job_from_text(const std::string& written) {
   return job;
 }
 
-std::string to_text(const RankFacts& facts) {
-  return Json{{"host", facts.host},     {"pid", facts.pid},     {"cores", facts.cores},
-              {"memory", facts.memory}, {"build", facts.build}, {"boot", facts.boot}}
+std::string to_text(const Opening& opening) {
+  const RankFacts& facts = opening.facts;
+  return Json{{"host", facts.host},     {"pid", facts.pid},       {"cores", facts.cores},
+              {"memory", facts.memory}, {"build", facts.build},   {"boot", facts.boot},
+              {"job", opening.job},     {"error", opening.error}, {"code", opening.code}}
       .dump();
 }
 
-RankFacts facts_from_text(const std::string& written) {
+Opening opening_from_text(const std::string& written) {
   const Json text = Json::parse(written);
-  RankFacts facts;
-  text.at("host").get_to(facts.host);
-  text.at("pid").get_to(facts.pid);
-  text.at("cores").get_to(facts.cores);
-  text.at("memory").get_to(facts.memory);
-  text.at("build").get_to(facts.build);
-  text.at("boot").get_to(facts.boot);
-  return facts;
+  Opening opening;
+  text.at("host").get_to(opening.facts.host);
+  text.at("pid").get_to(opening.facts.pid);
+  text.at("cores").get_to(opening.facts.cores);
+  text.at("memory").get_to(opening.facts.memory);
+  text.at("build").get_to(opening.facts.build);
+  text.at("boot").get_to(opening.facts.boot);
+  text.at("job").get_to(opening.job);
+  text.at("error").get_to(opening.error);
+  text.at("code").get_to(opening.code);
+  return opening;
 }
 
 }  // namespace hetpipe

@@ -50,7 +50,15 @@ Roles decide_roles(const TrainJob& job, const std::vector<RankFacts>& facts);
 // Every rank: host, process, device, memory, cores, role.
 std::string banner(const TrainJob& job, const Roles& roles, const std::vector<RankFacts>& facts);
 
-std::string to_text(const RankFacts& facts);
-RankFacts facts_from_text(const std::string& text);
+// What a rank says when the ranks meet; the first one also hands over its job, or why there is
+// none.
+struct Opening {
+  RankFacts facts;
+  std::string job;  // as text
+  std::string error;
+  int code = 0;  // exit code of the error
+};
+std::string to_text(const Opening& opening);
+Opening opening_from_text(const std::string& text);
 
 }  // namespace hetpipe

@@ -42,8 +42,8 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
     const double total = r.total_seconds - r.evaluate_seconds;
     const double busy = r.forward_seconds + r.backward_seconds + r.update_seconds;
     // Waits overlap with the ends of modelled actions by what it takes to wake up: not below 0.
-    const double other = std::max(
-        0.0, total - busy - r.bubble_seconds - r.transfer_seconds - r.server_wait_seconds);
+    const double other =
+        std::max(0.0, total - busy - r.bubble_seconds - r.transfer_seconds - r.server_wait_seconds);
     table.add({std::to_string(r.virtual_worker), std::to_string(r.stage),
                to_string(stage.devices.front()),
                against(stage.predicted, &StagePrediction::forward_seconds, r.forward_seconds / n),
@@ -85,7 +85,8 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
       percent(server, all).c_str());
   if (actions > 0) {
     text += format(
-        "emulation: %lld of %lld actions overran their modelled time (%s %%), by %s in all; modelled "
+        "emulation: %lld of %lld actions overran their modelled time (%s %%), by %s in all; "
+        "modelled "
         "ends were missed by %s in all (this machine was busy elsewhere)\n",
         static_cast<long long>(overruns), static_cast<long long>(actions),
         format("%.2f", 100.0 * static_cast<double>(overruns) / static_cast<double>(actions))

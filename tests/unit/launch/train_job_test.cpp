@@ -305,20 +305,27 @@ latency = 1e-5
   }
 }
 
-TEST(RankFacts, TextGivesTheSameFacts) {
-  const RankFacts facts{.host = "n0.example",
-                        .pid = 77,
-                        .cores = 3,
-                        .memory = 1LL << 40,
-                        .build = ~0ULL,
-                        .boot = "b"};
-  const RankFacts again = facts_from_text(to_text(facts));
-  EXPECT_EQ(again.host, facts.host);
-  EXPECT_EQ(again.pid, facts.pid);
-  EXPECT_EQ(again.cores, facts.cores);
-  EXPECT_EQ(again.memory, facts.memory);
-  EXPECT_EQ(again.build, facts.build);
-  EXPECT_EQ(again.boot, facts.boot);
+TEST(Opening, TextGivesTheSame) {
+  Opening opening;
+  opening.facts = {.host = "n0.example",
+                   .pid = 77,
+                   .cores = 3,
+                   .memory = 1LL << 40,
+                   .build = ~0ULL,
+                   .boot = "b"};
+  opening.job = "{\"a\": 1}";
+  opening.error = "plan.toml:3: \"x\"\nand more";
+  opening.code = 2;
+  const Opening again = opening_from_text(to_text(opening));
+  EXPECT_EQ(again.facts.host, opening.facts.host);
+  EXPECT_EQ(again.facts.pid, opening.facts.pid);
+  EXPECT_EQ(again.facts.cores, opening.facts.cores);
+  EXPECT_EQ(again.facts.memory, opening.facts.memory);
+  EXPECT_EQ(again.facts.build, opening.facts.build);
+  EXPECT_EQ(again.facts.boot, opening.facts.boot);
+  EXPECT_EQ(again.job, opening.job);
+  EXPECT_EQ(again.error, opening.error);
+  EXPECT_EQ(again.code, opening.code);
 }
 
 }  // namespace
