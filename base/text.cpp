@@ -79,6 +79,7 @@ std::string format_count(double count) {
 
 std::string format_seconds(double seconds) {
   const double magnitude = std::abs(seconds);
+  if (seconds == 0) return "0 s";
   if (magnitude < 1e-3) return format("%.0f us", seconds * 1e6);
   if (magnitude < 0.1) return format("%.1f ms", seconds * 1e3);
   if (magnitude < 1) return format("%.0f ms", seconds * 1e3);

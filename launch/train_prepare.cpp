@@ -142,18 +142,21 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
                                        job.model + "'). Leave --model out, or plan that model.");
   }
   const Dataset train = open_dataset(*options.data, Split::train, Parts::both);
-  const Dataset test = open_dataset(*options.data, Split::test, Parts::both);
   job.sample = Shape{train.height, train.width, train.channels};
   job.classes = train.classes;
   job.dataset_size = train.size;
-  job.test_size = test.size;
   job.dataset_fingerprint = train.fingerprint;
-  if (test.height != train.height || test.width != train.width || test.channels != train.channels ||
-      test.classes > train.classes) {
-    throw UserError(*options.data,
-                    "has test samples of another shape or more classes than its training samples. "
-                    "Give data sets "
-                    "that belong together.");
+  if (has_test_split(*options.data)) {
+    const Dataset test = open_dataset(*options.data, Split::test, Parts::both);
+    job.test_size = test.size;
+    if (Shape{test.height, test.width, test.channels} != job.sample ||
+        test.classes > train.classes) {
+      throw UserError(*options.data,
+                      "has test samples of another shape or more classes than its training "
+                      "samples. Give data sets that belong together.");
+    }
+  } else {
+    log.line(*options.data + " holds no test samples: nothing will be evaluated");
   }
   const Model model = make_model(job.model, job.sample, job.classes);
 

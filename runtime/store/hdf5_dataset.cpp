@@ -230,6 +230,13 @@ int train_classes(const std::string& spec) {
 
 }  // namespace
 
+bool has_hdf5_test_split(const std::string& spec) {
+  if (spec.find(',') != std::string::npos) return true;
+  const hdf5::Session session;
+  const hdf5::Id file = open_file(spec);
+  return hdf5::has_link(file.get(), "test");
+}
+
 Dataset load_hdf5_dataset(const std::string& spec, Split wanted, Parts parts) {
   const hdf5::Session session;
   Dataset dataset;

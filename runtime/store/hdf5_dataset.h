@@ -16,4 +16,8 @@ namespace hetpipe {
 // of a split at once.
 Dataset load_hdf5_dataset(const std::string& spec, Split split, Parts parts);
 
+// Whether the spec has test samples: not a single file that holds images and labels at the top, or
+// a group /train alone.
+bool has_hdf5_test_split(const std::string& spec);
+
 }  // namespace hetpipe

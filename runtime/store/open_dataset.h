@@ -11,4 +11,7 @@ namespace hetpipe {
 // (hdf5_dataset.h), else a folder of IDX files or "fashion-mnist" (runtime/data/idx.h).
 Dataset open_dataset(const std::string& spec, Split split, Parts parts);
 
+// Whether there are test samples to open: an HDF5 file may hold a train split alone.
+bool has_test_split(const std::string& spec);
+
 }  // namespace hetpipe

@@ -11,6 +11,7 @@ TEST(Text, Units) {
   EXPECT_EQ(format_bytes(999), "999 B");
   EXPECT_EQ(format_bytes(12'400'000), "12.4 MB");
   EXPECT_EQ(format_bytes(24e9), "24.0 GB");
+  EXPECT_EQ(format_seconds(0), "0 s");
   EXPECT_EQ(format_seconds(0.0031), "3.1 ms");
   EXPECT_EQ(format_seconds(125), "2 m 05 s");
   EXPECT_EQ(format_seconds(3720), "1 h 02 m");

@@ -59,6 +59,20 @@ class Hdf5Dataset : public ::testing::Test {
   ScratchFolder folder_;
 };
 
+TEST_F(Hdf5Dataset, KnowsWhetherThereAreTestSamples) {
+  add_bytes("alone.h5", "", 2);
+  add_labels("alone.h5", "", {0, 1});
+  add_bytes("both.h5", "train/", 2);
+  add_labels("both.h5", "train/", {0, 1});
+  add_bytes("both.h5", "test/", 1);
+  add_labels("both.h5", "test/", {1});
+  const std::string alone = (folder_ / "alone.h5").string();
+  EXPECT_FALSE(has_test_split(alone));
+  EXPECT_TRUE(has_test_split((folder_ / "both.h5").string()));
+  EXPECT_TRUE(has_test_split(alone + "," + alone));
+  EXPECT_TRUE(has_test_split("fashion-mnist"));
+}
+
 TEST_F(Hdf5Dataset, LoadsBytes) {
   add_bytes("a.h5", "", 3);
   add_labels("a.h5", "", {1, 0, 4});
