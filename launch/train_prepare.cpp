@@ -212,7 +212,14 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
   if (job.cluster) write_file(directory.cluster(), to_toml(*job.cluster));
   if (job.profile) write_file(directory.profile(), to_toml(*job.profile));
   job.checkpoint_folder = directory.checkpoints().string();
-  if (options.trace) job.trace_folder = directory.trace().string();
+  if (options.trace) {
+    fs::path folder = directory.trace();
+    if (job.start.label > 0) {  // the traces of the run before stay
+      folder /= format("from-%08lld", static_cast<long long>(job.start.label));
+      fs::create_directories(folder);
+    }
+    job.trace_folder = folder.string();
+  }
   log.open_file(directory.log().string());
   if (job.cluster && job.profile) prepared.table = plan_table(job.plan, *job.cluster, *job.profile);
   return prepared;
