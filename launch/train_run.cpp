@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "kernels/devices.h"
 #include "launch/train_checkpoint.h"
+#include "launch/train_clock.h"
 #include "partitioner/placement.h"
 #include "runtime/data/prefetch.h"
 #include "runtime/model/zoo.h"
@@ -278,6 +279,11 @@ Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting) {
 
   bool over = false;
   service.on(MessageKind::run_over, [&over](const ControlMessage&) { over = true; });
+  ClockComparison clocks(service);
+  const auto note_clock = [&] {
+    const ClockEstimate estimate = clocks.compare();
+    if (trace) keep_training(setting.log, [&] { trace->set_clock(estimate); });
+  };
   std::unique_ptr<Reporter> reporter;
   if (rank == Rank{0}) {
     reporter = std::make_unique<Reporter>(job, common.rules, common.sampler, service, setting.log,
@@ -288,6 +294,7 @@ Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting) {
     server = make_server(common, *role.shard, setting, service, trace.get());
     service.also_poll([&server] { server->poll(); });
   }
+  note_clock();  // after all that a faster rank may send messages to
   if (role.worker) {
     run_worker(common, *role.worker, setting, service, trace.get(), reporter.get());
   }
@@ -295,6 +302,7 @@ Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting) {
     service.wait_for_others([&] { return server->finished(); },
                             [&] { return server->waiting_for(); });
   }
+  note_clock();
   if (reporter) {
     service.wait_for_others([&] { return reporter->complete(); },
                             [&] { return reporter->waiting_for(); });

@@ -32,6 +32,9 @@ enum class MessageKind : std::int32_t {
   checkpoint_written,  // label; payload: path
   run_over,            // reporter -> all: everything has been said
   life_sign,           // reporter -> all: somebody has moved on
+  clock_question,      // any rank -> rank 0
+  clock_answer,        // rank 0: label = its time in ns
+  clock_known,         // that rank has asked enough
 };
 
 }  // namespace hetpipe
