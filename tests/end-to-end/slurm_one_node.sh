@@ -28,6 +28,7 @@ for program in munged munge unmunge slurmctld slurmd srun scontrol sinfo; do
 done
 ldconfig -p | grep 'libpmix\.so ' > /dev/null || skip "libpmix.so is not installed (package libpmix-dev)"
 [ "$(id -u)" -eq 0 ] || skip "slurmd starts tasks as root alone"
+[ -n "$(ls -A /sys/fs/cgroup 2> /dev/null)" ] || skip "no cgroup file system at /sys/fs/cgroup, which slurmd asks for"
 
 # One at a time: the address below is the machine's.
 exec 9> /tmp/slurm1.lock
