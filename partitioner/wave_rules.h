@@ -13,7 +13,7 @@ namespace hetpipe {
 enum class PullRule { bound, newest };
 inline constexpr Wave kUnbounded = Wave{1} << 40;  // D of asynchronous training
 
-// The arithmetic of Wave Synchronous Parallel (arXiv 2005.14038; "How it is made exact here" in
+// The arithmetic of Wave Synchronous Parallel (arXiv 2005.14038; made exact in
 // docs/wsp.md), fixed before a run: which wave a minibatch belongs
 // to, where the gates are, what may be stale. A wave is in_flight consecutive minibatches, aligned
 // to minibatch 0; a run may start at a later wave (resume).
