@@ -33,6 +33,15 @@ struct SamplerState {
   bool operator==(const SamplerState&) const = default;
 };
 
+// What a bit-identical continuation under the same plan, system and build needs beyond the rest:
+// the state of every virtual worker's stages and of the shards, as the runtime names it. In the
+// file: group /exact, numbers as its attributes, tensors as datasets below it.
+struct ExactState {
+  std::map<std::string, std::int64_t> numbers;  // "build", "plan": hashes; "origin_label" ...
+  std::vector<NamedTensor> tensors;             // "worker-0/stage-1/base", flat
+  bool operator==(const ExactState&) const = default;
+};
+
 struct Checkpoint {
   std::string model;                    // name
   std::uint64_t model_fingerprint = 0;  // of layers and shapes
@@ -46,6 +55,7 @@ struct Checkpoint {
   std::vector<NamedTensor> parameters;
   std::vector<NamedTensor> statistics;                    // running means and variances
   std::map<std::string, std::vector<NamedTensor>> slots;  // "velocity": mean over virtual workers
+  std::optional<ExactState> exact;
   bool operator==(const Checkpoint&) const = default;
 };
 
