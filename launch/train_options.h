@@ -33,6 +33,7 @@ struct TrainOptions {
   int evaluate_every = 0;    // waves; 0: at the end of every epoch alone
   int checkpoint_every = 0;  // waves; 0: at the end of every epoch alone
   bool trace = true;
+  int flight_recorder = 0;  // actions kept of each rank
 
   double rate_for(const std::string& optimizer) const;
 };

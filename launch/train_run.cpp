@@ -131,6 +131,7 @@ void run_worker(const Common& common, const Role::Worker& role, const RankSettin
   const int worker = role.virtual_worker.value;
   const PlanVirtualWorker& vw = job.plan.virtual_workers[at(worker)];
   const PlanStage& plan_stage = vw.stages[at(role.stage.value)];
+  service.begin("building its stage and reading data", Doing::long_phase);
 
   const std::unique_ptr<Device> device = make_device(job.device, job.threads);
   if (job.cluster && job.cluster->kind_of(role.device).emulate) {
@@ -229,6 +230,7 @@ std::unique_ptr<ParameterServer> make_server(const Common& common, ShardId shard
     setup.checkpoint = [&common, &service, &log = setting.log,
                         trace](const std::vector<ShardState>& shards) {
       const std::int64_t start = now_ns();
+      service.begin("writing a checkpoint", Doing::long_phase);
       const Checkpoint checkpoint = assemble_checkpoint(common.job, common.model, common.map,
                                                         common.rules, common.sampler, shards);
       const std::string path =
@@ -274,7 +276,7 @@ Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting) {
   const Common common(job);
   const Rank rank = setting.transport.rank();
   const Role& role = setting.roles.of_rank[at(rank.value)];
-  RankService service(setting.transport, job.timeout_seconds);
+  RankService service(setting.transport, job.timeout_seconds, setting.watchers);
   const std::unique_ptr<TraceWriter> trace = open_trace(job, role, setting);
 
   bool over = false;
@@ -298,6 +300,7 @@ Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting) {
   if (role.worker) {
     run_worker(common, *role.worker, setting, service, trace.get(), reporter.get());
   }
+  service.begin(role.worker ? "ending" : "serving");
   if (server) {
     service.wait_for_others([&] { return server->finished(); },
                             [&] { return server->waiting_for(); });

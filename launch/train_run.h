@@ -16,6 +16,7 @@ struct RankSetting {
   OpenData open_data;
   std::string host;
   Log& log;  // rank 0's speaks
+  Watchers watchers{};
 };
 
 // One rank's part in a training, from its role to the end of the run. Rank 0 returns the outcome
