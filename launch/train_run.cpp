@@ -303,12 +303,12 @@ Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting) {
   service.begin(role.worker ? "ending" : "serving");
   if (server) {
     service.wait_for_others([&] { return server->finished(); },
-                            [&] { return server->waiting_for(); });
+                            [&] { return server->waiting_for(); }, "pushes and pulls");
   }
   note_clock();
   if (reporter) {
     service.wait_for_others([&] { return reporter->complete(); },
-                            [&] { return reporter->waiting_for(); });
+                            [&] { return reporter->waiting_for(); }, "the last reports");
     for (int r = 0; r < setting.transport.ranks(); ++r) {
       setting.transport.send_control(Rank{r},
                                      {.kind = static_cast<std::int32_t>(MessageKind::run_over)});

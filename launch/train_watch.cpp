@@ -47,12 +47,14 @@ std::string failure_line(const Failure& failure, const std::vector<RankState>& s
     }
     return text;
   }
-  const bool died = failure.what == Failure::What::died;
+  const std::string what =
+      failure.what == Failure::What::died
+          ? "has died"
+          : "has not been heard of for " + failure.text + " (stopped, hung or cut off),";
   std::vector<std::string> lost;
   for (const Rank rank : failure.ranks) {
-    lost.push_back(format("%s %s %s", names.of(rank).c_str(),
-                          died ? "has died while" : "is silent (stopped, or cut off) while",
-                          doing(rank).c_str()));
+    lost.push_back(
+        format("%s %s while %s", names.of(rank).c_str(), what.c_str(), doing(rank).c_str()));
   }
   return join(lost, "; ") + ". The run ends here; --resume goes on from its newest checkpoint.";
 }
@@ -111,7 +113,7 @@ void TrainWatch::say(const Failure& failure, std::vector<RankState> states) {
   const std::int64_t now = now_ns();
   log_.failure(failure_line(failure, states, names_, now));
   if (entries_ == 0) return;
-  std::string text = "last actions, in seconds before this line:\n";
+  std::string text = "last actions, each with its start before this line:\n";
   for (std::size_t r = 0; r < states.size(); ++r) {
     text += "  " + names_.of(Rank{static_cast<int>(r)}) + "\n";
     text += flights[r] ? describe(*flights[r], now, "  ")

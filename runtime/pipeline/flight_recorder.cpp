@@ -22,7 +22,7 @@ namespace hetpipe {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x3130544847494c46;  // "FLIGHT01"
-constexpr std::size_t kWords = 12;
+constexpr std::size_t kWords = 16;
 constexpr std::size_t kTextBytes = kWords * sizeof(std::uint64_t);
 
 struct DescriptorTraits {
@@ -212,19 +212,19 @@ std::string describe(const RankState& state, std::int64_t now_ns) {
   const char* how = state.doing == Doing::waiting  ? "waiting for "
                     : try_parse_action(state.text) ? "in "
                                                    : "";
-  return format("%s%s (for %.2f s)", how, state.text.c_str(),
-                seconds_between(state.since_ns, now_ns));
+  return format("%s%s (for %s)", how, state.text.c_str(),
+                format_seconds(seconds_between(state.since_ns, now_ns)).c_str());
 }
 
 std::string describe(const Flight& flight, std::int64_t now_ns, std::string_view indent) {
   std::string text;
   for (const FlightEntry& entry : flight.entries) {
-    const double start = seconds_between(entry.start_ns, now_ns);
+    const std::string before = format_seconds(seconds_between(entry.start_ns, now_ns));
     const std::string lasted =
         entry.end_ns == 0 ? "goes on"
-                          : format("%.4f s", seconds_between(entry.start_ns, entry.end_ns));
-    text += format("%.*s%9.4f s before  %10s  %s%s\n", static_cast<int>(indent.size()),
-                   indent.data(), start, lasted.c_str(),
+                          : "for " + format_seconds(seconds_between(entry.start_ns, entry.end_ns));
+    text += format("%.*s%10s before  %-13s %s%s\n", static_cast<int>(indent.size()), indent.data(),
+                   before.c_str(), lasted.c_str(),
                    entry.doing == Doing::waiting ? "waits for " : "", entry.text.c_str());
   }
   return text;

@@ -67,9 +67,9 @@ class FlightRecorder {
   Doing action_doing_ = Doing::unknown;
 };
 
-// "in B17 (for 0.03 s)", "waiting for ... (for 5.0 s)".
+// "in B17 (for 3.1 ms)", "waiting for ... (for 5.0 s)".
 std::string describe(const RankState& state, std::int64_t now_ns);
-// One line per entry, with seconds before `now_ns`, how long, and what.
+// One line per entry: how long before `now_ns`, how long it took, what it was.
 std::string describe(const Flight& flight, std::int64_t now_ns, std::string_view indent);
 
 }  // namespace hetpipe

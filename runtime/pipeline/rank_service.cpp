@@ -54,11 +54,12 @@ void RankService::give_up_if_stuck(const Awaited& awaited, std::int64_t start_ns
       culprit);
 }
 
-double RankService::wait(const std::function<bool()>& ready, const Name& name, Patience patience) {
+double RankService::wait(const std::function<bool()>& ready, const Name& name, Patience patience,
+                         std::string_view brief) {
   poll();
   if (ready()) return 0;
   const std::int64_t start = now_ns();
-  const Awaited awaited = name();
+  const Awaited awaited = brief.empty() ? name() : Awaited(std::string(brief));
   FlightRecorder* const recorder = watchers_.recorder;
   if (recorder != nullptr) recorder->begin_wait(awaited.what, awaited.from);
   std::int64_t judge = start + to_ns(timeout_seconds_);
@@ -85,15 +86,16 @@ double RankService::wait(const std::function<bool()>& ready, const Name& name, P
 }
 
 double RankService::wait(const std::function<bool()>& ready, const Name& name) {
-  return wait(ready, name, Patience::fixed);
+  return wait(ready, name, Patience::fixed, {});
 }
 
 double RankService::wait(const Operation& operation, const Name& name) {
   return wait([&operation] { return operation.done(); }, name);
 }
 
-double RankService::wait_for_others(const std::function<bool()>& ready, const Name& name) {
-  return wait(ready, name, Patience::until_no_life_sign);
+double RankService::wait_for_others(const std::function<bool()>& ready, const Name& name,
+                                    std::string_view brief) {
+  return wait(ready, name, Patience::until_no_life_sign, brief);
 }
 
 void RankService::settle(Stream& stream, const std::function<std::string()>& what) {

@@ -69,7 +69,9 @@ class RankService {
   double wait(const Operation& operation, const Name& name);
   // For what depends on all virtual workers, the slowest too: without a lifeline, the deadline
   // counts from the newest sign of life.
-  double wait_for_others(const std::function<bool()>& ready, const Name& name);
+  // `brief`: for the record, where a name would not stay true.
+  double wait_for_others(const std::function<bool()>& ready, const Name& name,
+                         std::string_view brief = {});
   // Waits, polling, for all work enqueued on the stream so far.
   void settle(Stream& stream, const std::function<std::string()>& what);
   void wait_until_ns(std::int64_t deadline_ns);
@@ -77,7 +79,8 @@ class RankService {
  private:
   // What makes a wait without lifeline begin anew.
   enum class Patience { fixed, until_no_life_sign };
-  double wait(const std::function<bool()>& ready, const Name& name, Patience patience);
+  double wait(const std::function<bool()>& ready, const Name& name, Patience patience,
+              std::string_view brief);
   void give_up_if_stuck(const Awaited& awaited, std::int64_t start_ns);
 
   Transport& transport_;

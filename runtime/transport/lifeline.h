@@ -25,7 +25,7 @@ struct Failure {
   What what = What::said;
   std::vector<Rank> ranks;      // whom it is about: several that were lost together, or who said it
   int code = 0;                 // with which all leave
-  std::string text;             // said
+  std::string text;             // said; silent: for how long
   std::optional<Rank> culprit;  // said: whom that rank waited for
 };
 

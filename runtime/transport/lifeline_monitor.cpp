@@ -224,7 +224,7 @@ void Lifeline::Monitor::take_frame(Rank from, Peer& peer, const FrameStream::Fra
            at += sizeof(std::int32_t)) {
         stopped.emplace_back(*rank);
       }
-      end_stopped(stopped);
+      wake_stopped(stopped);
       leave_with(verdict->code);
       return;
     }
@@ -238,6 +238,10 @@ void Lifeline::Monitor::take_frame(Rank from, Peer& peer, const FrameStream::Fra
     default:
       return;
   }
+}
+
+std::string Lifeline::Monitor::silence_text() const {
+  return format_seconds(seconds_between(0, silence_ns_));
 }
 
 // Everybody who is lost at one look is named together.
@@ -256,6 +260,7 @@ void Lifeline::Monitor::notice_lost() {
     }
     peer.lost = true;
   }
+  silent.text = silence_text();
   for (const Failure* failure : {&died, &silent}) {
     if (failure->ranks.empty()) continue;
     if (hub_) {
@@ -271,17 +276,19 @@ void Lifeline::Monitor::hub_is_lost(Failure::What what) {
   if (leaving()) return;
   const double turn = std::min(kStagger * (setup_.rank.value - 1), 1.0);
   std::this_thread::sleep_for(std::chrono::duration<double>(turn));
-  const Failure failure{.what = what,
-                        .ranks = {Rank{0}},
-                        .code = static_cast<int>(ExitCode::system),
-                        .text = {},
-                        .culprit = {}};
+  Failure failure{.what = what, .ranks = {Rank{0}}, .code = 0, .text = {}, .culprit = {}};
+  failure.code = static_cast<int>(ExitCode::system);
+  if (what == Failure::What::silent) failure.text = silence_text();
   if (setup_.claim()) {
     say(failure);
   } else {  // leaving at once would make the launcher end the one that speaks
     std::this_thread::sleep_for(kSpeech);
   }
-  if (what == Failure::What::silent) end_stopped(failure.ranks);
+  if (what == Failure::What::silent) {
+    const Verdict verdict{failure.code, -1};
+    for (auto& [rank, peer] : peers_) peer.stream.send(kLeave, bytes_of(verdict));
+    wake_stopped(failure.ranks);
+  }
   leave_with(failure.code);
 }
 
@@ -347,7 +354,7 @@ void Lifeline::Monitor::say(const Failure& failure) {
 }
 
 void Lifeline::Monitor::announce(const Failure& failure) {
-  if (announced_) return;
+  if (announced_ || leaving()) return;
   announced_ = true;
   {
     RankState own = setup_.state();
@@ -357,26 +364,27 @@ void Lifeline::Monitor::announce(const Failure& failure) {
   say(failure);
   const Verdict verdict{failure.code, -1};
   std::vector<std::byte> bytes(bytes_of(verdict).begin(), bytes_of(verdict).end());
-  if (failure.what == Failure::What::silent) {
-    for (const Rank rank : failure.ranks) {
-      const auto one = bytes_of(rank.value);
-      bytes.insert(bytes.end(), one.begin(), one.end());
-    }
-    end_stopped(failure.ranks);
+  const bool silent = failure.what == Failure::What::silent;
+  for (const Rank rank : silent ? failure.ranks : std::vector<Rank>{}) {
+    const auto one = bytes_of(rank.value);
+    bytes.insert(bytes.end(), one.begin(), one.end());
   }
   for (auto& [rank, peer] : peers_) {
     if (!peer.stream.ended()) peer.stream.send(kLeave, bytes);
   }
+  if (silent) wake_stopped(failure.ranks);
   leave_with(failure.code);
 }
 
-// A stopped rank does not hear that it should leave, and some launchers do not end it.
-void Lifeline::Monitor::end_stopped(const std::vector<Rank>& ranks) {
+// A stopped rank does not hear that it should leave, and some launchers do not end it. Woken, it
+// finds the word in its socket and leaves with the same code; killed, it would give the job
+// another.
+void Lifeline::Monitor::wake_stopped(const std::vector<Rank>& ranks) {
   const auto at = [](Rank rank) { return static_cast<std::size_t>(rank.value); };
   for (const Rank rank : ranks) {
     if (at(rank) >= processes_.size() || rank == setup_.rank) continue;
     if (setup_.machines[at(rank)] != setup_.machines[at(setup_.rank)]) continue;
-    if (processes_[at(rank)].alive()) ::kill(processes_[at(rank)].pid, SIGKILL);
+    if (processes_[at(rank)].alive()) ::kill(processes_[at(rank)].pid, SIGCONT);
   }
 }
 

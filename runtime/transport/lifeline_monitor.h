@@ -49,11 +49,12 @@ class Lifeline::Monitor {
   void take_frames(Rank from, Peer& peer);
   void take_frame(Rank from, Peer& peer, const FrameStream::Frame& frame);
   void notice_lost();
+  std::string silence_text() const;
   void hub_is_lost(Failure::What what);
   void take_requests();
   void beat();
   void announce(const Failure& failure);
-  void end_stopped(const std::vector<Rank>& ranks);
+  void wake_stopped(const std::vector<Rank>& ranks);
   void leave_with(int code);
   void leave_after_grace() const;
   bool farewell_said() const;
