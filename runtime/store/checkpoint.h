@@ -64,9 +64,12 @@ struct Checkpoint {
 // Holds a second copy of the values in memory while it works.
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
 
+// Whether what only a bit-identical continuation needs is read too.
+enum class WithExact { no, yes };
+
 // Tensors come sorted by name. Everything is verified: UserError naming file, dataset and remedy
 // when the file is cut short, changed, incomplete, or of another format or version.
-Checkpoint read_checkpoint(const std::filesystem::path& path);
+Checkpoint read_checkpoint(const std::filesystem::path& path, WithExact exact = WithExact::yes);
 
 // "checkpoint-00000012.h5"
 std::string checkpoint_name(Label label);

@@ -64,6 +64,7 @@ std::vector<Entry> entries_of(const Checkpoint& checkpoint) {
     ensure(!slot.empty() && slot.find('/') == std::string::npos, "checkpoint: name of a slot");
     add_all(entries, "optimizer/" + slot, "slot", tensors);
   }
+  if (checkpoint.exact) add_all(entries, kExact, "exact", checkpoint.exact->tensors);
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return a.path < b.path; });
   for (std::size_t i = 1; i < entries.size(); ++i) {

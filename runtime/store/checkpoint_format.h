@@ -15,11 +15,12 @@ namespace hetpipe::checkpoint_format {
 inline constexpr const char* kFormat = "hetpipe-checkpoint";
 inline constexpr std::int64_t kVersion = 1;
 inline constexpr const char* kNames = "names";  // dataset of the other datasets' paths
+inline constexpr const char* kExact = "exact";  // group, where there is an ExactState
 
 // How a tensor lies in the file.
 struct Entry {
   std::string path;  // "model/conv1/weight", "optimizer/velocity/conv1/weight"
-  std::string kind;  // "parameter", "statistic", "slot"
+  std::string kind;  // "parameter", "statistic", "slot", "exact"
   const NamedTensor* tensor;
 };
 

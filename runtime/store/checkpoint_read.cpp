@@ -13,6 +13,7 @@
 namespace hetpipe {
 namespace {
 
+using checkpoint_format::kExact;
 using checkpoint_format::kNames;
 
 constexpr const char* kRemedy = " Resume from another checkpoint of this run.";
@@ -23,7 +24,7 @@ class Reader {
       : path_(path), doing_{path, "reading"}, file_(hdf5::open_to_read(path)) {}
 
   // Of a file that is intact.
-  Checkpoint read() {
+  Checkpoint read(WithExact with_exact) {
     check_format();
     check_version();
     Checkpoint checkpoint;
@@ -39,6 +40,9 @@ class Reader {
       visit(top, "", [&](const std::string& name, hid_t object) {
         tensors.push_back(read_tensor(object, name, top + "/" + name));
       });
+    }
+    if (with_exact == WithExact::yes && hdf5::has_link(file_.get(), kExact)) {
+      checkpoint.exact = read_exact();
     }
     return checkpoint;
   }
@@ -60,7 +64,8 @@ class Reader {
                                 kRemedy);
       }
     };
-    for (const std::string top : {"model", "optimizer"}) {
+    for (const std::string top : {"exact", "model", "optimizer"}) {
+      if (!hdf5::has_link(file_.get(), top)) continue;
       visit(top, "",
             [&](const std::string& name, hid_t object) { inspect(top + "/" + name, object); });
     }
@@ -124,6 +129,18 @@ class Reader {
     const hdf5::Id optimizer = open_group("optimizer");
     checkpoint.optimizer = hdf5::read_text(optimizer.get(), "name", doing_);
     checkpoint.optimizer_step = hdf5::read_integer(optimizer.get(), "step", doing_);
+  }
+
+  ExactState read_exact() {
+    ExactState exact;
+    const hdf5::Id group = open_group(kExact);
+    for (const std::string& number : hdf5::attribute_names(group.get(), doing_)) {
+      exact.numbers[number] = hdf5::read_integer(group.get(), number, doing_);
+    }
+    visit(kExact, "", [&](const std::string& name, hid_t object) {
+      exact.tensors.push_back(read_tensor(object, name, kExact + ("/" + name)));
+    });
+    return exact;
   }
 
   hdf5::Id open_group(const std::string& name) {
@@ -222,7 +239,7 @@ class Reader {
 
 }  // namespace
 
-Checkpoint read_checkpoint(const std::filesystem::path& path) {
+Checkpoint read_checkpoint(const std::filesystem::path& path, WithExact exact) {
   if (!std::filesystem::is_regular_file(path)) {
     throw UserError(path.string(),
                     "does not exist or is not a file. Give the path of a checkpoint.");
@@ -231,7 +248,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
   try {
     const bool intact = checkpoint_format::is_intact(path);
     Reader reader(path.string());
-    if (intact) return reader.read();
+    if (intact) return reader.read(exact);
     reader.diagnose().throw_if_any();
   } catch (const SystemError& error) {
     // HDF5 cannot make sense of the file: cut short, changed, or never one of HDF5.

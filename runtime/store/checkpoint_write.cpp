@@ -97,6 +97,12 @@ void write_attributes(hid_t file, const Checkpoint& checkpoint, const std::strin
   const hdf5::Id optimizer = create_group(file, "optimizer", path);
   hdf5::write_attribute(optimizer.get(), "name", checkpoint.optimizer, doing);
   hdf5::write_attribute(optimizer.get(), "step", checkpoint.optimizer_step, doing);
+
+  if (!checkpoint.exact) return;
+  const hdf5::Id exact = create_group(file, checkpoint_format::kExact, path);
+  for (const auto& [number, value] : checkpoint.exact->numbers) {
+    hdf5::write_attribute(exact.get(), number, value, doing);
+  }
 }
 
 }  // namespace

@@ -94,6 +94,17 @@ std::vector<std::string> child_names(hid_t group, const Doing& doing) {
   return names;
 }
 
+std::vector<std::string> attribute_names(hid_t place, const Doing& doing) {
+  std::vector<std::string> names;
+  const auto keep = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
+    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+    return 0;
+  };
+  check(H5Aiterate2(place, H5_INDEX_NAME, H5_ITER_INC, nullptr, keep, &names), doing);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 namespace {
 
 // One more word for the message.

@@ -63,7 +63,8 @@ Id open_to_read(const std::string& path);             // SystemError; the caller
 Id create_file(const std::string& path);              // replaces an existing one
 bool has_link(hid_t place, const std::string& name);  // false too when a parent is missing
 bool has_attribute(hid_t place, const std::string& name, const Doing& doing);
-std::vector<std::string> child_names(hid_t group, const Doing& doing);  // sorted
+std::vector<std::string> child_names(hid_t group, const Doing& doing);      // sorted
+std::vector<std::string> attribute_names(hid_t place, const Doing& doing);  // sorted
 
 void write_attribute(hid_t place, const std::string& name, const std::string& value,
                      const Doing& doing);

@@ -61,6 +61,34 @@ TEST(Checkpoint, ReadsBackSpecialValuesBitForBit) {
   EXPECT_EQ(back.parameters[2], checkpoint.parameters[2]);
 }
 
+TEST(Checkpoint, ExactStateIsLeftOutWhenNotAskedFor) {
+  const ScratchFolder folder;
+  Checkpoint checkpoint = sample_checkpoint();
+  write_checkpoint(folder / "a.h5", checkpoint);
+  checkpoint.exact.reset();
+  EXPECT_EQ(read_checkpoint(folder / "a.h5", WithExact::no), checkpoint);
+}
+
+TEST(Checkpoint, ExactStateMayBeEmptyOrMissing) {
+  const ScratchFolder folder;
+  Checkpoint checkpoint = sample_checkpoint();
+  for (const auto& exact : {std::optional<ExactState>(), std::optional(ExactState{})}) {
+    checkpoint.exact = exact;
+    write_checkpoint(folder / "a.h5", checkpoint);
+    EXPECT_EQ(read_checkpoint(folder / "a.h5"), checkpoint);
+  }
+}
+
+TEST(Checkpoint, ExactStateMayHoldManyNumbers) {
+  const ScratchFolder folder;
+  Checkpoint checkpoint = sample_checkpoint();
+  for (int i = 0; i < 1000; ++i) {
+    checkpoint.exact->numbers["worker-0/stage-" + std::to_string(i) + "/label"] = i;
+  }
+  write_checkpoint(folder / "a.h5", checkpoint);
+  EXPECT_EQ(read_checkpoint(folder / "a.h5"), checkpoint);
+}
+
 TEST(Checkpoint, TensorsAreSortedByName) {
   const ScratchFolder folder;
   const Checkpoint sorted = sample_checkpoint();
