@@ -59,6 +59,31 @@ Id open_to_read(const std::string& path) {
   return own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), {path, "opening"});
 }
 
+namespace {
+
+std::string descriptor_path(int fd) { return format("/proc/self/fd/%d", fd); }
+
+// By the C library's streams: HDF5's other drivers look up the real path, which a file without a
+// name has not.
+Id descriptor_access(const Doing& doing) {
+  Id access = file_access(doing.path);
+  check(H5Pset_fapl_stdio(access.get()), doing);
+  return access;
+}
+
+}  // namespace
+
+Id open_descriptor(int fd, const Doing& doing) {
+  const Id access = descriptor_access(doing);
+  return own(H5Fopen(descriptor_path(fd).c_str(), H5F_ACC_RDONLY, access.get()), doing);
+}
+
+Id create_in_descriptor(int fd, hid_t creation, hsize_t metadata_block, const Doing& doing) {
+  const Id access = descriptor_access(doing);
+  check(H5Pset_meta_block_size(access.get(), metadata_block), doing);
+  return own(H5Fcreate(descriptor_path(fd).c_str(), H5F_ACC_TRUNC, creation, access.get()), doing);
+}
+
 Id create_file(const std::string& path) {
   const Id access = file_access(path);
   return own(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), {path, "creation"});

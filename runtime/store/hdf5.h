@@ -59,7 +59,10 @@ Id own(hid_t id, const Doing& doing);  // checked
 // File access of every file here: format of HDF5 1.8, whose metadata carry checksums; no file
 // locks, which some network file systems lack (a run directory is locked as a whole).
 Id file_access(const std::string& path);
-Id open_to_read(const std::string& path);             // SystemError; the caller says what it means
+Id open_to_read(const std::string& path);  // SystemError; the caller says what it means
+// An open file by its descriptor, whatever its name is by now.
+Id open_descriptor(int fd, const Doing& doing);
+Id create_in_descriptor(int fd, hid_t creation, hsize_t metadata_block, const Doing& doing);
 Id create_file(const std::string& path);              // replaces an existing one
 bool has_link(hid_t place, const std::string& name);  // false too when a parent is missing
 bool has_attribute(hid_t place, const std::string& name, const Doing& doing);

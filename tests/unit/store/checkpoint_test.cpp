@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "runtime/store/checkpoint_format.h"
 #include "tests/unit/data/scratch_folder.h"
 #include "tests/unit/store/sample_checkpoint.h"
 
@@ -67,6 +68,21 @@ TEST(Checkpoint, ExactStateIsLeftOutWhenNotAskedFor) {
   write_checkpoint(folder / "a.h5", checkpoint);
   checkpoint.exact.reset();
   EXPECT_EQ(read_checkpoint(folder / "a.h5", WithExact::no), checkpoint);
+}
+
+TEST(Checkpoint, OutlineHasShapesAndNoValues) {
+  const ScratchFolder folder;
+  Checkpoint checkpoint = sample_checkpoint();
+  write_checkpoint(folder / "a.h5", checkpoint);
+  checkpoint_format::for_each_tensor(
+      checkpoint, [](const std::string&, NamedTensor& tensor) { tensor.values.clear(); });
+  EXPECT_EQ(read_checkpoint_outline(folder / "a.h5"), checkpoint);
+}
+
+TEST(Checkpoint, IntactIsVerified) {
+  const ScratchFolder folder;
+  write_checkpoint(folder / "a.h5", sample_checkpoint());
+  EXPECT_TRUE(verify_checkpoint(folder / "a.h5").empty());
 }
 
 TEST(Checkpoint, ExactStateMayBeEmptyOrMissing) {
