@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -23,7 +24,17 @@ herr_t keep_message(unsigned, const H5E_error2_t* error, void* data) {
 
 }  // namespace
 
-Session::Session() : lock_(mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+Session::Session() : Session(std::unique_lock(mutex())) {}
+
+Session::Session(std::unique_lock<std::recursive_mutex> lock) : lock_(std::move(lock)) {
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+std::optional<Session> Session::try_begin() {
+  std::unique_lock lock(mutex(), std::try_to_lock);
+  if (!lock) return std::nullopt;
+  return Session(std::move(lock));
+}
 
 void IdTraits::close(Handle id) noexcept {
   if (H5Idec_ref(id) < 0) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -22,9 +23,11 @@ namespace hetpipe::hdf5 {
 class Session {
  public:
   Session();
+  static std::optional<Session> try_begin();  // nothing while another thread talks to HDF5
 
  private:
-  std::lock_guard<std::recursive_mutex> lock_;
+  explicit Session(std::unique_lock<std::recursive_mutex> lock);
+  std::unique_lock<std::recursive_mutex> lock_;
 };
 
 // Any kind of id: file, group, dataset, dataspace, datatype, attribute, property list.
