@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "launch/failure.h"
 #include "launch/launched.h"
+#include "launch/stop_signals.h"
 #include "launch/terminal.h"
 #include "launch/train_session.h"
 #include "launch/train_watch.h"
@@ -96,18 +97,19 @@ int train_over_mpi(const TrainCall& call) {
     watch.emplace(std::filesystem::path(job.checkpoint_folder).parent_path(),
                   call.options.flight_recorder, job.timeout_seconds, roles, facts, *transport, log);
     if (job.cluster) share_links(job, roles, *transport);
-    const Reporter::Outcome outcome = run_rank(
-        job, {*transport, roles, data_of(call.options),
-              facts[static_cast<std::size_t>(session.rank().value)].host, log, watch->watchers()});
-    if (first) close_run(job, outcome, prepared, log);
+    const StopSignals signals;
+    const RunEnd end = run_rank(job, {*transport, roles, data_of(call.options),
+                                      facts[static_cast<std::size_t>(session.rank().value)].host,
+                                      log, StopSignals::wanted, watch->watchers()});
+    if (first) close_run(job, end, prepared, log);
     watch->goodbye();
+    return static_cast<int>(end.code);
   } catch (const std::exception& error) {
     // The others are in the middle of their work.
     const int code = watch ? watch->leave(error) : say_alone(error, session.rank(), log);
     transport->abort(code);
     return code;
   }
-  return 0;
 }
 
 }  // namespace hetpipe
