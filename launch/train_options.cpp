@@ -84,6 +84,10 @@ OptionGroup report_options(TrainOptions& options) {
                             "size of some weight versions per stage."),
               on_off_option("trace", options.trace,
                             "Records what every rank did when, in the run directory."),
+              alone_means("32", integer_option("flight-recorder", "N", options.flight_recorder,
+                                               {0, 1'000'000},
+                                               "Keeps the last N actions of every rank at hand, "
+                                               "to print them when the run fails.")),
           }};
 }
 

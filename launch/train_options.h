@@ -35,6 +35,7 @@ struct TrainOptions {
   int keep = 0;              // checkpoints; 0: all
   bool exact = true;         // checkpoints hold what a bit-identical continuation needs
   bool trace = true;
+  int flight_recorder = 0;  // actions kept of each rank
 
   double rate_for(const std::string& optimizer) const;
 };

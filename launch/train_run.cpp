@@ -75,6 +75,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   const int worker = role.virtual_worker.value;
   const PlanVirtualWorker& vw = job.plan.virtual_workers[at(worker)];
   const PlanStage& plan_stage = vw.stages[at(role.stage.value)];
+  service.begin("building its stage and reading data", Doing::long_phase);
 
   const std::unique_ptr<Device> device = make_device(job.device, job.threads);
   if (job.cluster && job.cluster->kind_of(role.device).emulate) {
@@ -173,7 +174,7 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   TrainValues values(job);
   const Rank rank = setting.transport.rank();
   const Role& role = setting.roles.of_rank[at(rank.value)];
-  RankService service(setting.transport, job.timeout_seconds);
+  RankService service(setting.transport, job.timeout_seconds, setting.watchers);
   const std::unique_ptr<TraceWriter> trace = open_trace(job, role, setting);
 
   std::optional<ExitCode> over;
@@ -205,14 +206,15 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   if (role.worker) {
     run_worker(values, *role.worker, setting, service, trace.get(), reporter.get());
   }
+  service.begin(role.worker ? "ending" : "serving");
   if (server) {
     service.wait_for_others([&] { return server->finished(); },
-                            [&] { return server->waiting_for(); });
+                            [&] { return server->waiting_for(); }, "pushes and pulls");
   }
   note_clock();
   if (reporter) {
     service.wait_for_others([&] { return reporter->complete(); },
-                            [&] { return reporter->waiting_for(); });
+                            [&] { return reporter->waiting_for(); }, "the last reports");
     const ExitCode code = !reporter->outcome().not_written.empty() ? ExitCode::system
                           : values.rules.stopped                  ? ExitCode::stopped
                                                                   : ExitCode::done;

@@ -109,11 +109,12 @@ void StageMessages::wait(const Operation& operation, const Transfer& transfer, P
   const std::int64_t start = now_ns();
   service_.wait(operation, [&] {
     const bool test = expected.kind == code(MessageKind::evaluation);
-    return format("virtual worker %d stage %d: the %s of %s %lld from rank %d",
-                  neighbours_.virtual_worker.value, stage_.id().value,
-                  payload == Payload::activations ? "activation" : "gradient",
-                  test ? "test batch" : "minibatch", static_cast<long long>(expected.minibatch),
-                  peer(transfer).value);
+    return Awaited(
+        format("the %s of %s %lld from rank %d (for virtual worker %d, stage %d)",
+               payload == Payload::activations ? "activation" : "gradient",
+               test ? "test batch" : "minibatch", static_cast<long long>(expected.minibatch),
+               peer(transfer).value, neighbours_.virtual_worker.value, stage_.id().value),
+        peer(transfer));
   });
   const std::int64_t end = now_ns();
   const MessageHeader& header = operation.header();

@@ -46,6 +46,7 @@ RankReport Worker::run() {
   for (std::size_t i = 0; i < setup_.actions.size(); ++i) {
     const Action& action = setup_.actions[i];
     if (left_out(action)) continue;
+    service_.begin(to_string(action));
     const std::int64_t start_ns = now_ns();
     const std::int64_t bytes_before = bytes_moved();
     const Label before = label_of(action.minibatch);
@@ -362,6 +363,7 @@ void Worker::evaluate(Minibatch p) {
 
 void Worker::evaluate_batch(std::int64_t number, const StageSnapshot& snapshot,
                             EvaluationReport& sum) {
+  service_.begin(format("evaluating test batch %lld", static_cast<long long>(number)));
   const Batch batch = setup_.evaluation_batch(number);
   Pass pass;
   load(pass, batch);

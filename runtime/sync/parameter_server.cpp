@@ -121,6 +121,8 @@ void ParameterServer::take_push(Peer& peer) {
              header.minibatch == peer.next_wave,
          "a push of another wave or virtual worker arrived");
   const Wave wave = peer.next_wave;
+  service_.begin(format("taking in wave %lld of virtual worker %d, stage %d",
+                        static_cast<long long>(wave), peer.vw.value, peer.stage.value));
   PendingWave& pending = pending_[{wave, peer.vw.value}];
   if (pending.parts == 0) {
     pending.delta.resize(at(map_.count(kParameters, setup_.shard)));
@@ -178,6 +180,7 @@ void ParameterServer::form_label() {
   const Snapshot& before = *snapshots_.back();
   auto next = std::make_shared<Snapshot>(before);
   next->label = before.label + 1;
+  service_.begin(format("forming label %lld", static_cast<long long>(next->label)));
   for (int i = 0; i < rules_.workers(); ++i) {
     const auto found = pending_.find({before.label, i});
     if (found == pending_.end()) continue;  // it has no such wave

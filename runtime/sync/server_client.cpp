@@ -75,12 +75,12 @@ Label ServerClient::pass_gate(Wave wave) {
   service_.wait_for_others(
       [this] { return granted_.has_value(); },
       [&] {
-        return format(
-            "virtual worker %d: the gate of wave %lld at the clock (rank %d), which "
-            "opens when every virtual "
-            "worker has pushed wave %lld",
-            vw_.value, static_cast<long long>(wave), server_ranks_.front().value,
-            static_cast<long long>(wave - 1 - rules_.distance));
+        return Awaited(
+            format("the gate of wave %lld of virtual worker %d at the clock, rank %d (it opens "
+                   "when every virtual worker has pushed wave %lld)",
+                   static_cast<long long>(wave), vw_.value, server_ranks_.front().value,
+                   static_cast<long long>(wave - 1 - rules_.distance)),
+            server_ranks_.front());
       });
   return *granted_;
 }
@@ -139,9 +139,13 @@ Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
     service_.wait_for_others(
         [&] { return asked.operations[i].done(); },
         [&] {
-          return format("virtual worker %d stage %d: snapshot %lld from server shard %d (rank %d)",
-                        vw_.value, stage_.id().value, static_cast<long long>(asked.label),
-                        shard.value, server_ranks_[static_cast<std::size_t>(shard.value)].value);
+          const Rank server = server_ranks_[static_cast<std::size_t>(shard.value)];
+          return Awaited(
+              format(
+                  "snapshot %lld from server shard %d, rank %d (for virtual worker %d, stage %d)",
+                  static_cast<long long>(asked.label), shard.value, server.value, vw_.value,
+                  stage_.id().value),
+              server);
         });
     const MessageHeader& header = asked.operations[i].header();
     ensure(header.kind == code(kind) && header.label == asked.label,
