@@ -2,12 +2,11 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <span>
 
 #include "base/text.h"
 #include "launch/launched.h"
 #include "launch/terminal.h"
-#include "launch/train_session.h"
+#include "launch/train_meeting.h"
 #include "runtime/transport/mpi.h"
 
 namespace hetpipe {
@@ -41,60 +40,26 @@ void share_links(const TrainJob& job, const Roles& roles, Transport& transport) 
 }  // namespace
 
 int train_over_mpi(const TrainCall& call) {
+  check_launcher(call.command);
   MpiSession session(nullptr, nullptr);
-  const auto here = launched();
-  if (here && here->ranks != session.ranks()) {
-    throw UserError(
-        "", format("%s started %d ranks, and MPI sees %d (they do not share one MPI world). Start "
-                   "them with the mpirun "
-                   "of %s, or with srun --mpi=pmix.",
-                   here->by.c_str(), here->ranks, session.ranks(), session.library().c_str()));
-  }
+  check_world(session.ranks(), session.library(), call.command);
   const bool first = session.rank() == Rank{0};
   Log log(first ? stdout : nullptr, stderr,
           first && people_watch() ? Log::Terminal::yes : Log::Terminal::no);
   const std::unique_ptr<Transport> transport = session.make_transport();
-
-  Opening mine;
-  mine.facts = facts_of_this_rank();
-  Preparation prepared;
-  if (first) {
-    try {
-      prepared =
-          prepare_training(call.options, call.configuration, session.ranks(), call.command, log);
-      mine.job = to_text(prepared.job);
-    } catch (const std::exception& error) {
-      mine.error = error.what();
-      mine.code = exit_code_of(error);
-    }
-  }
-  std::vector<Opening> openings;
-  const std::string text = to_text(mine);
-  for (const auto& bytes : transport->exchange(std::as_bytes(std::span(text)))) {
-    openings.push_back(
-        opening_from_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
-  }
-  if (openings.front().code != 0) {
-    if (first) std::fprintf(stderr, "%s\n", mine.error.c_str());
-    return openings.front().code;
-  }
-
-  // From here on every rank holds the same values, and comes to the same verdict on them.
-  const TrainJob job = job_from_text(openings.front().job);
-  std::vector<RankFacts> facts;
-  for (const Opening& opening : openings) facts.push_back(opening.facts);
-  Problems problems;
-  check_together(facts, job, problems);
-  problems.throw_if_any();
-  const Roles roles = decide_roles(job, facts);
-  if (first) greet(prepared, roles, facts, session.library(), log);
+  const Meeting meeting = meet(call, *transport, log);
+  if (meeting.code != 0) return meeting.code;
+  const TrainJob& job = meeting.job;
+  const Roles& roles = meeting.roles;
+  const std::vector<RankFacts>& facts = meeting.facts;
+  if (first) greet(meeting.prepared, roles, facts, session.library(), log);
 
   try {
     if (job.cluster) share_links(job, roles, *transport);
     const Reporter::Outcome outcome =
-        run_rank(job, {*transport, roles, data_of(call.options),
+        run_rank(job, {*transport, roles, data_of(call.options, job),
                        facts[static_cast<std::size_t>(session.rank().value)].host, log});
-    if (first) close_run(job, outcome, prepared, log);
+    if (first) close_run(job, outcome, meeting.prepared, log);
   } catch (const std::exception& error) {
     // The others are in the middle of their work: this rank says why, and ends the job.
     const int code = exit_code_of(error);

@@ -25,6 +25,7 @@ void greet(const Preparation& prepared, const Roles& roles, const std::vector<Ra
            const std::string& transport, Log& log);
 void close_run(const TrainJob& job, const Reporter::Outcome& outcome, const Preparation& prepared,
                Log& log);
-OpenData data_of(const TrainOptions& options);
+// Opens the data of these options; UserError when they are not those of the job.
+OpenData data_of(const TrainOptions& options, const TrainJob& job);
 
 }  // namespace hetpipe
