@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "launch/launched.h"
+#include "launch/stop_signals.h"
 #include "launch/terminal.h"
 #include "launch/train_session.h"
 #include "runtime/transport/mpi.h"
@@ -91,10 +92,12 @@ int train_over_mpi(const TrainCall& call) {
 
   try {
     if (job.cluster) share_links(job, roles, *transport);
-    const Reporter::Outcome outcome =
-        run_rank(job, {*transport, roles, data_of(call.options),
-                       facts[static_cast<std::size_t>(session.rank().value)].host, log});
-    if (first) close_run(job, outcome, prepared, log);
+    const StopSignals signals;
+    const RunEnd end = run_rank(job, {*transport, roles, data_of(call.options),
+                                      facts[static_cast<std::size_t>(session.rank().value)].host,
+                                      log, StopSignals::wanted});
+    if (first) close_run(job, end, prepared, log);
+    return static_cast<int>(end.code);
   } catch (const std::exception& error) {
     // The others are in the middle of their work: this rank says why, and ends the job.
     const int code = exit_code_of(error);
@@ -105,7 +108,6 @@ int train_over_mpi(const TrainCall& call) {
     transport->abort(code);
     return code;
   }
-  return 0;
 }
 
 }  // namespace hetpipe

@@ -75,6 +75,13 @@ OptionGroup report_options(TrainOptions& options) {
               integer_option("checkpoint-every", "WAVES", options.checkpoint_every, {0},
                              "Writes a checkpoint after every so many waves of all virtual "
                              "workers, and at the end of every epoch; 0: there alone."),
+              integer_option("keep", "N", options.keep, {0},
+                             "Keeps the newest so many checkpoints of the run and removes older "
+                             "ones; 0: keeps all."),
+              on_off_option("exact", options.exact,
+                            "Checkpoints hold the pipelines' state too, so that a run resumed on "
+                            "the same plan ends bit for bit as if it had not stopped. Costs the "
+                            "size of some weight versions per stage."),
               on_off_option("trace", options.trace,
                             "Records what every rank did when, in the run directory."),
           }};

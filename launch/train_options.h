@@ -32,6 +32,8 @@ struct TrainOptions {
 
   int evaluate_every = 0;    // waves; 0: at the end of every epoch alone
   int checkpoint_every = 0;  // waves; 0: at the end of every epoch alone
+  int keep = 0;              // checkpoints; 0: all
+  bool exact = true;         // checkpoints hold what a bit-identical continuation needs
   bool trace = true;
 
   double rate_for(const std::string& optimizer) const;

@@ -22,6 +22,7 @@ struct Preparation {
   TrainJob job;
   std::optional<RunDirectory> directory;  // holds the lock as long as it lives
   std::string table;                      // the plan for people
+  std::string resumed;                    // how a resumed run goes on
 };
 // ranks: of this launch; nothing where they follow from the plan. launch_command: the words that
 // started them, for messages that print the right launch line.

@@ -72,6 +72,12 @@ std::optional<StageMessages::Posted>& StageMessages::posted(Payload payload) {
   return payload == Payload::activations ? activations_ : gradients_;
 }
 
+void StageMessages::stop_before(Minibatch end) {
+  for (std::deque<Coming>* coming : {&activations_coming_, &gradients_coming_}) {
+    while (!coming->empty() && actions_[coming->back().action].minibatch >= end) coming->pop_back();
+  }
+}
+
 void StageMessages::post_ahead(std::size_t next) {
   for (const Payload payload : {Payload::activations, Payload::gradients}) {
     std::deque<Coming>& coming = coming_of(payload);

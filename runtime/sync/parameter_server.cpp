@@ -30,9 +30,16 @@ std::vector<float> mean(const std::vector<const std::vector<float>*>& parts) {
 
 ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, const ShardMap& map,
                                  RankService& service)
-    : setup_(std::move(setup)), rules_(rules), map_(map), service_(service) {
+    : setup_(std::move(setup)),
+      rules_(rules),
+      map_(map),
+      service_(service),
+      parts_(setup_.server_ranks.front(), setup_.part, service) {
   const int workers = rules.workers();
-  if (setup_.shard.value == 0) clock_.emplace(rules, map.shards());
+  if (setup_.shard.value == 0) {
+    clock_.emplace(rules, map.shards());
+    stop_.emplace(rules, service.transport().ranks());
+  }
   for (int i = 0; i < workers; ++i) {
     int first = 0;
     for (std::size_t k = 0; k < setup_.stage_end[at(i)].size(); ++k) {
@@ -43,25 +50,20 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
       peer.rank = setup_.worker_ranks[at(i)][k];
       peer.parameters = map.on_shard(kParameters, setup_.shard, first, end);
       peer.statistics = map.on_shard(kStatistics, setup_.shard, first, end);
-      peer.next_wave = rules.first_wave;
-      peer.gate = rules.first_wave;
+      peer.next_wave = rules.start_wave();
+      peer.gate = rules.start_wave();
       peers_.push_back(std::move(peer));
       first = end;
     }
-    running_.push_back(setup_.statistics);
-    slots_.push_back(setup_.slots);
   }
-  auto initial = std::make_shared<Snapshot>();
-  initial->label = rules.first_wave;
-  initial->weights = std::move(setup_.weights);
-  initial->statistics = std::move(setup_.statistics);
-  snapshots_.push_back(std::move(initial));
-  last_checkpoint_done_ = rules.end_label() == rules.first_wave;
+  running_ = std::move(setup_.running);
+  for (ShardSnapshot& snapshot : setup_.snapshots) {
+    snapshots_.push_back(std::make_shared<const Snapshot>(std::move(snapshot)));
+  }
+  ensure(snapshots_.back()->label == rules.start_wave(), "a shard starts at another label");
 
   for (Peer& peer : peers_) post_push(peer);
   if (clock_) {
-    states_in_.resize(at(map.shards()));
-    for (int s = 1; s < map.shards(); ++s) post_state(ShardId{s});
     for (int s = 0; s < map.shards(); ++s) {
       if (map.count(kParameters, ShardId{s}) == 0) note_empty_shard(ShardId{s});
     }
@@ -72,6 +74,10 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
     service.on(MessageKind::gate_request, [this](const ControlMessage& m) {
       waiting_gates_.emplace_back(VirtualWorkerId{m.header.part}, m.header.minibatch);
     });
+  }
+  if (stop_) {
+    service.on(MessageKind::stop_wanted, [this](const ControlMessage& m) { stop(m); });
+    service.on(MessageKind::stop_known, [this](const ControlMessage& m) { stop_->knows(m.from); });
   }
   service.on(MessageKind::pull_request, [this](const ControlMessage& m) {
     const auto request = from_payload<PullRequest>(m.payload);
@@ -104,11 +110,7 @@ void ParameterServer::post_push(Peer& peer) {
     peer.receive = Operation();
     return;
   }
-  std::int64_t floats = peer.parameters.count + peer.statistics.count;
-  if (push_carries_slots(rules_, peer.vw, peer.next_wave, setup_.checkpoint_labels)) {
-    floats += setup_.optimizer_slots * peer.parameters.count;
-  }
-  peer.arriving.resize(at(floats));
+  peer.arriving.resize(at(peer.parameters.count + peer.statistics.count));
   peer.receive = service_.transport().receive(peer.rank, Channel::push,
                                               std::as_writable_bytes(std::span(peer.arriving)));
 }
@@ -131,13 +133,6 @@ void ParameterServer::take_push(Peer& peer) {
   };
   take(pending.delta, peer.parameters);
   take(pending.statistics, peer.statistics);
-  if (push_carries_slots(rules_, peer.vw, wave, setup_.checkpoint_labels)) {
-    pending.slots.resize(at(setup_.optimizer_slots));
-    for (auto& slot : pending.slots) {
-      slot.resize(pending.delta.size());
-      take(slot, peer.parameters);
-    }
-  }
   ++pending.parts;
   if (pending.parts == stages_here(peer.vw)) {
     if (clock_) {
@@ -162,7 +157,7 @@ void ParameterServer::note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave)
 void ParameterServer::note_empty_shard(ShardId shard) {
   for (int i = 0; i < rules_.workers(); ++i) {
     const VirtualWorkerId vw{i};
-    for (Wave wave = rules_.first_wave; wave < rules_.end_wave(vw); ++wave) {
+    for (Wave wave = rules_.start_wave(); wave < rules_.end_wave(vw); ++wave) {
       clock_->arrived(shard, vw, wave);
     }
   }
@@ -194,7 +189,6 @@ void ParameterServer::form_label() {
       w[e] += factor == 1.0f ? delta[e] : factor * delta[e];
     }
     running_[at(i)] = std::move(pending.statistics);
-    if (!pending.slots.empty()) slots_[at(i)] = std::move(pending.slots);
     pending_.erase(found);
   }
   if (!next->statistics.empty()) {
@@ -203,7 +197,7 @@ void ParameterServer::form_label() {
     next->statistics = mean(parts);
   }
   snapshots_.push_back(std::move(next));
-  if (checkpoint_due(snapshots_.back()->label)) save_state();
+  if (setup_.checkpoints.due(rules_, snapshots_.back()->label)) save_state();
 }
 
 bool ParameterServer::serve(const Waiting& waiting) {
@@ -228,8 +222,10 @@ bool ParameterServer::serve(const Waiting& waiting) {
 void ParameterServer::open_gates() {
   std::erase_if(waiting_gates_, [this](const auto& waiting) {
     const auto [vw, wave] = waiting;
+    if (stop_->shut(wave)) return false;
     const std::optional<Label> label = clock_->decide_gate(vw, wave);
     if (!label) return false;
+    stop_->gate_passed(wave);
     service_.transport().send_control(
         setup_.worker_ranks[at(vw.value)].front(),
         {.kind = code(MessageKind::gate_grant), .minibatch = wave, .label = *label});
@@ -249,64 +245,30 @@ void ParameterServer::forget_labels() {
   while (snapshots_.front()->label < needed) snapshots_.pop_front();
 }
 
-bool ParameterServer::checkpoint_due(Label label) const {
-  const auto& labels = setup_.checkpoint_labels;
-  return label == rules_.end_label() || std::binary_search(labels.begin(), labels.end(), label);
-}
-
+// Snapshots are shared and never change: only the bytes that travel are copied.
 void ParameterServer::save_state() {
-  const Snapshot& snapshot = *snapshots_.back();
-  ShardState state{.label = snapshot.label,
-                   .weights = snapshot.weights,
-                   .statistics = snapshot.statistics,
-                   .slots = {}};
-  for (int slot = 0; slot < setup_.optimizer_slots; ++slot) {
-    std::vector<const std::vector<float>*> parts;
-    for (const auto& worker : slots_) parts.push_back(&worker[at(slot)]);
-    state.slots.push_back(mean(parts));
+  ShardState state{.snapshot = *snapshots_.back(), .earlier = {}};
+  if (setup_.checkpoints.exact) {
+    const Label newest = snapshots_.back()->label;
+    for (const auto& snapshot : snapshots_) {
+      if (snapshot->label >= rules_.bound_label(newest) && snapshot->label < newest) {
+        state.earlier.push_back(*snapshot);
+      }
+    }
   }
-  if (clock_) {
-    state_arrived(setup_.shard, std::move(state));
-    return;
+  parts_.send(state.snapshot.label, to_bytes(state));
+}
+
+void ParameterServer::stop(const ControlMessage& wanted) {
+  const std::optional<Label> label = stop_->decide();
+  if (!label) return;
+  clock_->stop_at(*label);
+  for (int r = 0; r < service_.transport().ranks(); ++r) {
+    service_.transport().send_control(Rank{r}, {.kind = code(MessageKind::stop_at),
+                                                .part = wanted.header.part,
+                                                .minibatch = wanted.from.value,
+                                                .label = *label});
   }
-  StateMoving out{.operation = {}, .floats = std::move(state.weights)};
-  out.floats.insert(out.floats.end(), state.statistics.begin(), state.statistics.end());
-  for (const auto& slot : state.slots)
-    out.floats.insert(out.floats.end(), slot.begin(), slot.end());
-  states_out_.push_back(std::move(out));
-  states_out_.back().operation =
-      service_.transport().send(setup_.server_ranks.front(), Channel::checkpoint,
-                                {.kind = code(MessageKind::checkpoint_part),
-                                 .part = setup_.shard.value,
-                                 .label = state.label},
-                                std::as_bytes(std::span(states_out_.back().floats)));
-}
-
-std::size_t ParameterServer::state_floats(ShardId shard) const {
-  return at((1 + setup_.optimizer_slots) * map_.count(kParameters, shard) +
-            map_.count(kStatistics, shard));
-}
-
-void ParameterServer::post_state(ShardId shard) {
-  StateMoving& in = states_in_[at(shard.value)];
-  in.floats.resize(state_floats(shard));
-  in.operation =
-      service_.transport().receive(setup_.server_ranks[at(shard.value)], Channel::checkpoint,
-                                   std::as_writable_bytes(std::span(in.floats)));
-}
-
-void ParameterServer::state_arrived(ShardId shard, ShardState state) {
-  const Label label = state.label;
-  auto& parts = states_[label];
-  parts.resize(at(map_.shards()));
-  parts[at(shard.value)] = std::move(state);
-  if (!std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part.has_value(); }))
-    return;
-  std::vector<ShardState> all;
-  for (auto& part : parts) all.push_back(std::move(*part));
-  states_.erase(label);
-  if (setup_.checkpoint) setup_.checkpoint(all);
-  last_checkpoint_done_ |= label == rules_.end_label();
 }
 
 void ParameterServer::poll() {
@@ -322,35 +284,14 @@ void ParameterServer::poll() {
   std::erase_if(waiting_pulls_, [this](const Waiting& waiting) { return serve(waiting); });
   forget_labels();
   std::erase_if(sending_, [](const Sending& sending) { return sending.operation.done(); });
-  std::erase_if(states_out_, [](const StateMoving& out) { return out.operation.done(); });
-  for (std::size_t s = 1; s < states_in_.size(); ++s) {
-    StateMoving& in = states_in_[s];
-    if (!in.operation || !in.operation.done()) continue;
-    const ShardId shard{static_cast<int>(s)};
-    ShardState state{
-        .label = in.operation.header().label, .weights = {}, .statistics = {}, .slots = {}};
-    const float* from = in.floats.data();
-    const auto take = [&from](std::int64_t count) {
-      std::vector<float> part(from, from + count);
-      from += count;
-      return part;
-    };
-    state.weights = take(map_.count(kParameters, shard));
-    state.statistics = take(map_.count(kStatistics, shard));
-    for (int slot = 0; slot < setup_.optimizer_slots; ++slot) {
-      state.slots.push_back(take(map_.count(kParameters, shard)));
-    }
-    in.operation = Operation();
-    if (state.label < rules_.end_label()) post_state(shard);
-    state_arrived(shard, std::move(state));
-  }
+  parts_.release_sent();
 }
 
 bool ParameterServer::finished() const {
   const bool workers =
       std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.finished; });
-  return workers && waiting_pulls_.empty() && sending_.empty() && states_out_.empty() &&
-         snapshots_.back()->label == rules_.end_label() && (!clock_ || last_checkpoint_done_);
+  return workers && waiting_pulls_.empty() && sending_.empty() && parts_.idle() &&
+         snapshots_.back()->label == rules_.end_label();
 }
 
 std::string ParameterServer::waiting_for() const {
@@ -361,7 +302,7 @@ std::string ParameterServer::waiting_for() const {
     text += format(" virtual worker %d stage %d (rank %d, next push wave %lld);", peer.vw.value,
                    peer.stage.value, peer.rank.value, static_cast<long long>(peer.next_wave));
   }
-  return text + (last_checkpoint_done_ || !clock_ ? "" : " the last checkpoint;");
+  return text;
 }
 
 }  // namespace hetpipe

@@ -13,21 +13,17 @@ std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
 
 }  // namespace
 
-bool push_carries_slots(const WaveRules& rules, VirtualWorkerId vw, Wave wave,
-                        const std::vector<Label>& checkpoint_labels) {
-  return std::binary_search(checkpoint_labels.begin(), checkpoint_labels.end(), wave + 1) ||
-         wave + 1 == rules.end_wave(vw);
-}
-
 ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules,
                            const ShardMap& map, std::vector<Rank> server_ranks,
-                           std::vector<Label> checkpoint_labels, RankService& service)
+                           CheckpointRule checkpoints, CheckpointSender& parts,
+                           RankService& service)
     : vw_(vw),
       stage_(stage),
       rules_(rules),
       map_(map),
       server_ranks_(std::move(server_ranks)),
-      checkpoint_labels_(std::move(checkpoint_labels)),
+      checkpoints_(std::move(checkpoints)),
+      parts_(parts),
       service_(service) {
   service.on(MessageKind::gate_grant,
              [this](const ControlMessage& message) { granted_ = message.header.label; });
@@ -37,10 +33,9 @@ void ServerClient::drop_sent() {
   while (!sending_.empty() && sending_.front().operation.done()) sending_.pop_front();
 }
 
-void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum, std::vector<float> statistics,
-                        const std::vector<Buffer>& optimizer_slots) {
+void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
+                        const std::vector<float>& statistics) {
   drop_sent();
-  const bool slots = push_carries_slots(rules_, vw_, wave, checkpoint_labels_);
   for (int s = 0; s < map_.shards(); ++s) {
     const ShardId shard{s};
     const int first = stage_.first_layer();
@@ -52,7 +47,7 @@ void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum, std::vecto
         .kind = code(MessageKind::push), .part = vw_.value, .minibatch = wave};
     const Rank to = server_ranks_[static_cast<std::size_t>(s)];
     const bool whole = parameters.size() == 1 && parameters[0].count == stage_.parameters().count();
-    if (whole && running.empty() && !slots) {  // no copy: the sum is the message
+    if (whole && running.empty()) {  // no copy: the sum is the message
       Operation sent =
           service_.transport().send(to, Channel::push, header, {sum->data(), sum->bytes()});
       sending_.push_back({std::move(sent), sum, {}});
@@ -66,9 +61,6 @@ void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum, std::vecto
     };
     gather(sum->as<float>(), parameters);
     gather(statistics.data(), running);
-    if (slots) {
-      for (const Buffer& slot : optimizer_slots) gather(slot.as<float>(), parameters);
-    }
     sending_.push_back({{}, nullptr, std::move(payload)});
     sending_.back().operation = service_.transport().send(
         to, Channel::push, header, std::as_bytes(std::span(sending_.back().payload)));
@@ -193,6 +185,12 @@ void ServerClient::finish() {
     service_.wait(sending.operation, [] { return std::string("the last push to leave"); });
   }
   sending_.clear();
+  service_.wait(
+      [this] {
+        parts_.release_sent();
+        return parts_.idle();
+      },
+      [] { return std::string("the last part of a checkpoint to leave"); });
   for (const Rank server : server_ranks_) {
     service_.transport().send_control(server, {.kind = code(MessageKind::worker_finished),
                                                .part = vw_.value,
