@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "benchmarks/raw_mpi.h"
@@ -73,15 +74,21 @@ WaveRules make_rules(const Job& job) {
   return rules;
 }
 
+CheckpointRule no_checkpoints() {
+  CheckpointRule rule;
+  rule.enabled = false;
+  return rule;
+}
+
 // One rank's part of a raw push and pull; the seconds on a worker.
 std::pair<double, double> raw_round(const Job& job, int self, RawMpi& raw,
-                                    std::vector<std::byte>& memory) {
+                                    std::span<std::byte> memory) {
   std::vector<std::pair<int, std::span<std::byte>>> parts;
   const int peers = job.is_server(self) ? job.workers : job.servers;
   const int first = job.is_server(self) ? 0 : job.workers;
   const auto bytes = static_cast<std::size_t>(job.shard_bytes());
   for (int i = 0; i < peers; ++i) {
-    parts.emplace_back(first + i, std::span(memory).subspan(at(i) * bytes, bytes));
+    parts.emplace_back(first + i, memory.subspan(at(i) * bytes, bytes));
   }
   const std::vector<std::pair<int, std::span<const std::byte>>> out(parts.begin(), parts.end());
   raw.barrier();
@@ -106,7 +113,9 @@ class WorkerSide {
       : device_(make_device("cpu", 1)),
         stream_(device_->make_stream()),
         stage_(model, {model.layer_count()}, StageId{0}, 1, *device_, *stream_),
-        client_(VirtualWorkerId{self}, stage_, rules, map, server_ranks(job), {}, service) {}
+        parts_(server_ranks(job).front(), 0, service),
+        client_(VirtualWorkerId{self}, stage_, rules, map, server_ranks(job), no_checkpoints(),
+                parts_, service) {}
 
   // A wave's update; the server adds it to its weights.
   std::shared_ptr<const Buffer> wave_sum() {
@@ -120,7 +129,7 @@ class WorkerSide {
   void push_then_pull(Wave wave, Round& round) {
     const auto sum = wave_sum();
     const std::int64_t start = now_ns();
-    client_.push(wave, sum, {}, {});
+    client_.push(wave, sum, {});
     const Label label = client_.pass_gate(wave + 1);
     const std::int64_t pushed = now_ns();
     check(client_.pull(wave + 1, label, WithStatistics::no));
@@ -130,7 +139,7 @@ class WorkerSide {
   void cycle(Wave wave, Round& round) {
     const auto sum = wave_sum();
     const std::int64_t start = now_ns();
-    client_.push(wave, sum, {}, {});
+    client_.push(wave, sum, {});
     client_.prefetch(wave + 1, wave + 1);
     check(client_.pull(wave + 1, client_.pass_gate(wave + 1), WithStatistics::no));
     round.cycle = seconds_between(start, now_ns());
@@ -147,6 +156,7 @@ class WorkerSide {
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   Stage stage_;
+  CheckpointSender parts_;
   ServerClient client_;
 };
 
@@ -161,7 +171,10 @@ std::unique_ptr<ParameterServer> make_server(const Job& job, int self, const Mod
     setup.stage_end.push_back({model.layer_count()});
   }
   setup.update_factor.assign(at(job.workers), 1.0f);
-  setup.weights.resize(static_cast<std::size_t>(job.shard_bytes()) / 4);
+  ShardSnapshot& first = setup.snapshots.emplace_back();
+  first.weights = huge_floats(static_cast<std::size_t>(job.shard_bytes()) / 4);
+  setup.running.resize(at(job.workers));
+  setup.checkpoints = no_checkpoints();
   return std::make_unique<ParameterServer>(std::move(setup), rules, map, service);
 }
 
@@ -227,8 +240,10 @@ void run(MpiSession& session, const Job& job, const std::string& raw_path) {
   } else {
     worker = std::make_unique<WorkerSide>(job, self, model, map, rules, service);
   }
-  std::vector<std::byte> memory(static_cast<std::size_t>(job.shard_bytes()) *
-                                at(std::max(job.workers, job.servers)));
+  // The same kind of memory as the product's.
+  std::vector<float> floats = huge_floats(static_cast<std::size_t>(job.shard_bytes()) / 4 *
+                                          at(std::max(job.workers, job.servers)));
+  const std::span<std::byte> memory = std::as_writable_bytes(std::span(floats));
   transport->exchange({});
 
   // The workers' signals tell a server that a wave is over.
