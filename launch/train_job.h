@@ -46,6 +46,7 @@ struct TrainJob {
   std::int64_t dataset_size = 0;
   std::int64_t test_size = 0;
   std::uint64_t dataset_fingerprint = 0;
+  std::uint64_t test_fingerprint = 0;
 
   OptimizerOptions optimizer;
   std::uint64_t seed = 1;

@@ -15,6 +15,7 @@ std::string to_text(const TrainJob& job) {
             {"dataset_size", job.dataset_size},
             {"test_size", job.test_size},
             {"dataset_fingerprint", job.dataset_fingerprint},
+            {"test_fingerprint", job.test_fingerprint},
             {"optimizer", job.optimizer.name},
             {"learning_rate", job.optimizer.learning_rate},
             {"momentum", job.optimizer.momentum},
@@ -59,6 +60,7 @@ TrainJob job_from_text(const std::string& written) {
   text.at("dataset_size").get_to(job.dataset_size);
   text.at("test_size").get_to(job.test_size);
   text.at("dataset_fingerprint").get_to(job.dataset_fingerprint);
+  text.at("test_fingerprint").get_to(job.test_fingerprint);
   text.at("optimizer").get_to(job.optimizer.name);
   text.at("learning_rate").get_to(job.optimizer.learning_rate);
   text.at("momentum").get_to(job.optimizer.momentum);
@@ -84,27 +86,26 @@ TrainJob job_from_text(const std::string& written) {
   return job;
 }
 
-std::string to_text(const Opening& opening) {
-  const RankFacts& facts = opening.facts;
-  return Json{{"host", facts.host},     {"pid", facts.pid},       {"cores", facts.cores},
-              {"memory", facts.memory}, {"build", facts.build},   {"boot", facts.boot},
-              {"job", opening.job},     {"error", opening.error}, {"code", opening.code}}
-      .dump();
+std::string to_text(const RankFacts& facts) {
+  return Json{{"host", facts.host},     {"pid", facts.pid},
+              {"cores", facts.cores},   {"online", facts.online},
+              {"memory", facts.memory}, {"build", facts.build},
+              {"boot", facts.boot},     {"configuration", facts.configuration}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Opening opening_from_text(const std::string& written) {
+RankFacts facts_from_text(const std::string& written) {
   const Json text = Json::parse(written);
-  Opening opening;
-  text.at("host").get_to(opening.facts.host);
-  text.at("pid").get_to(opening.facts.pid);
-  text.at("cores").get_to(opening.facts.cores);
-  text.at("memory").get_to(opening.facts.memory);
-  text.at("build").get_to(opening.facts.build);
-  text.at("boot").get_to(opening.facts.boot);
-  text.at("job").get_to(opening.job);
-  text.at("error").get_to(opening.error);
-  text.at("code").get_to(opening.code);
-  return opening;
+  RankFacts facts;
+  text.at("host").get_to(facts.host);
+  text.at("pid").get_to(facts.pid);
+  text.at("cores").get_to(facts.cores);
+  text.at("online").get_to(facts.online);
+  text.at("memory").get_to(facts.memory);
+  text.at("build").get_to(facts.build);
+  text.at("boot").get_to(facts.boot);
+  text.at("configuration").get_to(facts.configuration);
+  return facts;
 }
 
 }  // namespace hetpipe

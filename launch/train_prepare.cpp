@@ -101,21 +101,16 @@ void check_memory(const TrainJob& job, const std::string& file, Problems& proble
 void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command) {
   const int needed = job.plan.worker_ranks() + job.plan.server_ranks();
   if (!ranks || *ranks == needed) return;
-  const Cluster unknown_cluster{};
-  const Cluster& cluster = job.cluster ? *job.cluster : unknown_cluster;
   throw UserError("", format("the plan needs %d ranks, %d workers and %d parameter servers (this "
-                             "launch has %d). Start it with one "
-                             "of\n  %s\n  %s",
+                             "launch has %d). Start it with one of\n%s",
                              needed, job.plan.worker_ranks(), job.plan.server_ranks(), *ranks,
-                             mpirun_line(job.plan, cluster, command).c_str(),
-                             srun_line(job.plan, cluster, command).c_str()));
+                             launch_lines(job, command).c_str()));
 }
 
 }  // namespace
 
-Preparation prepare_training(const TrainOptions& given, const std::string& configuration,
-                             std::optional<int> ranks, const std::string& launch_command,
-                             Log& log) {
+Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks,
+                             const std::string& launch_command, Log& log) {
   const TrainOptions options = with_files_of_the_run(given);
   Preparation prepared;
   TrainJob& job = prepared.job;
@@ -151,6 +146,7 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
   if (has_test_split(*options.data)) {
     const Dataset test = open_dataset(*options.data, Split::test, Parts::both);
     job.test_size = test.size;
+    job.test_fingerprint = test.fingerprint;
     if (Shape{test.height, test.width, test.channels} != job.sample ||
         test.classes > train.classes) {
       throw UserError(*options.data,
@@ -211,7 +207,13 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
                                : "bit for bit as if it had not stopped";
   }
   problems.throw_if_any();
+  if (job.cluster && job.profile) prepared.table = plan_table(job.plan, *job.cluster, *job.profile);
+  return prepared;
+}
 
+void take_run_directory(const TrainOptions& options, const std::string& configuration,
+                        Preparation& prepared, Log& log) {
+  TrainJob& job = prepared.job;
   prepared.directory.emplace(
       options.output ? fs::path(*options.output) : RunDirectory::default_path(job.model),
       options.resume ? RunStart::resume : RunStart::fresh);
@@ -230,8 +232,6 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
     job.trace_folder = folder.string();
   }
   log.open_file(directory.log().string());
-  if (job.cluster && job.profile) prepared.table = plan_table(job.plan, *job.cluster, *job.profile);
-  return prepared;
 }
 
 }  // namespace hetpipe

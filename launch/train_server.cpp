@@ -65,10 +65,11 @@ ServerRole::ServerRole(const TrainValues& values, ShardId shard, const Roles& ro
 void ServerRole::write(CheckpointParts parts) {
   const Label label = parts.label;
   const bool last = label == values_.rules.end_label();
+  const std::size_t bytes = bytes_of(parts);
   auto shared = std::make_shared<const CheckpointParts>(std::move(parts));
   ++given_;
   writer_->write(
-      label,
+      label, bytes,
       [&values = values_, rules = values_.rules, shared] {
         return assemble_checkpoint(values.job, values.model, values.map, rules, values.sampler,
                                    *shared);

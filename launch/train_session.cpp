@@ -12,9 +12,19 @@
 
 namespace hetpipe {
 
-OpenData data_of(const TrainOptions& options) {
-  return
-      [spec = *options.data](Split split, Parts parts) { return open_dataset(spec, split, parts); };
+OpenData data_of(const TrainOptions& options, const TrainJob& job) {
+  return [spec = *options.data, train = job.dataset_fingerprint, test = job.test_fingerprint](
+             Split split, Parts parts) {
+    Dataset data = open_dataset(spec, split, parts);
+    if (data.fingerprint != (split == Split::train ? train : test)) {
+      throw UserError("--data " + spec,
+                      format("holds other %s samples than rank 0 found (all ranks train on the "
+                             "same ones). Give every rank the same files, and leave them alone "
+                             "while a run goes on.",
+                             split_name(split)));
+    }
+    return data;
+  };
 }
 
 void greet(const Preparation& prepared, const Roles& roles, const std::vector<RankFacts>& facts,
@@ -24,6 +34,8 @@ void greet(const Preparation& prepared, const Roles& roles, const std::vector<Ra
                   job.model.c_str(), static_cast<long long>(job.dataset_size),
                   static_cast<long long>(job.test_size), facts.size(), transport.c_str()));
   log.line(banner(job, roles, facts));
+  const std::string shared = shared_cores(facts, roles, job);
+  if (!shared.empty()) log.warning(shared);
   if (!prepared.table.empty()) log.line(prepared.table);
   log.line("run directory: " + prepared.directory->path().string());
   if (!job.start.checkpoint.empty()) {
@@ -60,16 +72,17 @@ void close_run(const TrainJob& job, const RunEnd& end, const Preparation& prepar
 int train_in_threads(const TrainCall& call) {
   Log log(stdout, stderr, people_watch() ? Log::Terminal::yes : Log::Terminal::no);
   // As many threads as the plan needs: the number of ranks cannot be wrong.
-  const Preparation prepared =
-      prepare_training(call.options, call.configuration, std::nullopt, call.command, log);
+  Preparation prepared = prepare_training(call.options, std::nullopt, call.command, log);
   const TrainJob& job = prepared.job;
   const int ranks = job.plan.worker_ranks() + job.plan.server_ranks();
   const std::vector<RankFacts> facts(static_cast<std::size_t>(ranks), facts_of_this_rank());
-  const Roles roles = decide_roles(job, facts);
+  const Roles roles = decide_roles(job, facts, call.command);
+  check_together(facts, roles, job, call.command);
+  take_run_directory(call.options, call.configuration, prepared, log);
   greet(prepared, roles, facts, "threads of one process", log);
 
   const StopSignals signals;
-  const RunEnd end = train_as_threads(job, roles, data_of(call.options), facts.front().host, log,
+  const RunEnd end = train_as_threads(job, roles, data_of(call.options, job), facts.front().host, log,
                                       StopSignals::wanted);
   close_run(job, end, prepared, log);
   return static_cast<int>(end.code);

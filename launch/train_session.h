@@ -24,6 +24,7 @@ int train_in_threads(const TrainCall& call);
 void greet(const Preparation& prepared, const Roles& roles, const std::vector<RankFacts>& facts,
            const std::string& transport, Log& log);
 void close_run(const TrainJob& job, const RunEnd& end, const Preparation& prepared, Log& log);
-OpenData data_of(const TrainOptions& options);
+// Opens the data of these options; UserError when they are not those of the job.
+OpenData data_of(const TrainOptions& options, const TrainJob& job);
 
 }  // namespace hetpipe

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <set>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -12,6 +13,8 @@ namespace {
 
 using Need = TomlReader::Need;
 
+constexpr std::size_t kMostNodes = 65536;
+constexpr std::size_t kMostDevices = 1 << 20;
 constexpr Range kMemory{1, 1e15};  // a petabyte
 constexpr Range kRate{1, 1e20};    // bytes/s, flop/s
 constexpr Range kLatency{0, 60};
@@ -85,17 +88,31 @@ class ClusterFile {
               "' does not expand (host lists look like n[0-3] or n[0-1,7]). Correct it.");
       return;
     }
+    if (cluster_.nodes.size() + names->size() > kMostNodes) {
+      reader.problem(reader.line_of("name"),
+                     "node name '" + *name + "' makes more than " + std::to_string(kMostNodes) +
+                         " nodes (no cluster has so many). Correct the host list.");
+      return;
+    }
+    devices_ += names->size() * node.kinds.size();
+    if (devices_ > kMostDevices) {
+      reader.problem(reader.line_of("devices"),
+                     "node '" + *name + "' makes more than " + std::to_string(kMostDevices) +
+                         " devices (no cluster has so many). Correct name or devices.");
+      return;
+    }
     for (const std::string& host : *names) {
       if (host.find_first_of(": \t") != std::string::npos) {
         reader.problem(reader.line_of("name"), "node name '" + host +
                                                    "' holds a colon or a space (devices are named "
                                                    "node:index). Use a host name.");
+        return;  // the others of the list do as well, or are told in the next turn
       }
-      if (cluster_.find_node(host)) {
+      if (!node_names_.insert(host).second) {
         reader.problem(reader.line_of("name"), "node '" + host +
                                                    "' is declared twice (names are how ranks find "
                                                    "their node). Remove one.");
-        continue;
+        return;
       }
       node.name = host;
       cluster_.nodes.push_back(node);
@@ -194,6 +211,8 @@ class ClusterFile {
   const std::string& file_;
   Problems problems_;
   Cluster cluster_;
+  std::set<std::string> node_names_;
+  std::size_t devices_ = 0;
 };
 
 std::string link_lines(const Link& link, bool with_latency) {

@@ -6,12 +6,16 @@
 
 #include "base/text.h"
 #include "base/time.h"
+#include "runtime/pipeline/non_finite.h"
 
 namespace hetpipe {
 namespace {
 
 // A call that took longer than this has waited for its answer rather than found it.
 constexpr double kBlocked = 100e-6;  // s
+
+// For an earlier stage to find its layer; it computes a forward for it.
+constexpr std::int64_t kEarlierStageSpeaksNs = 10'000'000'000;
 
 }  // namespace
 
@@ -36,6 +40,8 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, Stage& stage, LocalWei
                         initial_statistics.size() * sizeof(float));
     settle("initial statistics");
   }
+  service.on(MessageKind::find_non_finite,
+             [this](const ControlMessage& message) { look_again(message.header.minibatch); });
   wave_.virtual_worker = report_.virtual_worker = setup_.neighbours.virtual_worker.value;
   wave_.stage = report_.stage = stage.id().value;
 }
@@ -215,15 +221,40 @@ double Worker::read_losses(const Pass& pass, std::int64_t& correct) {
 
 void Worker::note_loss(Minibatch p, const Pass& pass) {
   const double sum = read_losses(pass, wave_.correct);
-  if (!std::isfinite(sum)) {
-    throw NumericalError(format(
-        "step %lld of virtual worker %d: the loss at layer %s is %f (the learning rate may be too "
-        "high). Lower --learning-rate, or start from an earlier checkpoint.",
-        static_cast<long long>(p), setup_.neighbours.virtual_worker.value,
-        stage_.model().layers().back().name.c_str(), sum));
-  }
+  if (!std::isfinite(sum)) fail_numerically(p, pass, in_flight_.at(p).weights->values.as<float>());
   wave_.loss_sum += sum;
   wave_.samples += pass.samples;
+}
+
+// The loss of p is not finite: says which layer's numbers were the first not to be. Where they came
+// in with the activations, the stage that sent them is asked, and ends the run in its own words.
+void Worker::fail_numerically(Minibatch p, const Pass& pass, const float* weights) {
+  const auto found = first_non_finite(stage_, pass, weights);
+  if (found && found->sender) {
+    const Rank sender = setup_.neighbours.rank_of_stage[static_cast<std::size_t>(*found->sender)];
+    service_.transport().send_control(
+        sender, {.kind = static_cast<std::int32_t>(MessageKind::find_non_finite), .minibatch = p});
+    service_.wait_until_ns(now_ns() + kEarlierStageSpeaksNs);
+  }
+  throw NumericalError(format(
+      "step %lld of virtual worker %d: the loss is not a finite number. The first number that is "
+      "not, in the order of computing, is at stage %d: %s. Lower --learning-rate, or start from an "
+      "earlier checkpoint.",
+      static_cast<long long>(p), setup_.neighbours.virtual_worker.value, stage_.id().value,
+      found ? found->what.c_str() : "the loss"));
+}
+
+// This stage sent numbers that are not finite. What it did not keep is computed once more, which
+// gives the same bits.
+void Worker::look_again(Minibatch p) {
+  InFlight flight = std::move(in_flight_.at(p));
+  in_flight_.clear();
+  Pass again;
+  again.activations_in = std::move(flight.pass.activations_in);
+  flight.pass = Pass();
+  load(again, flight.batch);
+  stage_.forward(again, flight.weights->values.as<float>(), statistics_.as<float>(), Mode::train);
+  fail_numerically(p, again, flight.weights->values.as<float>());
 }
 
 void Worker::backward(Minibatch p) {
@@ -377,7 +408,15 @@ void Worker::evaluate_batch(std::int64_t number, const StageSnapshot& snapshot,
   service_.poll();
   messages_.release_sent();
   if (!stage_.has_loss()) return;
-  sum.loss_sum += read_losses(pass, sum.correct);
+  const double loss = read_losses(pass, sum.correct);
+  if (!std::isfinite(loss)) {
+    const auto found = first_non_finite(stage_, pass, snapshot.weights.as<float>());
+    throw NumericalError(
+        format("evaluation of label %lld: the test loss is not a finite number (%s). Lower "
+               "--learning-rate, or start from an earlier checkpoint.",
+               static_cast<long long>(sum.label), found ? found->what.c_str() : "the loss"));
+  }
+  sum.loss_sum += loss;
   sum.samples += pass.samples;
 }
 

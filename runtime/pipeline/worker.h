@@ -77,6 +77,8 @@ class Worker {
   void load(Pass& pass, const Batch& batch);
   void settle(const std::string& what);
   void note_loss(Minibatch p, const Pass& pass);
+  [[noreturn]] void fail_numerically(Minibatch p, const Pass& pass, const float* weights);
+  [[noreturn]] void look_again(Minibatch p);
   double read_losses(const Pass& pass, std::int64_t& correct);
   double modelled(double seconds, std::int64_t samples) const;
   std::string doing(ActionKind kind, Minibatch p) const;

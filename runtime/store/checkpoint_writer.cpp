@@ -35,13 +35,17 @@ CheckpointWriter::~CheckpointWriter() {
   thread_.join();
 }
 
-void CheckpointWriter::write(Label label, std::function<Checkpoint()> make, Which which) {
+void CheckpointWriter::write(Label label, std::size_t bytes, std::function<Checkpoint()> make,
+                             Which which) {
   const std::lock_guard lock(mutex_);
-  if (waiting_) {
-    results_.push_back({.label = waiting_->label, .fate = Fate::left_out, .text = {}});
+  while (!waiting_.empty() && waiting_bytes_ + bytes > options_.waiting_bytes) {
+    results_.push_back({.label = waiting_.front().label, .fate = Fate::left_out, .text = {}});
     results_there_ = true;
+    waiting_bytes_ -= waiting_.front().bytes;
+    waiting_.pop_front();
   }
-  waiting_ = Job{label, std::move(make), which};
+  waiting_.push_back({label, bytes, std::move(make), which});
+  waiting_bytes_ += bytes;
   changed_.notify_one();
 }
 
@@ -54,16 +58,17 @@ std::vector<CheckpointWriter::Result> CheckpointWriter::take_results() {
 
 bool CheckpointWriter::idle() const {
   const std::lock_guard lock(mutex_);
-  return !waiting_ && !writing_;
+  return waiting_.empty() && !writing_;
 }
 
 void CheckpointWriter::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return waiting_ || over_; });
-    if (!waiting_) return;
-    const Job job = std::move(*waiting_);
-    waiting_.reset();
+    changed_.wait(lock, [this] { return !waiting_.empty() || over_; });
+    if (waiting_.empty()) return;
+    const Job job = std::move(waiting_.front());
+    waiting_.pop_front();
+    waiting_bytes_ -= job.bytes;
     writing_ = true;
     lock.unlock();
     Result result = write_now(job);

@@ -3,10 +3,11 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,13 +17,15 @@
 namespace hetpipe {
 
 // Writes a run's checkpoints in a thread of its own, so that training does not wait for the disk.
-// At most one waits while another is being written: a newer one takes its place.
+// Those that wait are bounded by their memory: beyond it, a newer one takes the place of the oldest
+// that waits.
 class CheckpointWriter {
  public:
   struct Options {
     std::filesystem::path folder;
     int keep = 0;               // the newest so many; 0: all
     double retry_seconds = 60;  // how long the run's last one is tried again
+    std::size_t waiting_bytes = std::size_t{1} << 30;
   };
   explicit CheckpointWriter(Options options);
   ~CheckpointWriter();  // finishes what was given
@@ -30,9 +33,9 @@ class CheckpointWriter {
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   enum class Which { one_of_many, last };
-  // `make` is called in the writer's thread. The last one is never left out, and tried again for a
-  // while when the disk is full.
-  void write(Label label, std::function<Checkpoint()> make, Which which);
+  // `make` is called in the writer's thread; until then it holds so many bytes. The last one is
+  // never left out, and tried again for a while when the disk is full.
+  void write(Label label, std::size_t bytes, std::function<Checkpoint()> make, Which which);
 
   enum class Fate { written, failed, left_out };
   struct Result {
@@ -51,6 +54,7 @@ class CheckpointWriter {
  private:
   struct Job {
     Label label = 0;
+    std::size_t bytes = 0;
     std::function<Checkpoint()> make;
     Which which = Which::one_of_many;
   };
@@ -60,7 +64,8 @@ class CheckpointWriter {
   Options options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Job> waiting_;
+  std::deque<Job> waiting_;
+  std::size_t waiting_bytes_ = 0;
   bool writing_ = false;
   bool over_ = false;
   std::vector<Result> results_;

@@ -46,6 +46,30 @@ ShardState shard_state_from(std::span<const std::byte> bytes) {
   return state;
 }
 
+std::size_t bytes_of(const CheckpointParts& parts) {
+  std::size_t floats = 0;
+  const auto add = [&floats](const auto& lists) {
+    for (const auto& list : lists) floats += list.size();
+  };
+  for (const auto& stages : parts.workers) {
+    for (const StageState& stage : stages) {
+      add(stage.slots);
+      floats += stage.statistics.size();
+      if (!stage.exact) continue;
+      floats += stage.exact->base.size();
+      add(stage.exact->updates);
+      add(stage.exact->own_waves);
+    }
+  }
+  for (const ShardState& shard : parts.shards) {
+    floats += shard.snapshot.weights.size() + shard.snapshot.statistics.size();
+    for (const ShardSnapshot& earlier : shard.earlier) {
+      floats += earlier.weights.size() + earlier.statistics.size();
+    }
+  }
+  return floats * sizeof(float);
+}
+
 bool CheckpointRule::due(const WaveRules& rules, Label label) const {
   if (!enabled || label <= rules.start_wave()) return false;
   return label == rules.end_label() || std::binary_search(labels.begin(), labels.end(), label);

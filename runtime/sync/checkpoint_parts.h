@@ -42,6 +42,7 @@ struct CheckpointParts {
   std::vector<std::vector<StageState>> workers;  // [virtual worker][stage]
   std::vector<ShardState> shards;
 };
+std::size_t bytes_of(const CheckpointParts& parts);
 
 // When parts are due, the same on every rank.
 struct CheckpointRule {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/huge_pages.h"
 #include "base/text.h"
 #include "runtime/pipeline/reports.h"
 
@@ -24,6 +25,21 @@ std::vector<float> mean(const std::vector<const std::vector<float>*>& parts) {
     result[e] = static_cast<float>(sum / static_cast<double>(parts.size()));
   }
   return result;
+}
+
+// Memory that was touched before: fresh pages cost as much as the transfer that fills them.
+constexpr std::size_t kSpares = 2;
+constexpr std::size_t kReceives = 2;
+
+void keep_spare(std::vector<std::vector<float>>& spare, std::vector<float> memory) {
+  if (spare.size() < kSpares) spare.push_back(std::move(memory));
+}
+
+std::vector<float> take_spare(std::vector<std::vector<float>>& spare, std::size_t count) {
+  if (spare.empty()) return huge_floats(count);
+  std::vector<float> memory = std::move(spare.back());
+  spare.pop_back();
+  return memory;
 }
 
 }  // namespace
@@ -50,6 +66,7 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
       peer.rank = setup_.worker_ranks[at(i)][k];
       peer.parameters = map.on_shard(kParameters, setup_.shard, first, end);
       peer.statistics = map.on_shard(kStatistics, setup_.shard, first, end);
+      peer.pieces = push_pieces(map, setup_.shard, first, end);
       peer.next_wave = rules.start_wave();
       peer.gate = rules.start_wave();
       peers_.push_back(std::move(peer));
@@ -58,11 +75,11 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
   }
   running_ = std::move(setup_.running);
   for (ShardSnapshot& snapshot : setup_.snapshots) {
-    snapshots_.push_back(std::make_shared<const Snapshot>(std::move(snapshot)));
+    snapshots_.push_back(std::make_shared<Snapshot>(std::move(snapshot)));
   }
   ensure(snapshots_.back()->label == rules.start_wave(), "a shard starts at another label");
 
-  for (Peer& peer : peers_) post_push(peer);
+  for (Peer& peer : peers_) post_pieces(peer);
   if (clock_) {
     for (int s = 0; s < map.shards(); ++s) {
       if (map.count(kParameters, ShardId{s}) == 0) note_empty_shard(ShardId{s});
@@ -104,51 +121,77 @@ int ParameterServer::stages_here(VirtualWorkerId vw) const {
   }));
 }
 
-// One receive per stage stands ready for its next wave.
-void ParameterServer::post_push(Peer& peer) {
-  if (peer.parameters.count == 0 || peer.next_wave == rules_.end_wave(peer.vw)) {
-    peer.receive = Operation();
-    return;
+// Two receives per stage stand ready: one is filled while the other one's floats are added.
+void ParameterServer::post_pieces(Peer& peer) {
+  const auto& parameters = peer.pieces.parameters;
+  if (parameters.empty() || peer.next_wave == rules_.end_wave(peer.vw)) return;
+  const std::size_t last = parameters.size() - (peer.pieces.statistics == 0 ? 1 : 0);
+  while (peer.receives.size() < kReceives && peer.posted <= last) {
+    if (peer.posted == 0) {
+      Push& push = peer.pushes.emplace_back();
+      push.wave = peer.next_wave;
+      push.floats = take_spare(peer.spare, at(peer.parameters.count + peer.statistics.count));
+    }
+    const std::int64_t floats =
+        peer.posted < parameters.size() ? parameters[peer.posted].count : peer.pieces.statistics;
+    std::int64_t begin = peer.pushes.back().arrived;
+    for (const Receive& receive : peer.receives) begin += receive.floats;
+    const auto into = std::span(peer.pushes.back().floats).subspan(at(begin), at(floats));
+    peer.receives.push_back(
+        {service_.transport().receive(peer.rank, Channel::push, std::as_writable_bytes(into)),
+         floats});
+    ++peer.posted;
   }
-  peer.arriving.resize(at(peer.parameters.count + peer.statistics.count));
-  peer.receive = service_.transport().receive(peer.rank, Channel::push,
-                                              std::as_writable_bytes(std::span(peer.arriving)));
 }
 
-void ParameterServer::take_push(Peer& peer) {
-  const MessageHeader& header = peer.receive.header();
+// Whether one more piece has arrived.
+bool ParameterServer::take_piece(Peer& peer) {
+  if (peer.receives.empty() || !peer.receives.front().operation.done()) return false;
+  const MessageHeader& header = peer.receives.front().operation.header();
   ensure(header.kind == code(MessageKind::push) && header.part == peer.vw.value &&
              header.minibatch == peer.next_wave,
          "a push of another wave or virtual worker arrived");
-  const Wave wave = peer.next_wave;
-  service_.begin(format("taking in wave %lld of virtual worker %d, stage %d",
+  Push& push = peer.pushes.back();
+  push.arrived += peer.receives.front().floats;
+  peer.receives.pop_front();
+  if (push.arrived == peer.parameters.count + peer.statistics.count) end_push(peer);
+  return true;
+}
+
+void ParameterServer::end_push(Peer& peer) {
+  const Wave wave = peer.next_wave++;
+  service_.begin(format("took in wave %lld of virtual worker %d, stage %d",
                         static_cast<long long>(wave), peer.vw.value, peer.stage.value));
-  PendingWave& pending = pending_[{wave, peer.vw.value}];
-  if (pending.parts == 0) {
-    pending.delta.resize(at(map_.count(kParameters, setup_.shard)));
-    pending.statistics.resize(at(map_.count(kStatistics, setup_.shard)));
+  peer.posted = 0;
+  const auto stages = stages_arrived_.try_emplace({wave, peer.vw.value}, 0).first;
+  if (++stages->second < stages_here(peer.vw)) return;
+  stages_arrived_.erase(stages);
+  if (clock_) {
+    note_arrival(setup_.shard, peer.vw, wave);
+  } else {
+    service_.transport().send_control(setup_.server_ranks.front(),
+                                      {.kind = code(MessageKind::shard_arrived),
+                                       .part = setup_.shard.value,
+                                       .minibatch = wave,
+                                       .label = peer.vw.value});
   }
-  const float* from = peer.arriving.data();
-  const auto take = [&from](std::vector<float>& to, FlatRange range) {
-    std::copy_n(from, range.count, to.begin() + range.offset);
-    from += range.count;
-  };
-  take(pending.delta, peer.parameters);
-  take(pending.statistics, peer.statistics);
-  ++pending.parts;
-  if (pending.parts == stages_here(peer.vw)) {
-    if (clock_) {
-      note_arrival(setup_.shard, peer.vw, wave);
-    } else {
-      service_.transport().send_control(setup_.server_ranks.front(),
-                                        {.kind = code(MessageKind::shard_arrived),
-                                         .part = setup_.shard.value,
-                                         .minibatch = wave,
-                                         .label = peer.vw.value});
+}
+
+// What has arrived is added while it is in the cache; pieces follow one another for as long as they
+// come without waiting.
+void ParameterServer::take_pushes() {
+  for (bool more = true; more;) {
+    more = false;
+    for (Peer& peer : peers_) {
+      while (take_piece(peer)) {
+        while (form_label()) {
+        }
+        post_pieces(peer);
+        more = true;
+      }
     }
+    if (more) service_.transport().progress();
   }
-  ++peer.next_wave;
-  post_push(peer);
 }
 
 void ParameterServer::note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave) {
@@ -165,42 +208,74 @@ void ParameterServer::note_empty_shard(ShardId shard) {
   }
 }
 
-bool ParameterServer::complete(Wave wave) const {
-  if (wave >= rules_.end_label()) return false;
-  for (int i = 0; i < rules_.workers(); ++i) {
-    const VirtualWorkerId vw{i};
-    if (wave >= rules_.end_wave(vw) || stages_here(vw) == 0) continue;
-    const auto found = pending_.find({wave, i});
-    if (found == pending_.end() || found->second.parts < stages_here(vw)) return false;
-  }
-  return true;
+bool ParameterServer::has_wave(const Peer& peer, Wave wave) const {
+  return peer.parameters.count > 0 && wave < rules_.end_wave(peer.vw);
 }
 
-void ParameterServer::form_label() {
+void ParameterServer::start_sum() {
   const Snapshot& before = *snapshots_.back();
-  auto next = std::make_shared<Snapshot>(before);
-  next->label = before.label + 1;
-  service_.begin(format("forming label %lld", static_cast<long long>(next->label)));
-  for (int i = 0; i < rules_.workers(); ++i) {
-    const auto found = pending_.find({before.label, i});
-    if (found == pending_.end()) continue;  // it has no such wave
-    PendingWave& pending = found->second;
-    const float factor = setup_.update_factor[at(i)];
-    float* w = next->weights.data();
-    const float* delta = pending.delta.data();
-    for (std::size_t e = 0; e < next->weights.size(); ++e) {
-      w[e] += factor == 1.0f ? delta[e] : factor * delta[e];
+  std::vector<LabelSum::Contributor> contributors;
+  int last = -1;
+  for (Peer& peer : peers_) {
+    if (!has_wave(peer, before.label)) continue;
+    if (peer.vw.value != last) {
+      contributors.push_back({.factor = setup_.update_factor[at(peer.vw.value)], .parts = {}});
     }
-    running_[at(i)] = std::move(pending.statistics);
-    pending_.erase(found);
+    last = peer.vw.value;
+    contributors.back().parts.push_back({.range = peer.parameters});
   }
-  if (!next->statistics.empty()) {
+  service_.begin(format("forming label %lld", static_cast<long long>(before.label + 1)));
+  sum_.emplace(before.weights, take_spare(spare_, before.weights.size()), std::move(contributors));
+}
+
+// Adds what has come of the wave behind the newest label; true when that made the next label.
+bool ParameterServer::form_label() {
+  const Snapshot& before = *snapshots_.back();
+  const Wave wave = before.label;
+  if (wave >= rules_.end_label()) return false;
+  if (!sum_) start_sum();
+  bool complete = true;
+  std::size_t contributor = 0, part = 0;
+  int last = -1;
+  for (const Peer& peer : peers_) {
+    if (!has_wave(peer, wave)) continue;
+    if (last != -1) {
+      contributor += peer.vw.value != last ? 1 : 0;
+      part = peer.vw.value != last ? 0 : part + 1;
+    }
+    last = peer.vw.value;
+    const bool begun = !peer.pushes.empty() && peer.pushes.front().wave == wave;
+    complete = complete && begun && peer.next_wave > wave;
+    if (!begun) continue;
+    const Push& push = peer.pushes.front();
+    LabelSum::Part& known = sum_->part(contributor, part);
+    known.floats = push.floats.data();
+    known.arrived = std::min(push.arrived, peer.parameters.count);
+  }
+  sum_->add();
+  if (!complete) return false;
+  ensure(sum_->complete(), "a label without all that was pushed");
+
+  auto next = std::make_shared<Snapshot>();
+  next->label = before.label + 1;
+  next->weights = sum_->take();
+  sum_.reset();
+  for (Peer& peer : peers_) {
+    if (!has_wave(peer, wave)) continue;
+    Push push = std::move(peer.pushes.front());
+    peer.pushes.pop_front();
+    std::copy_n(push.floats.begin() + peer.parameters.count, peer.statistics.count,
+                running_[at(peer.vw.value)].begin() + peer.statistics.offset);
+    keep_spare(peer.spare, std::move(push.floats));
+  }
+  if (!before.statistics.empty()) {
     std::vector<const std::vector<float>*> parts;
     for (const auto& running : running_) parts.push_back(&running);
     next->statistics = mean(parts);
   }
   snapshots_.push_back(std::move(next));
   if (setup_.checkpoints.due(rules_, snapshots_.back()->label)) save_state();
+  return true;
 }
 
 bool ParameterServer::serve(const Waiting& waiting) {
@@ -245,7 +320,12 @@ void ParameterServer::forget_labels() {
     needed = std::min(needed, rules_.bound_label(peer.gate));
   }
   for (const Waiting& waiting : waiting_pulls_) needed = std::min(needed, waiting.label);
-  while (snapshots_.front()->label < needed) snapshots_.pop_front();
+  while (snapshots_.front()->label < needed) {
+    if (snapshots_.front().use_count() == 1) {
+      keep_spare(spare_, std::move(snapshots_.front()->weights));
+    }
+    snapshots_.pop_front();
+  }
 }
 
 // Snapshots are shared and never change: only the bytes that travel are copied.
@@ -275,18 +355,17 @@ void ParameterServer::stop(const ControlMessage& wanted) {
 }
 
 void ParameterServer::poll() {
-  for (Peer& peer : peers_) {
-    while (peer.receive && peer.receive.done()) take_push(peer);
+  take_pushes();
+  while (form_label()) {
   }
-  while (complete(snapshots_.back()->label)) form_label();
   if (clock_) open_gates();
   // Front stages need a snapshot first; answers of one label share the server's interface.
   std::stable_sort(
       waiting_pulls_.begin(), waiting_pulls_.end(),
       [](const Waiting& a, const Waiting& b) { return a.peer->stage < b.peer->stage; });
   std::erase_if(waiting_pulls_, [this](const Waiting& waiting) { return serve(waiting); });
-  forget_labels();
   std::erase_if(sending_, [](const Sending& sending) { return sending.operation.done(); });
+  forget_labels();
   parts_.release_sent();
 }
 

@@ -10,6 +10,8 @@
 
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/sync/checkpoint_parts.h"
+#include "runtime/sync/label_sum.h"
+#include "runtime/sync/push_pieces.h"
 #include "runtime/sync/server_client.h"
 #include "runtime/sync/shard_map.h"
 #include "runtime/sync/stop_agreement.h"
@@ -51,22 +53,29 @@ class ParameterServer {
 
  private:
   using Snapshot = ShardSnapshot;
+  struct Push {
+    Wave wave = 0;
+    std::vector<float> floats;  // parameters in the shard's order, then statistics
+    std::int64_t arrived = 0;
+  };
+  struct Receive {
+    Operation operation;
+    std::int64_t floats = 0;
+  };
   struct Peer {  // one stage of one virtual worker
     VirtualWorkerId vw;
     StageId stage;
     Rank rank;
     FlatRange parameters;  // on this shard
     FlatRange statistics;
-    Wave next_wave = 0;
-    std::vector<float> arriving;
-    Operation receive;
+    PushPieces pieces;
+    Wave next_wave = 0;       // whose push arrives
+    std::deque<Push> pushes;  // not in a label yet, oldest first; the last one may be arriving
+    std::deque<Receive> receives;
+    std::size_t posted = 0;                 // pieces of the push that arrives
+    std::vector<std::vector<float>> spare;  // memory of pushes, for those to come
     Wave gate = 0;  // of its latest pull: it will not ask for labels below gate - D again
     bool finished = false;
-  };
-  struct PendingWave {  // of one virtual worker
-    int parts = 0;
-    std::vector<float> delta;
-    std::vector<float> statistics;
   };
   struct Waiting {
     const Peer* peer = nullptr;
@@ -78,12 +87,15 @@ class ParameterServer {
     std::shared_ptr<const Snapshot> snapshot;  // kept while it is read
   };
 
-  void post_push(Peer& peer);
-  void take_push(Peer& peer);
+  void post_pieces(Peer& peer);
+  bool take_piece(Peer& peer);
+  void end_push(Peer& peer);
+  void take_pushes();
   void note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave);
   void note_empty_shard(ShardId shard);
-  bool complete(Wave wave) const;
-  void form_label();
+  bool has_wave(const Peer& peer, Wave wave) const;
+  void start_sum();
+  bool form_label();
   bool serve(const Waiting& waiting);
   void open_gates();
   void forget_labels();
@@ -99,9 +111,11 @@ class ParameterServer {
   std::optional<StopAgreement> stop_;  // first shard
   CheckpointSender parts_;
   std::vector<Peer> peers_;
-  std::map<std::pair<Wave, int>, PendingWave> pending_;  // (wave, virtual worker)
+  std::map<std::pair<Wave, int>, int> stages_arrived_;  // of (wave, virtual worker)
+  std::optional<LabelSum> sum_;                         // the label behind the newest
   std::vector<std::vector<float>> running_;  // [virtual worker]: statistics at the newest label
-  std::deque<std::shared_ptr<const Snapshot>> snapshots_;  // by label, the last is the newest
+  std::deque<std::shared_ptr<Snapshot>> snapshots_;  // by label, the last is the newest
+  std::vector<std::vector<float>> spare_;            // memory of labels given up, for those to come
   std::deque<Waiting> waiting_pulls_;
   std::deque<std::pair<VirtualWorkerId, Wave>> waiting_gates_;
   std::deque<Sending> sending_;

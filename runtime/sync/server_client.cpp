@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "runtime/pipeline/reports.h"
+#include "runtime/sync/push_pieces.h"
 
 #include <algorithm>
 
@@ -40,27 +41,22 @@ void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
     const ShardId shard{s};
     const int first = stage_.first_layer();
     const int end = stage_.end_layer();
-    const auto parameters = map_.in_stage(ShardMap::What::parameters, shard, first, end);
-    if (parameters.empty()) continue;
-    const auto running = map_.in_stage(ShardMap::What::statistics, shard, first, end);
+    const PushPieces pieces = push_pieces(map_, shard, first, end);
     const MessageHeader header{
         .kind = code(MessageKind::push), .part = vw_.value, .minibatch = wave};
     const Rank to = server_ranks_[static_cast<std::size_t>(s)];
-    const bool whole = parameters.size() == 1 && parameters[0].count == stage_.parameters().count();
-    if (whole && running.empty()) {  // no copy: the sum is the message
-      Operation sent =
-          service_.transport().send(to, Channel::push, header, {sum->data(), sum->bytes()});
-      sending_.push_back({std::move(sent), sum, {}});
-      continue;
+    const std::span<const std::byte> all(sum->data(), sum->bytes());
+    for (const FlatRange& piece : pieces.parameters) {  // from where they lie
+      const auto bytes = all.subspan(static_cast<std::size_t>(piece.offset) * sizeof(float),
+                                     static_cast<std::size_t>(piece.count) * sizeof(float));
+      sending_.push_back({service_.transport().send(to, Channel::push, header, bytes), sum, {}});
     }
+    if (pieces.statistics == 0) continue;
     std::vector<float> payload;
-    const auto gather = [&](const float* flat, const std::vector<FlatRange>& ranges) {
-      for (const FlatRange& range : ranges) {
-        payload.insert(payload.end(), flat + range.offset, flat + range.offset + range.count);
-      }
-    };
-    gather(sum->as<float>(), parameters);
-    gather(statistics.data(), running);
+    for (const FlatRange& range : map_.in_stage(ShardMap::What::statistics, shard, first, end)) {
+      payload.insert(payload.end(), statistics.begin() + range.offset,
+                     statistics.begin() + range.offset + range.count);
+    }
     sending_.push_back({{}, nullptr, std::move(payload)});
     sending_.back().operation = service_.transport().send(
         to, Channel::push, header, std::as_bytes(std::span(sending_.back().payload)));

@@ -241,6 +241,7 @@ TEST(TrainJob, TextGivesTheSameJob) {
   job.classes = 12;
   job.test_size = 31;
   job.dataset_fingerprint = 0xfedcba9876543210;  // more than a double or a signed number holds
+  job.test_fingerprint = 0xfedcba9876543211;
   job.optimizer = {.name = "adam", .learning_rate = 0.1, .momentum = 1.0 / 3, .weight_decay = 1e-5};
   job.seed = 0xffffffffffffffff;
   job.evaluate_every = 3;
@@ -299,6 +300,7 @@ latency = 1e-5
     EXPECT_EQ(again.end_position, job.end_position);
     EXPECT_EQ(again.evaluate_every, job.evaluate_every);
     EXPECT_EQ(again.checkpoint_every, job.checkpoint_every);
+    EXPECT_EQ(again.test_fingerprint, job.test_fingerprint);
     EXPECT_EQ(again.start.checkpoint, job.start.checkpoint);
     EXPECT_EQ(again.start.label, job.start.label);
     EXPECT_EQ(again.start.consumed, job.start.consumed);
@@ -310,27 +312,24 @@ latency = 1e-5
   }
 }
 
-TEST(Opening, TextGivesTheSame) {
-  Opening opening;
-  opening.facts = {.host = "n0.example",
-                   .pid = 77,
-                   .cores = 3,
-                   .memory = 1LL << 40,
-                   .build = ~0ULL,
-                   .boot = "b"};
-  opening.job = "{\"a\": 1}";
-  opening.error = "plan.toml:3: \"x\"\nand more";
-  opening.code = 2;
-  const Opening again = opening_from_text(to_text(opening));
-  EXPECT_EQ(again.facts.host, opening.facts.host);
-  EXPECT_EQ(again.facts.pid, opening.facts.pid);
-  EXPECT_EQ(again.facts.cores, opening.facts.cores);
-  EXPECT_EQ(again.facts.memory, opening.facts.memory);
-  EXPECT_EQ(again.facts.build, opening.facts.build);
-  EXPECT_EQ(again.facts.boot, opening.facts.boot);
-  EXPECT_EQ(again.job, opening.job);
-  EXPECT_EQ(again.error, opening.error);
-  EXPECT_EQ(again.code, opening.code);
+TEST(RankFacts, TextGivesTheSame) {
+  const RankFacts facts{.host = "n0.example",
+                        .pid = 77,
+                        .cores = {0, 3},
+                        .online = 4,
+                        .memory = 1LL << 40,
+                        .build = ~0ULL,
+                        .boot = "b",
+                        .configuration = "plan = \"a\\nb\"\n"};
+  const RankFacts again = facts_from_text(to_text(facts));
+  EXPECT_EQ(again.host, facts.host);
+  EXPECT_EQ(again.pid, facts.pid);
+  EXPECT_EQ(again.cores, facts.cores);
+  EXPECT_EQ(again.online, facts.online);
+  EXPECT_EQ(again.memory, facts.memory);
+  EXPECT_EQ(again.build, facts.build);
+  EXPECT_EQ(again.boot, facts.boot);
+  EXPECT_EQ(again.configuration, facts.configuration);
 }
 
 }  // namespace
