@@ -89,6 +89,8 @@ std::span<const Subcommand> subcommands() {
       Subcommand{"profile", "measures a model, layer by layer, on this machine", profile_command},
       Subcommand{"plan", "cuts a profiled model into stages for a cluster", plan_command},
       Subcommand{"train", "trains a model over all ranks of a plan", train_command},
+      Subcommand{"checkpoint", "looks into, verifies, compares, exports checkpoints",
+                 checkpoint_command},
   };
   return kSubcommands;
 }
