@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <set>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -13,10 +14,11 @@ namespace {
 using Need = TomlReader::Need;
 
 constexpr Range kMemory{1, 1e15};  // a petabyte
-constexpr Range kRate{1, 1e20};    // bytes/s, flop/s
+constexpr Range kRate{1, 1e17};    // bytes/s, flop/s
 constexpr Range kLatency{0, 60};
 constexpr Range kGpus{1, 1024};
 constexpr Range kSlowdown{1e-3, 1e6};
+constexpr std::size_t kMostNodes = 65536;
 
 class ClusterFile {
  public:
@@ -82,7 +84,8 @@ class ClusterFile {
       reader.problem(
           reader.line_of("name"),
           "node name '" + *name +
-              "' does not expand (host lists look like n[0-3] or n[0-1,7]). Correct it.");
+              "' does not expand (host lists look like n[0-3] or n[0-1,7], and name at most 65536 "
+              "hosts). Correct it.");
       return;
     }
     for (const std::string& host : *names) {
@@ -91,11 +94,18 @@ class ClusterFile {
                                                    "' holds a colon or a space (devices are named "
                                                    "node:index). Use a host name.");
       }
-      if (cluster_.find_node(host)) {
+      if (!node_names_.insert(host).second) {
         reader.problem(reader.line_of("name"), "node '" + host +
                                                    "' is declared twice (names are how ranks find "
                                                    "their node). Remove one.");
         continue;
+      }
+      if (cluster_.nodes.size() == kMostNodes) {
+        reader.problem(reader.line_of("name"),
+                       format("'%s' brings the cluster to more than %zu nodes (a mistake in a host "
+                              "list?). Name fewer.",
+                              name->c_str(), kMostNodes));
+        return;
       }
       node.name = host;
       cluster_.nodes.push_back(node);
@@ -194,6 +204,7 @@ class ClusterFile {
   const std::string& file_;
   Problems problems_;
   Cluster cluster_;
+  std::set<std::string> node_names_;
 };
 
 std::string link_lines(const Link& link, bool with_latency) {

@@ -9,11 +9,42 @@
 
 #include "base/text.h"
 
+// The parser takes some malformed lines ("[[[") for mistakes of its own. They are the file's, in
+// builds without assertions too.
+namespace hetpipe {
+struct MalformedToml {};
+[[noreturn]] static void malformed_toml() { throw MalformedToml(); }
+}  // namespace hetpipe
+#undef NDEBUG
+#define TOML_ASSERT(expression) \
+  (static_cast<bool>(expression) ? void() : ::hetpipe::malformed_toml())
 #define TOML_EXCEPTIONS 1
 #include <toml++/toml.h>
 
 namespace hetpipe {
 namespace {
+
+// How many lines of the text the parser can read: the next one is malformed.
+int sound_lines(std::string_view text) {
+  std::vector<std::size_t> ends{0};  // of the first 0, 1, ... lines
+  for (std::size_t at = text.find('\n'); at != std::string_view::npos;
+       at = text.find('\n', at + 1)) {
+    ends.push_back(at + 1);
+  }
+  ends.push_back(text.size());
+  const auto malformed = [&](std::size_t end) {
+    try {
+      static_cast<void>(toml::parse(text.substr(0, end)));
+    } catch (const MalformedToml&) {
+      return true;
+    } catch (const toml::parse_error&) {  // cut in the middle of a value
+    }
+    return false;
+  };
+  const auto first = std::partition_point(ends.begin(), ends.end(),
+                                          [&](std::size_t end) { return !malformed(end); });
+  return static_cast<int>(first - ends.begin()) - 1;
+}
 
 TomlValue value_of(const toml::node& node) {
   TomlValue value;
@@ -87,6 +118,9 @@ TomlValue parse_toml(std::string_view text, const std::string& file) {
   } catch (const toml::parse_error& error) {
     throw UserError(format("%s:%u", file.c_str(), static_cast<unsigned>(error.source().begin.line)),
                     "not TOML (" + std::string(error.description()) + "). Correct the line.");
+  } catch (const MalformedToml&) {
+    throw UserError(format("%s:%d", file.c_str(), sound_lines(text) + 1),
+                    "not TOML (malformed key). Correct the line.");
   }
 }
 
