@@ -8,7 +8,8 @@
 
 // What a run tells people. A line goes to standard output and to the run's log file; a warning to
 // standard error and the file. On a terminal a live progress line stands below the last line and
-// is redrawn in place; in a file it never appears, so logs stay clean.
+// is redrawn in place; in a file it never appears, so logs stay clean. A log file that cannot be
+// written (a full disk) is warned of once, and no reason to stop.
 namespace hetpipe {
 
 class Log {
@@ -29,6 +30,7 @@ class Log {
 
  private:
   void clear_progress_locked();
+  void put_in_file_locked(std::string_view text);
 
   std::mutex mutex_;
   std::FILE* out_;
@@ -36,6 +38,7 @@ class Log {
   std::FILE* file_ = nullptr;
   Terminal terminal_;
   bool progress_shown_ = false;
+  bool file_failed_ = false;
 };
 
 }  // namespace hetpipe

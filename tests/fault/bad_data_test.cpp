@@ -191,7 +191,7 @@ TEST_F(BadData, Hdf5Files) {
   for (const std::size_t length : {0, 4, 8, 600, 2000}) {
     SCOPED_TRACE(length);
     write(file("data.h5"), sound.substr(0, length));
-    expect_refused(train, {"data.h5: ", "HDF5 file"});
+    expect_refused(train, {"data.h5: cannot be opened as an HDF5 file"});
   }
   write(file("data.h5"), std::string(100000, '\x5a'));
   expect_refused(train, {"data.h5: cannot be opened as an HDF5 file"});

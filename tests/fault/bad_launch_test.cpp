@@ -195,7 +195,7 @@ TEST_F(BadLaunch, ARunDirectoryInUse) {
   ASSERT_EQ(hetpipe(kTrain).code, 0);
   const std::string train = kTrainMpi;
   const std::string holder = std::string(HETPIPE_COMMAND) + " " + kTrain +
-                             " --resume --epochs 200000 > holder.out 2>&1 & echo $!";
+                             " --resume --epochs 20000 > holder.out 2>&1 & echo $!";
   const Ran started = run(folder(), {"sh", "-c", holder});
   const pid_t pid = std::stoi(started.out);
   for (int i = 0; i < 200 && read(file("holder.out")).find("wave ") == std::string::npos; ++i) {
