@@ -36,6 +36,7 @@ class Problems {
  public:
   void add(std::string where, std::string text);
   bool empty() const { return problems_.empty(); }
+  const std::vector<Problem>& list() const { return problems_; }
   void throw_if_any();
 
  private:

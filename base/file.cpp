@@ -50,6 +50,10 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
 }
 
 void write_file(const std::filesystem::path& path, std::initializer_list<std::string_view> pieces) {
+  write_file(path, std::span(pieces.begin(), pieces.size()));
+}
+
+void write_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
   const std::string temporary = path.string() + ".tmp." + std::to_string(::getpid());
   const auto failed = [&](const char* step) {
     const int error = errno;

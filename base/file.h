@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,5 +17,6 @@ std::string read_file(const std::filesystem::path& path);
 // readers see the old or the new text, and after a failure no temporary file stays.
 void write_file(const std::filesystem::path& path, std::string_view text);
 void write_file(const std::filesystem::path& path, std::initializer_list<std::string_view> pieces);
+void write_file(const std::filesystem::path& path, std::span<const std::string_view> pieces);
 
 }  // namespace hetpipe

@@ -27,6 +27,12 @@ std::string to_text(const TrainJob& job) {
             {"start_checkpoint", job.start.checkpoint},
             {"start_label", job.start.label},
             {"start_consumed", job.start.consumed},
+            {"start_exact", job.start.exact},
+            {"origin_label", job.start.origin_label},
+            {"origin_consumed", job.start.origin_consumed},
+            {"keep_checkpoints", job.keep_checkpoints},
+            {"exact_checkpoints", job.exact_checkpoints},
+            {"build", job.build},
             {"device", job.device},
             {"threads", job.threads},
             {"timeout_seconds", job.timeout_seconds},
@@ -66,6 +72,12 @@ TrainJob job_from_text(const std::string& written) {
   text.at("start_checkpoint").get_to(job.start.checkpoint);
   text.at("start_label").get_to(job.start.label);
   text.at("start_consumed").get_to(job.start.consumed);
+  text.at("start_exact").get_to(job.start.exact);
+  text.at("origin_label").get_to(job.start.origin_label);
+  text.at("origin_consumed").get_to(job.start.origin_consumed);
+  text.at("keep_checkpoints").get_to(job.keep_checkpoints);
+  text.at("exact_checkpoints").get_to(job.exact_checkpoints);
+  text.at("build").get_to(job.build);
   text.at("device").get_to(job.device);
   text.at("threads").get_to(job.threads);
   text.at("timeout_seconds").get_to(job.timeout_seconds);

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/text.h"
+#include "launch/failure.h"
 
 namespace hetpipe {
 namespace {
@@ -24,16 +25,16 @@ std::vector<std::string> round(Transport& transport, const std::vector<RankFacts
   Json said{{"text", ""}, {"error", ""}, {"code", 0}};
   try {
     said["text"] = mine();
-  } catch (const UserError& error) {
-    said["error"] = error.what();
-    said["code"] = static_cast<int>(ExitCode::user);
   } catch (const std::exception& error) {
-    // Said before the others hear of it, and the launcher ends the job.
-    const int self = transport.rank().value;
-    const std::string host =
-        facts.empty() ? "" : " on " + facts[static_cast<std::size_t>(self)].host;
-    std::fprintf(stderr, "rank %d%s: %s\n", self, host.c_str(), error.what());
-    said["code"] = static_cast<int>(ExitCode::system);
+    said["error"] = text_of(error);
+    said["code"] = static_cast<int>(exit_code_of(error));
+    if (exit_code_of(error) != ExitCode::user) {
+      // Said before the others hear of it, and the launcher ends the job.
+      const int self = transport.rank().value;
+      const std::string host =
+          facts.empty() ? "" : " on " + facts[static_cast<std::size_t>(self)].host;
+      std::fprintf(stderr, "rank %d%s: %s\n", self, host.c_str(), text_of(error).c_str());
+    }
   }
   const std::string bytes = said.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::vector<std::string> texts;

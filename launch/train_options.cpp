@@ -77,8 +77,19 @@ OptionGroup report_options(TrainOptions& options) {
               integer_option("checkpoint-every", "WAVES", options.checkpoint_every, {0},
                              "Writes a checkpoint after every so many waves of all virtual "
                              "workers, and at the end of every epoch; 0: there alone."),
+              integer_option("keep", "N", options.keep, {0},
+                             "Keeps the newest so many checkpoints of the run and removes older "
+                             "ones; 0: keeps all."),
+              on_off_option("exact", options.exact,
+                            "Checkpoints hold the pipelines' state too, so that a run resumed on "
+                            "the same plan ends bit for bit as if it had not stopped. Costs the "
+                            "size of some weight versions per stage."),
               on_off_option("trace", options.trace,
                             "Records what every rank did when, in the run directory."),
+              alone_means("32", integer_option("flight-recorder", "N", options.flight_recorder,
+                                               {0, 1'000'000},
+                                               "Keeps the last N actions of every rank at hand, "
+                                               "to print them when the run fails.")),
           }};
 }
 

@@ -5,7 +5,9 @@
 #include "base/text.h"
 #include "kernels/devices.h"
 #include "launch/train_checkpoint.h"
+#include "launch/train_exact.h"
 #include "launch/train_start.h"
+#include "launch/version.h"
 #include "partitioner/partition.h"
 #include "partitioner/plan_table.h"
 #include "runtime/model/zoo.h"
@@ -245,6 +247,9 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   job.end_position = std::llround(options.epochs * static_cast<double>(job.dataset_size));
   job.evaluate_every = options.evaluate_every;
   job.checkpoint_every = options.checkpoint_every;
+  job.keep_checkpoints = options.keep;
+  job.exact_checkpoints = options.exact;
+  job.build = build_hash();
   job.device = options.device;
   job.threads = options.threads;
   job.timeout_seconds = options.timeout;
@@ -252,8 +257,12 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
     job.start.checkpoint = checkpoint_to_resume(options);
     const Checkpoint checkpoint = read_checkpoint(job.start.checkpoint);
     check_resumable(checkpoint, job.start.checkpoint, job, model, problems);
-    job.start.label = checkpoint.label;
-    job.start.consumed = checkpoint.sampler.consumed;
+    const std::optional<std::string> why_not = why_not_exact(checkpoint, job);
+    job.start = why_not ? StartingPoint::empty_pipelines(job.start.checkpoint, checkpoint.label,
+                                                         checkpoint.sampler.consumed)
+                        : exact_start(job.start.checkpoint, checkpoint);
+    prepared.resumed = why_not ? "pipelines start empty, since " + *why_not
+                               : "bit for bit as if it had not stopped";
   }
   check_length(job, options.epochs, problems);
   problems.throw_if_any();

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/text.h"
+#include "launch/stop_signals.h"
 #include "launch/terminal.h"
 #include "launch/train_threads.h"
 #include "runtime/store/open_dataset.h"
@@ -38,14 +39,14 @@ void greet(const Preparation& prepared, const Roles& roles, const std::vector<Ra
   if (!prepared.table.empty()) log.line(prepared.table);
   log.line("run directory: " + prepared.directory->path().string());
   if (!job.start.checkpoint.empty()) {
-    log.line(format("resuming from %s: label %lld, %lld samples consumed",
+    log.line(format("resuming from %s: label %lld, %lld samples consumed; %s",
                     job.start.checkpoint.c_str(), static_cast<long long>(job.start.label),
-                    static_cast<long long>(job.start.consumed)));
+                    static_cast<long long>(job.start.consumed), prepared.resumed.c_str()));
   }
 }
 
-void close_run(const TrainJob& job, const Reporter::Outcome& outcome, const Preparation& prepared,
-               Log& log) {
+void close_run(const TrainJob& job, const RunEnd& end, const Preparation& prepared, Log& log) {
+  const Reporter::Outcome& outcome = end.outcome;
   if (!job.trace_folder.empty()) {
     std::vector<std::filesystem::path> files;
     const int ranks = job.plan.worker_ranks() + job.plan.server_ranks();
@@ -55,7 +56,16 @@ void close_run(const TrainJob& job, const Reporter::Outcome& outcome, const Prep
     write_trace_master(std::filesystem::path(job.trace_folder) / "trace.h5", files);
   }
   log.line(summary(job, outcome));
-  log.line("everything of this run: " + prepared.directory->path().string());
+  const std::string directory = prepared.directory->path().string();
+  log.line("everything of this run: " + directory);
+  if (end.code == ExitCode::system) {
+    log.warning("the state at the end was not saved: " + outcome.not_written +
+                ". Make room, then go on from the newest checkpoint with --resume --output " +
+                directory + ".");
+  } else if (end.code == ExitCode::stopped) {
+    log.line(format("stopped on request at label %lld. Go on with --resume --output %s",
+                    static_cast<long long>(*outcome.stopped), directory.c_str()));
+  }
 }
 
 // Ranks as threads of this process.
@@ -71,10 +81,11 @@ int train_in_threads(const TrainCall& call) {
   take_run_directory(call.options, call.configuration, prepared, log);
   greet(prepared, roles, facts, "threads of one process", log);
 
-  const Reporter::Outcome outcome =
-      train_as_threads(job, roles, data_of(call.options, job), facts.front().host, log);
-  close_run(job, outcome, prepared, log);
-  return 0;
+  const StopSignals signals;
+  const RunEnd end = train_as_threads(job, roles, data_of(call.options, job), facts.front().host, log,
+                                      StopSignals::wanted);
+  close_run(job, end, prepared, log);
+  return static_cast<int>(end.code);
 }
 
 }  // namespace hetpipe

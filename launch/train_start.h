@@ -20,6 +20,7 @@ struct Preparation {
   TrainJob job;
   std::optional<RunDirectory> directory;  // holds the lock as long as it lives
   std::string table;                      // the plan for people
+  std::string resumed;                    // how a resumed run goes on
 };
 // Reads files, checks them, measures where no profile was given, makes a plan. UserError with every
 // problem; writes nothing. ranks: of this launch; nothing where they follow from the plan.

@@ -13,12 +13,13 @@ namespace {
 
 using Need = TomlReader::Need;
 
+constexpr std::size_t kMostNodes = 65536;
+constexpr std::size_t kMostDevices = 1 << 20;
 constexpr Range kMemory{1, 1e15};  // a petabyte
 constexpr Range kRate{1, 1e17};    // bytes/s, flop/s
 constexpr Range kLatency{0, 60};
 constexpr Range kGpus{1, 1024};
 constexpr Range kSlowdown{1e-3, 1e6};
-constexpr std::size_t kMostNodes = 65536;
 
 class ClusterFile {
  public:
@@ -88,23 +89,30 @@ class ClusterFile {
               "hosts). Correct it.");
       return;
     }
+    if (cluster_.nodes.size() + names->size() > kMostNodes) {
+      reader.problem(reader.line_of("name"),
+                     "node name '" + *name + "' makes more than " + std::to_string(kMostNodes) +
+                         " nodes (no cluster has so many). Correct the host list.");
+      return;
+    }
+    devices_ += names->size() * node.kinds.size();
+    if (devices_ > kMostDevices) {
+      reader.problem(reader.line_of("devices"),
+                     "node '" + *name + "' makes more than " + std::to_string(kMostDevices) +
+                         " devices (no cluster has so many). Correct name or devices.");
+      return;
+    }
     for (const std::string& host : *names) {
       if (host.find_first_of(": \t") != std::string::npos) {
         reader.problem(reader.line_of("name"), "node name '" + host +
                                                    "' holds a colon or a space (devices are named "
                                                    "node:index). Use a host name.");
+        return;  // the others of the list do as well, or are told in the next turn
       }
       if (!node_names_.insert(host).second) {
         reader.problem(reader.line_of("name"), "node '" + host +
                                                    "' is declared twice (names are how ranks find "
                                                    "their node). Remove one.");
-        continue;
-      }
-      if (cluster_.nodes.size() == kMostNodes) {
-        reader.problem(reader.line_of("name"),
-                       format("'%s' brings the cluster to more than %zu nodes (a mistake in a host "
-                              "list?). Name fewer.",
-                              name->c_str(), kMostNodes));
         return;
       }
       node.name = host;
@@ -205,6 +213,7 @@ class ClusterFile {
   Problems problems_;
   Cluster cluster_;
   std::set<std::string> node_names_;
+  std::size_t devices_ = 0;
 };
 
 std::string link_lines(const Link& link, bool with_latency) {

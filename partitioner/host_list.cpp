@@ -10,8 +10,10 @@ namespace {
 constexpr std::size_t kMostHosts = 65536;
 constexpr std::size_t kLongestName = 255;  // of a host
 constexpr std::size_t kMostBrackets = 8;   // of one name
+constexpr std::size_t kMostDigits = 9;     // of a number, padding included
 
 std::optional<int> number(std::string_view digits) {
+  if (digits.size() > kMostDigits) return std::nullopt;
   int value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || end != digits.data() + digits.size() || digits[0] == '-') {

@@ -14,6 +14,8 @@
 // toml++ itself is included in toml_file.cpp alone.
 namespace hetpipe {
 
+struct TomlEntry;
+
 struct TomlValue {
   enum class Kind { string, integer, real, boolean, array, table, other };
   Kind kind = Kind::table;
@@ -22,8 +24,13 @@ struct TomlValue {
   std::int64_t integer = 0;
   double real = 0;
   bool boolean = false;
-  std::vector<TomlValue> items;                            // of an array
-  std::vector<std::pair<std::string, TomlValue>> entries;  // of a table, in the file's order
+  std::vector<TomlValue> items;    // of an array
+  std::vector<TomlEntry> entries;  // of a table, in the file's order
+};
+
+struct TomlEntry {
+  std::string key;
+  TomlValue value;
 };
 
 // UserError with file:line on a syntax error.

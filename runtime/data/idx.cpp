@@ -67,11 +67,11 @@ class IdxFile {
 
   // Grows piece by piece, so that a wrong size in a short file is found before memory is filled.
   std::vector<std::uint8_t> read_bytes(std::int64_t count, const char* what) {
-    constexpr std::int64_t kPiece = 1 << 24;
+    constexpr std::int64_t kFirstPiece = 1 << 16;
     std::vector<std::uint8_t> bytes;
     while (static_cast<std::int64_t>(bytes.size()) < count) {
       const auto start = static_cast<std::int64_t>(bytes.size());
-      const std::int64_t piece = std::min(kPiece, count - start);
+      const std::int64_t piece = std::min(std::max(kFirstPiece, start), count - start);
       bytes.resize(static_cast<std::size_t>(start + piece));
       const auto got = static_cast<std::int64_t>(
           read_some(std::span(bytes).subspan(static_cast<std::size_t>(start))));

@@ -33,7 +33,7 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, Stage& stage, LocalWei
       service_(service),
       pace_(service),
       messages_(setup_.neighbours, setup_.actions, stage, service, pace_, report_),
-      label_(rules.first_wave) {
+      label_(weights.label()) {
   if (!initial_statistics.empty()) {
     stage.device().copy(stage.stream(), statistics_.data(),
                         reinterpret_cast<const std::byte*>(initial_statistics.data()),
@@ -48,9 +48,11 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, Stage& stage, LocalWei
 
 RankReport Worker::run() {
   const std::int64_t start = last_report_ns_ = now_ns();
-  messages_.post_ahead(0);
+  post_ahead(0);
   for (std::size_t i = 0; i < setup_.actions.size(); ++i) {
     const Action& action = setup_.actions[i];
+    if (left_out(action)) continue;
+    service_.begin(to_string(action));
     const std::int64_t start_ns = now_ns();
     const std::int64_t bytes_before = bytes_moved();
     const Label before = label_of(action.minibatch);
@@ -78,7 +80,7 @@ RankReport Worker::run() {
         break;
       case ActionKind::evaluate:
         evaluate(action.minibatch);
-        messages_.post_ahead(i + 1);
+        post_ahead(i + 1);
         break;
       default:
         ensure(false, "an action that this executor does not play: " + to_string(action));
@@ -108,6 +110,21 @@ RankReport Worker::run() {
                                     {.kind = static_cast<std::int32_t>(MessageKind::rank_report)},
                                     as_payload(report_));
   return report_;
+}
+
+// The run was told to stop before this.
+bool Worker::left_out(const Action& action) const {
+  if (!rules_.stopped) return false;
+  const Minibatch end =
+      rules_.end[static_cast<std::size_t>(setup_.neighbours.virtual_worker.value)];
+  return action.minibatch >= *rules_.stopped * rules_.in_flight ||
+         (action.kind == ActionKind::evaluate && action.minibatch >= end);
+}
+
+// Whoever takes the last activation before a stop knows of it: the gate before it opened last.
+void Worker::post_ahead(std::size_t next) {
+  if (rules_.stopped) messages_.stop_before(*rules_.stopped * rules_.in_flight);
+  messages_.post_ahead(next);
 }
 
 std::int64_t Worker::bytes_moved() const {
@@ -159,6 +176,10 @@ void Worker::forward(Minibatch p) {
   if (setup_.started) setup_.started(p);
   load(flight.pass, flight.batch);
   flight.weights = weights_.version_for(p);
+  const bool fills_wave = p % rules_.in_flight == rules_.in_flight - 1;
+  if (fills_wave && synchronizer_.saves(rules_.wave_of(p) + 1) == Saves::exactly) {
+    weights_.keep_exact();
+  }
   ensure(flight.weights->label == label_, "weights rest on another label than their minibatch");
 
   stage_.forward(flight.pass, flight.weights->values.as<float>(), statistics_.as<float>(),
@@ -271,7 +292,7 @@ void Worker::receive(std::size_t action) {
   } else {
     pass.gradients_in = std::move(arrived.tensors);
   }
-  messages_.post_ahead(action + 1);
+  post_ahead(action + 1);
 }
 
 void Worker::send(std::size_t action) {
@@ -290,10 +311,11 @@ void Worker::push(Minibatch p) {
   const Wave wave = rules_.wave_of(p);
   std::shared_ptr<const Buffer> sum = weights_.end_wave(wave);
   report_.bytes_pushed += static_cast<std::int64_t>(sum->bytes());
-  auto statistics = wave_statistics_.extract(wave);
-  synchronizer_.push(wave, std::move(sum),
-                     statistics.empty() ? std::vector<float>{} : std::move(statistics.mapped()),
-                     optimizer_.slots());
+  auto extracted = wave_statistics_.extract(wave);
+  std::vector<float> statistics;
+  if (!extracted.empty()) statistics = std::move(extracted.mapped());
+  synchronizer_.push(wave, std::move(sum), statistics);
+  if (synchronizer_.saves(wave + 1) != Saves::nothing) save_state(wave, std::move(statistics));
   const Wave next_gate = wave + 1;
   const Minibatch gate_minibatch = (next_gate + 1) * rules_.in_flight - 1;
   const Minibatch end =
@@ -312,6 +334,20 @@ void Worker::push(Minibatch p) {
   last_report_ns_ = now;
   wave_.samples = wave_.correct = 0;
   wave_.loss_sum = wave_.server_wait_seconds = 0;
+}
+
+// A checkpoint is due behind this wave: hands over what only this stage knows.
+void Worker::save_state(Wave wave, std::vector<float> statistics) {
+  StageState state{
+      .label = wave + 1, .slots = {}, .statistics = std::move(statistics), .exact = {}};
+  for (const Buffer& slot : optimizer_.slots()) {
+    std::vector<float>& values = state.slots.emplace_back(slot.bytes() / sizeof(float));
+    stage_.device().copy(stage_.stream(), reinterpret_cast<std::byte*>(values.data()), slot.data(),
+                         slot.bytes());
+  }
+  state.exact = weights_.exact(wave);
+  settle("the state for a checkpoint");
+  synchronizer_.save(state);
 }
 
 // The first stage asks at the gate; to the others the label came with the activation.
@@ -358,6 +394,7 @@ void Worker::evaluate(Minibatch p) {
 
 void Worker::evaluate_batch(std::int64_t number, const StageSnapshot& snapshot,
                             EvaluationReport& sum) {
+  service_.begin(format("evaluating test batch %lld", static_cast<long long>(number)));
   const Batch batch = setup_.evaluation_batch(number);
   Pass pass;
   load(pass, batch);

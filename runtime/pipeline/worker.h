@@ -65,11 +65,14 @@ class Worker {
   void receive(std::size_t action);
   void send(std::size_t action);
   void push(Minibatch p);
+  void save_state(Wave wave, std::vector<float> statistics);
   void pull(Minibatch p);
   void evaluate(Minibatch p);
   void evaluate_batch(std::int64_t number, const StageSnapshot& snapshot, EvaluationReport& sum);
   std::int64_t bytes_moved() const;
   Label label_of(Minibatch p) const;  // of the weights that it runs with
+  bool left_out(const Action& action) const;
+  void post_ahead(std::size_t next);
 
   void load(Pass& pass, const Batch& batch);
   void settle(const std::string& what);

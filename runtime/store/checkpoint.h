@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/ids.h"
 
 // A checkpoint: what a training continues from, on any plan and under any system. A plain value,
@@ -60,13 +61,24 @@ struct Checkpoint {
 };
 
 // Replaces `path` only when the new file is complete and on the disk. SystemError when it cannot be
-// written (no space left): what was there before stays, and no temporary file is left behind.
-// Holds a second copy of the values in memory while it works.
+// written (no space left): what was there before stays, and no temporary file is left behind. May
+// run beside other users of the store: it holds them up for the layout alone, not while it writes.
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
 
-// Tensors come sorted by name. Everything is verified: UserError naming file, dataset and remedy
+// Whether what only a bit-identical continuation needs is read (and verified) too.
+enum class WithExact { no, yes };
+
+// Tensors come sorted by name. What is read is verified: UserError naming file, dataset and remedy
 // when the file is cut short, changed, incomplete, or of another format or version.
-Checkpoint read_checkpoint(const std::filesystem::path& path);
+Checkpoint read_checkpoint(const std::filesystem::path& path, WithExact exact = WithExact::yes);
+
+// The same without reading the values: tensors have names and shapes alone, and what is verified is
+// everything else.
+Checkpoint read_checkpoint_outline(const std::filesystem::path& path);
+
+// What is wrong with a file, as far as its bytes can tell: one problem per dataset that was
+// changed. Empty when it is what was written.
+std::vector<Problem> verify_checkpoint(const std::filesystem::path& path);
 
 // "checkpoint-00000012.h5"
 std::string checkpoint_name(Label label);

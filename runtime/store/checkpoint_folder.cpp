@@ -4,8 +4,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/store/checkpoint.h"
-#include "runtime/store/checkpoint_format.h"
-#include "runtime/store/hdf5.h"
+#include "runtime/store/checkpoint_seal.h"
 
 namespace hetpipe {
 namespace {
@@ -29,14 +28,15 @@ bool is_leftover(const std::string& name) {
   return name.starts_with(kStart) && name.find(".h5.tmp.") != std::string::npos;
 }
 
-bool is_complete(const std::string& path) {
-  if (checkpoint_format::find_seal(path) == checkpoint_format::Seal::missing) return false;
-  const hdf5::Session session;
+// Never by HDF5: whatever is wrong with a file, it must not take the process with it.
+bool is_complete(const fs::path& path) {
   try {
-    const hdf5::Id file = hdf5::open_to_read(path);
-    return hdf5::read_integer(file.get(), "complete", {path, "reading"}) == 1;
+    checkpoint_seal::SealedFile file(path);
+    return true;
+  } catch (const UserError&) {
+    return false;
   } catch (const SystemError&) {
-    return false;  // whatever is wrong with it, it cannot be resumed from
+    return false;  // it cannot be resumed from
   }
 }
 
@@ -80,7 +80,7 @@ std::string checkpoint_name(Label label) {
 
 std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
   for (const Found& found : list(folder).checkpoints) {
-    if (is_complete(found.path.string())) return found.path;
+    if (is_complete(found.path)) return found.path;
   }
   return std::nullopt;
 }
@@ -90,7 +90,7 @@ void prune_checkpoints(const fs::path& folder, int keep) {
   const Listing listing = list(folder);
   int complete = 0;
   for (const Found& found : listing.checkpoints) {
-    if (is_complete(found.path.string()) && ++complete > keep) remove_file(found.path);
+    if (is_complete(found.path) && ++complete > keep) remove_file(found.path);
   }
   for (const fs::path& leftover : listing.leftovers) remove_file(leftover);
 }

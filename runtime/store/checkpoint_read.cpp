@@ -1,70 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <span>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/text.h"
 #include "runtime/store/checkpoint.h"
 #include "runtime/store/checkpoint_format.h"
+#include "runtime/store/checkpoint_seal.h"
+#include "runtime/store/checksum.h"
 #include "runtime/store/hdf5.h"
 
+// HDF5 tells what the file holds, once its own bytes are known to be those that were written; the
+// values are read where the table of the seal says they are, without it and without its lock.
 namespace hetpipe {
 namespace {
 
+using checkpoint_format::kExact;
 using checkpoint_format::kNames;
+using checkpoint_format::kRemedy;
+using checkpoint_seal::Region;
+using checkpoint_seal::SealedFile;
+using Places = std::map<std::string, Region>;  // of the datasets, by path
 
-constexpr const char* kRemedy = " Resume from another checkpoint of this run.";
-
-class Reader {
+// Everything but the values: a tensor's `values` stay empty.
+class OutlineReader {
  public:
-  explicit Reader(const std::string& path)
-      : path_(path), doing_{path, "reading"}, file_(hdf5::open_to_read(path)) {}
+  OutlineReader(const SealedFile& file, const Places& places, const std::string& path)
+      : path_(path),
+        doing_{path, "reading"},
+        places_(places),
+        file_(hdf5::open_descriptor(file.descriptor(), {path, "opening"})) {}
 
-  // Of a file that is intact.
   Checkpoint read() {
     check_format();
-    check_version();
+    check_names();
     Checkpoint checkpoint;
     read_attributes(checkpoint);
-    visit("model", "", [&](const std::string& name, hid_t object) {
+    visit("model", [&](const std::string& name, hid_t object) {
       const bool statistic = hdf5::read_text(object, "kind", at("model/" + name)) == "statistic";
       (statistic ? checkpoint.statistics : checkpoint.parameters)
           .push_back(read_tensor(object, name, "model/" + name));
     });
     for (const std::string& slot : children("optimizer")) {
-      std::vector<NamedTensor>& tensors = checkpoint.slots[slot];
       const std::string top = "optimizer/" + slot;
-      visit(top, "", [&](const std::string& name, hid_t object) {
-        tensors.push_back(read_tensor(object, name, top + "/" + name));
-      });
+      checkpoint.slots[slot] = read_tensors(top);
     }
+    if (hdf5::has_link(file_.get(), kExact)) checkpoint.exact = read_exact();
     return checkpoint;
   }
 
-  // What is wrong with a file that is not intact, as far as it can be told. Reads no strings.
-  Problems diagnose() {
-    check_version();
-    check_complete();
-    Problems problems;
-    std::vector<std::string> found;
-    const auto inspect = [&](const std::string& path, hid_t object) {
-      found.push_back(path);
-      const std::vector<float> values = read_values(object, path);
-      const std::uint64_t checksum = hash_bytes(std::as_bytes(std::span(values)));
-      const std::uint64_t stored = hdf5::read_unsigned(object, "checksum", at(path));
-      if (checksum != stored) {
-        problems.add(path_, "dataset " + path + " has checksum " + to_hex(checksum) + " (" +
-                                to_hex(stored) + " was written: its values were changed)." +
-                                kRemedy);
-      }
-    };
-    for (const std::string top : {"model", "optimizer"}) {
-      visit(top, "",
-            [&](const std::string& name, hid_t object) { inspect(top + "/" + name, object); });
+ private:
+  hdf5::Doing at(const std::string& path) const { return {path_, "reading dataset " + path}; }
+
+  [[noreturn]] void fail(const std::string& what) const { throw UserError(path_, what + kRemedy); }
+
+  void check_format() {
+    const std::string kind = hdf5::read_text(file_.get(), "format", doing_);
+    const std::int64_t version = hdf5::read_integer(file_.get(), "version", doing_);
+    if (kind != checkpoint_format::kFormat || version != checkpoint_format::kVersion) {
+      fail(format("has format '%s' version %lld (its header says '%s' version %lld).", kind.c_str(),
+                  static_cast<long long>(version), checkpoint_format::kFormat,
+                  static_cast<long long>(checkpoint_format::kVersion)));
     }
+    if (hdf5::read_integer(file_.get(), "complete", doing_) != 1) {
+      fail("was not written to its end (its attribute complete is not 1).");
+    }
+  }
+
+  // Whether the datasets are those that were written.
+  void check_names() {
+    std::vector<std::string> found;
+    for (const char* top : {kExact, "model", "optimizer"}) {
+      if (hdf5::has_link(file_.get(), top)) list_datasets(top, found);
+    }
+    std::sort(found.begin(), found.end());
     const std::vector<std::string> written = read_names();
+    Problems problems;
     for (const std::string& path : written) {
       if (!std::binary_search(found.begin(), found.end(), path)) {
         problems.add(path_, "dataset " + path + " is missing (it was written)." + kRemedy);
@@ -75,36 +88,13 @@ class Reader {
         problems.add(path_, "dataset " + path + " was added (it was not written)." + kRemedy);
       }
     }
-    return problems;
+    problems.throw_if_any();
   }
 
- private:
-  hdf5::Doing at(const std::string& path) const { return {path_, "reading dataset " + path}; }
-
-  void check_format() {
-    const std::string kind = hdf5::read_text(file_.get(), "format", doing_);
-    if (kind != checkpoint_format::kFormat) {
-      throw UserError(path_, "has format '" + kind + "' (a checkpoint has '" +
-                                 checkpoint_format::kFormat + "'). Give a checkpoint.");
-    }
-  }
-
-  void check_version() {
-    const std::int64_t version = hdf5::read_integer(file_.get(), "version", doing_);
-    if (version != checkpoint_format::kVersion) {
-      throw UserError(path_, format("has version %lld (this build reads version %lld). Read it "
-                                    "with the build that wrote it.",
-                                    static_cast<long long>(version),
-                                    static_cast<long long>(checkpoint_format::kVersion)));
-    }
-  }
-
-  void check_complete() {
-    if (!hdf5::has_attribute(file_.get(), "complete", doing_)) {
-      throw UserError(
-          path_,
-          std::string("was not written to its end (it has no attribute complete).") + kRemedy);
-    }
+  std::int64_t read_count(hid_t place, const std::string& name) {
+    const std::int64_t value = hdf5::read_integer(place, name, doing_);
+    if (value < 0) fail(name + " = " + std::to_string(value) + " (cannot be negative).");
+    return value;
   }
 
   void read_attributes(Checkpoint& checkpoint) {
@@ -113,17 +103,27 @@ class Reader {
     checkpoint.model_fingerprint = hdf5::read_unsigned(file, "model_fingerprint", doing_);
     checkpoint.system = hdf5::read_text(file, "system", doing_);
     checkpoint.precision = hdf5::read_text(file, "precision", doing_);
-    checkpoint.minibatches = hdf5::read_integer(file, "minibatches", doing_);
-    checkpoint.label = hdf5::read_integer(file, "label", doing_);
+    checkpoint.minibatches = read_count(file, "minibatches");
+    checkpoint.label = read_count(file, "label");
     const hdf5::Id sampler = open_group("sampler");
     checkpoint.sampler.seed = hdf5::read_unsigned(sampler.get(), "seed", doing_);
-    checkpoint.sampler.dataset_size = hdf5::read_integer(sampler.get(), "dataset_size", doing_);
+    checkpoint.sampler.dataset_size = read_count(sampler.get(), "dataset_size");
     checkpoint.sampler.dataset_fingerprint =
         hdf5::read_unsigned(sampler.get(), "dataset_fingerprint", doing_);
-    checkpoint.sampler.consumed = hdf5::read_integer(sampler.get(), "consumed", doing_);
+    checkpoint.sampler.consumed = read_count(sampler.get(), "consumed");
     const hdf5::Id optimizer = open_group("optimizer");
     checkpoint.optimizer = hdf5::read_text(optimizer.get(), "name", doing_);
-    checkpoint.optimizer_step = hdf5::read_integer(optimizer.get(), "step", doing_);
+    checkpoint.optimizer_step = read_count(optimizer.get(), "step");
+  }
+
+  ExactState read_exact() {
+    ExactState exact;
+    const hdf5::Id group = open_group(kExact);
+    for (const std::string& number : hdf5::attribute_names(group.get(), doing_)) {
+      exact.numbers[number] = hdf5::read_integer(group.get(), number, doing_);
+    }
+    exact.tensors = read_tensors(kExact);
+    return exact;
   }
 
   hdf5::Id open_group(const std::string& name) {
@@ -135,80 +135,85 @@ class Reader {
     return hdf5::child_names(open_group(group).get(), {path_, "listing group " + group});
   }
 
+  std::vector<NamedTensor> read_tensors(const std::string& top) {
+    std::vector<NamedTensor> tensors;
+    visit(top, [&](const std::string& name, hid_t object) {
+      tensors.push_back(read_tensor(object, name, top + "/" + name));
+    });
+    return tensors;
+  }
+
   // All datasets below a group, with their names relative to it, sorted as whole paths.
-  void visit(const std::string& top, const std::string& below,
-             const std::function<void(const std::string&, hid_t)>& act) {
-    std::vector<std::string> names;
-    list_datasets(top, below, names);
-    std::sort(names.begin(), names.end());
-    for (const std::string& name : names) {
-      const hdf5::Id object = hdf5::own(
-          H5Dopen2(file_.get(), (top + "/" + name).c_str(), H5P_DEFAULT), at(top + "/" + name));
-      act(name, object.get());
+  void visit(const std::string& top, const std::function<void(const std::string&, hid_t)>& act) {
+    std::vector<std::string> paths;
+    list_datasets(top, paths);
+    std::sort(paths.begin(), paths.end());
+    for (const std::string& path : paths) {
+      const hdf5::Id object = hdf5::own(H5Dopen2(file_.get(), path.c_str(), H5P_DEFAULT), at(path));
+      act(path.substr(top.size() + 1), object.get());
     }
   }
 
-  void list_datasets(const std::string& top, const std::string& below,
-                     std::vector<std::string>& names) {
-    for (const std::string& child : children(below.empty() ? top : top + "/" + below)) {
-      const std::string name = below.empty() ? child : below + "/" + child;
-      const hdf5::Id object = hdf5::own(
-          H5Oopen(file_.get(), (top + "/" + name).c_str(), H5P_DEFAULT), at(top + "/" + name));
+  void list_datasets(const std::string& group, std::vector<std::string>& paths) {
+    for (const std::string& child : children(group)) {
+      const std::string path = group + "/" + child;
+      const hdf5::Id object = hdf5::own(H5Oopen(file_.get(), path.c_str(), H5P_DEFAULT), at(path));
       if (H5Iget_type(object.get()) == H5I_GROUP) {
-        list_datasets(top, name, names);
+        list_datasets(path, paths);
       } else {
-        names.push_back(name);
+        paths.push_back(path);
       }
     }
   }
 
-  std::vector<float> read_values(hid_t dataset, const std::string& path) {
-    const std::vector<hsize_t> shape = hdf5::shape_of(dataset, at(path));
-    // What is stored bounds what is allocated, whatever a damaged shape says.
-    const hsize_t stored = H5Dget_storage_size(dataset) / sizeof(float);
-    hsize_t count = 1;
-    for (hsize_t side : shape) {
-      if (side != 0 && count > stored / side) count = 0;
-      count *= side;
-    }
-    if (count != stored) {
-      throw UserError(path_, "dataset " + path + " has shape " + hdf5::shape_text(shape) + " (" +
-                                 std::to_string(stored) + " values are stored)." + kRemedy);
-    }
-    std::vector<float> values(count);
-    hdf5::check(H5Dread(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
-                at(path));
-    return values;
-  }
-
+  // Checked against the table, which is checked against the length of the file: a shape may be
+  // used to allocate.
   NamedTensor read_tensor(hid_t dataset, const std::string& name, const std::string& path) {
     NamedTensor tensor;
     tensor.name = name;
-    for (hsize_t side : hdf5::shape_of(dataset, at(path))) {
-      tensor.shape.push_back(static_cast<std::int64_t>(side));
+    const std::vector<hsize_t> shape = hdf5::shape_of(dataset, at(path));
+    const auto place = places_.find(path);
+    const std::uint64_t stored = place == places_.end() ? 0 : place->second.bytes;
+    const hdf5::Id type = hdf5::own(H5Dget_type(dataset), at(path));
+    const bool is_float = H5Tequal(type.get(), H5T_IEEE_F32LE) > 0;
+    const bool is_there =
+        stored == 0 || H5Dget_offset(dataset) == static_cast<haddr_t>(place->second.offset);
+    if (!is_float || !is_there || count_of(shape, stored) * sizeof(float) != stored) {
+      fail("dataset " + path + " of shape " + hdf5::shape_text(shape) +
+           " does not lie in the file as checkpoints do (float32, " + std::to_string(stored) +
+           " bytes in its table).");
     }
-    tensor.values = read_values(dataset, path);
+    tensor.shape.assign(shape.begin(), shape.end());
     tensor.order = hdf5::read_text(dataset, "order", at(path));
+    const std::uint64_t checksum = hdf5::read_unsigned(dataset, "checksum", at(path));
+    if (stored != 0 && checksum != place->second.checksum) {
+      fail("dataset " + path + " has two checksums (in its attribute and in the table).");
+    }
     return tensor;
   }
 
-  // The paths that were written; empty when their list itself is damaged.
+  // Of values; more than are stored when the shape asks for more.
+  static std::uint64_t count_of(const std::vector<hsize_t>& shape, std::uint64_t stored) {
+    std::uint64_t count = 1;
+    for (hsize_t side : shape) {
+      if (side > static_cast<hsize_t>(INT64_MAX)) return stored + 1;
+      if (side != 0 && count > stored / side) return stored + 1;
+      count *= side;
+    }
+    return count;
+  }
+
   std::vector<std::string> read_names() {
     const hdf5::Doing doing = at(kNames);
     const hdf5::Id dataset = hdf5::own(H5Dopen2(file_.get(), kNames, H5P_DEFAULT), doing);
     const hsize_t bytes = H5Dget_storage_size(dataset.get());
     const std::vector<hsize_t> shape = hdf5::shape_of(dataset.get(), doing);
+    if (shape.size() != 1 || shape[0] != bytes) fail("the list of its datasets is no text.");
     std::string text(bytes, '\0');
-    if (shape.size() == 1 && shape[0] == bytes) {
-      hdf5::check(
-          H5Dread(dataset.get(), H5T_NATIVE_CHAR, H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()),
-          doing);
-    }
-    if (hash_text(text) != hdf5::read_unsigned(file_.get(), "names_checksum", doing)) {
-      throw UserError(path_,
-                      "the list of its datasets has been changed (it does not have the "
-                      "checksum that was written)." +
-                          std::string(kRemedy));
+    hdf5::check(H5Dread(dataset.get(), H5T_NATIVE_CHAR, H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()),
+                doing);
+    if (crc32_of(text) != hdf5::read_unsigned(file_.get(), "names_checksum", doing_)) {
+      fail("the list of its datasets does not have the checksum that was written.");
     }
     std::vector<std::string> names = split(text, '\n');
     if (!names.empty() && names.back().empty()) names.pop_back();  // each ends with a newline
@@ -217,31 +222,71 @@ class Reader {
 
   std::string path_;
   hdf5::Doing doing_;
+  const Places& places_;
   hdf5::Id file_;
 };
 
-}  // namespace
-
-Checkpoint read_checkpoint(const std::filesystem::path& path) {
-  if (!std::filesystem::is_regular_file(path)) {
-    throw UserError(path.string(),
-                    "does not exist or is not a file. Give the path of a checkpoint.");
+Checkpoint outline_of(const SealedFile& file, const Places& places, const std::string& path) {
+  Problems problems;
+  for (const Region& region : file.regions()) {
+    if (region.path.empty()) file.check(region, problems);
   }
+  problems.throw_if_any();
   const hdf5::Session session;
   try {
-    const bool intact = checkpoint_format::is_intact(path);
-    Reader reader(path.string());
-    if (intact) return reader.read();
-    reader.diagnose().throw_if_any();
+    return OutlineReader(file, places, path).read();
   } catch (const SystemError& error) {
-    // HDF5 cannot make sense of the file: cut short, changed, or never one of HDF5.
-    throw UserError(path.string(), std::string("cannot be read as a checkpoint (") + error.what() +
-                                       ")." + kRemedy);
+    // Its bytes are right, so somebody wrote it otherwise: an attribute or a dataset is missing.
+    throw UserError(
+        path, std::string("cannot be read as a checkpoint (") + error.what() + ")." + kRemedy);
   }
-  throw UserError(path.string(),
-                  std::string("is not the file that was written (it was cut short, damaged or "
-                              "edited; its datasets are whole).") +
-                      kRemedy);
+}
+
+Places places_in(const SealedFile& file) {
+  Places places;
+  for (const Region& region : file.regions()) {
+    if (!region.path.empty()) places[region.path] = region;
+  }
+  return places;
+}
+
+}  // namespace
+
+Checkpoint read_checkpoint(const std::filesystem::path& path, WithExact exact) {
+  const SealedFile file(path);
+  const Places places = places_in(file);
+  Checkpoint checkpoint = outline_of(file, places, path.string());
+  if (exact == WithExact::no) checkpoint.exact.reset();
+  std::map<std::string, NamedTensor*> tensors;
+  checkpoint_format::for_each_tensor(
+      checkpoint, [&](const std::string& name, NamedTensor& tensor) { tensors[name] = &tensor; });
+  Problems problems;
+  for (const Region& region : file.regions()) {  // in the order of the file
+    const auto tensor = tensors.find(region.path);
+    if (tensor == tensors.end()) continue;  // HDF5's own, or not asked for
+    std::vector<float>& values = tensor->second->values;
+    values.resize(region.bytes / sizeof(float));
+    file.read(region, std::as_writable_bytes(std::span(values)), problems);
+  }
+  problems.throw_if_any();
+  return checkpoint;
+}
+
+Checkpoint read_checkpoint_outline(const std::filesystem::path& path) {
+  const SealedFile file(path);
+  return outline_of(file, places_in(file), path.string());
+}
+
+std::vector<Problem> verify_checkpoint(const std::filesystem::path& path) {
+  try {
+    const SealedFile file(path);
+    Problems problems;
+    for (const Region& region : file.regions()) file.check(region, problems);
+    if (problems.empty()) outline_of(file, places_in(file), path.string());
+    return problems.list();
+  } catch (const UserError& error) {
+    return error.problems();
+  }
 }
 
 }  // namespace hetpipe

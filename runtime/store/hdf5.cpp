@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -23,7 +24,17 @@ herr_t keep_message(unsigned, const H5E_error2_t* error, void* data) {
 
 }  // namespace
 
-Session::Session() : lock_(mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+Session::Session() : Session(std::unique_lock(mutex())) {}
+
+Session::Session(std::unique_lock<std::recursive_mutex> lock) : lock_(std::move(lock)) {
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+std::optional<Session> Session::try_begin() {
+  std::unique_lock lock(mutex(), std::try_to_lock);
+  if (!lock) return std::nullopt;
+  return Session(std::move(lock));
+}
 
 void IdTraits::close(Handle id) noexcept {
   if (H5Idec_ref(id) < 0) {
@@ -59,6 +70,31 @@ Id open_to_read(const std::string& path) {
   return own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), {path, "opening"});
 }
 
+namespace {
+
+std::string descriptor_path(int fd) { return format("/proc/self/fd/%d", fd); }
+
+// By the C library's streams: HDF5's other drivers look up the real path, which a file without a
+// name has not.
+Id descriptor_access(const Doing& doing) {
+  Id access = file_access(doing.path);
+  check(H5Pset_fapl_stdio(access.get()), doing);
+  return access;
+}
+
+}  // namespace
+
+Id open_descriptor(int fd, const Doing& doing) {
+  const Id access = descriptor_access(doing);
+  return own(H5Fopen(descriptor_path(fd).c_str(), H5F_ACC_RDONLY, access.get()), doing);
+}
+
+Id create_in_descriptor(int fd, hid_t creation, hsize_t metadata_block, const Doing& doing) {
+  const Id access = descriptor_access(doing);
+  check(H5Pset_meta_block_size(access.get(), metadata_block), doing);
+  return own(H5Fcreate(descriptor_path(fd).c_str(), H5F_ACC_TRUNC, creation, access.get()), doing);
+}
+
 Id create_file(const std::string& path) {
   const Id access = file_access(path);
   return own(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), {path, "creation"});
@@ -90,6 +126,17 @@ std::vector<std::string> child_names(hid_t group, const Doing& doing) {
     name(text.data(), text.size() + 1);
     names.push_back(std::move(text));
   }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> attribute_names(hid_t place, const Doing& doing) {
+  std::vector<std::string> names;
+  const auto keep = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
+    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+    return 0;
+  };
+  check(H5Aiterate2(place, H5_INDEX_NAME, H5_ITER_INC, nullptr, keep, &names), doing);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -22,9 +23,11 @@ namespace hetpipe::hdf5 {
 class Session {
  public:
   Session();
+  static std::optional<Session> try_begin();  // nothing while another thread talks to HDF5
 
  private:
-  std::lock_guard<std::recursive_mutex> lock_;
+  explicit Session(std::unique_lock<std::recursive_mutex> lock);
+  std::unique_lock<std::recursive_mutex> lock_;
 };
 
 // Any kind of id: file, group, dataset, dataspace, datatype, attribute, property list.
@@ -59,11 +62,15 @@ Id own(hid_t id, const Doing& doing);  // checked
 // File access of every file here: format of HDF5 1.8, whose metadata carry checksums; no file
 // locks, which some network file systems lack (a run directory is locked as a whole).
 Id file_access(const std::string& path);
-Id open_to_read(const std::string& path);             // SystemError; the caller says what it means
+Id open_to_read(const std::string& path);  // SystemError; the caller says what it means
+// An open file by its descriptor, whatever its name is by now.
+Id open_descriptor(int fd, const Doing& doing);
+Id create_in_descriptor(int fd, hid_t creation, hsize_t metadata_block, const Doing& doing);
 Id create_file(const std::string& path);              // replaces an existing one
 bool has_link(hid_t place, const std::string& name);  // false too when a parent is missing
 bool has_attribute(hid_t place, const std::string& name, const Doing& doing);
-std::vector<std::string> child_names(hid_t group, const Doing& doing);  // sorted
+std::vector<std::string> child_names(hid_t group, const Doing& doing);      // sorted
+std::vector<std::string> attribute_names(hid_t place, const Doing& doing);  // sorted
 
 void write_attribute(hid_t place, const std::string& name, const std::string& value,
                      const Doing& doing);

@@ -63,12 +63,20 @@ struct Trace {
 
 // Writes a rank's trace. Events and metrics wait in memory until flush(), or until `capacity` of
 // them wait; what was flushed can be read even when the rank is killed later. One thread at a time.
+//
+// Another thread of the process may be busy in the store (a checkpoint is laid out, another rank's
+// trace is appended). What waits then goes on waiting, so that training does not, up to
+// kMostBuffers times the capacity; the writer that has reached that waits itself: nothing is
+// dropped.
 class TraceWriter {
  public:
+  enum class IfBusy { skip, wait };
+  static constexpr std::size_t kMostBuffers = 4;
+
   // Replaces an existing file. SystemError when it cannot be made.
   TraceWriter(const std::filesystem::path& path, const TraceInfo& info,
               std::size_t capacity = 65536);
-  ~TraceWriter();  // flushes; a failure is logged and dropped
+  ~TraceWriter();  // flushes, waiting if need be; a failure is logged and dropped
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
@@ -78,11 +86,13 @@ class TraceWriter {
   void set_clock(const ClockEstimate& clock);
   // Appends what waits. SystemError when it cannot be written (no space left): from then on this
   // writer drops what it is given, so that a training can go on without its trace.
-  void flush();
+  void flush(IfBusy if_busy = IfBusy::skip);
   bool failed() const;
 
  private:
   class File;
+  void flush_when_full();
+
   std::unique_ptr<File> file_;
   std::size_t capacity_;
   std::vector<TraceEvent> events_;

@@ -164,7 +164,7 @@ TraceWriter::TraceWriter(const std::filesystem::path& path, const TraceInfo& inf
 
 TraceWriter::~TraceWriter() {
   try {
-    flush();
+    flush(IfBusy::wait);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "the end of a trace is lost: %s\n", error.what());
   }
@@ -175,14 +175,16 @@ bool TraceWriter::failed() const { return file_ == nullptr; }
 void TraceWriter::record(const TraceEvent& event) {
   if (failed()) return;
   events_.push_back(event);
-  if (++waiting_ >= capacity_) flush();
+  ++waiting_;
+  flush_when_full();
 }
 
 void TraceWriter::metric(const std::string& name, Wave wave, double value) {
   ensure(!name.empty() && name.find('/') == std::string::npos, "trace: name of a metric");
   if (failed()) return;
   metrics_[name].push_back({wave, value});
-  if (++waiting_ >= capacity_) flush();
+  ++waiting_;
+  flush_when_full();
 }
 
 void TraceWriter::set_clock(const ClockEstimate& clock) {
@@ -191,12 +193,19 @@ void TraceWriter::set_clock(const ClockEstimate& clock) {
   file_->write_clock(clock);
 }
 
-void TraceWriter::flush() {
+void TraceWriter::flush_when_full() {
+  if (waiting_ < capacity_) return;
+  flush(waiting_ < kMostBuffers * capacity_ ? IfBusy::skip : IfBusy::wait);
+}
+
+void TraceWriter::flush(IfBusy if_busy) {
   if (failed()) return;
+  const std::optional<hdf5::Session> session =
+      if_busy == IfBusy::wait ? hdf5::Session() : hdf5::Session::try_begin();
+  if (!session) return;
   const std::vector<TraceEvent> events = std::exchange(events_, {});
   const std::map<std::string, std::vector<MetricPoint>> metrics = std::exchange(metrics_, {});
   const std::size_t waiting = std::exchange(waiting_, 0);
-  const hdf5::Session session;
   try {
     file_->reserve(static_cast<std::int64_t>(waiting * sizeof(TraceEvent)));
     file_->append(events);

@@ -37,6 +37,11 @@ TrainJob make_job(std::vector<int> minibatches, int in_flight, int distance,
 
 WaveRules rules_of(const TrainJob& job) { return make_wave_rules(job, make_sampler(job)); }
 
+std::vector<Label> due(const TrainJob& job, int every) {
+  const WaveRules rules = rules_of(job);
+  return due_labels(job, rules, every, rules.start_wave());
+}
+
 // Labels due, label by label: a multiple of `every`, the first that contains an epoch's last
 // sample, the run's last.
 std::vector<Label> due_one_by_one(const TrainJob& job, int every) {
@@ -67,8 +72,8 @@ std::vector<TrainJob> jobs() {
   };
   for (std::size_t i = 0, fresh = all.size(); i < fresh; ++i) {
     TrainJob resumed = all[i];
-    resumed.start = {
-        .checkpoint = "checkpoint.h5", .label = 3, .consumed = all[i].end_position / 3};
+    resumed.start =
+        StartingPoint::empty_pipelines("checkpoint.h5", 3, all[i].end_position / 3);
     all.push_back(resumed);
   }
   return all;
@@ -78,7 +83,7 @@ TEST(TrainJob, RulesFollowFromPlanAndSampler) {
   TrainJob job =
       make_job({3, 5}, 2, 1, 97, 50);  // six rounds of 8, then two samples for the first worker
   job.plan.server->pull = "newest";
-  job.start = {.checkpoint = "checkpoint.h5", .label = 4, .consumed = 8};
+  job.start = StartingPoint::empty_pipelines("checkpoint.h5", 4, 8);
   const WaveRules rules = rules_of(job);
   EXPECT_EQ(rules.in_flight, 2);
   EXPECT_EQ(rules.distance, 1);
@@ -92,18 +97,18 @@ TEST(TrainJob, DueLabels) {
     for (int every : {0, 1, 2, 3, 7}) {
       SCOPED_TRACE(testing::Message() << "size " << job.dataset_size << " end " << job.end_position
                                       << " start " << job.start.consumed << " every " << every);
-      EXPECT_EQ(due_labels(job, rules_of(job), every), due_one_by_one(job, every));
+      EXPECT_EQ(due(job, every), due_one_by_one(job, every));
     }
   }
   const TrainJob job = make_job({5, 5}, 2, 0, 40, 120);  // an epoch is two waves
-  EXPECT_EQ(due_labels(job, rules_of(job), 0), (std::vector<Label>{2, 4, 6}));
-  EXPECT_EQ(due_labels(job, rules_of(job), 3), (std::vector<Label>{2, 3, 4, 6}));
+  EXPECT_EQ(due(job, 0), (std::vector<Label>{2, 4, 6}));
+  EXPECT_EQ(due(job, 3), (std::vector<Label>{2, 3, 4, 6}));
 }
 
 TEST(TrainJob, NothingIsDueWhereNothingIsLeft) {
   TrainJob job = make_job({5}, 1, 0, 40, 40);
-  job.start = {.checkpoint = "checkpoint.h5", .label = 8, .consumed = 40};
-  EXPECT_TRUE(due_labels(job, rules_of(job), 1).empty());
+  job.start = StartingPoint::empty_pipelines("checkpoint.h5", 8, 40);
+  EXPECT_TRUE(due(job, 1).empty());
 }
 
 // Evaluation takes place at gates that every virtual worker has, and at the end.
@@ -115,7 +120,7 @@ TEST(TrainJob, EvaluationLabelsAreThoseOfGatesThatAllPass) {
       job.evaluate_every = every;
       const WaveRules rules = rules_of(job);
       std::vector<Label> expected;
-      for (const Label label : due_labels(job, rules, every)) {
+      for (const Label label : due(job, every)) {
         bool all_pass = true;
         for (const Minibatch end : rules.end) {
           bool passes = false;  // one of this worker's gates takes this label when it takes the

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "runtime/store/checkpoint_format.h"
 #include "tests/unit/data/scratch_folder.h"
 #include "tests/unit/store/sample_checkpoint.h"
 
@@ -59,6 +60,49 @@ TEST(Checkpoint, ReadsBackSpecialValuesBitForBit) {
             0);
   EXPECT_EQ(back.parameters[1], checkpoint.parameters[1]);
   EXPECT_EQ(back.parameters[2], checkpoint.parameters[2]);
+}
+
+TEST(Checkpoint, ExactStateIsLeftOutWhenNotAskedFor) {
+  const ScratchFolder folder;
+  Checkpoint checkpoint = sample_checkpoint();
+  write_checkpoint(folder / "a.h5", checkpoint);
+  checkpoint.exact.reset();
+  EXPECT_EQ(read_checkpoint(folder / "a.h5", WithExact::no), checkpoint);
+}
+
+TEST(Checkpoint, OutlineHasShapesAndNoValues) {
+  const ScratchFolder folder;
+  Checkpoint checkpoint = sample_checkpoint();
+  write_checkpoint(folder / "a.h5", checkpoint);
+  checkpoint_format::for_each_tensor(
+      checkpoint, [](const std::string&, NamedTensor& tensor) { tensor.values.clear(); });
+  EXPECT_EQ(read_checkpoint_outline(folder / "a.h5"), checkpoint);
+}
+
+TEST(Checkpoint, IntactIsVerified) {
+  const ScratchFolder folder;
+  write_checkpoint(folder / "a.h5", sample_checkpoint());
+  EXPECT_TRUE(verify_checkpoint(folder / "a.h5").empty());
+}
+
+TEST(Checkpoint, ExactStateMayBeEmptyOrMissing) {
+  const ScratchFolder folder;
+  Checkpoint checkpoint = sample_checkpoint();
+  for (const auto& exact : {std::optional<ExactState>(), std::optional(ExactState{})}) {
+    checkpoint.exact = exact;
+    write_checkpoint(folder / "a.h5", checkpoint);
+    EXPECT_EQ(read_checkpoint(folder / "a.h5"), checkpoint);
+  }
+}
+
+TEST(Checkpoint, ExactStateMayHoldManyNumbers) {
+  const ScratchFolder folder;
+  Checkpoint checkpoint = sample_checkpoint();
+  for (int i = 0; i < 1000; ++i) {
+    checkpoint.exact->numbers["worker-0/stage-" + std::to_string(i) + "/label"] = i;
+  }
+  write_checkpoint(folder / "a.h5", checkpoint);
+  EXPECT_EQ(read_checkpoint(folder / "a.h5"), checkpoint);
 }
 
 TEST(Checkpoint, TensorsAreSortedByName) {

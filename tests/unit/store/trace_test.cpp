@@ -6,9 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
+#include <future>
+#include <thread>
 
 #include "base/error.h"
+#include "runtime/store/hdf5.h"
 #include "tests/unit/data/scratch_folder.h"
 
 namespace hetpipe {
@@ -73,6 +77,57 @@ TEST(Trace, FullBufferIsFlushed) {
   TraceWriter writer(folder / "a.h5", kInfo, 10);
   for (std::int64_t i = 0; i < 25; ++i) writer.record(event(i));
   EXPECT_EQ(read_trace(folder / "a.h5").events, events(20));
+}
+
+// Another thread of the process is in the store until it is released.
+class BusyStore {
+ public:
+  BusyStore()
+      : thread_([this] {
+          const hdf5::Session session;
+          entered_.set_value();
+          release_.get_future().wait();
+        }) {
+    entered_.get_future().wait();
+  }
+  void release() {
+    release_.set_value();
+    thread_.join();
+  }
+
+ private:
+  std::promise<void> entered_;
+  std::promise<void> release_;
+  std::thread thread_;
+};
+
+TEST(Trace, BusyStoreIsNotWaitedFor) {
+  const ScratchFolder folder;
+  TraceWriter writer(folder / "a.h5", kInfo, 10);
+  BusyStore busy;
+  for (std::int64_t i = 0; i < 39; ++i) writer.record(event(i));  // would hang
+  writer.flush();
+  busy.release();
+  EXPECT_TRUE(read_trace(folder / "a.h5").events.empty());
+  writer.flush();
+  EXPECT_EQ(read_trace(folder / "a.h5").events, events(39));
+}
+
+TEST(Trace, BuffersAreBounded) {
+  const ScratchFolder folder;
+  TraceWriter writer(folder / "a.h5", kInfo, 10);
+  BusyStore busy;
+  std::atomic<std::int64_t> recorded{0};
+  std::thread rank([&] {
+    for (std::int64_t i = 0; i < 45; ++i, ++recorded) writer.record(event(i));
+  });
+  while (recorded < 39) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(recorded, 39);  // the 40th waits
+  busy.release();
+  rank.join();
+  writer.flush();
+  EXPECT_EQ(read_trace(folder / "a.h5").events, events(45));
 }
 
 TEST(Trace, WhatWasFlushedSurvivesAKill) {
