@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <future>
+#include <map>
 
+#include "base/error.h"
 #include "base/text.h"
 
 namespace hetpipe {
@@ -103,6 +107,7 @@ TEST_F(CheckpointWriterTest, AFailureIsToldAndTheLastOneIsTriedAgain) {
   const auto failed = all_results(writer, 1);
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].fate, Fate::failed);
+  EXPECT_EQ(failed[0].code, ExitCode::system);
   EXPECT_NE(failed[0].text.find("not-there-yet"), std::string::npos) << failed[0].text;
 
   writer.write(2, 8, [] { return at(2); }, Which::last);
@@ -121,6 +126,24 @@ TEST_F(CheckpointWriterTest, TheLastOneIsGivenUpInTheEnd) {
   ASSERT_EQ(results.size(), 1u);
   EXPECT_EQ(results[0].fate, Fate::failed);
   EXPECT_TRUE(results[0].last);
+}
+
+// Waiting heals a full disk, but not numbers that are not finite.
+TEST_F(CheckpointWriterTest, DoesNotTryAgainWhatCannotBeMade) {
+  std::atomic<int> tries = 0;
+  CheckpointWriter writer({.folder = folder_, .retry_seconds = 60});
+  writer.write(3, 1,
+               [&]() -> Checkpoint {
+                 ++tries;
+                 throw NumericalError("parameter a/weight holds nan");
+               },
+               Which::last);
+  const auto results = all_results(writer, 1);
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].fate, Fate::failed);
+  EXPECT_EQ(results[0].text, "parameter a/weight holds nan");
+  EXPECT_EQ(results[0].code, ExitCode::numerical);
+  EXPECT_EQ(tries, 1);
 }
 
 }  // namespace
