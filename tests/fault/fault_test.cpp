@@ -105,6 +105,35 @@ TEST_F(FaultTest, ARankThatFailsIsHeardOnceAndAllLeaveWithItsCode) {
   EXPECT_THAT(the_line(), AllOf(HasSubstr(" on "), HasSubstr("Lower --learning-rate")));
 }
 
+// Rank 0 measures the model, for lack of a profile, while the others wait for what it will say.
+TEST_F(FaultTest, ARankThatDiesAtTheStartIsNamedAndNobodyWaitsForIt) {
+  std::vector<std::string> words{MPIEXEC_COMMAND,
+                                 "--oversubscribe",
+                                 "--enable-recovery",
+                                 "-n",
+                                 "5",
+                                 HETPIPE_COMMAND,
+                                 "train",
+                                 "--plan",
+                                 folder_ / "one-server.toml",
+                                 "--cluster",
+                                 folder_ / "cluster.toml",
+                                 "--data",
+                                 folder_ / "data",
+                                 "--output",
+                                 output()};
+  LaunchedJob job(words, output(), said());
+  const std::int64_t start = now_ns();
+  while (contents(said()).find("measuring mlp on this machine") == std::string::npos) {
+    ASSERT_LT(seconds_between(start, now_ns()), 60) << contents(said());
+    nap();
+  }
+  ::kill(job.ranks().at(3), SIGKILL);
+  EXPECT_TRUE(job.wait(10)) << "all are gone within ten seconds";
+  EXPECT_EQ(job.left_after(1), 0);
+  EXPECT_THAT(contents(said()), AllOf(HasSubstr("rank 3 on "), HasSubstr("has died while")));
+}
+
 // The thread that plays the schedule hangs; the lifeline's goes on to say that the rank is there.
 TEST_F(FaultTest, AHungRankIsNamedByThoseThatWaitForIt) {
   constexpr double kTimeout = 3;
