@@ -99,7 +99,7 @@ TEST_F(FaultTest, AKilledServerIsNamedWithTheLastActionsOfAll) {
 }
 
 TEST_F(FaultTest, ARankThatFailsIsHeardOnceAndAllLeaveWithItsCode) {
-  LaunchedJob job(launch(30, {"--learning-rate", "1e30"}), output(), said());
+  LaunchedJob job(launch(30, {"--learning-rate", "1e6"}), output(), said());
   EXPECT_EQ(job.wait(60), 4);
   EXPECT_EQ(job.left_after(5), 0);
   EXPECT_THAT(the_line(), AllOf(HasSubstr(" on "), HasSubstr("Lower --learning-rate")));
