@@ -21,7 +21,6 @@ struct RankSetting {
   std::string host;
   Log& log;                                            // rank 0's speaks
   std::function<std::optional<int>()> stop_wanted{};  // the signal that asks to stop, if one came
-  Log& log;  // rank 0's speaks
   Watchers watchers{};
 };
 

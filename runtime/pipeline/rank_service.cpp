@@ -36,6 +36,7 @@ void RankService::poll() {
     const auto handler = handlers_.find(static_cast<MessageKind>(message->header.kind));
     ensure(handler != handlers_.end(), "a control message that nobody in this rank expects");
     handler->second(*message);
+    note_work();
   }
   for (const auto& poll : polls_) poll();
 }
@@ -80,7 +81,11 @@ double RankService::wait(const std::function<bool()>& ready, const Name& name, P
     give_up_if_stuck(name(), start);
     judge = now + kJudgeEvery;
   };
-  wait_until(ready, serve, kForever, [] { return std::string(); });
+  while (!ready()) {
+    const std::int64_t work = work_;
+    wait_until([&] { return ready() || work_ != work; }, serve, kForever,
+               [] { return std::string(); });
+  }
   if (recorder != nullptr) recorder->end_wait();
   return seconds_between(start, now_ns());
 }

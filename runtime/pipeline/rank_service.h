@@ -61,6 +61,10 @@ class RankService {
   // a long phase (reading data, writing a file).
   void begin(std::string_view what, Doing doing = Doing::working);
 
+  // A role in this rank did something in a poll: more is likely to come, so whoever waits looks
+  // again soon.
+  void note_work() { ++work_; }
+
   // JobEnds where the lifeline says so.
   void poll();
   // Returns seconds waited. WaitFailed naming `name` past the deadline. With a lifeline, the
@@ -87,6 +91,7 @@ class RankService {
   double timeout_seconds_;
   Watchers watchers_;
   std::int64_t life_signs_ = 0;
+  std::int64_t work_ = 0;
   std::map<MessageKind, Handler> handlers_;
   std::vector<std::function<void()>> polls_;
 };

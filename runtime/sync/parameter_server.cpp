@@ -153,6 +153,7 @@ bool ParameterServer::take_piece(Peer& peer) {
          "a push of another wave or virtual worker arrived");
   Push& push = peer.pushes.back();
   push.arrived += peer.receives.front().floats;
+  service_.note_work();
   peer.receives.pop_front();
   if (push.arrived == peer.parameters.count + peer.statistics.count) end_push(peer);
   return true;
@@ -222,7 +223,7 @@ void ParameterServer::start_sum() {
       contributors.push_back({.factor = setup_.update_factor[at(peer.vw.value)], .parts = {}});
     }
     last = peer.vw.value;
-    contributors.back().parts.push_back({.range = peer.parameters});
+    contributors.back().parts.emplace_back(peer.parameters);
   }
   service_.begin(format("forming label %lld", static_cast<long long>(before.label + 1)));
   sum_.emplace(before.weights, take_spare(spare_, before.weights.size()), std::move(contributors));
@@ -234,7 +235,7 @@ bool ParameterServer::form_label() {
   const Wave wave = before.label;
   if (wave >= rules_.end_label()) return false;
   if (!sum_) start_sum();
-  bool complete = true;
+  bool complete = true, news = false;
   std::size_t contributor = 0, part = 0;
   int last = -1;
   for (const Peer& peer : peers_) {
@@ -248,13 +249,11 @@ bool ParameterServer::form_label() {
     complete = complete && begun && peer.next_wave > wave;
     if (!begun) continue;
     const Push& push = peer.pushes.front();
-    LabelSum::Part& known = sum_->part(contributor, part);
-    known.floats = push.floats.data();
-    known.arrived = std::min(push.arrived, peer.parameters.count);
+    news |= sum_->arrived(contributor, part, push.floats.data(),
+                          std::min(push.arrived, peer.parameters.count));
   }
-  sum_->add();
-  if (!complete) return false;
-  ensure(sum_->complete(), "a label without all that was pushed");
+  if (news) sum_->add();
+  if (!complete || !sum_->complete()) return false;
 
   auto next = std::make_shared<Snapshot>();
   next->label = before.label + 1;
