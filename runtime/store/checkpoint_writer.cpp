@@ -93,12 +93,14 @@ CheckpointWriter::Result CheckpointWriter::write_now(const Job& job) {
     } catch (const NumericalError& error) {  // waiting does not heal it
       result.fate = Fate::failed;
       result.text = error.what();
+      result.code = ExitCode::numerical;
       break;
     } catch (const std::exception& error) {  // no space, no memory
       if (!result.text.empty()) break;       // written; what could not be removed is no loss
       if (!result.last || now_ns() > give_up) {
         result.fate = Fate::failed;
         result.text = error.what();
+        result.code = ExitCode::system;
         break;
       }
     }

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <future>
+#include <map>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -46,8 +49,7 @@ class CheckpointWriterTest : public testing::Test {
   }
   std::vector<std::string> files() const {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_))
-      names.push_back(entry.path().filename());
+    for (const auto& entry : fs::directory_iterator(folder_)) names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -58,8 +60,8 @@ class CheckpointWriterTest : public testing::Test {
 TEST_F(CheckpointWriterTest, WritesInOrderAndKeepsTheNewest) {
   CheckpointWriter writer({.folder = folder_, .keep = 2});
   for (Label label = 1; label <= 5; ++label) {
-    writer.write(
-        label, 8, [label] { return at(label); }, label == 5 ? Which::last : Which::one_of_many);
+    writer.write(label, 8, [label] { return at(label); },
+                 label == 5 ? Which::last : Which::one_of_many);
   }
   const auto results = all_results(writer, 5);
   ASSERT_EQ(results.size(), 5u);
@@ -78,40 +80,37 @@ TEST_F(CheckpointWriterTest, LeavesOutTheOldestThatWaits) {
   std::promise<void> go;
   std::shared_future<void> gate(go.get_future());
   std::promise<void> begun;
-  writer.write(
-      1, 60,
-      [&] {
-        begun.set_value();
-        gate.wait();
-        return at(1);
-      },
-      Which::one_of_many);
+  writer.write(1, 60,
+               [&] {
+                 begun.set_value();
+                 gate.wait();
+                 return at(1);
+               },
+               Which::one_of_many);
   begun.get_future().wait();
   for (Label label = 2; label <= 4; ++label) {
-    writer.write(
-        label, 60, [label] { return at(label); }, label == 4 ? Which::last : Which::one_of_many);
+    writer.write(label, 60, [label] { return at(label); },
+                 label == 4 ? Which::last : Which::one_of_many);
   }
   go.set_value();
   const auto results = all_results(writer, 4);
   std::map<Label, Fate> fates;
   for (const auto& result : results) fates[result.label] = result.fate;
-  EXPECT_EQ(fates,
-            (std::map<Label, Fate>{
-                {1, Fate::written}, {2, Fate::left_out}, {3, Fate::left_out}, {4, Fate::written}}));
+  EXPECT_EQ(fates, (std::map<Label, Fate>{
+                       {1, Fate::written}, {2, Fate::left_out}, {3, Fate::left_out}, {4, Fate::written}}));
 }
 
 TEST_F(CheckpointWriterTest, AFailureIsToldAndTheLastOneIsTriedAgain) {
   const fs::path missing = folder_ / "not-there-yet";
   CheckpointWriter writer({.folder = missing, .retry_seconds = 60});
-  writer.write(
-      1, 8, [] { return at(1); }, Which::one_of_many);
+  writer.write(1, 8, [] { return at(1); }, Which::one_of_many);
   const auto failed = all_results(writer, 1);
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].fate, Fate::failed);
+  EXPECT_EQ(failed[0].code, ExitCode::system);
   EXPECT_NE(failed[0].text.find("not-there-yet"), std::string::npos) << failed[0].text;
 
-  writer.write(
-      2, 8, [] { return at(2); }, Which::last);
+  writer.write(2, 8, [] { return at(2); }, Which::last);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_FALSE(writer.idle());
   fs::create_directories(missing);
@@ -122,8 +121,7 @@ TEST_F(CheckpointWriterTest, AFailureIsToldAndTheLastOneIsTriedAgain) {
 
 TEST_F(CheckpointWriterTest, TheLastOneIsGivenUpInTheEnd) {
   CheckpointWriter writer({.folder = folder_ / "never", .retry_seconds = 0.1});
-  writer.write(
-      7, 8, [] { return at(7); }, Which::last);
+  writer.write(7, 8, [] { return at(7); }, Which::last);
   const auto results = all_results(writer, 1);
   ASSERT_EQ(results.size(), 1u);
   EXPECT_EQ(results[0].fate, Fate::failed);
@@ -131,20 +129,20 @@ TEST_F(CheckpointWriterTest, TheLastOneIsGivenUpInTheEnd) {
 }
 
 // Waiting heals a full disk, but not numbers that are not finite.
-TEST_F(CheckpointWriterTest, DoesNotTryAgainWhatIsNotFinite) {
-  int tries = 0;
-  CheckpointWriter writer({.folder = folder_, .retry_seconds = 30});
-  writer.write(
-      3, 8,
-      [&]() -> Checkpoint {
-        ++tries;
-        throw NumericalError("parameter a/weight holds nan");
-      },
-      Which::last);
+TEST_F(CheckpointWriterTest, DoesNotTryAgainWhatCannotBeMade) {
+  std::atomic<int> tries = 0;
+  CheckpointWriter writer({.folder = folder_, .retry_seconds = 60});
+  writer.write(3, 1,
+               [&]() -> Checkpoint {
+                 ++tries;
+                 throw NumericalError("parameter a/weight holds nan");
+               },
+               Which::last);
   const auto results = all_results(writer, 1);
   ASSERT_EQ(results.size(), 1u);
   EXPECT_EQ(results[0].fate, Fate::failed);
   EXPECT_EQ(results[0].text, "parameter a/weight holds nan");
+  EXPECT_EQ(results[0].code, ExitCode::numerical);
   EXPECT_EQ(tries, 1);
 }
 
