@@ -8,7 +8,8 @@
 
 // What a run tells people. A line goes to standard output and to the run's log file; a warning to
 // standard error and the file. On a terminal a live progress line stands below the last line and
-// is redrawn in place; in a file it never appears, so logs stay clean.
+// is redrawn in place; in a file it never appears, so logs stay clean. A log file that cannot be
+// written (a full disk) is warned of once, and no reason to stop. Any thread may speak.
 namespace hetpipe {
 
 class Log {
@@ -24,18 +25,24 @@ class Log {
   void open_file(const std::string& path);  // appends; throws SystemError
   void line(std::string_view text);         // may hold several lines
   void warning(std::string_view text);
+  // Why the run ends, to standard error and the file. Does not wait for anybody: another thread may
+  // hang in the middle of a line.
+  void failure(std::string_view text);
   void progress(std::string_view text);  // terminal only
   void clear_progress();
 
  private:
   void clear_progress_locked();
+  void put_in_file_locked(std::string_view text);
 
-  std::mutex mutex_;
+  std::timed_mutex mutex_;
   std::FILE* out_;
   std::FILE* err_;
   std::FILE* file_ = nullptr;
+  std::string path_;  // of file_
   Terminal terminal_;
   bool progress_shown_ = false;
+  bool file_failed_ = false;
 };
 
 }  // namespace hetpipe

@@ -103,6 +103,7 @@ LayerShapes shapes_of(const BatchNorm& b, const std::string& layer, const Shape&
   s.forward_flops = 7.0 * static_cast<double>(in.elements());
   s.backward_flops = 11.0 * static_cast<double>(in.elements());
   s.backward_needs_input = true;
+  s.backward_in_place = true;
   return s;
 }
 
@@ -111,6 +112,7 @@ LayerShapes shapes_of(const Relu&, const std::string&, const Shape& in) {
   s.output = in;
   s.forward_flops = s.backward_flops = static_cast<double>(in.elements());
   s.backward_needs_output = true;
+  s.forward_in_place = s.backward_in_place = true;
   return s;
 }
 
@@ -157,6 +159,7 @@ LayerShapes shapes_of(const Dropout& d, const std::string& layer, const Shape& i
   s.output = in;
   s.stash_bytes = in.elements();  // kept or not, one byte each
   s.forward_flops = s.backward_flops = static_cast<double>(in.elements());
+  s.forward_in_place = s.backward_in_place = true;
   return s;
 }
 
@@ -177,6 +180,7 @@ LayerShapes shapes_of(const Add&, const std::string& layer, const Shape& a, cons
   LayerShapes s;
   s.output = a;
   s.forward_flops = static_cast<double>(a.elements());
+  s.forward_in_place = s.backward_in_place = true;
   return s;
 }
 

@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/error.h"
+#include "base/text.h"
+
 namespace hetpipe {
 namespace {
 
@@ -26,7 +29,32 @@ std::optional<Launched> launched() {
   const auto slurm_rank = number("SLURM_PROCID");
   const auto slurm_ranks = number("SLURM_STEP_NUM_TASKS");
   if (slurm_rank && slurm_ranks) return Launched{*slurm_rank, *slurm_ranks, "srun"};
+  const auto other_rank = number("PMI_RANK");
+  const auto other_ranks = number("PMI_SIZE");
+  if (other_rank && other_ranks) {
+    return Launched{*other_rank, *other_ranks, "mpiexec of another MPI"};
+  }
   return std::nullopt;
+}
+
+void check_launcher(const std::string& command) {
+  const auto here = launched();
+  if (!here || here->by != "srun" || std::getenv("PMIX_RANK") != nullptr) return;
+  throw UserError("",
+                  format("srun started %d rank%s without PMIx (by which the ranks of Open MPI "
+                         "find each other). Start them with\n  srun --mpi=pmix -K -n %d %s",
+                         here->ranks, here->ranks == 1 ? "" : "s", here->ranks, command.c_str()));
+}
+
+void check_world(int ranks, const std::string& library, const std::string& command) {
+  const auto here = launched();
+  if (!here || here->ranks == ranks) return;
+  throw UserError("", format("%s started %d ranks, and MPI sees %d (they do not share one MPI "
+                             "world: this program was built with %s). Start them with its own "
+                             "launcher, or by PMIx:\n  mpirun -np %d %s\n  srun --mpi=pmix -K -n "
+                             "%d %s",
+                             here->by.c_str(), here->ranks, ranks, library.c_str(), here->ranks,
+                             command.c_str(), here->ranks, command.c_str()));
 }
 
 bool speaks_for_all() {

@@ -11,13 +11,21 @@ namespace hetpipe {
 struct Launched {
   int rank = 0;
   int ranks = 1;
-  std::string by;  // "mpirun" or "srun"
+  std::string by;  // "mpirun", "srun" or "mpiexec of another MPI"
 };
 
 // Nothing when the process was started by hand. mpirun is asked first: inside a Slurm job its ranks
 // see the SLURM_PROCID of mpirun's daemon. srun is known by SLURM_STEP_NUM_TASKS, which a batch
-// script does not have.
+// script does not have; MPICH and its relatives by PMI_RANK.
 std::optional<Launched> launched();
+
+// Before MPI starts, which would end the process in its own words: srun started this process
+// without the PMIx that Open MPI meets its neighbours by. UserError with the right line for
+// `command`.
+void check_launcher(const std::string& command);
+
+// After it: MPI sees as many ranks as the launcher started. `library`: of MPI.
+void check_world(int ranks, const std::string& library, const std::string& command);
 
 // The first rank, or a process started by hand: prints what is the same on all ranks.
 bool speaks_for_all();

@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <new>
 #include <thread>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "launch/failure.h"
 #include "launch/launched.h"
 #include "launch/version.h"
 
@@ -46,7 +46,7 @@ std::string overview() {
   return text +
          "\nhetpipe <subcommand> --help lists its options; hetpipe --version says what was built.\n"
          "Exit codes: 0 done, 2 a mistake in options or files, 3 the machine failed, 4 the numbers "
-         "failed.\n";
+         "failed,\n75 stopped on request with a checkpoint: run me again.\n";
 }
 
 int run_subcommand(std::span<const std::string> words) {
@@ -102,16 +102,8 @@ int run_hetpipe(std::span<const std::string> words) {
       return report(ExitCode::system, "standard output cannot be written");
     }
     return code;
-  } catch (const UserError& error) {
-    return report(ExitCode::user, error.what());
-  } catch (const NumericalError& error) {
-    return report(ExitCode::numerical, error.what());
-  } catch (const SystemError& error) {
-    return report(ExitCode::system, error.what());
-  } catch (const std::bad_alloc&) {
-    return report(ExitCode::system, "this machine has no memory left");
   } catch (const std::exception& error) {
-    return report(ExitCode::system, error.what());
+    return report(exit_code_of(error), text_of(error));
   }
 }
 

@@ -2,9 +2,12 @@
 #include "launch/train_checkpoint.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <numeric>
 
 #include "base/text.h"
+#include "launch/train_exact.h"
 #include "runtime/model/parameters.h"
 
 namespace hetpipe {
@@ -72,16 +75,49 @@ std::vector<float> initial(const Model& model, Layout layout, const std::vector<
   return flat;
 }
 
+// The optimizer's state as a checkpoint holds it: the mean over virtual workers, element by
+// element, in their order.
+std::vector<float> mean_slot(const CheckpointParts& parts, std::size_t slot) {
+  std::vector<double> sum;
+  for (const auto& stages : parts.workers) {
+    std::size_t element = 0;
+    for (const StageState& stage : stages) {  // slices of the model, in its order
+      for (const float value : stage.slots[slot]) {
+        if (element == sum.size()) sum.push_back(0);
+        sum[element++] += static_cast<double>(value);
+      }
+    }
+  }
+  std::vector<float> mean;
+  mean.reserve(sum.size());
+  for (const double value : sum) {
+    mean.push_back(static_cast<float>(value / static_cast<double>(parts.workers.size())));
+  }
+  return mean;
+}
+
+// The next loss ends the run; a checkpoint that holds the cause would only take the place of a good
+// one.
+void check_finite(const std::vector<NamedTensor>& parameters) {
+  for (const NamedTensor& tensor : parameters) {
+    const auto wrong = std::find_if(tensor.values.begin(), tensor.values.end(),
+                                    [](float value) { return !std::isfinite(value); });
+    if (wrong == tensor.values.end()) continue;
+    throw NumericalError(
+        format("parameter %s holds %g", tensor.name.c_str(), static_cast<double>(*wrong)));
+  }
+}
+
 }  // namespace
 
 Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const ShardMap& map,
                                const WaveRules& rules, const Sampler& sampler,
-                               const std::vector<ShardState>& shards) {
+                               const CheckpointParts& parts) {
   Checkpoint checkpoint;
   checkpoint.model = model.name();
   checkpoint.model_fingerprint = model.fingerprint();
   checkpoint.system = job.plan.system;
-  checkpoint.label = shards.front().label;
+  checkpoint.label = parts.label;
   checkpoint.optimizer = job.optimizer.name;
   checkpoint.optimizer_step = checkpoint.label * rules.in_flight;
   for (const Minibatch end : rules.end) {
@@ -92,19 +128,36 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
       .dataset_size = job.dataset_size,
       .dataset_fingerprint = job.dataset_fingerprint,
       .consumed = sampler.consumed((checkpoint.label - rules.first_wave) * rules.in_flight)};
-  const std::vector<std::string> slot_names = optimizer_slot_names(job.optimizer.name);
-  for (std::size_t s = 0; s < shards.size(); ++s) {
+  for (std::size_t s = 0; s < parts.shards.size(); ++s) {
     const std::vector<int> layers = map.layers(ShardId{static_cast<int>(s)});
+    const ShardSnapshot& snapshot = parts.shards[s].snapshot;
     append(checkpoint.parameters,
-           name_tensors(model, ParameterLayout::parameters, layers, shards[s].weights));
+           name_tensors(model, ParameterLayout::parameters, layers, snapshot.weights));
     append(checkpoint.statistics,
-           name_tensors(model, ParameterLayout::statistics, layers, shards[s].statistics));
-    for (std::size_t i = 0; i < slot_names.size(); ++i) {
-      append(checkpoint.slots[slot_names[i]],
-             name_tensors(model, ParameterLayout::parameters, layers, shards[s].slots[i]));
-    }
+           name_tensors(model, ParameterLayout::statistics, layers, snapshot.statistics));
   }
+  const std::vector<std::string> slot_names = optimizer_slot_names(job.optimizer.name);
+  for (std::size_t i = 0; i < slot_names.size(); ++i) {
+    std::vector<int> layers(static_cast<std::size_t>(model.layer_count()));
+    std::iota(layers.begin(), layers.end(), 0);
+    append(checkpoint.slots[slot_names[i]],
+           name_tensors(model, ParameterLayout::parameters, layers, mean_slot(parts, i)));
+  }
+  checkpoint.exact = exact_state(job, rules, parts);
+  check_finite(checkpoint.parameters);
   return checkpoint;
+}
+
+std::vector<float> of_layers(const Model& model, ShardMap::What what,
+                             const std::vector<float>& of_all, const std::vector<int>& layers) {
+  const Layout layout = what == ShardMap::What::parameters ? ParameterLayout::parameters
+                                                           : ParameterLayout::statistics;
+  std::vector<float> some;
+  for (const int layer : layers) {
+    const auto first = of_all.begin() + layout(model, 0, layer).count();
+    some.insert(some.end(), first, first + layout(model, layer, layer + 1).count());
+  }
+  return some;
 }
 
 FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoint* checkpoint,

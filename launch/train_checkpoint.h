@@ -7,17 +7,17 @@
 #include "launch/train_job.h"
 #include "runtime/model/model.h"
 #include "runtime/store/checkpoint.h"
-#include "runtime/sync/parameter_server.h"
+#include "runtime/sync/checkpoint_parts.h"
 #include "runtime/sync/shard_map.h"
 
 namespace hetpipe {
 
-// A label's checkpoint from what the shards hold.
+// A label's checkpoint from its parts. `rules` as they were when the run started.
 Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const ShardMap& map,
                                const WaveRules& rules, const Sampler& sampler,
-                               const std::vector<ShardState>& shards);
+                               const CheckpointParts& parts);
 
-// Flat values of layers [first, end), as a stage or a shard wants them.
+// Flat values of some layers, as a stage or a shard wants them.
 struct FlatState {
   std::vector<float> parameters;
   std::vector<float> statistics;
@@ -26,6 +26,10 @@ struct FlatState {
 // The values that a run starts from: initial ones from the seed, or those of the checkpoint.
 FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoint* checkpoint,
                          const std::vector<int>& layers);
+
+// Of flat values of all layers in order, those of some.
+std::vector<float> of_layers(const Model& model, ShardMap::What what,
+                             const std::vector<float>& of_all, const std::vector<int>& layers);
 
 // Whether a checkpoint can continue as this job: model, data, optimizer. Adds problems naming
 // `file`.

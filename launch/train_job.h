@@ -23,6 +23,15 @@ struct StartingPoint {
   std::string checkpoint;  // file; empty: a fresh start
   Label label = 0;
   std::int64_t consumed = 0;  // samples
+  // Bit for bit as if it had not stopped; where the pipelines were empty last. Otherwise they are
+  // empty here, and origin is the label itself.
+  bool exact = false;
+  Label origin_label = 0;
+  std::int64_t origin_consumed = 0;
+
+  static StartingPoint empty_pipelines(std::string checkpoint, Label label, std::int64_t consumed) {
+    return {std::move(checkpoint), label, consumed, false, label, consumed};
+  }
 };
 
 // One training, the same value on every rank.
@@ -37,6 +46,7 @@ struct TrainJob {
   std::int64_t dataset_size = 0;
   std::int64_t test_size = 0;
   std::uint64_t dataset_fingerprint = 0;
+  std::uint64_t test_fingerprint = 0;
 
   OptimizerOptions optimizer;
   std::uint64_t seed = 1;
@@ -49,6 +59,9 @@ struct TrainJob {
   int threads = 1;
   double timeout_seconds = 60;
   std::string checkpoint_folder;  // empty: none are written
+  int keep_checkpoints = 0;       // the newest so many; 0: all
+  bool exact_checkpoints = true;  // write what a bit-identical continuation needs
+  std::uint64_t build = 0;        // hash of the program: such a continuation needs the same
   std::string trace_folder;       // empty: no trace
 };
 
@@ -58,15 +71,18 @@ using OpenData = std::function<Dataset(Split, Parts)>;
 Sampler make_sampler(const TrainJob& job);
 WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler);
 
-// Labels at which something is due: every `every` waves (0: none of these), where an epoch's last
-// sample is in, and the run's last one; ascending.
-std::vector<Label> due_labels(const TrainJob& job, const WaveRules& rules, int every);
+// Labels beyond `after` at which something is due: every `every` waves (0: none of these), where an
+// epoch's last sample is in, and the run's last one; ascending.
+std::vector<Label> due_labels(const TrainJob& job, const WaveRules& rules, int every, Label after);
 
 // Of the due labels, those at which every virtual worker passes a gate that rests on them, and the
 // last one: there the test set is evaluated. `gate_minibatch` is the one before whose F a virtual
 // worker does it.
 std::vector<Label> evaluation_labels(const TrainJob& job, const WaveRules& rules);
 Minibatch gate_minibatch(const WaveRules& rules, Label label);
+
+// A hash of all that decides what a plan computes, its predictions left out.
+std::uint64_t plan_hash(const Plan& plan);
 
 // A stage's actions of a whole run: continuous 1F1B, lowered for WSP, with the evaluations put in.
 StageActions stage_actions(const WaveRules& rules, VirtualWorkerId vw, int stages, StageId stage,

@@ -15,6 +15,7 @@ std::string to_text(const TrainJob& job) {
             {"dataset_size", job.dataset_size},
             {"test_size", job.test_size},
             {"dataset_fingerprint", job.dataset_fingerprint},
+            {"test_fingerprint", job.test_fingerprint},
             {"optimizer", job.optimizer.name},
             {"learning_rate", job.optimizer.learning_rate},
             {"momentum", job.optimizer.momentum},
@@ -26,6 +27,12 @@ std::string to_text(const TrainJob& job) {
             {"start_checkpoint", job.start.checkpoint},
             {"start_label", job.start.label},
             {"start_consumed", job.start.consumed},
+            {"start_exact", job.start.exact},
+            {"origin_label", job.start.origin_label},
+            {"origin_consumed", job.start.origin_consumed},
+            {"keep_checkpoints", job.keep_checkpoints},
+            {"exact_checkpoints", job.exact_checkpoints},
+            {"build", job.build},
             {"device", job.device},
             {"threads", job.threads},
             {"timeout_seconds", job.timeout_seconds},
@@ -53,6 +60,7 @@ TrainJob job_from_text(const std::string& written) {
   text.at("dataset_size").get_to(job.dataset_size);
   text.at("test_size").get_to(job.test_size);
   text.at("dataset_fingerprint").get_to(job.dataset_fingerprint);
+  text.at("test_fingerprint").get_to(job.test_fingerprint);
   text.at("optimizer").get_to(job.optimizer.name);
   text.at("learning_rate").get_to(job.optimizer.learning_rate);
   text.at("momentum").get_to(job.optimizer.momentum);
@@ -64,6 +72,12 @@ TrainJob job_from_text(const std::string& written) {
   text.at("start_checkpoint").get_to(job.start.checkpoint);
   text.at("start_label").get_to(job.start.label);
   text.at("start_consumed").get_to(job.start.consumed);
+  text.at("start_exact").get_to(job.start.exact);
+  text.at("origin_label").get_to(job.start.origin_label);
+  text.at("origin_consumed").get_to(job.start.origin_consumed);
+  text.at("keep_checkpoints").get_to(job.keep_checkpoints);
+  text.at("exact_checkpoints").get_to(job.exact_checkpoints);
+  text.at("build").get_to(job.build);
   text.at("device").get_to(job.device);
   text.at("threads").get_to(job.threads);
   text.at("timeout_seconds").get_to(job.timeout_seconds);
@@ -72,27 +86,27 @@ TrainJob job_from_text(const std::string& written) {
   return job;
 }
 
-std::string to_text(const Opening& opening) {
-  const RankFacts& facts = opening.facts;
-  return Json{{"host", facts.host},     {"pid", facts.pid},       {"cores", facts.cores},
-              {"memory", facts.memory}, {"build", facts.build},   {"boot", facts.boot},
-              {"job", opening.job},     {"error", opening.error}, {"code", opening.code}}
-      .dump();
+std::string to_text(const RankFacts& facts) {
+  return Json{{"host", facts.host},     {"pid", facts.pid},
+              {"cores", facts.cores},   {"online", facts.online},
+              {"memory", facts.memory}, {"build", facts.build},
+              {"boot", facts.boot},     {"configuration", facts.configuration}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Opening opening_from_text(const std::string& written) {
+// Another build may say less, or more: what it is can be told all the same.
+RankFacts facts_from_text(const std::string& written) {
   const Json text = Json::parse(written);
-  Opening opening;
-  text.at("host").get_to(opening.facts.host);
-  text.at("pid").get_to(opening.facts.pid);
-  text.at("cores").get_to(opening.facts.cores);
-  text.at("memory").get_to(opening.facts.memory);
-  text.at("build").get_to(opening.facts.build);
-  text.at("boot").get_to(opening.facts.boot);
-  text.at("job").get_to(opening.job);
-  text.at("error").get_to(opening.error);
-  text.at("code").get_to(opening.code);
-  return opening;
+  RankFacts facts;
+  facts.host = text.value("host", facts.host);
+  facts.pid = text.value("pid", facts.pid);
+  facts.cores = text.value("cores", facts.cores);
+  facts.online = text.value("online", facts.online);
+  facts.memory = text.value("memory", facts.memory);
+  facts.build = text.value("build", facts.build);
+  facts.boot = text.value("boot", facts.boot);
+  facts.configuration = text.value("configuration", facts.configuration);
+  return facts;
 }
 
 }  // namespace hetpipe

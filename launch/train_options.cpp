@@ -9,6 +9,8 @@ namespace {
 constexpr double kSgdRate = 0.01;
 constexpr double kAdamRate = 0.001;
 
+constexpr Limits kUpToAMillion{0, 1e6, true};
+
 OptionGroup source_options(TrainOptions& options) {
   return {
       "What to train",
@@ -39,13 +41,13 @@ OptionGroup source_options(TrainOptions& options) {
 OptionGroup training_options(TrainOptions& options) {
   return {"Training",
           {
-              real_option("epochs", "N", options.epochs, kPositive,
+              real_option("epochs", "N", options.epochs, kUpToAMillion,
                           "Passes over the training samples; a fraction is allowed."),
               unset_means(format("%g; %g with adam", kSgdRate, kAdamRate),
-                          real_option("learning-rate", "R", options.learning_rate, kPositive,
+                          real_option("learning-rate", "R", options.learning_rate, kUpToAMillion,
                                       "Learning rate.")),
               real_option("momentum", "M", options.momentum, {0, 1}, "Momentum of sgd-momentum."),
-              real_option("weight-decay", "W", options.weight_decay, kNotNegative,
+              real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
                           "Weight decay, added to the gradient."),
               integer_option("seed", "N", options.seed, {0},
                              "Seed of initial weights, sample order and dropout."),
@@ -60,7 +62,7 @@ OptionGroup machine_options(TrainOptions& options) {
               integer_option("threads", "N", options.threads, {1, 1024}, "Threads of each rank."),
               choice_option("transport", options.transport, {"mpi", "threads"},
                             "Ranks are processes under mpirun or srun, or threads of one process."),
-              real_option("timeout", "S", options.timeout, kPositive,
+              real_option("timeout", "S", options.timeout, kUpToAMillion,
                           "Seconds after which a rank that waits in vain ends the run, saying for "
                           "what it waited."),
           }};
@@ -75,8 +77,19 @@ OptionGroup report_options(TrainOptions& options) {
               integer_option("checkpoint-every", "WAVES", options.checkpoint_every, {0},
                              "Writes a checkpoint after every so many waves of all virtual "
                              "workers, and at the end of every epoch; 0: there alone."),
+              integer_option("keep", "N", options.keep, {0},
+                             "Keeps the newest so many checkpoints of the run and removes older "
+                             "ones; 0: keeps all."),
+              on_off_option("exact", options.exact,
+                            "Checkpoints hold the pipelines' state too, so that a run resumed on "
+                            "the same plan ends bit for bit as if it had not stopped. Costs the "
+                            "size of some weight versions per stage."),
               on_off_option("trace", options.trace,
                             "Records what every rank did when, in the run directory."),
+              alone_means("32", integer_option("flight-recorder", "N", options.flight_recorder,
+                                               {0, 1'000'000},
+                                               "Keeps the last N actions of every rank at hand, "
+                                               "to print them when the run fails.")),
           }};
 }
 

@@ -32,7 +32,10 @@ struct TrainOptions {
 
   int evaluate_every = 0;    // waves; 0: at the end of every epoch alone
   int checkpoint_every = 0;  // waves; 0: at the end of every epoch alone
+  int keep = 0;              // checkpoints; 0: all
+  bool exact = true;         // checkpoints hold what a bit-identical continuation needs
   bool trace = true;
+  int flight_recorder = 0;  // actions kept of each rank
 
   double rate_for(const std::string& optimizer) const;
 };

@@ -5,7 +5,9 @@
 #include "base/text.h"
 #include "kernels/devices.h"
 #include "launch/train_checkpoint.h"
+#include "launch/train_exact.h"
 #include "launch/train_start.h"
+#include "launch/version.h"
 #include "partitioner/partition.h"
 #include "partitioner/plan_table.h"
 #include "runtime/model/zoo.h"
@@ -19,6 +21,22 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMeasuredMinibatch = 32;
+
+// What is said of no place, or of "the plan", is said of this file.
+template <class Make>
+auto said_of(const std::string& file, Make make) {
+  try {
+    return make();
+  } catch (const UserError& error) {
+    std::vector<Problem> problems = error.problems();
+    for (Problem& problem : problems) {
+      if (problem.where.empty()) problem.where = file;
+      if (problem.where == "plan" || problem.where.starts_with("plan:"))
+        problem.where.replace(0, 4, file);
+    }
+    throw UserError(std::move(problems));
+  }
+}
 
 // A run that is resumed in its own directory needs none of its files named again.
 TrainOptions with_files_of_the_run(TrainOptions options) {
@@ -96,27 +114,57 @@ void check_memory(const TrainJob& job, const std::string& file, Problems& proble
   }
 }
 
+// A schedule is made before the run, every action of it.
+constexpr std::int64_t kMostMinibatches = 2'000'000;  // of one virtual worker in one run
+
+void check_length(const TrainJob& job, double epochs, Problems& problems) {
+  if (job.end_position < 1) {
+    problems.add("--epochs", format("%g of %lld samples is less than one sample. Raise it.", epochs,
+                                    static_cast<long long>(job.dataset_size)));
+  }
+  std::int64_t round = 0;
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
+  }
+  const std::int64_t minibatches = (job.end_position - job.start.consumed) / round;
+  if (minibatches > kMostMinibatches) {
+    problems.add("--epochs",
+                 format("%g are %lld minibatches for each virtual worker (one run plans at most "
+                        "%lld). Lower it, and go on from the last checkpoint with --resume.",
+                        epochs, static_cast<long long>(minibatches),
+                        static_cast<long long>(kMostMinibatches)));
+  }
+}
+
+void check_minibatches(const TrainJob& job, const std::string& file, Problems& problems) {
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    const int minibatch = job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
+    if (minibatch <= job.dataset_size) continue;
+    problems.add(file, format("virtual worker %zu: minibatch = %d (the data set has %lld training "
+                              "samples). Use a smaller minibatch.",
+                              i, minibatch, static_cast<long long>(job.dataset_size)));
+  }
+}
+
 void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command) {
   const int needed = job.plan.worker_ranks() + job.plan.server_ranks();
   if (!ranks || *ranks == needed) return;
-  const Cluster unknown_cluster{};
-  const Cluster& cluster = job.cluster ? *job.cluster : unknown_cluster;
   throw UserError("", format("the plan needs %d ranks, %d workers and %d parameter servers (this "
-                             "launch has %d). Start it with one "
-                             "of\n  %s\n  %s",
+                             "launch has %d). Start it with one of\n%s",
                              needed, job.plan.worker_ranks(), job.plan.server_ranks(), *ranks,
-                             mpirun_line(job.plan, cluster, command).c_str(),
-                             srun_line(job.plan, cluster, command).c_str()));
+                             launch_lines(job, command).c_str()));
 }
 
 }  // namespace
 
-Preparation prepare_training(const TrainOptions& given, const std::string& configuration,
-                             std::optional<int> ranks, const std::string& launch_command,
-                             Log& log) {
+Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks,
+                             const std::string& launch_command, Log& log) {
   const TrainOptions options = with_files_of_the_run(given);
   Preparation prepared;
   TrainJob& job = prepared.job;
+  if (options.output) {
+    RunDirectory::check(*options.output, options.resume ? RunStart::resume : RunStart::fresh);
+  }
   if (options.planning.cluster) job.cluster = load_cluster(*options.planning.cluster);
   if (options.planning.profile) job.profile = load_profile(*options.planning.profile);
   if (options.plan) {
@@ -149,6 +197,7 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
   if (has_test_split(*options.data)) {
     const Dataset test = open_dataset(*options.data, Split::test, Parts::both);
     job.test_size = test.size;
+    job.test_fingerprint = test.fingerprint;
     if (Shape{test.height, test.width, test.channels} != job.sample ||
         test.classes > train.classes) {
       throw UserError(*options.data,
@@ -158,23 +207,34 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
   } else {
     log.line(*options.data + " holds no test samples: nothing will be evaluated");
   }
-  const Model model = make_model(job.model, job.sample, job.classes);
+  const std::string model_given_by = options.model  ? "--model"
+                                     : options.plan ? *options.plan
+                                                    : options.planning.profile.value_or("");
+  const Model model =
+      said_of(model_given_by, [&] { return make_model(job.model, job.sample, job.classes); });
+  const std::string plan_file = options.plan.value_or("the plan made");
+  const std::string profile_file = options.planning.profile.value_or("the measured profile");
 
   if (!job.profile && (!options.plan || (job.cluster && job.cluster->emulated()))) {
     job.profile = measure_here(options, model, log);
   }
   Problems problems;
   if (job.profile) {
-    check_profile(*job.profile, options.planning.profile.value_or("the measured profile"), model,
-                  problems);
+    check_profile(*job.profile, profile_file, model, problems);
     problems.throw_if_any();
   }
-  if (!options.plan) job.plan = make_plan(options.planning, *job.cluster, *job.profile);
-  check_plan(job.plan, options.plan.value_or("the plan made"),
-             job.cluster ? &*job.cluster : nullptr, model.layer_count());
-  check_playable(job.plan, problems);
+  if (!options.plan) {
+    job.plan = said_of(profile_file,
+                       [&] { return make_plan(options.planning, *job.cluster, *job.profile); });
+  }
+  check_plan(job.plan, plan_file, job.cluster ? &*job.cluster : nullptr, model.layer_count());
+  said_of(plan_file, [&] {
+    check_playable(job.plan, problems);
+    problems.throw_if_any();
+  });
+  check_minibatches(job, plan_file, problems);
   problems.throw_if_any();
-  check_memory(job, options.plan.value_or("the plan made"), problems);
+  said_of(profile_file, [&] { check_memory(job, plan_file, problems); });
   problems.throw_if_any();
   job.plan.model = job.model;
   check_ranks(job, ranks, launch_command);
@@ -187,22 +247,32 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
   job.end_position = std::llround(options.epochs * static_cast<double>(job.dataset_size));
   job.evaluate_every = options.evaluate_every;
   job.checkpoint_every = options.checkpoint_every;
+  job.keep_checkpoints = options.keep;
+  job.exact_checkpoints = options.exact;
+  job.build = build_hash();
   job.device = options.device;
   job.threads = options.threads;
   job.timeout_seconds = options.timeout;
-  if (job.end_position < 1) {
-    problems.add("--epochs", format("%g of %lld samples is less than one sample. Raise it.",
-                                    options.epochs, static_cast<long long>(job.dataset_size)));
-  }
   if (options.resume) {
     job.start.checkpoint = checkpoint_to_resume(options);
     const Checkpoint checkpoint = read_checkpoint(job.start.checkpoint);
     check_resumable(checkpoint, job.start.checkpoint, job, model, problems);
-    job.start.label = checkpoint.label;
-    job.start.consumed = checkpoint.sampler.consumed;
+    const std::optional<std::string> why_not = why_not_exact(checkpoint, job);
+    job.start = why_not ? StartingPoint::empty_pipelines(job.start.checkpoint, checkpoint.label,
+                                                         checkpoint.sampler.consumed)
+                        : exact_start(job.start.checkpoint, checkpoint);
+    prepared.resumed = why_not ? "pipelines start empty, since " + *why_not
+                               : "bit for bit as if it had not stopped";
   }
+  check_length(job, options.epochs, problems);
   problems.throw_if_any();
+  if (job.cluster && job.profile) prepared.table = plan_table(job.plan, *job.cluster, *job.profile);
+  return prepared;
+}
 
+void take_run_directory(const TrainOptions& options, const std::string& configuration,
+                        Preparation& prepared, Log& log) {
+  TrainJob& job = prepared.job;
   prepared.directory.emplace(
       options.output ? fs::path(*options.output) : RunDirectory::default_path(job.model),
       options.resume ? RunStart::resume : RunStart::fresh);
@@ -221,8 +291,6 @@ Preparation prepare_training(const TrainOptions& given, const std::string& confi
     job.trace_folder = folder.string();
   }
   log.open_file(directory.log().string());
-  if (job.cluster && job.profile) prepared.table = plan_table(job.plan, *job.cluster, *job.profile);
-  return prepared;
 }
 
 }  // namespace hetpipe

@@ -5,12 +5,17 @@
 
 #include "base/text.h"
 #include "base/time.h"
+#include "launch/stop_signals.h"
 
 namespace hetpipe {
 namespace {
 
 constexpr std::int64_t kProgressEvery = 200'000'000;    // ns
 constexpr std::int64_t kLifeSignEvery = 1'000'000'000;  // ns
+
+std::string text_of(const ControlMessage& message) {
+  return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
+}
 
 double added(const std::map<int, double>& parts) {
   double sum = 0;
@@ -28,13 +33,14 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
       log_(log),
       trace_(trace),
       start_ns_(now_ns()),
-      next_wave_(rules.first_wave),
-      evaluations_left_(job.test_size > 0 ? evaluation_labels(job, rules).size() : 0),
+      next_wave_(rules.start_wave()),
+      evaluations_ahead_(job.test_size > 0 ? evaluation_labels(job, rules) : std::vector<Label>{}),
+      evaluations_left_(evaluations_ahead_.size()),
       ranks_left_(static_cast<std::size_t>(job.plan.worker_ranks())),
-      last_checkpoint_(job.checkpoint_folder.empty() || rules.end_label() == rules.first_wave) {
-  const std::int64_t rounds =
-      *std::max_element(rules.end.begin(), rules.end.end()) - rules.first_minibatch();
-  total_samples_ = sampler.consumed(rounds) - sampler.consumed(0);
+      last_checkpoint_(job.checkpoint_folder.empty() || rules.end_label() == rules.start_wave()) {
+  const Minibatch last = *std::max_element(rules.end.begin(), rules.end.end());
+  total_samples_ = sampler.consumed(last - rules.first_minibatch()) -
+                   sampler.consumed(rules.start_minibatch() - rules.first_minibatch());
   service.on(MessageKind::wave_report, [this](const ControlMessage& message) {
     on_wave(from_payload<WaveReport>(message.payload));
   });
@@ -47,12 +53,42 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
     outcome_.seconds = seconds_between(start_ns_, now_ns());
   });
   service.on(MessageKind::checkpoint_written, [this](const ControlMessage& message) {
-    outcome_.checkpoint.assign(reinterpret_cast<const char*>(message.payload.data()),
-                               message.payload.size());
+    outcome_.checkpoint = text_of(message);
     log_.line(format("checkpoint of label %lld: %s", static_cast<long long>(message.header.label),
                      outcome_.checkpoint.c_str()));
     last_checkpoint_ |= message.header.label == rules_.end_label();
   });
+  service.on(MessageKind::checkpoint_failed, [this](const ControlMessage& message) {
+    on_checkpoint_failed(message.header.label, static_cast<ExitCode>(message.header.part),
+                         text_of(message));
+  });
+  service.on(MessageKind::checkpoint_left_out, [this](const ControlMessage& message) {
+    log_.line(format("no checkpoint of label %lld: the one before was still being written",
+                     static_cast<long long>(message.header.label)));
+  });
+}
+
+void Reporter::on_checkpoint_failed(Label label, ExitCode code, const std::string& why) {
+  const bool last = label == rules_.end_label();
+  const std::string kept =
+      outcome_.checkpoint.empty() ? "none was written before" : "the newest is " + outcome_.checkpoint;
+  log_.warning(format("checkpoint of label %lld was not written: %s; %s%s",
+                      static_cast<long long>(label), why.c_str(), kept.c_str(),
+                      last ? "" : "; the training goes on"));
+  if (!last) return;
+  outcome_.not_written = why;
+  outcome_.code = code;
+  last_checkpoint_ = true;
+}
+
+void Reporter::stopping(Label label, const StopWanted& by) {
+  const std::vector<Label>& all = evaluations_ahead_;
+  evaluations_left_ -= static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](Label l) {
+    return l == all.back() || gate_minibatch(rules_, l) >= label * rules_.in_flight;
+  }));
+  outcome_.stopped = label;
+  log_.line(format("%s on rank %d: stopping at label %lld, then a checkpoint",
+                   signal_name(by.signal), by.rank.value, static_cast<long long>(label)));
 }
 
 int Reporter::expected_reports(Wave wave) const {

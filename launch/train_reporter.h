@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "launch/train_job.h"
+#include "launch/train_stop.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"
 #include "runtime/store/trace.h"
@@ -23,6 +24,7 @@ class Reporter {
            RankService& service, Log& log, TraceWriter* trace);
 
   void started(Minibatch p);  // of this rank: the live progress line
+  void stopping(Label label, const StopWanted& by);  // the run ends there, as the rules say now
   bool complete() const;
   std::string waiting_for() const;
 
@@ -33,7 +35,10 @@ class Reporter {
     std::int64_t samples = 0;
     std::optional<double> test_loss;
     std::optional<double> test_accuracy;
-    std::string checkpoint;
+    std::string checkpoint;      // the newest
+    std::string not_written{};   // why the last one could not be written ...
+    ExitCode code = ExitCode::done;  // ... and what the run ends with therefore
+    std::optional<Label> stopped{};  // on request, at this label
   };
   const Outcome& outcome() const { return outcome_; }
 
@@ -58,6 +63,7 @@ class Reporter {
   };
   void on_wave(const WaveReport& report);
   void on_evaluation(const EvaluationReport& report);
+  void on_checkpoint_failed(Label label, ExitCode code, const std::string& why);
   void print_waves();
   void give_life_sign();
   void print_wave(Wave wave, const WaveSum& sum);
@@ -76,6 +82,7 @@ class Reporter {
   Wave next_wave_;
   std::map<Wave, WaveSum> waves_;
   std::map<Label, EvaluationSum> evaluations_;
+  std::vector<Label> evaluations_ahead_;  // when the run started
   std::size_t evaluations_left_;
   std::size_t ranks_left_;
   bool last_checkpoint_ = false;

@@ -7,75 +7,19 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "kernels/devices.h"
-#include "launch/train_checkpoint.h"
 #include "launch/train_clock.h"
-#include "partitioner/placement.h"
+#include "launch/train_server.h"
+#include "launch/train_stop.h"
+#include "launch/train_trace.h"
+#include "launch/train_values.h"
 #include "runtime/data/prefetch.h"
-#include "runtime/model/zoo.h"
 #include "runtime/pipeline/worker.h"
-#include "runtime/sync/parameter_server.h"
+#include "runtime/sync/server_client.h"
 
 namespace hetpipe {
 namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-// What every role of a rank shares: values that follow from the job.
-struct Common {
-  explicit Common(const TrainJob& the_job)
-      : job(the_job),
-        model(make_model(job.model, job.sample, job.classes)),
-        sampler(make_sampler(job)),
-        rules(make_wave_rules(job, sampler)),
-        map(model, shards_of_layers(), static_cast<int>(job.plan.server->nodes.size())),
-        checkpoint_labels(due_labels(job, rules, job.checkpoint_every)),
-        evaluations(job.test_size > 0 ? evaluation_labels(job, rules) : std::vector<Label>{}) {
-    if (!job.start.checkpoint.empty()) checkpoint = read_checkpoint(job.start.checkpoint);
-  }
-
-  std::vector<int> shards_of_layers() const {
-    std::vector<std::int64_t> bytes;
-    for (int l = 0; l < model.layer_count(); ++l) {
-      std::int64_t floats = 0;
-      for (const auto& parameter : model.shapes(l, 1).parameters)
-        floats += parameter.shape.elements();
-      bytes.push_back(floats * static_cast<std::int64_t>(sizeof(float)));
-    }
-    return shard_of_layers(job.plan, bytes);
-  }
-  const Checkpoint* from() const { return checkpoint ? &*checkpoint : nullptr; }
-
-  const TrainJob& job;
-  Model model;
-  Sampler sampler;
-  WaveRules rules;
-  ShardMap map;
-  std::vector<Label> checkpoint_labels;
-  std::vector<Label> evaluations;
-  std::optional<Checkpoint> checkpoint;
-};
-
-std::vector<int> stage_ends(const PlanVirtualWorker& vw) {
-  std::vector<int> ends;
-  for (const PlanStage& stage : vw.stages) ends.push_back(stage.end_layer);
-  return ends;
-}
-
-std::vector<int> layers_between(int first, int end) {
-  std::vector<int> layers;
-  for (int l = first; l < end; ++l) layers.push_back(l);
-  return layers;
-}
-
-// A trace that cannot be written any more (a full disk) is given up, not the training.
-template <class Write>
-void keep_training(Log& log, Write write) {
-  try {
-    write();
-  } catch (const SystemError& error) {
-    log.warning(std::string(error.what()) + "; the training goes on without this trace");
-  }
-}
 
 StagePace make_pace(const TrainJob& job, const Role::Worker& role, const PlanStage& stage) {
   StagePace pace;
@@ -125,12 +69,13 @@ Sampler deal_test_set(const TrainJob& job) {
                  job.test_size);
 }
 
-void run_worker(const Common& common, const Role::Worker& role, const RankSetting& setting,
+void run_worker(const TrainValues& common, const Role::Worker& role, const RankSetting& setting,
                 RankService& service, TraceWriter* trace, Reporter* reporter) {
   const TrainJob& job = common.job;
   const int worker = role.virtual_worker.value;
   const PlanVirtualWorker& vw = job.plan.virtual_workers[at(worker)];
   const PlanStage& plan_stage = vw.stages[at(role.stage.value)];
+  service.begin("building its stage and reading data", Doing::long_phase);
 
   const std::unique_ptr<Device> device = make_device(job.device, job.threads);
   if (job.cluster && job.cluster->kind_of(role.device).emulate) {
@@ -140,25 +85,35 @@ void run_worker(const Common& common, const Role::Worker& role, const RankSettin
   }
   const std::unique_ptr<Stream> stream = device->make_stream();
   Stage stage(common.model, stage_ends(vw), role.stage, job.seed, *device, *stream);
-  FlatState state = starting_state(job, common.model, common.from(),
-                                   layers_between(stage.first_layer(), stage.end_layer()));
-  LocalWeights weights(*device, *stream, common.rules, state.parameters);
+  StageState state = common.unplayed(role.virtual_worker, role.stage);
+  const bool plays = common.rules.end[at(worker)] > common.rules.start_minibatch();
+  const bool continues = state.exact && plays;
+  const std::unique_ptr<LocalWeights> weights =
+      continues ? std::make_unique<LocalWeights>(*device, *stream, common.rules, *state.exact)
+                : std::make_unique<LocalWeights>(
+                      *device, *stream, common.rules,
+                      common.start_of(layers_between(stage.first_layer(), stage.end_layer()))
+                          .parameters);
   Optimizer optimizer(job.optimizer, *device, *stream, stage.parameters().count());
   if (common.checkpoint) {
     for (std::size_t slot = 0; slot < state.slots.size(); ++slot) {
       optimizer.load_slot(slot, state.slots[slot]);
     }
   }
+  CheckpointSender parts(setting.roles.server.front(),
+                         common.parts.of_stage(role.virtual_worker, role.stage), service);
   ServerClient client(role.virtual_worker, stage, common.rules, common.map, setting.roles.server,
-                      common.checkpoint_labels, service);
+                      common.checkpoints, parts, service);
 
-  const std::optional<Parts> parts = parts_for(stage);
-  const Dataset train = parts ? setting.open_data(Split::train, *parts) : Dataset{};
+  const std::optional<Parts> needed = parts_for(stage);
+  const Dataset train = needed ? setting.open_data(Split::train, *needed) : Dataset{};
   const Dataset test =
-      parts && job.test_size > 0 ? setting.open_data(Split::test, *parts) : Dataset{};
+      needed && job.test_size > 0 ? setting.open_data(Split::test, *needed) : Dataset{};
   std::unique_ptr<Prefetcher> prefetcher;
-  if (parts && common.rules.end[at(worker)] > common.rules.first_minibatch()) {
-    prefetcher = std::make_unique<Prefetcher>(train, common.sampler, worker, job.timeout_seconds);
+  if (needed && plays) {
+    prefetcher = std::make_unique<Prefetcher>(
+        [&](Minibatch p) { return assemble_batch(train, common.sampler, worker, p); },
+        common.rules.start_minibatch(), common.sampler.count(worker), job.timeout_seconds);
   }
 
   WorkerSetup setup;
@@ -194,64 +149,9 @@ void run_worker(const Common& common, const Role::Worker& role, const RankSettin
   }
   if (reporter != nullptr) setup.started = [reporter](Minibatch p) { reporter->started(p); };
 
-  Worker(std::move(setup), common.rules, stage, weights, optimizer, std::move(state.statistics),
+  Worker(std::move(setup), common.rules, stage, *weights, optimizer, std::move(state.statistics),
          client, service)
       .run();
-}
-
-std::unique_ptr<ParameterServer> make_server(const Common& common, ShardId shard,
-                                             const RankSetting& setting, RankService& service,
-                                             TraceWriter* trace) {
-  const TrainJob& job = common.job;
-  FlatState state = starting_state(job, common.model, common.from(), common.map.layers(shard));
-  ServerSetup setup;
-  setup.shard = shard;
-  setup.server_ranks = setting.roles.server;
-  setup.worker_ranks = setting.roles.worker;
-  double samples = 0;
-  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
-    setup.stage_end.push_back(stage_ends(job.plan.virtual_workers[i]));
-    samples += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
-  }
-  // Weighted by samples; all the same: each counts 1 (sum) or 1/N (mean).
-  const double workers = static_cast<double>(job.plan.virtual_workers.size());
-  const double whole = job.plan.server->scale == "mean" ? 1 : workers;
-  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
-    const double share = job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)}) / samples;
-    setup.update_factor.push_back(static_cast<float>(whole * share));
-  }
-  setup.optimizer_slots = static_cast<int>(state.slots.size());
-  setup.checkpoint_labels = common.checkpoint_labels;
-  setup.weights = std::move(state.parameters);
-  setup.statistics = std::move(state.statistics);
-  setup.slots = std::move(state.slots);
-  if (!job.checkpoint_folder.empty()) {
-    setup.checkpoint = [&common, &service, &log = setting.log,
-                        trace](const std::vector<ShardState>& shards) {
-      const std::int64_t start = now_ns();
-      const Checkpoint checkpoint = assemble_checkpoint(common.job, common.model, common.map,
-                                                        common.rules, common.sampler, shards);
-      const std::string path =
-          common.job.checkpoint_folder + "/" + checkpoint_name(checkpoint.label);
-      write_checkpoint(path, checkpoint);
-      if (trace != nullptr) {
-        keep_training(log, [&] {
-          trace->record({.start_ns = start,
-                         .end_ns = now_ns(),
-                         .kind = static_cast<char>(ActionKind::checkpoint),
-                         .minibatch = checkpoint.optimizer_step,
-                         .version = checkpoint.label});
-          trace->flush();
-        });
-      }
-      service.transport().send_control(
-          Rank{0},
-          {.kind = static_cast<std::int32_t>(MessageKind::checkpoint_written),
-           .label = checkpoint.label},
-          std::as_bytes(std::span(path.data(), path.size())));
-    };
-  }
-  return std::make_unique<ParameterServer>(std::move(setup), common.rules, common.map, service);
 }
 
 std::unique_ptr<TraceWriter> open_trace(const TrainJob& job, const Role& role,
@@ -270,15 +170,17 @@ std::unique_ptr<TraceWriter> open_trace(const TrainJob& job, const Role& role,
 
 }  // namespace
 
-Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting) {
-  const Common common(job);
+RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
+  TrainValues values(job);
   const Rank rank = setting.transport.rank();
   const Role& role = setting.roles.of_rank[at(rank.value)];
-  RankService service(setting.transport, job.timeout_seconds);
+  RankService service(setting.transport, job.timeout_seconds, setting.watchers);
   const std::unique_ptr<TraceWriter> trace = open_trace(job, role, setting);
 
-  bool over = false;
-  service.on(MessageKind::run_over, [&over](const ControlMessage&) { over = true; });
+  std::optional<ExitCode> over;
+  service.on(MessageKind::run_over, [&over](const ControlMessage& message) {
+    over = static_cast<ExitCode>(message.header.part);
+  });
   ClockComparison clocks(service);
   const auto note_clock = [&] {
     const ClockEstimate estimate = clocks.compare();
@@ -286,37 +188,49 @@ Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting) {
   };
   std::unique_ptr<Reporter> reporter;
   if (rank == Rank{0}) {
-    reporter = std::make_unique<Reporter>(job, common.rules, common.sampler, service, setting.log,
+    reporter = std::make_unique<Reporter>(job, values.rules, values.sampler, service, setting.log,
                                           trace.get());
   }
-  std::unique_ptr<ParameterServer> server;
+  std::unique_ptr<ServerRole> server;
   if (role.shard) {
-    server = make_server(common, *role.shard, setting, service, trace.get());
+    server = std::make_unique<ServerRole>(values, *role.shard, setting.roles, service, setting.log,
+                                          trace.get());
     service.also_poll([&server] { server->poll(); });
   }
+  const StopListener stop(service, setting.roles.server.front(), setting.stop_wanted,
+                    [&](Label label, const StopWanted& by) {
+                      values.rules.stop_at(label);
+                      if (reporter) reporter->stopping(label, by);
+                    });
   note_clock();  // after all that a faster rank may send messages to
   if (role.worker) {
-    run_worker(common, *role.worker, setting, service, trace.get(), reporter.get());
+    run_worker(values, *role.worker, setting, service, trace.get(), reporter.get());
   }
+  service.begin(role.worker ? "ending" : "serving");
   if (server) {
     service.wait_for_others([&] { return server->finished(); },
-                            [&] { return server->waiting_for(); });
+                            [&] { return server->waiting_for(); }, "pushes and pulls");
   }
   note_clock();
   if (reporter) {
     service.wait_for_others([&] { return reporter->complete(); },
-                            [&] { return reporter->waiting_for(); });
+                            [&] { return reporter->waiting_for(); }, "the last reports");
+    const ExitCode failed = reporter->outcome().code;
+    const ExitCode code = failed != ExitCode::done ? failed
+                          : values.rules.stopped   ? ExitCode::stopped
+                                                   : ExitCode::done;
     for (int r = 0; r < setting.transport.ranks(); ++r) {
       setting.transport.send_control(Rank{r},
-                                     {.kind = static_cast<std::int32_t>(MessageKind::run_over)});
+                                     {.kind = static_cast<std::int32_t>(MessageKind::run_over),
+                                      .part = static_cast<std::int32_t>(code)});
     }
   }
-  service.wait_for_others([&] { return over; },
+  service.wait_for_others([&] { return over.has_value(); },
                           [] { return std::string("rank 0 to close the run"); });
   service.wait([&] { return setting.transport.idle(); },
                [] { return std::string("the last messages to leave"); });
   if (trace) keep_training(setting.log, [&] { trace->flush(); });
-  return reporter ? reporter->outcome() : Reporter::Outcome{};
+  return {.code = *over, .outcome = reporter ? reporter->outcome() : Reporter::Outcome{}};
 }
 
 }  // namespace hetpipe

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <optional>
+
+#include "base/error.h"
 #include "base/log.h"
 #include "launch/train_job.h"
 #include "launch/train_reporter.h"
@@ -15,11 +19,18 @@ struct RankSetting {
   const Roles& roles;
   OpenData open_data;
   std::string host;
-  Log& log;  // rank 0's speaks
+  Log& log;                                            // rank 0's speaks
+  std::function<std::optional<int>()> stop_wanted{};  // the signal that asks to stop, if one came
+  Watchers watchers{};
 };
 
-// One rank's part in a training, from its role to the end of the run. Rank 0 returns the outcome
-// (others an empty one). Links must have been emulated already where the cluster asks for it.
-Reporter::Outcome run_rank(const TrainJob& job, const RankSetting& setting);
+// How a rank's part ended.
+struct RunEnd {
+  ExitCode code = ExitCode::done;  // the same on all ranks: done, stopped, or its end was not saved
+  Reporter::Outcome outcome;       // rank 0's; empty on others
+};
+
+// One rank's part in a training, from its role to the end of the run. Links must have been emulated already where the cluster asks for it.
+RunEnd run_rank(const TrainJob& job, const RankSetting& setting);
 
 }  // namespace hetpipe

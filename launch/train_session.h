@@ -23,8 +23,8 @@ int train_in_threads(const TrainCall& call);
 // What both have in common on rank 0: the words before the first wave, and those after the last.
 void greet(const Preparation& prepared, const Roles& roles, const std::vector<RankFacts>& facts,
            const std::string& transport, Log& log);
-void close_run(const TrainJob& job, const Reporter::Outcome& outcome, const Preparation& prepared,
-               Log& log);
-OpenData data_of(const TrainOptions& options);
+void close_run(const TrainJob& job, const RunEnd& end, const Preparation& prepared, Log& log);
+// Opens the data of these options; UserError when they are not those of the job.
+OpenData data_of(const TrainOptions& options, const TrainJob& job);
 
 }  // namespace hetpipe

@@ -6,13 +6,13 @@
 #include <thread>
 
 #include "base/error.h"
-#include "launch/train_run.h"
 #include "runtime/transport/threads.h"
 
 namespace hetpipe {
 
-Reporter::Outcome train_as_threads(const TrainJob& job, const Roles& roles,
-                                   const OpenData& open_data, const std::string& host, Log& log) {
+RunEnd train_as_threads(const TrainJob& job, const Roles& roles, const OpenData& open_data,
+                        const std::string& host, Log& log,
+                        const std::function<std::optional<int>()>& stop_wanted) {
   auto transports = make_threads_transports(static_cast<int>(roles.of_rank.size()));
   if (job.cluster) {
     const LinkTable links = make_link_table(*job.cluster, roles);
@@ -21,13 +21,13 @@ Reporter::Outcome train_as_threads(const TrainJob& job, const Roles& roles,
   }
   std::mutex mutex;
   std::exception_ptr failure;
-  Reporter::Outcome outcome;
+  RunEnd end;
   std::vector<std::thread> threads;
   for (auto& transport : transports) {
     threads.emplace_back([&] {
       try {
-        Reporter::Outcome mine = run_rank(job, {*transport, roles, open_data, host, log});
-        if (transport->rank() == Rank{0}) outcome = std::move(mine);
+        RunEnd mine = run_rank(job, {*transport, roles, open_data, host, log, stop_wanted});
+        if (transport->rank() == Rank{0}) end = std::move(mine);
       } catch (...) {
         {
           const std::lock_guard lock(mutex);
@@ -39,7 +39,7 @@ Reporter::Outcome train_as_threads(const TrainJob& job, const Roles& roles,
   }
   for (std::thread& thread : threads) thread.join();
   if (failure) std::rethrow_exception(failure);
-  return outcome;
+  return end;
 }
 
 }  // namespace hetpipe

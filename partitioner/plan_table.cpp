@@ -152,9 +152,11 @@ std::string ledger_table(const Plan& plan, const Cluster& cluster, const Profile
   return text;
 }
 
-std::string mpirun_line(const Plan& plan, const Cluster& cluster, std::string_view command) {
+std::string mpirun_line(const Plan& plan, const Cluster& cluster, std::string_view command,
+                        int threads) {
   const int ranks = plan.worker_ranks() + plan.server_ranks();
   std::string line = format("mpirun -np %d ", ranks);
+  if (threads > 1) line += "--bind-to none ";  // else each rank gets one core
   if (cluster.emulated()) {
     line += "--oversubscribe ";  // all ranks share this machine, which may have fewer cores
   } else {
@@ -167,10 +169,12 @@ std::string mpirun_line(const Plan& plan, const Cluster& cluster, std::string_vi
   return line + std::string(command);
 }
 
-std::string srun_line(const Plan& plan, const Cluster& cluster, std::string_view command) {
+std::string srun_line(const Plan& plan, const Cluster& cluster, std::string_view command,
+                      int threads) {
   const int ranks = plan.worker_ranks() + plan.server_ranks();
   // Without -K the other ranks would wait for one that was killed.
   std::string line = format("srun --mpi=pmix -K -n %d ", ranks);
+  if (threads > 1) line += format("--cpus-per-task=%d --cpu-bind=cores ", threads);
   if (!cluster.emulated()) {
     std::vector<std::string> hosts;
     for (const auto& entry : ranks_per_host(plan)) hosts.push_back(entry.first);

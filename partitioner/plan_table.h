@@ -20,8 +20,10 @@ std::string ledger_table(const Plan& plan, const Cluster& cluster, const Profile
 
 // The launch lines of a plan; `command` is what every rank runs ("hetpipe train --plan plan.toml").
 // Ranks are the workers in plan order, then the servers. Hosts are named only where the cluster is
-// not emulated.
-std::string mpirun_line(const Plan& plan, const Cluster& cluster, std::string_view command);
-std::string srun_line(const Plan& plan, const Cluster& cluster, std::string_view command);
+// not emulated. threads: of each rank; several want as many cores.
+std::string mpirun_line(const Plan& plan, const Cluster& cluster, std::string_view command,
+                        int threads = 1);
+std::string srun_line(const Plan& plan, const Cluster& cluster, std::string_view command,
+                      int threads = 1);
 
 }  // namespace hetpipe

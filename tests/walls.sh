@@ -33,17 +33,18 @@ check() ( # ROOT: prints every breach; 1 if there is one
 
   door "$(include 'mpi\.h')" '^runtime/transport/mpi|^tests/(ranks|unit/transport)/' 'MPI'
   door '\bMPI_[A-Z][A-Za-z_]*\(' '^runtime/transport/mpi|^tests/ranks/' 'MPI call'
-  door "$(include '(hdf5|H5[A-Z][A-Za-z]*)\.h')" '^runtime/store/|^tests/unit/store/' 'HDF5'
-  door '\bH5[A-Z][a-z_0-9]*\(' '^runtime/store/|^tests/unit/store/' 'HDF5 call'
+  door "$(include '(hdf5|H5[A-Z][A-Za-z]*)\.h')" '^runtime/store/|^tests/unit/store/|^tests/fault/bad_data' 'HDF5'
+  door '\bH5[A-Z][a-z_0-9]*\(' '^runtime/store/|^tests/unit/store/|^tests/fault/bad_data' 'HDF5 call'
   door "$(include 'toml\+\+')" '^partitioner/' 'toml++'
   door "$(include '(oneapi/)?dnnl')" '^kernels/cpu/' 'oneDNN'
   door "$(include 'boost/')" '^launch/' 'Boost'
-  door "$(include 'zlib\.h')" '^runtime/data/|^runtime/store/checksum\.cpp|^tests/unit/data/' 'zlib'
+  door "$(include 'zlib\.h')" '^runtime/data/|^runtime/store/checksum\.cpp|^tests/(unit/data/|fault/bad_data)' 'zlib'
   door "$(include '(cuda|cudnn|cublas)[A-Za-z_]*\.h')" '^kernels/cuda/|^runtime/transport/nccl' 'CUDA'
   door "$(include 'nccl\.h')" '^runtime/transport/nccl' 'NCCL'
   door '(^|[^A-Za-z_.>])(std::|::)?(_exit|_Exit|exit|quick_exit)\(' \
-    '^launch/|^runtime/transport/mpi|^tests/' 'exit'
+    '^launch/|^runtime/transport/(mpi|lifeline)|^tests/' 'exit'
   door '\bgetenv\(' '^launch/|^runtime/transport/mpi|^tests/' 'environment'
+  door "$(include '(sys/socket|netdb|netinet/[a-z0-9]+|arpa/inet)\.h')" '^runtime/transport/lifeline_socket|^tests/' 'socket'
   door '(^|[^A-Za-z_])std::(cout|cerr)\b' '^$' 'iostream output'
 
   wall base 'base'
@@ -81,6 +82,9 @@ runtime/pipeline/a.cpp|#include <cuda_runtime.h>
 kernels/cuda/a.cpp|#include <nccl.h>
 base/a.cpp|  std::exit(1);
 runtime/sync/a.cpp|  _exit(1);
+runtime/transport/wait.cpp|  std::_Exit(1);
+runtime/transport/threads.cpp|#include <sys/socket.h>
+launch/a.cpp|#include <netinet/tcp.h>
 kernels/a.cpp|  std::getenv("HOME");
 runtime/sync/a.cpp|  std::cout << 1;
 base/a.h|#include "kernels/device.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/window.h"
 
@@ -62,7 +63,29 @@ class ConvolutionKernel final : public LayerKernel {
     const memory::desc weight = forward_description_.weights_desc();
     return {Primitive(forward_description_), weight, Reorder(context_, weight_, weight)};
   }
+  // At stride 1 the input gradient is a forward convolution of the output gradient with the weights
+  // turned round, and oneDNN's forward is up to a third faster than its input gradient.
+  bool turned() const { return spec_.stride == 1 && spec_.padding < spec_.kernel; }
+  memory::desc turned_weight(tag layout) const {
+    const memory::dims dims = weight_.dims();
+    return plain({dims[1], dims[0], dims[2], dims[3]}, layout);
+  }
   Direction make_input_gradient() const {
+    if (turned()) {
+      const memory::dim rest = spec_.kernel - 1 - spec_.padding;
+      const dnnl::convolution_forward::primitive_desc description(
+          {dnnl::prop_kind::forward_training,
+           dnnl::algorithm::convolution_direct,
+           y_,
+           turned_weight(tag::any),
+           x_,
+           strides(),
+           {rest, rest},
+           {rest, rest}},
+          attributes(), context_.engine);
+      const memory::desc weight = description.weights_desc();
+      return {Primitive(description), weight, Reorder(context_, turned_weight(tag::oihw), weight)};
+    }
     const dnnl::convolution_backward_data::primitive_desc description(
         {dnnl::algorithm::convolution_direct, x_, any_weight_, y_, strides(), padding(), padding()},
         attributes(), context_.engine, forward_description_);
@@ -78,10 +101,13 @@ class ConvolutionKernel final : public LayerKernel {
     return {Primitive(description), weight, Reorder(context_, weight, weight_)};
   }
 
-  // `weight` in the direction's layout; `storage` keeps the copy alive where one is needed.
   memory reordered_weight(Stream& stream, const Direction& direction, const float* weight,
                           Buffer& storage) {
-    const memory from = view(context_, weight_, weight);
+    return reordered(stream, direction, view(context_, weight_, weight), storage);
+  }
+  // `from` in the direction's layout; `storage` keeps the copy alive where one is needed.
+  memory reordered(Stream& stream, const Direction& direction, const memory& from,
+                   Buffer& storage) {
     if (!direction.reorder.needed()) return from;
     storage = Buffer(context_.device, stream, direction.weight.get_size(), MemoryKind::workspace);
     memory to = view(context_, direction.weight, storage.data());
@@ -91,7 +117,21 @@ class ConvolutionKernel final : public LayerKernel {
 
   void input_gradient(Stream& stream, const BackwardArguments& a, const memory& dy, float* dx) {
     if (!input_gradient_) input_gradient_ = make_input_gradient();
-    Buffer storage;
+    Buffer storage, turned_storage;
+    if (turned()) {
+      turned_storage = Buffer(context_.device, stream, weight_.get_size(), MemoryKind::workspace);
+      const memory::dims dims = weight_.dims();
+      loops::turn_round(turned_storage.as<float>(), a.parameters[0], dims[0], dims[1],
+                        dims[2] * dims[3]);
+      input_gradient_->primitive.run(
+          context_, stream,
+          {{DNNL_ARG_SRC, dy},
+           {DNNL_ARG_WEIGHTS,
+            reordered(stream, *input_gradient_,
+                      view(context_, turned_weight(tag::oihw), turned_storage.data()), storage)},
+           {DNNL_ARG_DST, view(context_, x_, dx)}});
+      return;
+    }
     input_gradient_->primitive.run(
         context_, stream,
         {{DNNL_ARG_DIFF_DST, dy},

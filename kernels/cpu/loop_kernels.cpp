@@ -45,7 +45,7 @@ class AddKernel final : public LayerKernel {
   }
   void backward(Stream&, const BackwardArguments& a) override {
     for (float* dx : a.input_gradients) {
-      if (dx == nullptr) continue;
+      if (dx == nullptr || dx == a.output_gradient) continue;
       parallel_pieces(threads_, count_, [&](std::int64_t begin, std::int64_t n) {
         std::copy_n(a.output_gradient + begin, n, dx + begin);
       });
@@ -94,7 +94,7 @@ class DropoutKernel final : public LayerKernel {
 
   void forward(Stream&, const ForwardArguments& a) override {
     if (a.mode == Mode::evaluate) {
-      std::copy_n(a.inputs[0], batch_ * sample_, a.output);
+      if (a.output != a.inputs[0]) std::copy_n(a.inputs[0], batch_ * sample_, a.output);
       return;
     }
     ensure(static_cast<std::int64_t>(a.samples.size()) == batch_, "one sample key per sample");

@@ -6,6 +6,14 @@
 
 #include "base/random.h"
 
+// One function per width of vectors, chosen when the program is loaded: one binary runs everywhere.
+// No value changes: an element sees the same operations in any width, and nothing is contracted.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define HETPIPE_EVERY_WIDTH __attribute__((target_clones("default", "avx2", "arch=skylake-avx512")))
+#else
+#define HETPIPE_EVERY_WIDTH
+#endif
+
 namespace hetpipe::loops {
 namespace {
 
@@ -31,29 +39,33 @@ void for_each_tap(const Window& window, const Shape& in, std::int64_t row, Visit
 
 void fill(float* x, float value, std::int64_t count) { std::fill_n(x, count, value); }
 
-void add(float* y, const float* x, std::int64_t count) {
+HETPIPE_EVERY_WIDTH void add(float* y, const float* x, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
 }
 
-void sum(float* z, const float* x, const float* y, std::int64_t count) {
+// Here and below, ivdep: where input and output are one array, no element needs another.
+HETPIPE_EVERY_WIDTH void sum(float* z, const float* x, const float* y, std::int64_t count) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) z[i] = x[i] + y[i];
 }
 
-void scale(float* y, float factor, std::int64_t count) {
+HETPIPE_EVERY_WIDTH void scale(float* y, float factor, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] *= factor;
 }
 
-void sgd(float* __restrict delta, const float* __restrict gradient, const float* __restrict weights,
-         float rate, float decay, std::int64_t count) {
+HETPIPE_EVERY_WIDTH void sgd(float* __restrict delta, const float* __restrict gradient,
+                             const float* __restrict weights, float rate, float decay,
+                             std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     const float g = gradient[i] + decay * weights[i];
     delta[i] = -(rate * g);
   }
 }
 
-void sgd_momentum(float* __restrict delta, float* __restrict velocity,
-                  const float* __restrict gradient, const float* __restrict weights, float rate,
-                  float momentum, float decay, std::int64_t count) {
+HETPIPE_EVERY_WIDTH void sgd_momentum(float* __restrict delta, float* __restrict velocity,
+                                      const float* __restrict gradient,
+                                      const float* __restrict weights, float rate, float momentum,
+                                      float decay, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     const float g = gradient[i] + decay * weights[i];
     const float v = momentum * velocity[i] + g;
@@ -62,9 +74,10 @@ void sgd_momentum(float* __restrict delta, float* __restrict velocity,
   }
 }
 
-void adam(float* __restrict delta, float* __restrict first, float* __restrict second,
-          const float* __restrict gradient, const float* __restrict weights, const AdamStep& step,
-          std::int64_t count) {
+HETPIPE_EVERY_WIDTH void adam(float* __restrict delta, float* __restrict first,
+                              float* __restrict second, const float* __restrict gradient,
+                              const float* __restrict weights, const AdamStep& step,
+                              std::int64_t count) {
   const AdamStep s = step;
   for (std::int64_t i = 0; i < count; ++i) {
     const float g = gradient[i] + s.decay * weights[i];
@@ -76,12 +89,14 @@ void adam(float* __restrict delta, float* __restrict first, float* __restrict se
   }
 }
 
-void relu_forward(float* __restrict y, const float* __restrict x, std::int64_t count) {
+HETPIPE_EVERY_WIDTH void relu_forward(float* y, const float* x, std::int64_t count) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] <= 0 ? 0.0f : x[i];
 }
 
-void relu_backward(float* __restrict dx, const float* __restrict y, const float* __restrict dy,
-                   std::int64_t count) {
+HETPIPE_EVERY_WIDTH void relu_backward(float* dx, const float* __restrict y, const float* dy,
+                                       std::int64_t count) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) {
     const float gradient = dy[i];  // loaded in either case: a conditional load is not vectorised
     dx[i] = y[i] <= 0 ? 0.0f : gradient;
@@ -99,16 +114,18 @@ void dropout_draw(std::uint8_t* kept, std::uint64_t key, float rate, std::int64_
   }
 }
 
-void dropout_apply(float* __restrict y, const float* __restrict x,
-                   const std::uint8_t* __restrict kept, float factor, std::int64_t count) {
+HETPIPE_EVERY_WIDTH void dropout_apply(float* y, const float* x,
+                                       const std::uint8_t* __restrict kept, float factor,
+                                       std::int64_t count) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) {
     const float scaled = x[i] * factor;
     y[i] = kept[i] != 0 ? scaled : 0.0f;
   }
 }
 
-void transpose(float* __restrict to, const float* __restrict from, std::int64_t rows,
-               std::int64_t columns) {
+HETPIPE_EVERY_WIDTH void transpose(float* __restrict to, const float* __restrict from,
+                                   std::int64_t rows, std::int64_t columns) {
   constexpr std::int64_t kTile = 16;  // a tile's lines of both sides stay in the nearest cache
   for (std::int64_t r0 = 0; r0 < rows; r0 += kTile)
     for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
@@ -119,9 +136,17 @@ void transpose(float* __restrict to, const float* __restrict from, std::int64_t 
     }
 }
 
-void max_pool_row(float* __restrict y, std::uint8_t* __restrict winner,
-                  const float* __restrict image, const Window& window, const Shape& in,
-                  std::int64_t row) {
+void turn_round(float* __restrict to, const float* __restrict from, std::int64_t outputs,
+                std::int64_t inputs, std::int64_t taps) {
+  for (std::int64_t o = 0; o < outputs; ++o)
+    for (std::int64_t i = 0; i < inputs; ++i)
+      for (std::int64_t t = 0; t < taps; ++t)
+        to[(i * outputs + o) * taps + t] = from[(o * inputs + i) * taps + taps - 1 - t];
+}
+
+HETPIPE_EVERY_WIDTH void max_pool_row(float* __restrict y, std::uint8_t* __restrict winner,
+                                      const float* __restrict image, const Window& window,
+                                      const Shape& in, std::int64_t row) {
   const std::int64_t channels = in[3];
   const std::int64_t columns = window.positions(in[2]);
   const std::int64_t kh0 = window.begin(row), kh1 = window.end(row, in[1]);
@@ -157,8 +182,8 @@ void max_pool_row(float* __restrict y, std::uint8_t* __restrict winner,
   }
 }
 
-void average_pool_row(float* __restrict y, const float* __restrict image, const Window& window,
-                      const Shape& in, std::int64_t row) {
+HETPIPE_EVERY_WIDTH void average_pool_row(float* __restrict y, const float* __restrict image,
+                                          const Window& window, const Shape& in, std::int64_t row) {
   const std::int64_t channels = in[3];
   const std::int64_t length = window.positions(in[2]) * channels;
   const float area = static_cast<float>(window.kernel * window.kernel);
@@ -208,16 +233,16 @@ void average_pool_backward(float* __restrict dx, const float* __restrict dy, con
   }
 }
 
-void global_average_forward(float* __restrict y, const float* __restrict x, std::int64_t pixels,
-                            std::int64_t channels) {
+HETPIPE_EVERY_WIDTH void global_average_forward(float* __restrict y, const float* __restrict x,
+                                                std::int64_t pixels, std::int64_t channels) {
   std::fill_n(y, channels, 0.0f);
   for (std::int64_t p = 0; p < pixels; ++p)
     for (std::int64_t c = 0; c < channels; ++c) y[c] += x[p * channels + c];
   for (std::int64_t c = 0; c < channels; ++c) y[c] /= static_cast<float>(pixels);
 }
 
-void global_average_backward(float* __restrict dx, const float* __restrict dy, std::int64_t pixels,
-                             std::int64_t channels) {
+HETPIPE_EVERY_WIDTH void global_average_backward(float* __restrict dx, const float* __restrict dy,
+                                                 std::int64_t pixels, std::int64_t channels) {
   for (std::int64_t p = 0; p < pixels; ++p)
     for (std::int64_t c = 0; c < channels; ++c)
       dx[p * channels + c] = dy[c] / static_cast<float>(pixels);

@@ -24,6 +24,7 @@ void sgd_momentum(float* delta, float* velocity, const float* gradient, const fl
 void adam(float* delta, float* first, float* second, const float* gradient, const float* weights,
           const AdamStep& step, std::int64_t count);
 
+// Input and output may be one array; so with sum and dropout_apply.
 void relu_forward(float* y, const float* x, std::int64_t count);
 void relu_backward(float* dx, const float* y, const float* dy, std::int64_t count);
 
@@ -34,6 +35,10 @@ void dropout_apply(float* y, const float* x, const std::uint8_t* kept, float fac
 
 // to (columns, rows) = from (rows, columns) transposed.
 void transpose(float* to, const float* from, std::int64_t rows, std::int64_t columns);
+
+// Weights (outputs, inputs, taps) as (inputs, outputs, taps), the taps from last to first.
+void turn_round(float* to, const float* from, std::int64_t outputs, std::int64_t inputs,
+                std::int64_t taps);
 
 // One output row (W', C) of a pooling: `image` is one sample (H, W, C). winner may be null.
 void max_pool_row(float* y, std::uint8_t* winner, const float* image, const Window& window,

@@ -31,12 +31,6 @@ Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
   return batch;
 }
 
-Prefetcher::Prefetcher(const Dataset& dataset, const Sampler& sampler, int worker,
-                       double deadline_seconds, int depth)
-    : Prefetcher([&dataset, &sampler,
-                  worker](Minibatch p) { return assemble_batch(dataset, sampler, worker, p); },
-                 sampler.first_minibatch(), sampler.count(worker), deadline_seconds, depth) {}
-
 Prefetcher::Prefetcher(Assemble assemble, Minibatch first, Minibatch end, double deadline_seconds,
                        int depth)
     : assemble_(std::move(assemble)),

@@ -34,9 +34,6 @@ class Prefetcher {
  public:
   using Assemble = std::function<Batch(Minibatch)>;
 
-  // All minibatches of one worker. Data set and sampler must outlive the prefetcher.
-  Prefetcher(const Dataset& dataset, const Sampler& sampler, int worker, double deadline_seconds,
-             int depth = 3);
   // Minibatches [first, end) by any function; it is called on the thread alone.
   Prefetcher(Assemble assemble, Minibatch first, Minibatch end, double deadline_seconds,
              int depth = 3);

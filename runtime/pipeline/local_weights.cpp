@@ -10,17 +10,46 @@ LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rule
       rules_(rules),
       count_(static_cast<std::int64_t>(initial.size())),
       current_(std::make_shared<WeightVersion>()) {
-  current_->values = Buffer(device, stream, bytes(), MemoryKind::weights);
   current_->label = rules.first_wave;
-  if (count_ == 0) return;  // a stage without parameters: all of this is empty
-  device.copy(stream, current_->values.data(), reinterpret_cast<const std::byte*>(initial.data()),
-              bytes());
+  current_->values = upload(initial, MemoryKind::weights);
+}
+
+LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rules,
+                           const ExactWeights& exact)
+    : LocalWeights(device, stream, rules, exact.base) {
+  current_->label = exact.label;
+  const Wave next = rules.start_wave();
+  ensure(exact.label == rules.bound_label(next - 1) &&
+             static_cast<Label>(exact.own_waves.size()) == next - rules.bound_label(next) &&
+             static_cast<Minibatch>(exact.updates.size()) == rules.in_flight - 1,
+         "an exact state of another place");
+  Minibatch q = (next - 1) * rules.in_flight;
+  for (const auto& update : exact.updates) {
+    if (count_ == 0) break;
+    kept_back_.push_back(
+        {q++, std::make_shared<const Buffer>(upload(update, MemoryKind::gradients))});
+  }
+  Wave wave = rules.bound_label(next);
+  for (const auto& sum : exact.own_waves) {
+    own_waves_.push_back(
+        {wave++, std::make_shared<const Buffer>(upload(sum, MemoryKind::messages))});
+  }
+}
+
+// Of a stage without parameters: all of this is empty.
+Buffer LocalWeights::upload(std::span<const float> values, MemoryKind kind) {
+  Buffer buffer(device_, stream_, values.size_bytes(), kind);
+  if (!values.empty()) {
+    device_.copy(stream_, buffer.data(), reinterpret_cast<const std::byte*>(values.data()),
+                 buffer.bytes());
+  }
+  return buffer;
 }
 
 std::shared_ptr<const WeightVersion> LocalWeights::version_for(Minibatch p) {
   const Minibatch visible = rules_.visible_updates(p);
   while (!kept_back_.empty() && kept_back_.front().minibatch < visible) {
-    add_to_current(kept_back_.front().delta);
+    add_to_current(*kept_back_.front().delta);
     kept_back_.pop_front();
   }
   return current_;
@@ -48,7 +77,9 @@ void LocalWeights::computed(Minibatch q, Buffer delta) {
   } else {
     device_.add(stream_, wave_sum_.as<float>(), delta.as<float>(), count_);
   }
-  kept_back_.push_back({q, std::move(delta)});
+  auto update = std::make_shared<const Buffer>(std::move(delta));
+  if (kept_) kept_->updates.push_back(update);
+  kept_back_.push_back({q, std::move(update)});
 }
 
 std::shared_ptr<const Buffer> LocalWeights::end_wave(Wave wave) {
@@ -73,6 +104,32 @@ void LocalWeights::rebase(Wave wave, Label label, Buffer snapshot) {
     kept_back_.pop_front();
   }
   current_ = std::move(next);
+}
+
+void LocalWeights::keep_exact() {
+  kept_.emplace().base = current_;
+  for (const Update& update : kept_back_) kept_->updates.push_back(update.delta);
+}
+
+std::optional<ExactWeights> LocalWeights::exact(Wave wave) {
+  if (!kept_) return std::nullopt;
+  // The wave's last update is in its sum, and nobody runs with it before that sum is added.
+  if (count_ > 0) kept_->updates.pop_back();
+  ExactWeights state;
+  const auto download = [&](const Buffer& buffer) {
+    std::vector<float> values(static_cast<std::size_t>(count_));
+    device_.copy(stream_, reinterpret_cast<std::byte*>(values.data()), buffer.data(), bytes());
+    return values;
+  };
+  state.label = kept_->base->label;
+  state.base = download(kept_->base->values);
+  for (const auto& update : kept_->updates) state.updates.push_back(download(*update));
+  state.updates.resize(static_cast<std::size_t>(rules_.in_flight - 1));
+  for (const OwnWave& own : own_waves_) {
+    if (own.wave >= rules_.bound_label(wave + 1)) state.own_waves.push_back(download(*own.sum));
+  }
+  kept_.reset();
+  return state;
 }
 
 }  // namespace hetpipe

@@ -3,10 +3,13 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "kernels/buffer.h"
 #include "partitioner/wave_rules.h"
+#include "runtime/pipeline/stage_state.h"
 
 namespace hetpipe {
 
@@ -30,6 +33,10 @@ class LocalWeights {
   // `initial`: snapshot(first_wave), what the run starts from.
   LocalWeights(Device& device, Stream& stream, const WaveRules& rules,
                std::span<const float> initial);
+  // Goes on at rules.start_wave() as a run that came there.
+  LocalWeights(Device& device, Stream& stream, const WaveRules& rules, const ExactWeights& exact);
+
+  Label label() const { return current_->label; }  // of the snapshot that the weights rest on
 
   // What F(p) runs with. Called for each p in order.
   std::shared_ptr<const WeightVersion> version_for(Minibatch p);
@@ -45,16 +52,24 @@ class LocalWeights {
   // snapshot(label).
   void rebase(Wave wave, Label label, Buffer snapshot);
 
+  // After version_for of a wave's last minibatch: from now on keeps what exact() of the label behind
+  // that wave needs. Costs a weight version, and the wave's updates until exact() has been called.
+  void keep_exact();
+  // After end_wave: what was kept, to be copied to the host; nothing where keep_exact was not
+  // called for that wave.
+  std::optional<ExactWeights> exact(Wave wave);
+
  private:
   struct Update {
     Minibatch minibatch;
-    Buffer delta;
+    std::shared_ptr<const Buffer> delta;
   };
   struct OwnWave {
     Wave wave;
     std::shared_ptr<const Buffer> sum;
   };
   void add_to_current(const Buffer& delta);
+  Buffer upload(std::span<const float> values, MemoryKind kind);
   std::size_t bytes() const { return static_cast<std::size_t>(count_) * sizeof(float); }
 
   Device& device_;
@@ -64,6 +79,11 @@ class LocalWeights {
   std::shared_ptr<WeightVersion> current_;
   std::deque<Update> kept_back_;   // computed, not visible yet
   std::deque<OwnWave> own_waves_;  // pushed, maybe not in the next label
+  struct Kept {
+    std::shared_ptr<const WeightVersion> base;
+    std::vector<std::shared_ptr<const Buffer>> updates;
+  };
+  std::optional<Kept> kept_;
   Buffer wave_sum_;
   bool wave_sum_started_ = false;
 };

@@ -16,8 +16,7 @@ enum class MessageKind : std::int32_t {
   push,
   pull_weights,
   pull_statistics,
-  // Channel::checkpoint, between shards (a hosted shard's rank pulls from the others as a worker):
-  // label
+  // Channel::checkpoint, from stages and shards to the collector: part, label
   checkpoint_part,
   // Channel::control
   shard_arrived,    // part = shard, minibatch = wave, label = virtual worker
@@ -25,16 +24,23 @@ enum class MessageKind : std::int32_t {
   gate_grant,       // minibatch = wave, label
   pull_request,     // part = stage, minibatch = next gate's wave after this pull, label; payload:
                     // PullRequest
+  checkpoint_coming,  // part, label, minibatch = bytes of the checkpoint_part that follows
   worker_finished,  // part = virtual worker, label = stage
   wave_report,      // payload: WaveReport
   evaluation_report,
   rank_report,
-  checkpoint_written,  // label; payload: path
+  checkpoint_written,   // label; payload: path
+  checkpoint_failed,    // label, part = exit code; payload: why
+  checkpoint_left_out,  // label
+  stop_wanted,          // any rank -> first server rank: part = signal
+  stop_at,              // first server rank -> all: label, part = signal, minibatch = rank of it
+  stop_known,           // ... -> first server rank
   run_over,            // reporter -> all: everything has been said
   life_sign,           // reporter -> all: somebody has moved on
   clock_question,      // any rank -> rank 0
   clock_answer,        // rank 0: label = its time in ns
   clock_known,         // that rank has asked enough
+  find_non_finite,     // to an earlier stage, minibatch: what it sent holds NaN or infinity
 };
 
 }  // namespace hetpipe

@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pipeline/rank_service.h"
 
-#include "base/error.h"
+#include <limits>
+
+#include "base/text.h"
+#include "base/time.h"
 #include "runtime/transport/wait.h"
 
 namespace hetpipe {
+namespace {
 
-RankService::RankService(Transport& transport, double timeout_seconds)
-    : transport_(transport), timeout_seconds_(timeout_seconds) {
+constexpr double kForever = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kJudgeEvery = 50'000'000;  // ns
+
+}  // namespace
+
+RankService::RankService(Transport& transport, double timeout_seconds, Watchers watchers)
+    : transport_(transport), timeout_seconds_(timeout_seconds), watchers_(watchers) {
   on(MessageKind::life_sign, [this](const ControlMessage&) { ++life_signs_; });
 }
 
@@ -16,34 +25,82 @@ void RankService::on(MessageKind kind, Handler handler) {
   ensure(first, "two roles of one rank want the same control message");
 }
 
+void RankService::begin(std::string_view what, Doing doing) {
+  if (watchers_.recorder != nullptr) watchers_.recorder->begin(what, doing);
+}
+
 void RankService::poll() {
+  if (watchers_.lifeline != nullptr) watchers_.lifeline->check();
   transport_.progress();
   while (auto message = transport_.try_receive_control()) {
     const auto handler = handlers_.find(static_cast<MessageKind>(message->header.kind));
     ensure(handler != handlers_.end(), "a control message that nobody in this rank expects");
     handler->second(*message);
+    note_work();
   }
   for (const auto& poll : polls_) poll();
 }
 
-double RankService::wait(const std::function<bool()>& ready,
-                         const std::function<std::string()>& what) {
-  return wait_until(
-      ready, [this] { poll(); }, timeout_seconds_, what);
-}
-
-double RankService::wait(const Operation& operation, const std::function<std::string()>& what) {
-  return wait([&operation] { return operation.done(); }, what);
-}
-
-double RankService::wait_for_others(const std::function<bool()>& ready,
-                                    const std::function<std::string()>& what) {
-  double waited = 0;
-  while (!ready()) {
-    const std::int64_t seen = life_signs_;
-    waited += wait([&] { return ready() || life_signs_ != seen; }, what);
+void RankService::give_up_if_stuck(const Awaited& awaited, std::int64_t start_ns) {
+  const std::int64_t now = now_ns();
+  std::optional<Rank> culprit = awaited.from;
+  if (watchers_.lifeline != nullptr) {
+    const WaitVerdict verdict = judge_wait(watchers_.lifeline->states(), transport_.rank(),
+                                           awaited.from, timeout_seconds_, now);
+    if (verdict.go_on) return;
+    culprit = verdict.culprit;
   }
-  return waited;
+  throw WaitFailed(
+      format("waited %.1f s for %s", seconds_between(start_ns, now), awaited.what.c_str()),
+      culprit);
+}
+
+double RankService::wait(const std::function<bool()>& ready, const Name& name, Patience patience,
+                         std::string_view brief) {
+  poll();
+  if (ready()) return 0;
+  const std::int64_t start = now_ns();
+  const Awaited awaited = brief.empty() ? name() : Awaited(std::string(brief));
+  FlightRecorder* const recorder = watchers_.recorder;
+  if (recorder != nullptr) recorder->begin_wait(awaited.what, awaited.from);
+  std::int64_t judge = start + to_ns(timeout_seconds_);
+  std::int64_t life_signs = life_signs_;
+  const auto serve = [&] {
+    const std::int64_t begun = recorder != nullptr ? recorder->begun() : 0;
+    poll();
+    // A message that was served is done with.
+    if (recorder != nullptr && recorder->begun() != begun) {
+      recorder->resume_wait(awaited.what, awaited.from);
+    }
+    const std::int64_t now = now_ns();
+    if (patience == Patience::until_no_life_sign && life_signs != life_signs_) {
+      life_signs = life_signs_;
+      judge = std::max(judge, now + to_ns(timeout_seconds_));
+    }
+    if (now < judge || ready()) return;
+    give_up_if_stuck(name(), start);
+    judge = now + kJudgeEvery;
+  };
+  while (!ready()) {
+    const std::int64_t work = work_;
+    wait_until([&] { return ready() || work_ != work; }, serve, kForever,
+               [] { return std::string(); });
+  }
+  if (recorder != nullptr) recorder->end_wait();
+  return seconds_between(start, now_ns());
+}
+
+double RankService::wait(const std::function<bool()>& ready, const Name& name) {
+  return wait(ready, name, Patience::fixed, {});
+}
+
+double RankService::wait(const Operation& operation, const Name& name) {
+  return wait([&operation] { return operation.done(); }, name);
+}
+
+double RankService::wait_for_others(const std::function<bool()>& ready, const Name& name,
+                                    std::string_view brief) {
+  return wait(ready, name, Patience::until_no_life_sign, brief);
 }
 
 void RankService::settle(Stream& stream, const std::function<std::string()>& what) {

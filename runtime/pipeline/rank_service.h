@@ -3,44 +3,95 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/device.h"
+#include "runtime/pipeline/flight_recorder.h"
 #include "runtime/pipeline/protocol.h"
+#include "runtime/transport/lifeline.h"
 #include "runtime/transport/transport.h"
 
 namespace hetpipe {
 
+// What a wait is for, and which rank has to do something for it (nothing: several have).
+struct Awaited {
+  std::string what;
+  std::optional<Rank> from;
+  Awaited(std::string the_what) : what(std::move(the_what)) {}  // NOLINT: most have no more
+  Awaited(std::string the_what, Rank rank) : what(std::move(the_what)), from(rank) {}
+};
+
+// A wait in vain; the culprit, where one is known, is stuck or silent.
+class WaitFailed : public SystemError {
+ public:
+  WaitFailed(const std::string& text, std::optional<Rank> culprit)
+      : SystemError(text), culprit_(culprit) {}
+  std::optional<Rank> culprit() const { return culprit_; }
+
+ private:
+  std::optional<Rank> culprit_;
+};
+
+// Both may be missing: ranks as threads have no lifeline.
+struct Watchers {
+  FlightRecorder* recorder = nullptr;
+  Lifeline* lifeline = nullptr;
+};
+
 // What a rank does whenever it waits: moves messages on, hands control messages to whom they
 // concern, and lets the roles that live in this rank (a hosted server, the reporter) do their part.
-// Every wait goes through here, so every wait has the run's deadline and a name.
+// Every wait goes through here, so every wait has the run's deadline and a name. What the rank is
+// doing is recorded here too.
 class RankService {
  public:
   using Handler = std::function<void(const ControlMessage&)>;
+  using Name = std::function<Awaited()>;
 
-  RankService(Transport& transport, double timeout_seconds);
+  RankService(Transport& transport, double timeout_seconds, Watchers watchers = {});
 
   Transport& transport() { return transport_; }
   void on(MessageKind kind, Handler handler);
   void also_poll(std::function<void()> poll) { polls_.push_back(std::move(poll)); }
 
+  // The rank begins something: "B17", "forming label 12". Others that wait for it are patient with
+  // a long phase (reading data, writing a file).
+  void begin(std::string_view what, Doing doing = Doing::working);
+
+  // A role in this rank did something in a poll: more is likely to come, so whoever waits looks
+  // again soon.
+  void note_work() { ++work_; }
+
+  // JobEnds where the lifeline says so.
   void poll();
-  // Returns seconds waited. SystemError naming `what` past the deadline.
-  double wait(const std::function<bool()>& ready, const std::function<std::string()>& what);
-  double wait(const Operation& operation, const std::function<std::string()>& what);
-  // For what depends on all virtual workers, the slowest too: the deadline counts from the newest
-  // sign of life.
-  double wait_for_others(const std::function<bool()>& ready,
-                         const std::function<std::string()>& what);
+  // Returns seconds waited. WaitFailed naming `name` past the deadline. With a lifeline, the
+  // deadline moves on for as long as the rank that is waited for does (see judge_wait).
+  double wait(const std::function<bool()>& ready, const Name& name);
+  double wait(const Operation& operation, const Name& name);
+  // For what depends on all virtual workers, the slowest too: without a lifeline, the deadline
+  // counts from the newest sign of life.
+  // `brief`: for the record, where a name would not stay true.
+  double wait_for_others(const std::function<bool()>& ready, const Name& name,
+                         std::string_view brief = {});
   // Waits, polling, for all work enqueued on the stream so far.
   void settle(Stream& stream, const std::function<std::string()>& what);
   void wait_until_ns(std::int64_t deadline_ns);
 
  private:
+  // What makes a wait without lifeline begin anew.
+  enum class Patience { fixed, until_no_life_sign };
+  double wait(const std::function<bool()>& ready, const Name& name, Patience patience,
+              std::string_view brief);
+  void give_up_if_stuck(const Awaited& awaited, std::int64_t start_ns);
+
   Transport& transport_;
   double timeout_seconds_;
+  Watchers watchers_;
   std::int64_t life_signs_ = 0;
+  std::int64_t work_ = 0;
   std::map<MessageKind, Handler> handlers_;
   std::vector<std::function<void()>> polls_;
 };

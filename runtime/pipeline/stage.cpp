@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "runtime/model/in_place.h"
+
 namespace hetpipe {
 namespace {
 
@@ -41,6 +43,7 @@ Stage::Stage(const Model& model, std::vector<int> stage_end, StageId id, std::ui
   for (int l = first_; l < end_; ++l) {
     const auto& inputs = model.layer(l).inputs;
     reads_samples_ |= std::find(inputs.begin(), inputs.end(), kSamples) != inputs.end();
+    in_place_.push_back(forward_in_place(model, l, first_));
   }
 }
 
@@ -93,10 +96,16 @@ void Stage::forward(Pass& pass, const float* weights, float* statistics, Mode mo
   pass.stashes.resize(at(layers));
   for (int l = first_; l < end_; ++l) {
     const LayerShapes& shapes = kernels.shapes[at(l - first_)];
+    std::vector<const float*> inputs;
+    for (int input : model_.layer(l).inputs) inputs.push_back(activation(pass, input));
     Buffer& output = pass.outputs[at(l - first_)];
-    output =
-        Buffer(device_, stream_, static_cast<std::size_t>(shapes.output.elements()) * sizeof(float),
-               MemoryKind::activations);
+    if (in_place_[at(l - first_)]) {
+      output = std::move(pass.outputs[at(model_.layer(l).inputs.front() - first_)]);
+    } else {
+      output = Buffer(device_, stream_,
+                      static_cast<std::size_t>(shapes.output.elements()) * sizeof(float),
+                      MemoryKind::activations);
+    }
     if (mode == Mode::train) {
       pass.stashes[at(l - first_)] = Buffer(
           device_, stream_, static_cast<std::size_t>(shapes.stash_bytes), MemoryKind::activations);
@@ -107,8 +116,6 @@ void Stage::forward(Pass& pass, const float* weights, float* statistics, Mode mo
           Buffer(device_, stream_, static_cast<std::size_t>(pass.samples) * sizeof(std::int32_t),
                  MemoryKind::activations);
     }
-    std::vector<const float*> inputs;
-    for (int input : model_.layer(l).inputs) inputs.push_back(activation(pass, input));
     const auto parameters = parameter_pointers(parameters_, l, weights);
     const auto running = parameter_pointers(statistics_, l, statistics);
     kernels.kernels[at(l - first_)]->forward(stream_, {.inputs = inputs,
@@ -209,8 +216,15 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients) {
     std::vector<Addition> additions;
     for (int input : model_.layer(l).inputs) {
       inputs.push_back(shapes.backward_needs_input ? activation(pass, input) : nullptr);
+      // Nobody reads the output's gradient after this.
+      const bool in_place = shapes.backward_in_place && input_gradients.empty() &&
+                            input >= first_ && target[input] == nullptr && own[at(l - first_)];
       if (input == kSamples) {
         input_gradients.push_back(nullptr);
+      } else if (in_place) {
+        own[at(input - first_)] = std::move(own[at(l - first_)]);
+        target[input] = target[l];
+        input_gradients.push_back(target[l]);
       } else if (float*& sum = target[input]; sum == nullptr) {
         sum = fresh(input);
         input_gradients.push_back(sum);

@@ -28,7 +28,7 @@ struct Pass {
   Buffer images;                       // (N, H, W, C), where the stage reads samples
   Buffer labels;                       // (N) int32, where the stage holds the loss
   std::vector<Packed> activations_in;  // one per Stage::incoming()
-  std::vector<Buffer> outputs;         // per layer of the stage
+  std::vector<Buffer> outputs;         // per layer of the stage; empty where it was written over
   std::vector<Buffer> stashes;
   Buffer correct;                     // (N) int32, where the stage holds the loss
   std::vector<Packed> gradients_in;   // one per Stage::outgoing(): arrived from later stages
@@ -97,6 +97,7 @@ class Stage {
   ParameterLayout statistics_;
   std::vector<Transfer> incoming_;
   std::vector<Transfer> outgoing_;
+  std::vector<bool> in_place_;  // per layer of the stage: forward writes over its first input
   std::map<std::int64_t, Kernels> kernels_;  // by samples
 };
 

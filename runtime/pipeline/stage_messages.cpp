@@ -72,6 +72,12 @@ std::optional<StageMessages::Posted>& StageMessages::posted(Payload payload) {
   return payload == Payload::activations ? activations_ : gradients_;
 }
 
+void StageMessages::stop_before(Minibatch end) {
+  for (std::deque<Coming>* coming : {&activations_coming_, &gradients_coming_}) {
+    while (!coming->empty() && actions_[coming->back().action].minibatch >= end) coming->pop_back();
+  }
+}
+
 void StageMessages::post_ahead(std::size_t next) {
   for (const Payload payload : {Payload::activations, Payload::gradients}) {
     std::deque<Coming>& coming = coming_of(payload);
@@ -103,11 +109,12 @@ void StageMessages::wait(const Operation& operation, const Transfer& transfer, P
   const std::int64_t start = now_ns();
   service_.wait(operation, [&] {
     const bool test = expected.kind == code(MessageKind::evaluation);
-    return format("virtual worker %d stage %d: the %s of %s %lld from rank %d",
-                  neighbours_.virtual_worker.value, stage_.id().value,
-                  payload == Payload::activations ? "activation" : "gradient",
-                  test ? "test batch" : "minibatch", static_cast<long long>(expected.minibatch),
-                  peer(transfer).value);
+    return Awaited(
+        format("the %s of %s %lld from rank %d (for virtual worker %d, stage %d)",
+               payload == Payload::activations ? "activation" : "gradient",
+               test ? "test batch" : "minibatch", static_cast<long long>(expected.minibatch),
+               peer(transfer).value, neighbours_.virtual_worker.value, stage_.id().value),
+        peer(transfer));
   });
   const std::int64_t end = now_ns();
   const MessageHeader& header = operation.header();

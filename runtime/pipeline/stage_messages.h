@@ -32,6 +32,8 @@ class StageMessages {
   StageMessages(Neighbourhood neighbours, const StageActions& actions, Stage& stage,
                 RankService& service, Pace& pace, RankReport& report);
 
+  // Nothing will come of this minibatch and those after it.
+  void stop_before(Minibatch end);
   // Posts what may be posted ahead of actions[next].
   void post_ahead(std::size_t next);
 

@@ -6,6 +6,7 @@
 
 #include "base/ids.h"
 #include "kernels/buffer.h"
+#include "runtime/pipeline/stage_state.h"
 
 namespace hetpipe {
 
@@ -18,16 +19,22 @@ struct StageSnapshot {
 
 enum class WithStatistics { no, yes };
 
+// exactly: so that a continuation is bit-identical.
+enum class Saves { nothing, state, exactly };
+
 // How a stage meets the other virtual workers. The executor's actions P, L and E go through it;
 // what stands behind (a parameter server here) is runtime/sync's.
 class Synchronizer {
  public:
   virtual ~Synchronizer() = default;
 
-  // P: hands over a wave's sum (and, where a checkpoint is due, the optimizer's slots). Does not
-  // wait.
-  virtual void push(Wave wave, std::shared_ptr<const Buffer> sum, std::vector<float> statistics,
-                    const std::vector<Buffer>& optimizer_slots) = 0;
+  // P: hands over a wave's sum. Does not wait.
+  virtual void push(Wave wave, std::shared_ptr<const Buffer> sum,
+                    const std::vector<float>& statistics) = 0;
+  // What a checkpoint at this label wants of the stage, after the push of the wave before it ...
+  virtual Saves saves(Label label) const = 0;
+  // ... and handing it over. Does not wait.
+  virtual void save(const StageState& state) = 0;
   // First stage only: asks whether the last minibatch of `wave` may start; waits for the label.
   virtual Label pass_gate(Wave wave) = 0;
   // Asks early for a label that will be needed: pull() of it then waits less.

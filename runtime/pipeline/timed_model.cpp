@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pipeline/timed_model.h"
 
-#include <algorithm>
-
 #include "base/random.h"
+#include "runtime/model/in_place.h"
 #include "runtime/model/parameters.h"
 
 namespace hetpipe {
@@ -22,10 +21,13 @@ TimedModel::TimedModel(const Model& model, Device& device, int batch)
     s.shapes = model.shapes(i, batch);
     s.kernel = device.make_kernel(model.layer(i).spec, model.input_shapes(i, batch),
                                   layer_key(model.layer(i), kSeed));
-    const std::int64_t bytes = s.shapes.output.elements() * 4;
-    s.output = make(bytes, MemoryKind::activations);
+    if (forward_in_place(model, i, 0)) {
+      s.output = states_[index(model.layer(i).inputs.front())].output;
+    } else {
+      s.output_memory = make(s.shapes.output.elements() * 4, MemoryKind::activations);
+      s.output = s.output_memory.as<float>();
+    }
     s.stash = make(s.shapes.stash_bytes, MemoryKind::activations);
-    if (i + 1 < model.layer_count()) s.gradient = make(bytes, MemoryKind::gradients);
   }
   make_parameters();
   for (int i = model.layer_count() - 1; i >= 0; --i) connect(i);
@@ -74,22 +76,26 @@ void TimedModel::make_parameters() {
 void TimedModel::connect(int layer) {
   State& s = states_[index(layer)];
   for (int input : model_.layer(layer).inputs) {
-    const bool samples = input == kSamples;
-    s.inputs.push_back(samples ? images_.as<float>() : states_[index(input)].output.as<float>());
-    s.backward_inputs.push_back(s.shapes.backward_needs_input ? s.inputs.back() : nullptr);
-    bool written = false;
-    for (int later = layer; later < model_.layer_count() && !samples; ++later) {
-      const std::vector<int>& others = model_.layer(later).inputs;
-      const auto end =
-          later == layer ? others.begin() + std::ssize(s.input_gradients) : others.end();
-      written = written || std::find(others.begin(), end, input) != end;
-    }
+    const bool first = s.input_gradients.empty();
     Buffer& extra = s.extra.emplace_back();
-    if (written)
-      extra = make(states_[index(input)].shapes.output.elements() * 4, MemoryKind::workspace);
-    s.input_gradients.push_back(samples   ? nullptr
-                                : written ? extra.as<float>()
-                                          : states_[index(input)].gradient.as<float>());
+    if (input == kSamples) {
+      s.inputs.push_back(images_.as<float>());
+      s.input_gradients.push_back(nullptr);
+    } else {
+      State& producer = states_[index(input)];
+      const std::int64_t bytes = producer.shapes.output.elements() * 4;
+      s.inputs.push_back(producer.output);
+      if (producer.gradient != nullptr) {
+        extra = make(bytes, MemoryKind::workspace);
+        s.input_gradients.push_back(extra.as<float>());
+      } else if (first && s.shapes.backward_in_place) {
+        s.input_gradients.push_back(producer.gradient = s.gradient);
+      } else {
+        producer.gradient_memory = make(bytes, MemoryKind::gradients);
+        s.input_gradients.push_back(producer.gradient = producer.gradient_memory.as<float>());
+      }
+    }
+    s.backward_inputs.push_back(s.shapes.backward_needs_input ? s.inputs.back() : nullptr);
   }
 }
 
@@ -106,7 +112,7 @@ void TimedModel::forward(int layer) {
   s.kernel->forward(*stream_, {.inputs = s.inputs,
                                .parameters = s.parameters,
                                .statistics = s.statistics,
-                               .output = s.output.as<float>(),
+                               .output = s.output,
                                .stash = s.stash.data(),
                                .mode = Mode::train,
                                .samples = keys_,
@@ -117,21 +123,20 @@ void TimedModel::forward(int layer) {
 void TimedModel::backward(int layer) {
   State& s = states_[index(layer)];
   const bool loss = layer + 1 == model_.layer_count();
-  s.kernel->backward(*stream_,
-                     {.inputs = s.backward_inputs,
-                      .output = s.shapes.backward_needs_output ? s.output.as<float>() : nullptr,
-                      .output_gradient = s.gradient.as<float>(),
-                      .parameters = s.parameters,
-                      .stash = s.stash.data(),
-                      .input_gradients = s.input_gradients,
-                      .parameter_gradients = s.parameter_gradients,
-                      .samples = keys_,
-                      .labels = loss ? labels_.as<std::int32_t>() : nullptr,
-                      .loss_samples = batch_});
+  s.kernel->backward(*stream_, {.inputs = s.backward_inputs,
+                                .output = s.shapes.backward_needs_output ? s.output : nullptr,
+                                .output_gradient = s.gradient,
+                                .parameters = s.parameters,
+                                .stash = s.stash.data(),
+                                .input_gradients = s.input_gradients,
+                                .parameter_gradients = s.parameter_gradients,
+                                .samples = keys_,
+                                .labels = loss ? labels_.as<std::int32_t>() : nullptr,
+                                .loss_samples = batch_});
   for (std::size_t k = 0; k < s.extra.size(); ++k) {
     if (!s.extra[k]) continue;
     const State& producer = states_[index(model_.layer(layer).inputs[k])];
-    device_.add(*stream_, producer.gradient.as<float>(), s.extra[k].as<float>(),
+    device_.add(*stream_, producer.gradient, s.extra[k].as<float>(),
                 producer.shapes.output.elements());
   }
 }

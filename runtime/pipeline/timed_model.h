@@ -30,7 +30,9 @@ class TimedModel {
   struct State {
     LayerShapes shapes;
     std::unique_ptr<LayerKernel> kernel;
-    Buffer output, stash, gradient;
+    Buffer output_memory, stash, gradient_memory;  // empty where another layer's is used in place
+    float* output = nullptr;
+    float* gradient = nullptr;  // of the output; set by its last consumer
     std::vector<Buffer> extra;  // by input: its gradient, where another consumer made one before
     std::vector<const float*> inputs, backward_inputs, parameters;
     std::vector<float*> statistics, input_gradients, parameter_gradients;

@@ -6,12 +6,16 @@
 
 #include "base/text.h"
 #include "base/time.h"
+#include "runtime/pipeline/non_finite.h"
 
 namespace hetpipe {
 namespace {
 
 // A call that took longer than this has waited for its answer rather than found it.
 constexpr double kBlocked = 100e-6;  // s
+
+// For an earlier stage to find its layer; it computes a forward for it.
+constexpr std::int64_t kEarlierStageSpeaksNs = 10'000'000'000;
 
 }  // namespace
 
@@ -29,22 +33,26 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, Stage& stage, LocalWei
       service_(service),
       pace_(service),
       messages_(setup_.neighbours, setup_.actions, stage, service, pace_, report_),
-      label_(rules.first_wave) {
+      label_(weights.label()) {
   if (!initial_statistics.empty()) {
     stage.device().copy(stage.stream(), statistics_.data(),
                         reinterpret_cast<const std::byte*>(initial_statistics.data()),
                         initial_statistics.size() * sizeof(float));
     settle("initial statistics");
   }
+  service.on(MessageKind::find_non_finite,
+             [this](const ControlMessage& message) { look_again(message.header.minibatch); });
   wave_.virtual_worker = report_.virtual_worker = setup_.neighbours.virtual_worker.value;
   wave_.stage = report_.stage = stage.id().value;
 }
 
 RankReport Worker::run() {
   const std::int64_t start = last_report_ns_ = now_ns();
-  messages_.post_ahead(0);
+  post_ahead(0);
   for (std::size_t i = 0; i < setup_.actions.size(); ++i) {
     const Action& action = setup_.actions[i];
+    if (left_out(action)) continue;
+    service_.begin(to_string(action));
     const std::int64_t start_ns = now_ns();
     const std::int64_t bytes_before = bytes_moved();
     const Label before = label_of(action.minibatch);
@@ -72,7 +80,7 @@ RankReport Worker::run() {
         break;
       case ActionKind::evaluate:
         evaluate(action.minibatch);
-        messages_.post_ahead(i + 1);
+        post_ahead(i + 1);
         break;
       default:
         ensure(false, "an action that this executor does not play: " + to_string(action));
@@ -102,6 +110,21 @@ RankReport Worker::run() {
                                     {.kind = static_cast<std::int32_t>(MessageKind::rank_report)},
                                     as_payload(report_));
   return report_;
+}
+
+// The run was told to stop before this.
+bool Worker::left_out(const Action& action) const {
+  if (!rules_.stopped) return false;
+  const Minibatch end =
+      rules_.end[static_cast<std::size_t>(setup_.neighbours.virtual_worker.value)];
+  return action.minibatch >= *rules_.stopped * rules_.in_flight ||
+         (action.kind == ActionKind::evaluate && action.minibatch >= end);
+}
+
+// Whoever takes the last activation before a stop knows of it: the gate before it opened last.
+void Worker::post_ahead(std::size_t next) {
+  if (rules_.stopped) messages_.stop_before(*rules_.stopped * rules_.in_flight);
+  messages_.post_ahead(next);
 }
 
 std::int64_t Worker::bytes_moved() const {
@@ -153,6 +176,10 @@ void Worker::forward(Minibatch p) {
   if (setup_.started) setup_.started(p);
   load(flight.pass, flight.batch);
   flight.weights = weights_.version_for(p);
+  const bool fills_wave = p % rules_.in_flight == rules_.in_flight - 1;
+  if (fills_wave && synchronizer_.saves(rules_.wave_of(p) + 1) == Saves::exactly) {
+    weights_.keep_exact();
+  }
   ensure(flight.weights->label == label_, "weights rest on another label than their minibatch");
 
   stage_.forward(flight.pass, flight.weights->values.as<float>(), statistics_.as<float>(),
@@ -194,15 +221,40 @@ double Worker::read_losses(const Pass& pass, std::int64_t& correct) {
 
 void Worker::note_loss(Minibatch p, const Pass& pass) {
   const double sum = read_losses(pass, wave_.correct);
-  if (!std::isfinite(sum)) {
-    throw NumericalError(format(
-        "step %lld of virtual worker %d: the loss at layer %s is %f (the learning rate may be too "
-        "high). Lower --learning-rate, or start from an earlier checkpoint.",
-        static_cast<long long>(p), setup_.neighbours.virtual_worker.value,
-        stage_.model().layers().back().name.c_str(), sum));
-  }
+  if (!std::isfinite(sum)) fail_numerically(p, pass, in_flight_.at(p).weights->values.as<float>());
   wave_.loss_sum += sum;
   wave_.samples += pass.samples;
+}
+
+// The loss of p is not finite: says which layer's numbers were the first not to be. Where they came
+// in with the activations, the stage that sent them is asked, and ends the run in its own words.
+void Worker::fail_numerically(Minibatch p, const Pass& pass, const float* weights) {
+  const auto found = first_non_finite(stage_, pass, weights);
+  if (found && found->sender) {
+    const Rank sender = setup_.neighbours.rank_of_stage[static_cast<std::size_t>(*found->sender)];
+    service_.transport().send_control(
+        sender, {.kind = static_cast<std::int32_t>(MessageKind::find_non_finite), .minibatch = p});
+    service_.wait_until_ns(now_ns() + kEarlierStageSpeaksNs);
+  }
+  throw NumericalError(format(
+      "step %lld of virtual worker %d: the loss is not a finite number. The first number that is "
+      "not, in the order of computing, is at stage %d: %s. Lower --learning-rate, or start from an "
+      "earlier checkpoint.",
+      static_cast<long long>(p), setup_.neighbours.virtual_worker.value, stage_.id().value,
+      found ? found->what.c_str() : "the loss"));
+}
+
+// This stage sent numbers that are not finite. What it did not keep is computed once more, which
+// gives the same bits.
+void Worker::look_again(Minibatch p) {
+  InFlight flight = std::move(in_flight_.at(p));
+  in_flight_.clear();
+  Pass again;
+  again.activations_in = std::move(flight.pass.activations_in);
+  flight.pass = Pass();
+  load(again, flight.batch);
+  stage_.forward(again, flight.weights->values.as<float>(), statistics_.as<float>(), Mode::train);
+  fail_numerically(p, again, flight.weights->values.as<float>());
 }
 
 void Worker::backward(Minibatch p) {
@@ -240,7 +292,7 @@ void Worker::receive(std::size_t action) {
   } else {
     pass.gradients_in = std::move(arrived.tensors);
   }
-  messages_.post_ahead(action + 1);
+  post_ahead(action + 1);
 }
 
 void Worker::send(std::size_t action) {
@@ -259,10 +311,11 @@ void Worker::push(Minibatch p) {
   const Wave wave = rules_.wave_of(p);
   std::shared_ptr<const Buffer> sum = weights_.end_wave(wave);
   report_.bytes_pushed += static_cast<std::int64_t>(sum->bytes());
-  auto statistics = wave_statistics_.extract(wave);
-  synchronizer_.push(wave, std::move(sum),
-                     statistics.empty() ? std::vector<float>{} : std::move(statistics.mapped()),
-                     optimizer_.slots());
+  auto extracted = wave_statistics_.extract(wave);
+  std::vector<float> statistics;
+  if (!extracted.empty()) statistics = std::move(extracted.mapped());
+  synchronizer_.push(wave, std::move(sum), statistics);
+  if (synchronizer_.saves(wave + 1) != Saves::nothing) save_state(wave, std::move(statistics));
   const Wave next_gate = wave + 1;
   const Minibatch gate_minibatch = (next_gate + 1) * rules_.in_flight - 1;
   const Minibatch end =
@@ -281,6 +334,20 @@ void Worker::push(Minibatch p) {
   last_report_ns_ = now;
   wave_.samples = wave_.correct = 0;
   wave_.loss_sum = wave_.server_wait_seconds = 0;
+}
+
+// A checkpoint is due behind this wave: hands over what only this stage knows.
+void Worker::save_state(Wave wave, std::vector<float> statistics) {
+  StageState state{
+      .label = wave + 1, .slots = {}, .statistics = std::move(statistics), .exact = {}};
+  for (const Buffer& slot : optimizer_.slots()) {
+    std::vector<float>& values = state.slots.emplace_back(slot.bytes() / sizeof(float));
+    stage_.device().copy(stage_.stream(), reinterpret_cast<std::byte*>(values.data()), slot.data(),
+                         slot.bytes());
+  }
+  state.exact = weights_.exact(wave);
+  settle("the state for a checkpoint");
+  synchronizer_.save(state);
 }
 
 // The first stage asks at the gate; to the others the label came with the activation.
@@ -327,6 +394,7 @@ void Worker::evaluate(Minibatch p) {
 
 void Worker::evaluate_batch(std::int64_t number, const StageSnapshot& snapshot,
                             EvaluationReport& sum) {
+  service_.begin(format("evaluating test batch %lld", static_cast<long long>(number)));
   const Batch batch = setup_.evaluation_batch(number);
   Pass pass;
   load(pass, batch);
@@ -340,7 +408,15 @@ void Worker::evaluate_batch(std::int64_t number, const StageSnapshot& snapshot,
   service_.poll();
   messages_.release_sent();
   if (!stage_.has_loss()) return;
-  sum.loss_sum += read_losses(pass, sum.correct);
+  const double loss = read_losses(pass, sum.correct);
+  if (!std::isfinite(loss)) {
+    const auto found = first_non_finite(stage_, pass, snapshot.weights.as<float>());
+    throw NumericalError(
+        format("evaluation of label %lld: the test loss is not a finite number (%s). Lower "
+               "--learning-rate, or start from an earlier checkpoint.",
+               static_cast<long long>(sum.label), found ? found->what.c_str() : "the loss"));
+  }
+  sum.loss_sum += loss;
   sum.samples += pass.samples;
 }
 

@@ -65,15 +65,20 @@ class Worker {
   void receive(std::size_t action);
   void send(std::size_t action);
   void push(Minibatch p);
+  void save_state(Wave wave, std::vector<float> statistics);
   void pull(Minibatch p);
   void evaluate(Minibatch p);
   void evaluate_batch(std::int64_t number, const StageSnapshot& snapshot, EvaluationReport& sum);
   std::int64_t bytes_moved() const;
   Label label_of(Minibatch p) const;  // of the weights that it runs with
+  bool left_out(const Action& action) const;
+  void post_ahead(std::size_t next);
 
   void load(Pass& pass, const Batch& batch);
   void settle(const std::string& what);
   void note_loss(Minibatch p, const Pass& pass);
+  [[noreturn]] void fail_numerically(Minibatch p, const Pass& pass, const float* weights);
+  [[noreturn]] void look_again(Minibatch p);
   double read_losses(const Pass& pass, std::int64_t& correct);
   double modelled(double seconds, std::int64_t samples) const;
   std::string doing(ActionKind kind, Minibatch p) const;

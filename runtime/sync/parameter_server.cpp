@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/huge_pages.h"
 #include "base/text.h"
 #include "runtime/pipeline/reports.h"
 
@@ -26,13 +27,35 @@ std::vector<float> mean(const std::vector<const std::vector<float>*>& parts) {
   return result;
 }
 
+// Memory that was touched before: fresh pages cost as much as the transfer that fills them.
+constexpr std::size_t kSpares = 2;
+constexpr std::size_t kReceives = 2;
+
+void keep_spare(std::vector<std::vector<float>>& spare, std::vector<float> memory) {
+  if (spare.size() < kSpares) spare.push_back(std::move(memory));
+}
+
+std::vector<float> take_spare(std::vector<std::vector<float>>& spare, std::size_t count) {
+  if (spare.empty()) return huge_floats(count);
+  std::vector<float> memory = std::move(spare.back());
+  spare.pop_back();
+  return memory;
+}
+
 }  // namespace
 
 ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, const ShardMap& map,
                                  RankService& service)
-    : setup_(std::move(setup)), rules_(rules), map_(map), service_(service) {
+    : setup_(std::move(setup)),
+      rules_(rules),
+      map_(map),
+      service_(service),
+      parts_(setup_.server_ranks.front(), setup_.part, service) {
   const int workers = rules.workers();
-  if (setup_.shard.value == 0) clock_.emplace(rules, map.shards());
+  if (setup_.shard.value == 0) {
+    clock_.emplace(rules, map.shards());
+    stop_.emplace(rules, service.transport().ranks());
+  }
   for (int i = 0; i < workers; ++i) {
     int first = 0;
     for (std::size_t k = 0; k < setup_.stage_end[at(i)].size(); ++k) {
@@ -43,25 +66,21 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
       peer.rank = setup_.worker_ranks[at(i)][k];
       peer.parameters = map.on_shard(kParameters, setup_.shard, first, end);
       peer.statistics = map.on_shard(kStatistics, setup_.shard, first, end);
-      peer.next_wave = rules.first_wave;
-      peer.gate = rules.first_wave;
+      peer.pieces = push_pieces(map, setup_.shard, first, end);
+      peer.next_wave = rules.start_wave();
+      peer.gate = rules.start_wave();
       peers_.push_back(std::move(peer));
       first = end;
     }
-    running_.push_back(setup_.statistics);
-    slots_.push_back(setup_.slots);
   }
-  auto initial = std::make_shared<Snapshot>();
-  initial->label = rules.first_wave;
-  initial->weights = std::move(setup_.weights);
-  initial->statistics = std::move(setup_.statistics);
-  snapshots_.push_back(std::move(initial));
-  last_checkpoint_done_ = rules.end_label() == rules.first_wave;
+  running_ = std::move(setup_.running);
+  for (ShardSnapshot& snapshot : setup_.snapshots) {
+    snapshots_.push_back(std::make_shared<Snapshot>(std::move(snapshot)));
+  }
+  ensure(snapshots_.back()->label == rules.start_wave(), "a shard starts at another label");
 
-  for (Peer& peer : peers_) post_push(peer);
+  for (Peer& peer : peers_) post_pieces(peer);
   if (clock_) {
-    states_in_.resize(at(map.shards()));
-    for (int s = 1; s < map.shards(); ++s) post_state(ShardId{s});
     for (int s = 0; s < map.shards(); ++s) {
       if (map.count(kParameters, ShardId{s}) == 0) note_empty_shard(ShardId{s});
     }
@@ -72,6 +91,10 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
     service.on(MessageKind::gate_request, [this](const ControlMessage& m) {
       waiting_gates_.emplace_back(VirtualWorkerId{m.header.part}, m.header.minibatch);
     });
+  }
+  if (stop_) {
+    service.on(MessageKind::stop_wanted, [this](const ControlMessage& m) { stop(m); });
+    service.on(MessageKind::stop_known, [this](const ControlMessage& m) { stop_->knows(m.from); });
   }
   service.on(MessageKind::pull_request, [this](const ControlMessage& m) {
     const auto request = from_payload<PullRequest>(m.payload);
@@ -98,60 +121,78 @@ int ParameterServer::stages_here(VirtualWorkerId vw) const {
   }));
 }
 
-// One receive per stage stands ready for its next wave.
-void ParameterServer::post_push(Peer& peer) {
-  if (peer.parameters.count == 0 || peer.next_wave == rules_.end_wave(peer.vw)) {
-    peer.receive = Operation();
-    return;
+// Two receives per stage stand ready: one is filled while the other one's floats are added.
+void ParameterServer::post_pieces(Peer& peer) {
+  const auto& parameters = peer.pieces.parameters;
+  if (parameters.empty() || peer.next_wave == rules_.end_wave(peer.vw)) return;
+  const std::size_t last = parameters.size() - (peer.pieces.statistics == 0 ? 1 : 0);
+  while (peer.receives.size() < kReceives && peer.posted <= last) {
+    if (peer.posted == 0) {
+      Push& push = peer.pushes.emplace_back();
+      push.wave = peer.next_wave;
+      push.floats = take_spare(peer.spare, at(peer.parameters.count + peer.statistics.count));
+    }
+    const std::int64_t floats =
+        peer.posted < parameters.size() ? parameters[peer.posted].count : peer.pieces.statistics;
+    std::int64_t begin = peer.pushes.back().arrived;
+    for (const Receive& receive : peer.receives) begin += receive.floats;
+    const auto into = std::span(peer.pushes.back().floats).subspan(at(begin), at(floats));
+    peer.receives.push_back(
+        {service_.transport().receive(peer.rank, Channel::push, std::as_writable_bytes(into)),
+         floats});
+    ++peer.posted;
   }
-  std::int64_t floats = peer.parameters.count + peer.statistics.count;
-  if (push_carries_slots(rules_, peer.vw, peer.next_wave, setup_.checkpoint_labels)) {
-    floats += setup_.optimizer_slots * peer.parameters.count;
-  }
-  peer.arriving.resize(at(floats));
-  peer.receive = service_.transport().receive(peer.rank, Channel::push,
-                                              std::as_writable_bytes(std::span(peer.arriving)));
 }
 
-void ParameterServer::take_push(Peer& peer) {
-  const MessageHeader& header = peer.receive.header();
+// Whether one more piece has arrived.
+bool ParameterServer::take_piece(Peer& peer) {
+  if (peer.receives.empty() || !peer.receives.front().operation.done()) return false;
+  const MessageHeader& header = peer.receives.front().operation.header();
   ensure(header.kind == code(MessageKind::push) && header.part == peer.vw.value &&
              header.minibatch == peer.next_wave,
          "a push of another wave or virtual worker arrived");
-  const Wave wave = peer.next_wave;
-  PendingWave& pending = pending_[{wave, peer.vw.value}];
-  if (pending.parts == 0) {
-    pending.delta.resize(at(map_.count(kParameters, setup_.shard)));
-    pending.statistics.resize(at(map_.count(kStatistics, setup_.shard)));
+  Push& push = peer.pushes.back();
+  push.arrived += peer.receives.front().floats;
+  service_.note_work();
+  peer.receives.pop_front();
+  if (push.arrived == peer.parameters.count + peer.statistics.count) end_push(peer);
+  return true;
+}
+
+void ParameterServer::end_push(Peer& peer) {
+  const Wave wave = peer.next_wave++;
+  service_.begin(format("took in wave %lld of virtual worker %d, stage %d",
+                        static_cast<long long>(wave), peer.vw.value, peer.stage.value));
+  peer.posted = 0;
+  const auto stages = stages_arrived_.try_emplace({wave, peer.vw.value}, 0).first;
+  if (++stages->second < stages_here(peer.vw)) return;
+  stages_arrived_.erase(stages);
+  if (clock_) {
+    note_arrival(setup_.shard, peer.vw, wave);
+  } else {
+    service_.transport().send_control(setup_.server_ranks.front(),
+                                      {.kind = code(MessageKind::shard_arrived),
+                                       .part = setup_.shard.value,
+                                       .minibatch = wave,
+                                       .label = peer.vw.value});
   }
-  const float* from = peer.arriving.data();
-  const auto take = [&from](std::vector<float>& to, FlatRange range) {
-    std::copy_n(from, range.count, to.begin() + range.offset);
-    from += range.count;
-  };
-  take(pending.delta, peer.parameters);
-  take(pending.statistics, peer.statistics);
-  if (push_carries_slots(rules_, peer.vw, wave, setup_.checkpoint_labels)) {
-    pending.slots.resize(at(setup_.optimizer_slots));
-    for (auto& slot : pending.slots) {
-      slot.resize(pending.delta.size());
-      take(slot, peer.parameters);
+}
+
+// What has arrived is added while it is in the cache; pieces follow one another for as long as they
+// come without waiting.
+void ParameterServer::take_pushes() {
+  for (bool more = true; more;) {
+    more = false;
+    for (Peer& peer : peers_) {
+      while (take_piece(peer)) {
+        while (form_label()) {
+        }
+        post_pieces(peer);
+        more = true;
+      }
     }
+    if (more) service_.transport().progress();
   }
-  ++pending.parts;
-  if (pending.parts == stages_here(peer.vw)) {
-    if (clock_) {
-      note_arrival(setup_.shard, peer.vw, wave);
-    } else {
-      service_.transport().send_control(setup_.server_ranks.front(),
-                                        {.kind = code(MessageKind::shard_arrived),
-                                         .part = setup_.shard.value,
-                                         .minibatch = wave,
-                                         .label = peer.vw.value});
-    }
-  }
-  ++peer.next_wave;
-  post_push(peer);
 }
 
 void ParameterServer::note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave) {
@@ -162,48 +203,78 @@ void ParameterServer::note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave)
 void ParameterServer::note_empty_shard(ShardId shard) {
   for (int i = 0; i < rules_.workers(); ++i) {
     const VirtualWorkerId vw{i};
-    for (Wave wave = rules_.first_wave; wave < rules_.end_wave(vw); ++wave) {
+    for (Wave wave = rules_.start_wave(); wave < rules_.end_wave(vw); ++wave) {
       clock_->arrived(shard, vw, wave);
     }
   }
 }
 
-bool ParameterServer::complete(Wave wave) const {
-  if (wave >= rules_.end_label()) return false;
-  for (int i = 0; i < rules_.workers(); ++i) {
-    const VirtualWorkerId vw{i};
-    if (wave >= rules_.end_wave(vw) || stages_here(vw) == 0) continue;
-    const auto found = pending_.find({wave, i});
-    if (found == pending_.end() || found->second.parts < stages_here(vw)) return false;
-  }
-  return true;
+bool ParameterServer::has_wave(const Peer& peer, Wave wave) const {
+  return peer.parameters.count > 0 && wave < rules_.end_wave(peer.vw);
 }
 
-void ParameterServer::form_label() {
+void ParameterServer::start_sum() {
   const Snapshot& before = *snapshots_.back();
-  auto next = std::make_shared<Snapshot>(before);
-  next->label = before.label + 1;
-  for (int i = 0; i < rules_.workers(); ++i) {
-    const auto found = pending_.find({before.label, i});
-    if (found == pending_.end()) continue;  // it has no such wave
-    PendingWave& pending = found->second;
-    const float factor = setup_.update_factor[at(i)];
-    float* w = next->weights.data();
-    const float* delta = pending.delta.data();
-    for (std::size_t e = 0; e < next->weights.size(); ++e) {
-      w[e] += factor == 1.0f ? delta[e] : factor * delta[e];
+  std::vector<LabelSum::Contributor> contributors;
+  int last = -1;
+  for (Peer& peer : peers_) {
+    if (!has_wave(peer, before.label)) continue;
+    if (peer.vw.value != last) {
+      contributors.push_back({.factor = setup_.update_factor[at(peer.vw.value)], .parts = {}});
     }
-    running_[at(i)] = std::move(pending.statistics);
-    if (!pending.slots.empty()) slots_[at(i)] = std::move(pending.slots);
-    pending_.erase(found);
+    last = peer.vw.value;
+    contributors.back().parts.emplace_back(peer.parameters);
   }
-  if (!next->statistics.empty()) {
+  service_.begin(format("forming label %lld", static_cast<long long>(before.label + 1)));
+  sum_.emplace(before.weights, take_spare(spare_, before.weights.size()), std::move(contributors));
+}
+
+// Adds what has come of the wave behind the newest label; true when that made the next label.
+bool ParameterServer::form_label() {
+  const Snapshot& before = *snapshots_.back();
+  const Wave wave = before.label;
+  if (wave >= rules_.end_label()) return false;
+  if (!sum_) start_sum();
+  bool complete = true, news = false;
+  std::size_t contributor = 0, part = 0;
+  int last = -1;
+  for (const Peer& peer : peers_) {
+    if (!has_wave(peer, wave)) continue;
+    if (last != -1) {
+      contributor += peer.vw.value != last ? 1 : 0;
+      part = peer.vw.value != last ? 0 : part + 1;
+    }
+    last = peer.vw.value;
+    const bool begun = !peer.pushes.empty() && peer.pushes.front().wave == wave;
+    complete = complete && begun && peer.next_wave > wave;
+    if (!begun) continue;
+    const Push& push = peer.pushes.front();
+    news |= sum_->arrived(contributor, part, push.floats.data(),
+                          std::min(push.arrived, peer.parameters.count));
+  }
+  if (news) sum_->add();
+  if (!complete || !sum_->complete()) return false;
+
+  auto next = std::make_shared<Snapshot>();
+  next->label = before.label + 1;
+  next->weights = sum_->take();
+  sum_.reset();
+  for (Peer& peer : peers_) {
+    if (!has_wave(peer, wave)) continue;
+    Push push = std::move(peer.pushes.front());
+    peer.pushes.pop_front();
+    std::copy_n(push.floats.begin() + peer.parameters.count, peer.statistics.count,
+                running_[at(peer.vw.value)].begin() + peer.statistics.offset);
+    keep_spare(peer.spare, std::move(push.floats));
+  }
+  if (!before.statistics.empty()) {
     std::vector<const std::vector<float>*> parts;
     for (const auto& running : running_) parts.push_back(&running);
     next->statistics = mean(parts);
   }
   snapshots_.push_back(std::move(next));
-  if (checkpoint_due(snapshots_.back()->label)) save_state();
+  if (setup_.checkpoints.due(rules_, snapshots_.back()->label)) save_state();
+  return true;
 }
 
 bool ParameterServer::serve(const Waiting& waiting) {
@@ -228,8 +299,10 @@ bool ParameterServer::serve(const Waiting& waiting) {
 void ParameterServer::open_gates() {
   std::erase_if(waiting_gates_, [this](const auto& waiting) {
     const auto [vw, wave] = waiting;
+    if (stop_->shut(wave)) return false;
     const std::optional<Label> label = clock_->decide_gate(vw, wave);
     if (!label) return false;
+    stop_->gate_passed(wave);
     service_.transport().send_control(
         setup_.worker_ranks[at(vw.value)].front(),
         {.kind = code(MessageKind::gate_grant), .minibatch = wave, .label = *label});
@@ -246,111 +319,60 @@ void ParameterServer::forget_labels() {
     needed = std::min(needed, rules_.bound_label(peer.gate));
   }
   for (const Waiting& waiting : waiting_pulls_) needed = std::min(needed, waiting.label);
-  while (snapshots_.front()->label < needed) snapshots_.pop_front();
+  while (snapshots_.front()->label < needed) {
+    if (snapshots_.front().use_count() == 1) {
+      keep_spare(spare_, std::move(snapshots_.front()->weights));
+    }
+    snapshots_.pop_front();
+  }
 }
 
-bool ParameterServer::checkpoint_due(Label label) const {
-  const auto& labels = setup_.checkpoint_labels;
-  return label == rules_.end_label() || std::binary_search(labels.begin(), labels.end(), label);
-}
-
+// Snapshots are shared and never change: only the bytes that travel are copied.
 void ParameterServer::save_state() {
-  const Snapshot& snapshot = *snapshots_.back();
-  ShardState state{.label = snapshot.label,
-                   .weights = snapshot.weights,
-                   .statistics = snapshot.statistics,
-                   .slots = {}};
-  for (int slot = 0; slot < setup_.optimizer_slots; ++slot) {
-    std::vector<const std::vector<float>*> parts;
-    for (const auto& worker : slots_) parts.push_back(&worker[at(slot)]);
-    state.slots.push_back(mean(parts));
+  ShardState state{.snapshot = *snapshots_.back(), .earlier = {}};
+  if (setup_.checkpoints.exact) {
+    const Label newest = snapshots_.back()->label;
+    for (const auto& snapshot : snapshots_) {
+      if (snapshot->label >= rules_.bound_label(newest) && snapshot->label < newest) {
+        state.earlier.push_back(*snapshot);
+      }
+    }
   }
-  if (clock_) {
-    state_arrived(setup_.shard, std::move(state));
-    return;
+  parts_.send(state.snapshot.label, to_bytes(state));
+}
+
+void ParameterServer::stop(const ControlMessage& wanted) {
+  const std::optional<Label> label = stop_->decide();
+  if (!label) return;
+  clock_->stop_at(*label);
+  for (int r = 0; r < service_.transport().ranks(); ++r) {
+    service_.transport().send_control(Rank{r}, {.kind = code(MessageKind::stop_at),
+                                                .part = wanted.header.part,
+                                                .minibatch = wanted.from.value,
+                                                .label = *label});
   }
-  StateMoving out{.operation = {}, .floats = std::move(state.weights)};
-  out.floats.insert(out.floats.end(), state.statistics.begin(), state.statistics.end());
-  for (const auto& slot : state.slots)
-    out.floats.insert(out.floats.end(), slot.begin(), slot.end());
-  states_out_.push_back(std::move(out));
-  states_out_.back().operation =
-      service_.transport().send(setup_.server_ranks.front(), Channel::checkpoint,
-                                {.kind = code(MessageKind::checkpoint_part),
-                                 .part = setup_.shard.value,
-                                 .label = state.label},
-                                std::as_bytes(std::span(states_out_.back().floats)));
-}
-
-std::size_t ParameterServer::state_floats(ShardId shard) const {
-  return at((1 + setup_.optimizer_slots) * map_.count(kParameters, shard) +
-            map_.count(kStatistics, shard));
-}
-
-void ParameterServer::post_state(ShardId shard) {
-  StateMoving& in = states_in_[at(shard.value)];
-  in.floats.resize(state_floats(shard));
-  in.operation =
-      service_.transport().receive(setup_.server_ranks[at(shard.value)], Channel::checkpoint,
-                                   std::as_writable_bytes(std::span(in.floats)));
-}
-
-void ParameterServer::state_arrived(ShardId shard, ShardState state) {
-  const Label label = state.label;
-  auto& parts = states_[label];
-  parts.resize(at(map_.shards()));
-  parts[at(shard.value)] = std::move(state);
-  if (!std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part.has_value(); }))
-    return;
-  std::vector<ShardState> all;
-  for (auto& part : parts) all.push_back(std::move(*part));
-  states_.erase(label);
-  if (setup_.checkpoint) setup_.checkpoint(all);
-  last_checkpoint_done_ |= label == rules_.end_label();
 }
 
 void ParameterServer::poll() {
-  for (Peer& peer : peers_) {
-    while (peer.receive && peer.receive.done()) take_push(peer);
+  take_pushes();
+  while (form_label()) {
   }
-  while (complete(snapshots_.back()->label)) form_label();
   if (clock_) open_gates();
   // Front stages need a snapshot first; answers of one label share the server's interface.
   std::stable_sort(
       waiting_pulls_.begin(), waiting_pulls_.end(),
       [](const Waiting& a, const Waiting& b) { return a.peer->stage < b.peer->stage; });
   std::erase_if(waiting_pulls_, [this](const Waiting& waiting) { return serve(waiting); });
-  forget_labels();
   std::erase_if(sending_, [](const Sending& sending) { return sending.operation.done(); });
-  std::erase_if(states_out_, [](const StateMoving& out) { return out.operation.done(); });
-  for (std::size_t s = 1; s < states_in_.size(); ++s) {
-    StateMoving& in = states_in_[s];
-    if (!in.operation || !in.operation.done()) continue;
-    const ShardId shard{static_cast<int>(s)};
-    ShardState state{
-        .label = in.operation.header().label, .weights = {}, .statistics = {}, .slots = {}};
-    const float* from = in.floats.data();
-    const auto take = [&from](std::int64_t count) {
-      std::vector<float> part(from, from + count);
-      from += count;
-      return part;
-    };
-    state.weights = take(map_.count(kParameters, shard));
-    state.statistics = take(map_.count(kStatistics, shard));
-    for (int slot = 0; slot < setup_.optimizer_slots; ++slot) {
-      state.slots.push_back(take(map_.count(kParameters, shard)));
-    }
-    in.operation = Operation();
-    if (state.label < rules_.end_label()) post_state(shard);
-    state_arrived(shard, std::move(state));
-  }
+  forget_labels();
+  parts_.release_sent();
 }
 
 bool ParameterServer::finished() const {
   const bool workers =
       std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.finished; });
-  return workers && waiting_pulls_.empty() && sending_.empty() && states_out_.empty() &&
-         snapshots_.back()->label == rules_.end_label() && (!clock_ || last_checkpoint_done_);
+  return workers && waiting_pulls_.empty() && sending_.empty() && parts_.idle() &&
+         snapshots_.back()->label == rules_.end_label();
 }
 
 std::string ParameterServer::waiting_for() const {
@@ -361,7 +383,7 @@ std::string ParameterServer::waiting_for() const {
     text += format(" virtual worker %d stage %d (rank %d, next push wave %lld);", peer.vw.value,
                    peer.stage.value, peer.rank.value, static_cast<long long>(peer.next_wave));
   }
-  return text + (last_checkpoint_done_ || !clock_ ? "" : " the last checkpoint;");
+  return text;
 }
 
 }  // namespace hetpipe

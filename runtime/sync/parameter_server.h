@@ -9,19 +9,15 @@
 #include <vector>
 
 #include "runtime/pipeline/rank_service.h"
+#include "runtime/sync/checkpoint_parts.h"
+#include "runtime/sync/label_sum.h"
+#include "runtime/sync/push_pieces.h"
 #include "runtime/sync/server_client.h"
 #include "runtime/sync/shard_map.h"
+#include "runtime/sync/stop_agreement.h"
 #include "runtime/sync/wave_clock.h"
 
 namespace hetpipe {
-
-// What one shard adds to a checkpoint, flat in the shard's layer order.
-struct ShardState {
-  Label label = 0;
-  std::vector<float> weights;
-  std::vector<float> statistics;
-  std::vector<std::vector<float>> slots;  // means over virtual workers
-};
 
 struct ServerSetup {
   ShardId shard;
@@ -29,13 +25,10 @@ struct ServerSetup {
   std::vector<std::vector<Rank>> worker_ranks;  // [virtual worker][stage]
   std::vector<std::vector<int>> stage_end;      // [virtual worker][stage]
   std::vector<float> update_factor;             // per virtual worker: its weight in the sum
-  int optimizer_slots = 0;
-  std::vector<Label> checkpoint_labels;  // ascending; the last label of the run is due anyway
-  std::vector<float> weights;            // initial, the shard's
-  std::vector<float> statistics;
-  std::vector<std::vector<float>> slots;  // initial, for virtual workers without a single wave
-  // First shard only: all shards' states of a label that is due.
-  std::function<void(const std::vector<ShardState>&)> checkpoint;
+  std::vector<ShardSnapshot> snapshots;  // to start from: earlier ones of a continuation, the first
+  std::vector<std::vector<float>> running;  // statistics there, per virtual worker
+  CheckpointRule checkpoints;
+  int part = 0;  // number of this shard's part of a checkpoint
 };
 
 // One shard of the parameter server. It holds no optimizer: a push is the sum of a wave's applied
@@ -50,17 +43,24 @@ class ParameterServer {
                   RankService& service);
 
   void poll();
-  // Every worker has finished, everything sent has left, the last checkpoint has been handed over.
+  // Every worker has finished, and everything sent has left.
   bool finished() const;
+  // First shard: somebody asked the run to stop. Agrees on where, and tells all ranks.
+  void stop(const ControlMessage& wanted);
   // What is missing, for the message of a wait that failed.
   std::string waiting_for() const;
   std::int64_t snapshots_held() const { return static_cast<std::int64_t>(snapshots_.size()); }
 
  private:
-  struct Snapshot {
-    Label label = 0;
-    std::vector<float> weights;
-    std::vector<float> statistics;
+  using Snapshot = ShardSnapshot;
+  struct Push {
+    Wave wave = 0;
+    std::vector<float> floats;  // parameters in the shard's order, then statistics
+    std::int64_t arrived = 0;
+  };
+  struct Receive {
+    Operation operation;
+    std::int64_t floats = 0;
   };
   struct Peer {  // one stage of one virtual worker
     VirtualWorkerId vw;
@@ -68,17 +68,14 @@ class ParameterServer {
     Rank rank;
     FlatRange parameters;  // on this shard
     FlatRange statistics;
-    Wave next_wave = 0;
-    std::vector<float> arriving;
-    Operation receive;
+    PushPieces pieces;
+    Wave next_wave = 0;       // whose push arrives
+    std::deque<Push> pushes;  // not in a label yet, oldest first; the last one may be arriving
+    std::deque<Receive> receives;
+    std::size_t posted = 0;                 // pieces of the push that arrives
+    std::vector<std::vector<float>> spare;  // memory of pushes, for those to come
     Wave gate = 0;  // of its latest pull: it will not ask for labels below gate - D again
     bool finished = false;
-  };
-  struct PendingWave {  // of one virtual worker
-    int parts = 0;
-    std::vector<float> delta;
-    std::vector<float> statistics;
-    std::vector<std::vector<float>> slots;  // where the wave carries them
   };
   struct Waiting {
     const Peer* peer = nullptr;
@@ -90,20 +87,19 @@ class ParameterServer {
     std::shared_ptr<const Snapshot> snapshot;  // kept while it is read
   };
 
-  void post_push(Peer& peer);
-  void take_push(Peer& peer);
+  void post_pieces(Peer& peer);
+  bool take_piece(Peer& peer);
+  void end_push(Peer& peer);
+  void take_pushes();
   void note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave);
   void note_empty_shard(ShardId shard);
-  bool complete(Wave wave) const;
-  void form_label();
+  bool has_wave(const Peer& peer, Wave wave) const;
+  void start_sum();
+  bool form_label();
   bool serve(const Waiting& waiting);
   void open_gates();
   void forget_labels();
-  bool checkpoint_due(Label label) const;
   void save_state();
-  void post_state(ShardId shard);
-  void state_arrived(ShardId shard, ShardState state);
-  std::size_t state_floats(ShardId shard) const;
   Peer& peer_of(VirtualWorkerId vw, StageId stage);
   int stages_here(VirtualWorkerId vw) const;
 
@@ -111,25 +107,18 @@ class ParameterServer {
   const WaveRules& rules_;
   const ShardMap& map_;
   RankService& service_;
-  std::optional<WaveClock> clock_;  // first shard
+  std::optional<WaveClock> clock_;     // first shard
+  std::optional<StopAgreement> stop_;  // first shard
+  CheckpointSender parts_;
   std::vector<Peer> peers_;
-  std::map<std::pair<Wave, int>, PendingWave> pending_;  // (wave, virtual worker)
+  std::map<std::pair<Wave, int>, int> stages_arrived_;  // of (wave, virtual worker)
+  std::optional<LabelSum> sum_;                         // the label behind the newest
   std::vector<std::vector<float>> running_;  // [virtual worker]: statistics at the newest label
-  std::vector<std::vector<std::vector<float>>>
-      slots_;  // [virtual worker][slot]: newest that came in
-  std::deque<std::shared_ptr<const Snapshot>> snapshots_;  // by label, the last is the newest
+  std::deque<std::shared_ptr<Snapshot>> snapshots_;  // by label, the last is the newest
+  std::vector<std::vector<float>> spare_;            // memory of labels given up, for those to come
   std::deque<Waiting> waiting_pulls_;
   std::deque<std::pair<VirtualWorkerId, Wave>> waiting_gates_;
   std::deque<Sending> sending_;
-
-  struct StateMoving {
-    Operation operation;
-    std::vector<float> floats;
-  };
-  std::deque<StateMoving> states_out_;                              // to the first shard
-  std::vector<StateMoving> states_in_;                              // by shard, on the first one
-  std::map<Label, std::vector<std::optional<ShardState>>> states_;  // by label, by shard
-  bool last_checkpoint_done_ = false;
 };
 
 }  // namespace hetpipe

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "runtime/pipeline/reports.h"
+#include "runtime/sync/push_pieces.h"
 
 #include <algorithm>
 
@@ -13,21 +14,17 @@ std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
 
 }  // namespace
 
-bool push_carries_slots(const WaveRules& rules, VirtualWorkerId vw, Wave wave,
-                        const std::vector<Label>& checkpoint_labels) {
-  return std::binary_search(checkpoint_labels.begin(), checkpoint_labels.end(), wave + 1) ||
-         wave + 1 == rules.end_wave(vw);
-}
-
 ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules,
                            const ShardMap& map, std::vector<Rank> server_ranks,
-                           std::vector<Label> checkpoint_labels, RankService& service)
+                           CheckpointRule checkpoints, CheckpointSender& parts,
+                           RankService& service)
     : vw_(vw),
       stage_(stage),
       rules_(rules),
       map_(map),
       server_ranks_(std::move(server_ranks)),
-      checkpoint_labels_(std::move(checkpoint_labels)),
+      checkpoints_(std::move(checkpoints)),
+      parts_(parts),
       service_(service) {
   service.on(MessageKind::gate_grant,
              [this](const ControlMessage& message) { granted_ = message.header.label; });
@@ -37,37 +34,28 @@ void ServerClient::drop_sent() {
   while (!sending_.empty() && sending_.front().operation.done()) sending_.pop_front();
 }
 
-void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum, std::vector<float> statistics,
-                        const std::vector<Buffer>& optimizer_slots) {
+void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
+                        const std::vector<float>& statistics) {
   drop_sent();
-  const bool slots = push_carries_slots(rules_, vw_, wave, checkpoint_labels_);
   for (int s = 0; s < map_.shards(); ++s) {
     const ShardId shard{s};
     const int first = stage_.first_layer();
     const int end = stage_.end_layer();
-    const auto parameters = map_.in_stage(ShardMap::What::parameters, shard, first, end);
-    if (parameters.empty()) continue;
-    const auto running = map_.in_stage(ShardMap::What::statistics, shard, first, end);
+    const PushPieces pieces = push_pieces(map_, shard, first, end);
     const MessageHeader header{
         .kind = code(MessageKind::push), .part = vw_.value, .minibatch = wave};
     const Rank to = server_ranks_[static_cast<std::size_t>(s)];
-    const bool whole = parameters.size() == 1 && parameters[0].count == stage_.parameters().count();
-    if (whole && running.empty() && !slots) {  // no copy: the sum is the message
-      Operation sent =
-          service_.transport().send(to, Channel::push, header, {sum->data(), sum->bytes()});
-      sending_.push_back({std::move(sent), sum, {}});
-      continue;
+    const std::span<const std::byte> all(sum->data(), sum->bytes());
+    for (const FlatRange& piece : pieces.parameters) {  // from where they lie
+      const auto bytes = all.subspan(static_cast<std::size_t>(piece.offset) * sizeof(float),
+                                     static_cast<std::size_t>(piece.count) * sizeof(float));
+      sending_.push_back({service_.transport().send(to, Channel::push, header, bytes), sum, {}});
     }
+    if (pieces.statistics == 0) continue;
     std::vector<float> payload;
-    const auto gather = [&](const float* flat, const std::vector<FlatRange>& ranges) {
-      for (const FlatRange& range : ranges) {
-        payload.insert(payload.end(), flat + range.offset, flat + range.offset + range.count);
-      }
-    };
-    gather(sum->as<float>(), parameters);
-    gather(statistics.data(), running);
-    if (slots) {
-      for (const Buffer& slot : optimizer_slots) gather(slot.as<float>(), parameters);
+    for (const FlatRange& range : map_.in_stage(ShardMap::What::statistics, shard, first, end)) {
+      payload.insert(payload.end(), statistics.begin() + range.offset,
+                     statistics.begin() + range.offset + range.count);
     }
     sending_.push_back({{}, nullptr, std::move(payload)});
     sending_.back().operation = service_.transport().send(
@@ -83,12 +71,12 @@ Label ServerClient::pass_gate(Wave wave) {
   service_.wait_for_others(
       [this] { return granted_.has_value(); },
       [&] {
-        return format(
-            "virtual worker %d: the gate of wave %lld at the clock (rank %d), which "
-            "opens when every virtual "
-            "worker has pushed wave %lld",
-            vw_.value, static_cast<long long>(wave), server_ranks_.front().value,
-            static_cast<long long>(wave - 1 - rules_.distance));
+        return Awaited(
+            format("the gate of wave %lld of virtual worker %d at the clock, rank %d (it opens "
+                   "when every virtual worker has pushed wave %lld)",
+                   static_cast<long long>(wave), vw_.value, server_ranks_.front().value,
+                   static_cast<long long>(wave - 1 - rules_.distance)),
+            server_ranks_.front());
       });
   return *granted_;
 }
@@ -147,9 +135,13 @@ Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
     service_.wait_for_others(
         [&] { return asked.operations[i].done(); },
         [&] {
-          return format("virtual worker %d stage %d: snapshot %lld from server shard %d (rank %d)",
-                        vw_.value, stage_.id().value, static_cast<long long>(asked.label),
-                        shard.value, server_ranks_[static_cast<std::size_t>(shard.value)].value);
+          const Rank server = server_ranks_[static_cast<std::size_t>(shard.value)];
+          return Awaited(
+              format(
+                  "snapshot %lld from server shard %d, rank %d (for virtual worker %d, stage %d)",
+                  static_cast<long long>(asked.label), shard.value, server.value, vw_.value,
+                  stage_.id().value),
+              server);
         });
     const MessageHeader& header = asked.operations[i].header();
     ensure(header.kind == code(kind) && header.label == asked.label,
@@ -193,6 +185,12 @@ void ServerClient::finish() {
     service_.wait(sending.operation, [] { return std::string("the last push to leave"); });
   }
   sending_.clear();
+  service_.wait(
+      [this] {
+        parts_.release_sent();
+        return parts_.idle();
+      },
+      [] { return std::string("the last part of a checkpoint to leave"); });
   for (const Rank server : server_ranks_) {
     service_.transport().send_control(server, {.kind = code(MessageKind::worker_finished),
                                                .part = vw_.value,

@@ -10,6 +10,7 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/stage.h"
 #include "runtime/pipeline/synchronizer.h"
+#include "runtime/sync/checkpoint_parts.h"
 #include "runtime/sync/shard_map.h"
 
 namespace hetpipe {
@@ -21,20 +22,17 @@ struct PullRequest {
   std::int32_t statistics = 0;  // 1: wanted
 };
 
-// Whether the push of this wave carries the optimizer's slots: a checkpoint is due at the label
-// behind it, or it is the virtual worker's last. One rule for both ends.
-bool push_carries_slots(const WaveRules& rules, VirtualWorkerId vw, Wave wave,
-                        const std::vector<Label>& checkpoint_labels);
-
 // A stage's end of the parameter server.
 class ServerClient final : public Synchronizer {
  public:
   ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules, const ShardMap& map,
-               std::vector<Rank> server_ranks, std::vector<Label> checkpoint_labels,
+               std::vector<Rank> server_ranks, CheckpointRule checkpoints, CheckpointSender& parts,
                RankService& service);
 
-  void push(Wave wave, std::shared_ptr<const Buffer> sum, std::vector<float> statistics,
-            const std::vector<Buffer>& optimizer_slots) override;
+  void push(Wave wave, std::shared_ptr<const Buffer> sum,
+            const std::vector<float>& statistics) override;
+  Saves saves(Label label) const override { return checkpoints_.of_stage(rules_, vw_, label); }
+  void save(const StageState& state) override { parts_.send(state.label, to_bytes(state)); }
   Label pass_gate(Wave wave) override;
   void prefetch(Wave gate, Label label) override;
   StageSnapshot pull(Wave gate, Label label, WithStatistics statistics) override;
@@ -63,7 +61,8 @@ class ServerClient final : public Synchronizer {
   const WaveRules& rules_;
   const ShardMap& map_;
   std::vector<Rank> server_ranks_;
-  std::vector<Label> checkpoint_labels_;
+  CheckpointRule checkpoints_;
+  CheckpointSender& parts_;
   RankService& service_;
   std::optional<Label> granted_;
   std::optional<Asked> prefetched_;

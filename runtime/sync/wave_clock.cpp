@@ -8,7 +8,7 @@ namespace hetpipe {
 WaveClock::WaveClock(WaveRules rules, int shards)
     : rules_(std::move(rules)),
       at_shard_(static_cast<std::size_t>(rules_.workers()),
-                std::vector<Wave>(static_cast<std::size_t>(shards), rules_.first_wave)) {
+                std::vector<Wave>(static_cast<std::size_t>(shards), rules_.start_wave())) {
   ensure(shards >= 1 && rules_.workers() >= 1, "a wave clock needs a worker and a shard");
 }
 

@@ -96,7 +96,8 @@ class MpiTransport : public Transport {
   template <class Post>
   void post_pieces(Posted& posted, std::uint64_t bytes, const Post& post);
   void enqueue(Queue& queue, std::shared_ptr<Posted> posted);
-  bool advance(Posted& posted);
+  bool test_fronts();
+  void finished_one(Posted& posted, const MPI_Status& status);
   bool drain(Queue& queue);
   void probe_control();
   void finish_control();
@@ -114,6 +115,11 @@ class MpiTransport : public Transport {
   std::vector<Queue> receives_;  // [from * kChannels + channel]
   std::vector<std::uint64_t> receive_sequences_;
   std::vector<Queue*> active_;  // the queues that are not empty
+  // What test_fronts() asks MPI: the next request of the first message of each active queue.
+  std::vector<Posted*> fronts_;
+  std::vector<MPI_Request> front_requests_;
+  std::vector<int> front_indices_;
+  std::vector<MPI_Status> front_statuses_;
   std::size_t outgoing_ = 0;
   std::deque<std::unique_ptr<IncomingControl>> incoming_control_;
   std::deque<ControlMessage> control_;
@@ -241,42 +247,68 @@ std::optional<ControlMessage> MpiTransport::try_receive_control() {
   return message;
 }
 
-// True when the message is done.
-bool MpiTransport::advance(Posted& posted) {
-  while (posted.finished < posted.requests.size()) {
-    int done = 0;
-    MPI_Status status;
-    check_mpi(MPI_Test(&posted.requests[posted.finished], &done, &status), "MPI_Test",
-              posted.route);
-    if (done == 0) return false;
-    if (posted.incoming && posted.finished == 0) {
-      int length = 0;
-      check_mpi(MPI_Get_count(&status, MPI_BYTE, &length), "MPI_Get_count", posted.route);
-      if (length != static_cast<int>(sizeof(MessageHeader))) {
-        throw SystemError(format("%s: %d bytes came where a header of %zu was next",
-                                 to_string(posted.route).c_str(), length, sizeof(MessageHeader)));
-      }
-      check_arrival(posted.route, posted.wire, posted.bytes, posted.sequence);
-    }
-    ++posted.finished;
+// One call for all queues: each call that finds nothing makes MPI look through all its connections.
+// True when anything was finished.
+bool MpiTransport::test_fronts() {
+  fronts_.clear();
+  front_requests_.clear();
+  for (Queue* queue : active_) {
+    Posted& posted = *queue->front();
+    if (posted.finished == posted.requests.size()) continue;  // on its emulated way
+    fronts_.push_back(&posted);
+    front_requests_.push_back(posted.requests[posted.finished]);
   }
-  if (posted.incoming && posted.wire.deliver_ns > now_ns()) return false;
-  posted.header = posted.wire;
-  posted.done = true;
+  if (fronts_.empty()) return false;
+  front_indices_.resize(fronts_.size());
+  front_statuses_.resize(fronts_.size());
+  int count = 0;
+  const int code = MPI_Testsome(static_cast<int>(fronts_.size()), front_requests_.data(), &count,
+                                front_indices_.data(), front_statuses_.data());
+  if (code != MPI_ERR_IN_STATUS) check_mpi(code, "MPI_Testsome");
+  for (int i = 0; i < count; ++i) {
+    const auto front = static_cast<std::size_t>(front_indices_[static_cast<std::size_t>(i)]);
+    const MPI_Status& status = front_statuses_[static_cast<std::size_t>(i)];
+    Posted& posted = *fronts_[front];
+    posted.requests[posted.finished] = front_requests_[front];
+    if (code == MPI_ERR_IN_STATUS) check_mpi(status.MPI_ERROR, "MPI_Testsome", posted.route);
+    finished_one(posted, status);
+  }
+  return count > 0;
+}
+
+void MpiTransport::finished_one(Posted& posted, const MPI_Status& status) {
+  if (posted.incoming && posted.finished == 0) {
+    int length = 0;
+    check_mpi(MPI_Get_count(&status, MPI_BYTE, &length), "MPI_Get_count", posted.route);
+    if (length != static_cast<int>(sizeof(MessageHeader))) {
+      throw SystemError(format("%s: %d bytes came where a header of %zu was next",
+                               to_string(posted.route).c_str(), length, sizeof(MessageHeader)));
+    }
+    check_arrival(posted.route, posted.wire, posted.bytes, posted.sequence);
+  }
+  ++posted.finished;
+}
+
+// Hands over what is finished, in order; true when the queue is empty.
+bool MpiTransport::drain(Queue& queue) {
+  while (!queue.empty()) {
+    Posted& posted = *queue.front();
+    if (posted.finished < posted.requests.size()) return false;
+    if (posted.incoming && posted.wire.deliver_ns > now_ns()) return false;
+    posted.header = posted.wire;
+    posted.done = true;
+    if (!posted.incoming) --outgoing_;
+    queue.pop_front();
+  }
   return true;
 }
 
-// Advances a queue in order; true when it is empty.
-bool MpiTransport::drain(Queue& queue) {
-  while (!queue.empty() && advance(*queue.front())) {
-    if (!queue.front()->incoming) --outgoing_;
-    queue.pop_front();
-  }
-  return queue.empty();
-}
-
 void MpiTransport::progress() {
-  std::erase_if(active_, [&](Queue* queue) { return drain(*queue); });
+  bool more = true;
+  while (more) {
+    more = test_fronts();
+    std::erase_if(active_, [&](Queue* queue) { return drain(*queue); });
+  }
   probe_control();
   finish_control();
 }

@@ -14,9 +14,12 @@ namespace hetpipe {
 namespace {
 
 constexpr int kEagerPolls = 8;
-constexpr std::int64_t kFirstSleep = 1'000;      // ns
-constexpr std::int64_t kLongestSleep = 100'000;  // ns: five waiting ranks burn .2 to .4 cores
-constexpr std::int64_t kSlice = 200'000;         // ns
+// Each sleep is a small share of what has been waited already, so that a message is noticed late by
+// that share at most, and long waits cost next to nothing.
+constexpr std::int64_t kShare = 32;
+constexpr std::int64_t kFirstSleep = 1'000;        // ns
+constexpr std::int64_t kLongestSleep = 1'000'000;  // ns
+constexpr std::int64_t kSlice = 200'000;           // ns
 
 timespec to_timespec(std::int64_t ns) {
   return {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
@@ -39,17 +42,16 @@ void sleep_for(std::int64_t ns) {
 double wait_until(const std::function<bool()>& ready, const std::function<void()>& poll,
                   double timeout_seconds, const std::function<std::string()>& what) {
   const std::int64_t start = now_ns();
-  std::int64_t sleep = kFirstSleep;
   for (int polls = 1;; ++polls) {
     poll();
-    const double waited = seconds_between(start, now_ns());
+    const std::int64_t now = now_ns();
+    const double waited = seconds_between(start, now);
     if (ready()) return waited;
     if (waited >= timeout_seconds) {
       throw SystemError(format("waited %.1f s for %s", waited, what().c_str()));
     }
     if (polls < kEagerPolls) continue;
-    sleep_for(sleep);
-    sleep = std::min(2 * sleep, kLongestSleep);
+    sleep_for(std::clamp((now - start) / kShare, kFirstSleep, kLongestSleep));
   }
 }
 

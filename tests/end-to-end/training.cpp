@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "kernels/devices.h"
 #include "launch/train_checkpoint.h"
+#include "launch/train_exact.h"
 #include "launch/train_roles.h"
 #include "launch/train_threads.h"
 #include "runtime/model/zoo.h"
@@ -264,7 +265,13 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
     const fs::path file = fs::path(folder) / "from.h5";
     write_checkpoint(file, from->checkpoint);
     check_resumable(from->checkpoint, file, job, model_, problems);
-    job.start = {file, from->checkpoint.label, from->checkpoint.sampler.consumed};
+    if (from->exact) {
+      EXPECT_EQ(why_not_exact(from->checkpoint, job), std::nullopt);
+      job.start = exact_start(file, from->checkpoint);
+    } else {
+      job.start = StartingPoint::empty_pipelines(file, from->checkpoint.label,
+                                                 from->checkpoint.sampler.consumed);
+    }
   }
   problems.throw_if_any();
   job.device = training_.device;
@@ -273,7 +280,7 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
   return job;
 }
 
-Trained Bench::train(const std::optional<From>& from) const {
+Trained Bench::train(const std::optional<From>& from, const StopWanted& stop_wanted) const {
   const Scratch scratch;
   const TrainJob the_job = job(from, scratch.path());
   const int ranks = the_job.plan.worker_ranks() + the_job.plan.server_ranks();
@@ -284,7 +291,9 @@ Trained Bench::train(const std::optional<From>& from) const {
   };
   Log silent(nullptr, nullptr, Log::Terminal::no);
   Trained trained;
-  trained.outcome = train_as_threads(the_job, roles, open_data, "here", silent);
+  RunEnd end = train_as_threads(the_job, roles, open_data, "here", silent, stop_wanted);
+  trained.outcome = std::move(end.outcome);
+  trained.code = end.code;
   for (const auto& entry : fs::directory_iterator(the_job.checkpoint_folder)) {
     Checkpoint checkpoint = read_checkpoint(entry.path());
     const Label label = checkpoint.label;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -53,6 +54,7 @@ struct Trained {
   std::map<Label, Checkpoint> checkpoints;  // of every label but the first
   std::vector<Trace> traces;                // by rank
   Reporter::Outcome outcome;
+  ExitCode code = ExitCode::done;
 
   Label end() const { return checkpoints.rbegin()->first; }
   // (virtual worker, minibatch) -> label of the weights of its F and B; fails the test where stages
@@ -64,6 +66,7 @@ struct Trained {
 // Where a training goes on from.
 struct From {
   Checkpoint checkpoint;
+  bool exact = false;  // as if it had never stopped
 };
 
 class Bench {
@@ -76,8 +79,12 @@ class Bench {
   const Dataset& test_data() const { return test_; }
   Device& device() const { return *device_; }
 
-  // The pipelined run; fails the test when it throws. `from`: resumes there.
-  Trained train(const std::optional<From>& from = std::nullopt) const;
+  // The pipelined run; fails the test when it throws. `from`: resumes there. `stop_wanted`: asked
+  // by every rank, again and again: a signal to stop, once there is one.
+  using StopWanted = std::function<std::optional<int>()>;
+  Trained train(const std::optional<From>& from = std::nullopt,
+                const StopWanted& stop_wanted = {}) const;
+  TrainJob job_of() const { return job(std::nullopt, "unused"); }
   // The serial program of the same training under these labels (absent: pull "bound").
   SerialWsp::Result serial(const std::optional<From>& from = std::nullopt,
                            const SerialWsp::Granted& granted = {}) const;

@@ -35,13 +35,20 @@ Dataset numbered(int size) {
   return data;
 }
 
+// All minibatches of a worker.
+std::unique_ptr<Prefetcher> prefetch(const Dataset& data, const Sampler& sampler, int worker) {
+  return std::make_unique<Prefetcher>(
+      [&data, &sampler, worker](Minibatch p) { return assemble_batch(data, sampler, worker, p); },
+      sampler.first_minibatch(), sampler.count(worker), kDeadline);
+}
+
 TEST(Prefetcher, HandsOutEveryMinibatchInOrder) {
   const Dataset data = numbered(23);
   const Sampler sampler(5, 23, {4, 3}, 7, 60, 2);
   for (int worker : {0, 1}) {
-    Prefetcher prefetcher(data, sampler, worker, kDeadline);
+    const auto prefetcher = prefetch(data, sampler, worker);
     for (Minibatch p = 2; p < sampler.count(worker); ++p) {
-      const Batch batch = prefetcher.take(p);
+      const Batch batch = prefetcher->take(p);
       const SampleRange range = sampler.samples(worker, p);
       ASSERT_EQ(batch.minibatch, p);
       ASSERT_EQ(batch.count, range.count);
@@ -62,10 +69,10 @@ TEST(Prefetcher, EitherPartMayBeAbsent) {
   const Sampler sampler(5, 23, {4}, 0, 23);
   Dataset images = numbered(23);
   images.labels.clear();
-  EXPECT_TRUE(Prefetcher(images, sampler, 0, kDeadline).take(0).labels.empty());
+  EXPECT_TRUE(prefetch(images, sampler, 0)->take(0).labels.empty());
   Dataset labels = numbered(23);
   labels.values.clear();
-  const Batch batch = Prefetcher(labels, sampler, 0, kDeadline).take(0);
+  const Batch batch = prefetch(labels, sampler, 0)->take(0);
   EXPECT_TRUE(batch.images.empty());
   EXPECT_EQ(batch.labels.size(), 4u);
 }
@@ -106,7 +113,7 @@ TEST(Prefetcher, NothingToDo) {
   const Dataset data = numbered(4);
   const Sampler sampler(5, 4, {4}, 4, 4);
   EXPECT_EQ(sampler.count(0), 0);
-  const Prefetcher prefetcher(data, sampler, 0, kDeadline);
+  const auto prefetcher = prefetch(data, sampler, 0);
 }
 
 TEST(Prefetcher, FailureReachesTakeAfterWhatWasGood) {

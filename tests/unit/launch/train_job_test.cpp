@@ -37,6 +37,11 @@ TrainJob make_job(std::vector<int> minibatches, int in_flight, int distance,
 
 WaveRules rules_of(const TrainJob& job) { return make_wave_rules(job, make_sampler(job)); }
 
+std::vector<Label> due(const TrainJob& job, int every) {
+  const WaveRules rules = rules_of(job);
+  return due_labels(job, rules, every, rules.start_wave());
+}
+
 // Labels due, label by label: a multiple of `every`, the first that contains an epoch's last
 // sample, the run's last.
 std::vector<Label> due_one_by_one(const TrainJob& job, int every) {
@@ -67,8 +72,8 @@ std::vector<TrainJob> jobs() {
   };
   for (std::size_t i = 0, fresh = all.size(); i < fresh; ++i) {
     TrainJob resumed = all[i];
-    resumed.start = {
-        .checkpoint = "checkpoint.h5", .label = 3, .consumed = all[i].end_position / 3};
+    resumed.start =
+        StartingPoint::empty_pipelines("checkpoint.h5", 3, all[i].end_position / 3);
     all.push_back(resumed);
   }
   return all;
@@ -78,7 +83,7 @@ TEST(TrainJob, RulesFollowFromPlanAndSampler) {
   TrainJob job =
       make_job({3, 5}, 2, 1, 97, 50);  // six rounds of 8, then two samples for the first worker
   job.plan.server->pull = "newest";
-  job.start = {.checkpoint = "checkpoint.h5", .label = 4, .consumed = 8};
+  job.start = StartingPoint::empty_pipelines("checkpoint.h5", 4, 8);
   const WaveRules rules = rules_of(job);
   EXPECT_EQ(rules.in_flight, 2);
   EXPECT_EQ(rules.distance, 1);
@@ -92,18 +97,18 @@ TEST(TrainJob, DueLabels) {
     for (int every : {0, 1, 2, 3, 7}) {
       SCOPED_TRACE(testing::Message() << "size " << job.dataset_size << " end " << job.end_position
                                       << " start " << job.start.consumed << " every " << every);
-      EXPECT_EQ(due_labels(job, rules_of(job), every), due_one_by_one(job, every));
+      EXPECT_EQ(due(job, every), due_one_by_one(job, every));
     }
   }
   const TrainJob job = make_job({5, 5}, 2, 0, 40, 120);  // an epoch is two waves
-  EXPECT_EQ(due_labels(job, rules_of(job), 0), (std::vector<Label>{2, 4, 6}));
-  EXPECT_EQ(due_labels(job, rules_of(job), 3), (std::vector<Label>{2, 3, 4, 6}));
+  EXPECT_EQ(due(job, 0), (std::vector<Label>{2, 4, 6}));
+  EXPECT_EQ(due(job, 3), (std::vector<Label>{2, 3, 4, 6}));
 }
 
 TEST(TrainJob, NothingIsDueWhereNothingIsLeft) {
   TrainJob job = make_job({5}, 1, 0, 40, 40);
-  job.start = {.checkpoint = "checkpoint.h5", .label = 8, .consumed = 40};
-  EXPECT_TRUE(due_labels(job, rules_of(job), 1).empty());
+  job.start = StartingPoint::empty_pipelines("checkpoint.h5", 8, 40);
+  EXPECT_TRUE(due(job, 1).empty());
 }
 
 // Evaluation takes place at gates that every virtual worker has, and at the end.
@@ -115,7 +120,7 @@ TEST(TrainJob, EvaluationLabelsAreThoseOfGatesThatAllPass) {
       job.evaluate_every = every;
       const WaveRules rules = rules_of(job);
       std::vector<Label> expected;
-      for (const Label label : due_labels(job, rules, every)) {
+      for (const Label label : due(job, every)) {
         bool all_pass = true;
         for (const Minibatch end : rules.end) {
           bool passes = false;  // one of this worker's gates takes this label when it takes the
@@ -236,6 +241,7 @@ TEST(TrainJob, TextGivesTheSameJob) {
   job.classes = 12;
   job.test_size = 31;
   job.dataset_fingerprint = 0xfedcba9876543210;  // more than a double or a signed number holds
+  job.test_fingerprint = 0xfedcba9876543211;
   job.optimizer = {.name = "adam", .learning_rate = 0.1, .momentum = 1.0 / 3, .weight_decay = 1e-5};
   job.seed = 0xffffffffffffffff;
   job.evaluate_every = 3;
@@ -294,6 +300,7 @@ latency = 1e-5
     EXPECT_EQ(again.end_position, job.end_position);
     EXPECT_EQ(again.evaluate_every, job.evaluate_every);
     EXPECT_EQ(again.checkpoint_every, job.checkpoint_every);
+    EXPECT_EQ(again.test_fingerprint, job.test_fingerprint);
     EXPECT_EQ(again.start.checkpoint, job.start.checkpoint);
     EXPECT_EQ(again.start.label, job.start.label);
     EXPECT_EQ(again.start.consumed, job.start.consumed);
@@ -305,27 +312,24 @@ latency = 1e-5
   }
 }
 
-TEST(Opening, TextGivesTheSame) {
-  Opening opening;
-  opening.facts = {.host = "n0.example",
-                   .pid = 77,
-                   .cores = 3,
-                   .memory = 1LL << 40,
-                   .build = ~0ULL,
-                   .boot = "b"};
-  opening.job = "{\"a\": 1}";
-  opening.error = "plan.toml:3: \"x\"\nand more";
-  opening.code = 2;
-  const Opening again = opening_from_text(to_text(opening));
-  EXPECT_EQ(again.facts.host, opening.facts.host);
-  EXPECT_EQ(again.facts.pid, opening.facts.pid);
-  EXPECT_EQ(again.facts.cores, opening.facts.cores);
-  EXPECT_EQ(again.facts.memory, opening.facts.memory);
-  EXPECT_EQ(again.facts.build, opening.facts.build);
-  EXPECT_EQ(again.facts.boot, opening.facts.boot);
-  EXPECT_EQ(again.job, opening.job);
-  EXPECT_EQ(again.error, opening.error);
-  EXPECT_EQ(again.code, opening.code);
+TEST(RankFacts, TextGivesTheSame) {
+  const RankFacts facts{.host = "n0.example",
+                        .pid = 77,
+                        .cores = {0, 3},
+                        .online = 4,
+                        .memory = 1LL << 40,
+                        .build = ~0ULL,
+                        .boot = "b",
+                        .configuration = "plan = \"a\\nb\"\n"};
+  const RankFacts again = facts_from_text(to_text(facts));
+  EXPECT_EQ(again.host, facts.host);
+  EXPECT_EQ(again.pid, facts.pid);
+  EXPECT_EQ(again.cores, facts.cores);
+  EXPECT_EQ(again.online, facts.online);
+  EXPECT_EQ(again.memory, facts.memory);
+  EXPECT_EQ(again.build, facts.build);
+  EXPECT_EQ(again.boot, facts.boot);
+  EXPECT_EQ(again.configuration, facts.configuration);
 }
 
 }  // namespace

@@ -61,6 +61,14 @@ TEST(LaunchLines, OneRankPerDeviceThenTheServers) {
   EXPECT_EQ(srun_line(p.plan, p.cluster, "hetpipe train"), "srun --mpi=pmix -K -n 5 hetpipe train");
 }
 
+TEST(LaunchLines, SeveralThreadsWantAsManyCores) {
+  Planned p;
+  EXPECT_EQ(mpirun_line(p.plan, p.cluster, "hetpipe train", 2),
+            "mpirun -np 5 --bind-to none --host n0:2,n1:2,n2:1 hetpipe train");
+  EXPECT_EQ(srun_line(p.plan, p.cluster, "hetpipe train", 2),
+            "srun --mpi=pmix -K -n 5 --cpus-per-task=2 --cpu-bind=cores -w n0,n1,n2 hetpipe train");
+}
+
 TEST(ShardOfLayers, RoundRobinOverLayersWithParameters) {
   Planned p;
   p.plan.server->nodes = {"n0", "n1"};

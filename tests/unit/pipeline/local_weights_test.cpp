@@ -177,7 +177,7 @@ TEST(LocalWeights, AStageWithoutParametersHasEmptyWeights) {
   const auto stream = device->make_stream();
   const WaveRules rules{
       .in_flight = 2, .distance = 0, .pull = PullRule::bound, .first_wave = 0, .end = {4}};
-  LocalWeights weights(*device, *stream, rules, {});
+  LocalWeights weights(*device, *stream, rules, std::span<const float>{});
   EXPECT_EQ(weights.version_for(0)->values.bytes(), 0u);
   weights.computed(0, Buffer());
   weights.computed(1, Buffer());

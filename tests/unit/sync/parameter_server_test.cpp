@@ -98,10 +98,6 @@ class Expected {
     return mean(label, initial_statistic(g),
                 [g](int i, Wave wave) { return statistic(i, wave, g); });
   }
-  float mean_slot(Label label, int s, std::int64_t g) const {
-    return mean(label, initial_slot(s, g),
-                [s, g](int i, Wave wave) { return slot(i, wave, s, g); });
-  }
 
   // Places in the whole model of the floats of some layers.
   static std::vector<std::int64_t> places(const ParameterLayout& layout,
@@ -128,7 +124,7 @@ struct Seen {
   int wrong_statistics = 0;
   int pulls = 0;
   std::int64_t most_snapshots = 0;
-  std::vector<std::vector<ShardState>> checkpoints;
+  std::vector<CheckpointParts> checkpoints;
 };
 
 class Play {
@@ -166,41 +162,84 @@ class Play {
     return seen;
   }
 
-  void check_checkpoints(const std::vector<std::vector<ShardState>>& checkpoints) const {
+  void check_checkpoints(const std::vector<CheckpointParts>& checkpoints) const {
     std::vector<Label> due = case_.checkpoint_labels, labels;
     if (due.empty() || due.back() != case_.rules.end_label())
       due.push_back(case_.rules.end_label());
-    for (const auto& shards : checkpoints) {
-      const Label label = shards.front().label;
+    for (const CheckpointParts& parts : checkpoints) {
+      const Label label = parts.label;
       labels.push_back(label);
-      ASSERT_EQ(shards.size(), at(case_.shards));
+      ASSERT_EQ(parts.shards.size(), at(case_.shards));
       for (int s = 0; s < case_.shards; ++s) {
         SCOPED_TRACE(testing::Message() << "label " << label << " shard " << s);
-        const ShardState& state = shards[at(s)];
+        const ShardSnapshot& state = parts.shards[at(s)].snapshot;
         EXPECT_EQ(state.label, label);
         std::vector<float> weights, statistics;
-        std::vector<std::vector<float>> slots(kSlots);
         for (auto g : Expected::places(expected_.parameters, map_.layers(ShardId{s}))) {
           weights.push_back(expected_.weight(label, g));
-          for (int i = 0; i < kSlots; ++i) slots[at(i)].push_back(expected_.mean_slot(label, i, g));
         }
         for (auto g : Expected::places(expected_.statistics, map_.layers(ShardId{s}))) {
           statistics.push_back(expected_.mean_statistic(label, g));
         }
         EXPECT_EQ(state.weights, weights);
         EXPECT_EQ(state.statistics, statistics);
-        EXPECT_EQ(state.slots, slots);
       }
+      check_workers(parts);
     }
     EXPECT_EQ(labels, due);
   }
 
  private:
+  // Each stage's part is that of its newest wave below the label.
+  void check_workers(const CheckpointParts& parts) const {
+    ASSERT_EQ(parts.workers.size(), worker_ranks_.size());
+    for (int i = 0; i < case_.rules.workers(); ++i) {
+      const VirtualWorkerId vw{i};
+      ASSERT_EQ(parts.workers[at(i)].size(), worker_ranks_[at(i)].size());
+      const Label label = std::min(parts.label, case_.rules.end_wave(vw));
+      for (int k = 0; k < static_cast<int>(worker_ranks_[at(i)].size()); ++k) {
+        SCOPED_TRACE(testing::Message() << "virtual worker " << i << " stage " << k);
+        EXPECT_EQ(parts.workers[at(i)][at(k)], state_of(i, k, label));
+      }
+    }
+  }
+
+  StageState state_of(int vw, int k, Label label) const {
+    const int first = k == 0 ? 0 : case_.stage_end[at(vw)][at(k - 1)];
+    std::vector<int> layers(at(case_.stage_end[at(vw)][at(k)] - first));
+    std::iota(layers.begin(), layers.end(), first);
+    StageState state{.label = label, .slots = {}, .statistics = {}, .exact = {}};
+    const bool none = label == case_.rules.first_wave;
+    for (int s = 0; s < kSlots; ++s) {
+      std::vector<float>& slot = state.slots.emplace_back();
+      for (auto g : Expected::places(expected_.parameters, layers)) {
+        slot.push_back(none ? Expected::initial_slot(s, g) : Expected::slot(vw, label - 1, s, g));
+      }
+    }
+    for (auto g : Expected::places(expected_.statistics, layers)) {
+      state.statistics.push_back(none ? Expected::initial_statistic(g)
+                                      : Expected::statistic(vw, label - 1, g));
+    }
+    return state;
+  }
+
   void run_rank(Transport& transport, Seen& seen) {
     RankService service(transport, 30);
     std::unique_ptr<ParameterServer> server;
+    std::unique_ptr<CheckpointCollector> collector;
+    if (server_ranks_.front() == transport.rank()) {
+      collector = std::make_unique<CheckpointCollector>(
+          CheckpointCollector::Setup{
+              .numbers = numbers(),
+              .rule = {.labels = case_.checkpoint_labels},
+              .unplayed = [this](VirtualWorkerId vw,
+                                 StageId k) { return state_of(vw.value, k.value, case_.rules.first_wave); },
+              .complete = [&seen](CheckpointParts parts) { seen.checkpoints.push_back(parts); }},
+          case_.rules, service);
+      service.also_poll([&] { collector->poll(); });
+    }
     for (int s = 0; s < case_.shards; ++s) {
-      if (server_ranks_[at(s)] == transport.rank()) server = make_server(ShardId{s}, service, seen);
+      if (server_ranks_[at(s)] == transport.rank()) server = make_server(ShardId{s}, service);
     }
     if (server) {
       service.also_poll([&] {
@@ -217,28 +256,35 @@ class Play {
     if (server) {
       service.wait([&] { return server->finished(); }, [&] { return server->waiting_for(); });
     }
+    if (collector) {
+      service.wait([&] { return collector->finished(); }, [&] { return collector->waiting_for(); });
+    }
   }
 
-  std::unique_ptr<ParameterServer> make_server(ShardId shard, RankService& service, Seen& seen) {
+  PartNumbers numbers() const {
+    std::vector<int> stages;
+    for (const auto& ends : case_.stage_end) stages.push_back(static_cast<int>(ends.size()));
+    return {std::move(stages), case_.shards};
+  }
+
+  std::unique_ptr<ParameterServer> make_server(ShardId shard, RankService& service) {
     ServerSetup setup;
     setup.shard = shard;
     setup.server_ranks = server_ranks_;
     setup.worker_ranks = worker_ranks_;
     setup.stage_end = case_.stage_end;
     setup.update_factor = case_.factor;
-    setup.optimizer_slots = kSlots;
-    setup.checkpoint_labels = case_.checkpoint_labels;
-    setup.slots.resize(kSlots);
+    setup.checkpoints.labels = case_.checkpoint_labels;
+    setup.part = numbers().of_shard(shard);
+    ShardSnapshot& initial = setup.snapshots.emplace_back();
+    initial.label = case_.rules.first_wave;
     for (auto g : Expected::places(expected_.parameters, map_.layers(shard))) {
-      setup.weights.push_back(Expected::initial(g));
-      for (int s = 0; s < kSlots; ++s) setup.slots[at(s)].push_back(Expected::initial_slot(s, g));
+      initial.weights.push_back(Expected::initial(g));
     }
     for (auto g : Expected::places(expected_.statistics, map_.layers(shard))) {
-      setup.statistics.push_back(Expected::initial_statistic(g));
+      initial.statistics.push_back(Expected::initial_statistic(g));
     }
-    setup.checkpoint = [&seen](const std::vector<ShardState>& states) {
-      seen.checkpoints.push_back(states);
-    };
+    setup.running.assign(case_.stage_end.size(), initial.statistics);
     return std::make_unique<ParameterServer>(std::move(setup), case_.rules, map_, service);
   }
 
@@ -248,8 +294,10 @@ class Play {
     const auto device = make_device("reference", 1);
     const auto stream = device->make_stream();
     Stage stage(model_, case_.stage_end[at(vw)], StageId{k}, 1, *device, *stream);
+    CheckpointSender parts(server_ranks_.front(),
+                           numbers().of_stage(VirtualWorkerId{vw}, StageId{k}), service);
     ServerClient client(VirtualWorkerId{vw}, stage, rules, map_, server_ranks_,
-                        case_.checkpoint_labels, service);
+                        {.labels = case_.checkpoint_labels}, parts, service);
     std::vector<int> layers(at(stage.end_layer() - stage.first_layer()));
     std::iota(layers.begin(), layers.end(), stage.first_layer());
     const auto weights_at = Expected::places(expected_.parameters, layers);
@@ -308,11 +356,8 @@ class Play {
           buffer_of([&](std::int64_t g) { return Expected::delta(vw, wave, g); }));
       std::vector<float> statistics;
       for (auto g : statistics_at) statistics.push_back(Expected::statistic(vw, wave, g));
-      std::vector<Buffer> slots;
-      for (int s = 0; s < kSlots; ++s) {
-        slots.push_back(buffer_of([&](std::int64_t g) { return Expected::slot(vw, wave, s, g); }));
-      }
-      client.push(wave, std::move(sum), std::move(statistics), slots);
+      client.push(wave, std::move(sum), statistics);
+      if (client.saves(wave + 1) != Saves::nothing) client.save(state_of(vw, k, wave + 1));
       if (rules.pull == PullRule::bound && has_gate(wave + 1))
         client.prefetch(wave + 1, rules.bound_label(wave + 1));
     }
@@ -532,18 +577,17 @@ INSTANTIATE_TEST_SUITE_P(Runs, ParameterServerTest, testing::ValuesIn(cases()),
                            return std::string(named.param.name);
                          });
 
-TEST(PushCarriesSlots, WhereACheckpointIsDueOrTheWorkerEnds) {
+TEST(CheckpointRule, StagesSendWhereACheckpointIsDueOrTheirRunEnds) {
   const WaveRules rules{
       .in_flight = 2, .distance = 0, .pull = kBound, .first_wave = 0, .end = {7, 10}};
-  const std::vector<Label> labels{2, 5};
-  std::vector<Wave> first, second;
-  for (Wave wave = 0; wave < 5; ++wave) {
-    if (wave < 4 && push_carries_slots(rules, VirtualWorkerId{0}, wave, labels))
-      first.push_back(wave);
-    if (push_carries_slots(rules, VirtualWorkerId{1}, wave, labels)) second.push_back(wave);
+  const CheckpointRule rule{.labels = {2, 5}};
+  std::vector<Label> first, second;
+  for (Label label = 0; label <= 5; ++label) {
+    if (rule.of_stage(rules, VirtualWorkerId{0}, label) != Saves::nothing) first.push_back(label);
+    if (rule.of_stage(rules, VirtualWorkerId{1}, label) != Saves::nothing) second.push_back(label);
   }
-  EXPECT_EQ(first, (std::vector<Wave>{1, 3}));
-  EXPECT_EQ(second, (std::vector<Wave>{1, 4}));
+  EXPECT_EQ(first, (std::vector<Label>{2, 4, 5}));
+  EXPECT_EQ(second, (std::vector<Label>{2, 5}));
 }
 
 }  // namespace

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+namespace hetpipe {
+
+// While it lives, SIGUSR1 and SIGTERM ask this process to stop when it can, instead of ending it. A
+// second one that comes later than the first (launchers send the same request twice at once) means
+// that nobody wants to wait: the process ends soon, whatever it is doing.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();  // what was in force before comes back
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  // The first signal that came. Throws SystemError once there was a second.
+  static std::optional<int> wanted();
+};
+
+const char* signal_name(int signal);
+
+}  // namespace hetpipe

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/pipeline/non_finite.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/text.h"
+
+namespace hetpipe {
+namespace {
+
+struct Found {
+  std::int64_t index;
+  double value;
+};
+
+std::optional<Found> find_in(const Stage& stage, const float* values, std::int64_t count) {
+  std::vector<float> host(static_cast<std::size_t>(count));
+  stage.device().copy(stage.stream(), reinterpret_cast<std::byte*>(host.data()),
+                      reinterpret_cast<const std::byte*>(values), host.size() * sizeof(float));
+  stage.stream().synchronize();
+  const auto at = std::find_if(host.begin(), host.end(), [](float v) { return !std::isfinite(v); });
+  if (at == host.end()) return std::nullopt;
+  return Found{at - host.begin(), static_cast<double>(*at)};
+}
+
+// "(nan, sample 3 of the minibatch)" for a tensor of `count` floats, samples first.
+std::string place(const Found& found, std::int64_t count, std::int64_t samples) {
+  return format(" (%g, sample %lld of the minibatch)", found.value,
+                static_cast<long long>(found.index / (count / samples)));
+}
+
+}  // namespace
+
+std::optional<NonFinite> first_non_finite(const Stage& stage, const Pass& pass,
+                                          const float* weights) {
+  const Model& model = stage.model();
+  if (stage.reads_samples()) {
+    const auto count = static_cast<std::int64_t>(pass.images.bytes() / sizeof(float));
+    if (const auto found = find_in(stage, pass.images.as<float>(), count)) {
+      return NonFinite{"the data" + place(*found, count, pass.samples), {}};
+    }
+  }
+  for (const Packed& packed : pass.activations_in) {
+    const float* values = packed.data.as<float>();
+    for (const int layer : packed.transfer->layers) {
+      const std::int64_t count = model.shapes(layer, pass.samples).output.elements();
+      if (const auto found = find_in(stage, values, count)) {
+        return NonFinite{"the output of layer " + model.layer(layer).name +
+                             place(*found, count, pass.samples) +
+                             format(", as it came from stage %d", packed.transfer->from_stage),
+                         packed.transfer->from_stage};
+      }
+      values += count;
+    }
+  }
+  for (int layer = stage.first_layer(); layer < stage.end_layer(); ++layer) {
+    for (const ParameterEntry& entry : stage.parameters().of_layer(layer)) {
+      if (const auto found = find_in(stage, weights + entry.offset, entry.count)) {
+        return NonFinite{format("parameter %s of layer %s (%g, by an update before)",
+                                entry.name.c_str(), model.layer(layer).name.c_str(), found->value),
+                         {}};
+      }
+    }
+    const Buffer& output = pass.outputs[static_cast<std::size_t>(layer - stage.first_layer())];
+    if (output.bytes() == 0) continue;
+    const auto count = static_cast<std::int64_t>(output.bytes() / sizeof(float));
+    if (const auto found = find_in(stage, output.as<float>(), count)) {
+      return NonFinite{
+          "the output of layer " + model.layer(layer).name + place(*found, count, pass.samples),
+          {}};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace hetpipe

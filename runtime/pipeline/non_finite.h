@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runtime/pipeline/stage.h"
+
+namespace hetpipe {
+
+// The first place, in the order of computing, where a number is NaN or infinite.
+struct NonFinite {
+  std::string what;           // "the output of layer conv1 (inf, sample 3 of the minibatch)"
+  std::optional<int> sender;  // it came in from this stage, where it arose or came in as well
+};
+
+// Looks through a minibatch after its forward: samples, then what earlier stages sent, then layer
+// by layer parameters and output. Outputs that are gone are passed over. Waits for the stream; for
+// a run that is about to end, since a look costs more than a forward.
+std::optional<NonFinite> first_non_finite(const Stage& stage, const Pass& pass,
+                                          const float* weights);
+
+}  // namespace hetpipe

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/pipeline/stage_state.h"
+
+#include "base/bytes.h"
+
+namespace hetpipe {
+
+std::vector<std::byte> to_bytes(const StageState& state) {
+  ByteWriter writer;
+  writer.number(state.label);
+  writer.lists(state.slots);
+  writer.list(state.statistics);
+  writer.number(state.exact ? 1 : 0);
+  if (state.exact) {
+    writer.number(state.exact->label);
+    writer.list(state.exact->base);
+    writer.lists(state.exact->updates);
+    writer.lists(state.exact->own_waves);
+  }
+  return writer.take();
+}
+
+StageState stage_state_from(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  StageState state;
+  state.label = reader.number();
+  state.slots = reader.lists();
+  state.statistics = reader.list();
+  if (reader.number() != 0) {
+    ExactWeights& exact = state.exact.emplace();
+    exact.label = reader.number();
+    exact.base = reader.list();
+    exact.updates = reader.lists();
+    exact.own_waves = reader.lists();
+  }
+  ensure(reader.done(), "a stage's state is longer than it says");
+  return state;
+}
+
+}  // namespace hetpipe

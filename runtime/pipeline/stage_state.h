@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace hetpipe {
+
+// What the weights of a stage rest on at the start of a wave, beyond the snapshots of the servers:
+// with it the minibatches of that wave run again exactly as they did (docs/checkpoint.md).
+struct ExactWeights {
+  Label label = 0;                            // of `base`
+  std::vector<float> base;                    // what the last minibatch of the wave before ran with
+  std::vector<std::vector<float>> updates;    // of that wave's minibatches but its last, in order
+  std::vector<std::vector<float>> own_waves;  // sums of the own waves up to that one, in order
+  bool operator==(const ExactWeights&) const = default;
+};
+
+// One stage of one virtual worker at a label, all its waves below it played: what only it knows.
+// Values are flat, in the stage's own order. A plain value; travels as bytes between ranks of one
+// build.
+struct StageState {
+  Label label = 0;
+  std::vector<std::vector<float>> slots;  // of the optimizer
+  std::vector<float> statistics;          // running means and variances
+  std::optional<ExactWeights> exact;
+  bool operator==(const StageState&) const = default;
+};
+
+std::vector<std::byte> to_bytes(const StageState& state);
+StageState stage_state_from(std::span<const std::byte> bytes);
+
+}  // namespace hetpipe

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sync/checkpoint_parts.h"
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "base/text.h"
+
+namespace hetpipe {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
+
+void write(ByteWriter& writer, const ShardSnapshot& snapshot) {
+  writer.number(snapshot.label);
+  writer.list(snapshot.weights);
+  writer.list(snapshot.statistics);
+}
+
+ShardSnapshot read_snapshot(ByteReader& reader) {
+  ShardSnapshot snapshot;
+  snapshot.label = reader.number();
+  snapshot.weights = reader.list();
+  snapshot.statistics = reader.list();
+  return snapshot;
+}
+
+}  // namespace
+
+std::vector<std::byte> to_bytes(const ShardState& state) {
+  ByteWriter writer;
+  write(writer, state.snapshot);
+  writer.number(static_cast<std::int64_t>(state.earlier.size()));
+  for (const ShardSnapshot& snapshot : state.earlier) write(writer, snapshot);
+  return writer.take();
+}
+
+ShardState shard_state_from(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  ShardState state{.snapshot = read_snapshot(reader), .earlier = {}};
+  for (std::int64_t left = reader.number(); left > 0; --left) {
+    state.earlier.push_back(read_snapshot(reader));
+  }
+  ensure(reader.done(), "a shard's state is longer than it says");
+  return state;
+}
+
+std::size_t bytes_of(const CheckpointParts& parts) {
+  std::size_t floats = 0;
+  const auto add = [&floats](const auto& lists) {
+    for (const auto& list : lists) floats += list.size();
+  };
+  for (const auto& stages : parts.workers) {
+    for (const StageState& stage : stages) {
+      add(stage.slots);
+      floats += stage.statistics.size();
+      if (!stage.exact) continue;
+      floats += stage.exact->base.size();
+      add(stage.exact->updates);
+      add(stage.exact->own_waves);
+    }
+  }
+  for (const ShardState& shard : parts.shards) {
+    floats += shard.snapshot.weights.size() + shard.snapshot.statistics.size();
+    for (const ShardSnapshot& earlier : shard.earlier) {
+      floats += earlier.weights.size() + earlier.statistics.size();
+    }
+  }
+  return floats * sizeof(float);
+}
+
+bool CheckpointRule::due(const WaveRules& rules, Label label) const {
+  if (!enabled || label <= rules.start_wave()) return false;
+  return label == rules.end_label() || std::binary_search(labels.begin(), labels.end(), label);
+}
+
+Saves CheckpointRule::of_stage(const WaveRules& rules, VirtualWorkerId vw, Label label) const {
+  const bool wanted = due(rules, label) || (enabled && label == rules.end_wave(vw));
+  return !wanted ? Saves::nothing : exact ? Saves::exactly : Saves::state;
+}
+
+bool can_be_exact(const WaveRules& rules) {
+  return rules.pull == PullRule::bound && rules.distance < kUnbounded;
+}
+
+CheckpointSender::CheckpointSender(Rank collector, int part, RankService& service)
+    : collector_(collector), part_(part), service_(service) {}
+
+void CheckpointSender::send(Label label, std::vector<std::byte> bytes) {
+  release_sent();
+  const MessageHeader announced{.kind = code(MessageKind::checkpoint_coming),
+                                .part = part_,
+                                .minibatch = static_cast<std::int64_t>(bytes.size()),
+                                .label = label};
+  service_.transport().send_control(collector_, announced);
+  sending_.push_back({std::move(bytes), {}});
+  sending_.back().operation = service_.transport().send(
+      collector_, Channel::checkpoint,
+      {.kind = code(MessageKind::checkpoint_part), .part = part_, .label = label},
+      sending_.back().bytes);
+}
+
+void CheckpointSender::release_sent() {
+  while (!sending_.empty() && sending_.front().operation.done()) sending_.pop_front();
+}
+
+PartNumbers::PartNumbers(std::vector<int> stages, int shards)
+    : stages_(std::move(stages)), shards_(shards) {
+  for (const int count : stages_) first_shard_ += count;
+}
+
+int PartNumbers::of_stage(VirtualWorkerId vw, StageId stage) const {
+  int number = stage.value;
+  for (int i = 0; i < vw.value; ++i) number += stages_[at(i)];
+  return number;
+}
+
+CheckpointCollector::CheckpointCollector(Setup setup, const WaveRules& rules, RankService& service)
+    : setup_(std::move(setup)),
+      rules_(rules),
+      service_(service),
+      parts_(at(setup_.numbers.count())),
+      handed_over_(rules.start_wave()) {
+  service.on(MessageKind::checkpoint_coming, [this](const ControlMessage& m) {
+    Coming& coming = coming_.emplace_back();
+    coming.part = m.header.part;
+    coming.label = m.header.label;
+    coming.bytes.resize(at(m.header.minibatch));
+    coming.operation =
+        service_.transport().receive(m.from, Channel::checkpoint, std::span(coming.bytes));
+  });
+}
+
+std::optional<Label> CheckpointCollector::next_due() const {
+  const auto& labels = setup_.rule.labels;
+  const Label end = rules_.end_label();
+  if (!setup_.rule.enabled || handed_over_ >= end) return std::nullopt;
+  const auto next = std::upper_bound(labels.begin(), labels.end(), handed_over_);
+  return next == labels.end() ? end : std::min(*next, end);
+}
+
+// A stage whose run ended before this label has sent its last part at that end.
+const std::vector<std::byte>* CheckpointCollector::stage_bytes(VirtualWorkerId vw, StageId stage,
+                                                               Label label) const {
+  const auto& parts = parts_[at(setup_.numbers.of_stage(vw, stage))];
+  const auto found = parts.find(std::min(label, rules_.end_wave(vw)));
+  return found == parts.end() ? nullptr : &found->second;
+}
+
+bool CheckpointCollector::is_complete(Label label) const {
+  for (int s = 0; s < setup_.numbers.shards(); ++s) {
+    if (!parts_[at(setup_.numbers.of_shard(ShardId{s}))].contains(label)) return false;
+  }
+  for (int i = 0; i < rules_.workers(); ++i) {
+    const VirtualWorkerId vw{i};
+    if (rules_.end_wave(vw) == rules_.start_wave()) continue;  // it plays none
+    for (int k = 0; k < setup_.numbers.stages()[at(i)]; ++k) {
+      if (stage_bytes(vw, StageId{k}, label) == nullptr) return false;
+    }
+  }
+  return true;
+}
+
+void CheckpointCollector::hand_over(Label label) {
+  CheckpointParts parts{.label = label, .workers = {}, .shards = {}};
+  for (int i = 0; i < rules_.workers(); ++i) {
+    const VirtualWorkerId vw{i};
+    std::vector<StageState>& stages = parts.workers.emplace_back();
+    for (int k = 0; k < setup_.numbers.stages()[at(i)]; ++k) {
+      const StageId stage{k};
+      const auto* bytes = stage_bytes(vw, stage, label);
+      stages.push_back(bytes == nullptr ? setup_.unplayed(vw, stage) : stage_state_from(*bytes));
+    }
+  }
+  for (int s = 0; s < setup_.numbers.shards(); ++s) {
+    const auto& of_shard = parts_[at(setup_.numbers.of_shard(ShardId{s}))];
+    parts.shards.push_back(shard_state_from(of_shard.at(label)));
+  }
+  handed_over_ = label;
+  for (int i = 0; i < rules_.workers(); ++i) {
+    const VirtualWorkerId vw{i};
+    for (int k = 0; k < setup_.numbers.stages()[at(i)]; ++k) {
+      std::erase_if(parts_[at(setup_.numbers.of_stage(vw, StageId{k}))], [&](const auto& part) {
+        return part.first <= label && part.first != rules_.end_wave(vw);
+      });
+    }
+  }
+  for (int s = 0; s < setup_.numbers.shards(); ++s) {
+    parts_[at(setup_.numbers.of_shard(ShardId{s}))].erase(label);
+  }
+  setup_.complete(std::move(parts));
+}
+
+void CheckpointCollector::poll() {
+  std::erase_if(coming_, [this](Coming& coming) {
+    if (!coming.operation.done()) return false;
+    const MessageHeader& header = coming.operation.header();
+    ensure(header.part == coming.part && header.label == coming.label,
+           "another part of a checkpoint came than was announced");
+    parts_[at(coming.part)].emplace(coming.label, std::move(coming.bytes));
+    return true;
+  });
+  for (auto due = next_due(); due && is_complete(*due); due = next_due()) hand_over(*due);
+}
+
+bool CheckpointCollector::finished() const { return !next_due(); }
+
+std::string CheckpointCollector::waiting_for() const {
+  const auto due = next_due();
+  if (!due) return "nothing";
+  return format("the parts of the checkpoint of label %lld", static_cast<long long>(*due));
+}
+
+}  // namespace hetpipe

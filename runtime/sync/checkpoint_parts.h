@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "partitioner/wave_rules.h"
+#include "runtime/pipeline/rank_service.h"
+#include "runtime/pipeline/stage_state.h"
+#include "runtime/pipeline/synchronizer.h"
+
+// How a checkpoint comes together. What it holds lies with many ranks: weights and running
+// statistics with the shards, optimizer slots and the pipelines' state with the stages. Each sends
+// its part of a label when it has come there, while the others go on; the first server rank
+// collects them.
+namespace hetpipe {
+
+// Values of one label on a shard, flat in the shard's layer order.
+struct ShardSnapshot {
+  Label label = 0;
+  std::vector<float> weights;
+  std::vector<float> statistics;
+  bool operator==(const ShardSnapshot&) const = default;
+};
+
+// What one shard adds to a checkpoint.
+struct ShardState {
+  ShardSnapshot snapshot;
+  std::vector<ShardSnapshot> earlier;  // that gates to come may still grant; for a continuation
+};
+std::vector<std::byte> to_bytes(const ShardState& state);
+ShardState shard_state_from(std::span<const std::byte> bytes);
+
+// All of it, at one label.
+struct CheckpointParts {
+  Label label = 0;
+  std::vector<std::vector<StageState>> workers;  // [virtual worker][stage]
+  std::vector<ShardState> shards;
+};
+std::size_t bytes_of(const CheckpointParts& parts);
+
+// When parts are due, the same on every rank.
+struct CheckpointRule {
+  std::vector<Label> labels;  // ascending; the last label of the run is due anyway
+  bool enabled = true;
+  bool exact = false;  // with what a bit-identical continuation needs
+
+  bool due(const WaveRules& rules, Label label) const;
+  // A stage sends its part at every label that is due and, for those behind it, at its own end.
+  Saves of_stage(const WaveRules& rules, VirtualWorkerId vw, Label label) const;
+};
+// Whether runs under these rules can be continued bit for bit: labels follow from the waves alone.
+bool can_be_exact(const WaveRules& rules);
+
+// Sends parts to the collector; the bytes stay until they have left.
+class CheckpointSender {
+ public:
+  CheckpointSender(Rank collector, int part, RankService& service);
+  void send(Label label, std::vector<std::byte> bytes);
+  void release_sent();
+  bool idle() const { return sending_.empty(); }
+
+ private:
+  struct Sending {
+    std::vector<std::byte> bytes;
+    Operation operation;
+  };
+  Rank collector_;
+  int part_;
+  RankService& service_;
+  std::deque<Sending> sending_;
+};
+
+// Numbers of the parts: stages in the plan's order, then shards.
+class PartNumbers {
+ public:
+  PartNumbers(std::vector<int> stages, int shards);  // per virtual worker
+  int of_stage(VirtualWorkerId vw, StageId stage) const;
+  int of_shard(ShardId shard) const { return first_shard_ + shard.value; }
+  int count() const { return first_shard_ + shards_; }
+  int shards() const { return shards_; }
+  const std::vector<int>& stages() const { return stages_; }
+
+ private:
+  std::vector<int> stages_;
+  int shards_;
+  int first_shard_ = 0;
+};
+
+// On the first server rank: hands over each label's parts once all are there. Acts in poll().
+class CheckpointCollector {
+ public:
+  struct Setup {
+    PartNumbers numbers;
+    CheckpointRule rule;
+    // Of a stage that plays no wave in this run.
+    std::function<StageState(VirtualWorkerId, StageId)> unplayed;
+    std::function<void(CheckpointParts)> complete;
+  };
+  CheckpointCollector(Setup setup, const WaveRules& rules, RankService& service);
+
+  void poll();
+  // The run's last label has been handed over.
+  bool finished() const;
+  std::string waiting_for() const;
+
+ private:
+  struct Coming {
+    int part = 0;
+    Label label = 0;
+    std::vector<std::byte> bytes;
+    Operation operation;
+  };
+  std::optional<Label> next_due() const;
+  bool is_complete(Label label) const;
+  const std::vector<std::byte>* stage_bytes(VirtualWorkerId vw, StageId stage, Label label) const;
+  void hand_over(Label label);
+
+  Setup setup_;
+  const WaveRules& rules_;
+  RankService& service_;
+  std::deque<Coming> coming_;
+  std::vector<std::map<Label, std::vector<std::byte>>> parts_;  // by part number
+  Label handed_over_;
+};
+
+}  // namespace hetpipe

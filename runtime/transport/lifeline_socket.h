@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/unique_handle.h"
+
+// The sockets under the lifeline: the only door to them.
+namespace hetpipe {
+
+struct SocketTraits {
+  using Handle = int;
+  static Handle empty() { return -1; }
+  static void close(Handle descriptor) noexcept;
+};
+using Socket = UniqueHandle<SocketTraits>;
+
+enum class Reach { this_machine, all_machines };
+
+struct Listener {
+  Socket socket;
+  int port = 0;
+};
+Listener listen_for(int connections, Reach reach);  // SystemError
+std::vector<std::string> own_addresses();           // but loopback and link-local ones
+// The first of the addresses that answers within the time; SystemError with what each said.
+Socket connect_to(const std::vector<std::string>& addresses, int port, double seconds_each);
+std::optional<Socket> try_accept(const Socket& listener);
+
+// One connection with frames on it: a kind and some bytes. Never blocks.
+class FrameStream {
+ public:
+  explicit FrameStream(Socket socket);
+  int descriptor() const { return socket_.get(); }
+
+  struct Frame {
+    std::uint32_t kind = 0;
+    std::vector<std::byte> bytes;
+  };
+  void send(std::uint32_t kind, std::span<const std::byte> bytes = {});
+  bool sending() const { return !out_.empty(); }
+  void flush();
+  // What has come in whole. Afterwards ended() says whether the other end is gone.
+  std::vector<Frame> receive();
+  bool ended() const { return ended_; }
+
+ private:
+  Socket socket_;
+  std::vector<std::byte> in_;
+  std::vector<std::byte> out_;
+  bool ended_ = false;
+};
+
+}  // namespace hetpipe

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <atomic>
+
+#include "base/text.h"
+#include "launch/train_exact.h"
+#include "tests/end-to-end/training.h"
+
+// A run that stops anywhere and is continued on the same plan ends as if it had never stopped, bit
+// for bit, and so does every checkpoint on the way.
+namespace hetpipe {
+namespace {
+
+Training small(const std::string& model, int in_flight, int distance) {
+  return {.model = model,
+          .samples = 150,
+          .workers = {{8, {4, 9}}, {6, {7}}},
+          .in_flight = in_flight,
+          .distance = distance,
+          .servers = 2,
+          .epochs = 1.5};
+}
+
+// The checkpoints of `part` are those of `whole` at the same labels, the exact state included.
+void expect_part_of(const Trained& part, const Trained& whole, Label first, Label last) {
+  ASSERT_FALSE(part.checkpoints.empty());
+  EXPECT_EQ(part.checkpoints.begin()->first, first);
+  EXPECT_EQ(part.checkpoints.rbegin()->first, last);
+  for (const auto& [label, checkpoint] : part.checkpoints) {
+    SCOPED_TRACE(format("label %d", static_cast<int>(label)));
+    ASSERT_TRUE(whole.checkpoints.contains(label));
+    const Checkpoint& expected = whole.checkpoints.at(label);
+    EXPECT_TRUE(checkpoint.parameters == expected.parameters) << "parameters";
+    EXPECT_TRUE(checkpoint.statistics == expected.statistics) << "statistics";
+    EXPECT_TRUE(checkpoint.slots == expected.slots) << "optimizer";
+    EXPECT_EQ(checkpoint.sampler, expected.sampler);
+    EXPECT_EQ(checkpoint.minibatches, expected.minibatches);
+    ASSERT_TRUE(checkpoint.exact && expected.exact);
+    EXPECT_EQ(checkpoint.exact->numbers, expected.exact->numbers);
+    EXPECT_TRUE(checkpoint.exact->tensors == expected.exact->tensors) << "exact state";
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+void expect_continues(const Training& training, const std::vector<Label>& labels) {
+  const Bench bench(training);
+  const Trained whole = bench.train();
+  for (const Label label : labels) {
+    SCOPED_TRACE(format("continued at label %d of %d", static_cast<int>(label),
+                        static_cast<int>(whole.end())));
+    ASSERT_LT(label, whole.end());
+    expect_part_of(bench.train(From{whole.checkpoints.at(label), true}), whole, label + 1,
+                   whole.end());
+  }
+}
+
+TEST(Exact, EveryLengthOfWaveAndDistance) {
+  for (const int in_flight : {1, 2, 3, 4}) {
+    for (const int distance : {0, 1, 3}) {
+      SCOPED_TRACE(format("Nm = %d, D = %d", in_flight, distance));
+      expect_continues(small("lenet-bn", in_flight, distance), {1, 2, 3});
+    }
+  }
+}
+
+TEST(Exact, EveryOptimizer) {
+  for (const char* optimizer : {"sgd", "sgd-momentum", "adam"}) {
+    SCOPED_TRACE(optimizer);
+    Training training = small("lenet", 3, 1);
+    training.optimizer.name = optimizer;
+    training.optimizer.rate = 0.003f;
+    training.optimizer.weight_decay = 0.01f;
+    expect_continues(training, {2});
+  }
+}
+
+TEST(Exact, OnTheCpuDeviceWithHostedServersAndOtherPlacements) {
+  Training training = small("lenet-bn", 2, 0);
+  training.device = "cpu";
+  training.hosted = true;
+  training.placement = "local";
+  training.scale = "mean";
+  training.workers = {{8, {4, 9}}, {6, {}}, {3, {7}}};
+  expect_continues(training, {1, 4});
+}
+
+// Where one virtual worker has nothing left to do, and inside of the last, partial wave of another.
+TEST(Exact, NearTheEnd) {
+  Training training = small("mlp", 2, 0);
+  training.workers = {{8, {2}}, {8, {}}};
+  training.epochs = 1;
+  training.samples = 16 * 5 + 8 + 3;
+  const Bench bench(training);
+  const Trained whole = bench.train();
+  ASSERT_EQ(whole.end(), 3);
+  expect_continues(training, {1, 2});
+}
+
+// A run that has ended goes on with more epochs as one that was to have them from the start.
+TEST(Exact, MoreEpochsAfterAFullWave) {
+  Training longer = small("lenet", 2, 0);
+  longer.samples = 14 * 2 * 4;
+  longer.epochs = 2;
+  Training shorter = longer;
+  shorter.epochs = 1;
+  const Trained first = Bench(shorter).train();
+  const Trained whole = Bench(longer).train();
+  const Trained rest = Bench(longer).train(From{first.checkpoints.at(first.end()), true});
+  ASSERT_EQ(first.end() * 2, whole.end());
+  const Checkpoint& end = rest.checkpoints.at(whole.end());
+  EXPECT_TRUE(end.parameters == whole.checkpoints.at(whole.end()).parameters);
+  EXPECT_TRUE(end.slots == whole.checkpoints.at(whole.end()).slots);
+}
+
+TEST(Exact, NotUnderAnotherPlanNorInsideOfAWave) {
+  Training training = small("mlp", 2, 0);
+  training.workers = {{8, {4}}, {6, {3}}};
+  const Trained trained = Bench(training).train();
+  const auto why = [&](const Training& other, Label label) {
+    const Bench bench(other);
+    return why_not_exact(trained.checkpoints.at(label), bench.job_of());
+  };
+  EXPECT_EQ(why(training, 2), std::nullopt);
+  Training other = training;
+  other.workers[0].stage_ends = {2};
+  EXPECT_EQ(why(other, 2), "it was written under another plan");
+  other = training;
+  other.epochs = 2;
+  EXPECT_EQ(why(other, 2), std::nullopt);
+  EXPECT_EQ(why(other, trained.end()),
+            "its run was to end elsewhere (--epochs), inside of a wave");
+}
+
+// Stopped on request at any moment: the label at which all agreed is that of an undisturbed run.
+TEST(Exact, StoppedOnRequestAndContinued) {
+  for (const int in_flight : {1, 3}) {
+    for (const int distance : {0, 2}) {
+      Training training = small("lenet-bn", in_flight, distance);
+      training.epochs = 3;
+      training.test_samples = 20;
+      training.evaluate_every = 1;
+      const Bench bench(training);
+      const Trained whole = bench.train();
+      for (const int polls : {1, 40, 400}) {
+        SCOPED_TRACE(format("Nm = %d, D = %d, after %d polls", in_flight, distance, polls));
+        std::atomic<int> asked = 0;
+        const Trained first = bench.train(std::nullopt, [&]() -> std::optional<int> {
+          return ++asked > polls ? std::optional(SIGUSR1) : std::nullopt;
+        });
+        if (first.code == ExitCode::done) {  // it was too late to stop
+          expect_part_of(first, whole, 1, whole.end());
+          continue;
+        }
+        ASSERT_EQ(first.code, ExitCode::stopped);
+        ASSERT_LT(first.end(), whole.end());
+        EXPECT_EQ(first.outcome.stopped, first.end());
+        expect_part_of(first, whole, 1, first.end());
+        const From from{first.checkpoints.at(first.end()), true};
+        expect_part_of(bench.train(from), whole, first.end() + 1, whole.end());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hetpipe
