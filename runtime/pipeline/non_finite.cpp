@@ -55,6 +55,8 @@ std::optional<NonFinite> first_non_finite(const Stage& stage, const Pass& pass,
       values += count;
     }
   }
+  int unseen =
+      stage.first_layer();  // outputs from here on are gone: a later layer took their place
   for (int layer = stage.first_layer(); layer < stage.end_layer(); ++layer) {
     for (const ParameterEntry& entry : stage.parameters().of_layer(layer)) {
       if (const auto found = find_in(stage, weights + entry.offset, entry.count)) {
@@ -67,10 +69,12 @@ std::optional<NonFinite> first_non_finite(const Stage& stage, const Pass& pass,
     if (output.bytes() == 0) continue;
     const auto count = static_cast<std::int64_t>(output.bytes() / sizeof(float));
     if (const auto found = find_in(stage, output.as<float>(), count)) {
-      return NonFinite{
-          "the output of layer " + model.layer(layer).name + place(*found, count, pass.samples),
-          {}};
+      const std::string from = unseen < layer ? model.layer(unseen).name + ".." : "";
+      return NonFinite{"the output of layer " + from + model.layer(layer).name +
+                           place(*found, count, pass.samples),
+                       {}};
     }
+    unseen = layer + 1;
   }
   return std::nullopt;
 }

@@ -82,7 +82,8 @@ std::vector<Problem> verify_checkpoint(const std::filesystem::path& path);
 
 // "checkpoint-00000012.h5"
 std::string checkpoint_name(Label label);
-// The complete checkpoint with the highest label in the folder. Its values are not verified yet.
+// The complete checkpoint with the highest label in the folder; nothing when there is no folder.
+// Its values are not verified yet. UserError when the folder cannot be read.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
 // All files of a folder that have a checkpoint's name, highest label first, whatever they hold.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder);

@@ -61,6 +61,10 @@ Listing list(const fs::path& folder) {
       listing.leftovers.push_back(entry.path());
     }
   }
+  if (code && code != std::errc::no_such_file_or_directory) {
+    throw UserError(folder.string(), "cannot be read as a folder of checkpoints (" +
+                                         code.message() + "). Check the path and its permissions.");
+  }
   std::sort(listing.checkpoints.begin(), listing.checkpoints.end(),
             [](const Found& a, const Found& b) { return a.label > b.label; });
   return listing;

@@ -90,8 +90,8 @@ class OutlineReader {
     }
     for (const auto& [path, region] : places_) {
       if (!std::binary_search(found.begin(), found.end(), path)) {
-        problems.add(path_, "its table of checksums names dataset " + path +
-                                " (there is none)." + kRemedy);
+        problems.add(
+            path_, "its table of checksums names dataset " + path + " (there is none)." + kRemedy);
       }
     }
     problems.throw_if_any();

@@ -70,6 +70,36 @@ refused "(did you mean 'lenet'?)" profile --model lenett --sample 28x28x1 --clas
 diff "$folder/run.toml" "$folder/again.toml" || fail "a printed configuration does not read back as the same"
 grep -q '^in-flight = 4$' "$folder/run.toml" || fail "--print-config misses in-flight"
 
+# Checkpoints: those that the fuzz targets start from.
+given=$golden/../fuzz/corpus/checkpoint
+says() { # TEXT CODE ARGUMENT...: exit code CODE, TEXT on standard output
+  local text=$1 want=$2 code=0; shift 2
+  "$hetpipe" "$@" > "$folder/out" 2> "$folder/err" || code=$?
+  [ $code -eq "$want" ] || fail "hetpipe $*: exit code $code, not $want: $(cat "$folder/err")"
+  grep -q -F -- "$text" "$folder/out" || fail "hetpipe $*: no '$text' but: $(cat "$folder/out")"
+}
+run=$folder/run
+mkdir -p "$run/checkpoints"
+cp "$given/small" "$run/checkpoints/checkpoint-00000003.h5"
+head -c 9000 "$given/exact" > "$run/checkpoints/checkpoint-00000004.h5"
+says "checkpoint-00000003.h5" 0 checkpoint info "$run"
+says "model/a/weight" 0 checkpoint info "$run/checkpoints" --tensors
+says '"samples_consumed": 50' 0 checkpoint info "$run" --json
+says "small: intact" 0 checkpoint verify "$given/small" "$given/exact"
+says "checkpoint-00000004.h5: damaged" 2 checkpoint verify "$run"
+grep -q "was cut short (9000 of" "$folder/err" || fail "verify does not say how short: $(cat "$folder/err")"
+says "checkpoint-00000003.h5: intact" 2 checkpoint verify "$run"
+says '"intact": false' 2 checkpoint verify "$run" --json
+[ ! -s "$folder/err" ] || fail "verify --json says more: $(cat "$folder/err")"
+says "identical" 0 checkpoint diff "$given/small" "$given/exact"
+says "exact/worker-0/base" 2 checkpoint diff "$given/small" "$given/exact" --exact
+says '"identical": true' 0 checkpoint diff "$run" "$given/small" --json
+says "5 tensors" 0 checkpoint export "$run" --optimizer --output "$folder/a.npz"
+refused "a.npz (exists already)" checkpoint export "$run" --output "$folder/a.npz"
+says "4 tensors" 0 checkpoint export "$run" --output "$folder/a.npz" --force
+says "4 tensors" 0 checkpoint export "$run" --raw --output "$folder/a.safetensors"
+grep -q '"model/a/weight":{"dtype":"F32","shape":\[2,3\]' "$folder/a.safetensors" || fail "header of safetensors"
+
 if [ -w /dev/full ]; then
   code=0
   "$hetpipe" --help > /dev/full 2> "$folder/err" || code=$?

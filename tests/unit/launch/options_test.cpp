@@ -250,9 +250,10 @@ TEST(Arguments, FillTheirRowsInOrder) {
 
 TEST(Arguments, MissingOnesAreNamed) {
   Places places;
-  EXPECT_EQ(places_problems(places, {}),
-            "A: is missing (hetpipe try it cannot do without it). Give hetpipe try it A B....\n"
-            "B...: is missing (hetpipe try it cannot do without it). Give hetpipe try it A B....\n");
+  EXPECT_EQ(
+      places_problems(places, {}),
+      "A: is missing (hetpipe try it cannot do without it). Give hetpipe try it A B....\n"
+      "B...: is missing (hetpipe try it cannot do without it). Give hetpipe try it A B....\n");
   EXPECT_THAT(places_problems(places, {"x"}), HasSubstr("B...: is missing"));
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <hdf5.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -372,6 +375,37 @@ TEST_F(CheckpointDamage, DamagedFilesAreNotTheNewest) {
   std::filesystem::create_directory(folder_ / "checkpoint-00000017.h5");
   std::filesystem::create_symlink("nowhere", folder_ / "checkpoint-00000018.h5");
   EXPECT_EQ(newest_checkpoint(folder_.path()), folder_ / "checkpoint-00000012.h5");
+}
+
+// The name may go while the file is read: another process prunes.
+TEST_F(CheckpointDamage, FileThatVanishesIsReadToItsEnd) {
+  const int fd = ::open(path_.c_str(), O_RDONLY);
+  ASSERT_GE(fd, 0);
+  std::filesystem::remove(path_);
+  const std::string still = "/proc/self/fd/" + std::to_string(fd);
+  EXPECT_TRUE(verify_checkpoint(still).empty());
+  EXPECT_EQ(read_checkpoint(still), checkpoint_);
+  ::close(fd);
+  EXPECT_THAT(error_of_reading(path_), HasSubstr("does not exist"));
+}
+
+// As somebody whom permissions stop: root is not.
+TEST_F(CheckpointDamage, WhatMayNotBeReadIsSaid) {
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms::none);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::geteuid() == 0 && ::setuid(65534) != 0) ::_exit(3);
+    const std::string file = error_of<UserError>([&] { read_checkpoint(path_); });
+    const std::string folder = error_of<UserError>([&] { newest_checkpoint(folder_.path()); });
+    const bool said = file.find("cannot be read (Permission denied)") != std::string::npos &&
+                      folder.find("folder of checkpoints (Permission denied)") != std::string::npos;
+    ::_exit(said ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms::owner_all);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace
