@@ -21,8 +21,9 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3130544847494c46;  // "FLIGHT01"
+constexpr std::uint64_t kMagic = 0x3230544847494c46;  // "FLIGHT02"
 constexpr std::size_t kWords = 16;
+constexpr int kTries = 10'000;  // only a damaged file needs more than a few
 constexpr std::size_t kTextBytes = kWords * sizeof(std::uint64_t);
 
 struct DescriptorTraits {
@@ -34,8 +35,8 @@ using Descriptor = UniqueHandle<DescriptorTraits>;
 
 }  // namespace
 
-// Readers come at any moment: the version is odd while the rest changes, and every word is stored
-// with release, so that who reads a new word also sees the odd version before it.
+// Readers come at any moment: a slot's version is odd while the rest changes, and every word is
+// stored with release, so that who reads a new word also sees the odd version before it.
 struct FlightRecorder::Slot {
   using Word = std::atomic<std::uint64_t>;
   static_assert(Word::is_always_lock_free && sizeof(Word) == sizeof(std::uint64_t));
@@ -62,37 +63,42 @@ struct FlightRecorder::Slot {
     FlightEntry entry;
     std::optional<Rank> waits_for;
   };
-  // Nothing where it was never written; a slot that its writer died in is read as it stands.
-  std::optional<Value> get() const {
-    for (int tries = 0;; ++tries) {
-      const std::uint64_t before = version.load(std::memory_order_acquire);
-      if (before == 0) return std::nullopt;
-      Value value;
-      value.entry.start_ns = static_cast<std::int64_t>(start_ns.load(std::memory_order_acquire));
-      value.entry.end_ns = static_cast<std::int64_t>(end_ns.load(std::memory_order_acquire));
-      const std::uint64_t both = kind.load(std::memory_order_acquire);
-      std::array<std::uint64_t, kWords> raw{};
-      for (std::size_t w = 0; w < kWords; ++w) raw[w] = text[w].load(std::memory_order_acquire);
-      const bool steady = version.load(std::memory_order_relaxed) == before && before % 2 == 0;
-      if (!steady && tries < 1000) continue;
-      value.entry.doing = static_cast<Doing>(both & 0xff);
-      if (both >> 8 != 0) value.waits_for = Rank{static_cast<int>(both >> 8) - 1};
-      const char* from = reinterpret_cast<const char*>(raw.data());
-      value.entry.text.assign(from, ::strnlen(from, kTextBytes));
-      return value;
-    }
+  // Nothing where it was never written. `whole`: nobody wrote meanwhile.
+  std::optional<Value> get(bool& whole) const {
+    const std::uint64_t before = version.load(std::memory_order_acquire);
+    whole = before % 2 == 0;
+    if (before == 0) return std::nullopt;
+    Value value;
+    value.entry.start_ns = static_cast<std::int64_t>(start_ns.load(std::memory_order_acquire));
+    value.entry.end_ns = static_cast<std::int64_t>(end_ns.load(std::memory_order_acquire));
+    const std::uint64_t both = kind.load(std::memory_order_acquire);
+    std::array<std::uint64_t, kWords> raw{};
+    for (std::size_t w = 0; w < kWords; ++w) raw[w] = text[w].load(std::memory_order_acquire);
+    whole = whole && version.load(std::memory_order_relaxed) == before;
+    value.entry.doing = static_cast<Doing>(both & 0xff);
+    if (both >> 8 != 0) value.waits_for = Rank{static_cast<int>(both >> 8) - 1};
+    const char* from = reinterpret_cast<const char*>(raw.data());
+    value.entry.text.assign(from, ::strnlen(from, kTextBytes));
+    return value;
   }
 };
 
 struct FlightRecorder::File {
   std::uint64_t magic = 0;
   std::uint64_t slots = 0;
-  Slot current;
+  // Of the two, the one of the newest number is whole, even where the writer has died, or was put
+  // to sleep, in the middle of the other.
+  Slot::Word newest;
+  std::array<Slot, 2> current;
   Slot* ring() { return reinterpret_cast<Slot*>(this + 1); }
   const Slot* ring() const { return reinterpret_cast<const Slot*>(this + 1); }
 
   RankState state() const {
-    const auto now = current.get();
+    bool whole = false;
+    std::optional<Slot::Value> now;
+    for (int tries = 0; !whole && tries < kTries; ++tries) {
+      now = current[newest.load(std::memory_order_acquire) % 2].get(whole);
+    }
     if (!now) return {};
     return {now->entry.doing, now->waits_for, now->entry.start_ns, now->entry.text};
   }
@@ -100,7 +106,9 @@ struct FlightRecorder::File {
   Flight read() const {
     Flight flight{.state = state(), .entries = {}};
     for (std::uint64_t s = 0; s < slots; ++s) {
-      if (auto value = ring()[s].get()) flight.entries.push_back(std::move(value->entry));
+      bool whole = false;  // one that is being written is left out: it is the current one
+      auto value = ring()[s].get(whole);
+      if (value && whole) flight.entries.push_back(std::move(value->entry));
     }
     std::stable_sort(flight.entries.begin(), flight.entries.end(),
                      [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
@@ -143,7 +151,8 @@ FlightRecorder::FlightRecorder(const std::filesystem::path& path, Rank rank, int
   }
   void* memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (memory == MAP_FAILED) fail("mmap", errno);
-  file_ = new (memory) File{.slots = static_cast<std::uint64_t>(entries), .current = {}};
+  file_ =
+      new (memory) File{.slots = static_cast<std::uint64_t>(entries), .newest = {}, .current = {}};
   for (int s = 0; s < entries; ++s) new (file_->ring() + s) Slot{};
   file_->magic = kMagic;
 }
@@ -156,7 +165,9 @@ FlightRecorder::Slot& FlightRecorder::next_slot() {
 
 void FlightRecorder::set_current(Doing doing, std::string_view text, std::optional<Rank> waits_for,
                                  std::int64_t now) {
-  file_->current.set(doing, text, waits_for, now);
+  const std::uint64_t next = file_->newest.load(std::memory_order_relaxed) + 1;
+  file_->current[next % 2].set(doing, text, waits_for, now);
+  file_->newest.store(next, std::memory_order_release);
 }
 
 void FlightRecorder::begin(std::string_view text, Doing doing) {
