@@ -31,8 +31,8 @@ check() ( # ROOT: prints every breach; 1 if there is one
   }
   include() { echo "#include [<\"]$1"; }
 
-  door "$(include 'mpi\.h')" '^runtime/transport/mpi|^tests/(ranks|unit/transport)/' 'MPI'
-  door '\bMPI_[A-Z][A-Za-z_]*\(' '^runtime/transport/mpi|^tests/ranks/' 'MPI call'
+  door "$(include 'mpi\.h')" '^runtime/transport/mpi|^tests/(ranks|unit/transport)/|^benchmarks/raw_mpi' 'MPI'
+  door '\bMPI_[A-Z][A-Za-z_]*\(' '^runtime/transport/mpi|^tests/ranks/|^benchmarks/raw_mpi' 'MPI call'
   door "$(include '(hdf5|H5[A-Z][A-Za-z]*)\.h')" '^runtime/store/|^tests/unit/store/' 'HDF5'
   door '\bH5[A-Z][a-z_0-9]*\(' '^runtime/store/|^tests/unit/store/' 'HDF5 call'
   door "$(include 'toml\+\+')" '^partitioner/' 'toml++'
@@ -72,6 +72,7 @@ self_test() {
   done << 'BREACHES'
 kernels/a.cpp|#include <mpi.h>
 runtime/sync/a.cpp|  MPI_Barrier(MPI_COMM_WORLD);
+benchmarks/push_pull.cpp|  MPI_Barrier(MPI_COMM_WORLD);
 runtime/pipeline/a.cpp|#include <hdf5.h>
 launch/a.cpp|  H5Fclose(file);
 launch/a.cpp|#include <toml++/toml.h>
