@@ -134,7 +134,7 @@ TEST(LabelSum, AShardWithoutParametersIsCompleteAtOnce) {
 
 TEST(PushPieces, TileAStagesPartOfAShardInOrder) {
   Model model("wide", {700}, 3);
-  model.add("linear1", Linear{600});  // 420,600 floats: several pieces
+  model.add("linear1", Linear{1200});  // 841,200 floats: several pieces
   model.add("bn", BatchNorm{});
   model.add("linear2", Linear{5});
   model.add("linear3", Linear{3});
