@@ -18,11 +18,11 @@ namespace {
 constexpr std::chrono::milliseconds kPatience{200};
 constexpr std::size_t kPipeTakes = 4096;  // at once, when it says that it can take something
 
-void put_line(std::FILE* file, std::string_view text) {
-  if (file == nullptr) return;
-  std::fwrite(text.data(), 1, text.size(), file);
-  if (text.empty() || text.back() != '\n') std::fputc('\n', file);
-  std::fflush(file);
+bool put_line(std::FILE* file, std::string_view text) {
+  if (file == nullptr) return true;
+  bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (text.empty() || text.back() != '\n') written = std::fputc('\n', file) != EOF && written;
+  return std::fflush(file) == 0 && written;
 }
 
 // Past stdio, whose lock another thread may hold, and only while the other end takes it.
@@ -61,7 +61,7 @@ void Log::line(std::string_view text) {
   const std::lock_guard lock(mutex_);
   clear_progress_locked();
   put_line(out_, text);
-  put_line(file_, text);
+  put_in_file_locked(text);
 }
 
 void Log::warning(std::string_view text) {
@@ -69,7 +69,18 @@ void Log::warning(std::string_view text) {
   clear_progress_locked();
   const std::string full = "warning: " + std::string(text);
   put_line(err_, full);
-  put_line(file_, full);
+  put_in_file_locked(full);
+}
+
+// A full disk does not stop what is logged; that lines are missing is said once.
+void Log::put_in_file_locked(std::string_view text) {
+  if (put_line(file_, text)) return;
+  const int error = errno;
+  std::clearerr(file_);
+  if (file_failed_) return;
+  file_failed_ = true;
+  put_line(err_, std::string("warning: the log file cannot be written (") + std::strerror(error) +
+                     "): lines will be missing in it");
 }
 
 void Log::failure(std::string_view text) {

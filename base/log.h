@@ -8,7 +8,8 @@
 
 // What a run tells people. A line goes to standard output and to the run's log file; a warning to
 // standard error and the file. On a terminal a live progress line stands below the last line and
-// is redrawn in place; in a file it never appears, so logs stay clean. Any thread may speak.
+// is redrawn in place; in a file it never appears, so logs stay clean. A log file that cannot be
+// written (a full disk) is warned of once, and no reason to stop. Any thread may speak.
 namespace hetpipe {
 
 class Log {
@@ -32,6 +33,7 @@ class Log {
 
  private:
   void clear_progress_locked();
+  void put_in_file_locked(std::string_view text);
 
   std::timed_mutex mutex_;
   std::FILE* out_;
@@ -40,6 +42,7 @@ class Log {
   std::string path_;  // of file_
   Terminal terminal_;
   bool progress_shown_ = false;
+  bool file_failed_ = false;
 };
 
 }  // namespace hetpipe

@@ -63,7 +63,12 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t wid
   return out;
 }
 
+std::string placeholder(const Option& option) {
+  return option.value + (option.repeats ? "..." : "");
+}
+
 std::string signature(const Option& option) {
+  if (option.positional) return "  " + placeholder(option);
   std::string text = "  --" + option.name;
   if (!option.value.empty()) {
     text += option.implicit.empty() ? " " + option.value : " [" + option.value + "]";
@@ -74,7 +79,9 @@ std::string signature(const Option& option) {
 std::string described(const Option& option) {
   std::string text = option.help;
   const auto value = option.text();
-  if (option.required) {
+  if (option.positional) {
+    // Usage says that it is needed.
+  } else if (option.required) {
     text += " (required)";
   } else if (value && !option.value.empty()) {
     text += " (default: " + *value + ")";
@@ -113,9 +120,27 @@ const Option* OptionTable::find(const std::string& name) const {
 std::vector<std::string> OptionTable::names() const {
   std::vector<std::string> names;
   for (const OptionGroup& group : groups_) {
-    for (const Option& option : group.options) names.push_back(option.name);
+    for (const Option& option : group.options) {
+      if (!option.positional) names.push_back(option.name);
+    }
   }
   return names;
+}
+
+std::vector<const Option*> OptionTable::positionals() const {
+  std::vector<const Option*> rows;
+  for (const OptionGroup& group : groups_) {
+    for (const Option& option : group.options) {
+      if (option.positional) rows.push_back(&option);
+    }
+  }
+  return rows;
+}
+
+std::string OptionTable::usage() const {
+  std::string text = "hetpipe " + command_;
+  for (const Option* row : positionals()) text += " " + placeholder(*row);
+  return text;
 }
 
 void OptionTable::read_file(const std::string& file, Problems& problems) {
@@ -162,16 +187,26 @@ void OptionTable::read_words(std::span<const std::string> arguments, Problems& p
                              std::vector<std::pair<std::string, std::string>>& values) const {
   namespace po = boost::program_options;
   const std::string see = ". See hetpipe " + command_ + " --help.";
+  const std::vector<const Option*> rows = positionals();
+  std::size_t row = 0;
   std::vector<std::string> words;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string word = arguments[i] == "-h" ? "--help" : arguments[i];
     if (!is_option_word(word)) {
-      problems.add("", "unexpected argument '" + word +
-                           "' (every argument here belongs to an option)" + see);
+      if (row < rows.size() && !word.starts_with('-')) {
+        values.emplace_back(rows[row]->name, word);
+        if (!rows[row]->repeats) ++row;
+      } else {
+        problems.add("", "unexpected argument '" + word + "' (" +
+                             (rows.empty() ? "every argument here belongs to an option"
+                                           : "the command is " + usage()) +
+                             ")" + see);
+      }
       continue;
     }
     const std::size_t equals = word.find('=');
     const Option* option = find(word.substr(2, equals == word.npos ? word.npos : equals - 2));
+    if (option != nullptr && option->positional) option = nullptr;
     const bool value_follows =
         i + 1 < arguments.size() && !is_option_word(arguments[i + 1]) && arguments[i + 1] != "-h";
     if (option == nullptr) {
@@ -224,14 +259,20 @@ OptionTable::Asked OptionTable::read(std::span<const std::string> arguments, Pro
     }
   }
   for (const auto& [name, value] : values) {
-    if (const auto complaint = find(name)->set(value)) problems.add("--" + name, *complaint);
+    const Option& option = *find(name);
+    if (const auto complaint = option.set(value)) {
+      problems.add(option.positional ? option.value : "--" + name, *complaint);
+    }
   }
   if (configuration_asked_) return Asked::configuration;
   for (const OptionGroup& group : groups_) {
     for (const Option& option : group.options) {
       const bool tried = std::any_of(values.begin(), values.end(),
                                      [&](const auto& value) { return value.first == option.name; });
-      if (option.required && !option.text() && !tried) {
+      if (option.required && option.positional && !tried) {
+        problems.add(placeholder(option), "is missing (hetpipe " + command_ +
+                                              " cannot do without it). Give " + usage() + ".");
+      } else if (option.required && !option.text() && !tried) {
         problems.add("--" + option.name, "is missing (hetpipe " + command_ +
                                              " cannot do without it). Give --" + option.name + " " +
                                              option.value + ".");
@@ -251,7 +292,7 @@ std::string OptionTable::help() const {
   }
   column += 2;
   std::string text =
-      "usage: hetpipe " + command_ + " [options]\n\n" + wrapped(summary_, 0, kHelpWidth) + '\n';
+      "usage: " + usage() + " [options]\n\n" + wrapped(summary_, 0, kHelpWidth) + '\n';
   for (const OptionGroup& group : groups_) {
     text += '\n' + group.title + ":\n";
     for (const Option& option : group.options) {

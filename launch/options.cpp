@@ -242,4 +242,23 @@ Option alone_means(std::string value, Option option) {
   return option;
 }
 
+Option argument(Option option) {
+  option.positional = true;
+  return required(command_line_only(std::move(option)));
+}
+
+Option arguments(std::string name, std::string value, Slot<std::vector<std::string>> slot,
+                 std::string help) {
+  Option option = list_option(std::move(name), std::move(value), slot, std::move(help));
+  option.set = [slot](const std::string& word) -> std::optional<std::string> {
+    if (word.empty()) return "'' (is empty). Give a value.";
+    std::vector<std::string> words = slot.get().value_or(std::vector<std::string>{});
+    words.push_back(word);
+    slot.set(std::move(words));
+    return std::nullopt;
+  };
+  option.repeats = true;
+  return argument(std::move(option));
+}
+
 }  // namespace hetpipe

@@ -38,6 +38,8 @@ struct Option {
   std::string implicit;  // what the option alone means; empty: it needs a value
   bool in_file = true;   // may stand in a configuration file
   bool required = false;
+  bool positional = false;  // a word without a name in front: `checkpoint info FILE`
+  bool repeats = false;     // of a positional: takes every word that is left
   std::function<std::optional<std::string>(const std::string&)> set;  // the complaint, or nothing
   std::function<std::optional<std::string>()> text;                   // as typed; nothing: unset
   std::function<std::optional<std::string>()> toml;                   // as a file holds it
@@ -50,7 +52,6 @@ struct Limits {
   bool open = false;
 };
 inline constexpr Limits kPositive{0, std::numeric_limits<double>::infinity(), true};
-inline constexpr Limits kNotNegative{0};
 
 // Rows by type of value.
 Option text_option(std::string name, std::string value, Slot<std::string> slot, std::string help);
@@ -74,6 +75,11 @@ Option required(Option option);
 Option command_line_only(Option option);
 Option unset_means(std::string what, Option option);
 Option alone_means(std::string value, Option option);
+
+// Rows of words without a name, in the order of the command line; before the options or between.
+Option argument(Option option);  // required, of the command line alone; called by its value
+Option arguments(std::string name, std::string value, Slot<std::vector<std::string>> slot,
+                 std::string help);  // one or more, the last row of its kind
 
 struct OptionGroup {
   std::string title;
@@ -100,6 +106,8 @@ class OptionTable {
 
  private:
   const Option* find(const std::string& name) const;
+  std::vector<const Option*> positionals() const;
+  std::string usage() const;  // "hetpipe checkpoint diff A B"
   void read_file(const std::string& file, Problems& problems);
   void read_words(std::span<const std::string> arguments, Problems& problems,
                   std::vector<std::pair<std::string, std::string>>& values) const;

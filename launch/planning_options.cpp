@@ -6,7 +6,11 @@
 namespace hetpipe {
 namespace {
 
-constexpr Limits kAtLeastOne{1};
+// As in a plan file.
+constexpr Limits kInFlight{1, 1e4};
+constexpr Limits kVirtualWorkers{1, 1 << 20};
+constexpr Limits kMinibatch{1, 1e9};
+constexpr Limits kClockDistance{0, 1e4};
 
 std::string unless_planned(const std::string& otherwise, PlanGiven given) {
   return given == PlanGiven::possibly ? "the plan's, else " + otherwise : otherwise;
@@ -28,14 +32,14 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
                                     "Which devices form a virtual worker: those of a node, one "
                                     "of every node, or nodes in pairs.")),
           unset_means(otherwise("raised while the predicted throughput grows"),
-                      integer_option("in-flight", "N", options.in_flight, kAtLeastOne,
+                      integer_option("in-flight", "N", options.in_flight, kInFlight,
                                      "Minibatches in flight in each virtual worker (Nm), the "
                                      "length of a wave.")),
           unset_means(otherwise("what the policy forms"),
-                      integer_option("virtual-workers", "N", options.virtual_workers, kAtLeastOne,
-                                     "Number of virtual workers.")),
+                      integer_option("virtual-workers", "N", options.virtual_workers,
+                                     kVirtualWorkers, "Number of virtual workers.")),
           unset_means(otherwise("the measured batch nearest to 32"),
-                      integer_option("minibatch", "N", options.minibatch, kAtLeastOne,
+                      integer_option("minibatch", "N", options.minibatch, kMinibatch,
                                      "Samples of one virtual worker's minibatch.")),
           unset_means(otherwise(usual.optimizer),
                       choice_option("optimizer", options.optimizer, {"sgd", "sgd-momentum", "adam"},
@@ -46,27 +50,28 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
 OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
   const PlanRequest usual;
   const auto otherwise = [given](const std::string& text) { return unless_planned(text, given); };
-  return {"Parameter servers",
-          {
-              unset_means(otherwise(std::to_string(usual.clock_distance)),
-                          integer_option("clock-distance", "D", options.clock_distance, {0},
-                                         "Waves that a virtual worker may be ahead of the "
-                                         "slowest; 0 is synchronous.")),
-              unset_means(otherwise(usual.pull),
-                          choice_option("pull", options.pull, {"bound", "newest"},
-                                        "Which weights a pull brings: those of exactly D waves "
-                                        "ago, the same in every run, or the newest there are.")),
-              unset_means(otherwise(PlanServer{}.scale),
-                          choice_option("scale", options.scale, {"sum", "mean"},
-                                        "How the servers add the updates of virtual workers.")),
-              unset_means(otherwise("nodes without devices, or the first"),
-                          list_option("servers", "NODE,...", options.servers,
-                                      "Nodes that hold a shard of the parameters each.")),
-              unset_means(otherwise(usual.placement),
-                          choice_option("placement", options.placement, {"default", "local"},
-                                        "Layers round-robin over the servers, or each on the node "
-                                        "of the stage that owns it.")),
-          }};
+  return {
+      "Parameter servers",
+      {
+          unset_means(otherwise(std::to_string(usual.clock_distance)),
+                      integer_option("clock-distance", "D", options.clock_distance, kClockDistance,
+                                     "Waves that a virtual worker may be ahead of the "
+                                     "slowest; 0 is synchronous.")),
+          unset_means(otherwise(usual.pull),
+                      choice_option("pull", options.pull, {"bound", "newest"},
+                                    "Which weights a pull brings: those of exactly D waves "
+                                    "ago, the same in every run, or the newest there are.")),
+          unset_means(otherwise(PlanServer{}.scale),
+                      choice_option("scale", options.scale, {"sum", "mean"},
+                                    "How the servers add the updates of virtual workers.")),
+          unset_means(otherwise("nodes without devices, or the first"),
+                      list_option("servers", "NODE,...", options.servers,
+                                  "Nodes that hold a shard of the parameters each.")),
+          unset_means(otherwise(usual.placement),
+                      choice_option("placement", options.placement, {"default", "local"},
+                                    "Layers round-robin over the servers, or each on the node "
+                                    "of the stage that owns it.")),
+      }};
 }
 
 std::vector<std::string> settled_by_plan(const PlanningOptions& options) {

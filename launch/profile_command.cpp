@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -15,6 +18,8 @@
 
 namespace hetpipe {
 namespace {
+
+constexpr int kLargestSide = 1 << 16;  // of a sample, as in data files
 
 struct ProfileOptions {
   std::optional<std::string> model;
@@ -41,9 +46,9 @@ OptionTable table_of(ProfileOptions& options) {
                         "IDX files."),
             text_option("sample", "HxWxC", options.sample,
                         "In place of --data: rows, columns and channels of a sample."),
-            integer_option("classes", "N", options.classes, {2},
+            integer_option("classes", "N", options.classes, {2, 1e6},
                            "In place of --data: number of classes."),
-            integers_option("minibatch", "N,...", options.minibatch, {1},
+            integers_option("minibatch", "N,...", options.minibatch, {1, 1e6},
                             "Samples per call; several are measured one after another."),
             text_option("output", "FILE", options.output, "Where the profile is written."),
         }},
@@ -67,7 +72,9 @@ std::optional<Shape> try_parse_sample(const std::string& text) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const char* end = parts[i].data() + parts[i].size();
     const auto [stop, error] = std::from_chars(parts[i].data(), end, extents[i]);
-    if (error != std::errc() || stop != end || extents[i] < 1) return std::nullopt;
+    if (error != std::errc() || stop != end || extents[i] < 1 || extents[i] > kLargestSide) {
+      return std::nullopt;
+    }
   }
   return Shape{extents[0], extents[1], extents[2]};
 }
@@ -91,8 +98,8 @@ void check(const ProfileOptions& options, Problems& problems) {
   }
   if (options.sample && !try_parse_sample(*options.sample)) {
     problems.add("--sample", "'" + *options.sample +
-                                 "' (not rows x columns x channels). Give three positive numbers, "
-                                 "as in 28x28x1.");
+                                 "' (not rows x columns x channels). Give three positive numbers "
+                                 "up to 65536, as in 28x28x1.");
   }
 }
 
@@ -102,6 +109,25 @@ Model model_of(const ProfileOptions& options) {
   }
   const Dataset data = load_dataset(*options.data, Split::train, Parts::labels);
   return make_model(*options.model, {data.height, data.width, data.channels}, data.classes);
+}
+
+// A call holds every layer's output and stash, and gradients of both.
+void check_memory(const Model& model, const std::vector<int>& minibatches) {
+  const double available =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const int samples = *std::max_element(minibatches.begin(), minibatches.end());
+  double needed = 3.0 * static_cast<double>(model.parameter_count()) * sizeof(float);
+  for (int l = 0; l < model.layer_count(); ++l) {
+    const LayerShapes shapes = model.shapes(l, 1);
+    needed += samples * (2.0 * static_cast<double>(shapes.output.elements()) * sizeof(float) +
+                         static_cast<double>(shapes.stash_bytes));
+  }
+  if (needed <= available) return;
+  throw UserError("--minibatch",
+                  format("%d samples of %s need %s (this machine has %s). Give fewer "
+                         "samples, or smaller ones.",
+                         samples, to_string(model.sample_shape()).c_str(),
+                         format_bytes(needed).c_str(), format_bytes(available).c_str()));
 }
 
 std::string milliseconds(double seconds) { return format("%.3f", seconds * 1e3); }
@@ -145,6 +171,7 @@ int profile_command(const Invocation& how) {
     return 0;
   }
   const Model model = model_of(options);
+  check_memory(model, options.minibatch);
   const auto device = make_device(options.device, options.threads);
   std::printf("%s on %s\n", model.name().c_str(), device->description().c_str());
 

@@ -52,6 +52,13 @@ bool holds_a_run(const fs::path& path) {
   return !error && first != fs::directory_iterator();
 }
 
+void refuse_earlier_run(const fs::path& path) {
+  if (!holds_a_run(path)) return;
+  throw UserError("--output " + path.string(),
+                  "holds an earlier run (a new one would write over it). Give another --output, or "
+                  "--resume to go on with that run.");
+}
+
 }  // namespace
 
 void RunDirectory::FileDescriptor::close(Handle descriptor) noexcept { ::close(descriptor); }
@@ -63,6 +70,20 @@ fs::path RunDirectory::default_path(const std::string& model) {
   std::array<char, 32> stamp{};
   std::strftime(stamp.data(), stamp.size(), "%Y%m%d-%H%M%S", &local);
   return fs::path("runs") / (model + "-" + stamp.data());
+}
+
+void RunDirectory::check(const fs::path& path, RunStart start) {
+  std::error_code error;
+  fs::path there = path.empty() ? fs::path(".") : path;  // the part of it that exists
+  while (!fs::exists(fs::symlink_status(there, error))) {
+    there = there.has_parent_path() ? there.parent_path() : fs::path(".");
+  }
+  const char* what = there == path ? "cannot be written" : "cannot be created";
+  if (!fs::is_directory(there, error)) unusable(path, what, there.string() + " is no directory");
+  if (::access(there.c_str(), W_OK | X_OK) != 0) {
+    unusable(path, what, there.string() + ": " + std::strerror(errno));
+  }
+  if (start == RunStart::fresh) refuse_earlier_run(path);
 }
 
 // The lock is the kernel's (of the open file, so that it ends with the process however that ends);
@@ -83,12 +104,7 @@ RunDirectory::RunDirectory(fs::path path, RunStart start) : path_(std::move(path
     }
     unusable(path_, "cannot be locked", std::strerror(errno));
   }
-  if (start == RunStart::fresh && holds_a_run(path_)) {
-    throw UserError(
-        "--output " + path_.string(),
-        "holds an earlier run (a new one would write over it). Give another --output, or "
-        "--resume to go on with that run.");
-  }
+  if (start == RunStart::fresh) refuse_earlier_run(path_);
   const std::string text =
       format("process %ld on %s\n", static_cast<long>(::getpid()), host_name().c_str());
   const bool written =

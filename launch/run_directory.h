@@ -22,6 +22,10 @@ class RunDirectory {
   // "runs/lenet-20260131-154500" (local time).
   static std::filesystem::path default_path(const std::string& model);
 
+  // Before the work that leads to it, and without touching anything: what is bound to go wrong in
+  // the constructor. UserError as there.
+  static void check(const std::filesystem::path& path, RunStart start);
+
   // Creates the directory and its folders where missing, and locks it. UserError: cannot be created
   // or written; used by another run (host and process named); holds an earlier run and `start` is
   // fresh.

@@ -46,7 +46,7 @@ std::string overview() {
   return text +
          "\nhetpipe <subcommand> --help lists its options; hetpipe --version says what was built.\n"
          "Exit codes: 0 done, 2 a mistake in options or files, 3 the machine failed, 4 the numbers "
-         "failed.\n";
+         "failed,\n75 stopped on request with a checkpoint: run me again.\n";
 }
 
 int run_subcommand(std::span<const std::string> words) {
@@ -89,6 +89,8 @@ std::span<const Subcommand> subcommands() {
       Subcommand{"profile", "measures a model, layer by layer, on this machine", profile_command},
       Subcommand{"plan", "cuts a profiled model into stages for a cluster", plan_command},
       Subcommand{"train", "trains a model over all ranks of a plan", train_command},
+      Subcommand{"checkpoint", "looks into, verifies, compares, exports checkpoints",
+                 checkpoint_command},
   };
   return kSubcommands;
 }

@@ -25,6 +25,7 @@ std::span<const Subcommand> subcommands();
 // and turns it into the exit code.
 int run_hetpipe(std::span<const std::string> words);
 
+int checkpoint_command(const Invocation& how);
 int plan_command(const Invocation& how);
 int profile_command(const Invocation& how);
 int train_command(const Invocation& how);

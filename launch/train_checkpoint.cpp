@@ -2,6 +2,7 @@
 #include "launch/train_checkpoint.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 
@@ -95,6 +96,18 @@ std::vector<float> mean_slot(const CheckpointParts& parts, std::size_t slot) {
   return mean;
 }
 
+// The next loss ends the run; a checkpoint that holds the cause would only take the place of a good
+// one.
+void check_finite(const std::vector<NamedTensor>& parameters) {
+  for (const NamedTensor& tensor : parameters) {
+    const auto wrong = std::find_if(tensor.values.begin(), tensor.values.end(),
+                                    [](float value) { return !std::isfinite(value); });
+    if (wrong == tensor.values.end()) continue;
+    throw NumericalError(
+        format("parameter %s holds %g", tensor.name.c_str(), static_cast<double>(*wrong)));
+  }
+}
+
 }  // namespace
 
 Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const ShardMap& map,
@@ -131,6 +144,7 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
            name_tensors(model, ParameterLayout::parameters, layers, mean_slot(parts, i)));
   }
   checkpoint.exact = exact_state(job, rules, parts);
+  check_finite(checkpoint.parameters);
   return checkpoint;
 }
 

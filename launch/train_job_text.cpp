@@ -94,17 +94,18 @@ std::string to_text(const RankFacts& facts) {
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+// Another build may say less, or more: what it is can be told all the same.
 RankFacts facts_from_text(const std::string& written) {
   const Json text = Json::parse(written);
   RankFacts facts;
-  text.at("host").get_to(facts.host);
-  text.at("pid").get_to(facts.pid);
-  text.at("cores").get_to(facts.cores);
-  text.at("online").get_to(facts.online);
-  text.at("memory").get_to(facts.memory);
-  text.at("build").get_to(facts.build);
-  text.at("boot").get_to(facts.boot);
-  text.at("configuration").get_to(facts.configuration);
+  facts.host = text.value("host", facts.host);
+  facts.pid = text.value("pid", facts.pid);
+  facts.cores = text.value("cores", facts.cores);
+  facts.online = text.value("online", facts.online);
+  facts.memory = text.value("memory", facts.memory);
+  facts.build = text.value("build", facts.build);
+  facts.boot = text.value("boot", facts.boot);
+  facts.configuration = text.value("configuration", facts.configuration);
   return facts;
 }
 

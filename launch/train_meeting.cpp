@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/train_meeting.h"
 
+#include <cstdio>
 #include <exception>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -14,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct FailedElsewhere {
+struct MachineFailed {
   int code;
 };
 
@@ -22,17 +23,21 @@ struct FailedElsewhere {
 std::vector<std::string> round(Transport& transport, const std::vector<RankFacts>& facts,
                                const std::function<std::string()>& mine) {
   Json said{{"text", ""}, {"error", ""}, {"code", 0}};
-  std::exception_ptr failure;
   try {
     said["text"] = mine();
   } catch (const std::exception& error) {
-    failure = std::current_exception();
     said["error"] = text_of(error);
     said["code"] = static_cast<int>(exit_code_of(error));
+    if (exit_code_of(error) != ExitCode::user) {
+      // Said before the others hear of it, and the launcher ends the job.
+      const int self = transport.rank().value;
+      const std::string host =
+          facts.empty() ? "" : " on " + facts[static_cast<std::size_t>(self)].host;
+      std::fprintf(stderr, "rank %d%s: %s\n", self, host.c_str(), text_of(error).c_str());
+    }
   }
   const std::string bytes = said.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::vector<std::string> texts;
-  std::optional<int> first_failed;
   Problems problems;
   for (const auto& heard : transport.exchange(std::as_bytes(std::span(bytes)))) {
     const auto rank = texts.size();
@@ -41,13 +46,7 @@ std::vector<std::string> round(Transport& transport, const std::vector<RankFacts
     texts.push_back(their.at("text").get<std::string>());
     const int code = their.at("code").get<int>();
     if (code == 0) continue;
-    if (!first_failed) first_failed = static_cast<int>(rank);
-    if (code != static_cast<int>(ExitCode::user)) {
-      if (failure && rank == static_cast<std::size_t>(transport.rank().value)) {
-        std::rethrow_exception(failure);
-      }
-      throw FailedElsewhere{code};
-    }
+    if (code != static_cast<int>(ExitCode::user)) throw MachineFailed{code};
     const bool first = rank == 0 || facts.empty();
     problems.add(first ? "" : format("rank %zu on %s", rank, facts[rank].host.c_str()),
                  their.at("error").get<std::string>());
@@ -105,7 +104,7 @@ Meeting meet(const TrainCall& call, Transport& transport, Log& log) try {
   };
   meeting.job = job_from_text(round(transport, meeting.facts, directory_here).front());
   return meeting;
-} catch (const FailedElsewhere& failure) {
+} catch (const MachineFailed& failure) {
   Meeting none;
   none.code = failure.code;
   return none;

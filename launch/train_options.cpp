@@ -9,6 +9,8 @@ namespace {
 constexpr double kSgdRate = 0.01;
 constexpr double kAdamRate = 0.001;
 
+constexpr Limits kUpToAMillion{0, 1e6, true};
+
 OptionGroup source_options(TrainOptions& options) {
   return {
       "What to train",
@@ -39,13 +41,13 @@ OptionGroup source_options(TrainOptions& options) {
 OptionGroup training_options(TrainOptions& options) {
   return {"Training",
           {
-              real_option("epochs", "N", options.epochs, kPositive,
+              real_option("epochs", "N", options.epochs, kUpToAMillion,
                           "Passes over the training samples; a fraction is allowed."),
               unset_means(format("%g; %g with adam", kSgdRate, kAdamRate),
-                          real_option("learning-rate", "R", options.learning_rate, kPositive,
+                          real_option("learning-rate", "R", options.learning_rate, kUpToAMillion,
                                       "Learning rate.")),
               real_option("momentum", "M", options.momentum, {0, 1}, "Momentum of sgd-momentum."),
-              real_option("weight-decay", "W", options.weight_decay, kNotNegative,
+              real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
                           "Weight decay, added to the gradient."),
               integer_option("seed", "N", options.seed, {0},
                              "Seed of initial weights, sample order and dropout."),
@@ -60,7 +62,7 @@ OptionGroup machine_options(TrainOptions& options) {
               integer_option("threads", "N", options.threads, {1, 1024}, "Threads of each rank."),
               choice_option("transport", options.transport, {"mpi", "threads"},
                             "Ranks are processes under mpirun or srun, or threads of one process."),
-              real_option("timeout", "S", options.timeout, kPositive,
+              real_option("timeout", "S", options.timeout, kUpToAMillion,
                           "Seconds after which a rank that waits in vain ends the run, saying for "
                           "what it waited."),
           }};

@@ -22,6 +22,22 @@ namespace fs = std::filesystem;
 
 constexpr int kMeasuredMinibatch = 32;
 
+// What is said of no place, or of "the plan", is said of this file.
+template <class Make>
+auto said_of(const std::string& file, Make make) {
+  try {
+    return make();
+  } catch (const UserError& error) {
+    std::vector<Problem> problems = error.problems();
+    for (Problem& problem : problems) {
+      if (problem.where.empty()) problem.where = file;
+      if (problem.where == "plan" || problem.where.starts_with("plan:"))
+        problem.where.replace(0, 4, file);
+    }
+    throw UserError(std::move(problems));
+  }
+}
+
 // A run that is resumed in its own directory needs none of its files named again.
 TrainOptions with_files_of_the_run(TrainOptions options) {
   if (!options.resume || !options.output || options.plan || options.planning.cluster)
@@ -98,6 +114,38 @@ void check_memory(const TrainJob& job, const std::string& file, Problems& proble
   }
 }
 
+// A schedule is made before the run, every action of it.
+constexpr std::int64_t kMostMinibatches = 2'000'000;  // of one virtual worker in one run
+
+void check_length(const TrainJob& job, double epochs, Problems& problems) {
+  if (job.end_position < 1) {
+    problems.add("--epochs", format("%g of %lld samples is less than one sample. Raise it.", epochs,
+                                    static_cast<long long>(job.dataset_size)));
+  }
+  std::int64_t round = 0;
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
+  }
+  const std::int64_t minibatches = (job.end_position - job.start.consumed) / round;
+  if (minibatches > kMostMinibatches) {
+    problems.add("--epochs",
+                 format("%g are %lld minibatches for each virtual worker (one run plans at most "
+                        "%lld). Lower it, and go on from the last checkpoint with --resume.",
+                        epochs, static_cast<long long>(minibatches),
+                        static_cast<long long>(kMostMinibatches)));
+  }
+}
+
+void check_minibatches(const TrainJob& job, const std::string& file, Problems& problems) {
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    const int minibatch = job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
+    if (minibatch <= job.dataset_size) continue;
+    problems.add(file, format("virtual worker %zu: minibatch = %d (the data set has %lld training "
+                              "samples). Use a smaller minibatch.",
+                              i, minibatch, static_cast<long long>(job.dataset_size)));
+  }
+}
+
 void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command) {
   const int needed = job.plan.worker_ranks() + job.plan.server_ranks();
   if (!ranks || *ranks == needed) return;
@@ -114,6 +162,9 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   const TrainOptions options = with_files_of_the_run(given);
   Preparation prepared;
   TrainJob& job = prepared.job;
+  if (options.output) {
+    RunDirectory::check(*options.output, options.resume ? RunStart::resume : RunStart::fresh);
+  }
   if (options.planning.cluster) job.cluster = load_cluster(*options.planning.cluster);
   if (options.planning.profile) job.profile = load_profile(*options.planning.profile);
   if (options.plan) {
@@ -156,23 +207,34 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   } else {
     log.line(*options.data + " holds no test samples: nothing will be evaluated");
   }
-  const Model model = make_model(job.model, job.sample, job.classes);
+  const std::string model_given_by = options.model  ? "--model"
+                                     : options.plan ? *options.plan
+                                                    : options.planning.profile.value_or("");
+  const Model model =
+      said_of(model_given_by, [&] { return make_model(job.model, job.sample, job.classes); });
+  const std::string plan_file = options.plan.value_or("the plan made");
+  const std::string profile_file = options.planning.profile.value_or("the measured profile");
 
   if (!job.profile && (!options.plan || (job.cluster && job.cluster->emulated()))) {
     job.profile = measure_here(options, model, log);
   }
   Problems problems;
   if (job.profile) {
-    check_profile(*job.profile, options.planning.profile.value_or("the measured profile"), model,
-                  problems);
+    check_profile(*job.profile, profile_file, model, problems);
     problems.throw_if_any();
   }
-  if (!options.plan) job.plan = make_plan(options.planning, *job.cluster, *job.profile);
-  check_plan(job.plan, options.plan.value_or("the plan made"),
-             job.cluster ? &*job.cluster : nullptr, model.layer_count());
-  check_playable(job.plan, problems);
+  if (!options.plan) {
+    job.plan = said_of(profile_file,
+                       [&] { return make_plan(options.planning, *job.cluster, *job.profile); });
+  }
+  check_plan(job.plan, plan_file, job.cluster ? &*job.cluster : nullptr, model.layer_count());
+  said_of(plan_file, [&] {
+    check_playable(job.plan, problems);
+    problems.throw_if_any();
+  });
+  check_minibatches(job, plan_file, problems);
   problems.throw_if_any();
-  check_memory(job, options.plan.value_or("the plan made"), problems);
+  said_of(profile_file, [&] { check_memory(job, plan_file, problems); });
   problems.throw_if_any();
   job.plan.model = job.model;
   check_ranks(job, ranks, launch_command);
@@ -191,10 +253,6 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   job.device = options.device;
   job.threads = options.threads;
   job.timeout_seconds = options.timeout;
-  if (job.end_position < 1) {
-    problems.add("--epochs", format("%g of %lld samples is less than one sample. Raise it.",
-                                    options.epochs, static_cast<long long>(job.dataset_size)));
-  }
   if (options.resume) {
     job.start.checkpoint = checkpoint_to_resume(options);
     const Checkpoint checkpoint = read_checkpoint(job.start.checkpoint);
@@ -206,6 +264,7 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
     prepared.resumed = why_not ? "pipelines start empty, since " + *why_not
                                : "bit for bit as if it had not stopped";
   }
+  check_length(job, options.epochs, problems);
   problems.throw_if_any();
   if (job.cluster && job.profile) prepared.table = plan_table(job.plan, *job.cluster, *job.profile);
   return prepared;

@@ -59,7 +59,8 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
     last_checkpoint_ |= message.header.label == rules_.end_label();
   });
   service.on(MessageKind::checkpoint_failed, [this](const ControlMessage& message) {
-    on_checkpoint_failed(message.header.label, text_of(message));
+    on_checkpoint_failed(message.header.label, static_cast<ExitCode>(message.header.part),
+                         text_of(message));
   });
   service.on(MessageKind::checkpoint_left_out, [this](const ControlMessage& message) {
     log_.line(format("no checkpoint of label %lld: the one before was still being written",
@@ -67,7 +68,7 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
   });
 }
 
-void Reporter::on_checkpoint_failed(Label label, const std::string& why) {
+void Reporter::on_checkpoint_failed(Label label, ExitCode code, const std::string& why) {
   const bool last = label == rules_.end_label();
   const std::string kept =
       outcome_.checkpoint.empty() ? "none was written before" : "the newest is " + outcome_.checkpoint;
@@ -76,6 +77,7 @@ void Reporter::on_checkpoint_failed(Label label, const std::string& why) {
                       last ? "" : "; the training goes on"));
   if (!last) return;
   outcome_.not_written = why;
+  outcome_.code = code;
   last_checkpoint_ = true;
 }
 

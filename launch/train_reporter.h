@@ -36,7 +36,8 @@ class Reporter {
     std::optional<double> test_loss;
     std::optional<double> test_accuracy;
     std::string checkpoint;      // the newest
-    std::string not_written{};   // why the last one could not be written
+    std::string not_written{};   // why the last one could not be written ...
+    ExitCode code = ExitCode::done;  // ... and what the run ends with therefore
     std::optional<Label> stopped{};  // on request, at this label
   };
   const Outcome& outcome() const { return outcome_; }
@@ -62,7 +63,7 @@ class Reporter {
   };
   void on_wave(const WaveReport& report);
   void on_evaluation(const EvaluationReport& report);
-  void on_checkpoint_failed(Label label, const std::string& why);
+  void on_checkpoint_failed(Label label, ExitCode code, const std::string& why);
   void print_waves();
   void give_life_sign();
   void print_wave(Wave wave, const WaveSum& sum);

@@ -215,9 +215,10 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   if (reporter) {
     service.wait_for_others([&] { return reporter->complete(); },
                             [&] { return reporter->waiting_for(); }, "the last reports");
-    const ExitCode code = !reporter->outcome().not_written.empty() ? ExitCode::system
-                          : values.rules.stopped                  ? ExitCode::stopped
-                                                                  : ExitCode::done;
+    const ExitCode failed = reporter->outcome().code;
+    const ExitCode code = failed != ExitCode::done ? failed
+                          : values.rules.stopped   ? ExitCode::stopped
+                                                   : ExitCode::done;
     for (int r = 0; r < setting.transport.ranks(); ++r) {
       setting.transport.send_control(Rank{r},
                                      {.kind = static_cast<std::int32_t>(MessageKind::run_over),

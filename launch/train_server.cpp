@@ -84,7 +84,9 @@ void ServerRole::tell(const CheckpointWriter::Result& result) {
       : result.fate == CheckpointWriter::Fate::failed ? MessageKind::checkpoint_failed
                                                       : MessageKind::checkpoint_left_out;
   service_.transport().send_control(
-      Rank{0}, {.kind = static_cast<std::int32_t>(kind), .label = result.label},
+      Rank{0}, {.kind = static_cast<std::int32_t>(kind),
+                .part = static_cast<std::int32_t>(result.code),
+                .label = result.label},
       std::as_bytes(std::span(result.text)));
   if (trace_ == nullptr || result.fate != CheckpointWriter::Fate::written) return;
   keep_training(log_, [&] {

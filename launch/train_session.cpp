@@ -58,7 +58,12 @@ void close_run(const TrainJob& job, const RunEnd& end, const Preparation& prepar
   log.line(summary(job, outcome));
   const std::string directory = prepared.directory->path().string();
   log.line("everything of this run: " + directory);
-  if (end.code == ExitCode::system) {
+  if (end.code == ExitCode::numerical) {
+    log.warning("the state at the end was not saved: " + outcome.not_written +
+                " (the learning rate may be too high). Lower --learning-rate, and go on from the "
+                "newest checkpoint with --resume --output " +
+                directory + ".");
+  } else if (end.code == ExitCode::system) {
     log.warning("the state at the end was not saved: " + outcome.not_written +
                 ". Make room, then go on from the newest checkpoint with --resume --output " +
                 directory + ".");

@@ -123,12 +123,13 @@ void check_together(const std::vector<RankFacts>& facts, const Roles& roles, con
     (facts[r].online >= job.threads ? bound : small).push_back(r);
   }
   if (!bound.empty()) {
-    problems.add("--threads",
-                 format("%d, and the launcher has bound %s to %zu (threads that share a core are "
-                        "slower than one). Bind ranks to as many cores as they have threads, "
-                        "or not at all:\n%s",
-                        job.threads, named(bound, facts).c_str(), facts[bound[0]].cores.size(),
-                        launch_lines(job, command).c_str()));
+    problems.add(
+        "--threads",
+        format("%d, and the launcher has bound %s to %zu core%s (threads that share a core are "
+               "slower than one). Bind ranks to as many cores as they have threads, "
+               "or not at all:\n%s",
+               job.threads, named(bound, facts).c_str(), facts[bound[0]].cores.size(),
+               facts[bound[0]].cores.size() == 1 ? "" : "s", launch_lines(job, command).c_str()));
   }
   if (!small.empty()) {
     problems.add("--threads", format("%d, and %s may use %zu cores (threads that share a core are "

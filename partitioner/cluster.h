@@ -91,7 +91,7 @@ std::string to_toml(const Cluster& cluster);
 
 // "n[0-2,7]" -> n0 n1 n2 n7; "n[08-10]" keeps the padding; several brackets and commas as in
 // Slurm's host lists. Nothing when the brackets do not pair up, hold no ranges, or name more than
-// 65536 hosts.
+// 65536 hosts, or one of more than 255 letters.
 std::optional<std::vector<std::string>> try_expand_host_list(std::string_view text);
 
 }  // namespace hetpipe

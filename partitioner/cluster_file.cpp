@@ -16,7 +16,7 @@ using Need = TomlReader::Need;
 constexpr std::size_t kMostNodes = 65536;
 constexpr std::size_t kMostDevices = 1 << 20;
 constexpr Range kMemory{1, 1e15};  // a petabyte
-constexpr Range kRate{1, 1e20};    // bytes/s, flop/s
+constexpr Range kRate{1, 1e17};    // bytes/s, flop/s
 constexpr Range kLatency{0, 60};
 constexpr Range kGpus{1, 1024};
 constexpr Range kSlowdown{1e-3, 1e6};
@@ -85,7 +85,8 @@ class ClusterFile {
       reader.problem(
           reader.line_of("name"),
           "node name '" + *name +
-              "' does not expand (host lists look like n[0-3] or n[0-1,7]). Correct it.");
+              "' does not expand (host lists look like n[0-3] or n[0-1,7], and name at most 65536 "
+              "hosts). Correct it.");
       return;
     }
     if (cluster_.nodes.size() + names->size() > kMostNodes) {

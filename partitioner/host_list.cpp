@@ -8,7 +8,9 @@ namespace hetpipe {
 namespace {
 
 constexpr std::size_t kMostHosts = 65536;
-constexpr std::size_t kMostDigits = 9;  // of a number, padding included
+constexpr std::size_t kLongestName = 255;  // of a host
+constexpr std::size_t kMostBrackets = 8;   // of one name
+constexpr std::size_t kMostDigits = 9;     // of a number, padding included
 
 std::optional<int> number(std::string_view digits) {
   if (digits.size() > kMostDigits) return std::nullopt;
@@ -27,7 +29,7 @@ std::optional<std::vector<std::string>> expand_ranges(std::string_view ranges) {
     const std::size_t dash = range.find('-');
     const std::string first = range.substr(0, dash);
     const std::string last = dash == std::string::npos ? first : range.substr(dash + 1);
-    if (first.empty() || last.empty()) return std::nullopt;
+    if (first.empty() || last.empty() || first.size() > kLongestName) return std::nullopt;
     const auto from = number(first);
     const auto to = number(last);
     if (!from || !to || *to < *from) return std::nullopt;
@@ -40,10 +42,14 @@ std::optional<std::vector<std::string>> expand_ranges(std::string_view ranges) {
 }
 
 // One name with any number of brackets: the last bracket varies fastest.
-std::optional<std::vector<std::string>> expand_name(std::string_view text) {
+std::optional<std::vector<std::string>> expand_name(std::string_view text,
+                                                    std::size_t brackets = 0) {
+  if (brackets > kMostBrackets) return std::nullopt;
   const std::size_t open = text.find('[');
   if (open == std::string_view::npos) {
-    if (text.empty() || text.find(']') != std::string_view::npos) return std::nullopt;
+    if (text.empty() || text.size() > kLongestName || text.find(']') != std::string_view::npos) {
+      return std::nullopt;
+    }
     return std::vector<std::string>{std::string(text)};
   }
   const std::size_t close = text.find(']', open);
@@ -54,14 +60,17 @@ std::optional<std::vector<std::string>> expand_name(std::string_view text) {
   if (!middle) return std::nullopt;
   std::vector<std::string> tails{""};
   if (close + 1 < text.size()) {
-    auto rest = expand_name(text.substr(close + 1));
+    auto rest = expand_name(text.substr(close + 1), brackets + 1);
     if (!rest) return std::nullopt;
     tails = std::move(*rest);
   }
   if (middle->size() * tails.size() > kMostHosts) return std::nullopt;
   std::vector<std::string> result;
   for (const std::string& part : *middle) {
-    for (const std::string& tail : tails) result.push_back(std::string(before) + part + tail);
+    for (const std::string& tail : tails) {
+      if (before.size() + part.size() + tail.size() > kLongestName) return std::nullopt;
+      result.push_back(std::string(before) + part + tail);
+    }
   }
   return result;
 }

@@ -19,6 +19,8 @@ std::string PlanPlaces::of_server() const {
 
 namespace {
 
+constexpr std::int64_t kMostMicroBatchesInFlight = 100000;
+
 class PlanCheck {
  public:
   PlanCheck(const Plan& plan, const PlanPlaces& places, const Cluster* cluster, Problems& problems)
@@ -33,6 +35,13 @@ class PlanCheck {
     if (plan_.micro_batches < 1 || plan_.in_flight < 1) {
       problems_.add(places_.file, "micro_batches and in_flight must be positive. Correct them.");
       return;
+    }
+    if (std::int64_t{plan_.micro_batches} * plan_.in_flight > kMostMicroBatchesInFlight) {
+      problems_.add(places_.file,
+                    format("micro_batches = %d and in_flight = %d (together more than %lld "
+                           "micro-batches in flight). Lower one.",
+                           plan_.micro_batches, plan_.in_flight,
+                           static_cast<long long>(kMostMicroBatchesInFlight)));
     }
     if (layer_count == 0 && !plan_.virtual_workers.empty() &&
         !plan_.virtual_workers[0].stages.empty()) {
@@ -108,12 +117,14 @@ class PlanCheck {
       }
     }
     if (stage.shares.empty()) return;
-    const int sum = std::accumulate(stage.shares.begin(), stage.shares.end(), 0);
+    const std::int64_t sum =
+        std::accumulate(stage.shares.begin(), stage.shares.end(), std::int64_t{0});
     if (stage.shares.size() != stage.devices.size() || sum != micro_batch) {
       add(vw, k,
-          format("shares (%zu, adding up to %d) do not split a micro-batch of %d samples over %zu "
-                 "devices. Correct them.",
-                 stage.shares.size(), sum, micro_batch, stage.devices.size()));
+          format(
+              "shares (%zu, adding up to %lld) do not split a micro-batch of %d samples over %zu "
+              "devices. Correct them.",
+              stage.shares.size(), static_cast<long long>(sum), micro_batch, stage.devices.size()));
     }
   }
 

@@ -14,12 +14,14 @@ namespace {
 using Need = TomlReader::Need;
 
 constexpr Range kSamples{1, 1e9};
-constexpr Range kMicroBatches{1, 1e6};
+constexpr Range kMicroBatches{1, 1e4};
 constexpr Range kInFlight{1, 1e4};
-constexpr Range kClockDistance{0, 1e6};
+constexpr Range kClockDistance{0, 1e4};
 constexpr Range kLayer{0, 1e6};
 constexpr Range kSeconds{0, 1e9};
-constexpr Range kBytes{0, 1e16};
+constexpr Range kBytes{0, 1e18};
+
+const std::vector<std::string> kOptimizers{"sgd", "sgd-momentum", "adam"};
 
 int to_int(std::optional<std::int64_t> value, int otherwise) {
   return static_cast<int>(value.value_or(otherwise));
@@ -40,6 +42,11 @@ class PlanFile {
     plan_.micro_batches = to_int(top.integer("micro_batches", kMicroBatches), 1);
     plan_.in_flight = to_int(top.integer("in_flight", kInFlight), 1);
     plan_.optimizer = top.string("optimizer").value_or(plan_.optimizer);
+    if (std::find(kOptimizers.begin(), kOptimizers.end(), plan_.optimizer) == kOptimizers.end()) {
+      top.problem(top.line_of("optimizer"), unknown("optimizer", plan_.optimizer, kOptimizers) +
+                                                ". Use one of these: " + join(kOptimizers, ", ") +
+                                                ".");
+    }
     plan_.runtime = top.string("runtime").value_or("");
     for (const TomlValue* vw : top.tables("virtual_worker", Need::required)) read_worker(*vw);
     if (const TomlValue* server = top.table("parameter_server")) read_server(*server);

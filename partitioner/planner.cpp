@@ -45,9 +45,9 @@ void check_request(const PlanRequest& request) {
              {"sgd", "sgd-momentum", "adam"});
   check_count(problems, "--in-flight", request.in_flight.value_or(1), 1, 10000);
   check_count(problems, "--virtual-workers", request.virtual_workers.value_or(1), 1, 1 << 20);
-  check_count(problems, "--minibatch", request.minibatch.value_or(1), 1, 1 << 30);
-  check_count(problems, "--micro-batches", request.micro_batches, 1, 1 << 20);
-  check_count(problems, "--clock-distance", request.clock_distance, 0, 1000000);
+  check_count(problems, "--minibatch", request.minibatch.value_or(1), 1, 1000000000);
+  check_count(problems, "--micro-batches", request.micro_batches, 1, 10000);
+  check_count(problems, "--clock-distance", request.clock_distance, 0, 10000);
   std::vector<std::string> nodes;
   for (const Node& node : request.cluster.nodes) nodes.push_back(node.name);
   for (const std::string& node : request.server_nodes) {

@@ -12,8 +12,8 @@ namespace {
 
 using Need = TomlReader::Need;
 
-constexpr Range kBytes{0, 1e15};
-constexpr Range kFlops{0, 1e20};
+constexpr Range kBytes{0, 1e13};  // ten terabytes, as for all layers together
+constexpr Range kFlops{0, 1e17};
 constexpr Range kSeconds{0, 1e5};
 constexpr Range kBatch{1, 1e7};
 
@@ -26,6 +26,9 @@ class ProfileFile {
     top.format_is_1();
     profile_.model = top.string("model", Need::required).value_or("");
     for (const TomlValue* layer : top.tables("layer", Need::required)) read_layer(*layer);
+    std::vector<std::int64_t> parameters;
+    for (const ProfileLayer& layer : profile_.layers) parameters.push_back(layer.parameter_bytes);
+    check_total(root_.line, "parameter_bytes of all layers", parameters);
     for (const TomlValue* measured : top.tables("measurement", Need::required)) {
       read_measurement(*measured);
     }
@@ -99,6 +102,8 @@ class ProfileFile {
     m.stash_bytes =
         sized(reader, "stash_bytes", reader.integers("stash_bytes", kBytes, Need::required));
     reader.done();
+    check_total(reader.line_of("output_bytes"), "output_bytes", m.output_bytes);
+    check_total(reader.line_of("stash_bytes"), "stash_bytes", m.stash_bytes);
     for (const Measurement& other : profile_.measurements) {
       if (other.device == m.device && other.batch == m.batch && m.batch > 0) {
         reader.problem(value.line, format("device '%s' at batch %d is measured twice (which one "
@@ -107,6 +112,15 @@ class ProfileFile {
       }
     }
     profile_.measurements.push_back(std::move(m));
+  }
+
+  void check_total(int line, const char* what, const std::vector<std::int64_t>& bytes) {
+    double sum = 0;
+    for (const std::int64_t value : bytes) sum += static_cast<double>(value);
+    if (sum <= kBytes.most) return;
+    problems_.add(file_ + ":" + std::to_string(line),
+                  format("%s add up to %s (more than %s, which no device holds). Correct them.",
+                         what, format_bytes(sum).c_str(), format_bytes(kBytes.most).c_str()));
   }
 
   template <class T>

@@ -33,12 +33,12 @@ check() ( # ROOT: prints every breach; 1 if there is one
 
   door "$(include 'mpi\.h')" '^runtime/transport/mpi|^tests/(ranks|unit/transport)/|^benchmarks/raw_mpi' 'MPI'
   door '\bMPI_[A-Z][A-Za-z_]*\(' '^runtime/transport/mpi|^tests/ranks/|^benchmarks/raw_mpi' 'MPI call'
-  door "$(include '(hdf5|H5[A-Z][A-Za-z]*)\.h')" '^runtime/store/|^tests/unit/store/' 'HDF5'
-  door '\bH5[A-Z][a-z_0-9]*\(' '^runtime/store/|^tests/unit/store/' 'HDF5 call'
+  door "$(include '(hdf5|H5[A-Z][A-Za-z]*)\.h')" '^runtime/store/|^tests/unit/store/|^tests/fault/bad_data' 'HDF5'
+  door '\bH5[A-Z][a-z_0-9]*\(' '^runtime/store/|^tests/unit/store/|^tests/fault/bad_data' 'HDF5 call'
   door "$(include 'toml\+\+')" '^partitioner/' 'toml++'
   door "$(include '(oneapi/)?dnnl')" '^kernels/cpu/' 'oneDNN'
   door "$(include 'boost/')" '^launch/' 'Boost'
-  door "$(include 'zlib\.h')" '^runtime/data/|^runtime/store/checksum\.cpp|^tests/unit/data/' 'zlib'
+  door "$(include 'zlib\.h')" '^runtime/data/|^runtime/store/checksum\.cpp|^tests/(unit/data/|fault/bad_data)' 'zlib'
   door "$(include '(cuda|cudnn|cublas)[A-Za-z_]*\.h')" '^kernels/cuda/|^runtime/transport/nccl' 'CUDA'
   door "$(include 'nccl\.h')" '^runtime/transport/nccl' 'NCCL'
   door '(^|[^A-Za-z_.>])(std::|::)?(_exit|_Exit|exit|quick_exit)\(' \

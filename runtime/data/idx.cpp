@@ -118,7 +118,9 @@ class IdxFile {
 
   [[noreturn]] void fail_read() const {
     int code = Z_OK;
-    const std::string text = gzerror(file_.get(), &code);
+    std::string text = gzerror(file_.get(), &code);
+    const std::string place = path_.string() + ": ";  // which zlib says as well
+    if (text.starts_with(place)) text.erase(0, place.size());
     if (code == Z_ERRNO) throw SystemError("reading " + path_.string() + " failed: " + text);
     if (code == Z_BUF_ERROR) fail(std::string("its gzip stream ends early") + cut_short);
     fail("is not a sound gzip file (" + text + "). Fetch it again.");
@@ -137,6 +139,10 @@ struct SplitFiles {
 fs::path find_file(const fs::path& folder, const std::string& name, Problems& problems) {
   for (const char* ending : {"", ".gz"}) {
     const fs::path path = folder / (name + ending);
+    if (fs::is_directory(path)) {
+      problems.add(path.string(), "is a folder (a file is needed). Put the file there.");
+      return {};
+    }
     if (fs::exists(path)) return path;
   }
   problems.add(folder.string(), "holds neither " + name + " nor " + name +

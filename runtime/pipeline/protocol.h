@@ -30,7 +30,7 @@ enum class MessageKind : std::int32_t {
   evaluation_report,
   rank_report,
   checkpoint_written,   // label; payload: path
-  checkpoint_failed,    // label; payload: why
+  checkpoint_failed,    // label, part = exit code; payload: why
   checkpoint_left_out,  // label
   stop_wanted,          // any rank -> first server rank: part = signal
   stop_at,              // first server rank -> all: label, part = signal, minibatch = rank of it

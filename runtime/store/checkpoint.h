@@ -84,6 +84,8 @@ std::vector<Problem> verify_checkpoint(const std::filesystem::path& path);
 std::string checkpoint_name(Label label);
 // The complete checkpoint with the highest label in the folder. Its values are not verified yet.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
+// All files of a folder that have a checkpoint's name, highest label first, whatever they hold.
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder);
 // Removes all but the `keep` (at least 1) newest complete checkpoints, and what writers that were
 // killed have left. Incomplete files neither count nor go. Not while a checkpoint is being written
 // into the folder. SystemError when a file cannot be removed.

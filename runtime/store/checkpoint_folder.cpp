@@ -85,6 +85,12 @@ std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
   return std::nullopt;
 }
 
+std::vector<fs::path> list_checkpoints(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  for (const Found& found : list(folder).checkpoints) paths.push_back(found.path);
+  return paths;
+}
+
 void prune_checkpoints(const fs::path& folder, int keep) {
   ensure(keep >= 1, "prune_checkpoints: at least one is kept");
   const Listing listing = list(folder);

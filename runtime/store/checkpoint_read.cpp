@@ -88,6 +88,12 @@ class OutlineReader {
         problems.add(path_, "dataset " + path + " was added (it was not written)." + kRemedy);
       }
     }
+    for (const auto& [path, region] : places_) {
+      if (!std::binary_search(found.begin(), found.end(), path)) {
+        problems.add(path_, "its table of checksums names dataset " + path +
+                                " (there is none)." + kRemedy);
+      }
+    }
     problems.throw_if_any();
   }
 
@@ -242,10 +248,12 @@ Checkpoint outline_of(const SealedFile& file, const Places& places, const std::s
   }
 }
 
-Places places_in(const SealedFile& file) {
+Places places_in(const SealedFile& file, const std::string& path) {
   Places places;
   for (const Region& region : file.regions()) {
-    if (!region.path.empty()) places[region.path] = region;
+    if (region.path.empty() || places.emplace(region.path, region).second) continue;
+    throw UserError(path, "its table of checksums names dataset " + region.path +
+                              " twice (values lie in one place)." + kRemedy);
   }
   return places;
 }
@@ -254,7 +262,7 @@ Places places_in(const SealedFile& file) {
 
 Checkpoint read_checkpoint(const std::filesystem::path& path, WithExact exact) {
   const SealedFile file(path);
-  const Places places = places_in(file);
+  const Places places = places_in(file, path.string());
   Checkpoint checkpoint = outline_of(file, places, path.string());
   if (exact == WithExact::no) checkpoint.exact.reset();
   std::map<std::string, NamedTensor*> tensors;
@@ -274,7 +282,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& path, WithExact exact) {
 
 Checkpoint read_checkpoint_outline(const std::filesystem::path& path) {
   const SealedFile file(path);
-  return outline_of(file, places_in(file), path.string());
+  return outline_of(file, places_in(file, path.string()), path.string());
 }
 
 std::vector<Problem> verify_checkpoint(const std::filesystem::path& path) {
@@ -282,7 +290,7 @@ std::vector<Problem> verify_checkpoint(const std::filesystem::path& path) {
     const SealedFile file(path);
     Problems problems;
     for (const Region& region : file.regions()) file.check(region, problems);
-    if (problems.empty()) outline_of(file, places_in(file), path.string());
+    if (problems.empty()) outline_of(file, places_in(file, path.string()), path.string());
     return problems.list();
   } catch (const UserError& error) {
     return error.problems();

@@ -90,11 +90,17 @@ CheckpointWriter::Result CheckpointWriter::write_now(const Job& job) {
       result.text = path.string();
       if (options_.keep > 0) prune_checkpoints(options_.folder, options_.keep);
       break;
+    } catch (const NumericalError& error) {  // waiting does not heal it
+      result.fate = Fate::failed;
+      result.text = error.what();
+      result.code = ExitCode::numerical;
+      break;
     } catch (const std::exception& error) {  // no space, no memory
       if (!result.text.empty()) break;       // written; what could not be removed is no loss
       if (!result.last || now_ns() > give_up) {
         result.fate = Fate::failed;
         result.text = error.what();
+        result.code = ExitCode::system;
         break;
       }
     }

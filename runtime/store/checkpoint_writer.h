@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/store/checkpoint.h"
 
 namespace hetpipe {
@@ -41,7 +42,8 @@ class CheckpointWriter {
   struct Result {
     Label label = 0;
     Fate fate = Fate::written;
-    std::string text;  // written: path; failed: why
+    std::string text;                // written: path; failed: why ...
+    ExitCode code = ExitCode::done;  // ... and what a run ends with that needs it
     std::int64_t start_ns = 0;
     std::int64_t end_ns = 0;
     bool last = false;

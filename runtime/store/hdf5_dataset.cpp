@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <optional>
 #include <span>
 
@@ -17,6 +16,7 @@ namespace {
 
 constexpr hsize_t kLargestSide = 1 << 16;
 constexpr hsize_t kMostValues = hsize_t{1} << 40;  // of one data set; more is no sound file
+constexpr int kMostClasses = 1'000'000;
 constexpr const char* kWriteAgain = ". Write the file again.";
 
 hdf5::Id open_file(const std::string& path) {
@@ -65,7 +65,7 @@ class SplitReader {
     hdf5::check(
         H5Dread(labels_.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, stored.data()),
         reading("labels"));
-    const std::int64_t limit = classes.value_or(std::numeric_limits<std::int32_t>::max());
+    const std::int64_t limit = classes.value_or(kMostClasses);
     const auto wrong = std::find_if(stored.begin(), stored.end(), [&](std::int64_t label) {
       return label < 0 || label >= limit;
     });

@@ -113,7 +113,16 @@ class FileLinkClock : public LinkClock {
     const UniqueHandle<FileTraits> file(::open(
         path_.c_str(), create ? O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC : O_RDWR | O_CLOEXEC, 0600));
     if (!file) failed("open");
-    if (create && ::ftruncate(file.get(), static_cast<off_t>(bytes_)) != 0) failed("ftruncate");
+    if (create) {
+      // Not ftruncate: on a full disk the first store into a hole would be SIGBUS.
+      errno = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes_));
+      if (errno != 0) {
+        const int error = errno;
+        ::unlink(path_.c_str());
+        errno = error;
+        failed("posix_fallocate");
+      }
+    }
     struct stat status {};
     if (::fstat(file.get(), &status) != 0) failed("fstat");
     if (status.st_size != static_cast<off_t>(bytes_)) {

@@ -9,11 +9,12 @@ here=$(dirname "$0")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
+mpi=pmix  # of srun
 
 launch() { # ARGUMENT...: hetpipe under the launcher with 3 ranks
   case $launcher in
     mpirun) timeout -k 2 60 mpirun --oversubscribe -n 3 "$hetpipe" "$@" ;;
-    srun) "$here/slurm_one_node.sh" -n 3 "$hetpipe" "$@" ;;
+    srun) "$here/slurm_one_node.sh" -m $mpi -n 3 "$hetpipe" "$@" ;;
   esac
 }
 expect() { # CODE TEXT ARGUMENT...
@@ -33,4 +34,8 @@ expect 0 "usage: hetpipe <subcommand>" --help
 expect 0 "usage: hetpipe plan" plan --help
 expect 2 "unknown subcommand 'plann'" plann
 expect 2 "unknown option '--clustr'" plan --clustr c.toml
+if [ "$launcher" = srun ]; then
+  mpi=none  # MPI would end such ranks in its own words
+  expect 2 "srun started 3 ranks without PMIx" train --plan p.toml --data d
+fi
 exit $failed

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# slurm_one_node.sh [-n N] [-t SECONDS] COMMAND...
-# Runs COMMAND with N tasks (default 5) under `srun --mpi=pmix` in a Slurm of this one machine: munged,
+# slurm_one_node.sh [-n N] [-t SECONDS] [-m MPI] COMMAND...
+# Runs COMMAND with N tasks (default 5) under `srun --mpi=MPI` (default pmix) in a Slurm of this one machine: munged,
 # slurmctld and one slurmd, in a temporary directory, without systemd, cgroups or anything of /etc.
 # Exit code: the command's; 77: this machine cannot do it (the reason is printed); 1: Slurm did not work.
 set -euo pipefail
@@ -10,15 +10,17 @@ export LC_ALL=C
 
 tasks=5
 limit=60
-while getopts n:t: option; do
+mpi=pmix
+while getopts n:t:m: option; do
   case $option in
     n) tasks=$OPTARG ;;
     t) limit=$OPTARG ;;
+    m) mpi=$OPTARG ;;
     *) exit 2 ;;
   esac
 done
 shift $((OPTIND - 1))
-[ $# -gt 0 ] || { echo "usage: $0 [-n N] [-t SECONDS] COMMAND..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: $0 [-n N] [-t SECONDS] [-m MPI] COMMAND..." >&2; exit 2; }
 
 skip() { echo "skipped: $*"; exit 77; }
 
@@ -119,7 +121,7 @@ JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
-MpiDefault=pmix
+MpiDefault=$mpi
 KillWait=2
 MailProg=/bin/true
 NodeName=$host NodeAddr=127.0.0.1 Port=$node_port CPUs=16 State=UNKNOWN
@@ -152,7 +154,7 @@ export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
 code=0
 started=$SECONDS
 # srun of this Slurm may hang after its job is done and ignore TERM, hence -k.
-timeout -k 2 "$limit" srun --mpi=pmix --kill-on-bad-exit=1 --overcommit -n "$tasks" "$@" 9>&- || code=$?
+timeout -k 2 "$limit" srun --mpi="$mpi" --kill-on-bad-exit=1 --overcommit -n "$tasks" "$@" 9>&- || code=$?
 if { [ $code -eq 124 ] || [ $code -eq 137 ]; } && [ $((SECONDS - started)) -ge "$limit" ]; then
   broken "srun did not end within $limit s"
 fi

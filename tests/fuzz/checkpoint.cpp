@@ -40,14 +40,19 @@ void seal(std::string& bytes) {
 void read(const std::string& bytes) {
   static MemoryFile file;
   file.set(bytes);
-  const bool intact = verify_checkpoint(file.path()).empty();
+  const std::vector<Problem> problems = verify_checkpoint(file.path());
+  // A table may call HDF5's own bytes a dataset, and then nothing protects HDF5 from them: whoever
+  // writes such a table could as well write bytes that crash HDF5. Not looked for here.
+  for (const Problem& problem : problems) {
+    if (problem.text.find("was changed: dataset") != std::string::npos) return;
+  }
+  const bool intact = problems.empty();
   try {
     const Checkpoint checkpoint = read_checkpoint(file.path());
     require(intact, "what does not verify was read");
     Checkpoint without = read_checkpoint(file.path(), WithExact::no);
     without.exact = checkpoint.exact;
-    require(without == checkpoint || bytes.find("nan") != std::string::npos,
-            "the rest depends on the exact state");
+    require(without == checkpoint, "the rest depends on the exact state");
   } catch (const UserError&) {
     require(!intact, "what verifies was not read");
   }

@@ -30,7 +30,12 @@ compare help --help
 for subcommand in $("$hetpipe" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
   compare "help-$subcommand" "$subcommand" --help
 done
-[ "$(ls "$golden"/help-*.txt | wc -l)" -eq "$("$hetpipe" --help | grep -c '^  [a-z]')" ] ||
+for action in $("$hetpipe" checkpoint --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+  compare "help-checkpoint-$action" checkpoint "$action" --help
+done
+subcommands=$("$hetpipe" --help | grep -c '^  [a-z]')
+actions=$("$hetpipe" checkpoint --help | grep -c '^  [a-z]')
+[ "$(ls "$golden"/help-*.txt | wc -l)" -eq $((subcommands + actions)) ] ||
   fail "$golden has help of subcommands that there are not"
 
 "$hetpipe" --version > "$folder/out" || fail "--version"
@@ -49,6 +54,14 @@ refused "--sample: '28x28'" profile --model lenet --sample 28x28 --classes 10
 refused "--classes: cannot stand beside --data" profile --model lenet --data d --classes 3
 refused "there is no folder $folder/no" profile --model lenet --data d --output "$folder/no/p.toml"
 refused "(is a folder)" plan --cluster c.toml --profile p.toml --output "$folder"
+refused "usage: hetpipe checkpoint <action>" checkpoint
+refused "unknown action 'verfy' (did you mean 'verify'?)" checkpoint verfy f
+refused "FILE: is missing" checkpoint info
+refused "unexpected argument 'c'" checkpoint diff a b c
+refused "a.h5: does not exist" checkpoint info a.h5
+refused "holds no complete checkpoint" checkpoint info "$folder"
+refused "--output: $folder/a.pt" checkpoint export f --output "$folder/a.pt"
+refused "there is no folder $folder/no" checkpoint export f --output "$folder/no/a.npz"
 refused "(did you mean 'lenet'?)" profile --model lenett --sample 28x28x1 --classes 10
 
 "$hetpipe" plan --cluster c.toml --profile p.toml --in-flight 4 --servers n0,n1 --print-config > "$folder/run.toml" ||

@@ -212,5 +212,69 @@ TEST(Options, HelpWinsOverProblemsAndShowsDefaults) {
   EXPECT_THAT(help, HasSubstr("--print-config"));
 }
 
+struct Places {
+  std::string first;
+  std::vector<std::string> rest;
+  bool json = false;
+};
+
+OptionTable places_table(Places& places) {
+  return {"try it",
+          "Tries words without a name.",
+          {{"What",
+            {
+                argument(text_option("first", "A", places.first, "One.")),
+                arguments("rest", "B", places.rest, "More."),
+                flag_option("json", places.json, "JSON."),
+            }}}};
+}
+
+std::string places_problems(Places& places, const std::vector<std::string>& words) {
+  OptionTable table = places_table(places);
+  Problems problems;
+  table.read(words, problems);
+  std::string text;
+  for (const Problem& problem : problems.list()) {
+    text += problem.where + ": " + problem.text + "\n";
+  }
+  return text;
+}
+
+TEST(Arguments, FillTheirRowsInOrder) {
+  Places places;
+  EXPECT_EQ(places_problems(places, {"x", "--json", "y", "z,z"}), "");
+  EXPECT_EQ(places.first, "x");
+  EXPECT_EQ(places.rest, (std::vector<std::string>{"y", "z,z"}));
+  EXPECT_TRUE(places.json);
+}
+
+TEST(Arguments, MissingOnesAreNamed) {
+  Places places;
+  EXPECT_EQ(places_problems(places, {}),
+            "A: is missing (hetpipe try it cannot do without it). Give hetpipe try it A B....\n"
+            "B...: is missing (hetpipe try it cannot do without it). Give hetpipe try it A B....\n");
+  EXPECT_THAT(places_problems(places, {"x"}), HasSubstr("B...: is missing"));
+}
+
+TEST(Arguments, HaveNoOptionOfTheirName) {
+  Places places;
+  EXPECT_THAT(places_problems(places, {"--first", "x", "y", "z"}),
+              HasSubstr("unknown option '--first'"));
+}
+
+TEST(Arguments, OddWordsAreRefused) {
+  Places places;
+  EXPECT_THAT(places_problems(places, {"x", "y", "-z"}), HasSubstr("unexpected argument '-z'"));
+  EXPECT_THAT(places_problems(places, {"x", ""}), HasSubstr("B: '' (is empty)"));
+}
+
+TEST(Arguments, StandInHelpAndNotInAConfiguration) {
+  Places places;
+  OptionTable table = places_table(places);
+  EXPECT_THAT(table.help(), HasSubstr("usage: hetpipe try it A B... [options]"));
+  EXPECT_THAT(table.help(), HasSubstr("\n  A               One.\n  B...            More.\n"));
+  EXPECT_THAT(table.configuration(), Not(HasSubstr("first")));
+}
+
 }  // namespace
 }  // namespace hetpipe

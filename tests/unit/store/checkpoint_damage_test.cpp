@@ -62,6 +62,11 @@ class CheckpointDamage : public ::testing::Test {
     EXPECT_THAT(error_of_bytes(bytes), HasSubstr("another checkpoint"));
   }
 
+  // Where the table of checksums begins, by the header.
+  std::size_t table_start() const {
+    return std::stoull(bytes_.substr(bytes_.find("\ntable ") + 7, 20));
+  }
+
   void change(const std::function<void(hid_t)>& act) {
     const hid_t file = H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
     ASSERT_GE(file, 0);
@@ -156,10 +161,8 @@ TEST_F(CheckpointDamage, FlippedBitAnywhere) {
 }
 
 TEST_F(CheckpointDamage, FlippedBitInEveryByteOfHeaderAndTable) {
-  const std::size_t table = bytes_.find("\n", bytes_.find("\ntable ") + 1);
-  const std::size_t table_start = std::stoull(bytes_.substr(table - 20, 20));
   for (std::size_t where = 0; where < bytes_.size();
-       where = where + 1 == kHeaderBytes ? table_start : where + 1) {
+       where = where + 1 == kHeaderBytes ? table_start() : where + 1) {
     SCOPED_TRACE(where);
     std::string bytes = bytes_;
     bytes[where] = static_cast<char>(bytes[where] ^ (1 << (where % 8)));
@@ -322,6 +325,25 @@ TEST_F(CheckpointDamage, TablesThatDoNotFitAreRefused) {
                    checksum_text(crc32_of(std::string_view(header).substr(0, kHeaderBytes - 9))));
     EXPECT_THAT(error_of_bytes(header + std::string(88, 'x') + table),
                 HasSubstr("does not fit its bytes"));
+  }
+}
+
+// Found by fuzzing: read, although it does not verify.
+TEST_F(CheckpointDamage, TableThatNamesADatasetTooManyIsRefused) {
+  const std::string own = " -\n";
+  const std::size_t name = bytes_.rfind(own);
+  ASSERT_GT(name, table_start());
+  for (const std::string other : {" x\n", " model/conv1/bias\n"}) {
+    SCOPED_TRACE(other);
+    std::string bytes = bytes_;
+    bytes.replace(name, own.size(), other);
+    const std::size_t end = bytes.rfind("hetpipe-seal ");
+    const auto lines = std::string_view(bytes).substr(table_start(), end - table_start());
+    bytes.replace(end, std::string::npos, "hetpipe-seal " + checksum_text(crc32_of(lines)) + "\n");
+    bytes.replace(bytes.find("\nbytes ") + 7, 20, format("%020zu", bytes.size()));
+    bytes.replace(kHeaderBytes - 9, 8,
+                  checksum_text(crc32_of(std::string_view(bytes).substr(0, kHeaderBytes - 9))));
+    EXPECT_THAT(error_of_bytes(bytes), HasSubstr("its table of checksums names dataset"));
   }
 }
 

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/store/checkpoint.h"
+
+// Tensors for other programs: safetensors (PyTorch, JAX) and npz (NumPy). Written like every file
+// here: to a temporary name, synced, renamed; SystemError leaves nothing behind.
+namespace hetpipe {
+
+struct ExportTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;  // row-major
+  bool operator==(const ExportTensor&) const = default;
+};
+
+// https://github.com/huggingface/safetensors: 8 bytes of length, a JSON header, the values.
+// `facts` become its metadata.
+void write_safetensors(const std::filesystem::path& path, const std::vector<ExportTensor>& tensors,
+                       const std::map<std::string, std::string>& facts);
+
+// A zip file (stored, with zip64 where sizes need it) of one NAME.npy per tensor.
+void write_npz(const std::filesystem::path& path, const std::vector<ExportTensor>& tensors);
+
+// The parts of a zip file around the data of its members, which the caller writes.
+class ZipHeaders {
+ public:
+  // What stands before the data of the next member.
+  std::string member(const std::string& name, std::uint32_t crc32, std::uint64_t bytes);
+  std::string end() const;  // after the last one
+
+ private:
+  std::string directory_;
+  std::uint64_t offset_ = 0;
+  std::uint64_t members_ = 0;
+};
+
+// A state_dict's names and layouts from a checkpoint: "conv1.weight", "bn1.running_var"; linear
+// weights as (out, in), convolutions as OIHW. Flatten layers already go by C, H, W, as PyTorch's.
+enum class ExportSlots { no, yes };  // "optimizer.velocity.conv1.weight"
+std::vector<ExportTensor> torch_tensors(const Checkpoint& checkpoint, ExportSlots slots);
+// As stored: "model/conv1/weight".
+std::vector<ExportTensor> raw_tensors(const Checkpoint& checkpoint, ExportSlots slots);
+
+}  // namespace hetpipe

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fault/sound_input.h"
+
+// Disks that are full from the start, or become so: said in words, never by a crash.
+namespace hetpipe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FullDisk : public SoundInput {
+ protected:
+  void SetUp() override {
+    fs::create_directory(file("mnt"));
+    if (mounted("1m", "true").code != 0) GTEST_SKIP() << "file systems cannot be mounted here";
+  }
+  // A shell command with a file system of that size at mnt, which nobody else sees.
+  Ran mounted(const std::string& size, const std::string& command) const {
+    return run(folder(), {"unshare", "-m", "sh", "-c",
+                          "mount -t tmpfs -o size=" + size + " none mnt && " + command});
+  }
+  static std::string in_mnt(std::string arguments) {
+    return arguments.replace(arguments.find("--output run"), 12, "--output mnt/run");
+  }
+};
+
+TEST_F(FullDisk, AtTheStartTheFileIsNamed) {
+  const std::string command = std::string(HETPIPE_COMMAND) + " " + in_mnt(kTrain);
+  const Ran ran = mounted("4k", command);
+  EXPECT_EQ(ran.code, 3) << ran.error;
+  EXPECT_EQ(ran.error, "cannot write mnt/run/config.toml: write: No space left on device\n");
+}
+
+// Whatever comes first to find no room: configuration, log, links, traces, checkpoints.
+TEST_F(FullDisk, OfAnySizeIsToldInWords) {
+  spoil("cluster.toml", "[link.inter_node]\n", "[link.inter_node]\nemulate = true\n");
+  for (const char* size : {"4k", "8k", "12k", "16k", "20k", "24k", "28k", "36k", "64k", "300k"}) {
+    SCOPED_TRACE(size);
+    const Ran ran = mounted(size, std::string(MPIEXEC_COMMAND) + " --oversubscribe -n 3 " +
+                                      HETPIPE_COMMAND + " " + in_mnt(kTrainMpi) + " --timeout 5");
+    EXPECT_EQ(ran.code, 3) << ran.out << ran.error;
+    EXPECT_NE(ran.error.find("No space left on device"), std::string::npos) << ran.error;
+    for (const char* crash : {"signal", "Bus error", "terminate called", "broken invariant"}) {
+      EXPECT_EQ(ran.error.find(crash), std::string::npos) << ran.error;
+    }
+  }
+}
+
+TEST_F(FullDisk, ALogThatCannotBeWrittenIsNoReasonToStop) {
+  fs::create_directory(file("run"));
+  fs::create_symlink("/dev/full", file("run/train.log"));
+  const Ran ran = hetpipe(kTrain);
+  EXPECT_EQ(ran.code, 0) << ran.error;
+  const std::string warning = "warning: the log file cannot be written (No space left on device)";
+  const std::size_t at = ran.error.find(warning);
+  EXPECT_NE(at, std::string::npos) << ran.error;
+  EXPECT_EQ(ran.error.find(warning, at + 1), std::string::npos) << ran.error;
+}
+
+}  // namespace
+}  // namespace hetpipe::test
