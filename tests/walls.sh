@@ -31,8 +31,8 @@ check() ( # ROOT: prints every breach; 1 if there is one
   }
   include() { echo "#include [<\"]$1"; }
 
-  door "$(include 'mpi\.h')" '^runtime/transport/mpi|^tests/(ranks|unit/transport)/|^benchmarks/raw_mpi' 'MPI'
-  door '\bMPI_[A-Z][A-Za-z_]*\(' '^runtime/transport/mpi|^tests/ranks/|^benchmarks/raw_mpi' 'MPI call'
+  door "$(include 'mpi\.h')" '^runtime/transport/mpi|^tests/(ranks|unit/transport)/|^benchmarks/raw_mpi\.' 'MPI'
+  door '\bMPI_[A-Z][A-Za-z_]*\(' '^runtime/transport/mpi|^tests/ranks/|^benchmarks/raw_mpi\.' 'MPI call'
   door "$(include '(hdf5|H5[A-Z][A-Za-z]*)\.h')" '^runtime/store/|^tests/unit/store/|^tests/fault/bad_data' 'HDF5'
   door '\bH5[A-Z][a-z_0-9]*\(' '^runtime/store/|^tests/unit/store/|^tests/fault/bad_data' 'HDF5 call'
   door "$(include 'toml\+\+')" '^partitioner/' 'toml++'
@@ -42,7 +42,7 @@ check() ( # ROOT: prints every breach; 1 if there is one
   door "$(include '(cuda|cudnn|cublas)[A-Za-z_]*\.h')" '^kernels/cuda/|^runtime/transport/nccl' 'CUDA'
   door "$(include 'nccl\.h')" '^runtime/transport/nccl' 'NCCL'
   door '(^|[^A-Za-z_.>])(std::|::)?(_exit|_Exit|exit|quick_exit)\(' \
-    '^launch/|^runtime/transport/(mpi|lifeline)|^tests/' 'exit'
+    '^launch/|^runtime/transport/(mpi|lifeline)|^tests/|^benchmarks/' 'exit'
   door '\bgetenv\(' '^launch/|^runtime/transport/mpi|^tests/' 'environment'
   door "$(include '(sys/socket|netdb|netinet/[a-z0-9]+|arpa/inet)\.h')" '^runtime/transport/lifeline_socket|^tests/' 'socket'
   door '(^|[^A-Za-z_])std::(cout|cerr)\b' '^$' 'iostream output'

@@ -108,7 +108,9 @@ TEST(SharedCores, AreWarnedOfUnlessEmulated) {
     const Roles roles = assign_roles(job.plan, {"a", "a", "a"}, Matching::plan_order);
     const std::string warning = shared_cores(facts, roles, job);
     EXPECT_EQ(warning.empty(), emulated) << warning;
-    if (!emulated) EXPECT_THAT(warning, HasSubstr("2 worker threads on a share 1 cores"));
+    if (!emulated) {
+      EXPECT_THAT(warning, HasSubstr("2 worker threads on a share 1 cores"));
+    }
   }
   facts[1].cores = {1};
   const TrainJob job = small_job(false);
