@@ -52,6 +52,7 @@ struct Limits {
   bool open = false;
 };
 inline constexpr Limits kPositive{0, std::numeric_limits<double>::infinity(), true};
+inline constexpr Limits kNotNegative{0};
 
 // Rows by type of value.
 Option text_option(std::string name, std::string value, Slot<std::string> slot, std::string help);

@@ -40,6 +40,18 @@ int say_alone(const std::exception& error, Rank rank, Log& log) {
   return static_cast<int>(exit_code_of(error));
 }
 
+Meeting meet_watched(const TrainCall& call, Transport& transport, Log& log) {
+  try {
+    StartWatch watch(call.options.timeout, transport, log);
+    Meeting meeting = meet(call, transport, log);
+    watch.goodbye();
+    return meeting;
+  } catch (const JobEnds& ends) {
+    transport.abort(ends.code());
+    throw;
+  }
+}
+
 }  // namespace
 
 int train_over_mpi(const TrainCall& call) {
@@ -51,7 +63,7 @@ int train_over_mpi(const TrainCall& call) {
   Log log(first ? stdout : nullptr, stderr,
           first && people_watch() ? Log::Terminal::yes : Log::Terminal::no);
   const std::unique_ptr<Transport> transport = session.make_transport();
-  const Meeting meeting = meet(call, *transport, log);
+  const Meeting meeting = meet_watched(call, *transport, log);
   if (meeting.code != 0) return meeting.code;
   const TrainJob& job = meeting.job;
   const Roles& roles = meeting.roles;

@@ -202,6 +202,7 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
                       values.rules.stop_at(label);
                       if (reporter) reporter->stopping(label, by);
                     });
+  confirm_checkpoints(service);
   note_clock();  // after all that a faster rank may send messages to
   if (role.worker) {
     run_worker(values, *role.worker, setting, service, trace.get(), reporter.get());

@@ -30,6 +30,23 @@ struct RankNames {
 std::string failure_line(const Failure& failure, const std::vector<RankState>& states,
                          const RankNames& names, std::int64_t now_ns);
 
+// Watches over the ranks while they meet, before there are roles and a run directory: whoever is
+// lost is named on standard error, and the others leave.
+class StartWatch {
+ public:
+  // Called by all ranks together.
+  StartWatch(double timeout_seconds, Transport& transport, Log& log);
+  ~StartWatch();   // says goodbye where that was not done: this rank leaves by itself
+  void goodbye();  // may throw JobEnds
+  StartWatch(const StartWatch&) = delete;
+  StartWatch& operator=(const StartWatch&) = delete;
+
+ private:
+  std::vector<std::string> names_;  // by rank
+  bool goodbye_said_ = false;
+  std::unique_ptr<Lifeline> lifeline_;
+};
+
 // Watches over a training under MPI: every rank's recorder (DIR/flight/rank-R) and its lifeline.
 // When a rank is lost or fails, one rank says why on standard error and in train.log, with the last
 // actions of all where they were asked for, and all leave.

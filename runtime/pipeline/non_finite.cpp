@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "runtime/model/in_place.h"
 
 namespace hetpipe {
 namespace {
@@ -27,10 +26,9 @@ std::optional<Found> find_in(const Stage& stage, const float* values, std::int64
 }
 
 // "(nan, sample 3 of the minibatch)" for a tensor of `count` floats, samples first.
-std::string place(const Found& found, std::int64_t count, std::int64_t samples,
-                  const std::string& more = {}) {
-  return format(" (%g, sample %lld of the minibatch%s)", found.value,
-                static_cast<long long>(found.index / (count / samples)), more.c_str());
+std::string place(const Found& found, std::int64_t count, std::int64_t samples) {
+  return format(" (%g, sample %lld of the minibatch)", found.value,
+                static_cast<long long>(found.index / (count / samples)));
 }
 
 }  // namespace
@@ -57,6 +55,8 @@ std::optional<NonFinite> first_non_finite(const Stage& stage, const Pass& pass,
       values += count;
     }
   }
+  int unseen =
+      stage.first_layer();  // outputs from here on are gone: a later layer took their place
   for (int layer = stage.first_layer(); layer < stage.end_layer(); ++layer) {
     for (const ParameterEntry& entry : stage.parameters().of_layer(layer)) {
       if (const auto found = find_in(stage, weights + entry.offset, entry.count)) {
@@ -69,18 +69,12 @@ std::optional<NonFinite> first_non_finite(const Stage& stage, const Pass& pass,
     if (output.bytes() == 0) continue;
     const auto count = static_cast<std::int64_t>(output.bytes() / sizeof(float));
     if (const auto found = find_in(stage, output.as<float>(), count)) {
-      // Of layers that write over their input only the last one's output is left; the first is
-      // where it began, since those that do so (ReLU and the like) make no such number themselves.
-      int began = layer;
-      while (forward_in_place(model, began, stage.first_layer())) {
-        began = model.layer(began).inputs.front();
-      }
-      const std::string over =
-          began == layer ? "" : "; layer " + model.layer(layer).name + " has written over it";
-      return NonFinite{"the output of layer " + model.layer(began).name +
-                           place(*found, count, pass.samples, over),
+      const std::string from = unseen < layer ? model.layer(unseen).name + ".." : "";
+      return NonFinite{"the output of layer " + from + model.layer(layer).name +
+                           place(*found, count, pass.samples),
                        {}};
     }
+    unseen = layer + 1;
   }
   return std::nullopt;
 }

@@ -15,8 +15,9 @@ struct NonFinite {
 };
 
 // Looks through a minibatch after its forward: samples, then what earlier stages sent, then layer
-// by layer parameters and output. Outputs that are gone are passed over. Waits for the stream; for
-// a run that is about to end, since a look costs more than a forward.
+// by layer parameters and output. Of an output that is gone (worked on in place) the range of
+// layers up to the next one that is there is named. Waits for the stream; for a run that is about
+// to end, since a look costs more than a forward.
 std::optional<NonFinite> first_non_finite(const Stage& stage, const Pass& pass,
                                           const float* weights);
 

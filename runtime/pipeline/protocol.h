@@ -25,6 +25,8 @@ enum class MessageKind : std::int32_t {
   pull_request,     // part = stage, minibatch = next gate's wave after this pull, label; payload:
                     // PullRequest
   checkpoint_coming,  // part, label, minibatch = bytes of the checkpoint_part that follows
+  checkpoint_confirm,    // collector -> all: label
+  checkpoint_confirmed,  // ... -> collector: label
   worker_finished,  // part = virtual worker, label = stage
   wave_report,      // payload: WaveReport
   evaluation_report,

@@ -18,7 +18,10 @@ std::recursive_mutex& mutex() {
 
 herr_t keep_message(unsigned, const H5E_error2_t* error, void* data) {
   auto& messages = *static_cast<std::vector<std::string>*>(data);
-  if (error->desc != nullptr && *error->desc != '\0') messages.emplace_back(error->desc);
+  if (error->desc == nullptr || *error->desc == '\0') return 0;
+  std::string text = error->desc;
+  std::erase(text, '\n');  // behind the time in what it says of failed writes
+  messages.push_back(std::move(text));
   return 0;
 }
 

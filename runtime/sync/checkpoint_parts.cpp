@@ -121,7 +121,12 @@ CheckpointCollector::CheckpointCollector(Setup setup, const WaveRules& rules, Ra
       rules_(rules),
       service_(service),
       parts_(at(setup_.numbers.count())),
-      handed_over_(rules.start_wave()) {
+      handed_over_(rules.start_wave()),
+      asked_(rules.start_wave()) {
+  service.on(MessageKind::checkpoint_confirmed, [this](const ControlMessage& m) {
+    ensure(m.header.label == asked_, "an answer to another question");
+    ++answers_;
+  });
   service.on(MessageKind::checkpoint_coming, [this](const ControlMessage& m) {
     Coming& coming = coming_.emplace_back();
     coming.part = m.header.part;
@@ -201,7 +206,27 @@ void CheckpointCollector::poll() {
     parts_[at(coming.part)].emplace(coming.label, std::move(coming.bytes));
     return true;
   });
-  for (auto due = next_due(); due && is_complete(*due); due = next_due()) hand_over(*due);
+  for (auto due = next_due(); due && is_complete(*due); due = next_due()) {
+    if (asked_ < *due) ask_all(*due);
+    if (answers_ < service_.transport().ranks()) return;
+    hand_over(*due);
+  }
+}
+
+void CheckpointCollector::ask_all(Label label) {
+  asked_ = label;
+  answers_ = 0;
+  for (int r = 0; r < service_.transport().ranks(); ++r) {
+    service_.transport().send_control(Rank{r},
+                                      {.kind = code(MessageKind::checkpoint_confirm), .label = label});
+  }
+}
+
+void confirm_checkpoints(RankService& service) {
+  service.on(MessageKind::checkpoint_confirm, [&service](const ControlMessage& m) {
+    service.transport().send_control(
+        m.from, {.kind = code(MessageKind::checkpoint_confirmed), .label = m.header.label});
+  });
 }
 
 bool CheckpointCollector::finished() const { return !next_due(); }

@@ -92,7 +92,15 @@ class PartNumbers {
   int first_shard_ = 0;
 };
 
+// Every rank answers the collector's question whether it is still there.
+void confirm_checkpoints(RankService& service);
+
 // On the first server rank: hands over each label's parts once all are there. Acts in poll().
+//
+// A message from a rank that dies while it is read can end in anything (a single-copy transfer
+// through shared memory does, and is reported as done). So parts that are there prove little; but a
+// rank that answers later was alive when all that it had sent before was read. Parts are looked at
+// once every rank has answered.
 class CheckpointCollector {
  public:
   struct Setup {
@@ -117,6 +125,7 @@ class CheckpointCollector {
     Operation operation;
   };
   std::optional<Label> next_due() const;
+  void ask_all(Label label);
   bool is_complete(Label label) const;
   const std::vector<std::byte>* stage_bytes(VirtualWorkerId vw, StageId stage, Label label) const;
   void hand_over(Label label);
@@ -127,6 +136,8 @@ class CheckpointCollector {
   std::deque<Coming> coming_;
   std::vector<std::map<Label, std::vector<std::byte>>> parts_;  // by part number
   Label handed_over_;
+  Label asked_;      // newest label that all were asked about
+  int answers_ = 0;  // to that
 };
 
 }  // namespace hetpipe

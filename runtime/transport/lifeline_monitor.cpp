@@ -165,6 +165,7 @@ void Lifeline::Monitor::wait_for_news() {
   std::vector<pollfd> wanted{{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
   for (const auto& [rank, peer] : peers_) {
     if (peer.stream.ended()) continue;
+    if (!peer.goodbye && !peer.lost) until = std::min(until, peer.heard_ns + silence_ns_ + 1);
     const int events = POLLIN | (peer.stream.sending() ? POLLOUT : 0);
     wanted.push_back({peer.stream.descriptor(), static_cast<short>(events), 0});
   }

@@ -304,12 +304,13 @@ bool MpiTransport::drain(Queue& queue) {
 }
 
 void MpiTransport::progress() {
+  // The probe goes first: it takes in what has come, which MPI_Testsome does only after looking.
+  probe_control();
   bool more = true;
   while (more) {
     more = test_fronts();
     std::erase_if(active_, [&](Queue* queue) { return drain(*queue); });
   }
-  probe_control();
   finish_control();
 }
 

@@ -13,10 +13,10 @@
 namespace hetpipe {
 namespace {
 
-constexpr int kEagerPolls = 8;
+constexpr std::int64_t kEager = 20'000;  // ns without sleep: the shortest sleep takes about as long
 // Each sleep is a small share of what has been waited already, so that a message is noticed late by
 // that share at most, and long waits cost next to nothing.
-constexpr std::int64_t kShare = 32;
+constexpr std::int64_t kShare = 16;
 constexpr std::int64_t kFirstSleep = 1'000;        // ns
 constexpr std::int64_t kLongestSleep = 1'000'000;  // ns
 constexpr std::int64_t kSlice = 200'000;           // ns
@@ -42,7 +42,7 @@ void sleep_for(std::int64_t ns) {
 double wait_until(const std::function<bool()>& ready, const std::function<void()>& poll,
                   double timeout_seconds, const std::function<std::string()>& what) {
   const std::int64_t start = now_ns();
-  for (int polls = 1;; ++polls) {
+  for (;;) {
     poll();
     const std::int64_t now = now_ns();
     const double waited = seconds_between(start, now);
@@ -50,7 +50,7 @@ double wait_until(const std::function<bool()>& ready, const std::function<void()
     if (waited >= timeout_seconds) {
       throw SystemError(format("waited %.1f s for %s", waited, what().c_str()));
     }
-    if (polls < kEagerPolls) continue;
+    if (now - start < kEager) continue;
     sleep_for(std::clamp((now - start) / kShare, kFirstSleep, kLongestSleep));
   }
 }

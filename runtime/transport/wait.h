@@ -10,9 +10,9 @@
 namespace hetpipe {
 
 // Polls until `ready()`: runs `poll` (transport progress and whatever else this rank serves), then
-// sleeps with a back-off from a microsecond up to a millisecond, so that waiting ranks leave the
-// cores to those that work. After `timeout_seconds`: SystemError "waited 60.0 s for <what>". `what` is
-// only called then. Returns seconds waited.
+// sleeps for a share of what has been waited already, from a microsecond up to a millisecond, so
+// that waiting ranks leave the cores to those that work. After `timeout_seconds`: SystemError
+// "waited 60.0 s for <what>". `what` is only called then. Returns seconds waited.
 double wait_until(const std::function<bool()>& ready, const std::function<void()>& poll,
                   double timeout_seconds, const std::function<std::string()>& what);
 

@@ -255,6 +255,11 @@ TEST_F(BadFiles, PlansThatDoNotFitTheirClusterModelOrMachine) {
   const std::vector<Spoilt> kCases{
       {"plan.toml", "[\"n0:1\"]", "[\"n0:2\"]", "", {"plan.toml:", "'n0:2'", "'n0:"}},
       {"plan.toml", "nodes = [\"s0\"]", "nodes = [\"s1\"]", "", {"plan.toml:", "'s1'", "'s0'"}},
+      {"plan.toml",
+       "[parameter_server]\nnodes = [\"s0\"]\nclock_distance = 0\n",
+       "",
+       "",
+       {"plan.toml: no [parameter_server]", "Add one with its nodes"}},
       {"plan.toml", "layers = [3, 7]", "layers = [3, 6]", "", {"plan.toml:", "end at 6", "has 7"}},
       {"plan.toml", "layers = [3, 7]", "layers = [3, 9]", "", {"plan.toml:", "end at 9", "has 7"}},
       {"plan.toml",

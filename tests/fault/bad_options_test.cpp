@@ -86,6 +86,8 @@ TEST_F(BadOptions, WhatIsUnknownIsNamedWithTheNearest) {
       {train + " --in-flight 2", {"--in-flight: cannot stand beside --plan"}},
       {train + " --model lenet", {"plan.toml: is a plan of model 'mlp'", "'lenet'"}},
       {"train", {"--data: is missing"}},
+      {"train --data data --plan plan.toml --resume",
+       {"--resume: does not say what to go on with"}},
       {"train --data data", {"--cluster: is missing", "--model: is missing"}},
       {"train --data data --plan nowhere.toml --output run", {"nowhere.toml: cannot be read"}},
       {"plan --cluster cluster.toml", {"--profile: is missing"}},

@@ -36,10 +36,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kGoneSeconds = 10;    // after a SIGKILL
-constexpr double kStopTimeout = 5;     // --timeout where a rank is stopped ...
-constexpr double kStopGrace = 3;       // ... and what the others may take to leave, over it
-constexpr double kUsualTimeout = 30;   // --timeout else
+constexpr double kGoneSeconds = 10;   // after a SIGKILL
+constexpr double kStopTimeout = 5;    // --timeout where a rank is stopped ...
+constexpr double kStopGrace = 3;      // ... and what the others may take to leave, over it
+constexpr double kUsualTimeout = 30;  // --timeout else
+constexpr std::int64_t kAllSamples = std::int64_t{kSamples} * kEpochs;
 constexpr double kWholeSeconds = 120;  // for a run that nobody kills
 
 struct Options {
@@ -257,6 +258,7 @@ class Run {
   std::string go_on_elsewhere() {
     if (!newest_) return "";
     const Checkpoint from = read_checkpoint(*newest_, WithExact::no);
+    if (from.sampler.consumed == kAllSamples) return "";  // nothing is left to do
     const fs::path output = elsewhere();
     auto words = train(shot_.other, output, kUsualTimeout);
     words.insert(words.end(), {"--resume", *newest_});
@@ -269,18 +271,17 @@ class Run {
                static_cast<long long>(from.sampler.consumed));
     if (log.find(resumed) == std::string::npos) return "its log lacks: " + resumed;
     const auto last = newest_checkpoint(output / "checkpoints");
-    const std::int64_t all = std::int64_t{kSamples} * kEpochs;
     const std::int64_t end = last ? read_checkpoint(*last).sampler.consumed : from.sampler.consumed;
-    if (end != all) return format("it consumed %lld samples", static_cast<long long>(end));
+    if (end != kAllSamples) return format("it consumed %lld samples", static_cast<long long>(end));
     const std::string trained =
-        format("; %lld samples in ", static_cast<long long>(all - from.sampler.consumed));
-    if (from.sampler.consumed < all && log.find(trained) == std::string::npos) {
-      return "its log lacks: " + trained;
-    }
-    return "";
+        format("; %lld samples in ", static_cast<long long>(kAllSamples - from.sampler.consumed));
+    return log.find(trained) == std::string::npos ? "its log lacks: " + trained : "";
   }
 
   std::string go_on() {
+    if (newest_ && read_checkpoint(*newest_, WithExact::no).sampler.consumed == kAllSamples) {
+      return compare();
+    }
     auto words = train(shot_.shape, output_, kUsualTimeout);
     if (newest_) {
       words.push_back("--resume");
@@ -289,15 +290,21 @@ class Run {
     }
     const std::string complaint = whole(words, shot_.shape, output_);
     if (!complaint.empty()) return format("resumed, it %s", complaint.c_str());
+    steps_.push_back(newest_ ? "resumed" : "began anew");
+    return compare();
+  }
+
+  // The end, with that of the run that was never killed.
+  std::string compare() {
     if (!options_.bits) return "";
     const auto mine = newest_checkpoint(output_ / "checkpoints");
     const auto whole = newest_checkpoint(options_.folder / name(shot_.shape) / "checkpoints");
     ensure(whole.has_value(), "the run that was never killed has a checkpoint");
-    if (!mine) return "resumed, it left no checkpoint";
+    if (!mine) return "it left no checkpoint";
     if (read_checkpoint(*mine, WithExact::no) != read_checkpoint(*whole, WithExact::no)) {
-      return "resumed, it ended with other bits";
+      return "it ended with other bits";
     }
-    steps_.push_back(newest_ ? "resumed to the same bits" : "began anew to the same bits");
+    steps_.push_back("the same bits");
     return "";
   }
 

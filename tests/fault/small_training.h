@@ -17,7 +17,7 @@ const char* name(Shape shape);
 int ranks(Shape shape);
 
 inline constexpr int kSamples = 480;
-inline constexpr int kEpochs = 2;
+inline constexpr int kEpochs = 3;
 inline constexpr double kExpectedSeconds = 1.5;  // of training, from its first wave
 
 // Writes data, cluster, profile and the plans of all shapes into the folder.

@@ -206,10 +206,9 @@ TEST_F(LifelineTest, AKilledRankIsNoticedAtOnce) {
 
 TEST_F(LifelineTest, AStoppedRankIsNoticedWithinTheTimeout) {
   start(3);
-  const std::int64_t start_ns = now_ns();
   signal(1, SIGSTOP);
-  EXPECT_THAT(ends(2 * kTimeout), Each(3)) << "it wakes up and leaves with the others";
-  EXPECT_LT(seconds_between(start_ns, now_ns()), kTimeout);
+  EXPECT_TRUE(appears(folder_ / "said", kTimeout));
+  EXPECT_THAT(ends(5), Each(3)) << "it wakes up and leaves with the others";
   EXPECT_EQ(said(), "rank 0 says: 1 in F11, silent, code 3: 1.4 s\n");
 }
 
@@ -222,10 +221,9 @@ TEST_F(LifelineTest, RankOneSpeaksForAKilledRankZero) {
 
 TEST_F(LifelineTest, RankOneSpeaksForAStoppedRankZero) {
   start(3);
-  const std::int64_t start_ns = now_ns();
   signal(0, SIGSTOP);
-  EXPECT_THAT(ends(2 * kTimeout), Each(3));
-  EXPECT_LT(seconds_between(start_ns, now_ns()), kTimeout);
+  EXPECT_TRUE(appears(folder_ / "said", kTimeout));
+  EXPECT_THAT(ends(5), Each(3));
   const std::string line = said();
   EXPECT_THAT(line, HasSubstr("rank 1 says: 0 in "));
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;

@@ -23,7 +23,11 @@ TEST(Text, NearestKnownWord) {
   EXPECT_EQ(nearest("minibtach", known), "minibatch");
   EXPECT_EQ(nearest("micro_batch", known), "micro_batches");
   EXPECT_EQ(nearest("zzz", known), "");
-  EXPECT_EQ(unknown("key", "inflight", known), "unknown key 'inflight' (did you mean 'in_flight'?)");
+  EXPECT_EQ(nearest("slwo", std::vector<std::string>{"fast", "slow"}), "slow");  // one swap
+  EXPECT_EQ(nearest("fats", std::vector<std::string>{"fast", "slow"}), "fast");
+  EXPECT_EQ(nearest("", known), "");
+  EXPECT_EQ(unknown("key", "inflight", known),
+            "unknown key 'inflight' (did you mean 'in_flight'?)");
 }
 
 TEST(Text, TableAlignsNumbersRight) {

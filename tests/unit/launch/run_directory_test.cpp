@@ -87,6 +87,28 @@ TEST_F(RunDirectoryTest, SaysThatItMayNotBeWritten) {
   EXPECT_THAT(refusal("/proc/self", RunStart::fresh), HasSubstr("cannot be written"));
 }
 
+// What can be known beforehand is, and looking leaves no trace.
+TEST_F(RunDirectoryTest, CheckRefusesWhatTheConstructorWould) {
+  const auto checked = [](const fs::path& path, RunStart start) -> std::string {
+    try {
+      RunDirectory::check(path, start);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  write_file(top_ / "file", "x");
+  EXPECT_EQ(checked(top_ / "new" / "run", RunStart::fresh), "");
+  EXPECT_FALSE(fs::exists(top_ / "new"));
+  EXPECT_THAT(checked(top_ / "file", RunStart::fresh), HasSubstr("file is no directory"));
+  EXPECT_THAT(checked(top_ / "file" / "run", RunStart::fresh), HasSubstr("cannot be created"));
+  { const RunDirectory run(top_ / "run", RunStart::fresh); }
+  EXPECT_EQ(checked(top_ / "run", RunStart::fresh), "");
+  write_file(top_ / "run" / "train.log", "x");
+  EXPECT_THAT(checked(top_ / "run", RunStart::fresh), HasSubstr("holds an earlier run"));
+  EXPECT_EQ(checked(top_ / "run", RunStart::resume), "");
+}
+
 TEST(RunDirectory, DefaultNameHoldsModelAndTime) {
   EXPECT_THAT(RunDirectory::default_path("lenet").string(),
               ::testing::MatchesRegex("runs/lenet-[0-9]{8}-[0-9]{6}"));

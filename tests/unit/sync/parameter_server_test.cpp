@@ -225,6 +225,7 @@ class Play {
 
   void run_rank(Transport& transport, Seen& seen) {
     RankService service(transport, 30);
+    confirm_checkpoints(service);
     std::unique_ptr<ParameterServer> server;
     std::unique_ptr<CheckpointCollector> collector;
     if (server_ranks_.front() == transport.rank()) {
@@ -258,7 +259,10 @@ class Play {
     }
     if (collector) {
       service.wait([&] { return collector->finished(); }, [&] { return collector->waiting_for(); });
+      over_ = true;
     }
+    // Until then every rank may be asked whether it is still there.
+    service.wait([&] { return over_.load(); }, [] { return std::string("the last checkpoint"); });
   }
 
   PartNumbers numbers() const {
@@ -391,6 +395,7 @@ class Play {
   Expected expected_;
   std::vector<std::vector<Rank>> worker_ranks_;
   std::vector<Rank> server_ranks_;
+  std::atomic<bool> over_ = false;
   int ranks_ = 0;
 };
 

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "base/text.h"
+#include "base/time.h"
+#include "launched_job.h"
+#include "small_training.h"
+
+// Trainings under mpirun in which one rank fails: what is said, by whom, and how all leave. Ranks
+// that are killed or stopped at any moment: kill_campaign.cpp.
+namespace hetpipe::fault {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string contents(const fs::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
+
+class FaultTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() /
+              format("hetpipe-fault-%d-%s", ::getpid(),
+                     ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    write_files(folder_);
+  }
+  void TearDown() override {
+    if (!HasFailure()) fs::remove_all(folder_);
+  }
+
+  std::vector<std::string> launch(double timeout, const std::vector<std::string>& more) const {
+    std::vector<std::string> words{MPIEXEC_COMMAND, "--oversubscribe", "-n",
+                                   std::to_string(ranks(Shape::one_server))};
+    for (const auto& part :
+         {train_words(HETPIPE_COMMAND, folder_, Shape::one_server, output(), timeout), more}) {
+      words.insert(words.end(), part.begin(), part.end());
+    }
+    return words;
+  }
+  fs::path output() const { return folder_ / "run"; }
+  fs::path said() const { return folder_ / "said"; }
+  std::string log() const { return contents(output() / "train.log"); }
+
+  bool training_begins() const {
+    for (const std::int64_t start = now_ns(); seconds_between(start, now_ns()) < 60; nap()) {
+      if (log().find("\nwave ") != std::string::npos) return true;
+    }
+    return false;
+  }
+  // The lines that begin with "rank N on", which must be one, the same in the log and on the
+  // terminal.
+  std::string the_line() const {
+    std::vector<std::string> lines;
+    for (const fs::path& file : {output() / "train.log", said()}) {
+      for (const std::string& line : split(contents(file), '\n')) {
+        if (line.starts_with("rank ")) lines.push_back(line);
+      }
+    }
+    EXPECT_EQ(lines.size(), 2u) << contents(said());
+    if (lines.size() != 2) return "";
+    EXPECT_EQ(lines[0], lines[1]);
+    return lines[0];
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(FaultTest, AKilledServerIsNamedWithTheLastActionsOfAll) {
+  LaunchedJob job(launch(30, {"--flight-recorder", "4"}), output(), said());
+  ASSERT_TRUE(training_begins());
+  ::kill(job.ranks().at(4), SIGKILL);
+  EXPECT_TRUE(job.wait(10)) << "all are gone within ten seconds";
+  EXPECT_EQ(job.left_after(1), 0);
+  EXPECT_THAT(the_line(), AllOf(StartsWith("rank 4 on "), HasSubstr("(parameter server 0 of n0, "),
+                                HasSubstr("has died while ")));
+  const std::string text = log();
+  const std::size_t flights = text.find("last actions");
+  ASSERT_NE(flights, std::string::npos) << text;
+  EXPECT_THAT(text.substr(flights), AllOf(HasSubstr("rank 0 on"), HasSubstr("rank 4 on"),
+                                          HasSubstr(" took in wave "), HasSubstr("  V")));
+}
+
+TEST_F(FaultTest, ARankThatFailsIsHeardOnceAndAllLeaveWithItsCode) {
+  LaunchedJob job(launch(30, {"--learning-rate", "1e6"}), output(), said());
+  EXPECT_EQ(job.wait(60), 4);
+  EXPECT_EQ(job.left_after(5), 0);
+  EXPECT_THAT(the_line(), AllOf(HasSubstr(" on "), HasSubstr("Lower --learning-rate")));
+}
+
+// Rank 0 measures the model, for lack of a profile, while the others wait for what it will say.
+TEST_F(FaultTest, ARankThatDiesAtTheStartIsNamedAndNobodyWaitsForIt) {
+  std::vector<std::string> words{MPIEXEC_COMMAND,
+                                 "--oversubscribe",
+                                 "--enable-recovery",
+                                 "-n",
+                                 "5",
+                                 HETPIPE_COMMAND,
+                                 "train",
+                                 "--plan",
+                                 folder_ / "one-server.toml",
+                                 "--cluster",
+                                 folder_ / "cluster.toml",
+                                 "--data",
+                                 folder_ / "data",
+                                 "--output",
+                                 output()};
+  LaunchedJob job(words, output(), said());
+  const std::int64_t start = now_ns();
+  while (contents(said()).find("measuring mlp on this machine") == std::string::npos) {
+    ASSERT_LT(seconds_between(start, now_ns()), 60) << contents(said());
+    nap();
+  }
+  ::kill(job.ranks().at(3), SIGKILL);
+  EXPECT_TRUE(job.wait(10)) << "all are gone within ten seconds";
+  EXPECT_EQ(job.left_after(1), 0);
+  EXPECT_THAT(contents(said()), AllOf(HasSubstr("rank 3 on "), HasSubstr("has died while")));
+}
+
+// The thread that plays the schedule hangs; the lifeline's goes on to say that the rank is there.
+TEST_F(FaultTest, AHungRankIsNamedByThoseThatWaitForIt) {
+  constexpr double kTimeout = 3;
+  LaunchedJob job(launch(kTimeout, {}), output(), said());
+  ASSERT_TRUE(training_begins());
+  const pid_t victim = job.ranks().at(1);
+  if (::ptrace(PTRACE_SEIZE, victim, nullptr, nullptr) != 0) {
+    GTEST_SKIP() << "this system does not let one process hold another's thread (ptrace)";
+  }
+  ASSERT_EQ(::ptrace(PTRACE_INTERRUPT, victim, nullptr, nullptr), 0);
+  const std::int64_t start = now_ns();
+  while (!job.try_end() && seconds_between(start, now_ns()) < 4 * kTimeout) {
+    ::waitpid(victim, nullptr, WNOHANG | __WALL);  // who holds a process hears of its end first
+    nap();
+  }
+  EXPECT_EQ(job.try_end(), 3);
+  EXPECT_LT(seconds_between(start, now_ns()), 2 * kTimeout);
+  EXPECT_EQ(job.left_after(1), 0);
+  EXPECT_THAT(the_line(), AllOf(HasSubstr(": waited 3."), HasSubstr("; rank 1 on "),
+                                HasSubstr("(n1:0, virtual worker 0, stage 1, pid "),
+                                HasSubstr("was last seen ")));
+}
+
+}  // namespace
+}  // namespace hetpipe::fault
