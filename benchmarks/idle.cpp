@@ -72,9 +72,8 @@ Used wait_together(RankService& service, double length) {
   return all;
 }
 
-void run(MpiSession& session, const std::string& raw_path, double length, int rounds) {
-  const auto transport = session.make_transport();
-  RankService service(*transport, kTimeout);
+void run(Transport& transport, const std::string& raw_path, double length, int rounds) {
+  RankService service(transport, kTimeout);
   std::vector<double> cores, user, system;
   for (int r = 0; r < rounds; ++r) {
     const Used all = wait_together(service, length);
@@ -82,7 +81,7 @@ void run(MpiSession& session, const std::string& raw_path, double length, int ro
     user.push_back(all.user);
     system.push_back(all.system);
   }
-  if (session.rank() != Rank{0}) return;
+  if (transport.rank() != Rank{0}) return;
   RawValues raw(raw_path);
   raw.add("cores, user", user);
   raw.add("cores, system", system);
@@ -91,10 +90,10 @@ void run(MpiSession& session, const std::string& raw_path, double length, int ro
       "Cores that %d ranks under mpirun use together while each waits for a message "
       "(RankService::wait, which every wait of a run goes through), from getrusage: median and "
       "quartiles of %d waits of %.0f s; the goal is below %.1f.\n\n",
-      session.ranks(), rounds, length, kGoal);
+      transport.ranks(), rounds, length, kGoal);
   std::printf("| waiting ranks | cores | of that user | of that system | goal met |\n");
   std::printf("|---|---|---|---|---|\n");
-  std::printf("| %d | %s | %s | %s | %s |\n", session.ranks(), to_string(spread, "%.3f").c_str(),
+  std::printf("| %d | %s | %s | %s | %s |\n", transport.ranks(), to_string(spread, "%.3f").c_str(),
               to_string(spread_of(user), "%.3f").c_str(),
               to_string(spread_of(system), "%.3f").c_str(), spread.median < kGoal ? "yes" : "no");
   std::printf(
@@ -115,12 +114,12 @@ int main(int argc, char** argv) {
     }
     return 2;
   }
+  const auto transport = session.make_transport();
   try {
-    bench::run(session, argv[1], std::atof(argv[2]), std::atoi(argv[3]));
+    bench::run(*transport, argv[1], std::atof(argv[2]), std::atoi(argv[3]));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rank %d: %s\n", session.rank().value, error.what());
-    std::fflush(stderr);
-    std::_Exit(3);
+    transport->abort(3);
   }
   return 0;
 }

@@ -224,11 +224,10 @@ void print(const Job& job, std::vector<Round> rounds, const std::string& raw_pat
       [](const Round& r) { return r.raw_push + r.raw_pull; }, 2);
 }
 
-void run(MpiSession& session, const Job& job, const std::string& raw_path) {
-  const int self = session.rank().value;
-  const auto transport = session.make_transport();
+void run(Transport& transport, const Job& job, const std::string& raw_path) {
+  const int self = transport.rank().value;
   RawMpi raw;
-  RankService service(*transport, kTimeout);
+  RankService service(transport, kTimeout);
   const Model model = make_job_model(job);
   const ShardMap map = make_map(job, model);
   const WaveRules rules = make_rules(job);
@@ -244,7 +243,7 @@ void run(MpiSession& session, const Job& job, const std::string& raw_path) {
   std::vector<float> floats = huge_floats(static_cast<std::size_t>(job.shard_bytes()) / 4 *
                                           at(std::max(job.workers, job.servers)));
   const std::span<std::byte> memory = std::as_writable_bytes(std::span(floats));
-  transport->exchange({});
+  transport.exchange({});
 
   // The workers' signals tell a server that a wave is over.
   const auto wave = [&](const auto& on_worker) {
@@ -269,7 +268,7 @@ void run(MpiSession& session, const Job& job, const std::string& raw_path) {
     std::tie(round.raw_push, round.raw_pull) = raw_round(job, self, raw, memory);
     wave([&] { worker->cycle(kKinds * r + 1, round); });
   }
-  const std::vector<Round> together = slowest(*transport, rounds);
+  const std::vector<Round> together = slowest(transport, rounds);
   if (self == 0) print(job, together, raw_path);
 }
 
@@ -297,12 +296,12 @@ int main(int argc, char** argv) {
   }
   // The nearest square layer per shard.
   while (4 * job.edge * job.edge * job.servers < (mebibytes << 20)) ++job.edge;
+  const auto transport = session.make_transport();
   try {
-    bench::run(session, job, argv[1]);
+    bench::run(*transport, job, argv[1]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rank %d: %s\n", session.rank().value, error.what());
-    std::fflush(stderr);
-    std::_Exit(3);
+    transport->abort(3);
   }
   return 0;
 }

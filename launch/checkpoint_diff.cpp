@@ -32,7 +32,7 @@ OptionTable table_of(DiffOptions& options) {
                 argument(text_option("second", "B", options.second, "Another one.")),
                 flag_option("exact", options.exact,
                             "Compares what only a bit-identical continuation needs as well."),
-                real_option("tolerance", "R", options.tolerance, {0, std::numeric_limits<double>::max()},
+                real_option("tolerance", "R", options.tolerance, kNotNegative,
                             "Values that differ relatively by at most R count as equal; 0: all "
                             "bits."),
                 flag_option("json", options.json, "Prints one JSON document instead of text."),

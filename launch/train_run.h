@@ -19,7 +19,7 @@ struct RankSetting {
   const Roles& roles;
   OpenData open_data;
   std::string host;
-  Log& log;                                            // rank 0's speaks
+  Log& log;                                           // rank 0's speaks
   std::function<std::optional<int>()> stop_wanted{};  // the signal that asks to stop, if one came
   Watchers watchers{};
 };
@@ -30,7 +30,8 @@ struct RunEnd {
   Reporter::Outcome outcome;       // rank 0's; empty on others
 };
 
-// One rank's part in a training, from its role to the end of the run. Links must have been emulated already where the cluster asks for it.
+// One rank's part in a training, from its role to the end of the run. Links must have been emulated
+// already where the cluster asks for it.
 RunEnd run_rank(const TrainJob& job, const RankSetting& setting);
 
 }  // namespace hetpipe
