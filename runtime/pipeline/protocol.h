@@ -12,7 +12,7 @@ enum class MessageKind : std::int32_t {
   activations = 1,
   gradients,
   evaluation,  // minibatch: batch of the test set
-  // Channel::push: minibatch = wave. Channel::pull: label
+  // Channel::push: minibatch = wave; in pieces (runtime/sync/push_pieces.h). Channel::pull: label
   push,
   pull_weights,
   pull_statistics,
