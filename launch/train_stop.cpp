@@ -20,9 +20,8 @@ StopListener::StopListener(RankService& service, Rank decides,
   });
   if (!stop_wanted) return;
   service.also_poll([this, decides, &transport, stop_wanted = std::move(stop_wanted)] {
-    if (told_) return;
-    const std::optional<int> signal = stop_wanted();
-    if (!signal) return;
+    const std::optional<int> signal = stop_wanted();  // throws when there was a second
+    if (!signal || told_) return;
     told_ = true;
     transport.send_control(decides, {.kind = code(MessageKind::stop_wanted), .part = *signal});
   });

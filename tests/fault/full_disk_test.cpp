@@ -45,6 +45,25 @@ TEST_F(FullDisk, OfAnySizeIsToldInWords) {
   }
 }
 
+// There is room for the first checkpoints, not for all: training goes on, and what was written
+// stays.
+TEST_F(FullDisk, DuringTheRunTrainingGoesOnAndCheckpointsStay) {
+  const std::string train = std::string(HETPIPE_COMMAND) + " " + in_mnt(kTrain) +
+                            " --checkpoint-every 1 --epochs 8 --trace off --timeout 2";
+  const std::string verify = std::string(HETPIPE_COMMAND) + " checkpoint verify mnt/run";
+  const Ran ran = mounted("4m", train + "; code=$?; " + verify + "; echo verified $?; exit $code");
+  EXPECT_EQ(ran.code, 3) << "the end could not be saved";
+  EXPECT_NE(ran.out.find("\nsummary:"), std::string::npos) << "trained to the end\n" << ran.out;
+  EXPECT_NE(ran.error.find("No space left on device; the newest is mnt/run/checkpoints/"),
+            std::string::npos)
+      << ran.error;
+  EXPECT_NE(ran.error.find("; the training goes on\n"), std::string::npos) << ran.error;
+  EXPECT_NE(ran.error.find("the state at the end was not saved"), std::string::npos) << ran.error;
+  EXPECT_NE(ran.out.find(": intact\n"), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("damaged"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("verified 0"), std::string::npos) << ran.out;
+}
+
 TEST_F(FullDisk, ALogThatCannotBeWrittenIsNoReasonToStop) {
   fs::create_directory(file("run"));
   fs::create_symlink("/dev/full", file("run/train.log"));
