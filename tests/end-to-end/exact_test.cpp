@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "base/text.h"
-#include "launch/train_exact.h"
+#include "launch/train/exact.h"
 #include "tests/end-to-end/training.h"
 
 // A run that stops anywhere and is continued on the same plan ends as if it had never stopped, bit
@@ -129,8 +129,7 @@ TEST(Exact, NotUnderAnotherPlanNorInsideOfAWave) {
   other = training;
   other.epochs = 2;
   EXPECT_EQ(why(other, 2), std::nullopt);
-  EXPECT_EQ(why(other, trained.end()),
-            "its run was to end elsewhere (--epochs), inside of a wave");
+  EXPECT_EQ(why(other, trained.end()), "its run was to end elsewhere (--epochs), inside of a wave");
 }
 
 // Stopped on request at any moment: the label at which all agreed is that of an undisturbed run.

@@ -13,10 +13,10 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "kernels/devices.h"
-#include "launch/train_checkpoint.h"
-#include "launch/train_exact.h"
-#include "launch/train_roles.h"
-#include "launch/train_threads.h"
+#include "launch/train/checkpoint.h"
+#include "launch/train/exact.h"
+#include "launch/train/roles.h"
+#include "launch/train/threads.h"
 #include "runtime/model/zoo.h"
 
 namespace hetpipe {

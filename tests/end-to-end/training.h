@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "launch/train_job.h"
-#include "launch/train_reporter.h"
+#include "launch/train/job.h"
+#include "launch/train/reporter.h"
 #include "runtime/store/checkpoint.h"
 #include "runtime/store/trace.h"
 #include "tests/end-to-end/serial_wsp.h"

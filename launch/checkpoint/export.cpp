@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <set>
+
+#include "base/text.h"
+#include "launch/checkpoint/command.h"
+#include "launch/checkpoint/files.h"
+#include "launch/checkpoint/tensor_file.h"
+#include "launch/options.h"
+#include "launch/output_file.h"
+
+namespace hetpipe {
+namespace {
+
+struct ExportOptions {
+  std::string file;
+  std::optional<std::string> output;
+  bool optimizer = false;
+  bool raw = false;
+  bool force = false;
+};
+
+OptionTable table_of(ExportOptions& options) {
+  return {
+      "checkpoint export",
+      "Writes the tensors of a checkpoint for other programs, with the names and layouts of a "
+      "PyTorch state_dict: conv1.weight, bn1.running_var, linear weights as (out, in).",
+      {{"What to write",
+        {
+            argument(text_option("file", "FILE", options.file,
+                                 "A checkpoint, or a folder of them or a run's directory: then "
+                                 "its newest complete one.")),
+            required(text_option("output", "FILE", options.output,
+                                 "Where to: X.safetensors, or X.npz for NumPy.")),
+            flag_option("optimizer", options.optimizer,
+                        "Writes the optimizer's slots as well: optimizer.velocity.conv1.weight."),
+            flag_option("raw", options.raw,
+                        "Keeps names and layouts of the checkpoint: model/conv1/weight, linear "
+                        "weights as (in, out)."),
+            flag_option("force", options.force, "Replaces the output if it exists."),
+        }}}};
+}
+
+void check(const ExportOptions& options, Problems& problems) {
+  if (!options.output) return;
+  const std::filesystem::path path = *options.output;
+  if (path.extension() != ".safetensors" && path.extension() != ".npz") {
+    problems.add("--output", path.string() +
+                                 " (its ending says the format: .safetensors or .npz). Give such "
+                                 "a name.");
+    return;
+  }
+  check_output_file("--output", path.string(), problems);
+  std::error_code code;
+  if (!options.force && std::filesystem::is_regular_file(path, code)) {
+    problems.add("--output",
+                 path.string() + " (exists already). Give another name, or --force to replace it.");
+  }
+}
+
+// Two tensors of a checkpoint may become one name ("a/b" and "a.b", "bn/scale" and "bn/weight").
+void check_names(const std::string& file, const std::vector<ExportTensor>& tensors) {
+  Problems problems;
+  std::set<std::string> seen;
+  for (const ExportTensor& tensor : tensors) {
+    if (!seen.insert(tensor.name).second) {
+      problems.add(file, "two of its tensors would be called '" + tensor.name +
+                             "' (names of PyTorch). Use --raw.");
+    }
+  }
+  problems.throw_if_any();
+}
+
+}  // namespace
+
+int checkpoint_export(const Invocation& how) {
+  ExportOptions options;
+  OptionTable table = table_of(options);
+  if (!read_options(table, how.arguments, [&](Problems& p) { check(options, p); })) return 0;
+  const std::filesystem::path path = one_checkpoint(options.file);
+  const Checkpoint checkpoint = read_checkpoint(path, WithExact::no);
+  const ExportSlots slots = options.optimizer ? ExportSlots::yes : ExportSlots::no;
+  const std::vector<ExportTensor> tensors =
+      options.raw ? raw_tensors(checkpoint, slots) : torch_tensors(checkpoint, slots);
+  check_names(path.string(), tensors);
+  const std::filesystem::path output = *options.output;
+  if (output.extension() == ".npz") {
+    write_npz(output, tensors);
+  } else {
+    write_safetensors(output, tensors,
+                      {{"format", "pt"},
+                       {"model", checkpoint.model},
+                       {"system", checkpoint.system},
+                       {"label", std::to_string(checkpoint.label)},
+                       {"layout", options.raw ? "hetpipe" : "pytorch"}});
+  }
+  std::printf("%zu tensors of %s written to %s\n", tensors.size(), path.c_str(), output.c_str());
+  return 0;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/checkpoint/tensor_file.h"
+
+#include <bit>
+#include <list>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "runtime/store/checksum.h"
+
+namespace hetpipe {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "both formats are little-endian");
+
+constexpr std::size_t kSafetensorsAlignment = 8;
+constexpr std::size_t kNpyAlignment = 64;
+
+std::string_view bytes_of(const ExportTensor& tensor) {
+  return {reinterpret_cast<const char*>(tensor.values.data()),
+          tensor.values.size() * sizeof(float)};
+}
+
+template <class Number>
+void put(std::string& to, Number value) {
+  to.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+// "(3,)", "(2, 3)", "()": a tuple of Python.
+std::string tuple(const std::vector<std::int64_t>& shape) {
+  std::vector<std::string> sides;
+  for (const std::int64_t side : shape) sides.push_back(std::to_string(side));
+  return "(" + join(sides, ", ") + (shape.size() == 1 ? ",)" : ")");
+}
+
+std::string npy_header(const ExportTensor& tensor) {
+  std::string text =
+      "{'descr': '<f4', 'fortran_order': False, 'shape': " + tuple(tensor.shape) + ", }";
+  const std::size_t before = 10;  // magic, version, length
+  text.resize(text.size() + kNpyAlignment - 1 - (before + text.size()) % kNpyAlignment, ' ');
+  text += '\n';
+  std::string header = "\x93NUMPY";
+  put(header, std::uint16_t{1});  // version 1.0
+  put(header, static_cast<std::uint16_t>(text.size()));
+  return header + text;
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<ExportTensor>& tensors,
+                       const std::map<std::string, std::string>& facts) {
+  nlohmann::ordered_json json;
+  json["__metadata__"] = facts;
+  std::uint64_t end = 0;
+  std::vector<std::string_view> pieces(1);
+  for (const ExportTensor& tensor : tensors) {
+    const std::uint64_t start = end;
+    end += bytes_of(tensor).size();
+    json[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {start, end}}};
+    pieces.push_back(bytes_of(tensor));
+  }
+  std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  text.resize(
+      (text.size() + kSafetensorsAlignment - 1) / kSafetensorsAlignment * kSafetensorsAlignment,
+      ' ');
+  std::string header;
+  put(header, std::uint64_t{text.size()});
+  header += text;
+  pieces.front() = header;
+  write_file(path, pieces);
+}
+
+void write_npz(const std::filesystem::path& path, const std::vector<ExportTensor>& tensors) {
+  ZipHeaders zip;
+  std::list<std::string> owned;
+  std::vector<std::string_view> pieces;
+  for (const ExportTensor& tensor : tensors) {
+    const std::string npy = npy_header(tensor);
+    const std::uint32_t crc = crc32_of(bytes_of(tensor), crc32_of(npy));
+    owned.push_back(zip.member(tensor.name + ".npy", crc, npy.size() + bytes_of(tensor).size()) +
+                    npy);
+    pieces.push_back(owned.back());
+    pieces.push_back(bytes_of(tensor));
+  }
+  owned.push_back(zip.end());
+  pieces.push_back(owned.back());
+  write_file(path, pieces);
+}
+
+namespace {
+
+std::string dotted(std::string name) {
+  for (char& c : name) c = c == '/' ? '.' : c;
+  return name;
+}
+
+// The last part of a name as PyTorch's modules call it.
+std::string torch_name(const std::string& name) {
+  static const std::map<std::string, std::string> kWords{
+      {"scale", "weight"}, {"shift", "bias"}, {"running_variance", "running_var"}};
+  const std::size_t slash = name.rfind('/');
+  const std::string last = slash == std::string::npos ? name : name.substr(slash + 1);
+  const auto word = kWords.find(last);
+  if (word == kWords.end()) return dotted(name);
+  return dotted(name.substr(0, name.size() - last.size())) + word->second;
+}
+
+ExportTensor torch_tensor(const std::string& prefix, const NamedTensor& tensor) {
+  ExportTensor out{prefix + torch_name(tensor.name), tensor.shape, tensor.values};
+  if (tensor.order != "in,out") return out;
+  const auto rows = static_cast<std::size_t>(tensor.shape[0]);
+  const auto columns = static_cast<std::size_t>(tensor.shape[1]);
+  out.shape = {tensor.shape[1], tensor.shape[0]};
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t c = 0; c < columns; ++c) {
+      out.values[c * rows + r] = tensor.values[r * columns + c];
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<ExportTensor> torch_tensors(const Checkpoint& checkpoint, ExportSlots slots) {
+  std::vector<ExportTensor> all;
+  const auto add = [&](const std::string& prefix, const std::vector<NamedTensor>& tensors) {
+    for (const NamedTensor& tensor : tensors) all.push_back(torch_tensor(prefix, tensor));
+  };
+  add("", checkpoint.parameters);
+  add("", checkpoint.statistics);
+  if (slots == ExportSlots::no) return all;
+  for (const auto& [slot, tensors] : checkpoint.slots) add("optimizer." + slot + ".", tensors);
+  return all;
+}
+
+std::vector<ExportTensor> raw_tensors(const Checkpoint& checkpoint, ExportSlots slots) {
+  std::vector<ExportTensor> all;
+  const auto add = [&](const std::string& group, const std::vector<NamedTensor>& tensors) {
+    for (const NamedTensor& tensor : tensors) {
+      all.push_back({group + "/" + tensor.name, tensor.shape, tensor.values});
+    }
+  };
+  add("model", checkpoint.parameters);
+  add("model", checkpoint.statistics);
+  if (slots == ExportSlots::no) return all;
+  for (const auto& [slot, tensors] : checkpoint.slots) add("optimizer/" + slot, tensors);
+  return all;
+}
+
+}  // namespace hetpipe

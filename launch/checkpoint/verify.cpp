@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "launch/checkpoint/command.h"
+#include "launch/checkpoint/files.h"
+#include "launch/options.h"
+
+namespace hetpipe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct VerifyOptions {
+  std::vector<std::string> files;
+  bool json = false;
+};
+
+OptionTable table_of(VerifyOptions& options) {
+  return {"checkpoint verify",
+          "Tells whether checkpoints are what was written, reading all of their bytes. Exit code 0 "
+          "when all are intact, else 2 with every problem.",
+          {{"What to look at",
+            {
+                arguments("files", "FILE", options.files,
+                          "A checkpoint, or a folder of them or a run's directory: then all of "
+                          "them."),
+                flag_option("json", options.json, "Prints one JSON document instead of lines."),
+            }}}};
+}
+
+struct Verdict {
+  std::string file;
+  std::vector<Problem> problems;
+};
+
+std::string json_text(const std::vector<Verdict>& verdicts) {
+  Json files = Json::array();
+  bool intact = true;
+  for (const Verdict& verdict : verdicts) {
+    Json problems = Json::array();
+    for (const Problem& problem : verdict.problems) problems.push_back(problem.text);
+    intact = intact && problems.empty();
+    files.push_back({{"file", verdict.file}, {"intact", problems.empty()}, {"problems", problems}});
+  }
+  const Json json{{"intact", intact}, {"files", files}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+int checkpoint_verify(const Invocation& how) {
+  VerifyOptions options;
+  OptionTable table = table_of(options);
+  if (!read_options(table, how.arguments)) return 0;
+  std::vector<Verdict> verdicts;
+  Problems problems;
+  for (const std::string& word : options.files) {
+    for (const std::filesystem::path& path : all_checkpoints(word)) {
+      verdicts.push_back({path.string(), verify_checkpoint(path)});
+      const Verdict& verdict = verdicts.back();
+      for (const Problem& problem : verdict.problems) problems.add(problem.where, problem.text);
+      if (options.json) continue;
+      std::printf("%s: %s\n", verdict.file.c_str(),
+                  verdict.problems.empty() ? "intact" : "damaged");
+      std::fflush(stdout);
+    }
+  }
+  if (options.json) {
+    std::fputs(json_text(verdicts).c_str(), stdout);
+    return static_cast<int>(problems.empty() ? ExitCode::done : ExitCode::user);
+  }
+  problems.throw_if_any();
+  return 0;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/shell_words.h"
+#include "launch/train/session.h"
+
+namespace hetpipe {
+
+int train_command(const Invocation& how) {
+  TrainCall call;
+  OptionTable table = train_option_table(call.options);
+  if (!read_options(table, how.arguments,
+                    [&](Problems& problems) { check_train_options(call.options, problems); })) {
+    return 0;
+  }
+  call.configuration = table.configuration();
+  std::vector<std::string> words{how.program, "train"};
+  words.insert(words.end(), how.arguments.begin(), how.arguments.end());
+  call.command = shell_words(words);
+  return call.options.transport == "threads" ? train_in_threads(call) : train_over_mpi(call);
+}
+
+}  // namespace hetpipe

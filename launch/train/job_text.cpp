@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nlohmann/json.hpp>
+
+#include "launch/train/start.h"
+
+namespace hetpipe {
+
+using Json = nlohmann::json;
+
+std::string to_text(const TrainJob& job) {
+  Json text{{"plan", to_toml(job.plan)},
+            {"model", job.model},
+            {"sample", {job.sample[0], job.sample[1], job.sample[2]}},
+            {"classes", job.classes},
+            {"dataset_size", job.dataset_size},
+            {"test_size", job.test_size},
+            {"dataset_fingerprint", job.dataset_fingerprint},
+            {"test_fingerprint", job.test_fingerprint},
+            {"optimizer", job.optimizer.name},
+            {"learning_rate", job.optimizer.learning_rate},
+            {"momentum", job.optimizer.momentum},
+            {"weight_decay", job.optimizer.weight_decay},
+            {"seed", job.seed},
+            {"end_position", job.end_position},
+            {"evaluate_every", job.evaluate_every},
+            {"checkpoint_every", job.checkpoint_every},
+            {"start_checkpoint", job.start.checkpoint},
+            {"start_label", job.start.label},
+            {"start_consumed", job.start.consumed},
+            {"start_exact", job.start.exact},
+            {"origin_label", job.start.origin_label},
+            {"origin_consumed", job.start.origin_consumed},
+            {"keep_checkpoints", job.keep_checkpoints},
+            {"exact_checkpoints", job.exact_checkpoints},
+            {"build", job.build},
+            {"device", job.device},
+            {"threads", job.threads},
+            {"timeout_seconds", job.timeout_seconds},
+            {"checkpoint_folder", job.checkpoint_folder},
+            {"trace_folder", job.trace_folder}};
+  if (job.cluster) text["cluster"] = to_toml(*job.cluster);
+  if (job.profile) text["profile"] = to_toml(*job.profile);
+  return text.dump();
+}
+
+TrainJob job_from_text(const std::string& written) {
+  const Json text = Json::parse(written);
+  TrainJob job;
+  job.plan = parse_plan(text.at("plan").get<std::string>(), "the plan of rank 0");
+  if (text.contains("cluster")) {
+    job.cluster = parse_cluster(text["cluster"].get<std::string>(), "the cluster of rank 0");
+  }
+  if (text.contains("profile")) {
+    job.profile = parse_profile(text["profile"].get<std::string>(), "the profile of rank 0");
+  }
+  text.at("model").get_to(job.model);
+  const auto sample = text.at("sample").get<std::vector<std::int64_t>>();
+  job.sample = Shape{sample.at(0), sample.at(1), sample.at(2)};
+  text.at("classes").get_to(job.classes);
+  text.at("dataset_size").get_to(job.dataset_size);
+  text.at("test_size").get_to(job.test_size);
+  text.at("dataset_fingerprint").get_to(job.dataset_fingerprint);
+  text.at("test_fingerprint").get_to(job.test_fingerprint);
+  text.at("optimizer").get_to(job.optimizer.name);
+  text.at("learning_rate").get_to(job.optimizer.learning_rate);
+  text.at("momentum").get_to(job.optimizer.momentum);
+  text.at("weight_decay").get_to(job.optimizer.weight_decay);
+  text.at("seed").get_to(job.seed);
+  text.at("end_position").get_to(job.end_position);
+  text.at("evaluate_every").get_to(job.evaluate_every);
+  text.at("checkpoint_every").get_to(job.checkpoint_every);
+  text.at("start_checkpoint").get_to(job.start.checkpoint);
+  text.at("start_label").get_to(job.start.label);
+  text.at("start_consumed").get_to(job.start.consumed);
+  text.at("start_exact").get_to(job.start.exact);
+  text.at("origin_label").get_to(job.start.origin_label);
+  text.at("origin_consumed").get_to(job.start.origin_consumed);
+  text.at("keep_checkpoints").get_to(job.keep_checkpoints);
+  text.at("exact_checkpoints").get_to(job.exact_checkpoints);
+  text.at("build").get_to(job.build);
+  text.at("device").get_to(job.device);
+  text.at("threads").get_to(job.threads);
+  text.at("timeout_seconds").get_to(job.timeout_seconds);
+  text.at("checkpoint_folder").get_to(job.checkpoint_folder);
+  text.at("trace_folder").get_to(job.trace_folder);
+  return job;
+}
+
+std::string to_text(const RankFacts& facts) {
+  return Json{{"host", facts.host},     {"pid", facts.pid},
+              {"cores", facts.cores},   {"online", facts.online},
+              {"memory", facts.memory}, {"build", facts.build},
+              {"boot", facts.boot},     {"configuration", facts.configuration}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Another build may say less, or more: what it is can be told all the same.
+RankFacts facts_from_text(const std::string& written) {
+  const Json text = Json::parse(written);
+  RankFacts facts;
+  facts.host = text.value("host", facts.host);
+  facts.pid = text.value("pid", facts.pid);
+  facts.cores = text.value("cores", facts.cores);
+  facts.online = text.value("online", facts.online);
+  facts.memory = text.value("memory", facts.memory);
+  facts.build = text.value("build", facts.build);
+  facts.boot = text.value("boot", facts.boot);
+  facts.configuration = text.value("configuration", facts.configuration);
+  return facts;
+}
+
+}  // namespace hetpipe

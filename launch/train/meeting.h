@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "launch/train/session.h"
+#include "runtime/transport/transport.h"
+
+namespace hetpipe {
+
+// What every rank knows once the ranks have met.
+struct Meeting {
+  int code = 0;  // not 0: a rank's machine failed, which has been said; leave with this exit code
+  TrainJob job;
+  std::vector<RankFacts> facts;  // by rank
+  Roles roles;
+  Preparation prepared;  // of rank 0
+};
+
+// The ranks of a launch come together, by rounds in which each says something and all hear it:
+//   what they are and how they were called; the job, which rank 0 reads for all; whether the data
+//   that each opens are the job's; and, when nothing can be wrong any more, the run directory.
+// A mistake is UserError, the same on every rank; a rank whose machine fails says so, and all get
+// its code. Until the last round nothing has been written.
+Meeting meet(const TrainCall& call, Transport& transport, Log& log);
+
+}  // namespace hetpipe

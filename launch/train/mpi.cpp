@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <optional>
+
+#include "base/text.h"
+#include "launch/failure.h"
+#include "launch/launched.h"
+#include "launch/terminal.h"
+#include "launch/train/meeting.h"
+#include "launch/train/stop_signals.h"
+#include "launch/train/watch.h"
+#include "runtime/transport/mpi.h"
+
+namespace hetpipe {
+namespace {
+
+// All ranks of an emulated cluster map one table of busy links: the first makes it, the others open
+// it, and then its name has served.
+void share_links(const TrainJob& job, const Roles& roles, Transport& transport) {
+  const LinkTable links = make_link_table(*job.cluster, roles);
+  if (links.resources == 0) return;  // no link is emulated
+  const std::filesystem::path file =
+      std::filesystem::path(job.checkpoint_folder).parent_path() / "links";
+  const bool first = transport.rank() == Rank{0};
+  std::shared_ptr<LinkClock> clock;
+  if (first) clock = LinkClock::in_file(file, links.resources, true);
+  transport.exchange({});
+  if (!first) clock = LinkClock::in_file(file, links.resources, false);
+  transport.emulate_links(links, clock);
+  transport.exchange({});
+  if (first) std::filesystem::remove(file);
+}
+
+// Where there is no lifeline yet.
+int say_alone(const std::exception& error, Rank rank, Log& log) {
+  log.failure(format("rank %d on %s: %s", rank.value, facts_of_this_rank().host.c_str(),
+                     text_of(error).c_str()));
+  return static_cast<int>(exit_code_of(error));
+}
+
+Meeting meet_watched(const TrainCall& call, Transport& transport, Log& log) {
+  try {
+    StartWatch watch(call.options.timeout, transport, log);
+    Meeting meeting = meet(call, transport, log);
+    watch.goodbye();
+    return meeting;
+  } catch (const JobEnds& ends) {
+    transport.abort(ends.code());
+    throw;
+  }
+}
+
+}  // namespace
+
+int train_over_mpi(const TrainCall& call) {
+  const StopSignals signals;
+  check_launcher(call.command);
+  MpiSession session(nullptr, nullptr);
+  check_world(session.ranks(), session.library(), call.command);
+  const bool first = session.rank() == Rank{0};
+  Log log(first ? stdout : nullptr, stderr,
+          first && people_watch() ? Log::Terminal::yes : Log::Terminal::no);
+  const std::unique_ptr<Transport> transport = session.make_transport();
+  const Meeting meeting = meet_watched(call, *transport, log);
+  if (meeting.code != 0) return meeting.code;
+  const TrainJob& job = meeting.job;
+  const Roles& roles = meeting.roles;
+  const std::vector<RankFacts>& facts = meeting.facts;
+  if (first) greet(meeting.prepared, roles, facts, session.library(), log);
+
+  std::optional<TrainWatch> watch;
+  try {
+    watch.emplace(std::filesystem::path(job.checkpoint_folder).parent_path(),
+                  call.options.flight_recorder, job.timeout_seconds, roles, facts, *transport, log);
+    if (job.cluster) share_links(job, roles, *transport);
+    const RunEnd end = run_rank(job, {*transport, roles, data_of(call.options, job),
+                                      facts[static_cast<std::size_t>(session.rank().value)].host,
+                                      log, StopSignals::wanted, watch->watchers()});
+    if (first) close_run(job, end, meeting.prepared, log);
+    watch->goodbye();
+    return static_cast<int>(end.code);
+  } catch (const std::exception& error) {
+    // The others are in the middle of their work.
+    const int code = watch ? watch->leave(error) : say_alone(error, session.rank(), log);
+    transport->abort(code);
+    return code;
+  }
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/train/options.h"
+
+#include "base/text.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr double kSgdRate = 0.01;
+constexpr double kAdamRate = 0.001;
+
+constexpr Limits kUpToAMillion{0, 1e6, true};
+
+OptionGroup source_options(TrainOptions& options) {
+  return {
+      "What to train",
+      {
+          text_option("plan", "FILE", options.plan,
+                      "Plan to run, as written by hetpipe plan or by hand. Without it a plan is "
+                      "made at the start for --cluster."),
+          text_option("cluster", "FILE", options.planning.cluster,
+                      "Cluster file. Beside --plan: needed where the cluster is emulated."),
+          text_option(
+              "profile", "FILE", options.planning.profile,
+              "Profile of the model, as written by hetpipe profile. Where one is needed and "
+              "none is given, the first rank measures the model at the start."),
+          unset_means("the plan's or profile's",
+                      text_option("model", "NAME", options.model, "Model of the zoo.")),
+          required(text_option("data", "DATA", options.data,
+                               "Data set: fashion-mnist, or a folder of IDX files.")),
+          unset_means("runs/<model>-<date>-<time>",
+                      text_option("output", "DIR", options.output,
+                                  "Run directory: configuration, plan, log, checkpoints, trace.")),
+          alone_means("latest",
+                      text_option("resume", "FILE", options.resume,
+                                  "Goes on from this checkpoint; without FILE (or with latest) "
+                                  "from the newest in --output.")),
+      }};
+}
+
+OptionGroup training_options(TrainOptions& options) {
+  return {"Training",
+          {
+              real_option("epochs", "N", options.epochs, kUpToAMillion,
+                          "Passes over the training samples; a fraction is allowed."),
+              unset_means(format("%g; %g with adam", kSgdRate, kAdamRate),
+                          real_option("learning-rate", "R", options.learning_rate, kUpToAMillion,
+                                      "Learning rate.")),
+              real_option("momentum", "M", options.momentum, {0, 1}, "Momentum of sgd-momentum."),
+              real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
+                          "Weight decay, added to the gradient."),
+              integer_option("seed", "N", options.seed, {0},
+                             "Seed of initial weights, sample order and dropout."),
+          }};
+}
+
+OptionGroup machine_options(TrainOptions& options) {
+  return {"This machine",
+          {
+              choice_option("device", options.device, {"cpu", "reference"},
+                            "What computes: oneDNN, or plain loops."),
+              integer_option("threads", "N", options.threads, {1, 1024}, "Threads of each rank."),
+              choice_option("transport", options.transport, {"mpi", "threads"},
+                            "Ranks are processes under mpirun or srun, or threads of one process."),
+              real_option("timeout", "S", options.timeout, kUpToAMillion,
+                          "Seconds after which a rank that waits in vain ends the run, saying for "
+                          "what it waited."),
+          }};
+}
+
+OptionGroup report_options(TrainOptions& options) {
+  return {"Along the way",
+          {
+              integer_option("evaluate-every", "WAVES", options.evaluate_every, {0},
+                             "Evaluates on the test samples after every so many waves of all "
+                             "virtual workers, and at the end of every epoch; 0: there alone."),
+              integer_option("checkpoint-every", "WAVES", options.checkpoint_every, {0},
+                             "Writes a checkpoint after every so many waves of all virtual "
+                             "workers, and at the end of every epoch; 0: there alone."),
+              integer_option("keep", "N", options.keep, {0},
+                             "Keeps the newest so many checkpoints of the run and removes older "
+                             "ones; 0: keeps all."),
+              on_off_option("exact", options.exact,
+                            "Checkpoints hold the pipelines' state too, so that a run resumed on "
+                            "the same plan ends bit for bit as if it had not stopped. Costs the "
+                            "size of some weight versions per stage."),
+              on_off_option("trace", options.trace,
+                            "Records what every rank did when, in the run directory."),
+              alone_means("32", integer_option("flight-recorder", "N", options.flight_recorder,
+                                               {0, 1'000'000},
+                                               "Keeps the last N actions of every rank at hand, "
+                                               "to print them when the run fails.")),
+          }};
+}
+
+}  // namespace
+
+double TrainOptions::rate_for(const std::string& optimizer) const {
+  return learning_rate.value_or(optimizer == "adam" ? kAdamRate : kSgdRate);
+}
+
+OptionTable train_option_table(TrainOptions& options) {
+  return {
+      "train",
+      "Trains a model over all ranks of a plan. Start it under mpirun or srun with as many ranks "
+      "as the plan has; hetpipe plan prints the exact lines.",
+      {source_options(options), training_options(options),
+       shape_options(options.planning, PlanGiven::possibly),
+       server_options(options.planning, PlanGiven::possibly), report_options(options),
+       machine_options(options)}};
+}
+
+void check_train_options(const TrainOptions& options, Problems& problems) {
+  if (options.plan) {
+    for (const std::string& name : settled_by_plan(options.planning)) {
+      problems.add(name,
+                   "cannot stand beside --plan (the plan has settled it). Leave it out, or "
+                   "leave out --plan and give --cluster and --profile.");
+    }
+  } else {
+    const bool from_the_run = options.resume && options.output;  // whose directory holds them
+    if (!options.planning.cluster && !from_the_run) {
+      problems.add("--cluster",
+                   "is missing (without --plan a plan is made for a cluster). Give --cluster FILE, "
+                   "or --plan FILE.");
+    }
+    if (!options.planning.profile && !options.model && !from_the_run) {
+      problems.add("--model",
+                   "is missing (neither a plan nor a profile names one). Give --model NAME, which "
+                   "is then measured at the start, --profile FILE or --plan FILE.");
+    }
+  }
+  if (options.resume == "latest" && !options.output) {
+    problems.add("--resume",
+                 "does not say what to go on with (the newest checkpoint is looked for "
+                 "in --output, which is not given). Give --output DIR or --resume FILE.");
+  }
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "kernels/devices.h"
+#include "launch/train/checkpoint.h"
+#include "launch/train/exact.h"
+#include "launch/train/start.h"
+#include "launch/version.h"
+#include "partitioner/partition.h"
+#include "partitioner/plan_table.h"
+#include "runtime/model/zoo.h"
+#include "runtime/pipeline/measure.h"
+#include "runtime/store/checkpoint.h"
+#include "runtime/store/open_dataset.h"
+
+namespace hetpipe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMeasuredMinibatch = 32;
+
+// What is said of no place, or of "the plan", is said of this file.
+template <class Make>
+auto said_of(const std::string& file, Make make) {
+  try {
+    return make();
+  } catch (const UserError& error) {
+    std::vector<Problem> problems = error.problems();
+    for (Problem& problem : problems) {
+      if (problem.where.empty()) problem.where = file;
+      if (problem.where == "plan" || problem.where.starts_with("plan:"))
+        problem.where.replace(0, 4, file);
+    }
+    throw UserError(std::move(problems));
+  }
+}
+
+// A run that is resumed in its own directory needs none of its files named again.
+TrainOptions with_files_of_the_run(TrainOptions options) {
+  if (!options.resume || !options.output || options.plan || options.planning.cluster)
+    return options;
+  const fs::path folder = *options.output;
+  const auto found = [&](const char* name) -> std::optional<std::string> {
+    return fs::exists(folder / name) ? std::optional((folder / name).string()) : std::nullopt;
+  };
+  options.plan = found("plan.toml");
+  options.planning.cluster = found("cluster.toml");
+  if (!options.planning.profile) options.planning.profile = found("profile.toml");
+  return options;
+}
+
+Profile measure_here(const TrainOptions& options, const Model& model, Log& log) {
+  log.line("no --profile given: measuring " + model.name() + " on this machine");
+  const std::unique_ptr<Device> device = make_device(options.device, options.threads);
+  return measure_profile(model, *device, {options.planning.minibatch.value_or(kMeasuredMinibatch)},
+                         {.device = "cpu", .on_batch = {}});
+}
+
+void check_profile(const Profile& profile, const std::string& file, const Model& model,
+                   Problems& problems) {
+  bool same = static_cast<int>(profile.layers.size()) == model.layer_count();
+  for (int l = 0; same && l < model.layer_count(); ++l) {
+    same = profile.layers[static_cast<std::size_t>(l)].name == model.layer(l).name;
+  }
+  if (!same) {
+    problems.add(file, format("profile of '%s' has other layers than model '%s' (%zu and %d). "
+                              "Measure this model: hetpipe profile "
+                              "--model %s.",
+                              profile.model.c_str(), model.name().c_str(), profile.layers.size(),
+                              model.layer_count(), model.name().c_str()));
+  }
+}
+
+std::string checkpoint_to_resume(const TrainOptions& options) {
+  if (*options.resume != "latest") return *options.resume;
+  const fs::path folder = fs::path(*options.output) / "checkpoints";
+  const std::optional<fs::path> newest = newest_checkpoint(folder);
+  if (!newest) {
+    throw UserError(
+        "--resume",
+        folder.string() +
+            " holds no complete checkpoint (a run writes them at the end of every epoch, and every "
+            "--checkpoint-every waves). Give --resume FILE, or start afresh.");
+  }
+  return newest->string();
+}
+
+// A plan made elsewhere, or by hand, may not fit: better said now than by a rank in the middle of
+// its work.
+void check_memory(const TrainJob& job, const std::string& file, Problems& problems) {
+  if (!job.cluster || !job.profile) return;
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    const Partition cut =
+        evaluate_plan(*job.cluster, *job.profile, job.plan, VirtualWorkerId{static_cast<int>(i)});
+    for (std::size_t k = 0; k < cut.devices.size(); ++k) {
+      const DeviceKind& kind = job.cluster->kind_of(cut.devices[k]);
+      const std::int64_t needed = cut.ledgers[k].total();
+      if (needed <= kind.memory) continue;
+      std::vector<std::string> lines;
+      for (const LedgerLine& line : cut.ledgers[k].lines) {
+        lines.push_back(line.name + " " + format_bytes(static_cast<double>(line.bytes)));
+      }
+      problems.add(file, format("virtual worker %zu, stage %zu needs %s on %s, which has %s (%s). "
+                                "Use a smaller minibatch, "
+                                "fewer minibatches in flight, or another cut.",
+                                i, k, format_bytes(static_cast<double>(needed)).c_str(),
+                                to_string(cut.devices[k]).c_str(),
+                                format_bytes(static_cast<double>(kind.memory)).c_str(),
+                                join(lines, ", ").c_str()));
+    }
+  }
+}
+
+// A schedule is made before the run, every action of it.
+constexpr std::int64_t kMostMinibatches = 2'000'000;  // of one virtual worker in one run
+
+void check_length(const TrainJob& job, double epochs, Problems& problems) {
+  if (job.end_position < 1) {
+    problems.add("--epochs", format("%g of %lld samples is less than one sample. Raise it.", epochs,
+                                    static_cast<long long>(job.dataset_size)));
+  }
+  std::int64_t round = 0;
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
+  }
+  const std::int64_t minibatches = (job.end_position - job.start.consumed) / round;
+  if (minibatches > kMostMinibatches) {
+    problems.add("--epochs",
+                 format("%g are %lld minibatches for each virtual worker (one run plans at most "
+                        "%lld). Lower it, and go on from the last checkpoint with --resume.",
+                        epochs, static_cast<long long>(minibatches),
+                        static_cast<long long>(kMostMinibatches)));
+  }
+}
+
+void check_minibatches(const TrainJob& job, const std::string& file, Problems& problems) {
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    const int minibatch = job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
+    if (minibatch <= job.dataset_size) continue;
+    problems.add(file, format("virtual worker %zu: minibatch = %d (the data set has %lld training "
+                              "samples). Use a smaller minibatch.",
+                              i, minibatch, static_cast<long long>(job.dataset_size)));
+  }
+}
+
+void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command) {
+  const int needed = job.plan.worker_ranks() + job.plan.server_ranks();
+  if (!ranks || *ranks == needed) return;
+  throw UserError("", format("the plan needs %d ranks, %d workers and %d parameter servers (this "
+                             "launch has %d). Start it with one of\n%s",
+                             needed, job.plan.worker_ranks(), job.plan.server_ranks(), *ranks,
+                             launch_lines(job, command).c_str()));
+}
+
+}  // namespace
+
+Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks,
+                             const std::string& launch_command, Log& log) {
+  const TrainOptions options = with_files_of_the_run(given);
+  Preparation prepared;
+  TrainJob& job = prepared.job;
+  if (options.output) {
+    RunDirectory::check(*options.output, options.resume ? RunStart::resume : RunStart::fresh);
+  }
+  if (options.planning.cluster) job.cluster = load_cluster(*options.planning.cluster);
+  if (options.planning.profile) job.profile = load_profile(*options.planning.profile);
+  if (options.plan) {
+    job.plan = load_plan(*options.plan);
+    override_plan(options.planning, job.plan);
+  } else if (!job.cluster) {
+    throw UserError("--cluster",
+                    "is missing (there is no --plan either). Give --plan FILE, or --cluster FILE "
+                    "to have one made.");
+  }
+
+  // The model, its samples, the data.
+  job.model = options.model.value_or(options.plan  ? job.plan.model
+                                     : job.profile ? job.profile->model
+                                                   : "");
+  if (job.model.empty()) {
+    throw UserError("--model",
+                    "is missing (neither plan nor profile names one). Give --model NAME; known: " +
+                        join(model_names(), ", ") + ".");
+  }
+  if (options.plan && !job.plan.model.empty() && job.plan.model != job.model) {
+    throw UserError(*options.plan, "is a plan of model '" + job.plan.model + "' (--model says '" +
+                                       job.model + "'). Leave --model out, or plan that model.");
+  }
+  const Dataset train = open_dataset(*options.data, Split::train, Parts::both);
+  job.sample = Shape{train.height, train.width, train.channels};
+  job.classes = train.classes;
+  job.dataset_size = train.size;
+  job.dataset_fingerprint = train.fingerprint;
+  if (has_test_split(*options.data)) {
+    const Dataset test = open_dataset(*options.data, Split::test, Parts::both);
+    job.test_size = test.size;
+    job.test_fingerprint = test.fingerprint;
+    if (Shape{test.height, test.width, test.channels} != job.sample ||
+        test.classes > train.classes) {
+      throw UserError(*options.data,
+                      "has test samples of another shape or more classes than its training "
+                      "samples. Give data sets that belong together.");
+    }
+  } else {
+    log.line(*options.data + " holds no test samples: nothing will be evaluated");
+  }
+  const std::string model_given_by = options.model  ? "--model"
+                                     : options.plan ? *options.plan
+                                                    : options.planning.profile.value_or("");
+  const Model model =
+      said_of(model_given_by, [&] { return make_model(job.model, job.sample, job.classes); });
+  const std::string plan_file = options.plan.value_or("the plan made");
+  const std::string profile_file = options.planning.profile.value_or("the measured profile");
+
+  if (!job.profile && (!options.plan || (job.cluster && job.cluster->emulated()))) {
+    job.profile = measure_here(options, model, log);
+  }
+  Problems problems;
+  if (job.profile) {
+    check_profile(*job.profile, profile_file, model, problems);
+    problems.throw_if_any();
+  }
+  if (!options.plan) {
+    job.plan = said_of(profile_file,
+                       [&] { return make_plan(options.planning, *job.cluster, *job.profile); });
+  }
+  check_plan(job.plan, plan_file, job.cluster ? &*job.cluster : nullptr, model.layer_count());
+  said_of(plan_file, [&] {
+    check_playable(job.plan, problems);
+    problems.throw_if_any();
+  });
+  check_minibatches(job, plan_file, problems);
+  problems.throw_if_any();
+  said_of(profile_file, [&] { check_memory(job, plan_file, problems); });
+  problems.throw_if_any();
+  job.plan.model = job.model;
+  check_ranks(job, ranks, launch_command);
+
+  job.optimizer = {.name = job.plan.optimizer,
+                   .learning_rate = options.rate_for(job.plan.optimizer),
+                   .momentum = options.momentum,
+                   .weight_decay = options.weight_decay};
+  job.seed = static_cast<std::uint64_t>(options.seed);
+  job.end_position = std::llround(options.epochs * static_cast<double>(job.dataset_size));
+  job.evaluate_every = options.evaluate_every;
+  job.checkpoint_every = options.checkpoint_every;
+  job.keep_checkpoints = options.keep;
+  job.exact_checkpoints = options.exact;
+  job.build = build_hash();
+  job.device = options.device;
+  job.threads = options.threads;
+  job.timeout_seconds = options.timeout;
+  if (options.resume) {
+    job.start.checkpoint = checkpoint_to_resume(options);
+    const Checkpoint checkpoint = read_checkpoint(job.start.checkpoint);
+    check_resumable(checkpoint, job.start.checkpoint, job, model, problems);
+    const std::optional<std::string> why_not = why_not_exact(checkpoint, job);
+    job.start = why_not ? StartingPoint::empty_pipelines(job.start.checkpoint, checkpoint.label,
+                                                         checkpoint.sampler.consumed)
+                        : exact_start(job.start.checkpoint, checkpoint);
+    prepared.resumed = why_not ? "pipelines start empty, since " + *why_not
+                               : "bit for bit as if it had not stopped";
+  }
+  check_length(job, options.epochs, problems);
+  problems.throw_if_any();
+  if (job.cluster && job.profile) prepared.table = plan_table(job.plan, *job.cluster, *job.profile);
+  return prepared;
+}
+
+void take_run_directory(const TrainOptions& options, const std::string& configuration,
+                        Preparation& prepared, Log& log) {
+  TrainJob& job = prepared.job;
+  prepared.directory.emplace(
+      options.output ? fs::path(*options.output) : RunDirectory::default_path(job.model),
+      options.resume ? RunStart::resume : RunStart::fresh);
+  const RunDirectory& directory = *prepared.directory;
+  write_file(directory.config(), configuration);
+  write_file(directory.plan(), to_toml(job.plan));
+  if (job.cluster) write_file(directory.cluster(), to_toml(*job.cluster));
+  if (job.profile) write_file(directory.profile(), to_toml(*job.profile));
+  job.checkpoint_folder = directory.checkpoints().string();
+  if (options.trace) {
+    fs::path folder = directory.trace();
+    if (job.start.label > 0) {  // the traces of the run before stay
+      folder /= format("from-%08lld", static_cast<long long>(job.start.label));
+      fs::create_directories(folder);
+    }
+    job.trace_folder = folder.string();
+  }
+  log.open_file(directory.log().string());
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "launch/train/job.h"
+#include "launch/train/stop.h"
+#include "runtime/pipeline/rank_service.h"
+#include "runtime/pipeline/reports.h"
+#include "runtime/store/trace.h"
+
+namespace hetpipe {
+
+// Rank 0's ears and mouth: takes in every rank's reports, prints one line per wave, evaluations and
+// checkpoints as they come, and keeps what the summary needs. Decides nothing.
+class Reporter {
+ public:
+  // `trace`: where the per-wave metrics go; may be null.
+  Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& sampler,
+           RankService& service, Log& log, TraceWriter* trace);
+
+  void started(Minibatch p);                         // of this rank: the live progress line
+  void stopping(Label label, const StopWanted& by);  // the run ends there, as the rules say now
+  bool complete() const;
+  std::string waiting_for() const;
+
+  struct Outcome {
+    std::vector<RankReport> ranks;
+    double seconds = 0;  // from the first wave's start to the last report
+    double evaluation_seconds = 0;
+    std::int64_t samples = 0;
+    std::optional<double> test_loss;
+    std::optional<double> test_accuracy;
+    std::string checkpoint;          // the newest
+    std::string not_written{};       // why the last one could not be written ...
+    ExitCode code = ExitCode::done;  // ... and what the run ends with therefore
+    std::optional<Label> stopped{};  // on request, at this label
+  };
+  const Outcome& outcome() const { return outcome_; }
+
+ private:
+  struct WaveSum {
+    int reports = 0;
+    std::int64_t samples = 0;
+    std::int64_t correct = 0;
+    std::map<int, double> loss_sums;  // by virtual worker: added up in their order
+    double samples_per_second = 0;
+    double elapsed = 0;
+    double server_wait = 0;
+    double learning_rate = 0;
+    Minibatch step = 0;
+    Minibatch staleness_min = 0;
+    Minibatch staleness_max = 0;
+  };
+  struct EvaluationSum {
+    std::int64_t samples = 0;
+    std::int64_t correct = 0;
+    std::map<int, double> loss_sums;
+  };
+  void on_wave(const WaveReport& report);
+  void on_evaluation(const EvaluationReport& report);
+  void on_checkpoint_failed(Label label, ExitCode code, const std::string& why);
+  void print_waves();
+  void give_life_sign();
+  void print_wave(Wave wave, const WaveSum& sum);
+  int expected_reports(Wave wave) const;
+
+  const TrainJob& job_;
+  const WaveRules& rules_;
+  RankService& service_;
+  Log& log_;
+  TraceWriter* trace_;
+  std::int64_t total_samples_ = 0;
+  bool started_ = false;
+  std::int64_t start_ns_;  // of the first wave
+  std::int64_t last_progress_ns_ = 0;
+  std::int64_t last_life_sign_ns_ = 0;
+  Wave next_wave_;
+  std::map<Wave, WaveSum> waves_;
+  std::map<Label, EvaluationSum> evaluations_;
+  std::vector<Label> evaluations_ahead_;  // when the run started
+  std::size_t evaluations_left_;
+  std::size_t ranks_left_;
+  bool last_checkpoint_ = false;
+  Outcome outcome_;
+};
+
+// At the end: predicted against measured per stage, where the time went, totals.
+std::string summary(const TrainJob& job, const Reporter::Outcome& outcome);
+
+}  // namespace hetpipe

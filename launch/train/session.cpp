@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/train/session.h"
+
+#include <filesystem>
+
+#include "base/text.h"
+#include "launch/terminal.h"
+#include "launch/train/stop_signals.h"
+#include "launch/train/threads.h"
+#include "runtime/store/open_dataset.h"
+#include "runtime/store/trace.h"
+
+namespace hetpipe {
+
+OpenData data_of(const TrainOptions& options, const TrainJob& job) {
+  return [spec = *options.data, train = job.dataset_fingerprint, test = job.test_fingerprint](
+             Split split, Parts parts) {
+    Dataset data = open_dataset(spec, split, parts);
+    if (data.fingerprint != (split == Split::train ? train : test)) {
+      throw UserError("--data " + spec,
+                      format("holds other %s samples than rank 0 found (all ranks train on the "
+                             "same ones). Give every rank the same files, and leave them alone "
+                             "while a run goes on.",
+                             split_name(split)));
+    }
+    return data;
+  };
+}
+
+void greet(const Preparation& prepared, const Roles& roles, const std::vector<RankFacts>& facts,
+           const std::string& transport, Log& log) {
+  const TrainJob& job = prepared.job;
+  log.line(format("hetpipe trains %s on %lld samples (%lld for testing) with %zu ranks over %s",
+                  job.model.c_str(), static_cast<long long>(job.dataset_size),
+                  static_cast<long long>(job.test_size), facts.size(), transport.c_str()));
+  log.line(banner(job, roles, facts));
+  const std::string shared = shared_cores(facts, roles, job);
+  if (!shared.empty()) log.warning(shared);
+  if (!prepared.table.empty()) log.line(prepared.table);
+  log.line("run directory: " + prepared.directory->path().string());
+  if (!job.start.checkpoint.empty()) {
+    log.line(format("resuming from %s: label %lld, %lld samples consumed; %s",
+                    job.start.checkpoint.c_str(), static_cast<long long>(job.start.label),
+                    static_cast<long long>(job.start.consumed), prepared.resumed.c_str()));
+  }
+}
+
+void close_run(const TrainJob& job, const RunEnd& end, const Preparation& prepared, Log& log) {
+  const Reporter::Outcome& outcome = end.outcome;
+  if (!job.trace_folder.empty()) {
+    std::vector<std::filesystem::path> files;
+    const int ranks = job.plan.worker_ranks() + job.plan.server_ranks();
+    for (int r = 0; r < ranks; ++r) {
+      files.push_back(format("%s/rank-%d.h5", job.trace_folder.c_str(), r));
+    }
+    write_trace_master(std::filesystem::path(job.trace_folder) / "trace.h5", files);
+  }
+  log.line(summary(job, outcome));
+  const std::string directory = prepared.directory->path().string();
+  log.line("everything of this run: " + directory);
+  if (end.code == ExitCode::numerical) {
+    log.warning("the state at the end was not saved: " + outcome.not_written +
+                " (the learning rate may be too high). Lower --learning-rate, and go on from the "
+                "newest checkpoint with --resume --output " +
+                directory + ".");
+  } else if (end.code == ExitCode::system) {
+    log.warning("the state at the end was not saved: " + outcome.not_written +
+                ". Make room, then go on from the newest checkpoint with --resume --output " +
+                directory + ".");
+  } else if (end.code == ExitCode::stopped) {
+    log.line(format("stopped on request at label %lld. Go on with --resume --output %s",
+                    static_cast<long long>(*outcome.stopped), directory.c_str()));
+  }
+}
+
+// Ranks as threads of this process.
+int train_in_threads(const TrainCall& call) {
+  Log log(stdout, stderr, people_watch() ? Log::Terminal::yes : Log::Terminal::no);
+  // As many threads as the plan needs: the number of ranks cannot be wrong.
+  Preparation prepared = prepare_training(call.options, std::nullopt, call.command, log);
+  const TrainJob& job = prepared.job;
+  const int ranks = job.plan.worker_ranks() + job.plan.server_ranks();
+  const std::vector<RankFacts> facts(static_cast<std::size_t>(ranks), facts_of_this_rank());
+  const Roles roles = decide_roles(job, facts, call.command);
+  check_together(facts, roles, job, call.command);
+  take_run_directory(call.options, call.configuration, prepared, log);
+  greet(prepared, roles, facts, "threads of one process", log);
+
+  const StopSignals signals;
+  const RunEnd end = train_as_threads(job, roles, data_of(call.options, job), facts.front().host,
+                                      log, StopSignals::wanted);
+  close_run(job, end, prepared, log);
+  return static_cast<int>(end.code);
+}
+
+}  // namespace hetpipe

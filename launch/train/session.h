@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/subcommand.h"
+#include "launch/train/run.h"
+#include "launch/train/start.h"
+
+namespace hetpipe {
+
+// One call of `hetpipe train`, as all of its ranks were called.
+struct TrainCall {
+  TrainOptions options;
+  std::string configuration;  // of all options, as a file
+  std::string command;        // as typed, for launch lines in messages
+};
+
+int train_over_mpi(const TrainCall& call);
+int train_in_threads(const TrainCall& call);
+
+// What both have in common on rank 0: the words before the first wave, and those after the last.
+void greet(const Preparation& prepared, const Roles& roles, const std::vector<RankFacts>& facts,
+           const std::string& transport, Log& log);
+void close_run(const TrainJob& job, const RunEnd& end, const Preparation& prepared, Log& log);
+// Opens the data of these options; UserError when they are not those of the job.
+OpenData data_of(const TrainOptions& options, const TrainJob& job);
+
+}  // namespace hetpipe

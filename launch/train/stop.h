@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/ids.h"
+#include "runtime/pipeline/rank_service.h"
+
+namespace hetpipe {
+
+// Who asked a run to stop, and how.
+struct StopWanted {
+  Rank rank;
+  int signal = 0;
+};
+
+// A rank's part in stopping on request: passes a signal that it got on to the first server rank,
+// which decides where all stop (runtime/sync/stop_agreement.h), and applies the decision when it
+// comes.
+class StopListener {
+ public:
+  // stop_wanted: the signal that came, if one did; may be empty. apply: called once.
+  StopListener(RankService& service, Rank decides, std::function<std::optional<int>()> stop_wanted,
+               std::function<void(Label, const StopWanted&)> apply);
+
+ private:
+  bool told_ = false;
+};
+
+}  // namespace hetpipe

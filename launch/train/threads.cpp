@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/train/threads.h"
+
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "runtime/transport/threads.h"
+
+namespace hetpipe {
+
+RunEnd train_as_threads(const TrainJob& job, const Roles& roles, const OpenData& open_data,
+                        const std::string& host, Log& log,
+                        const std::function<std::optional<int>()>& stop_wanted) {
+  auto transports = make_threads_transports(static_cast<int>(roles.of_rank.size()));
+  if (job.cluster) {
+    const LinkTable links = make_link_table(*job.cluster, roles);
+    const auto clock = LinkClock::in_process(links.resources);
+    for (auto& transport : transports) transport->emulate_links(links, clock);
+  }
+  std::mutex mutex;
+  std::exception_ptr failure;
+  RunEnd end;
+  std::vector<std::thread> threads;
+  for (auto& transport : transports) {
+    threads.emplace_back([&] {
+      try {
+        RunEnd mine = run_rank(job, {*transport, roles, open_data, host, log, stop_wanted});
+        if (transport->rank() == Rank{0}) end = std::move(mine);
+      } catch (...) {
+        {
+          const std::lock_guard lock(mutex);
+          if (!failure) failure = std::current_exception();
+        }
+        transport->abort(static_cast<int>(ExitCode::system));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+  return end;
+}
+
+}  // namespace hetpipe

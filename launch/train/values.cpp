@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/train/values.h"
+
+#include "launch/train/exact.h"
+#include "partitioner/placement.h"
+#include "runtime/model/zoo.h"
+
+namespace hetpipe {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+std::vector<int> shards_of(const TrainJob& job, const Model& model) {
+  std::vector<std::int64_t> bytes;
+  for (int l = 0; l < model.layer_count(); ++l) {
+    std::int64_t floats = 0;
+    for (const auto& parameter : model.shapes(l, 1).parameters) {
+      floats += parameter.shape.elements();
+    }
+    bytes.push_back(floats * static_cast<std::int64_t>(sizeof(float)));
+  }
+  return shard_of_layers(job.plan, bytes);
+}
+
+PartNumbers number_parts(const Plan& plan) {
+  std::vector<int> stages;
+  for (const PlanVirtualWorker& vw : plan.virtual_workers) {
+    stages.push_back(static_cast<int>(vw.stages.size()));
+  }
+  return {std::move(stages), static_cast<int>(plan.server->nodes.size())};
+}
+
+}  // namespace
+
+TrainValues::TrainValues(const TrainJob& the_job)
+    : job(the_job),
+      model(make_model(job.model, job.sample, job.classes)),
+      sampler(make_sampler(job)),
+      rules(make_wave_rules(job, sampler)),
+      map(model, shards_of(job, model), static_cast<int>(job.plan.server->nodes.size())),
+      checkpoints{.labels = due_labels(job, rules, job.checkpoint_every, rules.start_wave()),
+                  .enabled = !job.checkpoint_folder.empty(),
+                  .exact = job.exact_checkpoints && can_be_exact(rules)},
+      parts(number_parts(job.plan)),
+      evaluations(job.test_size > 0 ? evaluation_labels(job, rules) : std::vector<Label>{}) {
+  if (job.start.checkpoint.empty()) return;
+  checkpoint = read_checkpoint(job.start.checkpoint);
+  if (job.start.exact) continued = parts_from(*checkpoint, job);
+}
+
+FlatState TrainValues::start_of(const std::vector<int>& layers) const {
+  return starting_state(job, model, checkpoint ? &*checkpoint : nullptr, layers);
+}
+
+StageState TrainValues::unplayed(VirtualWorkerId vw, StageId stage) const {
+  if (continued) return continued->workers[at(vw.value)][at(stage.value)];
+  const PlanStage& of = job.plan.virtual_workers[at(vw.value)].stages[at(stage.value)];
+  FlatState start = start_of(layers_between(of.first_layer, of.end_layer));
+  return {.label = rules.start_wave(),
+          .slots = std::move(start.slots),
+          .statistics = std::move(start.statistics),
+          .exact = {}};
+}
+
+std::vector<ShardSnapshot> TrainValues::snapshots_of(ShardId shard) const {
+  std::vector<ShardSnapshot> snapshots;
+  if (continued) snapshots = continued->shards[at(shard.value)].earlier;
+  FlatState start = start_of(map.layers(shard));
+  snapshots.push_back({.label = rules.start_wave(),
+                       .weights = std::move(start.parameters),
+                       .statistics = std::move(start.statistics)});
+  return snapshots;
+}
+
+std::vector<std::vector<float>> TrainValues::running_on(ShardId shard) const {
+  std::vector<std::vector<float>> running;
+  for (int i = 0; i < rules.workers(); ++i) {
+    if (!continued) {
+      running.push_back(start_of(map.layers(shard)).statistics);
+      continue;
+    }
+    std::vector<float> of_all;
+    for (const StageState& stage : continued->workers[at(i)]) {
+      of_all.insert(of_all.end(), stage.statistics.begin(), stage.statistics.end());
+    }
+    running.push_back(of_layers(model, ShardMap::What::statistics, of_all, map.layers(shard)));
+  }
+  return running;
+}
+
+std::vector<int> stage_ends(const PlanVirtualWorker& vw) {
+  std::vector<int> ends;
+  for (const PlanStage& stage : vw.stages) ends.push_back(stage.end_layer);
+  return ends;
+}
+
+std::vector<int> layers_between(int first, int end) {
+  std::vector<int> layers;
+  for (int l = first; l < end; ++l) layers.push_back(l);
+  return layers;
+}
+
+}  // namespace hetpipe

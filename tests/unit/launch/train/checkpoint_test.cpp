@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/train/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "runtime/model/parameters.h"
+#include "runtime/model/zoo.h"
+
+namespace hetpipe {
+namespace {
+
+TrainJob one_worker() {
+  TrainJob job;
+  job.plan = parse_plan(
+      "format = 1\nsystem = \"hetpipe\"\nmodel = \"mlp\"\nminibatch = 8\noptimizer = \"sgd\"\n"
+      "[[virtual_worker]]\n[[virtual_worker.stage]]\nlayers = [0, 7]\ndevices = [\"n0:0\"]\n"
+      "[parameter_server]\nnodes = [\"n0\"]\n",
+      "plan.toml");
+  job.model = "mlp";
+  job.optimizer.name = "sgd";
+  job.dataset_size = 64;
+  job.end_position = 64;
+  job.exact_checkpoints = false;
+  return job;
+}
+
+TEST(AssembleCheckpoint, RefusesParametersThatAreNotFinite) {
+  const TrainJob job = one_worker();
+  const Model model = make_model("mlp", {4, 4, 1}, 3);
+  const Sampler sampler = make_sampler(job);
+  const WaveRules rules = make_wave_rules(job, sampler);
+  const ShardMap map(model, {-1, 0, -1, 0, -1, 0, -1}, 1);
+  const ParameterLayout layout = ParameterLayout::parameters(model, 0, model.layer_count());
+  CheckpointParts parts;
+  parts.label = 2;
+  parts.workers.resize(1);
+  parts.workers[0].resize(1);
+  parts.shards.resize(1);
+  std::vector<float>& weights = parts.shards[0].snapshot.weights;
+  weights.assign(static_cast<std::size_t>(layout.count()), 0.5f);
+  EXPECT_EQ(assemble_checkpoint(job, model, map, rules, sampler, parts).parameters.size(),
+            layout.entries().size());
+
+  weights[static_cast<std::size_t>(layout.of_layer(3)[1].offset)] =
+      -std::numeric_limits<float>::infinity();
+  try {
+    assemble_checkpoint(job, model, map, rules, sampler, parts);
+    FAIL() << "taken";
+  } catch (const NumericalError& error) {
+    EXPECT_STREQ(error.what(), "parameter linear2/bias holds -inf");
+  }
+}
+
+}  // namespace
+}  // namespace hetpipe

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/train/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace hetpipe {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The problems of these words, empty: none.
+std::string problems_of(TrainOptions& options, const std::vector<std::string>& words) {
+  OptionTable table = train_option_table(options);
+  try {
+    EXPECT_TRUE(read_options(table, words,
+                             [&](Problems& problems) { check_train_options(options, problems); }));
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TrainOptions, APlanAndDataAreEnough) {
+  TrainOptions options;
+  EXPECT_EQ(problems_of(options, {"--plan", "p.toml", "--data", "fashion-mnist"}), "");
+  EXPECT_EQ(options.plan, "p.toml");
+  EXPECT_EQ(options.epochs, 1);
+  EXPECT_EQ(options.transport, "mpi");
+  EXPECT_EQ(options.planning.clock_distance, std::nullopt);
+}
+
+TEST(TrainOptions, EverythingCanBeSaid) {
+  TrainOptions options;
+  EXPECT_EQ(problems_of(options, {"--cluster", "c",
+                                  "--profile", "p",
+                                  "--model",   "lenet",
+                                  "--data",    "d",
+                                  "--output",  "o",
+                                  "--resume",  "--epochs",
+                                  "0.5",       "--minibatch",
+                                  "16",        "--system",
+                                  "hetpipe",   "--policy",
+                                  "ed",        "--in-flight",
+                                  "3",         "--virtual-workers",
+                                  "2",         "--clock-distance",
+                                  "4",         "--pull",
+                                  "newest",    "--scale",
+                                  "mean",      "--servers",
+                                  "n0,n1",     "--placement",
+                                  "local",     "--optimizer",
+                                  "adam",      "--learning-rate",
+                                  "0.002",     "--momentum",
+                                  "0.8",       "--weight-decay",
+                                  "1e-4",      "--seed",
+                                  "7",         "--device",
+                                  "reference", "--threads",
+                                  "2",         "--transport",
+                                  "threads",   "--evaluate-every",
+                                  "10",        "--checkpoint-every",
+                                  "20",        "--trace",
+                                  "off",       "--timeout",
+                                  "5"}),
+            "");
+  EXPECT_EQ(options.resume, "latest");
+  EXPECT_EQ(options.planning.clock_distance, 4);
+  EXPECT_EQ(options.planning.servers, (std::vector<std::string>{"n0", "n1"}));
+  EXPECT_EQ(options.seed, 7);
+  EXPECT_FALSE(options.trace);
+}
+
+TEST(TrainOptions, WhatAPlanHasSettledCannotBeSaidAgain) {
+  TrainOptions options;
+  const std::string text = problems_of(options, {"--plan", "p", "--data", "d", "--in-flight", "2",
+                                                 "--policy", "np", "--clock-distance", "1"});
+  EXPECT_THAT(text, HasSubstr("--in-flight: cannot stand beside --plan"));
+  EXPECT_THAT(text, HasSubstr("--policy: cannot stand beside --plan"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("--clock-distance")));
+}
+
+TEST(TrainOptions, WithoutAPlanOneMustBePossible) {
+  TrainOptions options;
+  const std::string text = problems_of(options, {"--epochs", "0", "--resume"});
+  EXPECT_THAT(text, HasSubstr("--cluster: is missing"));
+  EXPECT_THAT(text, HasSubstr("--model: is missing"));
+  EXPECT_THAT(text, HasSubstr("--data: is missing"));
+  EXPECT_THAT(text, HasSubstr("--epochs: '0' (must be above 0)"));
+  EXPECT_THAT(text, HasSubstr("--resume: does not say what to go on with"));
+}
+
+TEST(TrainOptions, ARunThatIsGoneOnWithHoldsItsPlan) {
+  TrainOptions options;
+  EXPECT_EQ(problems_of(options, {"--data", "d", "--output", "o", "--resume"}), "");
+}
+
+TEST(TrainOptions, TheUsualRateFollowsTheOptimizer) {
+  TrainOptions options;
+  EXPECT_EQ(options.rate_for("sgd-momentum"), 0.01);
+  EXPECT_EQ(options.rate_for("adam"), 0.001);
+  options.learning_rate = 0.3;
+  EXPECT_EQ(options.rate_for("adam"), 0.3);
+}
+
+TEST(TrainOptions, SomeWinOverAPlan) {
+  TrainOptions options;
+  problems_of(options, {"--plan", "p", "--data", "d", "--clock-distance", "3", "--scale", "mean"});
+  Plan plan;
+  EXPECT_THROW(override_plan(options.planning, plan), UserError);
+  plan.server = PlanServer{};
+  override_plan(options.planning, plan);
+  EXPECT_EQ(plan.server->clock_distance, 3);
+  EXPECT_EQ(plan.server->scale, "mean");
+  EXPECT_EQ(plan.server->pull, "bound");
+}
+
+}  // namespace
+}  // namespace hetpipe

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/train/start.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace hetpipe {
+namespace {
+
+using testing::HasSubstr;
+
+TrainJob small_job(bool emulated) {
+  TrainJob job;
+  job.plan = parse_plan(
+      "format = 1\nsystem = \"hetpipe\"\nmodel = \"mlp\"\nminibatch = 8\n[[virtual_worker]]\n"
+      "[[virtual_worker.stage]]\nlayers = [0, 3]\ndevices = [\"a:0\"]\n"
+      "[[virtual_worker.stage]]\nlayers = [3, 7]\ndevices = [\"b:0\"]\n"
+      "[parameter_server]\nnodes = [\"b\"]\n",
+      "plan.toml");
+  job.cluster = parse_cluster(
+      std::string("format = 1\n[device.d]\nmemory = 1000\n") +
+          (emulated ? "emulate = { slowdown = 1.0 }\n" : "") +
+          "[[node]]\nname = \"a,b\"\ndevices = [\"d\"]\n[link.intra_node]\nbandwidth = 1e9\n"
+          "[link.inter_node]\nbandwidth = 1e9\n",
+      "cluster.toml");
+  return job;
+}
+
+// Ranks of hosts a, b, b with cores 0 and 1 each.
+std::vector<RankFacts> three_ranks() {
+  std::vector<RankFacts> facts;
+  for (const char* host : {"a", "b", "b"}) {
+    facts.push_back({.host = host,
+                     .pid = 7,
+                     .cores = {0, 1},
+                     .online = 2,
+                     .memory = 1,
+                     .build = 5,
+                     .boot = host,
+                     .configuration = "epochs = 1\n"});
+  }
+  return facts;
+}
+
+template <class Call>
+std::string refusal(Call call) {
+  try {
+    call();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string together(const std::vector<RankFacts>& facts, const TrainJob& job) {
+  return refusal([&] { check_together(facts, decide_roles(job, facts, "CMD"), job, "CMD"); });
+}
+
+TEST(CheckAlike, OneBuildAndOneSetOfOptions) {
+  std::vector<RankFacts> facts = three_ranks();
+  EXPECT_EQ(refusal([&] { check_alike(facts); }), "");
+  facts[1].configuration = facts[2].configuration = "epochs = 2\nkeep = 3\n";
+  EXPECT_EQ(refusal([&] { check_alike(facts); }),
+            "ranks 1 and 2 on b: called with --epochs 2 (rank 0 with --epochs 1), --keep 3 (rank 0 "
+            "with no --keep). All ranks of a run do the same: start them with the same options.");
+  facts[2].build = 6;
+  EXPECT_THAT(refusal([&] { check_alike(facts); }), HasSubstr("rank 2 on b: another build"));
+}
+
+TEST(CheckAlike, DataMayLieElsewhere) {
+  std::vector<RankFacts> facts = three_ranks();
+  facts[1].configuration += "data = \"/other\"\n";
+  EXPECT_EQ(refusal([&] { check_alike(facts); }), "");
+}
+
+TEST(CheckTogether, AnEmulatedClusterIsOneMachine) {
+  std::vector<RankFacts> facts = three_ranks();
+  EXPECT_EQ(together(facts, small_job(false)), "");
+  EXPECT_THAT(together(facts, small_job(true)), HasSubstr("ranks 1 and 2 on b: another machine"));
+  for (RankFacts& rank : facts) rank.boot = "one";
+  EXPECT_EQ(together(facts, small_job(true)), "");
+}
+
+TEST(CheckTogether, AsManyCoresAsThreads) {
+  std::vector<RankFacts> facts = three_ranks();
+  TrainJob job = small_job(false);
+  job.threads = 2;
+  facts[2].cores = {1};  // a server's binding is nobody's business
+  EXPECT_EQ(together(facts, job), "");
+  facts[1].cores = {0};
+  const std::string bound = together(facts, job);
+  EXPECT_THAT(bound, HasSubstr("--threads: 2, and the launcher has bound rank 1 on b to 1 core ("));
+  EXPECT_THAT(bound,
+              HasSubstr("\n  mpirun -np 3 --bind-to none --host a:1,b:2 CMD\n  srun --mpi=pmix "
+                        "-K -n 3 --cpus-per-task=2 --cpu-bind=cores -w a,b CMD"));
+  facts[1].cores = {0, 1};
+  job.threads = 3;
+  EXPECT_THAT(together(facts, job), HasSubstr("Give --threads 2 at most"));
+}
+
+TEST(SharedCores, AreWarnedOfUnlessEmulated) {
+  std::vector<RankFacts> facts = three_ranks();
+  for (RankFacts& rank : facts) rank.host = "a";
+  facts[0].cores = facts[1].cores = {0};
+  for (const bool emulated : {false, true}) {
+    TrainJob job = small_job(emulated);
+    const Roles roles = assign_roles(job.plan, {"a", "a", "a"}, Matching::plan_order);
+    const std::string warning = shared_cores(facts, roles, job);
+    EXPECT_EQ(warning, emulated ? ""
+                                : "2 worker threads on a share 1 cores (each device is slower than "
+                                  "it would be alone)");
+  }
+  facts[1].cores = {1};
+  const TrainJob job = small_job(false);
+  const Roles roles = assign_roles(job.plan, {"a", "a", "a"}, Matching::plan_order);
+  EXPECT_EQ(shared_cores(facts, roles, job), "");
+}
+
+TEST(DecideRoles, HostsThatDoNotFitGetTheLaunchLines) {
+  std::vector<RankFacts> facts = three_ranks();
+  for (RankFacts& rank : facts) rank.host = "x";
+  const std::string text = refusal([&] { decide_roles(small_job(false), facts, "CMD"); });
+  EXPECT_THAT(text, HasSubstr("node 'a' has 1 workers"));
+  EXPECT_THAT(text, HasSubstr("\n  mpirun -np 3 --host a:1,b:2 CMD\n"));
+  EXPECT_EQ(refusal([&] { decide_roles(small_job(true), facts, "CMD"); }), "");
+}
+
+}  // namespace
+}  // namespace hetpipe
