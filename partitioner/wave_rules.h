@@ -14,7 +14,7 @@ enum class PullRule { bound, newest };
 inline constexpr Wave kUnbounded = Wave{1} << 40;  // D of asynchronous training
 
 // The arithmetic of Wave Synchronous Parallel (arXiv 2005.14038; made exact in
-// docs/wsp.md), fixed before a run: which wave a minibatch belongs
+// docs/wsp.md), fixed before a run (which may be told to end earlier): which wave a minibatch belongs
 // to, where the gates are, what may be stale. A wave is in_flight consecutive minibatches, aligned
 // to minibatch 0. A run may start at a later wave: with empty pipelines (first_wave), or to
 // continue, bit for bit, one that did (played).

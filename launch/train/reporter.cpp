@@ -10,8 +10,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::int64_t kProgressEvery = 200'000'000;    // ns
-constexpr std::int64_t kLifeSignEvery = 1'000'000'000;  // ns
+constexpr std::int64_t kProgressEvery = 200'000'000;  // ns
 
 std::string text_of(const ControlMessage& message) {
   return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
@@ -102,19 +101,8 @@ int Reporter::expected_reports(Wave wave) const {
   return expected;
 }
 
-// Whoever waits for the slowest virtual worker learns that the run goes on.
-void Reporter::give_life_sign() {
-  const std::int64_t now = now_ns();
-  if (now - last_life_sign_ns_ < kLifeSignEvery) return;
-  last_life_sign_ns_ = now;
-  for (int r = 0; r < service_.transport().ranks(); ++r) {
-    service_.transport().send_control(Rank{r},
-                                      {.kind = static_cast<std::int32_t>(MessageKind::life_sign)});
-  }
-}
-
 void Reporter::on_wave(const WaveReport& report) {
-  give_life_sign();
+  service_.give_life_sign();
   if (!started_) {
     started_ = true;
     start_ns_ = now_ns() - to_ns(report.elapsed_seconds);
@@ -178,7 +166,7 @@ void Reporter::print_wave(Wave wave, const WaveSum& sum) {
 }
 
 void Reporter::on_evaluation(const EvaluationReport& report) {
-  give_life_sign();
+  service_.give_life_sign();
   EvaluationSum& sum = evaluations_[report.label];
   sum.samples += report.samples;
   sum.correct += report.correct;

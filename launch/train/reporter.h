@@ -65,7 +65,6 @@ class Reporter {
   void on_evaluation(const EvaluationReport& report);
   void on_checkpoint_failed(Label label, ExitCode code, const std::string& why);
   void print_waves();
-  void give_life_sign();
   void print_wave(Wave wave, const WaveSum& sum);
   int expected_reports(Wave wave) const;
 
@@ -78,7 +77,6 @@ class Reporter {
   bool started_ = false;
   std::int64_t start_ns_;  // of the first wave
   std::int64_t last_progress_ns_ = 0;
-  std::int64_t last_life_sign_ns_ = 0;
   Wave next_wave_;
   std::map<Wave, WaveSum> waves_;
   std::map<Label, EvaluationSum> evaluations_;

@@ -85,19 +85,17 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   }
   const std::unique_ptr<Stream> stream = device->make_stream();
   Stage stage(common.model, stage_ends(vw), role.stage, job.seed, *device, *stream);
-  StageState state = common.unplayed(role.virtual_worker, role.stage);
+  FlatState start = common.start_of_stage(role.virtual_worker, role.stage);
   const bool plays = common.rules.end[at(worker)] > common.rules.start_minibatch();
-  const bool continues = state.exact && plays;
+  const ExactWeights* exact = common.exact_of_stage(role.virtual_worker, role.stage);
   const std::unique_ptr<LocalWeights> weights =
-      continues
-          ? std::make_unique<LocalWeights>(*device, *stream, common.rules, *state.exact)
-          : std::make_unique<LocalWeights>(
-                *device, *stream, common.rules,
-                common.start_of(layers_between(stage.first_layer(), stage.end_layer())).parameters);
+      exact != nullptr && plays
+          ? std::make_unique<LocalWeights>(*device, *stream, common.rules, *exact)
+          : std::make_unique<LocalWeights>(*device, *stream, common.rules, start.parameters);
   Optimizer optimizer(job.optimizer, *device, *stream, stage.parameters().count());
   if (common.checkpoint) {
-    for (std::size_t slot = 0; slot < state.slots.size(); ++slot) {
-      optimizer.load_slot(slot, state.slots[slot]);
+    for (std::size_t slot = 0; slot < start.slots.size(); ++slot) {
+      optimizer.load_slot(slot, start.slots[slot]);
     }
   }
   CheckpointSender parts(setting.roles.server.front(),
@@ -149,7 +147,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   }
   if (reporter != nullptr) setup.started = [reporter](Minibatch p) { reporter->started(p); };
 
-  Worker(std::move(setup), common.rules, stage, *weights, optimizer, std::move(state.statistics),
+  Worker(std::move(setup), common.rules, stage, *weights, optimizer, std::move(start.statistics),
          client, service)
       .run();
 }
@@ -220,11 +218,8 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
     const ExitCode code = failed != ExitCode::done ? failed
                           : values.rules.stopped   ? ExitCode::stopped
                                                    : ExitCode::done;
-    for (int r = 0; r < setting.transport.ranks(); ++r) {
-      setting.transport.send_control(Rank{r},
-                                     {.kind = static_cast<std::int32_t>(MessageKind::run_over),
-                                      .part = static_cast<std::int32_t>(code)});
-    }
+    service.tell_all({.kind = static_cast<std::int32_t>(MessageKind::run_over),
+                      .part = static_cast<std::int32_t>(code)});
   }
   service.wait_for_others([&] { return over.has_value(); },
                           [] { return std::string("rank 0 to close the run"); });

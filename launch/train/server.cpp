@@ -8,8 +8,6 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::int64_t kLifeSignEvery = 1'000'000'000;  // ns
-
 // What a virtual worker's wave weighs in the sum: its samples; all the same: each counts 1 (sum) or
 // 1/N (mean).
 std::vector<float> update_factors(const Plan& plan) {
@@ -51,8 +49,15 @@ ServerRole::ServerRole(const TrainValues& values, ShardId shard, const Roles& ro
       CheckpointCollector::Setup{
           .numbers = values.parts,
           .rule = values.checkpoints,
-          .unplayed = [&values](VirtualWorkerId vw,
-                                StageId stage) { return values.unplayed(vw, stage); },
+          .unplayed =
+              [&values](VirtualWorkerId vw, StageId stage) {
+                FlatState start = values.start_of_stage(vw, stage);
+                const ExactWeights* exact = values.exact_of_stage(vw, stage);
+                return StageState{.label = values.rules.start_wave(),
+                                  .slots = std::move(start.slots),
+                                  .statistics = std::move(start.statistics),
+                                  .exact = exact ? std::optional(*exact) : std::nullopt};
+              },
           .complete = [this](CheckpointParts parts) { write(std::move(parts)); }},
       values.rules, service);
   writer_ = std::make_unique<CheckpointWriter>(
@@ -104,18 +109,8 @@ void ServerRole::poll() {
   if (!collector_) return;
   collector_->poll();
   for (const CheckpointWriter::Result& result : writer_->take_results()) tell(result);
-  if (told_ < given_) give_life_sign();
-}
-
-// The run's end waits for its last checkpoint, which may take long: somebody is at it.
-void ServerRole::give_life_sign() {
-  const std::int64_t now = now_ns();
-  if (now - last_life_sign_ns_ < kLifeSignEvery) return;
-  last_life_sign_ns_ = now;
-  for (int r = 0; r < service_.transport().ranks(); ++r) {
-    service_.transport().send_control(Rank{r},
-                                      {.kind = static_cast<std::int32_t>(MessageKind::life_sign)});
-  }
+  // The run's end waits for its last checkpoint, which may take long: somebody is at it.
+  if (told_ < given_) service_.give_life_sign();
 }
 
 bool ServerRole::finished() const {

@@ -27,7 +27,6 @@ class ServerRole {
 
  private:
   void write(CheckpointParts parts);
-  void give_life_sign();
   void tell(const CheckpointWriter::Result& result);
 
   const TrainValues& values_;
@@ -37,8 +36,7 @@ class ServerRole {
   std::unique_ptr<ParameterServer> shard_;
   std::unique_ptr<CheckpointCollector> collector_;  // first server rank
   std::unique_ptr<CheckpointWriter> writer_;        // likewise, where checkpoints are written
-  std::int64_t last_life_sign_ns_ = 0;
-  std::size_t told_ = 0;  // of those given to the writer
+  std::size_t told_ = 0;                            // of those given to the writer
   std::size_t given_ = 0;
 };
 

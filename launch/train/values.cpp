@@ -52,14 +52,19 @@ FlatState TrainValues::start_of(const std::vector<int>& layers) const {
   return starting_state(job, model, checkpoint ? &*checkpoint : nullptr, layers);
 }
 
-StageState TrainValues::unplayed(VirtualWorkerId vw, StageId stage) const {
-  if (continued) return continued->workers[at(vw.value)][at(stage.value)];
+FlatState TrainValues::start_of_stage(VirtualWorkerId vw, StageId stage) const {
   const PlanStage& of = job.plan.virtual_workers[at(vw.value)].stages[at(stage.value)];
   FlatState start = start_of(layers_between(of.first_layer, of.end_layer));
-  return {.label = rules.start_wave(),
-          .slots = std::move(start.slots),
-          .statistics = std::move(start.statistics),
-          .exact = {}};
+  if (continued) {
+    const StageState& own = continued->workers[at(vw.value)][at(stage.value)];
+    start.slots = own.slots;
+    start.statistics = own.statistics;
+  }
+  return start;
+}
+
+const ExactWeights* TrainValues::exact_of_stage(VirtualWorkerId vw, StageId stage) const {
+  return continued ? &*continued->workers[at(vw.value)][at(stage.value)].exact : nullptr;
 }
 
 std::vector<ShardSnapshot> TrainValues::snapshots_of(ShardId shard) const {
@@ -73,14 +78,14 @@ std::vector<ShardSnapshot> TrainValues::snapshots_of(ShardId shard) const {
 }
 
 std::vector<std::vector<float>> TrainValues::running_on(ShardId shard) const {
+  if (!continued) {
+    return std::vector<std::vector<float>>(at(rules.workers()),
+                                           start_of(map.layers(shard)).statistics);
+  }
   std::vector<std::vector<float>> running;
-  for (int i = 0; i < rules.workers(); ++i) {
-    if (!continued) {
-      running.push_back(start_of(map.layers(shard)).statistics);
-      continue;
-    }
+  for (const auto& stages : continued->workers) {
     std::vector<float> of_all;
-    for (const StageState& stage : continued->workers[at(i)]) {
+    for (const StageState& stage : stages) {
       of_all.insert(of_all.end(), stage.statistics.begin(), stage.statistics.end());
     }
     running.push_back(of_layers(model, ShardMap::What::statistics, of_all, map.layers(shard)));

@@ -30,8 +30,9 @@ struct TrainValues {
 
   // The values to start from of a stage or shard with these layers.
   FlatState start_of(const std::vector<int>& layers) const;
-  // What a stage starts from, as a part of a checkpoint.
-  StageState unplayed(VirtualWorkerId vw, StageId stage) const;
+  // Those of a stage; a continuation has its own optimizer slots and running statistics.
+  FlatState start_of_stage(VirtualWorkerId vw, StageId stage) const;
+  const ExactWeights* exact_of_stage(VirtualWorkerId vw, StageId stage) const;  // null: none
   // Snapshots that a shard starts from, and the virtual workers' running statistics there.
   std::vector<ShardSnapshot> snapshots_of(ShardId shard) const;
   std::vector<std::vector<float>> running_on(ShardId shard) const;

@@ -38,7 +38,7 @@ enum class MessageKind : std::int32_t {
   stop_at,              // first server rank -> all: label, part = signal, minibatch = rank of it
   stop_known,           // ... -> first server rank
   run_over,            // reporter -> all: everything has been said
-  life_sign,           // reporter -> all: somebody has moved on
+  life_sign,           // any rank -> all: somebody has moved on
   clock_question,      // any rank -> rank 0
   clock_answer,        // rank 0: label = its time in ns
   clock_known,         // that rank has asked enough

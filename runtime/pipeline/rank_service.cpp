@@ -11,7 +11,8 @@ namespace hetpipe {
 namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
-constexpr std::int64_t kJudgeEvery = 50'000'000;  // ns
+constexpr std::int64_t kJudgeEvery = 50'000'000;        // ns
+constexpr std::int64_t kLifeSignEvery = 1'000'000'000;  // ns
 
 }  // namespace
 
@@ -27,6 +28,17 @@ void RankService::on(MessageKind kind, Handler handler) {
 
 void RankService::begin(std::string_view what, Doing doing) {
   if (watchers_.recorder != nullptr) watchers_.recorder->begin(what, doing);
+}
+
+void RankService::tell_all(const MessageHeader& header) {
+  for (int r = 0; r < transport_.ranks(); ++r) transport_.send_control(Rank{r}, header);
+}
+
+void RankService::give_life_sign() {
+  const std::int64_t now = now_ns();
+  if (now - last_life_sign_ns_ < kLifeSignEvery) return;
+  last_life_sign_ns_ = now;
+  tell_all({.kind = static_cast<std::int32_t>(MessageKind::life_sign)});
 }
 
 void RankService::poll() {

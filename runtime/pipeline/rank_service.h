@@ -65,6 +65,11 @@ class RankService {
   // again soon.
   void note_work() { ++work_; }
 
+  // A control message without payload to every rank, this one too.
+  void tell_all(const MessageHeader& header);
+  // Somebody has moved on: whoever waits for others waits anew. At most one a second goes out.
+  void give_life_sign();
+
   // JobEnds where the lifeline says so.
   void poll();
   // Returns seconds waited. WaitFailed naming `name` past the deadline. With a lifeline, the
@@ -91,6 +96,7 @@ class RankService {
   double timeout_seconds_;
   Watchers watchers_;
   std::int64_t life_signs_ = 0;
+  std::int64_t last_life_sign_ns_ = 0;  // given by this rank
   std::int64_t work_ = 0;
   std::map<MessageKind, Handler> handlers_;
   std::vector<std::function<void()>> polls_;

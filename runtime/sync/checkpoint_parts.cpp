@@ -28,11 +28,12 @@ ShardSnapshot read_snapshot(ByteReader& reader) {
 
 }  // namespace
 
-std::vector<std::byte> to_bytes(const ShardState& state) {
+std::vector<std::byte> to_bytes(const ShardSnapshot& snapshot,
+                                const std::vector<const ShardSnapshot*>& earlier) {
   ByteWriter writer;
-  write(writer, state.snapshot);
-  writer.number(static_cast<std::int64_t>(state.earlier.size()));
-  for (const ShardSnapshot& snapshot : state.earlier) write(writer, snapshot);
+  write(writer, snapshot);
+  writer.number(static_cast<std::int64_t>(earlier.size()));
+  for (const ShardSnapshot* one : earlier) write(writer, *one);
   return writer.take();
 }
 
@@ -216,10 +217,7 @@ void CheckpointCollector::poll() {
 void CheckpointCollector::ask_all(Label label) {
   asked_ = label;
   answers_ = 0;
-  for (int r = 0; r < service_.transport().ranks(); ++r) {
-    service_.transport().send_control(Rank{r},
-                                      {.kind = code(MessageKind::checkpoint_confirm), .label = label});
-  }
+  service_.tell_all({.kind = code(MessageKind::checkpoint_confirm), .label = label});
 }
 
 void confirm_checkpoints(RankService& service) {

@@ -33,7 +33,8 @@ struct ShardState {
   ShardSnapshot snapshot;
   std::vector<ShardSnapshot> earlier;  // that gates to come may still grant; for a continuation
 };
-std::vector<std::byte> to_bytes(const ShardState& state);
+std::vector<std::byte> to_bytes(const ShardSnapshot& snapshot,
+                                const std::vector<const ShardSnapshot*>& earlier);
 ShardState shard_state_from(std::span<const std::byte> bytes);
 
 // All of it, at one label.

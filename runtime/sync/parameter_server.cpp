@@ -327,30 +327,26 @@ void ParameterServer::forget_labels() {
   }
 }
 
-// Snapshots are shared and never change: only the bytes that travel are copied.
 void ParameterServer::save_state() {
-  ShardState state{.snapshot = *snapshots_.back(), .earlier = {}};
-  if (setup_.checkpoints.exact) {
-    const Label newest = snapshots_.back()->label;
-    for (const auto& snapshot : snapshots_) {
-      if (snapshot->label >= rules_.bound_label(newest) && snapshot->label < newest) {
-        state.earlier.push_back(*snapshot);
-      }
+  const Snapshot& newest = *snapshots_.back();
+  std::vector<const Snapshot*> earlier;
+  for (const auto& snapshot : snapshots_) {
+    const bool may_be_granted = snapshot->label >= rules_.bound_label(newest.label);
+    if (setup_.checkpoints.exact && may_be_granted && snapshot->label < newest.label) {
+      earlier.push_back(snapshot.get());
     }
   }
-  parts_.send(state.snapshot.label, to_bytes(state));
+  parts_.send(newest.label, to_bytes(newest, earlier));
 }
 
 void ParameterServer::stop(const ControlMessage& wanted) {
   const std::optional<Label> label = stop_->decide();
   if (!label) return;
   clock_->stop_at(*label);
-  for (int r = 0; r < service_.transport().ranks(); ++r) {
-    service_.transport().send_control(Rank{r}, {.kind = code(MessageKind::stop_at),
-                                                .part = wanted.header.part,
-                                                .minibatch = wanted.from.value,
-                                                .label = *label});
-  }
+  service_.tell_all({.kind = code(MessageKind::stop_at),
+                     .part = wanted.header.part,
+                     .minibatch = wanted.from.value,
+                     .label = *label});
 }
 
 void ParameterServer::poll() {

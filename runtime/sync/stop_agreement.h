@@ -13,8 +13,8 @@ namespace hetpipe {
 //
 // A virtual worker that has passed the gate of wave g may be anywhere in the waves up to g + 1, but
 // not at the last minibatch of that wave: its gate stands before it. So all can still end with wave
-// g + 1, where g is the furthest gate passed by any, if the gates of that wave stay shut until every
-// rank knows.
+// g + 1, where g is the furthest gate passed by any, if the gates of that wave stay shut until
+// every rank knows.
 class StopAgreement {
  public:
   StopAgreement(const WaveRules& rules, int ranks);

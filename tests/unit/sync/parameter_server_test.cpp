@@ -233,8 +233,10 @@ class Play {
           CheckpointCollector::Setup{
               .numbers = numbers(),
               .rule = {.labels = case_.checkpoint_labels},
-              .unplayed = [this](VirtualWorkerId vw,
-                                 StageId k) { return state_of(vw.value, k.value, case_.rules.first_wave); },
+              .unplayed =
+                  [this](VirtualWorkerId vw, StageId k) {
+                    return state_of(vw.value, k.value, case_.rules.first_wave);
+                  },
               .complete = [&seen](CheckpointParts parts) { seen.checkpoints.push_back(parts); }},
           case_.rules, service);
       service.also_poll([&] { collector->poll(); });
@@ -593,6 +595,40 @@ TEST(CheckpointRule, StagesSendWhereACheckpointIsDueOrTheirRunEnds) {
   }
   EXPECT_EQ(first, (std::vector<Label>{2, 4, 5}));
   EXPECT_EQ(second, (std::vector<Label>{2, 5}));
+}
+
+// A part that came may be torn, if its sender died while it was read: nothing is handed over until
+// every rank has shown that it is still there.
+TEST(CheckpointCollector, WaitsForASignOfLifeAfterTheParts) {
+  const WaveRules rules{.in_flight = 1, .distance = 0, .pull = kBound, .first_wave = 0, .end = {3}};
+  const auto transports = make_threads_transports(2);
+  RankService collecting(*transports[0], 30);
+  RankService sending(*transports[1], 30);
+  confirm_checkpoints(collecting);
+  confirm_checkpoints(sending);
+  std::vector<Label> complete;
+  CheckpointCollector collector(
+      {.numbers = PartNumbers({1}, 1),
+       .rule = {.labels = {2}},
+       .unplayed = {},
+       .complete = [&](CheckpointParts parts) { complete.push_back(parts.label); }},
+      rules, collecting);
+  CheckpointSender stage(Rank{0}, 0, sending);
+  CheckpointSender shard(Rank{0}, 1, sending);
+  stage.send(2, to_bytes(StageState{.label = 2, .slots = {}, .statistics = {}, .exact = {}}));
+  shard.send(2, to_bytes(ShardSnapshot{.label = 2, .weights = {1}, .statistics = {}}, {}));
+  const auto collect = [&] {
+    for (int i = 0; i < 20; ++i) {
+      collecting.poll();
+      collector.poll();
+    }
+  };
+  transports[1]->progress();  // moves bytes, answers nothing
+  collect();
+  EXPECT_TRUE(complete.empty()) << "all parts are there, and their sender may be dead";
+  sending.poll();
+  collect();
+  EXPECT_EQ(complete, std::vector<Label>{2});
 }
 
 }  // namespace
