@@ -53,9 +53,13 @@ std::int64_t as_number(std::uint64_t hash) { return static_cast<std::int64_t>(ha
 
 }  // namespace
 
+bool writes_exact(const TrainJob& job, const WaveRules& rules) {
+  return job.exact_checkpoints && can_be_exact(rules);
+}
+
 std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rules,
                                       const CheckpointParts& parts) {
-  if (!job.exact_checkpoints || !can_be_exact(rules)) return std::nullopt;
+  if (!writes_exact(job, rules)) return std::nullopt;
   ExactState state;
   const Minibatch here = parts.label * rules.in_flight;
   const bool whole =

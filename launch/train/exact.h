@@ -11,6 +11,9 @@
 
 namespace hetpipe {
 
+// Whether the job's checkpoints hold what a bit-identical continuation needs.
+bool writes_exact(const TrainJob& job, const WaveRules& rules);
+
 // What a checkpoint keeps under /exact: every stage's and every shard's state, by the plan's
 // places. Nothing where the job's rules do not allow a bit-identical continuation.
 std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rules,

@@ -40,7 +40,7 @@ TrainValues::TrainValues(const TrainJob& the_job)
       map(model, shards_of(job, model), static_cast<int>(job.plan.server->nodes.size())),
       checkpoints{.labels = due_labels(job, rules, job.checkpoint_every, rules.start_wave()),
                   .enabled = !job.checkpoint_folder.empty(),
-                  .exact = job.exact_checkpoints && can_be_exact(rules)},
+                  .exact = writes_exact(job, rules)},
       parts(number_parts(job.plan)),
       evaluations(job.test_size > 0 ? evaluation_labels(job, rules) : std::vector<Label>{}) {
   if (job.start.checkpoint.empty()) return;

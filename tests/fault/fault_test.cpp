@@ -7,14 +7,11 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <fstream>
-#include <sstream>
 #include <thread>
 
 #include "base/text.h"
 #include "base/time.h"
-#include "launched_job.h"
-#include "small_training.h"
+#include "launched_training.h"
 
 // Trainings under mpirun in which one rank fails: what is said, by whom, and how all leave. Ranks
 // that are killed or stopped at any moment: kill_campaign.cpp.
@@ -26,45 +23,16 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::string contents(const fs::path& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
-class FaultTest : public ::testing::Test {
+class FaultTest : public LaunchedTraining {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              format("hetpipe-fault-%d-%s", ::getpid(),
-                     ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    write_files(folder_);
-  }
-  void TearDown() override {
-    if (!HasFailure()) fs::remove_all(folder_);
-  }
-
   std::vector<std::string> launch(double timeout, const std::vector<std::string>& more) const {
-    std::vector<std::string> words{MPIEXEC_COMMAND, "--oversubscribe", "-n",
-                                   std::to_string(ranks(Shape::one_server))};
-    for (const auto& part :
-         {train_words(HETPIPE_COMMAND, folder_, Shape::one_server, output(), timeout), more}) {
-      words.insert(words.end(), part.begin(), part.end());
-    }
-    return words;
+    return LaunchedTraining::launch("run", timeout, more);
   }
-  fs::path output() const { return folder_ / "run"; }
-  fs::path said() const { return folder_ / "said"; }
-  std::string log() const { return contents(output() / "train.log"); }
-
-  bool training_begins() const {
-    for (const std::int64_t start = now_ns(); seconds_between(start, now_ns()) < 60; nap()) {
-      if (log().find("\nwave ") != std::string::npos) return true;
-    }
-    return false;
-  }
+  fs::path output() const { return LaunchedTraining::output("run"); }
+  std::string log() const { return LaunchedTraining::log("run"); }
+  bool training_begins() const { return LaunchedTraining::training_begins("run"); }
   // The lines that begin with "rank N on", which must be one, the same in the log and on the
   // terminal.
   std::string the_line() const {
@@ -79,8 +47,6 @@ class FaultTest : public ::testing::Test {
     EXPECT_EQ(lines[0], lines[1]);
     return lines[0];
   }
-
-  fs::path folder_;
 };
 
 TEST_F(FaultTest, AKilledServerIsNamedWithTheLastActionsOfAll) {
