@@ -64,7 +64,10 @@ struct Plan {
   int micro_batches = 1;
   int in_flight = 1;  // Nm
   std::string optimizer = "sgd-momentum";
-  std::string runtime;  // only for simulate
+  std::string runtime;   // only for simulate: whose executor is imitated; empty: this one
+  std::string schedule;  // what differs from the system's row (system.h); empty: the row's
+  std::string weights;
+  std::string sync;
   std::vector<PlanVirtualWorker> virtual_workers;
   std::optional<PlanServer> server;
   std::optional<Prediction> predicted;

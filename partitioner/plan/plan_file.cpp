@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/plan/plan_check.h"
+#include "partitioner/plan/system.h"
 #include "partitioner/toml_file.h"
 
 // The plan file (docs/files.md), both ways.
@@ -47,7 +48,11 @@ class PlanFile {
                                                 ". Use one of these: " + join(kOptimizers, ", ") +
                                                 ".");
     }
-    plan_.runtime = top.string("runtime").value_or("");
+    plan_.runtime = known_word(top, "runtime", {"megatron-deepspeed"});
+    plan_.schedule = known_word(top, "schedule", schedule_names());
+    plan_.weights = known_word(top, "weights", weight_names());
+    plan_.sync = known_word(top, "sync", sync_names());
+    check_system(top);
     for (const TomlValue* vw : top.tables("virtual_worker", Need::required)) read_worker(*vw);
     if (const TomlValue* server = top.table("parameter_server")) read_server(*server);
     if (const TomlValue* predicted = top.table("predicted")) read_prediction(*predicted);
@@ -123,6 +128,30 @@ class PlanFile {
     server.scale = word(reader, "scale", {"sum", "mean"});
     reader.done();
     plan_.server = std::move(server);
+  }
+
+  // One of some words, or empty when the key is absent.
+  static std::string known_word(TomlReader& top, const std::string& key,
+                                const std::vector<std::string>& known) {
+    const auto value = top.string(key);
+    if (value && std::find(known.begin(), known.end(), *value) == known.end()) {
+      top.problem(top.line_of(key),
+                  unknown(key, *value, known) + ". Use one of these: " + join(known, ", ") + ".");
+    }
+    return value.value_or("");
+  }
+
+  void check_system(TomlReader& top) {
+    const auto known = system_names();
+    if (std::find(known.begin(), known.end(), plan_.system) == known.end()) {
+      top.problem(top.line_of("system"), unknown("system", plan_.system, known) +
+                                             ". Use one of these: " + join(known, ", ") + ".");
+    }
+    if (!problems_.empty()) return;
+    const std::string why = why_senseless(composition(plan_));
+    if (!why.empty()) {
+      top.problem(top.line_of("system"), why + ". Choose parts that go together.");
+    }
   }
 
   // One of some words; the first of them when the key is absent.
@@ -209,6 +238,9 @@ std::string to_toml(const Plan& plan) {
   text += format("in_flight = %d  # Nm, the length of a wave\n", plan.in_flight);
   text += "optimizer = " + toml_string(plan.optimizer) + "\n";
   if (!plan.runtime.empty()) text += "runtime = " + toml_string(plan.runtime) + "\n";
+  if (!plan.schedule.empty()) text += "schedule = " + toml_string(plan.schedule) + "\n";
+  if (!plan.weights.empty()) text += "weights = " + toml_string(plan.weights) + "\n";
+  if (!plan.sync.empty()) text += "sync = " + toml_string(plan.sync) + "\n";
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
     text += format("\n[[virtual_worker]]  # %zu\n", vw);
     if (const auto minibatch = plan.virtual_workers[vw].minibatch) {

@@ -342,10 +342,11 @@ class Simulator {
     result.iteration_seconds = (end - start) / static_cast<double>(window.end - window.begin);
     result.throughput = result.global_batch / result.iteration_seconds;
     for (std::size_t vw = 0; vw < workers_.size(); ++vw) {
-      result.stages.emplace_back();
       for (std::size_t k = 0; k < workers_[vw].size(); ++k) {
         const Stage& stage = workers_[vw][k];
         SimulatedStage out;
+        out.virtual_worker = static_cast<int>(vw);
+        out.stage = static_cast<int>(k);
         out.device = stage.device;
         double wire = 0;
         for (const Span& span : stage.spans) {
@@ -359,7 +360,7 @@ class Simulator {
         out.memory = stage_ledger(plan_, cluster_, profile_, VirtualWorkerId{static_cast<int>(vw)},
                                   StageId{static_cast<int>(k)})
                          .total();
-        result.stages.back().push_back(out);
+        result.stages.push_back(out);
       }
     }
     return result;
@@ -380,7 +381,8 @@ class Simulator {
 }  // namespace
 
 Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& profile,
-                    std::optional<int> minibatches) {
+                    const SimulationRequest& request) {
+  const std::optional<int>& minibatches = request.minibatches;
   check_plan(plan, "plan", &cluster, static_cast<int>(profile.layers.size()));
   if (plan.system != "hetpipe" || !plan.runtime.empty()) {
     throw UserError("", "system '" + plan.system + "'" +
