@@ -46,7 +46,7 @@ void check_request(const PlanRequest& request) {
   check_count(problems, "--in-flight", request.in_flight.value_or(1), 1, 10000);
   check_count(problems, "--virtual-workers", request.virtual_workers.value_or(1), 1, 1 << 20);
   check_count(problems, "--minibatch", request.minibatch.value_or(1), 1, 1000000000);
-  check_count(problems, "--micro-batches", request.micro_batches, 1, 10000);
+  check_count(problems, "--micro-batches", request.micro_batches.value_or(1), 1, 10000);
   check_count(problems, "--clock-distance", request.clock_distance, 0, 10000);
   std::vector<std::string> nodes;
   for (const Node& node : request.cluster.nodes) nodes.push_back(node.name);
@@ -64,13 +64,13 @@ void check_request(const PlanRequest& request) {
 int default_minibatch(const PlanRequest& request) {
   int best = 0;
   for (const Measurement& m : request.profile.measurements) {
-    const int minibatch = m.batch * request.micro_batches;
+    const int minibatch = m.batch * request.micro_batches.value_or(1);
     if (best == 0 || std::abs(minibatch - 32) < std::abs(best - 32) ||
         (std::abs(minibatch - 32) == std::abs(best - 32) && minibatch < best)) {
       best = minibatch;
     }
   }
-  return best == 0 ? 32 * request.micro_batches : best;
+  return best == 0 ? 32 * request.micro_batches.value_or(1) : best;
 }
 
 std::vector<std::string> default_server_nodes(const PlanRequest& request) {
@@ -88,12 +88,14 @@ std::vector<std::string> default_server_nodes(const PlanRequest& request) {
 class Planner {
  public:
   explicit Planner(const PlanRequest& request)
-      : request_(request), minibatch_(request.minibatch.value_or(default_minibatch(request))) {
-    if (minibatch_ % request.micro_batches != 0) {
+      : request_(request),
+        micro_batches_(request.micro_batches.value_or(1)),
+        minibatch_(request.minibatch.value_or(default_minibatch(request))) {
+    if (minibatch_ % micro_batches_ != 0) {
       throw UserError("--minibatch",
                       format("%d does not divide into %d micro-batches (they are equal "
                              "slices of it). Change one.",
-                             minibatch_, request.micro_batches));
+                             minibatch_, micro_batches_));
     }
     for (std::size_t kind = 0; kind < request.cluster.kinds.size(); ++kind) {
       speeds_.push_back(speed(static_cast<int>(kind)));
@@ -131,7 +133,7 @@ class Planner {
           return std::find(node.kinds.begin(), node.kinds.end(), kind) != node.kinds.end();
         });
     if (!used) return 0;
-    const int micro_batch = minibatch_ / request_.micro_batches;
+    const int micro_batch = minibatch_ / micro_batches_;
     const LayerCosts costs = costs_on(
         request_.profile, request_.cluster.kinds[static_cast<std::size_t>(kind)], micro_batch);
     double seconds = 0;
@@ -218,7 +220,7 @@ class Planner {
     PartitionRequest request;
     request.devices = devices;
     request.minibatch = minibatch_;
-    request.micro_batches = request_.micro_batches;
+    request.micro_batches = micro_batches_;
     request.in_flight = in_flight;
     request.optimizer = request_.optimizer;
     request.server = true;
@@ -231,7 +233,7 @@ class Planner {
     plan.system = request_.system;
     plan.model = request_.profile.model;
     plan.minibatch = minibatch_;
-    plan.micro_batches = request_.micro_batches;
+    plan.micro_batches = micro_batches_;
     plan.in_flight = in_flight;
     plan.optimizer = request_.optimizer;
     Prediction prediction;
@@ -239,7 +241,7 @@ class Planner {
       PlanVirtualWorker vw;
       for (std::size_t k = 0; k < part.devices.size(); ++k) {
         const PartCost& cost = part.costs[k];
-        const double slices = request_.micro_batches;
+        const double slices = micro_batches_;
         PlanStage stage;
         stage.first_layer = k == 0 ? 0 : part.ends[k - 1];
         stage.end_layer = part.ends[k];
@@ -268,6 +270,7 @@ class Planner {
   }
 
   const PlanRequest& request_;
+  int micro_batches_;
   int minibatch_;
   std::vector<double> speeds_;  // [kind]
 };

@@ -20,7 +20,11 @@ struct PlanRequest {
   std::optional<int> in_flight;        // Nm; absent: raised until throughput stops growing
   std::optional<int> virtual_workers;  // absent: what the policy forms
   std::optional<int> minibatch;        // absent: a measured batch, nearest to 32 samples
-  int micro_batches = 1;
+  std::optional<int> micro_batches;    // absent: what suits the planner; continuous schedules 1
+  std::string schedule;                // these three replace parts of the system's row; empty: its
+  std::string weights;
+  std::string sync;
+  std::string precision = "fp32";  // whose peak estimates take: "fp32" "tf32" "fp16"
   std::string optimizer = "sgd-momentum";
   int clock_distance = 0;
   std::string placement = "default";
