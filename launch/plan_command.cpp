@@ -7,7 +7,7 @@
 #include "launch/planning_options.h"
 #include "launch/shell_words.h"
 #include "launch/subcommand.h"
-#include "partitioner/plan_table.h"
+#include "partitioner/plan/plan_table.h"
 
 namespace hetpipe {
 namespace {

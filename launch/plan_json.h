@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 
 namespace hetpipe {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "launch/options.h"
-#include "partitioner/planner.h"
+#include "partitioner/planners/planner.h"
 
 // What `plan` and `train` ask the planner for: one set of rows for both.
 namespace hetpipe {

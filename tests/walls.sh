@@ -90,9 +90,9 @@ kernels/a.cpp|  std::getenv("HOME");
 runtime/sync/a.cpp|  std::cout << 1;
 base/a.h|#include "kernels/device.h"
 partitioner/a.h|#include "runtime/model/model.h"
-kernels/a.h|#include "partitioner/plan.h"
+kernels/a.h|#include "partitioner/plan/plan.h"
 runtime/transport/a.h|#include "runtime/model/model.h"
-runtime/model/a.h|#include "partitioner/plan.h"
+runtime/model/a.h|#include "partitioner/plan/plan.h"
 runtime/data/a.h|#include "kernels/device.h"
 runtime/store/a.h|#include "runtime/pipeline/stage.h"
 runtime/pipeline/a.h|#include "runtime/sync/wave_clock.h"

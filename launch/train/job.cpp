@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 
 #include <algorithm>
 #include <set>

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "kernels/shape.h"
-#include "partitioner/plan.h"
-#include "partitioner/profile.h"
-#include "partitioner/schedule.h"
-#include "partitioner/wave_rules.h"
+#include "partitioner/plan/plan.h"
+#include "partitioner/profile/profile.h"
+#include "partitioner/schedule/schedule.h"
+#include "partitioner/schedule/wave_rules.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/sampler.h"
 #include "runtime/pipeline/optimizer.h"

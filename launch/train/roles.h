@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 #include "runtime/transport/link_emulation.h"
 
 namespace hetpipe {

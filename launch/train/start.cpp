@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "launch/version.h"
-#include "partitioner/plan_table.h"
+#include "partitioner/plan/plan_table.h"
 
 namespace hetpipe {
 

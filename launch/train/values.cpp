@@ -2,7 +2,7 @@
 #include "launch/train/values.h"
 
 #include "launch/train/exact.h"
-#include "partitioner/placement.h"
+#include "partitioner/plan/placement.h"
 #include "runtime/model/zoo.h"
 
 namespace hetpipe {

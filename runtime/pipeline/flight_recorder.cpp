@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "base/unique_handle.h"
-#include "partitioner/schedule.h"
+#include "partitioner/schedule/schedule.h"
 
 namespace hetpipe {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/buffer.h"
-#include "partitioner/wave_rules.h"
+#include "partitioner/schedule/wave_rules.h"
 #include "runtime/pipeline/stage_state.h"
 
 namespace hetpipe {
@@ -52,8 +52,9 @@ class LocalWeights {
   // snapshot(label).
   void rebase(Wave wave, Label label, Buffer snapshot);
 
-  // After version_for of a wave's last minibatch: from now on keeps what exact() of the label behind
-  // that wave needs. Costs a weight version, and the wave's updates until exact() has been called.
+  // After version_for of a wave's last minibatch: from now on keeps what exact() of the label
+  // behind that wave needs. Costs a weight version, and the wave's updates until exact() has been
+  // called.
   void keep_exact();
   // After end_wave: what was kept, to be copied to the host; nothing where keep_exact was not
   // called for that wave.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/device.h"
-#include "partitioner/profile.h"
+#include "partitioner/profile/profile.h"
 #include "runtime/model/model.h"
 
 namespace hetpipe {

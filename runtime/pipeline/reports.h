@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/ids.h"
-#include "partitioner/schedule.h"
+#include "partitioner/schedule/schedule.h"
 
 // What ranks tell the reporter. Plain structs: they travel as bytes between ranks of one build.
 namespace hetpipe {

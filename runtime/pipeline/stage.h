@@ -9,7 +9,7 @@
 #include "base/ids.h"
 #include "base/sample.h"
 #include "kernels/buffer.h"
-#include "partitioner/cut.h"
+#include "partitioner/profile/cut.h"
 #include "runtime/model/model.h"
 #include "runtime/model/parameters.h"
 
@@ -39,7 +39,7 @@ struct Pass {
 // cross its borders. Knows nothing of versions, waves or ranks.
 class Stage {
  public:
-  // stage_end as in partitioner/cut.h. `seed` keys random draws.
+  // stage_end as in partitioner/profile/cut.h. `seed` keys random draws.
   Stage(const Model& model, std::vector<int> stage_end, StageId id, std::uint64_t seed,
         Device& device, Stream& stream);
 

@@ -12,9 +12,9 @@ namespace {
 
 std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
 
-// partitioner/schedule.h's rule for all actions at once: a receive before the F of its minibatch
-// takes activations, one after it gradients; a send before the B activations, one after it
-// gradients.
+// partitioner/schedule/schedule.h's rule for all actions at once: a receive before the F of its
+// minibatch takes activations, one after it gradients; a send before the B activations, one after
+// it gradients.
 std::vector<Payload> payloads_of(const StageActions& actions) {
   std::vector<Payload> payloads(actions.size(), Payload::activations);
   std::set<Minibatch> forward;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/schedule.h"
+#include "partitioner/schedule/schedule.h"
 #include "runtime/pipeline/pace.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"

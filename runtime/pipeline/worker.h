@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "partitioner/schedule.h"
-#include "partitioner/wave_rules.h"
+#include "partitioner/schedule/schedule.h"
+#include "partitioner/schedule/wave_rules.h"
 #include "runtime/data/prefetch.h"
 #include "runtime/pipeline/local_weights.h"
 #include "runtime/pipeline/optimizer.h"

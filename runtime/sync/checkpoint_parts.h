@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "partitioner/wave_rules.h"
+#include "partitioner/schedule/wave_rules.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/stage_state.h"
 #include "runtime/pipeline/synchronizer.h"

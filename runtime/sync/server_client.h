@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "partitioner/wave_rules.h"
+#include "partitioner/schedule/wave_rules.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/stage.h"
 #include "runtime/pipeline/synchronizer.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "partitioner/wave_rules.h"
+#include "partitioner/schedule/wave_rules.h"
 
 namespace hetpipe {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "partitioner/wave_rules.h"
+#include "partitioner/schedule/wave_rules.h"
 
 namespace hetpipe {
 

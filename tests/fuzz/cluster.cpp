@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "partitioner/cluster.h"
+#include "partitioner/cluster/cluster.h"
 
 #include "tests/fuzz/fuzz.h"
 

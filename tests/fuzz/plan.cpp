@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "partitioner/plan.h"
+#include "partitioner/plan/plan.h"
 
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "partitioner/profile.h"
+#include "partitioner/profile/profile.h"
 
 #include "tests/fuzz/fuzz.h"
 

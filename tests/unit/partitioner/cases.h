@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "partitioner/cluster.h"
-#include "partitioner/profile.h"
+#include "partitioner/cluster/cluster.h"
+#include "partitioner/profile/profile.h"
 
 // Small pools and models that the tests share.
 namespace hetpipe::test {

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "cases.h"
-#include "partitioner/cluster.h"
-#include "partitioner/plan.h"
-#include "partitioner/profile.h"
+#include "partitioner/cluster/cluster.h"
+#include "partitioner/plan/plan.h"
+#include "partitioner/profile/profile.h"
 
 namespace hetpipe {
 namespace {
@@ -285,7 +285,11 @@ TEST(PlanFile, PredictionsRoundTrip) {
   Plan p = parse_plan(kPlan, "p.toml");
   p.virtual_workers[0].stages[0].predicted = StagePrediction{0.1, 1.0 / 3, 1e-7, 123'456'789};
   p.predicted = Prediction{530.25, 0.0603, "0123", "abcd"};
-  p.runtime = "quote\" and \\ and \n";
+  p.model = "quote\" and \\ and \n";
+  p.runtime = "megatron-deepspeed";
+  p.schedule = "continuous-1f1b";
+  p.weights = "newest";
+  p.sync = "asp";
   p.server->hosted = true;
   p.server->nodes = {"n0"};
   EXPECT_EQ(parse_plan(to_toml(p), "again"), p);

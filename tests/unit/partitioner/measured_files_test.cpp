@@ -3,9 +3,9 @@
 
 #include <filesystem>
 
-#include "partitioner/cluster.h"
-#include "partitioner/plan.h"
-#include "partitioner/profile.h"
+#include "partitioner/cluster/cluster.h"
+#include "partitioner/plan/plan.h"
+#include "partitioner/profile/profile.h"
 
 namespace hetpipe {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/devices.h"
-#include "partitioner/schedule.h"
+#include "partitioner/schedule/schedule.h"
 
 namespace hetpipe {
 namespace {

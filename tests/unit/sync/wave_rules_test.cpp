@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "partitioner/wave_rules.h"
+#include "partitioner/schedule/wave_rules.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <set>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "partitioner/cluster/cluster.h"
+#include "partitioner/toml_file.h"
+
+// The cluster file (docs/files.md), both ways.
+namespace hetpipe {
+namespace {
+
+using Need = TomlReader::Need;
+
+constexpr std::size_t kMostNodes = 65536;
+constexpr std::size_t kMostDevices = 1 << 20;
+constexpr Range kMemory{1, 1e15};  // a petabyte
+constexpr Range kRate{1, 1e17};    // bytes/s, flop/s
+constexpr Range kLatency{0, 60};
+constexpr Range kGpus{1, 1024};
+constexpr Range kSlowdown{1e-3, 1e6};
+
+class ClusterFile {
+ public:
+  ClusterFile(const TomlValue& root, const std::string& file) : root_(root), file_(file) {}
+
+  Cluster read() {
+    TomlReader top(root_, "the file", file_, problems_);
+    top.format_is_1();
+    if (const TomlValue* kinds = top.table("device")) read_kinds(*kinds);
+    for (const TomlValue* node : top.tables("node", Need::required)) read_node(*node);
+    read_links(top);
+    top.done();
+    problems_.throw_if_any();
+    return std::move(cluster_);
+  }
+
+ private:
+  void read_kinds(const TomlValue& kinds) {
+    for (const auto& [name, value] : kinds.entries) {
+      if (value.kind != TomlValue::Kind::table) {
+        problems_.add(file_ + ":" + std::to_string(value.line),
+                      "device." + name + " is no table (a kind of device is one). Write [device." +
+                          name + "].");
+        continue;
+      }
+      TomlReader reader(value, "[device." + name + "]", file_, problems_);
+      DeviceKind kind;
+      kind.name = name;
+      kind.memory = reader.integer("memory", kMemory, Need::required).value_or(0);
+      kind.peak_flops = reader.real("peak_flops", kRate).value_or(0);
+      kind.memory_bandwidth = reader.real("memory_bandwidth", kRate).value_or(0);
+      kind.gpus = static_cast<int>(reader.integer("gpus", kGpus).value_or(1));
+      if (const TomlValue* emulate = reader.table("emulate")) {
+        TomlReader inner(*emulate, "[device." + name + "] emulate", file_, problems_);
+        kind.emulate = Emulation{inner.real("slowdown", kSlowdown, Need::required).value_or(1)};
+        inner.done();
+      }
+      reader.done();
+      cluster_.kinds.push_back(std::move(kind));
+    }
+  }
+
+  void read_node(const TomlValue& value) {
+    TomlReader reader(value, "[[node]]", file_, problems_);
+    const auto name = reader.string("name", Need::required);
+    const auto devices = reader.strings("devices", Need::required);
+    reader.done();
+    Node node;
+    for (const std::string& device : devices.value_or(std::vector<std::string>{})) {
+      const auto at = std::find_if(cluster_.kinds.begin(), cluster_.kinds.end(),
+                                   [&](const DeviceKind& kind) { return kind.name == device; });
+      if (at == cluster_.kinds.end()) {
+        reader.problem(reader.line_of("devices"), unknown("kind of device", device, kind_names()) +
+                                                      ". Declare it as [device." + device +
+                                                      "] or correct the name.");
+      } else {
+        node.kinds.push_back(static_cast<int>(at - cluster_.kinds.begin()));
+      }
+    }
+    if (!name) return;
+    const auto names = try_expand_host_list(*name);
+    if (!names) {
+      reader.problem(
+          reader.line_of("name"),
+          "node name '" + *name +
+              "' does not expand (host lists look like n[0-3] or n[0-1,7], and name at most 65536 "
+              "hosts). Correct it.");
+      return;
+    }
+    if (cluster_.nodes.size() + names->size() > kMostNodes) {
+      reader.problem(reader.line_of("name"),
+                     "node name '" + *name + "' makes more than " + std::to_string(kMostNodes) +
+                         " nodes (no cluster has so many). Correct the host list.");
+      return;
+    }
+    devices_ += names->size() * node.kinds.size();
+    if (devices_ > kMostDevices) {
+      reader.problem(reader.line_of("devices"),
+                     "node '" + *name + "' makes more than " + std::to_string(kMostDevices) +
+                         " devices (no cluster has so many). Correct name or devices.");
+      return;
+    }
+    for (const std::string& host : *names) {
+      if (host.find_first_of(": \t") != std::string::npos) {
+        reader.problem(reader.line_of("name"), "node name '" + host +
+                                                   "' holds a colon or a space (devices are named "
+                                                   "node:index). Use a host name.");
+        return;  // the others of the list do as well, or are told in the next turn
+      }
+      if (!node_names_.insert(host).second) {
+        reader.problem(reader.line_of("name"), "node '" + host +
+                                                   "' is declared twice (names are how ranks find "
+                                                   "their node). Remove one.");
+        return;
+      }
+      node.name = host;
+      cluster_.nodes.push_back(node);
+    }
+  }
+
+  Link read_link(const TomlValue& value, const std::string& name) {
+    TomlReader reader(value, name, file_, problems_);
+    Link link;
+    link.bandwidth = reader.real("bandwidth", kRate, Need::required).value_or(0);
+    link.latency = reader.real("latency", kLatency).value_or(0);
+    link.emulate = reader.boolean("emulate").value_or(false);
+    reader.done();
+    return link;
+  }
+
+  void read_links(TomlReader& top) {
+    const TomlValue* value = top.table("link");
+    TomlValue none;
+    none.line = root_.line;
+    TomlReader links(value != nullptr ? *value : none, "[link]", file_, problems_);
+    const TomlValue* intra = links.table("intra_node");
+    const TomlValue* inter = links.table("inter_node");
+    if (intra != nullptr) {
+      cluster_.intra_node = read_link(*intra, "[link.intra_node]");
+    } else if (!links.has("intra_node")) {
+      top.problem(none.line,
+                  "[link.intra_node] is missing (it joins a node's devices and its "
+                  "parameter server). Add it with a bandwidth.");
+    }
+    if (inter != nullptr) {
+      cluster_.inter_node = read_link(*inter, "[link.inter_node]");
+    } else if (cluster_.nodes.size() > 1 && !links.has("inter_node")) {
+      top.problem(none.line,
+                  "[link.inter_node] is missing (the cluster has several nodes). "
+                  "Add it with a bandwidth.");
+    }
+    for (const TomlValue* rule : links.tables("between")) read_between(*rule);
+    links.done();
+  }
+
+  void read_between(const TomlValue& value) {
+    TomlReader reader(value, "[[link.between]]", file_, problems_);
+    LinkBetween rule;
+    rule.kinds = reader.strings("kinds").value_or(std::vector<std::string>{});
+    rule.nodes = reader.strings("nodes").value_or(std::vector<std::string>{});
+    rule.link.bandwidth = reader.real("bandwidth", kRate, Need::required).value_or(0);
+    const auto latency = reader.real("latency", kLatency);
+    rule.has_latency = latency.has_value();
+    rule.link.latency = latency.value_or(0);
+    rule.link.emulate = reader.boolean("emulate").value_or(false);
+    reader.done();
+    const auto& pair = rule.kinds.empty() ? rule.nodes : rule.kinds;
+    if (rule.kinds.empty() == rule.nodes.empty() || pair.size() != 2) {
+      reader.problem(value.line,
+                     "[[link.between]] joins no pair (it needs kinds or nodes, two of "
+                     "them). Write kinds = [\"a\", \"b\"] or nodes = [\"n0\", \"n1\"].");
+      return;
+    }
+    for (const std::string& kind : rule.kinds) {
+      const auto names = kind_names();
+      if (std::find(names.begin(), names.end(), kind) == names.end()) {
+        reader.problem(
+            reader.line_of("kinds"),
+            "[[link.between]]: " + unknown("kind of device", kind, names) + ". Correct the name.");
+      }
+    }
+    for (const std::string& node : rule.nodes) {
+      if (cluster_.find_node(node)) continue;
+      std::vector<std::string> names;
+      for (const Node& known : cluster_.nodes) names.push_back(known.name);
+      reader.problem(reader.line_of("nodes"),
+                     "[[link.between]]: " + unknown("node", node, names) + ". Correct the name.");
+    }
+    for (const LinkBetween& other : cluster_.between) {
+      if ((other.kinds == rule.kinds && other.nodes == rule.nodes) || reversed(other, rule)) {
+        reader.problem(value.line, "[[link.between]] for " + pair[0] + " and " + pair[1] +
+                                       " stands twice (one link has one rule). Remove one.");
+      }
+    }
+    cluster_.between.push_back(std::move(rule));
+  }
+
+  static bool reversed(const LinkBetween& a, const LinkBetween& b) {
+    return std::equal(a.kinds.rbegin(), a.kinds.rend(), b.kinds.begin(), b.kinds.end()) &&
+           std::equal(a.nodes.rbegin(), a.nodes.rend(), b.nodes.begin(), b.nodes.end());
+  }
+
+  std::vector<std::string> kind_names() const {
+    std::vector<std::string> names;
+    for (const DeviceKind& kind : cluster_.kinds) names.push_back(kind.name);
+    return names;
+  }
+
+  const TomlValue& root_;
+  const std::string& file_;
+  Problems problems_;
+  Cluster cluster_;
+  std::set<std::string> node_names_;
+  std::size_t devices_ = 0;
+};
+
+std::string link_lines(const Link& link, bool with_latency) {
+  std::string text = "bandwidth = " + toml_real(link.bandwidth) + "  # bytes/s per direction\n";
+  if (with_latency) text += "latency = " + toml_real(link.latency) + "  # s\n";
+  if (link.emulate) text += "emulate = true\n";
+  return text;
+}
+
+// Device kinds may have names that are no bare keys.
+std::string key(const std::string& name) {
+  const bool bare = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+  });
+  return bare ? name : toml_string(name);
+}
+
+}  // namespace
+
+Cluster parse_cluster(std::string_view text, const std::string& file) {
+  const TomlValue root = parse_toml(text, file);
+  return ClusterFile(root, file).read();
+}
+
+Cluster load_cluster(const std::filesystem::path& path) {
+  return parse_cluster(read_file(path), path.string());
+}
+
+std::string to_toml(const Cluster& cluster) {
+  std::string text = "format = 1\n";
+  for (const DeviceKind& kind : cluster.kinds) {
+    text += "\n[device." + key(kind.name) + "]\n";
+    text += "memory = " + toml_bytes(kind.memory) + "  # bytes of each GPU\n";
+    if (kind.peak_flops > 0) text += "peak_flops = " + toml_real(kind.peak_flops) + "\n";
+    if (kind.memory_bandwidth > 0) {
+      text += "memory_bandwidth = " + toml_real(kind.memory_bandwidth) + "\n";
+    }
+    if (kind.gpus != 1) text += "gpus = " + std::to_string(kind.gpus) + "\n";
+    if (kind.emulate) {
+      text += "emulate = { slowdown = " + toml_real(kind.emulate->slowdown) + " }\n";
+    }
+  }
+  for (const Node& node : cluster.nodes) {
+    std::vector<std::string> kinds;
+    for (const int kind : node.kinds) {
+      kinds.push_back(cluster.kinds[static_cast<std::size_t>(kind)].name);
+    }
+    text += "\n[[node]]\nname = " + toml_string(node.name) + "\ndevices = " + toml_strings(kinds) +
+            "\n";
+  }
+  text += "\n[link.intra_node]\n" + link_lines(cluster.intra_node, true);
+  if (cluster.inter_node.bandwidth > 0) {
+    text += "\n[link.inter_node]\n" + link_lines(cluster.inter_node, true);
+  }
+  for (const LinkBetween& rule : cluster.between) {
+    text += "\n[[link.between]]\n";
+    text += rule.kinds.empty() ? "nodes = " + toml_strings(rule.nodes) + "\n"
+                               : "kinds = " + toml_strings(rule.kinds) + "\n";
+    text += link_lines(rule.link, rule.has_latency);
+  }
+  return text;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/plan/plan.h"
+
+#include "partitioner/plan/plan_check.h"
+
+namespace hetpipe {
+
+int Plan::minibatch_of(VirtualWorkerId vw) const {
+  return virtual_workers[static_cast<std::size_t>(vw.value)].minibatch.value_or(minibatch);
+}
+
+int Plan::worker_ranks() const {
+  std::size_t ranks = 0;
+  for (const PlanVirtualWorker& vw : virtual_workers) {
+    for (const PlanStage& stage : vw.stages) ranks += stage.devices.size();
+  }
+  return static_cast<int>(ranks);
+}
+
+int Plan::server_ranks() const {
+  return server && !server->hosted ? static_cast<int>(server->nodes.size()) : 0;
+}
+
+void check_plan(const Plan& plan, const std::string& file, const Cluster* cluster,
+                int layer_count) {
+  Problems problems;
+  check_plan(plan, {file, {}, 0}, cluster, layer_count, problems);
+  problems.throw_if_any();
+}
+
+}  // namespace hetpipe

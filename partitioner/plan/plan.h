@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "partitioner/cluster/cluster.h"
+
+// What a run will do, decided before it: virtual workers, their stages, parameter servers. Planner
+// and runtime meet in this value's file form (docs/files.md); one written by hand runs as well.
+namespace hetpipe {
+
+// What the planner foretold for one stage.
+struct StagePrediction {
+  double forward_seconds = 0;  // compute, per micro-batch
+  double backward_seconds = 0;
+  double receive_seconds = 0;  // activations in forward plus gradients in backward, per micro-batch
+  std::int64_t memory = 0;     // bytes, all ledger lines
+  bool operator==(const StagePrediction&) const = default;
+};
+
+struct PlanStage {
+  int first_layer = 0;
+  int end_layer = 0;                // one past the last
+  std::vector<DeviceName> devices;  // several: replicas
+  std::vector<int> shares;          // samples per replica; empty: equal
+  bool recompute = false;
+  std::optional<StagePrediction> predicted;
+  bool operator==(const PlanStage&) const = default;
+};
+
+struct PlanVirtualWorker {
+  std::optional<int> minibatch;  // overrides Plan::minibatch
+  std::vector<PlanStage> stages;
+  bool operator==(const PlanVirtualWorker&) const = default;
+};
+
+struct PlanServer {
+  std::vector<std::string> nodes;     // one shard each
+  bool hosted = false;                // inside that node's first worker rank
+  int clock_distance = 0;             // D
+  std::string placement = "default";  // or "local"
+  std::string pull = "bound";         // or "newest"
+  std::string scale = "sum";          // or "mean"
+  bool operator==(const PlanServer&) const = default;
+};
+
+struct Prediction {
+  double throughput = 0;  // samples/s
+  double bottleneck = 0;  // s: the largest part time of all virtual workers (ALGORITHMS: HetPipe)
+  std::string cluster_hash;
+  std::string profile_hash;
+  bool operator==(const Prediction&) const = default;
+};
+
+struct Plan {
+  std::string system = "hetpipe";
+  std::string model;
+  int minibatch = 32;
+  int micro_batches = 1;
+  int in_flight = 1;  // Nm
+  std::string optimizer = "sgd-momentum";
+  std::string runtime;   // only for simulate: whose executor is imitated; empty: this one
+  std::string schedule;  // what differs from the system's row (system.h); empty: the row's
+  std::string weights;
+  std::string sync;
+  std::vector<PlanVirtualWorker> virtual_workers;
+  std::optional<PlanServer> server;
+  std::optional<Prediction> predicted;
+
+  int minibatch_of(VirtualWorkerId vw) const;
+  int worker_ranks() const;  // one per device of every stage
+  int server_ranks() const;  // 0 when hosted or without servers
+  bool operator==(const Plan&) const = default;
+};
+
+Plan parse_plan(std::string_view text, const std::string& file);
+Plan load_plan(const std::filesystem::path& path);
+std::string to_toml(const Plan& plan);
+
+// Checks a plan by itself and, where given, against cluster and layer count: every layer once and
+// in order in every virtual worker, devices that exist, no device twice, sensible numbers. All
+// problems at once.
+void check_plan(const Plan& plan, const std::string& file, const Cluster* cluster, int layer_count);
+
+}  // namespace hetpipe

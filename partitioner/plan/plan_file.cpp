@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "partitioner/plan/plan.h"
+#include "partitioner/plan/plan_check.h"
+#include "partitioner/plan/system.h"
+#include "partitioner/toml_file.h"
+
+// The plan file (docs/files.md), both ways.
+namespace hetpipe {
+namespace {
+
+using Need = TomlReader::Need;
+
+constexpr Range kSamples{1, 1e9};
+constexpr Range kMicroBatches{1, 1e4};
+constexpr Range kInFlight{1, 1e4};
+constexpr Range kClockDistance{0, 1e4};
+constexpr Range kLayer{0, 1e6};
+constexpr Range kSeconds{0, 1e9};
+constexpr Range kBytes{0, 1e18};
+
+const std::vector<std::string> kOptimizers{"sgd", "sgd-momentum", "adam"};
+
+int to_int(std::optional<std::int64_t> value, int otherwise) {
+  return static_cast<int>(value.value_or(otherwise));
+}
+
+class PlanFile {
+ public:
+  PlanFile(const TomlValue& root, const std::string& file) : root_(root), file_(file) {
+    places_.file = file;
+  }
+
+  Plan read() {
+    TomlReader top(root_, "the file", file_, problems_);
+    top.format_is_1();
+    plan_.system = top.string("system", Need::required).value_or("");
+    plan_.model = top.string("model", Need::required).value_or("");
+    plan_.minibatch = to_int(top.integer("minibatch", kSamples, Need::required), 1);
+    plan_.micro_batches = to_int(top.integer("micro_batches", kMicroBatches), 1);
+    plan_.in_flight = to_int(top.integer("in_flight", kInFlight), 1);
+    plan_.optimizer = top.string("optimizer").value_or(plan_.optimizer);
+    if (std::find(kOptimizers.begin(), kOptimizers.end(), plan_.optimizer) == kOptimizers.end()) {
+      top.problem(top.line_of("optimizer"), unknown("optimizer", plan_.optimizer, kOptimizers) +
+                                                ". Use one of these: " + join(kOptimizers, ", ") +
+                                                ".");
+    }
+    plan_.runtime = known_word(top, "runtime", {"megatron-deepspeed"});
+    plan_.schedule = known_word(top, "schedule", schedule_names());
+    plan_.weights = known_word(top, "weights", weight_names());
+    plan_.sync = known_word(top, "sync", sync_names());
+    check_system(top);
+    for (const TomlValue* vw : top.tables("virtual_worker", Need::required)) read_worker(*vw);
+    if (const TomlValue* server = top.table("parameter_server")) read_server(*server);
+    if (const TomlValue* predicted = top.table("predicted")) read_prediction(*predicted);
+    top.done();
+    if (problems_.empty()) check_plan(plan_, places_, nullptr, 0, problems_);
+    problems_.throw_if_any();
+    return std::move(plan_);
+  }
+
+ private:
+  void read_worker(const TomlValue& value) {
+    TomlReader reader(value, "[[virtual_worker]]", file_, problems_);
+    PlanVirtualWorker vw;
+    if (const auto minibatch = reader.integer("minibatch", kSamples)) {
+      vw.minibatch = static_cast<int>(*minibatch);
+    }
+    places_.stages.emplace_back();
+    for (const TomlValue* stage : reader.tables("stage", Need::required)) {
+      vw.stages.push_back(read_stage(*stage));
+      places_.stages.back().push_back(stage->line);
+    }
+    reader.done();
+    plan_.virtual_workers.push_back(std::move(vw));
+  }
+
+  PlanStage read_stage(const TomlValue& value) {
+    TomlReader reader(value, "[[virtual_worker.stage]]", file_, problems_);
+    PlanStage stage;
+    const auto layers = reader.integers("layers", kLayer, Need::required);
+    if (layers && layers->size() == 2) {
+      stage.first_layer = static_cast<int>((*layers)[0]);
+      stage.end_layer = static_cast<int>((*layers)[1]);
+    } else if (layers) {
+      reader.problem(reader.line_of("layers"),
+                     "layers needs two numbers (first, one past the last). "
+                     "Write layers = [0, 12].");
+    }
+    for (const std::string& text :
+         reader.strings("devices", Need::required).value_or(std::vector<std::string>{})) {
+      if (const auto device = try_parse_device(text)) {
+        stage.devices.push_back(*device);
+      } else {
+        reader.problem(
+            reader.line_of("devices"),
+            "'" + text + "' names no device (devices are node:index, from 0). Correct it.");
+      }
+    }
+    for (const std::int64_t share :
+         reader.integers("shares", kSamples).value_or(std::vector<std::int64_t>{})) {
+      stage.shares.push_back(static_cast<int>(share));
+    }
+    stage.recompute = reader.boolean("recompute").value_or(false);
+    if (const TomlValue* predicted = reader.table("predicted")) {
+      TomlReader inner(*predicted, "predicted of a stage", file_, problems_);
+      stage.predicted = StagePrediction{
+          inner.real("forward", kSeconds).value_or(0), inner.real("backward", kSeconds).value_or(0),
+          inner.real("receive", kSeconds).value_or(0), inner.integer("memory", kBytes).value_or(0)};
+      inner.done();
+    }
+    reader.done();
+    return stage;
+  }
+
+  void read_server(const TomlValue& value) {
+    TomlReader reader(value, "[parameter_server]", file_, problems_);
+    places_.server = value.line;
+    PlanServer server;
+    server.nodes = reader.strings("nodes", Need::required).value_or(std::vector<std::string>{});
+    server.hosted = reader.boolean("hosted").value_or(false);
+    server.clock_distance = to_int(reader.integer("clock_distance", kClockDistance), 0);
+    server.placement = word(reader, "placement", {"default", "local"});
+    server.pull = word(reader, "pull", {"bound", "newest"});
+    server.scale = word(reader, "scale", {"sum", "mean"});
+    reader.done();
+    plan_.server = std::move(server);
+  }
+
+  // One of some words, or empty when the key is absent.
+  static std::string known_word(TomlReader& top, const std::string& key,
+                                const std::vector<std::string>& known) {
+    const auto value = top.string(key);
+    if (value && std::find(known.begin(), known.end(), *value) == known.end()) {
+      top.problem(top.line_of(key),
+                  unknown(key, *value, known) + ". Use one of these: " + join(known, ", ") + ".");
+    }
+    return value.value_or("");
+  }
+
+  void check_system(TomlReader& top) {
+    const auto known = system_names();
+    if (std::find(known.begin(), known.end(), plan_.system) == known.end()) {
+      top.problem(top.line_of("system"), unknown("system", plan_.system, known) +
+                                             ". Use one of these: " + join(known, ", ") + ".");
+    }
+    if (!problems_.empty()) return;
+    const std::string why = why_senseless(composition(plan_));
+    if (!why.empty()) {
+      top.problem(top.line_of("system"), why + ". Choose parts that go together.");
+    }
+  }
+
+  // One of some words; the first of them when the key is absent.
+  std::string word(TomlReader& reader, const std::string& key,
+                   const std::vector<std::string>& known) {
+    const auto value = reader.string(key);
+    if (!value) return known.front();
+    if (std::find(known.begin(), known.end(), *value) == known.end()) {
+      reader.problem(reader.line_of(key), "[parameter_server]: " + unknown(key, *value, known) +
+                                              ". Use one of these: " + join(known, ", ") + ".");
+    }
+    return *value;
+  }
+
+  void read_prediction(const TomlValue& value) {
+    TomlReader reader(value, "[predicted]", file_, problems_);
+    Prediction predicted;
+    predicted.throughput = reader.real("throughput", {0, 1e15}).value_or(0);
+    predicted.bottleneck = reader.real("bottleneck", kSeconds).value_or(0);
+    predicted.cluster_hash = reader.string("cluster_hash").value_or("");
+    predicted.profile_hash = reader.string("profile_hash").value_or("");
+    reader.done();
+    plan_.predicted = std::move(predicted);
+  }
+
+  const TomlValue& root_;
+  const std::string& file_;
+  Problems problems_;
+  PlanPlaces places_;
+  Plan plan_;
+};
+
+std::string stage_text(const PlanStage& stage) {
+  std::vector<std::string> devices;
+  for (const DeviceName& device : stage.devices) devices.push_back(to_string(device));
+  std::string text = "[[virtual_worker.stage]]\n";
+  text +=
+      format("layers = [%d, %d]  # first, one past the last\n", stage.first_layer, stage.end_layer);
+  text += "devices = " + toml_strings(devices) + "\n";
+  if (!stage.shares.empty()) {
+    std::vector<std::string> shares;
+    for (const int share : stage.shares) shares.push_back(std::to_string(share));
+    text += "shares = [" + join(shares, ", ") + "]  # samples per device\n";
+  }
+  if (stage.recompute) text += "recompute = true\n";
+  if (stage.predicted) {
+    const StagePrediction& p = *stage.predicted;
+    text += "predicted = { forward = " + toml_real(p.forward_seconds) +
+            ", backward = " + toml_real(p.backward_seconds) +
+            ", receive = " + toml_real(p.receive_seconds) + ", memory = " + toml_bytes(p.memory) +
+            " }  # s, s, s, bytes\n";
+  }
+  return text;
+}
+
+std::string server_text(const PlanServer& server) {
+  std::string text = "\n[parameter_server]\n";
+  text += "nodes = " + toml_strings(server.nodes) + "  # one shard each\n";
+  if (server.hosted) text += "hosted = true\n";
+  text += format("clock_distance = %d  # D: waves a virtual worker may be ahead\n",
+                 server.clock_distance);
+  text += "placement = " + toml_string(server.placement) + "\n";
+  text += "pull = " + toml_string(server.pull) + "\n";
+  text += "scale = " + toml_string(server.scale) + "\n";
+  return text;
+}
+
+}  // namespace
+
+Plan parse_plan(std::string_view text, const std::string& file) {
+  const TomlValue root = parse_toml(text, file);
+  return PlanFile(root, file).read();
+}
+
+Plan load_plan(const std::filesystem::path& path) {
+  return parse_plan(read_file(path), path.string());
+}
+
+std::string to_toml(const Plan& plan) {
+  std::string text = "format = 1\nsystem = " + toml_string(plan.system) + "\n";
+  text += "model = " + toml_string(plan.model) + "\n";
+  text += format("minibatch = %d  # samples of one virtual worker's minibatch\n", plan.minibatch);
+  text += format("micro_batches = %d\n", plan.micro_batches);
+  text += format("in_flight = %d  # Nm, the length of a wave\n", plan.in_flight);
+  text += "optimizer = " + toml_string(plan.optimizer) + "\n";
+  if (!plan.runtime.empty()) text += "runtime = " + toml_string(plan.runtime) + "\n";
+  if (!plan.schedule.empty()) text += "schedule = " + toml_string(plan.schedule) + "\n";
+  if (!plan.weights.empty()) text += "weights = " + toml_string(plan.weights) + "\n";
+  if (!plan.sync.empty()) text += "sync = " + toml_string(plan.sync) + "\n";
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    text += format("\n[[virtual_worker]]  # %zu\n", vw);
+    if (const auto minibatch = plan.virtual_workers[vw].minibatch) {
+      text += format("minibatch = %d\n", *minibatch);
+    }
+    for (const PlanStage& stage : plan.virtual_workers[vw].stages) text += stage_text(stage);
+  }
+  if (plan.server) text += server_text(*plan.server);
+  if (plan.predicted) {
+    const Prediction& p = *plan.predicted;
+    text += "\n[predicted]\nthroughput = " + toml_real(p.throughput) + "  # samples/s\n";
+    text += "bottleneck = " + toml_real(p.bottleneck) + "  # s: the largest part time\n";
+    text += "cluster_hash = " + toml_string(p.cluster_hash) + "\n";
+    text += "profile_hash = " + toml_string(p.profile_hash) + "\n";
+  }
+  return text;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/partition.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "partitioner/planners/partition_search.h"
+#include "partitioner/profile/cut.h"
+
+namespace hetpipe {
+namespace {
+
+double sum_of(const Partition& partition) {
+  double sum = 0;
+  for (const PartCost& cost : partition.costs) sum += cost.total();
+  return sum;
+}
+
+std::vector<DeviceName> named(const PartitionRequest& request, const std::vector<int>& order) {
+  std::vector<DeviceName> names;
+  for (const int d : order) names.push_back(request.devices[static_cast<std::size_t>(d)]);
+  return names;
+}
+
+std::string device_list(const std::vector<DeviceName>& devices) {
+  std::vector<std::string> names;
+  for (const DeviceName& device : devices) names.push_back(to_string(device));
+  return join(names, " ");
+}
+
+[[noreturn]] void nothing_fits(const Cluster& cluster, const PartitionRequest& request,
+                               const Partition& least_bad) {
+  std::string text = format(
+      "no cut of the model fits the virtual worker %s at Nm = %d and a minibatch "
+      "of %d (each part must fit its device's memory). The least bad cut:",
+      device_list(request.devices).c_str(), request.in_flight, request.minibatch);
+  int first = 0;
+  for (std::size_t k = 0; k < least_bad.devices.size(); ++k) {
+    const DeviceKind& kind = cluster.kind_of(least_bad.devices[k]);
+    const MemoryLedger& ledger = least_bad.ledgers[k];
+    std::vector<std::string> lines;
+    for (const LedgerLine& line : ledger.lines) {
+      lines.push_back(line.name + " " + format_bytes(static_cast<double>(line.bytes)));
+    }
+    text += format("\n  stage %zu on %s (%s), layers %d to %d: needs %s, has %s%s\n    ", k,
+                   to_string(least_bad.devices[k]).c_str(), kind.name.c_str(), first,
+                   least_bad.ends[k] - 1, format_bytes(static_cast<double>(ledger.total())).c_str(),
+                   format_bytes(static_cast<double>(kind.memory)).c_str(),
+                   ledger.total() > kind.memory ? "  <- too much" : "");
+    text += join(lines, ", ");
+    first = least_bad.ends[k];
+  }
+  text +=
+      "\nUse a smaller minibatch, a smaller Nm (minibatches in flight), or more or larger devices "
+      "per "
+      "virtual worker.";
+  throw UserError("", text);
+}
+
+void check_request(const Profile& profile, const PartitionRequest& request) {
+  ensure(!request.devices.empty(), "a virtual worker has devices");
+  ensure(request.in_flight > 0 && request.micro_batches > 0 && request.minibatch > 0,
+         "counts are positive");
+  if (request.minibatch % request.micro_batches != 0) {
+    throw UserError("",
+                    format("minibatch = %d does not divide into micro_batches = %d (they are equal "
+                           "slices of it). Change one.",
+                           request.minibatch, request.micro_batches));
+  }
+  if (profile.layers.size() < request.devices.size()) {
+    throw UserError(
+        "", format("the model has %zu layers and the virtual worker %s has %zu devices (each "
+                   "needs a layer). Form more virtual workers of fewer devices.",
+                   profile.layers.size(), device_list(request.devices).c_str(),
+                   request.devices.size()));
+  }
+}
+
+}  // namespace
+
+Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
+                             const PartitionRequest& request, std::vector<DeviceName> order,
+                             std::vector<int> ends) {
+  std::vector<std::vector<int>> inputs;
+  for (const ProfileLayer& layer : profile.layers) inputs.push_back(layer.inputs);
+  const PipelineShape shape{static_cast<int>(order.size()), request.in_flight,
+                            optimizer_slots(request.optimizer), request.server,
+                            request.clock_distance};
+  std::vector<LayerCosts> costs;
+  for (const DeviceName& device : order) {
+    costs.push_back(
+        costs_on(profile, cluster.kind_of(device), request.minibatch / request.micro_batches));
+  }
+  Partition result;
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    PartCost part;
+    for (int l = k == 0 ? 0 : ends[k - 1]; l < ends[k]; ++l) {
+      part.forward_seconds += request.micro_batches * costs[k].forward[static_cast<std::size_t>(l)];
+      part.backward_seconds +=
+          request.micro_batches * costs[k].backward[static_cast<std::size_t>(l)];
+    }
+    const StageId stage{static_cast<int>(k)};
+    result.costs.push_back(part);
+    result.ledgers.push_back(stage_ledger(
+        stage_footprint(profile, costs[k], ends, stage, request.micro_batches), shape, stage));
+  }
+  for (const Transfer& transfer : transfers(inputs, ends)) {
+    const auto from = static_cast<std::size_t>(transfer.from_stage);
+    const auto to = static_cast<std::size_t>(transfer.to_stage);
+    double bytes = 0;
+    for (const int l : transfer.layers) {
+      bytes += static_cast<double>(costs[from].output_bytes[static_cast<std::size_t>(l)]);
+    }
+    result.costs[to].receive_activations_seconds +=
+        request.micro_batches * cluster.link(order[from], order[to]).transfer_seconds(bytes);
+    result.costs[from].receive_gradients_seconds +=
+        request.micro_batches * cluster.link(order[to], order[from]).transfer_seconds(bytes);
+  }
+  for (const PartCost& cost : result.costs) {
+    result.bottleneck = std::max(result.bottleneck, cost.total());
+  }
+  result.devices = std::move(order);
+  result.ends = std::move(ends);
+  return result;
+}
+
+Partition evaluate_plan(const Cluster& cluster, const Profile& profile, const Plan& plan,
+                        VirtualWorkerId vw) {
+  PartitionRequest request;
+  std::vector<int> ends;
+  for (const PlanStage& stage : plan.virtual_workers[static_cast<std::size_t>(vw.value)].stages) {
+    if (stage.devices.size() > 1) {
+      throw UserError(
+          "", format("virtual worker %d has a stage on %zu devices (replicated stages are not "
+                     "part of this release). Give each stage one device.",
+                     vw.value, stage.devices.size()));
+    }
+    request.devices.push_back(stage.devices.front());
+    ends.push_back(stage.end_layer);
+  }
+  request.minibatch = plan.minibatch_of(vw);
+  request.micro_batches = plan.micro_batches;
+  request.in_flight = plan.in_flight;
+  request.optimizer = plan.optimizer;
+  request.server = plan.server.has_value();
+  request.clock_distance = plan.server ? plan.server->clock_distance : 0;
+  return evaluate_partition(cluster, profile, request, request.devices, std::move(ends));
+}
+
+bool fits(const Cluster& cluster, const Partition& partition) {
+  for (std::size_t k = 0; k < partition.devices.size(); ++k) {
+    if (partition.ledgers[k].total() > cluster.kind_of(partition.devices[k]).memory) return false;
+  }
+  return true;
+}
+
+Partition partition(const Cluster& cluster, const Profile& profile,
+                    const PartitionRequest& request) {
+  check_request(profile, request);
+  PartitionSearch search(cluster, profile, request);
+  const auto best = search.best(Objective::time);
+  if (!best) {
+    const auto least_bad = search.best(Objective::memory);
+    if (!least_bad) {
+      throw UserError(
+          "", format("the model cannot be cut into %zu parts (layers with shared parameters "
+                     "stay together). Form virtual workers of fewer devices.",
+                     request.devices.size()));
+    }
+    nothing_fits(cluster, request,
+                 evaluate_partition(cluster, profile, request, named(request, least_bad->order),
+                                    least_bad->ends));
+  }
+  const auto order = named(request, best->order);
+  Partition result = evaluate_partition(cluster, profile, request, order, best->ends);
+  const double limit = result.bottleneck * (1 + 1e-12);
+  if (const auto ends = search.smallest_sum(best->order, limit)) {
+    Partition balanced = evaluate_partition(cluster, profile, request, order, *ends);
+    if (balanced.bottleneck <= limit && fits(cluster, balanced) &&
+        sum_of(balanced) < sum_of(result)) {
+      result = std::move(balanced);
+    }
+  }
+  ensure(fits(cluster, result), "the search respects the memory");
+  return result;
+}
+
+}  // namespace hetpipe

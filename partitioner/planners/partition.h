@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "partitioner/cluster/cluster.h"
+#include "partitioner/cost/memory.h"
+#include "partitioner/plan/plan.h"
+#include "partitioner/profile/profile.h"
+
+// HetPipe's partitioner: for the devices of one virtual worker, the order of the devices and the
+// contiguous cut of the layers, one non-empty part per device, whose largest part time is smallest
+// while every part fits its device's memory.
+//
+//   part time = forward + backward on the part's device
+//             + receiving activations from each earlier stage + receiving gradients from each later
+//             stage
+//
+// per minibatch; a message costs latency + bytes / bandwidth of the link between the two devices,
+// and there is one per micro-batch, direction and pair of stages that a tensor connects (cut.h).
+namespace hetpipe {
+
+struct PartitionRequest {
+  std::vector<DeviceName> devices;  // of one virtual worker, in any order
+  int minibatch = 1;                // samples, a multiple of micro_batches
+  int micro_batches = 1;
+  int in_flight = 1;  // Nm
+  std::string optimizer = "sgd-momentum";
+  bool server = true;
+  int clock_distance = 0;
+};
+
+struct PartCost {
+  double forward_seconds = 0;  // per minibatch, as all of these
+  double backward_seconds = 0;
+  double receive_activations_seconds = 0;
+  double receive_gradients_seconds = 0;
+  double total() const {
+    return forward_seconds + backward_seconds + receive_activations_seconds +
+           receive_gradients_seconds;
+  }
+};
+
+struct Partition {
+  std::vector<DeviceName> devices;  // of stage 0, 1, ...
+  std::vector<int> ends;            // one past the last layer of each stage
+  std::vector<PartCost> costs;
+  std::vector<MemoryLedger> ledgers;
+  double bottleneck = 0;  // s, the largest part time
+};
+
+// Times and ledgers of a given order and cut: the definition that the search optimises.
+Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
+                             const PartitionRequest& request, std::vector<DeviceName> order,
+                             std::vector<int> ends);
+
+// The same for a virtual worker of a plan, which check_plan has passed. UserError for replicated
+// stages.
+Partition evaluate_plan(const Cluster& cluster, const Profile& profile, const Plan& plan,
+                        VirtualWorkerId vw);
+
+bool fits(const Cluster& cluster, const Partition& partition);
+
+// The best one: exact, also where skip tensors cross several stages. Among equally good bottlenecks
+// one with a small sum of part times; the same input always gives the same answer. Layers with
+// shared parameters stay in one stage (a continuous schedule has no moment at which to add up their
+// gradients). UserError when nothing fits: with the ledgers of the least bad cut and what can be
+// done.
+Partition partition(const Cluster& cluster, const Profile& profile,
+                    const PartitionRequest& request);
+
+}  // namespace hetpipe

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/profile/cut.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+
+namespace hetpipe {
+
+int stage_of_layer(std::span<const int> stage_end, int layer) {
+  const auto at = std::upper_bound(stage_end.begin(), stage_end.end(), layer);
+  ensure(layer >= 0 && at != stage_end.end(), "layer outside the cut");
+  return static_cast<int>(at - stage_end.begin());
+}
+
+std::vector<Transfer> transfers(std::span<const std::vector<int>> inputs_of_layer,
+                                std::span<const int> stage_end) {
+  ensure(!stage_end.empty() && stage_end.back() == static_cast<int>(inputs_of_layer.size()),
+         "the cut must end at the last layer");
+  std::map<std::pair<int, int>, std::set<int>> crossing;
+  for (int layer = 0; layer < stage_end.back(); ++layer) {
+    const int to = stage_of_layer(stage_end, layer);
+    for (const int producer : inputs_of_layer[static_cast<std::size_t>(layer)]) {
+      ensure(producer < layer, "layers must stand in topological order");
+      const int from = stage_of_layer(stage_end, producer);
+      if (from != to) crossing[{from, to}].insert(producer);
+    }
+  }
+  std::vector<Transfer> result;
+  for (const auto& [pair, layers] : crossing) {
+    result.push_back({pair.first, pair.second, {layers.begin(), layers.end()}});
+  }
+  return result;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/profile/profile.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace hetpipe {
+namespace {
+
+std::vector<const Measurement*> measurements_of(const Profile& profile, const std::string& device) {
+  std::vector<const Measurement*> result;
+  for (const Measurement& m : profile.measurements) {
+    if (m.device == device) result.push_back(&m);
+  }
+  std::sort(result.begin(), result.end(), [](auto a, auto b) { return a->batch < b->batch; });
+  return result;
+}
+
+// A value per layer at `batch`: on the line through two measurements, or in proportion to one.
+std::vector<double> at_batch(const Measurement& low, const Measurement& high, int batch,
+                             std::vector<double> Measurement::*member, double factor) {
+  std::vector<double> result = low.*member;
+  const std::vector<double>& above = high.*member;
+  for (std::size_t l = 0; l < result.size(); ++l) {
+    if (low.batch == high.batch) {
+      result[l] *= static_cast<double>(batch) / low.batch;
+    } else {
+      const double share = static_cast<double>(batch - low.batch) / (high.batch - low.batch);
+      result[l] += share * (above[l] - result[l]);
+    }
+    result[l] *= factor;
+  }
+  return result;
+}
+
+constexpr double kMostBytes = 1e13;  // of all layers' outputs; sums of it stay far from overflow
+
+std::vector<std::int64_t> scaled(const std::vector<std::int64_t>& bytes, int from, int to) {
+  double sum = 0;
+  for (const std::int64_t value : bytes) sum += static_cast<double>(value) * to / from;
+  if (sum > kMostBytes) {
+    throw UserError("", format("%d samples per call need %s of activations (more than %s, which no "
+                               "device holds). Use a smaller minibatch.",
+                               to, format_bytes(sum).c_str(), format_bytes(kMostBytes).c_str()));
+  }
+  std::vector<std::int64_t> result;
+  for (const std::int64_t value : bytes) {
+    result.push_back(std::llround(static_cast<double>(value) * to / from));
+  }
+  return result;
+}
+
+}  // namespace
+
+LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch) {
+  ensure(batch > 0, "costs_on needs at least one sample");
+  double factor = 1;
+  auto measured = measurements_of(profile, kind.name);
+  if (measured.empty() && kind.emulate) {
+    measured = measurements_of(profile, "cpu");
+    factor = kind.emulate->slowdown;
+  }
+  if (measured.empty()) {
+    std::vector<std::string> known;
+    for (const Measurement& m : profile.measurements) {
+      if (std::find(known.begin(), known.end(), m.device) == known.end()) known.push_back(m.device);
+    }
+    throw UserError("", "the profile of '" + profile.model + "' has no measurement on '" +
+                            kind.name + (kind.emulate ? "' or 'cpu'" : "'") +
+                            " (it covers: " + (known.empty() ? "nothing" : join(known, ", ")) +
+                            "). Measure it on such a machine: hetpipe profile --model " +
+                            profile.model + ".");
+  }
+  // The measured batches around `batch`; one and the same at a measured one and outside them all.
+  const Measurement* low = measured.front();
+  const Measurement* high = measured.back();
+  for (const Measurement* m : measured) {
+    if (m->batch <= batch) low = m;
+  }
+  for (auto m = measured.rbegin(); m != measured.rend(); ++m) {
+    if ((*m)->batch >= batch) high = *m;
+  }
+  const Measurement* nearest = batch - low->batch <= high->batch - batch ? low : high;
+
+  LayerCosts costs;
+  costs.forward = at_batch(*low, *high, batch, &Measurement::forward, factor);
+  costs.backward = at_batch(*low, *high, batch, &Measurement::backward, factor);
+  if (low->update.empty() || high->update.empty()) {
+    costs.update.assign(profile.layers.size(), 0.0);
+  } else {  // depends on the parameters alone, not on the batch
+    costs.update = low->update;
+    for (double& seconds : costs.update) seconds *= factor;
+  }
+  costs.output_bytes = scaled(nearest->output_bytes, nearest->batch, batch);
+  costs.stash_bytes = scaled(nearest->stash_bytes, nearest->batch, batch);
+  return costs;
+}
+
+}  // namespace hetpipe

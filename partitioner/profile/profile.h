@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "partitioner/cluster/cluster.h"
+
+// What each layer of a model costs on each kind of device. A plain value, read from and written to
+// a profile file (docs/files.md). Times are seconds per call with `batch` samples.
+namespace hetpipe {
+
+struct ProfileLayer {
+  std::string name;
+  std::vector<int> inputs;  // producers; empty for a source (reads the samples)
+  std::int64_t parameter_bytes = 0;
+  double forward_flops = 0;   // per sample; 0: not given
+  double backward_flops = 0;  // per sample
+  double input_bytes = 0;     // per sample
+  std::string shares;         // owner of its parameters, or empty
+  bool operator==(const ProfileLayer&) const = default;
+};
+
+struct Measurement {
+  std::string device;  // a kind of device; "cpu" is the machine that emulated kinds run on
+  int batch = 0;       // samples per call, i.e. of a micro-batch
+  std::vector<double> forward;
+  std::vector<double> backward;
+  std::vector<double> update;  // may be empty
+  std::vector<std::int64_t> output_bytes;
+  std::vector<std::int64_t> stash_bytes;  // kept from forward to backward
+  bool operator==(const Measurement&) const = default;
+};
+
+struct Profile {
+  std::string model;
+  std::vector<ProfileLayer> layers;  // in topological order
+  std::vector<Measurement> measurements;
+  bool operator==(const Profile&) const = default;
+};
+
+Profile parse_profile(std::string_view text, const std::string& file);
+Profile load_profile(const std::filesystem::path& path);
+std::string to_toml(const Profile& profile);
+
+// One device kind's costs at one micro-batch size, scaled from the stored measurements.
+struct LayerCosts {
+  std::vector<double> forward;
+  std::vector<double> backward;
+  std::vector<double> update;
+  std::vector<std::int64_t> output_bytes;
+  std::vector<std::int64_t> stash_bytes;
+};
+
+// Costs on `kind` with `batch` samples per call. Takes the kind's own measurements, used as they
+// are; an emulated kind without its own takes those of "cpu" times its slowdown. Between two
+// measured batches times are interpolated linearly, outside them scaled from the nearest; bytes
+// scale with the batch. UserError when nothing covers the kind, naming the command that measures
+// it.
+LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch);
+
+}  // namespace hetpipe

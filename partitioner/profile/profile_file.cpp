@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "partitioner/profile/profile.h"
+#include "partitioner/toml_file.h"
+
+// The profile file (docs/files.md), both ways.
+namespace hetpipe {
+namespace {
+
+using Need = TomlReader::Need;
+
+constexpr Range kBytes{0, 1e13};  // ten terabytes, as for all layers together
+constexpr Range kFlops{0, 1e17};
+constexpr Range kSeconds{0, 1e5};
+constexpr Range kBatch{1, 1e7};
+
+class ProfileFile {
+ public:
+  ProfileFile(const TomlValue& root, const std::string& file) : root_(root), file_(file) {}
+
+  Profile read() {
+    TomlReader top(root_, "the file", file_, problems_);
+    top.format_is_1();
+    profile_.model = top.string("model", Need::required).value_or("");
+    for (const TomlValue* layer : top.tables("layer", Need::required)) read_layer(*layer);
+    std::vector<std::int64_t> parameters;
+    for (const ProfileLayer& layer : profile_.layers) parameters.push_back(layer.parameter_bytes);
+    check_total(root_.line, "parameter_bytes of all layers", parameters);
+    for (const TomlValue* measured : top.tables("measurement", Need::required)) {
+      read_measurement(*measured);
+    }
+    top.done();
+    problems_.throw_if_any();
+    return std::move(profile_);
+  }
+
+ private:
+  void read_layer(const TomlValue& value) {
+    const int index = static_cast<int>(profile_.layers.size());
+    TomlReader reader(value, "[[layer]] " + std::to_string(index), file_, problems_);
+    ProfileLayer layer;
+    layer.name = reader.string("name", Need::required).value_or("");
+    if (reader.has("inputs")) {
+      const auto inputs = reader.integers("inputs", {-1e9, 1e9});
+      for (const std::int64_t input : inputs.value_or(std::vector<std::int64_t>{})) {
+        if (input < 0 || input >= index) {
+          reader.problem(reader.line_of("inputs"),
+                         format("layer '%s': input %lld (layers stand in topological order, so "
+                                "inputs are 0 ... %d here). Name earlier layers.",
+                                layer.name.c_str(), static_cast<long long>(input), index - 1));
+        } else if (std::find(layer.inputs.begin(), layer.inputs.end(), input) !=
+                   layer.inputs.end()) {
+          reader.problem(
+              reader.line_of("inputs"),
+              format("layer '%s': input %lld stands twice (each producer is named once). "
+                     "Remove one.",
+                     layer.name.c_str(), static_cast<long long>(input)));
+        } else {
+          layer.inputs.push_back(static_cast<int>(input));
+        }
+      }
+    } else {
+      reader.integers("inputs", {0, 0});  // a key that the reader knows
+      if (index > 0) layer.inputs = {index - 1};
+    }
+    layer.parameter_bytes = reader.integer("parameter_bytes", kBytes).value_or(0);
+    layer.forward_flops = reader.real("forward_flops", kFlops).value_or(0);
+    layer.backward_flops = reader.real("backward_flops", kFlops).value_or(0);
+    layer.input_bytes = reader.real("input_bytes", kBytes).value_or(0);
+    layer.shares = reader.string("shares").value_or("");
+    reader.done();
+    const auto named = [&](const std::string& name) {
+      return std::any_of(profile_.layers.begin(), profile_.layers.end(),
+                         [&](const ProfileLayer& other) { return other.name == name; });
+    };
+    if (named(layer.name)) {
+      reader.problem(reader.line_of("name"), "layer '" + layer.name +
+                                                 "' stands twice (names tell layers apart). "
+                                                 "Rename one.");
+    }
+    if (!layer.shares.empty() && !named(layer.shares)) {
+      reader.problem(reader.line_of("shares"),
+                     "layer '" + layer.name + "' shares the parameters of '" + layer.shares +
+                         "' (no earlier layer has that name). Name the layer that owns them.");
+    }
+    profile_.layers.push_back(std::move(layer));
+  }
+
+  void read_measurement(const TomlValue& value) {
+    TomlReader reader(value, "[[measurement]]", file_, problems_);
+    Measurement m;
+    m.device = reader.string("device", Need::required).value_or("");
+    m.batch = static_cast<int>(reader.integer("batch", kBatch, Need::required).value_or(0));
+    m.forward = sized(reader, "forward", reader.reals("forward", kSeconds, Need::required));
+    m.backward = sized(reader, "backward", reader.reals("backward", kSeconds, Need::required));
+    m.update = sized(reader, "update", reader.reals("update", kSeconds));
+    m.output_bytes =
+        sized(reader, "output_bytes", reader.integers("output_bytes", kBytes, Need::required));
+    m.stash_bytes =
+        sized(reader, "stash_bytes", reader.integers("stash_bytes", kBytes, Need::required));
+    reader.done();
+    check_total(reader.line_of("output_bytes"), "output_bytes", m.output_bytes);
+    check_total(reader.line_of("stash_bytes"), "stash_bytes", m.stash_bytes);
+    for (const Measurement& other : profile_.measurements) {
+      if (other.device == m.device && other.batch == m.batch && m.batch > 0) {
+        reader.problem(value.line, format("device '%s' at batch %d is measured twice (which one "
+                                          "counts?). Remove one.",
+                                          m.device.c_str(), m.batch));
+      }
+    }
+    profile_.measurements.push_back(std::move(m));
+  }
+
+  void check_total(int line, const char* what, const std::vector<std::int64_t>& bytes) {
+    double sum = 0;
+    for (const std::int64_t value : bytes) sum += static_cast<double>(value);
+    if (sum <= kBytes.most) return;
+    problems_.add(file_ + ":" + std::to_string(line),
+                  format("%s add up to %s (more than %s, which no device holds). Correct them.",
+                         what, format_bytes(sum).c_str(), format_bytes(kBytes.most).c_str()));
+  }
+
+  template <class T>
+  std::vector<T> sized(const TomlReader& reader, const std::string& key,
+                       std::optional<std::vector<T>> values) {
+    if (!values) return {};
+    if (values->size() != profile_.layers.size()) {
+      problems_.add(
+          reader.where(reader.line_of(key)),
+          format("[[measurement]]: %s has %zu values (the model has %zu layers). Give one "
+                 "per layer.",
+                 key.c_str(), values->size(), profile_.layers.size()));
+    }
+    return std::move(*values);
+  }
+
+  const TomlValue& root_;
+  const std::string& file_;
+  Problems problems_;
+  Profile profile_;
+};
+
+template <class T, class Print>
+std::string numbers(const std::vector<T>& values, Print print) {
+  std::vector<std::string> texts;
+  for (const T value : values) texts.push_back(print(value));
+  return "[" + join(texts, ", ") + "]";
+}
+
+std::string integer_text(std::int64_t value) { return std::to_string(value); }
+
+}  // namespace
+
+Profile parse_profile(std::string_view text, const std::string& file) {
+  const TomlValue root = parse_toml(text, file);
+  return ProfileFile(root, file).read();
+}
+
+Profile load_profile(const std::filesystem::path& path) {
+  return parse_profile(read_file(path), path.string());
+}
+
+std::string to_toml(const Profile& profile) {
+  std::string text = "format = 1\nmodel = " + toml_string(profile.model) + "\n";
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    const ProfileLayer& layer = profile.layers[l];
+    text += "\n[[layer]]  # " + std::to_string(l) + "\nname = " + toml_string(layer.name) + "\n";
+    const std::vector<int> before =
+        l == 0 ? std::vector<int>{} : std::vector<int>{static_cast<int>(l) - 1};
+    if (layer.inputs != before) {
+      text += "inputs = " + numbers(layer.inputs, integer_text) + "\n";
+    }
+    text += "parameter_bytes = " + std::to_string(layer.parameter_bytes) + "\n";
+    if (layer.forward_flops > 0) text += "forward_flops = " + toml_real(layer.forward_flops) + "\n";
+    if (layer.backward_flops > 0) {
+      text += "backward_flops = " + toml_real(layer.backward_flops) + "\n";
+    }
+    if (layer.input_bytes > 0) text += "input_bytes = " + toml_real(layer.input_bytes) + "\n";
+    if (!layer.shares.empty()) text += "shares = " + toml_string(layer.shares) + "\n";
+  }
+  for (const Measurement& m : profile.measurements) {
+    text += "\n[[measurement]]\ndevice = " + toml_string(m.device) + "\n";
+    text += "batch = " + std::to_string(m.batch) + "  # samples per call\n";
+    text += "forward = " + numbers(m.forward, toml_real) + "  # s per layer\n";
+    text += "backward = " + numbers(m.backward, toml_real) + "\n";
+    if (!m.update.empty()) text += "update = " + numbers(m.update, toml_real) + "\n";
+    text += "output_bytes = " + numbers(m.output_bytes, integer_text) + "\n";
+    text += "stash_bytes = " + numbers(m.stash_bytes, integer_text) + "\n";
+  }
+  return text;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "base/ids.h"
+
+namespace hetpipe {
+
+enum class PullRule { bound, newest };
+inline constexpr Wave kUnbounded = Wave{1} << 40;  // D of asynchronous training
+
+// The arithmetic of Wave Synchronous Parallel (arXiv 2005.14038; made exact in
+// docs/wsp.md), fixed before a run (which may be told to end earlier): which wave a minibatch
+// belongs to, where the gates are, what may be stale. A wave is in_flight consecutive minibatches,
+// aligned to minibatch 0. A run may start at a later wave: with empty pipelines (first_wave), or to
+// continue, bit for bit, one that did (played).
+struct WaveRules {
+  int in_flight = 1;  // Nm
+  Wave distance = 0;  // D
+  PullRule pull = PullRule::bound;
+  Wave first_wave = 0;         // before it the pipelines were empty
+  std::vector<Minibatch> end;  // per virtual worker, one past its last minibatch
+  Wave played = 0;             // waves from first_wave on that the run continued here has played
+  std::optional<Label> stopped{};  // the run was told to end there
+
+  int workers() const { return static_cast<int>(end.size()); }
+  Wave wave_of(Minibatch p) const { return p / in_flight; }
+  Minibatch first_minibatch() const { return first_wave * in_flight; }
+  Wave start_wave() const { return first_wave + played; }  // the first that this run plays
+  Minibatch start_minibatch() const { return start_wave() * in_flight; }
+  // One past the last wave of a virtual worker; the last one may be partial.
+  Wave end_wave(VirtualWorkerId vw) const {
+    const Minibatch last = end[static_cast<std::size_t>(vw.value)];
+    return std::max(start_wave(), (last + in_flight - 1) / in_flight);
+  }
+  // The label that contains everything.
+  Label end_label() const {
+    Label label = start_wave();
+    for (int i = 0; i < workers(); ++i) label = std::max(label, end_wave(VirtualWorkerId{i}));
+    return label;
+  }
+  // Ends the run of every virtual worker at this label, if it has not ended before.
+  void stop_at(Label label) {
+    stopped = label;
+    for (Minibatch& last : end) last = std::min(last, label * in_flight);
+  }
+  // The wave whose gate stands before F(p): p is the last minibatch of a wave other than the run's
+  // first.
+  std::optional<Wave> gate_before(Minibatch p) const {
+    const Wave wave = wave_of(p);
+    if (p % in_flight != in_flight - 1 || wave == first_wave) return std::nullopt;
+    return wave;
+  }
+  // p ends its wave, or the virtual worker's run: its update completes a push.
+  bool ends_wave(VirtualWorkerId vw, Minibatch p) const {
+    return p % in_flight == in_flight - 1 || p + 1 == end[static_cast<std::size_t>(vw.value)];
+  }
+  // The smallest label that the gate of `wave` may grant.
+  Label bound_label(Wave wave) const { return std::max(first_wave, wave - distance); }
+  // Own updates that F(p) sees: those of minibatches below this one.
+  Minibatch visible_updates(Minibatch p) const {
+    return std::max(first_minibatch(), p - in_flight + 1);
+  }
+  // Minibatches of another virtual worker, below p, that F(p) under `label` does not see.
+  Minibatch staleness(Minibatch p, Label label) const {
+    return std::max<Minibatch>(0, p - label * in_flight);
+  }
+  Minibatch local_staleness() const { return in_flight - 1; }
+  // (D+1)(s_local+1) + s_local - 1
+  Minibatch global_staleness() const {
+    return (distance + 1) * (local_staleness() + 1) + local_staleness() - 1;
+  }
+};
+
+}  // namespace hetpipe

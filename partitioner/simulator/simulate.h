@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "partitioner/cluster/cluster.h"
+#include "partitioner/plan/plan.h"
+#include "partitioner/profile/profile.h"
+#include "partitioner/schedule/schedule.h"
+
+// Plays the lowered schedules of all virtual workers of a plan with the times of the profile: no
+// randomness, no clock, the same answer everywhere.
+//
+// Rules: a stage does its actions in order. A message leaves when its tensor is ready, does not
+// block the sender, and arrives after latency + bytes / bandwidth; messages of one directed pair of
+// devices go one after the other, and so do those that enter, or leave, one server's node. A wave
+// counts when all its stages' parts are in. The gate before the last minibatch of wave w waits for
+// wave w - 1 - D of every virtual worker (and asks: one latency there and back); the snapshot,
+// asked for ahead, leaves as soon as it is complete, front stages first.
+namespace hetpipe {
+
+struct SimulationRequest {
+  // Of each virtual worker; absent: enough for a steady window (one after the other for flushes).
+  std::optional<int> minibatches;
+  std::uint64_t seed = 0;  // of the jitter
+  double jitter = 0;       // relative standard deviation of every compute time
+  bool keep_events = false;
+};
+
+struct SimulatedStage {
+  int virtual_worker = 0;
+  int stage = 0;
+  int replica = 0;
+  DeviceName device;
+  double busy_seconds = 0;   // computing, within the window
+  double busy = 0;           // fractions of the window, which add up to 1
+  double communication = 0;  // waiting while the message waited for was on the wire
+  double bubble = 0;         // waiting for anything else
+  std::int64_t memory = 0;   // bytes, the ledger's total
+};
+
+// One action of one device, in seconds from the start.
+struct SimulatedEvent {
+  int row = 0;  // in Simulation::stages
+  Action action;
+  double start = 0;
+  double end = 0;
+};
+
+struct Simulation {
+  double throughput = 0;               // samples/s of all virtual workers together
+  double iteration_seconds = 0;        // for one minibatch of every virtual worker
+  int global_batch = 0;                // samples of one minibatch of every virtual worker
+  double window_seconds = 0;           // the part that was looked at
+  double bytes_between_nodes = 0;      // parameters and gradients that crossed nodes, per iteration
+  std::int64_t actions = 0;            // that were played
+  std::vector<SimulatedStage> stages;  // by virtual worker, stage, replica
+  std::vector<SimulatedEvent> events;  // where they were asked for, in order of their starts
+};
+
+// UserError where the plan does not fit cluster or profile.
+Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                    const SimulationRequest& request = {});
+
+}  // namespace hetpipe

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/plan/plan_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../cases.h"
+#include "partitioner/plan/placement.h"
+#include "partitioner/planners/planner.h"
+
+namespace hetpipe {
+namespace {
+
+using testing::HasSubstr;
+
+struct Planned {
+  Cluster cluster = test::cluster_of({{"fast", "slow"}, {"fast", "slow"}, {}}, 1'000'000'000);
+  Profile profile = test::chain_of(9, {"fast", "slow"},
+                                   [](const auto& kind) { return kind == "fast" ? 1e-3 : 2e-3; });
+  Plan plan;
+  Planned() {
+    PlanRequest request;
+    request.cluster = cluster;
+    request.profile = profile;
+    request.policy = "np";
+    request.in_flight = 3;
+    request.clock_distance = 1;
+    plan = plan_hetpipe(request);
+  }
+};
+
+TEST(PlanTable, SaysWhatPeopleAskFor) {
+  const Planned p;
+  const std::string text = plan_table(p.plan, p.cluster, p.profile);
+  for (const char* part :
+       {"2 virtual workers, minibatch 32, Nm = 3", "n0:0", "fast", "layer0..layer5",
+        "layer6..layer8", "██████████ 100 %", "predicted throughput", "D = 1", "at most 2 updates",
+        "and 7 of all", "shard 0 on n2: 9.0 kB in 9 layers"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+TEST(LedgerTable, ListsEveryLine) {
+  const Planned p;
+  const std::string text = ledger_table(p.plan, p.cluster, p.profile);
+  for (const char* part :
+       {"virtual worker 1, stage 0 on n1:", "weights", "wave updates", "total"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+TEST(LaunchLines, OneRankPerDeviceThenTheServers) {
+  Planned p;
+  EXPECT_EQ(mpirun_line(p.plan, p.cluster, "hetpipe train"),
+            "mpirun -np 5 --host n0:2,n1:2,n2:1 hetpipe train");
+  EXPECT_EQ(srun_line(p.plan, p.cluster, "hetpipe train"),
+            "srun --mpi=pmix -K -n 5 -w n0,n1,n2 hetpipe train");
+  p.cluster.kinds[0].emulate = Emulation{2};
+  EXPECT_EQ(mpirun_line(p.plan, p.cluster, "hetpipe train"),
+            "mpirun -np 5 --oversubscribe hetpipe train");
+  EXPECT_EQ(srun_line(p.plan, p.cluster, "hetpipe train"), "srun --mpi=pmix -K -n 5 hetpipe train");
+}
+
+TEST(LaunchLines, SeveralThreadsWantAsManyCores) {
+  Planned p;
+  EXPECT_EQ(mpirun_line(p.plan, p.cluster, "hetpipe train", 2),
+            "mpirun -np 5 --bind-to none --host n0:2,n1:2,n2:1 hetpipe train");
+  EXPECT_EQ(srun_line(p.plan, p.cluster, "hetpipe train", 2),
+            "srun --mpi=pmix -K -n 5 --cpus-per-task=2 --cpu-bind=cores -w n0,n1,n2 hetpipe train");
+}
+
+TEST(ShardOfLayers, RoundRobinOverLayersWithParameters) {
+  Planned p;
+  p.plan.server->nodes = {"n0", "n1"};
+  EXPECT_EQ(shard_of_layers(p.plan, std::vector<std::int64_t>{4, 0, 4, 4, 0, 4, 4, 4, 4}),
+            (std::vector<int>{0, -1, 1, 0, -1, 1, 0, 1, 0}));
+}
+
+TEST(ShardOfLayers, LocalIsWhereTheStageIs) {
+  Planned p;  // each virtual worker owns all layers on its own node: a tie, so the first
+  p.plan.server->placement = "local";
+  p.plan.server->nodes = {"n1", "n0"};
+  const std::vector<std::int64_t> bytes(9, 4);
+  EXPECT_EQ(shard_of_layers(p.plan, bytes), std::vector<int>(9, 0));
+  std::swap(p.plan.virtual_workers[0].stages[1].devices,
+            p.plan.virtual_workers[1].stages[1].devices);
+  p.plan.virtual_workers.pop_back();  // stage 0 on n0, stage 1 on n1
+  EXPECT_EQ(shard_of_layers(p.plan, bytes), (std::vector<int>{1, 1, 1, 1, 1, 1, 0, 0, 0}));
+  p.plan.server->nodes = {"n2"};
+  EXPECT_THAT(test::user_error([&] { shard_of_layers(p.plan, bytes); }),
+              HasSubstr("placement 'local'"));
+}
+
+}  // namespace
+}  // namespace hetpipe

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/planner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "../cases.h"
+#include "base/hash.h"
+#include "partitioner/cost/memory.h"
+#include "partitioner/simulator/simulate.h"
+
+namespace hetpipe {
+namespace {
+
+using test::user_error;
+using testing::HasSubstr;
+
+PlanRequest request_of(const Cluster& cluster, int layers) {
+  PlanRequest request;
+  request.cluster = cluster;
+  std::vector<std::string> kinds;
+  for (const DeviceKind& kind : cluster.kinds) kinds.push_back(kind.name);
+  request.profile =
+      test::chain_of(layers, kinds, [](const auto& kind) { return kind == "fast" ? 1e-3 : 2e-3; });
+  return request;
+}
+
+const Cluster kPool = test::cluster_of({{"fast", "slow"}, {"fast", "slow"}, {}}, 1'000'000'000);
+
+TEST(Planner, AValidPlanThatIsItsOwnPrediction) {
+  const PlanRequest request = request_of(kPool, 12);
+  const Plan plan = plan_hetpipe(request);
+  check_plan(plan, "plan", &kPool, 12);
+  EXPECT_EQ(parse_plan(to_toml(plan), "plan.toml"), plan);
+  EXPECT_EQ(plan.minibatch, 32);
+  EXPECT_GE(plan.in_flight, 2);
+  EXPECT_EQ(plan.server->nodes, std::vector<std::string>{"n2"});
+  ASSERT_TRUE(plan.predicted);
+  EXPECT_DOUBLE_EQ(plan.predicted->throughput, simulate(plan, kPool, request.profile).throughput);
+  EXPECT_EQ(plan.predicted->cluster_hash, to_hex(hash_text(to_toml(kPool))));
+  double bottleneck = 0;
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
+      const StagePrediction& p = *plan.virtual_workers[vw].stages[k].predicted;
+      bottleneck = std::max(bottleneck, p.forward_seconds + p.backward_seconds + p.receive_seconds);
+      EXPECT_EQ(p.memory,
+                stage_ledger(plan, kPool, request.profile, VirtualWorkerId{static_cast<int>(vw)},
+                             StageId{static_cast<int>(k)})
+                    .total());
+    }
+  }
+  EXPECT_NEAR(plan.predicted->bottleneck, bottleneck, 1e-12);
+}
+
+TEST(Planner, TheBestOfThePolicies) {
+  PlanRequest request = request_of(kPool, 12);
+  const double best = plan_hetpipe(request).predicted->throughput;
+  double most = 0;
+  for (const char* policy : {"np", "ed", "hd"}) {
+    request.policy = policy;
+    most = std::max(most, plan_hetpipe(request).predicted->throughput);
+  }
+  EXPECT_DOUBLE_EQ(best, most);
+}
+
+TEST(Planner, MoreInFlightWhileItPays) {
+  PlanRequest request = request_of(kPool, 12);
+  request.policy = "np";
+  const Plan chosen = plan_hetpipe(request);
+  request.in_flight = 1;
+  const Plan one = plan_hetpipe(request);
+  EXPECT_EQ(one.in_flight, 1);
+  EXPECT_GT(chosen.predicted->throughput, 1.3 * one.predicted->throughput);
+  request.in_flight = chosen.in_flight + 1;
+  EXPECT_LT(plan_hetpipe(request).predicted->throughput, 1.01 * chosen.predicted->throughput);
+}
+
+TEST(Planner, MemoryLimitsWhatIsInFlight) {
+  PlanRequest request = request_of(kPool, 12);
+  request.policy = "np";
+  request.in_flight = 2;
+  const Plan two = plan_hetpipe(request);
+  std::int64_t need = 0;
+  for (const PlanVirtualWorker& vw : two.virtual_workers) {
+    for (const PlanStage& stage : vw.stages) need = std::max(need, stage.predicted->memory);
+  }
+  for (DeviceKind& kind : request.cluster.kinds) kind.memory = need;
+  request.in_flight.reset();
+  EXPECT_LE(plan_hetpipe(request).in_flight, 2);
+  for (DeviceKind& kind : request.cluster.kinds) kind.memory = 10'000;
+  EXPECT_THAT(user_error([&] { plan_hetpipe(request); }), HasSubstr("The least bad cut"));
+}
+
+TEST(Planner, AlikeVirtualWorkersAreCutAlike) {
+  PlanRequest request =
+      request_of(test::cluster_of({{"fast", "fast"}, {"slow", "slow"}}, 1'000'000'000), 9);
+  request.policy = "ed";
+  const Plan plan = plan_hetpipe(request);
+  ASSERT_EQ(plan.virtual_workers.size(), 2u);
+  for (std::size_t k = 0; k < 2; ++k) {
+    const PlanStage& a = plan.virtual_workers[0].stages[k];
+    const PlanStage& b = plan.virtual_workers[1].stages[k];
+    EXPECT_EQ(a.end_layer, b.end_layer);
+    EXPECT_EQ(a.devices[0].node, b.devices[0].node);
+    EXPECT_EQ(a.devices[0].index, 0);
+    EXPECT_EQ(b.devices[0].index, 1);
+  }
+}
+
+TEST(Planner, WhereServersStandByDefault) {
+  PlanRequest request = request_of(test::cluster_of({{"fast"}, {"slow"}}, 1'000'000'000), 4);
+  request.policy = "np";
+  EXPECT_EQ(plan_hetpipe(request).server->nodes, std::vector<std::string>{"n0"});
+  request.placement = "local";
+  EXPECT_EQ(plan_hetpipe(request).server->nodes, (std::vector<std::string>{"n0", "n1"}));
+  request.server_nodes = {"n1"};
+  request.placement = "default";
+  EXPECT_EQ(plan_hetpipe(request).server->nodes, std::vector<std::string>{"n1"});
+}
+
+TEST(Planner, EverythingWrongAtOnce) {
+  PlanRequest request = request_of(kPool, 4);
+  request.system = "hetpype";
+  request.policy = "best";
+  request.clock_distance = -1;
+  request.placement = "nowhere";
+  request.server_nodes = {"n9"};
+  const std::string error = user_error([&] { plan_hetpipe(request); });
+  for (const char* part : {"--system: unknown system 'hetpype' (did you mean 'hetpipe'?)",
+                           "--policy: unknown allocation policy 'best' (known: np, ed, hd)",
+                           "--clock-distance: -1", "--placement: unknown placement", "'n9'"}) {
+    EXPECT_THAT(error, HasSubstr(part));
+  }
+}
+
+}  // namespace
+}  // namespace hetpipe

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/profile/profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../cases.h"
+
+namespace hetpipe {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Profile two_batches() {
+  Profile p;
+  p.model = "tiny";
+  p.layers.resize(1);
+  p.layers[0].name = "a";
+  p.measurements = {{"cpu", 8, {1.0}, {2.0}, {0.5}, {80}, {800}},
+                    {"cpu", 2, {0.4}, {0.6}, {0.5}, {20}, {200}},
+                    {"gpu", 8, {0.1}, {0.2}, {}, {80}, {800}}};
+  return p;
+}
+
+DeviceKind kind(const std::string& name, std::optional<double> slowdown) {
+  DeviceKind k;
+  k.name = name;
+  if (slowdown) k.emulate = Emulation{*slowdown};
+  return k;
+}
+
+TEST(CostsOn, MeasuredBatchesAsTheyAre) {
+  const LayerCosts c = costs_on(two_batches(), kind("cpu", {}), 8);
+  EXPECT_THAT(c.forward, ElementsAre(1.0));
+  EXPECT_THAT(c.backward, ElementsAre(2.0));
+  EXPECT_THAT(c.update, ElementsAre(0.5));
+  EXPECT_THAT(c.output_bytes, ElementsAre(80));
+  EXPECT_THAT(c.stash_bytes, ElementsAre(800));
+}
+
+TEST(CostsOn, InterpolatesBetweenAndScalesOutside) {
+  const Profile p = two_batches();
+  EXPECT_DOUBLE_EQ(costs_on(p, kind("cpu", {}), 5).forward[0], 0.7);
+  EXPECT_DOUBLE_EQ(costs_on(p, kind("cpu", {}), 16).forward[0], 2.0);
+  EXPECT_DOUBLE_EQ(costs_on(p, kind("cpu", {}), 1).forward[0], 0.2);
+  EXPECT_EQ(costs_on(p, kind("cpu", {}), 5).output_bytes[0], 50);
+  EXPECT_EQ(costs_on(p, kind("cpu", {}), 16).stash_bytes[0], 1600);
+  EXPECT_EQ(costs_on(p, kind("cpu", {}), 1).stash_bytes[0], 100);
+  EXPECT_DOUBLE_EQ(costs_on(p, kind("cpu", {}), 1).update[0], 0.5);  // no matter how many samples
+}
+
+TEST(CostsOn, EmulatedKindsRunOnTheCpu) {
+  const Profile p = two_batches();
+  const LayerCosts slow = costs_on(p, kind("big", 3.0), 8);
+  EXPECT_DOUBLE_EQ(slow.forward[0], 3.0);
+  EXPECT_DOUBLE_EQ(slow.update[0], 1.5);
+  EXPECT_EQ(slow.output_bytes[0], 80);
+  EXPECT_DOUBLE_EQ(costs_on(p, kind("gpu", 3.0), 8).forward[0], 0.1);  // its own count as they are
+  EXPECT_DOUBLE_EQ(costs_on(p, kind("gpu", {}), 8).update[0], 0.0);
+}
+
+TEST(CostsOn, NothingCoversTheKind) {
+  EXPECT_THAT(
+      test::user_error([] { costs_on(two_batches(), kind("titan", {}), 8); }),
+      HasSubstr("no measurement on 'titan' (it covers: cpu, gpu). Measure it on such a machine: "
+                "hetpipe profile --model tiny"));
+}
+
+}  // namespace
+}  // namespace hetpipe
