@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "partitioner/cluster/cluster.h"
+#include "partitioner/plan/plan.h"
+#include "partitioner/planners/planner.h"
+
+// The project's own planner: number and composition of virtual workers, cuts, order of devices,
+// micro-batches or minibatches in flight, schedule, clock distance and placement, chosen together
+// by what simulate() says. docs/search.md tells how, and when the answer is exact.
+namespace hetpipe {
+
+// Another planner, whose plan the search takes as a start: so it is never worse.
+struct SeedPlanner {
+  std::string name;  // for the table of what was considered
+  std::function<Plan(const PlanRequest&)> plan;
+};
+
+// A device of the cluster that the plan leaves idle.
+struct LeftOut {
+  DeviceName device;
+  // Relative change of the throughput in the best plan found that uses it as well: -0.04 is "it
+  // costs 4 %". Nothing found that uses it: absent.
+  std::optional<double> change;
+};
+
+// One line of what was looked at: the best plan of an origin, or of a kind of composition.
+struct SearchCandidate {
+  std::string origin;     // "np" "ed" "hd" "dapple" ... or "search"
+  std::string what;       // "hetpipe, 4 virtual workers of 4 devices, Nm = 5, D = 0"
+  double throughput = 0;  // simulated samples/s; 0: it does not fit
+  std::string why_not;    // the planner's own words where it made no plan
+};
+
+struct SearchResult {
+  Plan plan;                     // with `predicted`
+  double bound = 0;              // samples/s that no plan of the searched space can pass
+  bool exact = false;            // the whole space was enumerated (docs/search.md says when)
+  std::int64_t simulations = 0;  // the work done
+  std::vector<LeftOut> left_out;
+  std::vector<SearchCandidate> considered;  // best first
+};
+
+// Whether the system of the request is to be kept, or any row of systems() may be taken.
+enum class SystemChoice { requested, any };
+
+struct SearchOptions {
+  SystemChoice systems = SystemChoice::requested;
+  // Counted in simulations, never in seconds, so that the answer is the same on every machine.
+  // 0: what suits the size of the pool.
+  std::int64_t simulations = 0;
+};
+
+// `seeds`: planners whose plans are taken as starts; those that refuse (UserError) are left out.
+// UserError where nothing fits.
+SearchResult search_plans(const PlanRequest& request, const std::vector<SeedPlanner>& seeds,
+                          const SearchOptions& options = {});
+
+// The plan alone, with HetPipe's policies as seeds.
+Plan plan_search(const PlanRequest& request);
+
+}  // namespace hetpipe
