@@ -152,10 +152,10 @@ class Search {
   }
 
   // No plan that begins with these blocks, and whose slowest later block takes at least `left`, is
-  // faster. With x = F + B and pivot Q, T_w + T_e is at least the sum of x up to Q, and at least
-  // AR_s
-  // - (sum of B before s) more than that. The pivot is one of these blocks only if its x is as
-  // large as any later one's; else l1 <= l2 for block s says (M-1) x_Q + sum over s<t<Q of x_t >=
+  // faster; nor does it become so when its backwards grow (re-computation). With x = F + B, the
+  // pivot's x is as large as that of any block behind it, and T_w + T_e is at least the sum of x up
+  // to the pivot, and at least AR_s - (sum of B before s) more than that, for s up to the pivot.
+  // Where the pivot Q comes later, l1 <= l2 for block s says (M-1) x_Q + sum over s<t<Q of x_t >=
   // (M-1) x_s.
   double bound(const std::vector<PipelineBlock>& blocks, double left) {
     const double repeats = request_.micro_batches - 1;
@@ -172,8 +172,8 @@ class Search {
     for (std::size_t s = blocks.size(); s-- > 0;) {
       const double x = both(blocks[s]);
       const auto& [sum, extra] = sums_[s + 1];
-      if (x * kEqual >= later) within = std::min(within, repeats * x + sum + extra);
       later = std::max(later, x);
+      within = std::min(within, repeats * later + sum + extra);
       after = std::max(after, repeats * x + sum);
     }
     return std::min(within, after);

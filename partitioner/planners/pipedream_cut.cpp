@@ -45,7 +45,7 @@ class Hierarchy {
     const std::size_t top = request_.levels.size() - 1;
     PipedreamCut result;
     const int used = best_groups(top, solve(top, -1).row(count_ - 1), &result.seconds);
-    if (used > 0) unfold(top, -1, count_ - 1, {}, result.stages);
+    if (used > 0) unfold(top, -1, count_ - 1, {}, 0, result.stages);
     return result;
   }
 
@@ -126,18 +126,20 @@ class Hierarchy {
   }
 
   // The stages between two states, of the level and all below it, appended.
-  void unfold(std::size_t level, int after, int state, std::vector<int> outer,
+  void unfold(std::size_t level, int after, int state, const std::vector<int>& outer, int outermost,
               std::vector<PipedreamStage>& stages) const {
     for (const auto& [choice, end] : choices(level, after, state)) {
       std::vector<int> per_level = outer;
       per_level.insert(per_level.begin(), choice.replicas);
       if (level > 0) {
-        unfold(level - 1, choice.after, end, per_level, stages);
+        unfold(level - 1, choice.after, end, per_level, outermost, stages);
+        if (outer.empty()) ++outermost;
         continue;
       }
       int replicas = 1;
       for (const int r : per_level) replicas *= r;
-      stages.push_back({choice.after, end, replicas, per_level});
+      stages.push_back({choice.after, end, replicas, per_level, outermost});
+      if (outer.empty()) ++outermost;
     }
   }
 

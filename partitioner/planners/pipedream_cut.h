@@ -51,6 +51,7 @@ struct PipedreamStage {
   int replicas = 1;  // of all levels
   // Replicas per level, innermost first: replicas[0] in one machine, on replicas[1] machines, ...
   std::vector<int> per_level;
+  int outer = 0;  // which of the outermost level's stages it is a part of
   bool operator==(const PipedreamStage&) const = default;
 };
 
