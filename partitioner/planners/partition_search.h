@@ -11,6 +11,7 @@
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/planners/partition.h"
+#include "partitioner/planners/partition_model.h"
 #include "partitioner/profile/profile.h"
 
 // The search behind partition.h, over plain arrays. Branch and bound, exact:
@@ -45,39 +46,24 @@ class PartitionSearch {
   std::optional<std::vector<int>> smallest_sum(const std::vector<int>& order, double limit);
 
  private:
-  struct Device {
-    int symmetry = 0;                  // equal for devices that may change places
-    int node = 0;                      // counts the nodes of these devices
-    std::vector<double> compute;       // prefix sums over the layers: s per minibatch
-    std::vector<std::int64_t> stash;   // prefix sums: bytes per minibatch
-    std::vector<std::int64_t> output;  // per layer: bytes per micro-batch
-    std::vector<std::vector<std::int64_t>>
-        output_max;  // [j][l]: largest of layers l ... l + 2^j - 1
-    std::int64_t memory = 0;
-  };
   struct Bound {
     double seconds = 0;
     std::int64_t memory = 0;
   };
   struct Position {  // of an order
-    const Device* device = nullptr;
+    const PartitionDevice* device = nullptr;
     StageFootprint ledger;  // bytes that the ledger charges for each byte of the footprint
     // The best link from any earlier and from any later position.
     Link before;
     Link after;
   };
 
-  void read_layers(const Profile& profile);
-  void read_devices(const Cluster& cluster, const Profile& profile,
-                    const PartitionRequest& request);
-  void read_links(const Cluster& cluster, const PartitionRequest& request);
-
   void enumerate(std::vector<int>& order, std::vector<bool>& used);
   bool may_follow(const std::vector<bool>& used, std::size_t device) const;
   bool can_win(const std::vector<int>& order, const std::vector<bool>& used) const;
   void set_order(const std::vector<int>& order);
   void search_order(const std::vector<int>& order);
-  int reach(const Device& device, int from) const;
+  int reach(const PartitionDevice& device, int from) const;
   void bound_starts();
   void choose_ways();
   bool tighten_starts();
@@ -94,23 +80,11 @@ class PartitionSearch {
   bool wins(double value) const { return value < found_.value * (1 - 1e-12); }
 
   const Link& link(int from, int to) const;  // between positions
-  const Device& at(int k) const { return *positions_[static_cast<std::size_t>(k)].device; }
+  const PartitionDevice& at(int k) const { return *positions_[static_cast<std::size_t>(k)].device; }
   int start(int k) const { return k == 0 ? 0 : cuts_[static_cast<std::size_t>(k - 1)]; }
 
   Objective objective_ = Objective::time;
-  int layers_ = 0;
-  int stages_ = 0;
-  int micro_batches_ = 1;
-  PipelineShape shape_;
-  std::vector<Device> devices_;
-  std::vector<std::vector<int>> alike_before_;  // [node]: alike ones that an order must use first
-  std::vector<std::vector<Link>> links_;        // [from][to] between devices
-  std::vector<std::int64_t> parameters_;        // prefix sums, tied ones once
-  std::vector<std::int64_t> least_output_;      // per layer, over the devices
-  std::vector<std::vector<int>> consumers_;     // [layer], ascending
-  std::vector<std::vector<int>> crossing_;      // [cut]: layers before it with a consumer behind it
-  bool has_skips_ = false;
-  std::vector<bool> may_cut_;  // [cut]
+  PartitionModel m_;
 
   std::vector<Position> positions_;
   std::vector<int> order_;
