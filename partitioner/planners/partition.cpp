@@ -160,6 +160,8 @@ Partition partition(const Cluster& cluster, const Profile& profile,
   check_request(profile, request);
   PartitionSearch search(cluster, profile, request);
   const auto best = search.best(Objective::time);
+  const bool exact = search.exact();
+  const double bound = search.bound();
   if (!best) {
     const auto least_bad = search.best(Objective::memory);
     if (!least_bad) {
@@ -183,6 +185,8 @@ Partition partition(const Cluster& cluster, const Profile& profile,
     }
   }
   ensure(fits(cluster, result), "the search respects the memory");
+  result.exact = exact;
+  result.bound = exact ? result.bottleneck : std::min(bound, result.bottleneck);
   return result;
 }
 

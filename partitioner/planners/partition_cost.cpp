@@ -45,7 +45,9 @@ PartitionSearch::Bound PartitionSearch::without_messages(int k, int s, int e) co
   return {compute[at_index(e)] - compute[at_index(s)], memory(k, s, e, 0, 0)};
 }
 
-PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) const {
+PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) {
+  work_ += 1 + static_cast<std::int64_t>(m_.crossing[at_index(s)].size() +
+                                         m_.crossing[at_index(e)].size());
   const Position& position = positions_[at_index(k)];
   double seconds = 0;
   // Activations: the output of layer s - 1 comes from the stage before; what is older from any
@@ -83,10 +85,12 @@ PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) const {
           memory(k, s, e, m_.micro_batches * received, m_.micro_batches * sent)};
 }
 
-PartitionSearch::Bound PartitionSearch::with_cuts(int k) const {
+PartitionSearch::Bound PartitionSearch::with_cuts(int k) {
   const int s = start(k);
   const int e = cuts_[at_index(k)];
   const int fixed_end = cuts_.back();
+  work_ += 1 + static_cast<std::int64_t>(m_.crossing[at_index(s)].size() +
+                                         m_.crossing[at_index(e)].size());
   const Position& position = positions_[at_index(k)];
   double seconds = 0;
   std::vector<bool> talks(at_index(m_.stages), false);

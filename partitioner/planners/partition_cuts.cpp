@@ -28,6 +28,8 @@ void PartitionSearch::search_order(const std::vector<int>& order) {
   } while (m_.has_skips && tighten_starts());
   cuts_.clear();
   seen_.clear();
+  // One order may be hard: the others get their share too.
+  order_limit_ = work_ + std::max<std::int64_t>((work_limit_ - work_) / 2, 1);
   descend(0, 0);
 }
 
@@ -84,6 +86,7 @@ void PartitionSearch::bound_suffixes() {
       double& best = suffix_[at_index(k)][at_index(s)];
       for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)];
            ++e) {
+        ++work_;
         const double below = value(without_messages(k, s, e), k);
         if (!wins(below) || below >= best) break;
         const double rest = suffix_[at_index(k + 1)][at_index(e)];
@@ -106,6 +109,7 @@ bool PartitionSearch::tighten_starts() {
       if (!wins(so_far)) continue;
       for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)];
            ++e) {
+        ++work_;
         if (!wins(value(without_messages(k, s, e), k))) break;
         double& best = prefix[at_index(k + 1)][at_index(e)];
         if (so_far >= best || !wins(suffix_[at_index(k + 1)][at_index(e)])) continue;
@@ -134,6 +138,10 @@ void PartitionSearch::descend(int k, int s) {
     double worst = 0;
     for (int a = 0; a < m_.stages; ++a) worst = std::max(worst, value(with_cuts(a), a));
     if (wins(worst)) found_ = {order_, cuts_, worst};
+    return;
+  }
+  if (work_ >= order_limit_ && found_.value < kInfinity) {
+    give_up(suffix_[0][0]);
     return;
   }
   if (m_.has_skips && k > 0 && dominated(k, s)) return;

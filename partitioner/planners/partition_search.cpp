@@ -10,6 +10,7 @@ namespace hetpipe {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::size_t kMostSplits = 20'000;  // some ten megabytes
 Link better(const Link& a, const Link& b) {
   return {std::max(a.bandwidth, b.bandwidth), std::min(a.latency, b.latency), false};
 }
@@ -30,11 +31,14 @@ StageFootprint ledger_factors(const PipelineShape& shape, StageId stage) {
 
 PartitionSearch::PartitionSearch(const Cluster& cluster, const Profile& profile,
                                  const PartitionRequest& request)
-    : m_(partition_model(cluster, profile, request)) {}
+    : m_(partition_model(cluster, profile, request)), work_limit_(request.work) {}
 
 std::optional<PartitionSearch::Found> PartitionSearch::best(Objective objective) {
   objective_ = objective;
   found_ = {};
+  work_ = 0;
+  lower_ = kNothingOpen;
+  try_good_orders();
   std::vector<int> order;
   std::vector<bool> used(m_.devices.size(), false);
   enumerate(order, used);
@@ -42,9 +46,52 @@ std::optional<PartitionSearch::Found> PartitionSearch::best(Objective objective)
   return found_;
 }
 
+// With many devices most orders are only ruled out quickly beside a good one: take the fastest
+// device first, then exchange two as long as that helps, with at most half of the work.
+void PartitionSearch::try_good_orders() {
+  if (m_.stages < 5 || objective_ == Objective::memory) return;
+  std::vector<int> order;
+  for (int d = 0; d < m_.stages; ++d) order.push_back(d);
+  search_order(order);
+  const auto seconds = [&](int d) { return m_.devices[at_index(d)].compute.back(); };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return seconds(a) < seconds(b); });
+  search_order(order);
+  std::reverse(order.begin(), order.end());
+  search_order(order);
+  bool better = !found_.order.empty();
+  while (better) {
+    better = false;
+    for (std::size_t i = 0; i + 1 < m_.devices.size(); ++i) {
+      for (std::size_t j = i + 1; j < m_.devices.size(); ++j) {
+        std::vector<int> other = found_.order;
+        std::swap(other[i], other[j]);
+        if (m_.devices[at_index(other[i])].symmetry == m_.devices[at_index(other[j])].symmetry) {
+          continue;
+        }
+        if (work_ > work_limit_ / 2) return;
+        const double before = found_.value;
+        search_order(other);
+        better = better || found_.value < before;
+      }
+    }
+  }
+}
+
 // All orders of the devices, up to symmetry, that could still win.
 void PartitionSearch::enumerate(std::vector<int>& order, std::vector<bool>& used) {
   if (!can_win(order, used)) return;
+  if (spent()) {
+    int covered = 0;
+    if (objective_ == Objective::time && found_.value < kInfinity) {
+      for (const int d : order) covered = reach(m_.devices[at_index(d)], covered);
+    }
+    const std::vector<bool> none(m_.devices.size(), false);
+    give_up(objective_ == Objective::memory
+                ? 0
+                : std::max(perfect_split(covered, used), perfect_split(0, none)));
+    return;
+  }
   if (order.size() == m_.devices.size()) {
     search_order(order);
     return;
@@ -56,6 +103,7 @@ void PartitionSearch::enumerate(std::vector<int>& order, std::vector<bool>& used
     enumerate(order, used);
     order.pop_back();
     used[d] = false;
+    if (spent() && order.empty()) break;
   }
 }
 
@@ -83,32 +131,43 @@ int PartitionSearch::reach(const PartitionDevice& device, int from) const {
   return static_cast<int>(at - device.compute.begin()) - 1;
 }
 
-// A bound on computing alone: the devices placed so far take as many layers as they can in less
-// than the best time. The others then need at least T with T * sum(w) >= sum over the layers of
-// min(w * seconds), for any weights w of theirs; with their speeds as weights this is the perfect
-// split of the rest.
-bool PartitionSearch::can_win(const std::vector<int>& order, const std::vector<bool>& used) const {
+// The devices that are not used need at least T for the layers from `covered` on, with T * sum(w)
+// >= sum over the layers of min(w * seconds) for any weights w of theirs; with their speeds as
+// weights this is the perfect split of the rest, computing alone.
+double PartitionSearch::perfect_split(int covered, const std::vector<bool>& used) {
+  auto known = splits_.find(used);
+  if (known == splits_.end()) {
+    if (splits_.size() >= kMostSplits) splits_.clear();
+    double weights = 0;
+    std::vector<std::pair<double, const PartitionDevice*>> others;
+    for (std::size_t d = 0; d < m_.devices.size(); ++d) {
+      if (used[d]) continue;
+      others.emplace_back(1 / std::max(m_.devices[d].compute.back(), 1e-300), &m_.devices[d]);
+      weights += others.back().first;
+    }
+    std::vector<double> rest(at_index(m_.layers + 1), 0.0);
+    for (std::size_t l = at_index(m_.layers); l-- > 0 && weights > 0;) {
+      double least = kInfinity;
+      for (const auto& [weight, device] : others) {
+        least = std::min(least, weight * (device->compute[l + 1] - device->compute[l]));
+      }
+      rest[l] = rest[l + 1] + least / weights;
+    }
+    work_ += m_.layers * static_cast<std::int64_t>(others.size());
+    known = splits_.emplace(used, std::move(rest)).first;
+  }
+  return known->second[at_index(covered)];
+}
+
+// The devices placed so far take as many layers as they can in less than the best time; the others
+// must do the rest.
+bool PartitionSearch::can_win(const std::vector<int>& order, const std::vector<bool>& used) {
   if (objective_ == Objective::memory || found_.value == kInfinity) return true;
   int covered = 0;
   for (const int d : order) covered = reach(m_.devices[at_index(d)], covered);
   if (covered >= m_.layers) return true;
-  double weights = 0;
-  std::vector<std::pair<double, const PartitionDevice*>> others;
-  for (std::size_t d = 0; d < m_.devices.size(); ++d) {
-    if (used[d]) continue;
-    others.emplace_back(1 / std::max(m_.devices[d].compute.back(), 1e-300), &m_.devices[d]);
-    weights += others.back().first;
-  }
-  double work = 0;
-  for (std::size_t l = at_index(covered); l < at_index(m_.layers); ++l) {
-    double least = kInfinity;
-    for (const auto& [weight, device] : others) {
-      least = std::min(least, weight * (device->compute[l + 1] - device->compute[l]));
-    }
-    work += least;
-    if (work >= weights * found_.value) return false;
-  }
-  return true;
+  ++work_;
+  return perfect_split(covered, used) < found_.value;
 }
 
 void PartitionSearch::set_order(const std::vector<int>& order) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
@@ -21,6 +23,9 @@
 //       -> dynamic programming from the last part to the first: a bound for every suffix
 //         -> depth-first over the cuts, best bound first, with what the cuts made so far fix
 //         exactly
+//
+// Where the work allowed (PartitionRequest::work) runs out, what is left is given up with its
+// bound.
 //
 // In a chain of layers the relaxed cost is the true one, so that the first descent ends at the
 // optimum; skip tensors that cross several stages are what the depth-first part is for.
@@ -39,7 +44,14 @@ class PartitionSearch {
     std::vector<int> ends;
     double value = std::numeric_limits<double>::infinity();
   };
+  // Nothing: no cut fits, or none was found within the work (see exact()).
   std::optional<Found> best(Objective objective);
+
+  // Of the last best(): no order and no cut was given up before it was ruled out.
+  bool exact() const { return lower_ == kNothingOpen; }
+  // No cut of any order is better than this: the value found where that is exact, else what the
+  // relaxed costs of everything given up allow.
+  double bound() const { return std::min(found_.value, lower_); }
 
   // Among the cuts of one order whose relaxed part times stay within `limit`, that of the smallest
   // sum.
@@ -58,9 +70,15 @@ class PartitionSearch {
     Link after;
   };
 
+  static constexpr double kNothingOpen = std::numeric_limits<double>::infinity();
+
+  void try_good_orders();
+  bool spent() const { return work_ >= work_limit_; }
+  void give_up(double bound) { lower_ = std::min(lower_, bound); }
+  double perfect_split(int covered, const std::vector<bool>& used);
   void enumerate(std::vector<int>& order, std::vector<bool>& used);
   bool may_follow(const std::vector<bool>& used, std::size_t device) const;
-  bool can_win(const std::vector<int>& order, const std::vector<bool>& used) const;
+  bool can_win(const std::vector<int>& order, const std::vector<bool>& used);
   void set_order(const std::vector<int>& order);
   void search_order(const std::vector<int>& order);
   int reach(const PartitionDevice& device, int from) const;
@@ -73,8 +91,8 @@ class PartitionSearch {
   bool dominated(int k, int s);
 
   Bound without_messages(int k, int s, int e) const;  // grows with e
-  Bound relaxed(int k, int s, int e) const;           // whatever the other cuts are
-  Bound with_cuts(int k) const;                       // with the cuts made so far
+  Bound relaxed(int k, int s, int e);                 // whatever the other cuts are
+  Bound with_cuts(int k);                             // with the cuts made so far
   std::int64_t memory(int k, int s, int e, std::int64_t received, std::int64_t sent) const;
   double value(const Bound& bound, int k) const;
   bool wins(double value) const { return value < found_.value * (1 - 1e-12); }
@@ -98,6 +116,15 @@ class PartitionSearch {
   std::vector<std::vector<double>> suffix_;  // [k][s]: bound for the parts k ... from layer s on
   std::vector<int> cuts_;                    // ends of the parts fixed so far
   Found found_;
+
+  // perfect_split() by the devices used.
+  std::unordered_map<std::vector<bool>, std::vector<double>> splits_;
+
+  // Work is counted in tensors looked at by relaxed() and with_cuts(), and orders begun.
+  std::int64_t work_ = 0;
+  std::int64_t work_limit_ = 0;   // of best()
+  std::int64_t order_limit_ = 0;  // work_ at which the present order is given up
+  double lower_ = kNothingOpen;   // the smallest bound of what was given up
 };
 
 }  // namespace hetpipe
