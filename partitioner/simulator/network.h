@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "partitioner/cluster/cluster.h"
+#include "partitioner/simulator/engine.h"
+
+// A cluster's links as the engine's routes and interfaces, and the rings of all-reduce over them.
+namespace hetpipe {
+
+// What a route is used for, beyond which two devices it joins.
+struct RouteUse {
+  int process = -1;         // the only one that sends there; -1: several, or signals
+  double latencies = 1;     // how many of the link's a transfer pays
+  double buffer_bytes = 0;  // of SendMode::buffered
+};
+
+// Between nodes a route passes the out interface of one node and the in interface of the other,
+// inside a node the link of its pair in its direction: the routes of one pair share it, other pairs
+// do not. A server stands for its node: {node, -1}.
+class Network {
+ public:
+  Network(const Cluster& cluster, EngineJob& job) : cluster_(cluster), job_(job) {}
+
+  // A route of its own for every call. UserError where the cluster has no such link.
+  int add_route(const DeviceName& from, const DeviceName& to, const RouteUse& use = {});
+
+ private:
+  int interface(const std::string& key);
+
+  const Cluster& cluster_;
+  EngineJob& job_;
+  std::map<std::string, int> interfaces_;
+};
+
+// Interfaces that a single queue uses are taken off its routes: nobody is there to share with, and
+// the engine plays such routes faster. Once all routes are added.
+void drop_unshared_interfaces(EngineJob& job);
+
+// Ring all-reduce (reduce-scatter, then all-gather) of D members: each sends 2 (D - 1) / D of the
+// bytes to its neighbour in 2 (D - 1) steps, each of which pays the latency. So the ring takes
+// 2 (D - 1) (bytes / D / b + latency) on its slowest link, more where its edges share interfaces.
+// Members of one node stand together, so the ring leaves each node once.
+class Ring {
+ public:
+  Ring(Network& network, std::span<const DeviceName> members);
+
+  struct Round {
+    int join = -1;  // every member arrives here once; then the ring starts
+    int done = -1;  // and here they wait; -1 for a ring of one, which has nothing to do
+  };
+  // One all-reduce of `bytes` of each member, where a member is a group of `gpus` the bytes of all
+  // of them.
+  Round add_round(EngineJob& job, double bytes) const;
+
+ private:
+  std::vector<int> edges_;  // routes
+};
+
+}  // namespace hetpipe

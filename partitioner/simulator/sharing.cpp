@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/error.h"
+#include "partitioner/simulator/engine.h"
+
+// The part of the engine that moves bytes: queues, and how flows share interfaces (engine.h).
+namespace hetpipe {
+namespace {
+
+template <class T>
+auto& at(T& values, std::int64_t index) {
+  return values[static_cast<std::size_t>(index)];
+}
+
+// Two shares of which one is bigger by rounding alone count as equal.
+constexpr double kRounding = 1 + 1e-12;
+
+}  // namespace
+
+void Engine::post(std::int32_t transfer) {
+  const Transfer& t = at(job_->transfers, transfer);
+  const Route& route = at(job_->routes, t.route);
+  ensure(route.process < 0 || route.out >= 0 || route.in >= 0,
+         "only its process sends over a private route");
+  Queue& queue = at(queues_, route.queue);
+  (queue.head < 0 ? queue.head : at(in_line_, queue.tail)) = transfer;
+  queue.tail = transfer;
+  queue.behind += t.bytes;
+  if (queue.current < 0) start_next(route.queue);
+}
+
+// Takes the first in line; where it goes over the same interfaces as the one before, no rate
+// changes.
+void Engine::start_next(std::int32_t index) {
+  Queue& queue = at(queues_, index);
+  if (queue.head < 0) {
+    queue.current = -1;
+    queue.rate = queue.left = queue.behind = 0;
+    ++queue.stamp;
+    leave_interfaces(index);
+    return;
+  }
+  const bool goes_on = queue.current >= 0;
+  queue.current = queue.head;
+  queue.head = at(in_line_, queue.head);
+  const Transfer& transfer = at(job_->transfers, queue.current);
+  const Route& route = at(job_->routes, transfer.route);
+  queue.left = transfer.bytes;
+  queue.behind = queue.head < 0 ? 0 : queue.behind - transfer.bytes;
+  queue.since = queue.depart = now_;
+  if (route.out < 0 && route.in < 0) {
+    leave_interfaces(index);
+    queue.rate = route.bandwidth;
+  } else if (goes_on && queue.interface[0] == route.out && queue.interface[1] == route.in) {
+    queue.rate = queue.share * route.bandwidth;
+  } else {
+    leave_interfaces(index);
+    enter_interfaces(index, route);
+    queue.rate = 0;  // until the rates of this moment are settled
+    ++queue.stamp;
+  }
+  if (queue.rate > 0) schedule(index);
+}
+
+void Engine::mark(std::int32_t interface) {
+  Interface& marked = at(interfaces_, interface);
+  if (marked.dirty) return;
+  marked.dirty = true;
+  dirty_.push_back(interface);
+}
+
+void Engine::enter_interfaces(std::int32_t index, const Route& route) {
+  Queue& queue = at(queues_, index);
+  queue.interface[0] = route.out;
+  queue.interface[1] = route.in;
+  for (int side = 0; side < 2; ++side) {
+    if (queue.interface[side] < 0) continue;
+    Interface& interface = at(interfaces_, queue.interface[side]);
+    queue.previous[side] = -1;
+    queue.next[side] = interface.first;
+    const std::int32_t node = 2 * index + side;
+    if (interface.first >= 0) at(queues_, interface.first / 2).previous[interface.first % 2] = node;
+    interface.first = node;
+    ++interface.flows;
+    mark(queue.interface[side]);
+  }
+}
+
+void Engine::leave_interfaces(std::int32_t index) {
+  Queue& queue = at(queues_, index);
+  for (int side = 0; side < 2; ++side) {
+    if (queue.interface[side] < 0) continue;
+    Interface& interface = at(interfaces_, queue.interface[side]);
+    const std::int32_t next = queue.next[side];
+    const std::int32_t previous = queue.previous[side];
+    if (next >= 0) at(queues_, next / 2).previous[next % 2] = previous;
+    (previous >= 0 ? at(queues_, previous / 2).next[previous % 2] : interface.first) = next;
+    --interface.flows;
+    mark(queue.interface[side]);
+    queue.interface[side] = -1;
+  }
+}
+
+// Brings what is left of the transfer under way up to now.
+void Engine::advance(std::int32_t index) {
+  Queue& queue = at(queues_, index);
+  queue.left = std::max(0.0, queue.left - queue.rate * (now_ - queue.since));
+  queue.since = now_;
+}
+
+// The next thing to happen to the transfer under way, which was advanced: so much has left that the
+// waiting sender may go on, or all of it.
+void Engine::schedule(std::int32_t index) {
+  Queue& queue = at(queues_, index);
+  queue.target = queue.waiting < 0 ? 0 : std::max(0.0, queue.buffer - queue.behind);
+  const double seconds = std::max(0.0, queue.left - queue.target) / queue.rate;
+  push(now_ + seconds, kQueue, index, ++queue.stamp);
+}
+
+void Engine::progress(std::int32_t index) {
+  Queue& queue = at(queues_, index);
+  queue.left = queue.target;
+  queue.since = now_;
+  if (queue.waiting >= 0 && queue.behind <= queue.buffer) {  // its target was the sender's
+    Process& sender = at(processes_, queue.waiting);
+    sender.now = at(times_.end, sender.next) = now_;
+    ++sender.next;
+    ready_.push_back(queue.waiting);
+    queue.waiting = -1;
+  }
+  if (queue.left > 0) {
+    schedule(index);
+    return;
+  }
+  const Transfer& transfer = at(job_->transfers, queue.current);
+  count(transfer.signal, now_ + at(job_->routes, transfer.route).latency, queue.depart);
+  start_next(index);
+}
+
+void Engine::settle() {
+  ++settling_;
+  for (std::size_t i = 0; i < dirty_.size(); ++i) {
+    Interface& interface = at(interfaces_, dirty_[i]);
+    interface.dirty = false;
+    if (interface.seen != settling_) settle_around(dirty_[i]);
+  }
+  dirty_.clear();
+}
+
+// All flows that a change at one interface can reach, over the interfaces that they share.
+void Engine::settle_around(std::int32_t start) {
+  near_.assign(1, start);
+  flows_.clear();
+  at(interfaces_, start).seen = settling_;
+  for (std::size_t i = 0; i < near_.size(); ++i) {
+    Interface& interface = at(interfaces_, near_[i]);
+    interface.left = 1;
+    interface.open = interface.flows;
+    for (std::int32_t node = interface.first; node >= 0;) {
+      Queue& queue = at(queues_, node / 2);
+      if (queue.seen != settling_) {
+        queue.seen = settling_;
+        queue.share = -1;
+        flows_.push_back(node / 2);
+        const std::int32_t other = queue.interface[1 - node % 2];
+        if (other >= 0 && at(interfaces_, other).seen != settling_) {
+          at(interfaces_, other).seen = settling_;
+          near_.push_back(other);
+        }
+      }
+      node = queue.next[node % 2];
+    }
+  }
+  fill();
+}
+
+// Progressive filling: the interface whose flows can have the least sets their share; what they
+// leave elsewhere is for the others.
+void Engine::fill() {
+  std::size_t fixed = 0;
+  while (fixed < flows_.size()) {
+    double least = 2;
+    for (const std::int32_t i : near_) {
+      const Interface& interface = at(interfaces_, i);
+      if (interface.open > 0) least = std::min(least, interface.left / interface.open);
+    }
+    for (const std::int32_t i : near_) {
+      Interface& interface = at(interfaces_, i);
+      if (interface.open == 0 || interface.left > least * kRounding * interface.open) continue;
+      for (std::int32_t node = interface.first; node >= 0;) {
+        Queue& queue = at(queues_, node / 2);
+        if (queue.share < 0) {
+          ++fixed;
+          set_rate(node / 2, least);
+          for (const std::int32_t used : queue.interface) {
+            if (used < 0) continue;
+            at(interfaces_, used).left = std::max(0.0, at(interfaces_, used).left - least);
+            --at(interfaces_, used).open;
+          }
+        }
+        node = queue.next[node % 2];
+      }
+    }
+  }
+}
+
+void Engine::set_rate(std::int32_t index, double share) {
+  Queue& queue = at(queues_, index);
+  queue.share = share;
+  const double rate = share * at(job_->routes, at(job_->transfers, queue.current).route).bandwidth;
+  if (rate == queue.rate) return;
+  advance(index);
+  queue.rate = rate;
+  schedule(index);
+}
+
+}  // namespace hetpipe
