@@ -140,7 +140,7 @@ void PartitionSearch::descend(int k, int s) {
     if (wins(worst)) found_ = {order_, cuts_, worst};
     return;
   }
-  if (work_ >= order_limit_ && found_.value < kInfinity) {
+  if ((work_ >= order_limit_ && found_.value < kInfinity) || spent()) {
     give_up(suffix_[0][0]);
     return;
   }

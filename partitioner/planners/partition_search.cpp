@@ -33,6 +33,12 @@ PartitionSearch::PartitionSearch(const Cluster& cluster, const Profile& profile,
                                  const PartitionRequest& request)
     : m_(partition_model(cluster, profile, request)), work_limit_(request.work) {}
 
+// Without any cut so far it is worth going on for longer.
+bool PartitionSearch::spent() const {
+  if (found_.value < kInfinity) return work_ >= work_limit_;
+  return work_ >= std::max<std::int64_t>(10 * work_limit_, 1'000'000);
+}
+
 std::optional<PartitionSearch::Found> PartitionSearch::best(Objective objective) {
   objective_ = objective;
   found_ = {};
@@ -103,7 +109,6 @@ void PartitionSearch::enumerate(std::vector<int>& order, std::vector<bool>& used
     enumerate(order, used);
     order.pop_back();
     used[d] = false;
-    if (spent() && order.empty()) break;
   }
 }
 

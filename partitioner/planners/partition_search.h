@@ -73,7 +73,7 @@ class PartitionSearch {
   static constexpr double kNothingOpen = std::numeric_limits<double>::infinity();
 
   void try_good_orders();
-  bool spent() const { return work_ >= work_limit_; }
+  bool spent() const;
   void give_up(double bound) { lower_ = std::min(lower_, bound); }
   double perfect_split(int covered, const std::vector<bool>& used);
   void enumerate(std::vector<int>& order, std::vector<bool>& used);

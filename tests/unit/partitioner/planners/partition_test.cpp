@@ -263,7 +263,9 @@ TEST(Partition, TheBoundHoldsWhereTheWorkRunsOut) {
     EXPECT_TRUE(fits(c.cluster, found));
     EXPECT_GE(found.bottleneck, expected * (1 - 1e-9)) << "case " << i;
     EXPECT_LE(found.bound, expected * (1 + 1e-9)) << "case " << i;
-    if (found.exact) EXPECT_NEAR(found.bottleneck, expected, 1e-9 * expected) << "case " << i;
+    if (found.exact) {
+      EXPECT_NEAR(found.bottleneck, expected, 1e-9 * expected) << "case " << i;
+    }
   }
   EXPECT_GT(fit, 200);
   EXPECT_GT(given_up, 100);
