@@ -54,6 +54,7 @@ int plan_command(const Invocation& how) {
   OptionTable table = table_of(options);
   const auto check = [&](Problems& problems) {
     check_output_file("--output", options.output, problems);
+    check_planning_options(options.planning, problems);
   };
   if (!read_options(table, how.arguments, check)) return 0;
 

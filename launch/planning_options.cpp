@@ -3,6 +3,9 @@
 
 #include <utility>
 
+#include "base/text.h"
+#include "partitioner/plan/system.h"
+
 namespace hetpipe {
 namespace {
 
@@ -10,6 +13,7 @@ namespace {
 constexpr Limits kInFlight{1, 1e4};
 constexpr Limits kVirtualWorkers{1, 1 << 20};
 constexpr Limits kMinibatch{1, 1e9};
+constexpr Limits kMicroBatches{1, 1e4};
 constexpr Limits kClockDistance{0, 1e4};
 
 std::string unless_planned(const std::string& otherwise, PlanGiven given) {
@@ -26,11 +30,24 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
       {
           unset_means(otherwise(usual.system),
                       text_option("system", "S", options.system,
-                                  "How minibatches are pipelined and kept together.")),
-          unset_means(otherwise("the one predicted to be fastest"),
-                      choice_option("policy", options.policy, {"np", "ed", "hd"},
+                                  "How minibatches are pipelined and kept together: " +
+                                      join(system_names(), ", ") + ".")),
+          unset_means(otherwise("the system's"),
+                      text_option("schedule", "RULE", options.schedule,
+                                  "Order of work at a stage, instead of the system's: " +
+                                      join(schedule_names(), ", ") + ".")),
+          unset_means(otherwise("the system's"),
+                      text_option("weights", "RULE", options.weights,
+                                  "Weights that forward and backward see: " +
+                                      join(weight_names(), ", ") + ".")),
+          unset_means(otherwise("the system's"),
+                      choice_option("sync", options.sync, sync_names(),
+                                    "What keeps replicas and virtual workers together.")),
+          unset_means(otherwise("the system's planner; hetpipe: the best of np, ed, hd"),
+                      choice_option("policy", options.policy, {"np", "ed", "hd", "search"},
                                     "Which devices form a virtual worker: those of a node, one "
-                                    "of every node, or nodes in pairs.")),
+                                    "of every node, nodes in pairs, or whatever a search finds "
+                                    "to be fastest.")),
           unset_means(otherwise("raised while the predicted throughput grows"),
                       integer_option("in-flight", "N", options.in_flight, kInFlight,
                                      "Minibatches in flight in each virtual worker (Nm), the "
@@ -41,6 +58,13 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
           unset_means(otherwise("the measured batch nearest to 32"),
                       integer_option("minibatch", "N", options.minibatch, kMinibatch,
                                      "Samples of one virtual worker's minibatch.")),
+          unset_means(otherwise("what suits the schedule"),
+                      integer_option("micro-batches", "N", options.micro_batches, kMicroBatches,
+                                     "Slices of a minibatch that are pipelined one by one.")),
+          unset_means(otherwise(usual.precision),
+                      choice_option("precision", options.precision, {"fp32", "tf32", "fp16"},
+                                    "Arithmetic whose peak is taken where a kind of device was "
+                                    "not measured and its times are estimated.")),
           unset_means(otherwise(usual.optimizer),
                       choice_option("optimizer", options.optimizer, {"sgd", "sgd-momentum", "adam"},
                                     "Optimizer; its state counts in every stage's memory.")),
@@ -77,16 +101,21 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
 std::vector<std::string> settled_by_plan(const PlanningOptions& options) {
   std::vector<std::string> names;
   if (options.system) names.push_back("--system");
+  if (options.schedule) names.push_back("--schedule");
+  if (options.weights) names.push_back("--weights");
+  if (options.sync) names.push_back("--sync");
   if (options.policy) names.push_back("--policy");
   if (options.in_flight) names.push_back("--in-flight");
   if (options.virtual_workers) names.push_back("--virtual-workers");
   if (options.minibatch) names.push_back("--minibatch");
+  if (options.micro_batches) names.push_back("--micro-batches");
+  if (options.precision) names.push_back("--precision");
   if (!options.servers.empty()) names.push_back("--servers");
   if (options.placement) names.push_back("--placement");
   return names;
 }
 
-Plan make_plan(const PlanningOptions& options, Cluster cluster, Profile profile) {
+PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile profile) {
   PlanRequest request;
   request.cluster = std::move(cluster);
   request.profile = std::move(profile);
@@ -94,15 +123,82 @@ Plan make_plan(const PlanningOptions& options, Cluster cluster, Profile profile)
   request.in_flight = options.in_flight;
   request.virtual_workers = options.virtual_workers;
   request.minibatch = options.minibatch;
+  request.micro_batches = options.micro_batches;
   request.server_nodes = options.servers;
+  request.schedule = options.schedule.value_or("");
+  request.weights = options.weights.value_or("");
+  request.sync = options.sync.value_or("");
   if (options.system) request.system = *options.system;
+  if (options.precision) request.precision = *options.precision;
   if (options.optimizer) request.optimizer = *options.optimizer;
   if (options.clock_distance) request.clock_distance = *options.clock_distance;
   if (options.placement) request.placement = *options.placement;
   if (options.pull) request.pull = *options.pull;
-  Plan plan = plan_hetpipe(request);
+  return request;
+}
+
+Plan make_plan(const PlanningOptions& options, Cluster cluster, Profile profile) {
+  Plan plan = make_plan(request_of(options, std::move(cluster), std::move(profile)));
   if (options.scale && plan.server) plan.server->scale = *options.scale;
   return plan;
+}
+
+namespace {
+
+// "--schedule gpipe", or "--system gpipe" where that brings the part along.
+std::string given_by(const std::optional<std::string>& part, const char* option,
+                     const std::string& system) {
+  return part ? std::string(option) + " " + *part : "--system " + system;
+}
+
+// The systems whose row has the property.
+std::string systems_with(bool (*has)(const System&)) {
+  std::vector<std::string> names;
+  for (const System& system : systems()) {
+    if (has(system)) names.push_back(system.name);
+  }
+  return join(names, ", ");
+}
+
+}  // namespace
+
+void check_planning_options(const PlanningOptions& options, Problems& problems) {
+  PlanRequest request = request_of(options, {}, {});
+  request.server_nodes.clear();  // nodes are checked against a cluster
+  std::optional<System> parts;
+  try {
+    parts = composition(request);
+  } catch (const UserError& error) {
+    for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
+    return;
+  }
+  const auto contradicts = [&](bool given, const char* option, const std::string& other,
+                               const std::string& why, const std::string& remedy) {
+    if (given) {
+      problems.add(option, "cannot stand beside " + other + " (" + why + "). " + remedy);
+    }
+  };
+  if (parts->sync == SyncRule::all_reduce) {
+    const std::string other = given_by(options.sync, "--sync", request.system);
+    const std::string why = "its replicas all-reduce, there is no parameter server";
+    const std::string remedy =
+        "Leave it out, or choose a system with parameter servers: " +
+        systems_with([](const System& s) { return s.sync != SyncRule::all_reduce; }) + ".";
+    contradicts(options.clock_distance.has_value(), "--clock-distance", other, why, remedy);
+    contradicts(options.pull.has_value(), "--pull", other, why, remedy);
+    contradicts(options.scale.has_value(), "--scale", other, why, remedy);
+    contradicts(!options.servers.empty(), "--servers", other, why, remedy);
+    contradicts(options.placement.has_value(), "--placement", other, why, remedy);
+  }
+  contradicts(parts->sync == SyncRule::asp && options.clock_distance, "--clock-distance",
+              given_by(options.sync, "--sync", request.system),
+              "asynchronous virtual workers are never held back",
+              "Leave it out, or choose --sync wsp.");
+  contradicts(has_flush(parts->schedule) && options.in_flight, "--in-flight",
+              given_by(options.schedule, "--schedule", request.system),
+              "it drains after every minibatch, so that only micro-batches are in flight",
+              "Use --micro-batches, or choose a system that is never drained: " +
+                  systems_with([](const System& s) { return !has_flush(s.schedule); }) + ".");
 }
 
 void override_plan(const PlanningOptions& options, Plan& plan) {

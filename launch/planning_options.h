@@ -14,11 +14,17 @@ namespace hetpipe {
 struct PlanningOptions {
   std::optional<std::string> cluster;  // files
   std::optional<std::string> profile;
+  std::optional<std::string> profile_device;  // whose times a graph.txt holds
   std::optional<std::string> system;
+  std::optional<std::string> schedule;  // these three replace parts of the system's row
+  std::optional<std::string> weights;
+  std::optional<std::string> sync;
   std::optional<std::string> policy;
   std::optional<int> in_flight;
   std::optional<int> virtual_workers;
   std::optional<int> minibatch;
+  std::optional<int> micro_batches;
+  std::optional<std::string> precision;
   std::vector<std::string> servers;
   std::optional<std::string> placement;
   // These may also stand beside a finished plan, over which they win (override_plan).
@@ -39,7 +45,14 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given);
 // nevertheless.
 std::vector<std::string> settled_by_plan(const PlanningOptions& options);
 
-// Makes a plan; cluster and profile are those of the files named in the options.
+// What of the options contradicts what else: an option of parameter servers for a system that
+// all-reduces, minibatches in flight under a schedule that drains, ... Names both and the remedy.
+void check_planning_options(const PlanningOptions& options, Problems& problems);
+
+// What the options ask the planner for; cluster and profile are those of the files named in them.
+PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile profile);
+
+// Makes that plan.
 Plan make_plan(const PlanningOptions& options, Cluster cluster, Profile profile);
 
 // Applies the options that win over a plan file. UserError where the plan has no parameter server

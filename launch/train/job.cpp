@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "partitioner/plan/plan.h"
+#include "partitioner/plan/system.h"
 
 #include <algorithm>
 #include <set>
@@ -97,20 +98,44 @@ std::uint64_t plan_hash(const Plan& plan) {
   return hash_text(to_toml(decided));
 }
 
+namespace {
+
+// A part of the plan's system other than the ones that the executor has.
+template <class Rule>
+void check_part(const char* key, Rule asked, Rule played, Problems& problems) {
+  if (asked == played) return;
+  const std::string has{to_string(played)};
+  problems.add("plan", std::string(key) + " = '" + std::string(to_string(asked)) +
+                           "' (training plays " + has + " alone so far; hetpipe simulate plays " +
+                           "all). Use a plan with " + key + " = \"" + has + "\".");
+}
+
+}  // namespace
+
 void check_playable(const Plan& plan, Problems& problems) {
-  if (plan.system != "hetpipe") {
-    problems.add("plan", "system = '" + plan.system +
-                             "' (this release trains hetpipe alone). Set system = \"hetpipe\".");
+  const System parts = composition(plan);
+  check_part("schedule", parts.schedule, ScheduleRule::continuous_1f1b, problems);
+  // One stage with one minibatch in flight has no second version to stash.
+  const bool one_at_a_time =
+      plan.in_flight == 1 && std::all_of(plan.virtual_workers.begin(), plan.virtual_workers.end(),
+                                         [](const auto& vw) { return vw.stages.size() == 1; });
+  if (parts.weights != WeightRule::one_version || !one_at_a_time) {
+    check_part("weights", parts.weights, WeightRule::stash, problems);
   }
-  if (!plan.server) {
-    problems.add(
-        "plan",
-        "no [parameter_server] (hetpipe's virtual workers meet there). Add one with its nodes.");
+  check_part("sync", parts.sync, SyncRule::wsp, problems);
+  if (!plan.runtime.empty()) {
+    problems.add("plan", "runtime = '" + plan.runtime +
+                             "' (hetpipe simulate imitates it; training has its own). Leave it "
+                             "out.");
+  }
+  if (!plan.server && parts.sync == SyncRule::wsp) {
+    problems.add("plan",
+                 "no [parameter_server] (the virtual workers meet there). Add one with its nodes.");
   }
   if (plan.micro_batches != 1) {
-    problems.add("plan",
-                 format("micro_batches = %d (hetpipe pipelines whole minibatches). Set it to 1.",
-                        plan.micro_batches));
+    problems.add("plan", format("micro_batches = %d (training pipelines whole minibatches so far). "
+                                "Set it to 1.",
+                                plan.micro_batches));
   }
   for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
     for (std::size_t k = 0; k < plan.virtual_workers[i].stages.size(); ++k) {
@@ -119,11 +144,12 @@ void check_playable(const Plan& plan, Problems& problems) {
       if (stage.devices.size() != 1) {
         problems.add(
             where,
-            format("%zu devices (this release trains stages of one device). Name one device.",
+            format("%zu devices (training has no replicated stages so far). Name one device.",
                    stage.devices.size()));
       }
       if (stage.recompute) {
-        problems.add(where, "recompute = true (this release keeps all activations). Leave it out.");
+        problems.add(where,
+                     "recompute = true (training keeps all activations so far). Leave it out.");
       }
     }
   }

@@ -118,6 +118,7 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
                    "leave out --plan and give --cluster and --profile.");
     }
   } else {
+    check_planning_options(options.planning, problems);
     const bool from_the_run = options.resume && options.output;  // whose directory holds them
     if (!options.planning.cluster && !from_the_run) {
       problems.add("--cluster",

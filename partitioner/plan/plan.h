@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "partitioner/cluster/cluster.h"
+#include "partitioner/profile/profile.h"
 
 // What a run will do, decided before it: virtual workers, their stages, parameter servers. Planner
 // and runtime meet in this value's file form (docs/files.md); one written by hand runs as well.
@@ -80,6 +81,9 @@ struct Plan {
 
 Plan parse_plan(std::string_view text, const std::string& file);
 Plan load_plan(const std::filesystem::path& path);
+// The same for a cluster and a profile, which it must fit: its model, its layers, devices that
+// exist. Every problem with its line in the file.
+Plan load_plan(const std::filesystem::path& path, const Cluster& cluster, const Profile& profile);
 std::string to_toml(const Plan& plan);
 
 // Checks a plan by itself and, where given, against cluster and layer count: every layer once and

@@ -30,7 +30,10 @@ int to_int(std::optional<std::int64_t> value, int otherwise) {
 
 class PlanFile {
  public:
-  PlanFile(const TomlValue& root, const std::string& file) : root_(root), file_(file) {
+  // cluster and profile: what the plan must fit; null: not known.
+  PlanFile(const TomlValue& root, const std::string& file, const Cluster* cluster,
+           const Profile* profile)
+      : root_(root), file_(file), cluster_(cluster), profile_(profile) {
     places_.file = file;
   }
 
@@ -57,7 +60,9 @@ class PlanFile {
     if (const TomlValue* server = top.table("parameter_server")) read_server(*server);
     if (const TomlValue* predicted = top.table("predicted")) read_prediction(*predicted);
     top.done();
-    if (problems_.empty()) check_plan(plan_, places_, nullptr, 0, problems_);
+    if (profile_ != nullptr && problems_.empty()) check_model(top);
+    const int layers = profile_ == nullptr ? 0 : static_cast<int>(profile_->layers.size());
+    if (problems_.empty()) check_plan(plan_, places_, cluster_, layers, problems_);
     problems_.throw_if_any();
     return std::move(plan_);
   }
@@ -141,6 +146,15 @@ class PlanFile {
     return value.value_or("");
   }
 
+  // Cuts and times of another model would mean nothing.
+  void check_model(TomlReader& top) {
+    if (plan_.model == profile_->model) return;
+    top.problem(top.line_of("model"),
+                format("model = '%s' (the profile is one of '%s', with %zu layers). Name the "
+                       "profile that the plan was made for, or plan this model.",
+                       plan_.model.c_str(), profile_->model.c_str(), profile_->layers.size()));
+  }
+
   void check_system(TomlReader& top) {
     const auto known = system_names();
     if (std::find(known.begin(), known.end(), plan_.system) == known.end()) {
@@ -179,6 +193,8 @@ class PlanFile {
 
   const TomlValue& root_;
   const std::string& file_;
+  const Cluster* cluster_;
+  const Profile* profile_;
   Problems problems_;
   PlanPlaces places_;
   Plan plan_;
@@ -223,11 +239,17 @@ std::string server_text(const PlanServer& server) {
 
 Plan parse_plan(std::string_view text, const std::string& file) {
   const TomlValue root = parse_toml(text, file);
-  return PlanFile(root, file).read();
+  return PlanFile(root, file, nullptr, nullptr).read();
 }
 
 Plan load_plan(const std::filesystem::path& path) {
   return parse_plan(read_file(path), path.string());
+}
+
+Plan load_plan(const std::filesystem::path& path, const Cluster& cluster, const Profile& profile) {
+  const TomlValue root = parse_toml(read_file(path), path.string());
+  const std::string file = path.string();
+  return PlanFile(root, file, &cluster, &profile).read();
 }
 
 std::string to_toml(const Plan& plan) {

@@ -7,6 +7,7 @@
 
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/plan/plan.h"
+#include "partitioner/plan/system.h"
 #include "partitioner/profile/profile.h"
 
 // From pool and costs to a plan.
@@ -16,7 +17,7 @@ struct PlanRequest {
   Cluster cluster;
   Profile profile;
   std::string system = "hetpipe";
-  std::optional<std::string> policy;   // absent: the best of np, ed, hd as predicted
+  std::optional<std::string> policy;   // "np" "ed" "hd" "search"; absent: by the system's planner
   std::optional<int> in_flight;        // Nm; absent: raised until throughput stops growing
   std::optional<int> virtual_workers;  // absent: what the policy forms
   std::optional<int> minibatch;        // absent: a measured batch, nearest to 32 samples
@@ -34,9 +35,39 @@ struct PlanRequest {
                      // placement "default", every node with devices for "local"
 };
 
-// Nm is the same for all virtual workers: raised from 1 while the predicted throughput grows by at
-// least 1 % and memory lasts. UserError with everything that is wrong with the request, or when
-// nothing fits.
+// What is wrong with the request by itself: words, ranges, parts that do not go together. UserError
+// with everything at once, under the names of the command's options.
+void check_request(const PlanRequest& request);
+
+// The parts that the request asks for: its system's row with its own choices in place. UserError as
+// above.
+System composition(const PlanRequest& request);
+
+// Who makes the plan: HetPipe's planner for its allocation policies, the search for the policy
+// "search", else the planner of the system's row.
+PlannerRule planner_of(const PlanRequest& request);
+
+// The plan of that planner, with its prediction. UserError with everything that is wrong with the
+// request, or when nothing fits.
+Plan make_plan(const PlanRequest& request);
+
+// HetPipe's planner (arXiv 2005.14038): allocation policies and the min-max partitioner. Nm is the
+// same for all virtual workers: raised from 1 while the predicted throughput grows by at least 1 %
+// and memory lasts. UserError as above.
 Plan plan_hetpipe(const PlanRequest& request);
+
+// What the planners share.
+
+// Samples per minibatch so that a micro-batch is one that was measured, nearest to 32 in all.
+int default_minibatch(const PlanRequest& request);
+
+// The parameter server that the request describes.
+PlanServer server_of(const PlanRequest& request);
+
+// An empty plan of the request's system, model, optimizer and replaced parts.
+Plan blank_plan(const PlanRequest& request);
+
+// Simulates the plan for its throughput, and notes of which cluster and profile that holds.
+void predict(const PlanRequest& request, Plan& plan);
 
 }  // namespace hetpipe

@@ -266,7 +266,7 @@ TEST_F(BadFiles, PlansThatDoNotFitTheirClusterModelOrMachine) {
        "system = \"hetpipe\"",
        "system = \"hetpip\"",
        "",
-       {"'hetpip'", "hetpipe alone"}},
+       {"'hetpip'", "did you mean 'hetpipe'?"}},
       {"plan.toml",
        "optimizer = \"sgd-momentum\"",
        "optimizer = \"sgd-momentun\"",

@@ -224,11 +224,30 @@ TEST(TrainJob, WhatTheExecutorCannotPlay) {
   } catch (const UserError& error) {
     EXPECT_EQ(error.problems().size(), 5u);
     const std::string text = error.what();
-    for (const char* part : {"system = 'dapple'", "[parameter_server]", "micro_batches = 3",
+    for (const char* part : {"schedule = 'dapple-pa'", "sync = 'all-reduce'", "micro_batches = 3",
                              "virtual worker 1 stage 0", "recompute = true"}) {
       EXPECT_THAT(text, testing::HasSubstr(part));
     }
   }
+}
+
+TEST(TrainJob, PlayableByItsPartsWhateverItsSystemIsCalled) {
+  TrainJob job = make_job({3, 5}, 2, 1, 97, 500);
+  job.plan.system = "pipedream";
+  job.plan.sync = "wsp";
+  Problems none;
+  check_playable(job.plan, none);
+  EXPECT_TRUE(none.empty());
+  job.plan.server.reset();
+  job.plan.runtime = "megatron-deepspeed";
+  Problems problems;
+  check_playable(job.plan, problems);
+  EXPECT_EQ(problems.list().size(), 2u);
+  job.plan.sync.clear();  // now it all-reduces, and needs no server
+  problems = Problems();
+  check_playable(job.plan, problems);
+  ASSERT_EQ(problems.list().size(), 2u);
+  EXPECT_THAT(problems.list()[0].text, testing::HasSubstr("sync = 'all-reduce'"));
 }
 
 TEST(TrainJob, TextGivesTheSameJob) {

@@ -129,7 +129,7 @@ TEST(Planner, EverythingWrongAtOnce) {
   request.server_nodes = {"n9"};
   const std::string error = user_error([&] { plan_hetpipe(request); });
   for (const char* part : {"--system: unknown system 'hetpype' (did you mean 'hetpipe'?)",
-                           "--policy: unknown allocation policy 'best' (known: np, ed, hd)",
+                           "--policy: unknown policy 'best' (known: np, ed, hd, search)",
                            "--clock-distance: -1", "--placement: unknown placement", "'n9'"}) {
     EXPECT_THAT(error, HasSubstr(part));
   }

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/planner.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "partitioner/planners/allocation.h"
+#include "partitioner/planners/partition.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr double kGrowth = 1.01;  // what another minibatch in flight must bring
+constexpr int kPatience = 2;      // values of Nm without growth: minibatches_held rises in steps
+constexpr int kMostInFlight = 64;
+
+class Planner {
+ public:
+  explicit Planner(const PlanRequest& request)
+      : request_(request),
+        system_(composition(request)),
+        micro_batches_(request.micro_batches.value_or(1)),
+        minibatch_(request.minibatch.value_or(default_minibatch(request))) {
+    if (minibatch_ % micro_batches_ != 0) {
+      throw UserError("--minibatch",
+                      format("%d does not divide into %d micro-batches (they are equal "
+                             "slices of it). Change one.",
+                             minibatch_, micro_batches_));
+    }
+    for (std::size_t kind = 0; kind < request.cluster.kinds.size(); ++kind) {
+      speeds_.push_back(speed(static_cast<int>(kind)));
+    }
+  }
+
+  Plan best_of_policies() const {
+    const auto& policies =
+        request_.policy ? std::vector<std::string>{*request_.policy} : allocation_policies();
+    std::optional<Plan> best;
+    std::vector<Problem> problems;
+    for (const std::string& policy : policies) {
+      try {
+        const Plan plan =
+            best_in_flight(allocate(request_.cluster, policy, speeds_, request_.virtual_workers));
+        if (!best || plan.predicted->throughput > best->predicted->throughput * (1 + 1e-9))
+          best = plan;
+      } catch (const UserError& error) {
+        for (const Problem& problem : error.problems()) {
+          const std::string prefix = policies.size() > 1 ? "policy " + policy + ": " : "";
+          problems.push_back({problem.where, prefix + problem.text});
+        }
+      }
+    }
+    if (!best) throw UserError(problems);
+    return *best;
+  }
+
+ private:
+  // Samples/s of the whole model on one device of a kind; kinds that no node has need no
+  // measurement.
+  double speed(int kind) const {
+    const bool used = std::any_of(
+        request_.cluster.nodes.begin(), request_.cluster.nodes.end(), [&](const Node& node) {
+          return std::find(node.kinds.begin(), node.kinds.end(), kind) != node.kinds.end();
+        });
+    if (!used) return 0;
+    const int micro_batch = minibatch_ / micro_batches_;
+    const LayerCosts costs = costs_on(
+        request_.profile, request_.cluster.kinds[static_cast<std::size_t>(kind)], micro_batch);
+    double seconds = 0;
+    for (std::size_t l = 0; l < costs.forward.size(); ++l)
+      seconds += costs.forward[l] + costs.backward[l];
+    return seconds > 0 ? micro_batch / seconds : 0;
+  }
+
+  Plan best_in_flight(const Allocation& allocation) const {
+    if (request_.in_flight)
+      return planned(cut(allocation, *request_.in_flight, {}), *request_.in_flight);
+    std::vector<Partition> parts = cut(allocation, 1, {});
+    Plan best = planned(parts, 1);
+    for (int in_flight = 2, waited = 0; in_flight <= kMostInFlight && waited < kPatience;
+         ++in_flight) {
+      try {
+        parts = cut(allocation, in_flight, parts);
+      } catch (const UserError&) {
+        break;  // memory has run out; the plan with fewer in flight stands
+      }
+      Plan plan = planned(parts, in_flight);
+      if (plan.predicted->throughput >= best.predicted->throughput * kGrowth) {
+        best = std::move(plan);
+        waited = 0;
+      } else {
+        ++waited;
+      }
+    }
+    return best;
+  }
+
+  // One cut per virtual worker; alike ones are searched once. A larger Nm only needs more memory,
+  // so that the best cut for a smaller one stays the best while it fits.
+  std::vector<Partition> cut(const Allocation& allocation, int in_flight,
+                             const std::vector<Partition>& before) const {
+    std::map<std::vector<std::pair<std::string, int>>, Partition>
+        known;  // (node, kind) of the devices
+    std::vector<Partition> result;
+    for (std::size_t vw = 0; vw < allocation.size(); ++vw) {
+      PartitionRequest request = partition_request(allocation[vw], in_flight);
+      if (!before.empty()) {
+        Partition same = evaluate_partition(request_.cluster, request_.profile, request,
+                                            before[vw].devices, before[vw].ends);
+        if (fits(request_.cluster, same)) {
+          result.push_back(std::move(same));
+          continue;
+        }
+      }
+      std::vector<std::pair<std::string, int>> key;
+      for (const DeviceName& device : allocation[vw])
+        key.emplace_back(device.node, kind_index(device));
+      const auto at = known.find(key);
+      if (at == known.end()) {
+        result.push_back(partition(request_.cluster, request_.profile, request));
+        known.emplace(std::move(key), result.back());
+      } else {
+        result.push_back(renamed(at->second, request, allocation[vw]));
+      }
+    }
+    return result;
+  }
+
+  // The same cut on the devices of another virtual worker with the same kinds on the same nodes.
+  Partition renamed(const Partition& known, const PartitionRequest& request,
+                    std::vector<DeviceName> free) const {
+    std::vector<DeviceName> order;
+    for (const DeviceName& device : known.devices) {
+      const auto at = std::find_if(free.begin(), free.end(), [&](const DeviceName& other) {
+        return other.node == device.node && kind_index(other) == kind_index(device);
+      });
+      ensure(at != free.end(), "alike virtual workers have alike devices");
+      order.push_back(*at);
+      free.erase(at);
+    }
+    return evaluate_partition(request_.cluster, request_.profile, request, std::move(order),
+                              known.ends);
+  }
+
+  int kind_index(const DeviceName& device) const {
+    return static_cast<int>(&request_.cluster.kind_of(device) - request_.cluster.kinds.data());
+  }
+
+  PartitionRequest partition_request(const std::vector<DeviceName>& devices, int in_flight) const {
+    PartitionRequest request;
+    request.devices = devices;
+    request.minibatch = minibatch_;
+    request.micro_batches = micro_batches_;
+    request.in_flight = in_flight;
+    request.optimizer = request_.optimizer;
+    request.server = system_.sync != SyncRule::all_reduce;
+    request.clock_distance = request_.clock_distance;
+    return request;
+  }
+
+  Plan planned(const std::vector<Partition>& parts, int in_flight) const {
+    Plan plan = blank_plan(request_);
+    plan.minibatch = minibatch_;
+    plan.micro_batches = micro_batches_;
+    plan.in_flight = in_flight;
+    Prediction prediction;
+    for (const Partition& part : parts) {
+      PlanVirtualWorker vw;
+      for (std::size_t k = 0; k < part.devices.size(); ++k) {
+        const PartCost& cost = part.costs[k];
+        const double slices = micro_batches_;
+        PlanStage stage;
+        stage.first_layer = k == 0 ? 0 : part.ends[k - 1];
+        stage.end_layer = part.ends[k];
+        stage.devices = {part.devices[k]};
+        stage.predicted = StagePrediction{
+            cost.forward_seconds / slices, cost.backward_seconds / slices,
+            (cost.receive_activations_seconds + cost.receive_gradients_seconds) / slices,
+            part.ledgers[k].total()};
+        vw.stages.push_back(std::move(stage));
+      }
+      plan.virtual_workers.push_back(std::move(vw));
+      prediction.bottleneck = std::max(prediction.bottleneck, part.bottleneck);
+    }
+    if (system_.sync != SyncRule::all_reduce) plan.server = server_of(request_);
+    plan.predicted = std::move(prediction);
+    predict(request_, plan);
+    return plan;
+  }
+
+  const PlanRequest& request_;
+  System system_;
+  int micro_batches_;
+  int minibatch_;
+  std::vector<double> speeds_;  // [kind]
+};
+
+}  // namespace
+
+Plan plan_hetpipe(const PlanRequest& request) {
+  check_request(request);
+  const System system = composition(request);
+  if (system.schedule != ScheduleRule::continuous_1f1b) {
+    throw UserError("--schedule", "'" + std::string(to_string(system.schedule)) +
+                                      "' (HetPipe's planner cuts for pipelines that are never "
+                                      "drained: continuous-1f1b). Leave --policy out.");
+  }
+  return Planner(request).best_of_policies();
+}
+
+}  // namespace hetpipe
