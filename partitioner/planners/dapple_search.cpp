@@ -11,6 +11,8 @@ namespace hetpipe {
 namespace {
 
 constexpr double kEqual = 1 + 1e-12;
+constexpr int kBeam = 4;
+constexpr int kMostPriced = 400'000;  // stages in a quick search
 constexpr std::array kPolicies{DevicePolicy::fresh_first, DevicePolicy::append_first,
                                DevicePolicy::scatter_first};
 
@@ -18,17 +20,19 @@ constexpr std::array kPolicies{DevicePolicy::fresh_first, DevicePolicy::append_f
 struct Partial {
   std::vector<DappleStage> stages;
   std::vector<PipelineBlock> blocks;  // of these stages and the transfers between them
-  double bound = 0;                   // s, of every plan that begins like this
+  double left = 0;                    // s, the least of the slowest later stage
+  double rank = 0;                    // s, what the finished plan may take
 };
 
 double both(const PipelineBlock& block) { return block.forward + block.backward; }
 
 class Search {
  public:
-  Search(const DappleModel& model, const DapplePool& pool, const DappleRequest& request)
-      : model_(model), pool_(pool), request_(request), layers_(model.layers()) {
+  Search(const DappleModel& model, const DapplePool& pool, const DappleRequest& request,
+         double give_up_at, int beam)
+      : model_(model), pool_(pool), request_(request), layers_(model.layers()), beam_(beam) {
     ensure(layers_ > 0 && pool.devices() % request.unit == 0, "devices come in whole units");
-    best_.seconds = request.give_up_at;
+    best_.seconds = give_up_at;
     reference();
   }
 
@@ -60,7 +64,7 @@ class Search {
   };
 
   void extend(const State& state, std::vector<Partial>& partials) {
-    std::erase_if(partials, [&](const auto& p) { return p.bound * kEqual >= best_.seconds; });
+    std::erase_if(partials, [&](const auto& p) { return hopeless(p.blocks, p.left, p.rank); });
     const int free = pool_.devices() - state.devices;
     for (int need = request_.unit;
          need < free && need <= request_.most_replicas && !partials.empty();
@@ -92,43 +96,52 @@ class Search {
       const double left = rest_seconds(end, rest);
       if (request_.micro_batches * even * kEqual >= best_.seconds) break;
       if (request_.micro_batches * left * kEqual >= best_.seconds) continue;
+      longer.left = left;
       longer.blocks.resize(partial.blocks.size());
       longer.blocks.push_back({0, even, 0});
-      if (bound(longer.blocks, left) * kEqual >= best_.seconds) continue;
+      if (bounds(longer.blocks, left).proven * kEqual >= best_.seconds) continue;
+      if (beam_ > 0 && ++priced_ > kMostPriced) {
+        best_.exact = false;
+        return;
+      }
       longer.stages.back().end_layer = end;
       const auto blocks = dapple_blocks(model_, pool_, last_two(longer.stages));
       longer.blocks.back() = blocks.back();
       if (blocks.size() > 1) longer.blocks.insert(longer.blocks.end() - 1, blocks[1]);
-      longer.bound = bound(longer.blocks, left);
-      if (longer.bound * kEqual >= best_.seconds) continue;
+      longer.rank = bounds(longer.blocks, left).likely;
+      if (hopeless(longer.blocks, left, longer.rank)) continue;
       next.layer = end;
       complete(longer, rest, end);
-      if (rest.count > request_.unit && end + 1 < layers_ &&
-          longer.bound * kEqual < best_.seconds) {
-        keep(next, longer);
-      }
+      if (rest.count > request_.unit && end + 1 < layers_) keep(next, longer);
     }
+  }
+
+  // Proven, or (with a beam) likely.
+  bool hopeless(const std::vector<PipelineBlock>& blocks, double left, double rank) {
+    if (bounds(blocks, left).proven * kEqual >= best_.seconds) return true;
+    if (beam_ == 0 || rank * kEqual < best_.seconds) return false;
+    best_.exact = false;
+    return true;
   }
 
   // The beam's best; the worst one makes room.
   void keep(const State& state, const Partial& partial) {
     std::vector<Partial>& beam = states_[state];
-    if (static_cast<int>(beam.size()) < request_.beam) {
+    if (beam_ == 0 || static_cast<int>(beam.size()) < beam_) {
       beam.push_back(partial);
       return;
     }
     best_.exact = false;
     const auto worst = std::max_element(
-        beam.begin(), beam.end(), [](const auto& x, const auto& y) { return x.bound < y.bound; });
-    if (partial.bound < worst->bound) *worst = partial;
+        beam.begin(), beam.end(), [](const auto& x, const auto& y) { return x.rank < y.rank; });
+    if (partial.rank < worst->rank) *worst = partial;
   }
 
   static std::span<const DappleStage> last_two(const std::vector<DappleStage>& stages) {
     return std::span(stages).last(std::min<std::size_t>(2, stages.size()));
   }
 
-  // The remaining layers on the remaining devices. Memory is looked at only where the plan would be
-  // the best.
+  // The remaining layers on the remaining devices.
   void complete(const Partial& partial, const Devices& rest, int layer) {
     if (rest.count > request_.most_replicas ||
         request_.micro_batches * even_seconds(layer, layers_, rest) * kEqual >= best_.seconds) {
@@ -136,12 +149,10 @@ class Search {
     }
     std::vector<DappleStage> stages = partial.stages;
     stages.push_back({layer, layers_, rest.runs, false});
-    double seconds = latency(stages);
-    if (seconds * kEqual >= best_.seconds) return;
+    // Re-computation first: a longer backward behind the pivot hides more of an all-reduce, so that
+    // the latency without it says nothing.
     if (!settle_memory(model_, pool_, request_, stages)) return;
-    if (std::any_of(stages.begin(), stages.end(), [](const auto& s) { return s.recompute; })) {
-      seconds = latency(stages);
-    }
+    const double seconds = latency(stages);
     if (seconds * kEqual >= best_.seconds) return;
     best_.seconds = seconds;
     best_.stages = std::move(stages);
@@ -157,7 +168,12 @@ class Search {
   // to the pivot, and at least AR_s - (sum of B before s) more than that, for s up to the pivot.
   // Where the pivot Q comes later, l1 <= l2 for block s says (M-1) x_Q + sum over s<t<Q of x_t >=
   // (M-1) x_s.
-  double bound(const std::vector<PipelineBlock>& blocks, double left) {
+  // The likely bound leaves out pivots among these blocks that a later block outlasts already.
+  struct Bounds {
+    double proven = 0;
+    double likely = 0;
+  };
+  Bounds bounds(const std::vector<PipelineBlock>& blocks, double left) {
     const double repeats = request_.micro_batches - 1;
     sums_.assign(1, {0, 0});
     double backward = 0;
@@ -168,15 +184,17 @@ class Search {
     }
     double later = left;  // the largest x behind a block
     double within = std::numeric_limits<double>::infinity();
+    double likely = within;
     double after = request_.micro_batches * left + sums_.back().first + sums_.back().second;
     for (std::size_t s = blocks.size(); s-- > 0;) {
       const double x = both(blocks[s]);
       const auto& [sum, extra] = sums_[s + 1];
+      if (x * kEqual >= later) likely = std::min(likely, repeats * x + sum + extra);
       later = std::max(later, x);
       within = std::min(within, repeats * later + sum + extra);
       after = std::max(after, repeats * x + sum);
     }
-    return std::min(within, after);
+    return {std::min(within, after), std::min(likely, after)};
   }
 
   Devices set_of(std::vector<DappleStage::Run> runs) const {
@@ -253,6 +271,8 @@ class Search {
   const DapplePool& pool_;
   const DappleRequest& request_;
   int layers_;
+  int beam_;  // 0: no limit, nothing but proven bounds
+  int priced_ = 0;
   RunningSum reference_;             // seconds on the kind that is fastest for each layer
   std::vector<double> slowness_;     // [kind]
   std::vector<RunningSum> seconds_;  // [kind], forward + backward
@@ -266,15 +286,13 @@ class Search {
 DapplePlan dapple_search(const DappleModel& model, const DapplePool& pool,
                          const DappleRequest& request) {
   // A narrow beam first: what it finds cuts the wide one's work.
-  DappleRequest narrow = request;
-  narrow.beam = 1;
-  DapplePlan first = Search(model, pool, narrow).run();
-  if (first.exact || request.beam <= 1) return first;
-  DappleRequest wide = request;
-  wide.give_up_at = std::min(request.give_up_at, first.seconds);
-  DapplePlan second = Search(model, pool, wide).run();
-  first.exact = second.exact;
-  return second.stages.empty() ? first : second;
+  DapplePlan best = Search(model, pool, request, request.give_up_at, 1).run();
+  if (best.exact) return best;
+  const int beam = request.effort == Effort::exhaustive ? 0 : kBeam;
+  const double give_up_at = std::min(request.give_up_at, best.seconds);
+  DapplePlan wider = Search(model, pool, request, give_up_at, beam).run();
+  best.exact = wider.exact;
+  return wider.stages.empty() ? best : wider;
 }
 
 }  // namespace hetpipe

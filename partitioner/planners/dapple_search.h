@@ -40,6 +40,11 @@ struct DapplePool {
 enum class HeldMicroBatches { pa, pb };  // K_i = min(S-i, M), min(2(S-i)-1, M)
 enum class Recomputation { never, where_needed };
 
+// quick: a beam of the most promising partial plans per (layers planned, devices used), judged by
+// an estimate, and a limit on the work, counted in stages priced; exact where nothing had to be
+// dropped. exhaustive: every partial plan whose proven bound is below the best plan.
+enum class Effort { quick, exhaustive };
+
 struct DappleRequest {
   int micro_batches = 1;
   int unit = 1;           // every stage takes a multiple of this many devices
@@ -48,9 +53,7 @@ struct DappleRequest {
   Recomputation recomputation = Recomputation::where_needed;
   double state_factor = 3;  // weights, gradients, optimizer state: multiples of the parameters
   double memory_share = 1;  // of a device's memory that may be used
-  // Partial plans kept per (layers planned, devices used): the search is exact while none had to be
-  // dropped.
-  int beam = 4;
+  Effort effort = Effort::quick;
   double give_up_at = std::numeric_limits<double>::infinity();  // s; plans as slow do not count
 };
 
