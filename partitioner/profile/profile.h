@@ -35,6 +35,7 @@ struct Measurement {
   std::vector<double> update;  // may be empty
   std::vector<std::int64_t> output_bytes;
   std::vector<std::int64_t> stash_bytes;  // kept from forward to backward
+  std::vector<double> weight_gradient{};  // its part of backward; may be empty
   bool operator==(const Measurement&) const = default;
 };
 
@@ -71,6 +72,8 @@ struct LayerCosts {
   std::vector<double> update;
   std::vector<std::int64_t> output_bytes;
   std::vector<std::int64_t> stash_bytes;
+  std::vector<double> weight_gradient;  // part of backward; where not measured, half of it for
+                                        // layers with parameters
 };
 
 // Costs on `kind` with `batch` samples per call. Takes the kind's own measurements, used as they
