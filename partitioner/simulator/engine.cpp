@@ -192,7 +192,7 @@ void Engine::run(std::int32_t process) {
 // False while the process cannot go on.
 bool Engine::send(std::int32_t process, const Op& op) {
   Process& p = at(processes_, process);
-  const Transfer& transfer = at(job_->transfers, op.index);
+  const EngineTransfer& transfer = at(job_->transfers, op.index);
   const Route& route = at(job_->routes, transfer.route);
   if (route.process >= 0 && route.out < 0 && route.in < 0) {
     p.now = send_alone(op, route, p.now);
@@ -218,7 +218,7 @@ bool Engine::send(std::int32_t process, const Op& op) {
 // Nobody else uses this route: its times follow from the sender's alone. Queue::since is when the
 // last byte sent so far has left.
 double Engine::send_alone(const Op& op, const Route& route, double now) {
-  const Transfer& transfer = at(job_->transfers, op.index);
+  const EngineTransfer& transfer = at(job_->transfers, op.index);
   Queue& queue = at(queues_, route.queue);
   const double depart = std::max(now, queue.since);
   queue.since = depart + transfer.bytes / route.bandwidth;

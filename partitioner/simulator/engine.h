@@ -54,7 +54,7 @@ struct Route {
   int queue = -1;           // shared with the route that has made it; -1: its own
 };
 
-struct Transfer {
+struct EngineTransfer {  // profile/cut.h has a Transfer of its own
   double bytes = 0;
   std::int32_t route = 0;
   std::int32_t signal = -1;  // counts when the last byte has arrived; -1: nobody cares
@@ -77,12 +77,12 @@ struct Question {
 // A job under construction: processes one after the other, everything else in any order before the
 // operation that names it.
 struct EngineJob {
-  std::vector<Op> ops;              // process after process
-  std::vector<std::int64_t> end;    // one past the last operation of each process
-  std::vector<Route> routes;        //
-  std::vector<Transfer> transfers;  //
-  std::vector<Signal> signals;      //
-  std::vector<Question> questions;  //
+  std::vector<Op> ops;                    // process after process
+  std::vector<std::int64_t> end;          // one past the last operation of each process
+  std::vector<Route> routes;              //
+  std::vector<EngineTransfer> transfers;  //
+  std::vector<Signal> signals;            //
+  std::vector<Question> questions;        //
   int interfaces = 0;
 
   int add_route(const Route& route);

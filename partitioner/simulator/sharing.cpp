@@ -19,7 +19,7 @@ constexpr double kRounding = 1 + 1e-12;
 }  // namespace
 
 void Engine::post(std::int32_t transfer) {
-  const Transfer& t = at(job_->transfers, transfer);
+  const EngineTransfer& t = at(job_->transfers, transfer);
   const Route& route = at(job_->routes, t.route);
   ensure(route.process < 0 || route.out >= 0 || route.in >= 0,
          "only its process sends over a private route");
@@ -44,7 +44,7 @@ void Engine::start_next(std::int32_t index) {
   const bool goes_on = queue.current >= 0;
   queue.current = queue.head;
   queue.head = at(in_line_, queue.head);
-  const Transfer& transfer = at(job_->transfers, queue.current);
+  const EngineTransfer& transfer = at(job_->transfers, queue.current);
   const Route& route = at(job_->routes, transfer.route);
   queue.left = transfer.bytes;
   queue.behind = queue.head < 0 ? 0 : queue.behind - transfer.bytes;
@@ -133,7 +133,7 @@ void Engine::progress(std::int32_t index) {
     schedule(index);
     return;
   }
-  const Transfer& transfer = at(job_->transfers, queue.current);
+  const EngineTransfer& transfer = at(job_->transfers, queue.current);
   count(transfer.signal, now_ + at(job_->routes, transfer.route).latency, queue.depart);
   start_next(index);
 }

@@ -10,6 +10,7 @@
 #include "partitioner/planners/partition.h"
 #include "partitioner/profile/cut.h"
 #include "partitioner/schedule/schedule.h"
+#include "partitioner/simulator/megatron.h"
 
 namespace hetpipe {
 namespace {
@@ -383,6 +384,9 @@ class Simulator {
 Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& profile,
                     const SimulationRequest& request) {
   const std::optional<int>& minibatches = request.minibatches;
+  if (plan.runtime == "megatron-deepspeed") {
+    return simulate_megatron(plan, cluster, profile, request);
+  }
   check_plan(plan, "plan", &cluster, static_cast<int>(profile.layers.size()));
   if (plan.system != "hetpipe" || !plan.runtime.empty()) {
     throw UserError("", "system '" + plan.system + "'" +

@@ -91,7 +91,7 @@ class NaiveEngine {
   bool step() {
     for (std::size_t q = 0; q < line_.size(); ++q) {
       if (line_[q].empty() || left_[line_[q].front()] > 0) continue;
-      const Transfer& t = job_.transfers[line_[q].front()];
+      const EngineTransfer& t = job_.transfers[line_[q].front()];
       line_[q].pop_front();
       count(t.signal, now_ + job_.routes[static_cast<std::size_t>(t.route)].latency);
       return true;
