@@ -18,7 +18,7 @@ MemoryLedger megatron_stage_ledger(const StageFootprint& micro_batch, std::int64
   add("weights", p);
   add("gradients", p);
   add("optimizer", 2 * p);
-  add("flat gradients", p);
+  add("flat gradients", std::min(p, kMegatronBucketBytes));
   add("activations", held * micro_batch.stash);
   add("messages", (held + 1) * micro_batch.received + micro_batch.sent);
   add("workspace", largest_stash);

@@ -15,10 +15,13 @@ namespace hetpipe {
 // docs/measured.md fits it beside, leaving one run out at a time.
 inline constexpr std::int64_t kMegatronProcessBytes = 4'760'000'000;
 
+inline constexpr std::int64_t kMegatronBucketBytes = 4 * 500'000'000LL;
+
 // With P the stage's parameter bytes, n = min(stages - stage, micro-batches) the micro-batches
 // between their F and their B (1F1B's warm-up):
 //   weights P, gradients P, optimizer 2 P   fp32, Adam's two moments (the runtime's default)
-//   flat gradients P       all gradients are copied into one buffer to be all-reduced
+//   flat gradients         min(P, bucket): to be all-reduced they are copied into one buffer of at
+//                          most 500 million floats (the engine's MEMORY_OPT_ALLREDUCE_SIZE)
 //   activations n * stash
 //   messages     n * received (gathered from the parts that the group's GPUs receive, kept for B)
 //                + received + sent: the gradients of both, one micro-batch's

@@ -130,7 +130,7 @@ enum class Doing { computing, communicating, waiting };
 // What an operation of the engine is.
 struct Label {
   Doing doing = Doing::waiting;
-  std::optional<Action> action;  // the operation that ends it
+  std::optional<Action> action;
 };
 
 class Lowering {
@@ -342,22 +342,26 @@ class Lowering {
                            : bytes * (stage.gpus - 1) / stage.gpus / cluster_.intra_node.bandwidth;
   }
 
-  void play(Stage& stage, Minibatch minibatch) {
+  void play(const Stage& stage, Minibatch minibatch) {
     const StageId k{stage.k};
     const StageActions order =
         megatron_order(static_cast<int>(depth()), k, plan_.micro_batches, minibatch);
     std::vector<bool> forward_done(static_cast<std::size_t>(plan_.micro_batches), false);
+    double received = 0;  // bytes, not yet gathered: the pass that uses them does it
     for (const Action& action : order) {
       const auto micro = static_cast<std::size_t>(action.micro);
       switch (action.kind) {
         case ActionKind::forward:
-          compute(stage.forward, {Doing::computing, action});
-          forward_done[micro] = true;
+        case ActionKind::backward: {
+          const bool forward = action.kind == ActionKind::forward;
+          if (received > 0) {
+            compute(gather_seconds(stage, received), {Doing::communicating, std::nullopt});
+          }
+          compute(forward ? stage.forward : stage.backward, {Doing::computing, action});
+          forward_done[micro] = forward;
+          received = 0;
           break;
-        case ActionKind::backward:
-          compute(stage.backward, {Doing::computing, action});
-          forward_done[micro] = false;
-          break;
+        }
         case ActionKind::send:
           // Activations leave between their F and B, gradients after B.
           job_.send(forward_done[micro] ? stage.activations[micro] : stage.gradients[micro],
@@ -370,9 +374,8 @@ class Lowering {
                             static_cast<std::size_t>(gradient ? stage.k + 1 : stage.k - 1);
           const std::int32_t transfer =
               gradient ? stages_[from].gradients[micro] : stages_[from].activations[micro];
-          wait(at(job_.transfers, transfer).signal, {Doing::waiting, std::nullopt});
-          compute(gather_seconds(stage, at(job_.transfers, transfer).bytes),
-                  {Doing::communicating, action});
+          wait(at(job_.transfers, transfer).signal, {Doing::waiting, action});
+          received = at(job_.transfers, transfer).bytes;
           break;
         }
         default:
@@ -434,9 +437,8 @@ class Lowering {
     row.stage = stage.k;
     row.device = stage.device;
     double communication = 0;
-    std::int64_t start = job_.first_op(static_cast<int>(s));
-    std::int64_t action_start = start;
-    for (std::int64_t op = start; op < job_.end[s]; ++op) {
+    const std::int64_t first = job_.first_op(static_cast<int>(s));
+    for (std::int64_t op = first; op < job_.end[s]; ++op) {
       const Label& label = at(labels_, op);
       const double from = at(times.start, op);
       const double to = at(times.end, op);
@@ -446,13 +448,8 @@ class Lowering {
         const double moving = at(times.on_the_wire, at(job_.ops, op).index);
         communication += std::max(0.0, to - std::clamp(moving, from, to));
       }
-      if (label.action) {
-        if (keep_events) {
-          // Signals between two actions (barriers) belong to neither.
-          const std::int64_t first = label.action->kind == ActionKind::receive ? action_start : op;
-          result.events.push_back({static_cast<int>(s), *label.action, at(times.start, first), to});
-        }
-        action_start = op + 1;
+      if (keep_events && label.action) {
+        result.events.push_back({static_cast<int>(s), *label.action, from, to});
       }
     }
     row.busy = row.busy_seconds / result.window_seconds;
@@ -461,7 +458,7 @@ class Lowering {
     row.memory = megatron_stage_ledger(plan_, cluster_, profile_, VirtualWorkerId{stage.vw},
                                        StageId{stage.k})
                      .total();
-    result.actions += job_.end[s] - start;
+    result.actions += job_.end[s] - first;
     result.stages.push_back(row);
   }
 

@@ -14,8 +14,8 @@
 //   messages of one directed pair go one after the other, the network takes them also before the
 //   receiver waits.
 // * Where a device is a group of GPUs, each sends its part of the tensor, so a message crosses the
-//   network once; the receivers then gather the whole inside the node, (gpus - 1) / gpus of the
-//   bytes over the cluster's intra_node link.
+//   network once. The pass that uses it first gathers the whole inside the node, (gpus - 1) / gpus
+//   of the bytes over the cluster's intra_node link.
 // * After its last B a stage all-reduces tied weights with the other stage that holds them, in
 // fp32,
 //   each GPU its own part; then comes a barrier over all ranks, then all stages all-reduce their

@@ -142,12 +142,19 @@ TEST(Megatron, AGroupsBufferIsThatOfAllItsGpus) {
   EXPECT_DOUBLE_EQ(start_of(c.play(12.5), 0, "B0"), 5.25);
 }
 
-// Three quarters of 50 bytes at 1000 bytes/s, after each receive.
+// Three quarters of 50 bytes at 1000 bytes/s, before each pass that has received something; the
+// activation that leaves between a receive and its B does not wait for it.
 TEST(Megatron, AGroupGathersWhatItsGpusReceive) {
   Case c(2, 1, 1);
   EXPECT_DOUBLE_EQ(c.play().iteration_seconds, 1 + 0.5 + 1 + 2 + 0.5 + 2);
   c.cluster.kinds[0].gpus = 4;
   EXPECT_DOUBLE_EQ(c.play().iteration_seconds, 1 + 0.5 + 1 + 2 + 0.5 + 2 + 2 * 0.0375);
+
+  Case two(2, 1, 2);
+  two.cluster.kinds[0].gpus = 4;
+  const Simulation simulation = two.play();
+  EXPECT_DOUBLE_EQ(start_of(simulation, 0, "B0"), 5.0375 + 0.0375);
+  EXPECT_DOUBLE_EQ(start_of(simulation, 1, "F0.1"), 5.0375 + 0.5 + 0.0375);
 }
 
 // Two virtual workers of one stage: the slower one's start, then 2 * 1/2 * 2 GPUs * 30 bytes at
@@ -246,6 +253,11 @@ TEST(MegatronLedger, CountsWhatStandsInItsHead) {
   // No more in flight than there are micro-batches.
   EXPECT_EQ(megatron_stage_ledger(footprint, 6, 4, StageId{0}, 2, 0).total(),
             5 * 7 + 2 * 11 + 3 * 3 + 5 + 6);
+  // Gradients are all-reduced in buckets of 500 million floats.
+  StageFootprint large;
+  large.parameters = 3'000'000'000;
+  EXPECT_EQ(megatron_stage_ledger(large, 0, 1, StageId{0}, 1, 0).total(),
+            4 * 3'000'000'000 + 2'000'000'000);
 }
 
 }  // namespace
