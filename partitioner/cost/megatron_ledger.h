@@ -10,9 +10,9 @@
 namespace hetpipe {
 
 // What the process holds before the first tensor of the model: CUDA context, NCCL, loaded kernels.
-// Depends on GPU and driver. The value is the one that the authors of the measured runs report for
-// the fused kernels of this runtime on GH200 (eth-easl/sailor); it is not fitted here.
-// docs/measured.md fits it beside, leaving one run out at a time.
+// Depends on GPU and driver. The authors of the measured runs count this much for loading this
+// runtime's fused kernels on theirs (eth-easl/sailor, to which they add 0.3 GB without a name); it
+// is not fitted here. docs/measured.md fits it beside, leaving one run out at a time.
 inline constexpr std::int64_t kMegatronProcessBytes = 4'760'000'000;
 
 inline constexpr std::int64_t kMegatronBucketBytes = 4 * 500'000'000LL;
