@@ -75,7 +75,7 @@ struct LayerCosts {
   std::vector<double> update;
   std::vector<std::int64_t> output_bytes;
   std::vector<std::int64_t> stash_bytes;
-  bool estimated = false;  // from a measurement that is an estimate (estimate.h)
+  bool estimated = false;               // from a measurement that is an estimate (estimate.h)
   std::vector<double> weight_gradient;  // part of backward; where not measured, half of it for
                                         // layers with parameters
 };
