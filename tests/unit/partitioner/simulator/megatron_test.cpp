@@ -206,6 +206,24 @@ TEST(Megatron, IterationsFollowEachOther) {
   EXPECT_DOUBLE_EQ(simulation.throughput, 4 / 11.0);
 }
 
+// Four unequal stages, two virtual workers, everything at once: time has one unit.
+TEST(Megatron, ScalesWithItsUnits) {
+  const auto seconds = [](double scale) {
+    Case c(4, 2, 6);
+    c.cluster.kinds[0].gpus = 2;
+    c.cluster.inter_node = {100 / scale, 0.01 * scale, false};
+    c.cluster.intra_node = {1000 / scale, 0, false};
+    for (ProfileLayer& layer : c.profile.layers) layer.parameter_bytes = 70;
+    Measurement& m = c.profile.measurements[0];
+    m.forward = {1 * scale, 2 * scale, 1.5 * scale, 0.5 * scale};
+    m.backward = {2 * scale, 3 * scale, 2.5 * scale, 1.5 * scale};
+    m.update.assign(4, 0.1 * scale);
+    return c.play(10).iteration_seconds;
+  };
+  EXPECT_GT(seconds(1), 6 * (2 + 3));
+  EXPECT_NEAR(seconds(8), 8 * seconds(1), 1e-9 * seconds(8));
+}
+
 TEST(Megatron, SimulateTakesItsPlans) {
   const Case c(2, 1, 2);
   const Simulation simulation = simulate(c.plan, c.cluster, c.profile);
