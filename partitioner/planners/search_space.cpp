@@ -165,8 +165,10 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
                                                  std::vector<DeviceName>* in_order) {
   std::string key = worker_key(row_.request.cluster, devices);
   if (in_order != nullptr) *in_order = devices;
-  key += format("%d/%d/%d", knobs.in_flight, knobs.micro_batches, knobs.clock_distance);
-  const auto [known, is_new] = cuts_.emplace(std::move(key), std::nullopt);
+  const auto key_at = [&](int in_flight) {
+    return key + format("%d/%d/%d", in_flight, knobs.micro_batches, knobs.clock_distance);
+  };
+  const auto [known, is_new] = cuts_.emplace(key_at(knobs.in_flight), std::nullopt);
   if (!is_new) return known->second;
   PartitionRequest request;
   request.devices = std::move(devices);
@@ -177,6 +179,21 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   request.server = has_server();
   request.clock_distance = has_server() ? knobs.clock_distance : 0;
   request.work = kCutWork;
+  // A larger Nm only needs more memory: the best cut for the one before stays so while it fits.
+  const auto before = cuts_.find(key_at(knobs.in_flight - 1));
+  if (chooses_in_flight() && before != cuts_.end()) {
+    if (!before->second) return known->second;
+    std::vector<DeviceName> order;
+    for (const DeviceName& place : before->second->devices) {
+      order.push_back(request.devices[static_cast<std::size_t>(place.index)]);
+    }
+    const Partition same = evaluate_partition(row_.request.cluster, row_.request.profile, request,
+                                              order, before->second->ends);
+    if (fits(row_.request.cluster, same)) {
+      known->second = before->second;
+      return known->second;
+    }
+  }
   try {
     Partition found = partition(row_.request.cluster, row_.request.profile, request);
     // Remembered by place in the order of worker_key, so that it serves all that are alike.
