@@ -34,7 +34,7 @@ struct PartitionRequest {
   int clock_distance = 0;
   // Steps after which the search settles for the best cut so far and a bound; some seconds' worth.
   // Counted, never timed, so that the answer is the same on every machine.
-  std::int64_t work = 200'000'000;
+  std::int64_t work = 400'000'000;
 };
 
 struct PartCost {

@@ -18,6 +18,7 @@ Link better(const Link& a, const Link& b) {
 
 void PartitionSearch::search_order(const std::vector<int>& order) {
   set_order(order);
+  work_ += std::int64_t{m_.stages} * m_.layers;
   bound_starts();
   // Where parts may start tells which stages may hold a skip tensor's other end, and that sharpens
   // the relaxed costs, which in turn rule out starts.
@@ -62,6 +63,8 @@ bool PartitionSearch::may_hold(int k, int layer) const {
 // For every part and layer: the best link from an earlier and from a later part that may hold the
 // layer.
 void PartitionSearch::choose_ways() {
+  if (!m_.has_skips) return;  // then every tensor comes from the part before
+  work_ += std::int64_t{m_.stages} * m_.stages * m_.layers;
   const Link none{1e-300, kInfinity, false};
   before_.assign(at_index(m_.stages), std::vector<Link>(at_index(m_.layers), none));
   after_ = before_;
@@ -77,21 +80,41 @@ void PartitionSearch::choose_ways() {
 }
 
 // suffix_[k][s] = min over e of max(relaxed cost of [s, e) at k, suffix_[k + 1][e]).
+//
+// The first grows with e, the second mostly falls: from where they meet outwards, few e are left
+// whose two parts are both below the best one so far.
 void PartitionSearch::bound_suffixes() {
   suffix_.assign(at_index(m_.stages + 1), std::vector<double>(at_index(m_.layers + 1), kInfinity));
   suffix_[at_index(m_.stages)][at_index(m_.layers)] = 0;
   for (int k = m_.stages - 1; k >= 0; --k) {
+    const auto& rest = suffix_[at_index(k + 1)];
     for (int s = earliest_[at_index(k)]; s <= latest_[at_index(k)]; ++s) {
       if (s > 0 && !m_.may_cut[at_index(s)]) continue;
       double& best = suffix_[at_index(k)][at_index(s)];
-      for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)];
-           ++e) {
+      const int first = std::max(s + 1, earliest_[at_index(k + 1)]);
+      const int last = latest_[at_index(k + 1)];
+      // False when no larger e can be better.
+      const auto look = [&](int e) {
         ++work_;
         const double below = value(without_messages(k, s, e), k);
-        if (!wins(below) || below >= best) break;
-        const double rest = suffix_[at_index(k + 1)][at_index(e)];
-        if (rest >= best || !wins(rest)) continue;
-        best = std::min(best, std::max(rest, value(relaxed(k, s, e), k)));
+        if (!wins(below) || below >= best) return false;
+        if (rest[at_index(e)] >= best || !wins(rest[at_index(e)])) return true;
+        best = std::min(best, std::max(rest[at_index(e)], value(relaxed(k, s, e), k)));
+        return true;
+      };
+      int low = first;
+      for (int high = last + 1; low < high;) {
+        const int middle = low + (high - low) / 2;
+        if (value(without_messages(k, s, middle), k) < rest[at_index(middle)]) {
+          low = middle + 1;
+        } else {
+          high = middle;
+        }
+      }
+      for (int e = low; e <= last && look(e); ++e) {
+      }
+      for (int e = std::min(low, last + 1) - 1; e >= first; --e) {
+        if (rest[at_index(e)] < best) look(e);
       }
     }
   }
@@ -104,16 +127,19 @@ bool PartitionSearch::tighten_starts() {
   prefix[0][0] = 0;
   bool smaller = false;
   for (int k = 0; k + 1 < m_.stages; ++k) {
-    for (int s = earliest_[at_index(k)]; s <= latest_[at_index(k)]; ++s) {
-      const double so_far = prefix[at_index(k)][at_index(s)];
-      if (!wins(so_far)) continue;
-      for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)];
-           ++e) {
+    const auto& so_far = prefix[at_index(k)];
+    const int first_start = earliest_[at_index(k)];
+    for (int e = std::max(first_start + 1, earliest_[at_index(k + 1)]);
+         e <= latest_[at_index(k + 1)]; ++e) {
+      if (!wins(suffix_[at_index(k + 1)][at_index(e)])) continue;
+      double& best = prefix[at_index(k + 1)][at_index(e)];
+      // The nearest starts first: they leave this part the least, until nothing smaller is left.
+      for (int s = std::min(e - 1, latest_[at_index(k)]); s >= first_start; --s) {
         ++work_;
-        if (!wins(value(without_messages(k, s, e), k))) break;
-        double& best = prefix[at_index(k + 1)][at_index(e)];
-        if (so_far >= best || !wins(suffix_[at_index(k + 1)][at_index(e)])) continue;
-        best = std::min(best, std::max(so_far, value(relaxed(k, s, e), k)));
+        const double below = value(without_messages(k, s, e), k);
+        if (!wins(below) || below >= best) break;
+        if (so_far[at_index(s)] >= best || !wins(so_far[at_index(s)])) continue;
+        best = std::min(best, std::max(so_far[at_index(s)], value(relaxed(k, s, e), k)));
       }
     }
     int first = m_.layers;
@@ -216,6 +242,7 @@ std::optional<std::vector<int>> PartitionSearch::smallest_sum(const std::vector<
         if (value(without_messages(k, s, e), k) > limit) break;
         const double rest = sum[at_index(k + 1)][at_index(e)];
         if (rest == kInfinity) continue;
+        if (value(without_messages(k, s, e), k) + rest >= sum[at_index(k)][at_index(s)]) continue;
         const double cost = value(relaxed(k, s, e), k);
         if (cost > limit || cost + rest >= sum[at_index(k)][at_index(s)]) continue;
         sum[at_index(k)][at_index(s)] = cost + rest;

@@ -19,6 +19,8 @@ namespace hetpipe {
 namespace {
 
 constexpr std::size_t kImproved = 2;      // plans that improve() starts from
+constexpr std::size_t kTransplanted = 6;  // plans that a like system takes over
+constexpr double kPromising = 0.95;       // of the best so far: worth improving
 constexpr std::size_t kLeftOutKinds = 4;  // of left-out devices that are tried again
 constexpr std::int64_t kBaseActions = 250'000;
 constexpr std::int64_t kActionsPerDevice = 20'000;
@@ -109,6 +111,34 @@ class Search {
     if (found.all().empty()) why_not_.push_back(row.request.system + ": " + scores.why_not());
     simulations_ += scores.simulations();
     actions_ += scores.actions();
+  }
+
+  // Systems in which the same compositions and cuts do well.
+  static std::pair<int, SyncRule> family(const System& parts) {
+    const bool continuous = parts.schedule == ScheduleRule::continuous_1f1b;
+    const int drained = has_flush(parts.schedule) ? 1 : 2;
+    return {continuous ? 0 : drained, parts.sync};
+  }
+
+  static std::vector<ScoredPlan> fastest(std::vector<ScoredPlan> plans, std::size_t most) {
+    std::stable_sort(plans.begin(), plans.end(),
+                     [](const auto& a, const auto& b) { return a.throughput > b.throughput; });
+    if (plans.size() > most) plans.resize(most);
+    return plans;
+  }
+
+  // The fastest plans of a row searched before, under this one's system.
+  void transplant(const SearchSpace& space, FoundPlans& found, std::size_t from) {
+    std::vector<ScoredPlan> plans;
+    for (const Found& other : found_) {
+      if (other.row == from) plans.push_back(other.scored);
+    }
+    for (const ScoredPlan& other : fastest(std::move(plans), kTransplanted)) {
+      Plan plan = blank_plan(space.row().request);
+      plan.minibatch = other.plan.minibatch;
+      plan.virtual_workers = other.plan.virtual_workers;
+      found.add(space.with_knobs(std::move(plan), space.knobs_of(other.plan)), "search");
+    }
   }
 
   // The plans of the others, as they are.
@@ -299,7 +329,9 @@ class Search {
   std::vector<Found> found_;
   std::vector<SearchCandidate> refused_;
   std::vector<std::string> why_not_;
+  std::map<std::pair<int, SyncRule>, std::size_t> families_;  // -> the row searched for it
   double seeds_best_ = 0;
+  double best_ = 0;
   bool exact_ = true;
   std::int64_t simulations_ = 0;
   std::int64_t actions_ = 0;

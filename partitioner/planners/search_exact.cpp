@@ -67,6 +67,8 @@ class Enumeration {
 
   // Stages from layer `first` on; `has_smallest`: device `smallest` has its place.
   void add_stage(std::size_t smallest, int first, double longest, double sum) {
+    const auto stages = static_cast<int>(plan_.virtual_workers.back().stages.size());
+    if (stages == space_.max_stages() && first < layers_) return;
     if (first == layers_) {
       if (!used_[smallest]) return;
       const Knobs& knobs = knobs_.front();

@@ -121,8 +121,8 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
   const PlanRequest& request = space.row().request;
   std::vector<std::pair<double, Allocation>> ranked;
   for (Allocation& composition :
-       likely_compositions(request.cluster, kind_speed, request.virtual_workers,
-                           static_cast<int>(request.profile.layers.size()), kCompositions)) {
+       likely_compositions(request.cluster, kind_speed, request.virtual_workers, space.max_stages(),
+                           kCompositions)) {
     // No estimate passes this; the ones below a far better estimate need no cut.
     const double ideal = ideal_throughput(request.cluster, kind_speed, composition);
     std::vector<double> best;

@@ -20,6 +20,9 @@ bool trains_as_serial(const System& parts) {
          parts.sync != SyncRule::asp;
 }
 
+// Every virtual worker is one device.
+bool without_pipeline(const System& parts) { return parts.planner == PlannerRule::data_parallel; }
+
 }  // namespace
 
 std::vector<SearchRow> search_rows(const PlanRequest& request, SystemChoice choice) {
@@ -36,6 +39,7 @@ std::vector<SearchRow> search_rows(const PlanRequest& request, SystemChoice choi
     parts.weights = request.weights;
     parts.sync = request.sync;
     row.parts = composition(parts);
+    if (without_pipeline(row.parts)) continue;  // virtual workers of one device are in the others
     if (!trains_as_serial(row.parts) || !why_senseless(row.parts).empty()) continue;
     if (!seen.insert({row.parts.schedule, row.parts.weights, row.parts.sync}).second) continue;
     rows.push_back(std::move(row));
@@ -52,9 +56,14 @@ bool SearchSpace::chooses_in_flight() const {
   return row_.parts.schedule == ScheduleRule::continuous_1f1b;
 }
 
+int SearchSpace::max_stages() const {
+  return without_pipeline(row_.parts) ? 1 : static_cast<int>(row_.request.profile.layers.size());
+}
+
 std::vector<int> SearchSpace::depths(int most_in_flight) const {
   std::vector<int> result;
   if (chooses_in_flight()) {
+    if (without_pipeline(row_.parts)) return {row_.request.in_flight.value_or(1)};
     if (row_.request.in_flight) return {*row_.request.in_flight};
     for (int nm = 1; nm <= most_in_flight; ++nm) result.push_back(nm);
     return result;
@@ -165,8 +174,10 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
                                                  std::vector<DeviceName>* in_order) {
   std::string key = worker_key(row_.request.cluster, devices);
   if (in_order != nullptr) *in_order = devices;
-  key += format("%d/%d/%d", knobs.in_flight, knobs.micro_batches, knobs.clock_distance);
-  const auto [known, is_new] = cuts_.emplace(std::move(key), std::nullopt);
+  const auto key_at = [&](int in_flight) {
+    return key + format("%d/%d/%d", in_flight, knobs.micro_batches, knobs.clock_distance);
+  };
+  const auto [known, is_new] = cuts_.emplace(key_at(knobs.in_flight), std::nullopt);
   if (!is_new) return known->second;
   PartitionRequest request;
   request.devices = std::move(devices);
@@ -177,6 +188,21 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   request.server = has_server();
   request.clock_distance = has_server() ? knobs.clock_distance : 0;
   request.work = kCutWork;
+  // A larger Nm only needs more memory: the best cut for the one before stays so while it fits.
+  const auto before = cuts_.find(key_at(knobs.in_flight - 1));
+  if (chooses_in_flight() && before != cuts_.end()) {
+    if (!before->second) return known->second;
+    std::vector<DeviceName> order;
+    for (const DeviceName& place : before->second->devices) {
+      order.push_back(request.devices[static_cast<std::size_t>(place.index)]);
+    }
+    const Partition same = evaluate_partition(row_.request.cluster, row_.request.profile, request,
+                                              order, before->second->ends);
+    if (fits(row_.request.cluster, same)) {
+      known->second = before->second;
+      return known->second;
+    }
+  }
   try {
     Partition found = partition(row_.request.cluster, row_.request.profile, request);
     // Remembered by place in the order of worker_key, so that it serves all that are alike.
@@ -196,6 +222,7 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
 std::optional<Plan> SearchSpace::plan(const Allocation& composition, const Knobs& knobs) {
   Plan plan = blank_;
   for (const auto& devices : composition) {
+    if (static_cast<int>(devices.size()) > max_stages()) return std::nullopt;
     std::vector<DeviceName> in_order;
     const auto& found = cut(devices, knobs, &in_order);
     if (!found) return std::nullopt;

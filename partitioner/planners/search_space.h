@@ -47,6 +47,8 @@ class SearchSpace {
   bool chooses_in_flight() const;
   bool has_server() const { return row_.parts.sync != SyncRule::all_reduce; }
 
+  int max_stages() const;  // of a virtual worker
+
   // Values of the knob, ascending; one where the user fixed it.
   std::vector<int> depths(int most_in_flight) const;
   std::vector<Knobs> with_depth(const Knobs& knobs, int most_in_flight) const;

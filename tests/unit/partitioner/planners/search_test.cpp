@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+
+#include "../cases.h"
+#include "partitioner/cost/memory.h"
+#include "partitioner/planners/search_bound.h"
+#include "partitioner/profile/estimate.h"
+#include "partitioner/simulator/simulate.h"
+
+namespace hetpipe {
+namespace {
+
+using test::user_error;
+using testing::HasSubstr;
+
+PlanRequest random_request(std::mt19937& random) {
+  const auto integer = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  const int devices = integer(0, 4) == 0 ? 3 : integer(1, 2);
+  const int layers = devices == 3 ? integer(2, 3) : integer(2, 4);
+  std::vector<std::vector<std::string>> nodes(1);
+  for (int d = 0; d < devices; ++d) {
+    if (d > 0 && integer(0, 1) == 0) nodes.emplace_back();
+    nodes.back().push_back(integer(0, 1) == 0 ? "fast" : "slow");
+  }
+  PlanRequest request;
+  request.cluster = test::cluster_of(nodes, 1'000'000);
+  request.cluster.intra_node = {integer(1, 20) * 1e6, integer(0, 3) * 1e-4, false};
+  request.cluster.inter_node = {integer(1, 20) * 1e5, integer(0, 9) * 1e-4, false};
+  std::vector<std::string> kinds;
+  for (const DeviceKind& kind : request.cluster.kinds) kinds.push_back(kind.name);
+  request.profile = test::chain_of(
+      layers, kinds, [](const std::string& kind) { return kind == "fast" ? 1e-3 : 2e-3; });
+  for (Measurement& m : request.profile.measurements) {
+    for (double& seconds : m.forward) seconds *= integer(5, 20) / 10.0;
+    for (double& seconds : m.backward) seconds *= integer(5, 20) / 10.0;
+    for (auto& bytes : m.output_bytes) bytes = integer(1, 40) * 100;
+  }
+  std::int64_t parameters = 0;
+  for (ProfileLayer& layer : request.profile.layers) {
+    parameters += layer.parameter_bytes = integer(1, 30) * 100;
+  }
+  for (DeviceKind& kind : request.cluster.kinds) kind.memory = parameters * integer(5, 40);
+  request.in_flight = integer(1, 3);
+  request.clock_distance = integer(0, 1);
+  return request;
+}
+
+// Every set of virtual workers over any of the devices, every order and every cut, written down
+// once more: `visit` sees each as a plan.
+class EveryPlan {
+ public:
+  EveryPlan(const PlanRequest& request, std::function<void(const Plan&)> visit)
+      : devices_(request.cluster.devices()),
+        layers_(static_cast<int>(request.profile.layers.size())),
+        visit_(std::move(visit)) {
+    plan_ = blank_plan(request);
+    plan_.minibatch = 32;
+    plan_.in_flight = *request.in_flight;
+    plan_.server = server_of(request);
+    // owner[d]: the virtual worker of device d, or -1; restricted growth, so each set once.
+    std::vector<int> owner(devices_.size(), -1);
+    assign(owner, 0, 0);
+  }
+
+ private:
+  void assign(std::vector<int>& owner, std::size_t d, int workers) {
+    if (d == devices_.size()) {
+      if (workers > 0) cut(owner, 0, workers);
+      return;
+    }
+    for (int w = -1; w <= workers; ++w) {
+      owner[d] = w;
+      assign(owner, d + 1, std::max(workers, w + 1));
+    }
+  }
+
+  void cut(const std::vector<int>& owner, int worker, int workers) {
+    if (worker == workers) {
+      visit_(plan_);
+      return;
+    }
+    std::vector<std::size_t> order;
+    for (std::size_t d = 0; d < owner.size(); ++d) {
+      if (owner[d] == worker) order.push_back(d);
+    }
+    const int stages = static_cast<int>(order.size());
+    do {
+      // The cuts are the bits of a mask over the layers' ends.
+      for (unsigned mask = 0; mask < 1u << (layers_ - 1); ++mask) {
+        if (__builtin_popcount(mask) + 1 != stages) continue;
+        PlanVirtualWorker vw;
+        int first = 0;
+        for (int l = 1; l <= layers_; ++l) {
+          if (l < layers_ && (mask >> (l - 1) & 1) == 0) continue;
+          PlanStage stage;
+          stage.first_layer = first;
+          stage.end_layer = first = l;
+          stage.devices = {devices_[order[vw.stages.size()]]};
+          vw.stages.push_back(stage);
+        }
+        plan_.virtual_workers.push_back(vw);
+        cut(owner, worker + 1, workers);
+        plan_.virtual_workers.pop_back();
+      }
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
+
+  std::vector<DeviceName> devices_;
+  int layers_;
+  std::function<void(const Plan&)> visit_;
+  Plan plan_;
+};
+
+bool fits_memory(const Plan& plan, const PlanRequest& request) {
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
+      const auto ledger =
+          stage_ledger(plan, request.cluster, request.profile,
+                       VirtualWorkerId{static_cast<int>(vw)}, StageId{static_cast<int>(k)});
+      const DeviceName& device = plan.virtual_workers[vw].stages[k].devices.front();
+      if (ledger.total() > request.cluster.kind_of(device).memory) return false;
+    }
+  }
+  return true;
+}
+
+// With Nm and D given all plans have one staleness: the fastest is to be found.
+TEST(Search, EqualsBruteForceOnRandomCases) {
+  std::mt19937 random(20261121);
+  int fit = 0, nothing = 0, idle = 0, pipelines = 0;
+  for (int i = 0; i < 1600; ++i) {
+    const PlanRequest request = random_request(random);
+    double best = 0;
+    EveryPlan(request, [&](const Plan& plan) {
+      if (!fits_memory(plan, request)) return;
+      best = std::max(best, simulate(plan, request.cluster, request.profile).throughput);
+    });
+    if (best == 0) {
+      ++nothing;
+      EXPECT_THAT(user_error([&] { search_plans(request); }), HasSubstr("no plan was found"));
+      continue;
+    }
+    ++fit;
+    const SearchResult found = search_plans(request);
+    ASSERT_NEAR(found.plan.predicted->throughput, best, 1e-9 * best) << "case " << i;
+    EXPECT_TRUE(found.exact);
+    EXPECT_GE(found.bound, best * (1 - 1e-9)) << "case " << i;
+    EXPECT_TRUE(fits_memory(found.plan, request));
+    idle += !found.left_out.empty();
+    pipelines += found.plan.virtual_workers.front().stages.size() > 1;
+  }
+  EXPECT_GE(fit, 1000);
+  EXPECT_GT(nothing, 5);
+  EXPECT_GT(idle, 50);
+  EXPECT_GT(pipelines, 100);
+}
+
+// n equal devices, no messages to speak of: n times one device is the bound.
+TEST(Search, TheBoundOfEqualDevicesIsTheirSum) {
+  const Cluster cluster = test::cluster_of({{"a", "a"}, {"a"}}, 1'000'000'000);
+  const Profile profile = test::chain_of(5, {"a"}, [](const auto&) { return 1e-3; });
+  EXPECT_NEAR(throughput_bound(cluster, profile, 32), 3 * 32 / (5 * 3e-3), 1e-6);
+}
+
+// Two kinds that are each good at one half of the layers: the bound knows that each takes its half.
+TEST(Search, TheBoundKnowsWhoIsGoodAtWhat) {
+  const Cluster cluster = test::cluster_of({{"a", "b"}}, 1'000'000'000);
+  Profile profile = test::chain_of(2, {"a", "b"}, [](const auto&) { return 1e-3; });
+  profile.measurements[0].forward = {1e-3, 9e-3};
+  profile.measurements[0].backward = {0, 0};
+  profile.measurements[1].forward = {9e-3, 1e-3};
+  profile.measurements[1].backward = {0, 0};
+  EXPECT_NEAR(throughput_bound(cluster, profile, 32), 32 / 1e-3, 1);
+}
+
+PlanRequest lab_of(const std::vector<std::vector<std::string>>& nodes, double slow) {
+  PlanRequest request;
+  request.cluster = test::cluster_of(nodes, 1'000'000'000);
+  std::vector<std::string> kinds;
+  for (const DeviceKind& kind : request.cluster.kinds) kinds.push_back(kind.name);
+  request.profile = test::chain_of(
+      12, kinds, [&](const auto& kind) { return kind == "fast" ? 1e-3 : 1e-3 * slow; });
+  return request;
+}
+
+TEST(Search, LeavesADeviceOutAndSaysWhatItCosts) {
+  PlanRequest request = lab_of({{"fast", "fast"}, {"slow"}}, 50);
+  request.cluster.inter_node = {1e5, 1e-3, false};
+  const SearchResult found = search_plans(request);
+  ASSERT_EQ(found.left_out.size(), 1u);
+  EXPECT_EQ(to_string(found.left_out[0].device), "n1:0");
+  ASSERT_TRUE(found.left_out[0].change);
+  EXPECT_LT(*found.left_out[0].change, 0.01);
+  for (const PlanVirtualWorker& worker : found.plan.virtual_workers) {
+    for (const PlanStage& stage : worker.stages) EXPECT_EQ(stage.devices[0].node, "n0");
+  }
+}
+
+TEST(Search, WhatIsGivenStays) {
+  PlanRequest request = lab_of({{"fast", "slow"}, {"fast", "slow"}}, 2);
+  request.virtual_workers = 2;
+  request.in_flight = 3;
+  request.minibatch = 64;
+  request.clock_distance = 2;
+  request.server_nodes = {"n1"};
+  const Plan plan = plan_search(request);
+  EXPECT_EQ(plan.virtual_workers.size(), 2u);
+  EXPECT_EQ(plan.in_flight, 3);
+  EXPECT_EQ(plan.minibatch, 64);
+  EXPECT_EQ(plan.server->clock_distance, 2);
+  EXPECT_EQ(plan.server->nodes, std::vector<std::string>{"n1"});
+  check_plan(plan, "plan", &request.cluster, 12);
+}
+
+// Of plans within 1 % the one of least staleness: with quick links D brings nothing.
+TEST(Search, StalenessMustPay) {
+  PlanRequest request = lab_of({{"fast", "fast"}}, 1);
+  SearchOptions options;
+  options.clock_distances = {4, 1, 0};
+  EXPECT_EQ(search_plans(request, options).plan.server->clock_distance, 0);
+}
+
+TEST(Search, AnySystemIsNoWorseThanTheOneAskedFor) {
+  const PlanRequest request = lab_of({{"fast", "slow"}, {"fast"}}, 2);
+  SearchOptions any;
+  any.systems = SystemChoice::any;
+  const SearchResult all = search_plans(request, any);
+  EXPECT_GE(all.plan.predicted->throughput,
+            0.99 * search_plans(request).plan.predicted->throughput);
+  std::set<std::string> systems;
+  for (const SearchCandidate& candidate : all.considered) {
+    if (candidate.throughput > 0)
+      systems.insert(candidate.what.substr(0, candidate.what.find(',')));
+  }
+  EXPECT_GE(systems.size(), 5u);
+}
+
+std::vector<std::filesystem::path> toml_files(const std::string& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".toml") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+const std::string kConfigs = std::string(HETPIPE_SOURCE_DIR) + "/cluster-configs";
+
+// On every shipped cluster of a size that a test can plan, for each system with a planner of its
+// own and for each of HetPipe's policies: the search over all systems is at least as fast.
+TEST(Search, NeverWorseThanAnotherPlanner) {
+  const Profile vgg = load_profile(kConfigs + "/profiles/vgg19.toml");
+  int compared = 0;
+  for (const auto& file : toml_files(kConfigs)) {
+    PlanRequest request;
+    request.cluster = load_cluster(file);
+    if (request.cluster.devices().size() > 32) continue;
+    request.profile =
+        request.cluster.emulated()  // runs at the pace of this machine, which nobody measured here
+            ? test::chain_of(16, {"cpu"}, [](const auto&) { return 1e-3; })
+            : with_estimates(vgg, request.cluster, Precision::fp32);
+    request.minibatch = default_minibatch(request);
+    double best = 0;
+    const auto compare = [&](PlanRequest other) {
+      try {
+        best = std::max(best, make_plan(other).predicted->throughput);
+        ++compared;
+      } catch (const UserError&) {  // it refuses this cluster or is not there
+      }
+    };
+    for (const char* policy : {"np", "ed", "hd"}) {
+      PlanRequest other = request;
+      other.policy = policy;
+      compare(other);
+    }
+    for (const char* system : {"dapple", "pipedream"}) {
+      PlanRequest other = request;
+      other.system = system;
+      compare(other);
+    }
+    SearchOptions any;
+    any.systems = SystemChoice::any;
+    const SearchResult found = search_plans(request, any);
+    EXPECT_GE(found.plan.predicted->throughput, best * (1 - 1e-9)) << file;
+    EXPECT_GE(found.bound, found.plan.predicted->throughput * (1 - 1e-9)) << file;
+  }
+  EXPECT_GE(compared, 6);
+}
+
+// HetPipe's testbed: what the paper's policies and local placement promise.
+TEST(Search, HetPipesTestbed) {
+  for (const char* model : {"vgg19", "resnet152"}) {
+    PlanRequest request;
+    request.cluster = load_cluster(kConfigs + "/hetpipe-paper.toml");
+    request.profile = with_estimates(load_profile(kConfigs + "/profiles/" + model + ".toml"),
+                                     request.cluster, Precision::fp32);
+    double best = 0;
+    std::map<std::string, double> bytes;
+    for (const char* policy : {"np", "ed", "hd"}) {
+      for (const char* placement : {"default", "local"}) {
+        PlanRequest other = request;
+        other.policy = policy;
+        other.placement = placement;
+        const Plan plan = make_plan(other);
+        if (placement == request.placement) best = std::max(best, plan.predicted->throughput);
+        bytes[std::string(policy) + "/" + placement] =
+            simulate(plan, request.cluster, request.profile).bytes_between_nodes;
+      }
+    }
+    EXPECT_GE(plan_search(request).predicted->throughput, best * (1 - 1e-9)) << model;
+    for (const auto& [what, crossing] : bytes) {
+      if (what == "ed/local") continue;
+      EXPECT_LT(bytes["ed/local"], crossing) << model << " " << what;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hetpipe
