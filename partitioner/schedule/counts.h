@@ -28,6 +28,7 @@ struct HeldCounts {
   // Forward and backward passes of minibatches that have begun and are not through all
   // micro-batches: as many predictions are kept where one serves a pass (XPipe's bellwether).
   int passes = 0;
+  bool operator==(const HeldCounts&) const = default;
 };
 std::vector<HeldCounts> count_held(const Schedule& schedule);
 

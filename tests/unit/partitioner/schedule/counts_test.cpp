@@ -135,6 +135,26 @@ TEST(CountHeld, NF1B) {
   EXPECT_TRUE(old(3, 3));
 }
 
+// More minibatches than steady_request asks for change no count.
+TEST(SteadyRequest, IsLongEnough) {
+  for (const Rule rule : {Rule::continuous_1f1b, Rule::xpipe, Rule::nf1b, Rule::flush_1f1b}) {
+    for (int stages = 1; stages <= 12; ++stages) {
+      for (int micro_batches = 1; micro_batches <= 9; micro_batches += 2) {
+        for (const int in_flight : {1, stages, 2 * stages + 1}) {
+          ScheduleRequest request = steady_request(rule, {stages, 1, micro_batches, in_flight});
+          const Schedule schedule = generate(rule, request);
+          request.end *= 3;
+          const Schedule longer = generate(rule, request);
+          ASSERT_EQ(count_held(schedule), count_held(longer)) << to_string(rule) << stages;
+          ASSERT_EQ(count_version_differences(schedule), count_version_differences(longer));
+          ASSERT_EQ(count_update_sequences(schedule), count_update_sequences(longer));
+          if (rule != Rule::continuous_1f1b) break;
+        }
+      }
+    }
+  }
+}
+
 TEST(HeldTable, CountsOnceAndTheSame) {
   HeldTable table;
   const auto& counts = table.of(Rule::zb_h2, {4, 1, 16});
