@@ -51,39 +51,156 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
   return footprint;
 }
 
-MemoryLedger stage_ledger(const StageFootprint& footprint, const PipelineShape& shape,
-                          StageId stage) {
-  const int held = minibatches_held(shape.in_flight, shape.stages, stage);
-  const std::int64_t p = footprint.parameters;
+namespace {
+
+// What the chunks hold of activations and messages at one moment.
+struct Moment {
+  std::int64_t activations = 0;
+  std::int64_t messages = 0;
+};
+
+Moment fullest_moment(const HeldCounts& held, std::span<const ChunkMemory> chunks) {
+  Moment fullest;
+  for (const std::vector<int>& counts : held.micro_batches) {
+    Moment moment;
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
+      const StageFootprint& one = chunks[c].footprint;
+      const std::int64_t count = c < counts.size() ? counts[c] : 0;
+      moment.activations += count * (chunks[c].keep == Keep::inputs ? one.samples : one.stash);
+      moment.messages += (count + 1) * one.received + 2 * one.sent;
+    }
+    if (moment.activations + moment.messages >= fullest.activations + fullest.messages) {
+      fullest = moment;
+    }
+  }
+  std::int64_t recomputed = 0;  // of one micro-batch
+  for (const ChunkMemory& chunk : chunks) {
+    if (chunk.keep == Keep::inputs) recomputed = std::max(recomputed, chunk.footprint.stash);
+  }
+  fullest.activations += held.backwards * recomputed;
+  return fullest;
+}
+
+// Copies of the weights beside the ones that the optimizer changes.
+struct Versions {
+  std::int64_t stashed = 0;
+  std::int64_t late_updates = 0;
+  std::int64_t second = 0;
+  std::int64_t predicted = 0;
+  std::int64_t older = 0;
+};
+
+Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts, int device) {
+  const HeldCounts& held = counts[static_cast<std::size_t>(device)];
+  Versions versions;
+  const bool waves = rule.sync == StageSync::waves && !has_flush(rule.schedule);
+  switch (rule.weights) {
+    case WeightRule::stash:
+    case WeightRule::one_version:
+      if (rule.weights == WeightRule::stash) versions.stashed = held.minibatches;
+      if (waves) versions.late_updates = std::max(0, rule.in_flight - held.minibatches);
+      break;
+    case WeightRule::vertical_sync:
+      versions.stashed = held.minibatches;
+      versions.late_updates = counts.front().minibatches - held.minibatches;
+      break;
+    case WeightRule::two_versions:
+      versions.second = 1;
+      break;
+    case WeightRule::newest:
+      break;
+    case WeightRule::predicted:
+      versions.predicted = 1;
+      break;
+    case WeightRule::bellwether:
+      versions.predicted = held.passes;
+      break;
+    case WeightRule::recomputed:
+    case WeightRule::mixed:
+      versions.older = held.old_versions;
+      break;
+  }
+  return versions;
+}
+
+}  // namespace
+
+MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
+                           std::span<const ChunkMemory> chunks) {
+  std::int64_t p = 0;
+  std::int64_t largest_output = 0;
+  for (const ChunkMemory& chunk : chunks) {
+    p += chunk.footprint.parameters;
+    largest_output = std::max(largest_output, chunk.footprint.largest_output);
+  }
+  const Versions versions = versions_of(rule, counts, device);
+  const Moment moment = fullest_moment(counts[static_cast<std::size_t>(device)], chunks);
   MemoryLedger ledger;
   const auto add = [&](const char* name, std::int64_t bytes) {
     if (bytes > 0) ledger.lines.push_back({name, bytes});
   };
   add("weights", p);
   add("gradients", p);
-  add("optimizer", shape.optimizer_slots * p);
-  add("stashed versions", held * p);
-  add("late updates", (shape.in_flight - held) * p);
-  add("wave updates", shape.server ? (2 + std::int64_t{shape.clock_distance}) * p : 0);
-  add("activations", held * footprint.stash);
-  add("messages", (held + 1) * footprint.received + 2 * footprint.sent);
-  add("workspace", 3 * footprint.largest_output);
+  add("optimizer", rule.optimizer_slots * p);
+  add("stashed versions", versions.stashed * p);
+  add("late updates", versions.late_updates * p);
+  add("second version", versions.second * p);
+  add("predicted weights", versions.predicted * p);
+  add("older version", versions.older * p);
+  add("wave updates", rule.server ? (2 + std::int64_t{rule.clock_distance}) * p : 0);
+  add("all-reduce", rule.all_reduced > 1 ? (p + rule.all_reduced - 1) / rule.all_reduced : 0);
+  add("activations", moment.activations);
+  add("messages", moment.messages);
+  add("workspace", 3 * largest_output);
+  add("process", rule.process);
   return ledger;
 }
 
-MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profile& profile,
-                          VirtualWorkerId vw, StageId stage) {
-  const auto& stages = plan.virtual_workers[static_cast<std::size_t>(vw.value)].stages;
-  std::vector<int> ends;
-  for (const PlanStage& s : stages) ends.push_back(s.end_layer);
-  const PlanStage& here = stages[static_cast<std::size_t>(stage.value)];
-  const int micro_batch = plan.minibatch_of(vw) / plan.micro_batches;
-  const LayerCosts costs = costs_on(profile, cluster.kind_of(here.devices.front()), micro_batch);
-  const PipelineShape shape{static_cast<int>(stages.size()), plan.in_flight,
-                            optimizer_slots(plan.optimizer), plan.server.has_value(),
-                            plan.server ? plan.server->clock_distance : 0};
-  return stage_ledger(stage_footprint(profile, costs, ends, stage, plan.micro_batches), shape,
-                      stage);
+double MemoryFactors::bytes(const StageFootprint& footprint) const {
+  const auto times = [](double factor, std::int64_t of) {
+    return factor * static_cast<double>(of);
+  };
+  return times(parameters, footprint.parameters) + times(stash, footprint.stash) +
+         times(received, footprint.received) + times(sent, footprint.sent) +
+         times(largest_output, footprint.largest_output) + times(samples, footprint.samples) +
+         static_cast<double>(fixed);
+}
+
+MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
+                             Keep keep) {
+  constexpr std::int64_t kMany = std::int64_t{1} << 40;  // so that rounding up is nothing
+  const auto total = [&](const StageFootprint& footprint) {
+    const ChunkMemory chunk{footprint, keep};
+    return device_ledger(rule, counts, device, {&chunk, 1}).total();
+  };
+  MemoryFactors factors;
+  factors.fixed = total({});
+  const auto of = [&](std::int64_t StageFootprint::*member) {
+    StageFootprint footprint;
+    footprint.*member = kMany;
+    return static_cast<double>(total(footprint) - factors.fixed) / static_cast<double>(kMany);
+  };
+  factors.parameters = of(&StageFootprint::parameters);
+  factors.stash = of(&StageFootprint::stash);
+  factors.received = of(&StageFootprint::received);
+  factors.sent = of(&StageFootprint::sent);
+  factors.largest_output = of(&StageFootprint::largest_output);
+  factors.samples = of(&StageFootprint::samples);
+  return factors;
+}
+
+MemoryLedger stage_ledger(const StageFootprint& footprint, const PipelineShape& shape,
+                          StageId stage) {
+  // What count_held counts, without a schedule to count it from.
+  const int n = minibatches_held(shape.in_flight, shape.stages, stage);
+  const HeldCounts held{{{n}}, n, n, 1, 0, 1};
+  MemoryRule rule;
+  rule.in_flight = shape.in_flight;
+  rule.optimizer_slots = shape.optimizer_slots;
+  rule.server = shape.server;
+  rule.clock_distance = shape.clock_distance;
+  const ChunkMemory chunk{footprint, Keep::activations};
+  return device_ledger(rule, {&held, 1}, 0, {&chunk, 1});
 }
 
 }  // namespace hetpipe

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,9 +10,12 @@
 #include "base/ids.h"
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/plan/plan.h"
+#include "partitioner/plan/system.h"
 #include "partitioner/profile/profile.h"
+#include "partitioner/schedule/counts.h"
 
-// What a stage needs of its device's memory, line by line.
+// What a stage needs of its device's memory, line by line: of every system, from what its schedule
+// holds (schedule/counts.h) and which versions of the weights it keeps.
 namespace hetpipe {
 
 struct LedgerLine {
@@ -28,13 +32,16 @@ struct MemoryLedger {
 // UserError on any other name.
 int optimizer_slots(const std::string& optimizer);
 
-// What stage_ledger counts, in bytes; everything but the parameters per minibatch.
+// What the ledger counts, in bytes; everything but the parameters per micro-batch or, where one
+// action computes a whole minibatch (continuous_1f1b), per minibatch. Of each GPU where a device is
+// a group of GPUs: profiles give parameters and stashes per GPU, outputs whole.
 struct StageFootprint {
   std::int64_t parameters = 0;      // tied weights once
   std::int64_t stash = 0;           // kept from forward to backward
   std::int64_t received = 0;        // activations from earlier stages
   std::int64_t sent = 0;            // activations to later stages; once per receiving stage
   std::int64_t largest_output = 0;  // of one layer and one micro-batch
+  std::int64_t samples = 0;         // what its layers read of the samples themselves
 };
 
 // Stage `stage` of the cut `stage_end` (one past the last layer, per stage). `costs` are those of
@@ -42,7 +49,70 @@ struct StageFootprint {
 StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
                                std::span<const int> stage_end, StageId stage, int micro_batches);
 
-// How the virtual worker around a stage runs.
+// A stage on a device; several of one device: its chunks.
+enum class Keep { activations, inputs };  // inputs: everything else is recomputed in the backward
+struct ChunkMemory {
+  StageFootprint footprint;
+  Keep keep = Keep::activations;
+};
+
+// How the virtual worker around a device runs.
+struct MemoryRule {
+  ScheduleRule schedule = ScheduleRule::continuous_1f1b;
+  WeightRule weights = WeightRule::stash;
+  StageSync sync = StageSync::waves;
+  int in_flight = 1;  // Nm
+  int optimizer_slots = 1;
+  bool server = false;  // pushes to a parameter server
+  int clock_distance = 0;
+  int all_reduced = 1;       // devices that add up their gradients by a ring, this one included
+  std::int64_t process = 0;  // beside what the ledger knows of
+};
+
+// The ledger of device `device` of the pipeline whose devices hold `counts`. With P the parameter
+// bytes of all its chunks, n the minibatches held there, D the clock distance:
+//   weights P, gradients P, optimizer slots * P
+//   stashed versions  n P          stash, vertical_sync: the version F(p) used waits for B(p)
+//   late updates      (Nm - n) P   stash and one_version in waves (every stage shows F(p) exactly
+//   the
+//                                  updates 0 ... p - Nm, so that a stage that computes its own
+//                                  earlier holds them back), vertical_sync likewise
+//   second version    P            two_versions
+//   predicted weights P            predicted: of the micro-batch that is computed; bellwether: one
+//   for
+//                                  each pass that has begun
+//   older version     P            recomputed, mixed: where an update comes between the forwards of
+//                                  one minibatch
+//   wave updates      (2 + D) P    with a server: the sum to push, own waves that no pulled label
+//   holds
+//                                  yet, the snapshot
+//   all-reduce        P / devices  a ring's piece on its way; the sum is made in place
+//   activations       held * stash; where they are recomputed: held * samples (what came from other
+//                     stages is below), and the stash of the micro-batches whose B has begun
+//   messages          (held + 1) * received + 2 * sent
+//   workspace         3 * the largest output
+//   process
+// `held` is micro-batches of each chunk, at the moment when they need most. Lines of 0 bytes are
+// left out.
+MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
+                           std::span<const ChunkMemory> chunks);
+
+// The same of a device with one chunk as a linear function, for planners that ask often: bytes per
+// byte of the footprint.
+struct MemoryFactors {
+  double parameters = 0;
+  double stash = 0;
+  double received = 0;
+  double sent = 0;
+  double largest_output = 0;
+  double samples = 0;
+  std::int64_t fixed = 0;  // bytes
+  double bytes(const StageFootprint& footprint) const;
+};
+MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
+                             Keep keep);
+
+// How the virtual worker around a stage runs, HetPipe's way: continuous 1F1B and stashed weights.
 struct PipelineShape {
   int stages = 1;
   int in_flight = 1;  // Nm
@@ -50,26 +120,20 @@ struct PipelineShape {
   bool server = false;  // pushes to a parameter server
   int clock_distance = 0;
 };
-
-// The ledger of the continuous executor with stashed weights. With P the parameter bytes, n =
-// minibatches_held and D the clock distance:
-//   weights P, gradients P, optimizer slots * P
-//   stashed versions  n * P         the version F(p) used waits for B(p)
-//   late updates      (Nm - n) * P  every stage shows F(p) exactly the updates 0 ... p - Nm, so a
-//   stage that
-//                                   computes its updates earlier holds them back
-//   wave updates      (2 + D) * P   with a server: the sum to push, own waves that no pulled label
-//   holds yet,
-//                                   the snapshot
-//   activations       n * stash
-//   messages          (n + 1) * received + 2 * sent
-//   workspace         3 * the largest output
-// Lines of 0 bytes are left out. Bytes of each GPU, where a device is a group of GPUs.
 MemoryLedger stage_ledger(const StageFootprint& footprint, const PipelineShape& shape,
                           StageId stage);
 
-// The same for a stage of a plan.
+// The ledger of the device of a stage of a plan, with all chunks that it has. Of the replica asked
+// for, at its share of the samples, or of the one that needs most. `table` keeps counts between
+// calls.
 MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profile& profile,
-                          VirtualWorkerId vw, StageId stage);
+                          VirtualWorkerId vw, StageId stage, std::optional<int> replica,
+                          HeldTable& table);
+MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                          VirtualWorkerId vw, StageId stage,
+                          std::optional<int> replica = std::nullopt);
+
+// What the two are asked with.
+MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage);
 
 }  // namespace hetpipe

@@ -69,5 +69,153 @@ TEST(OptimizerSlots, KnowsItsNames) {
   EXPECT_THAT(test::user_error([] { optimizer_slots("adamm"); }), testing::HasSubstr("'adam'"));
 }
 
+std::string shown(const MemoryRule& rule, const ScheduleRequest& request, int device,
+                  Keep keep = Keep::activations) {
+  HeldTable table;
+  const ChunkMemory chunk{{100, 10, 4, 3, 7, 2}, keep};
+  return drawn(device_ledger(rule, table.of(rule.schedule, request), device, {&chunk, 1}));
+}
+
+using Rule = ScheduleRule;
+using Weights = WeightRule;
+constexpr StageSync kAllReduce = StageSync::all_reduce;
+
+// The counted schedule gives what the continuous executor's own formula gives.
+TEST(DeviceLedger, EqualsTheContinuousExecutors) {
+  HeldTable table;
+  const ChunkMemory chunk{kFootprint};
+  for (int stages = 1; stages <= 5; ++stages) {
+    for (int in_flight = 1; in_flight <= 9; ++in_flight) {
+      MemoryRule rule;
+      rule.in_flight = in_flight;
+      rule.server = true;
+      rule.clock_distance = 4;
+      const auto& counts = table.of(rule.schedule, {stages, 1, 1, in_flight});
+      for (int k = 0; k < stages; ++k) {
+        EXPECT_EQ(drawn(device_ledger(rule, counts, k, {&chunk, 1})),
+                  drawn(stage_ledger(kFootprint, {stages, in_flight, 1, true, 4}, StageId{k})));
+      }
+    }
+  }
+}
+
+// Stage 1 of 3 holds 2 of the 4 micro-batches.
+TEST(DeviceLedger, OneVersionUnderAFlush) {
+  const MemoryRule rule{Rule::flush_1f1b, Weights::one_version, kAllReduce, 1, 2, false, 0, 3};
+  EXPECT_EQ(shown(rule, {3, 1, 4}, 1),
+            "weights 100\ngradients 100\noptimizer 200\nall-reduce 34\nactivations 20\n"
+            "messages 18\nworkspace 21\ntotal 493");
+}
+
+// Inputs of the micro-batches that are held, and one micro-batch's activations.
+TEST(DeviceLedger, Recomputation) {
+  const MemoryRule rule{Rule::gpipe, Weights::one_version, kAllReduce, 1, 0};
+  EXPECT_EQ(shown(rule, {2, 1, 8}, 0, Keep::inputs),
+            "weights 100\ngradients 100\nactivations 26\nmessages 42\nworkspace 21\ntotal 289");
+  // ZB-H1's stage 2 waits with two W while it computes the next B.
+  const MemoryRule split{Rule::zb_h1, Weights::one_version, kAllReduce, 1, 0};
+  EXPECT_THAT(shown(split, {3, 1, 8}, 2, Keep::inputs),
+              testing::HasSubstr("activations 36\n"));  // 3 * 2 + 3 * 10
+}
+
+TEST(DeviceLedger, VersionsOfTheWeights) {
+  const auto lines = [](Rule schedule, Weights weights, const ScheduleRequest& request,
+                        int device) {
+    const MemoryRule rule{schedule, weights, kAllReduce, request.in_flight, 0};
+    std::string text = shown(rule, request, device);
+    text.erase(0, std::string("weights 100\ngradients 100\n").size());
+    return text.substr(0, text.find("activations"));
+  };
+  const ScheduleRequest four{4, 1, 1, 4};
+  EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::newest, four, 0), "");
+  // PipeDream: N - s versions; with vertical sync every stage keeps what stage 0 began with.
+  EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::stash, four, 1), "stashed versions 300\n");
+  EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::vertical_sync, four, 1),
+            "stashed versions 300\nlate updates 100\n");
+  EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::two_versions, four, 1), "second version 100\n");
+  EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::predicted, four, 1), "predicted weights 100\n");
+  EXPECT_EQ(lines(Rule::xpipe, Weights::bellwether, {4, 1, 1}, 0), "predicted weights 100\n");
+  EXPECT_EQ(lines(Rule::xpipe, Weights::bellwether, {4, 1, 4}, 0), "predicted weights 200\n");
+  EXPECT_EQ(lines(Rule::nf1b, Weights::mixed, {3, 1, 2}, 1), "");
+  EXPECT_EQ(lines(Rule::nf1b, Weights::mixed, {2, 1, 3}, 0) +
+                lines(Rule::nf1b, Weights::mixed, {2, 1, 3}, 1),
+            "older version 100\n");
+}
+
+// DAPPLE's claim: peak memory does not depend on the number of micro-batches; GPipe's grows with
+// it.
+TEST(DeviceLedger, GrowsWithMicroBatchesUnderGPipeAlone) {
+  const auto total = [](Rule schedule, int micro_batches, int device) {
+    HeldTable table;
+    const MemoryRule rule{schedule, Weights::one_version, kAllReduce, 1, 0};
+    const ChunkMemory chunk{kFootprint};
+    return device_ledger(rule, table.of(schedule, {4, 1, micro_batches}), device, {&chunk, 1})
+        .total();
+  };
+  for (int device = 0; device < 4; ++device) {
+    for (const Rule rule : {Rule::dapple_pa, Rule::dapple_pb, Rule::flush_1f1b, Rule::zb_h1}) {
+      EXPECT_EQ(total(rule, 16, device), total(rule, 64, device));
+    }
+    EXPECT_EQ(total(Rule::gpipe, 64, device) - total(Rule::gpipe, 16, device), 48 * (10 + 4));
+  }
+}
+
+// Device 0 of 2 holds 3 of chunk 0 and 2 of chunk 1, then 4 and 1: the larger need counts.
+TEST(DeviceLedger, AddsUpTheChunks) {
+  HeldTable table;
+  const MemoryRule rule{Rule::interleaved_1f1b, Weights::one_version, kAllReduce, 1, 0};
+  const auto activations = [&](std::int64_t first, std::int64_t second) {
+    const std::vector<ChunkMemory> chunks{{{50, first}}, {{60, second}}};
+    return drawn(device_ledger(rule, table.of(rule.schedule, {2, 2, 4}), 0, chunks));
+  };
+  EXPECT_EQ(activations(10, 100), "weights 110\ngradients 110\nactivations 230\ntotal 450");
+  EXPECT_EQ(activations(100, 10), "weights 110\ngradients 110\nactivations 410\ntotal 630");
+}
+
+TEST(MemoryFactors, GiveTheLedgersTotal) {
+  HeldTable table;
+  const StageFootprint footprint{123456, 4321, 77, 99, 1234, 55};
+  for (const Rule schedule : {Rule::gpipe, Rule::dapple_pb, Rule::zb_h2, Rule::continuous_1f1b}) {
+    for (const Keep keep : {Keep::activations, Keep::inputs}) {
+      MemoryRule rule{schedule, Weights::one_version, kAllReduce, 3, 2, false, 0, 4};
+      rule.process = 1000;
+      const auto& counts = table.of(schedule, {3, 1, 8, 3});
+      for (int device = 0; device < 3; ++device) {
+        const ChunkMemory chunk{footprint, keep};
+        EXPECT_NEAR(memory_factors(rule, counts, device, keep).bytes(footprint),
+                    static_cast<double>(device_ledger(rule, counts, device, {&chunk, 1}).total()),
+                    1);
+      }
+    }
+  }
+}
+
+// Of a plan: replicas at their share of the micro-batch, each on its own device.
+TEST(PlanLedger, EachReplicaHasItsShare) {
+  const Cluster cluster = test::cluster_of({{"a", "a"}, {"a"}}, 1 << 30);
+  const Profile profile = test::chain_of(4, {"a"}, [](const auto&) { return 1.0; });
+  Plan plan;
+  plan.system = "dapple";
+  plan.minibatch = 128;
+  plan.micro_batches = 4;  // of 32 samples, 4000 bytes of stash per layer
+  plan.optimizer = "sgd";
+  plan.virtual_workers = {
+      {{},
+       {{0, 2, {{"n0", 0}, {"n0", 1}}, {24, 8}, false, {}}, {2, 4, {{"n1", 0}}, {}, true, {}}}}};
+  const auto ledger = [&](int stage, std::optional<int> replica) {
+    return drawn(stage_ledger(plan, cluster, profile, VirtualWorkerId{0}, StageId{stage}, replica));
+  };
+  EXPECT_EQ(ledger(0, 0),
+            "weights 2000\ngradients 2000\nall-reduce 1000\nactivations 12000\nmessages 6000\n"
+            "workspace 9000\ntotal 32000");
+  EXPECT_EQ(ledger(0, 1),
+            "weights 2000\ngradients 2000\nall-reduce 1000\nactivations 4000\nmessages 2000\n"
+            "workspace 3000\ntotal 14000");
+  EXPECT_EQ(ledger(0, {}), ledger(0, 0));  // the fullest
+  EXPECT_EQ(ledger(1, {}),                 // recomputes: one stash, inputs are messages
+            "weights 2000\ngradients 2000\nactivations 8000\nmessages 8000\nworkspace 12000\n"
+            "total 32000");
+}
+
 }  // namespace
 }  // namespace hetpipe

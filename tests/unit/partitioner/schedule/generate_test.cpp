@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
+#include <map>
 #include <set>
+#include <sstream>
 #include <tuple>
 
 #include "../cases.h"
@@ -293,6 +296,27 @@ TEST(ZeroBubble, BubbleRatesOfThePaper) {
       const double rate = (cost - row.m * (row.f + row.b + row.w)) / cost;
       EXPECT_NEAR(rate, row.rate[i], .00005) << row.p << " " << row.m << " " << i;
     }
+  }
+}
+
+// docs/schedules.md shows what draw() gives, for every rule.
+TEST(Drawings, AreThoseOfTheDocs) {
+  std::ifstream file(std::string(HETPIPE_SOURCE_DIR) + "/docs/schedules.md");
+  std::stringstream docs;
+  docs << file.rdbuf();
+  const std::map<Rule, ScheduleRequest> shown{{Rule::gpipe, {3, 1, 4}},
+                                              {Rule::flush_1f1b, {3, 1, 4}},
+                                              {Rule::dapple_pa, {3, 1, 4, 1, 2}},
+                                              {Rule::dapple_pb, {3, 1, 6}},
+                                              {Rule::interleaved_1f1b, {2, 2, 4}},
+                                              {Rule::zb_h1, {3, 1, 4}},
+                                              {Rule::zb_h2, {3, 1, 6}},
+                                              {Rule::continuous_1f1b, {3, 1, 1, 3, {}, 0, 5}},
+                                              {Rule::xpipe, {3, 1, 2, 1, {}, 0, 3}},
+                                              {Rule::nf1b, {3, 1, 2, 1, {}, 0, 4}}};
+  EXPECT_EQ(shown.size(), kAll.size());
+  for (const auto& [rule, request] : shown) {
+    EXPECT_THAT(docs.str(), HasSubstr("```\n" + drawn(rule, request) + "```\n"));
   }
 }
 

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "partitioner/cost/memory.h"
+#include "partitioner/plan/system.h"
+
+// The ledger of a plan's stages: from the plan to the rule, the chunks and the counts.
+namespace hetpipe {
+namespace {
+
+// What a process of Megatron-DeepSpeed holds of a GPU beside what the ledger knows: CUDA context,
+// NCCL's buffers, workspaces of libraries, the allocator's reserve. Fitted: the median of what the
+// measured peaks of nine runs, seven on GH200 and two on mixed RTX machines, leave over
+// (docs/schedules.md).
+constexpr std::int64_t kMegatronDeepspeedProcess = 4'640'000'000;
+
+using Stages = std::vector<PlanStage>;
+
+// Devices in the pipeline: stage j is on device j mod this.
+int positions_of(const Stages& stages, ScheduleRule rule) {
+  if (rule != ScheduleRule::interleaved_1f1b) return static_cast<int>(stages.size());
+  std::set<DeviceName> devices;
+  for (const PlanStage& stage : stages) devices.insert(stage.devices.front());
+  return static_cast<int>(devices.size());
+}
+
+const Stages& stages_of(const Plan& plan, VirtualWorkerId vw) {
+  return plan.virtual_workers[static_cast<std::size_t>(vw.value)].stages;
+}
+
+// Replicas of the stage and, without a server, whoever has its first layer in the other virtual
+// workers.
+int all_reduced(const Plan& plan, VirtualWorkerId vw, StageId stage, StageSync sync) {
+  const PlanStage& here = stages_of(plan, vw)[static_cast<std::size_t>(stage.value)];
+  if (sync == StageSync::waves) return static_cast<int>(here.devices.size());
+  std::size_t devices = 0;
+  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
+    for (const PlanStage& other : worker.stages) {
+      const bool holds =
+          other.first_layer <= here.first_layer && here.first_layer < other.end_layer;
+      if (holds) devices += other.devices.size();
+    }
+  }
+  return static_cast<int>(devices);
+}
+
+std::int64_t bytes_of_samples(const Profile& profile, const PlanStage& stage, int samples) {
+  double bytes = 0;
+  for (int l = stage.first_layer; l < stage.end_layer; ++l) {
+    const ProfileLayer& layer = profile.layers[static_cast<std::size_t>(l)];
+    if (layer.inputs.empty()) bytes += layer.input_bytes * samples;
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+// Samples of a micro-batch that a replica computes; equal shares where none are given, the first
+// ones taking what does not divide.
+int share_of(const PlanStage& stage, int micro_batch, int replica) {
+  if (!stage.shares.empty()) return stage.shares[static_cast<std::size_t>(replica)];
+  const int replicas = static_cast<int>(stage.devices.size());
+  return std::max(1, micro_batch / replicas + (replica < micro_batch % replicas ? 1 : 0));
+}
+
+}  // namespace
+
+MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage) {
+  const System system = composition(plan);
+  MemoryRule rule;
+  rule.schedule = system.schedule;
+  rule.weights = system.weights;
+  rule.sync = system.sync == SyncRule::all_reduce ? StageSync::all_reduce : StageSync::waves;
+  rule.in_flight = plan.in_flight;
+  rule.optimizer_slots = optimizer_slots(plan.optimizer);
+  rule.server = plan.server.has_value() && rule.sync == StageSync::waves;
+  // Without a bound a server adds each push as it comes, so that the next pull holds it.
+  const bool bounded = rule.server && system.sync == SyncRule::wsp;
+  rule.clock_distance = bounded ? plan.server->clock_distance : 0;
+  rule.all_reduced = all_reduced(plan, vw, stage, rule.sync);
+  if (plan.runtime == "megatron-deepspeed") {
+    rule.optimizer_slots = optimizer_slots("adam");  // its own, whatever this executor would use
+    rule.process = kMegatronDeepspeedProcess;
+  }
+  return rule;
+}
+
+MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                          VirtualWorkerId vw, StageId stage, std::optional<int> replica,
+                          HeldTable& table) {
+  const MemoryRule rule = memory_rule(plan, vw, stage);
+  const Stages& stages = stages_of(plan, vw);
+  ScheduleRequest request;
+  request.stages = positions_of(stages, rule.schedule);
+  request.chunks = static_cast<int>(stages.size()) / request.stages;
+  request.micro_batches = plan.micro_batches;
+  request.in_flight = plan.in_flight;
+  const auto& counts = table.of(rule.schedule, request);
+  const bool folded = rule.schedule == ScheduleRule::continuous_1f1b;
+  const int micro_batch = plan.minibatch_of(vw) / plan.micro_batches;
+  std::vector<int> ends;
+  for (const PlanStage& s : stages) ends.push_back(s.end_layer);
+
+  const int device = stage.value % request.stages;
+  const int replicas = static_cast<int>(stages[static_cast<std::size_t>(device)].devices.size());
+  ensure(replica.value_or(0) < replicas, "no such replica");
+  MemoryLedger fullest;
+  for (int r = replica.value_or(0); r < (replica ? *replica + 1 : replicas); ++r) {
+    std::vector<ChunkMemory> chunks;
+    for (int j = device; j < static_cast<int>(stages.size()); j += request.stages) {
+      const PlanStage& chunk = stages[static_cast<std::size_t>(j)];
+      const int samples = share_of(chunk, micro_batch, r);
+      const DeviceKind& kind = cluster.kind_of(chunk.devices[static_cast<std::size_t>(r)]);
+      const LayerCosts costs = costs_on(profile, kind, samples);
+      const int passes = folded ? plan.micro_batches : 1;
+      ChunkMemory memory{stage_footprint(profile, costs, ends, StageId{j}, passes)};
+      memory.footprint.samples = bytes_of_samples(profile, chunk, samples * passes);
+      const bool recompute = chunk.recompute || rule.weights == WeightRule::recomputed;
+      memory.keep = recompute ? Keep::inputs : Keep::activations;
+      chunks.push_back(memory);
+    }
+    MemoryLedger ledger = device_ledger(rule, counts, device, chunks);
+    if (ledger.total() > fullest.total()) fullest = std::move(ledger);
+  }
+  return fullest;
+}
+
+MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                          VirtualWorkerId vw, StageId stage, std::optional<int> replica) {
+  // Counts are a pure function of what they are asked with: remembering them changes no answer.
+  thread_local HeldTable table;
+  return stage_ledger(plan, cluster, profile, vw, stage, replica, table);
+}
+
+}  // namespace hetpipe
