@@ -1,31 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "partitioner/schedule/generate.h"
 
 // What a schedule makes a stage hold, and how old what it computes with is: counted from the
-// actions themselves, played in slots of equal length (a stage's slot is one F, or one B), never
-// from a closed form.
+// actions themselves, never from a closed form.
 namespace hetpipe {
 
-// Of one position of the pipeline, the most at any moment.
+// Of one device of the pipeline, the most at any moment. This follows from the order of its actions
+// alone, whatever they take.
 struct HeldCounts {
-  int micro_batches = 0;  // between their F and their B (W where it is split), all chunks together;
-                          // in continuous_1f1b a minibatch is one
-  int minibatches = 0;    // with at least one micro-batch between its first F and its last B
+  // Micro-batches of each chunk between their F and their B (their W where it is apart, their
+  // minibatch's B in nF1B); in continuous_1f1b a minibatch is one. Where chunks hold most at
+  // different moments each such moment is an entry: what they need together is the largest over
+  // the entries.
+  std::vector<std::vector<int>> micro_batches;
+  int together = 0;     // the largest sum of an entry
+  int minibatches = 0;  // between their first F and their last B or W
+  int backwards = 0;  // micro-batches whose B has begun and whose W, where it is apart, is to come
+  // Versions older than the newest that begun forwards of a minibatch still need: another
+  // minibatch's update came between its micro-batches.
+  int old_versions = 0;
+  // Forward and backward passes of minibatches that have begun and are not through all
+  // micro-batches: as many predictions are kept where one serves a pass (XPipe's bellwether).
+  int passes = 0;
 };
 std::vector<HeldCounts> count_held(const Schedule& schedule);
 
-// Updates that this position applies between F (B) of a minibatch's first micro-batch and the
-// minibatch's own update: what a weight prediction must look ahead (SpecTrain, XPipe), what a B
-// with the newest weights is ahead of its F (TiMePReSt). Of the steady part: the largest there.
+// Of the schedule of a rule when it runs on and on. Counting takes a while where stages and
+// micro-batches are many; a planner keeps one of these and asks as often as it likes.
+class HeldTable {
+ public:
+  // request.first and request.end are of no concern.
+  const std::vector<HeldCounts>& of(ScheduleRule rule, const ScheduleRequest& request);
+
+ private:
+  using Key = std::tuple<ScheduleRule, int, int, int, int, std::optional<int>>;
+  std::map<Key, std::vector<HeldCounts>> known_;
+};
+
+// The request with as many minibatches as it takes to come to a steady state and out of it.
+ScheduleRequest steady_request(ScheduleRule rule, ScheduleRequest request);
+
+// How old the weights are, at one stage.
 struct VersionDifference {
   int forward = 0;
   int backward = 0;
   bool operator==(const VersionDifference&) const = default;
 };
+
+// For these the schedule is played in slots on equal stages: F one slot, B one slot. The length of
+// B matters: a gradient takes k B to come from stage k to stage 0, in which a stage updates once
+// per F and B, so that k / 2 updates come in between where B = F (SpecTrain's floor(k / 2)), but 2
+// k / 3 where B = 2 F. Each is the largest over all minibatches, which is the steady part's if
+// there is one.
+
+// Updates of other minibatches at a stage from the start of a minibatch's F (B) there until its
+// last B has left stage 0: how far a weight prediction must look ahead so that all passes of a
+// minibatch see one version (SpecTrain: arXiv 1809.02839).
 std::vector<VersionDifference> count_version_differences(const Schedule& schedule);
+
+// The same in XPipe's reading (arXiv 1911.04610), for the minibatch's first micro-batch: backwards
+// of micro-batches in that time, the own ones but the last included, as a share of a minibatch,
+// rounded to an integer (halves to the even one). Equal to the above where a minibatch is one
+// micro-batch.
+std::vector<VersionDifference> count_prediction_steps(const Schedule& schedule);
+
+// The minibatches by which a backward pass lags: when B of minibatch p begins, p - q, where q is
+// the newest whose B has left stage 0. 1 is no staleness; v means v interleaved sequences of
+// updates (TiMePReSt: arXiv 2410.14312).
+int count_update_sequences(const Schedule& schedule);
 
 }  // namespace hetpipe

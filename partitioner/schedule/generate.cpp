@@ -67,6 +67,22 @@ std::string why_impossible(ScheduleRule rule, const ScheduleRequest& request) {
   return "";
 }
 
+ScheduleForm form_of(ScheduleRule rule, const ScheduleRequest& request, StageSync sync) {
+  ScheduleForm form{1, BackwardForm::whole, sync};
+  if (splits_backward(rule)) form.backward = BackwardForm::split;
+  if (rule == ScheduleRule::continuous_1f1b) {
+    form.in_flight = request.in_flight;
+  } else if (rule == ScheduleRule::xpipe) {
+    // `stages` consecutive micro-batches touch so many minibatches when they start with the last
+    // one of a minibatch.
+    form.in_flight = 1 + (request.stages - 1 + request.micro_batches - 1) / request.micro_batches;
+  } else if (rule == ScheduleRule::nf1b) {
+    form.in_flight = request.stages;
+    form.backward = BackwardForm::by_minibatch;
+  }
+  return form;
+}
+
 Schedule generate(ScheduleRule rule, const ScheduleRequest& request) {
   if (const std::string why = why_impossible(rule, request); !why.empty()) {
     throw UserError("schedule", why + ". Change one.");

@@ -49,6 +49,9 @@ struct ScheduleRequest {
 // micro-batches in multiples of the devices, ...
 std::string why_impossible(ScheduleRule rule, const ScheduleRequest& request);
 
+// What validate() is to hold the rule's schedules to.
+ScheduleForm form_of(ScheduleRule rule, const ScheduleRequest& request, StageSync sync);
+
 // UserError with that text where there is one.
 Schedule generate(ScheduleRule rule, const ScheduleRequest& request);
 

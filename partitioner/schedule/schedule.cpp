@@ -103,38 +103,6 @@ Schedule continuous_1f1b(int stages, int in_flight, Minibatch first, Minibatch e
   return schedule;
 }
 
-Schedule lower_wsp(const Schedule& schedule, int in_flight, Minibatch first, Minibatch end) {
-  ensure(first % in_flight == 0, "a run starts at the first minibatch of a wave");
-  Schedule lowered(schedule.size());
-  for (std::size_t k = 0; k < schedule.size(); ++k) {
-    const bool front = k == 0;
-    const bool last = k + 1 == schedule.size();
-    StageActions& actions = lowered[k];
-    for (const Action& action : schedule[k]) {
-      const auto add = [&](ActionKind kind) {
-        Action added = action;
-        added.kind = kind;
-        actions.push_back(added);
-      };
-      const bool ends_wave = (action.minibatch + 1) % in_flight == 0;
-      if (action.kind == ActionKind::forward) {
-        if (!front) add(ActionKind::receive);  // it brings the label that the pull asks for
-        if (ends_wave && action.minibatch - first >= in_flight) add(ActionKind::pull);
-        actions.push_back(action);
-        if (!last) add(ActionKind::send);
-      } else {
-        ensure(action.kind == ActionKind::backward, "lower_wsp takes schedules of F and B");
-        if (!last) add(ActionKind::receive);
-        actions.push_back(action);
-        if (!front) add(ActionKind::send);
-        add(ActionKind::update);
-        if (ends_wave || action.minibatch == end - 1) add(ActionKind::push);
-      }
-    }
-  }
-  return lowered;
-}
-
 Payload payload_of(const StageActions& actions, std::size_t index) {
   const Action& message = actions[index];
   const bool send = message.kind == ActionKind::send;

@@ -61,9 +61,10 @@ int minibatches_held(int in_flight, int stages, StageId stage);
 //   stage 2: F0 B0 F1 B1 F2 B2 F3 B3
 Schedule continuous_1f1b(int stages, int in_flight, Minibatch first, Minibatch end);
 
-// Adds what wave synchronous parallel needs: V before and S after F and B (where the stage has a
-// neighbour on that side), U after each B, P after the U that ends a wave (and after the last one),
-// L before the last F of every wave but the first. `end` as above; a wave is in_flight minibatches.
+// Adds what wave synchronous parallel needs to a schedule of F and B: V before and S after F and B
+// (where the stage has a neighbour on that side), U after each B, P after the U that ends a wave
+// (and after the last one), L before the last F of every wave but the first. `end` as above; a wave
+// is in_flight minibatches. For everything else: lower.h.
 Schedule lower_wsp(const Schedule& schedule, int in_flight, Minibatch first, Minibatch end);
 
 // What a send or receive of a schedule carries, told by its place: a send before the B of its
@@ -72,9 +73,31 @@ Schedule lower_wsp(const Schedule& schedule, int in_flight, Minibatch first, Min
 enum class Payload { activations, gradients };
 Payload payload_of(const StageActions& actions, std::size_t index);
 
-// Every F before its B, at every stage; S/V matched between neighbours in the same order; no
-// deadlock; at most `in_flight` minibatches between F and B at stage 0. On a fault: the whole table
-// with a mark at the wrong cell (UserError).
+// What one B is.
+enum class BackwardForm {
+  whole,         // of a micro-batch: both gradients
+  split,         // of a micro-batch: its input's gradient; a W follows
+  by_minibatch,  // of all micro-batches of its minibatch at once (nF1B)
+};
+
+// What keeps a stage's weights together with those of its replicas and other virtual workers.
+enum class StageSync {
+  all_reduce,  // P hands a minibatch's gradients over, U waits for their sum
+  waves,       // U with the own gradients, P pushes a wave's updates, L pulls (WSP, ASP)
+};
+
+// What a schedule is to be checked against.
+struct ScheduleForm {
+  int in_flight = 1;  // minibatches between F and B at one stage, at most; the length of a wave
+  BackwardForm backward = BackwardForm::whole;
+  StageSync sync = StageSync::waves;
+};
+
+// Every F before its B (and that before its W), each once, at every stage; U after the last of
+// them; S/V matched between neighbours in the same order; no deadlock; at most in_flight
+// minibatches between F and B. On a fault: the whole table with a mark at the wrong cell
+// (UserError).
+void validate(const Schedule& schedule, const ScheduleForm& form);
 void validate(const Schedule& schedule, int in_flight);
 
 }  // namespace hetpipe

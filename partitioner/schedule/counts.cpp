@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/schedule/counts.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace hetpipe {
+namespace {
+
+using Micro = std::pair<Minibatch, int>;  // a micro-batch
+
+// What a device does with each minibatch, looked up beforehand.
+struct Extent {
+  int forwards = 0;               // over all chunks
+  int backwards = 0;              // B, over all chunks
+  std::size_t last_forward = 0;   // where they stand
+  std::size_t last_backward = 0;  // B
+  std::size_t end = 0;            // the last B or W: the update comes after it
+};
+
+class HeldCount {
+ public:
+  explicit HeldCount(const StageActions& actions) : actions_(actions) {
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      const Action& action = actions[i];
+      Extent& extent = extents_[action.minibatch];
+      chunks_ = std::max(chunks_, action.chunk + 1);
+      switch (action.kind) {
+        case ActionKind::forward:
+          ++extent.forwards;
+          extent.last_forward = i;
+          break;
+        case ActionKind::backward:
+          ++extent.backwards;
+          extent.last_backward = extent.end = i;
+          break;
+        case ActionKind::weight_gradient:
+          split_ = true;
+          extent.end = i;
+          break;
+        default:
+          break;
+      }
+    }
+    held_.resize(static_cast<std::size_t>(chunks_));
+  }
+
+  HeldCounts run() {
+    for (std::size_t i = 0; i < actions_.size(); ++i) step(i);
+    for (const auto& moment : most_.micro_batches) {
+      most_.together = std::max(most_.together, std::accumulate(moment.begin(), moment.end(), 0));
+    }
+    return std::move(most_);
+  }
+
+ private:
+  void step(std::size_t i) {
+    const Action& action = actions_[i];
+    const Minibatch p = action.minibatch;
+    const Extent& extent = extents_[p];
+    auto& held = held_[static_cast<std::size_t>(action.chunk)];
+    const Micro micro{p, action.micro};
+    if (action.kind == ActionKind::forward) {
+      held.insert(micro);
+      minibatches_.insert(p);
+      forwards_.insert(p);
+      look();
+      if (i == extent.last_forward) {
+        forwards_.erase(p);
+        interrupted_.erase(p);
+      }
+    } else if (action.kind == ActionKind::backward) {
+      // One B for several F: it takes them all.
+      const bool whole_minibatch = extent.backwards < extent.forwards;
+      backwards_begun_.insert(p);
+      const auto taken = whole_minibatch ? held.lower_bound({p, 0}) : held.find(micro);
+      const auto end = whole_minibatch       ? held.lower_bound({p + 1, 0})
+                       : taken == held.end() ? taken
+                                             : std::next(taken);
+      waiting_ += static_cast<int>(std::distance(taken, end));
+      look();
+      if (!split_) {
+        waiting_ = 0;
+        held.erase(taken, end);
+      }
+      if (i == extent.last_backward) backwards_begun_.erase(p);
+    } else if (action.kind == ActionKind::weight_gradient) {
+      held.erase(micro);
+      --waiting_;
+    }
+    if (i == extent.end && extent.backwards > 0) {
+      minibatches_.erase(p);
+      interrupted_.insert(forwards_.begin(), forwards_.end());
+      interrupted_.erase(p);
+    }
+  }
+
+  void look() {
+    const auto size = [](const auto& set) { return static_cast<int>(set.size()); };
+    most_.minibatches = std::max(most_.minibatches, size(minibatches_));
+    most_.backwards = std::max(most_.backwards, waiting_);
+    most_.old_versions = std::max(most_.old_versions, size(interrupted_));
+    most_.passes = std::max(most_.passes, size(forwards_) + size(backwards_begun_));
+    std::vector<int> now;
+    for (const auto& held : held_) now.push_back(size(held));
+    const auto covers = [](const std::vector<int>& a, const std::vector<int>& b) {
+      return std::equal(a.begin(), a.end(), b.begin(), [](int x, int y) { return x >= y; });
+    };
+    auto& moments = most_.micro_batches;
+    for (const auto& moment : moments) {
+      if (covers(moment, now)) return;
+    }
+    moments.erase(std::remove_if(moments.begin(), moments.end(),
+                                 [&](const auto& moment) { return covers(now, moment); }),
+                  moments.end());
+    moments.push_back(now);
+  }
+
+  const StageActions& actions_;
+  int chunks_ = 1;
+  bool split_ = false;
+  std::map<Minibatch, Extent> extents_;
+  std::vector<std::set<Micro>> held_;  // [chunk]
+  std::set<Minibatch> minibatches_;
+  std::set<Minibatch> forwards_;         // begun, with forwards to come
+  std::set<Minibatch> backwards_begun_;  // likewise
+  std::set<Minibatch> interrupted_;      // of forwards_, those that an update came into
+  int waiting_ = 0;                      // micro-batches of HeldCounts::backwards
+  HeldCounts most_;
+};
+
+}  // namespace
+
+std::vector<HeldCounts> count_held(const Schedule& schedule) {
+  std::vector<HeldCounts> counts;
+  for (const StageActions& actions : schedule) counts.push_back(HeldCount(actions).run());
+  return counts;
+}
+
+ScheduleRequest steady_request(ScheduleRule rule, ScheduleRequest request) {
+  request.first = 0;
+  request.end = 1;
+  if (has_flush(rule)) return request;  // every minibatch is like the first
+  const Minibatch in_flight = form_of(rule, request, StageSync::waves).in_flight;
+  request.end = 3 * in_flight + 2 * request.stages;
+  return request;
+}
+
+const std::vector<HeldCounts>& HeldTable::of(ScheduleRule rule, const ScheduleRequest& request) {
+  const Key key{rule,
+                request.stages,
+                request.chunks,
+                request.micro_batches,
+                request.in_flight,
+                request.most_held};
+  const auto at = known_.find(key);
+  if (at != known_.end()) return at->second;
+  return known_[key] = count_held(generate(rule, steady_request(rule, request)));
+}
+
+}  // namespace hetpipe
