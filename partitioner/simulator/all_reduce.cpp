@@ -79,17 +79,19 @@ AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> proces
   }
 }
 
-void AllReduce::add_to(EngineJob& job, int process, Minibatch p) {
-  const std::vector<int>& mine = groups_of_[static_cast<std::size_t>(process)];
-  const auto round_of = [&](int g) -> Ring::Round& {
-    return groups_[static_cast<std::size_t>(g)].rounds[static_cast<std::size_t>(p)];
-  };
-  for (const int g : mine) {
-    const Group& group = groups_[static_cast<std::size_t>(g)];
-    if (round_of(g).join < 0) round_of(g) = group.ring.add_round(job, group.bytes);
-    job.arrive(round_of(g).join);
+void AllReduce::join(EngineJob& job, int process, Minibatch p) {
+  for (const int g : groups_of_[static_cast<std::size_t>(process)]) {
+    Group& group = groups_[static_cast<std::size_t>(g)];
+    Ring::Round& round = group.rounds[static_cast<std::size_t>(p)];
+    if (round.join < 0) round = group.ring.add_round(job, group.bytes);
+    job.arrive(round.join);
   }
-  for (const int g : mine) job.wait(round_of(g).done);
+}
+
+void AllReduce::wait(EngineJob& job, int process, Minibatch p) const {
+  for (const int g : groups_of_[static_cast<std::size_t>(process)]) {
+    job.wait(groups_[static_cast<std::size_t>(g)].rounds[static_cast<std::size_t>(p)].done);
+  }
 }
 
 }  // namespace hetpipe

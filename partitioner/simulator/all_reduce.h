@@ -24,8 +24,9 @@ class AllReduce {
   AllReduce(const Profile& profile, std::span<const PlanProcess> processes, RingScope scope,
             Network& network, int minibatches);
 
-  // What a process does between its last backward of minibatch p and its update.
-  void add_to(EngineJob& job, int process, Minibatch p);
+  // A process hands over its gradients of minibatch p; it waits for their sums.
+  void join(EngineJob& job, int process, Minibatch p);
+  void wait(EngineJob& job, int process, Minibatch p) const;
 
   double bytes_between_nodes() const { return bytes_between_nodes_; }  // per minibatch
 

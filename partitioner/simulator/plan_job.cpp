@@ -5,9 +5,11 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "partitioner/profile/cut.h"
+#include "partitioner/schedule/lower.h"
 #include "partitioner/simulator/all_reduce.h"
 #include "partitioner/simulator/network.h"
 #include "partitioner/simulator/server_traffic.h"
@@ -47,17 +49,19 @@ struct Place {
 struct Worker {
   Pipeline pipeline;
   int first_process = 0;
-  std::vector<int> first_place;  // [stage]
-  std::vector<Place> places;     // by stage, replica
-  Schedule schedule;             // [position], lowered
+  std::vector<int> first_place;        // [stage]
+  std::vector<Place> places;           // by stage, replica
+  const Schedule* schedule = nullptr;  // [position], lowered
 };
 
 class Builder {
  public:
-  Builder(const Plan& plan, const System& system, CostTable& costs, int minibatches)
+  Builder(const Plan& plan, const System& system, CostTable& costs, int minibatches,
+          ActionRecord record)
       : plan_(plan),
         system_(system),
         costs_(costs),
+        record_(record),
         network_(costs.cluster(), result_.engine,
                  costs.cluster().emulated() ? Sharing::queued : Sharing::fair) {
     result_.minibatches = minibatches;
@@ -72,23 +76,23 @@ class Builder {
     for (const ProfileLayer& layer : costs_.profile().layers) inputs_.push_back(layer.inputs);
     for (std::size_t vw = 0; vw < plan_.virtual_workers.size(); ++vw) add_worker(vw);
     for (std::size_t vw = 0; vw < workers_.size(); ++vw) connect(vw);
-    const Wave waves = (result_.minibatches + plan_.in_flight - 1) / plan_.in_flight;
+    const Wave played_waves = (result_.minibatches + plan_.in_flight - 1) / plan_.in_flight;
     all_reduce_.emplace(
         costs_.profile(), result_.processes,
         system_.sync == SyncRule::all_reduce ? RingScope::everybody : RingScope::virtual_worker,
         network_, result_.minibatches);
     result_.sync_bytes_between_nodes = all_reduce_->bytes_between_nodes();
-    if (plan_.server && system_.sync != SyncRule::all_reduce) {
+    if (waves()) {
       servers_.emplace(plan_, system_.sync, costs_.profile(), result_.processes, network_,
-                       result_.engine, waves);
+                       result_.engine, played_waves);
       result_.sync_bytes_between_nodes += servers_->bytes_between_nodes() / plan_.in_flight;
     }
     drop_unshared_interfaces(result_.engine);
     const std::size_t marks = result_.processes.size() * size_of(result_.minibatches);
     result_.computed.assign(marks, -1);
     result_.updated.assign(marks, -1);
+    reserve();
     for (std::size_t p = 0; p < result_.processes.size(); ++p) play(static_cast<int>(p));
-    result_.first_op.push_back(static_cast<std::int64_t>(result_.engine.ops.size()));
     return std::move(result_);
   }
 
@@ -126,22 +130,13 @@ class Builder {
       for (std::size_t r = 0; r < times[j].size(); ++r) {
         Place place;
         place.times = times[j][r];
-        if (planned.stages[j].recompute || system_.weights == WeightRule::recomputed) {
-          place.times.backward += place.times.forward;
-        }
         place.process =
             process_of_position[j % size_of(worker.pipeline.positions)] + static_cast<int>(r);
         worker.places.push_back(place);
       }
     }
     worker.first_place.push_back(static_cast<int>(worker.places.size()));
-    ScheduleRequest request;
-    request.stages = worker.pipeline.positions;
-    request.chunks = worker.pipeline.chunks;
-    request.micro_batches = plan_.micro_batches;
-    request.in_flight = plan_.in_flight;
-    request.end = result_.minibatches;
-    worker.schedule = lowered(generate(system_.schedule, request), worker.pipeline);
+    worker.schedule = &schedule_of(planned, worker.pipeline);
     workers_.push_back(std::move(worker));
   }
 
@@ -208,68 +203,61 @@ class Builder {
     return base;
   }
 
-  // Adds V before and S after F and B where the model has a neighbour there, U after the last
-  // computing of a minibatch; where servers keep virtual workers together, P after the U that ends
-  // a wave and L before the first F of a wave's last minibatch.
-  Schedule lowered(const Schedule& schedule, const Pipeline& pipeline) const {
-    const Minibatch wave = plan_.in_flight;
-    const Minibatch end = result_.minibatches;
-    const bool waves = plan_.server && system_.sync != SyncRule::all_reduce;
-    Schedule result(schedule.size());
-    for (std::size_t i = 0; i < schedule.size(); ++i) {
-      std::vector<std::size_t> last(size_of(result_.minibatches), 0);
-      for (std::size_t a = 0; a < schedule[i].size(); ++a) {
-        last[static_cast<std::size_t>(schedule[i][a].minibatch)] = a;
-      }
-      Minibatch gated = -1;
-      StageActions& actions = result[i];
-      actions.reserve(3 * schedule[i].size());
-      for (std::size_t a = 0; a < schedule[i].size(); ++a) {
-        const Action& action = schedule[i][a];
-        const auto add = [&](ActionKind kind) {
-          actions.push_back(action);
-          actions.back().kind = kind;
-        };
-        const int stage = action.chunk * pipeline.positions + static_cast<int>(i);
-        const bool front = stage == 0;
-        const bool back = stage + 1 == pipeline.positions * pipeline.chunks;
-        const Minibatch p = action.minibatch;
-        const bool ends_wave = (p + 1) % wave == 0;
-        if (action.kind == ActionKind::forward) {
-          if (!front) add(ActionKind::receive);
-          if (waves && ends_wave && p >= wave && p > gated) {
-            gated = p;
-            actions.push_back({ActionKind::pull, p});
-          }
-          actions.push_back(action);
-          if (!back) add(ActionKind::send);
-        } else if (action.kind == ActionKind::backward) {
-          if (!back) add(ActionKind::receive);
-          actions.push_back(action);
-          if (!front) add(ActionKind::send);
-        } else {
-          actions.push_back(action);
-        }
-        if (a != last[static_cast<std::size_t>(p)]) continue;
-        actions.push_back({ActionKind::update, p});
-        if (waves && (ends_wave || p + 1 == end)) actions.push_back({ActionKind::push, p});
-      }
+  // Virtual workers of one form share their schedule.
+  const Schedule& schedule_of(const PlanVirtualWorker& planned, const Pipeline& pipeline) {
+    Lowering how;
+    how.sync = waves() ? StageSync::waves : StageSync::all_reduce;
+    how.in_flight = waves() ? plan_.in_flight : 1;
+    how.end = result_.minibatches;
+    for (const PlanStage& stage : planned.stages) {
+      how.recompute.push_back(stage.recompute || system_.weights == WeightRule::recomputed);
     }
-    return result;
+    const auto [at, added] = schedules_.try_emplace({pipeline.positions, how.recompute});
+    if (added) {
+      ScheduleRequest request;
+      request.stages = pipeline.positions;
+      request.chunks = pipeline.chunks;
+      request.micro_batches = plan_.micro_batches;
+      request.in_flight = plan_.in_flight;
+      request.end = result_.minibatches;
+      at->second = lower(generate(system_.schedule, request), how);
+    }
+    return at->second;
+  }
+
+  bool waves() const { return plan_.server && system_.sync != SyncRule::all_reduce; }
+
+  // Room for all operations: growing would write all of them twice.
+  void reserve() {
+    std::size_t actions = 0;
+    std::size_t sends = 0;
+    for (const PlanProcess& process : result_.processes) {
+      const Worker& worker = workers_[size_of(process.virtual_worker)];
+      const StageActions& of_stage = (*worker.schedule)[size_of(process.position)];
+      const Place& place =
+          worker.places[size_of(first(worker, process.position) + process.replica)];
+      const std::size_t pieces = place.activations.size() + place.gradients.size();
+      actions += of_stage.size() + of_stage.size() / 4;
+      sends += of_stage.size() / 3 * std::max<std::size_t>(1, pieces) / 2;
+    }
+    result_.engine.ops.reserve(actions + sends);
+    result_.engine.transfers.reserve(result_.engine.transfers.size() + actions / 4 + sends);
   }
 
   void play(int index) {
-    PlanProcess& process = result_.processes[size_of(index)];
+    const PlanProcess& process = result_.processes[size_of(index)];
     const Worker& worker = workers_[size_of(process.virtual_worker)];
-    const StageActions& actions = worker.schedule[size_of(process.position)];
-    process.first_action = static_cast<std::int64_t>(result_.actions.size());
+    const StageActions& actions = (*worker.schedule)[size_of(process.position)];
     for (std::size_t i = 0; i < actions.size(); ++i) {
-      result_.first_op.push_back(static_cast<std::int64_t>(result_.engine.ops.size()));
-      result_.actions.push_back(actions[i]);
-      result_.actions.back().replica = process.replica;
+      if (record_ == ActionRecord::kept) {
+        result_.first_op.push_back(static_cast<std::int64_t>(result_.engine.ops.size()));
+        result_.recorded.push_back(actions[i]);
+        result_.recorded.back().replica = process.replica;
+      }
       add_operations(index, process, worker, actions, i);
     }
-    process.end_action = static_cast<std::int64_t>(result_.actions.size());
+    result_.actions += static_cast<std::int64_t>(actions.size());
+    result_.recorded_end.push_back(static_cast<std::int64_t>(result_.recorded.size()));
     result_.engine.end_process();
   }
 
@@ -290,7 +278,7 @@ class Builder {
         job.compute(times.forward * forward_passes_);
         break;
       case ActionKind::recompute:
-        job.compute(times.forward * backward_passes_);
+        job.compute(times.forward * forward_passes_);
         break;
       case ActionKind::backward: {
         double seconds = times.backward;
@@ -313,7 +301,8 @@ class Builder {
         send(worker, place, payload(actions, i), message_of(action));
         break;
       case ActionKind::update: {
-        all_reduce_->add_to(job, index, action.minibatch);
+        if (waves()) all_reduce_->join(job, index, action.minibatch);  // replicas alone
+        all_reduce_->wait(job, index, action.minibatch);
         double seconds = 0;
         for (int c = 0; c < worker.pipeline.chunks; ++c) {
           const int held = c * worker.pipeline.positions + process.position;
@@ -324,7 +313,11 @@ class Builder {
         break;
       }
       case ActionKind::push:
-        servers_->push(job, index, action.minibatch / plan_.in_flight);
+        if (waves()) {
+          servers_->push(job, index, action.minibatch / plan_.in_flight);
+        } else {
+          all_reduce_->join(job, index, action.minibatch);
+        }
         break;
       case ActionKind::pull:
         servers_->pull(job, index, action.minibatch / plan_.in_flight);
@@ -366,6 +359,7 @@ class Builder {
   const Plan& plan_;
   const System& system_;
   CostTable& costs_;
+  ActionRecord record_;
   PlanJob result_;
   Network network_;
   int micro_batches_ = 1;    // messages and actions per minibatch
@@ -373,14 +367,16 @@ class Builder {
   int backward_passes_ = 1;  // and in one B
   std::vector<std::vector<int>> inputs_;
   std::vector<Worker> workers_;
+  std::map<std::tuple<int, std::vector<bool>>, Schedule> schedules_;
   std::optional<AllReduce> all_reduce_;
   std::optional<ServerTraffic> servers_;
 };
 
 }  // namespace
 
-PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs, int minibatches) {
-  return Builder(plan, system, costs, minibatches).build();
+PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs, int minibatches,
+                       ActionRecord record) {
+  return Builder(plan, system, costs, minibatches, record).build();
 }
 
 }  // namespace hetpipe

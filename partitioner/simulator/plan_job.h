@@ -23,16 +23,19 @@ struct PlanProcess {
   DeviceName device;
   const DeviceKind* kind = nullptr;
   std::vector<std::pair<int, int>> layers;  // first, one past the last; one per chunk
-  std::int64_t first_action = 0;            // in PlanJob::actions
-  std::int64_t end_action = 0;
 };
+
+// Whether it is kept which operations belong to which action.
+enum class ActionRecord { none, kept };
 
 struct PlanJob {
   EngineJob engine;
-  int minibatches = 0;                  // of each virtual worker
-  std::vector<PlanProcess> processes;   // by virtual worker, position, replica
-  std::vector<Action> actions;          // process after process
-  std::vector<std::int64_t> first_op;   // [action], and one past the last operation
+  int minibatches = 0;                     // of each virtual worker
+  std::vector<PlanProcess> processes;      // by virtual worker, position, replica
+  std::int64_t actions = 0;                //
+  std::vector<Action> recorded;            // process after process, where they are kept
+  std::vector<std::int64_t> first_op;      // [recorded]
+  std::vector<std::int64_t> recorded_end;  // [process]: one past its last in `recorded`
   std::vector<std::int64_t> computed;   // [process * minibatches + p]: the operation that ends the
                                         // computing of minibatch p there
   std::vector<std::int64_t> updated;    // likewise, its update
@@ -47,6 +50,7 @@ struct Pipeline {
 Pipeline pipeline_of(const PlanVirtualWorker& vw, ScheduleRule rule);
 
 // Ensures that check_plan has passed. UserError where schedule, cluster or profile cannot do it.
-PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs, int minibatches);
+PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs, int minibatches,
+                       ActionRecord record);
 
 }  // namespace hetpipe

@@ -38,7 +38,8 @@ struct Run {
 Run play(const Plan& plan, const System& system, CostTable& costs, const SimulationRequest& request,
          int minibatches) {
   Run run;
-  run.job = build_plan_job(plan, system, costs, minibatches);
+  run.job = build_plan_job(plan, system, costs, minibatches,
+                           request.keep_events ? ActionRecord::kept : ActionRecord::none);
   Engine engine;
   run.times = engine.play(run.job.engine, {request.seed, request.jitter});
   return run;
@@ -140,15 +141,15 @@ SimulatedStage looked_at(const Run& run, std::size_t index, double start, double
 
 std::vector<SimulatedEvent> events_of(const Run& run) {
   std::vector<SimulatedEvent> events;
+  std::int64_t action = 0;
   for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
-    const PlanProcess& process = run.job.processes[p];
-    for (std::int64_t a = process.first_action; a < process.end_action; ++a) {
-      const auto at = static_cast<std::size_t>(a);
+    for (const std::int64_t last = run.job.recorded_end[p]; action < last; ++action) {
+      const auto at = static_cast<std::size_t>(action);
       const auto first = static_cast<std::size_t>(run.job.first_op[at]);
-      const auto end = static_cast<std::size_t>(
-          a + 1 < process.end_action ? run.job.first_op[at + 1] : run.job.engine.end[p]);
+      const auto end = static_cast<std::size_t>(action + 1 < last ? run.job.first_op[at + 1]
+                                                                  : run.job.engine.end[p]);
       if (first == end) continue;  // nothing to do in this plan
-      events.push_back({static_cast<int>(p), run.job.actions[at], run.times.start[first],
+      events.push_back({static_cast<int>(p), run.job.recorded[at], run.times.start[first],
                         run.times.end[end - 1]});
     }
   }
@@ -185,7 +186,7 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
     result.throughput = result.global_batch / result.iteration_seconds;
   }
   result.bytes_between_nodes = run.job.sync_bytes_between_nodes;
-  result.actions = static_cast<std::int64_t>(run.job.actions.size());
+  result.actions = run.job.actions;
   for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
     result.stages.push_back(looked_at(run, p, start, end));
   }

@@ -144,7 +144,8 @@ TEST(Schedules, RecomputingRunsTheForwardAgain) {
   Line line = line_of(2, 1, 4, 1, 2, 1, 0, "gpipe");
   EXPECT_NEAR(iteration_seconds(line), 5 * 3, 1e-9);
   for (PlanStage& stage : line.plan.virtual_workers[0].stages) stage.recompute = true;
-  EXPECT_NEAR(iteration_seconds(line), 5 * 4, 1e-9);
+  // Stage 0 has done its first forward again when the gradient arrives.
+  EXPECT_NEAR(iteration_seconds(line), 5 * 4 - 1, 1e-9);
 }
 
 TEST(Schedules, WhatCannotBeGeneratedIsSaid) {

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../cases.h"
+#include "partitioner/plan/system.h"
+#include "partitioner/simulator/simulate.h"
+#include "partitioner/simulator/stage_times.h"
+
+// Replicas, all-reduce and servers through simulate(): hand-computed cases, and what must hold for
+// any plan.
+namespace hetpipe {
+namespace {
+
+using testing::HasSubstr;
+
+PlanStage stage_of(int first, int end, const std::vector<DeviceName>& devices) {
+  PlanStage stage;
+  stage.first_layer = first;
+  stage.end_layer = end;
+  stage.devices = devices;
+  return stage;
+}
+
+Plan plan_of(const std::string& system, const std::vector<std::vector<PlanStage>>& workers) {
+  Plan plan;
+  plan.system = system;
+  plan.model = "chain";
+  for (const auto& stages : workers) plan.virtual_workers.push_back({std::nullopt, stages});
+  return plan;
+}
+
+Profile second_per_layer(int layers) {  // forward 1 s, backward 2 s, 1000 bytes, at batch 32
+  return test::chain_of(layers, {"a"}, [](const auto&) { return 1.0; });
+}
+
+// Two replicas do half of the samples each, 4 x 3 s / 2, then reduce 4000 bytes: 2 (2 - 1) / 2 of
+// them and two latencies.
+TEST(AllReduce, ReplicasShareSamplesAndReduce) {
+  Cluster c = test::cluster_of({{"a"}, {"a"}}, 1'000'000'000);
+  c.inter_node = {1000, 1, false};
+  Plan plan = plan_of("data-parallel", {{stage_of(0, 4, {{"n0", 0}, {"n1", 0}})}});
+  const Simulation s = simulate(plan, c, second_per_layer(4));
+  EXPECT_NEAR(s.iteration_seconds, 6 + 4 + 2, 1e-9);
+  EXPECT_EQ(s.global_batch, 32);
+  EXPECT_NEAR(s.bytes_between_nodes, 2 * 4000, 1e-9);
+  ASSERT_EQ(s.stages.size(), 2u);
+  EXPECT_EQ(s.stages[1].replica, 1);
+  EXPECT_NEAR(s.stages[1].busy, 6 / 12.0, 1e-9);
+  EXPECT_NEAR(s.stages[1].communication, 6 / 12.0, 1e-9);
+
+  plan.virtual_workers[0].stages[0].shares = {24, 8};  // the first is the slower one: 9 s
+  EXPECT_NEAR(simulate(plan, c, second_per_layer(4)).iteration_seconds, 9 + 4 + 2, 1e-9);
+
+  c.kinds[0].gpus = 2;  // the gradients of both cross the interface
+  EXPECT_NEAR(simulate(plan, c, second_per_layer(4)).iteration_seconds, 9 + 8 + 2, 1e-9);
+}
+
+// Stage 1's all-reduce (1.5 s) hides behind stage 0's backward; stage 0's does not.
+TEST(AllReduce, OverlapsOtherStagesBackward) {
+  Cluster c = test::cluster_of({{"a"}, {"a"}, {"a"}, {"a"}}, 1'000'000'000);
+  c.inter_node = {1e30, 0, false};
+  c.between = {{{}, {"n0", "n2"}, {1000 / 1.5, 0, false}, true},
+               {{}, {"n1", "n3"}, {1000 / 1.5, 0, false}, true}};
+  const Plan plan = plan_of("gpipe", {{stage_of(0, 1, {{"n0", 0}}), stage_of(1, 2, {{"n1", 0}})},
+                                      {stage_of(0, 1, {{"n2", 0}}), stage_of(1, 2, {{"n3", 0}})}});
+  const Simulation s = simulate(plan, c, second_per_layer(2));
+  EXPECT_NEAR(s.iteration_seconds, 1 + 1 + 2 + 2 + 1.5, 1e-9);
+  EXPECT_EQ(s.global_batch, 64);
+}
+
+// Cuts that differ: every layer is reduced by the two devices that hold it.
+TEST(AllReduce, ReducesLayersWhoseCutsDiffer) {
+  Cluster c = test::cluster_of({{"a", "a"}, {"a", "a"}}, 1'000'000'000);
+  c.intra_node = {1e30, 0, false};
+  c.inter_node = {1000, 0, false};
+  const Plan plan = plan_of("gpipe", {{stage_of(0, 1, {{"n0", 0}}), stage_of(1, 3, {{"n0", 1}})},
+                                      {stage_of(0, 2, {{"n1", 0}}), stage_of(2, 3, {{"n1", 1}})}});
+  const Simulation s = simulate(plan, c, second_per_layer(3));
+  EXPECT_NEAR(s.bytes_between_nodes, 3 * 2 * 1000, 1e-9);
+  // Worker 0: F 1 2, B 4 2: n0:1 is done at 7, n0:0 at 9. Worker 1: F 2 1, B 2 4: 5 and 9. Layer 2
+  // (n0:1 and n1:1) goes at 7 and ends at 8. Layers 1 (n0:1, n1:0) and 0 go at 9 and share the
+  // interfaces: 2 s.
+  EXPECT_NEAR(s.iteration_seconds, 11, 1e-9);
+}
+
+// The samples of a micro-batch go to the replicas that work on them: 2000 bytes to each of two,
+// over links of their own; and back.
+TEST(Replicas, SplitAndConcatenate) {
+  Cluster c = test::cluster_of({{"a", "a", "a"}}, 1'000'000'000);
+  c.intra_node = {1000, 0, false};
+  Plan plan =
+      plan_of("gpipe", {{stage_of(0, 1, {{"n0", 0}}), stage_of(1, 2, {{"n0", 1}, {"n0", 2}})}});
+  Profile p = second_per_layer(2);
+  p.layers[1].parameter_bytes = 0;  // nothing to reduce
+  // F 1, message 2, F B 0.5 + 1, message 2, B 2.
+  EXPECT_NEAR(simulate(plan, c, p).iteration_seconds, 1 + 2 + 1.5 + 2 + 2, 1e-9);
+  plan.virtual_workers[0].stages[1].shares = {24, 8};
+  EXPECT_NEAR(simulate(plan, c, p).iteration_seconds, 1 + 3 + 2.25 + 3 + 2, 1e-9);
+  plan.minibatch = 1;
+  plan.virtual_workers[0].stages[1].shares = {};
+  EXPECT_THAT(test::user_error([&] { simulate(plan, c, p); }),
+              HasSubstr("a micro-batch of 1 samples cannot be split over 2 devices"));
+}
+
+// Nobody waits for the slower one: 32 samples in 6 s and in 12 s.
+TEST(Servers, AsynchronousWorkersGoEachAtItsPace) {
+  Cluster c = test::cluster_of({{"a"}, {"b"}, {}}, 1'000'000'000);
+  c.intra_node = c.inter_node = {1e30, 0, false};
+  const Profile p =
+      test::chain_of(2, {"a", "b"}, [](const auto& kind) { return kind == "a" ? 1.0 : 2.0; });
+  Plan plan = plan_of("asp", {{stage_of(0, 2, {{"n0", 0}})}, {stage_of(0, 2, {{"n1", 0}})}});
+  plan.server.emplace().nodes = {"n2"};
+  EXPECT_NEAR(simulate(plan, c, p).throughput, 32 / 6.0 + 32 / 12.0, 1e-9);
+  plan.system = "ssp";
+  EXPECT_NEAR(simulate(plan, c, p).throughput, 64 / 12.0, 1e-9);
+}
+
+// A wave pushes and pulls 2 x 1000 bytes per stage; local placement keeps them inside the node.
+TEST(Servers, BytesBetweenNodes) {
+  const Cluster c = test::cluster_of({{"a", "a"}, {"a", "a"}}, 1'000'000'000);
+  Plan plan = plan_of("hetpipe", {{stage_of(0, 1, {{"n0", 0}}), stage_of(1, 2, {{"n1", 0}})},
+                                  {stage_of(0, 1, {{"n0", 1}}), stage_of(1, 2, {{"n1", 1}})}});
+  plan.in_flight = 2;
+  plan.server.emplace().nodes = {"n1", "n0"};  // round-robin: each layer is on the other node
+  EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).bytes_between_nodes, 4 * 2000 / 2.0, 1e-9);
+  plan.server->placement = "local";
+  EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).bytes_between_nodes, 0, 1e-9);
+}
+
+TEST(Jitter, IsTheSamePerSeed) {
+  const Cluster c = test::cluster_of({{"a", "a"}}, 1'000'000'000);
+  const Plan plan = plan_of("gpipe", {{stage_of(0, 2, {{"n0", 0}}), stage_of(2, 4, {{"n0", 1}})}});
+  const auto seconds = [&](std::uint64_t seed, double jitter) {
+    SimulationRequest request;
+    request.seed = seed;
+    request.jitter = jitter;
+    return simulate(plan, c, second_per_layer(4), request).iteration_seconds;
+  };
+  EXPECT_EQ(seconds(1, 0.1), seconds(1, 0.1));
+  EXPECT_NE(seconds(1, 0.1), seconds(2, 0.1));
+  EXPECT_EQ(seconds(1, 0), seconds(2, 0));
+  EXPECT_NEAR(seconds(1, 0.1), seconds(1, 0), 0.1 * seconds(1, 0));
+}
+
+TEST(Events, AreTheActionsInTime) {
+  const Cluster c = test::cluster_of({{"a", "a"}}, 1'000'000'000);
+  const Plan plan = plan_of("gpipe", {{stage_of(0, 2, {{"n0", 0}}), stage_of(2, 4, {{"n0", 1}})}});
+  SimulationRequest request;
+  request.keep_events = true;
+  request.minibatches = 2;
+  const Simulation s = simulate(plan, c, second_per_layer(4), request);
+  std::map<int, StageActions> played;
+  std::map<int, double> busy_until;
+  for (const SimulatedEvent& event : s.events) {
+    EXPECT_GE(event.start, busy_until[event.row] - 1e-12) << to_string(event.action);
+    busy_until[event.row] = event.end;
+    if (event.action.kind == ActionKind::forward || event.action.kind == ActionKind::backward) {
+      played[event.row].push_back(event.action);
+      EXPECT_NEAR(event.end - event.start, event.action.kind == ActionKind::forward ? 2 : 4, 1e-9);
+    }
+  }
+  EXPECT_EQ(to_string(played[0]), "F0 B0 F1 B1");
+  EXPECT_EQ(to_string(played[1]), "F0 B0 F1 B1");
+}
+
+// Any plan of any system: nobody computes more than all of the time, and no iteration is shorter
+// than what its busiest device computes.
+struct Draw {
+  std::mt19937 random;
+  int below(int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); }
+  double real(double least, double most) {
+    return least + (most - least) * std::generate_canonical<double, 53>(random);
+  }
+};
+
+TEST(Simulate, NeverFasterThanTheBusiestDevice) {
+  Draw draw{std::mt19937(5)};
+  for (int i = 0; i < 400; ++i) {
+    const System& system = systems()[static_cast<std::size_t>(i) % systems().size()];
+    const bool one_stage = system.planner == PlannerRule::data_parallel;
+    const int workers = 1 + draw.below(3);
+    const int stages = one_stage ? 1 : 1 + draw.below(4);
+    const int replicas = 1 + draw.below(2);
+    const int layers = stages + draw.below(5);
+    std::vector<std::vector<std::string>> nodes(2);
+    std::vector<std::vector<PlanStage>> planned;
+    for (int w = 0; w < workers; ++w) {
+      std::vector<PlanStage> of_worker;
+      for (int k = 0; k < stages; ++k) {
+        PlanStage stage = stage_of(k, k + 1 == stages ? layers : k + 1, {});
+        const bool copied = system.sync == SyncRule::all_reduce && k % 2 == 0;
+        for (int r = 0; r < (copied ? replicas : 1); ++r) {
+          const int n = draw.below(2);
+          auto& node = nodes[static_cast<std::size_t>(n)];
+          stage.devices.push_back({"n" + std::to_string(n), static_cast<int>(node.size())});
+          node.push_back(draw.below(2) == 0 ? "a" : "b");
+        }
+        of_worker.push_back(stage);
+      }
+      planned.push_back(of_worker);
+    }
+    nodes[0].insert(nodes[0].end(), {"a", "b"});
+    Cluster c = test::cluster_of(nodes, 1'000'000'000'000);
+    c.intra_node = {draw.real(1e3, 1e6), draw.real(0, 0.1), false};
+    c.inter_node = {draw.real(1e3, 1e5), draw.real(0, 0.2), false};
+    const double fast = draw.real(0.5, 1);
+    const Profile p = test::chain_of(
+        layers, {"a", "b"}, [&](const auto& kind) { return kind == "a" ? fast : 2 * fast; });
+    Plan plan = plan_of(system.name, planned);
+    plan.micro_batches = 1 << draw.below(4);
+    plan.in_flight = stages + draw.below(3);
+    if (system.sync != SyncRule::all_reduce) {
+      plan.server.emplace().nodes = {"n0", "n1"};
+      plan.server->clock_distance = draw.below(3);
+    }
+    const Simulation s = simulate(plan, c, p);
+    CostTable costs(c, p);
+    double busiest = 0;
+    double bound = 0;  // samples/s, each virtual worker at the pace of its own busiest device
+    for (int w = 0; w < workers; ++w) {
+      double here = 0;
+      for (const auto& of_stage : worker_times(plan, VirtualWorkerId{w}, costs)) {
+        for (const ReplicaTimes& t : of_stage) {
+          here = std::max(here, plan.micro_batches * (t.forward + t.backward) + t.update);
+        }
+      }
+      busiest = std::max(busiest, here);
+      bound += plan.minibatch / here;
+    }
+    if (system.sync != SyncRule::asp) bound = s.global_batch / busiest;
+    ASSERT_LE(s.throughput, bound * (1 + 1e-9)) << i << " " << system.name;
+    for (const SimulatedStage& row : s.stages) {
+      ASSERT_LE(row.busy, 1 + 1e-9) << i << " " << system.name;
+      ASSERT_NEAR(row.busy + row.communication + row.bubble, 1, 1e-9) << i << " " << system.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hetpipe
