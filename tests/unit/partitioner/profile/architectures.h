@@ -8,7 +8,7 @@
 // cluster-configs/profiles/ holds what vgg19 and resnet152 make.
 namespace hetpipe::test {
 
-Profile vgg19();      // Simonyan and Zisserman, arXiv 1409.1556, column E
+Profile vgg19();  // Simonyan and Zisserman, arXiv 1409.1556, column E
 // He et al., arXiv 1512.03385; a block's stride sits in its 3 x 3 layer, as in torchvision.
 Profile resnet50();
 Profile resnet101();
