@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "partitioner/planners/allocation.h"
+#include "partitioner/profile/estimate.h"
 #include "partitioner/simulator/simulate.h"
 
 namespace hetpipe {
@@ -114,8 +115,12 @@ PlannerRule planner_of(const PlanRequest& request) {
   return request.policy ? PlannerRule::search : system.planner;
 }
 
-Plan make_plan(const PlanRequest& request) {
-  switch (planner_of(request)) {
+Plan make_plan(const PlanRequest& given) {
+  const PlannerRule planner = planner_of(given);
+  PlanRequest request = given;
+  request.profile = with_estimates(std::move(request.profile), request.cluster,
+                                   precision_named(request.precision));
+  switch (planner) {
     case PlannerRule::hetpipe:
       return plan_hetpipe(request);
     case PlannerRule::dapple:

@@ -47,7 +47,8 @@ System composition(const PlanRequest& request);
 // "search", else the planner of the system's row.
 PlannerRule planner_of(const PlanRequest& request);
 
-// The plan of that planner, with its prediction. UserError with everything that is wrong with the
+// The plan of that planner, with its prediction; kinds that the profile does not cover are
+// estimated (profile/estimate.h). UserError with everything that is wrong with the
 // request, or when nothing fits.
 Plan make_plan(const PlanRequest& request);
 

@@ -438,9 +438,14 @@ class GraphFile {
     return 1;
   }
 
-  // "Conv2d" of "Conv2d(3, 64, kernel_size=(3, 3))".
+  // "Conv2d" of "Conv2d(3, 64, kernel_size=(3, 3))". Names of classes are ASCII; what is not might
+  // be no text at all.
   static std::string type_of(std::string_view description) {
-    return std::string(trimmed(description.substr(0, description.find('('))));
+    std::string type(trimmed(description.substr(0, description.find('('))));
+    for (char& c : type) {
+      if (c < ' ' || c > '~') c = '?';
+    }
+    return type;
   }
 
   static std::string shortened(std::string_view text) {

@@ -152,36 +152,44 @@ Profile vgg19() {
   return model.done();
 }
 
-Profile resnet152() {
-  Builder model("resnet152");
+namespace {
+
+Profile resnet(const std::string& name, const std::vector<int>& blocks) {
+  Builder model(name);
   Tensor x;
   x = model.conv("conv1", x, 64, 7, 2, false);
   x = model.batch_norm("bn1", x, true);
   x = model.max_pool("maxpool", x, 3);
-  const std::vector<int> blocks{3, 8, 36, 3};
   for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
     const int width = 64 << stage;
     for (int b = 0; b < blocks[stage]; ++b) {
-      const std::string name = "layer" + std::to_string(stage + 1) + "." + std::to_string(b) + ".";
+      const std::string prefix =
+          "layer" + std::to_string(stage + 1) + "." + std::to_string(b) + ".";
       const int stride = b == 0 && stage > 0 ? 2 : 1;
       const Tensor in = x;
-      x = model.conv(name + "conv1", x, width, 1, 1, false);
-      x = model.batch_norm(name + "bn1", x, true);
-      x = model.conv(name + "conv2", x, width, 3, stride, false);
-      x = model.batch_norm(name + "bn2", x, true);
-      x = model.conv(name + "conv3", x, 4 * width, 1, 1, false);
-      x = model.batch_norm(name + "bn3", x, false);
+      x = model.conv(prefix + "conv1", x, width, 1, 1, false);
+      x = model.batch_norm(prefix + "bn1", x, true);
+      x = model.conv(prefix + "conv2", x, width, 3, stride, false);
+      x = model.batch_norm(prefix + "bn2", x, true);
+      x = model.conv(prefix + "conv3", x, 4 * width, 1, 1, false);
+      x = model.batch_norm(prefix + "bn3", x, false);
       Tensor skip = in;
       if (b == 0) {
-        skip = model.conv(name + "downsample", in, 4 * width, 1, stride, false);
-        skip = model.batch_norm(name + "downsample.bn", skip, false);
+        skip = model.conv(prefix + "downsample", in, 4 * width, 1, stride, false);
+        skip = model.batch_norm(prefix + "downsample.bn", skip, false);
       }
-      x = model.sum(name + "add", x, skip);
+      x = model.sum(prefix + "add", x, skip);
     }
   }
   x = model.average("avgpool", x);
   model.linear("fc", x, 1000);
   return model.done();
 }
+
+}  // namespace
+
+Profile resnet50() { return resnet("resnet50", {3, 4, 6, 3}); }
+Profile resnet101() { return resnet("resnet101", {3, 4, 23, 3}); }
+Profile resnet152() { return resnet("resnet152", {3, 8, 36, 3}); }
 
 }  // namespace hetpipe::test

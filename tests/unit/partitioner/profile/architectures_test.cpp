@@ -32,6 +32,10 @@ double giga_multiply_adds(const Profile& profile) {
 TEST(Architectures, ParametersAndFlopsAsPublished) {
   EXPECT_EQ(parameters(test::vgg19()), 143'667'240);
   EXPECT_NEAR(giga_multiply_adds(test::vgg19()), 19.632, 0.01 * 19.632);
+  EXPECT_EQ(parameters(test::resnet50()), 25'557'032);
+  EXPECT_NEAR(giga_multiply_adds(test::resnet50()), 4.089, 0.02 * 4.089);
+  EXPECT_EQ(parameters(test::resnet101()), 44'549'160);
+  EXPECT_NEAR(giga_multiply_adds(test::resnet101()), 7.801, 0.02 * 7.801);
   EXPECT_EQ(parameters(test::resnet152()), 60'192'808);
   EXPECT_NEAR(giga_multiply_adds(test::resnet152()), 11.514, 0.01 * 11.514);
 }

@@ -143,6 +143,17 @@ TEST(GraphTxt, CyclesAndIslandsAreRefused) {
   EXPECT_THAT(refusal("\n"), HasSubstr("no node in the file"));
 }
 
+// A profile file could not hold such a name.
+TEST(GraphTxt, BytesThatAreNoTextDoNotReachNames) {
+  const Profile p = parse_graph_txt(node(1,
+                                         "Li\x7f\x01\xfe"
+                                         "ar(8)"),
+                                    "g.txt", kV100)
+                        .profile;
+  EXPECT_EQ(p.layers[0].name, "node1 Li???ar");
+  EXPECT_EQ(parse_profile(to_toml(p), "again"), p);
+}
+
 TEST(GraphTxt, LoadProfileTakesBothFormats) {
   const auto path = std::filesystem::temp_directory_path() /
                     ("graph-txt-test-" + std::to_string(::getpid()) + ".txt");
