@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "kernels/devices.h"
+#include "launch/said_of.h"
 #include "launch/train/checkpoint.h"
 #include "launch/train/exact.h"
 #include "launch/train/start.h"
@@ -21,22 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMeasuredMinibatch = 32;
-
-// What is said of no place, or of "the plan", is said of this file.
-template <class Make>
-auto said_of(const std::string& file, Make make) {
-  try {
-    return make();
-  } catch (const UserError& error) {
-    std::vector<Problem> problems = error.problems();
-    for (Problem& problem : problems) {
-      if (problem.where.empty()) problem.where = file;
-      if (problem.where == "plan" || problem.where.starts_with("plan:"))
-        problem.where.replace(0, 4, file);
-    }
-    throw UserError(std::move(problems));
-  }
-}
 
 // A run that is resumed in its own directory needs none of its files named again.
 TrainOptions with_files_of_the_run(TrainOptions options) {
