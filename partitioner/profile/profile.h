@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@ struct ProfileLayer {
   double backward_flops = 0;  // per sample
   double input_bytes = 0;     // per sample
   std::string shares;         // owner of its parameters, or empty
+  bool output = false;  // a result of the network that no layer reads, beside the last layer's
   bool operator==(const ProfileLayer&) const = default;
 };
 
@@ -44,7 +46,22 @@ struct Profile {
 };
 
 Profile parse_profile(std::string_view text, const std::string& file);
-Profile load_profile(const std::filesystem::path& path);
+
+// What a profile in PipeDream's format (graph_txt.h) does not say and somebody has to.
+struct ProfileOrigin {
+  std::optional<std::string> device;  // the kind it was measured on
+  std::optional<int> batch;           // samples per call; absent: from the file's name or layers
+};
+
+struct LoadedProfile {
+  Profile profile;
+  std::string note;  // what had to be concluded, for people; mostly empty
+};
+
+// A profile file or a graph.txt, told apart by their content. UserError with all problems; also
+// when graph.txt comes without a device, or a profile file with an origin, which it has itself.
+LoadedProfile read_profile(const std::filesystem::path& path, const ProfileOrigin& origin = {});
+Profile load_profile(const std::filesystem::path& path, const ProfileOrigin& origin = {});
 std::string to_toml(const Profile& profile);
 
 // One device kind's costs at one micro-batch size, scaled from the stored measurements.

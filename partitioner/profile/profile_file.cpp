@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "partitioner/profile/graph_txt.h"
 #include "partitioner/profile/profile.h"
 #include "partitioner/toml_file.h"
 
@@ -26,6 +27,7 @@ class ProfileFile {
     top.format_is_1();
     profile_.model = top.string("model", Need::required).value_or("");
     for (const TomlValue* layer : top.tables("layer", Need::required)) read_layer(*layer);
+    check_everything_is_read();
     std::vector<std::int64_t> parameters;
     for (const ProfileLayer& layer : profile_.layers) parameters.push_back(layer.parameter_bytes);
     check_total(root_.line, "parameter_bytes of all layers", parameters);
@@ -71,6 +73,8 @@ class ProfileFile {
     layer.backward_flops = reader.real("backward_flops", kFlops).value_or(0);
     layer.input_bytes = reader.real("input_bytes", kBytes).value_or(0);
     layer.shares = reader.string("shares").value_or("");
+    layer.output = reader.boolean("output").value_or(false);
+    layer_lines_.push_back(value.line);
     reader.done();
     const auto named = [&](const std::string& name) {
       return std::any_of(profile_.layers.begin(), profile_.layers.end(),
@@ -87,6 +91,24 @@ class ProfileFile {
                          "' (no earlier layer has that name). Name the layer that owns them.");
     }
     profile_.layers.push_back(std::move(layer));
+  }
+
+  // What nobody reads does nothing: most likely an input was forgotten or misnamed. Only where the
+  // inputs themselves are right.
+  void check_everything_is_read() {
+    if (!problems_.empty()) return;
+    std::vector<bool> read(profile_.layers.size(), false);
+    for (const ProfileLayer& layer : profile_.layers) {
+      for (const int input : layer.inputs) read[static_cast<std::size_t>(input)] = true;
+    }
+    for (std::size_t l = 0; l + 1 < profile_.layers.size(); ++l) {
+      if (read[l] || profile_.layers[l].output) continue;
+      problems_.add(file_ + ":" + std::to_string(layer_lines_[l]),
+                    "layer '" + profile_.layers[l].name +
+                        "': no later layer reads its output (the graph falls apart here). Name it "
+                        "in a later layer's inputs, or write output = true if it is a result of "
+                        "the network.");
+    }
   }
 
   void read_measurement(const TomlValue& value) {
@@ -141,6 +163,7 @@ class ProfileFile {
   const std::string& file_;
   Problems problems_;
   Profile profile_;
+  std::vector<int> layer_lines_;
 };
 
 template <class T, class Print>
@@ -159,8 +182,22 @@ Profile parse_profile(std::string_view text, const std::string& file) {
   return ProfileFile(root, file).read();
 }
 
-Profile load_profile(const std::filesystem::path& path) {
-  return parse_profile(read_file(path), path.string());
+LoadedProfile read_profile(const std::filesystem::path& path, const ProfileOrigin& origin) {
+  const std::string text = read_file(path);
+  if (looks_like_graph_txt(text)) {
+    GraphTxt graph = parse_graph_txt(text, path.string(), origin);
+    return {std::move(graph.profile), std::move(graph.note)};
+  }
+  if (origin.device || origin.batch) {
+    throw UserError(path.string(),
+                    "--profile-device and --profile-batch are for PipeDream's graph.txt (this file "
+                    "names its devices and batches itself). Leave them out.");
+  }
+  return {parse_profile(text, path.string()), ""};
+}
+
+Profile load_profile(const std::filesystem::path& path, const ProfileOrigin& origin) {
+  return read_profile(path, origin).profile;
 }
 
 std::string to_toml(const Profile& profile) {
@@ -179,6 +216,7 @@ std::string to_toml(const Profile& profile) {
       text += "backward_flops = " + toml_real(layer.backward_flops) + "\n";
     }
     if (layer.input_bytes > 0) text += "input_bytes = " + toml_real(layer.input_bytes) + "\n";
+    if (layer.output) text += "output = true\n";
     if (!layer.shares.empty()) text += "shares = " + toml_string(layer.shares) + "\n";
   }
   for (const Measurement& m : profile.measurements) {

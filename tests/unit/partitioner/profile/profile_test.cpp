@@ -67,5 +67,21 @@ TEST(CostsOn, NothingCoversTheKind) {
                 "hetpipe profile --model tiny"));
 }
 
+TEST(ProfileFile, WhatNobodyReadsIsForgottenOrAnOutput) {
+  const auto file = [](const std::string& head) {
+    return "format = 1\nmodel = \"m\"\n[[layer]]\nname = \"a\"\n" + head +
+           "[[layer]]\nname = \"b\"\ninputs = []\n"
+           "[[layer]]\nname = \"c\"\n"
+           "[[measurement]]\ndevice = \"d\"\nbatch = 1\nforward = [1, 1, 1]\n"
+           "backward = [1, 1, 1]\noutput_bytes = [1, 1, 1]\nstash_bytes = [1, 1, 1]\n";
+  };
+  EXPECT_THAT(test::user_error([&] { parse_profile(file(""), "p.toml"); }),
+              HasSubstr("p.toml:3: layer 'a': no later layer reads its output (the graph falls "
+                        "apart here). Name it in a later layer's inputs, or write output = true"));
+  const Profile p = parse_profile(file("output = true\n"), "p.toml");
+  EXPECT_TRUE(p.layers[0].output);
+  EXPECT_EQ(parse_profile(to_toml(p), "again"), p);
+}
+
 }  // namespace
 }  // namespace hetpipe
