@@ -28,7 +28,10 @@ OptionTable table_of(PlanOptions& options) {
         {
             required(text_option("cluster", "FILE", options.planning.cluster, "Cluster file.")),
             required(text_option("profile", "FILE", options.planning.profile,
-                                 "Profile of the model, as written by hetpipe profile.")),
+                                 "Profile of the model, as written by hetpipe profile, or "
+                                 "PipeDream's graph.txt.")),
+            profile_device_option(options.planning),
+            profile_batch_option(options.planning),
             text_option("data", "DATA", options.data,
                         "Data set to name in the launch lines; the plan does not depend on it."),
             text_option("output", "FILE", options.output, "Where the plan is written."),
@@ -59,7 +62,7 @@ int plan_command(const Invocation& how) {
   if (!read_options(table, how.arguments, check)) return 0;
 
   const Cluster cluster = load_cluster(*options.planning.cluster);
-  const Profile profile = load_profile(*options.planning.profile);
+  const Profile profile = load_profile_of(options.planning);
   const Plan plan = make_plan(options.planning, cluster, profile);
   write_file(options.output, to_toml(plan));
   if (options.json) {

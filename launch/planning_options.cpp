@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/planning_options.h"
 
+#include <cstdio>
 #include <utility>
 
 #include "base/text.h"
+#include "launch/launched.h"
 #include "partitioner/plan/system.h"
 
 namespace hetpipe {
@@ -21,6 +23,27 @@ std::string unless_planned(const std::string& otherwise, PlanGiven given) {
 }
 
 }  // namespace
+
+Option profile_device_option(PlanningOptions& options) {
+  return text_option("profile-device", "KIND", options.profile_device,
+                     "Kind of device that a profile in PipeDream's format (graph.txt) was "
+                     "measured on; such a file does not say.");
+}
+
+Option profile_batch_option(PlanningOptions& options) {
+  return unset_means("from the file's name or its layers",
+                     integer_option("profile-batch", "N", options.profile_batch, kMinibatch,
+                                    "Samples per call of a profile in PipeDream's format."));
+}
+
+Profile load_profile_of(const PlanningOptions& options) {
+  LoadedProfile loaded =
+      read_profile(*options.profile, {options.profile_device, options.profile_batch});
+  if (!loaded.note.empty() && speaks_for_all()) {
+    std::fprintf(stderr, "%s\n", loaded.note.c_str());
+  }
+  return std::move(loaded.profile);
+}
 
 OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
   const PlanRequest usual;
@@ -165,13 +188,20 @@ std::string systems_with(bool (*has)(const System&)) {
 void check_planning_options(const PlanningOptions& options, Problems& problems) {
   PlanRequest request = request_of(options, {}, {});
   request.server_nodes.clear();  // nodes are checked against a cluster
+  const auto checked = [&](const auto& check) {
+    try {
+      check();
+      return true;
+    } catch (const UserError& error) {
+      for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
+      return false;
+    }
+  };
   std::optional<System> parts;
-  try {
-    parts = composition(request);
-  } catch (const UserError& error) {
-    for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
-    return;
-  }
+  const auto policy = std::exchange(request.policy, std::nullopt);
+  if (!checked([&] { parts = composition(request); })) return;
+  request.policy = policy;
+  checked([&] { check_request(request); });
   const auto contradicts = [&](bool given, const char* option, const std::string& other,
                                const std::string& why, const std::string& remedy) {
     if (given) {

@@ -15,6 +15,7 @@ struct PlanningOptions {
   std::optional<std::string> cluster;  // files
   std::optional<std::string> profile;
   std::optional<std::string> profile_device;  // whose times a graph.txt holds
+  std::optional<int> profile_batch;           // of how many samples; absent: concluded
   std::optional<std::string> system;
   std::optional<std::string> schedule;  // these three replace parts of the system's row
   std::optional<std::string> weights;
@@ -36,6 +37,14 @@ struct PlanningOptions {
 
 // Whether the rows stand alone or beside --plan, whose values are then the defaults.
 enum class PlanGiven { never, possibly };
+
+// The rows --profile-device and --profile-batch, for the commands that read a profile.
+Option profile_device_option(PlanningOptions& options);
+Option profile_batch_option(PlanningOptions& options);
+
+// The profile of the options, which may be a PipeDream graph.txt; what had to be concluded about it
+// goes to standard error.
+Profile load_profile_of(const PlanningOptions& options);
 
 // The rows but --cluster and --profile: what shapes a plan, and what parameter servers do.
 OptionGroup shape_options(PlanningOptions& options, PlanGiven given);

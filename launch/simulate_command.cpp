@@ -43,6 +43,7 @@ OptionTable table_of(SimulateOptions& options) {
             required(text_option("profile", "FILE", options.files.profile,
                                  "Profile of the model that the plan was made for.")),
             profile_device_option(options.files),
+            profile_batch_option(options.files),
             required(text_option("plan", "FILE", options.plan,
                                  "Plan, as written by hetpipe plan or by hand.")),
             unset_means("enough for a steady pace",
@@ -61,9 +62,8 @@ OptionTable table_of(SimulateOptions& options) {
             text_option("svg", "FILE", options.svg, "Writes that drawing as an SVG picture."),
             text_option("trace", "FILE", options.trace,
                         "Writes every action as a Chrome trace (JSON), for ui.perfetto.dev."),
-            unset_means("the start",
-                        real_option("from", "S", options.from, kNotNegative,
-                                    "Second at which the drawings begin.")),
+            unset_means("the start", real_option("from", "S", options.from, kNotNegative,
+                                                 "Second at which the drawings begin.")),
             unset_means("as far as single actions can be told apart",
                         real_option("until", "S", options.until, kPositive,
                                     "Second at which the drawings end.")),
@@ -116,7 +116,7 @@ int simulate_command(const Invocation& how) {
   if (!read_options(table, how.arguments, [&](Problems& p) { check(options, p); })) return 0;
 
   const Cluster cluster = load_cluster(*options.files.cluster);
-  const Profile profile = load_profile_of(options.files, cluster);
+  const Profile profile = load_profile_of(options.files);
   const Plan plan = load_plan(options.plan, cluster, profile);
   warn_of_other_files(options, plan, cluster, profile);
   const SimulationRequest request{options.minibatches, static_cast<std::uint64_t>(options.seed),

@@ -54,7 +54,8 @@ std::string simulation_table(const Plan& plan, const Cluster& cluster,
   for (std::size_t row = 0; row < simulation.stages.size(); ++row) {
     const SimulatedStage& stage = simulation.stages[row];
     const DeviceKind& kind = cluster.kind_of(stage.device);
-    const bool first = row == 0 || simulation.stages[row - 1].virtual_worker != stage.virtual_worker;
+    const bool first =
+        row == 0 || simulation.stages[row - 1].virtual_worker != stage.virtual_worker;
     const bool same = !first && simulation.stages[row - 1].stage == stage.stage;
     table.add({first ? std::to_string(stage.virtual_worker) : "",
                same ? "" : std::to_string(stage.stage), to_string(stage.device), kind.name,

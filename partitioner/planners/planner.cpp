@@ -94,10 +94,13 @@ void check_request(const PlanRequest& request) {
   const std::string why = why_senseless(system);
   if (!why.empty()) problems.add("--system", why + ". Choose parts that go together.");
   if (allocates(request) && system.schedule != ScheduleRule::continuous_1f1b) {
+    const std::string other =
+        request.schedule.empty() ? "--system " + request.system : "--schedule " + request.schedule;
     problems.add("--policy",
-                 format("%s under schedule '%s' (allocation policies belong to pipelines that are "
-                        "never drained, %s). Leave one of the two out.",
-                        request.policy->c_str(), std::string(to_string(system.schedule)).c_str(),
+                 format("%s cannot stand beside %s (allocation policies are for pipelines that "
+                        "are never drained, schedule '%s'). Leave one of the two out, or use "
+                        "--policy search.",
+                        request.policy->c_str(), other.c_str(),
                         std::string(to_string(ScheduleRule::continuous_1f1b)).c_str()));
   }
   problems.throw_if_any();
