@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/schedule/generators.h"
 
 namespace hetpipe {
 namespace {
@@ -14,16 +15,8 @@ constexpr std::array<std::string_view, 10> kNames{
     "continuous-1f1b",  "xpipe", "nf1b", "gpipe", "1f1b-flush", "dapple-pa", "dapple-pb",
     "interleaved-1f1b", "zb-h1", "zb-h2"};
 
-// `warm_up` forwards, then one forward, one backward, then the backwards that are left.
-void one_forward_one_backward(StageActions& actions, Minibatch minibatch, int micro_batches,
-                              int warm_up) {
-  int forward = 0;
-  for (int backward = 0; backward < micro_batches; ++backward) {
-    for (; forward < micro_batches && forward <= backward + warm_up; ++forward) {
-      actions.push_back({ActionKind::forward, minibatch, forward, 0, 0});
-    }
-    actions.push_back({ActionKind::backward, minibatch, backward, 0, 0});
-  }
+bool is_dapple(ScheduleRule rule) {
+  return rule == ScheduleRule::dapple_pa || rule == ScheduleRule::dapple_pb;
 }
 
 }  // namespace
@@ -44,24 +37,64 @@ bool splits_backward(ScheduleRule rule) {
   return rule == ScheduleRule::zb_h1 || rule == ScheduleRule::zb_h2;
 }
 
+std::string why_impossible(ScheduleRule rule, const ScheduleRequest& request) {
+  const std::string name{to_string(rule)};
+  if (request.stages < 1 || request.chunks < 1 || request.micro_batches < 1 ||
+      request.in_flight < 1) {
+    return format("%d stages, %d chunks, %d micro-batches, %d in flight (each is at least 1)",
+                  request.stages, request.chunks, request.micro_batches, request.in_flight);
+  }
+  if (request.first < 0 || request.end <= request.first) {
+    return format("minibatches %lld to %lld are none", static_cast<long long>(request.first),
+                  static_cast<long long>(request.end));
+  }
+  if (request.chunks > 1 && rule != ScheduleRule::interleaved_1f1b) {
+    return format("%d chunks per device under schedule '%s' (interleaved-1f1b alone has several)",
+                  request.chunks, name.c_str());
+  }
+  if (request.chunks > 1 && request.micro_batches % request.stages != 0) {
+    return format(
+        "%d micro-batches on %d devices under schedule '%s' (it goes through the chunks "
+        "with as many micro-batches as there are devices, so it takes multiples of them)",
+        request.micro_batches, request.stages, name.c_str());
+  }
+  if (request.most_held && *request.most_held < 1) {
+    return format("at most %d micro-batches held (one has to be)", *request.most_held);
+  }
+  if (request.most_held && !is_dapple(rule)) {
+    return "a limit of micro-batches held under schedule '" + name + "' (DAPPLE alone has one)";
+  }
+  return "";
+}
+
 Schedule generate(ScheduleRule rule, const ScheduleRequest& request) {
-  if (rule == ScheduleRule::continuous_1f1b) {
-    return continuous_1f1b(request.stages, request.in_flight, request.first, request.end);
+  if (const std::string why = why_impossible(rule, request); !why.empty()) {
+    throw UserError("schedule", why + ". Change one.");
   }
-  Schedule schedule(static_cast<std::size_t>(request.stages));
-  for (int i = 0; i < request.stages; ++i) {
-    int warm_up = request.stages - i - 1;
-    if (rule == ScheduleRule::gpipe) {
-      warm_up = request.micro_batches;
-    } else if (rule != ScheduleRule::flush_1f1b) {
-      throw UserError("", "schedule '" + std::string(to_string(rule)) + "' is not generated yet");
-    }
-    for (Minibatch p = request.first; p < request.end; ++p) {
-      one_forward_one_backward(schedule[static_cast<std::size_t>(i)], p, request.micro_batches,
-                               warm_up);
-    }
+  switch (rule) {
+    case ScheduleRule::continuous_1f1b:
+      return continuous_1f1b(request.stages, request.in_flight, request.first, request.end);
+    case ScheduleRule::xpipe:
+      return overlapped_micro_batches(request);
+    case ScheduleRule::nf1b:
+      return nf1b(request);
+    case ScheduleRule::gpipe:
+      return gpipe(request);
+    case ScheduleRule::flush_1f1b:
+      return flush_1f1b(request);
+    case ScheduleRule::dapple_pa:
+      return dapple_pa(request);
+    case ScheduleRule::dapple_pb:
+      return dapple_pb(request);
+    case ScheduleRule::interleaved_1f1b:
+      return interleaved_1f1b(request);
+    case ScheduleRule::zb_h1:
+      return zb_h1(request);
+    case ScheduleRule::zb_h2:
+      return zb_h2(request);
   }
-  return schedule;
+  ensure(false, "a schedule rule without a generator");
+  return {};
 }
 
 }  // namespace hetpipe

@@ -37,15 +37,19 @@ bool splits_backward(ScheduleRule rule);
 struct ScheduleRequest {
   int stages = 1;  // positions in the pipeline: devices (or groups of replicas)
   int chunks = 1;  // of the model on each of them; interleaved_1f1b alone takes more than one
-  int micro_batches = 1;         // per minibatch
-  int in_flight = 1;             // continuous rules: minibatches in flight (Nm)
-  std::optional<int> most_held;  // DAPPLE's D: micro-batches that memory allows
+  int micro_batches = 1;  // per minibatch; continuous_1f1b folds them into one action
+  int in_flight = 1;      // continuous_1f1b: minibatches in flight (Nm). xpipe and nf1b hold
+                          // what their rules say
+  std::optional<int> most_held{};  // DAPPLE's D: micro-batches that memory allows
   Minibatch first = 0;
   Minibatch end = 1;  // one past the last minibatch
 };
 
-// UserError where the rule cannot do it (interleaved_1f1b takes micro-batches in multiples of the
-// stages, continuous_1f1b takes one action per minibatch ...).
+// Why the rule cannot do it, "what (why it is one)", or an empty text: interleaved_1f1b takes
+// micro-batches in multiples of the devices, ...
+std::string why_impossible(ScheduleRule rule, const ScheduleRequest& request);
+
+// UserError with that text where there is one.
 Schedule generate(ScheduleRule rule, const ScheduleRequest& request);
 
 }  // namespace hetpipe
