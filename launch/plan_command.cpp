@@ -70,6 +70,7 @@ int plan_command(const Invocation& how) {
     return 0;
   }
   std::fputs(plan_table(plan, cluster, profile).c_str(), stdout);
+  std::printf("\n%s", memory_table(plan, cluster, profile).c_str());
   if (options.ledger) std::printf("\n%s", ledger_table(plan, cluster, profile).c_str());
   const std::string command = train_words(how, options);
   std::printf("\nplan written to %s; start it with one of\n  %s\n  %s\n", options.output.c_str(),
