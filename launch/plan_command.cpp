@@ -2,12 +2,18 @@
 #include <cstdio>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "launch/output_file.h"
 #include "launch/plan_json.h"
 #include "launch/planning_options.h"
 #include "launch/shell_words.h"
 #include "launch/subcommand.h"
+#include "launch/train/job.h"
+#include "partitioner/cluster/catalogue.h"
 #include "partitioner/plan/plan_table.h"
+#include "partitioner/planners/explain.h"
+#include "partitioner/planners/what_if.h"
+#include "partitioner/profile/estimate.h"
 
 namespace hetpipe {
 namespace {
@@ -18,6 +24,8 @@ struct PlanOptions {
   std::string output = "plan.toml";
   bool json = false;
   bool ledger = false;
+  bool explain = false;
+  std::vector<std::string> what_if;
 };
 
 OptionTable table_of(PlanOptions& options) {
@@ -40,6 +48,16 @@ OptionTable table_of(PlanOptions& options) {
             flag_option("json", options.json,
                         "Prints the plan as one JSON document instead of tables."),
         }},
+       {"Questions about it",
+        {
+            flag_option("explain", options.explain,
+                        "Says what the bottleneck is and what would be faster: a layer moved, more "
+                        "in flight, a device left out, faster links."),
+            repeated_option("what-if", "CHANGES", options.what_if,
+                            "Plans for a changed cluster as well, and compares: \"+2 rtx-3090 "
+                            "@n0\", \"-n3\" (a node), \"-n0:1\" (a device), \"-2 rtx-2060\"; "
+                            "several separated by commas are made together. May be repeated."),
+        }},
        shape_options(options.planning, PlanGiven::never),
        server_options(options.planning, PlanGiven::never)}};
 }
@@ -48,6 +66,41 @@ std::string train_words(const Invocation& how, const PlanOptions& options) {
   return shell_words({how.program, "train", "--plan", options.output, "--cluster",
                       *options.planning.cluster, "--profile", *options.planning.profile, "--data",
                       options.data.value_or("DATA")});
+}
+
+// The pools asked about. All that is wrong with the questions is said before anything is planned.
+std::vector<ChangedPool> changed_pools(const PlanOptions& options, const PlanRequest& request) {
+  std::vector<ChangedPool> pools;
+  Problems problems;
+  for (const std::string& change : options.what_if) {
+    try {
+      Cluster cluster = changed_cluster(request.cluster, change, try_catalogue_kind,
+                                        catalogue_names(), "--what-if");
+      Profile profile = with_estimates(request.profile, cluster, precision_named(request.precision),
+                                       *options.planning.cluster);
+      pools.push_back({change, std::move(cluster), std::move(profile)});
+    } catch (const UserError& error) {
+      for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
+    }
+  }
+  problems.throw_if_any();
+  return pools;
+}
+
+void print_start(const Plan& plan, const Cluster& cluster, const Invocation& how,
+                 const PlanOptions& options) {
+  std::printf("\nplan written to %s", options.output.c_str());
+  Problems problems;
+  check_playable(plan, problems);
+  if (!problems.empty()) {
+    std::printf("; training cannot play it yet (hetpipe simulate can):\n");
+    for (const Problem& problem : problems.list()) std::printf("  %s\n", problem.text.c_str());
+    return;
+  }
+  const std::string command = train_words(how, options);
+  std::printf("; start it with one of\n  %s\n  %s\n",
+              mpirun_line(plan, cluster, command).c_str(),
+              srun_line(plan, cluster, command).c_str());
 }
 
 }  // namespace
@@ -62,20 +115,27 @@ int plan_command(const Invocation& how) {
   if (!read_options(table, how.arguments, check)) return 0;
 
   const Cluster cluster = load_cluster(*options.planning.cluster);
-  const Profile profile = load_profile_of(options.planning);
-  const Plan plan = make_plan(options.planning, cluster, profile);
+  const PlanRequest request =
+      request_of(options.planning, cluster, load_profile_of(options.planning, cluster));
+  const Profile& profile = request.profile;
+  const std::vector<ChangedPool> pools = changed_pools(options, request);
+  const Plan plan = make_plan(options.planning, request);
   write_file(options.output, to_toml(plan));
+  std::vector<Answer> answers;
+  if (!pools.empty()) answers = what_if(request, plan, pools);
+  std::optional<Explanation> explanation;
+  if (options.explain) explanation = explain(request, plan);
   if (options.json) {
-    std::fputs(to_json(plan).c_str(), stdout);
+    std::fputs(to_json(plan, answers, explanation).c_str(), stdout);
     return 0;
   }
   std::fputs(plan_table(plan, cluster, profile).c_str(), stdout);
   std::printf("\n%s", memory_table(plan, cluster, profile).c_str());
   if (options.ledger) std::printf("\n%s", ledger_table(plan, cluster, profile).c_str());
-  const std::string command = train_words(how, options);
-  std::printf("\nplan written to %s; start it with one of\n  %s\n  %s\n", options.output.c_str(),
-              mpirun_line(plan, cluster, command).c_str(),
-              srun_line(plan, cluster, command).c_str());
+  if (!answers.empty()) std::printf("\n%s", what_if_table(answers).c_str());
+  if (explanation) std::printf("\n%s", join(explanation->sentences, "\n").c_str());
+  if (explanation) std::printf("\n");
+  print_start(plan, cluster, how, options);
   return 0;
 }
 

@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "partitioner/plan/plan.h"
+#include "partitioner/planners/explain.h"
+#include "partitioner/planners/what_if.h"
 
 namespace hetpipe {
 
 // The plan as one JSON document, with the keys of the plan file (docs/files.md), `predicted`
 // included.
 std::string to_json(const Plan& plan);
+
+// Beside the plan, what was asked about it: `what_if`, an array of the answers for the pool as it is
+// and each changed one, and `explain`. Neither where nothing was asked.
+std::string to_json(const Plan& plan, const std::vector<Answer>& answers,
+                    const std::optional<Explanation>& explanation);
 
 }  // namespace hetpipe

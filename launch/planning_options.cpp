@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "launch/launched.h"
 #include "partitioner/plan/system.h"
+#include "partitioner/profile/estimate.h"
 
 namespace hetpipe {
 namespace {
@@ -36,13 +37,26 @@ Option profile_batch_option(PlanningOptions& options) {
                                     "Samples per call of a profile in PipeDream's format."));
 }
 
-Profile load_profile_of(const PlanningOptions& options) {
+Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster) {
   LoadedProfile loaded =
       read_profile(*options.profile, {options.profile_device, options.profile_batch});
-  if (!loaded.note.empty() && speaks_for_all()) {
-    std::fprintf(stderr, "%s\n", loaded.note.c_str());
+  const Precision precision = precision_named(options.precision.value_or(PlanRequest{}.precision));
+  Profile profile = with_estimates(std::move(loaded.profile), cluster, precision,
+                                   options.cluster.value_or(""));
+  if (speaks_for_all()) {
+    if (!loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
+    for (const std::string& note : estimate_notes(profile, cluster)) {
+      std::fprintf(stderr, "%s\n", note.c_str());
+    }
   }
-  return std::move(loaded.profile);
+  return profile;
+}
+
+Option precision_option(PlanningOptions& options, PlanGiven given) {
+  return unset_means(unless_planned(PlanRequest{}.precision, given),
+                     choice_option("precision", options.precision, {"fp32", "tf32", "fp16"},
+                                   "Arithmetic whose peak is taken where a kind of device was "
+                                   "not measured and its times are estimated."));
 }
 
 OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
@@ -84,10 +98,7 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
           unset_means(otherwise("what suits the schedule"),
                       integer_option("micro-batches", "N", options.micro_batches, kMicroBatches,
                                      "Slices of a minibatch that are pipelined one by one.")),
-          unset_means(otherwise(usual.precision),
-                      choice_option("precision", options.precision, {"fp32", "tf32", "fp16"},
-                                    "Arithmetic whose peak is taken where a kind of device was "
-                                    "not measured and its times are estimated.")),
+          precision_option(options, given),
           unset_means(otherwise(usual.optimizer),
                       choice_option("optimizer", options.optimizer, {"sgd", "sgd-momentum", "adam"},
                                     "Optimizer; its state counts in every stage's memory.")),
@@ -160,8 +171,8 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   return request;
 }
 
-Plan make_plan(const PlanningOptions& options, Cluster cluster, Profile profile) {
-  Plan plan = make_plan(request_of(options, std::move(cluster), std::move(profile)));
+Plan make_plan(const PlanningOptions& options, const PlanRequest& request) {
+  Plan plan = make_plan(request);
   if (options.scale && plan.server) plan.server->scale = *options.scale;
   return plan;
 }

@@ -42,9 +42,12 @@ enum class PlanGiven { never, possibly };
 Option profile_device_option(PlanningOptions& options);
 Option profile_batch_option(PlanningOptions& options);
 
-// The profile of the options, which may be a PipeDream graph.txt; what had to be concluded about it
-// goes to standard error.
-Profile load_profile_of(const PlanningOptions& options);
+// The profile of the options, which may be a PipeDream graph.txt, with estimates for the cluster's
+// kinds that were not measured. What had to be concluded or estimated is said on standard error.
+Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster);
+
+// The row --precision, which shape_options holds as well.
+Option precision_option(PlanningOptions& options, PlanGiven given);
 
 // The rows but --cluster and --profile: what shapes a plan, and what parameter servers do.
 OptionGroup shape_options(PlanningOptions& options, PlanGiven given);
@@ -62,7 +65,7 @@ void check_planning_options(const PlanningOptions& options, Problems& problems);
 PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile profile);
 
 // Makes that plan.
-Plan make_plan(const PlanningOptions& options, Cluster cluster, Profile profile);
+Plan make_plan(const PlanningOptions& options, const PlanRequest& request);
 
 // Applies the options that win over a plan file. UserError where the plan has no parameter server
 // for them.

@@ -44,6 +44,7 @@ OptionTable table_of(SimulateOptions& options) {
                                  "Profile of the model that the plan was made for.")),
             profile_device_option(options.files),
             profile_batch_option(options.files),
+            precision_option(options.files, PlanGiven::never),
             required(text_option("plan", "FILE", options.plan,
                                  "Plan, as written by hetpipe plan or by hand.")),
             unset_means("enough for a steady pace",
@@ -116,7 +117,7 @@ int simulate_command(const Invocation& how) {
   if (!read_options(table, how.arguments, [&](Problems& p) { check(options, p); })) return 0;
 
   const Cluster cluster = load_cluster(*options.files.cluster);
-  const Profile profile = load_profile_of(options.files);
+  const Profile profile = load_profile_of(options.files, cluster);
   const Plan plan = load_plan(options.plan, cluster, profile);
   warn_of_other_files(options, plan, cluster, profile);
   const SimulationRequest request{options.minibatches, static_cast<std::uint64_t>(options.seed),
