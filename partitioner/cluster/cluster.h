@@ -29,12 +29,20 @@ struct Emulation {
   bool operator==(const Emulation&) const = default;
 };
 
+// What share of its fp32 peak a device reaches in large matrix products, where nothing else is
+// said.
+inline constexpr double kUsualFp32Efficiency = 0.85;
+
+// Rates are those of each GPU and used for estimates alone; 0: not given.
 struct DeviceKind {
   std::string name;
-  std::int64_t memory = 0;      // of each GPU
-  double peak_flops = 0;        // fp32; 0: not given
-  double memory_bandwidth = 0;  // 0: not given
-  int gpus = 1;                 // a tensor-parallel group acting as one device
+  std::int64_t memory = 0;     // of each GPU
+  double peak_flops = 0;       // fp32
+  double peak_flops_tf32 = 0;  // dense; 0: no faster than fp32
+  double peak_flops_fp16 = 0;  // dense, fp32 accumulation; 0: no faster than fp32
+  double fp32_efficiency = kUsualFp32Efficiency;
+  double memory_bandwidth = 0;
+  int gpus = 1;  // a tensor-parallel group acting as one device
   std::optional<Emulation> emulate;
   bool operator==(const DeviceKind&) const = default;
 };

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "partitioner/cluster/catalogue.h"
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/toml_file.h"
 
@@ -18,6 +19,7 @@ constexpr std::size_t kMostDevices = 1 << 20;
 constexpr Range kMemory{1, 1e15};  // a petabyte
 constexpr Range kRate{1, 1e17};    // bytes/s, flop/s
 constexpr Range kLatency{0, 60};
+constexpr Range kShare{0.01, 1};
 constexpr Range kGpus{1, 1024};
 constexpr Range kSlowdown{1e-3, 1e6};
 
@@ -46,11 +48,20 @@ class ClusterFile {
         continue;
       }
       TomlReader reader(value, "[device." + name + "]", file_, problems_);
-      DeviceKind kind;
+      // What the file leaves out is taken from the catalogue, where that knows the name.
+      const auto known = try_catalogue_kind(name);
+      DeviceKind kind = known.value_or(DeviceKind{});
       kind.name = name;
-      kind.memory = reader.integer("memory", kMemory, Need::required).value_or(0);
-      kind.peak_flops = reader.real("peak_flops", kRate).value_or(0);
-      kind.memory_bandwidth = reader.real("memory_bandwidth", kRate).value_or(0);
+      kind.memory = reader.integer("memory", kMemory).value_or(kind.memory);
+      if (!known && !reader.has("memory")) {
+        reader.problem(value.line, without_memory(name));
+      }
+      kind.peak_flops = reader.real("peak_flops", kRate).value_or(kind.peak_flops);
+      kind.peak_flops_tf32 = reader.real("peak_flops_tf32", kRate).value_or(kind.peak_flops_tf32);
+      kind.peak_flops_fp16 = reader.real("peak_flops_fp16", kRate).value_or(kind.peak_flops_fp16);
+      kind.fp32_efficiency = reader.real("fp32_efficiency", kShare).value_or(kind.fp32_efficiency);
+      kind.memory_bandwidth =
+          reader.real("memory_bandwidth", kRate).value_or(kind.memory_bandwidth);
       kind.gpus = static_cast<int>(reader.integer("gpus", kGpus).value_or(1));
       if (const TomlValue* emulate = reader.table("emulate")) {
         TomlReader inner(*emulate, "[device." + name + "] emulate", file_, problems_);
@@ -71,12 +82,15 @@ class ClusterFile {
     for (const std::string& device : devices.value_or(std::vector<std::string>{})) {
       const auto at = std::find_if(cluster_.kinds.begin(), cluster_.kinds.end(),
                                    [&](const DeviceKind& kind) { return kind.name == device; });
-      if (at == cluster_.kinds.end()) {
-        reader.problem(reader.line_of("devices"), unknown("kind of device", device, kind_names()) +
-                                                      ". Declare it as [device." + device +
-                                                      "] or correct the name.");
-      } else {
+      if (at != cluster_.kinds.end()) {
         node.kinds.push_back(static_cast<int>(at - cluster_.kinds.begin()));
+      } else if (auto known = try_catalogue_kind(device)) {
+        node.kinds.push_back(static_cast<int>(cluster_.kinds.size()));
+        cluster_.kinds.push_back(std::move(*known));
+      } else {
+        reader.problem(
+            reader.line_of("devices"),
+            unknown_kind(device) + ". Declare it as [device." + device + "] or correct the name.");
       }
     }
     if (!name) return;
@@ -118,6 +132,25 @@ class ClusterFile {
       node.name = host;
       cluster_.nodes.push_back(node);
     }
+  }
+
+  // Names of the file and of the catalogue; only the former are listed, the latter are many.
+  std::string unknown_kind(const std::string& name) const {
+    std::vector<std::string> names = kind_names();
+    const std::vector<std::string> listed = catalogue_names();
+    names.insert(names.end(), listed.begin(), listed.end());
+    const std::string near = nearest(name, names);
+    if (!near.empty()) {
+      return "unknown kind of device '" + name + "' (did you mean '" + near + "'?)";
+    }
+    return unknown("kind of device", name, kind_names());
+  }
+
+  std::string without_memory(const std::string& name) const {
+    const std::string near = nearest(name, catalogue_names());
+    return "[device." + name +
+           "]: memory is missing (required of a kind that is not in the catalogue of GPUs" +
+           (near.empty() ? "" : "; did you mean '" + near + "'?") + "). Add it, in bytes.";
   }
 
   Link read_link(const TomlValue& value, const std::string& name) {
@@ -249,6 +282,15 @@ std::string to_toml(const Cluster& cluster) {
     text += "\n[device." + key(kind.name) + "]\n";
     text += "memory = " + toml_bytes(kind.memory) + "  # bytes of each GPU\n";
     if (kind.peak_flops > 0) text += "peak_flops = " + toml_real(kind.peak_flops) + "\n";
+    if (kind.peak_flops_tf32 > 0) {
+      text += "peak_flops_tf32 = " + toml_real(kind.peak_flops_tf32) + "\n";
+    }
+    if (kind.peak_flops_fp16 > 0) {
+      text += "peak_flops_fp16 = " + toml_real(kind.peak_flops_fp16) + "\n";
+    }
+    if (kind.fp32_efficiency != kUsualFp32Efficiency || try_catalogue_kind(kind.name)) {
+      text += "fp32_efficiency = " + toml_real(kind.fp32_efficiency) + "\n";
+    }
     if (kind.memory_bandwidth > 0) {
       text += "memory_bandwidth = " + toml_real(kind.memory_bandwidth) + "\n";
     }

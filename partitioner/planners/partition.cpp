@@ -30,11 +30,12 @@ std::string device_list(const std::vector<DeviceName>& devices) {
 }
 
 [[noreturn]] void nothing_fits(const Cluster& cluster, const PartitionRequest& request,
-                               const Partition& least_bad) {
+                               const Partition& least_bad, bool ruled_out) {
   std::string text = format(
-      "no cut of the model fits the virtual worker %s at Nm = %d and a minibatch "
+      "no cut of the model %s the virtual worker %s at Nm = %d and a minibatch "
       "of %d (each part must fit its device's memory). The least bad cut:",
-      device_list(request.devices).c_str(), request.in_flight, request.minibatch);
+      ruled_out ? "fits" : "was found that fits", device_list(request.devices).c_str(),
+      request.in_flight, request.minibatch);
   int first = 0;
   for (std::size_t k = 0; k < least_bad.devices.size(); ++k) {
     const DeviceKind& kind = cluster.kind_of(least_bad.devices[k]);
@@ -160,6 +161,8 @@ Partition partition(const Cluster& cluster, const Profile& profile,
   check_request(profile, request);
   PartitionSearch search(cluster, profile, request);
   const auto best = search.best(Objective::time);
+  const bool exact = search.exact();
+  const double bound = search.bound();
   if (!best) {
     const auto least_bad = search.best(Objective::memory);
     if (!least_bad) {
@@ -170,7 +173,8 @@ Partition partition(const Cluster& cluster, const Profile& profile,
     }
     nothing_fits(cluster, request,
                  evaluate_partition(cluster, profile, request, named(request, least_bad->order),
-                                    least_bad->ends));
+                                    least_bad->ends),
+                 exact);
   }
   const auto order = named(request, best->order);
   Partition result = evaluate_partition(cluster, profile, request, order, best->ends);
@@ -183,6 +187,8 @@ Partition partition(const Cluster& cluster, const Profile& profile,
     }
   }
   ensure(fits(cluster, result), "the search respects the memory");
+  result.exact = exact;
+  result.bound = exact ? result.bottleneck : std::min(bound, result.bottleneck);
   return result;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,9 @@ struct PartitionRequest {
   std::string optimizer = "sgd-momentum";
   bool server = true;
   int clock_distance = 0;
+  // Steps after which the search settles for the best cut so far and a bound; some seconds' worth.
+  // Counted, never timed, so that the answer is the same on every machine.
+  std::int64_t work = 200'000'000;
 };
 
 struct PartCost {
@@ -50,6 +54,10 @@ struct Partition {
   std::vector<PartCost> costs;
   std::vector<MemoryLedger> ledgers;
   double bottleneck = 0;  // s, the largest part time
+  // Of partition() alone: no order and cut has a smaller bottleneck than this. Equal to it (or so
+  // close that only rounding differs) where `exact`.
+  double bound = 0;
+  bool exact = false;
 };
 
 // Times and ledgers of a given order and cut: the definition that the search optimises.
@@ -64,11 +72,12 @@ Partition evaluate_plan(const Cluster& cluster, const Profile& profile, const Pl
 
 bool fits(const Cluster& cluster, const Partition& partition);
 
-// The best one: exact, also where skip tensors cross several stages. Among equally good bottlenecks
-// one with a small sum of part times; the same input always gives the same answer. Layers with
-// shared parameters stay in one stage (a continuous schedule has no moment at which to add up their
-// gradients). UserError when nothing fits: with the ledgers of the least bad cut and what can be
-// done.
+// The best one: exact, also where skip tensors cross several stages, unless the work runs out (long
+// skips over many unequal devices); then the bound says how far it may be from the best. Among
+// equally good bottlenecks one with a small sum of part times; the same input always gives the same
+// answer. Layers with shared parameters stay in one stage (a continuous schedule has no moment at
+// which to add up their gradients). UserError when nothing fits: with the ledgers of the least bad
+// cut and what can be done.
 Partition partition(const Cluster& cluster, const Profile& profile,
                     const PartitionRequest& request);
 

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/planners/partition.h"
+#include "partitioner/planners/partition_model.h"
 #include "partitioner/profile/profile.h"
 
 // The search behind partition.h, over plain arrays. Branch and bound, exact:
@@ -20,6 +23,9 @@
 //       -> dynamic programming from the last part to the first: a bound for every suffix
 //         -> depth-first over the cuts, best bound first, with what the cuts made so far fix
 //         exactly
+//
+// Where the work allowed (PartitionRequest::work) runs out, what is left is given up with its
+// bound.
 //
 // In a chain of layers the relaxed cost is the true one, so that the first descent ends at the
 // optimum; skip tensors that cross several stages are what the depth-first part is for.
@@ -38,46 +44,44 @@ class PartitionSearch {
     std::vector<int> ends;
     double value = std::numeric_limits<double>::infinity();
   };
+  // Nothing: no cut fits, or none was found within the work (see exact()).
   std::optional<Found> best(Objective objective);
+
+  // Of the last best(): no order and no cut was given up before it was ruled out.
+  bool exact() const { return lower_ == kNothingOpen; }
+  // No cut of any order is better than this: the value found where that is exact, else what the
+  // relaxed costs of everything given up allow.
+  double bound() const { return std::min(found_.value, lower_); }
 
   // Among the cuts of one order whose relaxed part times stay within `limit`, that of the smallest
   // sum.
   std::optional<std::vector<int>> smallest_sum(const std::vector<int>& order, double limit);
 
  private:
-  struct Device {
-    int symmetry = 0;                  // equal for devices that may change places
-    int node = 0;                      // counts the nodes of these devices
-    std::vector<double> compute;       // prefix sums over the layers: s per minibatch
-    std::vector<std::int64_t> stash;   // prefix sums: bytes per minibatch
-    std::vector<std::int64_t> output;  // per layer: bytes per micro-batch
-    std::vector<std::vector<std::int64_t>>
-        output_max;  // [j][l]: largest of layers l ... l + 2^j - 1
-    std::int64_t memory = 0;
-  };
   struct Bound {
     double seconds = 0;
     std::int64_t memory = 0;
   };
   struct Position {  // of an order
-    const Device* device = nullptr;
+    const PartitionDevice* device = nullptr;
     StageFootprint ledger;  // bytes that the ledger charges for each byte of the footprint
     // The best link from any earlier and from any later position.
     Link before;
     Link after;
   };
 
-  void read_layers(const Profile& profile);
-  void read_devices(const Cluster& cluster, const Profile& profile,
-                    const PartitionRequest& request);
-  void read_links(const Cluster& cluster, const PartitionRequest& request);
+  static constexpr double kNothingOpen = std::numeric_limits<double>::infinity();
 
+  void try_good_orders();
+  bool spent() const;
+  void give_up(double bound) { lower_ = std::min(lower_, bound); }
+  double perfect_split(int covered, const std::vector<bool>& used);
   void enumerate(std::vector<int>& order, std::vector<bool>& used);
   bool may_follow(const std::vector<bool>& used, std::size_t device) const;
-  bool can_win(const std::vector<int>& order, const std::vector<bool>& used) const;
+  bool can_win(const std::vector<int>& order, const std::vector<bool>& used);
   void set_order(const std::vector<int>& order);
   void search_order(const std::vector<int>& order);
-  int reach(const Device& device, int from) const;
+  int reach(const PartitionDevice& device, int from) const;
   void bound_starts();
   void choose_ways();
   bool tighten_starts();
@@ -87,30 +91,18 @@ class PartitionSearch {
   bool dominated(int k, int s);
 
   Bound without_messages(int k, int s, int e) const;  // grows with e
-  Bound relaxed(int k, int s, int e) const;           // whatever the other cuts are
-  Bound with_cuts(int k) const;                       // with the cuts made so far
+  Bound relaxed(int k, int s, int e);                 // whatever the other cuts are
+  Bound with_cuts(int k);                             // with the cuts made so far
   std::int64_t memory(int k, int s, int e, std::int64_t received, std::int64_t sent) const;
   double value(const Bound& bound, int k) const;
   bool wins(double value) const { return value < found_.value * (1 - 1e-12); }
 
   const Link& link(int from, int to) const;  // between positions
-  const Device& at(int k) const { return *positions_[static_cast<std::size_t>(k)].device; }
+  const PartitionDevice& at(int k) const { return *positions_[static_cast<std::size_t>(k)].device; }
   int start(int k) const { return k == 0 ? 0 : cuts_[static_cast<std::size_t>(k - 1)]; }
 
   Objective objective_ = Objective::time;
-  int layers_ = 0;
-  int stages_ = 0;
-  int micro_batches_ = 1;
-  PipelineShape shape_;
-  std::vector<Device> devices_;
-  std::vector<std::vector<int>> alike_before_;  // [node]: alike ones that an order must use first
-  std::vector<std::vector<Link>> links_;        // [from][to] between devices
-  std::vector<std::int64_t> parameters_;        // prefix sums, tied ones once
-  std::vector<std::int64_t> least_output_;      // per layer, over the devices
-  std::vector<std::vector<int>> consumers_;     // [layer], ascending
-  std::vector<std::vector<int>> crossing_;      // [cut]: layers before it with a consumer behind it
-  bool has_skips_ = false;
-  std::vector<bool> may_cut_;  // [cut]
+  PartitionModel m_;
 
   std::vector<Position> positions_;
   std::vector<int> order_;
@@ -124,6 +116,15 @@ class PartitionSearch {
   std::vector<std::vector<double>> suffix_;  // [k][s]: bound for the parts k ... from layer s on
   std::vector<int> cuts_;                    // ends of the parts fixed so far
   Found found_;
+
+  // perfect_split() by the devices used.
+  std::unordered_map<std::vector<bool>, std::vector<double>> splits_;
+
+  // Work is counted in tensors looked at by relaxed() and with_cuts(), and orders begun.
+  std::int64_t work_ = 0;
+  std::int64_t work_limit_ = 0;   // of best()
+  std::int64_t order_limit_ = 0;  // work_ at which the present order is given up
+  double lower_ = kNothingOpen;   // the smallest bound of what was given up
 };
 
 }  // namespace hetpipe

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -19,19 +20,25 @@ std::vector<const Measurement*> measurements_of(const Profile& profile, const st
   return result;
 }
 
-// A value per layer at `batch`: on the line through two measurements, or in proportion to one.
+// One layer's time at `batch` by the line through two measurements, or in proportion to one.
+double seconds_at(double batch, double low_batch, double low, double high_batch, double high) {
+  if (low_batch == high_batch) return low * batch / low_batch;
+  const double per_sample = (high - low) / (high_batch - low_batch);
+  const double fixed = low - per_sample * low_batch;
+  if (batch < low_batch) {  // extrapolated downwards
+    if (per_sample < 0) return low;
+    return fixed < 0 ? low * batch / low_batch : fixed + per_sample * batch;
+  }
+  if (batch > high_batch && per_sample < 0) return high;
+  return low + per_sample * (batch - low_batch);
+}
+
 std::vector<double> at_batch(const Measurement& low, const Measurement& high, int batch,
                              std::vector<double> Measurement::*member, double factor) {
-  std::vector<double> result = low.*member;
-  const std::vector<double>& above = high.*member;
-  for (std::size_t l = 0; l < result.size(); ++l) {
-    if (low.batch == high.batch) {
-      result[l] *= static_cast<double>(batch) / low.batch;
-    } else {
-      const double share = static_cast<double>(batch - low.batch) / (high.batch - low.batch);
-      result[l] += share * (above[l] - result[l]);
-    }
-    result[l] *= factor;
+  std::vector<double> result;
+  for (std::size_t l = 0; l < (low.*member).size(); ++l) {
+    result.push_back(factor *
+                     seconds_at(batch, low.batch, (low.*member)[l], high.batch, (high.*member)[l]));
   }
   return result;
 }
@@ -74,16 +81,21 @@ LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch) {
                             "). Measure it on such a machine: hetpipe profile --model " +
                             profile.model + ".");
   }
-  // The measured batches around `batch`; one and the same at a measured one and outside them all.
-  const Measurement* low = measured.front();
-  const Measurement* high = measured.back();
-  for (const Measurement* m : measured) {
-    if (m->batch <= batch) low = m;
+  // The two measured batches whose line is taken: those around `batch`, or the two nearest on its
+  // side; one and the same at a measured batch and where there is only one.
+  std::size_t above = 0;  // the first measured batch that is not smaller
+  while (above < measured.size() && measured[above]->batch < batch) ++above;
+  const Measurement* low = nullptr;
+  const Measurement* high = nullptr;
+  if (measured.size() == 1 || (above < measured.size() && measured[above]->batch == batch)) {
+    low = high = measured[std::min(above, measured.size() - 1)];
+  } else {
+    const std::size_t second = std::clamp(above, std::size_t{1}, measured.size() - 1);
+    low = measured[second - 1];
+    high = measured[second];
   }
-  for (auto m = measured.rbegin(); m != measured.rend(); ++m) {
-    if ((*m)->batch >= batch) high = *m;
-  }
-  const Measurement* nearest = batch - low->batch <= high->batch - batch ? low : high;
+  const Measurement* nearest =
+      std::abs(batch - low->batch) <= std::abs(high->batch - batch) ? low : high;
 
   LayerCosts costs;
   costs.forward = at_batch(*low, *high, batch, &Measurement::forward, factor);
@@ -95,6 +107,7 @@ LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch) {
     for (double& seconds : costs.update) seconds *= factor;
   }
   costs.output_bytes = scaled(nearest->output_bytes, nearest->batch, batch);
+  costs.estimated = !low->estimate.empty() || !high->estimate.empty();
   costs.stash_bytes = scaled(nearest->stash_bytes, nearest->batch, batch);
   return costs;
 }

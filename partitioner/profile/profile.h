@@ -22,6 +22,8 @@ struct ProfileLayer {
   double forward_flops = 0;   // per sample; 0: not given
   double backward_flops = 0;  // per sample
   double input_bytes = 0;     // per sample
+  double output_bytes = 0;    // per sample, fp32; used only for kinds without any measurement
+  double stash_bytes = 0;     // per sample, fp32; likewise
   std::string shares;         // owner of its parameters, or empty
   bool output = false;  // a result of the network that no layer reads, beside the last layer's
   bool operator==(const ProfileLayer&) const = default;
@@ -35,6 +37,7 @@ struct Measurement {
   std::vector<double> update;  // may be empty
   std::vector<std::int64_t> output_bytes;
   std::vector<std::int64_t> stash_bytes;  // kept from forward to backward
+  std::string estimate = {};  // how it was estimated ("from ..."); empty: it was measured
   bool operator==(const Measurement&) const = default;
 };
 
@@ -71,13 +74,17 @@ struct LayerCosts {
   std::vector<double> update;
   std::vector<std::int64_t> output_bytes;
   std::vector<std::int64_t> stash_bytes;
+  bool estimated = false;  // from a measurement that is an estimate (estimate.h)
 };
 
 // Costs on `kind` with `batch` samples per call. Takes the kind's own measurements, used as they
 // are; an emulated kind without its own takes those of "cpu" times its slowdown. Between two
-// measured batches times are interpolated linearly, outside them scaled from the nearest; bytes
-// scale with the batch. UserError when nothing covers the kind, naming the command that measures
-// it.
+// measured batches a layer's time lies on the line through them. Outside, on the line through the
+// two nearest (a fixed part and a part per sample), with two exceptions that keep times positive
+// and from falling as the batch grows: a fixed part below zero gives way to proportion, a falling
+// line to the nearest measurement's own time. With one measured batch, time is in proportion. Bytes
+// scale with the batch.
+// UserError when nothing covers the kind, naming the command that measures it.
 LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch);
 
 }  // namespace hetpipe

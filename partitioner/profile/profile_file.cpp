@@ -31,9 +31,12 @@ class ProfileFile {
     std::vector<std::int64_t> parameters;
     for (const ProfileLayer& layer : profile_.layers) parameters.push_back(layer.parameter_bytes);
     check_total(root_.line, "parameter_bytes of all layers", parameters);
-    for (const TomlValue* measured : top.tables("measurement", Need::required)) {
-      read_measurement(*measured);
+    const bool measured = top.has("measurement");
+    const Need need = measured ? Need::required : Need::optional;  // given, it is not empty
+    for (const TomlValue* measurement : top.tables("measurement", need)) {
+      read_measurement(*measurement);
     }
+    if (!measured) check_estimates_are_possible();
     top.done();
     problems_.throw_if_any();
     return std::move(profile_);
@@ -72,6 +75,8 @@ class ProfileFile {
     layer.forward_flops = reader.real("forward_flops", kFlops).value_or(0);
     layer.backward_flops = reader.real("backward_flops", kFlops).value_or(0);
     layer.input_bytes = reader.real("input_bytes", kBytes).value_or(0);
+    layer.output_bytes = reader.real("output_bytes", kBytes).value_or(0);
+    layer.stash_bytes = reader.real("stash_bytes", kBytes).value_or(0);
     layer.shares = reader.string("shares").value_or("");
     layer.output = reader.boolean("output").value_or(false);
     layer_lines_.push_back(value.line);
@@ -91,6 +96,18 @@ class ProfileFile {
                          "' (no earlier layer has that name). Name the layer that owns them.");
     }
     profile_.layers.push_back(std::move(layer));
+  }
+
+  // A model that was never measured needs what a roofline is made of.
+  void check_estimates_are_possible() {
+    const bool flops =
+        std::any_of(profile_.layers.begin(), profile_.layers.end(),
+                    [](const ProfileLayer& layer) { return layer.forward_flops > 0; });
+    if (flops || profile_.layers.empty()) return;
+    problems_.add(file_ + ":" + std::to_string(root_.line),
+                  "measurement is missing, and no layer has forward_flops (times are measured or "
+                  "estimated from flops). Add a [[measurement]], or forward_flops and output_bytes "
+                  "to the layers.");
   }
 
   // What nobody reads does nothing: most likely an input was forgotten or misnamed. Only where the
@@ -123,6 +140,7 @@ class ProfileFile {
         sized(reader, "output_bytes", reader.integers("output_bytes", kBytes, Need::required));
     m.stash_bytes =
         sized(reader, "stash_bytes", reader.integers("stash_bytes", kBytes, Need::required));
+    m.estimate = reader.string("estimate").value_or("");
     reader.done();
     check_total(reader.line_of("output_bytes"), "output_bytes", m.output_bytes);
     check_total(reader.line_of("stash_bytes"), "stash_bytes", m.stash_bytes);
@@ -216,11 +234,14 @@ std::string to_toml(const Profile& profile) {
       text += "backward_flops = " + toml_real(layer.backward_flops) + "\n";
     }
     if (layer.input_bytes > 0) text += "input_bytes = " + toml_real(layer.input_bytes) + "\n";
+    if (layer.output_bytes > 0) text += "output_bytes = " + toml_real(layer.output_bytes) + "\n";
+    if (layer.stash_bytes > 0) text += "stash_bytes = " + toml_real(layer.stash_bytes) + "\n";
     if (layer.output) text += "output = true\n";
     if (!layer.shares.empty()) text += "shares = " + toml_string(layer.shares) + "\n";
   }
   for (const Measurement& m : profile.measurements) {
     text += "\n[[measurement]]\ndevice = " + toml_string(m.device) + "\n";
+    if (!m.estimate.empty()) text += "estimate = " + toml_string(m.estimate) + "\n";
     text += "batch = " + std::to_string(m.batch) + "  # samples per call\n";
     text += "forward = " + numbers(m.forward, toml_real) + "  # s per layer\n";
     text += "backward = " + numbers(m.backward, toml_real) + "\n";

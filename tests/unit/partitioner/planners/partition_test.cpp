@@ -233,6 +233,8 @@ TEST(Partition, EqualsBruteForceOnRandomCases) {
     tight += oracle.too_large > 0;
     const Partition found = partition(c.cluster, c.profile, c.request);
     ASSERT_NEAR(found.bottleneck, expected, 1e-9 * expected) << "case " << i;
+    EXPECT_TRUE(found.exact);
+    EXPECT_EQ(found.bound, found.bottleneck);
     EXPECT_TRUE(fits(c.cluster, found));
     ASSERT_EQ(found.devices.size(), c.request.devices.size());
     EXPECT_EQ(std::set<DeviceName>(found.devices.begin(), found.devices.end()).size(),
@@ -244,6 +246,29 @@ TEST(Partition, EqualsBruteForceOnRandomCases) {
   EXPECT_GT(tight, 300);
   EXPECT_GT(nothing, 50);
   EXPECT_GT(fit, 1000);
+}
+
+// With hardly any work allowed a cut comes out all the same, and the bound holds.
+TEST(Partition, TheBoundHoldsWhereTheWorkRunsOut) {
+  std::mt19937 random(11);
+  int given_up = 0, fit = 0;
+  for (int i = 0; i < 500; ++i) {
+    Case c = random_case(random);
+    const double expected = BruteForce(c).best();
+    if (expected == kInfinity) continue;
+    c.request.work = std::uniform_int_distribution<int>(1, 60)(random);
+    const Partition found = partition(c.cluster, c.profile, c.request);
+    ++fit;
+    given_up += !found.exact;
+    EXPECT_TRUE(fits(c.cluster, found));
+    EXPECT_GE(found.bottleneck, expected * (1 - 1e-9)) << "case " << i;
+    EXPECT_LE(found.bound, expected * (1 + 1e-9)) << "case " << i;
+    if (found.exact) {
+      EXPECT_NEAR(found.bottleneck, expected, 1e-9 * expected) << "case " << i;
+    }
+  }
+  EXPECT_GT(fit, 200);
+  EXPECT_GT(given_up, 100);
 }
 
 TEST(Partition, SameAnswerEveryTime) {

@@ -39,15 +39,42 @@ TEST(CostsOn, MeasuredBatchesAsTheyAre) {
   EXPECT_THAT(c.stash_bytes, ElementsAre(800));
 }
 
-TEST(CostsOn, InterpolatesBetweenAndScalesOutside) {
-  const Profile p = two_batches();
+TEST(CostsOn, OnTheLineOfTheTwoNearestBatches) {
+  const Profile p = two_batches();  // forward 0.2 s + 0.1 s per sample
   EXPECT_DOUBLE_EQ(costs_on(p, kind("cpu", {}), 5).forward[0], 0.7);
-  EXPECT_DOUBLE_EQ(costs_on(p, kind("cpu", {}), 16).forward[0], 2.0);
-  EXPECT_DOUBLE_EQ(costs_on(p, kind("cpu", {}), 1).forward[0], 0.2);
+  EXPECT_DOUBLE_EQ(costs_on(p, kind("cpu", {}), 16).forward[0], 1.8);
+  EXPECT_DOUBLE_EQ(costs_on(p, kind("cpu", {}), 1).forward[0], 0.3);
+  EXPECT_FALSE(costs_on(p, kind("cpu", {}), 1).estimated);
   EXPECT_EQ(costs_on(p, kind("cpu", {}), 5).output_bytes[0], 50);
   EXPECT_EQ(costs_on(p, kind("cpu", {}), 16).stash_bytes[0], 1600);
   EXPECT_EQ(costs_on(p, kind("cpu", {}), 1).stash_bytes[0], 100);
   EXPECT_DOUBLE_EQ(costs_on(p, kind("cpu", {}), 1).update[0], 0.5);  // no matter how many samples
+}
+
+TEST(CostsOn, OneMeasuredBatchScalesInProportion) {
+  EXPECT_DOUBLE_EQ(costs_on(two_batches(), kind("gpu", {}), 16).forward[0], 0.2);
+  EXPECT_DOUBLE_EQ(costs_on(two_batches(), kind("gpu", {}), 2).forward[0], 0.025);
+}
+
+// Lines that would fall with the batch, or reach zero, and more than two batches.
+TEST(CostsOn, ExtrapolationNeitherFallsNorReachesZero) {
+  Profile p = two_batches();
+  p.measurements = {{"cpu", 4, {1.0}, {1.0}, {}, {4}, {4}},
+                    {"cpu", 8, {3.0}, {1.0}, {}, {8}, {8}},
+                    {"cpu", 16, {4.0}, {0.8}, {}, {16}, {16}}};
+  const auto forward = [&](int batch) { return costs_on(p, kind("cpu", {}), batch).forward[0]; };
+  const auto backward = [&](int batch) { return costs_on(p, kind("cpu", {}), batch).backward[0]; };
+  EXPECT_DOUBLE_EQ(forward(2), 0.5);  // the line of 4 and 8 would be at 0: in proportion
+  EXPECT_DOUBLE_EQ(forward(6), 2.0);
+  EXPECT_DOUBLE_EQ(forward(12), 3.5);
+  EXPECT_DOUBLE_EQ(forward(32), 6.0);   // the line of 8 and 16
+  EXPECT_DOUBLE_EQ(backward(2), 1.0);   // all of it is fixed
+  EXPECT_DOUBLE_EQ(backward(32), 0.8);  // not less than was measured
+  double before = 0;
+  for (int batch = 1; batch <= 64; ++batch) {
+    EXPECT_GT(forward(batch), before) << batch;
+    before = forward(batch);
+  }
 }
 
 TEST(CostsOn, EmulatedKindsRunOnTheCpu) {

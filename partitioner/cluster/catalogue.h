@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "partitioner/cluster/cluster.h"
+
+// What vendors state about GPUs that people have: a cluster file that names one of these as a kind
+// of device may leave its numbers out. Dense rates, without sparsity.
+namespace hetpipe {
+
+// How a row of the table was checked.
+enum class Checked {
+  twice,  // the source as we know it agrees with a second, independent listing
+  once    // no second listing was at hand: doubt these first when an estimate is off
+};
+
+struct CatalogueEntry {
+  std::string_view name;
+  std::string_view aliases;  // separated by spaces
+  int year;
+  std::string_view architecture;
+  double compute_capability;
+  double gigabytes;    // as sold: powers of ten stand in for what driver and libraries take of GiB
+  double fp32_tflops;  // outside of tensor cores
+  double tf32_tflops;  // tensor cores; 0: has none for it
+  double fp16_tflops;  // tensor cores with fp32 accumulation; packed halves before there were any;
+                       // 0: no faster than fp32
+  double gigabytes_per_second;
+  std::string_view source;
+  Checked checked;
+};
+
+// By generation, and within one by power.
+std::span<const CatalogueEntry> catalogue();
+
+// By name or alias; upper case and underscores are forgiven ("RTX_3090").
+const CatalogueEntry* find_in_catalogue(std::string_view name);
+std::vector<std::string> catalogue_names();  // without aliases
+
+// The kind as a cluster file that leaves everything out means it, under the name that it used.
+DeviceKind kind_from(const CatalogueEntry& entry, const std::string& name);
+std::optional<DeviceKind> try_catalogue_kind(const std::string& name);
+
+// What share of the fp32 peak large matrix products reach. Where a GPU's second fp32 path is shared
+// with integers (GA10x, AD10x, GB20x) published products reach 0.5 to 0.7 of it, elsewhere 0.8 to
+// 0.9 (docs/devices-and-profiles.md).
+double fp32_efficiency_of(double compute_capability);
+
+}  // namespace hetpipe

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/partition_search.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace hetpipe {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// The first consumer of a layer at or after `from`, or past the end.
+int first_from(const std::vector<int>& consumers, int from) {
+  const auto at = std::lower_bound(consumers.begin(), consumers.end(), from);
+  return at == consumers.end() ? std::numeric_limits<int>::max() : *at;
+}
+
+}  // namespace
+
+double PartitionSearch::value(const Bound& bound, int k) const {
+  const auto available = at(k).memory;
+  if (objective_ == Objective::memory) {
+    return static_cast<double>(bound.memory) / static_cast<double>(available);
+  }
+  return bound.memory > available ? kInfinity : bound.seconds;
+}
+
+std::int64_t PartitionSearch::memory(int k, int s, int e, std::int64_t received,
+                                     std::int64_t sent) const {
+  const Position& position = positions_[at_index(k)];
+  const PartitionDevice& device = *position.device;
+  const auto level = at_index(static_cast<int>(std::bit_width(static_cast<unsigned>(e - s))) - 1);
+  const auto& largest = device.output_max[level];
+  const StageFootprint& factor = position.ledger;
+  return factor.parameters * (m_.parameters[at_index(e)] - m_.parameters[at_index(s)]) +
+         factor.stash * (device.stash[at_index(e)] - device.stash[at_index(s)]) +
+         factor.received * received + factor.sent * sent +
+         factor.largest_output *
+             std::max(largest[at_index(s)], largest[at_index(e) - (std::size_t{1} << level)]);
+}
+
+PartitionSearch::Bound PartitionSearch::without_messages(int k, int s, int e) const {
+  const auto& compute = at(k).compute;
+  return {compute[at_index(e)] - compute[at_index(s)], memory(k, s, e, 0, 0)};
+}
+
+PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) {
+  work_ += 1 + static_cast<std::int64_t>(m_.crossing[at_index(s)].size() +
+                                         m_.crossing[at_index(e)].size());
+  const Position& position = positions_[at_index(k)];
+  double seconds = 0;
+  // Activations: the output of layer s - 1 comes from the stage before; what is older from any
+  // earlier one.
+  bool direct = false;
+  bool distant = false;
+  std::int64_t received = 0;
+  for (const int producer : m_.crossing[at_index(s)]) {
+    if (first_from(m_.consumers[at_index(producer)], s) >= e) continue;
+    received += position.device->output[at_index(producer)];
+    const bool from_neighbour = producer == s - 1;
+    const Link& way = from_neighbour ? link(k - 1, k) : before_[at_index(k)][at_index(producer)];
+    (from_neighbour ? direct : distant) = true;
+    seconds += static_cast<double>(m_.least_output[at_index(producer)]) / way.bandwidth;
+  }
+  if (direct) seconds += link(k - 1, k).latency;
+  if (distant && !direct) seconds += position.before.latency;
+  // Gradients: of what layer e consumes they come from the stage behind, of the rest from any later
+  // one.
+  direct = distant = false;
+  std::int64_t sent = 0;
+  for (const int producer : m_.crossing[at_index(e)]) {
+    if (producer < s) continue;
+    sent += position.device->output[at_index(producer)];
+    const int consumer = first_from(m_.consumers[at_index(producer)], e);
+    const bool to_neighbour = consumer == e;
+    const Link& way = to_neighbour ? link(k + 1, k) : after_[at_index(k)][at_index(consumer)];
+    (to_neighbour ? direct : distant) = true;
+    seconds += static_cast<double>(position.device->output[at_index(producer)]) / way.bandwidth;
+  }
+  if (direct) seconds += link(k + 1, k).latency;
+  if (distant && !direct) seconds += position.after.latency;
+  const auto& compute = position.device->compute;
+  return {compute[at_index(e)] - compute[at_index(s)] + m_.micro_batches * seconds,
+          memory(k, s, e, m_.micro_batches * received, m_.micro_batches * sent)};
+}
+
+PartitionSearch::Bound PartitionSearch::with_cuts(int k) {
+  const int s = start(k);
+  const int e = cuts_[at_index(k)];
+  const int fixed_end = cuts_.back();
+  work_ += 1 + static_cast<std::int64_t>(m_.crossing[at_index(s)].size() +
+                                         m_.crossing[at_index(e)].size());
+  const Position& position = positions_[at_index(k)];
+  double seconds = 0;
+  std::vector<bool> talks(at_index(m_.stages), false);
+  const auto message = [&](int other, std::int64_t bytes) {
+    const Link& way = link(other, k);
+    if (!talks[at_index(other)]) seconds += way.latency;
+    talks[at_index(other)] = true;
+    seconds += static_cast<double>(bytes) / way.bandwidth;
+  };
+  std::int64_t received = 0;
+  for (const int producer : m_.crossing[at_index(s)]) {
+    if (first_from(m_.consumers[at_index(producer)], s) >= e) continue;
+    int from = 0;
+    while (cuts_[at_index(from)] <= producer) ++from;
+    received += position.device->output[at_index(producer)];
+    message(from, m_.devices[at_index(order_[at_index(from)])].output[at_index(producer)]);
+  }
+  std::int64_t sent = 0;
+  bool beyond = false;  // some tensor also goes to a stage that is not fixed yet
+  const int fixed = static_cast<int>(cuts_.size());
+  for (const int producer : m_.crossing[at_index(e)]) {
+    if (producer < s) continue;
+    const std::int64_t bytes = position.device->output[at_index(producer)];
+    const auto& consumers = m_.consumers[at_index(producer)];
+    for (int to = k + 1; to < fixed; ++to) {
+      if (first_from(consumers, start(to)) >= cuts_[at_index(to)]) continue;
+      sent += bytes;
+      message(to, bytes);
+    }
+    const int next = first_from(consumers, fixed_end);
+    if (next >= m_.layers) continue;
+    sent += bytes;
+    if (next == fixed_end) {
+      message(fixed, bytes);  // the next stage starts with it
+    } else {
+      beyond = true;
+      double bandwidth = 1e-300;
+      for (int to = fixed; to < m_.stages; ++to) {
+        if (may_hold(to, next)) bandwidth = std::max(bandwidth, link(to, k).bandwidth);
+      }
+      seconds += static_cast<double>(bytes) / bandwidth;
+    }
+  }
+  const bool any_later = std::any_of(talks.begin() + fixed, talks.end(), [](bool t) { return t; });
+  if (beyond && !any_later) seconds += position.after.latency;
+  const auto& compute = position.device->compute;
+  return {compute[at_index(e)] - compute[at_index(s)] + m_.micro_batches * seconds,
+          memory(k, s, e, m_.micro_batches * received, m_.micro_batches * sent)};
+}
+}  // namespace hetpipe

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/partition_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace hetpipe {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+Link better(const Link& a, const Link& b) {
+  return {std::max(a.bandwidth, b.bandwidth), std::min(a.latency, b.latency), false};
+}
+
+}  // namespace
+
+void PartitionSearch::search_order(const std::vector<int>& order) {
+  set_order(order);
+  bound_starts();
+  // Where parts may start tells which stages may hold a skip tensor's other end, and that sharpens
+  // the relaxed costs, which in turn rule out starts.
+  do {
+    choose_ways();
+    bound_suffixes();
+    if (!wins(suffix_[0][0])) return;
+  } while (m_.has_skips && tighten_starts());
+  cuts_.clear();
+  seen_.clear();
+  // One order may be hard: the others get their share too.
+  order_limit_ = work_ + std::max<std::int64_t>((work_limit_ - work_) / 2, 1);
+  descend(0, 0);
+}
+
+// The layers at which part k may start, computing alone: no later than the parts before it reach,
+// no earlier than those from it on can finish.
+void PartitionSearch::bound_starts() {
+  earliest_.assign(at_index(m_.stages + 1), m_.layers);
+  latest_.assign(at_index(m_.stages + 1), m_.layers);
+  latest_[0] = 0;
+  const bool bounded = objective_ == Objective::time && found_.value < kInfinity;
+  for (int k = 1; k < m_.stages; ++k) {
+    const int most = m_.layers - (m_.stages - k);
+    latest_[at_index(k)] =
+        bounded ? std::min(most, reach(at(k - 1), latest_[at_index(k - 1)])) : most;
+  }
+  for (int k = m_.stages - 1; k >= 0; --k) {
+    earliest_[at_index(k)] = k;
+    if (!bounded) continue;
+    const auto& compute = at(k).compute;
+    const double limit = compute[at_index(earliest_[at_index(k + 1)])] - found_.value;
+    const auto first = std::upper_bound(compute.begin(), compute.end(), limit);
+    earliest_[at_index(k)] = std::max(k, static_cast<int>(first - compute.begin()));
+  }
+}
+
+bool PartitionSearch::may_hold(int k, int layer) const {
+  return earliest_[at_index(k)] <= layer && layer < latest_[at_index(k + 1)];
+}
+
+// For every part and layer: the best link from an earlier and from a later part that may hold the
+// layer.
+void PartitionSearch::choose_ways() {
+  const Link none{1e-300, kInfinity, false};
+  before_.assign(at_index(m_.stages), std::vector<Link>(at_index(m_.layers), none));
+  after_ = before_;
+  for (int k = 0; k < m_.stages; ++k) {
+    for (int other = 0; other < m_.stages; ++other) {
+      if (other == k) continue;
+      std::vector<Link>& ways = other < k ? before_[at_index(k)] : after_[at_index(k)];
+      for (int l = earliest_[at_index(other)]; l < latest_[at_index(other + 1)]; ++l) {
+        ways[at_index(l)] = better(ways[at_index(l)], link(other, k));
+      }
+    }
+  }
+}
+
+// suffix_[k][s] = min over e of max(relaxed cost of [s, e) at k, suffix_[k + 1][e]).
+void PartitionSearch::bound_suffixes() {
+  suffix_.assign(at_index(m_.stages + 1), std::vector<double>(at_index(m_.layers + 1), kInfinity));
+  suffix_[at_index(m_.stages)][at_index(m_.layers)] = 0;
+  for (int k = m_.stages - 1; k >= 0; --k) {
+    for (int s = earliest_[at_index(k)]; s <= latest_[at_index(k)]; ++s) {
+      if (s > 0 && !m_.may_cut[at_index(s)]) continue;
+      double& best = suffix_[at_index(k)][at_index(s)];
+      for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)];
+           ++e) {
+        ++work_;
+        const double below = value(without_messages(k, s, e), k);
+        if (!wins(below) || below >= best) break;
+        const double rest = suffix_[at_index(k + 1)][at_index(e)];
+        if (rest >= best || !wins(rest)) continue;
+        best = std::min(best, std::max(rest, value(relaxed(k, s, e), k)));
+      }
+    }
+  }
+}
+
+// Gives up starts through which no cut can win; says whether any range became smaller.
+bool PartitionSearch::tighten_starts() {
+  std::vector<std::vector<double>> prefix(at_index(m_.stages + 1),
+                                          std::vector<double>(at_index(m_.layers + 1), kInfinity));
+  prefix[0][0] = 0;
+  bool smaller = false;
+  for (int k = 0; k + 1 < m_.stages; ++k) {
+    for (int s = earliest_[at_index(k)]; s <= latest_[at_index(k)]; ++s) {
+      const double so_far = prefix[at_index(k)][at_index(s)];
+      if (!wins(so_far)) continue;
+      for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)];
+           ++e) {
+        ++work_;
+        if (!wins(value(without_messages(k, s, e), k))) break;
+        double& best = prefix[at_index(k + 1)][at_index(e)];
+        if (so_far >= best || !wins(suffix_[at_index(k + 1)][at_index(e)])) continue;
+        best = std::min(best, std::max(so_far, value(relaxed(k, s, e), k)));
+      }
+    }
+    int first = m_.layers;
+    int last = 0;
+    for (int e = earliest_[at_index(k + 1)]; e <= latest_[at_index(k + 1)]; ++e) {
+      if (!wins(prefix[at_index(k + 1)][at_index(e)]) ||
+          !wins(suffix_[at_index(k + 1)][at_index(e)])) {
+        continue;
+      }
+      first = std::min(first, e);
+      last = e;
+    }
+    smaller = smaller || first > earliest_[at_index(k + 1)] || last < latest_[at_index(k + 1)];
+    earliest_[at_index(k + 1)] = first;
+    latest_[at_index(k + 1)] = last;
+  }
+  return smaller;
+}
+
+void PartitionSearch::descend(int k, int s) {
+  if (k == m_.stages) {
+    double worst = 0;
+    for (int a = 0; a < m_.stages; ++a) worst = std::max(worst, value(with_cuts(a), a));
+    if (wins(worst)) found_ = {order_, cuts_, worst};
+    return;
+  }
+  if ((work_ >= order_limit_ && found_.value < kInfinity) || spent()) {
+    give_up(suffix_[0][0]);
+    return;
+  }
+  if (m_.has_skips && k > 0 && dominated(k, s)) return;
+  std::vector<std::pair<double, int>> ends;  // bound, end
+  for (int e = std::max(s + 1, earliest_[at_index(k + 1)]); e <= latest_[at_index(k + 1)]; ++e) {
+    if (!wins(value(without_messages(k, s, e), k))) break;
+    const double rest = suffix_[at_index(k + 1)][at_index(e)];
+    if (!wins(rest)) continue;
+    const double bound = std::max(rest, value(relaxed(k, s, e), k));
+    if (wins(bound)) ends.emplace_back(bound, e);
+  }
+  std::sort(ends.begin(), ends.end());
+  for (const auto& [bound, e] : ends) {
+    if (!wins(bound)) return;
+    cuts_.push_back(e);
+    bool open = true;
+    for (int a = k; a >= 0 && open; --a) open = wins(value(with_cuts(a), a));
+    if (open) descend(k + 1, e);
+    cuts_.pop_back();
+  }
+}
+
+// What comes after a cut depends on what came before only through the parts that hold a tensor
+// still to be sent, and through the costs so far. Of two beginnings with the same such parts, one
+// that costs nowhere less than the other can be left out.
+bool PartitionSearch::dominated(int k, int s) {
+  std::vector<int> key{k, s};
+  std::vector<bool> live(at_index(k), false);
+  for (const int producer : m_.crossing[at_index(s)]) {
+    const auto holder = std::upper_bound(cuts_.begin(), cuts_.end(), producer) - cuts_.begin();
+    key.push_back(static_cast<int>(holder));
+    live[static_cast<std::size_t>(holder)] = true;
+  }
+  std::vector<double> costs{0};  // the worst of the finished parts, then each unfinished one
+  for (int a = 0; a < k; ++a) {
+    const Bound bound = with_cuts(a);
+    if (live[at_index(a)]) {
+      costs.push_back(bound.seconds);
+      costs.push_back(static_cast<double>(bound.memory));
+    } else {
+      costs[0] = std::max(costs[0], value(bound, a));
+    }
+  }
+  auto& seen = seen_[std::move(key)];
+  const auto no_more = [](const std::vector<double>& x, const std::vector<double>& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), [](double p, double q) { return p <= q; });
+  };
+  for (const auto& other : seen) {
+    if (no_more(other, costs)) return true;
+  }
+  std::erase_if(seen, [&](const auto& other) { return no_more(costs, other); });
+  seen.push_back(std::move(costs));
+  return false;
+}
+
+std::optional<std::vector<int>> PartitionSearch::smallest_sum(const std::vector<int>& order,
+                                                              double limit) {
+  objective_ = Objective::time;
+  found_ = {};
+  set_order(order);
+  bound_starts();
+  choose_ways();
+  const auto width = at_index(m_.layers + 1);
+  std::vector<std::vector<double>> sum(at_index(m_.stages + 1),
+                                       std::vector<double>(width, kInfinity));
+  std::vector<std::vector<int>> end(at_index(m_.stages), std::vector<int>(width, 0));
+  sum[at_index(m_.stages)][at_index(m_.layers)] = 0;
+  for (int k = m_.stages - 1; k >= 0; --k) {
+    for (int s = k; s <= (k == 0 ? 0 : m_.layers - (m_.stages - k)); ++s) {
+      if (s > 0 && !m_.may_cut[at_index(s)]) continue;
+      for (int e = s + 1; e <= m_.layers - (m_.stages - 1 - k); ++e) {
+        if (value(without_messages(k, s, e), k) > limit) break;
+        const double rest = sum[at_index(k + 1)][at_index(e)];
+        if (rest == kInfinity) continue;
+        const double cost = value(relaxed(k, s, e), k);
+        if (cost > limit || cost + rest >= sum[at_index(k)][at_index(s)]) continue;
+        sum[at_index(k)][at_index(s)] = cost + rest;
+        end[at_index(k)][at_index(s)] = e;
+      }
+    }
+  }
+  if (sum[0][0] == kInfinity) return std::nullopt;
+  std::vector<int> ends;
+  for (int k = 0, s = 0; k < m_.stages; ++k) ends.push_back(s = end[at_index(k)][at_index(s)]);
+  return ends;
+}
+}  // namespace hetpipe

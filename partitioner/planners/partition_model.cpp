@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/partition_model.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace hetpipe {
+namespace {
+
+void read_layers(PartitionModel& model, const Profile& profile) {
+  model.consumers.resize(at_index(model.layers));
+  model.crossing.resize(at_index(model.layers + 1));
+  model.may_cut.assign(at_index(model.layers + 1), true);
+  model.parameters.assign(1, 0);
+  std::map<std::string, int> first_user;
+  for (int l = 0; l < model.layers; ++l) {
+    const ProfileLayer& layer = profile.layers[at_index(l)];
+    const std::string& owner = layer.shares.empty() ? layer.name : layer.shares;
+    const auto [user, is_first] = first_user.emplace(owner, l);
+    for (int cut = user->second + 1; cut <= l; ++cut) model.may_cut[at_index(cut)] = false;
+    model.parameters.push_back(model.parameters.back() + (is_first ? layer.parameter_bytes : 0));
+    for (const int producer : layer.inputs) model.consumers[at_index(producer)].push_back(l);
+  }
+  for (int l = 0; l < model.layers; ++l) {
+    if (model.consumers[at_index(l)].empty()) continue;
+    model.has_skips = model.has_skips || model.consumers[at_index(l)].back() > l + 1;
+    for (int cut = l + 1; cut <= model.consumers[at_index(l)].back(); ++cut) {
+      model.crossing[at_index(cut)].push_back(l);
+    }
+  }
+}
+
+void read_devices(PartitionModel& model, const Cluster& cluster, const Profile& profile,
+                  const PartitionRequest& request) {
+  std::map<std::pair<std::string, std::string>, int> symmetries;  // (node, kind)
+  std::map<std::string, int> nodes;
+  for (const DeviceName& name : request.devices) {
+    const DeviceKind& kind = cluster.kind_of(name);
+    const LayerCosts costs = costs_on(profile, kind, request.minibatch / model.micro_batches);
+    PartitionDevice device;
+    device.symmetry =
+        symmetries.emplace(std::pair(name.node, kind.name), static_cast<int>(symmetries.size()))
+            .first->second;
+    device.node = nodes.emplace(name.node, static_cast<int>(nodes.size())).first->second;
+    device.memory = kind.memory;
+    device.output = costs.output_bytes;
+    device.compute.assign(1, 0.0);
+    device.stash.assign(1, 0);
+    for (std::size_t l = 0; l < costs.forward.size(); ++l) {
+      device.compute.push_back(device.compute.back() +
+                               model.micro_batches * (costs.forward[l] + costs.backward[l]));
+      device.stash.push_back(device.stash.back() + model.micro_batches * costs.stash_bytes[l]);
+    }
+    device.output_max.push_back(device.output);
+    for (std::size_t span = 1; 2 * span <= device.output.size(); span *= 2) {
+      const auto& below = device.output_max.back();
+      std::vector<std::int64_t> above(below.size() - span);
+      for (std::size_t l = 0; l < above.size(); ++l) above[l] = std::max(below[l], below[l + span]);
+      device.output_max.push_back(std::move(above));
+    }
+    model.devices.push_back(std::move(device));
+  }
+  model.least_output = model.devices[0].output;
+  for (std::size_t l = 0; l < at_index(model.layers); ++l) {
+    for (const PartitionDevice& device : model.devices) {
+      model.least_output[l] = std::min(model.least_output[l], device.output[l]);
+    }
+  }
+}
+
+void read_links(PartitionModel& model, const Cluster& cluster, const PartitionRequest& request) {
+  model.links.resize(model.devices.size());
+  for (std::size_t a = 0; a < model.devices.size(); ++a) {
+    for (std::size_t b = 0; b < model.devices.size(); ++b) {
+      model.links[a].push_back(a == b ? Link{}
+                                      : cluster.link(request.devices[a], request.devices[b]));
+    }
+  }
+  // Two nodes are alike when they bring the same kinds and no rule names a node: exchanging them
+  // changes nothing.
+  std::map<int, std::multiset<std::string>> kinds;
+  for (std::size_t d = 0; d < model.devices.size(); ++d) {
+    kinds[model.devices[d].node].insert(cluster.kind_of(request.devices[d]).name);
+  }
+  const bool nodes_named = std::any_of(cluster.between.begin(), cluster.between.end(),
+                                       [](const LinkBetween& rule) { return !rule.nodes.empty(); });
+  model.alike_before.resize(kinds.size());
+  for (int node = 0; node < static_cast<int>(kinds.size()) && !nodes_named; ++node) {
+    for (int other = 0; other < node; ++other) {
+      if (kinds[other] == kinds[node]) model.alike_before[at_index(node)].push_back(other);
+    }
+  }
+}
+
+}  // namespace
+
+PartitionModel partition_model(const Cluster& cluster, const Profile& profile,
+                               const PartitionRequest& request) {
+  PartitionModel model;
+  model.layers = static_cast<int>(profile.layers.size());
+  model.stages = static_cast<int>(request.devices.size());
+  model.micro_batches = request.micro_batches;
+  model.shape = {model.stages, request.in_flight, optimizer_slots(request.optimizer),
+                 request.server, request.clock_distance};
+  read_layers(model, profile);
+  read_devices(model, cluster, profile, request);
+  read_links(model, cluster, request);
+  return model;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/profile/estimate.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "partitioner/cluster/catalogue.h"
+
+namespace hetpipe {
+namespace {
+
+// Shares of a peak that kernels reach. Large products in tensor cores: published measurements lie
+// between 0.5 and 0.82 (A100, B200, V100, GA102). Streaming kernels move about four fifths of the
+// stated memory bandwidth.
+constexpr double kTensorEfficiency = 0.7;
+constexpr double kBandwidthEfficiency = 0.8;
+
+// Batches of an absolute estimate: between them time grows as from latency-free small calls, which
+// read all parameters for little, to large ones.
+constexpr std::array kBatches{1, 8, 32, 128};
+
+// Bytes that a training step of SGD with momentum reads and writes per byte of parameters: weight,
+// gradient and velocity in, weight and velocity out.
+constexpr double kUpdateTraffic = 5;
+
+struct Rates {
+  double flops = 0;      // per second
+  double bandwidth = 0;  // bytes per second
+};
+
+Rates rates_of(const DeviceKind& kind, Precision precision) {
+  return {sustained_flops(kind, precision), sustained_bandwidth(kind)};
+}
+
+bool complete(const Rates& rates) { return rates.flops > 0 && rates.bandwidth > 0; }
+
+double roofline(double flops, double bytes, const Rates& rates) {
+  return std::max(flops / rates.flops, bytes / rates.bandwidth);
+}
+
+// Arithmetic and memory traffic of one layer's call.
+struct Work {
+  double flops = 0;  // 0: not known
+  double bytes = 0;
+};
+
+// The backward pass computes the gradients of inputs and of weights: twice the forward's
+// arithmetic, and it touches each tensor and its gradient.
+constexpr double kBackward = 2;
+
+Work forward_work(const ProfileLayer& layer, double input_bytes, double output_bytes, int batch) {
+  return {layer.forward_flops * batch,
+          input_bytes + output_bytes + static_cast<double>(layer.parameter_bytes)};
+}
+
+Work backward_work(const ProfileLayer& layer, const Work& forward, int batch) {
+  const double flops =
+      layer.backward_flops > 0 ? layer.backward_flops * batch : kBackward * forward.flops;
+  return {flops, kBackward * forward.bytes};
+}
+
+// What a layer reads: its producers' outputs, or what the profile says of a source.
+double input_bytes_of(const Profile& profile, std::size_t layer,
+                      const std::vector<double>& output_bytes, int batch) {
+  const ProfileLayer& of = profile.layers[layer];
+  if (of.input_bytes > 0 || of.inputs.empty()) return of.input_bytes * batch;
+  double bytes = 0;
+  for (const int input : of.inputs) bytes += output_bytes[static_cast<std::size_t>(input)];
+  return bytes;
+}
+
+// The measured time times the ratio of the rooflines. Without flops, the part of the time that the
+// layer's bytes explain scales with the bandwidth and the rest with the peak.
+double scaled(double seconds, const Work& work, const Rates& from, const Rates& to) {
+  if (work.flops > 0) {
+    return seconds * roofline(work.flops, work.bytes, to) / roofline(work.flops, work.bytes, from);
+  }
+  const double traffic = std::min(seconds, work.bytes / from.bandwidth);
+  return traffic * from.bandwidth / to.bandwidth + (seconds - traffic) * from.flops / to.flops;
+}
+
+Measurement relative(const Profile& profile, const Measurement& measured, const DeviceKind& kind,
+                     const Rates& from, const Rates& to) {
+  Measurement result = measured;
+  result.device = kind.name;
+  result.estimate = "from " + measured.device + "'s measurement by roofline";
+  const std::vector<double> outputs(measured.output_bytes.begin(), measured.output_bytes.end());
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    const ProfileLayer& layer = profile.layers[l];
+    const double input = input_bytes_of(profile, l, outputs, measured.batch);
+    const Work forward = forward_work(layer, input, outputs[l], measured.batch);
+    result.forward[l] = scaled(measured.forward[l], forward, from, to);
+    result.backward[l] =
+        scaled(measured.backward[l], backward_work(layer, forward, measured.batch), from, to);
+  }
+  for (double& seconds : result.update) seconds *= from.bandwidth / to.bandwidth;
+  return result;
+}
+
+Measurement absolute(const Profile& profile, const DeviceKind& kind, const Rates& rates, int batch,
+                     Precision precision) {
+  Measurement result;
+  result.device = kind.name;
+  result.batch = batch;
+  result.estimate = "from flops and bytes by roofline";
+  const double share = precision == Precision::fp16 ? 0.5 : 1;  // of fp32's bytes
+  std::vector<double> outputs;
+  for (const ProfileLayer& layer : profile.layers) outputs.push_back(layer.output_bytes * batch);
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    const ProfileLayer& layer = profile.layers[l];
+    Work forward =
+        forward_work(layer, input_bytes_of(profile, l, outputs, batch), outputs[l], batch);
+    forward.bytes *= share;
+    const Work backward = backward_work(layer, forward, batch);
+    result.forward.push_back(roofline(forward.flops, forward.bytes, rates));
+    result.backward.push_back(roofline(backward.flops, backward.bytes, rates));
+    result.update.push_back(kUpdateTraffic * static_cast<double>(layer.parameter_bytes) /
+                            rates.bandwidth);
+    result.output_bytes.push_back(std::llround(outputs[l]));
+    result.stash_bytes.push_back(std::llround(layer.stash_bytes * batch));
+  }
+  return result;
+}
+
+bool has_measurement(const Profile& profile, const std::string& device) {
+  return std::any_of(profile.measurements.begin(), profile.measurements.end(),
+                     [&](const Measurement& m) { return m.device == device; });
+}
+
+bool has_flops(const Profile& profile) {
+  return std::any_of(profile.layers.begin(), profile.layers.end(),
+                     [](const ProfileLayer& layer) { return layer.forward_flops > 0; });
+}
+
+// The rates of a measured kind: as the cluster declares it, else from the catalogue.
+Rates rates_of_measured(const Cluster& cluster, const std::string& name, Precision precision) {
+  for (const DeviceKind& kind : cluster.kinds) {
+    if (kind.name == name) return rates_of(kind, precision);
+  }
+  const auto known = try_catalogue_kind(name);
+  return known ? rates_of(*known, precision) : Rates{};
+}
+
+// How unlike two devices are: the logarithms of both ratios count alike.
+double distance(const Rates& a, const Rates& b) {
+  return std::abs(std::log(a.flops / b.flops)) + std::abs(std::log(a.bandwidth / b.bandwidth));
+}
+
+// Why a kind cannot be estimated, and what to do.
+std::string refusal(const Profile& profile, const DeviceKind& kind, bool has_rates) {
+  const std::string start =
+      "the profile of '" + profile.model + "' has no measurement on '" + kind.name + "', and ";
+  const std::string measure =
+      "measure it on such a machine: hetpipe profile --model " + profile.model + ".";
+  if (!has_rates) {
+    return start +
+           "its speed is not known (an estimate needs peak_flops and memory_bandwidth). "
+           "Add both to [device." +
+           kind.name + "], or " + measure;
+  }
+  return start +
+         "nothing to estimate it from (a measurement on a kind whose peak_flops and "
+         "memory_bandwidth are known, or the layers' forward_flops). Give a measured kind's peaks "
+         "in the cluster file, or " +
+         measure;
+}
+
+}  // namespace
+
+Precision precision_named(const std::string& name) {
+  if (name == "fp32") return Precision::fp32;
+  if (name == "tf32") return Precision::tf32;
+  if (name == "fp16") return Precision::fp16;
+  const std::vector<std::string> known{"fp32", "tf32", "fp16"};
+  throw UserError("--precision", unknown("precision", name, known) + ". Choose one of them.");
+}
+
+double sustained_flops(const DeviceKind& kind, Precision precision) {
+  const double fp32 = kind.peak_flops * kind.fp32_efficiency;
+  const double tensor = precision == Precision::tf32   ? kind.peak_flops_tf32
+                        : precision == Precision::fp16 ? kind.peak_flops_fp16
+                                                       : 0;
+  return kind.gpus * std::max(fp32, tensor * kTensorEfficiency);
+}
+
+double sustained_bandwidth(const DeviceKind& kind) {
+  return kind.gpus * kind.memory_bandwidth * kBandwidthEfficiency;
+}
+
+Profile with_estimates(Profile profile, const Cluster& cluster, Precision precision,
+                       const std::string& cluster_file) {
+  const std::vector<Measurement> measured = profile.measurements;
+  const bool absolutes = has_flops(profile);
+  std::set<int> used;
+  for (const Node& node : cluster.nodes) used.insert(node.kinds.begin(), node.kinds.end());
+  Problems problems;
+  for (const int index : used) {
+    const DeviceKind& kind = cluster.kinds[static_cast<std::size_t>(index)];
+    if (kind.emulate || has_measurement(profile, kind.name)) continue;
+    const Rates rates = rates_of(kind, precision);
+    // Only true measurements are scaled, and all batches of one kind.
+    std::string nearest_kind;
+    Rates nearest_rates;
+    for (const Measurement& m : measured) {
+      const Rates from = rates_of_measured(cluster, m.device, precision);
+      if (!m.estimate.empty() || !complete(from) || !complete(rates)) continue;
+      if (nearest_kind.empty() || distance(from, rates) < distance(nearest_rates, rates)) {
+        nearest_kind = m.device;
+        nearest_rates = from;
+      }
+    }
+    if (!nearest_kind.empty()) {
+      for (const Measurement& m : measured) {
+        if (m.device != nearest_kind || !m.estimate.empty()) continue;
+        profile.measurements.push_back(relative(profile, m, kind, nearest_rates, rates));
+      }
+    } else if (absolutes && complete(rates)) {
+      for (const int batch : kBatches) {
+        profile.measurements.push_back(absolute(profile, kind, rates, batch, precision));
+      }
+    } else {
+      problems.add(cluster_file, refusal(profile, kind, complete(rates)));
+    }
+  }
+  problems.throw_if_any();
+  return profile;
+}
+
+std::vector<std::string> estimate_notes(const Profile& profile, const Cluster& cluster) {
+  std::vector<std::string> notes;
+  for (const DeviceKind& kind : cluster.kinds) {
+    const auto at = std::find_if(
+        profile.measurements.begin(), profile.measurements.end(),
+        [&](const Measurement& m) { return m.device == kind.name && !m.estimate.empty(); });
+    if (at != profile.measurements.end()) {
+      notes.push_back(kind.name + ": estimated " + at->estimate);
+    }
+  }
+  return notes;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "partitioner/cluster/cluster.h"
+#include "partitioner/profile/profile.h"
+
+// What a layer would take on kinds of device that nobody measured it on, by the roofline model
+// (Williams, Waterman, Patterson 2009): a layer lasts as long as its arithmetic at the device's
+// peak or its memory traffic at the device's bandwidth, whichever is longer.
+// docs/devices-and-profiles.md has the equations and how far they were off where it could be
+// checked.
+namespace hetpipe {
+
+// Which peak arithmetic runs at.
+enum class Precision { fp32, tf32, fp16 };
+Precision precision_named(const std::string& name);  // UserError for an unknown one
+
+// Sustained rates of a device, a group of GPUs taken together: what is used of its peaks.
+double sustained_flops(const DeviceKind& kind, Precision precision);  // 0: peak not given
+double sustained_bandwidth(const DeviceKind& kind);                   // 0: not given
+
+// The profile with a measurement, marked as an estimate, for each kind of the cluster's devices
+// that has none of its own (emulated kinds go without: they run at the pace of "cpu"). Scaled from
+// the measured kind whose rates are nearest (relative roofline); where nothing was measured, from
+// the layers' flops and bytes (absolute roofline). UserError with every kind for which there is
+// neither; `cluster_file` is where it points.
+Profile with_estimates(Profile profile, const Cluster& cluster, Precision precision,
+                       const std::string& cluster_file = "");
+
+// "rtx-2060: estimated from v100's measurement by roofline", for the kinds of the cluster.
+std::vector<std::string> estimate_notes(const Profile& profile, const Cluster& cluster);
+
+}  // namespace hetpipe

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/profile/estimate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../cases.h"
+
+namespace hetpipe {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Rates that make sustained numbers round: 10 Tflop/s at full efficiency, 800 GB/s after the share
+// that streaming reaches.
+DeviceKind kind(const std::string& name, double tflops, double gigabytes_per_second) {
+  DeviceKind k;
+  k.name = name;
+  k.memory = 1;
+  k.peak_flops = tflops * 1e12;
+  k.fp32_efficiency = 1;
+  k.memory_bandwidth = gigabytes_per_second * 1e9 / 0.8;
+  return k;
+}
+
+Cluster cluster_with(const std::vector<DeviceKind>& kinds) {
+  Cluster cluster;
+  cluster.kinds = kinds;
+  Node node{"n0", {}};
+  for (std::size_t k = 0; k < kinds.size(); ++k) node.kinds.push_back(static_cast<int>(k));
+  cluster.nodes = {node};
+  return cluster;
+}
+
+// One layer that computes (2 flops per byte would balance), one that moves bytes.
+Profile two_layers() {
+  Profile p;
+  p.model = "tiny";
+  p.layers.resize(2);
+  p.layers[0].name = "compute";
+  p.layers[0].forward_flops = 1e9;
+  p.layers[0].input_bytes = 1e6;
+  p.layers[0].output_bytes = 1e6;
+  p.layers[0].stash_bytes = 2e6;
+  p.layers[1].name = "move";
+  p.layers[1].inputs = {0};
+  p.layers[1].forward_flops = 1e3;
+  p.layers[1].output_bytes = 1e6;
+  return p;
+}
+
+TEST(Estimate, AbsoluteIsTheLongerOfArithmeticAndTraffic) {
+  const Cluster cluster = cluster_with({kind("new", 10, 100)});
+  const Profile p = with_estimates(two_layers(), cluster, Precision::fp32);
+  const LayerCosts c = costs_on(p, cluster.kinds[0], 8);
+  EXPECT_TRUE(c.estimated);
+  // 8 x 1e9 flops at 1e13; 8 x (1e6 read + 1e6 written) at 1e11.
+  EXPECT_NEAR(c.forward[0], 8e-4, 1e-12);
+  EXPECT_NEAR(c.forward[1], 1.6e-4, 1e-12);
+  EXPECT_NEAR(c.backward[0], 16e-4, 1e-12);
+  EXPECT_NEAR(c.backward[1], 3.2e-4, 1e-12);
+  EXPECT_THAT(c.output_bytes, ElementsAre(8e6, 8e6));
+  EXPECT_THAT(c.stash_bytes, ElementsAre(16e6, 0));
+  EXPECT_THAT(estimate_notes(p, cluster),
+              ElementsAre("new: estimated from flops and bytes by roofline"));
+  EXPECT_EQ(parse_profile(to_toml(p), "again"), p);
+}
+
+TEST(Estimate, RelativeScalesAMeasurementByTheRooflines) {
+  Profile p = two_layers();
+  p.measurements = {{"old", 4, {1.0, 2.0}, {3.0, 4.0}, {0.5, 0.5}, {4000000, 4000000}, {1, 1}}};
+  const Cluster cluster = cluster_with({kind("old", 10, 100), kind("new", 20, 400)});
+  p = with_estimates(std::move(p), cluster, Precision::fp32);
+  EXPECT_FALSE(costs_on(p, cluster.kinds[0], 4).estimated);
+  const LayerCosts c = costs_on(p, cluster.kinds[1], 4);
+  EXPECT_TRUE(c.estimated);
+  EXPECT_NEAR(c.forward[0], 0.5, 1e-12);  // twice the flop/s
+  EXPECT_NEAR(c.forward[1], 0.5, 1e-12);  // four times the bandwidth
+  EXPECT_NEAR(c.backward[0], 1.5, 1e-12);
+  EXPECT_NEAR(c.update[0], 0.125, 1e-12);  // traffic alone
+  EXPECT_EQ(c.output_bytes, (std::vector<std::int64_t>{4000000, 4000000}));
+  EXPECT_THAT(estimate_notes(p, cluster),
+              ElementsAre("new: estimated from old's measurement by roofline"));
+}
+
+// Without flops, what the bytes explain scales with the bandwidth and the rest with the peak.
+TEST(Estimate, WithoutFlopsTheTimeIsSplitByBytes) {
+  Profile p = two_layers();
+  for (ProfileLayer& layer : p.layers) layer.forward_flops = 0;
+  p.layers[0].input_bytes = 0;
+  // Layer 1 reads 30e9 and writes 70e9 bytes: 1 s of its 3 s at 1e11 bytes/s.
+  p.measurements = {{"old", 1, {0, 3.0}, {0, 0}, {}, {30000000000, 70000000000}, {1, 1}}};
+  const Cluster cluster = cluster_with({kind("old", 10, 100), kind("new", 20, 400)});
+  p = with_estimates(std::move(p), cluster, Precision::fp32);
+  EXPECT_NEAR(costs_on(p, cluster.kinds[1], 1).forward[1], 1.0 / 4 + 2.0 / 2, 1e-12);
+}
+
+TEST(Estimate, TheNearestMeasuredKindIsScaled) {
+  Profile p = two_layers();
+  p.measurements = {{"slow", 4, {1, 1}, {1, 1}, {}, {4, 4}, {1, 1}},
+                    {"fast", 4, {0.1, 0.1}, {0.1, 0.1}, {}, {4, 4}, {1, 1}}};
+  const Cluster cluster =
+      cluster_with({kind("slow", 1, 10), kind("fast", 10, 100), kind("new", 9, 90)});
+  EXPECT_THAT(estimate_notes(with_estimates(p, cluster, Precision::fp32), cluster),
+              ElementsAre(HasSubstr("new: estimated from fast's")));
+}
+
+TEST(Estimate, PrecisionChoosesThePeak) {
+  DeviceKind k = kind("k", 10, 100);
+  k.fp32_efficiency = 0.5;
+  k.peak_flops_fp16 = 100e12;
+  EXPECT_DOUBLE_EQ(sustained_flops(k, Precision::fp32), 5e12);
+  EXPECT_DOUBLE_EQ(sustained_flops(k, Precision::tf32), 5e12);  // has none: fp32's
+  EXPECT_DOUBLE_EQ(sustained_flops(k, Precision::fp16), 70e12);
+  k.gpus = 4;  // a group works together
+  EXPECT_DOUBLE_EQ(sustained_flops(k, Precision::fp32), 20e12);
+  EXPECT_EQ(precision_named("tf32"), Precision::tf32);
+  EXPECT_THAT(test::user_error([] { precision_named("fp23"); }),
+              HasSubstr("unknown precision 'fp23' (did you mean 'fp32'?)"));
+}
+
+TEST(Estimate, MeasuredAndEmulatedKindsStayAsTheyAre) {
+  Profile p = two_layers();
+  p.measurements = {{"cpu", 4, {1, 1}, {1, 1}, {}, {4, 4}, {1, 1}}};
+  DeviceKind emulated = kind("big", 10, 100);
+  emulated.emulate = Emulation{2};
+  const Cluster cluster = cluster_with({emulated});
+  EXPECT_EQ(with_estimates(p, cluster, Precision::fp32), p);
+  EXPECT_THAT(estimate_notes(p, cluster), ElementsAre());
+}
+
+TEST(Estimate, NothingToEstimateFromTellsEveryKind) {
+  Profile p = two_layers();
+  for (ProfileLayer& layer : p.layers) layer.forward_flops = 0;
+  p.measurements = {{"mystery", 4, {1, 1}, {1, 1}, {}, {4, 4}, {1, 1}}};
+  DeviceKind bare;
+  bare.name = "bare";
+  const Cluster cluster = cluster_with({bare, kind("known", 10, 100)});
+  const std::string told =
+      test::user_error([&] { with_estimates(p, cluster, Precision::fp32, "lab.toml"); });
+  EXPECT_THAT(told, HasSubstr("lab.toml: the profile of 'tiny' has no measurement on 'bare', and "
+                              "its speed is not known (an estimate needs peak_flops and "
+                              "memory_bandwidth). Add both to [device.bare]"));
+  EXPECT_THAT(told, HasSubstr("lab.toml: the profile of 'tiny' has no measurement on 'known', and "
+                              "nothing to estimate it from"));
+}
+
+}  // namespace
+}  // namespace hetpipe
