@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <set>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -63,14 +64,27 @@ OptionTable table_of(PlanOptions& options) {
 }
 
 std::string train_words(const Invocation& how, const PlanOptions& options) {
-  return shell_words({how.program, "train", "--plan", options.output, "--cluster",
-                      *options.planning.cluster, "--profile", *options.planning.profile, "--data",
-                      options.data.value_or("DATA")});
+  std::vector<std::string> words{how.program, "train",
+                                 "--plan",    options.output,
+                                 "--cluster", *options.planning.cluster,
+                                 "--profile", *options.planning.profile};
+  if (options.planning.profile_device) {
+    words.insert(words.end(), {"--profile-device", *options.planning.profile_device});
+  }
+  if (options.planning.profile_batch) {
+    words.insert(words.end(), {"--profile-batch", std::to_string(*options.planning.profile_batch)});
+  }
+  words.insert(words.end(), {"--data", options.data.value_or("DATA")});
+  return shell_words(words);
 }
 
 // The pools asked about. All that is wrong with the questions is said before anything is planned.
 std::vector<ChangedPool> changed_pools(const PlanOptions& options, const PlanRequest& request) {
   std::vector<ChangedPool> pools;
+  std::set<std::string> said;  // of the pool as it is already
+  for (const std::string& note : estimate_notes(request.profile, request.cluster)) {
+    said.insert(note);
+  }
   Problems problems;
   for (const std::string& change : options.what_if) {
     try {
@@ -78,6 +92,9 @@ std::vector<ChangedPool> changed_pools(const PlanOptions& options, const PlanReq
                                         catalogue_names(), "--what-if");
       Profile profile = with_estimates(request.profile, cluster, precision_named(request.precision),
                                        *options.planning.cluster);
+      for (const std::string& note : estimate_notes(profile, cluster)) {
+        if (said.insert(note).second) std::fprintf(stderr, "%s\n", note.c_str());
+      }
       pools.push_back({change, std::move(cluster), std::move(profile)});
     } catch (const UserError& error) {
       for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
@@ -98,8 +115,7 @@ void print_start(const Plan& plan, const Cluster& cluster, const Invocation& how
     return;
   }
   const std::string command = train_words(how, options);
-  std::printf("; start it with one of\n  %s\n  %s\n",
-              mpirun_line(plan, cluster, command).c_str(),
+  std::printf("; start it with one of\n  %s\n  %s\n", mpirun_line(plan, cluster, command).c_str(),
               srun_line(plan, cluster, command).c_str());
 }
 

@@ -72,7 +72,9 @@ Json json_of(const std::vector<Alternative>& alternatives) {
 }
 
 Json json_of(const DepthLimit& depth) {
-  Json json{{"what", depth.what}, {"now", depth.now}, {"tried", depth.tried},
+  Json json{{"what", depth.what},
+            {"now", depth.now},
+            {"tried", depth.tried},
             {"limited_by", depth.limited_by}};
   if (depth.relative) json["relative"] = *depth.relative;
   if (!depth.why_not.empty()) json["why_not"] = depth.why_not;

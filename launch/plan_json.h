@@ -15,8 +15,8 @@ namespace hetpipe {
 // included.
 std::string to_json(const Plan& plan);
 
-// Beside the plan, what was asked about it: `what_if`, an array of the answers for the pool as it is
-// and each changed one, and `explain`. Neither where nothing was asked.
+// Beside the plan, what was asked about it: `what_if`, an array of the answers for the pool as it
+// is and each changed one, and `explain`. Neither where nothing was asked.
 std::string to_json(const Plan& plan, const std::vector<Answer>& answers,
                     const std::optional<Explanation>& explanation);
 

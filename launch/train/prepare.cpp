@@ -151,7 +151,9 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
     RunDirectory::check(*options.output, options.resume ? RunStart::resume : RunStart::fresh);
   }
   if (options.planning.cluster) job.cluster = load_cluster(*options.planning.cluster);
-  if (options.planning.profile) job.profile = load_profile(*options.planning.profile);
+  if (options.planning.profile) {
+    job.profile = load_profile_of(options.planning, job.cluster.value_or(Cluster{}));
+  }
   if (options.plan) {
     job.plan = load_plan(*options.plan);
     override_plan(options.planning, job.plan);
@@ -209,8 +211,7 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
     problems.throw_if_any();
   }
   if (!options.plan) {
-    job.plan = said_of(profile_file,
-                       [&] {
+    job.plan = said_of(profile_file, [&] {
       return make_plan(options.planning, request_of(options.planning, *job.cluster, *job.profile));
     });
   }
