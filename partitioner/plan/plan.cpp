@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partitioner/plan/plan.h"
 
+#include <set>
+
 #include "partitioner/plan/plan_check.h"
 
 namespace hetpipe {
@@ -10,11 +12,13 @@ int Plan::minibatch_of(VirtualWorkerId vw) const {
 }
 
 int Plan::worker_ranks() const {
-  std::size_t ranks = 0;
+  std::set<DeviceName> devices;  // one of an interleaved schedule has several stages
   for (const PlanVirtualWorker& vw : virtual_workers) {
-    for (const PlanStage& stage : vw.stages) ranks += stage.devices.size();
+    for (const PlanStage& stage : vw.stages) {
+      devices.insert(stage.devices.begin(), stage.devices.end());
+    }
   }
-  return static_cast<int>(ranks);
+  return static_cast<int>(devices.size());
 }
 
 int Plan::server_ranks() const {

@@ -74,7 +74,7 @@ struct Plan {
   std::optional<Prediction> predicted;
 
   int minibatch_of(VirtualWorkerId vw) const;
-  int worker_ranks() const;  // one per device of every stage
+  int worker_ranks() const;  // one per device
   int server_ranks() const;  // 0 when hosted or without servers
   bool operator==(const Plan&) const = default;
 };

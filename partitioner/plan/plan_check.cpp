@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "partitioner/schedule/generate.h"
 
 namespace hetpipe {
 
@@ -106,7 +107,7 @@ class PlanCheck {
       add(vw, k, "no device (a stage runs on one). Name it as devices = [\"node:0\"].");
     }
     for (const DeviceName& device : stage.devices) {
-      if (!used_.insert(device).second) {
+      if (!used_.insert(device).second && !next_chunk(vw, k)) {
         add(vw, k,
             "device " + to_string(device) + " stands twice (one rank, one stage). Use each once.");
       }
@@ -126,6 +127,19 @@ class PlanCheck {
               "devices. Correct them.",
               stage.shares.size(), static_cast<long long>(sum), micro_batch, stage.devices.size()));
     }
+  }
+
+  // An interleaved schedule gives its devices one chunk of the model after the other: stage k
+  // stands on the devices of stage k - p, where p is their number.
+  bool next_chunk(std::size_t vw, std::size_t k) const {
+    const auto& stages = plan_.virtual_workers[vw].stages;
+    if (try_parse_schedule_rule(plan_.schedule) != ScheduleRule::interleaved_1f1b) return false;
+    std::size_t positions = 1;
+    while (positions < stages.size() && stages[positions].devices != stages[0].devices) {
+      ++positions;
+    }
+    return stages.size() % positions == 0 && k >= positions &&
+           stages[k].devices == stages[k - positions].devices;
   }
 
   void check_server(const PlanServer& server) {

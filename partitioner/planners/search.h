@@ -42,7 +42,8 @@ struct SearchResult {
   Plan plan;                     // with `predicted`
   double bound = 0;              // samples/s that no plan of the searched space can pass
   bool exact = false;            // the whole space was enumerated (docs/search.md says when)
-  std::int64_t simulations = 0;  // the work done
+  std::int64_t simulations = 0;  // the work done, and
+  std::int64_t actions = 0;      // the actions played in them
   std::vector<LeftOut> left_out;
   std::vector<SearchCandidate> considered;  // best first
 };
@@ -52,17 +53,20 @@ enum class SystemChoice { requested, any };
 
 struct SearchOptions {
   SystemChoice systems = SystemChoice::requested;
-  // Counted in simulations, never in seconds, so that the answer is the same on every machine.
-  // 0: what suits the size of the pool.
-  std::int64_t simulations = 0;
+  std::vector<int> clock_distances;     // to choose from; empty: the request's
+  std::vector<std::string> placements;  // likewise
+  // Work after which the search settles for what it has: actions simulated, never seconds, so that
+  // the answer is the same on every machine. 0: what suits the size of the pool.
+  std::int64_t actions = 0;
 };
 
-// `seeds`: planners whose plans are taken as starts; those that refuse (UserError) are left out.
-// UserError where nothing fits.
-SearchResult search_plans(const PlanRequest& request, const std::vector<SeedPlanner>& seeds,
-                          const SearchOptions& options = {});
+// Starts from the plans of HetPipe's policies and of the planner of every row looked at, and of
+// `seeds`; planners that refuse (UserError) are noted in `considered`. Of plans within 1 % of the
+// best, and no slower than any start, the one of the least staleness. UserError where nothing fits.
+SearchResult search_plans(const PlanRequest& request, const SearchOptions& options = {},
+                          const std::vector<SeedPlanner>& seeds = {});
 
-// The plan alone, with HetPipe's policies as seeds.
+// The plan alone.
 Plan plan_search(const PlanRequest& request);
 
 }  // namespace hetpipe

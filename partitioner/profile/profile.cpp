@@ -106,6 +106,16 @@ LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch) {
     costs.update = low->update;
     for (double& seconds : costs.update) seconds *= factor;
   }
+  if (low->weight_gradient.empty() || high->weight_gradient.empty()) {
+    // Two products of equal size, one for the input and one for the weights.
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+      const ProfileLayer& layer = profile.layers[l];
+      const bool learns = layer.parameter_bytes > 0 || !layer.shares.empty();
+      costs.weight_gradient.push_back(learns ? costs.backward[l] / 2 : 0);
+    }
+  } else {
+    costs.weight_gradient = at_batch(*low, *high, batch, &Measurement::weight_gradient, factor);
+  }
   costs.output_bytes = scaled(nearest->output_bytes, nearest->batch, batch);
   costs.estimated = !low->estimate.empty() || !high->estimate.empty();
   costs.stash_bytes = scaled(nearest->stash_bytes, nearest->batch, batch);

@@ -38,6 +38,7 @@ struct Measurement {
   std::vector<std::int64_t> output_bytes;
   std::vector<std::int64_t> stash_bytes;  // kept from forward to backward
   std::string estimate = {};  // how it was estimated ("from ..."); empty: it was measured
+  std::vector<double> weight_gradient{};  // its part of backward; may be empty
   bool operator==(const Measurement&) const = default;
 };
 
@@ -74,7 +75,9 @@ struct LayerCosts {
   std::vector<double> update;
   std::vector<std::int64_t> output_bytes;
   std::vector<std::int64_t> stash_bytes;
-  bool estimated = false;  // from a measurement that is an estimate (estimate.h)
+  bool estimated = false;               // from a measurement that is an estimate (estimate.h)
+  std::vector<double> weight_gradient;  // part of backward; where not measured, half of it for
+                                        // layers with parameters
 };
 
 // Costs on `kind` with `batch` samples per call. Takes the kind's own measurements, used as they

@@ -136,6 +136,8 @@ class ProfileFile {
     m.forward = sized(reader, "forward", reader.reals("forward", kSeconds, Need::required));
     m.backward = sized(reader, "backward", reader.reals("backward", kSeconds, Need::required));
     m.update = sized(reader, "update", reader.reals("update", kSeconds));
+    m.weight_gradient = sized(reader, "weight_gradient", reader.reals("weight_gradient", kSeconds));
+    check_part_of_backward(reader, m);
     m.output_bytes =
         sized(reader, "output_bytes", reader.integers("output_bytes", kBytes, Need::required));
     m.stash_bytes =
@@ -152,6 +154,17 @@ class ProfileFile {
       }
     }
     profile_.measurements.push_back(std::move(m));
+  }
+
+  void check_part_of_backward(TomlReader& reader, const Measurement& m) {
+    const std::size_t layers = std::min(m.weight_gradient.size(), m.backward.size());
+    for (std::size_t l = 0; l < layers; ++l) {
+      if (m.weight_gradient[l] <= m.backward[l]) continue;
+      reader.problem(reader.line_of("weight_gradient"),
+                     format("layer %zu: weight_gradient = %g is more than backward = %g (it is "
+                            "a part of it). Correct one.",
+                            l, m.weight_gradient[l], m.backward[l]));
+    }
   }
 
   void check_total(int line, const char* what, const std::vector<std::int64_t>& bytes) {
@@ -246,6 +259,9 @@ std::string to_toml(const Profile& profile) {
     text += "forward = " + numbers(m.forward, toml_real) + "  # s per layer\n";
     text += "backward = " + numbers(m.backward, toml_real) + "\n";
     if (!m.update.empty()) text += "update = " + numbers(m.update, toml_real) + "\n";
+    if (!m.weight_gradient.empty()) {
+      text += "weight_gradient = " + numbers(m.weight_gradient, toml_real) + "\n";
+    }
     text += "output_bytes = " + numbers(m.output_bytes, integer_text) + "\n";
     text += "stash_bytes = " + numbers(m.stash_bytes, integer_text) + "\n";
   }

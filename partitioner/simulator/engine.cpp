@@ -33,7 +33,7 @@ double unit(std::uint64_t bits) { return (static_cast<double>(bits >> 11U) + 0.5
 
 }  // namespace
 
-int EngineJob::add_route(const Route& route) {
+int EngineJob::add_route(const EngineRoute& route) {
   ensure(route.bandwidth > 0, "a route moves something");
   routes.push_back(route);
   const int index = static_cast<int>(routes.size()) - 1;
@@ -52,7 +52,7 @@ int EngineJob::add_transfer(int route, double bytes, int signal) {
 }
 
 void EngineJob::start_on(int signal, int transfer) {
-  Signal& s = at(signals, signal);
+  EngineSignal& s = at(signals, signal);
   (s.first < 0 ? s.first : at(transfers, s.last).next) = transfer;
   s.last = transfer;
 }
@@ -126,7 +126,7 @@ void Engine::prepare(const EngineJob& job) {
     processes_.push_back({0, job.first_op(static_cast<int>(p)), job.end[p], -1});
   }
   signals_.clear();
-  for (const Signal& signal : job.signals) signals_.push_back({signal.needed, -1});
+  for (const EngineSignal& signal : job.signals) signals_.push_back({signal.needed, -1});
   in_line_.assign(job.transfers.size(), -1);
   queues_.assign(job.routes.size(), {});
   interfaces_.assign(static_cast<std::size_t>(job.interfaces), {});
@@ -177,7 +177,7 @@ void Engine::run(std::int32_t process) {
           return;
         }
         if (asks) {
-          const Question& question = at(job_->questions, op.index);
+          const EngineQuestion& question = at(job_->questions, op.index);
           p.now = std::max(p.now + question.there, at(times_.fired, index)) + question.back;
         } else {
           p.now = std::max(p.now, at(times_.fired, index));
@@ -192,8 +192,8 @@ void Engine::run(std::int32_t process) {
 // False while the process cannot go on.
 bool Engine::send(std::int32_t process, const Op& op) {
   Process& p = at(processes_, process);
-  const Transfer& transfer = at(job_->transfers, op.index);
-  const Route& route = at(job_->routes, transfer.route);
+  const EngineTransfer& transfer = at(job_->transfers, op.index);
+  const EngineRoute& route = at(job_->routes, transfer.route);
   if (route.process >= 0 && route.out < 0 && route.in < 0) {
     p.now = send_alone(op, route, p.now);
     return true;
@@ -217,8 +217,8 @@ bool Engine::send(std::int32_t process, const Op& op) {
 
 // Nobody else uses this route: its times follow from the sender's alone. Queue::since is when the
 // last byte sent so far has left.
-double Engine::send_alone(const Op& op, const Route& route, double now) {
-  const Transfer& transfer = at(job_->transfers, op.index);
+double Engine::send_alone(const Op& op, const EngineRoute& route, double now) {
+  const EngineTransfer& transfer = at(job_->transfers, op.index);
   Queue& queue = at(queues_, route.queue);
   const double depart = std::max(now, queue.since);
   queue.since = depart + transfer.bytes / route.bandwidth;

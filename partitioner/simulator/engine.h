@@ -44,7 +44,7 @@ struct Op {
   SendMode mode = SendMode::overlapped;
 };
 
-struct Route {
+struct EngineRoute {
   double bandwidth = 1;     // bytes/s when alone
   double latency = 0;       // s, after the last byte has left
   int out = -1;             // interfaces; -1: none that anybody else uses
@@ -54,7 +54,7 @@ struct Route {
   int queue = -1;           // shared with the route that has made it; -1: its own
 };
 
-struct Transfer {
+struct EngineTransfer {
   double bytes = 0;
   std::int32_t route = 0;
   std::int32_t signal = -1;  // counts when the last byte has arrived; -1: nobody cares
@@ -62,13 +62,13 @@ struct Transfer {
 };
 
 // Fires at the latest of the times at which it was counted, once it was counted `needed` times.
-struct Signal {
+struct EngineSignal {
   std::int32_t needed = 1;
   std::int32_t first = -1;  // transfers that start then (EngineJob::start_on)
   std::int32_t last = -1;
 };
 
-struct Question {
+struct EngineQuestion {
   std::int32_t signal = -1;
   double there = 0;  // latency
   double back = 0;
@@ -77,15 +77,15 @@ struct Question {
 // A job under construction: processes one after the other, everything else in any order before the
 // operation that names it.
 struct EngineJob {
-  std::vector<Op> ops;              // process after process
-  std::vector<std::int64_t> end;    // one past the last operation of each process
-  std::vector<Route> routes;        //
-  std::vector<Transfer> transfers;  //
-  std::vector<Signal> signals;      //
-  std::vector<Question> questions;  //
+  std::vector<Op> ops;                    // process after process
+  std::vector<std::int64_t> end;          // one past the last operation of each process
+  std::vector<EngineRoute> routes;        //
+  std::vector<EngineTransfer> transfers;  //
+  std::vector<EngineSignal> signals;      //
+  std::vector<EngineQuestion> questions;  //
   int interfaces = 0;
 
-  int add_route(const Route& route);
+  int add_route(const EngineRoute& route);
   int add_signal(int needed = 1);
   int add_transfer(int route, double bytes, int signal);
   void start_on(int signal, int transfer);  // in the order of the calls
@@ -172,13 +172,13 @@ class Engine {
   void prepare(const EngineJob& job);
   void run(std::int32_t process);
   bool send(std::int32_t process, const Op& op);
-  double send_alone(const Op& op, const Route& route, double now);
+  double send_alone(const Op& op, const EngineRoute& route, double now);
   void count(std::int32_t signal, double time, double depart);
   void fire(std::int32_t signal);
   void post(std::int32_t transfer);
   void start_next(std::int32_t queue);
   void leave_interfaces(std::int32_t queue);
-  void enter_interfaces(std::int32_t queue, const Route& route);
+  void enter_interfaces(std::int32_t queue, const EngineRoute& route);
   void advance(std::int32_t queue);
   void schedule(std::int32_t queue);
   void progress(std::int32_t queue);

@@ -13,7 +13,8 @@ int Network::interface(const std::string& key) {
   return at->second;
 }
 
-int Network::add_route(const DeviceName& from, const DeviceName& to, const RouteUse& use) {
+EngineRoute Network::route_between(const DeviceName& from, const DeviceName& to,
+                                   const RouteUse& use) const {
   const Link link = cluster_.link(from, to);
   if (!(link.bandwidth > 0)) {
     const bool inside = from.node == to.node;
@@ -21,9 +22,14 @@ int Network::add_route(const DeviceName& from, const DeviceName& to, const Route
                             (inside ? "inside node '" + from.node + "'"
                                     : "between nodes '" + from.node + "' and '" + to.node + "'") +
                             " (the plan sends from " + to_string(from) + " to " + to_string(to) +
-                            "). Give it [link." + (inside ? "intra_node" : "inter_node") + "].");
+                            "). Give it a [link." + (inside ? "intra_node" : "inter_node") + "].");
   }
-  Route route{link.bandwidth, link.latency * use.latencies, -1, -1, use.process, use.buffer_bytes};
+  return {link.bandwidth, link.latency * use.latencies, -1, -1, use.process, use.buffer_bytes};
+}
+
+int Network::add_route(const DeviceName& from, const DeviceName& to, const RouteUse& use) {
+  EngineRoute route = route_between(from, to, use);
+  if (sharing_ == Sharing::queued) return job_.add_route(route);
   if (from.node == to.node) {
     route.out = interface(to_string(from) + ">" + to_string(to));
   } else {
@@ -33,18 +39,28 @@ int Network::add_route(const DeviceName& from, const DeviceName& to, const Route
   return job_.add_route(route);
 }
 
+int Network::add_server_route(const DeviceName& from, const DeviceName& to, const RouteUse& use) {
+  if (sharing_ == Sharing::fair) return add_route(from, to, use);
+  EngineRoute route = route_between(from, to, use);
+  const auto [at, added] = queues_.try_emplace(from.index < 0 ? from.node + ">" : ">" + to.node, 0);
+  if (!added) route.queue = at->second;
+  const int index = job_.add_route(route);
+  if (added) at->second = index;
+  return index;
+}
+
 void drop_unshared_interfaces(EngineJob& job) {
   constexpr int kNobody = -1;
   constexpr int kShared = -2;
   std::vector<int> user(static_cast<std::size_t>(job.interfaces), kNobody);
-  for (const Route& route : job.routes) {
+  for (const EngineRoute& route : job.routes) {
     for (const int i : {route.out, route.in}) {
       if (i < 0) continue;
       int& known = user[static_cast<std::size_t>(i)];
       known = known == kNobody || known == route.queue ? route.queue : kShared;
     }
   }
-  for (Route& route : job.routes) {
+  for (EngineRoute& route : job.routes) {
     for (int* i : {&route.out, &route.in}) {
       if (*i >= 0 && user[static_cast<std::size_t>(*i)] != kShared) *i = -1;
     }

@@ -20,21 +20,37 @@ struct RouteUse {
   double buffer_bytes = 0;  // of SendMode::buffered
 };
 
+enum class Sharing {
+  fair,    // as real links are: interfaces shared by their flows (engine.h)
+  queued,  // as emulated links are: see Network::add_server_route
+};
+
 // Between nodes a route passes the out interface of one node and the in interface of the other,
 // inside a node the link of its pair in its direction: the routes of one pair share it, other pairs
 // do not. A server stands for its node: {node, -1}.
 class Network {
  public:
-  Network(const Cluster& cluster, EngineJob& job) : cluster_(cluster), job_(job) {}
+  Network(const Cluster& cluster, EngineJob& job, Sharing sharing = Sharing::fair)
+      : cluster_(cluster), job_(job), sharing_(sharing) {}
 
   // A route of its own for every call. UserError where the cluster has no such link.
   int add_route(const DeviceName& from, const DeviceName& to, const RouteUse& use = {});
 
+  // Between a device and a server. Emulated links pass a server's messages one after the other, in
+  // each direction; other messages have their pair to themselves.
+  int add_server_route(const DeviceName& from, const DeviceName& to, const RouteUse& use = {});
+
+  EngineJob& job() { return job_; }
+
  private:
   int interface(const std::string& key);
+  EngineRoute route_between(const DeviceName& from, const DeviceName& to,
+                            const RouteUse& use) const;
 
   const Cluster& cluster_;
   EngineJob& job_;
+  Sharing sharing_;
+  std::map<std::string, int> queues_;
   std::map<std::string, int> interfaces_;
 };
 

@@ -19,8 +19,8 @@ constexpr double kRounding = 1 + 1e-12;
 }  // namespace
 
 void Engine::post(std::int32_t transfer) {
-  const Transfer& t = at(job_->transfers, transfer);
-  const Route& route = at(job_->routes, t.route);
+  const EngineTransfer& t = at(job_->transfers, transfer);
+  const EngineRoute& route = at(job_->routes, t.route);
   ensure(route.process < 0 || route.out >= 0 || route.in >= 0,
          "only its process sends over a private route");
   Queue& queue = at(queues_, route.queue);
@@ -44,8 +44,8 @@ void Engine::start_next(std::int32_t index) {
   const bool goes_on = queue.current >= 0;
   queue.current = queue.head;
   queue.head = at(in_line_, queue.head);
-  const Transfer& transfer = at(job_->transfers, queue.current);
-  const Route& route = at(job_->routes, transfer.route);
+  const EngineTransfer& transfer = at(job_->transfers, queue.current);
+  const EngineRoute& route = at(job_->routes, transfer.route);
   queue.left = transfer.bytes;
   queue.behind = queue.head < 0 ? 0 : queue.behind - transfer.bytes;
   queue.since = queue.depart = now_;
@@ -70,7 +70,7 @@ void Engine::mark(std::int32_t interface) {
   dirty_.push_back(interface);
 }
 
-void Engine::enter_interfaces(std::int32_t index, const Route& route) {
+void Engine::enter_interfaces(std::int32_t index, const EngineRoute& route) {
   Queue& queue = at(queues_, index);
   queue.interface[0] = route.out;
   queue.interface[1] = route.in;
@@ -133,7 +133,7 @@ void Engine::progress(std::int32_t index) {
     schedule(index);
     return;
   }
-  const Transfer& transfer = at(job_->transfers, queue.current);
+  const EngineTransfer& transfer = at(job_->transfers, queue.current);
   count(transfer.signal, now_ + at(job_->routes, transfer.route).latency, queue.depart);
   start_next(index);
 }

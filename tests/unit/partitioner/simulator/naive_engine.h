@@ -24,7 +24,7 @@ class NaiveEngine {
     times_.start.assign(job.ops.size(), -1);
     times_.end.assign(job.ops.size(), 0);
     times_.fired.assign(job.signals.size(), 0);
-    for (const Signal& s : job.signals) missing_.push_back(s.needed);
+    for (const EngineSignal& s : job.signals) missing_.push_back(s.needed);
     started_.assign(job.signals.size(), false);
     for (std::size_t i = 0; i < left_.size(); ++i) left_[i] = job.transfers[i].bytes;
     for (std::size_t p = 0; p < job.end.size(); ++p) {
@@ -91,7 +91,7 @@ class NaiveEngine {
   bool step() {
     for (std::size_t q = 0; q < line_.size(); ++q) {
       if (line_[q].empty() || left_[line_[q].front()] > 0) continue;
-      const Transfer& t = job_.transfers[line_[q].front()];
+      const EngineTransfer& t = job_.transfers[line_[q].front()];
       line_[q].pop_front();
       count(t.signal, now_ + job_.routes[static_cast<std::size_t>(t.route)].latency);
       return true;
@@ -156,7 +156,7 @@ class NaiveEngine {
         if (!fired(op.index)) return false;
         break;
       case OpKind::ask: {
-        const Question& question = job_.questions[static_cast<std::size_t>(op.index)];
+        const EngineQuestion& question = job_.questions[static_cast<std::size_t>(op.index)];
         if (first) until_[p] = now_ + question.there;
         if (!answered_[p]) {
           if (until_[p] > now_ || !fired(question.signal)) return false;
@@ -169,7 +169,7 @@ class NaiveEngine {
       }
       case OpKind::send: {
         const auto t = static_cast<std::size_t>(op.index);
-        const Route& route = job_.routes[static_cast<std::size_t>(job_.transfers[t].route)];
+        const EngineRoute& route = job_.routes[static_cast<std::size_t>(job_.transfers[t].route)];
         const std::size_t q = queue_of(t);
         line_[q].push_back(t);
         const double room = op.mode == SendMode::buffered ? route.buffer_bytes : 0;
@@ -189,7 +189,7 @@ class NaiveEngine {
     std::vector<double> share(line_.size(), 0);
     std::vector<bool> grows(line_.size(), false);
     std::vector<double> used(static_cast<std::size_t>(job_.interfaces), 0);
-    const auto route = [&](std::size_t q) -> const Route& {
+    const auto route = [&](std::size_t q) -> const EngineRoute& {
       return job_.routes[static_cast<std::size_t>(job_.transfers[line_[q].front()].route)];
     };
     for (std::size_t q = 0; q < line_.size(); ++q) grows[q] = !line_[q].empty();

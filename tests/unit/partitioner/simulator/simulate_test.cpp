@@ -120,11 +120,20 @@ TEST(Simulate, PushAndPullTakeTheirLink) {
   EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).iteration_seconds, 6 + 2, 1e-9);
 }
 
-// Two virtual workers push 2 s each through the server's one interface, and pull as long: the
-// second in line waits for the first both ways.
+// Two virtual workers push 2 s each through the server's one interface, and pull as long. They
+// share it fairly: both pushes take 4 s, and so do both pulls.
 TEST(Simulate, VirtualWorkersShareTheServersInterface) {
   Cluster c = test::cluster_of({{"a"}, {"a"}, {}}, 1'000'000'000);
   c.inter_node = {1000, 0, false};
+  Plan plan = plan_of({{2}, {2}}, 1);
+  plan.server = server_on("n2", 0);
+  EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).iteration_seconds, 6 + 4 + 4, 1e-9);
+}
+
+// Emulated links pass one message after the other.
+TEST(Simulate, EmulatedLinksQueueAtTheServer) {
+  Cluster c = test::cluster_of({{"a"}, {"a"}, {}}, 1'000'000'000);
+  c.inter_node = {1000, 0, true};
   Plan plan = plan_of({{2}, {2}}, 1);
   plan.server = server_on("n2", 0);
   const double one_after_the_other = simulate(plan, c, second_per_layer(2)).iteration_seconds;
@@ -141,8 +150,14 @@ TEST(Simulate, SaysWhatItDoesNotKnow) {
   plan.server = server_on("n0", 0);
   EXPECT_THAT(user_error([&] { simulate(plan, c, p, {3}); }), HasSubstr("Ask for at least 4"));
   EXPECT_GT(simulate(plan, c, p, {4}).throughput, 0);
-  plan.system = "dapple";
-  EXPECT_THAT(user_error([&] { simulate(plan, c, p); }), HasSubstr("system 'dapple'"));
+  plan.runtime = "nobody's";
+  EXPECT_THAT(user_error([&] { simulate(plan, c, p); }), HasSubstr("runtime 'nobody's'"));
+  plan.runtime = "";
+  plan.model = "other";
+  EXPECT_THAT(user_error([&] { simulate(plan, c, p); }), HasSubstr("a plan for another profile"));
+  plan.model = "chain";
+  EXPECT_THAT(user_error([&] { simulate(plan, c, second_per_layer(3)); }),
+              HasSubstr("cuts 2 layers, the profile has 3 (a plan for another profile)"));
 }
 
 }  // namespace

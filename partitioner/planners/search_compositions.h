@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "partitioner/cluster/cluster.h"
+#include "partitioner/planners/allocation.h"
+
+// Which devices could form which virtual workers: the starts of the search.
+namespace hetpipe {
+
+// Virtual workers with equal keys are alike: the same kinds on nodes that hang together in the same
+// way (nodes are interchangeable unless a rule names them). Brings the devices into an order that
+// is the same for all of them.
+std::string worker_key(const Cluster& cluster, std::vector<DeviceName>& devices);
+
+// Any two compositions with equal keys are alike. Brings the devices of each virtual worker into
+// the order of worker_key.
+std::string composition_key(const Cluster& cluster, Allocation& composition);
+
+// kind_speed[k]: samples/s of the whole model on one device of Cluster::kinds[k]. Every virtual
+// worker does the same number of minibatches, so the slowest sets the pace: number of virtual
+// workers * the smallest sum of speeds, no communication, in samples/s.
+double ideal_throughput(const Cluster& cluster, std::span<const double> kind_speed,
+                        const Allocation& composition);
+
+// At most `most` compositions, none alike, the best by ideal_throughput for every number of virtual
+// workers: HetPipe's policies with every number they can form, devices dealt out by speed, filled
+// up node by node and kind by kind, each with all kinds and without the slowest one, two ...; and
+// each of these without the devices that only make a virtual worker faster than the slowest one.
+// max_stages: no virtual worker has more devices.
+std::vector<Allocation> likely_compositions(const Cluster& cluster,
+                                            std::span<const double> kind_speed,
+                                            std::optional<int> virtual_workers, int max_stages,
+                                            std::size_t most);
+
+}  // namespace hetpipe

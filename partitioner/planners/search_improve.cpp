@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "partitioner/planners/search_compositions.h"
+#include "partitioner/planners/search_run.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr double kBetter = 1 + 1e-9;
+constexpr std::size_t kTriedByEstimate = 4;  // compositions one step away that are simulated
+
+bool replicated(const Plan& plan) {
+  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
+    for (const PlanStage& stage : worker.stages) {
+      if (stage.devices.size() > 1) return true;
+    }
+  }
+  return false;
+}
+
+Allocation composition_of(const Plan& plan) {
+  Allocation result;
+  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
+    std::vector<DeviceName> devices;
+    for (const PlanStage& stage : worker.stages) {
+      devices.insert(devices.end(), stage.devices.begin(), stage.devices.end());
+    }
+    result.push_back(std::move(devices));
+  }
+  return result;
+}
+
+// Virtual workers of the same kinds on like nodes with the same cuts: [group] of indices.
+std::vector<std::vector<std::size_t>> alike_workers(const Cluster& cluster, const Plan& plan) {
+  std::map<std::string, std::vector<std::size_t>> groups;
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    std::vector<DeviceName> devices;
+    std::string key;
+    for (const PlanStage& stage : plan.virtual_workers[vw].stages) {
+      key += std::to_string(stage.end_layer) + ':';
+      for (const DeviceName& device : stage.devices) {
+        key += cluster.kind_of(device).name + ',';
+        devices.push_back(device);
+      }
+    }
+    groups[key + worker_key(cluster, devices)].push_back(vw);
+  }
+  std::vector<std::vector<std::size_t>> result;
+  for (auto& [key, members] : groups) result.push_back(std::move(members));
+  return result;
+}
+
+// One layer across cut k of the virtual workers named: +1 to the stage before it, -1 from it.
+std::optional<Plan> moved_cut(Plan plan, const std::vector<std::size_t>& workers, std::size_t k,
+                              int by) {
+  for (const std::size_t vw : workers) {
+    auto& stages = plan.virtual_workers[vw].stages;
+    stages[k].end_layer += by;
+    stages[k + 1].first_layer += by;
+    if (stages[k].end_layer <= stages[k].first_layer ||
+        stages[k + 1].end_layer <= stages[k + 1].first_layer) {
+      return std::nullopt;
+    }
+  }
+  return plan;
+}
+
+class Improver {
+ public:
+  Improver(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
+           std::span<const double> kind_speed)
+      : space_(space),
+        scores_(scores),
+        found_(found),
+        best_(std::move(start)),
+        speed_(kind_speed),
+        cluster_(space.row().request.cluster) {}
+
+  void run() {
+    bool better = true;
+    while (better && !scores_.spent()) {
+      better = knobs();
+      better = cuts() || better;
+      if (!replicated(best_.plan)) better = devices() || better;
+    }
+  }
+
+ private:
+  // A simulation that counts; true and taken over when it is faster.
+  bool take(const Plan& plan) {
+    if (scores_.spent()) return false;
+    const auto throughput = found_.add(plan, "search");
+    if (!throughput || *throughput <= best_.throughput * kBetter) return false;
+    best_ = {plan, *throughput, "search"};
+    return true;
+  }
+
+  bool knobs() {
+    bool better = false;
+    const Knobs now = space_.knobs_of(best_.plan);
+    for (const Knobs& knobs : space_.with_servers(now)) {
+      if (knobs != now) better = take(space_.with_knobs(best_.plan, knobs)) || better;
+    }
+    for (const int step : {1, 2, -1}) {
+      Knobs knobs = space_.knobs_of(best_.plan);
+      int& depth = SearchSpace::depth_of(space_, knobs);
+      const std::vector<int> all = space_.depths(depth + 2);
+      const auto at = std::find(all.begin(), all.end(), depth);
+      if (at == all.end()) continue;
+      const auto index = at - all.begin() + step;
+      if (index < 0 || index >= static_cast<std::ptrdiff_t>(all.size())) continue;
+      depth = all[static_cast<std::size_t>(index)];
+      better = take(space_.with_knobs(best_.plan, knobs)) || better;
+    }
+    return better;
+  }
+
+  // The virtual worker that is slowest alone sets the pace: its cuts, and those of all like it.
+  bool cuts() {
+    bool better = false;
+    const auto groups = alike_workers(cluster_, best_.plan);
+    const std::vector<std::size_t>* slowest = nullptr;
+    double most = 0;
+    for (const auto& group : groups) {
+      const double seconds = scores_.alone(best_.plan, group.front()).value_or(0);
+      if (seconds > most) {
+        most = seconds;
+        slowest = &group;
+      }
+    }
+    if (slowest == nullptr) return false;
+    const std::vector<std::size_t> members = *slowest;
+    const std::size_t stages = best_.plan.virtual_workers[members.front()].stages.size();
+    for (std::size_t k = 0; k + 1 < stages; ++k) {
+      for (const int by : {1, -1}) {
+        if (scores_.spent()) return better;
+        const auto plan = moved_cut(best_.plan, members, k, by);
+        if (!plan) continue;
+        const auto seconds = scores_.alone(*plan, members.front());
+        if (!seconds || *seconds * kBetter >= most) continue;
+        if (!take(*plan)) continue;
+        most = *seconds;
+        better = true;
+      }
+    }
+    return better;
+  }
+
+  double speed(const DeviceName& device) const {
+    return speed_[static_cast<std::size_t>(&cluster_.kind_of(device) - cluster_.kinds.data())];
+  }
+
+  // Compositions one step away, ranked by estimate.
+  bool devices() {
+    const Knobs knobs = space_.knobs_of(best_.plan);
+    const Allocation now = composition_of(best_.plan);
+    std::vector<std::pair<double, Plan>> ranked;
+    std::set<std::string> seen;
+    const auto look = [&](Allocation composition) {
+      std::erase_if(composition, [](const auto& devices) { return devices.empty(); });
+      if (composition.empty()) return;
+      if (space_.row().request.virtual_workers &&
+          composition.size() != static_cast<std::size_t>(*space_.row().request.virtual_workers)) {
+        return;
+      }
+      // The order of worker_key is made here too, so that the cuts of alike ones are looked up.
+      if (!seen.insert(composition_key(cluster_, composition)).second) return;
+      if (ideal_throughput(cluster_, speed_, composition) <= best_.throughput) return;
+      const auto plan = space_.plan(composition, knobs);
+      if (plan) ranked.emplace_back(estimated_throughput(space_, *plan), *plan);
+    };
+    for_each_step(now, look);
+    std::stable_sort(ranked.begin(), ranked.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (std::size_t i = 0; i < std::min(ranked.size(), kTriedByEstimate); ++i) {
+      if (take(ranked[i].second)) return true;
+    }
+    return false;
+  }
+
+  // Steps between one virtual worker of each kind of them (alike ones give alike steps): a device
+  // out, into another one, exchanged, an idle one in.
+  void for_each_step(const Allocation& now, const std::function<void(Allocation)>& look) const {
+    std::vector<std::size_t> some;  // two of each group, for steps between alike ones
+    for (const auto& group : alike_workers(cluster_, best_.plan)) {
+      some.insert(some.end(), group.begin(),
+                  group.begin() + static_cast<long>(std::min<std::size_t>(group.size(), 2)));
+    }
+    if (some.size() > kMostWorkers) some.resize(kMostWorkers);
+    for (const std::size_t a : some) {
+      for (const std::size_t i : distinct(now[a])) {
+        Allocation without = now;
+        without[a].erase(without[a].begin() + static_cast<long>(i));
+        look(without);
+        for (const std::size_t b : some) {
+          if (b == a) continue;
+          Allocation moved = without;
+          moved[b].push_back(now[a][i]);
+          look(std::move(moved));
+          for (const std::size_t j : distinct(now[b])) {
+            if (b < a || speed(now[a][i]) == speed(now[b][j])) continue;
+            Allocation exchanged = now;
+            std::swap(exchanged[a][i], exchanged[b][j]);
+            look(std::move(exchanged));
+          }
+        }
+      }
+    }
+    std::set<DeviceName> used;
+    for (const auto& devices : now) used.insert(devices.begin(), devices.end());
+    std::vector<DeviceName> idle;
+    for (const DeviceName& device : cluster_.devices()) {
+      if (!used.contains(device) && speed(device) > 0) idle.push_back(device);
+    }
+    for (const std::size_t d : distinct(idle)) {
+      Allocation one_more = now;
+      one_more.push_back({idle[d]});
+      look(std::move(one_more));
+      for (const std::size_t a : some) {
+        Allocation larger = now;
+        larger[a].push_back(idle[d]);
+        look(std::move(larger));
+      }
+    }
+  }
+
+  // One device of every kind and node.
+  std::vector<std::size_t> distinct(const std::vector<DeviceName>& devices) const {
+    std::set<std::pair<std::string, std::string>> seen;
+    std::vector<std::size_t> result;
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      if (seen.insert({devices[i].node, cluster_.kind_of(devices[i]).name}).second) {
+        result.push_back(i);
+      }
+    }
+    return result;
+  }
+
+  static constexpr std::size_t kMostWorkers = 8;
+
+  SearchSpace& space_;
+  PlanScores& scores_;
+  FoundPlans& found_;
+  ScoredPlan best_;
+  std::span<const double> speed_;
+  const Cluster& cluster_;
+};
+
+}  // namespace
+
+void improve(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
+             std::span<const double> kind_speed) {
+  Improver(space, scores, found, std::move(start), kind_speed).run();
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/search_run.h"
+
+#include <algorithm>
+
+#include <limits>
+#include <map>
+#include <set>
+
+#include "partitioner/planners/search_compositions.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr std::size_t kCompositions = 64;  // that are cut
+constexpr std::size_t kDeepened = 10;      // whose depth is looked for
+constexpr std::size_t kSimulated = 6;      // as a whole
+constexpr double kGrowth = 1.01;           // what another step of depth must bring
+constexpr int kMostInFlight = 64;
+
+// The slowest virtual worker by its part times; index and seconds per minibatch.
+std::pair<std::size_t, double> slowest(const SearchSpace& space, const Plan& plan) {
+  const PlanRequest& request = space.row().request;
+  std::pair<std::size_t, double> result{0, 0};
+  std::map<std::string, double> known;
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    std::vector<DeviceName> devices;
+    std::string key;
+    for (const PlanStage& stage : plan.virtual_workers[vw].stages) {
+      devices.push_back(stage.devices.front());
+      key += std::to_string(stage.end_layer) + request.cluster.kind_of(devices.back()).name + ',';
+    }
+    key += worker_key(request.cluster, devices);
+    const auto [at, is_new] = known.emplace(std::move(key), 0.0);
+    if (is_new) {
+      const Partition part = evaluate_plan(request.cluster, request.profile, plan,
+                                           VirtualWorkerId{static_cast<int>(vw)});
+      double sum = 0;
+      for (const PartCost& cost : part.costs) sum += cost.total();
+      const double slices = plan.micro_batches;
+      at->second = space.chooses_in_flight() ? std::max(part.bottleneck, sum / plan.in_flight)
+                                             : (sum + (slices - 1) * part.bottleneck) / slices;
+    }
+    if (at->second > result.second) result = {vw, at->second};
+  }
+  return result;
+}
+
+// Seconds per minibatch that synchronisation takes: the parameters of every virtual worker through
+// the servers' interfaces once a wave, or around a ring.
+double sync_seconds(const SearchSpace& space, const Plan& plan) {
+  const PlanRequest& request = space.row().request;
+  double bytes = 0;
+  for (const ProfileLayer& layer : request.profile.layers) {
+    if (layer.shares.empty()) bytes += static_cast<double>(layer.parameter_bytes);
+  }
+  const auto workers = static_cast<double>(plan.virtual_workers.size());
+  const double bandwidth = std::max(request.cluster.inter_node.bandwidth, 1e-300);
+  if (plan.server) {
+    return workers * bytes / static_cast<double>(plan.server->nodes.size()) / bandwidth /
+           plan.in_flight;
+  }
+  return 2 * (workers - 1) / workers * bytes / bandwidth;
+}
+
+// Raises (or lowers) the depth while the slowest virtual worker, played alone, becomes faster.
+std::optional<Plan> deepen(SearchSpace& space, PlanScores& scores, const Allocation& composition,
+                           Knobs knobs) {
+  const std::vector<int> depths = space.depths(kMostInFlight);
+  auto at = std::find(depths.begin(), depths.end(), SearchSpace::depth_of(space, knobs));
+  std::optional<Plan> best;
+  double best_seconds = std::numeric_limits<double>::infinity();
+  const auto look = [&](int depth) {
+    SearchSpace::depth_of(space, knobs) = depth;
+    auto plan = space.plan(composition, knobs);
+    if (!plan) return 0.0;
+    const auto seconds = scores.alone(*plan, slowest(space, *plan).first);
+    if (!seconds) return 0.0;
+    const double gain = best ? best_seconds / *seconds : 2;
+    if (gain >= kGrowth) {
+      best = std::move(plan);
+      best_seconds = *seconds;
+    }
+    return gain;
+  };
+  // Down until something fits, then up while it pays.
+  for (auto down = at;; --down) {
+    if (look(*down) > 0) {
+      at = down;
+      break;
+    }
+    if (down == depths.begin()) return std::nullopt;
+  }
+  for (int waited = 0; waited < 2 && ++at < depths.end() && !scores.spent();) {
+    const double gain = look(*at);
+    if (gain == 0) break;
+    waited = gain >= kGrowth ? 0 : waited + 1;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::optional<double> FoundPlans::add(const Plan& plan, const std::string& origin) {
+  const auto throughput = scores_.throughput(plan);
+  if (!throughput) return std::nullopt;
+  all_.push_back({plan, *throughput, origin});
+  best_ = std::max(best_, *throughput);
+  return throughput;
+}
+
+double estimated_throughput(const SearchSpace& space, const Plan& plan) {
+  const double pipe = slowest(space, plan).second;
+  const double sync = sync_seconds(space, plan);
+  const double seconds = space.has_server() ? std::max(pipe, sync) : pipe + sync;
+  return static_cast<double>(plan.virtual_workers.size()) * space.minibatch() / seconds;
+}
+
+void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
+                         std::span<const double> kind_speed) {
+  const PlanRequest& request = space.row().request;
+  std::vector<std::pair<double, Allocation>> ranked;
+  for (Allocation& composition :
+       likely_compositions(request.cluster, kind_speed, request.virtual_workers,
+                           static_cast<int>(request.profile.layers.size()), kCompositions)) {
+    // No estimate passes this; the ones below a far better estimate need no cut.
+    const double ideal = ideal_throughput(request.cluster, kind_speed, composition);
+    std::vector<double> best;
+    for (const auto& [estimate, other] : ranked) best.push_back(estimate);
+    std::sort(best.rbegin(), best.rend());
+    if (best.size() >= kDeepened && ideal < best[kDeepened - 1]) continue;
+    std::size_t stages = 1;
+    for (const auto& devices : composition) stages = std::max(stages, devices.size());
+    std::optional<Plan> plan;
+    Knobs knobs = space.first_knobs(static_cast<int>(stages));
+    for (int& depth = SearchSpace::depth_of(space, knobs);; --depth) {
+      const auto all = space.depths(depth);
+      if (std::find(all.begin(), all.end(), depth) != all.end()) {
+        plan = space.plan(composition, knobs);
+      }
+      if (plan || depth <= all.front()) break;
+    }
+    if (!plan) continue;
+    ranked.emplace_back(estimated_throughput(space, *plan), std::move(composition));
+  }
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::pair<double, Plan>> deep;
+  for (std::size_t i = 0; i < std::min(ranked.size(), kDeepened) && !scores.spent(); ++i) {
+    const Allocation& composition = ranked[i].second;
+    std::size_t stages = 1;
+    for (const auto& devices : composition) stages = std::max(stages, devices.size());
+    auto plan = deepen(space, scores, composition, space.first_knobs(static_cast<int>(stages)));
+    if (!plan) continue;
+    const auto seconds = scores.alone(*plan, slowest(space, *plan).first);
+    const double sync = sync_seconds(space, *plan);
+    const double paced = space.has_server() ? std::max(*seconds, sync) : *seconds + sync;
+    deep.emplace_back(static_cast<double>(composition.size()) / paced, std::move(*plan));
+  }
+  std::stable_sort(deep.begin(), deep.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (std::size_t i = 0; i < std::min(deep.size(), kSimulated); ++i) {
+    if (i >= 2 && scores.spent()) break;
+    found.add(deep[i].second, "search");
+  }
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "partitioner/planners/search_score.h"
+#include "partitioner/planners/search_space.h"
+
+// The steps of the search over one row; search.cpp puts them together.
+namespace hetpipe {
+
+struct ScoredPlan {
+  Plan plan;
+  double throughput = 0;  // simulated
+  std::string origin;     // "np" ... or "search"
+};
+
+// All plans that were simulated as a whole.
+class FoundPlans {
+ public:
+  explicit FoundPlans(PlanScores& scores) : scores_(scores) {}
+  // Simulates and keeps it; the throughput, or nothing where it does not run.
+  std::optional<double> add(const Plan& plan, const std::string& origin);
+  const std::vector<ScoredPlan>& all() const { return all_; }
+  double best() const { return best_; }
+
+ private:
+  PlanScores& scores_;
+  std::vector<ScoredPlan> all_;
+  double best_ = 0;
+};
+
+// Samples/s as the partitioner's part times and the bytes of synchronisation promise: for ranking
+// what may be worth a simulation.
+double estimated_throughput(const SearchSpace& space, const Plan& plan);
+
+// Compositions, cut, ranked by estimate, the best ones with a depth found by playing their slowest
+// virtual worker alone, the best of those simulated as a whole. kind_speed as in
+// search_compositions.h.
+void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
+                         std::span<const double> kind_speed);
+
+// From a plan to better ones by single steps, as long as that helps: depth, clock distance and
+// placement, one layer across a cut, one device out of or into a virtual worker, two exchanged.
+void improve(SearchSpace& space, PlanScores& scores, FoundPlans& found, ScoredPlan start,
+             std::span<const double> kind_speed);
+
+// Every plan of unreplicated stages with Nm up to twice the devices, if there are few enough of
+// them: true when all were simulated or ruled out by computing alone.
+bool try_all_plans(SearchSpace& space, PlanScores& scores, FoundPlans& found);
+
+inline constexpr double kWorthIt = 0.01;  // of throughput: what more staleness must bring
+
+}  // namespace hetpipe

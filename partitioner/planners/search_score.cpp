@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/search_score.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "partitioner/cost/memory.h"
+#include "partitioner/simulator/simulate.h"
+
+namespace hetpipe {
+namespace {
+
+// The parts of a plan that all its virtual workers share.
+std::string common_key(const Plan& plan) {
+  std::string key = plan.system + '/' + plan.schedule + '/' + plan.weights + '/' + plan.sync +
+                    format("/%d/%d/%d/%s", plan.minibatch, plan.micro_batches, plan.in_flight,
+                           plan.optimizer.c_str());
+  if (plan.server) {
+    key += format("/D%d/%s/%s", plan.server->clock_distance, plan.server->placement.c_str(),
+                  plan.server->pull.c_str());
+    for (const std::string& node : plan.server->nodes) key += '/' + node;
+  }
+  return key;
+}
+
+}  // namespace
+
+PlanScores::PlanScores(const Cluster& cluster, const Profile& profile, std::int64_t most_actions)
+    : cluster_(cluster), profile_(profile), most_actions_(most_actions) {}
+
+// Virtual workers with the same key have the same kinds on nodes that hang together in the same
+// way: nodes are numbered as they come, but named where a rule or a server may know them.
+std::string PlanScores::key(const Plan& plan, std::size_t vw) const {
+  const bool named = std::any_of(cluster_.between.begin(), cluster_.between.end(),
+                                 [](const LinkBetween& rule) { return !rule.nodes.empty(); }) ||
+                     plan.server;
+  std::map<std::string, int> nodes;
+  std::string key = common_key(plan);
+  const PlanVirtualWorker& worker = plan.virtual_workers[vw];
+  key += format("|%d", worker.minibatch.value_or(0));
+  for (const PlanStage& stage : worker.stages) {
+    key += format(";%d%s", stage.end_layer, stage.recompute ? "r" : "");
+    for (const DeviceName& device : stage.devices) {
+      const auto number = nodes.emplace(device.node, static_cast<int>(nodes.size())).first->second;
+      key += ',' + cluster_.kind_of(device).name + '@' +
+             (named ? device.node : std::to_string(number));
+    }
+    for (const int share : stage.shares) key += format(":%d", share);
+  }
+  return key;
+}
+
+bool PlanScores::fits(const Plan& plan, std::size_t vw) {
+  const auto [known, is_new] = fits_.emplace(key(plan, vw), true);
+  if (!is_new) return known->second;
+  const PlanVirtualWorker& worker = plan.virtual_workers[vw];
+  const VirtualWorkerId id{static_cast<int>(vw)};
+  for (std::size_t k = 0; k < worker.stages.size(); ++k) {
+    const StageId stage{static_cast<int>(k)};
+    const std::int64_t need = stage_ledger(plan, cluster_, profile_, id, stage).total();
+    for (const DeviceName& device : worker.stages[k].devices) {
+      if (need > cluster_.kind_of(device).memory) known->second = false;
+    }
+  }
+  return known->second;
+}
+
+bool PlanScores::fits(const Plan& plan) {
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    if (!fits(plan, vw)) {
+      why_not_ = format("virtual worker %zu does not fit its devices' memory", vw);
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<double> PlanScores::throughput(const Plan& plan) {
+  std::string text = common_key(plan);
+  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
+    text += format("|%d", worker.minibatch.value_or(0));
+    for (const PlanStage& stage : worker.stages) {
+      text += format(";%d%s", stage.end_layer, stage.recompute ? "r" : "");
+      for (const DeviceName& device : stage.devices) text += ',' + to_string(device);
+      for (const int share : stage.shares) text += format(":%d", share);
+    }
+  }
+  const auto [known, is_new] = throughput_.emplace(std::move(text), std::nullopt);
+  if (!is_new) return known->second;
+  try {
+    if (!fits(plan)) return std::nullopt;
+    const Simulation simulation = simulate(plan, cluster_, profile_);
+    actions_ += simulation.actions;
+    ++simulations_;
+    known->second = simulation.throughput;
+  } catch (const UserError& error) {
+    why_not_ = error.what();
+  }
+  return known->second;
+}
+
+std::optional<double> PlanScores::alone(const Plan& plan, std::size_t vw) {
+  const auto [known, is_new] = alone_.emplace(key(plan, vw), std::nullopt);
+  if (!is_new) return known->second;
+  Plan one = plan;
+  one.virtual_workers = {plan.virtual_workers[vw]};
+  try {
+    if (!fits(one)) return std::nullopt;
+    const Simulation simulation = simulate(one, cluster_, profile_);
+    actions_ += simulation.actions;
+    ++simulations_;
+    known->second = simulation.iteration_seconds;
+  } catch (const UserError& error) {
+    why_not_ = error.what();
+  }
+  return known->second;
+}
+
+}  // namespace hetpipe

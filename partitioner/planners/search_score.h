@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "partitioner/cluster/cluster.h"
+#include "partitioner/plan/plan.h"
+#include "partitioner/profile/profile.h"
+
+// What a plan is worth to the search: whether it fits and how fast it is simulated to be. Looked up
+// once for plans, and for virtual workers, that are alike; the work is counted.
+namespace hetpipe {
+
+class PlanScores {
+ public:
+  // most_actions: simulated, after which spent() holds.
+  PlanScores(const Cluster& cluster, const Profile& profile, std::int64_t most_actions);
+
+  // Every stage fits its device's memory.
+  bool fits(const Plan& plan);
+  // samples/s of the whole plan; nothing where it does not fit or cannot be simulated (why_not()).
+  std::optional<double> throughput(const Plan& plan);
+  // Seconds per minibatch of one virtual worker by itself, without waiting for others; as above.
+  std::optional<double> alone(const Plan& plan, std::size_t vw);
+
+  bool spent() const { return actions_ >= most_actions_; }
+  std::int64_t simulations() const { return simulations_; }
+  std::int64_t actions() const { return actions_; }
+  const std::string& why_not() const { return why_not_; }  // of the last nothing
+
+ private:
+  bool fits(const Plan& plan, std::size_t vw);
+  std::string key(const Plan& plan, std::size_t vw) const;
+
+  const Cluster& cluster_;
+  const Profile& profile_;
+  std::int64_t most_actions_;
+  std::int64_t actions_ = 0;
+  std::int64_t simulations_ = 0;
+  std::string why_not_;
+  std::unordered_map<std::string, std::optional<double>> throughput_;
+  std::unordered_map<std::string, std::optional<double>> alone_;
+  std::unordered_map<std::string, bool> fits_;
+};
+
+}  // namespace hetpipe

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/search_space.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "partitioner/planners/search_compositions.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr int kMostMicroBatches = 64;
+constexpr std::int64_t kCutWork = 1'000'000;  // of one virtual worker: some milliseconds
+
+bool trains_as_serial(const System& parts) {
+  return parts.weights != WeightRule::newest && parts.weights != WeightRule::mixed &&
+         parts.sync != SyncRule::asp;
+}
+
+}  // namespace
+
+std::vector<SearchRow> search_rows(const PlanRequest& request, SystemChoice choice) {
+  if (choice == SystemChoice::requested) return {{request, composition(request)}};
+  std::vector<SearchRow> rows;
+  std::set<std::tuple<ScheduleRule, WeightRule, SyncRule>> seen;
+  for (const System& system : systems()) {
+    SearchRow row{request, {}};
+    row.request.system = system.name;
+    row.request.policy.reset();
+    Plan parts;
+    parts.system = system.name;
+    parts.schedule = request.schedule;
+    parts.weights = request.weights;
+    parts.sync = request.sync;
+    row.parts = composition(parts);
+    if (!trains_as_serial(row.parts) || !why_senseless(row.parts).empty()) continue;
+    if (!seen.insert({row.parts.schedule, row.parts.weights, row.parts.sync}).second) continue;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+SearchSpace::SearchSpace(const SearchRow& row, const SearchOptions& options, int minibatch)
+    : row_(row), options_(options), minibatch_(minibatch), blank_(blank_plan(row.request)) {
+  blank_.minibatch = minibatch;
+}
+
+bool SearchSpace::chooses_in_flight() const {
+  return row_.parts.schedule == ScheduleRule::continuous_1f1b;
+}
+
+std::vector<int> SearchSpace::depths(int most_in_flight) const {
+  std::vector<int> result;
+  if (chooses_in_flight()) {
+    if (row_.request.in_flight) return {*row_.request.in_flight};
+    for (int nm = 1; nm <= most_in_flight; ++nm) result.push_back(nm);
+    return result;
+  }
+  if (row_.request.micro_batches) return {*row_.request.micro_batches};
+  for (int m = 1; m <= std::min(minibatch_, kMostMicroBatches); ++m) {
+    if (minibatch_ % m == 0) result.push_back(m);
+  }
+  return result;
+}
+
+int& SearchSpace::depth_of(const SearchSpace& space, Knobs& knobs) {
+  return space.chooses_in_flight() ? knobs.in_flight : knobs.micro_batches;
+}
+
+std::vector<Knobs> SearchSpace::with_depth(const Knobs& knobs, int most_in_flight) const {
+  std::vector<Knobs> result;
+  for (const int depth : depths(most_in_flight)) {
+    result.push_back(knobs);
+    depth_of(*this, result.back()) = depth;
+  }
+  return result;
+}
+
+std::vector<Knobs> SearchSpace::with_servers(const Knobs& knobs) const {
+  if (!has_server()) return {knobs};
+  const auto distances = options_.clock_distances.empty()
+                             ? std::vector<int>{row_.request.clock_distance}
+                             : options_.clock_distances;
+  const auto placements = options_.placements.empty()
+                              ? std::vector<std::string>{row_.request.placement}
+                              : options_.placements;
+  const bool free_nodes = row_.request.server_nodes.empty() && !options_.placements.empty();
+  std::vector<Knobs> result;
+  for (const int distance : distances) {
+    for (const std::string& placement : placements) {
+      for (const bool all : {false, true}) {
+        if (all && (!free_nodes || placement == "local")) continue;  // local has them all anyway
+        result.push_back(knobs);
+        result.back().clock_distance = distance;
+        result.back().placement = placement;
+        result.back().all_nodes = all;
+      }
+    }
+  }
+  return result;
+}
+
+Knobs SearchSpace::first_knobs(int stages) const {
+  Knobs knobs = with_servers({}).front();
+  knobs.in_flight = row_.request.in_flight.value_or(1);
+  knobs.micro_batches = row_.request.micro_batches.value_or(1);
+  const std::vector<int> all = depths(stages);
+  // As many in flight as there are stages keep all of them busy; a flush wants a few times that.
+  const int wanted = chooses_in_flight() ? stages : 4 * stages;
+  int depth = all.front();
+  for (const int d : all) {
+    if (d <= wanted) depth = d;
+  }
+  depth_of(*this, knobs) = depth;
+  return knobs;
+}
+
+Knobs SearchSpace::knobs_of(const Plan& plan) const {
+  Knobs knobs = with_servers({}).front();
+  knobs.in_flight = plan.in_flight;
+  knobs.micro_batches = plan.micro_batches;
+  if (plan.server) {
+    knobs.clock_distance = plan.server->clock_distance;
+    knobs.placement = plan.server->placement;
+    for (const Knobs& other : with_servers(knobs)) {
+      if (other.clock_distance == knobs.clock_distance && other.placement == knobs.placement &&
+          with_knobs(plan, other).server->nodes == plan.server->nodes) {
+        knobs.all_nodes = other.all_nodes;
+      }
+    }
+  }
+  return knobs;
+}
+
+Plan SearchSpace::with_knobs(Plan plan, const Knobs& knobs) const {
+  plan.in_flight = knobs.in_flight;
+  plan.micro_batches = knobs.micro_batches;
+  plan.predicted.reset();
+  for (PlanVirtualWorker& worker : plan.virtual_workers) {
+    for (PlanStage& stage : worker.stages) stage.predicted.reset();
+  }
+  if (!has_server()) {
+    plan.server.reset();
+    return plan;
+  }
+  PlanRequest request = row_.request;
+  request.clock_distance = knobs.clock_distance;
+  request.placement = knobs.placement;
+  PlanServer server = server_of(request);
+  if (knobs.all_nodes) {
+    server.nodes.clear();
+    for (const Node& node : request.cluster.nodes) {
+      if (!node.kinds.empty()) server.nodes.push_back(node.name);
+    }
+  }
+  plan.server = std::move(server);
+  return plan;
+}
+
+const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices,
+                                                 const Knobs& knobs,
+                                                 std::vector<DeviceName>* in_order) {
+  std::string key = worker_key(row_.request.cluster, devices);
+  if (in_order != nullptr) *in_order = devices;
+  key += format("%d/%d/%d", knobs.in_flight, knobs.micro_batches, knobs.clock_distance);
+  const auto [known, is_new] = cuts_.emplace(std::move(key), std::nullopt);
+  if (!is_new) return known->second;
+  PartitionRequest request;
+  request.devices = std::move(devices);
+  request.minibatch = minibatch_;
+  request.micro_batches = knobs.micro_batches;
+  request.optimizer = row_.request.optimizer;
+  request.in_flight = chooses_in_flight() ? knobs.in_flight : 1;
+  request.server = has_server();
+  request.clock_distance = has_server() ? knobs.clock_distance : 0;
+  request.work = kCutWork;
+  try {
+    Partition found = partition(row_.request.cluster, row_.request.profile, request);
+    // Remembered by place in the order of worker_key, so that it serves all that are alike.
+    std::vector<DeviceName> places;
+    for (const DeviceName& device : found.devices) {
+      const auto at = std::find(request.devices.begin(), request.devices.end(), device);
+      places.push_back({"", static_cast<int>(at - request.devices.begin())});
+    }
+    found.devices = std::move(places);
+    known->second = std::move(found);
+  } catch (const UserError&) {
+    // It does not fit: nothing.
+  }
+  return known->second;
+}
+
+std::optional<Plan> SearchSpace::plan(const Allocation& composition, const Knobs& knobs) {
+  Plan plan = blank_;
+  for (const auto& devices : composition) {
+    std::vector<DeviceName> in_order;
+    const auto& found = cut(devices, knobs, &in_order);
+    if (!found) return std::nullopt;
+    PlanVirtualWorker worker;
+    for (std::size_t k = 0; k < found->ends.size(); ++k) {
+      PlanStage stage;
+      stage.first_layer = k == 0 ? 0 : found->ends[k - 1];
+      stage.end_layer = found->ends[k];
+      stage.devices = {in_order[static_cast<std::size_t>(found->devices[k].index)]};
+      worker.stages.push_back(std::move(stage));
+    }
+    plan.virtual_workers.push_back(std::move(worker));
+  }
+  return with_knobs(std::move(plan), knobs);
+}
+
+long long staleness_of(const Plan& plan) {
+  const System parts = composition(plan);
+  if (has_flush(parts.schedule)) return 0;
+  const long long in_flight = plan.in_flight;
+  const long long distance = plan.server ? plan.server->clock_distance : 0;
+  return plan.server ? (distance + 1) * in_flight + in_flight - 2 : in_flight - 1;
+}
+
+std::string describe(const Plan& plan) {
+  std::map<std::size_t, int> sizes;  // devices -> virtual workers
+  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
+    std::size_t devices = 0;
+    for (const PlanStage& stage : worker.stages) devices += stage.devices.size();
+    ++sizes[devices];
+  }
+  std::vector<std::string> groups;
+  for (const auto& [devices, workers] : sizes) {
+    groups.push_back(format("%d of %zu", workers, devices));
+  }
+  std::string text =
+      plan.system + format(", %zu virtual worker%s (%s device%s)", plan.virtual_workers.size(),
+                           plan.virtual_workers.size() == 1 ? "" : "s", join(groups, ", ").c_str(),
+                           sizes.size() == 1 && sizes.begin()->first == 1 ? "" : "s");
+  const System parts = composition(plan);
+  if (parts.schedule == ScheduleRule::continuous_1f1b) {
+    text += format(", Nm = %d", plan.in_flight);
+  } else {
+    text += format(", %d micro-batches", plan.micro_batches);
+  }
+  if (plan.server) {
+    text += format(", D = %d, placement %s", plan.server->clock_distance,
+                   plan.server->placement.c_str());
+  }
+  return text;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "partitioner/plan/system.h"
+#include "partitioner/planners/allocation.h"
+#include "partitioner/planners/partition.h"
+#include "partitioner/planners/planner.h"
+#include "partitioner/planners/search.h"
+
+// What the search may choose from, and how a choice becomes a plan.
+namespace hetpipe {
+
+// One system to look at: the request with that system, and its parts.
+struct SearchRow {
+  PlanRequest request;
+  System parts;
+};
+
+// The request's system, or every row of systems() with the request's replaced parts that makes
+// sense and trains as serial training would: rows whose backward pass mixes versions and rows of
+// unbounded staleness are left to those who ask for them. Rows of equal parts are looked at once.
+std::vector<SearchRow> search_rows(const PlanRequest& request, SystemChoice choice);
+
+// What is chosen beside composition and cuts.
+struct Knobs {
+  int in_flight = 1;      // Nm, for the schedule that has it
+  int micro_batches = 1;  // for the others
+  int clock_distance = 0;
+  std::string placement = "default";
+  bool all_nodes = false;  // a server shard on every node with devices
+  bool operator==(const Knobs&) const = default;
+};
+
+// Turns compositions into plans; virtual workers that are alike are cut once.
+class SearchSpace {
+ public:
+  SearchSpace(const SearchRow& row, const SearchOptions& options, int minibatch);
+
+  const SearchRow& row() const { return row_; }
+  int minibatch() const { return minibatch_; }
+  // Minibatches in flight are chosen (else micro-batches are).
+  bool chooses_in_flight() const;
+  bool has_server() const { return row_.parts.sync != SyncRule::all_reduce; }
+
+  // Values of the knob, ascending; one where the user fixed it.
+  std::vector<int> depths(int most_in_flight) const;
+  std::vector<Knobs> with_depth(const Knobs& knobs, int most_in_flight) const;
+  // Every clock distance, placement and choice of servers, at the depth of `knobs`.
+  std::vector<Knobs> with_servers(const Knobs& knobs) const;
+  Knobs first_knobs(int stages) const;
+  static int& depth_of(const SearchSpace& space, Knobs& knobs);
+
+  // The knobs of a plan, and a plan with other ones.
+  Knobs knobs_of(const Plan& plan) const;
+  Plan with_knobs(Plan plan, const Knobs& knobs) const;
+
+  // The devices of each virtual worker, cut by the partitioner; nothing where it finds no fit.
+  std::optional<Plan> plan(const Allocation& composition, const Knobs& knobs);
+  // What HetPipe's partitioner makes of one virtual worker; nothing as above.
+  const std::optional<Partition>& cut(std::vector<DeviceName> devices, const Knobs& knobs,
+                                      std::vector<DeviceName>* in_order);
+
+ private:
+  SearchRow row_;
+  SearchOptions options_;
+  int minibatch_;
+  Plan blank_;
+  std::map<std::string, std::optional<Partition>> cuts_;
+};
+
+// Updates that a minibatch may miss: 0 where there is a flush (ALGORITHMS: HetPipe, s_global).
+long long staleness_of(const Plan& plan);
+
+// "hetpipe, 4 virtual workers of 4 devices, Nm = 5, D = 0"
+std::string describe(const Plan& plan);
+
+}  // namespace hetpipe

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/simulator/all_reduce.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+namespace hetpipe {
+namespace {
+
+// [layer] -> the processes that hold parameters of it, ascending; empty for those that own none.
+std::vector<std::vector<int>> holders(const Profile& profile,
+                                      std::span<const PlanProcess> processes) {
+  std::map<std::string, std::size_t> named;
+  std::vector<std::size_t> owner;
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    const ProfileLayer& layer = profile.layers[l];
+    named[layer.name] = l;
+    owner.push_back(layer.shares.empty() ? l : named.at(layer.shares));
+  }
+  std::vector<std::vector<int>> result(profile.layers.size());
+  for (std::size_t p = 0; p < processes.size(); ++p) {
+    for (const auto& [first, end] : processes[p].layers) {
+      for (int l = first; l < end; ++l) {
+        const std::size_t owned = owner[static_cast<std::size_t>(l)];
+        std::vector<int>& of = result[owned];
+        const bool known = !of.empty() && of.back() == static_cast<int>(p);
+        if (profile.layers[owned].parameter_bytes > 0 && !known) of.push_back(static_cast<int>(p));
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> processes,
+                     RingScope scope, Network& network, int minibatches)
+    : groups_of_(processes.size()) {
+  // The devices of a ring may be groups of several GPUs, all of whose parameters travel.
+  std::map<std::vector<int>, double> bytes;
+  const auto add = [&](const std::vector<int>& members, double of_layer) {
+    if (members.size() < 2) return;
+    int gpus = 1;
+    for (const int m : members) {
+      gpus = std::max(gpus, processes[static_cast<std::size_t>(m)].kind->gpus);
+    }
+    bytes[members] += gpus * of_layer;
+  };
+  const auto all = holders(profile, processes);
+  for (std::size_t l = 0; l < all.size(); ++l) {
+    const auto of_layer = static_cast<double>(profile.layers[l].parameter_bytes);
+    if (scope == RingScope::everybody) {
+      add(all[l], of_layer);
+      continue;
+    }
+    std::map<int, std::vector<int>> of_worker;
+    for (const int p : all[l]) {
+      of_worker[processes[static_cast<std::size_t>(p)].virtual_worker].push_back(p);
+    }
+    for (const auto& [vw, members] : of_worker) add(members, of_layer);
+  }
+  for (const auto& [members, size] : bytes) {
+    std::vector<DeviceName> devices;
+    std::vector<std::string> nodes;
+    for (const int m : members) {
+      devices.push_back(processes[static_cast<std::size_t>(m)].device);
+      nodes.push_back(devices.back().node);
+      groups_of_[static_cast<std::size_t>(m)].push_back(static_cast<int>(groups_.size()));
+    }
+    groups_.push_back({Ring(network, devices), size,
+                       std::vector<Ring::Round>(static_cast<std::size_t>(minibatches))});
+    std::sort(nodes.begin(), nodes.end());
+    const auto crossings = std::unique(nodes.begin(), nodes.end()) - nodes.begin();
+    const auto count = static_cast<double>(members.size());
+    if (crossings > 1) {
+      bytes_between_nodes_ += static_cast<double>(crossings) * 2 * (count - 1) / count * size;
+    }
+  }
+}
+
+void AllReduce::add_to(EngineJob& job, int process, Minibatch p) {
+  const std::vector<int>& mine = groups_of_[static_cast<std::size_t>(process)];
+  const auto round_of = [&](int g) -> Ring::Round& {
+    return groups_[static_cast<std::size_t>(g)].rounds[static_cast<std::size_t>(p)];
+  };
+  for (const int g : mine) {
+    const Group& group = groups_[static_cast<std::size_t>(g)];
+    if (round_of(g).join < 0) round_of(g) = group.ring.add_round(job, group.bytes);
+    job.arrive(round_of(g).join);
+  }
+  for (const int g : mine) job.wait(round_of(g).done);
+}
+
+}  // namespace hetpipe

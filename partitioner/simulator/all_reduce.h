@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "partitioner/profile/profile.h"
+#include "partitioner/simulator/network.h"
+#include "partitioner/simulator/plan_job.h"
+
+// All-reduce of gradients before each update: for every layer a ring of the devices that hold it
+// (or share its parameters), whatever the cuts are; layers with the same devices share a ring. A
+// ring starts when the last of its devices is done with its backward, and the devices wait for it
+// with their update; other stages go on.
+namespace hetpipe {
+
+enum class RingScope {
+  everybody,       // all virtual workers
+  virtual_worker,  // its replicas alone; servers do the rest
+};
+
+class AllReduce {
+ public:
+  AllReduce(const Profile& profile, std::span<const PlanProcess> processes, RingScope scope,
+            Network& network, int minibatches);
+
+  // What a process does between its last backward of minibatch p and its update.
+  void add_to(EngineJob& job, int process, Minibatch p);
+
+  double bytes_between_nodes() const { return bytes_between_nodes_; }  // per minibatch
+
+ private:
+  struct Group {
+    Ring ring;
+    double bytes = 0;
+    std::vector<Ring::Round> rounds;  // [minibatch], once somebody got there
+  };
+  std::vector<Group> groups_;
+  std::vector<std::vector<int>> groups_of_;  // [process]
+  double bytes_between_nodes_ = 0;
+};
+
+}  // namespace hetpipe

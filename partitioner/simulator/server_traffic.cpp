@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/simulator/server_traffic.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "partitioner/plan/placement.h"
+
+namespace hetpipe {
+
+ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const Profile& profile,
+                             std::span<const PlanProcess> processes, Network& network,
+                             EngineJob& job, Wave waves)
+    : sync_(sync), distance_(plan.server->clock_distance), asked_(processes.size(), -1) {
+  std::vector<std::int64_t> parameter_bytes;
+  for (const ProfileLayer& layer : profile.layers) {
+    parameter_bytes.push_back(layer.shares.empty() ? layer.parameter_bytes : 0);
+  }
+  const std::vector<int> shard_of = shard_of_layers(plan, parameter_bytes);
+  for (const PlanProcess& process : processes) {
+    std::map<int, double> bytes;
+    for (const auto& [first, end] : process.layers) {
+      for (auto l = static_cast<std::size_t>(first); l < static_cast<std::size_t>(end); ++l) {
+        if (shard_of[l] < 0) continue;
+        // A group of GPUs moves the parameters of each of them.
+        bytes[shard_of[l]] += static_cast<double>(process.kind->gpus * parameter_bytes[l]);
+      }
+    }
+    std::vector<Part> parts;
+    for (const auto& [shard, size] : bytes) {
+      const DeviceName server{plan.server->nodes[static_cast<std::size_t>(shard)], -1};
+      Part part;
+      part.push_route = network.add_server_route(process.device, server, {});
+      const double there = job.routes.back().latency;
+      part.pull_route = network.add_server_route(server, process.device, {});
+      const double back = job.routes.back().latency;
+      // Replicas have reduced their gradients: each pushes its piece of the sum.
+      part.push_bytes = size / process.replicas;
+      part.pull_bytes = size;
+      part.there = there;
+      part.back = back;
+      if (sync == SyncRule::asp) job.routes.back().latency += there;  // the question
+      if (process.device.node != server.node) {
+        bytes_between_nodes_ += part.push_bytes + part.pull_bytes;
+      }
+      parts.push_back(part);
+    }
+    parts_.push_back(std::move(parts));
+    front_.push_back(process.position == 0);
+  }
+  if (sync == SyncRule::wsp) add_labels(processes, job, waves);
+}
+
+void ServerTraffic::add_labels(std::span<const PlanProcess> processes, EngineJob& job, Wave waves) {
+  int counts = 0;
+  for (const auto& parts : parts_) counts += std::max(1, static_cast<int>(parts.size()));
+  // Front stages are answered first: by position, then by virtual worker and replica.
+  std::vector<int> order;
+  for (std::size_t p = 0; p < processes.size(); ++p) order.push_back(static_cast<int>(p));
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return processes[static_cast<std::size_t>(a)].position <
+           processes[static_cast<std::size_t>(b)].position;
+  });
+  complete_.assign(static_cast<std::size_t>(waves) + 1, -1);
+  answered_.resize(static_cast<std::size_t>(waves) + 1);
+  for (Label label = 1; label <= waves; ++label) {
+    const auto l = static_cast<std::size_t>(label);
+    complete_[l] = job.add_signal(counts);
+    if (label > label_of_gate(waves - 1)) continue;  // nobody asks for it
+    answered_[l].assign(processes.size(), -1);
+    for (const int process : order) {
+      const std::vector<Part>& parts = parts_[static_cast<std::size_t>(process)];
+      if (parts.empty()) continue;
+      const int answer = job.add_signal(static_cast<int>(parts.size()));
+      answered_[l][static_cast<std::size_t>(process)] = answer;
+      for (const Part& part : parts) {
+        job.start_on(complete_[l], job.add_transfer(part.pull_route, part.pull_bytes, answer));
+      }
+    }
+  }
+}
+
+void ServerTraffic::push(EngineJob& job, int process, Wave wave) const {
+  const std::vector<Part>& parts = parts_[static_cast<std::size_t>(process)];
+  const int complete = sync_ == SyncRule::wsp ? complete_[static_cast<std::size_t>(wave) + 1] : -1;
+  for (const Part& part : parts) {
+    job.send(job.add_transfer(part.push_route, part.push_bytes, complete));
+  }
+  if (parts.empty() && complete >= 0) job.arrive(complete);
+}
+
+void ServerTraffic::pull(EngineJob& job, int process, Wave wave) {
+  const auto p = static_cast<std::size_t>(process);
+  if (sync_ == SyncRule::asp) {
+    if (asked_[p] >= 0) job.wait(asked_[p]);
+    if (parts_[p].empty()) return;
+    asked_[p] = job.add_signal(static_cast<int>(parts_[p].size()));
+    for (const Part& part : parts_[p]) {
+      job.send(job.add_transfer(part.pull_route, part.pull_bytes, asked_[p]));
+    }
+    return;
+  }
+  const Label label = label_of_gate(wave);
+  if (label <= 0) return;
+  const auto l = static_cast<std::size_t>(label);
+  if (front_[p] && !parts_[p].empty()) {
+    job.ask(complete_[l], parts_[p].front().there, parts_[p].front().back);
+  }
+  job.wait(answered_[l][p] >= 0 ? answered_[l][p] : complete_[l]);
+}
+
+}  // namespace hetpipe
