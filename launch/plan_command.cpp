@@ -7,6 +7,7 @@
 #include "launch/output_file.h"
 #include "launch/plan_json.h"
 #include "launch/planning_options.h"
+#include "launch/search_text.h"
 #include "launch/shell_words.h"
 #include "launch/subcommand.h"
 #include "launch/train/job.h"
@@ -135,22 +136,25 @@ int plan_command(const Invocation& how) {
       request_of(options.planning, cluster, load_profile_of(options.planning, cluster));
   const Profile& profile = request.profile;
   const std::vector<ChangedPool> pools = changed_pools(options, request);
-  const Plan plan = make_plan(options.planning, request);
+  PlanNotes notes;
+  if (planner_of(request) == PlannerRule::search) notes.search = search_plans(request);
+  Plan plan = notes.search ? notes.search->plan : make_plan(request);
+  override_server(options.planning, plan);
   write_file(options.output, to_toml(plan));
-  std::vector<Answer> answers;
-  if (!pools.empty()) answers = what_if(request, plan, pools);
-  std::optional<Explanation> explanation;
-  if (options.explain) explanation = explain(request, plan);
+  if (!pools.empty()) notes.answers = what_if(request, plan, pools);
+  if (options.explain) notes.explanation = explain(request, plan);
   if (options.json) {
-    std::fputs(to_json(plan, answers, explanation).c_str(), stdout);
+    std::fputs(to_json(plan, notes).c_str(), stdout);
     return 0;
   }
   std::fputs(plan_table(plan, cluster, profile).c_str(), stdout);
   std::printf("\n%s", memory_table(plan, cluster, profile).c_str());
   if (options.ledger) std::printf("\n%s", ledger_table(plan, cluster, profile).c_str());
-  if (!answers.empty()) std::printf("\n%s", what_if_table(answers).c_str());
-  if (explanation) std::printf("\n%s", join(explanation->sentences, "\n").c_str());
-  if (explanation) std::printf("\n");
+  if (notes.search) std::printf("\n%s", search_text(*notes.search, cluster).c_str());
+  if (!notes.answers.empty()) std::printf("\n%s", what_if_table(notes.answers).c_str());
+  if (notes.explanation) {
+    std::printf("\n%s\n", join(notes.explanation->sentences, "\n").c_str());
+  }
   print_start(plan, cluster, how, options);
   return 0;
 }

@@ -106,6 +106,29 @@ Json json_of(const Explanation& explanation) {
           {"sentences", explanation.sentences}};
 }
 
+Json json_of(const SearchResult& search) {
+  Json json{{"bound", search.bound},
+            {"exact", search.exact},
+            {"simulations", search.simulations},
+            {"left_out", Json::array()},
+            {"considered", Json::array()}};
+  for (const LeftOut& left : search.left_out) {
+    Json device{{"device", to_string(left.device)}};
+    if (left.change) device["relative_with_it"] = *left.change;
+    json["left_out"].push_back(std::move(device));
+  }
+  for (const SearchCandidate& candidate : search.considered) {
+    Json entry{{"origin", candidate.origin}, {"what", candidate.what}};
+    if (candidate.throughput > 0) {
+      entry["throughput"] = candidate.throughput;
+    } else {
+      entry["why_not"] = candidate.why_not;
+    }
+    json["considered"].push_back(std::move(entry));
+  }
+  return json;
+}
+
 // By way of the file form, so that the two cannot come to differ.
 Json plan_json(const Plan& plan) { return json_of(parse_toml(to_toml(plan), "plan")); }
 
@@ -113,14 +136,14 @@ Json plan_json(const Plan& plan) { return json_of(parse_toml(to_toml(plan), "pla
 
 std::string to_json(const Plan& plan) { return plan_json(plan).dump(2) + '\n'; }
 
-std::string to_json(const Plan& plan, const std::vector<Answer>& answers,
-                    const std::optional<Explanation>& explanation) {
+std::string to_json(const Plan& plan, const PlanNotes& notes) {
   Json json = plan_json(plan);
-  if (!answers.empty()) {
+  if (!notes.answers.empty()) {
     json["what_if"] = Json::array();
-    for (const Answer& answer : answers) json["what_if"].push_back(json_of(answer));
+    for (const Answer& answer : notes.answers) json["what_if"].push_back(json_of(answer));
   }
-  if (explanation) json["explain"] = json_of(*explanation);
+  if (notes.explanation) json["explain"] = json_of(*notes.explanation);
+  if (notes.search) json["search"] = json_of(*notes.search);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

@@ -7,6 +7,7 @@
 
 #include "partitioner/plan/plan.h"
 #include "partitioner/planners/explain.h"
+#include "partitioner/planners/search.h"
 #include "partitioner/planners/what_if.h"
 
 namespace hetpipe {
@@ -15,9 +16,13 @@ namespace hetpipe {
 // included.
 std::string to_json(const Plan& plan);
 
-// Beside the plan, what was asked about it: `what_if`, an array of the answers for the pool as it
-// is and each changed one, and `explain`. Neither where nothing was asked.
-std::string to_json(const Plan& plan, const std::vector<Answer>& answers,
-                    const std::optional<Explanation>& explanation);
+// Beside the plan, what was found and asked about it. Keys only for what there is: `what_if`, an
+// array of the answers for the pool as it is and each changed one, `explain`, `search`.
+struct PlanNotes {
+  std::vector<Answer> answers;
+  std::optional<Explanation> explanation;
+  std::optional<SearchResult> search;
+};
+std::string to_json(const Plan& plan, const PlanNotes& notes);
 
 }  // namespace hetpipe

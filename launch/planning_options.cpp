@@ -171,10 +171,8 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   return request;
 }
 
-Plan make_plan(const PlanningOptions& options, const PlanRequest& request) {
-  Plan plan = make_plan(request);
+void override_server(const PlanningOptions& options, Plan& plan) {
   if (options.scale && plan.server) plan.server->scale = *options.scale;
-  return plan;
 }
 
 namespace {

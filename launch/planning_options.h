@@ -64,8 +64,8 @@ void check_planning_options(const PlanningOptions& options, Problems& problems);
 // What the options ask the planner for; cluster and profile are those of the files named in them.
 PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile profile);
 
-// Makes that plan.
-Plan make_plan(const PlanningOptions& options, const PlanRequest& request);
+// What the planner leaves open and the options say (--scale). Does nothing without a server.
+void override_server(const PlanningOptions& options, Plan& plan);
 
 // Applies the options that win over a plan file. UserError where the plan has no parameter server
 // for them.

@@ -212,8 +212,9 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   }
   if (!options.plan) {
     job.plan = said_of(profile_file, [&] {
-      return make_plan(options.planning, request_of(options.planning, *job.cluster, *job.profile));
+      return make_plan(request_of(options.planning, *job.cluster, *job.profile));
     });
+    override_server(options.planning, job.plan);
   }
   check_plan(job.plan, plan_file, job.cluster ? &*job.cluster : nullptr, model.layer_count());
   said_of(plan_file, [&] {

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "partitioner/planners/allocation.h"
+#include "partitioner/planners/search.h"
 #include "partitioner/simulator/simulate.h"
 
 namespace hetpipe {
@@ -124,8 +125,9 @@ Plan make_plan(const PlanRequest& request) {
     case PlannerRule::dapple:
     case PlannerRule::pipedream:
     case PlannerRule::data_parallel:
-    case PlannerRule::search:
       break;
+    case PlannerRule::search:
+      return plan_search(request);
   }
   throw UserError("--system",
                   "'" + request.system + "' has no planner in this build. Write its plan by hand.");
