@@ -8,6 +8,9 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "partitioner/planners/allocation.h"
+#include "partitioner/planners/dapple.h"
+#include "partitioner/planners/data_parallel.h"
+#include "partitioner/planners/pipedream.h"
 #include "partitioner/planners/search.h"
 #include "partitioner/simulator/simulate.h"
 
@@ -123,14 +126,16 @@ Plan make_plan(const PlanRequest& request) {
     case PlannerRule::hetpipe:
       return plan_hetpipe(request);
     case PlannerRule::dapple:
+      return plan_dapple(request);
     case PlannerRule::pipedream:
+      return plan_pipedream(request);
     case PlannerRule::data_parallel:
-      break;
+      return plan_data_parallel(request);
     case PlannerRule::search:
       return plan_search(request);
   }
-  throw UserError("--system",
-                  "'" + request.system + "' has no planner in this build. Write its plan by hand.");
+  ensure(false, "every planner has its function");
+  return {};
 }
 
 int default_minibatch(const PlanRequest& request) {

@@ -8,6 +8,7 @@
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/simulator/engine.h"
+#include "partitioner/simulator/megatron.h"
 #include "partitioner/simulator/plan_job.h"
 
 namespace hetpipe {
@@ -192,8 +193,7 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
   return result;
 }
 
-void check(const Plan& plan, const Cluster& cluster, const Profile& profile, const System& system,
-           const SimulationRequest& request) {
+void check_fits(const Plan& plan, const Cluster& cluster, const Profile& profile) {
   const auto layers = static_cast<int>(profile.layers.size());
   if (!plan.model.empty() && plan.model != profile.model) {
     throw UserError("",
@@ -208,10 +208,9 @@ void check(const Plan& plan, const Cluster& cluster, const Profile& profile, con
                                plan.virtual_workers.front().stages.back().end_layer, layers));
   }
   check_plan(plan, "plan", &cluster, layers);
-  if (!plan.runtime.empty()) {
-    throw UserError("", "runtime '" + plan.runtime +
-                            "' cannot be simulated (only this one is known). Leave the key out.");
-  }
+}
+
+void check(const Plan& plan, const System& system, const SimulationRequest& request) {
   if (!plan.server && plan.virtual_workers.size() > 1 && system.sync != SyncRule::all_reduce) {
     throw UserError(
         "", format("the plan has %zu virtual workers and no [parameter_server] (it keeps them "
@@ -232,8 +231,17 @@ void check(const Plan& plan, const Cluster& cluster, const Profile& profile, con
 
 Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& profile,
                     const SimulationRequest& request) {
+  check_fits(plan, cluster, profile);
+  if (plan.runtime == "megatron-deepspeed") {
+    return simulate_megatron(plan, cluster, profile, request);
+  }
+  if (!plan.runtime.empty()) {
+    throw UserError("", "runtime '" + plan.runtime +
+                            "' cannot be simulated (known are this one, without a name, and "
+                            "megatron-deepspeed). Leave the key out.");
+  }
   const System system = composition(plan);
-  check(plan, cluster, profile, system, request);
+  check(plan, system, request);
   CostTable costs(cluster, profile);
   Window window;
   const Run run = has_flush(system.schedule)

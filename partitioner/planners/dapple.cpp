@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/dapple.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "partitioner/cost/memory.h"
+#include "partitioner/planners/dapple_search.h"
+#include "partitioner/planners/replicated.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr int kMostPositions = 16;
+constexpr int kBatchesPerDevice = 4;  // of a minibatch that nobody gave
+constexpr double kLessMemory = 0.9;   // where the ledger counts more than the search did
+constexpr int kTries = 6;
+
+// How the devices are handed out, and the minibatch.
+struct Setting {
+  int unit = 1;
+  int devices = 1;  // that take part, a multiple of the unit
+  int minibatch = 1;
+  int micro_batches = 1;
+};
+
+class DapplePlanner {
+ public:
+  explicit DapplePlanner(const PlanRequest& request)
+      : request_(request), placed_(placed_layers(request.profile)) {
+    for (const Node& node : request.cluster.nodes) {
+      if (!node.kinds.empty()) nodes_.push_back(&node);
+      devices_ += static_cast<int>(node.kinds.size());
+    }
+    if (nodes_.empty()) {
+      throw UserError("", "the cluster has no device (somebody has to work). Add one to a node.");
+    }
+  }
+
+  Plan plan() {
+    std::optional<Plan> best;
+    double seconds = std::numeric_limits<double>::infinity();
+    for (const Setting& setting : settings()) {
+      // Compared per sample: settings may differ in the minibatch.
+      double found = seconds * setting.minibatch;
+      std::optional<Plan> plan = plan_of(setting, found);
+      if (!plan) continue;
+      best = std::move(plan);
+      seconds = found / setting.minibatch;
+    }
+    if (!best) {
+      throw UserError("", "no plan of DAPPLE's fits the devices, also with re-computation" +
+                              (shortage_.empty() ? "" : " (" + shortage_ + ")") +
+                              ". Use a smaller --minibatch or more --micro-batches.");
+    }
+    finish(request_, *best, seconds * best->minibatch);
+    return *best;
+  }
+
+ private:
+  std::vector<Setting> settings() const {
+    PlanRequest of_one = request_;
+    of_one.micro_batches.reset();
+    const int batch = default_minibatch(of_one);
+    std::vector<Setting> result;
+    std::set<int> units;
+    for (int positions = 1; positions <= std::min(devices_, kMostPositions); ++positions) {
+      const int unit = devices_ / positions;
+      // Positions that leave devices over only where no other number of stages comes near.
+      const bool even = devices_ % positions == 0;
+      const bool power = (positions & (positions - 1)) == 0;
+      if ((!even && !power) || !units.insert(unit).second) continue;
+      const int used = unit * positions;
+      if (request_.micro_batches) {
+        const int m = *request_.micro_batches;
+        const int minibatch = request_.minibatch.value_or(batch * m);
+        if (minibatch % m != 0) {
+          throw UserError("--minibatch",
+                          format("%d does not divide into %d micro-batches (they are equal slices "
+                                 "of it). Change one.",
+                                 minibatch, m));
+        }
+        result.push_back({unit, used, minibatch, m});
+        continue;
+      }
+      int m = request_.minibatch.value_or(batch * kBatchesPerDevice * used) / (unit * batch);
+      if (request_.minibatch) {
+        m = std::max(1, m);
+        while (*request_.minibatch % m != 0) --m;
+      }
+      result.push_back({unit, used, request_.minibatch.value_or(m * unit * batch), m});
+    }
+    return result;
+  }
+
+  // The best plan of a setting, if its latency is less than `seconds`, which it replaces.
+  std::optional<Plan> plan_of(const Setting& setting, double& seconds) {
+    const int samples = setting.minibatch / setting.micro_batches;
+    const DappleModel model = model_of(samples);
+    const DapplePool pool = pool_of(setting.devices);
+    DappleRequest request;
+    request.micro_batches = setting.micro_batches;
+    request.unit = setting.unit;
+    request.most_replicas = samples;
+    request.held = composition(request_).schedule == ScheduleRule::dapple_pb ? HeldMicroBatches::pb
+                                                                             : HeldMicroBatches::pa;
+    request.state_factor = 2 + optimizer_slots(request_.optimizer);
+    request.give_up_at = seconds;
+    for (int tries = 0; tries < kTries; ++tries) {
+      const DapplePlan found = dapple_search(model, pool, request);
+      if (found.stages.empty()) return std::nullopt;
+      Plan plan = written(setting, found);
+      const std::string shortage = memory_shortage(request_, plan);
+      if (shortage.empty()) {
+        seconds = found.seconds;
+        return plan;
+      }
+      shortage_ = shortage;
+      request.memory_share *= kLessMemory;
+    }
+    return std::nullopt;
+  }
+
+  DappleModel model_of(int samples) const {
+    DappleModel model;
+    const auto costs = costs_by_kind(request_, samples);
+    const auto kinds = kinds_present(request_.cluster);
+    const LayerCosts& any = costs[static_cast<std::size_t>(kinds.front())];
+    model.parameter_bytes.assign(1, 0);
+    model.stash_bytes.assign(1, 0);
+    std::vector<LayerLoad> loads;
+    for (int p = 0; p < placed_.size(); ++p) {
+      const auto layer = static_cast<std::size_t>(placed_.layers[static_cast<std::size_t>(p)]);
+      const ProfileLayer& of = request_.profile.layers[layer];
+      const double bytes = of.shares.empty() ? static_cast<double>(of.parameter_bytes) : 0;
+      model.parameter_bytes.push_back(model.parameter_bytes.back() + bytes);
+      model.stash_bytes.push_back(model.stash_bytes.back() +
+                                  static_cast<double>(any.stash_bytes[layer]));
+      model.largest_bytes.push_back(static_cast<double>(any.output_bytes[layer]));
+      loads.push_back({placed_.inputs[static_cast<std::size_t>(p)], 0, bytes,
+                       static_cast<double>(any.output_bytes[layer])});
+    }
+    const PipedreamStates states = prefix_states(loads);
+    model.crossing_bytes.assign(1, 0);
+    model.crossing_bytes.insert(model.crossing_bytes.end(), states.output_bytes.begin(),
+                                states.output_bytes.end() - 1);
+    for (const int kind : kinds) {
+      const LayerCosts& on = costs[static_cast<std::size_t>(kind)];
+      RunningSum forward{0};
+      RunningSum backward{0};
+      for (const int l : placed_.layers) {
+        forward.push_back(forward.back() + on.forward[static_cast<std::size_t>(l)]);
+        backward.push_back(backward.back() + on.backward[static_cast<std::size_t>(l)]);
+      }
+      model.forward.push_back(std::move(forward));
+      model.backward.push_back(std::move(backward));
+    }
+    return model;
+  }
+
+  // The first devices, node by node; kinds counted among those present.
+  DapplePool pool_of(int devices) const {
+    const auto kinds = kinds_present(request_.cluster);
+    const SlowestLinks links = slowest_links(request_.cluster);
+    DapplePool pool;
+    for (const Node* node : nodes_) {
+      pool.nodes.emplace_back();
+      for (const int kind : node->kinds) {
+        if (devices-- <= 0) break;
+        pool.nodes.back().push_back(
+            static_cast<int>(std::lower_bound(kinds.begin(), kinds.end(), kind) - kinds.begin()));
+      }
+    }
+    for (const int kind : kinds) {
+      pool.memory.push_back(
+          static_cast<double>(request_.cluster.kinds[static_cast<std::size_t>(kind)].memory));
+    }
+    pool.intra_bandwidth = links.within.bandwidth;
+    pool.inter_bandwidth = links.across.bandwidth;
+    pool.intra_latency = links.within.latency;
+    pool.inter_latency = links.across.latency;
+    return pool;
+  }
+
+  Plan written(const Setting& setting, const DapplePlan& found) const {
+    Plan plan = blank_plan(request_);
+    plan.minibatch = setting.minibatch;
+    plan.micro_batches = setting.micro_batches;
+    plan.in_flight = request_.in_flight.value_or(1);
+    if (composition(request_).sync != SyncRule::all_reduce) plan.server = server_of(request_);
+    PlanVirtualWorker vw;
+    for (const DappleStage& stage : found.stages) {
+      PlanStage planned;
+      planned.first_layer = stage.first_layer == 0 ? 0 : placed_.end_layer(stage.first_layer);
+      planned.end_layer = placed_.end_layer(stage.end_layer);
+      planned.recompute = stage.recompute;
+      for (const auto& run : stage.devices) {
+        for (int d = run.begin; d < run.begin + run.count; ++d) {
+          planned.devices.push_back({nodes_[static_cast<std::size_t>(run.node)]->name, d});
+        }
+      }
+      vw.stages.push_back(std::move(planned));
+    }
+    plan.virtual_workers.push_back(std::move(vw));
+    share_by_speed(request_, plan);
+    return plan;
+  }
+
+  const PlanRequest& request_;
+  PlacedLayers placed_;
+  std::vector<const Node*> nodes_;  // those that have devices
+  int devices_ = 0;
+  std::string shortage_;
+};
+
+}  // namespace
+
+Plan plan_dapple(const PlanRequest& request) {
+  check_request(request);
+  refuse_virtual_workers(request, "DAPPLE's planner");
+  return DapplePlanner(request).plan();
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/pipedream.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "partitioner/cost/memory.h"
+#include "partitioner/planners/pipedream_cut.h"
+#include "partitioner/planners/replicated.h"
+
+namespace hetpipe {
+namespace {
+
+// Beyond that many devices on one level, they are handed out in equal bundles.
+constexpr int kMostGroups = 128;
+
+class PipedreamPlanner {
+ public:
+  explicit PipedreamPlanner(const PlanRequest& request)
+      : request_(request), placed_(placed_layers(request.profile)) {
+    for (const Node& node : request.cluster.nodes) {
+      if (node.kinds.empty()) continue;
+      std::vector<DeviceName> devices;
+      for (std::size_t d = 0; d < node.kinds.size(); ++d) {
+        devices.push_back({node.name, static_cast<int>(d)});
+      }
+      nodes_.push_back(std::move(devices));
+    }
+    if (nodes_.empty()) {
+      throw UserError("", "the cluster has no device (somebody has to work). Add one to a node.");
+    }
+    PlanRequest of_one = request;
+    of_one.micro_batches.reset();
+    batch_ = request.minibatch.value_or(default_minibatch(of_one));
+    const int slices = request.micro_batches.value_or(1);
+    if (batch_ % slices != 0) {
+      throw UserError("--minibatch",
+                      format("%d does not divide into %d micro-batches (they are equal slices of "
+                             "it). Change one.",
+                             batch_, slices));
+    }
+    price();
+  }
+
+  Plan plan() {
+    const bool levelled = std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& node) {
+      return node.size() == nodes_[0].size();
+    });
+    std::optional<Plan> plan;
+    if (levelled) plan = by_levels();
+    if (!plan) plan = flat(std::nullopt);
+    // Less in flight needs less memory; the cut is made for it.
+    for (const int in_flight : {16, 12, 8, 6, 4, 3, 2, 1}) {
+      if (plan) break;
+      if (request_.in_flight && *request_.in_flight < in_flight) continue;
+      plan = flat(in_flight);
+    }
+    if (!plan) {
+      throw UserError("", "no cut of PipeDream's fits the devices (" + shortage_ +
+                              "). Use a smaller --minibatch, or a planner that knows which device "
+                              "has how much memory: --policy search.");
+    }
+    finish(request_, *plan, objective_);
+    return *plan;
+  }
+
+ private:
+  // The model as every device sees it: the slowest kind's times, per layer.
+  void price() {
+    const auto costs = costs_by_kind(request_, batch_);
+    const auto kinds = kinds_present(request_.cluster);
+    std::vector<LayerLoad> loads;
+    for (int p = 0; p < placed_.size(); ++p) {
+      const auto layer = static_cast<std::size_t>(placed_.layers[static_cast<std::size_t>(p)]);
+      const ProfileLayer& of = request_.profile.layers[layer];
+      LayerLoad load;
+      load.inputs = placed_.inputs[static_cast<std::size_t>(p)];
+      for (const int kind : kinds) {
+        const LayerCosts& on = costs[static_cast<std::size_t>(kind)];
+        load.seconds = std::max(load.seconds, on.forward[layer] + on.backward[layer]);
+        load.output_bytes = static_cast<double>(on.output_bytes[layer]);
+      }
+      load.parameter_bytes = of.shares.empty() ? static_cast<double>(of.parameter_bytes) : 0;
+      loads.push_back(std::move(load));
+      const LayerCosts& any = costs[static_cast<std::size_t>(kinds.front())];
+      stash_.push_back((stash_.empty() ? 0 : stash_.back()) +
+                       static_cast<double>(any.stash_bytes[layer]));
+      largest_.push_back(static_cast<double>(any.output_bytes[layer]));
+    }
+    // States between which no weights are tied.
+    const PipedreamStates all = prefix_states(loads);
+    for (int s = 0; s < all.size(); ++s) {
+      if (s + 1 < all.size() && !placed_.may_cut[static_cast<std::size_t>(s + 1)]) continue;
+      const auto at = static_cast<std::size_t>(s);
+      states_.seconds.push_back(all.seconds[at]);
+      states_.parameter_bytes.push_back(all.parameter_bytes[at]);
+      states_.output_bytes.push_back(all.output_bytes[at]);
+      states_.layers.push_back(all.layers[at]);
+      std::vector<int> before(states_.before.size());
+      std::iota(before.begin(), before.end(), 0);
+      states_.before.push_back(std::move(before));
+    }
+    memory_ = std::numeric_limits<double>::infinity();
+    for (const int kind : kinds) {
+      memory_ = std::min(
+          memory_,
+          static_cast<double>(request_.cluster.kinds[static_cast<std::size_t>(kind)].memory));
+    }
+  }
+
+  int end_of(int state) const {  // one past its last layer, in the profile
+    return placed_.end_layer(
+        static_cast<int>(states_.layers[static_cast<std::size_t>(state)].size()));
+  }
+
+  // Devices of a node, and nodes.
+  std::optional<Plan> by_levels() {
+    const SlowestLinks links = slowest_links(request_.cluster);
+    PipedreamRequest request;
+    request.levels = {{static_cast<int>(nodes_[0].size()), links.within.bandwidth},
+                      {static_cast<int>(nodes_.size()), links.across.bandwidth}};
+    request.spare = SpareDevices::may_rest;
+    const PipedreamCut cut = pipedream_cut(states_, request);
+    objective_ = cut.seconds;
+    PlanVirtualWorker vw;
+    std::size_t first_node = 0;    // of the outer stage
+    std::size_t nodes = 0;         // of the outer stage
+    std::size_t first_device = 0;  // of each of these nodes
+    for (std::size_t k = 0; k < cut.stages.size(); ++k) {
+      const PipedreamStage& stage = cut.stages[k];
+      if (k > 0 && stage.outer != cut.stages[k - 1].outer) {
+        first_node += nodes;
+        first_device = 0;
+      }
+      nodes = static_cast<std::size_t>(stage.per_level[1]);
+      const auto replicas = static_cast<std::size_t>(stage.per_level[0]);
+      PlanStage planned = stage_of(stage);
+      for (std::size_t n = first_node; n < first_node + nodes; ++n) {
+        for (std::size_t d = first_device; d < first_device + replicas; ++d) {
+          planned.devices.push_back(nodes_[n][d]);
+        }
+      }
+      first_device += replicas;
+      vw.stages.push_back(std::move(planned));
+    }
+    return checked(std::move(vw), std::nullopt);
+  }
+
+  // One level of all devices. With `in_flight`: stages that surely fit with so many minibatches.
+  std::optional<Plan> flat(std::optional<int> in_flight) {
+    std::vector<DeviceName> devices;
+    for (const auto& node : nodes_) devices.insert(devices.end(), node.begin(), node.end());
+    const SlowestLinks links = slowest_links(request_.cluster);
+    const int count = static_cast<int>(devices.size());
+    const int bundle = (count + kMostGroups - 1) / kMostGroups;
+    const Link& link = nodes_.size() == 1 ? links.within : links.across;
+    // A bundle counts as one device that does everything `bundle` times as fast.
+    PipedreamStates states = states_;
+    for (auto* sums : {&states.seconds, &states.parameter_bytes, &states.output_bytes}) {
+      for (double& value : *sums) value /= bundle;
+    }
+    PipedreamRequest request;
+    request.levels = {{count / bundle, link.bandwidth}};
+    request.spare = SpareDevices::may_rest;
+    if (request_.minibatch) {
+      request.most_replicas = std::max(1, batch_ / request_.micro_batches.value_or(1) / bundle);
+    }
+    if (in_flight) {
+      request.fits = [&, bundle](int after, int state, int replicas, int devices_after) {
+        return memory(after, state, replicas * bundle, devices_after * bundle, *in_flight) <=
+               memory_;
+      };
+    }
+    const PipedreamCut cut = pipedream_cut(states, request);
+    if (cut.stages.empty()) return std::nullopt;
+    objective_ = cut.seconds;
+    PlanVirtualWorker vw;
+    std::size_t next = 0;
+    for (const PipedreamStage& stage : cut.stages) {
+      PlanStage planned = stage_of(stage);
+      const std::size_t take = static_cast<std::size_t>(stage.replicas * bundle);
+      planned.devices.assign(devices.begin() + static_cast<std::ptrdiff_t>(next),
+                             devices.begin() + static_cast<std::ptrdiff_t>(next + take));
+      next += take;
+      vw.stages.push_back(std::move(planned));
+    }
+    return checked(std::move(vw), in_flight);
+  }
+
+  PlanStage stage_of(const PipedreamStage& stage) const {
+    PlanStage planned;
+    planned.first_layer = stage.after < 0 ? 0 : end_of(stage.after);
+    planned.end_layer = end_of(stage.state);
+    return planned;
+  }
+
+  // What a replica holds of a worker's minibatch at most: `in_flight` versions of the weights, and
+  // its part of the activations of as many minibatches as there can be stages behind it, and one.
+  double memory(int after, int state, int replicas, int devices_after, int in_flight) const {
+    const auto at = [](const std::vector<double>& sums, int index) {
+      return index < 0 ? 0.0 : sums[static_cast<std::size_t>(index)];
+    };
+    const int first =
+        after < 0 ? 0 : static_cast<int>(states_.layers[static_cast<std::size_t>(after)].size());
+    const int end = static_cast<int>(states_.layers[static_cast<std::size_t>(state)].size());
+    const double parameters =
+        at(states_.parameter_bytes, state) - at(states_.parameter_bytes, after);
+    const double stash = at(stash_, end - 1) - at(stash_, first - 1);
+    const double received = at(states_.output_bytes, after);
+    const double sent = state + 1 < states_.size() ? at(states_.output_bytes, state) : 0;
+    const double largest = *std::max_element(largest_.begin() + first, largest_.begin() + end);
+    const double held = std::min(in_flight, devices_after + 1);
+    const double weights = 2.0 + optimizer_slots(request_.optimizer) + in_flight;
+    return weights * parameters +
+           (held * stash + (held + 1) * received + 2 * sent + 3 * largest) / replicas;
+  }
+
+  // The plan of these stages, if all have the memory and every replica a sample.
+  std::optional<Plan> checked(PlanVirtualWorker vw, std::optional<int> in_flight) {
+    Plan plan = blank_plan(request_);
+    int most = 1;
+    for (const PlanStage& stage : vw.stages) {
+      most = std::max(most, static_cast<int>(stage.devices.size()));
+    }
+    const int stages = static_cast<int>(vw.stages.size());
+    plan.micro_batches = request_.micro_batches.value_or(1);
+    plan.in_flight = request_.in_flight.value_or(std::min(stages, in_flight.value_or(stages)));
+    if (composition(request_).sync != SyncRule::all_reduce) plan.server = server_of(request_);
+    plan.virtual_workers.push_back(std::move(vw));
+    // A batch for each replica of the widest stage; a minibatch that was given stays as it is.
+    plan.minibatch = request_.minibatch ? batch_ : batch_ * most;
+    if (plan.minibatch / plan.micro_batches < most) {
+      shortage_ = format("a micro-batch of %d samples cannot be split over %d replicas",
+                         plan.minibatch / plan.micro_batches, most);
+      return std::nullopt;
+    }
+    share_by_speed(request_, plan);
+    std::string shortage = memory_shortage(request_, plan);
+    if (!shortage.empty() && !request_.minibatch && batch_ >= most) {
+      plan.minibatch = batch_;
+      share_by_speed(request_, plan);
+      shortage = memory_shortage(request_, plan);
+    }
+    if (shortage.empty()) return plan;
+    shortage_ = shortage;
+    return std::nullopt;
+  }
+
+  const PlanRequest& request_;
+  PlacedLayers placed_;
+  std::vector<std::vector<DeviceName>> nodes_;  // those that have devices
+  int batch_ = 1;                               // samples of a worker's minibatch
+  PipedreamStates states_;
+  std::vector<double> stash_;    // running sums, per placed layer
+  std::vector<double> largest_;  // outputs, per placed layer
+  double memory_ = 0;            // of the smallest device
+  double objective_ = 0;
+  std::string shortage_;
+};
+
+}  // namespace
+
+Plan plan_pipedream(const PlanRequest& request) {
+  check_request(request);
+  refuse_virtual_workers(request, "PipeDream's planner");
+  return PipedreamPlanner(request).plan();
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/simulator/megatron.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "partitioner/cost/megatron_ledger.h"
+#include "partitioner/plan/system.h"
+#include "partitioner/simulator/megatron_lowering.h"
+
+namespace hetpipe {
+namespace {
+
+template <class T>
+auto& at(T& values, std::int64_t index) {
+  return values[static_cast<std::size_t>(index)];
+}
+
+void check_runs(const Plan& plan) {
+  const auto refuse = [](const std::string& what, const std::string& why, const std::string& then) {
+    throw UserError("", what + " under runtime 'megatron-deepspeed' (" + why + "). " + then);
+  };
+  const ScheduleRule rule = composition(plan).schedule;
+  if (rule != ScheduleRule::flush_1f1b) {
+    refuse("schedule '" + std::string(to_string(rule)) + "'", "it knows 1F1B with a flush alone",
+           "Use system 'pipedream-flush'.");
+  }
+  if (plan.server) {
+    refuse("a parameter server", "its replicas all-reduce", "Leave [parameter_server] out.");
+  }
+  const auto& first = plan.virtual_workers.front().stages;
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    const auto& stages = plan.virtual_workers[vw].stages;
+    bool equal = stages.size() == first.size();
+    for (std::size_t k = 0; k < stages.size(); ++k) {
+      equal = equal && stages[k].end_layer == first[k].end_layer;
+      if (stages[k].devices.size() > 1) {
+        refuse(format("several devices in stage %zu of virtual worker %zu", k, vw),
+               "a replica is a virtual worker of its own there",
+               "Write one virtual worker per replica.");
+      }
+      if (stages[k].recompute) {
+        refuse(format("recompute in stage %zu of virtual worker %zu", k, vw),
+               "the imitation has no time for it", "Leave it out.");
+      }
+    }
+    if (!equal) {
+      refuse(format("virtual worker %zu cut differently from virtual worker 0", vw),
+             "stages all-reduce with their like", "Cut all of them alike.");
+    }
+  }
+}
+
+// Where the time of a process went, and its actions where they are asked for.
+void add_row(Simulation& result, const MegatronJob& lowered, const EngineTimes& times,
+             std::size_t process, bool keep_events) {
+  const MegatronStage& stage = lowered.stages[process];
+  SimulatedStage row;
+  row.virtual_worker = stage.vw;
+  row.stage = stage.k;
+  row.device = stage.device;
+  double communication = 0;
+  const std::int64_t first = lowered.job.first_op(static_cast<int>(process));
+  for (std::int64_t op = first; op < lowered.job.end[process]; ++op) {
+    const MegatronOp& what = at(lowered.ops, op);
+    const double from = at(times.start, op);
+    const double to = at(times.end, op);
+    if (what.doing == MegatronOp::Doing::computing) row.busy_seconds += to - from;
+    if (what.doing == MegatronOp::Doing::communicating) communication += to - from;
+    if (at(lowered.job.ops, op).kind == OpKind::wait) {
+      const double moving = at(times.on_the_wire, at(lowered.job.ops, op).index);
+      communication += std::max(0.0, to - std::clamp(moving, from, to));
+    }
+    if (keep_events && what.action) {
+      result.events.push_back({static_cast<int>(process), *what.action, from, to});
+    }
+  }
+  row.busy = row.busy_seconds / result.window_seconds;
+  row.communication = communication / result.window_seconds;
+  row.bubble = std::max(0.0, 1 - row.busy - row.communication);
+  result.actions += lowered.job.end[process] - first;
+  result.stages.push_back(row);
+}
+
+}  // namespace
+
+Simulation simulate_megatron(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                             const SimulationRequest& request, const MegatronConstants& constants) {
+  check_plan(plan, "plan", &cluster, static_cast<int>(profile.layers.size()));
+  check_runs(plan);
+  const int iterations = request.minibatches.value_or(1);
+  if (iterations < 1) {
+    throw UserError("--minibatches",
+                    format("%d (an iteration is one). Ask for 1 or more.", iterations));
+  }
+  const MegatronJob lowered = lower_megatron(plan, cluster, profile, iterations, constants);
+  Engine engine;
+  const EngineTimes& times = engine.play(lowered.job, {request.seed, request.jitter});
+
+  Simulation result;
+  for (const double end : times.end) result.window_seconds = std::max(result.window_seconds, end);
+  result.iteration_seconds = result.window_seconds / iterations;
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    result.global_batch += plan.minibatch_of(VirtualWorkerId{static_cast<int>(vw)});
+  }
+  result.throughput = result.global_batch / result.iteration_seconds;
+  result.bytes_between_nodes = lowered.bytes_between_nodes;
+  for (std::size_t process = 0; process < lowered.stages.size(); ++process) {
+    add_row(result, lowered, times, process, request.keep_events);
+    SimulatedStage& row = result.stages.back();
+    row.memory = megatron_stage_ledger(plan, cluster, profile, VirtualWorkerId{row.virtual_worker},
+                                       StageId{row.stage})
+                     .total();
+  }
+  std::stable_sort(
+      result.events.begin(), result.events.end(),
+      [](const SimulatedEvent& a, const SimulatedEvent& b) { return a.start < b.start; });
+  return result;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "partitioner/schedule/schedule.h"
+#include "partitioner/simulator/megatron_constants.h"
+#include "partitioner/simulator/simulate.h"
+
+// Megatron-DeepSpeed's pipeline engine: 1F1B with a flush, as that runtime plays it. For plans with
+// runtime = "megatron-deepspeed", to compare with runs measured under it (docs/measured.md).
+//
+// * Order of a stage's instructions: megatron_order below.
+// * A receive blocks the stage. A send blocks until what is left fits a buffer
+// (megatron_constants.h);
+//   messages of one directed pair go one after the other, the network takes them also before the
+//   receiver waits.
+// * Where a device is a group of GPUs, each sends its part of the tensor, so a message crosses the
+//   network once. The pass that uses it first gathers the whole inside the node, (gpus - 1) / gpus
+//   of the bytes over the cluster's intra_node link.
+// * After its last B a stage all-reduces tied weights with the other stage that holds them, in
+// fp32,
+//   each GPU its own part; then comes a barrier over all ranks, then all stages all-reduce their
+//   gradients at once, in rings over the virtual workers; then the optimizer.
+// * Weights are tied where the profile says so (`shares`); where it says nothing, the last layer
+// uses
+//   the first one's, as this runtime's GPT does unless told otherwise. What is shared is at most
+//   the smaller layer.
+// * A profile's `update` is the whole optimizer step, recorded with every layer (that is how this
+//   runtime's profiler writes it): a stage pays the largest, not the sum.
+// * The all-reduces of tensor parallelism are inside the profiled layer times.
+namespace hetpipe {
+
+// The instructions of stage `stage`: F, B, sends (S) and receives (V) of one minibatch. The work is
+// laid out in slots: F of micro-batch m in slot stage + 2 m, B in slot 2 stages - 1 - stage + 2 m.
+// A forward slot sends the gradient of the slot before, then receives; a backward slot receives the
+// gradient *before* it sends the activation of the slot before. Two stages, two micro-batches:
+//   stage 0: F0 S0 F0.1 V0 S0.1 B0 V0.1 B0.1
+//   stage 1: V0 F0 B0 S0 V0.1 F0.1 B0.1 S0.1
+// (S0.1 stands between V0 and B0: stage 1 is idle until B0's gradient has arrived.)
+StageActions megatron_order(int stages, StageId stage, int micro_batches, Minibatch minibatch = 0);
+
+// UserError where the plan is none that this runtime could run: another schedule than 1F1B with a
+// flush, parameter servers, several devices in a stage (its replicas are virtual workers), virtual
+// workers that are cut differently, recompute.
+Simulation simulate_megatron(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                             const SimulationRequest& request = {},
+                             const MegatronConstants& constants = {});
+
+}  // namespace hetpipe

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/simulator/megatron_lowering.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "partitioner/simulator/megatron.h"
+#include "partitioner/simulator/network.h"
+
+namespace hetpipe {
+namespace {
+
+using Doing = MegatronOp::Doing;
+
+template <class T>
+auto& at(T& values, std::int64_t index) {
+  return values[static_cast<std::size_t>(index)];
+}
+
+// Two layers with one weight.
+struct Tie {
+  int owner = 0;
+  int user = 0;
+};
+
+std::vector<Tie> ties(const Profile& profile) {
+  std::vector<Tie> found;
+  for (std::size_t user = 0; user < profile.layers.size(); ++user) {
+    for (std::size_t owner = 0; owner < profile.layers.size(); ++owner) {
+      if (!profile.layers[user].shares.empty() &&
+          profile.layers[user].shares == profile.layers[owner].name) {
+        found.push_back({static_cast<int>(owner), static_cast<int>(user)});
+      }
+    }
+  }
+  const int last = static_cast<int>(profile.layers.size()) - 1;
+  if (found.empty() && last > 0) found.push_back({0, last});
+  return found;
+}
+
+class Lowering {
+ public:
+  Lowering(const Plan& plan, const Cluster& cluster, const Profile& profile,
+           const MegatronConstants& constants)
+      : plan_(plan),
+        cluster_(cluster),
+        profile_(profile),
+        network_(cluster, out_.job),
+        constants_(constants) {
+    for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+      for (std::size_t k = 0; k < depth(); ++k) {
+        add_stage(static_cast<int>(vw), static_cast<int>(k));
+      }
+    }
+    add_links();
+  }
+
+  MegatronJob lower(int iterations) {
+    std::vector<std::vector<Op>> ops(out_.stages.size());
+    std::vector<std::vector<MegatronOp>> parts(out_.stages.size());
+    for (int i = 0; i < iterations; ++i) {
+      add_transfers();
+      const Rounds rounds = add_rounds();
+      for (std::size_t s = 0; s < out_.stages.size(); ++s) {
+        out_.job.ops.swap(ops[s]);
+        out_.ops.swap(parts[s]);
+        play(s, i);
+        finish(out_.stages[s], rounds, i);
+        out_.job.ops.swap(ops[s]);
+        out_.ops.swap(parts[s]);
+      }
+    }
+    for (std::size_t s = 0; s < out_.stages.size(); ++s) {
+      out_.job.ops.insert(out_.job.ops.end(), ops[s].begin(), ops[s].end());
+      out_.ops.insert(out_.ops.end(), parts[s].begin(), parts[s].end());
+      out_.job.end_process();
+    }
+    drop_unshared_interfaces(out_.job);
+    out_.bytes_between_nodes = bytes_between_nodes();
+    return std::move(out_);
+  }
+
+ private:
+  struct Rounds {
+    std::vector<std::vector<Ring::Round>> ties;  // [vw][tie]
+    int barrier = -1;
+    std::vector<Ring::Round> gradients;  // [stage]
+    int end = -1;
+  };
+  struct TiedStages {
+    int a = 0;
+    int b = 0;
+    double bytes = 0;  // of each GPU
+  };
+
+  std::size_t depth() const { return plan_.virtual_workers.front().stages.size(); }
+  MegatronStage& stage(int vw, std::size_t k) {
+    return out_.stages[static_cast<std::size_t>(vw) * depth() + k];
+  }
+
+  void add_stage(int vw, int k) {
+    const PlanStage& here = at(at(plan_.virtual_workers, vw).stages, k);
+    const DeviceKind& kind = cluster_.kind_of(here.devices.front());
+    const LayerCosts costs =
+        costs_on(profile_, kind, plan_.minibatch_of(VirtualWorkerId{vw}) / plan_.micro_batches);
+    MegatronStage added;
+    added.vw = vw;
+    added.k = k;
+    added.device = here.devices.front();
+    added.gpus = kind.gpus;
+    for (int l = here.first_layer; l < here.end_layer; ++l) {
+      added.forward += at(costs.forward, l);
+      added.backward += at(costs.backward, l);
+      if (!costs.update.empty()) added.update = std::max(added.update, at(costs.update, l));
+      added.parameter_bytes += static_cast<double>(kind.gpus) *
+                               static_cast<double>(at(profile_.layers, l).parameter_bytes);
+    }
+    // Everything that later stages read goes through the next one.
+    for (int l = 0; l < here.end_layer; ++l) {
+      if (is_read_from(l, here.end_layer)) {
+        added.output_bytes += static_cast<double>(at(costs.output_bytes, l));
+      }
+    }
+    out_.stages.push_back(added);
+  }
+
+  // Whether a layer from `first` on reads layer `l`.
+  bool is_read_from(int l, int first) const {
+    for (auto at = profile_.layers.begin() + first; at != profile_.layers.end(); ++at) {
+      if (std::find(at->inputs.begin(), at->inputs.end(), l) != at->inputs.end()) return true;
+    }
+    return false;
+  }
+
+  int stage_of(int layer) const {
+    const auto& stages = plan_.virtual_workers.front().stages;
+    int k = 0;
+    while (at(stages, k).end_layer <= layer) ++k;
+    return k;
+  }
+
+  void add_links() {
+    for (std::size_t s = 0; s < out_.stages.size(); ++s) {
+      const auto route_to = [&](std::size_t other) {
+        return network_.add_route(
+            out_.stages[s].device, out_.stages[other].device,
+            {static_cast<int>(s), 1, constants_.send_buffer_bytes * out_.stages[s].gpus});
+      };
+      const auto k = static_cast<std::size_t>(out_.stages[s].k);
+      forward_route_.push_back(k + 1 < depth() ? route_to(s + 1) : -1);
+      backward_route_.push_back(k > 0 ? route_to(s - 1) : -1);
+    }
+    for (std::size_t k = 0; k < depth(); ++k) {
+      std::vector<DeviceName> members;
+      for (std::size_t vw = 0; vw < plan_.virtual_workers.size(); ++vw) {
+        members.push_back(stage(static_cast<int>(vw), k).device);
+      }
+      gradient_rings_.emplace_back(network_, members);
+    }
+    for (const Tie& tie : ties(profile_)) {
+      const int a = stage_of(tie.owner);
+      const int b = stage_of(tie.user);
+      if (a == b) continue;
+      const auto bytes =
+          static_cast<double>(std::min(at(profile_.layers, tie.owner).parameter_bytes,
+                                       at(profile_.layers, tie.user).parameter_bytes));
+      if (bytes > 0) tied_.push_back({a, b, bytes});
+    }
+    for (std::size_t vw = 0; vw < plan_.virtual_workers.size(); ++vw) {
+      tie_rings_.emplace_back();
+      for (const TiedStages& tie : tied_) {
+        const std::vector<DeviceName> pair{
+            at(out_.stages, static_cast<int>(vw * depth()) + tie.a).device,
+            at(out_.stages, static_cast<int>(vw * depth()) + tie.b).device};
+        tie_rings_.back().emplace_back(network_, pair);
+      }
+    }
+  }
+
+  void add_transfers() {
+    activations_.resize(out_.stages.size());
+    gradients_.resize(out_.stages.size());
+    for (std::size_t s = 0; s < out_.stages.size(); ++s) {
+      activations_[s].clear();
+      gradients_[s].clear();
+      for (int m = 0; m < plan_.micro_batches; ++m) {
+        if (forward_route_[s] >= 0) {
+          activations_[s].push_back(out_.job.add_transfer(
+              forward_route_[s], out_.stages[s].output_bytes, out_.job.add_signal()));
+        }
+        if (backward_route_[s] >= 0) {
+          gradients_[s].push_back(out_.job.add_transfer(
+              backward_route_[s], out_.stages[s - 1].output_bytes, out_.job.add_signal()));
+        }
+      }
+    }
+  }
+
+  Rounds add_rounds() {
+    Rounds rounds;
+    for (std::size_t vw = 0; vw < plan_.virtual_workers.size(); ++vw) {
+      rounds.ties.emplace_back();
+      for (std::size_t t = 0; t < tied_.size(); ++t) {
+        const int gpus = stage(static_cast<int>(vw), static_cast<std::size_t>(tied_[t].a)).gpus;
+        rounds.ties.back().push_back(tie_rings_[vw][t].add_round(out_.job, tied_[t].bytes * gpus));
+      }
+    }
+    rounds.barrier = out_.job.add_signal(static_cast<int>(out_.stages.size()));
+    rounds.end = out_.job.add_signal(static_cast<int>(out_.stages.size()));
+    for (std::size_t k = 0; k < depth(); ++k) {
+      double bytes = 0;  // groups of different sizes: the largest sends most
+      for (std::size_t vw = 0; vw < plan_.virtual_workers.size(); ++vw) {
+        bytes = std::max(bytes, stage(static_cast<int>(vw), k).parameter_bytes);
+      }
+      rounds.gradients.push_back(gradient_rings_[k].add_round(out_.job, bytes));
+    }
+    return rounds;
+  }
+
+  void compute(double seconds, const MegatronOp& op) {
+    out_.job.compute(seconds);
+    out_.ops.push_back(op);
+  }
+  void wait(int signal, const MegatronOp& op) {
+    out_.job.wait(signal);
+    out_.ops.push_back(op);
+  }
+  void arrive(int signal) {
+    out_.job.arrive(signal);
+    out_.ops.push_back({});
+  }
+
+  // The whole tensor from the parts of the group's GPUs.
+  double gather_seconds(const MegatronStage& stage, double bytes) const {
+    if (stage.gpus == 1) return 0;
+    if (!(cluster_.intra_node.bandwidth > 0)) {
+      throw UserError("", "the cluster has no link inside a node (the GPUs of " +
+                              to_string(stage.device) +
+                              " gather what they receive over it). Give it [link.intra_node].");
+    }
+    return bytes * (stage.gpus - 1) / stage.gpus / cluster_.intra_node.bandwidth;
+  }
+
+  void play(std::size_t process, Minibatch minibatch) {
+    const MegatronStage& stage = out_.stages[process];
+    const StageId k{stage.k};
+    const StageActions order =
+        megatron_order(static_cast<int>(depth()), k, plan_.micro_batches, minibatch);
+    std::vector<bool> forward_done(static_cast<std::size_t>(plan_.micro_batches), false);
+    double received = 0;  // bytes, not yet gathered: the pass that uses them does it
+    for (const Action& action : order) {
+      const auto micro = static_cast<std::size_t>(action.micro);
+      switch (action.kind) {
+        case ActionKind::forward:
+        case ActionKind::backward: {
+          const bool forward = action.kind == ActionKind::forward;
+          if (received > 0) {
+            compute(gather_seconds(stage, received), {Doing::communicating, std::nullopt});
+          }
+          compute(forward ? stage.forward : stage.backward, {Doing::computing, action});
+          forward_done[micro] = forward;
+          received = 0;
+          break;
+        }
+        case ActionKind::send:
+          // Activations leave between their F and B, gradients after B.
+          out_.job.send(
+              forward_done[micro] ? activations_[process][micro] : gradients_[process][micro],
+              SendMode::buffered);
+          out_.ops.push_back({Doing::communicating, action});
+          break;
+        case ActionKind::receive: {
+          const bool gradient = forward_done[micro];
+          const std::size_t from = gradient ? process + 1 : process - 1;
+          const std::int32_t transfer =
+              gradient ? gradients_[from][micro] : activations_[from][micro];
+          wait(at(out_.job.transfers, transfer).signal, {Doing::waiting, action});
+          received = at(out_.job.transfers, transfer).bytes;
+          break;
+        }
+        default:
+          ensure(false, "megatron_order makes F, B, S and V");
+      }
+    }
+  }
+
+  void finish(const MegatronStage& stage, const Rounds& rounds, Minibatch minibatch) {
+    for (std::size_t t = 0; t < tied_.size(); ++t) {
+      if (stage.k != tied_[t].a && stage.k != tied_[t].b) continue;
+      const Ring::Round& round = at(rounds.ties, stage.vw)[t];
+      arrive(round.join);
+      wait(round.done, {});
+    }
+    arrive(rounds.barrier);
+    wait(rounds.barrier, {});
+    const Ring::Round& round = at(rounds.gradients, stage.k);
+    if (round.join >= 0) {
+      arrive(round.join);
+      wait(round.done, {});
+    }
+    compute(stage.update, {Doing::computing, Action{ActionKind::update, minibatch}});
+    arrive(rounds.end);
+    wait(rounds.end, {});
+  }
+
+  double bytes_between_nodes() const {
+    const auto replicas = plan_.virtual_workers.size();
+    double bytes = 0;
+    for (std::size_t k = 0; k < depth(); ++k) {
+      std::set<std::string> nodes;
+      double largest = 0;
+      for (std::size_t vw = 0; vw < replicas; ++vw) {
+        const MegatronStage& s = out_.stages[vw * depth() + k];
+        nodes.insert(s.device.node);
+        largest = std::max(largest, s.parameter_bytes);
+      }
+      if (nodes.size() < 2) continue;
+      const auto edges = static_cast<double>(nodes.size());
+      const auto members = static_cast<double>(replicas);
+      bytes += edges * 2 * (members - 1) / members * largest;
+    }
+    for (std::size_t vw = 0; vw < replicas; ++vw) {
+      for (const TiedStages& tie : tied_) {
+        const MegatronStage& a = out_.stages[vw * depth() + static_cast<std::size_t>(tie.a)];
+        const MegatronStage& b = out_.stages[vw * depth() + static_cast<std::size_t>(tie.b)];
+        if (a.device.node != b.device.node) bytes += 2 * tie.bytes * a.gpus;
+      }
+    }
+    return bytes;
+  }
+
+  const Plan& plan_;
+  const Cluster& cluster_;
+  const Profile& profile_;
+  MegatronJob out_;
+  Network network_;
+  MegatronConstants constants_;
+  std::vector<int> forward_route_;  // [process]
+  std::vector<int> backward_route_;
+  std::vector<std::vector<std::int32_t>> activations_;  // [process][micro-batch] transfers
+  std::vector<std::vector<std::int32_t>> gradients_;
+  std::vector<Ring> gradient_rings_;  // [stage]
+  std::vector<TiedStages> tied_;
+  std::vector<std::vector<Ring>> tie_rings_;  // [vw][tie]
+};
+
+}  // namespace
+
+MegatronJob lower_megatron(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                           int iterations, const MegatronConstants& constants) {
+  return Lowering(plan, cluster, profile, constants).lower(iterations);
+}
+
+}  // namespace hetpipe

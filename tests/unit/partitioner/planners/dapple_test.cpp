@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/dapple.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "../cases.h"
+#include "../shared_profiles.h"
+#include "partitioner/planners/dapple_search.h"
+#include "partitioner/planners/replicated.h"
+
+namespace hetpipe {
+namespace {
+
+TEST(DappleLatency, OneStageIsGradientAccumulation) {
+  const std::vector<PipelineBlock> one{{1, 2, 0.5}};
+  const DappleLatency latency = dapple_latency(one, 4);
+  EXPECT_EQ(latency.pivot, 0);
+  EXPECT_DOUBLE_EQ(latency.total(), 4 * 3 + 0.5);
+}
+
+// Three stages and the transfers between them; F + B = 3, 0.2, 6, 0.2, 3 and M = 5.
+TEST(DappleLatency, PivotIsTheStageThatOutlastsTheOthers) {
+  const std::vector<PipelineBlock> blocks{
+      {1, 2, 4}, {0.1, 0.1, 0}, {2, 4, 1}, {0.1, 0.1, 0}, {1, 2, 9}};
+  const DappleLatency latency = dapple_latency(blocks, 5);
+  EXPECT_EQ(latency.pivot, 2);
+  EXPECT_DOUBLE_EQ(latency.warm_up, 1 + 0.1 + 2);
+  EXPECT_DOUBLE_EQ(latency.steady, 4 * 6);
+  // AR_0 + B_0..B_2 = 4 + 6.1; AR_2 + B_2 = 5; AR_4 - (B_2 + B_3 + B_4) = 9 - 6.1.
+  EXPECT_DOUBLE_EQ(latency.ending, 10.1);
+}
+
+// Table 5 of the paper: BERT-48 in two equal stages, micro-batches of 2 samples. With stages of
+// F + B = t and an all-reduce c, L = (M + 1) t + c. Fitted on M = 2 and 8, M = 16 follows.
+TEST(DappleLatency, Table5) {
+  const auto samples_per_second = [](double at2, double at8) {
+    const double seconds2 = 2 * 2 / at2;
+    const double seconds8 = 2 * 8 / at8;
+    const double t = (seconds8 - seconds2) / 6;
+    const double c = seconds2 - 3 * t;
+    const std::vector<PipelineBlock> blocks{{t / 3, 2 * t / 3, c}, {t / 3, 2 * t / 3, c}};
+    EXPECT_NEAR(dapple_latency(blocks, 2).total(), seconds2, 1e-9);
+    EXPECT_NEAR(dapple_latency(blocks, 8).total(), seconds8, 1e-9);
+    return 2 * 16 / dapple_latency(blocks, 16).total();
+  };
+  EXPECT_NEAR(samples_per_second(5.10, 7.60), 8.18, 0.02 * 8.18);
+  EXPECT_NEAR(samples_per_second(4.24, 6.23), 6.77, 0.02 * 6.77);  // with re-computation
+}
+
+// --- Table 4 ---
+
+// The paper's clusters: 16 V100. Between nodes 25 or 10 Gb/s; inside one the NVLinks of eight GPUs
+// carry a ring of 100 GB/s together, as the authors' planner counts them.
+DapplePool pool_of(int nodes, int per_node, double gigabits) {
+  DapplePool pool;
+  pool.nodes.assign(static_cast<std::size_t>(nodes),
+                    std::vector<int>(static_cast<std::size_t>(per_node), 0));
+  pool.memory = {1e18};
+  pool.intra_bandwidth = 100e9;
+  pool.inter_bandwidth = gigabits * 1e9 / 8;
+  return pool;
+}
+
+DappleModel model_of(const Profile& profile, int samples) {
+  DeviceKind kind;
+  kind.name = "v100";
+  const LayerCosts costs = costs_on(profile, kind, samples);
+  const PlacedLayers placed = placed_layers(profile);
+  DappleModel model;
+  model.forward = {{0}};
+  model.backward = {{0}};
+  model.parameter_bytes = {0};
+  model.stash_bytes = {0};
+  model.crossing_bytes.assign(static_cast<std::size_t>(placed.size()), 0);
+  for (int p = 0; p < placed.size(); ++p) {
+    const auto l = static_cast<std::size_t>(placed.layers[static_cast<std::size_t>(p)]);
+    model.forward[0].push_back(model.forward[0].back() + costs.forward[l]);
+    model.backward[0].push_back(model.backward[0].back() + costs.backward[l]);
+    model.parameter_bytes.push_back(model.parameter_bytes.back() +
+                                    static_cast<double>(profile.layers[l].parameter_bytes));
+    model.stash_bytes.push_back(model.stash_bytes.back() +
+                                static_cast<double>(costs.stash_bytes[l]));
+    model.largest_bytes.push_back(static_cast<double>(costs.output_bytes[l]));
+    int last = p;
+    for (int reader = 0; reader < placed.size(); ++reader) {
+      const auto& inputs = placed.inputs[static_cast<std::size_t>(reader)];
+      if (std::find(inputs.begin(), inputs.end(), p) != inputs.end()) last = reader;
+    }
+    for (int cut = p + 1; cut <= last; ++cut) {
+      model.crossing_bytes[static_cast<std::size_t>(cut)] +=
+          static_cast<double>(costs.output_bytes[l]);
+    }
+  }
+  return model;
+}
+
+// The latency of the paper's three shapes, each with its best cut: one stage of 16, two of 8, 16
+// of 1. A micro-batch is one profiled batch for each device of a position.
+struct Shapes {
+  double data_parallel = 0;
+  double two_of_eight = 0;
+  double straight = 0;
+};
+
+Shapes shapes_of(const char* file, int batch, int global_batch, const DapplePool& pool) {
+  const Profile profile =
+      load_profile(test::shared_profile("dapple", file), ProfileOrigin{"v100", batch});
+  const auto best = [&](int stages) {
+    const int unit = 16 / stages;
+    const DappleModel model = model_of(profile, unit * batch);
+    const int micro_batches = global_batch / (unit * batch);
+    const int per_node = static_cast<int>(pool.nodes[0].size());
+    std::vector<DappleStage> plan(static_cast<std::size_t>(stages));
+    for (int d = 0; d < 16; ++d) {
+      auto& runs = plan[static_cast<std::size_t>(d / unit)].devices;
+      if (runs.empty() || runs.back().node != d / per_node) {
+        runs.push_back({d / per_node, d % per_node, 0});
+      }
+      ++runs.back().count;
+    }
+    // Cuts: the smallest L by hill climbing from equal work, which for two stages is every cut.
+    const int layers = model.layers();
+    const auto seconds = [&](std::vector<int> ends) {
+      ends.push_back(layers);
+      for (std::size_t s = 0; s < plan.size(); ++s) {
+        plan[s].first_layer = s == 0 ? 0 : ends[s - 1];
+        plan[s].end_layer = ends[s];
+        if (plan[s].first_layer >= ends[s]) return 1e30;
+      }
+      return dapple_latency(dapple_blocks(model, pool, plan), micro_batches).total();
+    };
+    std::vector<int> ends;
+    const auto work = [&](int l) {
+      return model.forward[0][static_cast<std::size_t>(l)] +
+             model.backward[0][static_cast<std::size_t>(l)];
+    };
+    for (int s = 1; s < stages; ++s) {
+      int end = s;
+      while (work(end) < work(layers) * s / stages) ++end;
+      ends.push_back(std::min(end, layers - stages + s));
+    }
+    double least = seconds(ends);
+    for (bool better = true; better;) {
+      better = false;
+      for (std::size_t s = 0; s < ends.size(); ++s) {
+        for (int end = 1; end < layers; ++end) {
+          std::vector<int> other = ends;
+          other[s] = end;
+          const double value = seconds(other);
+          if (value < least) {
+            least = value;
+            ends = other;
+            better = true;
+          }
+        }
+      }
+    }
+    return least;
+  };
+  return {best(1), best(2), best(16)};
+}
+
+enum class Shape { data_parallel, two_of_eight, straight };
+
+Shape fastest(const Shapes& shapes) {
+  if (shapes.data_parallel < std::min(shapes.two_of_eight, shapes.straight)) {
+    return Shape::data_parallel;
+  }
+  return shapes.two_of_eight < shapes.straight ? Shape::two_of_eight : Shape::straight;
+}
+
+TEST(DappleLatency, Table4Rankings) {
+  if (!std::filesystem::exists(test::shared_profile("dapple", "bert-48-pbs-2.txt"))) {
+    GTEST_SKIP() << "no profiles";
+  }
+  const DapplePool a = pool_of(2, 8, 25);
+  const DapplePool b = pool_of(16, 1, 25);
+  const DapplePool c = pool_of(16, 1, 10);
+  const auto bert = [](const DapplePool& p) { return shapes_of("bert-48-pbs-2.txt", 2, 64, p); };
+  EXPECT_EQ(fastest(bert(a)), Shape::two_of_eight);
+  EXPECT_EQ(fastest(bert(b)), Shape::straight);
+  EXPECT_EQ(fastest(bert(c)), Shape::straight);
+  const auto xlnet = [](const DapplePool& p) { return shapes_of("xlnet-36-pbs-1.txt", 1, 128, p); };
+  EXPECT_EQ(fastest(xlnet(a)), Shape::two_of_eight);
+  EXPECT_EQ(fastest(xlnet(b)), Shape::two_of_eight);
+  EXPECT_EQ(fastest(xlnet(c)), Shape::straight);
+  const auto gnmt = [](const DapplePool& p) {
+    return shapes_of("gnmt-16-pbs-64.txt", 64, 1024, p);
+  };
+  EXPECT_EQ(fastest(gnmt(a)), Shape::two_of_eight);
+  EXPECT_EQ(fastest(gnmt(b)), Shape::two_of_eight);
+  EXPECT_EQ(fastest(gnmt(c)), Shape::straight);
+  const auto vgg = [](const DapplePool& p) { return shapes_of("vgg-19-pbs-32.txt", 32, 2048, p); };
+  EXPECT_EQ(fastest(vgg(a)), Shape::data_parallel);
+}
+
+// --- brute force, by the definition alone ---
+
+struct Case {
+  DappleModel model;
+  DapplePool pool;
+  DappleRequest request;
+};
+
+Case random_case(std::mt19937& random, int round) {
+  std::uniform_real_distribution<double> some(0, 1);
+  Case c;
+  const int layers = 2 + static_cast<int>(random() % 4);
+  const std::size_t kinds = 1 + random() % 2;
+  for (std::size_t k = 0; k < kinds; ++k) {
+    RunningSum forward{0};
+    RunningSum backward{0};
+    for (int l = 0; l < layers; ++l) {
+      forward.push_back(forward.back() + 0.1 + some(random));
+      backward.push_back(backward.back() + 0.1 + 2 * some(random));
+    }
+    c.model.forward.push_back(forward);
+    c.model.backward.push_back(backward);
+    c.pool.memory.push_back(round % 3 == 0 ? 4 + 12 * some(random) : 1e9);
+  }
+  c.model.parameter_bytes = {0};
+  c.model.stash_bytes = {0};
+  for (int l = 0; l < layers; ++l) {
+    c.model.parameter_bytes.push_back(c.model.parameter_bytes.back() + some(random));
+    c.model.stash_bytes.push_back(c.model.stash_bytes.back() + 4 * some(random));
+    c.model.crossing_bytes.push_back(l == 0 ? 0 : some(random));
+    c.model.largest_bytes.push_back(0.2 * some(random));
+  }
+  const std::size_t nodes = 1 + random() % 3;
+  int devices = 0;
+  for (std::size_t n = 0; n < nodes; ++n) {
+    c.pool.nodes.emplace_back();
+    for (std::size_t d = 0; d <= random() % 3 && devices < 5; ++d, ++devices) {
+      c.pool.nodes.back().push_back(static_cast<int>(random() % kinds));
+    }
+  }
+  c.pool.intra_bandwidth = 5 + 10 * some(random);
+  c.pool.inter_bandwidth = 1 + 3 * some(random);
+  c.pool.intra_latency = 0.01 * some(random);
+  c.pool.inter_latency = 0.1 * some(random);
+  c.request.micro_batches = 1 + static_cast<int>(random() % 6);
+  c.request.most_replicas = 2 + static_cast<int>(random() % 5);
+  c.request.held = random() % 2 == 0 ? HeldMicroBatches::pa : HeldMicroBatches::pb;
+  if (random() % 4 == 0) c.request.recomputation = Recomputation::never;
+  if (devices == 4 && random() % 2 == 0) c.request.unit = 2;
+  return c;
+}
+
+struct Gpu {
+  int node = 0;
+  int kind = 0;
+  bool operator==(const Gpu&) const = default;
+};
+
+struct PlannedStage {
+  int first = 0;
+  int end = 0;
+  std::vector<Gpu> gpus;
+  bool recompute = false;
+};
+
+class DappleBruteForce {
+ public:
+  explicit DappleBruteForce(const Case& c) : c_(c), m_(c.model) {
+    for (std::size_t n = 0; n < c.pool.nodes.size(); ++n) {
+      free_.emplace_back();
+      for (const int kind : c.pool.nodes[n]) free_.back().push_back({static_cast<int>(n), kind});
+    }
+  }
+
+  double best() {
+    grow({}, 0, free_);
+    return best_;
+  }
+
+ private:
+  using Free = std::vector<std::vector<Gpu>>;  // [node], in order
+
+  void grow(const std::vector<PlannedStage>& stages, int layer, const Free& free) {
+    std::vector<Gpu> rest;
+    for (const auto& node : free) rest.insert(rest.end(), node.begin(), node.end());
+    auto whole = stages;
+    whole.push_back({layer, m_.layers(), rest, false});
+    judge(whole);
+    for (int need = c_.request.unit; need < static_cast<int>(rest.size());
+         need += c_.request.unit) {
+      for (int policy = 0; policy < 3; ++policy) {
+        Free after = free;
+        std::vector<Gpu> taken = take(after, need, policy);
+        for (int end = layer + 1; end < m_.layers(); ++end) {
+          auto longer = stages;
+          longer.push_back({layer, end, taken, false});
+          grow(longer, end, after);
+        }
+      }
+    }
+  }
+
+  // 0: fresh nodes first; 1: nodes in use first; 2: one of each node in turn.
+  std::vector<Gpu> take(Free& free, int need, int policy) const {
+    std::vector<Gpu> taken;
+    const Free before = free;
+    const auto pop = [&](std::size_t n) {
+      taken.push_back(free[n].front());
+      free[n].erase(free[n].begin());
+    };
+    if (policy == 2) {
+      while (static_cast<int>(taken.size()) < need) {
+        for (std::size_t n = 0; n < free.size(); ++n) {
+          if (!free[n].empty() && static_cast<int>(taken.size()) < need) pop(n);
+        }
+      }
+      return taken;
+    }
+    for (int pass = 0; pass < 2; ++pass) {
+      for (std::size_t n = 0; n < free.size(); ++n) {
+        const bool fresh = before[n].size() == c_.pool.nodes[n].size();
+        if (fresh != ((policy == 0) == (pass == 0))) continue;
+        while (!free[n].empty() && static_cast<int>(taken.size()) < need) pop(n);
+      }
+    }
+    return taken;
+  }
+
+  static double part(const RunningSum& sum, const PlannedStage& s) {
+    return sum[static_cast<std::size_t>(s.end)] - sum[static_cast<std::size_t>(s.first)];
+  }
+
+  std::vector<double> shares(const PlannedStage& s) const {
+    std::vector<double> speed;
+    for (const Gpu& gpu : s.gpus) {
+      const auto k = static_cast<std::size_t>(gpu.kind);
+      speed.push_back(1 / (part(m_.forward[k], s) + part(m_.backward[k], s)));
+    }
+    const double all = std::accumulate(speed.begin(), speed.end(), 0.0);
+    for (double& share : speed) share /= all;
+    return speed;
+  }
+
+  void judge(std::vector<PlannedStage> stages) {
+    const auto count = stages.size();
+    const int micro_batches = c_.request.micro_batches;
+    for (std::size_t i = 0; i < count; ++i) {
+      PlannedStage& s = stages[i];
+      if (static_cast<int>(s.gpus.size()) > c_.request.most_replicas) return;
+      const int behind = static_cast<int>(count - i);
+      const int held = std::min(c_.request.held == HeldMicroBatches::pa ? behind : 2 * behind - 1,
+                                micro_batches);
+      const double in = s.first == 0 ? 0 : m_.crossing_bytes[static_cast<std::size_t>(s.first)];
+      const double out =
+          s.end == m_.layers() ? 0 : m_.crossing_bytes[static_cast<std::size_t>(s.end)];
+      double largest = 0;
+      for (int l = s.first; l < s.end; ++l) {
+        largest = std::max(largest, m_.largest_bytes[static_cast<std::size_t>(l)]);
+      }
+      const auto share = shares(s);
+      for (std::size_t g = 0; g < s.gpus.size(); ++g) {
+        const double room = c_.pool.memory[static_cast<std::size_t>(s.gpus[g].kind)] -
+                            c_.request.state_factor * part(m_.parameter_bytes, s);
+        const double moving = (held + 1) * in + 2 * out + 3 * largest;
+        if (share[g] * (moving + held * part(m_.stash_bytes, s)) <= room) continue;
+        s.recompute = true;
+        if (c_.request.recomputation == Recomputation::never) return;
+        if (share[g] * (moving + part(m_.stash_bytes, s)) > room) return;
+      }
+    }
+    std::vector<double> f;
+    std::vector<double> b;
+    std::vector<double> ar;
+    for (std::size_t i = 0; i < count; ++i) {
+      const PlannedStage& s = stages[i];
+      if (i > 0) {
+        f.push_back(transfer(stages[i - 1], s));
+        b.push_back(f.back());
+        ar.push_back(0);
+      }
+      const auto share = shares(s);
+      double forward = 0;
+      double backward = 0;
+      bool cross = false;
+      for (std::size_t g = 0; g < s.gpus.size(); ++g) {
+        const auto k = static_cast<std::size_t>(s.gpus[g].kind);
+        const double own = share[g] * part(m_.forward[k], s);
+        forward = std::max(forward, own);
+        backward = std::max(backward, share[g] * part(m_.backward[k], s) + (s.recompute ? own : 0));
+        cross = cross || s.gpus[g].node != s.gpus[0].node;
+      }
+      f.push_back(forward);
+      b.push_back(backward);
+      const double n = static_cast<double>(s.gpus.size());
+      const double bytes = 2 * (n - 1) / n * part(m_.parameter_bytes, s);
+      ar.push_back(n == 1  ? 0
+                   : cross ? bytes / c_.pool.inter_bandwidth + 2 * (n - 1) * c_.pool.inter_latency
+                           : bytes / c_.pool.intra_bandwidth + 2 * (n - 1) * c_.pool.intra_latency);
+    }
+    best_ = std::min(best_, latency(f, b, ar, micro_batches));
+  }
+
+  // Sample by sample: each device sends a part to each device of the next stage.
+  double transfer(const PlannedStage& from, const PlannedStage& to) const {
+    const double bytes = m_.crossing_bytes[static_cast<std::size_t>(to.first)];
+    const auto give = shares(from);
+    const auto get = shares(to);
+    const std::size_t nodes = c_.pool.nodes.size();
+    std::vector<double> leaves(nodes, 0);
+    std::vector<double> comes(nodes, 0);
+    std::vector<double> stays(nodes, 0);
+    for (std::size_t i = 0; i < give.size(); ++i) {
+      for (std::size_t j = 0; j < get.size(); ++j) {
+        const auto a = static_cast<std::size_t>(from.gpus[i].node);
+        const auto z = static_cast<std::size_t>(to.gpus[j].node);
+        const double amount = give[i] * get[j] * bytes;
+        if (a == z) {
+          stays[a] += amount;
+        } else {
+          leaves[a] += amount;
+          comes[z] += amount;
+        }
+      }
+    }
+    double seconds = 0;
+    bool cross = false;
+    for (std::size_t n = 0; n < nodes; ++n) {
+      seconds = std::max({seconds, leaves[n] / c_.pool.inter_bandwidth,
+                          comes[n] / c_.pool.inter_bandwidth, stays[n] / c_.pool.intra_bandwidth});
+      cross = cross || leaves[n] > 0;
+    }
+    return seconds + (cross ? c_.pool.inter_latency : c_.pool.intra_latency);
+  }
+
+  static double latency(const std::vector<double>& f, const std::vector<double>& b,
+                        const std::vector<double>& ar, int m) {
+    const int count = static_cast<int>(f.size());
+    const auto x = [&](int s) {
+      return f[static_cast<std::size_t>(s)] + b[static_cast<std::size_t>(s)];
+    };
+    int q = count - 1;
+    for (int s = q - 1; s >= 0; --s) {
+      double l2 = (m - 1) * x(q);
+      for (int t = s + 1; t < q; ++t) l2 += x(t);
+      if ((m - 1) * x(s) > l2) q = s;
+    }
+    double warm_up = 0;
+    for (int s = 0; s <= q; ++s) warm_up += f[static_cast<std::size_t>(s)];
+    double ending = -1e30;
+    for (int s = 0; s < count; ++s) {
+      double shift = 0;
+      for (int a = std::min(s, q); a <= std::max(s, q); ++a)
+        shift += b[static_cast<std::size_t>(a)];
+      ending = std::max(ending, ar[static_cast<std::size_t>(s)] + (s > q ? -shift : shift));
+    }
+    return warm_up + (m - 1) * x(q) + ending;
+  }
+
+  const Case& c_;
+  const DappleModel& m_;
+  Free free_;
+  double best_ = std::numeric_limits<double>::infinity();
+};
+
+TEST(DappleSearch, EqualToBruteForceOnSmallCases) {
+  std::mt19937 random(3);
+  int impossible = 0;
+  int recomputed = 0;
+  int staged = 0;
+  for (int round = 0; round < 1000; ++round) {
+    Case c = random_case(random, round);
+    c.request.effort = Effort::exhaustive;
+    const double expected = DappleBruteForce(c).best();
+    const DapplePlan plan = dapple_search(c.model, c.pool, c.request);
+    ASSERT_TRUE(plan.exact) << "round " << round;
+    if (std::isinf(expected)) {
+      ASSERT_TRUE(plan.stages.empty()) << "round " << round;
+      ++impossible;
+      continue;
+    }
+    ASSERT_NEAR(plan.seconds, expected, 1e-9 * expected) << "round " << round;
+    staged += plan.stages.size() > 1;
+    for (const DappleStage& stage : plan.stages) recomputed += stage.recompute;
+  }
+  EXPECT_GT(impossible, 10);
+  EXPECT_LT(impossible, 500);
+  EXPECT_GT(recomputed, 20);
+  EXPECT_GT(staged, 200);
+}
+
+TEST(DappleSearch, QuickSaysWhereItMayBeWrong) {
+  std::mt19937 random(5);
+  int inexact = 0;
+  double worst = 1;
+  for (int round = 0; round < 300; ++round) {
+    Case c = random_case(random, 1);
+    const DapplePlan quick = dapple_search(c.model, c.pool, c.request);
+    c.request.effort = Effort::exhaustive;
+    const DapplePlan best = dapple_search(c.model, c.pool, c.request);
+    ASSERT_EQ(quick.stages.empty(), best.stages.empty());
+    if (best.stages.empty()) continue;
+    ASSERT_GE(quick.seconds * (1 + 1e-9), best.seconds);
+    if (quick.exact) {
+      ASSERT_NEAR(quick.seconds, best.seconds, 1e-9);
+    }
+    inexact += !quick.exact;
+    worst = std::max(worst, quick.seconds / best.seconds);
+  }
+  EXPECT_GT(inexact, 0);
+  EXPECT_LT(worst, 1.25);
+}
+
+}  // namespace
+}  // namespace hetpipe

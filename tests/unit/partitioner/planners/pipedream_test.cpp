@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/pipedream.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "../cases.h"
+#include "../shared_profiles.h"
+#include "partitioner/planners/pipedream_cut.h"
+#include "partitioner/planners/replicated.h"
+
+namespace hetpipe {
+namespace {
+
+// What PipeDream's published optimizer sees of a profile.
+std::vector<LayerLoad> loads_of(const Profile& profile, int batch) {
+  DeviceKind kind;
+  kind.name = "v100";
+  const LayerCosts costs = costs_on(profile, kind, batch);
+  const PlacedLayers placed = placed_layers(profile);
+  std::vector<LayerLoad> loads;
+  for (int p = 0; p < placed.size(); ++p) {
+    const auto l = static_cast<std::size_t>(placed.layers[static_cast<std::size_t>(p)]);
+    loads.push_back({placed.inputs[static_cast<std::size_t>(p)],
+                     costs.forward[l] + costs.backward[l],
+                     static_cast<double>(profile.layers[l].parameter_bytes),
+                     static_cast<double>(costs.output_bytes[l])});
+  }
+  return loads;
+}
+
+std::vector<int> replicas_of(const PipedreamCut& cut) {
+  std::vector<int> replicas;
+  for (const PipedreamStage& stage : cut.stages) replicas.push_back(stage.replicas);
+  return replicas;
+}
+
+struct Vector {
+  const char* file;
+  std::vector<PipedreamLevel> levels;
+  double seconds;  // of the published optimizer, activation transfers counted
+  double speedup;
+};
+
+class PublishedOptimizer : public testing::TestWithParam<Vector> {};
+
+TEST_P(PublishedOptimizer, SameObjective) {
+  const auto path = test::shared_profile("pipedream", GetParam().file);
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path;
+  const Profile profile = load_profile(path, ProfileOrigin{"v100", 64});
+  PipedreamRequest request;
+  request.levels = GetParam().levels;
+  const PipedreamStates states = antichain_states(loads_of(profile, 64));
+  const PipedreamCut cut = pipedream_cut(states, request);
+  EXPECT_NEAR(cut.seconds, GetParam().seconds, 1e-6 * GetParam().seconds);
+  EXPECT_NEAR(states.seconds.back() / cut.seconds, GetParam().speedup, 1e-6 * GetParam().speedup);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Profiles, PublishedOptimizer,
+    testing::Values(
+        Vector{"vgg16.txt", {{4, 1e9}}, 0.205520896, 3.272343655021822},
+        Vector{"vgg16.txt", {{16, 1.25e9}}, 0.05479489083076923, 12.273680808619263},
+        Vector{"vgg16.txt", {{4, 1e10}, {4, 1.25e9}}, 0.06713399693333331, 10.017800678065594},
+        Vector{
+            "vgg16.txt", {{2, 1e10}, {2, 5e9}, {4, 1.25e9}}, 0.07906924386666665, 8.50564602760191},
+        Vector{"alexnet.txt", {{16, 1.25e9}}, 0.0150994944, 5.6505865520901155},
+        Vector{"resnet50.txt", {{16, 1.25e9}}, 0.04384779004444448, 10.112687539110793},
+        Vector{"resnet50.txt", {{4, 1e10}, {4, 1.25e9}}, 0.04320846919999997, 10.262316814500808},
+        Vector{"resnet101.txt", {{16, 1.25e9}}, 0.041819444, 9.830164169566684},
+        Vector{"gnmt.txt", {{16, 1.25e9}}, 0.017125, 5.221372262773726},
+        Vector{"gnmt.txt", {{4, 1e10}, {4, 1.25e9}}, 0.011081, 8.069307824203593}));
+
+TEST(PipedreamCut, StagesOfTheVectors) {
+  const auto cut_of = [](const char* file, int workers, double bandwidth) {
+    const Profile profile =
+        load_profile(test::shared_profile("pipedream", file), ProfileOrigin{"v100", 64});
+    PipedreamRequest request;
+    request.levels = {{workers, bandwidth}};
+    return pipedream_cut(antichain_states(loads_of(profile, 64)), request);
+  };
+  if (!std::filesystem::exists(test::shared_profile("pipedream", "vgg16.txt"))) {
+    GTEST_SKIP() << "no profiles";
+  }
+  const PipedreamCut four = cut_of("vgg16.txt", 4, 1e9);
+  ASSERT_EQ(four.stages.size(), 2u);
+  EXPECT_EQ(four.stages[0].state + 1, 17);
+  EXPECT_EQ(four.stages[1].state + 1, 40);
+  EXPECT_EQ(replicas_of(four), (std::vector<int>{3, 1}));
+  // The second cut of this one costs the same at 31, 32 and 33: layers without time, whose outputs
+  // are no bottleneck.
+  const PipedreamCut sixteen = cut_of("vgg16.txt", 16, 1.25e9);
+  ASSERT_EQ(sixteen.stages.size(), 3u);
+  EXPECT_EQ(sixteen.stages[0].state + 1, 24);
+  EXPECT_GE(sixteen.stages[1].state + 1, 31);
+  EXPECT_LE(sixteen.stages[1].state + 1, 33);
+  EXPECT_EQ(replicas_of(sixteen), (std::vector<int>{13, 2, 1}));
+  EXPECT_EQ(replicas_of(cut_of("resnet50.txt", 16, 1.25e9)), (std::vector<int>{8, 5, 3}));
+}
+
+// --- brute force, by the definition alone ---
+
+using Layers = std::set<int>;
+
+struct Graph {
+  std::vector<LayerLoad> layers;
+  std::vector<Layers> producers;  // all of them
+
+  explicit Graph(std::vector<LayerLoad> given) : layers(std::move(given)) {
+    for (const LayerLoad& layer : layers) {
+      Layers all;
+      for (const int input : layer.inputs) {
+        all.insert(input);
+        all.insert(producers[static_cast<std::size_t>(input)].begin(),
+                   producers[static_cast<std::size_t>(input)].end());
+      }
+      producers.push_back(std::move(all));
+    }
+  }
+
+  double sum(const Layers& set, double LayerLoad::*member) const {
+    double total = 0;
+    for (const int l : set) total += layers[static_cast<std::size_t>(l)].*member;
+    return total;
+  }
+
+  // The antichain's outputs, and those of its layers' producers that feed something else.
+  double output_bytes(const Layers& set) const {
+    Layers counted;
+    for (const int a : set) {
+      const Layers& mine = producers[static_cast<std::size_t>(a)];
+      const bool inner = std::any_of(set.begin(), set.end(), [&](int other) {
+        return producers[static_cast<std::size_t>(other)].contains(a);
+      });
+      if (inner) continue;
+      counted.insert(a);
+      for (std::size_t reader = 0; reader < layers.size(); ++reader) {
+        if (static_cast<int>(reader) == a || mine.contains(static_cast<int>(reader))) continue;
+        for (const int p : layers[reader].inputs) {
+          if (mine.contains(p)) counted.insert(p);
+        }
+      }
+    }
+    return sum(counted, &LayerLoad::output_bytes);
+  }
+
+  std::vector<Layers> closed_sets() const {
+    std::vector<Layers> result;
+    for (unsigned bits = 1; bits < 1u << layers.size(); ++bits) {
+      Layers set;
+      for (std::size_t l = 0; l < layers.size(); ++l) {
+        if ((bits >> l & 1) != 0) set.insert(static_cast<int>(l));
+      }
+      if (std::all_of(set.begin(), set.end(), [&](int l) {
+            const Layers& needed = producers[static_cast<std::size_t>(l)];
+            return std::includes(set.begin(), set.end(), needed.begin(), needed.end());
+          })) {
+        result.push_back(std::move(set));
+      }
+    }
+    return result;
+  }
+};
+
+class BruteForce {
+ public:
+  BruteForce(const Graph& graph, const PipedreamRequest& request)
+      : graph_(graph), request_(request), sets_(graph.closed_sets()) {}
+
+  double best() {
+    Layers all;
+    for (std::size_t l = 0; l < graph_.layers.size(); ++l) all.insert(static_cast<int>(l));
+    return best(request_.levels.size(), {}, all);
+  }
+
+ private:
+  // What `level` levels make of the layers in `to` and not in `from`; level 0 is one device.
+  double best(std::size_t level, const Layers& from, const Layers& to) {
+    if (level == 0) {
+      return graph_.sum(to, &LayerLoad::seconds) - graph_.sum(from, &LayerLoad::seconds);
+    }
+    const auto known = known_.find({level, from, to});
+    if (known != known_.end()) return known->second;
+    const int groups = request_.levels[level - 1].groups;
+    double result = std::numeric_limits<double>::infinity();
+    const int least = request_.spare == SpareDevices::may_rest ? 1 : groups;
+    for (int machines = least; machines <= groups; ++machines) {
+      for (int first = 1; first <= machines; ++first) {
+        for (const Layers& set : sets_) {
+          if (!between(from, set, to) && set != to) continue;
+          const double p = graph_.sum(set, &LayerLoad::parameter_bytes) -
+                           graph_.sum(from, &LayerLoad::parameter_bytes);
+          const double below = level > 1 ? request_.levels[level - 2].groups : 1;
+          const double sync =
+              4.0 * (first - 1) * p / (request_.levels[level - 1].bandwidth * first) / below;
+          const double whole = (best(level - 1, from, set) + sync) / first;
+          later(level, set, to, machines - first, whole, result);
+        }
+      }
+    }
+    return known_[{level, from, to}] = result;
+  }
+
+  // All ways to go on after `from`, with the slowest stage so far.
+  void later(std::size_t level, const Layers& from, const Layers& to, int machines, double slowest,
+             double& result) {
+    if (from == to) {
+      if (machines == 0) result = std::min(result, slowest);
+      return;
+    }
+    const double bandwidth = request_.levels[level - 1].bandwidth;
+    for (int m = 1; m <= machines; ++m) {
+      for (const Layers& set : sets_) {
+        if (!between(from, set, to) && set != to) continue;
+        const double p = graph_.sum(set, &LayerLoad::parameter_bytes) -
+                         graph_.sum(from, &LayerLoad::parameter_bytes);
+        double last = (best(level - 1, from, set) + 4.0 * (m - 1) * p / (bandwidth * m)) / m;
+        last = std::max(last, 2 * graph_.output_bytes(from) / (bandwidth * m));
+        if (set.size() < graph_.layers.size()) {
+          last = std::max(last, 2 * graph_.output_bytes(set) / (bandwidth * m));
+        }
+        later(level, set, to, machines - m, std::max(slowest, last), result);
+      }
+    }
+  }
+
+  static bool between(const Layers& from, const Layers& set, const Layers& to) {
+    return set.size() > from.size() && set.size() < to.size() &&
+           std::includes(set.begin(), set.end(), from.begin(), from.end()) &&
+           std::includes(to.begin(), to.end(), set.begin(), set.end());
+  }
+
+  const Graph& graph_;
+  const PipedreamRequest& request_;
+  std::vector<Layers> sets_;
+  std::map<std::tuple<std::size_t, Layers, Layers>, double> known_;
+};
+
+std::vector<LayerLoad> random_graph(std::mt19937& random, int layers) {
+  std::uniform_real_distribution<double> some(0, 1);
+  std::vector<LayerLoad> result;
+  for (int l = 0; l < layers; ++l) {
+    LayerLoad load{{}, some(random), some(random), 0.3 * some(random)};
+    if (l > 0) {
+      load.inputs = {some(random) < 0.6 ? l - 1 : static_cast<int>(some(random) * l)};
+      const int other = static_cast<int>(some(random) * l);
+      if (some(random) < 0.3 && other != load.inputs[0]) load.inputs.push_back(other);
+      std::sort(load.inputs.begin(), load.inputs.end());
+    }
+    result.push_back(std::move(load));
+  }
+  return result;
+}
+
+TEST(PipedreamCut, EqualToBruteForceOnSmallGraphs) {
+  std::mt19937 random(7);
+  int branching = 0;
+  for (int round = 0; round < 1000; ++round) {
+    const Graph graph(random_graph(random, 2 + static_cast<int>(random() % 5)));
+    PipedreamRequest request;
+    request.levels = {{1 + static_cast<int>(random() % 4), 2 + static_cast<double>(random() % 20)}};
+    if (round % 3 == 0) {
+      request.levels[0].groups = 1 + static_cast<int>(random() % 2);
+      request.levels.push_back({1 + static_cast<int>(random() % 3), 5});
+    }
+    if (round % 2 == 0) request.spare = SpareDevices::may_rest;
+    const double expected = BruteForce(graph, request).best();
+    const PipedreamStates states = antichain_states(graph.layers);
+    branching += states.size() > static_cast<int>(graph.layers.size());
+    ASSERT_EQ(states.size(), static_cast<int>(graph.closed_sets().size())) << "round " << round;
+    const PipedreamCut cut = pipedream_cut(states, request);
+    if (expected == std::numeric_limits<double>::infinity()) {
+      ASSERT_EQ(cut.seconds, expected) << "round " << round;
+      continue;
+    }
+    ASSERT_NEAR(cut.seconds, expected, 1e-12) << "round " << round;
+    int used = 0;
+    for (const PipedreamStage& stage : cut.stages)
+      used += request.levels.size() == 1 ? stage.replicas : 0;
+    if (request.levels.size() == 1 && request.spare == SpareDevices::must_work) {
+      ASSERT_EQ(used, request.levels[0].groups) << "round " << round;
+    }
+  }
+  EXPECT_GT(branching, 300);  // graphs with more states than layers
+}
+
+TEST(PipedreamCut, MemoryAndMostReplicasAreHeld) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 200; ++round) {
+    auto layers = random_graph(random, 5);
+    for (std::size_t l = 1; l < layers.size(); ++l) layers[l].inputs = {static_cast<int>(l) - 1};
+    PipedreamRequest request;
+    request.levels = {{4, 10}};
+    request.most_replicas = 2;
+    const PipedreamStates states = prefix_states(layers);
+    // A stage may hold two layers for each replica, one less for each device behind it.
+    request.fits = [](int after, int state, int replicas, int devices_after) {
+      return state - after <= 2 * replicas - devices_after + 2;
+    };
+    const PipedreamCut cut = pipedream_cut(states, request);
+    ASSERT_FALSE(cut.stages.empty());
+    int left = 4;
+    for (const PipedreamStage& stage : cut.stages) {
+      left -= stage.replicas;
+      EXPECT_LE(stage.replicas, 2);
+      EXPECT_TRUE(request.fits(stage.after, stage.state, stage.replicas, left));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hetpipe

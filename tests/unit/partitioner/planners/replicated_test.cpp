@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/replicated.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../cases.h"
+
+namespace hetpipe {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(ProportionalShares, WholeSamplesInProportion) {
+  EXPECT_THAT(proportional_shares(32, std::vector{2.0, 1.0}), ElementsAre(21, 11));
+  EXPECT_THAT(proportional_shares(32, std::vector{5.0, 3.0}), ElementsAre(20, 12));
+  EXPECT_THAT(proportional_shares(10, std::vector{1.0, 1.0, 1.0}), ElementsAre(4, 3, 3));
+  EXPECT_TRUE(proportional_shares(32, std::vector{1.0, 1.0}).empty());
+  // Everybody works.
+  EXPECT_THAT(proportional_shares(4, std::vector{100.0, 1.0, 1.0}), ElementsAre(2, 1, 1));
+}
+
+TEST(PlacedLayers, InputsGoWithTheFirstStage) {
+  Profile profile = test::chain_of(4, {"a"}, [](const std::string&) { return 1.0; });
+  profile.layers[0].name = "node1 Input0";
+  const PlacedLayers placed = placed_layers(profile);
+  EXPECT_THAT(placed.layers, ElementsAre(1, 2, 3));
+  EXPECT_TRUE(placed.inputs[0].empty());
+  EXPECT_THAT(placed.inputs[1], ElementsAre(0));
+  EXPECT_EQ(placed.end_layer(1), 2);
+  EXPECT_EQ(placed.end_layer(3), 4);
+  profile.layers[0].name = "InputProjection";
+  EXPECT_EQ(placed_layers(profile).size(), 4);
+}
+
+TEST(PlacedLayers, NoCutThroughTiedWeights) {
+  Profile profile = test::chain_of(5, {"a"}, [](const std::string&) { return 1.0; });
+  profile.layers[3].shares = "layer1";
+  EXPECT_THAT(placed_layers(profile).may_cut, ElementsAre(false, true, false, false, true));
+}
+
+TEST(SlowestLinks, RulesThatLower) {
+  Cluster cluster = test::cluster_of({{"a", "b"}, {"a"}}, 1000);
+  cluster.between.push_back({{"a", "b"}, {}, {0.5e9, 1e-3, false}, true});
+  const SlowestLinks links = slowest_links(cluster);
+  EXPECT_EQ(links.within.bandwidth, 0.5e9);
+  EXPECT_EQ(links.across.bandwidth, 0.5e9);
+  EXPECT_EQ(links.across.latency, 1e-3);
+  Cluster fast = test::cluster_of({{"a", "a"}, {"a"}}, 1000);
+  fast.between.push_back({{}, {"n0", "n1"}, {50e9, 0, false}, true});
+  EXPECT_EQ(slowest_links(fast).across.bandwidth, 1e9);
+}
+
+}  // namespace
+}  // namespace hetpipe
