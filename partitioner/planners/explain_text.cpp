@@ -30,7 +30,8 @@ std::string bottleneck_text(const Bottleneck& b, const PlanRequest& request) {
       100 * b.busy, 100 * b.communication, 100 * b.bubble);
   if (b.limited_by == "compute") return text + "compute limits it.";
   if (b.limited_by == "communication") return text + "communication limits it.";
-  return text + "the pipeline is not full enough.";
+  return text +
+         "it mostly waits, so that more in flight or faster links help, and a better cut does not.";
 }
 
 std::string move_text(const Alternative& move) {

@@ -102,11 +102,12 @@ std::string axis(const TimeSpan& span, double left, double top, double bottom) {
   const double step = tick_seconds(span.end - span.begin);
   const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
   std::string text;
-  for (double i = std::ceil(span.begin / step - 1e-9); i * step <= span.end * (1 + 1e-12); ++i) {
+  for (double i = std::ceil(span.begin / step - 1e-9) + 0.0; i * step <= span.end * (1 + 1e-12);
+       ++i) {
     const double x = left + (i * step - span.begin) / (span.end - span.begin) * kChart;
     text += format("<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#d9d9d9\"/>\n",
                    x, top, x, bottom + 4);
-    text += text_at(x, bottom + 16, "middle", format("%.*f", decimals, i * step));
+    text += text_at(x, bottom + 16, "middle", format("%.*f", decimals, i * step + 0.0));
   }
   return text + text_at(left + kChart / 2.0, bottom + 31, "middle", "seconds");
 }

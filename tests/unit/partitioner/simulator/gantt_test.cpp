@@ -135,6 +135,7 @@ TEST(GanttSvg, WellFormedWithABoxPerActionAndNoneOverAnother) {
   EXPECT_THAT(svg, HasSubstr("n&lt;1&gt;:0 slow   w0 s1"));
   EXPECT_THAT(svg, HasSubstr("<title>backward B1: 7 s to 9 s</title>"));
   EXPECT_THAT(svg, HasSubstr(">seconds</text>"));
+  EXPECT_THAT(svg, HasSubstr(">0</text>"));
   std::map<double, std::vector<Drawn>> rows;  // by y; boxes below the legend
   for (const Drawn& box : boxes_of(svg)) {
     if (box.y > 30 && box.height > 10) rows[box.y].push_back(box);
