@@ -247,8 +247,8 @@ Option argument(Option option) {
   return required(command_line_only(std::move(option)));
 }
 
-Option arguments(std::string name, std::string value, Slot<std::vector<std::string>> slot,
-                 std::string help) {
+Option repeated_option(std::string name, std::string value, Slot<std::vector<std::string>> slot,
+                       std::string help) {
   Option option = list_option(std::move(name), std::move(value), slot, std::move(help));
   option.set = [slot](const std::string& word) -> std::optional<std::string> {
     if (word.empty()) return "'' (is empty). Give a value.";
@@ -257,6 +257,12 @@ Option arguments(std::string name, std::string value, Slot<std::vector<std::stri
     slot.set(std::move(words));
     return std::nullopt;
   };
+  return command_line_only(std::move(option));
+}
+
+Option arguments(std::string name, std::string value, Slot<std::vector<std::string>> slot,
+                 std::string help) {
+  Option option = repeated_option(std::move(name), std::move(value), slot, std::move(help));
   option.repeats = true;
   return argument(std::move(option));
 }

@@ -67,6 +67,9 @@ Option real_option(std::string name, std::string value, Slot<double> slot, Limit
 Option on_off_option(std::string name, Slot<bool> slot, std::string help);  // a boolean in a file
 Option list_option(std::string name, std::string value, Slot<std::vector<std::string>> slot,
                    std::string help);  // separated by commas
+// May stand several times on the command line, and nowhere else; a value may hold commas.
+Option repeated_option(std::string name, std::string value, Slot<std::vector<std::string>> slot,
+                       std::string help);
 Option integers_option(std::string name, std::string value, Slot<std::vector<int>> slot,
                        Limits limits, std::string help);
 Option flag_option(std::string name, bool& variable, std::string help);

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <set>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "launch/output_file.h"
 #include "launch/plan_json.h"
 #include "launch/planning_options.h"
+#include "launch/search_text.h"
 #include "launch/shell_words.h"
 #include "launch/subcommand.h"
+#include "launch/train/job.h"
+#include "partitioner/cluster/catalogue.h"
 #include "partitioner/plan/plan_table.h"
+#include "partitioner/planners/explain.h"
+#include "partitioner/planners/what_if.h"
+#include "partitioner/profile/estimate.h"
 
 namespace hetpipe {
 namespace {
@@ -18,6 +26,8 @@ struct PlanOptions {
   std::string output = "plan.toml";
   bool json = false;
   bool ledger = false;
+  bool explain = false;
+  std::vector<std::string> what_if;
 };
 
 OptionTable table_of(PlanOptions& options) {
@@ -28,7 +38,10 @@ OptionTable table_of(PlanOptions& options) {
         {
             required(text_option("cluster", "FILE", options.planning.cluster, "Cluster file.")),
             required(text_option("profile", "FILE", options.planning.profile,
-                                 "Profile of the model, as written by hetpipe profile.")),
+                                 "Profile of the model, as written by hetpipe profile, or "
+                                 "PipeDream's graph.txt.")),
+            profile_device_option(options.planning),
+            profile_batch_option(options.planning),
             text_option("data", "DATA", options.data,
                         "Data set to name in the launch lines; the plan does not depend on it."),
             text_option("output", "FILE", options.output, "Where the plan is written."),
@@ -37,14 +50,74 @@ OptionTable table_of(PlanOptions& options) {
             flag_option("json", options.json,
                         "Prints the plan as one JSON document instead of tables."),
         }},
+       {"Questions about it",
+        {
+            flag_option("explain", options.explain,
+                        "Says what the bottleneck is and what would be faster: a layer moved, more "
+                        "in flight, a device left out, faster links."),
+            repeated_option("what-if", "CHANGES", options.what_if,
+                            "Plans for a changed cluster as well, and compares: \"+2 rtx-3090 "
+                            "@n0\", \"-n3\" (a node), \"-n0:1\" (a device), \"-2 rtx-2060\"; "
+                            "several separated by commas are made together. May be repeated."),
+        }},
        shape_options(options.planning, PlanGiven::never),
        server_options(options.planning, PlanGiven::never)}};
 }
 
 std::string train_words(const Invocation& how, const PlanOptions& options) {
-  return shell_words({how.program, "train", "--plan", options.output, "--cluster",
-                      *options.planning.cluster, "--profile", *options.planning.profile, "--data",
-                      options.data.value_or("DATA")});
+  std::vector<std::string> words{how.program, "train",
+                                 "--plan",    options.output,
+                                 "--cluster", *options.planning.cluster,
+                                 "--profile", *options.planning.profile};
+  if (options.planning.profile_device) {
+    words.insert(words.end(), {"--profile-device", *options.planning.profile_device});
+  }
+  if (options.planning.profile_batch) {
+    words.insert(words.end(), {"--profile-batch", std::to_string(*options.planning.profile_batch)});
+  }
+  words.insert(words.end(), {"--data", options.data.value_or("DATA")});
+  return shell_words(words);
+}
+
+// The pools asked about. All that is wrong with the questions is said before anything is planned.
+std::vector<ChangedPool> changed_pools(const PlanOptions& options, const PlanRequest& request) {
+  std::vector<ChangedPool> pools;
+  std::set<std::string> said;  // of the pool as it is already
+  for (const std::string& note : estimate_notes(request.profile, request.cluster)) {
+    said.insert(note);
+  }
+  Problems problems;
+  for (const std::string& change : options.what_if) {
+    try {
+      Cluster cluster = changed_cluster(request.cluster, change, try_catalogue_kind,
+                                        catalogue_names(), "--what-if");
+      Profile profile = with_estimates(request.profile, cluster, precision_named(request.precision),
+                                       *options.planning.cluster);
+      for (const std::string& note : estimate_notes(profile, cluster)) {
+        if (said.insert(note).second) std::fprintf(stderr, "%s\n", note.c_str());
+      }
+      pools.push_back({change, std::move(cluster), std::move(profile)});
+    } catch (const UserError& error) {
+      for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
+    }
+  }
+  problems.throw_if_any();
+  return pools;
+}
+
+void print_start(const Plan& plan, const Cluster& cluster, const Invocation& how,
+                 const PlanOptions& options) {
+  std::printf("\nplan written to %s", options.output.c_str());
+  Problems problems;
+  check_playable(plan, problems);
+  if (!problems.empty()) {
+    std::printf("; training cannot play it yet (hetpipe simulate can):\n");
+    for (const Problem& problem : problems.list()) std::printf("  %s\n", problem.text.c_str());
+    return;
+  }
+  const std::string command = train_words(how, options);
+  std::printf("; start it with one of\n  %s\n  %s\n", mpirun_line(plan, cluster, command).c_str(),
+              srun_line(plan, cluster, command).c_str());
 }
 
 }  // namespace
@@ -59,19 +132,30 @@ int plan_command(const Invocation& how) {
   if (!read_options(table, how.arguments, check)) return 0;
 
   const Cluster cluster = load_cluster(*options.planning.cluster);
-  const Profile profile = load_profile(*options.planning.profile);
-  const Plan plan = make_plan(options.planning, cluster, profile);
+  const PlanRequest request =
+      request_of(options.planning, cluster, load_profile_of(options.planning, cluster));
+  const Profile& profile = request.profile;
+  const std::vector<ChangedPool> pools = changed_pools(options, request);
+  PlanNotes notes;
+  if (planner_of(request) == PlannerRule::search) notes.search = search_plans(request);
+  Plan plan = notes.search ? notes.search->plan : make_plan(request);
+  override_server(options.planning, plan);
   write_file(options.output, to_toml(plan));
+  if (!pools.empty()) notes.answers = what_if(request, plan, pools);
+  if (options.explain) notes.explanation = explain(request, plan);
   if (options.json) {
-    std::fputs(to_json(plan).c_str(), stdout);
+    std::fputs(to_json(plan, notes).c_str(), stdout);
     return 0;
   }
   std::fputs(plan_table(plan, cluster, profile).c_str(), stdout);
+  std::printf("\n%s", memory_table(plan, cluster, profile).c_str());
   if (options.ledger) std::printf("\n%s", ledger_table(plan, cluster, profile).c_str());
-  const std::string command = train_words(how, options);
-  std::printf("\nplan written to %s; start it with one of\n  %s\n  %s\n", options.output.c_str(),
-              mpirun_line(plan, cluster, command).c_str(),
-              srun_line(plan, cluster, command).c_str());
+  if (notes.search) std::printf("\n%s", search_text(*notes.search, cluster).c_str());
+  if (!notes.answers.empty()) std::printf("\n%s", what_if_table(notes.answers).c_str());
+  if (notes.explanation) {
+    std::printf("\n%s\n", join(notes.explanation->sentences, "\n").c_str());
+  }
+  print_start(plan, cluster, how, options);
   return 0;
 }
 

@@ -37,11 +37,114 @@ Json json_of(const TomlValue& value) {
   return {};
 }
 
-}  // namespace
+Json json_of(const Answer& answer) {
+  Json json{{"change", answer.change}, {"devices", answer.devices}};
+  if (!answer.plan) {
+    json["why_not"] = answer.why_not;
+    return json;
+  }
+  json["throughput"] = answer.throughput;
+  json["relative"] = answer.relative;
+  json["idle"] = answer.idle;
+  json["virtual_workers"] = answer.plan->virtual_workers.size();
+  json["in_flight"] = answer.plan->in_flight;
+  json["micro_batches"] = answer.plan->micro_batches;
+  if (answer.plan->server) json["clock_distance"] = answer.plan->server->clock_distance;
+  json["bottleneck"] = answer.bottleneck;
+  json["fullest_device"] = answer.fullest;
+  return json;
+}
+
+Json json_of(const Alternative& alternative) {
+  Json json{{"what", alternative.what}};
+  if (alternative.relative) {
+    json["relative"] = *alternative.relative;
+  } else {
+    json["why_not"] = alternative.why_not;
+  }
+  return json;
+}
+
+Json json_of(const std::vector<Alternative>& alternatives) {
+  Json json = Json::array();
+  for (const Alternative& alternative : alternatives) json.push_back(json_of(alternative));
+  return json;
+}
+
+Json json_of(const DepthLimit& depth) {
+  Json json{{"what", depth.what},
+            {"now", depth.now},
+            {"tried", depth.tried},
+            {"limited_by", depth.limited_by}};
+  if (depth.relative) json["relative"] = *depth.relative;
+  if (!depth.why_not.empty()) json["why_not"] = depth.why_not;
+  if (depth.limited_by == "memory") {
+    json["virtual_worker"] = depth.virtual_worker;
+    json["stage"] = depth.stage;
+    json["missing_bytes"] = depth.missing_bytes;
+  }
+  return json;
+}
+
+Json json_of(const Explanation& explanation) {
+  const Bottleneck& b = explanation.bottleneck;
+  return {{"bottleneck",
+           {{"virtual_worker", b.virtual_worker},
+            {"stage", b.stage},
+            {"device", to_string(b.device)},
+            {"compute", b.compute_seconds},
+            {"receive", b.receive_seconds},
+            {"busy", b.busy},
+            {"communication", b.communication},
+            {"bubble", b.bubble},
+            {"limited_by", b.limited_by}}},
+          {"moves", json_of(explanation.moves)},
+          {"depth", json_of(explanation.depth)},
+          {"leave_out", json_of(explanation.leave_out)},
+          {"faster_links", json_of(explanation.links)},
+          {"idle", explanation.idle},
+          {"sentences", explanation.sentences}};
+}
+
+Json json_of(const SearchResult& search) {
+  Json json{{"bound", search.bound},
+            {"exact", search.exact},
+            {"simulations", search.simulations},
+            {"left_out", Json::array()},
+            {"considered", Json::array()}};
+  for (const LeftOut& left : search.left_out) {
+    Json device{{"device", to_string(left.device)}};
+    if (left.change) device["relative_with_it"] = *left.change;
+    json["left_out"].push_back(std::move(device));
+  }
+  for (const SearchCandidate& candidate : search.considered) {
+    Json entry{{"origin", candidate.origin}, {"what", candidate.what}};
+    if (candidate.throughput > 0) {
+      entry["throughput"] = candidate.throughput;
+    } else {
+      entry["why_not"] = candidate.why_not;
+    }
+    json["considered"].push_back(std::move(entry));
+  }
+  return json;
+}
 
 // By way of the file form, so that the two cannot come to differ.
-std::string to_json(const Plan& plan) {
-  return json_of(parse_toml(to_toml(plan), "plan")).dump(2) + '\n';
+Json plan_json(const Plan& plan) { return json_of(parse_toml(to_toml(plan), "plan")); }
+
+}  // namespace
+
+std::string to_json(const Plan& plan) { return plan_json(plan).dump(2) + '\n'; }
+
+std::string to_json(const Plan& plan, const PlanNotes& notes) {
+  Json json = plan_json(plan);
+  if (!notes.answers.empty()) {
+    json["what_if"] = Json::array();
+    for (const Answer& answer : notes.answers) json["what_if"].push_back(json_of(answer));
+  }
+  if (notes.explanation) json["explain"] = json_of(*notes.explanation);
+  if (notes.search) json["search"] = json_of(*notes.search);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace hetpipe

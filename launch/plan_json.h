@@ -1,14 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "partitioner/plan/plan.h"
+#include "partitioner/planners/explain.h"
+#include "partitioner/planners/search.h"
+#include "partitioner/planners/what_if.h"
 
 namespace hetpipe {
 
 // The plan as one JSON document, with the keys of the plan file (docs/files.md), `predicted`
 // included.
 std::string to_json(const Plan& plan);
+
+// Beside the plan, what was found and asked about it. Keys only for what there is: `what_if`, an
+// array of the answers for the pool as it is and each changed one, `explain`, `search`.
+struct PlanNotes {
+  std::vector<Answer> answers;
+  std::optional<Explanation> explanation;
+  std::optional<SearchResult> search;
+};
+std::string to_json(const Plan& plan, const PlanNotes& notes);
 
 }  // namespace hetpipe

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/planning_options.h"
 
+#include <cstdio>
 #include <utility>
 
 #include "base/text.h"
+#include "launch/launched.h"
 #include "partitioner/plan/system.h"
+#include "partitioner/profile/estimate.h"
 
 namespace hetpipe {
 namespace {
@@ -21,6 +24,40 @@ std::string unless_planned(const std::string& otherwise, PlanGiven given) {
 }
 
 }  // namespace
+
+Option profile_device_option(PlanningOptions& options) {
+  return text_option("profile-device", "KIND", options.profile_device,
+                     "Kind of device that a profile in PipeDream's format (graph.txt) was "
+                     "measured on; such a file does not say.");
+}
+
+Option profile_batch_option(PlanningOptions& options) {
+  return unset_means("from the file's name or its layers",
+                     integer_option("profile-batch", "N", options.profile_batch, kMinibatch,
+                                    "Samples per call of a profile in PipeDream's format."));
+}
+
+Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster) {
+  LoadedProfile loaded =
+      read_profile(*options.profile, {options.profile_device, options.profile_batch});
+  const Precision precision = precision_named(options.precision.value_or(PlanRequest{}.precision));
+  Profile profile =
+      with_estimates(std::move(loaded.profile), cluster, precision, options.cluster.value_or(""));
+  if (speaks_for_all()) {
+    if (!loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
+    for (const std::string& note : estimate_notes(profile, cluster)) {
+      std::fprintf(stderr, "%s\n", note.c_str());
+    }
+  }
+  return profile;
+}
+
+Option precision_option(PlanningOptions& options, PlanGiven given) {
+  return unset_means(unless_planned(PlanRequest{}.precision, given),
+                     choice_option("precision", options.precision, {"fp32", "tf32", "fp16"},
+                                   "Arithmetic whose peak is taken where a kind of device was "
+                                   "not measured and its times are estimated."));
+}
 
 OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
   const PlanRequest usual;
@@ -61,10 +98,7 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
           unset_means(otherwise("what suits the schedule"),
                       integer_option("micro-batches", "N", options.micro_batches, kMicroBatches,
                                      "Slices of a minibatch that are pipelined one by one.")),
-          unset_means(otherwise(usual.precision),
-                      choice_option("precision", options.precision, {"fp32", "tf32", "fp16"},
-                                    "Arithmetic whose peak is taken where a kind of device was "
-                                    "not measured and its times are estimated.")),
+          precision_option(options, given),
           unset_means(otherwise(usual.optimizer),
                       choice_option("optimizer", options.optimizer, {"sgd", "sgd-momentum", "adam"},
                                     "Optimizer; its state counts in every stage's memory.")),
@@ -137,10 +171,8 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   return request;
 }
 
-Plan make_plan(const PlanningOptions& options, Cluster cluster, Profile profile) {
-  Plan plan = make_plan(request_of(options, std::move(cluster), std::move(profile)));
+void override_server(const PlanningOptions& options, Plan& plan) {
   if (options.scale && plan.server) plan.server->scale = *options.scale;
-  return plan;
 }
 
 namespace {
@@ -165,13 +197,20 @@ std::string systems_with(bool (*has)(const System&)) {
 void check_planning_options(const PlanningOptions& options, Problems& problems) {
   PlanRequest request = request_of(options, {}, {});
   request.server_nodes.clear();  // nodes are checked against a cluster
+  const auto checked = [&](const auto& check) {
+    try {
+      check();
+      return true;
+    } catch (const UserError& error) {
+      for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
+      return false;
+    }
+  };
   std::optional<System> parts;
-  try {
-    parts = composition(request);
-  } catch (const UserError& error) {
-    for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
-    return;
-  }
+  const auto policy = std::exchange(request.policy, std::nullopt);
+  if (!checked([&] { parts = composition(request); })) return;
+  request.policy = policy;
+  checked([&] { check_request(request); });
   const auto contradicts = [&](bool given, const char* option, const std::string& other,
                                const std::string& why, const std::string& remedy) {
     if (given) {

@@ -15,6 +15,7 @@ struct PlanningOptions {
   std::optional<std::string> cluster;  // files
   std::optional<std::string> profile;
   std::optional<std::string> profile_device;  // whose times a graph.txt holds
+  std::optional<int> profile_batch;           // of how many samples; absent: concluded
   std::optional<std::string> system;
   std::optional<std::string> schedule;  // these three replace parts of the system's row
   std::optional<std::string> weights;
@@ -37,6 +38,17 @@ struct PlanningOptions {
 // Whether the rows stand alone or beside --plan, whose values are then the defaults.
 enum class PlanGiven { never, possibly };
 
+// The rows --profile-device and --profile-batch, for the commands that read a profile.
+Option profile_device_option(PlanningOptions& options);
+Option profile_batch_option(PlanningOptions& options);
+
+// The profile of the options, which may be a PipeDream graph.txt, with estimates for the cluster's
+// kinds that were not measured. What had to be concluded or estimated is said on standard error.
+Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster);
+
+// The row --precision, which shape_options holds as well.
+Option precision_option(PlanningOptions& options, PlanGiven given);
+
 // The rows but --cluster and --profile: what shapes a plan, and what parameter servers do.
 OptionGroup shape_options(PlanningOptions& options, PlanGiven given);
 OptionGroup server_options(PlanningOptions& options, PlanGiven given);
@@ -52,8 +64,8 @@ void check_planning_options(const PlanningOptions& options, Problems& problems);
 // What the options ask the planner for; cluster and profile are those of the files named in them.
 PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile profile);
 
-// Makes that plan.
-Plan make_plan(const PlanningOptions& options, Cluster cluster, Profile profile);
+// What the planner leaves open and the options say (--scale). Does nothing without a server.
+void override_server(const PlanningOptions& options, Plan& plan);
 
 // Applies the options that win over a plan file. UserError where the plan has no parameter server
 // for them.

@@ -88,6 +88,8 @@ std::span<const Subcommand> subcommands() {
   static constexpr std::array kSubcommands{
       Subcommand{"profile", "measures a model, layer by layer, on this machine", profile_command},
       Subcommand{"plan", "cuts a profiled model into stages for a cluster", plan_command},
+      Subcommand{"simulate", "plays a plan on paper: speed, idle times, memory, pictures",
+                 simulate_command},
       Subcommand{"train", "trains a model over all ranks of a plan", train_command},
       Subcommand{"checkpoint", "looks into, verifies, compares, exports checkpoints",
                  checkpoint_command},

@@ -28,6 +28,7 @@ int run_hetpipe(std::span<const std::string> words);
 int checkpoint_command(const Invocation& how);
 int plan_command(const Invocation& how);
 int profile_command(const Invocation& how);
+int simulate_command(const Invocation& how);
 int train_command(const Invocation& how);
 
 }  // namespace hetpipe

@@ -2,6 +2,7 @@
 #include "launch/terminal.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,6 +64,20 @@ bool people_watch() {
   if (!here || here->by != "mpirun") return true;
   const long mpirun = mpirun_process();
   return mpirun > 0 && is_terminal("/proc/" + std::to_string(mpirun) + "/fd/1");
+}
+
+int line_width() {
+  constexpr int kUsual = 100;
+  constexpr int kNarrowest = 40;
+  constexpr int kWidest = 1000;
+  winsize size{};
+  long columns = 0;
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
+  if (columns == 0) {
+    const char* given = std::getenv("COLUMNS");
+    if (given != nullptr) columns = std::strtol(given, nullptr, 10);
+  }
+  return columns <= 0 ? kUsual : static_cast<int>(std::clamp<long>(columns, kNarrowest, kWidest));
 }
 
 }  // namespace hetpipe

@@ -10,4 +10,7 @@ namespace hetpipe {
 // whenever it cannot be known (mpirun on another host, a terminal that moves no cursor).
 bool people_watch();
 
+// Characters of a line on standard output: of its terminal, else what COLUMNS says, else 100.
+int line_width();
+
 }  // namespace hetpipe

@@ -24,6 +24,8 @@ OptionGroup source_options(TrainOptions& options) {
               "profile", "FILE", options.planning.profile,
               "Profile of the model, as written by hetpipe profile. Where one is needed and "
               "none is given, the first rank measures the model at the start."),
+          profile_device_option(options.planning),
+          profile_batch_option(options.planning),
           unset_means("the plan's or profile's",
                       text_option("model", "NAME", options.model, "Model of the zoo.")),
           required(text_option("data", "DATA", options.data,

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "kernels/devices.h"
+#include "launch/said_of.h"
 #include "launch/train/checkpoint.h"
 #include "launch/train/exact.h"
 #include "launch/train/start.h"
@@ -21,22 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMeasuredMinibatch = 32;
-
-// What is said of no place, or of "the plan", is said of this file.
-template <class Make>
-auto said_of(const std::string& file, Make make) {
-  try {
-    return make();
-  } catch (const UserError& error) {
-    std::vector<Problem> problems = error.problems();
-    for (Problem& problem : problems) {
-      if (problem.where.empty()) problem.where = file;
-      if (problem.where == "plan" || problem.where.starts_with("plan:"))
-        problem.where.replace(0, 4, file);
-    }
-    throw UserError(std::move(problems));
-  }
-}
 
 // A run that is resumed in its own directory needs none of its files named again.
 TrainOptions with_files_of_the_run(TrainOptions options) {
@@ -166,7 +151,9 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
     RunDirectory::check(*options.output, options.resume ? RunStart::resume : RunStart::fresh);
   }
   if (options.planning.cluster) job.cluster = load_cluster(*options.planning.cluster);
-  if (options.planning.profile) job.profile = load_profile(*options.planning.profile);
+  if (options.planning.profile) {
+    job.profile = load_profile_of(options.planning, job.cluster.value_or(Cluster{}));
+  }
   if (options.plan) {
     job.plan = load_plan(*options.plan);
     override_plan(options.planning, job.plan);
@@ -224,8 +211,10 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
     problems.throw_if_any();
   }
   if (!options.plan) {
-    job.plan = said_of(profile_file,
-                       [&] { return make_plan(options.planning, *job.cluster, *job.profile); });
+    job.plan = said_of(profile_file, [&] {
+      return make_plan(request_of(options.planning, *job.cluster, *job.profile));
+    });
+    override_server(options.planning, job.plan);
   }
   check_plan(job.plan, plan_file, job.cluster ? &*job.cluster : nullptr, model.layer_count());
   said_of(plan_file, [&] {

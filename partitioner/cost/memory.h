@@ -21,10 +21,12 @@ namespace hetpipe {
 struct LedgerLine {
   std::string name;  // "weights", "gradients", ...
   std::int64_t bytes = 0;
+  bool operator==(const LedgerLine&) const = default;
 };
 
 struct MemoryLedger {
   std::vector<LedgerLine> lines;
+  bool operator==(const MemoryLedger&) const = default;
   std::int64_t total() const;
 };
 

@@ -7,8 +7,9 @@
 
 #include "base/text.h"
 #include "partitioner/cost/memory.h"
+#include "partitioner/cost/stage_cost.h"
 #include "partitioner/plan/placement.h"
-#include "partitioner/planners/partition.h"
+#include "partitioner/plan/system.h"
 
 namespace hetpipe {
 namespace {
@@ -30,14 +31,67 @@ std::string layer_names(const Profile& profile, int first, int end) {
   return end - first == 1 ? from : from + ".." + to;
 }
 
-std::vector<Partition> partitions_of(const Plan& plan, const Cluster& cluster,
-                                     const Profile& profile) {
+using Costs = std::vector<std::vector<StageCost>>;  // [virtual worker][stage]
+
+Costs costs_of(const Plan& plan, const Cluster& cluster, const Profile& profile) {
   check_plan(plan, "plan", &cluster, static_cast<int>(profile.layers.size()));
-  std::vector<Partition> parts;
+  Costs costs;
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
-    parts.push_back(evaluate_plan(cluster, profile, plan, VirtualWorkerId{static_cast<int>(vw)}));
+    costs.push_back(stage_costs(plan, cluster, profile, VirtualWorkerId{static_cast<int>(vw)}));
   }
-  return parts;
+  return costs;
+}
+
+MemoryLedger ledger_of(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                       std::size_t vw, std::size_t k) {
+  return stage_ledger(plan, cluster, profile, VirtualWorkerId{static_cast<int>(vw)},
+                      StageId{static_cast<int>(k)});
+}
+
+// Of the replica with the least.
+std::int64_t memory_of(const Cluster& cluster, const PlanStage& stage) {
+  std::int64_t least = cluster.kind_of(stage.devices.front()).memory;
+  for (const DeviceName& device : stage.devices) {
+    least = std::min(least, cluster.kind_of(device).memory);
+  }
+  return least;
+}
+
+// "n0:0", "n0:0 n0:1 n1:0", "n0:0 ... (12)".
+std::string device_names(const std::vector<DeviceName>& devices) {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> names;
+  for (const DeviceName& device : devices) names.push_back(to_string(device));
+  if (names.size() <= kMost) return join(names, " ");
+  return names.front() + " ... " + names.back() + format(" (%zu)", names.size());
+}
+
+std::string kind_names(const Cluster& cluster, const PlanStage& stage) {
+  std::vector<std::string> names;
+  for (const DeviceName& device : stage.devices) {
+    const std::string& name = cluster.kind_of(device).name;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return join(names, " ");
+}
+
+// "vgg19 under hetpipe: 2 virtual workers, minibatch 32, Nm = 2 in flight", and what differs from
+// the system's row.
+std::string headline(const Plan& plan) {
+  const std::size_t workers = plan.virtual_workers.size();
+  std::string text = format("%s under %s", plan.model.c_str(), plan.system.c_str());
+  std::vector<std::string> replaced;
+  for (const std::string& part : {plan.schedule, plan.weights, plan.sync}) {
+    if (!part.empty()) replaced.push_back(part);
+  }
+  if (!replaced.empty()) text += " with " + join(replaced, ", ");
+  text += format(": %zu virtual worker%s, minibatch %d", workers, workers == 1 ? "" : "s",
+                 plan.minibatch);
+  if (plan.micro_batches > 1) text += format(" in %d micro-batches", plan.micro_batches);
+  if (!has_flush(composition(plan).schedule)) {
+    text += format(", Nm = %d in flight", plan.in_flight);
+  }
+  return text + "\n\n";
 }
 
 // "conv1 conv2 fc (3 of 7 layers, 1.2 MB)" of each shard.
@@ -89,30 +143,28 @@ std::vector<std::pair<std::string, int>> ranks_per_host(const Plan& plan) {
 }  // namespace
 
 std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& profile) {
-  const std::vector<Partition> parts = partitions_of(plan, cluster, profile);
+  const Costs costs = costs_of(plan, cluster, profile);
   double bottleneck = 0;
-  for (const Partition& part : parts) bottleneck = std::max(bottleneck, part.bottleneck);
+  for (const auto& worker : costs) {
+    for (const StageCost& cost : worker) bottleneck = std::max(bottleneck, cost.total());
+  }
   Table table({"worker", "stage", "device", "kind", "layers", "forward ms", "backward ms",
                "receive ms", "memory", "of", "share of the bottleneck"});
-  for (std::size_t vw = 0; vw < parts.size(); ++vw) {
-    const Partition& part = parts[vw];
-    for (std::size_t k = 0; k < part.devices.size(); ++k) {
-      const PartCost& cost = part.costs[k];
-      const DeviceKind& kind = cluster.kind_of(part.devices[k]);
-      table.add({k == 0 ? std::to_string(vw) : "", std::to_string(k), to_string(part.devices[k]),
-                 kind.name, layer_names(profile, k == 0 ? 0 : part.ends[k - 1], part.ends[k]),
-                 milliseconds(cost.forward_seconds), milliseconds(cost.backward_seconds),
-                 milliseconds(cost.receive_activations_seconds + cost.receive_gradients_seconds),
-                 format_bytes(static_cast<double>(part.ledgers[k].total())),
-                 format_bytes(static_cast<double>(kind.memory)),
+  for (std::size_t vw = 0; vw < costs.size(); ++vw) {
+    for (std::size_t k = 0; k < costs[vw].size(); ++k) {
+      const StageCost& cost = costs[vw][k];
+      const PlanStage& stage = plan.virtual_workers[vw].stages[k];
+      const MemoryLedger ledger = ledger_of(plan, cluster, profile, vw, k);
+      table.add({k == 0 ? std::to_string(vw) : "", std::to_string(k), device_names(stage.devices),
+                 kind_names(cluster, stage),
+                 layer_names(profile, stage.first_layer, stage.end_layer),
+                 milliseconds(cost.forward), milliseconds(cost.backward),
+                 milliseconds(cost.receive()), format_bytes(static_cast<double>(ledger.total())),
+                 format_bytes(static_cast<double>(memory_of(cluster, stage))),
                  bar(bottleneck > 0 ? cost.total() / bottleneck : 0)});
     }
   }
-  std::string text =
-      format("%s under %s: %zu virtual worker%s, minibatch %d, Nm = %d in flight\n\n",
-             plan.model.c_str(), plan.system.c_str(), parts.size(), parts.size() == 1 ? "" : "s",
-             plan.minibatch, plan.in_flight);
-  text += table.text() + "\n";
+  std::string text = headline(plan) + table.text() + "\n";
   text += "largest part time " + format_seconds(bottleneck) + " per minibatch";
   if (plan.predicted) {
     text += format("; predicted throughput %.4g samples/s", plan.predicted->throughput);
@@ -121,31 +173,84 @@ std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& 
   if (!plan.server) return text;
   const long nm = plan.in_flight;
   const long d = plan.server->clock_distance;
-  text += format(
-      "D = %ld; a minibatch misses at most %ld updates of its own virtual worker (s_local = Nm "
-      "- 1)\n  and %ld of all (s_global = (D + 1) Nm + Nm - 2)\n",
-      d, nm - 1, (d + 1) * nm + nm - 2);
+  if (composition(plan).sync == SyncRule::wsp) {
+    text += format(
+        "D = %ld; a minibatch misses at most %ld updates of its own virtual worker (s_local = Nm "
+        "- 1)\n  and %ld of all (s_global = (D + 1) Nm + Nm - 2)\n",
+        d, nm - 1, (d + 1) * nm + nm - 2);
+  }
   text += "parameter server, placement " + plan.server->placement +
           (plan.server->hosted ? ", inside worker ranks" : "") + ":\n";
   return text + servers_text(plan, profile);
 }
 
+std::string memory_table(const Plan& plan, const Cluster& cluster, const Profile& profile) {
+  check_plan(plan, "plan", &cluster, static_cast<int>(profile.layers.size()));
+  // Stages with the same lines on as much memory share a row.
+  struct Row {
+    MemoryLedger ledger;
+    std::int64_t available = 0;
+    std::vector<DeviceName> devices;
+  };
+  std::vector<Row> rows;
+  std::vector<std::string> names;  // of lines, in the order of their first appearance
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
+      const PlanStage& stage = plan.virtual_workers[vw].stages[k];
+      Row row{ledger_of(plan, cluster, profile, vw, k), memory_of(cluster, stage), stage.devices};
+      for (const LedgerLine& line : row.ledger.lines) {
+        if (std::find(names.begin(), names.end(), line.name) == names.end()) {
+          names.push_back(line.name);
+        }
+      }
+      const auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
+        return other.available == row.available && other.ledger == row.ledger;
+      });
+      if (same == rows.end()) {
+        rows.push_back(std::move(row));
+      } else {
+        same->devices.insert(same->devices.end(), row.devices.begin(), row.devices.end());
+      }
+    }
+  }
+  std::vector<std::string> header{"memory of"};
+  header.insert(header.end(), names.begin(), names.end());
+  for (const char* name : {"total", "of", "full"}) header.emplace_back(name);
+  Table table(header);
+  for (const Row& row : rows) {
+    std::vector<std::string> cells{device_names(row.devices)};
+    for (const std::string& name : names) {
+      std::int64_t bytes = 0;
+      for (const LedgerLine& line : row.ledger.lines) bytes += line.name == name ? line.bytes : 0;
+      cells.push_back(bytes > 0 ? format_bytes(static_cast<double>(bytes)) : "-");
+    }
+    const auto total = static_cast<double>(row.ledger.total());
+    const auto available = static_cast<double>(row.available);
+    cells.push_back(format_bytes(total));
+    cells.push_back(format_bytes(available));
+    cells.push_back(format("%.0f %%", 100 * total / available));
+    table.add(cells);
+  }
+  return table.text();
+}
+
 std::string ledger_table(const Plan& plan, const Cluster& cluster, const Profile& profile) {
-  const std::vector<Partition> parts = partitions_of(plan, cluster, profile);
+  check_plan(plan, "plan", &cluster, static_cast<int>(profile.layers.size()));
   std::string text;
-  for (std::size_t vw = 0; vw < parts.size(); ++vw) {
-    for (std::size_t k = 0; k < parts[vw].devices.size(); ++k) {
-      const DeviceName& device = parts[vw].devices[k];
-      const MemoryLedger& ledger = parts[vw].ledgers[k];
-      const auto available = static_cast<double>(cluster.kind_of(device).memory);
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
+      const PlanStage& stage = plan.virtual_workers[vw].stages[k];
+      const MemoryLedger ledger = ledger_of(plan, cluster, profile, vw, k);
+      const auto available = static_cast<double>(memory_of(cluster, stage));
       Table table({"", "bytes"});
       for (const LedgerLine& line : ledger.lines) {
         table.add({line.name, format_bytes(static_cast<double>(line.bytes))});
       }
       table.add({"total", format_bytes(static_cast<double>(ledger.total()))});
-      text += format(
-          "virtual worker %zu, stage %zu on %s: %.0f %% of %s\n", vw, k, to_string(device).c_str(),
-          100 * static_cast<double>(ledger.total()) / available, format_bytes(available).c_str());
+      text += format("virtual worker %zu, stage %zu on %s: %.0f %% of %s\n", vw, k,
+                     device_names(stage.devices).c_str(),
+                     100 * static_cast<double>(ledger.total()) / available,
+                     format_bytes(available).c_str());
       text += table.text("  ");
     }
   }

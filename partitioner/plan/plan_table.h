@@ -15,7 +15,10 @@ namespace hetpipe {
 // bottleneck; below it throughput, staleness and what each server holds.
 std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& profile);
 
-// Every stage's memory, line by line.
+// Every stage's memory against its device's, a row per stage; stages that are alike share one.
+std::string memory_table(const Plan& plan, const Cluster& cluster, const Profile& profile);
+
+// The same, line by line.
 std::string ledger_table(const Plan& plan, const Cluster& cluster, const Profile& profile);
 
 // The launch lines of a plan; `command` is what every rank runs ("hetpipe train --plan plan.toml").

@@ -8,6 +8,10 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "partitioner/planners/allocation.h"
+#include "partitioner/planners/dapple.h"
+#include "partitioner/planners/data_parallel.h"
+#include "partitioner/planners/pipedream.h"
+#include "partitioner/planners/search.h"
 #include "partitioner/profile/estimate.h"
 #include "partitioner/simulator/simulate.h"
 
@@ -95,10 +99,13 @@ void check_request(const PlanRequest& request) {
   const std::string why = why_senseless(system);
   if (!why.empty()) problems.add("--system", why + ". Choose parts that go together.");
   if (allocates(request) && system.schedule != ScheduleRule::continuous_1f1b) {
+    const std::string other =
+        request.schedule.empty() ? "--system " + request.system : "--schedule " + request.schedule;
     problems.add("--policy",
-                 format("%s under schedule '%s' (allocation policies belong to pipelines that are "
-                        "never drained, %s). Leave one of the two out.",
-                        request.policy->c_str(), std::string(to_string(system.schedule)).c_str(),
+                 format("%s cannot stand beside %s (allocation policies are for pipelines that "
+                        "are never drained, schedule '%s'). Leave one of the two out, or use "
+                        "--policy search.",
+                        request.policy->c_str(), other.c_str(),
                         std::string(to_string(ScheduleRule::continuous_1f1b)).c_str()));
   }
   problems.throw_if_any();
@@ -124,13 +131,16 @@ Plan make_plan(const PlanRequest& given) {
     case PlannerRule::hetpipe:
       return plan_hetpipe(request);
     case PlannerRule::dapple:
+      return plan_dapple(request);
     case PlannerRule::pipedream:
+      return plan_pipedream(request);
     case PlannerRule::data_parallel:
+      return plan_data_parallel(request);
     case PlannerRule::search:
-      break;
+      return plan_search(request);
   }
-  throw UserError("--system",
-                  "'" + request.system + "' has no planner in this build. Write its plan by hand.");
+  ensure(false, "every planner has its function");
+  return {};
 }
 
 int default_minibatch(const PlanRequest& request) {

@@ -100,6 +100,66 @@ says "4 tensors" 0 checkpoint export "$run" --output "$folder/a.npz" --force
 says "4 tensors" 0 checkpoint export "$run" --raw --output "$folder/a.safetensors"
 grep -q '"model/a/weight":{"dtype":"F32","shape":\[2,3\]' "$folder/a.safetensors" || fail "header of safetensors"
 
+# A small pool: what is planned can be simulated, drawn, asked about.
+cat > "$folder/pool.toml" << 'POOL'
+format = 1
+[device.fast]
+memory = 1_000_000_000
+[device.slow]
+memory = 1_000_000_000
+[[node]]
+name = "n[0-1]"
+devices = ["fast", "slow"]
+[link.intra_node]
+bandwidth = 10e9
+[link.inter_node]
+bandwidth = 1e9
+POOL
+{
+  echo 'format = 1
+model = "chain"'
+  for layer in 0 1 2 3 4 5; do echo "[[layer]]
+name = \"layer$layer\"
+parameter_bytes = 1000"; done
+  for kind in fast:0.001 slow:0.002; do echo "[[measurement]]
+device = \"${kind%:*}\"
+batch = 32
+forward = [$(printf "%s, " ${kind#*:} ${kind#*:} ${kind#*:} ${kind#*:} ${kind#*:} ${kind#*:})]
+backward = [$(printf "%s, " ${kind#*:} ${kind#*:} ${kind#*:} ${kind#*:} ${kind#*:} ${kind#*:})]
+output_bytes = [4000, 4000, 4000, 4000, 4000, 4000]
+stash_bytes = [4000, 4000, 4000, 4000, 4000, 4000]"; done
+} > "$folder/chain.toml"
+files=(--cluster "$folder/pool.toml" --profile "$folder/chain.toml")
+says "plan written to" 0 plan "${files[@]}" --output "$folder/p.toml"
+grep -q "^memory of" "$folder/out" || fail "plan does not print the memory of its stages"
+says '"what_if"' 0 plan "${files[@]}" --output "$folder/p.toml" --what-if "-n1" --what-if "+1 fast @n0,-n1:1" --json
+[ "$(grep -c '"change"' "$folder/out")" -eq 3 ] || fail "--what-if twice: not three answers"
+says "The bottleneck is stage" 0 plan "${files[@]}" --output "$folder/p.toml" --explain
+says '"limited_by"' 0 plan "${files[@]}" --output "$folder/p.toml" --explain --json
+says "training cannot play it yet" 0 plan "${files[@]}" --output "$folder/g.toml" --system gpipe
+says '"bound"' 0 plan "${files[@]}" --output "$folder/s.toml" --policy search --json
+refused "(did you mean 'n1'?)" plan "${files[@]}" --output "$folder/x.toml" --what-if "-nn1"
+[ ! -e "$folder/x.toml" ] || fail "a plan was written although the question was refused"
+refused "--clock-distance: cannot stand beside --system dapple" plan "${files[@]}" --system dapple --clock-distance 1
+refused "--in-flight: cannot stand beside --system gpipe" plan "${files[@]}" --system gpipe --in-flight 2
+refused "--policy: ed cannot stand beside --system dapple" plan "${files[@]}" --system dapple --policy ed
+for key in version throughput iteration_time global_batch virtual_worker replica busy bubble communication peak_memory; do
+  says "\"$key\": " 0 simulate "${files[@]}" --plan "$folder/p.toml" --json
+done
+says "F forward, B backward" 0 simulate "${files[@]}" --plan "$folder/p.toml" --gantt --svg "$folder/p.svg" --trace "$folder/p.json"
+grep -q '^</svg>$' "$folder/p.svg" || fail "no drawing"
+grep -q '"ph":"X"' "$folder/p.json" || fail "no trace"
+sed 's/"n1:1"/"n1:7"/' "$folder/p.toml" > "$folder/bad.toml"
+refused "bad.toml:" simulate "${files[@]}" --plan "$folder/bad.toml"
+sed 's/"chain"/"chains"/' "$folder/p.toml" > "$folder/bad.toml"
+refused "bad.toml:3: model = 'chains'" simulate "${files[@]}" --plan "$folder/bad.toml"
+refused "--gantt: cannot stand beside --json" simulate "${files[@]}" --plan "$folder/p.toml" --gantt --json
+refused "--until: has nothing to act on" simulate "${files[@]}" --plan "$folder/p.toml" --until 3
+refused "the run lasts from" simulate "${files[@]}" --plan "$folder/p.toml" --gantt --from 1e9
+sed -i 's/0.002/0.003/' "$folder/chain.toml"
+says "throughput" 0 simulate "${files[@]}" --plan "$folder/p.toml"
+grep -q "warning: .* was planned for another profile" "$folder/err" || fail "no warning of another profile"
+
 if [ -w /dev/full ]; then
   code=0
   "$hetpipe" --help > /dev/full 2> "$folder/err" || code=$?

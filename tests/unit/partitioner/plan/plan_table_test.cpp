@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "../cases.h"
 #include "partitioner/plan/placement.h"
 #include "partitioner/planners/planner.h"
@@ -38,6 +40,34 @@ TEST(PlanTable, SaysWhatPeopleAskFor) {
         "and 7 of all", "shard 0 on n2: 9.0 kB in 9 layers"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
+}
+
+TEST(PlanTable, ReplicasShareARow) {
+  Planned p;
+  p.plan.system = "gpipe";
+  p.plan.server.reset();
+  p.plan.virtual_workers.resize(1);
+  p.plan.virtual_workers[0].stages.resize(2);
+  p.plan.virtual_workers[0].stages[0].devices = {{"n0", 0}, {"n1", 1}};
+  p.plan.virtual_workers[0].stages[1].devices = {{"n1", 0}};
+  p.plan.virtual_workers[0].stages[0].end_layer = 6;
+  p.plan.virtual_workers[0].stages[1].first_layer = 6;
+  p.plan.micro_batches = 4;
+  const std::string text = plan_table(p.plan, p.cluster, p.profile);
+  for (const char* part :
+       {"1 virtual worker, minibatch 32 in 4 micro-batches\n", "n0:0 n1:1", "fast slow"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+TEST(MemoryTable, StagesThatAreAlikeShareARow) {
+  const Planned p;
+  const std::string text = memory_table(p.plan, p.cluster, p.profile);
+  for (const char* part :
+       {"memory of", "weights", "wave updates", "n0:0 n1:0", "n0:1 n1:1", "1.0 GB", "%"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
 }
 
 TEST(LedgerTable, ListsEveryLine) {

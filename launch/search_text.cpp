@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/search_text.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr std::size_t kMostCandidates = 8;
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+std::string search_text(const SearchResult& result, const Cluster& cluster) {
+  Table table({"considered", "plan", "samples/s"});
+  const std::size_t shown = std::min(result.considered.size(), kMostCandidates);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const SearchCandidate& candidate = result.considered[i];
+    table.add({candidate.origin,
+               candidate.throughput > 0 ? candidate.what : first_line(candidate.why_not),
+               candidate.throughput > 0 ? format("%.4g", candidate.throughput) : "-"});
+  }
+  std::string text = table.text();
+  if (shown < result.considered.size()) {
+    text += format("and %zu more\n", result.considered.size() - shown);
+  }
+  text += result.exact ? format("all plans were compared (%lld simulations)\n",
+                                static_cast<long long>(result.simulations))
+                       : format("%lld simulations; no plan can pass %.4g samples/s\n",
+                                static_cast<long long>(result.simulations), result.bound);
+  for (const LeftOut& left : result.left_out) {
+    text += format("left idle: %s %s", to_string(left.device).c_str(),
+                   cluster.kind_of(left.device).name.c_str());
+    text += left.change ? format(" (with it %+.1f %%)\n", 100 * *left.change)
+                        : std::string(" (no plan was found that uses it)\n");
+  }
+  return text;
+}
+
+}  // namespace hetpipe

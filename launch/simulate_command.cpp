@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "launch/options.h"
+#include "launch/output_file.h"
+#include "launch/planning_options.h"
+#include "launch/said_of.h"
+#include "launch/simulation_text.h"
+#include "launch/subcommand.h"
+#include "launch/terminal.h"
+#include "partitioner/simulator/chrome_trace.h"
+#include "partitioner/simulator/gantt.h"
+#include "partitioner/simulator/simulate.h"
+
+namespace hetpipe {
+namespace {
+
+struct SimulateOptions {
+  PlanningOptions files;  // cluster, profile, profile_device
+  std::string plan;
+  std::optional<int> minibatches;
+  std::int64_t seed = 0;
+  double jitter = 0;
+  bool json = false;
+  bool gantt = false;
+  std::optional<std::string> svg;
+  std::optional<std::string> trace;
+  std::optional<double> from;
+  std::optional<double> until;
+};
+
+OptionTable table_of(SimulateOptions& options) {
+  return {
+      "simulate",
+      "Plays a plan with the times of a profile and the links of a cluster, without running it: "
+      "throughput, what every device does with its time, its memory.",
+      {{"What to simulate",
+        {
+            required(text_option("cluster", "FILE", options.files.cluster, "Cluster file.")),
+            required(text_option("profile", "FILE", options.files.profile,
+                                 "Profile of the model that the plan was made for.")),
+            profile_device_option(options.files),
+            profile_batch_option(options.files),
+            precision_option(options.files, PlanGiven::never),
+            required(text_option("plan", "FILE", options.plan,
+                                 "Plan, as written by hetpipe plan or by hand.")),
+            unset_means("enough for a steady pace",
+                        integer_option("minibatches", "N", options.minibatches, {1, 1e7},
+                                       "Minibatches of each virtual worker.")),
+            real_option("jitter", "X", options.jitter, {0, 2},
+                        "Relative standard deviation of every compute time; 0: none."),
+            integer_option("seed", "N", options.seed, {0},
+                           "Seed of the jitter: the same one gives the same answer."),
+        }},
+       {"What to see",
+        {
+            flag_option("json", options.json, "Prints one JSON document instead of a table."),
+            flag_option("gantt", options.gantt,
+                        "Draws what every device does when, in letters, below the table."),
+            text_option("svg", "FILE", options.svg, "Writes that drawing as an SVG picture."),
+            text_option("trace", "FILE", options.trace,
+                        "Writes every action as a Chrome trace (JSON), for ui.perfetto.dev."),
+            unset_means("the start", real_option("from", "S", options.from, kNotNegative,
+                                                 "Second at which the drawings begin.")),
+            unset_means("as far as single actions can be told apart",
+                        real_option("until", "S", options.until, kPositive,
+                                    "Second at which the drawings end.")),
+        }}}};
+}
+
+void check(const SimulateOptions& options, Problems& problems) {
+  if (options.svg) check_output_file("--svg", *options.svg, problems);
+  if (options.trace) check_output_file("--trace", *options.trace, problems);
+  if (options.json && options.gantt) {
+    problems.add("--gantt",
+                 "cannot stand beside --json (standard output is then one JSON document). Leave "
+                 "one out, or draw with --svg FILE.");
+  }
+  if (options.from && options.until && *options.from >= *options.until) {
+    problems.add("--until", format("%g is not after --from %g (nothing lies between). Raise it.",
+                                   *options.until, *options.from));
+  }
+  for (const auto& [option, given] :
+       {std::pair{"--from", options.from.has_value()}, {"--until", options.until.has_value()}}) {
+    if (given && !options.gantt && !options.svg) {
+      problems.add(option, "has nothing to act on (it bounds a drawing). Add --gantt or --svg.");
+    }
+  }
+}
+
+// A plan says which files it was made for; others may be meant, so this is no mistake.
+void warn_of_other_files(const SimulateOptions& options, const Plan& plan, const Cluster& cluster,
+                         const Profile& profile) {
+  if (!plan.predicted) return;
+  const auto warn = [&](const std::string& hash, const std::string& now, const std::string& file,
+                        const char* what) {
+    if (hash.empty() || hash == now) return;
+    std::fprintf(stderr,
+                 "warning: %s was planned for another %s than %s (its hash differs): what it "
+                 "predicts may not hold\n",
+                 options.plan.c_str(), what, file.c_str());
+  };
+  warn(plan.predicted->cluster_hash, to_hex(hash_text(to_toml(cluster))), *options.files.cluster,
+       "cluster");
+  warn(plan.predicted->profile_hash, to_hex(hash_text(to_toml(profile))), *options.files.profile,
+       "profile");
+}
+
+}  // namespace
+
+int simulate_command(const Invocation& how) {
+  SimulateOptions options;
+  OptionTable table = table_of(options);
+  if (!read_options(table, how.arguments, [&](Problems& p) { check(options, p); })) return 0;
+
+  const Cluster cluster = load_cluster(*options.files.cluster);
+  const Profile profile = load_profile_of(options.files, cluster);
+  const Plan plan = load_plan(options.plan, cluster, profile);
+  warn_of_other_files(options, plan, cluster, profile);
+  const SimulationRequest request{options.minibatches, static_cast<std::uint64_t>(options.seed),
+                                  options.jitter, options.gantt || options.svg || options.trace};
+  const Simulation simulation =
+      said_of(options.plan, [&] { return simulate(plan, cluster, profile, request); });
+
+  GanttRequest drawing{100, options.from, options.until};
+  if (options.svg) write_file(*options.svg, gantt_svg(simulation, cluster, drawing));
+  if (options.trace) write_file(*options.trace, chrome_trace(simulation, cluster));
+  if (options.json) {
+    std::fputs(to_json(plan, simulation).c_str(), stdout);
+    return 0;
+  }
+  std::fputs(simulation_table(plan, cluster, simulation).c_str(), stdout);
+  if (options.gantt) {
+    drawing.width = line_width();
+    std::printf("\n%s", gantt_text(simulation, cluster, drawing).c_str());
+  }
+  if (options.svg) std::printf("drawing written to %s\n", options.svg->c_str());
+  if (options.trace) {
+    std::printf("trace written to %s; open it at ui.perfetto.dev\n", options.trace->c_str());
+  }
+  return 0;
+}
+
+}  // namespace hetpipe

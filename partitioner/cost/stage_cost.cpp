@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/cost/stage_cost.h"
+
+#include <algorithm>
+
+#include "partitioner/profile/cut.h"
+
+namespace hetpipe {
+namespace {
+
+// Samples of a micro-batch that a replica works on; without shares the first ones take what does
+// not divide.
+int samples_of(const PlanStage& stage, std::size_t replica, int micro_batch) {
+  if (!stage.shares.empty()) return stage.shares[replica];
+  const int replicas = static_cast<int>(stage.devices.size());
+  return micro_batch / replicas + (static_cast<int>(replica) < micro_batch % replicas ? 1 : 0);
+}
+
+// The bytes of some layers' outputs for one micro-batch of `samples`, as `kind` lays them out.
+double bytes_of(const Profile& profile, const DeviceKind& kind, int samples,
+                const std::vector<int>& layers) {
+  if (samples == 0) return 0;
+  const LayerCosts costs = costs_on(profile, kind, samples);
+  double bytes = 0;
+  for (const int l : layers)
+    bytes += static_cast<double>(costs.output_bytes[static_cast<std::size_t>(l)]);
+  return bytes;
+}
+
+// The longest that a replica of `to` waits for its samples from the replicas of `from`: each sends
+// its part of them.
+double transfer_seconds(const Cluster& cluster, const PlanStage& from, const PlanStage& to,
+                        int micro_batch, double bytes_of_micro_batch) {
+  double longest = 0;
+  for (std::size_t r = 0; r < to.devices.size(); ++r) {
+    const double wanted = bytes_of_micro_batch * samples_of(to, r, micro_batch) / micro_batch;
+    double seconds = 0;
+    for (std::size_t f = 0; f < from.devices.size(); ++f) {
+      const double part = wanted * samples_of(from, f, micro_batch) / micro_batch;
+      if (part > 0) {
+        seconds =
+            std::max(seconds, cluster.link(from.devices[f], to.devices[r]).transfer_seconds(part));
+      }
+    }
+    longest = std::max(longest, seconds);
+  }
+  return longest;
+}
+
+}  // namespace
+
+std::vector<StageCost> stage_costs(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                                   VirtualWorkerId vw) {
+  const auto& stages = plan.virtual_workers[static_cast<std::size_t>(vw.value)].stages;
+  const int micro_batch = plan.minibatch_of(vw) / plan.micro_batches;
+  std::vector<StageCost> result;
+  std::vector<int> ends;
+  for (const PlanStage& stage : stages) {
+    StageCost cost;
+    for (std::size_t r = 0; r < stage.devices.size(); ++r) {
+      const int samples = samples_of(stage, r, micro_batch);
+      if (samples == 0) continue;
+      const LayerCosts costs = costs_on(profile, cluster.kind_of(stage.devices[r]), samples);
+      double forward = 0;
+      double backward = 0;
+      for (int l = stage.first_layer; l < stage.end_layer; ++l) {
+        forward += costs.forward[static_cast<std::size_t>(l)];
+        backward += costs.backward[static_cast<std::size_t>(l)];
+      }
+      if (stage.recompute) backward += forward;
+      if (forward + backward > cost.compute()) {
+        cost.forward = forward;
+        cost.backward = backward;
+      }
+    }
+    cost.forward *= plan.micro_batches;
+    cost.backward *= plan.micro_batches;
+    result.push_back(cost);
+    ends.push_back(stage.end_layer);
+  }
+  std::vector<std::vector<int>> inputs;
+  for (const ProfileLayer& layer : profile.layers) inputs.push_back(layer.inputs);
+  for (const Transfer& transfer : transfers(inputs, ends)) {
+    const auto from = static_cast<std::size_t>(transfer.from_stage);
+    const auto to = static_cast<std::size_t>(transfer.to_stage);
+    const double bytes = bytes_of(profile, cluster.kind_of(stages[from].devices.front()),
+                                  micro_batch, transfer.layers);
+    result[to].receive_activations +=
+        plan.micro_batches *
+        transfer_seconds(cluster, stages[from], stages[to], micro_batch, bytes);
+    result[from].receive_gradients +=
+        plan.micro_batches *
+        transfer_seconds(cluster, stages[to], stages[from], micro_batch, bytes);
+  }
+  return result;
+}
+
+}  // namespace hetpipe

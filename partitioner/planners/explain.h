@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "partitioner/plan/plan.h"
+#include "partitioner/planners/planner.h"
+
+// Why a plan is as fast as it is, and what would make it faster: every number is the simulator's
+// answer to a changed plan, a changed pool or a changed link.
+namespace hetpipe {
+
+// What a change would give. Absent `relative`: it cannot be done, and why_not says why.
+struct Alternative {
+  std::string what;
+  std::optional<double> relative;  // of the throughput: 0.06 is "+6 %"
+  std::string why_not;
+};
+
+// The stage that takes longest per minibatch, and what its device does with its time.
+struct Bottleneck {
+  int virtual_worker = 0;
+  int stage = 0;
+  DeviceName device;
+  double compute_seconds = 0;  // per minibatch
+  double receive_seconds = 0;
+  double busy = 0;  // fractions of the time, simulated
+  double communication = 0;
+  double bubble = 0;
+  std::string limited_by;  // "compute", "communication" or "bubble": the largest of the three
+};
+
+// What keeps more work from being in flight: Nm, or micro-batches under a flush.
+struct DepthLimit {
+  std::string what;  // "Nm" or "micro-batches"
+  int now = 0;
+  int tried = 0;
+  std::string limited_by;          // "memory", "throughput", or empty: more would be faster
+  std::optional<double> relative;  // of what was tried, where it runs
+  // Where memory is missing:
+  int virtual_worker = 0;
+  int stage = 0;
+  std::int64_t missing_bytes = 0;
+  std::string why_not;  // where the schedule cannot do it
+};
+
+struct Explanation {
+  Bottleneck bottleneck;
+  std::vector<Alternative> moves;  // one layer of the bottleneck to a neighbour, each way
+  DepthLimit depth;
+  std::vector<Alternative> leave_out;  // one device of each kind and node, planned anew
+  std::vector<Alternative> links;      // each link with twice its bandwidth
+  std::vector<std::string> idle;       // devices that the plan does not use
+  std::vector<std::string> sentences;  // all of it in words
+};
+
+// Pools with more devices are not planned anew without each of theirs: it would take too long.
+inline constexpr int kMostDevicesToLeaveOut = 64;
+
+Explanation explain(const PlanRequest& request, const Plan& plan);
+
+}  // namespace hetpipe

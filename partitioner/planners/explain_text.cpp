@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/explain_text.h"
+
+#include <cmath>
+
+#include "base/text.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr double kVisible = 5e-4;  // below it a change prints as 0.0 %
+
+// "+6.2 %", "no change".
+std::string change_text(double relative) {
+  if (std::abs(relative) < kVisible) return "no change";
+  return format("%+.1f %%", 100 * relative);
+}
+
+std::string bottleneck_text(const Bottleneck& b, const PlanRequest& request) {
+  std::string text = format(
+      "The bottleneck is stage %d of virtual worker %d, on %s (%s): %s per minibatch, %s of it "
+      "computing and %s receiving. ",
+      b.stage, b.virtual_worker, to_string(b.device).c_str(),
+      request.cluster.kind_of(b.device).name.c_str(),
+      format_seconds(b.compute_seconds + b.receive_seconds).c_str(),
+      format_seconds(b.compute_seconds).c_str(), format_seconds(b.receive_seconds).c_str());
+  text += format(
+      "Simulated, it computes %.0f %% of the time, waits %.0f %% for messages on their "
+      "way and %.0f %% for other stages: ",
+      100 * b.busy, 100 * b.communication, 100 * b.bubble);
+  if (b.limited_by == "compute") return text + "compute limits it.";
+  if (b.limited_by == "communication") return text + "communication limits it.";
+  return text +
+         "it mostly waits, so that more in flight or faster links help, and a better cut does not.";
+}
+
+std::string move_text(const Alternative& move) {
+  if (!move.relative) return "One could not " + move.what + ": " + move.why_not + ".";
+  return "To " + move.what + ": " + change_text(*move.relative) + ".";
+}
+
+std::string depth_text(const DepthLimit& depth, const PlanRequest& request, const Plan& plan) {
+  const std::string now = format("%s = %d", depth.what.c_str(), depth.now);
+  if (depth.limited_by == "memory") {
+    const PlanStage& stage = plan.virtual_workers[static_cast<std::size_t>(depth.virtual_worker)]
+                                 .stages[static_cast<std::size_t>(depth.stage)];
+    const DeviceName& device = stage.devices.front();
+    return format(
+        "%s is limited by memory: with %d, stage %d of virtual worker %d would need %s "
+        "more than the %s of %s (%s).",
+        now.c_str(), depth.tried, depth.stage, depth.virtual_worker,
+        format_bytes(static_cast<double>(depth.missing_bytes)).c_str(),
+        format_bytes(static_cast<double>(request.cluster.kind_of(device).memory)).c_str(),
+        to_string(device).c_str(), request.cluster.kind_of(device).name.c_str());
+  }
+  if (!depth.relative) {
+    return format("%s: %d cannot be tried (%s).", now.c_str(), depth.tried, depth.why_not.c_str());
+  }
+  if (depth.limited_by == "throughput") {
+    return format("%s is enough: throughput no longer grows (%d: %s; there is memory for it).",
+                  now.c_str(), depth.tried, change_text(*depth.relative).c_str());
+  }
+  return format("%s could be more: %d fits and gives %s.", now.c_str(), depth.tried,
+                change_text(*depth.relative).c_str());
+}
+
+std::string leave_out_text(const Explanation& explanation, const Plan& plan) {
+  const auto& answers = explanation.leave_out;
+  if (answers.empty()) {
+    return plan.worker_ranks() < 2
+               ? "There is one device in use, which cannot be left out."
+               : format("Leaving devices out was not tried (%d are in use; up to %d would be).",
+                        plan.worker_ranks(), kMostDevicesToLeaveOut);
+  }
+  const Alternative& best = answers.front();
+  if (!best.relative) {
+    return "No device can be left out: without " + best.what + ", " + best.why_not;
+  }
+  std::string text;
+  if (*best.relative > kVisible) {
+    text = "Worth leaving out: " + best.what + ", " + change_text(*best.relative) + " without it";
+  } else {
+    text = "No device is worth leaving out; the one to miss least is " + best.what + " (" +
+           change_text(*best.relative) + ")";
+  }
+  const Alternative* dearest = nullptr;
+  for (const Alternative& answer : answers) {
+    if (answer.relative) dearest = &answer;
+  }
+  if (dearest != &best) {
+    text +=
+        ", the one to miss most " + dearest->what + " (" + change_text(*dearest->relative) + ")";
+  }
+  return text + ".";
+}
+
+std::string links_text(const std::vector<Alternative>& links) {
+  std::vector<std::string> parts;
+  std::vector<std::string> idle;
+  for (const Alternative& link : links) {
+    if (std::abs(*link.relative) < kVisible) {
+      idle.push_back(link.what);
+    } else {
+      parts.push_back(link.what + " " + change_text(*link.relative));
+    }
+  }
+  if (parts.empty()) return "Twice the bandwidth would change nothing, on any link.";
+  std::string text = "Twice the bandwidth would give: " + join(parts, ", ");
+  if (!idle.empty()) text += "; nothing " + join(idle, ", ");
+  return text + ".";
+}
+
+}  // namespace
+
+std::vector<std::string> sentences(const Explanation& explanation, const PlanRequest& request,
+                                   const Plan& plan) {
+  std::vector<std::string> all{bottleneck_text(explanation.bottleneck, request)};
+  for (const Alternative& move : explanation.moves) all.push_back(move_text(move));
+  all.push_back(depth_text(explanation.depth, request, plan));
+  if (!explanation.idle.empty()) {
+    all.push_back("The plan leaves idle: " + join(explanation.idle, ", ") + ".");
+  }
+  all.push_back(leave_out_text(explanation, plan));
+  all.push_back(links_text(explanation.links));
+  return all;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "partitioner/planners/what_if.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr int kMostDevices = 65536;  // that one change may add
+constexpr const char* kGrammar =
+    "Write +N KIND @NODE, -NODE, -NODE:INDEX or -N KIND [@NODE], separated by commas.";
+
+std::string trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t");
+  if (begin == text.npos) return "";
+  return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
+}
+
+std::optional<int> try_number(const std::string& word) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc{} || end != word.data() + word.size()) return std::nullopt;
+  return value;
+}
+
+// "+2 rtx-3090 @n0", taken apart.
+struct Change {
+  std::string text;
+  bool adds = false;
+  std::optional<int> number;
+  std::string name;  // a kind, a node or a device
+  std::string node;  // after '@'
+};
+
+class ClusterChange {
+ public:
+  ClusterChange(const Cluster& cluster, const FindKind& find_kind,
+                const std::vector<std::string>& known, const std::string& where)
+      : cluster_(cluster), find_kind_(find_kind), known_(known), where_(where) {}
+
+  void apply(const std::string& text) {
+    const Change change = parsed(text);
+    if (change.adds) {
+      add(change);
+    } else if (change.number) {
+      remove_kind(change);
+    } else if (try_parse_device(change.name) && !cluster_.find_node(change.name)) {
+      remove_device(change);
+    } else {
+      remove_node(change);
+    }
+  }
+
+  Cluster result() {
+    drop_rules_of_missing_nodes();
+    const bool workers = std::any_of(cluster_.nodes.begin(), cluster_.nodes.end(),
+                                     [](const Node& node) { return !node.kinds.empty(); });
+    if (!workers) {
+      throw UserError(where_, "leaves no device (somebody has to compute). Remove fewer.");
+    }
+    return std::move(cluster_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const Change& change, const std::string& why) const {
+    throw UserError(where_, "'" + change.text + "': " + why);
+  }
+
+  Change parsed(const std::string& text) const {
+    Change change;
+    change.text = text;
+    if (text.empty())
+      throw UserError(where_, std::string("says nothing (a change is empty). ") + kGrammar);
+    change.adds = text[0] == '+';
+    if (!change.adds && text[0] != '-') {
+      refuse(change,
+             std::string("neither adds nor removes (changes start with + or -). ") + kGrammar);
+    }
+    std::string rest = trimmed(std::string_view(text).substr(1));
+    if (const std::size_t at = rest.find('@'); at != rest.npos) {
+      change.node = trimmed(std::string_view(rest).substr(at + 1));
+      rest = trimmed(std::string_view(rest).substr(0, at));
+      if (change.node.empty()) refuse(change, std::string("no node follows the @. ") + kGrammar);
+    }
+    std::vector<std::string> words;
+    for (const std::string& word : split(rest, ' ')) {
+      if (!word.empty()) words.push_back(word);
+    }
+    if (words.size() == 2) {
+      change.number = try_number(words[0]);
+      if (!change.number) refuse(change, "'" + words[0] + "' is no number. " + kGrammar);
+      words.erase(words.begin());
+    }
+    if (words.size() != 1) refuse(change, std::string("is not understood. ") + kGrammar);
+    change.name = words[0];
+    if (change.number && (*change.number < 1 || *change.number > kMostDevices)) {
+      refuse(change, format("%d devices (must lie between 1 and %d). Correct the number.",
+                            *change.number, kMostDevices));
+    }
+    if (change.adds && change.node.empty()) {
+      refuse(change,
+             "on which node? Add @NODE; a name that the cluster does not have is a new one.");
+    }
+    if (!change.adds && !change.number && !change.node.empty()) change.number = 1;
+    return change;
+  }
+
+  std::optional<int> index_of_kind(const std::string& name) const {
+    for (std::size_t i = 0; i < cluster_.kinds.size(); ++i) {
+      if (cluster_.kinds[i].name == name) return static_cast<int>(i);
+    }
+    return std::nullopt;
+  }
+
+  std::vector<std::string> node_names() const {
+    std::vector<std::string> names;
+    for (const Node& node : cluster_.nodes) names.push_back(node.name);
+    return names;
+  }
+
+  Node& node_named(const Change& change, const std::string& name) {
+    const auto id = cluster_.find_node(name);
+    if (!id) refuse(change, unknown("node", name, node_names()) + ". Name a node of the cluster.");
+    return cluster_.nodes[static_cast<std::size_t>(id->value)];
+  }
+
+  // Adds the kind to the cluster's where only the catalogue knows it.
+  int kind_named(const Change& change) {
+    if (const auto index = index_of_kind(change.name)) return *index;
+    if (const auto kind = find_kind_(change.name)) {
+      cluster_.kinds.push_back(*kind);
+      return static_cast<int>(cluster_.kinds.size()) - 1;
+    }
+    std::vector<std::string> names = known_;
+    for (const DeviceKind& kind : cluster_.kinds) names.push_back(kind.name);
+    refuse(change, unknown("kind of device", change.name, names) +
+                       ". Name one of the cluster file or of the catalogue.");
+  }
+
+  void add(const Change& change) {
+    if (change.node.find(':') != std::string::npos) {
+      refuse(change, "'" + change.node + "' names a device (a node is wanted). Leave the : out.");
+    }
+    const int kind = kind_named(change);
+    if (!cluster_.find_node(change.node)) {
+      if (cluster_.inter_node.bandwidth <= 0) {
+        refuse(change, "node '" + change.node +
+                           "' would be the second, and the cluster has no links between nodes. Add "
+                           "[link.inter_node] to its file.");
+      }
+      cluster_.nodes.push_back({change.node, {}});
+    }
+    Node& node = node_named(change, change.node);
+    node.kinds.insert(node.kinds.end(), static_cast<std::size_t>(change.number.value_or(1)), kind);
+  }
+
+  void remove_node(const Change& change) {
+    if (!cluster_.find_node(change.name) && index_of_kind(change.name)) {
+      refuse(change, "'" + change.name + "' is a kind of device, not a node. Write -1 " +
+                         change.name + " for one of them.");
+    }
+    const Node& node = node_named(change, change.name);
+    cluster_.nodes.erase(cluster_.nodes.begin() + (&node - cluster_.nodes.data()));
+  }
+
+  void remove_device(const Change& change) {
+    const DeviceName device = *try_parse_device(change.name);
+    Node& node = node_named(change, device.node);
+    if (device.index >= static_cast<int>(node.kinds.size())) {
+      refuse(change, format("node %s has %zu devices, counted from 0. Name one of them.",
+                            node.name.c_str(), node.kinds.size()));
+    }
+    node.kinds.erase(node.kinds.begin() + device.index);
+  }
+
+  void remove_kind(const Change& change) {
+    const auto kind = index_of_kind(change.name);
+    if (!kind) {
+      std::vector<std::string> names;
+      for (const DeviceKind& known : cluster_.kinds) names.push_back(known.name);
+      refuse(change, unknown("kind of device", change.name, names) + ". Name one that is there.");
+    }
+    int left = *change.number;
+    const auto take = [&](Node& node) {
+      for (auto at = node.kinds.end(); at != node.kinds.begin() && left > 0;) {
+        --at;
+        if (*at != *kind) continue;
+        at = node.kinds.erase(at);
+        --left;
+      }
+    };
+    if (!change.node.empty()) {
+      take(node_named(change, change.node));
+    } else {
+      for (auto node = cluster_.nodes.rbegin(); node != cluster_.nodes.rend(); ++node) take(*node);
+    }
+    if (left > 0) {
+      refuse(change,
+             format("there are only %d of that kind%s. Remove fewer.", *change.number - left,
+                    change.node.empty() ? "" : (" on " + change.node).c_str()));
+    }
+  }
+
+  void drop_rules_of_missing_nodes() {
+    std::erase_if(cluster_.between, [&](const LinkBetween& rule) {
+      return std::any_of(rule.nodes.begin(), rule.nodes.end(),
+                         [&](const std::string& name) { return !cluster_.find_node(name); });
+    });
+  }
+
+  Cluster cluster_;
+  const FindKind& find_kind_;
+  const std::vector<std::string>& known_;
+  const std::string& where_;
+};
+
+}  // namespace
+
+Cluster changed_cluster(const Cluster& cluster, std::string_view changes, const FindKind& find_kind,
+                        const std::vector<std::string>& known, const std::string& where) {
+  ClusterChange change(cluster, find_kind, known, where);
+  for (const std::string& text : split(std::string(changes), ',')) change.apply(trimmed(text));
+  return change.result();
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/what_if.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../cases.h"
+
+namespace hetpipe {
+namespace {
+
+using test::user_error;
+using testing::HasSubstr;
+
+const Cluster kPool = test::cluster_of({{"fast", "slow"}, {"fast", "slow"}, {}}, 1'000'000'000);
+
+std::optional<DeviceKind> find_kind(const std::string& name) {
+  if (name != "rtx-3090") return std::nullopt;
+  DeviceKind kind;
+  kind.name = name;
+  kind.memory = 24'000'000'000;
+  return kind;
+}
+
+Cluster after(const std::string& changes, const Cluster& cluster = kPool) {
+  return changed_cluster(cluster, changes, find_kind, {"rtx-3090"}, "--what-if");
+}
+
+// "n0: fast slow | n1: fast"
+std::string text_of(const Cluster& cluster) {
+  std::string text;
+  for (const Node& node : cluster.nodes) {
+    text += (text.empty() ? "" : " | ") + node.name + ":";
+    for (const int kind : node.kinds) {
+      text += " " + cluster.kinds[static_cast<std::size_t>(kind)].name;
+    }
+  }
+  return text;
+}
+
+TEST(ChangedCluster, WhatEachChangeMeans) {
+  const std::vector<std::pair<const char*, const char*>> kCases{
+      {"+2 slow @n2", "n0: fast slow | n1: fast slow | n2: slow slow"},
+      {"+fast@n0", "n0: fast slow fast | n1: fast slow | n2:"},
+      {"+2 rtx-3090 @new", "n0: fast slow | n1: fast slow | n2: | new: rtx-3090 rtx-3090"},
+      {"-n1", "n0: fast slow | n2:"},
+      {"-n0:0", "n0: slow | n1: fast slow | n2:"},
+      {"-1 slow", "n0: fast slow | n1: fast | n2:"},
+      {"-2 slow", "n0: fast | n1: fast | n2:"},
+      {"-1 fast @n0", "n0: slow | n1: fast slow | n2:"},
+      {" - fast @ n0 ", "n0: slow | n1: fast slow | n2:"},
+      {"-n1, +1 rtx-3090 @n0", "n0: fast slow rtx-3090 | n2:"},
+      {"+1 fast @m,-m", "n0: fast slow | n1: fast slow | n2:"},
+  };
+  for (const auto& [change, expected] : kCases) {
+    EXPECT_EQ(text_of(after(change)), expected) << change;
+  }
+  EXPECT_EQ(after("+1 rtx-3090 @n0").kinds.back().memory, 24'000'000'000);
+}
+
+TEST(ChangedCluster, RulesOfNodesThatAreGoneGoToo) {
+  Cluster cluster = kPool;
+  cluster.between.push_back({{}, {"n0", "n1"}, {1e6, 0, false}, false});
+  cluster.between.push_back({{"fast", "slow"}, {}, {1e6, 0, false}, false});
+  EXPECT_EQ(after("-n1", cluster).between.size(), 1u);
+  EXPECT_EQ(after("-n1:0", cluster).between.size(), 2u);
+}
+
+TEST(ChangedCluster, WhatCannotBeDoneSaysWhy) {
+  const std::vector<std::pair<const char*, const char*>> kCases{
+      {"2 fast @n0", "neither adds nor removes"},
+      {"", "a change is empty"},
+      {"-n1,", "a change is empty"},
+      {"+", "is not understood"},
+      {"+1 2 fast @n0", "is not understood"},
+      {"+x fast @n0", "'x' is no number"},
+      {"+0 fast @n0", "must lie between 1 and"},
+      {"+2 fast", "on which node?"},
+      {"+2 fast @", "no node follows"},
+      {"+2 fast @n0:1", "names a device"},
+      {"+2 rtx-3091 @n0", "did you mean 'rtx-3090'?"},
+      {"+2 fats @n0", "did you mean 'fast'?"},
+      {"-nn1", "did you mean 'n1'?"},
+      {"-n0:2", "node n0 has 2 devices"},
+      {"-m:0", "unknown node 'm'"},
+      {"-slow", "Write -1 slow"},
+      {"-3 slow", "there are only 2 of that kind. Remove fewer"},
+      {"-2 slow @n0", "there are only 1 of that kind on n0"},
+      {"-1 rtx-3090", "unknown kind of device 'rtx-3090'"},
+      {"-n0,-n1", "leaves no device"},
+  };
+  for (const auto& [change, expected] : kCases) {
+    const std::string error = user_error([&] { after(change); });
+    EXPECT_THAT(error, HasSubstr(expected)) << change;
+    EXPECT_THAT(error, testing::StartsWith("--what-if: ")) << change;
+  }
+  Cluster alone = test::cluster_of({{"fast"}}, 1'000'000'000);
+  alone.inter_node = {};
+  EXPECT_THAT(user_error([&] { after("+1 fast @n1", alone); }), HasSubstr("[link.inter_node]"));
+}
+
+PlanRequest request() {
+  PlanRequest request;
+  request.cluster = kPool;
+  request.profile = test::chain_of(12, {"fast", "slow"},
+                                   [](const auto& kind) { return kind == "fast" ? 1e-3 : 2e-3; });
+  return request;
+}
+
+TEST(WhatIf, EachPoolIsPlannedAndCompared) {
+  const PlanRequest asked = request();
+  const Plan plan = make_plan(asked);
+  const auto answers = what_if(
+      asked, plan,
+      {{"-n1", after("-n1"), asked.profile}, {"+2 fast @n2", after("+2 fast @n2"), asked.profile}});
+  ASSERT_EQ(answers.size(), 3u);
+  EXPECT_EQ(answers[0].change, "");
+  EXPECT_EQ(answers[0].devices, 4);
+  EXPECT_EQ(answers[1].devices, 2);
+  PlanRequest smaller = asked;
+  smaller.cluster = after("-n1");
+  EXPECT_EQ(answers[1].plan, make_plan(smaller));
+  EXPECT_DOUBLE_EQ(answers[1].relative, answers[1].throughput / plan.predicted->throughput - 1);
+  EXPECT_LT(answers[1].relative, -0.3);
+  EXPECT_GT(answers[2].relative, 0.1);
+  const std::string table = what_if_table(answers);
+  for (const char* part : {"as it is", "-n1", "+2 fast @n2", "compute", "%"}) {
+    EXPECT_THAT(table, HasSubstr(part));
+  }
+}
+
+TEST(WhatIf, APoolOnWhichNothingFitsIsAnswered) {
+  PlanRequest asked = request();
+  for (ProfileLayer& layer : asked.profile.layers) layer.parameter_bytes = 35'000'000;
+  const Plan plan = make_plan(asked);  // 420 MB of weights, and their gradients, momentum, ...
+  const auto answers = what_if(asked, plan, {{"-n1,-1 slow", after("-n1,-1 slow"), asked.profile}});
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_FALSE(answers[1].plan);
+  EXPECT_THAT(answers[1].why_not, HasSubstr("no cut of the model fits"));
+  EXPECT_THAT(what_if_table(answers), HasSubstr("none"));
+}
+
+}  // namespace
+}  // namespace hetpipe
