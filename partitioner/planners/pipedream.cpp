@@ -90,6 +90,13 @@ class PipedreamPlanner {
                        static_cast<double>(any.stash_bytes[layer]));
       largest_.push_back(static_cast<double>(any.output_bytes[layer]));
     }
+    largest_of_.assign(largest_.size() * largest_.size(), 0);
+    for (std::size_t first = 0; first < largest_.size(); ++first) {
+      double most = 0;
+      for (std::size_t last = first; last < largest_.size(); ++last) {
+        largest_of_[first * largest_.size() + last] = most = std::max(most, largest_[last]);
+      }
+    }
     // States between which no weights are tied.
     const PipedreamStates all = prefix_states(loads);
     for (int s = 0; s < all.size(); ++s) {
@@ -211,7 +218,8 @@ class PipedreamPlanner {
     const double stash = at(stash_, end - 1) - at(stash_, first - 1);
     const double received = at(states_.output_bytes, after);
     const double sent = state + 1 < states_.size() ? at(states_.output_bytes, state) : 0;
-    const double largest = *std::max_element(largest_.begin() + first, largest_.begin() + end);
+    const double largest = largest_of_[static_cast<std::size_t>(first) * largest_.size() +
+                                       static_cast<std::size_t>(end - 1)];
     const double held = std::min(in_flight, devices_after + 1);
     const double weights = 2.0 + optimizer_slots(request_.optimizer) + in_flight;
     return weights * parameters +
@@ -254,9 +262,10 @@ class PipedreamPlanner {
   std::vector<std::vector<DeviceName>> nodes_;  // those that have devices
   int batch_ = 1;                               // samples of a worker's minibatch
   PipedreamStates states_;
-  std::vector<double> stash_;    // running sums, per placed layer
-  std::vector<double> largest_;  // outputs, per placed layer
-  double memory_ = 0;            // of the smallest device
+  std::vector<double> stash_;       // running sums, per placed layer
+  std::vector<double> largest_;     // outputs, per placed layer
+  std::vector<double> largest_of_;  // [first, last]: the largest of a run
+  double memory_ = 0;               // of the smallest device
   double objective_ = 0;
   std::string shortage_;
 };

@@ -90,7 +90,8 @@ class Hierarchy {
         if (!follows(after, s)) continue;
         const double* left = best.row(s);
         for (int replicas = 1; replicas < std::min(groups, most_replicas()); ++replicas) {
-          const double last = last_seconds(level, s, j, replicas);
+          const double last = last_.empty() ? last_seconds(level, s, j, replicas)
+                                            : last_[pair(s, j)][static_cast<std::size_t>(replicas)];
           for (int m = least_groups(s, j, replicas, groups); m <= groups; ++m) {
             row[m] = std::min(row[m], std::max(left[m - replicas], last));
           }
@@ -104,6 +105,17 @@ class Hierarchy {
     pairs_.emplace_back(static_cast<std::size_t>(count_) * static_cast<std::size_t>(count_ + 1),
                         kInfinity);
     std::vector<double> seconds(pairs_.back().size(), kInfinity);
+    // The same last stage stands behind many first states.
+    const int groups = request_.levels[level].groups;
+    last_.assign(pairs_.back().size(), {});
+    for (int j = 0; j < count_; ++j) {
+      for (const int s : states_.before[static_cast<std::size_t>(j)]) {
+        last_[pair(s, j)].assign(static_cast<std::size_t>(groups) + 1, 0);
+        for (int m = 1; m < groups; ++m) {
+          last_[pair(s, j)][static_cast<std::size_t>(m)] = last_seconds(level, s, j, m);
+        }
+      }
+    }
     for (int after = -1; after < count_; ++after) {
       const Table best = solve(level, after);
       for (int j = after + 1; j < count_; ++j) {
@@ -111,6 +123,7 @@ class Hierarchy {
       }
     }
     pairs_.back() = std::move(seconds);
+    last_.clear();
   }
 
   // The most groups that reach the smallest objective; 0: none does.
@@ -230,6 +243,7 @@ class Hierarchy {
   const PipedreamRequest& request_;
   int count_;
   std::vector<std::vector<double>> pairs_;  // [level]: A^level between any two states
+  std::vector<std::vector<double>> last_;   // [pair][replicas], while a level's pairs are solved
 };
 
 }  // namespace

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// PipeDream's optimization of one profile, from file to cut, as pipedream_published.py compares it.
+//   bench_pipedream_optimizer GRAPH.TXT DEVICES BANDWIDTH [DEVICES BANDWIDTH]...   (innermost
+//   first)
+// prints the objective and the time, both in seconds.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "partitioner/planners/pipedream_cut.h"
+#include "partitioner/planners/replicated.h"
+
+namespace hetpipe::bench {
+namespace {
+
+constexpr int kBatch = 64;  // graph.txt does not say; times are taken as they stand
+
+PipedreamCut optimize(const char* file, const PipedreamRequest& request) {
+  const Profile profile = load_profile(file, ProfileOrigin{"v100", kBatch});
+  DeviceKind kind;
+  kind.name = "v100";
+  const LayerCosts costs = costs_on(profile, kind, kBatch);
+  const PlacedLayers placed = placed_layers(profile);
+  std::vector<LayerLoad> loads;
+  for (int p = 0; p < placed.size(); ++p) {
+    const auto at = static_cast<std::size_t>(p);
+    const auto l = static_cast<std::size_t>(placed.layers[at]);
+    loads.push_back({placed.inputs[at], costs.forward[l] + costs.backward[l],
+                     static_cast<double>(profile.layers[l].parameter_bytes),
+                     static_cast<double>(costs.output_bytes[l])});
+  }
+  return pipedream_cut(antichain_states(loads), request);
+}
+
+int run(int count, char** arguments) {
+  if (count < 4 || count % 2 != 0) {
+    std::fputs("bench_pipedream_optimizer GRAPH.TXT DEVICES BANDWIDTH [DEVICES BANDWIDTH]...\n",
+               stderr);
+    return 2;
+  }
+  PipedreamRequest request;
+  for (int i = 2; i < count; i += 2) {
+    request.levels.push_back({std::atoi(arguments[i]), std::atof(arguments[i + 1])});
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const PipedreamCut cut = optimize(arguments[1], request);
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+  std::printf("%.17g %.9f\n", cut.seconds, time.count());
+  return 0;
+}
+
+}  // namespace
+}  // namespace hetpipe::bench
+
+int main(int count, char** arguments) {
+  try {
+    return hetpipe::bench::run(count, arguments);
+  } catch (const hetpipe::UserError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
+  }
+}
