@@ -108,7 +108,8 @@ TEST(Explain, AFasterLinkIsSimulated) {
       *e.links[0].relative,
       simulate(plan, faster, asked.profile).throughput / plan.predicted->throughput - 1);
   EXPECT_GT(*e.links[0].relative, 0);
-  EXPECT_NEAR(*e.links[1].relative, 0, 1e-9);
+  // Inside the server's node only weights travel, a few kB.
+  EXPECT_LT(*e.links[1].relative, *e.links[0].relative / 1000);
 }
 
 }  // namespace

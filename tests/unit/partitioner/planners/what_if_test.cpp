@@ -131,8 +131,8 @@ TEST(WhatIf, EachPoolIsPlannedAndCompared) {
 
 TEST(WhatIf, APoolOnWhichNothingFitsIsAnswered) {
   PlanRequest asked = request();
-  for (ProfileLayer& layer : asked.profile.layers) layer.parameter_bytes = 35'000'000;
-  const Plan plan = make_plan(asked);  // 420 MB of weights, and their gradients, momentum, ...
+  for (ProfileLayer& layer : asked.profile.layers) layer.parameter_bytes = 25'000'000;
+  const Plan plan = make_plan(asked);  // 300 MB of weights, and their gradients, momentum, ...
   const auto answers = what_if(asked, plan, {{"-n1,-1 slow", after("-n1,-1 slow"), asked.profile}});
   ASSERT_EQ(answers.size(), 2u);
   EXPECT_FALSE(answers[1].plan);
