@@ -5,7 +5,8 @@ pipedream_published.py CHECKOUT OURS PROFILES RAW.json
   CHECKOUT  a checkout of github.com/msr-fiddle/pipedream (its Python needs numpy)
   OURS      build/release/bin/bench_pipedream_optimizer
   PROFILES  a folder with vgg16.txt, alexnet.txt, resnet50.txt, resnet101.txt, gnmt.txt
-Both sides are timed from the profile's file to the cut, start of the program and imports left out.
+Both sides are timed from the profile's file to the cut, warm: start of the program and imports left out,
+and ours, a process of its own each time, has done the same once before.
 """
 import contextlib
 import io
