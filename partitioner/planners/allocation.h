@@ -21,16 +21,15 @@ const std::vector<std::string>& allocation_policies();  // "np" "ed" "hd"
 
 // Every device of the cluster goes to one virtual worker; nodes without devices play no part.
 //   np  a virtual worker per node. A number that is a multiple of the nodes cuts each node's
-//   devices into equal
-//       runs; one that divides the nodes joins neighbouring nodes.
+//       devices into equal runs; one that divides the nodes joins neighbouring nodes.
 //   ed  virtual worker j takes the j-th device of every node that has one: as many as the largest
-//   node has
-//       devices. With a smaller number n, device j goes to virtual worker j mod n.
+//       node has devices. With a smaller number n, device j goes to virtual worker j mod n.
 //   hd  the strongest node is paired with the weakest, the second with the second weakest, and so
-//   on (a middle
-//       one stays alone); a node's power is the sum of its devices' speeds. Each pair is cut in
-//       two, the strong node's larger share to the one, the weak node's to the other; in one where
-//       it has only two devices. With a given number, each pair is cut into number / pairs.
+//       on (a middle one stays alone); a node's power is the sum of its devices' speeds. Each pair
+//       is cut in two, the strong node's larger share to the one, the weak node's to the other; in
+//       one where it has only two devices. With a given number, each pair is cut into number /
+//       pairs.
+//
 // kind_speed[k] is the speed of Cluster::kinds[k] in any unit (samples/s). UserError for an unknown
 // policy and for a number of virtual workers that the policy cannot form.
 Allocation allocate(const Cluster& cluster, const std::string& policy,

@@ -30,14 +30,10 @@ struct Setting {
 class DapplePlanner {
  public:
   explicit DapplePlanner(const PlanRequest& request)
-      : request_(request), placed_(placed_layers(request.profile)) {
-    for (const Node& node : request.cluster.nodes) {
-      if (!node.kinds.empty()) nodes_.push_back(&node);
-      devices_ += static_cast<int>(node.kinds.size());
-    }
-    if (nodes_.empty()) {
-      throw UserError("", "the cluster has no device (somebody has to work). Add one to a node.");
-    }
+      : request_(request),
+        placed_(placed_layers(request.profile)),
+        nodes_(devices_by_node(request.cluster)) {
+    for (const auto& node : nodes_) devices_ += static_cast<int>(node.size());
   }
 
   Plan plan() {
@@ -77,12 +73,7 @@ class DapplePlanner {
       if (request_.micro_batches) {
         const int m = *request_.micro_batches;
         const int minibatch = request_.minibatch.value_or(batch * m);
-        if (minibatch % m != 0) {
-          throw UserError("--minibatch",
-                          format("%d does not divide into %d micro-batches (they are equal slices "
-                                 "of it). Change one.",
-                                 minibatch, m));
-        }
+        check_slices(minibatch, m);
         result.push_back({unit, used, minibatch, m});
         continue;
       }
@@ -166,12 +157,13 @@ class DapplePlanner {
     const auto kinds = kinds_present(request_.cluster);
     const SlowestLinks links = slowest_links(request_.cluster);
     DapplePool pool;
-    for (const Node* node : nodes_) {
+    for (const auto& node : nodes_) {
       pool.nodes.emplace_back();
-      for (const int kind : node->kinds) {
+      for (const DeviceName& device : node) {
         if (devices-- <= 0) break;
-        pool.nodes.back().push_back(
-            static_cast<int>(std::lower_bound(kinds.begin(), kinds.end(), kind) - kinds.begin()));
+        const auto kind =
+            std::lower_bound(kinds.begin(), kinds.end(), kind_index(request_.cluster, device));
+        pool.nodes.back().push_back(static_cast<int>(kind - kinds.begin()));
       }
     }
     for (const int kind : kinds) {
@@ -198,9 +190,8 @@ class DapplePlanner {
       planned.end_layer = placed_.end_layer(stage.end_layer);
       planned.recompute = stage.recompute;
       for (const auto& run : stage.devices) {
-        for (int d = run.begin; d < run.begin + run.count; ++d) {
-          planned.devices.push_back({nodes_[static_cast<std::size_t>(run.node)]->name, d});
-        }
+        const auto first = nodes_[static_cast<std::size_t>(run.node)].begin() + run.begin;
+        planned.devices.insert(planned.devices.end(), first, first + run.count);
       }
       vw.stages.push_back(std::move(planned));
     }
@@ -211,7 +202,7 @@ class DapplePlanner {
 
   const PlanRequest& request_;
   PlacedLayers placed_;
-  std::vector<const Node*> nodes_;  // those that have devices
+  std::vector<std::vector<DeviceName>> nodes_;  // those that have devices
   int devices_ = 0;
   std::string shortage_;
 };

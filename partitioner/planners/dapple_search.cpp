@@ -12,7 +12,9 @@ namespace {
 
 constexpr double kEqual = 1 + 1e-12;
 constexpr int kBeam = 4;
-constexpr int kMostPriced = 400'000;  // stages in a quick search
+constexpr int kMostPriced = 400'000;      // stages, with a beam
+constexpr int kMostPricedWhole = 10'000;  // stages, of a quick search without one
+constexpr int kNoLimit = std::numeric_limits<int>::max();
 constexpr std::array kPolicies{DevicePolicy::fresh_first, DevicePolicy::append_first,
                                DevicePolicy::scatter_first};
 
@@ -29,8 +31,13 @@ double both(const PipelineBlock& block) { return block.forward + block.backward;
 class Search {
  public:
   Search(const DappleModel& model, const DapplePool& pool, const DappleRequest& request,
-         double give_up_at, int beam)
-      : model_(model), pool_(pool), request_(request), layers_(model.layers()), beam_(beam) {
+         double give_up_at, int beam, int most_priced)
+      : model_(model),
+        pool_(pool),
+        request_(request),
+        layers_(model.layers()),
+        beam_(beam),
+        most_priced_(most_priced) {
     ensure(layers_ > 0 && pool.devices() % request.unit == 0, "devices come in whole units");
     best_.seconds = give_up_at;
     reference();
@@ -100,10 +107,11 @@ class Search {
       longer.blocks.resize(partial.blocks.size());
       longer.blocks.push_back({0, even, 0});
       if (bounds(longer.blocks, left).proven * kEqual >= best_.seconds) continue;
-      if (beam_ > 0 && ++priced_ > kMostPriced) {
+      if (priced_ >= most_priced_) {
         best_.exact = false;
         return;
       }
+      ++priced_;
       longer.stages.back().end_layer = end;
       const auto blocks = dapple_blocks(model_, pool_, last_two(longer.stages));
       longer.blocks.back() = blocks.back();
@@ -272,6 +280,7 @@ class Search {
   const DappleRequest& request_;
   int layers_;
   int beam_;  // 0: no limit, nothing but proven bounds
+  int most_priced_;
   int priced_ = 0;
   RunningSum reference_;             // seconds on the kind that is fastest for each layer
   std::vector<double> slowness_;     // [kind]
@@ -285,14 +294,31 @@ class Search {
 
 DapplePlan dapple_search(const DappleModel& model, const DapplePool& pool,
                          const DappleRequest& request) {
-  // A narrow beam first: what it finds cuts the wide one's work.
-  DapplePlan best = Search(model, pool, request, request.give_up_at, 1).run();
-  if (best.exact) return best;
-  const int beam = request.effort == Effort::exhaustive ? 0 : kBeam;
-  const double give_up_at = std::min(request.give_up_at, best.seconds);
-  DapplePlan wider = Search(model, pool, request, give_up_at, beam).run();
-  best.exact = wider.exact;
-  return wider.stages.empty() ? best : wider;
+  struct Pass {
+    int beam;
+    int most_priced;
+  };
+  // A narrow beam first: what it finds cuts the work of the next. Small cases are then searched
+  // whole.
+  std::vector<Pass> passes{{1, kMostPriced}};
+  if (request.effort == Effort::quick) {
+    passes.push_back({0, kMostPricedWhole});
+    passes.push_back({kBeam, kMostPriced});
+  } else {
+    passes.push_back({0, kNoLimit});
+  }
+  DapplePlan best;
+  for (const Pass& pass : passes) {
+    const double give_up_at = std::min(request.give_up_at, best.seconds);
+    DapplePlan found = Search(model, pool, request, give_up_at, pass.beam, pass.most_priced).run();
+    if (found.stages.empty()) {
+      best.exact = found.exact;
+    } else {
+      best = std::move(found);
+    }
+    if (best.exact) return best;
+  }
+  return best;
 }
 
 }  // namespace hetpipe

@@ -40,9 +40,9 @@ struct DapplePool {
 enum class HeldMicroBatches { pa, pb };  // K_i = min(S-i, M), min(2(S-i)-1, M)
 enum class Recomputation { never, where_needed };
 
-// quick: a beam of the most promising partial plans per (layers planned, devices used), judged by
-// an estimate, and a limit on the work, counted in stages priced; exact where nothing had to be
-// dropped. exhaustive: every partial plan whose proven bound is below the best plan.
+// exhaustive: every partial plan whose proven bound is below the best plan. quick: the same where
+// little work does it (counted in stages priced), else a beam of the most promising partial plans
+// per (layers planned, devices used), judged by an estimate; exact where nothing had to be dropped.
 enum class Effort { quick, exhaustive };
 
 struct DappleRequest {

@@ -2,6 +2,7 @@
 #include "partitioner/planners/data_parallel.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "base/error.h"
@@ -77,83 +78,39 @@ double objective(const PlanRequest& request, const Plan& plan) {
   return slowest + 2 * (n - 1) / n * bytes / link.bandwidth + 2 * (n - 1) * link.latency;
 }
 
-}  // namespace
-
-Plan plan_data_parallel(const PlanRequest& request) {
-  check_request(request);
-  const bool all_reduce = composition(request).sync == SyncRule::all_reduce;
-  if (all_reduce) refuse_virtual_workers(request, "data parallelism with all-reduce");
-  const int micro_batches = request.micro_batches.value_or(1);
-  const int batch = default_minibatch(request);
-
-  // Those that can hold their part, alone with it; a smaller part needs less.
+// The devices that can hold their part, alone with it; a smaller part needs less. UserError when
+// none can.
+std::vector<DeviceName> holders(const PlanRequest& request, bool all_reduce, int part,
+                                int micro_batches) {
   std::vector<DeviceName> devices;
-  std::string shortage;
-  std::vector<std::pair<int, bool>> known;  // kinds that were tried
+  std::string shortage = "the cluster has none";
+  std::map<int, bool> known;  // [kind]
   for (const DeviceName& device : request.cluster.devices()) {
-    const int kind =
-        static_cast<int>(&request.cluster.kind_of(device) - request.cluster.kinds.data());
-    auto at = std::find_if(known.begin(), known.end(),
-                           [&](const auto& tried) { return tried.first == kind; });
-    if (at == known.end()) {
-      int part =
-          all_reduce && request.minibatch ? micro_batches : request.minibatch.value_or(batch);
-      if (part % micro_batches != 0) {
-        throw UserError("--minibatch",
-                        format("%d does not divide into %d micro-batches (they are equal slices of "
-                               "it). Change one.",
-                               part, micro_batches));
-      }
-      const Plan alone = all_reduce ? replicas(request, {device}, part, micro_batches)
-                                    : workers(request, {device}, part, micro_batches);
-      const std::string why = memory_shortage(request, alone);
+    const auto [kind, fresh] = known.try_emplace(kind_index(request.cluster, device), true);
+    if (fresh) {
+      const auto plan_of = all_reduce ? replicas : workers;
+      const std::string why =
+          memory_shortage(request, plan_of(request, {device}, part, micro_batches));
+      kind->second = why.empty();
       if (!why.empty()) shortage = why;
-      known.emplace_back(kind, why.empty());
-      at = known.end() - 1;
     }
-    if (at->second) devices.push_back(device);
+    if (kind->second) devices.push_back(device);
   }
   if (devices.empty()) {
-    throw UserError("", "no device can hold the whole model (" +
-                            (shortage.empty() ? "the cluster has none" : shortage) +
+    throw UserError("", "no device can hold the whole model (" + shortage +
                             "). Use a smaller --minibatch, or a pipeline: --system hetpipe.");
   }
-  if (!all_reduce) {
-    const auto most = static_cast<std::size_t>(
-        request.virtual_workers.value_or(static_cast<int>(devices.size())));
-    if (most > devices.size()) {
-      throw UserError("--virtual-workers",
-                      format("%zu (%zu devices can hold the model, each is one). Ask for fewer.",
-                             most, devices.size()));
-    }
-    devices.resize(most);
-    Plan plan = workers(request, devices, request.minibatch.value_or(batch), micro_batches);
-    finish(request, plan, objective(request, plan));
-    return plan;
-  }
-  const int count = static_cast<int>(devices.size());
-  const int minibatch = request.minibatch.value_or(batch * count);
-  if (minibatch % micro_batches != 0) {
-    throw UserError("--minibatch",
-                    format("%d does not divide into %d micro-batches (they are equal slices of "
-                           "it). Change one.",
-                           minibatch, micro_batches));
-  }
-  // A replica needs a sample of each micro-batch: the fastest devices go first.
-  if (minibatch / micro_batches < count) {
-    std::stable_sort(devices.begin(), devices.end(), [&](const auto& a, const auto& b) {
-      return seconds_on(request, a, 1) < seconds_on(request, b, 1);
-    });
-    devices.resize(static_cast<std::size_t>(minibatch / micro_batches));
-  }
-  // Those that lack the memory for their share leave, until all fit: the others' shares grow.
-  for (;;) {
+  return devices;
+}
+
+// Those that lack the memory for their share leave, until all fit: the others' shares grow.
+Plan all_that_fit(const PlanRequest& request, std::vector<DeviceName> devices, int minibatch,
+                  int micro_batches) {
+  std::string shortage;
+  while (!devices.empty()) {
     Plan plan = replicas(request, devices, minibatch, micro_batches);
     shortage = memory_shortage(request, plan);
-    if (shortage.empty()) {
-      finish(request, plan, objective(request, plan));
-      return plan;
-    }
+    if (shortage.empty()) return plan;
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const DeviceName& device : devices) {
       least = std::min(least, request.cluster.kind_of(device).memory);
@@ -161,11 +118,55 @@ Plan plan_data_parallel(const PlanRequest& request) {
     std::erase_if(devices, [&](const DeviceName& device) {
       return request.cluster.kind_of(device).memory == least;
     });
-    if (devices.empty()) {
-      throw UserError("", "the minibatch does not fit the devices (" + shortage +
-                              "). Use a smaller --minibatch or more --micro-batches.");
-    }
   }
+  throw UserError("", "the minibatch does not fit the devices (" + shortage +
+                          "). Use a smaller --minibatch or more --micro-batches.");
+}
+
+Plan all_reduced(const PlanRequest& request) {
+  refuse_virtual_workers(request, "data parallelism with all-reduce");
+  const int micro_batches = request.micro_batches.value_or(1);
+  const int batch = default_minibatch(request);
+  const int part = request.minibatch ? micro_batches : batch;
+  check_slices(part, micro_batches);
+  auto devices = holders(request, true, part, micro_batches);
+  const int minibatch = request.minibatch.value_or(batch * static_cast<int>(devices.size()));
+  check_slices(minibatch, micro_batches);
+  // A replica needs a sample of each micro-batch: the fastest devices go first.
+  const auto samples = static_cast<std::size_t>(minibatch / micro_batches);
+  if (samples < devices.size()) {
+    std::stable_sort(devices.begin(), devices.end(), [&](const auto& a, const auto& b) {
+      return seconds_on(request, a, 1) < seconds_on(request, b, 1);
+    });
+    devices.resize(samples);
+  }
+  return all_that_fit(request, std::move(devices), minibatch, micro_batches);
+}
+
+Plan with_server(const PlanRequest& request) {
+  const int micro_batches = request.micro_batches.value_or(1);
+  const int minibatch = request.minibatch.value_or(default_minibatch(request));
+  check_slices(minibatch, micro_batches);
+  auto devices = holders(request, false, minibatch, micro_batches);
+  const auto most =
+      static_cast<std::size_t>(request.virtual_workers.value_or(static_cast<int>(devices.size())));
+  if (most > devices.size()) {
+    throw UserError("--virtual-workers",
+                    format("%zu (%zu devices can hold the model, each is one). Ask for fewer.",
+                           most, devices.size()));
+  }
+  devices.resize(most);
+  return workers(request, devices, minibatch, micro_batches);
+}
+
+}  // namespace
+
+Plan plan_data_parallel(const PlanRequest& request) {
+  check_request(request);
+  const bool all_reduce = composition(request).sync == SyncRule::all_reduce;
+  Plan plan = all_reduce ? all_reduced(request) : with_server(request);
+  finish(request, plan, objective(request, plan));
+  return plan;
 }
 
 }  // namespace hetpipe

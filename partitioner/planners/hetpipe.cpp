@@ -24,12 +24,7 @@ class Planner {
         system_(composition(request)),
         micro_batches_(request.micro_batches.value_or(1)),
         minibatch_(request.minibatch.value_or(default_minibatch(request))) {
-    if (minibatch_ % micro_batches_ != 0) {
-      throw UserError("--minibatch",
-                      format("%d does not divide into %d micro-batches (they are equal "
-                             "slices of it). Change one.",
-                             minibatch_, micro_batches_));
-    }
+    check_slices(minibatch_, micro_batches_);
     for (std::size_t kind = 0; kind < request.cluster.kinds.size(); ++kind) {
       speeds_.push_back(speed(static_cast<int>(kind)));
     }

@@ -6,10 +6,10 @@
 #include <limits>
 
 namespace hetpipe {
-
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 // The first consumer of a layer at or after `from`, or past the end.
 int first_from(const std::vector<int>& consumers, int from) {
   const auto at = std::lower_bound(consumers.begin(), consumers.end(), from);
@@ -140,4 +140,5 @@ PartitionSearch::Bound PartitionSearch::with_cuts(int k) {
   return {compute[at_index(e)] - compute[at_index(s)] + m_.micro_batches * seconds,
           memory(k, s, e, m_.micro_batches * received, m_.micro_batches * sent)};
 }
+
 }  // namespace hetpipe

@@ -6,10 +6,10 @@
 #include <utility>
 
 namespace hetpipe {
-
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 Link better(const Link& a, const Link& b) {
   return {std::max(a.bandwidth, b.bandwidth), std::min(a.latency, b.latency), false};
 }
@@ -255,4 +255,5 @@ std::optional<std::vector<int>> PartitionSearch::smallest_sum(const std::vector<
   for (int k = 0, s = 0; k < m_.stages; ++k) ends.push_back(s = end[at_index(k)][at_index(s)]);
   return ends;
 }
+
 }  // namespace hetpipe

@@ -6,11 +6,11 @@
 #include <utility>
 
 namespace hetpipe {
-
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kMostSplits = 20'000;  // some ten megabytes
+
 Link better(const Link& a, const Link& b) {
   return {std::max(a.bandwidth, b.bandwidth), std::min(a.latency, b.latency), false};
 }
@@ -194,4 +194,5 @@ void PartitionSearch::set_order(const std::vector<int>& order) {
 const Link& PartitionSearch::link(int from, int to) const {
   return m_.links[at_index(order_[at_index(from)])][at_index(order_[at_index(to)])];
 }
+
 }  // namespace hetpipe

@@ -20,28 +20,13 @@ constexpr int kMostGroups = 128;
 class PipedreamPlanner {
  public:
   explicit PipedreamPlanner(const PlanRequest& request)
-      : request_(request), placed_(placed_layers(request.profile)) {
-    for (const Node& node : request.cluster.nodes) {
-      if (node.kinds.empty()) continue;
-      std::vector<DeviceName> devices;
-      for (std::size_t d = 0; d < node.kinds.size(); ++d) {
-        devices.push_back({node.name, static_cast<int>(d)});
-      }
-      nodes_.push_back(std::move(devices));
-    }
-    if (nodes_.empty()) {
-      throw UserError("", "the cluster has no device (somebody has to work). Add one to a node.");
-    }
+      : request_(request),
+        placed_(placed_layers(request.profile)),
+        nodes_(devices_by_node(request.cluster)) {
     PlanRequest of_one = request;
     of_one.micro_batches.reset();
     batch_ = request.minibatch.value_or(default_minibatch(of_one));
-    const int slices = request.micro_batches.value_or(1);
-    if (batch_ % slices != 0) {
-      throw UserError("--minibatch",
-                      format("%d does not divide into %d micro-batches (they are equal slices of "
-                             "it). Change one.",
-                             batch_, slices));
-    }
+    check_slices(batch_, request.micro_batches.value_or(1));
     price();
   }
 

@@ -162,6 +162,13 @@ int default_minibatch(const PlanRequest& request) {
   return best == 0 ? 32 * request.micro_batches.value_or(1) : best;
 }
 
+void check_slices(int minibatch, int micro_batches) {
+  if (minibatch % micro_batches == 0) return;
+  throw UserError("--minibatch", format("%d does not divide into %d micro-batches (they are equal "
+                                        "slices of it). Change one.",
+                                        minibatch, micro_batches));
+}
+
 PlanServer server_of(const PlanRequest& request) {
   PlanServer server;
   server.nodes =

@@ -62,6 +62,9 @@ Plan plan_hetpipe(const PlanRequest& request);
 // Samples per minibatch so that a micro-batch is one that was measured, nearest to 32 in all.
 int default_minibatch(const PlanRequest& request);
 
+// UserError where micro-batches are no equal slices of the minibatch.
+void check_slices(int minibatch, int micro_batches);
+
 // The parameter server that the request describes.
 PlanServer server_of(const PlanRequest& request);
 

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
+#include <queue>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -21,10 +22,6 @@ bool reads_samples(const ProfileLayer& layer) {
       std::string_view(layer.name).substr(layer.name.find_last_of(' ') + 1);
   return word.starts_with("Input") &&
          std::all_of(word.begin() + 5, word.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-int kind_index(const Cluster& cluster, const DeviceName& device) {
-  return static_cast<int>(&cluster.kind_of(device) - cluster.kinds.data());
 }
 
 double stage_seconds(const LayerCosts& costs, const PlanStage& stage) {
@@ -104,6 +101,25 @@ PlacedLayers placed_layers(const Profile& profile) {
   return placed;
 }
 
+std::vector<std::vector<DeviceName>> devices_by_node(const Cluster& cluster) {
+  std::vector<std::vector<DeviceName>> nodes;
+  for (const Node& node : cluster.nodes) {
+    if (node.kinds.empty()) continue;
+    nodes.emplace_back();
+    for (std::size_t d = 0; d < node.kinds.size(); ++d) {
+      nodes.back().push_back({node.name, static_cast<int>(d)});
+    }
+  }
+  if (nodes.empty()) {
+    throw UserError("", "the cluster has no device (somebody has to work). Add one to a node.");
+  }
+  return nodes;
+}
+
+int kind_index(const Cluster& cluster, const DeviceName& device) {
+  return static_cast<int>(&cluster.kind_of(device) - cluster.kinds.data());
+}
+
 std::vector<int> kinds_present(const Cluster& cluster) {
   std::set<int> kinds;
   for (const Node& node : cluster.nodes) kinds.insert(node.kinds.begin(), node.kinds.end());
@@ -150,28 +166,46 @@ SlowestLinks slowest_links(const Cluster& cluster) {
 }
 
 std::vector<int> proportional_shares(int samples, std::span<const double> speeds) {
-  const int count = static_cast<int>(speeds.size());
-  ensure(count > 0 && samples >= count, "every replica takes a sample");
-  const double all = std::accumulate(speeds.begin(), speeds.end(), 0.0);
+  const std::size_t count = speeds.size();
+  ensure(count > 0 && samples >= static_cast<int>(count), "every replica takes a sample");
+  ensure(std::all_of(speeds.begin(), speeds.end(), [](double s) { return s > 0; }),
+         "speeds are positive");
+  // Those whose part by speed is less than one sample take one; the others share the rest by speed.
+  std::vector<bool> one(count, false);
+  double time = 0;  // until all of them are done
+  for (bool settled = false; !settled;) {
+    double rest = samples;
+    double speed = 0;
+    for (std::size_t i = 0; i < count; ++i) (one[i] ? rest : speed) += one[i] ? -1 : speeds[i];
+    time = speed > 0 ? rest / speed : 0;
+    settled = true;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (one[i] || time * speeds[i] >= 1) continue;
+      one[i] = true;
+      settled = false;
+    }
+  }
+  // Rounded down nobody has more than in the best split; what is left over goes sample by sample to
+  // whoever is done first with one more, of equals to the one that lost most by the rounding.
   std::vector<int> shares;
-  std::vector<std::pair<double, int>> remainders;
+  using Next = std::tuple<double, double, std::size_t>;
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> next;
+  const auto offer = [&](std::size_t i) {
+    next.emplace((shares[i] + 1) / speeds[i], shares[i] - time * speeds[i], i);
+  };
   int given = 0;
-  for (int i = 0; i < count; ++i) {
-    // One is everybody's; the rest goes by speed.
-    const double speed = all > 0 ? speeds[static_cast<std::size_t>(i)] / all : 1.0 / count;
-    const double exact = std::max(1.0, samples * speed);
-    shares.push_back(static_cast<int>(exact));
-    given += shares.back();
-    remainders.emplace_back(shares.back() - exact, i);
+  for (std::size_t i = 0; i < count; ++i) {
+    shares.push_back(std::max(1, static_cast<int>(time * speeds[i])));
+    given += shares[i];
+    offer(i);
   }
-  std::sort(remainders.begin(), remainders.end());
-  for (std::size_t r = 0; given < samples; r = (r + 1) % remainders.size(), ++given) {
-    ++shares[static_cast<std::size_t>(remainders[r].second)];
+  for (; given < samples; ++given) {
+    const std::size_t i = std::get<2>(next.top());
+    next.pop();
+    ++shares[i];
+    offer(i);
   }
-  while (given > samples) {  // those raised to 1: the largest gives
-    --*std::max_element(shares.begin(), shares.end());
-    --given;
-  }
+  ensure(given == samples, "the parts add up to the whole");
   if (std::all_of(shares.begin(), shares.end(), [&](int s) { return s == shares[0]; })) return {};
   return shares;
 }

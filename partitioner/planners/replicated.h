@@ -28,6 +28,11 @@ struct PlacedLayers {
 };
 PlacedLayers placed_layers(const Profile& profile);
 
+// Of each node that has any. UserError when none has.
+std::vector<std::vector<DeviceName>> devices_by_node(const Cluster& cluster);
+
+int kind_index(const Cluster& cluster, const DeviceName& device);  // of Cluster::kinds
+
 // Kinds that the cluster's nodes have, as indices of Cluster::kinds, ascending.
 std::vector<int> kinds_present(const Cluster& cluster);
 
@@ -42,8 +47,8 @@ struct SlowestLinks {
 };
 SlowestLinks slowest_links(const Cluster& cluster);
 
-// `samples` in proportion to speed, as whole numbers (largest remainder first), at least 1 each;
-// empty where they are all equal. Ensures that there are enough samples.
+// `samples` in proportion to speed, as whole numbers, at least 1 each: no split has a smaller
+// largest share / speed. Empty where they are all equal. Ensures that there are enough samples.
 std::vector<int> proportional_shares(int samples, std::span<const double> speeds);
 
 // Shares of each replica of a stage in proportion to its device's speed on the stage's layers.

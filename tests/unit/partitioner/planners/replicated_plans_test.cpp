@@ -65,6 +65,54 @@ int devices_of(const Plan& plan) {
   return static_cast<int>(devices.size());
 }
 
+// The objective of PipeDream's published optimizer, activation transfers counted, by way of the
+// whole planner: nodes of equal devices, a machine's devices as the inner level.
+struct PublishedPlan {
+  const char* file;
+  int batch;
+  int nodes;
+  int per_node;
+  double across;        // bytes/s between nodes; within one 1e10
+  double seconds;       // per minibatch of a worker
+  bool better = false;  // ours is: the published optimizer never lets a part of a machine rest
+};
+
+class PublishedPlans : public testing::TestWithParam<PublishedPlan> {};
+
+TEST_P(PublishedPlans, SameObjective) {
+  const PublishedPlan& of = GetParam();
+  const auto path = test::shared_profile("pipedream", of.file);
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path;
+  const std::vector<std::string> node(static_cast<std::size_t>(of.per_node), "v100");
+  Cluster cluster = test::cluster_of(
+      std::vector<std::vector<std::string>>(static_cast<std::size_t>(of.nodes), node),
+      1'000'000'000'000);
+  cluster.intra_node.bandwidth = 1e10;
+  cluster.inter_node.bandwidth = of.across;
+  const PlanRequest request =
+      request_for(cluster, load_profile(path, ProfileOrigin{"v100", of.batch}), "pipedream");
+  const Plan plan = make_plan(request);
+  expect_valid(request, plan);
+  if (of.better) {
+    EXPECT_LT(plan.predicted->bottleneck, of.seconds * (1 - 1e-3));
+    EXPECT_LT(devices_of(plan), of.nodes * of.per_node);
+  } else {
+    EXPECT_NEAR(plan.predicted->bottleneck, of.seconds, 1e-6 * of.seconds);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Profiles, PublishedPlans,
+    testing::Values(PublishedPlan{"vgg16.txt", 128, 4, 1, 1e9, 0.205520896},
+                    PublishedPlan{"vgg16.txt", 128, 16, 1, 1.25e9, 0.05479489083076923},
+                    PublishedPlan{"vgg16.txt", 128, 4, 4, 1.25e9, 0.06713399693333331},
+                    PublishedPlan{"alexnet.txt", 256, 16, 1, 1.25e9, 0.0150994944},
+                    PublishedPlan{"resnet50.txt", 128, 16, 1, 1.25e9, 0.04384779004444448},
+                    PublishedPlan{"resnet50.txt", 128, 4, 4, 1.25e9, 0.04320846919999997},
+                    PublishedPlan{"resnet101.txt", 64, 16, 1, 1.25e9, 0.041819444},
+                    PublishedPlan{"gnmt.txt", 32, 16, 1, 1.25e9, 0.017125},
+                    PublishedPlan{"gnmt.txt", 32, 4, 4, 1.25e9, 0.011081, true}));
+
 // VGG-16 as PipeDream measured it, on its own cluster of four workers.
 TEST(PipedreamPlan, PublishedVector) {
   const auto path = test::shared_profile("pipedream", "vgg16.txt");
@@ -178,6 +226,22 @@ TEST(PipedreamPlan, SmallMemoriesGetMoreStages) {
   };
   EXPECT_EQ(plan_with(1'000'000'000).virtual_workers[0].stages.size(), 1u);
   EXPECT_GT(plan_with(20'000'000).virtual_workers[0].stages.size(), 1u);
+}
+
+// One stage over both, as slow links cost nothing here: samples 3 : 1 of each micro-batch.
+TEST(DapplePlan, SharesGoBySpeed) {
+  Cluster cluster = test::cluster_of({{"a", "b"}}, 1'000'000'000);
+  cluster.intra_node = {1e15, 0, false};
+  const Profile profile = test::chain_of(
+      4, {"a", "b"}, [](const std::string& kind) { return kind == "a" ? 1e-3 : 3e-3; });
+  PlanRequest request = request_for(cluster, profile, "dapple");
+  request.minibatch = 64;
+  request.micro_batches = 1;
+  const Plan plan = plan_dapple(request);
+  expect_valid(request, plan);
+  ASSERT_EQ(plan.virtual_workers[0].stages.size(), 1u);
+  EXPECT_THAT(plan.virtual_workers[0].stages[0].shares, ElementsAre(48, 16));
+  EXPECT_NEAR(plan.predicted->bottleneck, 4 * 3e-3 * 48 / 32, 1e-9);
 }
 
 TEST(DapplePlan, NothingFits) {

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <span>
+
 #include "../cases.h"
 
 namespace hetpipe {
@@ -18,6 +22,38 @@ TEST(ProportionalShares, WholeSamplesInProportion) {
   EXPECT_TRUE(proportional_shares(32, std::vector{1.0, 1.0}).empty());
   // Everybody works.
   EXPECT_THAT(proportional_shares(4, std::vector{100.0, 1.0, 1.0}), ElementsAre(2, 1, 1));
+}
+
+// The slowest replica's samples / speed over every split.
+double least_time(int samples, std::span<const double> speeds) {
+  if (speeds.size() == 1) return samples / speeds[0];
+  double least = 1e300;
+  for (int mine = 1; mine <= samples - static_cast<int>(speeds.size()) + 1; ++mine) {
+    least =
+        std::min(least, std::max(mine / speeds[0], least_time(samples - mine, speeds.subspan(1))));
+  }
+  return least;
+}
+
+TEST(ProportionalShares, NoSplitIsFaster) {
+  std::mt19937 random(17);
+  std::uniform_real_distribution<double> some(0.05, 1);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<double> speeds(1 + random() % 4);
+    for (double& speed : speeds) speed = round % 2 == 0 ? some(random) : 1.0 + random() % 4;
+    const int samples = static_cast<int>(speeds.size() + random() % 16);
+    std::vector<int> shares = proportional_shares(samples, speeds);
+    if (shares.empty()) shares.assign(speeds.size(), samples / static_cast<int>(speeds.size()));
+    int sum = 0;
+    double time = 0;
+    for (std::size_t i = 0; i < speeds.size(); ++i) {
+      ASSERT_GE(shares[i], 1);
+      sum += shares[i];
+      time = std::max(time, shares[i] / speeds[i]);
+    }
+    ASSERT_EQ(sum, samples);
+    ASSERT_NEAR(time, least_time(samples, speeds), 1e-9 * time) << "round " << round;
+  }
 }
 
 TEST(PlacedLayers, InputsGoWithTheFirstStage) {
