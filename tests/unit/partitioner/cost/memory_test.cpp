@@ -177,8 +177,7 @@ TEST(MemoryFactors, GiveTheLedgersTotal) {
   const StageFootprint footprint{123456, 4321, 77, 99, 1234, 55};
   for (const Rule schedule : {Rule::gpipe, Rule::dapple_pb, Rule::zb_h2, Rule::continuous_1f1b}) {
     for (const Keep keep : {Keep::activations, Keep::inputs}) {
-      MemoryRule rule{schedule, Weights::one_version, kAllReduce, 3, 2, false, 0, 4};
-      rule.process = 1000;
+      const MemoryRule rule{schedule, Weights::one_version, kAllReduce, 3, 2, false, 0, 4};
       const auto& counts = table.of(schedule, {3, 1, 8, 3});
       for (int device = 0; device < 3; ++device) {
         const ChunkMemory chunk{footprint, keep};
