@@ -31,6 +31,13 @@ std::string search_text(const SearchResult& result, const Cluster& cluster) {
                                 static_cast<long long>(result.simulations))
                        : format("%lld simulations; no plan can pass %.4g samples/s\n",
                                 static_cast<long long>(result.simulations), result.bound);
+  const double chosen = result.plan.predicted ? result.plan.predicted->throughput : 0;
+  if (shown > 0 && result.considered.front().throughput > chosen * (1 + 1e-6)) {
+    text += format(
+        "taken: the plan of %.4g samples/s, the least stale of those within 1 %% of the "
+        "best\n",
+        chosen);
+  }
   for (const LeftOut& left : result.left_out) {
     text += format("left idle: %s %s", to_string(left.device).c_str(),
                    cluster.kind_of(left.device).name.c_str());

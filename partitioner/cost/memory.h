@@ -134,7 +134,20 @@ MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profil
                           VirtualWorkerId vw, StageId stage,
                           std::optional<int> replica = std::nullopt);
 
-// What the two are asked with, under this runtime.
+// Of a stage's replicas, each with its share of the samples and on its own device, the one that
+// fills its memory most: it decides whether the stage fits.
+struct StageNeed {
+  int replica = 0;
+  DeviceName device;
+  MemoryLedger ledger;
+  std::int64_t memory = 0;  // bytes that the device has
+  std::int64_t missing() const { return ledger.total() - memory; }
+  double full() const { return static_cast<double>(ledger.total()) / static_cast<double>(memory); }
+};
+StageNeed fullest_replica(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                          VirtualWorkerId vw, StageId stage);
+
+// What the ledgers are asked with, under this runtime.
 MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage);
 
 }  // namespace hetpipe

@@ -60,5 +60,6 @@ System composition(const Plan& plan);
 // Why these choices make no sense together, or an empty text. (Every flush needs one version;
 // prediction needs an optimizer that says what it will apply; ...)
 std::string why_senseless(const System& system);
+std::vector<std::string> sensible_weights(ScheduleRule schedule);
 
 }  // namespace hetpipe

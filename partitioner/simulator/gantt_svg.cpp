@@ -98,7 +98,9 @@ double tick_seconds(double seconds) {
   return 10 * power;
 }
 
-std::string axis(const TimeSpan& span, double left, double top, double bottom) {
+// `whole`: of the run, of which span is drawn.
+std::string axis(const TimeSpan& span, const TimeSpan& whole, double left, double top,
+                 double bottom) {
   const double step = tick_seconds(span.end - span.begin);
   const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
   std::string text;
@@ -109,7 +111,9 @@ std::string axis(const TimeSpan& span, double left, double top, double bottom) {
                    x, top, x, bottom + 4);
     text += text_at(x, bottom + 16, "middle", format("%.*f", decimals, i * step + 0.0));
   }
-  return text + text_at(left + kChart / 2.0, bottom + 31, "middle", "seconds");
+  const std::string until =
+      span.end < whole.end ? format(" (the run lasts until %.4g)", whole.end) : "";
+  return text + text_at(left + kChart / 2.0, bottom + 31, "middle", "seconds" + until);
 }
 
 }  // namespace
@@ -134,7 +138,7 @@ std::string gantt_svg(const Simulation& simulation, const Cluster& cluster,
       "viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"11\">\n"
       "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
       width, bottom + kAxis, width, bottom + kAxis);
-  svg += axis(span, left, kTop, bottom);
+  svg += axis(span, span_of(simulation), left, kTop, bottom);
   for (std::size_t row = 0; row < labels.size(); ++row) {
     svg += text_at(left - 8, kTop + kRow * (static_cast<double>(row) + 0.65), "end", labels[row]);
   }
@@ -175,6 +179,8 @@ std::string gantt_svg(const Simulation& simulation, const Cluster& cluster,
     svg += text_at(x + 19, 20, "start", name);
     x += 40 + kLetter * static_cast<double>(name.size());
   }
+  svg += text_at(left, bottom + 31, "start",
+                 "w virtual worker, s stage; in the boxes minibatch.micro-batch");
   return svg + "</svg>\n";
 }
 
