@@ -52,10 +52,10 @@ Option profile_batch_option(PlanningOptions& options) {
 }
 
 Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster) {
+  if (options.profile_device) check_profile_device(*options.profile_device, cluster);
   LoadedProfile loaded =
       read_profile(*options.profile, {options.profile_device, options.profile_batch});
   const Precision precision = precision_named(options.precision.value_or(PlanRequest{}.precision));
-  if (options.profile_device) check_profile_device(*options.profile_device, cluster);
   Profile profile =
       with_estimates(std::move(loaded.profile), cluster, precision, [&](const DeviceKind& kind) {
         return options.cluster ? place_of_kind(*options.cluster, kind.name) : std::string();

@@ -169,11 +169,12 @@ int simulate_command(const Invocation& how) {
     std::fputs(to_json(plan, simulation).c_str(), stdout);
     return 0;
   }
-  std::fputs(simulation_table(plan, cluster, simulation).c_str(), stdout);
+  std::string text = simulation_table(plan, cluster, simulation);
   if (options.gantt) {
     drawing.width = line_width();
-    std::printf("\n%s", gantt_text(simulation, cluster, drawing).c_str());
+    text += "\n" + gantt_text(simulation, cluster, drawing);
   }
+  std::fputs(text.c_str(), stdout);
   if (options.svg) std::printf("drawing written to %s\n", options.svg->c_str());
   if (options.trace) {
     std::printf("trace written to %s; open it at ui.perfetto.dev\n", options.trace->c_str());

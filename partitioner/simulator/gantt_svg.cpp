@@ -127,7 +127,8 @@ std::string gantt_svg(const Simulation& simulation, const Cluster& cluster,
   for (const SimulatedStage& stage : simulation.stages) {
     labels.push_back(format("%s %s   w%d s%d", to_string(stage.device).c_str(),
                             cluster.kind_of(stage.device).name.c_str(), stage.virtual_worker,
-                            stage.stage));
+                            stage.stage) +
+                     (stage.replica > 0 ? format(" r%d", stage.replica) : ""));
     longest = std::max(longest, labels.back().size());
   }
   const double left = static_cast<double>(longest) * kLetter + 16;
@@ -161,8 +162,9 @@ std::string gantt_svg(const Simulation& simulation, const Cluster& cluster,
       continue;
     }
     svg += box(x, y + 3, pixels, kBar, look.colour, tooltip);
-    const std::string shorter = name.substr(1);  // the colour says the kind as well
-    for (const std::string& label : {name, shorter}) {
+    const std::string inside = name.substr(0, name.find('@'));  // the row says which replica
+    const std::string shorter = inside.substr(1);               // the colour says the kind as well
+    for (const std::string& label : {inside, shorter}) {
       if (pixels < kSmallestLabel || pixels < kLetter * static_cast<double>(label.size()) + 1) {
         continue;
       }
@@ -180,7 +182,7 @@ std::string gantt_svg(const Simulation& simulation, const Cluster& cluster,
     x += 40 + kLetter * static_cast<double>(name.size());
   }
   svg += text_at(left, bottom + 31, "start",
-                 "w virtual worker, s stage; in the boxes minibatch.micro-batch");
+                 "w virtual worker, s stage, r replica; in the boxes minibatch.micro-batch");
   return svg + "</svg>\n";
 }
 

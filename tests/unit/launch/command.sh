@@ -214,8 +214,9 @@ at=$(line_of "$pool" device.slow)
 spoilt "pool.toml:$at: the profile of 'chain' has no measurement on 'slow', and its speed is not known" "$chain" 's/"slow"/"slwo"/' "${planned[@]}"
 at=$(line_of "$pool" 'devices =')
 spoilt "pool.toml:$at: the profile of 'chain' has no measurement on 'v100-sxm-16gb', and nothing" "$pool" 's/\["fast"/["v100-sxm-16gb"/' "${planned[@]}"
-at=$(line_of "$pool" device.slow)
-spoilt "pool.toml:$at: the profile of 'chain' has no measurement on 'slow' or 'cpu'" "$pool" "${at}s/slow/slow]\nemulate = { slowdown = 2 }\nmemory = 1_000_000_000\n[device.idle/;s/0-1/0-0/;" "${planned[@]}" --profile "$graph" --profile-device fast
+at=$(($(wc -l < "$pool") + 1))
+spoilt "pool.toml:$at: the profile of 'chain' has no measurement on 'third' or 'cpu'" "$pool" \
+  's/"slow"\]/"third"]/; $ a [device.third]\nmemory = 1_000_000_000\nemulate = { slowdown = 2 }' "${planned[@]}"
 spoilt "[link.inter_node] is missing (the cluster has several nodes)" "$pool" '/inter_node/,$ d' "${planned[@]}"
 spoilt "[link.intra_node] is missing" "$pool" '/intra_node/,/bandwidth/ d' "${planned[@]}"
 spoilt "pool.toml: no node has a device" "$pool" 's/\["fast", "slow"\]/[]/' "${planned[@]}"
@@ -249,7 +250,7 @@ refused "--servers: node 'n0' stands twice" "${planned[@]}" --servers n0,n0
 refused "--weights: weights 'stash' under schedule 'gpipe' (a flush leaves one version to choose from). Use weights that go with that schedule: one-version." \
   "${planned[@]}" --system gpipe --weights stash
 refused "--schedule: weights 'stash' under schedule 'gpipe'" "${planned[@]}" --schedule gpipe
-refused "--clock-distance: cannot stand beside --sync asp" "${planned[@]}" --system asp --clock-distance 1
+refused "--clock-distance: cannot stand beside --system asp" "${planned[@]}" --system asp --clock-distance 1
 refused "--virtual-workers: 2 (DAPPLE's planner forms one virtual worker" "${planned[@]}" --system dapple --virtual-workers 2
 refused "--minibatch: 33 does not divide into 2 micro-batches" "${planned[@]}" --minibatch 33 --micro-batches 2
 [ ! -e "$folder/x.toml" ] || fail "a plan was written although the options were refused"
