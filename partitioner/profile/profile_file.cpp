@@ -145,6 +145,14 @@ class ProfileFile {
     m.update = sized(reader, "update", reader.reals("update", kSeconds));
     m.weight_gradient = sized(reader, "weight_gradient", reader.reals("weight_gradient", kSeconds));
     check_part_of_backward(reader, m);
+    const auto nothing = [](double seconds) { return seconds == 0; };
+    if (!m.forward.empty() && std::all_of(m.forward.begin(), m.forward.end(), nothing) &&
+        std::all_of(m.backward.begin(), m.backward.end(), nothing)) {
+      reader.problem(
+          reader.line_of("forward"),
+          "[[measurement]]: no layer takes any time (a network that costs nothing cannot "
+          "be cut). Measure it again.");
+    }
     m.output_bytes =
         sized(reader, "output_bytes", reader.integers("output_bytes", kBytes, Need::required));
     m.stash_bytes =

@@ -182,6 +182,7 @@ at=$(line_of "$chain" forward)
 for bad in -0.001 nan inf 1e30; do
   spoilt "chain.toml:$at: [[measurement]]: an item of forward" "$chain" "$at s/0.001/$bad/" "${planned[@]}"
 done
+spoilt "chain.toml:$at: [[measurement]]: no layer takes any time" "$chain" 's/0.001/0/g' "${planned[@]}"
 at=$(line_of "$chain" layer2)
 spoilt "chain.toml:$((at + 1)): layer 'layer2': input 4 (it stands later: a cycle," "$chain" "${at}a inputs = [4]" "${planned[@]}"
 spoilt "that is a cycle). Name earlier layers, 0 ... 1 here." "$chain" "${at}a inputs = [2]" "${planned[@]}"
