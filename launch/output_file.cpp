@@ -27,4 +27,23 @@ void check_output_file(const std::string& option, const std::string& path, Probl
   }
 }
 
+void check_file_of_its_own(const std::string& option, const std::string& path,
+                           const NamedFiles& others, Problems& problems) {
+  namespace fs = std::filesystem;
+  const auto canonical = [](const std::string& file) {
+    std::error_code error;
+    const fs::path found = fs::weakly_canonical(file, error);
+    return error ? fs::path(file).lexically_normal() : found;
+  };
+  const fs::path own = canonical(path);
+  std::error_code error;
+  // A device, a pipe: nothing is lost there.
+  if (fs::exists(own, error) && !fs::is_regular_file(own, error)) return;
+  for (const auto& [other, file] : others) {
+    if (!file || canonical(*file) != own) continue;
+    problems.add(option, path + " (is the file of " + other +
+                             " as well, which would be overwritten). Give another file.");
+  }
+}
+
 }  // namespace hetpipe

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -10,5 +13,11 @@ namespace hetpipe {
 // Before the work that fills it: a file that could not be written is the user's mistake, and one to
 // hear of at once. Adds what is wrong with `path` under the option's name.
 void check_output_file(const std::string& option, const std::string& path, Problems& problems);
+
+// Nor may it be a file that the same command has another use for: what is read would be lost, and
+// of two things written to one file only the last be left. `others` are options and their paths.
+using NamedFiles = std::vector<std::pair<std::string, std::optional<std::string>>>;
+void check_file_of_its_own(const std::string& option, const std::string& path,
+                           const NamedFiles& others, Problems& problems);
 
 }  // namespace hetpipe

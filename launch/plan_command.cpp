@@ -92,7 +92,7 @@ std::vector<ChangedPool> changed_pools(const PlanOptions& options, const PlanReq
       Cluster cluster = changed_cluster(request.cluster, change, try_catalogue_kind,
                                         catalogue_names(), "--what-if");
       Profile profile = with_estimates(request.profile, cluster, precision_named(request.precision),
-                                       *options.planning.cluster);
+                                       [&](const DeviceKind&) { return "--what-if " + change; });
       for (const std::string& note : estimate_notes(profile, cluster)) {
         if (said.insert(note).second) std::fprintf(stderr, "%s\n", note.c_str());
       }
@@ -105,6 +105,17 @@ std::vector<ChangedPool> changed_pools(const PlanOptions& options, const PlanReq
   return pools;
 }
 
+std::vector<StageNeed> needs_of(const Plan& plan, const Cluster& cluster, const Profile& profile) {
+  std::vector<StageNeed> needs;
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
+      needs.push_back(fullest_replica(plan, cluster, profile, VirtualWorkerId{static_cast<int>(vw)},
+                                      StageId{static_cast<int>(k)}));
+    }
+  }
+  return needs;
+}
+
 void print_start(const Plan& plan, const Cluster& cluster, const Invocation& how,
                  const PlanOptions& options) {
   std::printf("\nplan written to %s", options.output.c_str());
@@ -112,7 +123,11 @@ void print_start(const Plan& plan, const Cluster& cluster, const Invocation& how
   check_playable(plan, problems);
   if (!problems.empty()) {
     std::printf("; training cannot play it yet (hetpipe simulate can):\n");
-    for (const Problem& problem : problems.list()) std::printf("  %s\n", problem.text.c_str());
+    for (const Problem& problem : problems.list()) {
+      const bool of_a_stage = problem.where.starts_with("plan: ");
+      std::printf("  %s%s\n", of_a_stage ? (problem.where.substr(6) + ": ").c_str() : "",
+                  problem.text.c_str());
+    }
     return;
   }
   const std::string command = train_words(how, options);
@@ -127,11 +142,19 @@ int plan_command(const Invocation& how) {
   OptionTable table = table_of(options);
   const auto check = [&](Problems& problems) {
     check_output_file("--output", options.output, problems);
+    check_file_of_its_own(
+        "--output", options.output,
+        {{"--cluster", options.planning.cluster}, {"--profile", options.planning.profile}},
+        problems);
     check_planning_options(options.planning, problems);
   };
   if (!read_options(table, how.arguments, check)) return 0;
 
   const Cluster cluster = load_cluster(*options.planning.cluster);
+  if (cluster.devices().empty()) {
+    throw UserError(*options.planning.cluster,
+                    "no node has a device (somebody has to compute). Give a node devices.");
+  }
   const PlanRequest request =
       request_of(options.planning, cluster, load_profile_of(options.planning, cluster));
   const Profile& profile = request.profile;
@@ -144,6 +167,7 @@ int plan_command(const Invocation& how) {
   if (!pools.empty()) notes.answers = what_if(request, plan, pools);
   if (options.explain) notes.explanation = explain(request, plan);
   if (options.json) {
+    if (options.ledger) notes.ledger = needs_of(plan, cluster, profile);
     std::fputs(to_json(plan, notes).c_str(), stdout);
     return 0;
   }

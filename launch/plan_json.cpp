@@ -81,6 +81,7 @@ Json json_of(const DepthLimit& depth) {
   if (depth.limited_by == "memory") {
     json["virtual_worker"] = depth.virtual_worker;
     json["stage"] = depth.stage;
+    json["device"] = to_string(depth.device);
     json["missing_bytes"] = depth.missing_bytes;
   }
   return json;
@@ -129,6 +130,26 @@ Json json_of(const SearchResult& search) {
   return json;
 }
 
+Json ledger_json(const Plan& plan, const std::vector<StageNeed>& needs) {
+  Json json = Json::array();
+  std::size_t next = 0;
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
+      const StageNeed& need = needs[next++];
+      Json lines = Json::object();
+      for (const LedgerLine& line : need.ledger.lines) lines[line.name] = line.bytes;
+      json.push_back({{"virtual_worker", vw},
+                      {"stage", k},
+                      {"replica", need.replica},
+                      {"device", to_string(need.device)},
+                      {"lines", std::move(lines)},
+                      {"total", need.ledger.total()},
+                      {"memory", need.memory}});
+    }
+  }
+  return json;
+}
+
 // By way of the file form, so that the two cannot come to differ.
 Json plan_json(const Plan& plan) { return json_of(parse_toml(to_toml(plan), "plan")); }
 
@@ -144,6 +165,7 @@ std::string to_json(const Plan& plan, const PlanNotes& notes) {
   }
   if (notes.explanation) json["explain"] = json_of(*notes.explanation);
   if (notes.search) json["search"] = json_of(*notes.search);
+  if (!notes.ledger.empty()) json["ledger"] = ledger_json(plan, notes.ledger);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

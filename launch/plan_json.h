@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "partitioner/cost/memory.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/planners/explain.h"
 #include "partitioner/planners/search.h"
@@ -17,11 +18,13 @@ namespace hetpipe {
 std::string to_json(const Plan& plan);
 
 // Beside the plan, what was found and asked about it. Keys only for what there is: `what_if`, an
-// array of the answers for the pool as it is and each changed one, `explain`, `search`.
+// array of the answers for the pool as it is and each changed one, `explain`, `search`, `ledger`:
+// of each stage its lines in bytes, on the replica that fills its memory most.
 struct PlanNotes {
   std::vector<Answer> answers;
   std::optional<Explanation> explanation;
   std::optional<SearchResult> search;
+  std::vector<StageNeed> ledger;  // of all stages, virtual worker after virtual worker
 };
 std::string to_json(const Plan& plan, const PlanNotes& notes);
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/planning_options.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
 #include "base/text.h"
 #include "launch/launched.h"
+#include "partitioner/cluster/catalogue.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/profile/estimate.h"
 
@@ -23,6 +25,18 @@ std::string unless_planned(const std::string& otherwise, PlanGiven given) {
   return given == PlanGiven::possibly ? "the plan's, else " + otherwise : otherwise;
 }
 
+// A kind that nobody knows could not be told from a slip of the pen.
+void check_profile_device(const std::string& name, const Cluster& cluster) {
+  std::vector<std::string> known;
+  for (const DeviceKind& kind : cluster.kinds) known.push_back(kind.name);
+  if (std::find(known.begin(), known.end(), name) != known.end() || try_catalogue_kind(name)) {
+    return;
+  }
+  for (const std::string& kind : catalogue_names()) known.push_back(kind);
+  throw UserError("--profile-device", unknown("kind of device", name, known) +
+                                          ". Name one of the cluster file or of the catalogue.");
+}
+
 }  // namespace
 
 Option profile_device_option(PlanningOptions& options) {
@@ -38,11 +52,14 @@ Option profile_batch_option(PlanningOptions& options) {
 }
 
 Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster) {
+  if (options.profile_device) check_profile_device(*options.profile_device, cluster);
   LoadedProfile loaded =
       read_profile(*options.profile, {options.profile_device, options.profile_batch});
   const Precision precision = precision_named(options.precision.value_or(PlanRequest{}.precision));
   Profile profile =
-      with_estimates(std::move(loaded.profile), cluster, precision, options.cluster.value_or(""));
+      with_estimates(std::move(loaded.profile), cluster, precision, [&](const DeviceKind& kind) {
+        return options.cluster ? place_of_kind(*options.cluster, kind.name) : std::string();
+      });
   if (speaks_for_all()) {
     if (!loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
     for (const std::string& note : estimate_notes(profile, cluster)) {
@@ -92,7 +109,7 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
           unset_means(otherwise("what the policy forms"),
                       integer_option("virtual-workers", "N", options.virtual_workers,
                                      kVirtualWorkers, "Number of virtual workers.")),
-          unset_means(otherwise("the measured batch nearest to 32"),
+          unset_means(otherwise("the measured batch, times the micro-batches, nearest to 32"),
                       integer_option("minibatch", "N", options.minibatch, kMinibatch,
                                      "Samples of one virtual worker's minibatch.")),
           unset_means(otherwise("what suits the schedule"),

@@ -2,6 +2,7 @@
 #include "launch/search_text.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.h"
 
@@ -9,6 +10,7 @@ namespace hetpipe {
 namespace {
 
 constexpr std::size_t kMostCandidates = 8;
+constexpr double kVisible = 5e-4;  // less prints as 0.0 %
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -31,11 +33,23 @@ std::string search_text(const SearchResult& result, const Cluster& cluster) {
                                 static_cast<long long>(result.simulations))
                        : format("%lld simulations; no plan can pass %.4g samples/s\n",
                                 static_cast<long long>(result.simulations), result.bound);
+  const double chosen = result.plan.predicted ? result.plan.predicted->throughput : 0;
+  if (shown > 0 && result.considered.front().throughput > chosen * (1 + 1e-6)) {
+    text += format(
+        "taken: the plan of %.4g samples/s, the least stale of those within 1 %% of the "
+        "best\n",
+        chosen);
+  }
   for (const LeftOut& left : result.left_out) {
     text += format("left idle: %s %s", to_string(left.device).c_str(),
                    cluster.kind_of(left.device).name.c_str());
-    text += left.change ? format(" (with it %+.1f %%)\n", 100 * *left.change)
-                        : std::string(" (no plan was found that uses it)\n");
+    if (!left.change) {
+      text += " (no plan was found that uses it)\n";
+    } else if (std::abs(*left.change) < kVisible) {
+      text += " (with it no change)\n";
+    } else {
+      text += format(" (with it %+.1f %%)\n", 100 * *left.change);
+    }
   }
   return text;
 }

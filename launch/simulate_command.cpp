@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 
 #include "base/file.h"
@@ -14,6 +15,7 @@
 #include "partitioner/simulator/chrome_trace.h"
 #include "partitioner/simulator/gantt.h"
 #include "partitioner/simulator/simulate.h"
+#include "partitioner/toml_file.h"
 
 namespace hetpipe {
 namespace {
@@ -22,7 +24,7 @@ struct SimulateOptions {
   PlanningOptions files;  // cluster, profile, profile_device
   std::string plan;
   std::optional<int> minibatches;
-  std::int64_t seed = 0;
+  std::optional<std::int64_t> seed;
   double jitter = 0;
   bool json = false;
   bool gantt = false;
@@ -48,12 +50,13 @@ OptionTable table_of(SimulateOptions& options) {
             required(text_option("plan", "FILE", options.plan,
                                  "Plan, as written by hetpipe plan or by hand.")),
             unset_means("enough for a steady pace",
-                        integer_option("minibatches", "N", options.minibatches, {1, 1e7},
+                        integer_option("minibatches", "N", options.minibatches, {1, 1e6},
                                        "Minibatches of each virtual worker.")),
             real_option("jitter", "X", options.jitter, {0, 2},
                         "Relative standard deviation of every compute time; 0: none."),
-            integer_option("seed", "N", options.seed, {0},
-                           "Seed of the jitter: the same one gives the same answer."),
+            unset_means("0", integer_option("seed", "N", options.seed, {0},
+                                            "Seed of the jitter: the same one gives the same "
+                                            "answer.")),
         }},
        {"What to see",
         {
@@ -72,8 +75,19 @@ OptionTable table_of(SimulateOptions& options) {
 }
 
 void check(const SimulateOptions& options, Problems& problems) {
-  if (options.svg) check_output_file("--svg", *options.svg, problems);
-  if (options.trace) check_output_file("--trace", *options.trace, problems);
+  NamedFiles used{{"--cluster", options.files.cluster},
+                  {"--profile", options.files.profile},
+                  {"--plan", options.plan}};
+  for (const auto& [option, file] : {std::pair{"--svg", options.svg}, {"--trace", options.trace}}) {
+    if (!file) continue;
+    check_output_file(option, *file, problems);
+    check_file_of_its_own(option, *file, used, problems);
+    used.emplace_back(option, file);
+  }
+  if (options.seed && options.jitter == 0) {
+    problems.add("--seed",
+                 "has nothing to act on (nothing is random but the jitter). Add --jitter X.");
+  }
   if (options.json && options.gantt) {
     problems.add("--gantt",
                  "cannot stand beside --json (standard output is then one JSON document). Leave "
@@ -91,22 +105,44 @@ void check(const SimulateOptions& options, Problems& problems) {
   }
 }
 
-// A plan says which files it was made for; others may be meant, so this is no mistake.
-void warn_of_other_files(const SimulateOptions& options, const Plan& plan, const Cluster& cluster,
+// Where a plan file holds a key of [predicted].
+std::string place_of_predicted(const std::string& file, const std::string& key) {
+  for (const auto& [table, value] : parse_toml(read_file(file), file).entries) {
+    if (table != "predicted") continue;
+    for (const auto& [name, entry] : value.entries) {
+      if (name == key) return file + ":" + std::to_string(entry.line);
+    }
+  }
+  return file;
+}
+
+// A plan says which files it was made for. On another cluster that has its devices it is worth a
+// look, but another profile is a mistake: its cuts would have been others. Only where the kinds of
+// another cluster are estimated, so that the profile's hash has to differ, nobody can tell.
+void check_files_of_plan(const SimulateOptions& options, const Plan& plan, const Cluster& cluster,
                          const Profile& profile) {
   if (!plan.predicted) return;
-  const auto warn = [&](const std::string& hash, const std::string& now, const std::string& file,
-                        const char* what) {
-    if (hash.empty() || hash == now) return;
-    std::fprintf(stderr,
-                 "warning: %s was planned for another %s than %s (its hash differs): what it "
-                 "predicts may not hold\n",
-                 options.plan.c_str(), what, file.c_str());
+  const auto differs = [](const std::string& hash, const std::string& text) {
+    return !hash.empty() && hash != to_hex(hash_text(text));
   };
-  warn(plan.predicted->cluster_hash, to_hex(hash_text(to_toml(cluster))), *options.files.cluster,
-       "cluster");
-  warn(plan.predicted->profile_hash, to_hex(hash_text(to_toml(profile))), *options.files.profile,
-       "profile");
+  const bool other_cluster = differs(plan.predicted->cluster_hash, to_toml(cluster));
+  const bool estimated = std::any_of(profile.measurements.begin(), profile.measurements.end(),
+                                     [](const Measurement& m) { return !m.estimate.empty(); });
+  if (differs(plan.predicted->profile_hash, to_toml(profile)) && !(other_cluster && estimated)) {
+    throw UserError(
+        place_of_predicted(options.plan, "profile_hash"),
+        format("the plan was made with another profile than %s, or with another --profile-device, "
+               "--profile-batch or --precision (profile_hash differs). Give what it was made with, "
+               "plan again, or remove this line to simulate it all the same.",
+               options.files.profile->c_str()));
+  }
+  if (other_cluster) {
+    std::fprintf(stderr,
+                 "warning: %s: the plan was made for another cluster than %s (cluster_hash "
+                 "differs): what it predicts may not hold\n",
+                 place_of_predicted(options.plan, "cluster_hash").c_str(),
+                 options.files.cluster->c_str());
+  }
 }
 
 }  // namespace
@@ -119,8 +155,9 @@ int simulate_command(const Invocation& how) {
   const Cluster cluster = load_cluster(*options.files.cluster);
   const Profile profile = load_profile_of(options.files, cluster);
   const Plan plan = load_plan(options.plan, cluster, profile);
-  warn_of_other_files(options, plan, cluster, profile);
-  const SimulationRequest request{options.minibatches, static_cast<std::uint64_t>(options.seed),
+  check_files_of_plan(options, plan, cluster, profile);
+  const SimulationRequest request{options.minibatches,
+                                  static_cast<std::uint64_t>(options.seed.value_or(0)),
                                   options.jitter, options.gantt || options.svg || options.trace};
   const Simulation simulation =
       said_of(options.plan, [&] { return simulate(plan, cluster, profile, request); });
@@ -132,11 +169,12 @@ int simulate_command(const Invocation& how) {
     std::fputs(to_json(plan, simulation).c_str(), stdout);
     return 0;
   }
-  std::fputs(simulation_table(plan, cluster, simulation).c_str(), stdout);
+  std::string text = simulation_table(plan, cluster, simulation);
   if (options.gantt) {
     drawing.width = line_width();
-    std::printf("\n%s", gantt_text(simulation, cluster, drawing).c_str());
+    text += "\n" + gantt_text(simulation, cluster, drawing);
   }
+  std::fputs(text.c_str(), stdout);
   if (options.svg) std::printf("drawing written to %s\n", options.svg->c_str());
   if (options.trace) {
     std::printf("trace written to %s; open it at ui.perfetto.dev\n", options.trace->c_str());

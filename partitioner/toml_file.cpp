@@ -272,11 +272,21 @@ const TomlValue* TomlReader::table(const std::string& key, Need need) {
 }
 
 std::vector<const TomlValue*> TomlReader::tables(const std::string& key, Need need) {
+  // A table of a table is written with the names of both.
+  const bool inner = name_.starts_with("[[");
+  const std::string header =
+      "[[" + (inner ? name_.substr(2, name_.find(']') - 2) + "." + key : key) + "]]";
+  if (need == Need::required && !has(key)) {
+    problem(table_.line,
+            name_ + " has no " + header + " (at least one is required). Add a " + header + ".");
+    known_.push_back(key);
+    return {};
+  }
   const TomlValue* value = find(key, TomlValue::Kind::array, need);
   if (value == nullptr) return {};
   if (need == Need::required && value->items.empty()) {
     problem(line_of(key),
-            name_ + ": " + key + " is empty (at least one is required). Add a [[" + key + "]].");
+            name_ + ": " + key + " is empty (at least one is required). Add a " + header + ".");
   }
   std::vector<const TomlValue*> result;
   for (const TomlValue& item : value->items) {

@@ -95,6 +95,8 @@ struct Cluster {
 // All problems of the file at once, each with file:line (UserError).
 Cluster parse_cluster(std::string_view text, const std::string& file);
 Cluster load_cluster(const std::filesystem::path& path);
+// Where a cluster file declares a kind of device, or first uses one of the catalogue: "lab.toml:7".
+std::string place_of_kind(const std::filesystem::path& path, const std::string& kind);
 std::string to_toml(const Cluster& cluster);
 
 // "n[0-2,7]" -> n0 n1 n2 n7; "n[08-10]" keeps the padding; several brackets and commas as in

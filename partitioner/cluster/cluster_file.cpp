@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "partitioner/cluster/catalogue.h"
 #include "partitioner/cluster/cluster.h"
+#include "partitioner/file_kind.h"
 #include "partitioner/toml_file.h"
 
 // The cluster file (docs/files.md), both ways.
@@ -269,11 +270,36 @@ std::string key(const std::string& name) {
 
 Cluster parse_cluster(std::string_view text, const std::string& file) {
   const TomlValue root = parse_toml(text, file);
+  check_file_kind(root, file, FileKind::cluster);
   return ClusterFile(root, file).read();
 }
 
 Cluster load_cluster(const std::filesystem::path& path) {
   return parse_cluster(read_file(path), path.string());
+}
+
+std::string place_of_kind(const std::filesystem::path& path, const std::string& kind) {
+  const std::string file = path.string();
+  const TomlValue root = parse_toml(read_file(path), file);
+  const auto at = [&](int line) { return file + ":" + std::to_string(line); };
+  for (const auto& [key, value] : root.entries) {
+    if (key != "device") continue;
+    for (const auto& [name, device] : value.entries) {
+      if (name == kind) return at(device.line);
+    }
+  }
+  // One of the catalogue's: the first node that has it.
+  for (const auto& [key, value] : root.entries) {
+    if (key != "node") continue;
+    for (const TomlValue& node : value.items) {
+      for (const auto& [name, devices] : node.entries) {
+        for (const TomlValue& item : devices.items) {
+          if (name == "devices" && item.text == kind) return at(item.line);
+        }
+      }
+    }
+  }
+  return file;
 }
 
 std::string to_toml(const Cluster& cluster) {

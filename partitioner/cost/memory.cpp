@@ -152,7 +152,6 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
   add("activations", moment.activations);
   add("messages", moment.messages);
   add("workspace", 3 * largest_output);
-  add("process", rule.process);
   return ledger;
 }
 
@@ -162,8 +161,7 @@ double MemoryFactors::bytes(const StageFootprint& footprint) const {
   };
   return times(parameters, footprint.parameters) + times(stash, footprint.stash) +
          times(received, footprint.received) + times(sent, footprint.sent) +
-         times(largest_output, footprint.largest_output) + times(samples, footprint.samples) +
-         static_cast<double>(fixed);
+         times(largest_output, footprint.largest_output) + times(samples, footprint.samples);
 }
 
 MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
@@ -174,11 +172,10 @@ MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts>
     return device_ledger(rule, counts, device, {&chunk, 1}).total();
   };
   MemoryFactors factors;
-  factors.fixed = total({});
   const auto of = [&](std::int64_t StageFootprint::*member) {
     StageFootprint footprint;
     footprint.*member = kMany;
-    return static_cast<double>(total(footprint) - factors.fixed) / static_cast<double>(kMany);
+    return static_cast<double>(total(footprint)) / static_cast<double>(kMany);
   };
   factors.parameters = of(&StageFootprint::parameters);
   factors.stash = of(&StageFootprint::stash);

@@ -67,33 +67,32 @@ struct MemoryRule {
   int optimizer_slots = 1;
   bool server = false;  // pushes to a parameter server
   int clock_distance = 0;
-  int all_reduced = 1;       // devices that add up their gradients by a ring, this one included
-  std::int64_t process = 0;  // beside what the ledger knows of
+  int all_reduced = 1;  // devices that add up their gradients by a ring, this one included
 };
 
 // The ledger of device `device` of the pipeline whose devices hold `counts`. With P the parameter
 // bytes of all its chunks, n the minibatches held there, D the clock distance:
-//   weights P, gradients P, optimizer slots * P
-//   stashed versions  n P          stash, vertical_sync: the version F(p) used waits for B(p)
-//   late updates      (Nm - n) P   stash and one_version in waves (every stage shows F(p) exactly
-//   the
-//                                  updates 0 ... p - Nm, so that a stage that computes its own
-//                                  earlier holds them back), vertical_sync likewise
-//   second version    P            two_versions
-//   predicted weights P            predicted: of the micro-batch that is computed; bellwether: one
-//   for
-//                                  each pass that has begun
-//   older version     P            recomputed, mixed: where an update comes between the forwards of
-//                                  one minibatch
-//   wave updates      (2 + D) P    with a server: the sum to push, own waves that no pulled label
-//   holds
-//                                  yet, the snapshot
-//   all-reduce        P / devices  a ring's piece on its way; the sum is made in place
-//   activations       held * stash; where they are recomputed: held * samples (what came from other
-//                     stages is below), and the stash of the micro-batches whose B has begun
-//   messages          (held + 1) * received + 2 * sent
-//   workspace         3 * the largest output
-//   process
+//
+//   weights            P
+//   gradients          P
+//   optimizer          slots * P
+//   stashed versions   n P          stash, vertical_sync: the version F(p) used waits for B(p)
+//   late updates       (Nm - n) P   stash and one_version in waves: every stage shows F(p) exactly
+//                                   the updates 0 ... p - Nm, so one that computes its own earlier
+//                                   holds them back; vertical_sync likewise
+//   second version     P            two_versions
+//   predicted weights  P            predicted: of the micro-batch that is computed
+//                      P each       bellwether: for every pass that has begun
+//   older version      P            recomputed, mixed: where an update comes between the forwards
+//                                   of one minibatch
+//   wave updates       (2 + D) P    with a server: the sum to push, the snapshot, and own waves
+//                                   that no pulled label holds yet
+//   all-reduce         P / devices  a ring's piece on its way; the sum is made in place
+//   activations        held * stash; where they are recomputed held * samples (what came from other
+//                      stages is below), and the stash of the micro-batches whose B has begun
+//   messages           (held + 1) * received + 2 * sent
+//   workspace          3 * the largest output
+//
 // `held` is micro-batches of each chunk, at the moment when they need most. Lines of 0 bytes are
 // left out.
 MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
@@ -108,7 +107,6 @@ struct MemoryFactors {
   double sent = 0;
   double largest_output = 0;
   double samples = 0;
-  std::int64_t fixed = 0;  // bytes
   double bytes(const StageFootprint& footprint) const;
 };
 MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
@@ -125,9 +123,10 @@ struct PipelineShape {
 MemoryLedger stage_ledger(const StageFootprint& footprint, const PipelineShape& shape,
                           StageId stage);
 
-// The ledger of the device of a stage of a plan, with all chunks that it has. Of the replica asked
-// for, at its share of the samples, or of the one that needs most. `table` keeps counts between
-// calls.
+// What everybody asks: the ledger of the device of a stage of a plan, with all chunks that it has.
+// Of the replica asked for, at its share of the samples, or of the one that needs most. A plan with
+// another `runtime` is answered with what that one holds (megatron_ledger.h). `table` keeps counts
+// between calls.
 MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profile& profile,
                           VirtualWorkerId vw, StageId stage, std::optional<int> replica,
                           HeldTable& table);
@@ -135,7 +134,20 @@ MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profil
                           VirtualWorkerId vw, StageId stage,
                           std::optional<int> replica = std::nullopt);
 
-// What the two are asked with.
+// Of a stage's replicas, each with its share of the samples and on its own device, the one that
+// fills its memory most: it decides whether the stage fits.
+struct StageNeed {
+  int replica = 0;
+  DeviceName device;
+  MemoryLedger ledger;
+  std::int64_t memory = 0;  // bytes that the device has
+  std::int64_t missing() const { return ledger.total() - memory; }
+  double full() const { return static_cast<double>(ledger.total()) / static_cast<double>(memory); }
+};
+StageNeed fullest_replica(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                          VirtualWorkerId vw, StageId stage);
+
+// What the ledgers are asked with, under this runtime.
 MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage);
 
 }  // namespace hetpipe

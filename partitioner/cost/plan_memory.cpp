@@ -3,18 +3,13 @@
 #include <set>
 
 #include "base/error.h"
+#include "partitioner/cost/megatron_ledger.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/system.h"
 
 // The ledger of a plan's stages: from the plan to the rule, the chunks and the counts.
 namespace hetpipe {
 namespace {
-
-// What a process of Megatron-DeepSpeed holds of a GPU beside what the ledger knows: CUDA context,
-// NCCL's buffers, workspaces of libraries, the allocator's reserve. Fitted: the median of what the
-// measured peaks of nine runs, seven on GH200 and two on mixed RTX machines, leave over
-// (docs/schedules.md).
-constexpr std::int64_t kMegatronDeepspeedProcess = 4'640'000'000;
 
 using Stages = std::vector<PlanStage>;
 
@@ -78,16 +73,15 @@ MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage) {
   const bool bounded = rule.server && system.sync == SyncRule::wsp;
   rule.clock_distance = bounded ? plan.server->clock_distance : 0;
   rule.all_reduced = all_reduced(plan, vw, stage, rule.sync);
-  if (plan.runtime == "megatron-deepspeed") {
-    rule.optimizer_slots = optimizer_slots("adam");  // its own, whatever this executor would use
-    rule.process = kMegatronDeepspeedProcess;
-  }
   return rule;
 }
 
 MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profile& profile,
                           VirtualWorkerId vw, StageId stage, std::optional<int> replica,
                           HeldTable& table) {
+  if (plan.runtime == "megatron-deepspeed") {
+    return megatron_stage_ledger(plan, cluster, profile, vw, stage);
+  }
   const MemoryRule rule = memory_rule(plan, vw, stage);
   const Stages& stages = stages_of(plan, vw);
   ScheduleRequest request;
@@ -130,6 +124,23 @@ MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profil
   // Counts are a pure function of what they are asked with: remembering them changes no answer.
   thread_local HeldTable table;
   return stage_ledger(plan, cluster, profile, vw, stage, replica, table);
+}
+
+StageNeed fullest_replica(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                          VirtualWorkerId vw, StageId stage) {
+  const PlanStage& here = stages_of(plan, vw)[static_cast<std::size_t>(stage.value)];
+  const int micro_batch = plan.minibatch_of(vw) / plan.micro_batches;
+  StageNeed fullest;
+  std::set<std::pair<const DeviceKind*, int>> seen;  // replicas that are alike need the same
+  for (std::size_t r = 0; r < here.devices.size(); ++r) {
+    const DeviceKind& kind = cluster.kind_of(here.devices[r]);
+    const int replica = static_cast<int>(r);
+    if (!seen.emplace(&kind, share_of(here, micro_batch, replica)).second) continue;
+    StageNeed need{replica, here.devices[r],
+                   stage_ledger(plan, cluster, profile, vw, stage, replica), kind.memory};
+    if (r == 0 || need.full() > fullest.full()) fullest = std::move(need);
+  }
+  return fullest;
 }
 
 }  // namespace hetpipe

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "partitioner/file_kind.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/plan/plan_check.h"
 #include "partitioner/plan/system.h"
@@ -157,14 +158,19 @@ class PlanFile {
 
   void check_system(TomlReader& top) {
     const auto known = system_names();
-    if (std::find(known.begin(), known.end(), plan_.system) == known.end()) {
+    if (top.has("system") && std::find(known.begin(), known.end(), plan_.system) == known.end()) {
       top.problem(top.line_of("system"), unknown("system", plan_.system, known) +
                                              ". Use one of these: " + join(known, ", ") + ".");
     }
     if (!problems_.empty()) return;
     const std::string why = why_senseless(plan_);
     if (!why.empty()) {
-      top.problem(top.line_of("system"), why + ". Choose parts that go together.");
+      const System system = composition(plan_);
+      top.problem(top.line_of(!plan_.weights.empty()    ? "weights"
+                              : !plan_.schedule.empty() ? "schedule"
+                                                        : "system"),
+                  why + ". Use weights that go with that schedule: " +
+                      join(sensible_weights(system.schedule), ", ") + ".");
     }
   }
 
@@ -239,6 +245,7 @@ std::string server_text(const PlanServer& server) {
 
 Plan parse_plan(std::string_view text, const std::string& file) {
   const TomlValue root = parse_toml(text, file);
+  check_file_kind(root, file, FileKind::plan);
   return PlanFile(root, file, nullptr, nullptr).read();
 }
 
@@ -249,6 +256,7 @@ Plan load_plan(const std::filesystem::path& path) {
 Plan load_plan(const std::filesystem::path& path, const Cluster& cluster, const Profile& profile) {
   const TomlValue root = parse_toml(read_file(path), path.string());
   const std::string file = path.string();
+  check_file_kind(root, file, FileKind::plan);
   return PlanFile(root, file, &cluster, &profile).read();
 }
 

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+#include <map>
+#include <set>
 
 #include "base/text.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/cost/stage_cost.h"
 #include "partitioner/plan/placement.h"
+#include "partitioner/plan/plan_table_parts.h"
 #include "partitioner/plan/system.h"
 
 namespace hetpipe {
@@ -40,30 +42,6 @@ Costs costs_of(const Plan& plan, const Cluster& cluster, const Profile& profile)
     costs.push_back(stage_costs(plan, cluster, profile, VirtualWorkerId{static_cast<int>(vw)}));
   }
   return costs;
-}
-
-MemoryLedger ledger_of(const Plan& plan, const Cluster& cluster, const Profile& profile,
-                       std::size_t vw, std::size_t k) {
-  return stage_ledger(plan, cluster, profile, VirtualWorkerId{static_cast<int>(vw)},
-                      StageId{static_cast<int>(k)});
-}
-
-// Of the replica with the least.
-std::int64_t memory_of(const Cluster& cluster, const PlanStage& stage) {
-  std::int64_t least = cluster.kind_of(stage.devices.front()).memory;
-  for (const DeviceName& device : stage.devices) {
-    least = std::min(least, cluster.kind_of(device).memory);
-  }
-  return least;
-}
-
-// "n0:0", "n0:0 n0:1 n1:0", "n0:0 ... (12)".
-std::string device_names(const std::vector<DeviceName>& devices) {
-  constexpr std::size_t kMost = 4;
-  std::vector<std::string> names;
-  for (const DeviceName& device : devices) names.push_back(to_string(device));
-  if (names.size() <= kMost) return join(names, " ");
-  return names.front() + " ... " + names.back() + format(" (%zu)", names.size());
 }
 
 std::string kind_names(const Cluster& cluster, const PlanStage& stage) {
@@ -101,6 +79,7 @@ std::string servers_text(const Plan& plan, const Profile& profile) {
     bytes.push_back(layer.shares.empty() ? layer.parameter_bytes : 0);
   }
   const std::vector<int> shard = shard_of_layers(plan, bytes);
+  constexpr std::size_t kMost = 8;
   std::string text;
   for (std::size_t s = 0; s < plan.server->nodes.size(); ++s) {
     std::vector<std::string> names;
@@ -112,35 +91,124 @@ std::string servers_text(const Plan& plan, const Profile& profile) {
     }
     text += format("  shard %zu on %s: %s in %zu layers: ", s, plan.server->nodes[s].c_str(),
                    format_bytes(sum).c_str(), names.size()) +
-            (names.empty() ? "none" : join(names, " ")) + "\n";
+            (names.empty() ? "none" : abridged(names, kMost)) + "\n";
   }
   return text;
 }
 
-// (host, ranks) in the order of the plan, each host once.
-std::vector<std::pair<std::string, int>> ranks_per_host(const Plan& plan) {
-  std::vector<std::pair<std::string, int>> hosts;
-  const auto add = [&](const std::string& host) {
-    const auto at = std::find_if(hosts.begin(), hosts.end(),
-                                 [&](const auto& entry) { return entry.first == host; });
-    if (at == hosts.end()) {
-      hosts.emplace_back(host, 1);
-    } else {
-      ++at->second;
+// What the stages of the virtual workers say in the table, without their numbers and devices.
+using Cells = std::vector<std::string>;
+
+struct Rows {
+  std::vector<std::string> workers;
+  std::vector<Cells> cells;                      // [stage]
+  std::vector<std::vector<DeviceName>> devices;  // [stage]
+};
+
+Rows rows_of(const Plan& plan, const Cluster& cluster, const Profile& profile, std::size_t vw,
+             const std::vector<StageCost>& costs, double bottleneck) {
+  Rows rows;
+  rows.workers.push_back(std::to_string(vw));
+  for (std::size_t k = 0; k < costs.size(); ++k) {
+    const StageCost& cost = costs[k];
+    const PlanStage& stage = plan.virtual_workers[vw].stages[k];
+    const StageNeed need =
+        fullest_replica(plan, cluster, profile, VirtualWorkerId{static_cast<int>(vw)},
+                        StageId{static_cast<int>(k)});
+    rows.devices.push_back(stage.devices);
+    rows.cells.push_back(
+        {kind_names(cluster, stage), layer_names(profile, stage.first_layer, stage.end_layer),
+         milliseconds(cost.forward), milliseconds(cost.backward), milliseconds(cost.receive()),
+         format_bytes(static_cast<double>(need.ledger.total())),
+         format_bytes(static_cast<double>(need.memory)),
+         bar(bottleneck > 0 ? cost.total() / bottleneck : 0)});
+  }
+  return rows;
+}
+
+// Virtual workers that are alike share their rows where there are many.
+std::vector<Rows> grouped(const std::vector<Rows>& workers) {
+  constexpr std::size_t kMany = 16;
+  std::size_t stages = 0;
+  for (const Rows& rows : workers) stages += rows.cells.size();
+  if (stages <= kMany) return workers;
+  std::vector<Rows> groups;
+  for (const Rows& rows : workers) {
+    const auto same = std::find_if(groups.begin(), groups.end(),
+                                   [&](const Rows& group) { return group.cells == rows.cells; });
+    if (same == groups.end()) {
+      groups.push_back(rows);
+      continue;
     }
-  };
-  for (const PlanVirtualWorker& vw : plan.virtual_workers) {
-    for (const PlanStage& stage : vw.stages) {
-      for (const DeviceName& device : stage.devices) add(device.node);
+    same->workers.insert(same->workers.end(), rows.workers.begin(), rows.workers.end());
+    for (std::size_t k = 0; k < rows.devices.size(); ++k) {
+      auto& devices = same->devices[k];
+      devices.insert(devices.end(), rows.devices[k].begin(), rows.devices[k].end());
     }
   }
-  if (plan.server_ranks() > 0) {
-    for (const std::string& node : plan.server->nodes) add(node);
+  return groups;
+}
+
+// Samples/s if every virtual worker's busiest device computed all the time and nobody waited.
+double throughput_without_waiting(const Plan& plan, const Costs& costs) {
+  double sum = 0;
+  for (std::size_t vw = 0; vw < costs.size(); ++vw) {
+    std::map<DeviceName, double> busy;  // an interleaved schedule gives a device several stages
+    double longest = 0;
+    for (std::size_t k = 0; k < costs[vw].size(); ++k) {
+      const DeviceName& device = plan.virtual_workers[vw].stages[k].devices.front();
+      longest = std::max(longest, busy[device] += costs[vw][k].compute());
+    }
+    if (longest > 0) sum += plan.minibatch_of(VirtualWorkerId{static_cast<int>(vw)}) / longest;
   }
-  return hosts;
+  return sum;
+}
+
+std::string throughput_text(const Plan& plan, const Costs& costs) {
+  constexpr double kMostly = 0.9;  // above it waiting is no news
+  const double throughput = plan.predicted->throughput;
+  std::string text = format("; predicted throughput %.4g samples/s", throughput);
+  const double most = throughput_without_waiting(plan, costs);
+  if (most > 0 && throughput < kMostly * most) {
+    text += format(
+        "\n  (%.0f %% of what the stages could compute: waiting for messages, other "
+        "stages or parameters takes the rest)",
+        100 * throughput / most);
+  }
+  return text;
+}
+
+// "idle: 2 of 16 devices: n3:2 n3:3", or nothing.
+std::string idle_text(const Plan& plan, const Cluster& cluster) {
+  std::set<DeviceName> used;
+  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
+    for (const PlanStage& stage : worker.stages) {
+      used.insert(stage.devices.begin(), stage.devices.end());
+    }
+  }
+  const std::vector<DeviceName> all = cluster.devices();
+  std::vector<DeviceName> idle;
+  for (const DeviceName& device : all) {
+    if (!used.contains(device)) idle.push_back(device);
+  }
+  if (idle.empty()) return "";
+  return format("idle: %zu of %zu devices: ", idle.size(), all.size()) + device_names(idle) + "\n";
 }
 
 }  // namespace
+
+std::string abridged(const std::vector<std::string>& names, std::size_t most,
+                     const std::string& between) {
+  if (names.size() <= most) return join(names, between);
+  return names.front() + " ... " + names.back() + format(" (%zu)", names.size());
+}
+
+std::string device_names(const std::vector<DeviceName>& devices) {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> names;
+  for (const DeviceName& device : devices) names.push_back(to_string(device));
+  return abridged(names, kMost);
+}
 
 std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& profile) {
   const Costs costs = costs_of(plan, cluster, profile);
@@ -150,26 +218,22 @@ std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& 
   }
   Table table({"worker", "stage", "device", "kind", "layers", "forward ms", "backward ms",
                "receive ms", "memory", "of", "share of the bottleneck"});
+  std::vector<Rows> workers;
   for (std::size_t vw = 0; vw < costs.size(); ++vw) {
-    for (std::size_t k = 0; k < costs[vw].size(); ++k) {
-      const StageCost& cost = costs[vw][k];
-      const PlanStage& stage = plan.virtual_workers[vw].stages[k];
-      const MemoryLedger ledger = ledger_of(plan, cluster, profile, vw, k);
-      table.add({k == 0 ? std::to_string(vw) : "", std::to_string(k), device_names(stage.devices),
-                 kind_names(cluster, stage),
-                 layer_names(profile, stage.first_layer, stage.end_layer),
-                 milliseconds(cost.forward), milliseconds(cost.backward),
-                 milliseconds(cost.receive()), format_bytes(static_cast<double>(ledger.total())),
-                 format_bytes(static_cast<double>(memory_of(cluster, stage))),
-                 bar(bottleneck > 0 ? cost.total() / bottleneck : 0)});
+    workers.push_back(rows_of(plan, cluster, profile, vw, costs[vw], bottleneck));
+  }
+  for (const Rows& rows : grouped(workers)) {
+    for (std::size_t k = 0; k < rows.cells.size(); ++k) {
+      Cells cells{k == 0 ? abridged(rows.workers, 4) : "", std::to_string(k),
+                  device_names(rows.devices[k])};
+      cells.insert(cells.end(), rows.cells[k].begin(), rows.cells[k].end());
+      table.add(cells);
     }
   }
   std::string text = headline(plan) + table.text() + "\n";
   text += "largest part time " + format_seconds(bottleneck) + " per minibatch";
-  if (plan.predicted) {
-    text += format("; predicted throughput %.4g samples/s", plan.predicted->throughput);
-  }
-  text += "\n";
+  if (plan.predicted) text += throughput_text(plan, costs);
+  text += "\n" + idle_text(plan, cluster);
   if (!plan.server) return text;
   const long nm = plan.in_flight;
   const long d = plan.server->clock_distance;
@@ -182,110 +246,6 @@ std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& 
   text += "parameter server, placement " + plan.server->placement +
           (plan.server->hosted ? ", inside worker ranks" : "") + ":\n";
   return text + servers_text(plan, profile);
-}
-
-std::string memory_table(const Plan& plan, const Cluster& cluster, const Profile& profile) {
-  check_plan(plan, "plan", &cluster, static_cast<int>(profile.layers.size()));
-  // Stages with the same lines on as much memory share a row.
-  struct Row {
-    MemoryLedger ledger;
-    std::int64_t available = 0;
-    std::vector<DeviceName> devices;
-  };
-  std::vector<Row> rows;
-  std::vector<std::string> names;  // of lines, in the order of their first appearance
-  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
-    for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
-      const PlanStage& stage = plan.virtual_workers[vw].stages[k];
-      Row row{ledger_of(plan, cluster, profile, vw, k), memory_of(cluster, stage), stage.devices};
-      for (const LedgerLine& line : row.ledger.lines) {
-        if (std::find(names.begin(), names.end(), line.name) == names.end()) {
-          names.push_back(line.name);
-        }
-      }
-      const auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
-        return other.available == row.available && other.ledger == row.ledger;
-      });
-      if (same == rows.end()) {
-        rows.push_back(std::move(row));
-      } else {
-        same->devices.insert(same->devices.end(), row.devices.begin(), row.devices.end());
-      }
-    }
-  }
-  std::vector<std::string> header{"memory of"};
-  header.insert(header.end(), names.begin(), names.end());
-  for (const char* name : {"total", "of", "full"}) header.emplace_back(name);
-  Table table(header);
-  for (const Row& row : rows) {
-    std::vector<std::string> cells{device_names(row.devices)};
-    for (const std::string& name : names) {
-      std::int64_t bytes = 0;
-      for (const LedgerLine& line : row.ledger.lines) bytes += line.name == name ? line.bytes : 0;
-      cells.push_back(bytes > 0 ? format_bytes(static_cast<double>(bytes)) : "-");
-    }
-    const auto total = static_cast<double>(row.ledger.total());
-    const auto available = static_cast<double>(row.available);
-    cells.push_back(format_bytes(total));
-    cells.push_back(format_bytes(available));
-    cells.push_back(format("%.0f %%", 100 * total / available));
-    table.add(cells);
-  }
-  return table.text();
-}
-
-std::string ledger_table(const Plan& plan, const Cluster& cluster, const Profile& profile) {
-  check_plan(plan, "plan", &cluster, static_cast<int>(profile.layers.size()));
-  std::string text;
-  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
-    for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
-      const PlanStage& stage = plan.virtual_workers[vw].stages[k];
-      const MemoryLedger ledger = ledger_of(plan, cluster, profile, vw, k);
-      const auto available = static_cast<double>(memory_of(cluster, stage));
-      Table table({"", "bytes"});
-      for (const LedgerLine& line : ledger.lines) {
-        table.add({line.name, format_bytes(static_cast<double>(line.bytes))});
-      }
-      table.add({"total", format_bytes(static_cast<double>(ledger.total()))});
-      text += format("virtual worker %zu, stage %zu on %s: %.0f %% of %s\n", vw, k,
-                     device_names(stage.devices).c_str(),
-                     100 * static_cast<double>(ledger.total()) / available,
-                     format_bytes(available).c_str());
-      text += table.text("  ");
-    }
-  }
-  return text;
-}
-
-std::string mpirun_line(const Plan& plan, const Cluster& cluster, std::string_view command,
-                        int threads) {
-  const int ranks = plan.worker_ranks() + plan.server_ranks();
-  std::string line = format("mpirun -np %d ", ranks);
-  if (threads > 1) line += "--bind-to none ";  // else each rank gets one core
-  if (cluster.emulated()) {
-    line += "--oversubscribe ";  // all ranks share this machine, which may have fewer cores
-  } else {
-    std::vector<std::string> hosts;
-    for (const auto& [host, count] : ranks_per_host(plan)) {
-      hosts.push_back(host + ":" + std::to_string(count));
-    }
-    line += "--host " + join(hosts, ",") + " ";
-  }
-  return line + std::string(command);
-}
-
-std::string srun_line(const Plan& plan, const Cluster& cluster, std::string_view command,
-                      int threads) {
-  const int ranks = plan.worker_ranks() + plan.server_ranks();
-  // Without -K the other ranks would wait for one that was killed.
-  std::string line = format("srun --mpi=pmix -K -n %d ", ranks);
-  if (threads > 1) line += format("--cpus-per-task=%d --cpu-bind=cores ", threads);
-  if (!cluster.emulated()) {
-    std::vector<std::string> hosts;
-    for (const auto& entry : ranks_per_host(plan)) hosts.push_back(entry.first);
-    line += "-w " + join(hosts, ",") + " ";
-  }
-  return line + std::string(command);
 }
 
 }  // namespace hetpipe

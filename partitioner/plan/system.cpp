@@ -125,4 +125,15 @@ std::string why_senseless(const Plan& plan) {
   return "";
 }
 
+std::vector<std::string> sensible_weights(ScheduleRule schedule) {
+  std::vector<std::string> names;
+  for (std::size_t rule = 0; rule < std::size(kWeights); ++rule) {
+    System system;
+    system.schedule = schedule;
+    system.weights = static_cast<WeightRule>(rule);
+    if (why_senseless(system).empty()) names.emplace_back(kWeights[rule]);
+  }
+  return names;
+}
+
 }  // namespace hetpipe

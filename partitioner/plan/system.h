@@ -60,6 +60,7 @@ System composition(const Plan& plan);
 // Why these choices make no sense together, or an empty text: a flush leaves one version of the
 // weights; nf1b alone runs B with the newest ones; xpipe alone has predictions to share.
 std::string why_senseless(const System& system);
+std::vector<std::string> sensible_weights(ScheduleRule schedule);
 
 // The same of a plan, whose pipelines may also be too deep for one version of the weights: where
 // several minibatches are in flight, one's update comes between F and B of the next.

@@ -43,6 +43,7 @@ struct DepthLimit {
   // Where memory is missing:
   int virtual_worker = 0;
   int stage = 0;
+  DeviceName device;
   std::int64_t missing_bytes = 0;
   std::string why_not;  // where the schedule cannot do it
 };

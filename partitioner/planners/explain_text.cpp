@@ -4,15 +4,17 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "partitioner/plan/plan_table_parts.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr double kVisible = 5e-4;  // below it a change prints as 0.0 %
+// Less than this is within what the choice of the simulated window decides.
+constexpr double kVisible = 5e-3;
 
-// "+6.2 %", "no change".
+// "+6.2 %", "no change (within 0.5 %)".
 std::string change_text(double relative) {
-  if (std::abs(relative) < kVisible) return "no change";
+  if (std::abs(relative) < kVisible) return "no change (within 0.5 %)";
   return format("%+.1f %%", 100 * relative);
 }
 
@@ -39,19 +41,17 @@ std::string move_text(const Alternative& move) {
   return "To " + move.what + ": " + change_text(*move.relative) + ".";
 }
 
-std::string depth_text(const DepthLimit& depth, const PlanRequest& request, const Plan& plan) {
+std::string depth_text(const DepthLimit& depth, const PlanRequest& request) {
   const std::string now = format("%s = %d", depth.what.c_str(), depth.now);
   if (depth.limited_by == "memory") {
-    const PlanStage& stage = plan.virtual_workers[static_cast<std::size_t>(depth.virtual_worker)]
-                                 .stages[static_cast<std::size_t>(depth.stage)];
-    const DeviceName& device = stage.devices.front();
+    const DeviceKind& kind = request.cluster.kind_of(depth.device);
     return format(
         "%s is limited by memory: with %d, stage %d of virtual worker %d would need %s "
         "more than the %s of %s (%s).",
         now.c_str(), depth.tried, depth.stage, depth.virtual_worker,
         format_bytes(static_cast<double>(depth.missing_bytes)).c_str(),
-        format_bytes(static_cast<double>(request.cluster.kind_of(device).memory)).c_str(),
-        to_string(device).c_str(), request.cluster.kind_of(device).name.c_str());
+        format_bytes(static_cast<double>(kind.memory)).c_str(), to_string(depth.device).c_str(),
+        kind.name.c_str());
   }
   if (!depth.relative) {
     return format("%s: %d cannot be tried (%s).", now.c_str(), depth.tried, depth.why_not.c_str());
@@ -104,7 +104,7 @@ std::string links_text(const std::vector<Alternative>& links) {
       parts.push_back(link.what + " " + change_text(*link.relative));
     }
   }
-  if (parts.empty()) return "Twice the bandwidth would change nothing, on any link.";
+  if (parts.empty()) return "Twice the bandwidth would change nothing, on any link (within 0.5 %).";
   std::string text = "Twice the bandwidth would give: " + join(parts, ", ");
   if (!idle.empty()) text += "; nothing " + join(idle, ", ");
   return text + ".";
@@ -116,9 +116,9 @@ std::vector<std::string> sentences(const Explanation& explanation, const PlanReq
                                    const Plan& plan) {
   std::vector<std::string> all{bottleneck_text(explanation.bottleneck, request)};
   for (const Alternative& move : explanation.moves) all.push_back(move_text(move));
-  all.push_back(depth_text(explanation.depth, request, plan));
+  all.push_back(depth_text(explanation.depth, request));
   if (!explanation.idle.empty()) {
-    all.push_back("The plan leaves idle: " + join(explanation.idle, ", ") + ".");
+    all.push_back("The plan leaves idle: " + abridged(explanation.idle, 8, ", ") + ".");
   }
   all.push_back(leave_out_text(explanation, plan));
   all.push_back(links_text(explanation.links));

@@ -43,7 +43,8 @@ class Planner {
           best = plan;
       } catch (const UserError& error) {
         for (const Problem& problem : error.problems()) {
-          const std::string prefix = policies.size() > 1 ? "policy " + policy + ": " : "";
+          const bool named = problem.text.starts_with("policy " + policy);
+          const std::string prefix = policies.size() > 1 && !named ? "policy " + policy + ": " : "";
           problems.push_back({problem.where, prefix + problem.text});
         }
       }

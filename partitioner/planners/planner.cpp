@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -88,16 +89,23 @@ void check_request(const PlanRequest& request) {
   check_count(problems, "--clock-distance", request.clock_distance, 0, 10000);
   std::vector<std::string> nodes;
   for (const Node& node : request.cluster.nodes) nodes.push_back(node.name);
+  std::set<std::string> named;
   for (const std::string& node : request.server_nodes) {
     check_word(problems, "--servers", "node", node, nodes);
-    if (std::count(request.server_nodes.begin(), request.server_nodes.end(), node) > 1) {
+    if (!named.insert(node).second) {
       problems.add("--servers", "node '" + node + "' stands twice (one shard each). Remove one.");
     }
   }
   problems.throw_if_any();
   const System system = replaced(request);
   const std::string why = why_senseless(system);
-  if (!why.empty()) problems.add("--system", why + ". Choose parts that go together.");
+  if (!why.empty()) {
+    problems.add(!request.weights.empty()    ? "--weights"
+                 : !request.schedule.empty() ? "--schedule"
+                                             : "--system",
+                 why + ". Use weights that go with that schedule: " +
+                     join(sensible_weights(system.schedule), ", ") + ".");
+  }
   if (system.weights == WeightRule::one_version && !has_flush(system.schedule) &&
       (system.planner != PlannerRule::data_parallel || request.policy) && request.in_flight != 1) {
     problems.add("--weights",

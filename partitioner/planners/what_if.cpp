@@ -50,14 +50,11 @@ Answer judged(const Plan& plan, const Cluster& cluster, const Profile& profile) 
             format("w%zu s%zu on %s, %s", vw, k, named(stage.devices.front()).c_str(),
                    costs[k].compute() >= costs[k].receive() ? "compute" : "communication");
       }
-      const auto total = static_cast<double>(
-          stage_ledger(plan, cluster, profile, id, StageId{static_cast<int>(k)}).total());
-      for (const DeviceName& device : stage.devices) {
-        const double share = total / static_cast<double>(cluster.kind_of(device).memory);
-        if (share <= fullest) continue;
-        fullest = share;
-        answer.fullest = named(device) + format(", %.0f %%", 100 * share);
-      }
+      const StageNeed need =
+          fullest_replica(plan, cluster, profile, id, StageId{static_cast<int>(k)});
+      if (need.full() <= fullest) continue;
+      fullest = need.full();
+      answer.fullest = named(need.device) + format(", %.0f %%", 100 * fullest);
     }
   }
   return answer;

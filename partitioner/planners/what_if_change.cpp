@@ -85,6 +85,9 @@ class ClusterChange {
       change.node = trimmed(std::string_view(rest).substr(at + 1));
       rest = trimmed(std::string_view(rest).substr(0, at));
       if (change.node.empty()) refuse(change, std::string("no node follows the @. ") + kGrammar);
+      if (change.node.find_first_of(" \t@") != std::string::npos) {
+        refuse(change, "'" + change.node + "' is more than one node. " + kGrammar);
+      }
     }
     std::vector<std::string> words;
     for (const std::string& word : split(rest, ' ')) {

@@ -150,6 +150,20 @@ double distance(const Rates& a, const Rates& b) {
   return std::abs(std::log(a.flops / b.flops)) + std::abs(std::log(a.bandwidth / b.bandwidth));
 }
 
+// Why an emulated kind has no times, and what to do.
+std::string no_pace(const Profile& profile, const DeviceKind& kind) {
+  std::vector<std::string> covered;
+  for (const Measurement& m : profile.measurements) {
+    if (std::find(covered.begin(), covered.end(), m.device) == covered.end()) {
+      covered.push_back(m.device);
+    }
+  }
+  return "the profile of '" + profile.model + "' has no measurement on '" + kind.name +
+         "' or 'cpu' (an emulated device runs at this machine's pace times its slowdown; " +
+         (covered.empty() ? "nothing was measured" : "measured: " + join(covered, ", ")) +
+         "). Measure it on such a machine: hetpipe profile --model " + profile.model + ".";
+}
+
 // Why a kind cannot be estimated, and what to do.
 std::string refusal(const Profile& profile, const DeviceKind& kind, bool has_rates) {
   const std::string start =
@@ -192,15 +206,20 @@ double sustained_bandwidth(const DeviceKind& kind) {
 }
 
 Profile with_estimates(Profile profile, const Cluster& cluster, Precision precision,
-                       const std::string& cluster_file) {
+                       const KindPlace& place) {
   const std::vector<Measurement> measured = profile.measurements;
   const bool absolutes = has_flops(profile);
+  const auto where = [&](const DeviceKind& kind) { return place ? place(kind) : ""; };
   std::set<int> used;
   for (const Node& node : cluster.nodes) used.insert(node.kinds.begin(), node.kinds.end());
   Problems problems;
   for (const int index : used) {
     const DeviceKind& kind = cluster.kinds[static_cast<std::size_t>(index)];
-    if (kind.emulate || has_measurement(profile, kind.name)) continue;
+    if (has_measurement(profile, kind.name)) continue;
+    if (kind.emulate) {
+      if (!has_measurement(profile, "cpu")) problems.add(where(kind), no_pace(profile, kind));
+      continue;
+    }
     const Rates rates = rates_of(kind, precision);
     // Only true measurements are scaled, and all batches of one kind.
     std::string nearest_kind;
@@ -223,7 +242,7 @@ Profile with_estimates(Profile profile, const Cluster& cluster, Precision precis
         profile.measurements.push_back(absolute(profile, kind, rates, batch, precision));
       }
     } else {
-      problems.add(cluster_file, refusal(profile, kind, complete(rates)));
+      problems.add(where(kind), refusal(profile, kind, complete(rates)));
     }
   }
   problems.throw_if_any();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,13 +23,16 @@ Precision precision_named(const std::string& name);  // UserError for an unknown
 double sustained_flops(const DeviceKind& kind, Precision precision);  // 0: peak not given
 double sustained_bandwidth(const DeviceKind& kind);                   // 0: not given
 
+// Where a kind of device is declared, "lab.toml:7", for messages about it.
+using KindPlace = std::function<std::string(const DeviceKind& kind)>;
+
 // The profile with a measurement, marked as an estimate, for each kind of the cluster's devices
-// that has none of its own (emulated kinds go without: they run at the pace of "cpu"). Scaled from
-// the measured kind whose rates are nearest (relative roofline); where nothing was measured, from
-// the layers' flops and bytes (absolute roofline). UserError with every kind for which there is
-// neither; `cluster_file` is where it points.
+// that has none of its own. Scaled from the measured kind whose rates are nearest (relative
+// roofline); where nothing was measured, from the layers' flops and bytes (absolute roofline).
+// Emulated kinds go without: they run at the pace of "cpu". UserError with every kind for which
+// there is neither, where `place` says.
 Profile with_estimates(Profile profile, const Cluster& cluster, Precision precision,
-                       const std::string& cluster_file = "");
+                       const KindPlace& place = {});
 
 // "rtx-2060: estimated from v100's measurement by roofline", for the kinds of the cluster.
 std::vector<std::string> estimate_notes(const Profile& profile, const Cluster& cluster);

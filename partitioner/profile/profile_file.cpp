@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "partitioner/file_kind.h"
 #include "partitioner/profile/graph_txt.h"
 #include "partitioner/profile/profile.h"
 #include "partitioner/toml_file.h"
@@ -52,10 +53,16 @@ class ProfileFile {
       const auto inputs = reader.integers("inputs", {-1e9, 1e9});
       for (const std::int64_t input : inputs.value_or(std::vector<std::int64_t>{})) {
         if (input < 0 || input >= index) {
+          const std::string why =
+              input == index  ? "a layer cannot read its own output: that is a cycle"
+              : input > index ? "it stands later: a cycle, or layers out of their topological order"
+                              : "layers are counted from 0";
+          const std::string remedy = index == 0
+                                         ? "The first layer reads none: write inputs = []."
+                                         : format("Name earlier layers, 0 ... %d here.", index - 1);
           reader.problem(reader.line_of("inputs"),
-                         format("layer '%s': input %lld (layers stand in topological order, so "
-                                "inputs are 0 ... %d here). Name earlier layers.",
-                                layer.name.c_str(), static_cast<long long>(input), index - 1));
+                         format("layer '%s': input %lld (%s). %s", layer.name.c_str(),
+                                static_cast<long long>(input), why.c_str(), remedy.c_str()));
         } else if (std::find(layer.inputs.begin(), layer.inputs.end(), input) !=
                    layer.inputs.end()) {
           reader.problem(
@@ -138,6 +145,14 @@ class ProfileFile {
     m.update = sized(reader, "update", reader.reals("update", kSeconds));
     m.weight_gradient = sized(reader, "weight_gradient", reader.reals("weight_gradient", kSeconds));
     check_part_of_backward(reader, m);
+    const auto nothing = [](double seconds) { return seconds == 0; };
+    if (!m.forward.empty() && std::all_of(m.forward.begin(), m.forward.end(), nothing) &&
+        std::all_of(m.backward.begin(), m.backward.end(), nothing)) {
+      reader.problem(
+          reader.line_of("forward"),
+          "[[measurement]]: no layer takes any time (a network that costs nothing cannot "
+          "be cut). Measure it again.");
+    }
     m.output_bytes =
         sized(reader, "output_bytes", reader.integers("output_bytes", kBytes, Need::required));
     m.stash_bytes =
@@ -210,6 +225,7 @@ std::string integer_text(std::int64_t value) { return std::to_string(value); }
 
 Profile parse_profile(std::string_view text, const std::string& file) {
   const TomlValue root = parse_toml(text, file);
+  check_file_kind(root, file, FileKind::profile);
   return ProfileFile(root, file).read();
 }
 
@@ -219,12 +235,13 @@ LoadedProfile read_profile(const std::filesystem::path& path, const ProfileOrigi
     GraphTxt graph = parse_graph_txt(text, path.string(), origin);
     return {std::move(graph.profile), std::move(graph.note)};
   }
+  Profile profile = parse_profile(text, path.string());
   if (origin.device || origin.batch) {
     throw UserError(path.string(),
                     "--profile-device and --profile-batch are for PipeDream's graph.txt (this file "
                     "names its devices and batches itself). Leave them out.");
   }
-  return {parse_profile(text, path.string()), ""};
+  return {std::move(profile), ""};
 }
 
 Profile load_profile(const std::filesystem::path& path, const ProfileOrigin& origin) {

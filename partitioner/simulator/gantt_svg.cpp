@@ -98,7 +98,9 @@ double tick_seconds(double seconds) {
   return 10 * power;
 }
 
-std::string axis(const TimeSpan& span, double left, double top, double bottom) {
+// `whole`: of the run, of which span is drawn.
+std::string axis(const TimeSpan& span, const TimeSpan& whole, double left, double top,
+                 double bottom) {
   const double step = tick_seconds(span.end - span.begin);
   const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
   std::string text;
@@ -109,7 +111,9 @@ std::string axis(const TimeSpan& span, double left, double top, double bottom) {
                    x, top, x, bottom + 4);
     text += text_at(x, bottom + 16, "middle", format("%.*f", decimals, i * step + 0.0));
   }
-  return text + text_at(left + kChart / 2.0, bottom + 31, "middle", "seconds");
+  const std::string until =
+      span.end < whole.end ? format(" (the run lasts until %.4g)", whole.end) : "";
+  return text + text_at(left + kChart / 2.0, bottom + 31, "middle", "seconds" + until);
 }
 
 }  // namespace
@@ -123,7 +127,8 @@ std::string gantt_svg(const Simulation& simulation, const Cluster& cluster,
   for (const SimulatedStage& stage : simulation.stages) {
     labels.push_back(format("%s %s   w%d s%d", to_string(stage.device).c_str(),
                             cluster.kind_of(stage.device).name.c_str(), stage.virtual_worker,
-                            stage.stage));
+                            stage.stage) +
+                     (stage.replica > 0 ? format(" r%d", stage.replica) : ""));
     longest = std::max(longest, labels.back().size());
   }
   const double left = static_cast<double>(longest) * kLetter + 16;
@@ -134,7 +139,7 @@ std::string gantt_svg(const Simulation& simulation, const Cluster& cluster,
       "viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"11\">\n"
       "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
       width, bottom + kAxis, width, bottom + kAxis);
-  svg += axis(span, left, kTop, bottom);
+  svg += axis(span, span_of(simulation), left, kTop, bottom);
   for (std::size_t row = 0; row < labels.size(); ++row) {
     svg += text_at(left - 8, kTop + kRow * (static_cast<double>(row) + 0.65), "end", labels[row]);
   }
@@ -157,8 +162,9 @@ std::string gantt_svg(const Simulation& simulation, const Cluster& cluster,
       continue;
     }
     svg += box(x, y + 3, pixels, kBar, look.colour, tooltip);
-    const std::string shorter = name.substr(1);  // the colour says the kind as well
-    for (const std::string& label : {name, shorter}) {
+    const std::string inside = name.substr(0, name.find('@'));  // the row says which replica
+    const std::string shorter = inside.substr(1);               // the colour says the kind as well
+    for (const std::string& label : {inside, shorter}) {
       if (pixels < kSmallestLabel || pixels < kLetter * static_cast<double>(label.size()) + 1) {
         continue;
       }
@@ -175,6 +181,8 @@ std::string gantt_svg(const Simulation& simulation, const Cluster& cluster,
     svg += text_at(x + 19, 20, "start", name);
     x += 40 + kLetter * static_cast<double>(name.size());
   }
+  svg += text_at(left, bottom + 31, "start",
+                 "w virtual worker, s stage, r replica; in the boxes minibatch.micro-batch");
   return svg + "</svg>\n";
 }
 

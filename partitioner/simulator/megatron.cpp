@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "partitioner/cost/megatron_ledger.h"
+#include "partitioner/cost/memory.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/simulator/megatron_lowering.h"
 
@@ -109,8 +109,8 @@ Simulation simulate_megatron(const Plan& plan, const Cluster& cluster, const Pro
   for (std::size_t process = 0; process < lowered.stages.size(); ++process) {
     add_row(result, lowered, times, process, request.keep_events);
     SimulatedStage& row = result.stages.back();
-    row.memory = megatron_stage_ledger(plan, cluster, profile, VirtualWorkerId{row.virtual_worker},
-                                       StageId{row.stage})
+    row.memory = stage_ledger(plan, cluster, profile, VirtualWorkerId{row.virtual_worker},
+                              StageId{row.stage})
                      .total();
   }
   std::stable_sort(

@@ -251,7 +251,7 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& pro
   Simulation result = measure(run, window, plan, system, request);
   for (SimulatedStage& row : result.stages) {
     row.memory = stage_ledger(plan, cluster, profile, VirtualWorkerId{row.virtual_worker},
-                              StageId{row.stage})
+                              StageId{row.stage}, row.replica)
                      .total();
   }
   return result;

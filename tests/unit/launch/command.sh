@@ -156,9 +156,105 @@ refused "bad.toml:3: model = 'chains'" simulate "${files[@]}" --plan "$folder/ba
 refused "--gantt: cannot stand beside --json" simulate "${files[@]}" --plan "$folder/p.toml" --gantt --json
 refused "--until: has nothing to act on" simulate "${files[@]}" --plan "$folder/p.toml" --until 3
 refused "the run lasts from" simulate "${files[@]}" --plan "$folder/p.toml" --gantt --from 1e9
-sed -i 's/0.002/0.003/' "$folder/chain.toml"
-says "throughput" 0 simulate "${files[@]}" --plan "$folder/p.toml"
-grep -q "warning: .* was planned for another profile" "$folder/err" || fail "no warning of another profile"
+says '"wave updates"' 0 plan "${files[@]}" --output "$folder/p.toml" --ledger --json
+
+# What is wrong with files and options that are sound in themselves: said with its place, and nothing written.
+spoilt() { # TEXT FILE SED ARGUMENT...: refused once a copy of FILE, changed by SED, takes its place
+  local text=$1 file=$2 change=$3; shift 3
+  cp "$file" "$folder/sound"
+  sed -i "$change" "$file"
+  cmp -s "$file" "$folder/sound" && fail "'$change' changes nothing of $file"
+  refused "$text" "$@"
+  cp "$folder/sound" "$file"
+  for made in "$folder/x.toml" "$folder/x.svg" "$folder/x.json"; do
+    if [ -e "$made" ]; then fail "$made was written although '$change' was refused"; rm -f "$made"; fi
+  done
+}
+line_of() { grep -n -m 1 -- "$2" "$1" | cut -d: -f1; }
+pool=$folder/pool.toml
+chain=$folder/chain.toml
+p=$folder/p.toml
+planned=(plan "${files[@]}" --output "$folder/x.toml")
+played=(simulate "${files[@]}" --plan "$p" --svg "$folder/x.svg" --trace "$folder/x.json")
+
+# Times, graphs.
+at=$(line_of "$chain" forward)
+for bad in -0.001 nan inf 1e30; do
+  spoilt "chain.toml:$at: [[measurement]]: an item of forward" "$chain" "$at s/0.001/$bad/" "${planned[@]}"
+done
+spoilt "chain.toml:$at: [[measurement]]: no layer takes any time" "$chain" 's/0.001/0/g' "${planned[@]}"
+at=$(line_of "$chain" layer2)
+spoilt "chain.toml:$((at + 1)): layer 'layer2': input 4 (it stands later: a cycle," "$chain" "${at}a inputs = [4]" "${planned[@]}"
+spoilt "that is a cycle). Name earlier layers, 0 ... 1 here." "$chain" "${at}a inputs = [2]" "${planned[@]}"
+spoilt "The first layer reads none: write inputs = []." "$chain" '/layer0/a inputs = [0]' "${planned[@]}"
+spoilt "layer 'layer1': no later layer reads its output (the graph falls apart here)" "$chain" "${at}a inputs = []" "${planned[@]}"
+graph=$folder/graph.txt
+printf '%s\n' 'node1 -- Input -- forward_compute_time=0.0, backward_compute_time=0.0, activation_size=1000.0, parameter_size=0.0' \
+  'node2 -- Conv -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=2000.0, parameter_size=10.0' \
+  'node3 -- Fc -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=20.0, parameter_size=10.0' \
+  '	node1 -- node2' '	node2 -- node3' > "$graph"
+sed 's/, "slow"//' "$pool" > "$folder/fast.toml"
+graphed=(plan --cluster "$folder/fast.toml" --profile "$graph" --profile-device fast --profile-batch 8)
+says "plan written to" 0 "${graphed[@]}" --output "$folder/y.toml"
+graphed+=(--output "$folder/x.toml")
+spoilt "graph.txt:6: the graph has a cycle: node1 -> node2 -> node3 -> node1" "$graph" '$a \	node3 -- node1' "${graphed[@]}"
+spoilt "graph.txt:6: the graph has a cycle: node3 -> node3" "$graph" '$a \	node3 -- node3' "${graphed[@]}"
+spoilt "graph.txt:3: node3: no chain of edges joins it to node1" "$graph" '$d' "${graphed[@]}"
+spoilt "graph.txt:6: edge node3 -- node9: no node9" "$graph" '$a \	node3 -- node9' "${graphed[@]}"
+for bad in -1 1e30 nan inf x; do
+  spoilt "graph.txt:3: node3: backward_compute_time" "$graph" "3 s/backward_compute_time=2.0/backward_compute_time=$bad/" "${graphed[@]}"
+done
+spoilt "graph.txt:3: 'node3 -- Fc" "$graph" '3,$ d; 2 s/$/\nnode3 -- Fc -- forw/' "${graphed[@]}"
+spoilt "graph.txt:1: the file's format is missing" "$graph" d "${graphed[@]}"
+refused "(did you mean 'fast'?)" plan --cluster "$folder/fast.toml" --profile "$graph" --profile-device fats
+refused "the file does not say what it was measured on" plan --cluster "$folder/fast.toml" --profile "$graph"
+refused "are for PipeDream's graph.txt" "${planned[@]}" --profile-device fast
+
+# Pools.
+at=$(line_of "$pool" device.slow)
+spoilt "pool.toml:$at: the profile of 'chain' has no measurement on 'slow', and its speed is not known" "$chain" 's/"slow"/"slwo"/' "${planned[@]}"
+at=$(line_of "$pool" 'devices =')
+spoilt "pool.toml:$at: the profile of 'chain' has no measurement on 'v100-sxm-16gb', and nothing" "$pool" 's/\["fast"/["v100-sxm-16gb"/' "${planned[@]}"
+at=$(($(wc -l < "$pool") + 1))
+spoilt "pool.toml:$at: the profile of 'chain' has no measurement on 'third' or 'cpu'" "$pool" \
+  's/"slow"\]/"third"]/; $ a [device.third]\nmemory = 1_000_000_000\nemulate = { slowdown = 2 }' "${planned[@]}"
+spoilt "[link.inter_node] is missing (the cluster has several nodes)" "$pool" '/inter_node/,$ d' "${planned[@]}"
+spoilt "[link.intra_node] is missing" "$pool" '/intra_node/,/bandwidth/ d' "${planned[@]}"
+spoilt "pool.toml: no node has a device" "$pool" 's/\["fast", "slow"\]/[]/' "${planned[@]}"
+spoilt "the file has no [[node]]" "$pool" '/node\]\]/,/devices/ d' "${planned[@]}"
+spoilt "'bandwith' (did you mean 'bandwidth'?)" "$pool" 's/bandwidth = 1e9/&\nbandwith = 1e9/' "${planned[@]}"
+
+# Plans: of another model, profile, pool; cut off; at odds with themselves.
+at=$(line_of "$p" profile_hash)
+spoilt "p.toml:$at: the plan was made with another profile" "$chain" 's/0.002/0.003/' "${played[@]}"
+spoilt "p.toml:3: model = 'chain' (the profile is one of 'other'" "$chain" 's/"chain"/"other"/' "${played[@]}"
+spoilt "unknown device 'n1:1' (did you mean" "$pool" 's/, "slow"//' "${played[@]}"
+at=$(line_of "$p" 'virtual_worker.stage')
+spoilt "p.toml:$at: [[virtual_worker.stage]]: devices is missing" "$p" "$((at + 2)),\$ d" "${played[@]}"
+spoilt "p.toml:5: not TOML" "$p" 's/^minibatch = 32.*/minibatch = 32\nminibatch = 32/' "${played[@]}"
+spoilt "p.toml:1: the file's format is not known" "$p" 's/format = 1/format = 2/' "${played[@]}"
+spoilt "p.toml:5: weights 'newest' under schedule 'gpipe'" "$p" 's/^minibatch = 32.*/minibatch = 32\nweights = "newest"\nschedule = "gpipe"/' "${played[@]}"
+sed 's/1e9$/2e9/' "$pool" > "$folder/pool2.toml"
+says "throughput" 0 simulate --cluster "$folder/pool2.toml" --profile "$chain" --plan "$p"
+grep -q "warning: .*p.toml:[0-9]*: the plan was made for another cluster" "$folder/err" || fail "no warning of another cluster"
+refused "chain.toml:3: 'layer' stands in a profile (a cluster file is wanted here)" plan --cluster "$chain" --profile "$pool"
+
+# Options at odds with each other, or with files.
+refused "--output: $pool (is the file of --cluster as well" plan "${files[@]}" --output "$pool"
+refused "--trace: $p (is the file of --plan as well" simulate "${files[@]}" --plan "$p" --trace "$p"
+refused "--trace: $folder/x.svg (is the file of --svg as well" simulate "${files[@]}" --plan "$p" --svg "$folder/x.svg" --trace "$folder/x.svg"
+refused "--seed: has nothing to act on" simulate "${files[@]}" --plan "$p" --seed 3
+refused "--what-if: needs a value (an empty one follows it)" "${planned[@]}" --what-if ""
+refused "'n0 @n1' is more than one node" "${planned[@]}" --what-if "+1 fast @n0 @n1"
+refused "--what-if +1 t4 @n0: the profile of 'chain' has no measurement on 't4'" "${planned[@]}" --what-if "+1 t4 @n0"
+refused "--servers: node 'n0' stands twice" "${planned[@]}" --servers n0,n0
+refused "--weights: weights 'stash' under schedule 'gpipe' (a flush leaves one version to choose from). Use weights that go with that schedule: one-version." \
+  "${planned[@]}" --system gpipe --weights stash
+refused "--schedule: weights 'stash' under schedule 'gpipe'" "${planned[@]}" --schedule gpipe
+refused "--clock-distance: cannot stand beside --system asp" "${planned[@]}" --system asp --clock-distance 1
+refused "--virtual-workers: 2 (DAPPLE's planner forms one virtual worker" "${planned[@]}" --system dapple --virtual-workers 2
+refused "--minibatch: 33 does not divide into 2 micro-batches" "${planned[@]}" --minibatch 33 --micro-batches 2
+[ ! -e "$folder/x.toml" ] || fail "a plan was written although the options were refused"
 
 if [ -w /dev/full ]; then
   code=0

@@ -177,8 +177,7 @@ TEST(MemoryFactors, GiveTheLedgersTotal) {
   const StageFootprint footprint{123456, 4321, 77, 99, 1234, 55};
   for (const Rule schedule : {Rule::gpipe, Rule::dapple_pb, Rule::zb_h2, Rule::continuous_1f1b}) {
     for (const Keep keep : {Keep::activations, Keep::inputs}) {
-      MemoryRule rule{schedule, Weights::one_version, kAllReduce, 3, 2, false, 0, 4};
-      rule.process = 1000;
+      const MemoryRule rule{schedule, Weights::one_version, kAllReduce, 3, 2, false, 0, 4};
       const auto& counts = table.of(schedule, {3, 1, 8, 3});
       for (int device = 0; device < 3; ++device) {
         const ChunkMemory chunk{footprint, keep};
@@ -212,7 +211,17 @@ TEST(PlanLedger, EachReplicaHasItsShare) {
             "weights 2000\ngradients 2000\nall-reduce 1000\nactivations 4000\nmessages 2000\n"
             "workspace 3000\ntotal 14000");
   EXPECT_EQ(ledger(0, {}), ledger(0, 0));  // the fullest
-  EXPECT_EQ(ledger(1, {}),                 // recomputes: one stash, inputs are messages
+  // With 80 kB and 20 kB the second replica is fuller (70 %), though it needs less.
+  Cluster small = test::cluster_of({{"a", "b"}, {"a"}}, 80'000);
+  small.kinds[1].memory = 20'000;
+  const Profile both = test::chain_of(4, {"a", "b"}, [](const auto&) { return 1.0; });
+  const StageNeed need = fullest_replica(plan, small, both, VirtualWorkerId{0}, StageId{0});
+  EXPECT_EQ(need.replica, 1);
+  EXPECT_EQ(need.device, (DeviceName{"n0", 1}));
+  EXPECT_EQ(drawn(need.ledger), ledger(0, 1));
+  EXPECT_EQ(need.memory, 20'000);
+  EXPECT_DOUBLE_EQ(need.full(), .7);
+  EXPECT_EQ(ledger(1, {}),  // recomputes: one stash, inputs are messages
             "weights 2000\ngradients 2000\nactivations 8000\nmessages 8000\nworkspace 12000\n"
             "total 32000");
 }

@@ -60,6 +60,45 @@ TEST(PlanTable, ReplicasShareARow) {
   }
 }
 
+TEST(PlanTable, ManyVirtualWorkersThatAreAlikeShareTheirRows) {
+  Planned p;
+  std::vector<std::vector<std::string>> nodes(10, {"fast", "slow"});
+  nodes.emplace_back();
+  p.cluster = test::cluster_of(nodes, 1'000'000'000);
+  PlanRequest request;
+  request.cluster = p.cluster;
+  request.profile = p.profile;
+  request.policy = "np";
+  request.in_flight = 3;
+  p.plan = make_plan(request);
+  // One of them is cut differently.
+  auto& odd = p.plan.virtual_workers[4].stages;
+  odd[0].end_layer = odd[1].first_layer = 5;
+  const std::string text = plan_table(p.plan, p.cluster, p.profile);
+  EXPECT_THAT(text, HasSubstr("0 ... 9 (9)      0  n0:0 ... n9:0 (9)"));
+  EXPECT_THAT(text, HasSubstr("\n          4      0  n4:0"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("n3:0")));
+}
+
+TEST(PlanTable, SaysWhichDevicesItLeavesIdle) {
+  Planned p;
+  EXPECT_THAT(plan_table(p.plan, p.cluster, p.profile), testing::Not(HasSubstr("idle")));
+  p.plan.virtual_workers.pop_back();
+  EXPECT_THAT(plan_table(p.plan, p.cluster, p.profile),
+              HasSubstr("idle: 2 of 4 devices: n1:0 n1:1\n"));
+}
+
+// Two virtual workers whose larger stage computes 18 ms (6 fast layers, 3 ms each): 64 samples in
+// 18 ms are 3556 per second.
+TEST(PlanTable, SaysWhereMostOfTheTimeIsWaiting) {
+  Planned p;
+  p.plan.predicted->throughput = 3400;
+  EXPECT_THAT(plan_table(p.plan, p.cluster, p.profile), testing::Not(HasSubstr("waiting")));
+  p.plan.predicted->throughput = 1778;
+  EXPECT_THAT(plan_table(p.plan, p.cluster, p.profile),
+              HasSubstr("(50 % of what the stages could compute: waiting"));
+}
+
 TEST(MemoryTable, StagesThatAreAlikeShareARow) {
   const Planned p;
   const std::string text = memory_table(p.plan, p.cluster, p.profile);

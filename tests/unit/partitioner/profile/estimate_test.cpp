@@ -136,14 +136,22 @@ TEST(Estimate, NothingToEstimateFromTellsEveryKind) {
   p.measurements = {{"mystery", 4, {1, 1}, {1, 1}, {}, {4, 4}, {1, 1}}};
   DeviceKind bare;
   bare.name = "bare";
-  const Cluster cluster = cluster_with({bare, kind("known", 10, 100)});
+  DeviceKind emulated = kind("rehearsed", 10, 100);
+  emulated.emulate = Emulation{2};
+  const Cluster cluster = cluster_with({bare, kind("known", 10, 100), emulated});
+  const auto place = [](const DeviceKind& of) { return "lab.toml, " + of.name; };
   const std::string told =
-      test::user_error([&] { with_estimates(p, cluster, Precision::fp32, "lab.toml"); });
-  EXPECT_THAT(told, HasSubstr("lab.toml: the profile of 'tiny' has no measurement on 'bare', and "
-                              "its speed is not known (an estimate needs peak_flops and "
-                              "memory_bandwidth). Add both to [device.bare]"));
-  EXPECT_THAT(told, HasSubstr("lab.toml: the profile of 'tiny' has no measurement on 'known', and "
-                              "nothing to estimate it from"));
+      test::user_error([&] { with_estimates(p, cluster, Precision::fp32, place); });
+  EXPECT_THAT(told,
+              HasSubstr("lab.toml, bare: the profile of 'tiny' has no measurement on 'bare', and "
+                        "its speed is not known (an estimate needs peak_flops and "
+                        "memory_bandwidth). Add both to [device.bare]"));
+  EXPECT_THAT(told,
+              HasSubstr("lab.toml, known: the profile of 'tiny' has no measurement on 'known', "
+                        "and nothing to estimate it from"));
+  EXPECT_THAT(told, HasSubstr("lab.toml, rehearsed: the profile of 'tiny' has no measurement on "
+                              "'rehearsed' or 'cpu' (an emulated device runs at this machine's "
+                              "pace times its slowdown; measured: mystery)"));
 }
 
 }  // namespace

@@ -228,9 +228,11 @@ TEST(Megatron, SimulateTakesItsPlans) {
   const Case c(2, 1, 2);
   const Simulation simulation = simulate(c.plan, c.cluster, c.profile);
   EXPECT_DOUBLE_EQ(simulation.iteration_seconds, 11.0);
-  EXPECT_EQ(
-      simulation.stages[0].memory,
-      megatron_stage_ledger(c.plan, c.cluster, c.profile, VirtualWorkerId{0}, StageId{0}).total());
+  // And whoever asks for memory gets that runtime's ledger.
+  const MemoryLedger ledger =
+      megatron_stage_ledger(c.plan, c.cluster, c.profile, VirtualWorkerId{0}, StageId{0});
+  EXPECT_EQ(simulation.stages[0].memory, ledger.total());
+  EXPECT_EQ(stage_ledger(c.plan, c.cluster, c.profile, VirtualWorkerId{0}, StageId{0}), ledger);
 }
 
 TEST(Megatron, RefusesWhatThatRuntimeCannotRun) {

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "partitioner/planners/explain_parts.h"
+
+namespace hetpipe {
+namespace {
+
+// The same stages on the same kinds: what is moved in one is moved in all, else the others would
+// hide what it gives.
+bool alike(const Cluster& cluster, const PlanVirtualWorker& a, const PlanVirtualWorker& b) {
+  if (a.minibatch != b.minibatch || a.stages.size() != b.stages.size()) return false;
+  for (std::size_t k = 0; k < a.stages.size(); ++k) {
+    const PlanStage& x = a.stages[k];
+    const PlanStage& y = b.stages[k];
+    if (x.end_layer != y.end_layer || x.devices.size() != y.devices.size()) return false;
+    for (std::size_t r = 0; r < x.devices.size(); ++r) {
+      if (cluster.kind_of(x.devices[r]).name != cluster.kind_of(y.devices[r]).name) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Under schedules without a flush there is no moment at which gradients of two stages are added.
+bool splits_shared(const ExplainedPlan& asked, const Plan& plan) {
+  if (has_flush(asked.parts.schedule)) return false;
+  const auto& layers = asked.request.profile.layers;
+  for (const PlanVirtualWorker& vw : plan.virtual_workers) {
+    std::map<std::string, std::size_t> stage_of;  // of the owner of parameters
+    for (std::size_t k = 0; k < vw.stages.size(); ++k) {
+      for (int l = vw.stages[k].first_layer; l < vw.stages[k].end_layer; ++l) {
+        const ProfileLayer& layer = layers[static_cast<std::size_t>(l)];
+        if (layer.shares.empty()) {
+          stage_of[layer.name] = k;
+        } else if (stage_of.contains(layer.shares) && stage_of[layer.shares] != k) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Alternative> moves_from(const ExplainedPlan& asked, const Bottleneck& at) {
+  std::vector<Alternative> answers;
+  const auto& from = asked.plan.virtual_workers[static_cast<std::size_t>(at.virtual_worker)];
+  const auto k = static_cast<std::size_t>(at.stage);
+  const PlanStage& stage = from.stages[k];
+  const auto& workers = asked.plan.virtual_workers;
+  const auto same = std::count_if(workers.begin(), workers.end(), [&](const auto& vw) {
+    return alike(asked.request.cluster, vw, from);
+  });
+  const std::string where =
+      same > 1 ? format(", in all %d virtual workers like this one", static_cast<int>(same)) : "";
+  for (const int step : {-1, 1}) {
+    const int to = at.stage + step;
+    if (to < 0 || to >= static_cast<int>(from.stages.size())) continue;
+    const int layer = step < 0 ? stage.first_layer : stage.end_layer - 1;
+    const std::string what =
+        format("move layer %d (%s) from stage %d to stage %d", layer,
+               asked.request.profile.layers[static_cast<std::size_t>(layer)].name.c_str(), at.stage,
+               to) +
+        where;
+    if (stage.end_layer - stage.first_layer == 1) {
+      answers.push_back({what, std::nullopt, "it is the stage's only layer"});
+      continue;
+    }
+    Plan moved = asked.plan;
+    for (PlanVirtualWorker& vw : moved.virtual_workers) {
+      if (!alike(asked.request.cluster, vw, from)) continue;
+      if (step < 0) {
+        ++vw.stages[k - 1].end_layer;
+        ++vw.stages[k].first_layer;
+      } else {
+        --vw.stages[k].end_layer;
+        --vw.stages[k + 1].first_layer;
+      }
+    }
+    answers.push_back(splits_shared(asked, moved)
+                          ? Alternative{what, std::nullopt,
+                                        "layers with shared parameters would "
+                                        "stand in two stages"}
+                          : tried(asked, what, moved));
+  }
+  return answers;
+}
+
+}  // namespace hetpipe
