@@ -10,20 +10,17 @@
 //
 // * Order of a stage's instructions: megatron_order below.
 // * A receive blocks the stage. A send blocks until what is left fits a buffer
-// (megatron_constants.h);
-//   messages of one directed pair go one after the other, the network takes them also before the
-//   receiver waits.
+//   (megatron_constants.h); messages of one directed pair go one after the other, the network takes
+//   them also before the receiver waits.
 // * Where a device is a group of GPUs, each sends its part of the tensor, so a message crosses the
 //   network once. The pass that uses it first gathers the whole inside the node, (gpus - 1) / gpus
 //   of the bytes over the cluster's intra_node link.
 // * After its last B a stage all-reduces tied weights with the other stage that holds them, in
-// fp32,
-//   each GPU its own part; then comes a barrier over all ranks, then all stages all-reduce their
-//   gradients at once, in rings over the virtual workers; then the optimizer.
+//   fp32, each GPU its own part; then comes a barrier over all ranks, then all stages all-reduce
+//   their gradients at once, in rings over the virtual workers; then the optimizer.
 // * Weights are tied where the profile says so (`shares`); where it says nothing, the last layer
-// uses
-//   the first one's, as this runtime's GPT does unless told otherwise. What is shared is at most
-//   the smaller layer.
+//   uses the first one's, as this runtime's GPT does unless told otherwise. What is shared is at
+//   most the smaller layer.
 // * A profile's `update` is the whole optimizer step, recorded with every layer (that is how this
 //   runtime's profiler writes it): a stage pays the largest, not the sum.
 // * The all-reduces of tensor parallelism are inside the profiled layer times.

@@ -18,6 +18,12 @@ constexpr int kMostAhead = 64;  // waves; beyond that a clock distance hardly di
 constexpr int kMostMinibatches = 48;  // with a flush, while it has not settled
 constexpr int kJitteredMinibatches = 24;
 
+// The most memory a simulation may take. An action takes about so many bytes of it (measured:
+// benchmarks/results); where events are kept, so many more.
+constexpr double kMostBytes = 8e9;
+constexpr double kBytesPerAction = 70;
+constexpr double kBytesPerEvent = 100;
+
 // The part of a run that is looked at, in minibatches of each virtual worker; begin 0 is the start
 // of the run.
 struct Window {
@@ -35,8 +41,47 @@ struct Run {
   }
 };
 
+// Of one minibatch of every virtual worker: F, B, W and R, and for each of F and B a message that
+// comes and one that goes.
+double actions_per_minibatch(const Plan& plan, const System& system) {
+  const Passes passes = passes_of(system.schedule, plan.micro_batches);
+  const double forwards = passes.actions;
+  const double backwards = system.schedule == ScheduleRule::nf1b ? 1 : forwards;
+  double actions = 0;
+  for (const PlanVirtualWorker& vw : plan.virtual_workers) {
+    for (const PlanStage& stage : vw.stages) {
+      double each = forwards + backwards + 2;  // and an update and a push
+      if (vw.stages.size() > 1) each += 2 * (forwards + backwards);
+      if (splits_backward(system.schedule)) each += backwards;
+      if (stage.recompute || system.weights == WeightRule::recomputed) each += forwards;
+      actions += each * static_cast<double>(stage.devices.size());
+    }
+  }
+  return actions;
+}
+
+double bytes_of(const Plan& plan, const System& system, const SimulationRequest& request,
+                int minibatches) {
+  return actions_per_minibatch(plan, system) * minibatches *
+         (kBytesPerAction + (request.keep_events ? kBytesPerEvent : 0));
+}
+
+void check_size(const Plan& plan, const System& system, const SimulationRequest& request,
+                int minibatches) {
+  const double bytes = bytes_of(plan, system, request, minibatches);
+  if (bytes <= kMostBytes) return;
+  const std::string why =
+      format("%d minibatches of %d micro-batches for each of %zu virtual workers would take about "
+             "%s of memory to simulate (%s is the most). ",
+             minibatches, plan.micro_batches, plan.virtual_workers.size(),
+             format_bytes(bytes).c_str(), format_bytes(kMostBytes).c_str());
+  if (request.minibatches) throw UserError("--minibatches", why + "Ask for fewer.");
+  throw UserError("", why + "Give the plan fewer micro_batches, or ask for fewer --minibatches.");
+}
+
 Run play(const Plan& plan, const System& system, CostTable& costs, const SimulationRequest& request,
          int minibatches) {
+  check_size(plan, system, request, minibatches);
   Run run;
   run.job = build_plan_job(plan, system, costs, minibatches,
                            request.keep_events ? ActionRecord::kept : ActionRecord::none);
@@ -67,7 +112,9 @@ Run play_flush(const Plan& plan, const System& system, CostTable& costs,
     Run run = play(plan, system, costs, request, minibatches);
     const bool asked = request.minibatches || request.jitter > 0;
     const bool steady = !asked && settled(run);
-    if (!steady && !asked && minibatches < kMostMinibatches) continue;
+    const bool more = minibatches < kMostMinibatches &&
+                      bytes_of(plan, system, request, 2 * minibatches) <= kMostBytes;
+    if (!steady && !asked && more) continue;
     window = {steady ? minibatches - 1 : minibatches / 2, minibatches};
     return run;
   }
