@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "partitioner/cost/megatron_ledger.h"
 #include "partitioner/plan/system.h"
+#include "partitioner/simulator/limits.h"
 #include "partitioner/simulator/megatron_lowering.h"
 
 namespace hetpipe {
@@ -94,12 +95,16 @@ Simulation simulate_megatron(const Plan& plan, const Cluster& cluster, const Pro
     throw UserError("--minibatches",
                     format("%d (an iteration is one). Ask for 1 or more.", iterations));
   }
+  // For each operation its action is kept as well.
+  check_size(plan, request, iterations,
+             2 * bytes_to_play(plan, composition(plan), request, iterations));
   const MegatronJob lowered = lower_megatron(plan, cluster, profile, iterations, constants);
   Engine engine;
   const EngineTimes& times = engine.play(lowered.job, {request.seed, request.jitter});
 
   Simulation result;
   for (const double end : times.end) result.window_seconds = std::max(result.window_seconds, end);
+  check_takes_time(result.window_seconds);
   result.iteration_seconds = result.window_seconds / iterations;
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
     result.global_batch += plan.minibatch_of(VirtualWorkerId{static_cast<int>(vw)});

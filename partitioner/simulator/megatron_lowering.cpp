@@ -46,6 +46,8 @@ class Lowering {
     for (std::size_t s = 0; s < out_.stages.size(); ++s) {
       out_.job.ops.insert(out_.job.ops.end(), ops[s].begin(), ops[s].end());
       out_.ops.insert(out_.ops.end(), parts[s].begin(), parts[s].end());
+      std::vector<Op>().swap(ops[s]);  // twice all of them would be much memory
+      std::vector<MegatronOp>().swap(parts[s]);
       out_.job.end_process();
     }
     drop_unshared_interfaces(out_.job);

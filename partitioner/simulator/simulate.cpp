@@ -8,6 +8,7 @@
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/simulator/engine.h"
+#include "partitioner/simulator/limits.h"
 #include "partitioner/simulator/megatron.h"
 #include "partitioner/simulator/plan_job.h"
 
@@ -17,12 +18,6 @@ namespace {
 constexpr int kMostAhead = 64;  // waves; beyond that a clock distance hardly differs from none
 constexpr int kMostMinibatches = 48;  // with a flush, while it has not settled
 constexpr int kJitteredMinibatches = 24;
-
-// The most memory a simulation may take. An action takes about so many bytes of it (measured:
-// benchmarks/results); where events are kept, so many more.
-constexpr double kMostBytes = 8e9;
-constexpr double kBytesPerAction = 70;
-constexpr double kBytesPerEvent = 100;
 
 // The part of a run that is looked at, in minibatches of each virtual worker; begin 0 is the start
 // of the run.
@@ -41,47 +36,9 @@ struct Run {
   }
 };
 
-// Of one minibatch of every virtual worker: F, B, W and R, and for each of F and B a message that
-// comes and one that goes.
-double actions_per_minibatch(const Plan& plan, const System& system) {
-  const Passes passes = passes_of(system.schedule, plan.micro_batches);
-  const double forwards = passes.actions;
-  const double backwards = system.schedule == ScheduleRule::nf1b ? 1 : forwards;
-  double actions = 0;
-  for (const PlanVirtualWorker& vw : plan.virtual_workers) {
-    for (const PlanStage& stage : vw.stages) {
-      double each = forwards + backwards + 2;  // and an update and a push
-      if (vw.stages.size() > 1) each += 2 * (forwards + backwards);
-      if (splits_backward(system.schedule)) each += backwards;
-      if (stage.recompute || system.weights == WeightRule::recomputed) each += forwards;
-      actions += each * static_cast<double>(stage.devices.size());
-    }
-  }
-  return actions;
-}
-
-double bytes_of(const Plan& plan, const System& system, const SimulationRequest& request,
-                int minibatches) {
-  return actions_per_minibatch(plan, system) * minibatches *
-         (kBytesPerAction + (request.keep_events ? kBytesPerEvent : 0));
-}
-
-void check_size(const Plan& plan, const System& system, const SimulationRequest& request,
-                int minibatches) {
-  const double bytes = bytes_of(plan, system, request, minibatches);
-  if (bytes <= kMostBytes) return;
-  const std::string why =
-      format("%d minibatches of %d micro-batches for each of %zu virtual workers would take about "
-             "%s of memory to simulate (%s is the most). ",
-             minibatches, plan.micro_batches, plan.virtual_workers.size(),
-             format_bytes(bytes).c_str(), format_bytes(kMostBytes).c_str());
-  if (request.minibatches) throw UserError("--minibatches", why + "Ask for fewer.");
-  throw UserError("", why + "Give the plan fewer micro_batches, or ask for fewer --minibatches.");
-}
-
 Run play(const Plan& plan, const System& system, CostTable& costs, const SimulationRequest& request,
          int minibatches) {
-  check_size(plan, system, request, minibatches);
+  check_size(plan, request, minibatches, bytes_to_play(plan, system, request, minibatches));
   Run run;
   run.job = build_plan_job(plan, system, costs, minibatches,
                            request.keep_events ? ActionRecord::kept : ActionRecord::none);
@@ -113,7 +70,7 @@ Run play_flush(const Plan& plan, const System& system, CostTable& costs,
     const bool asked = request.minibatches || request.jitter > 0;
     const bool steady = !asked && settled(run);
     const bool more = minibatches < kMostMinibatches &&
-                      bytes_of(plan, system, request, 2 * minibatches) <= kMostBytes;
+                      bytes_to_play(plan, system, request, 2 * minibatches) <= kMostSimulationBytes;
     if (!steady && !asked && more) continue;
     window = {steady ? minibatches - 1 : minibatches / 2, minibatches};
     return run;
@@ -220,11 +177,13 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
     const double to = run.at(marks, p, window.end - 1);
     start = std::max(start, from);
     end = std::max(end, to);
+    if (system.sync == SyncRule::asp) check_takes_time(to - from);
     const int samples = plan.minibatch_of(VirtualWorkerId{process.virtual_worker});
     result.global_batch += samples;
     alone += samples * minibatches / (to - from);
   }
   result.window_seconds = end - start;
+  check_takes_time(result.window_seconds);
   if (system.sync == SyncRule::asp) {
     result.throughput = alone;
     result.iteration_seconds = result.global_batch / alone;

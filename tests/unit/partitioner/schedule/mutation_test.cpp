@@ -32,10 +32,10 @@ std::vector<Case> cases() {
   for (const std::string& name : schedule_names()) {
     const Rule rule = *try_parse_schedule_rule(name);
     for (int stages = 1; stages <= 3; ++stages) {
-      for (const int micro_batches : {1, 2, 6}) {
+      for (const int micro_batches : {1, 2, 3}) {
         ScheduleRequest request{stages, 1, micro_batches, 2, {}, 0, 5};
         if (rule == Rule::interleaved_1f1b) request.chunks = 2;
-        if (micro_batches == 6) request.end = 3;
+        if (micro_batches == 3) request.end = 3;
         if (!why_impossible(rule, request).empty()) continue;
         for (const StageSync sync : {StageSync::all_reduce, StageSync::waves}) {
           for (const bool recompute : {false, true}) {
@@ -264,7 +264,7 @@ TEST(Mutations, AnActionThatIsMissingOrDoneTwice) {
       }
     }
   }
-  EXPECT_GE(refusals, 20000);
+  EXPECT_GE(refusals, 10000);
 }
 
 TEST(Mutations, AnActionOfAnotherMinibatchMicroBatchOrChunk) {
