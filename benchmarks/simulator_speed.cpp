@@ -3,6 +3,7 @@
 // proportion to their number, and how much memory it takes. An action is one letter of a lowered
 // schedule: F, B, W, a send, a receive, an update, a push, a pull.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -139,8 +140,9 @@ void run(const std::string& raw_path, int rounds) {
   std::printf(
       "Everything that `simulate()` does is in the time: costs, schedule, lowering, playing, "
       "measuring, memory ledger.\nProcessor seconds of its one thread, median and quartiles of %d "
-      "rounds. Linear: the time per action over that of the\nsmallest size. Bytes: the most in "
-      "memory, per action. The goal is %.0f million actions/s at every size.\n\n",
+      "rounds. Linear: the time per action over that of the\nsmallest size, all of which fits into "
+      "the processor's caches. Bytes: the most in memory per action, where actions are\nwhat fills "
+      "it. The goal is %.0f million actions/s at every size.\n\n",
       rounds, kGoal / 1e6);
   std::printf("| plan | actions | ms | million actions/s | goal met | linear | bytes |\n");
   std::printf("|---|---|---|---|---|---|---|\n");
@@ -162,9 +164,10 @@ void run(const std::string& raw_path, int rounds) {
       const Spread spread = spread_of(seconds);
       const double each = spread.median / static_cast<double>(actions);
       if (first == 0) first = each;
-      std::printf("| %s | %lld | %s | %.2f | %s | %.2f | %.0f |\n", shape.what,
+      const std::string shown = size < 1e6 ? "" : std::to_string(std::lround(bytes));
+      std::printf("| %s | %lld | %s | %.2f | %s | %.2f | %s |\n", shape.what,
                   static_cast<long long>(actions), to_string(spread, "%.2f", 1e3).c_str(),
-                  1e-6 / each, 1 / each >= kGoal ? "yes" : "no", each / first, bytes);
+                  1e-6 / each, 1 / each >= kGoal ? "yes" : "no", each / first, shown.c_str());
       std::fflush(stdout);
     }
   }

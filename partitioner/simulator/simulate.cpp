@@ -112,9 +112,10 @@ SimulatedStage looked_at(const Run& run, std::size_t index, double start, double
   };
   const EngineJob& job = run.job.engine;
   const auto first = static_cast<std::size_t>(job.first_op(static_cast<int>(index)));
+  double to = 0;
   for (std::size_t i = first; i < static_cast<std::size_t>(job.end[index]); ++i) {
-    const double from = run.times.start[i];
-    const double to = run.times.end[i];
+    const double from = to;
+    to = run.times.end[i];
     if (to == from || to < start || from > end) continue;
     const Op& op = job.ops[i];
     switch (op.kind) {
@@ -153,7 +154,9 @@ std::vector<SimulatedEvent> events_of(const Run& run) {
       const auto end = static_cast<std::size_t>(action + 1 < last ? run.job.first_op[at + 1]
                                                                   : run.job.engine.end[p]);
       if (first == end) continue;  // nothing to do in this plan
-      events.push_back({static_cast<int>(p), run.job.recorded[at], run.times.start[first],
+      const auto process = static_cast<int>(p);
+      events.push_back({process, run.job.recorded[at],
+                        run.times.start(run.job.engine, process, run.job.first_op[at]),
                         run.times.end[end - 1]});
     }
   }
