@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many actions per second the simulator plays, on one thread, and whether its time grows in
-// proportion to their number. An action is one letter of a lowered schedule: F, B, W, a send, a
-// receive, an update, a push, a pull.
+// How many actions per second the simulator plays, on one thread, whether its time grows in
+// proportion to their number, and how much memory it takes. An action is one letter of a lowered
+// schedule: F, B, W, a send, a receive, an update, a push, a pull.
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +36,10 @@ const Shape kShapes[] = {
     {"zero bubble, 16 stages, 4 per node", 1, 16, 4, "zero-bubble", 64, 1, false},
     {"1F1B with flush, 32 virtual workers of 8, all-reduce", 32, 8, 8, "pipedream-flush", 32, 1,
      false},
+    {"1,024 devices: 1F1B with flush, 128 virtual workers of 8, all-reduce", 128, 8, 8,
+     "pipedream-flush", 32, 1, false},
+    {"1,024 devices: hetpipe, 128 virtual workers of 8 over nodes, servers", 128, 8, 8, "hetpipe",
+     1, 8, true},
 };
 
 // Two kinds of devices that alternate, one twice as slow; stage k of every virtual worker stands on
@@ -103,42 +109,66 @@ Case case_of(const Shape& shape) {
   return c;
 }
 
+// Of this thread's processor time, which other programs on the machine do not add to.
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 double seconds_of(const Case& c, int minibatches, std::int64_t& actions) {
   SimulationRequest request;
   request.minibatches = minibatches;
-  const auto start = std::chrono::steady_clock::now();
+  const double start = processor_seconds();
   actions = simulate(c.plan, c.cluster, c.profile, request).actions;
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return processor_seconds() - start;
+}
+
+// The most that this process has had in memory since the last call, in bytes.
+double peak_bytes() {
+  std::ifstream status("/proc/self/status");
+  double kilobytes = 0;
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) kilobytes = std::atof(line.c_str() + 6);
+  }
+  std::ofstream("/proc/self/clear_refs") << "5";
+  return 1024 * kilobytes;
 }
 
 void run(const std::string& raw_path, int rounds) {
   RawValues raw(raw_path);
   std::printf(
       "Everything that `simulate()` does is in the time: costs, schedule, lowering, playing, "
-      "measuring. Median and quartiles of %d rounds, one thread. Linear: the time per action of "
-      "the "
-      "largest size over that of the smallest. The goal is %.0f million actions/s at every "
-      "size.\n\n",
+      "measuring, memory ledger.\nProcessor seconds of its one thread, median and quartiles of %d "
+      "rounds. Linear: the time per action over that of the\nsmallest size, all of which fits into "
+      "the processor's caches. Bytes: the most in memory per action, where actions are\nwhat fills "
+      "it. The goal is %.0f million actions/s at every size.\n\n",
       rounds, kGoal / 1e6);
-  std::printf("| plan | actions | ms | million actions/s | goal met | linear |\n");
-  std::printf("|---|---|---|---|---|---|\n");
+  std::printf("| plan | actions | ms | million actions/s | goal met | linear | bytes |\n");
+  std::printf("|---|---|---|---|---|---|---|\n");
   for (const Shape& shape : kShapes) {
     const Case c = case_of(shape);
+    const int least = 2 * shape.in_flight;
     std::int64_t actions = 0;
-    seconds_of(c, 16, actions);
-    const double per_minibatch = static_cast<double>(actions) / 16;
+    seconds_of(c, least, actions);
+    const double per_minibatch = static_cast<double>(actions) / least;
     double first = 0;
-    for (const double size : {1e4, 1e5, 1e6}) {
-      const int minibatches = std::max(2 * shape.in_flight, static_cast<int>(size / per_minibatch));
+    for (const double size : {1e4, 1e5, 1e6, 1e7}) {
+      if (size < 0.5 * per_minibatch * least) continue;
+      const int minibatches = std::max(least, static_cast<int>(size / per_minibatch));
       std::vector<double> seconds;
+      peak_bytes();
       for (int r = 0; r < rounds; ++r) seconds.push_back(seconds_of(c, minibatches, actions));
+      const double bytes = peak_bytes() / static_cast<double>(actions);
       raw.add(std::string(shape.what) + ", " + std::to_string(actions) + " actions", seconds);
       const Spread spread = spread_of(seconds);
       const double each = spread.median / static_cast<double>(actions);
       if (first == 0) first = each;
-      std::printf("| %s | %lld | %s | %.2f | %s | %.2f |\n", shape.what,
+      const std::string shown = size < 1e6 ? "" : std::to_string(std::lround(bytes));
+      std::printf("| %s | %lld | %s | %.2f | %s | %.2f | %s |\n", shape.what,
                   static_cast<long long>(actions), to_string(spread, "%.2f", 1e3).c_str(),
-                  1e-6 / each, 1 / each >= kGoal ? "yes" : "no", each / first);
+                  1e-6 / each, 1 / each >= kGoal ? "yes" : "no", each / first, shown.c_str());
+      std::fflush(stdout);
     }
   }
 }

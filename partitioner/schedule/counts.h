@@ -67,8 +67,9 @@ std::vector<VersionDifference> count_version_differences(const Schedule& schedul
 
 // The same in XPipe's reading (arXiv 1911.04610), for the minibatch's first micro-batch: backwards
 // of micro-batches in that time, the own ones but the last included, as a share of a minibatch,
-// rounded to an integer (halves to the even one). Equal to the above where a minibatch is one
-// micro-batch.
+// rounded to an integer (halves to the even one). From a forward on, half of a pair F, B is half a
+// backward (the k / 2 of its formula); from a backward on, whole ones count (its floor(k / 2)).
+// Where a minibatch is one micro-batch it is equal to the above but for that k / 2.
 std::vector<VersionDifference> count_prediction_steps(const Schedule& schedule);
 
 // The minibatches by which a backward pass lags: when B of minibatch p begins, p - q, where q is

@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/schedule/virtual_stages.h"
+#include "partitioner/schedule/wave_rules.h"
 
 namespace hetpipe {
 namespace {
@@ -14,28 +16,31 @@ Action of_minibatch(ActionKind kind, const Action& action) {
   return {kind, action.minibatch, 0, 0, action.replica};
 }
 
-bool is_backward(const Action& action) {
-  return action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient;
+// One B takes all micro-batches of its minibatch (nF1B).
+bool is_by_minibatch(const Schedule& schedule) {
+  bool forward_of_later_micro_batch = false;
+  for (const StageActions& actions : schedule) {
+    for (const Action& action : actions) {
+      if (action.micro == 0) continue;
+      if (is_backward(action)) return false;
+      forward_of_later_micro_batch = true;
+    }
+  }
+  return forward_of_later_micro_batch;
 }
 
 // What is common to all devices.
 struct Shape {
-  int devices = 1;
-  int chunks = 1;
-  bool by_minibatch = false;  // one B takes all micro-batches (nF1B)
+  VirtualStages stages;
+  bool by_minibatch = false;
+  WaveRules waves{};  // those of one virtual worker
 };
 
-Shape shape_of(const Schedule& schedule) {
-  Shape shape{static_cast<int>(schedule.size()), 1, false};
-  bool backward_of_later_micro_batch = false;
-  for (const StageActions& actions : schedule) {
-    for (const Action& action : actions) {
-      shape.chunks = std::max(shape.chunks, action.chunk + 1);
-      if (action.micro == 0) continue;
-      (is_backward(action) ? backward_of_later_micro_batch : shape.by_minibatch) = true;
-    }
-  }
-  if (backward_of_later_micro_batch) shape.by_minibatch = false;
+Shape shape_of(const Schedule& schedule, const Lowering& how) {
+  Shape shape{VirtualStages(schedule), is_by_minibatch(schedule)};
+  shape.waves.in_flight = how.in_flight;
+  shape.waves.first_wave = shape.waves.wave_of(how.first);
+  shape.waves.end = {how.end};
   return shape;
 }
 
@@ -44,9 +49,15 @@ class StageLowering {
  public:
   StageLowering(const StageActions& actions, const Shape& shape, int device, const Lowering& how)
       : actions_(actions), shape_(shape), device_(device), how_(how) {
+    std::size_t added = 0;
     for (std::size_t i = 0; i < actions_.size(); ++i) {
-      if (is_backward(actions_[i])) last_backward_[actions_[i].minibatch] = i;
+      const Action& action = actions_[i];
+      if (is_backward(action)) last_backward_[action.minibatch] = i;
+      if (action.kind == ActionKind::weight_gradient) continue;
+      added += crosses(virtual_stage(action)) + crosses(virtual_stage(action) - 1);
+      if (action.kind == ActionKind::forward && recomputes(virtual_stage(action))) ++added;
     }
+    lowered_.reserve(actions_.size() + added + 3 * last_backward_.size());
   }
 
   StageActions run() {
@@ -69,19 +80,19 @@ class StageLowering {
   void forward(const Action& action) {
     const int here = virtual_stage(action);
     if (crosses(here - 1)) add(ActionKind::receive, action);  // brings the label the pull asks for
-    if (forwards_[action.minibatch].empty() && how_.sync == StageSync::waves) begin(action);
-    forwards_[action.minibatch].push_back(action);
+    if (forwards_.count(action.minibatch) == 0 && how_.sync == StageSync::waves) begin(action);
+    std::vector<Action>& begun = forwards_[action.minibatch];
+    if (shape_.by_minibatch) begun.push_back(action);
     lowered_.push_back(action);
     if (crosses(here)) add(ActionKind::send, action);
   }
 
   void backward(const Action& action) {
     const int here = virtual_stage(action);
-    if (recomputes(here)) {
+    if (recomputes(here) && !shape_.by_minibatch) add(ActionKind::recompute, action);
+    if (recomputes(here) && shape_.by_minibatch) {
       for (const Action& f : forwards_[action.minibatch]) {
-        const bool part_of_it =
-            f.chunk == action.chunk && (shape_.by_minibatch || f.micro == action.micro);
-        if (part_of_it) add(ActionKind::recompute, f);
+        if (f.chunk == action.chunk) add(ActionKind::recompute, f);
       }
     }
     if (crosses(here)) add(ActionKind::receive, action);
@@ -99,7 +110,7 @@ class StageLowering {
                  how_.in_flight, device_, static_cast<long long>(action.minibatch),
                  static_cast<long long>(needed)));
     }
-    if (ends_wave(action) && action.minibatch - how_.first >= how_.in_flight) {
+    if (shape_.waves.gate_before(action.minibatch)) {
       lowered_.push_back(of_minibatch(ActionKind::pull, action));
     }
   }
@@ -113,17 +124,14 @@ class StageLowering {
       return;
     }
     lowered_.push_back(update);
-    if (ends_wave(action) || action.minibatch == how_.end - 1) lowered_.push_back(push);
+    if (shape_.waves.ends_wave(VirtualWorkerId{0}, action.minibatch)) lowered_.push_back(push);
   }
 
-  bool ends_wave(const Action& action) const {
-    return (action.minibatch + 1) % how_.in_flight == 0;
-  }
-  int virtual_stage(const Action& action) const { return action.chunk * shape_.devices + device_; }
+  int virtual_stage(const Action& action) const { return shape_.stages.of(device_, action.chunk); }
   // What leaves a virtual stage for the next one goes to another device.
   bool crosses(int virtual_stage) const {
-    return shape_.devices > 1 && virtual_stage >= 0 &&
-           virtual_stage + 1 < shape_.devices * shape_.chunks;
+    return shape_.stages.devices > 1 && virtual_stage >= 0 &&
+           virtual_stage + 1 < shape_.stages.count();
   }
   bool recomputes(int virtual_stage) const {
     return !how_.recompute.empty() && how_.recompute[static_cast<std::size_t>(virtual_stage)];
@@ -138,7 +146,8 @@ class StageLowering {
   int device_;
   const Lowering& how_;
   std::map<Minibatch, std::size_t> last_backward_;
-  std::map<Minibatch, std::vector<Action>> forwards_;  // of minibatches that are not done
+  std::map<Minibatch, std::vector<Action>> forwards_;  // of minibatches that are not done; which
+                                                       // they are where one B takes them all
   StageActions lowered_;
 };
 
@@ -147,9 +156,9 @@ class StageLowering {
 Schedule lower(const Schedule& schedule, const Lowering& how) {
   ensure(how.in_flight > 0 && how.first % how.in_flight == 0,
          "a run starts at the first minibatch of a wave");
-  const Shape shape = shape_of(schedule);
+  const Shape shape = shape_of(schedule, how);
   ensure(how.recompute.empty() ||
-             how.recompute.size() == schedule.size() * static_cast<std::size_t>(shape.chunks),
+             how.recompute.size() == static_cast<std::size_t>(shape.stages.count()),
          "recompute is told for every virtual stage");
   Schedule lowered;
   for (const StageActions& actions : schedule) {

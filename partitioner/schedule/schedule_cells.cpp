@@ -44,17 +44,4 @@ void fault_at(const Schedule& schedule, const std::set<Cell>& cells, const std::
                                   what + ". Correct the order." + table(schedule, cells));
 }
 
-VirtualStages::VirtualStages(const Schedule& schedule)
-    : devices(static_cast<int>(schedule.size())) {
-  for (const StageActions& actions : schedule) {
-    for (const Action& action : actions) chunks = std::max(chunks, action.chunk + 1);
-  }
-}
-
-Needed neighbour(const VirtualStages& stages, std::size_t device, Action action, int by) {
-  const int there = action.chunk * stages.devices + static_cast<int>(device) + by;
-  action.chunk = there / stages.devices;
-  return {static_cast<std::size_t>(there % stages.devices), action};
-}
-
 }  // namespace hetpipe

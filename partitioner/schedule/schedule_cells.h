@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "partitioner/schedule/schedule.h"
+#include "partitioner/schedule/virtual_stages.h"
 
 // What the parts of validate() share.
 namespace hetpipe {
@@ -24,24 +25,15 @@ inline ActionKey key_of(const Action& a) { return {a.minibatch, a.micro, a.chunk
 [[noreturn]] void fault_at(const Schedule& schedule, const std::set<Cell>& cells,
                            const std::string& what);
 
-// Where the model goes on: virtual stage c p + i is chunk c on device i of p.
-struct VirtualStages {
-  int devices = 1;
-  int chunks = 1;
-  explicit VirtualStages(const Schedule& schedule);
-  bool has_next(int device, int chunk) const {
-    return chunk * devices + device + 1 < devices * chunks;
-  }
-  bool has_previous(int device, int chunk) const { return chunk * devices + device > 0; }
+// What a schedule has beside F, B and W, and what all its stages must agree on.
+struct ScheduleParts {
+  bool messages = false;  // S, V
+  bool weights = false;   // U, P, L
+  int micro_batches = 1;  // forwards of each minibatch in each chunk
 };
 
-// The action that an F (by = -1) or B (by = 1), or the S that a V waits for, needs from the virtual
-// stage before or after it.
-struct Needed {
-  std::size_t device;
-  Action action;
-};
-Needed neighbour(const VirtualStages& stages, std::size_t device, Action action, int by);
+void check_stage(const Schedule& schedule, std::size_t stage, const ScheduleForm& form,
+                 const ScheduleParts& parts);
 
 // Plays the schedule without times: whoever can go on does; if nobody can, it is a deadlock.
 void check_it_plays(const Schedule& schedule, const ScheduleForm& form);

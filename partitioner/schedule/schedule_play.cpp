@@ -76,7 +76,7 @@ class Player {
     if (!alone && action.kind == ActionKind::backward && stages_.has_next(device, action.chunk)) {
       return is_done(neighbour(stages_, k, action, 1));
     }
-    if (action.kind == ActionKind::pull && k == 0) return own_wave_is_in(action);
+    if (action.kind == ActionKind::pull) return own_wave_is_in(action);
     return true;
   }
 
@@ -85,7 +85,7 @@ class Player {
   }
 
   // The gate at D = 0 waits for this virtual worker's own wave as well: every stage that pushes the
-  // wave before must have done so.
+  // wave before must have done so, and the snapshot that any stage takes has it.
   bool own_wave_is_in(const Action& pull) const {
     Action push = pull;
     push.kind = ActionKind::push;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/schedule/virtual_stages.h"
 
 namespace hetpipe {
 namespace {
@@ -15,45 +16,40 @@ bool computes(const Action& action) {
          action.kind == ActionKind::weight_gradient || action.kind == ActionKind::recompute;
 }
 
-// When each F and each B of each virtual stage (chunk c of device i: c p + i) was done.
+// When each F and each B of each virtual stage was done.
 class Ends {
  public:
-  explicit Ends(const Schedule& schedule) : devices_(static_cast<int>(schedule.size())) {
+  explicit Ends(const Schedule& schedule) : stages_(schedule) {
     std::optional<Minibatch> last;
     for (const StageActions& actions : schedule) {
       for (const Action& action : actions) {
         first_ = last ? std::min(first_, action.minibatch) : action.minibatch;
         last = last ? std::max(*last, action.minibatch) : action.minibatch;
         micro_batches_ = std::max(micro_batches_, action.micro + 1);
-        chunks_ = std::max(chunks_, action.chunk + 1);
       }
     }
     const auto passes =
         last ? static_cast<std::size_t>(*last - first_ + 1) * std::size_t(micro_batches_) : 0;
-    ends_.assign(2 * passes * static_cast<std::size_t>(devices_ * chunks_), kNever);
+    ends_.assign(2 * passes * static_cast<std::size_t>(stages_.count()), kNever);
   }
 
-  int virtual_stages() const { return devices_ * chunks_; }
-  int virtual_stage(int device, const Action& action) const {
-    return action.chunk * devices_ + device;
-  }
+  const VirtualStages& stages() const { return stages_; }
   // Of the same pass of the same micro-batch at another virtual stage; kNever: not yet.
   double& of(const Action& action, int virtual_stage) {
     const auto pass =
         static_cast<std::size_t>(action.minibatch - first_) * std::size_t(micro_batches_) +
         static_cast<std::size_t>(action.micro);
     const std::size_t at =
-        pass * static_cast<std::size_t>(virtual_stages()) + static_cast<std::size_t>(virtual_stage);
+        pass * static_cast<std::size_t>(stages_.count()) + static_cast<std::size_t>(virtual_stage);
     return ends_[2 * at + (action.kind == ActionKind::backward ? 1 : 0)];
   }
 
   static constexpr double kNever = -1;
 
  private:
-  int devices_;
+  VirtualStages stages_;
   Minibatch first_ = 0;
   int micro_batches_ = 1;
-  int chunks_ = 1;
   std::vector<double> ends_;
 };
 
@@ -98,11 +94,11 @@ class Play {
   bool step(std::size_t k) {
     const Action& action = schedule_[k][table_.end[k].size()];
     double start = table_.end[k].empty() ? 0 : table_.end[k].back();
-    const int here = ends_.virtual_stage(static_cast<int>(k), action);
+    const int here = ends_.stages().of(static_cast<int>(k), action.chunk);
     const bool forward = action.kind == ActionKind::forward;
     const bool passes = forward || action.kind == ActionKind::backward;
     const int needed = forward ? here - 1 : here + 1;
-    if (passes && needed >= 0 && needed < ends_.virtual_stages()) {
+    if (passes && needed >= 0 && needed < ends_.stages().count()) {
       const double end = ends_.of(action, needed);
       if (end == Ends::kNever) return false;
       start = std::max(start, end + lengths_.message);

@@ -16,6 +16,7 @@ struct Pass {
   double forward = kNever;        // the first F starts
   double backward = kNever;       // the first B starts
   double done = -1;               // the last B ends
+  std::vector<double> forwards;   // each ends
   std::vector<double> backwards;  // each ends
 };
 using Passes = std::map<Minibatch, Pass>;
@@ -29,6 +30,7 @@ std::vector<Passes> passes_of(const Schedule& schedule) {
       Pass& pass = passes[k][action.minibatch];
       if (action.kind == ActionKind::forward) {
         pass.forward = std::min(pass.forward, table.start[k][i]);
+        pass.forwards.push_back(table.end[k][i]);
       } else if (action.kind == ActionKind::backward) {
         pass.backward = std::min(pass.backward, table.start[k][i]);
         pass.done = std::max(pass.done, table.end[k][i]);
@@ -39,26 +41,31 @@ std::vector<Passes> passes_of(const Schedule& schedule) {
   return passes;
 }
 
-// Backwards at a stage that end after `from` and not after `until`: all of them, or the last ones
-// of other minibatches than `own`.
+// What ends at a stage after `from` and not after `until`; updates are the last B of other
+// minibatches than `own`.
 struct Between {
+  int forwards = 0;
   int backwards = 0;
   int updates = 0;
 };
 Between between(const Passes& stage, Minibatch own, double from, double until) {
   const auto within = [&](double end) { return end > from && end <= until; };
+  const auto ends = [&](const std::vector<double>& of) {
+    return static_cast<int>(std::count_if(of.begin(), of.end(), within));
+  };
   Between count;
   for (const auto& [p, pass] : stage) {
-    count.backwards +=
-        static_cast<int>(std::count_if(pass.backwards.begin(), pass.backwards.end(), within));
+    count.forwards += ends(pass.forwards);
+    count.backwards += ends(pass.backwards);
     count.updates += p != own && within(pass.done) ? 1 : 0;
   }
   return count;
 }
 
-// `count` gives what a Between and the backwards of a minibatch come to.
-template <class Count>
-std::vector<VersionDifference> largest(const Schedule& schedule, const Count& count) {
+// `forward` and `backward` give what a Between and the backwards of a minibatch come to.
+template <class Forward, class Backward>
+std::vector<VersionDifference> largest(const Schedule& schedule, const Forward& forward,
+                                       const Backward& backward) {
   const auto passes = passes_of(schedule);
   std::vector<VersionDifference> differences;
   for (const Passes& stage : passes) {
@@ -67,29 +74,39 @@ std::vector<VersionDifference> largest(const Schedule& schedule, const Count& co
       const double until = passes.front().at(p).done;
       const auto per_minibatch = static_cast<int>(pass.backwards.size());
       most.forward =
-          std::max(most.forward, count(between(stage, p, pass.forward, until), per_minibatch));
+          std::max(most.forward, forward(between(stage, p, pass.forward, until), per_minibatch));
       most.backward =
-          std::max(most.backward, count(between(stage, p, pass.backward, until), per_minibatch));
+          std::max(most.backward, backward(between(stage, p, pass.backward, until), per_minibatch));
     }
     differences.push_back(most);
   }
   return differences;
 }
 
+// a / b to the nearest integer, halves to the even one; a >= 0.
+int rounded_ratio(int a, int b) {
+  const int whole = a / b;
+  const int twice_the_rest = 2 * (a % b);
+  if (twice_the_rest == b) return whole + whole % 2;
+  return twice_the_rest < b ? whole : whole + 1;
+}
+
 }  // namespace
 
 std::vector<VersionDifference> count_version_differences(const Schedule& schedule) {
-  return largest(schedule, [](const Between& count, int) { return count.updates; });
+  const auto updates = [](const Between& count, int) { return count.updates; };
+  return largest(schedule, updates, updates);
 }
 
 std::vector<VersionDifference> count_prediction_steps(const Schedule& schedule) {
-  return largest(schedule, [](const Between& count, int per_minibatch) {
-    const int others = count.backwards - 1;
-    const int whole = others / per_minibatch;
-    const int twice_the_rest = 2 * (others % per_minibatch);
-    if (twice_the_rest == per_minibatch) return whole + whole % 2;  // halves to the even one
-    return twice_the_rest < per_minibatch ? whole : whole + 1;
-  });
+  // The own last B is no step.
+  const auto halves = [](const Between& count, int per_minibatch) {
+    return rounded_ratio(std::max(0, count.forwards + count.backwards - 2), 2 * per_minibatch);
+  };
+  const auto wholes = [](const Between& count, int per_minibatch) {
+    return rounded_ratio(std::max(0, count.backwards - 1), per_minibatch);
+  };
+  return largest(schedule, halves, wholes);
 }
 
 int count_update_sequences(const Schedule& schedule) {

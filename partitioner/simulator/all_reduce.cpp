@@ -72,9 +72,8 @@ AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> proces
                        std::vector<Ring::Round>(static_cast<std::size_t>(minibatches))});
     std::sort(nodes.begin(), nodes.end());
     const auto crossings = std::unique(nodes.begin(), nodes.end()) - nodes.begin();
-    const auto count = static_cast<double>(members.size());
     if (crossings > 1) {
-      bytes_between_nodes_ += static_cast<double>(crossings) * 2 * (count - 1) / count * size;
+      bytes_between_nodes_ += static_cast<double>(crossings) * ring_share(members.size()) * size;
     }
   }
 }

@@ -6,7 +6,7 @@
 
 #include "partitioner/profile/profile.h"
 #include "partitioner/simulator/network.h"
-#include "partitioner/simulator/plan_job.h"
+#include "partitioner/simulator/plan_workers.h"
 
 // All-reduce of gradients before each update: for every layer a ring of the devices that hold it
 // (or share its parameters), whatever the cuts are; layers with the same devices share a ring. A

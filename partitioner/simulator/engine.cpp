@@ -117,7 +117,6 @@ void Engine::prepare(const EngineJob& job) {
   events_.clear();
   ready_.clear();
   dirty_.clear();
-  times_.start.assign(job.ops.size(), 0);
   times_.end.assign(job.ops.size(), 0);
   times_.fired.assign(job.signals.size(), 0);
   times_.on_the_wire.assign(job.signals.size(), 0);
@@ -155,7 +154,6 @@ void Engine::run(std::int32_t process) {
   Process& p = at(processes_, process);
   for (; p.next < p.end; ++p.next) {
     const Op& op = at(job_->ops, p.next);
-    at(times_.start, p.next) = p.now;
     switch (op.kind) {
       case OpKind::compute:
         p.now += options_.jitter > 0 ? jittered(process, p.next, op.seconds) : op.seconds;

@@ -112,12 +112,16 @@ struct EngineOptions {
                       // drawn by seed, process and operation: no draw depends on another
 };
 
-// Times in seconds from the start; all processes start at 0.
+// Times in seconds from the start; all processes start at 0, and an operation starts when the one
+// before it in its process ends.
 struct EngineTimes {
-  std::vector<double> start;        // [op] its turn came
   std::vector<double> end;          // [op]
   std::vector<double> fired;        // [signal]
   std::vector<double> on_the_wire;  // [signal] since when its last transfer has been moving
+
+  double start(const EngineJob& job, int process, std::int64_t op) const {
+    return op == job.first_op(process) ? 0 : end[static_cast<std::size_t>(op) - 1];
+  }
 };
 
 class Engine {

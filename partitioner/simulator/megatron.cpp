@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/system.h"
+#include "partitioner/simulator/limits.h"
 #include "partitioner/simulator/megatron_lowering.h"
 
 namespace hetpipe {
@@ -62,24 +63,26 @@ void add_row(Simulation& result, const MegatronJob& lowered, const EngineTimes& 
   row.device = stage.device;
   double communication = 0;
   const std::int64_t first = lowered.job.first_op(static_cast<int>(process));
+  double to = 0;
   for (std::int64_t op = first; op < lowered.job.end[process]; ++op) {
     const MegatronOp& what = at(lowered.ops, op);
-    const double from = at(times.start, op);
-    const double to = at(times.end, op);
+    const double from = to;
+    to = at(times.end, op);
     if (what.doing == MegatronOp::Doing::computing) row.busy_seconds += to - from;
     if (what.doing == MegatronOp::Doing::communicating) communication += to - from;
     if (at(lowered.job.ops, op).kind == OpKind::wait) {
       const double moving = at(times.on_the_wire, at(lowered.job.ops, op).index);
       communication += std::max(0.0, to - std::clamp(moving, from, to));
     }
-    if (keep_events && what.action) {
+    if (!what.action) continue;
+    ++result.actions;
+    if (keep_events) {
       result.events.push_back({static_cast<int>(process), *what.action, from, to});
     }
   }
   row.busy = row.busy_seconds / result.window_seconds;
   row.communication = communication / result.window_seconds;
   row.bubble = std::max(0.0, 1 - row.busy - row.communication);
-  result.actions += lowered.job.end[process] - first;
   result.stages.push_back(row);
 }
 
@@ -94,12 +97,16 @@ Simulation simulate_megatron(const Plan& plan, const Cluster& cluster, const Pro
     throw UserError("--minibatches",
                     format("%d (an iteration is one). Ask for 1 or more.", iterations));
   }
+  // For each operation its action is kept as well.
+  check_size(plan, request, iterations,
+             2 * bytes_to_play(plan, composition(plan), request, iterations));
   const MegatronJob lowered = lower_megatron(plan, cluster, profile, iterations, constants);
   Engine engine;
   const EngineTimes& times = engine.play(lowered.job, {request.seed, request.jitter});
 
   Simulation result;
   for (const double end : times.end) result.window_seconds = std::max(result.window_seconds, end);
+  check_takes_time(result.window_seconds);
   result.iteration_seconds = result.window_seconds / iterations;
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
     result.global_batch += plan.minibatch_of(VirtualWorkerId{static_cast<int>(vw)});

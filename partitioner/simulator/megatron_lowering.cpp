@@ -2,7 +2,6 @@
 #include "partitioner/simulator/megatron_lowering.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -19,41 +18,13 @@ auto& at(T& values, std::int64_t index) {
   return values[static_cast<std::size_t>(index)];
 }
 
-// Two layers with one weight.
-struct Tie {
-  int owner = 0;
-  int user = 0;
-};
-
-std::vector<Tie> ties(const Profile& profile) {
-  std::vector<Tie> found;
-  for (std::size_t user = 0; user < profile.layers.size(); ++user) {
-    for (std::size_t owner = 0; owner < profile.layers.size(); ++owner) {
-      if (!profile.layers[user].shares.empty() &&
-          profile.layers[user].shares == profile.layers[owner].name) {
-        found.push_back({static_cast<int>(owner), static_cast<int>(user)});
-      }
-    }
-  }
-  const int last = static_cast<int>(profile.layers.size()) - 1;
-  if (found.empty() && last > 0) found.push_back({0, last});
-  return found;
-}
-
 class Lowering {
  public:
   Lowering(const Plan& plan, const Cluster& cluster, const Profile& profile,
            const MegatronConstants& constants)
-      : plan_(plan),
-        cluster_(cluster),
-        profile_(profile),
-        network_(cluster, out_.job),
-        constants_(constants) {
-    for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
-      for (std::size_t k = 0; k < depth(); ++k) {
-        add_stage(static_cast<int>(vw), static_cast<int>(k));
-      }
-    }
+      : plan_(plan), cluster_(cluster), network_(cluster, out_.job), constants_(constants) {
+    out_.stages = megatron_stages(plan, cluster, profile);
+    tied_ = tied_stages(plan, profile);
     add_links();
   }
 
@@ -75,10 +46,12 @@ class Lowering {
     for (std::size_t s = 0; s < out_.stages.size(); ++s) {
       out_.job.ops.insert(out_.job.ops.end(), ops[s].begin(), ops[s].end());
       out_.ops.insert(out_.ops.end(), parts[s].begin(), parts[s].end());
+      std::vector<Op>().swap(ops[s]);  // twice all of them would be much memory
+      std::vector<MegatronOp>().swap(parts[s]);
       out_.job.end_process();
     }
     drop_unshared_interfaces(out_.job);
-    out_.bytes_between_nodes = bytes_between_nodes();
+    out_.bytes_between_nodes = gradient_bytes_between_nodes(out_.stages, tied_);
     return std::move(out_);
   }
 
@@ -89,56 +62,9 @@ class Lowering {
     std::vector<Ring::Round> gradients;  // [stage]
     int end = -1;
   };
-  struct TiedStages {
-    int a = 0;
-    int b = 0;
-    double bytes = 0;  // of each GPU
-  };
-
   std::size_t depth() const { return plan_.virtual_workers.front().stages.size(); }
   MegatronStage& stage(int vw, std::size_t k) {
     return out_.stages[static_cast<std::size_t>(vw) * depth() + k];
-  }
-
-  void add_stage(int vw, int k) {
-    const PlanStage& here = at(at(plan_.virtual_workers, vw).stages, k);
-    const DeviceKind& kind = cluster_.kind_of(here.devices.front());
-    const LayerCosts costs =
-        costs_on(profile_, kind, plan_.minibatch_of(VirtualWorkerId{vw}) / plan_.micro_batches);
-    MegatronStage added;
-    added.vw = vw;
-    added.k = k;
-    added.device = here.devices.front();
-    added.gpus = kind.gpus;
-    for (int l = here.first_layer; l < here.end_layer; ++l) {
-      added.forward += at(costs.forward, l);
-      added.backward += at(costs.backward, l);
-      if (!costs.update.empty()) added.update = std::max(added.update, at(costs.update, l));
-      added.parameter_bytes += static_cast<double>(kind.gpus) *
-                               static_cast<double>(at(profile_.layers, l).parameter_bytes);
-    }
-    // Everything that later stages read goes through the next one.
-    for (int l = 0; l < here.end_layer; ++l) {
-      if (is_read_from(l, here.end_layer)) {
-        added.output_bytes += static_cast<double>(at(costs.output_bytes, l));
-      }
-    }
-    out_.stages.push_back(added);
-  }
-
-  // Whether a layer from `first` on reads layer `l`.
-  bool is_read_from(int l, int first) const {
-    for (auto at = profile_.layers.begin() + first; at != profile_.layers.end(); ++at) {
-      if (std::find(at->inputs.begin(), at->inputs.end(), l) != at->inputs.end()) return true;
-    }
-    return false;
-  }
-
-  int stage_of(int layer) const {
-    const auto& stages = plan_.virtual_workers.front().stages;
-    int k = 0;
-    while (at(stages, k).end_layer <= layer) ++k;
-    return k;
   }
 
   void add_links() {
@@ -158,15 +84,6 @@ class Lowering {
         members.push_back(stage(static_cast<int>(vw), k).device);
       }
       gradient_rings_.emplace_back(network_, members);
-    }
-    for (const Tie& tie : ties(profile_)) {
-      const int a = stage_of(tie.owner);
-      const int b = stage_of(tie.user);
-      if (a == b) continue;
-      const auto bytes =
-          static_cast<double>(std::min(at(profile_.layers, tie.owner).parameter_bytes,
-                                       at(profile_.layers, tie.user).parameter_bytes));
-      if (bytes > 0) tied_.push_back({a, b, bytes});
     }
     for (std::size_t vw = 0; vw < plan_.virtual_workers.size(); ++vw) {
       tie_rings_.emplace_back();
@@ -305,35 +222,8 @@ class Lowering {
     wait(rounds.end, {});
   }
 
-  double bytes_between_nodes() const {
-    const auto replicas = plan_.virtual_workers.size();
-    double bytes = 0;
-    for (std::size_t k = 0; k < depth(); ++k) {
-      std::set<std::string> nodes;
-      double largest = 0;
-      for (std::size_t vw = 0; vw < replicas; ++vw) {
-        const MegatronStage& s = out_.stages[vw * depth() + k];
-        nodes.insert(s.device.node);
-        largest = std::max(largest, s.parameter_bytes);
-      }
-      if (nodes.size() < 2) continue;
-      const auto edges = static_cast<double>(nodes.size());
-      const auto members = static_cast<double>(replicas);
-      bytes += edges * 2 * (members - 1) / members * largest;
-    }
-    for (std::size_t vw = 0; vw < replicas; ++vw) {
-      for (const TiedStages& tie : tied_) {
-        const MegatronStage& a = out_.stages[vw * depth() + static_cast<std::size_t>(tie.a)];
-        const MegatronStage& b = out_.stages[vw * depth() + static_cast<std::size_t>(tie.b)];
-        if (a.device.node != b.device.node) bytes += 2 * tie.bytes * a.gpus;
-      }
-    }
-    return bytes;
-  }
-
   const Plan& plan_;
   const Cluster& cluster_;
-  const Profile& profile_;
   MegatronJob out_;
   Network network_;
   MegatronConstants constants_;

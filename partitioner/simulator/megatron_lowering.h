@@ -10,23 +10,11 @@
 #include "partitioner/schedule/schedule.h"
 #include "partitioner/simulator/engine.h"
 #include "partitioner/simulator/megatron_constants.h"
+#include "partitioner/simulator/megatron_stages.h"
 
 // From a plan to the engine's operations, in the order of Megatron-DeepSpeed's pipeline engine
 // (megatron.h says what that is; this is how it is written down).
 namespace hetpipe {
-
-// What one stage of one virtual worker does and costs.
-struct MegatronStage {
-  int vw = 0;
-  int k = 0;
-  DeviceName device;
-  int gpus = 1;
-  double forward = 0;  // s, of one micro-batch
-  double backward = 0;
-  double update = 0;
-  double parameter_bytes = 0;  // of all GPUs of the device
-  double output_bytes = 0;     // to the next stage, of one micro-batch
-};
 
 // What an operation of the engine is.
 struct MegatronOp {

@@ -67,6 +67,11 @@ void drop_unshared_interfaces(EngineJob& job) {
   }
 }
 
+double ring_share(std::size_t members) {
+  const auto d = static_cast<double>(members);
+  return 2 * (d - 1) / d;
+}
+
 Ring::Ring(Network& network, std::span<const DeviceName> members) {
   if (members.size() < 2) return;
   std::vector<DeviceName> order(members.begin(), members.end());
@@ -80,12 +85,11 @@ Ring::Ring(Network& network, std::span<const DeviceName> members) {
 
 Ring::Round Ring::add_round(EngineJob& job, double bytes) const {
   if (edges_.empty()) return {};
-  const auto members = static_cast<double>(edges_.size());
   const Round round{job.add_signal(static_cast<int>(edges_.size())),
                     job.add_signal(static_cast<int>(edges_.size()))};
   for (const int edge : edges_) {
-    job.start_on(round.join,
-                 job.add_transfer(edge, 2 * (members - 1) / members * bytes, round.done));
+    const double sent = ring_share(edges_.size()) * bytes;
+    job.start_on(round.join, job.add_transfer(edge, sent, round.done));
   }
   return round;
 }

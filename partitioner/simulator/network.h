@@ -58,7 +58,10 @@ class Network {
 // the engine plays such routes faster. Once all routes are added.
 void drop_unshared_interfaces(EngineJob& job);
 
-// Ring all-reduce (reduce-scatter, then all-gather) of D members: each sends 2 (D - 1) / D of the
+// What each of D members of a ring sends to its neighbour per byte that they reduce: 2 (D - 1) / D.
+double ring_share(std::size_t members);
+
+// Ring all-reduce (reduce-scatter, then all-gather) of D members: each sends its share of the
 // bytes to its neighbour in 2 (D - 1) steps, each of which pays the latency. So the ring takes
 // 2 (D - 1) (bytes / D / b + latency) on its slowest link, more where its edges share interfaces.
 // Members of one node stand together, so the ring leaves each node once.

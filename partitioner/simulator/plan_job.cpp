@@ -4,56 +4,20 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <tuple>
 
-#include "base/error.h"
-#include "partitioner/profile/cut.h"
 #include "partitioner/schedule/lower.h"
+#include "partitioner/schedule/wave_rules.h"
 #include "partitioner/simulator/all_reduce.h"
 #include "partitioner/simulator/network.h"
 #include "partitioner/simulator/server_traffic.h"
 
 namespace hetpipe {
-
-Pipeline pipeline_of(const PlanVirtualWorker& vw, ScheduleRule rule) {
-  const int stages = static_cast<int>(vw.stages.size());
-  if (rule != ScheduleRule::interleaved_1f1b) return {stages, 1};
-  std::set<DeviceName> devices;
-  for (const PlanStage& stage : vw.stages) devices.insert(stage.devices.front());
-  const int positions = static_cast<int>(devices.size());
-  return {positions, stages / positions};
-}
-
 namespace {
 
-// A message, or the piece of one that goes between one replica and another.
-struct Piece {
-  int route = -1;  // -1: within a device
-  double bytes = 0;
-  int to = 0;  // place in Worker::places
-};
+std::size_t size_of(int value) { return static_cast<std::size_t>(value); }
 
-// One replica of one stage.
-struct Place {
-  ReplicaTimes times;
-  int process = 0;
-  std::vector<Piece> activations;  // to later stages
-  std::vector<Piece> gradients;    // to earlier stages
-  int pieces_of_activations = 0;   // that come in
-  int pieces_of_gradients = 0;
-  int activations_in = -1;  // signal of the first micro-batch's; those of the others follow
-  int gradients_in = -1;
-};
-
-struct Worker {
-  Pipeline pipeline;
-  int first_process = 0;
-  std::vector<int> first_place;        // [stage]
-  std::vector<Place> places;           // by stage, replica
-  const Schedule* schedule = nullptr;  // [position], lowered
-};
-
+// The actions of every process, one after another, as operations of the engine.
 class Builder {
  public:
   Builder(const Plan& plan, const System& system, CostTable& costs, int minibatches,
@@ -62,31 +26,23 @@ class Builder {
         system_(system),
         costs_(costs),
         record_(record),
+        passes_(passes_of(system.schedule, plan.micro_batches)),
         network_(costs.cluster(), result_.engine,
                  costs.cluster().emulated() ? Sharing::queued : Sharing::fair) {
     result_.minibatches = minibatches;
-    const bool folded = system.schedule == ScheduleRule::continuous_1f1b;
-    micro_batches_ = folded ? 1 : plan.micro_batches;
-    forward_passes_ = folded ? plan.micro_batches : 1;
-    const bool whole = system.schedule == ScheduleRule::nf1b;
-    backward_passes_ = folded || whole ? plan.micro_batches : 1;
   }
 
   PlanJob build() {
-    for (const ProfileLayer& layer : costs_.profile().layers) inputs_.push_back(layer.inputs);
-    for (std::size_t vw = 0; vw < plan_.virtual_workers.size(); ++vw) add_worker(vw);
-    for (std::size_t vw = 0; vw < workers_.size(); ++vw) connect(vw);
-    const Wave played_waves = (result_.minibatches + plan_.in_flight - 1) / plan_.in_flight;
-    all_reduce_.emplace(
-        costs_.profile(), result_.processes,
-        system_.sync == SyncRule::all_reduce ? RingScope::everybody : RingScope::virtual_worker,
-        network_, result_.minibatches);
-    result_.sync_bytes_between_nodes = all_reduce_->bytes_between_nodes();
-    if (waves()) {
-      servers_.emplace(plan_, system_.sync, costs_.profile(), result_.processes, network_,
-                       result_.engine, played_waves);
-      result_.sync_bytes_between_nodes += servers_->bytes_between_nodes() / plan_.in_flight;
+    for (std::size_t vw = 0; vw < plan_.virtual_workers.size(); ++vw) {
+      workers_.push_back(place_worker(plan_, VirtualWorkerId{static_cast<int>(vw)},
+                                      system_.schedule, costs_, result_.processes));
     }
+    for (std::size_t vw = 0; vw < workers_.size(); ++vw) {
+      connect_worker(workers_[vw], plan_.virtual_workers[vw], passes_, result_.minibatches, costs_,
+                     result_.processes, network_);
+      schedules_of_.push_back(&schedule_of(vw));
+    }
+    add_synchronisation();
     drop_unshared_interfaces(result_.engine);
     const std::size_t marks = result_.processes.size() * size_of(result_.minibatches);
     result_.computed.assign(marks, -1);
@@ -97,119 +53,16 @@ class Builder {
   }
 
  private:
-  static std::size_t size_of(int value) { return static_cast<std::size_t>(value); }
-
-  void add_worker(std::size_t vw) {
-    const PlanVirtualWorker& planned = plan_.virtual_workers[vw];
-    Worker worker;
-    worker.pipeline = pipeline_of(planned, system_.schedule);
-    worker.first_process = static_cast<int>(result_.processes.size());
-    const WorkerTimes times = worker_times(plan_, VirtualWorkerId{static_cast<int>(vw)}, costs_);
-    std::vector<int> process_of_position;
-    for (int i = 0; i < worker.pipeline.positions; ++i) {
-      const PlanStage& stage = planned.stages[size_of(i)];
-      process_of_position.push_back(static_cast<int>(result_.processes.size()));
-      for (std::size_t r = 0; r < stage.devices.size(); ++r) {
-        PlanProcess process;
-        process.virtual_worker = static_cast<int>(vw);
-        process.position = i;
-        process.replica = static_cast<int>(r);
-        process.replicas = static_cast<int>(stage.devices.size());
-        process.device = stage.devices[r];
-        process.kind = times[size_of(i)][r].kind;
-        for (int j = i; j < static_cast<int>(planned.stages.size());
-             j += worker.pipeline.positions) {
-          const PlanStage& chunk = planned.stages[size_of(j)];
-          process.layers.emplace_back(chunk.first_layer, chunk.end_layer);
-        }
-        result_.processes.push_back(std::move(process));
-      }
-    }
-    for (std::size_t j = 0; j < planned.stages.size(); ++j) {
-      worker.first_place.push_back(static_cast<int>(worker.places.size()));
-      for (std::size_t r = 0; r < times[j].size(); ++r) {
-        Place place;
-        place.times = times[j][r];
-        place.process =
-            process_of_position[j % size_of(worker.pipeline.positions)] + static_cast<int>(r);
-        worker.places.push_back(place);
-      }
-    }
-    worker.first_place.push_back(static_cast<int>(worker.places.size()));
-    worker.schedule = &schedule_of(planned, worker.pipeline);
-    workers_.push_back(std::move(worker));
-  }
-
-  // Routes and pieces: each consuming replica gets its samples from the replicas that hold them.
-  void connect(std::size_t vw) {
-    Worker& worker = workers_[vw];
-    const PlanVirtualWorker& planned = plan_.virtual_workers[vw];
-    std::vector<int> ends;
-    for (const PlanStage& stage : planned.stages) ends.push_back(stage.end_layer);
-    std::map<std::pair<int, int>, int> routes;
-    for (const Transfer& transfer : transfers(inputs_, ends)) {
-      for (int a = first(worker, transfer.from_stage); a < first(worker, transfer.from_stage + 1);
-           ++a) {
-        for (int b = first(worker, transfer.to_stage); b < first(worker, transfer.to_stage + 1);
-             ++b) {
-          Place& from = worker.places[size_of(a)];
-          Place& to = worker.places[size_of(b)];
-          const int samples = std::min(from.times.first_sample + from.times.samples,
-                                       to.times.first_sample + to.times.samples) -
-                              std::max(from.times.first_sample, to.times.first_sample);
-          if (samples <= 0) continue;
-          const LayerCosts& costs = costs_.on(*from.times.kind, from.times.samples);
-          double bytes = 0;
-          for (const int l : transfer.layers) {
-            bytes += static_cast<double>(costs.output_bytes[size_of(l)]);
-          }
-          bytes *= static_cast<double>(samples) / from.times.samples;
-          from.activations.push_back(
-              {route(routes, from.process, to.process), bytes * forward_passes_, b});
-          to.gradients.push_back(
-              {route(routes, to.process, from.process), bytes * backward_passes_, a});
-          ++to.pieces_of_activations;
-          ++from.pieces_of_gradients;
-        }
-      }
-    }
-    const int messages = result_.minibatches * micro_batches_;
-    for (Place& place : worker.places) {
-      place.activations_in = add_signals(place.pieces_of_activations, messages);
-      place.gradients_in = add_signals(place.pieces_of_gradients, messages);
-    }
-  }
-
-  static int first(const Worker& worker, int stage) { return worker.first_place[size_of(stage)]; }
-
-  // The messages of one directed pair of devices go one after the other: one route per pair.
-  int route(std::map<std::pair<int, int>, int>& routes, int from, int to) {
-    if (from == to) return -1;
-    const auto [at, added] = routes.try_emplace({from, to}, -1);
-    if (added) {
-      RouteUse use;
-      use.process = from;
-      use.latencies = forward_passes_;
-      at->second = network_.add_route(result_.processes[size_of(from)].device,
-                                      result_.processes[size_of(to)].device, use);
-    }
-    return at->second;
-  }
-
-  int add_signals(int needed, int count) {
-    if (needed == 0) return -1;
-    const int base = static_cast<int>(result_.engine.signals.size());
-    result_.engine.signals.resize(size_of(base) + size_of(count), {needed});
-    return base;
-  }
+  bool waves() const { return plan_.server && system_.sync != SyncRule::all_reduce; }
 
   // Virtual workers of one form share their schedule.
-  const Schedule& schedule_of(const PlanVirtualWorker& planned, const Pipeline& pipeline) {
+  const Schedule& schedule_of(std::size_t vw) {
+    const Pipeline& pipeline = workers_[vw].pipeline;
     Lowering how;
     how.sync = waves() ? StageSync::waves : StageSync::all_reduce;
     how.in_flight = waves() ? plan_.in_flight : 1;
     how.end = result_.minibatches;
-    for (const PlanStage& stage : planned.stages) {
+    for (const PlanStage& stage : plan_.virtual_workers[vw].stages) {
       how.recompute.push_back(stage.recompute || system_.weights == WeightRule::recomputed);
     }
     const auto [at, added] = schedules_.try_emplace({pipeline.positions, how.recompute});
@@ -225,29 +78,47 @@ class Builder {
     return at->second;
   }
 
-  bool waves() const { return plan_.server && system_.sync != SyncRule::all_reduce; }
+  void add_synchronisation() {
+    all_reduce_.emplace(
+        costs_.profile(), result_.processes,
+        system_.sync == SyncRule::all_reduce ? RingScope::everybody : RingScope::virtual_worker,
+        network_, result_.minibatches);
+    result_.sync_bytes_between_nodes = all_reduce_->bytes_between_nodes();
+    if (!waves()) return;
+    WaveRules rules;
+    rules.in_flight = plan_.in_flight;
+    rules.distance = plan_.server->clock_distance;
+    rules.end.assign(workers_.size(), result_.minibatches);
+    servers_.emplace(plan_, system_.sync, rules, costs_.profile(), result_.processes, network_,
+                     result_.engine);
+    result_.sync_bytes_between_nodes += servers_->bytes_between_nodes() / plan_.in_flight;
+  }
+
+  const StageActions& actions_of(const PlanProcess& process) const {
+    return (*schedules_of_[size_of(process.virtual_worker)])[size_of(process.position)];
+  }
 
   // Room for all operations: growing would write all of them twice.
   void reserve() {
-    std::size_t actions = 0;
-    std::size_t sends = 0;
+    std::size_t operations = 0;
+    std::size_t transfers = 0;
     for (const PlanProcess& process : result_.processes) {
-      const Worker& worker = workers_[size_of(process.virtual_worker)];
-      const StageActions& of_stage = (*worker.schedule)[size_of(process.position)];
-      const Place& place =
-          worker.places[size_of(first(worker, process.position) + process.replica)];
+      const PlanWorker& worker = workers_[size_of(process.virtual_worker)];
+      const std::size_t actions = actions_of(process).size();
+      const StagePlace& place = worker.place(process.position, process.replica);
       const std::size_t pieces = place.activations.size() + place.gradients.size();
-      actions += of_stage.size() + of_stage.size() / 4;
-      sends += of_stage.size() / 3 * std::max<std::size_t>(1, pieces) / 2;
+      const std::size_t sends = actions / 3 * std::max<std::size_t>(1, pieces) / 2;
+      operations += actions + actions / 4 + sends;
+      transfers += actions / 4 + sends;
     }
-    result_.engine.ops.reserve(actions + sends);
-    result_.engine.transfers.reserve(result_.engine.transfers.size() + actions / 4 + sends);
+    result_.engine.ops.reserve(operations);
+    result_.engine.transfers.reserve(result_.engine.transfers.size() + transfers);
   }
 
   void play(int index) {
     const PlanProcess& process = result_.processes[size_of(index)];
-    const Worker& worker = workers_[size_of(process.virtual_worker)];
-    const StageActions& actions = (*worker.schedule)[size_of(process.position)];
+    const PlanWorker& worker = workers_[size_of(process.virtual_worker)];
+    const StageActions& actions = actions_of(process);
     for (std::size_t i = 0; i < actions.size(); ++i) {
       if (record_ == ActionRecord::kept) {
         result_.first_op.push_back(static_cast<std::int64_t>(result_.engine.ops.size()));
@@ -261,66 +132,53 @@ class Builder {
     result_.engine.end_process();
   }
 
-  void add_operations(int index, const PlanProcess& process, const Worker& worker,
+  void add_operations(int index, const PlanProcess& process, const PlanWorker& worker,
                       const StageActions& actions, std::size_t i) {
     EngineJob& job = result_.engine;
     const Action& action = actions[i];
     const int stage = action.chunk * worker.pipeline.positions + process.position;
-    const Place& place = worker.places[size_of(first(worker, stage) + process.replica)];
+    const StagePlace& place = worker.place(stage, process.replica);
     const ReplicaTimes& times = place.times;
-    const auto mark = [&](std::vector<std::int64_t>& marks) {
-      marks[size_of(index) * size_of(result_.minibatches) +
-            static_cast<std::size_t>(action.minibatch)] =
-          static_cast<std::int64_t>(job.ops.size()) - 1;
-    };
     switch (action.kind) {
       case ActionKind::forward:
-        job.compute(times.forward * forward_passes_);
-        break;
       case ActionKind::recompute:
-        job.compute(times.forward * forward_passes_);
+        job.compute(times.forward * passes_.forward);
         break;
       case ActionKind::backward: {
         double seconds = times.backward;
         if (splits_backward(system_.schedule)) seconds -= times.weight_gradient;
-        job.compute(seconds * backward_passes_);
-        mark(result_.computed);
+        job.compute(seconds * passes_.backward);
+        mark(result_.computed, index, action);
         break;
       }
       case ActionKind::weight_gradient:
-        job.compute(times.weight_gradient * backward_passes_);
-        mark(result_.computed);
+        job.compute(times.weight_gradient * passes_.backward);
+        mark(result_.computed, index, action);
         break;
       case ActionKind::receive: {
-        const int signals =
-            payload(actions, i) == Payload::activations ? place.activations_in : place.gradients_in;
+        const int signals = payload_of(actions, i) == Payload::activations ? place.activations_in
+                                                                           : place.gradients_in;
         if (signals >= 0) job.wait(signals + message_of(action));
         break;
       }
       case ActionKind::send:
-        send(worker, place, payload(actions, i), message_of(action));
+        send(worker, place, payload_of(actions, i), message_of(action));
         break;
-      case ActionKind::update: {
+      case ActionKind::update:
         if (waves()) all_reduce_->join(job, index, action.minibatch);  // replicas alone
         all_reduce_->wait(job, index, action.minibatch);
-        double seconds = 0;
-        for (int c = 0; c < worker.pipeline.chunks; ++c) {
-          const int held = c * worker.pipeline.positions + process.position;
-          seconds += worker.places[size_of(first(worker, held) + process.replica)].times.update;
-        }
-        job.compute(seconds);
-        mark(result_.updated);
+        job.compute(update_seconds(worker, process));
+        mark(result_.updated, index, action);
         break;
-      }
       case ActionKind::push:
         if (waves()) {
-          servers_->push(job, index, action.minibatch / plan_.in_flight);
+          servers_->push(job, index, action.minibatch);
         } else {
           all_reduce_->join(job, index, action.minibatch);
         }
         break;
       case ActionKind::pull:
-        servers_->pull(job, index, action.minibatch / plan_.in_flight);
+        servers_->pull(job, index, action.minibatch);
         break;
       case ActionKind::evaluate:
       case ActionKind::checkpoint:
@@ -328,25 +186,32 @@ class Builder {
     }
   }
 
-  int message_of(const Action& action) const {
-    return static_cast<int>(action.minibatch) * micro_batches_ + action.micro;
+  // The last operation so far is the one that ends this of the action's minibatch.
+  void mark(std::vector<std::int64_t>& marks, int index, const Action& action) const {
+    marks[size_of(index) * size_of(result_.minibatches) +
+          static_cast<std::size_t>(action.minibatch)] =
+        static_cast<std::int64_t>(result_.engine.ops.size()) - 1;
   }
 
-  // As payload_of, in the nearest place where a lowered schedule has it: a send right after its
-  // computing, a receive before it with nothing but a pull between.
-  static Payload payload(const StageActions& actions, std::size_t i) {
-    if (actions[i].kind == ActionKind::send) {
-      return actions[i - 1].kind == ActionKind::forward ? Payload::activations : Payload::gradients;
+  // Of all chunks.
+  double update_seconds(const PlanWorker& worker, const PlanProcess& process) const {
+    double seconds = 0;
+    for (int c = 0; c < worker.pipeline.chunks; ++c) {
+      const int stage = c * worker.pipeline.positions + process.position;
+      seconds += worker.place(stage, process.replica).times.update;
     }
-    while (actions[i].kind != ActionKind::forward && actions[i].kind != ActionKind::backward) ++i;
-    return actions[i].kind == ActionKind::forward ? Payload::activations : Payload::gradients;
+    return seconds;
   }
 
-  void send(const Worker& worker, const Place& place, Payload payload, int message) {
+  int message_of(const Action& action) const {
+    return static_cast<int>(action.minibatch) * passes_.actions + action.micro;
+  }
+
+  void send(const PlanWorker& worker, const StagePlace& place, Payload payload, int message) {
     EngineJob& job = result_.engine;
     const bool forward = payload == Payload::activations;
-    for (const Piece& piece : forward ? place.activations : place.gradients) {
-      const Place& to = worker.places[size_of(piece.to)];
+    for (const MessagePiece& piece : forward ? place.activations : place.gradients) {
+      const StagePlace& to = worker.places[size_of(piece.to)];
       const int signal = (forward ? to.activations_in : to.gradients_in) + message;
       if (piece.route < 0) {
         job.arrive(signal);
@@ -360,14 +225,12 @@ class Builder {
   const System& system_;
   CostTable& costs_;
   ActionRecord record_;
+  Passes passes_;
   PlanJob result_;
   Network network_;
-  int micro_batches_ = 1;    // messages and actions per minibatch
-  int forward_passes_ = 1;   // micro-batches in one F
-  int backward_passes_ = 1;  // and in one B
-  std::vector<std::vector<int>> inputs_;
-  std::vector<Worker> workers_;
+  std::vector<PlanWorker> workers_;
   std::map<std::tuple<int, std::vector<bool>>, Schedule> schedules_;
+  std::vector<const Schedule*> schedules_of_;  // [virtual worker], lowered
   std::optional<AllReduce> all_reduce_;
   std::optional<ServerTraffic> servers_;
 };

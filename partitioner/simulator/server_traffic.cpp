@@ -9,10 +9,10 @@
 
 namespace hetpipe {
 
-ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const Profile& profile,
-                             std::span<const PlanProcess> processes, Network& network,
-                             EngineJob& job, Wave waves)
-    : sync_(sync), distance_(plan.server->clock_distance), asked_(processes.size(), -1) {
+ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& rules,
+                             const Profile& profile, std::span<const PlanProcess> processes,
+                             Network& network, EngineJob& job)
+    : sync_(sync), rules_(rules), asked_(processes.size(), -1) {
   std::vector<std::int64_t> parameter_bytes;
   for (const ProfileLayer& layer : profile.layers) {
     parameter_bytes.push_back(layer.shares.empty() ? layer.parameter_bytes : 0);
@@ -49,10 +49,11 @@ ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const Profile& pro
     parts_.push_back(std::move(parts));
     front_.push_back(process.position == 0);
   }
-  if (sync == SyncRule::wsp) add_labels(processes, job, waves);
+  if (sync == SyncRule::wsp) add_labels(processes, job);
 }
 
-void ServerTraffic::add_labels(std::span<const PlanProcess> processes, EngineJob& job, Wave waves) {
+void ServerTraffic::add_labels(std::span<const PlanProcess> processes, EngineJob& job) {
+  const Label last = rules_.end_label();
   int counts = 0;
   for (const auto& parts : parts_) counts += std::max(1, static_cast<int>(parts.size()));
   // Front stages are answered first: by position, then by virtual worker and replica.
@@ -62,12 +63,12 @@ void ServerTraffic::add_labels(std::span<const PlanProcess> processes, EngineJob
     return processes[static_cast<std::size_t>(a)].position <
            processes[static_cast<std::size_t>(b)].position;
   });
-  complete_.assign(static_cast<std::size_t>(waves) + 1, -1);
-  answered_.resize(static_cast<std::size_t>(waves) + 1);
-  for (Label label = 1; label <= waves; ++label) {
+  complete_.assign(static_cast<std::size_t>(last) + 1, -1);
+  answered_.resize(static_cast<std::size_t>(last) + 1);
+  for (Label label = 1; label <= last; ++label) {
     const auto l = static_cast<std::size_t>(label);
     complete_[l] = job.add_signal(counts);
-    if (label > label_of_gate(waves - 1)) continue;  // nobody asks for it
+    if (label > rules_.bound_label(last - 1)) continue;  // nobody asks for it
     answered_[l].assign(processes.size(), -1);
     for (const int process : order) {
       const std::vector<Part>& parts = parts_[static_cast<std::size_t>(process)];
@@ -81,16 +82,17 @@ void ServerTraffic::add_labels(std::span<const PlanProcess> processes, EngineJob
   }
 }
 
-void ServerTraffic::push(EngineJob& job, int process, Wave wave) const {
+void ServerTraffic::push(EngineJob& job, int process, Minibatch minibatch) const {
   const std::vector<Part>& parts = parts_[static_cast<std::size_t>(process)];
-  const int complete = sync_ == SyncRule::wsp ? complete_[static_cast<std::size_t>(wave) + 1] : -1;
+  const auto label = static_cast<std::size_t>(rules_.wave_of(minibatch)) + 1;
+  const int complete = sync_ == SyncRule::wsp ? complete_[label] : -1;
   for (const Part& part : parts) {
     job.send(job.add_transfer(part.push_route, part.push_bytes, complete));
   }
   if (parts.empty() && complete >= 0) job.arrive(complete);
 }
 
-void ServerTraffic::pull(EngineJob& job, int process, Wave wave) {
+void ServerTraffic::pull(EngineJob& job, int process, Minibatch minibatch) {
   const auto p = static_cast<std::size_t>(process);
   if (sync_ == SyncRule::asp) {
     if (asked_[p] >= 0) job.wait(asked_[p]);
@@ -101,8 +103,8 @@ void ServerTraffic::pull(EngineJob& job, int process, Wave wave) {
     }
     return;
   }
-  const Label label = label_of_gate(wave);
-  if (label <= 0) return;
+  const Label label = rules_.bound_label(rules_.wave_of(minibatch));
+  if (label == 0) return;  // the initial weights
   const auto l = static_cast<std::size_t>(label);
   if (front_[p] && !parts_[p].empty()) {
     job.ask(complete_[l], parts_[p].front().there, parts_[p].front().back);

@@ -8,8 +8,9 @@
 #include "partitioner/plan/plan.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/profile/profile.h"
+#include "partitioner/schedule/wave_rules.h"
 #include "partitioner/simulator/network.h"
-#include "partitioner/simulator/plan_job.h"
+#include "partitioner/simulator/plan_workers.h"
 
 // Pushes and pulls of parameter servers under Wave Synchronous Parallel (arXiv 2005.14038; exact
 // rules in docs/wsp.md). A wave counts when all parts of all stages of all virtual workers are in.
@@ -22,13 +23,12 @@ namespace hetpipe {
 
 class ServerTraffic {
  public:
-  // Waves 0 ... waves - 1 are played, the last one perhaps in part.
-  ServerTraffic(const Plan& plan, SyncRule sync, const Profile& profile,
-                std::span<const PlanProcess> processes, Network& network, EngineJob& job,
-                Wave waves);
+  ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& rules, const Profile& profile,
+                std::span<const PlanProcess> processes, Network& network, EngineJob& job);
 
-  void push(EngineJob& job, int process, Wave wave) const;
-  void pull(EngineJob& job, int process, Wave wave);
+  // Of the wave that the minibatch ends, or at whose gate it stands.
+  void push(EngineJob& job, int process, Minibatch minibatch) const;
+  void pull(EngineJob& job, int process, Minibatch minibatch);
 
   double bytes_between_nodes() const { return bytes_between_nodes_; }  // per wave
 
@@ -42,11 +42,10 @@ class ServerTraffic {
     double there = 0;  // latencies
     double back = 0;
   };
-  Label label_of_gate(Wave wave) const { return wave - distance_; }
-  void add_labels(std::span<const PlanProcess> processes, EngineJob& job, Wave waves);
+  void add_labels(std::span<const PlanProcess> processes, EngineJob& job);
 
   SyncRule sync_;
-  Wave distance_ = 0;
+  WaveRules rules_;
   std::vector<std::vector<Part>> parts_;    // [process]
   std::vector<bool> front_;                 // [process] it stands at the gate
   std::vector<int> complete_;               // [label] signals

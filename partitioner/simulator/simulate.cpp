@@ -8,6 +8,7 @@
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/simulator/engine.h"
+#include "partitioner/simulator/limits.h"
 #include "partitioner/simulator/megatron.h"
 #include "partitioner/simulator/plan_job.h"
 
@@ -37,6 +38,7 @@ struct Run {
 
 Run play(const Plan& plan, const System& system, CostTable& costs, const SimulationRequest& request,
          int minibatches) {
+  check_size(plan, request, minibatches, bytes_to_play(plan, system, request, minibatches));
   Run run;
   run.job = build_plan_job(plan, system, costs, minibatches,
                            request.keep_events ? ActionRecord::kept : ActionRecord::none);
@@ -67,7 +69,9 @@ Run play_flush(const Plan& plan, const System& system, CostTable& costs,
     Run run = play(plan, system, costs, request, minibatches);
     const bool asked = request.minibatches || request.jitter > 0;
     const bool steady = !asked && settled(run);
-    if (!steady && !asked && minibatches < kMostMinibatches) continue;
+    const bool more = minibatches < kMostMinibatches &&
+                      bytes_to_play(plan, system, request, 2 * minibatches) <= kMostSimulationBytes;
+    if (!steady && !asked && more) continue;
     window = {steady ? minibatches - 1 : minibatches / 2, minibatches};
     return run;
   }
@@ -108,9 +112,10 @@ SimulatedStage looked_at(const Run& run, std::size_t index, double start, double
   };
   const EngineJob& job = run.job.engine;
   const auto first = static_cast<std::size_t>(job.first_op(static_cast<int>(index)));
+  double to = 0;
   for (std::size_t i = first; i < static_cast<std::size_t>(job.end[index]); ++i) {
-    const double from = run.times.start[i];
-    const double to = run.times.end[i];
+    const double from = to;
+    to = run.times.end[i];
     if (to == from || to < start || from > end) continue;
     const Op& op = job.ops[i];
     switch (op.kind) {
@@ -149,7 +154,9 @@ std::vector<SimulatedEvent> events_of(const Run& run) {
       const auto end = static_cast<std::size_t>(action + 1 < last ? run.job.first_op[at + 1]
                                                                   : run.job.engine.end[p]);
       if (first == end) continue;  // nothing to do in this plan
-      events.push_back({static_cast<int>(p), run.job.recorded[at], run.times.start[first],
+      const auto process = static_cast<int>(p);
+      events.push_back({process, run.job.recorded[at],
+                        run.times.start(run.job.engine, process, run.job.first_op[at]),
                         run.times.end[end - 1]});
     }
   }
@@ -173,11 +180,13 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
     const double to = run.at(marks, p, window.end - 1);
     start = std::max(start, from);
     end = std::max(end, to);
+    if (system.sync == SyncRule::asp) check_takes_time(to - from);
     const int samples = plan.minibatch_of(VirtualWorkerId{process.virtual_worker});
     result.global_batch += samples;
     alone += samples * minibatches / (to - from);
   }
   result.window_seconds = end - start;
+  check_takes_time(result.window_seconds);
   if (system.sync == SyncRule::asp) {
     result.throughput = alone;
     result.iteration_seconds = result.global_batch / alone;

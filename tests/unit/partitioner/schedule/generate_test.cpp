@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <set>
@@ -14,6 +15,7 @@
 
 #include "../cases.h"
 #include "partitioner/schedule/timetable.h"
+#include "zero_bubble_tables.h"
 
 namespace hetpipe {
 namespace {
@@ -259,42 +261,20 @@ TEST(Bubbles, EqualTheClosedForms) {
   }
 }
 
-// Tables 5 and 6 of the zero-bubble paper (arXiv 2401.10241), in ms: p, m, F, B, W, message; bubble
-// rates of 1F1B, ZB-H1, ZB-H2. Rate = (cost - m (F + B + W)) / cost, where cost is the longest time
-// of a stage from its first start to its end.
-struct ZeroBubbleRow {
-  int p, m;
-  double f, b, w, message;
-  double rate[3];
-};
-constexpr ZeroBubbleRow kZeroBubble[] = {
-    {8, 24, 18.522, 18.086, 9.337, .601, {.2431, .1585, .1083}},
-    {8, 32, 18.513, 18.086, 9.331, .626, {.1985, .1242, .0837}},
-    {8, 64, 18.546, 18.097, 9.321, .762, {.1240, .0674, .0444}},
-    {8, 24, 29.718, 29.444, 19.927, .527, {.2347, .1323, .0698}},
-    {8, 32, 29.802, 29.428, 19.530, .577, {.1898, .1045, .0559}},
-    {8, 64, 29.935, 29.621, 19.388, .535, {.1091, .0554, .0294}},
-    {16, 48, 11.347, 11.248, 8.132, .377, {.2552, .1397, .0672}},
-    {16, 64, 11.307, 11.254, 8.101, .379, {.2082, .1088, .0516}},
-    {16, 128, 11.325, 11.308, 8.109, .378, {.1251, .0576, .0266}},
-    {32, 96, 10.419, 10.207, 7.715, .408, {.2646, .1421, .0641}},
-    {32, 128, 10.408, 10.204, 7.703, .408, {.2168, .1106, .0490}},
-    {32, 256, 10.402, 10.248, 7.698, .460, {.1352, .0594, .0257}},
-};
-
 TEST(ZeroBubble, BubbleRatesOfThePaper) {
-  for (const ZeroBubbleRow& row : kZeroBubble) {
+  for (const test::ZeroBubbleRow& row : test::kZeroBubble) {
     const std::array rules{Rule::flush_1f1b, Rule::zb_h1, Rule::zb_h2};
     for (std::size_t i = 0; i < rules.size(); ++i) {
-      const double whole = i == 0 ? row.b + row.w : row.b;
-      const Timetable table = play_in_slots(generate(rules[i], {row.p, 1, row.m}),
-                                            {row.f, whole, row.w, 0, row.message});
+      const double whole = i == 0 ? row.input_gradient + row.weight_gradient : row.input_gradient;
+      const Timetable table =
+          play_in_slots(generate(rules[i], {row.stages, 1, row.micro_batches}),
+                        {row.forward, whole, row.weight_gradient, 0, row.message});
       double cost = 0;
       for (std::size_t k = 0; k < table.end.size(); ++k) {
         cost = std::max(cost, table.end[k].back() - table.start[k].front());
       }
-      const double rate = (cost - row.m * (row.f + row.b + row.w)) / cost;
-      EXPECT_NEAR(rate, row.rate[i], .00005) << row.p << " " << row.m << " " << i;
+      EXPECT_EQ(std::round(row.rate(cost) * 1e4), std::round(row.rates[i] * 1e4))
+          << row.stages << " " << row.micro_batches << " " << i;
     }
   }
 }

@@ -169,7 +169,7 @@ TEST(Validate, FindsDeadlocks) {  // each waits for what the other does later
 }
 
 TEST(Validate, FindsADeadlockAtTheGate) {  // the wave that the pull waits for is pushed after it
-  const std::string error = user_error([] { validate(read({"F0 B0 U0 L1 F1 P0 B1 U1 P1"}), 2); });
+  const std::string error = user_error([] { validate(read({"F0 B0 U0 L1 F1 B1 U1 P1"}), 2); });
   EXPECT_EQ(error, "");  // a pull in the first wave waits for nobody
   EXPECT_THAT(user_error([] { validate(read({"F0 B0 U0 L1 P0 F1 B1 U1 P1"}), 1); }),
               HasSubstr("deadlock"));

@@ -37,7 +37,8 @@ TEST(Engine, ComputesAndReceives) {
   Engine engine;
   const EngineTimes& times = engine.play(job);
   EXPECT_EQ(times.end, (std::vector<double>{3, 3, 4, 0.5, 6, 7}));  // 3 + 20 / 10 + 1
-  EXPECT_EQ(times.start[4], 0.5);
+  EXPECT_EQ(times.start(job, 1, 4), 0.5);
+  EXPECT_EQ(times.start(job, 1, 3), 0);
   EXPECT_EQ(times.on_the_wire[0], 3);
 }
 
@@ -172,7 +173,9 @@ TEST(Engine, JitterIsDrawnByCounter) {
     Engine engine;
     const EngineTimes times = engine.play(job, {seed, 0.1});
     std::vector<double> seconds;
-    for (std::size_t i = 0; i < kOps; ++i) seconds.push_back(times.end[i] - times.start[i]);
+    for (std::size_t i = 0; i < kOps; ++i) {
+      seconds.push_back(times.end[i] - times.start(job, 0, static_cast<std::int64_t>(i)));
+    }
     return seconds;
   };
   const auto draws = seconds_of(7);
@@ -268,9 +271,12 @@ TEST(Engine, EqualsTheNaiveEngineOnRandomJobs) {
     const EngineJob job = random_job(seed);
     const EngineTimes& times = engine.play(job);
     const test::NaiveTimes naive = test::play_naively(job);
-    for (std::size_t i = 0; i < job.ops.size(); ++i) {
-      ASSERT_NEAR(times.start[i], naive.start[i], 1e-7) << "job " << seed << " operation " << i;
-      ASSERT_NEAR(times.end[i], naive.end[i], 1e-7) << "job " << seed << " operation " << i;
+    for (int p = 0; p < static_cast<int>(job.end.size()); ++p) {
+      for (std::int64_t op = job.first_op(p); op < job.end[static_cast<std::size_t>(p)]; ++op) {
+        const auto i = static_cast<std::size_t>(op);
+        ASSERT_NEAR(times.start(job, p, op), naive.start[i], 1e-7) << "job " << seed << " " << i;
+        ASSERT_NEAR(times.end[i], naive.end[i], 1e-7) << "job " << seed << " operation " << i;
+      }
     }
     for (std::size_t i = 0; i < job.signals.size(); ++i) {
       ASSERT_NEAR(times.fired[i], naive.fired[i], 1e-7) << "job " << seed << " signal " << i;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../cases.h"
+#include "../schedule/zero_bubble_tables.h"
 #include "partitioner/schedule/generate.h"
 #include "partitioner/simulator/simulate.h"
 
@@ -53,43 +54,16 @@ double iteration_seconds(const Line& line) {
   return simulate(line.plan, line.cluster, line.profile).iteration_seconds;
 }
 
-// Tables 5 and 6 of the zero-bubble paper (arXiv 2401.10241), times in ms: rate =
-// (cost - m (TF + TB + TW)) / cost.
-struct Published {
-  int stages, micro_batches;
-  double forward, input_gradient, weight_gradient, message;
-  double flush_1f1b, zb_h1, zb_h2;
-};
-
-const Published kPublished[] = {
-    {8, 24, 18.522, 18.086, 9.337, .601, .2431, .1585, .1083},
-    {8, 32, 18.513, 18.086, 9.331, .626, .1985, .1242, .0837},
-    {8, 64, 18.546, 18.097, 9.321, .762, .1240, .0674, .0444},
-    {8, 24, 29.718, 29.444, 19.927, .527, .2347, .1323, .0698},
-    {8, 32, 29.802, 29.428, 19.530, .577, .1898, .1045, .0559},
-    {8, 64, 29.935, 29.621, 19.388, .535, .1091, .0554, .0294},
-    {16, 48, 11.347, 11.248, 8.132, .377, .2552, .1397, .0672},
-    {16, 64, 11.307, 11.254, 8.101, .379, .2082, .1088, .0516},
-    {16, 128, 11.325, 11.308, 8.109, .378, .1251, .0576, .0266},
-    {32, 96, 10.419, 10.207, 7.715, .408, .2646, .1421, .0641},
-    {32, 128, 10.408, 10.204, 7.703, .408, .2168, .1106, .0490},
-    {32, 256, 10.402, 10.248, 7.698, .460, .1352, .0594, .0257},
-};
-
 TEST(ZeroBubble, AllPublishedRatesToFourDecimals) {
-  for (const Published& row : kPublished) {
-    const auto rate = [&](const std::string& schedule) {
-      const double backward = row.input_gradient + row.weight_gradient;
-      const double cost =
-          iteration_seconds(line_of(row.stages, 1, row.micro_batches, row.forward, backward,
-                                    row.weight_gradient, row.message, schedule));
-      return (cost - row.micro_batches * (row.forward + backward)) / cost;
-    };
-    const std::string name =
-        std::to_string(row.stages) + " stages, " + std::to_string(row.micro_batches);
-    EXPECT_EQ(std::round(rate("1f1b-flush") * 1e4), std::round(row.flush_1f1b * 1e4)) << name;
-    EXPECT_EQ(std::round(rate("zb-h1") * 1e4), std::round(row.zb_h1 * 1e4)) << name;
-    EXPECT_EQ(std::round(rate("zb-h2") * 1e4), std::round(row.zb_h2 * 1e4)) << name;
+  const char* schedules[] = {"1f1b-flush", "zb-h1", "zb-h2"};
+  for (const test::ZeroBubbleRow& row : test::kZeroBubble) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      const double cost = iteration_seconds(line_of(
+          row.stages, 1, row.micro_batches, row.forward, row.input_gradient + row.weight_gradient,
+          row.weight_gradient, row.message, schedules[i]));
+      EXPECT_EQ(std::round(row.rate(cost) * 1e4), std::round(row.rates[i] * 1e4))
+          << schedules[i] << " " << row.stages << " stages, " << row.micro_batches;
+    }
   }
 }
 

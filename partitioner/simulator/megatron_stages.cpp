@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/simulator/megatron_stages.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "partitioner/simulator/network.h"
+
+namespace hetpipe {
+namespace {
+
+template <class T>
+auto& at(T& values, std::int64_t index) {
+  return values[static_cast<std::size_t>(index)];
+}
+
+// Two layers with one weight.
+struct Tie {
+  int owner = 0;
+  int user = 0;
+};
+
+std::vector<Tie> ties(const Profile& profile) {
+  std::vector<Tie> found;
+  for (std::size_t user = 0; user < profile.layers.size(); ++user) {
+    for (std::size_t owner = 0; owner < profile.layers.size(); ++owner) {
+      if (!profile.layers[user].shares.empty() &&
+          profile.layers[user].shares == profile.layers[owner].name) {
+        found.push_back({static_cast<int>(owner), static_cast<int>(user)});
+      }
+    }
+  }
+  const int last = static_cast<int>(profile.layers.size()) - 1;
+  if (found.empty() && last > 0) found.push_back({0, last});
+  return found;
+}
+
+// Whether a layer from `first` on reads layer `l`.
+bool is_read_from(const Profile& profile, int l, int first) {
+  for (auto at = profile.layers.begin() + first; at != profile.layers.end(); ++at) {
+    if (std::find(at->inputs.begin(), at->inputs.end(), l) != at->inputs.end()) return true;
+  }
+  return false;
+}
+
+MegatronStage stage_of(const Plan& plan, const Cluster& cluster, const Profile& profile, int vw,
+                       int k) {
+  const PlanStage& here = at(at(plan.virtual_workers, vw).stages, k);
+  const DeviceKind& kind = cluster.kind_of(here.devices.front());
+  const LayerCosts costs =
+      costs_on(profile, kind, plan.minibatch_of(VirtualWorkerId{vw}) / plan.micro_batches);
+  MegatronStage stage;
+  stage.vw = vw;
+  stage.k = k;
+  stage.device = here.devices.front();
+  stage.gpus = kind.gpus;
+  for (int l = here.first_layer; l < here.end_layer; ++l) {
+    stage.forward += at(costs.forward, l);
+    stage.backward += at(costs.backward, l);
+    if (!costs.update.empty()) stage.update = std::max(stage.update, at(costs.update, l));
+    stage.parameter_bytes +=
+        static_cast<double>(kind.gpus) * static_cast<double>(at(profile.layers, l).parameter_bytes);
+  }
+  // Everything that later stages read goes through the next one.
+  for (int l = 0; l < here.end_layer; ++l) {
+    if (is_read_from(profile, l, here.end_layer)) {
+      stage.output_bytes += static_cast<double>(at(costs.output_bytes, l));
+    }
+  }
+  return stage;
+}
+
+}  // namespace
+
+std::vector<MegatronStage> megatron_stages(const Plan& plan, const Cluster& cluster,
+                                           const Profile& profile) {
+  std::vector<MegatronStage> stages;
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
+      stages.push_back(stage_of(plan, cluster, profile, static_cast<int>(vw), static_cast<int>(k)));
+    }
+  }
+  return stages;
+}
+
+std::vector<TiedStages> tied_stages(const Plan& plan, const Profile& profile) {
+  const auto& stages = plan.virtual_workers.front().stages;
+  const auto stage_of = [&](int layer) {
+    int k = 0;
+    while (at(stages, k).end_layer <= layer) ++k;
+    return k;
+  };
+  std::vector<TiedStages> tied;
+  for (const Tie& tie : ties(profile)) {
+    const int a = stage_of(tie.owner);
+    const int b = stage_of(tie.user);
+    if (a == b) continue;
+    const auto bytes = static_cast<double>(std::min(at(profile.layers, tie.owner).parameter_bytes,
+                                                    at(profile.layers, tie.user).parameter_bytes));
+    if (bytes > 0) tied.push_back({a, b, bytes});
+  }
+  return tied;
+}
+
+double gradient_bytes_between_nodes(std::span<const MegatronStage> stages,
+                                    std::span<const TiedStages> tied) {
+  const auto replicas = static_cast<std::size_t>(stages.back().vw) + 1;
+  const std::size_t depth = stages.size() / replicas;
+  double bytes = 0;
+  for (std::size_t k = 0; k < depth; ++k) {
+    std::set<std::string> nodes;
+    double largest = 0;
+    for (std::size_t vw = 0; vw < replicas; ++vw) {
+      const MegatronStage& stage = stages[vw * depth + k];
+      nodes.insert(stage.device.node);
+      largest = std::max(largest, stage.parameter_bytes);
+    }
+    if (nodes.size() < 2) continue;
+    bytes += static_cast<double>(nodes.size()) * ring_share(replicas) * largest;
+  }
+  for (std::size_t vw = 0; vw < replicas; ++vw) {
+    for (const TiedStages& tie : tied) {
+      const MegatronStage& a = stages[vw * depth + static_cast<std::size_t>(tie.a)];
+      const MegatronStage& b = stages[vw * depth + static_cast<std::size_t>(tie.b)];
+      if (a.device.node != b.device.node) bytes += 2 * tie.bytes * a.gpus;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/simulator/plan_workers.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "partitioner/profile/cut.h"
+
+namespace hetpipe {
+namespace {
+
+std::size_t size_of(int value) { return static_cast<std::size_t>(value); }
+
+// The messages of one directed pair of devices go one after the other: one route per pair.
+class PairRoutes {
+ public:
+  PairRoutes(std::span<const PlanProcess> processes, int latencies, Network& network)
+      : processes_(processes), latencies_(latencies), network_(network) {}
+
+  int between(int from, int to) {
+    if (from == to) return -1;
+    const auto [at, added] = routes_.try_emplace({from, to}, -1);
+    if (added) {
+      at->second =
+          network_.add_route(processes_[size_of(from)].device, processes_[size_of(to)].device,
+                             {from, static_cast<double>(latencies_), 0});
+    }
+    return at->second;
+  }
+
+ private:
+  std::span<const PlanProcess> processes_;
+  int latencies_;
+  Network& network_;
+  std::map<std::pair<int, int>, int> routes_;
+};
+
+// Samples of a micro-batch that both work on.
+int common_samples(const ReplicaTimes& a, const ReplicaTimes& b) {
+  return std::min(a.first_sample + a.samples, b.first_sample + b.samples) -
+         std::max(a.first_sample, b.first_sample);
+}
+
+int add_signals(EngineJob& job, int needed, int count) {
+  if (needed == 0) return -1;
+  const int base = static_cast<int>(job.signals.size());
+  job.signals.resize(size_of(base) + size_of(count), {needed});
+  return base;
+}
+
+}  // namespace
+
+Pipeline pipeline_of(const PlanVirtualWorker& vw, ScheduleRule rule) {
+  const int stages = static_cast<int>(vw.stages.size());
+  if (rule != ScheduleRule::interleaved_1f1b) return {stages, 1};
+  std::set<DeviceName> devices;
+  for (const PlanStage& stage : vw.stages) devices.insert(stage.devices.front());
+  const int positions = static_cast<int>(devices.size());
+  return {positions, stages / positions};
+}
+
+Passes passes_of(ScheduleRule rule, int micro_batches) {
+  if (rule == ScheduleRule::continuous_1f1b) return {1, micro_batches, micro_batches};
+  return {micro_batches, 1, rule == ScheduleRule::nf1b ? micro_batches : 1};
+}
+
+PlanWorker place_worker(const Plan& plan, VirtualWorkerId vw, ScheduleRule rule, CostTable& costs,
+                        std::vector<PlanProcess>& processes) {
+  const PlanVirtualWorker& planned = plan.virtual_workers[size_of(vw.value)];
+  PlanWorker worker;
+  worker.pipeline = pipeline_of(planned, rule);
+  const int positions = worker.pipeline.positions;
+  const WorkerTimes times = worker_times(plan, vw, costs);
+  std::vector<int> process_of_position;
+  for (int i = 0; i < positions; ++i) {
+    const PlanStage& stage = planned.stages[size_of(i)];
+    process_of_position.push_back(static_cast<int>(processes.size()));
+    for (std::size_t r = 0; r < stage.devices.size(); ++r) {
+      PlanProcess process;
+      process.virtual_worker = vw.value;
+      process.position = i;
+      process.replica = static_cast<int>(r);
+      process.replicas = static_cast<int>(stage.devices.size());
+      process.device = stage.devices[r];
+      process.kind = times[size_of(i)][r].kind;
+      for (std::size_t j = size_of(i); j < planned.stages.size(); j += size_of(positions)) {
+        process.layers.emplace_back(planned.stages[j].first_layer, planned.stages[j].end_layer);
+      }
+      processes.push_back(std::move(process));
+    }
+  }
+  for (std::size_t j = 0; j < planned.stages.size(); ++j) {
+    worker.first_place.push_back(static_cast<int>(worker.places.size()));
+    for (std::size_t r = 0; r < times[j].size(); ++r) {
+      StagePlace place;
+      place.times = times[j][r];
+      place.process = process_of_position[j % size_of(positions)] + static_cast<int>(r);
+      worker.places.push_back(std::move(place));
+    }
+  }
+  worker.first_place.push_back(static_cast<int>(worker.places.size()));
+  return worker;
+}
+
+void connect_worker(PlanWorker& worker, const PlanVirtualWorker& planned, const Passes& passes,
+                    int minibatches, CostTable& costs, std::span<const PlanProcess> processes,
+                    Network& network) {
+  std::vector<std::vector<int>> inputs;
+  for (const ProfileLayer& layer : costs.profile().layers) inputs.push_back(layer.inputs);
+  std::vector<int> ends;
+  for (const PlanStage& stage : planned.stages) ends.push_back(stage.end_layer);
+  PairRoutes routes(processes, passes.forward, network);
+  std::vector<int> activations_in(worker.places.size(), 0);  // pieces that make up a message
+  std::vector<int> gradients_in(worker.places.size(), 0);
+  for (const Transfer& transfer : transfers(inputs, ends)) {
+    for (int a = worker.first(transfer.from_stage); a < worker.first(transfer.from_stage + 1);
+         ++a) {
+      for (int b = worker.first(transfer.to_stage); b < worker.first(transfer.to_stage + 1); ++b) {
+        StagePlace& from = worker.places[size_of(a)];
+        StagePlace& to = worker.places[size_of(b)];
+        const int samples = common_samples(from.times, to.times);
+        if (samples <= 0) continue;
+        const LayerCosts& layer = costs.on(*from.times.kind, from.times.samples);
+        double bytes = 0;
+        for (const int l : transfer.layers) {
+          bytes += static_cast<double>(layer.output_bytes[size_of(l)]);
+        }
+        bytes *= static_cast<double>(samples) / from.times.samples;
+        from.activations.push_back(
+            {routes.between(from.process, to.process), bytes * passes.forward, b});
+        to.gradients.push_back(
+            {routes.between(to.process, from.process), bytes * passes.backward, a});
+        ++activations_in[size_of(b)];
+        ++gradients_in[size_of(a)];
+      }
+    }
+  }
+  const int messages = minibatches * passes.actions;
+  for (std::size_t i = 0; i < worker.places.size(); ++i) {
+    StagePlace& place = worker.places[i];
+    place.activations_in = add_signals(network.job(), activations_in[i], messages);
+    place.gradients_in = add_signals(network.job(), gradients_in[i], messages);
+  }
+}
+
+}  // namespace hetpipe
