@@ -154,6 +154,7 @@ class Planner {
     request.optimizer = request_.optimizer;
     request.server = system_.sync != SyncRule::all_reduce;
     request.clock_distance = request_.clock_distance;
+    request.work = request_.partition_work;
     return request;
   }
 

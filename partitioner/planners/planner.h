@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,16 @@
 
 // From pool and costs to a plan.
 namespace hetpipe {
+
+// Whether the search keeps the system of the request, or may take any row of systems().
+enum class SystemChoice { requested, any };
+
+// What the search may choose, beside what the request leaves open.
+struct SearchChoice {
+  SystemChoice systems = SystemChoice::requested;
+  std::vector<int> clock_distances;     // to choose from; empty: the request's
+  std::vector<std::string> placements;  // likewise
+};
 
 struct PlanRequest {
   Cluster cluster;
@@ -33,6 +44,9 @@ struct PlanRequest {
   std::vector<std::string>
       server_nodes;  // empty: nodes without devices, if any; else the first node for
                      // placement "default", every node with devices for "local"
+  SearchChoice search;
+  // Steps of HetPipe's planner for each virtual worker (PartitionRequest::work).
+  std::int64_t partition_work = 400'000'000;
 };
 
 // What is wrong with the request by itself: words, ranges, parts that do not go together. UserError

@@ -2,70 +2,80 @@
 #include "partitioner/planners/search.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
 #include <memory>
-#include <set>
-#include <tuple>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "partitioner/cost/memory.h"
 #include "partitioner/planners/search_bound.h"
-#include "partitioner/planners/search_compositions.h"
+#include "partitioner/planners/search_report.h"
 #include "partitioner/planners/search_run.h"
+#include "partitioner/planners/search_seeds.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kImproved = 2;      // plans that improve() starts from
-constexpr std::size_t kTransplanted = 6;  // plans that a like system takes over
+constexpr std::size_t kImproved = 3;      // plans that improve() starts from, two of a space
+constexpr std::size_t kTransplanted = 4;  // plans that the next system takes over
 constexpr double kPromising = 0.95;       // of the best so far: worth improving
-constexpr std::size_t kLeftOutKinds = 4;  // of left-out devices that are tried again
+constexpr CompositionEffort kLight{24, 3, 2};
+constexpr int kSeededAnyway = 64;  // devices; in larger pools seeds that cannot win are not made
 constexpr std::int64_t kBaseActions = 250'000;
-constexpr std::int64_t kActionsPerDevice = 20'000;
+constexpr std::int64_t kActionsPerDevice = 12'000;
 constexpr std::int64_t kExactActions = 20'000'000;
+
+std::vector<ScoredPlan> fastest_first(std::vector<ScoredPlan> plans) {
+  std::stable_sort(plans.begin(), plans.end(),
+                   [](const auto& a, const auto& b) { return a.throughput > b.throughput; });
+  return plans;
+}
 
 class Search {
  public:
   Search(const PlanRequest& request, const SearchOptions& options,
          const std::vector<SeedPlanner>& seeds)
-      : request_(fixed_minibatch(request)),
-        options_(options),
+      : given_(request),
+        request_(fixed_minibatch(request)),
         seeds_(seeds),
-        devices_(request.cluster.devices()),
-        rows_(search_rows(request_, options.systems)),
+        devices_(static_cast<int>(request.cluster.devices().size())),
+        rows_(search_rows(given_)),
         budget_(options.actions > 0 ? options.actions
-                                    : kBaseActions + kActionsPerDevice * static_cast<std::int64_t>(
-                                                                             devices_.size())) {
+                                    : kBaseActions + kActionsPerDevice * devices_),
+        scores_(request_.cluster, request_.profile),
+        found_(scores_) {
     for (std::size_t kind = 0; kind < request.cluster.kinds.size(); ++kind) {
       speeds_.push_back(speed(static_cast<int>(kind)));
     }
   }
 
   SearchResult run() {
-    for (const SearchRow& row : rows_) look_at(row);
-    const Found* best = choose();
+    for (const SearchRow& row : rows_) enter(row, *request_.minibatch);
+    seed_all();
+    bool first = true;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (rows_.size() > 1 && rows_[i].parts.planner == PlannerRule::data_parallel) continue;
+      explore(i, first);
+      first = false;
+    }
+    if (!exact_) improve_best();
+    const ScoredPlan* best = least_stale(found_.all(), seeds_best_);
     if (best == nullptr) nothing_runs();
+    const ScoredPlan chosen = *best;
     SearchResult result;
-    result.plan = best->scored.plan;
-    result.bound = throughput_bound(request_.cluster, request_.profile, *request_.minibatch);
+    scores_.allow(budget_ / 4);
+    result.left_out = left_out(chosen, found_.all(), *spaces_[chosen.space], scores_);
+    result.plan = with_forecast(request_, chosen.plan);
+    int largest = *request_.minibatch;
+    for (const ScoredPlan& plan : found_.all()) largest = std::max(largest, plan.plan.minibatch);
+    result.bound = throughput_bound(request_.cluster, request_.profile, largest);
     result.exact = exact_;
-    result.left_out = left_out(*best);
-    foretell(result.plan);
-    result.considered = considered();
-    result.simulations = simulations_;
-    result.actions = actions_;
+    result.considered = considered(found_.all());
+    result.considered.insert(result.considered.end(), refused_.begin(), refused_.end());
+    result.simulations = scores_.simulations();
+    result.actions = scores_.actions();
     return result;
   }
 
  private:
-  struct Found {
-    ScoredPlan scored;
-    std::size_t row = 0;
-  };
-
-  // Plans of different systems are compared at one minibatch of a virtual worker.
   static PlanRequest fixed_minibatch(PlanRequest request) {
     check_request(request);
     if (!request.minibatch) request.minibatch = default_minibatch(request);
@@ -89,223 +99,120 @@ class Search {
     return *request_.minibatch / std::max(seconds, 1e-12);
   }
 
-  void look_at(const SearchRow& row) {
-    const std::size_t index = spaces_.size();
-    spaces_.push_back(std::make_unique<SearchSpace>(row, options_, *request_.minibatch));
-    SearchSpace& space = *spaces_.back();
-    const bool small = devices_.size() <= 4 && request_.profile.layers.size() <= 6;
-    PlanScores scores(request_.cluster, request_.profile, small ? kExactActions : budget_);
-    FoundPlans found(scores);
-    seed(row, found);
-    const bool all = try_all_plans(space, scores, found);
-    exact_ = exact_ && all;
-    if (!all) {
-      search_compositions(space, scores, found, speeds_);
-      std::vector<ScoredPlan> starts = found.all();
-      std::stable_sort(starts.begin(), starts.end(),
-                       [](const auto& a, const auto& b) { return a.throughput > b.throughput; });
-      if (starts.size() > kImproved) starts.resize(kImproved);
-      for (const ScoredPlan& start : starts) improve(space, scores, found, start, speeds_);
+  // The space of a row and a minibatch: plans that are added from now on are of it.
+  SearchSpace& enter(const SearchRow& row, int minibatch) {
+    std::size_t space = 0;
+    while (space < spaces_.size() && (spaces_[space]->row().request.system != row.request.system ||
+                                      spaces_[space]->minibatch() != minibatch)) {
+      ++space;
     }
-    for (const ScoredPlan& plan : found.all()) found_.push_back({plan, index});
-    if (found.all().empty()) why_not_.push_back(row.request.system + ": " + scores.why_not());
-    simulations_ += scores.simulations();
-    actions_ += scores.actions();
-  }
-
-  // Systems in which the same compositions and cuts do well.
-  static std::pair<int, SyncRule> family(const System& parts) {
-    const bool continuous = parts.schedule == ScheduleRule::continuous_1f1b;
-    const int drained = has_flush(parts.schedule) ? 1 : 2;
-    return {continuous ? 0 : drained, parts.sync};
-  }
-
-  static std::vector<ScoredPlan> fastest(std::vector<ScoredPlan> plans, std::size_t most) {
-    std::stable_sort(plans.begin(), plans.end(),
-                     [](const auto& a, const auto& b) { return a.throughput > b.throughput; });
-    if (plans.size() > most) plans.resize(most);
-    return plans;
-  }
-
-  // The fastest plans of a row searched before, under this one's system.
-  void transplant(const SearchSpace& space, FoundPlans& found, std::size_t from) {
-    std::vector<ScoredPlan> plans;
-    for (const Found& other : found_) {
-      if (other.row == from) plans.push_back(other.scored);
+    if (space == spaces_.size()) {
+      spaces_.push_back(std::make_unique<SearchSpace>(row, minibatch, cuts_));
     }
-    for (const ScoredPlan& other : fastest(std::move(plans), kTransplanted)) {
-      Plan plan = blank_plan(space.row().request);
-      plan.minibatch = other.plan.minibatch;
-      plan.virtual_workers = other.plan.virtual_workers;
-      found.add(space.with_knobs(std::move(plan), space.knobs_of(other.plan)), "search");
+    found_.enter(space);
+    return *spaces_[space];
+  }
+
+  // HetPipe's policies last: in large pools many cannot reach what the other planners did. Of
+  // systems with one planner and the same order of work only the first is asked; the others take
+  // its plans over.
+  void seed_all() {
+    std::vector<System> seen;
+    const auto is_hetpipe = [](const SearchRow& row) {
+      return row.parts.planner == PlannerRule::hetpipe;
+    };
+    for (const SearchRow& row : rows_) {
+      const bool known = std::any_of(seen.begin(), seen.end(), [&](const System& other) {
+        return other.planner == row.parts.planner && other.schedule == row.parts.schedule &&
+               other.sync == row.parts.sync;
+      });
+      seen.push_back(row.parts);
+      if (!known && !is_hetpipe(row)) seed(row);
+    }
+    for (const SearchRow& row : rows_) {
+      if (is_hetpipe(row)) seed(row);
     }
   }
 
   // The plans of the others, as they are.
-  void seed(const SearchRow& row, FoundPlans& found) {
-    const auto take = [&](const std::string& name, const std::function<Plan()>& make) {
+  void seed(const SearchRow& row) {
+    for (const Seed& seed : seeds_of(row, speeds_, seeds_)) {
+      if (devices_ > kSeededAnyway && seed.bound < found_.best()) {
+        refused_.push_back({seed.name, row.request.system, 0,
+                            format("cannot pass %.4g samples/s, whatever its cuts", seed.bound)});
+        continue;
+      }
       try {
-        const Plan plan = make();
-        if (found.add(plan, name)) {
-          seeds_best_ = std::max(seeds_best_, found.all().back().throughput);
+        const Plan plan = seed.plan();
+        enter(row, plan.minibatch);
+        // What was looked at is not all there is at another minibatch.
+        exact_ = exact_ && plan.minibatch == *request_.minibatch;
+        if (const auto throughput = found_.add(plan, seed.name)) {
+          seeds_best_ = std::max(seeds_best_, *throughput);
         }
       } catch (const UserError& error) {
-        refused_.push_back({name, row.request.system, 0, error.what()});
+        refused_.push_back({seed.name, row.request.system, 0, error.what()});
       }
-    };
-    if (row.parts.schedule == ScheduleRule::continuous_1f1b) {
-      for (const std::string& policy : allocation_policies()) {
-        PlanRequest request = row.request;
-        request.policy = policy;
-        take(policy, [&] { return make_plan(request); });
-      }
-    }
-    const PlannerRule planner = planner_of(row.request);
-    if (planner != PlannerRule::search && planner != PlannerRule::hetpipe) {
-      take(row.request.system + "'s planner", [&] { return make_plan(row.request); });
-    }
-    for (const SeedPlanner& other : seeds_) {
-      take(other.name, [&] { return other.plan(row.request); });
     }
   }
 
-  // Of the plans within 1 % of the best and no slower than any seed, the one of least staleness.
-  const Found* choose() const {
-    double best = 0;
-    for (const Found& found : found_) best = std::max(best, found.scored.throughput);
-    const double least = std::max(best * (1 - kWorthIt), seeds_best_);
-    const Found* chosen = nullptr;
-    const auto rank = [](const Found& found) {
-      const Plan& plan = found.scored.plan;
-      return std::tuple(staleness_of(plan), plan.server ? plan.server->clock_distance : 0,
-                        -found.scored.throughput);
-    };
-    for (const Found& found : found_) {
-      if (found.scored.throughput < least) continue;
-      if (chosen == nullptr || rank(found) < rank(*chosen)) chosen = &found;
+  // The first row's compositions are looked at with all effort; the others take its plans over as
+  // well.
+  void explore(std::size_t row, bool first) {
+    SearchSpace& space = enter(rows_[row], *request_.minibatch);
+    const std::size_t before = found_.all().size();
+    const bool small = devices_ <= 4 && request_.profile.layers.size() <= 6;
+    scores_.allow(small   ? kExactActions
+                  : first ? budget_ / 2
+                          : budget_ / static_cast<std::int64_t>(2 * rows_.size()));
+    const bool all = try_all_plans(space, scores_, found_);
+    exact_ = exact_ && all;
+    if (!all) {
+      if (!first) transplant(space);
+      search_compositions(space, scores_, found_, speeds_, first ? CompositionEffort{} : kLight);
     }
-    return chosen;
+    if (found_.all().size() == before) {
+      why_not_.push_back(rows_[row].request.system + ": " + scores_.why_not());
+    }
   }
 
-  // What each idle device would bring: the best of the plans that use it, those tried for this
-  // purpose among them.
-  std::vector<LeftOut> left_out(const Found& chosen) {
-    std::set<DeviceName> used;
-    Allocation composition;
-    for (const PlanVirtualWorker& worker : chosen.scored.plan.virtual_workers) {
-      composition.emplace_back();
-      for (const PlanStage& stage : worker.stages) {
-        used.insert(stage.devices.begin(), stage.devices.end());
-        composition.back().insert(composition.back().end(), stage.devices.begin(),
-                                  stage.devices.end());
-      }
-    }
-    SearchSpace& space = *spaces_[chosen.row];
-    PlanScores scores(request_.cluster, request_.profile, budget_);
-    const Knobs knobs = space.knobs_of(chosen.scored.plan);
-    std::map<std::pair<std::string, std::string>, std::optional<double>> known;  // (node, kind)
-    std::vector<LeftOut> result;
-    for (const DeviceName& device : devices_) {
-      if (used.contains(device)) continue;
-      const auto [change, is_new] = known.emplace(
-          std::pair(device.node, request_.cluster.kind_of(device).name), std::nullopt);
-      if (is_new) {
-        double best = 0;
-        for (const Found& found : found_) {
-          if (uses_as_well(found.scored.plan, chosen.scored.plan, device)) {
-            best = std::max(best, found.scored.throughput);
-          }
+  // The fastest plans of unreplicated stages so far, under this row's system.
+  void transplant(const SearchSpace& space) {
+    std::size_t taken = 0;
+    for (const ScoredPlan& other : fastest_first(found_.all())) {
+      if (taken == kTransplanted || scores_.spent()) return;
+      if (other.plan.minibatch != space.minibatch()) continue;
+      ++taken;
+      Plan plan = blank_plan(space.row().request);
+      plan.minibatch = other.plan.minibatch;
+      plan.virtual_workers = other.plan.virtual_workers;
+      Knobs knobs = space.knobs_of(other.plan);
+      if (!space.chooses_in_flight()) knobs.in_flight = 1;
+      if (space.chooses_in_flight() != (other.plan.in_flight > 1)) {
+        std::size_t stages = 1;
+        for (const auto& worker : plan.virtual_workers) {
+          stages = std::max(stages, worker.stages.size());
         }
-        std::set<std::string> seen;
-        const auto look = [&](Allocation more) {
-          if (!seen.insert(composition_key(request_.cluster, more)).second) return;
-          if (const auto plan = space.plan(more, knobs)) {
-            best = std::max(best, scores.throughput(*plan).value_or(0));
-          }
-        };
-        if (known.size() <= kLeftOutKinds) {
-          for (std::size_t vw = 0; vw < composition.size() && seen.size() < 4; ++vw) {
-            if (scores.spent()) break;
-            Allocation more = composition;
-            more[vw].push_back(device);
-            look(std::move(more));
-          }
-          Allocation more = composition;
-          more.push_back({device});
-          if (!request_.virtual_workers) look(std::move(more));
-        }
-        if (best > 0) change->second = best / chosen.scored.throughput - 1;
+        Knobs fresh = space.first_knobs(static_cast<int>(stages));
+        SearchSpace::depth_of(space, knobs) = SearchSpace::depth_of(space, fresh);
+        if (space.chooses_in_flight()) knobs.micro_batches = 1;
       }
-      result.push_back({device, change->second});
+      found_.add(space.with_knobs(std::move(plan), knobs), "search");
     }
-    simulations_ += scores.simulations();
-    actions_ += scores.actions();
-    return result;
   }
 
-  // Every device of the chosen plan, and this one.
-  static bool uses_as_well(const Plan& plan, const Plan& chosen, const DeviceName& device) {
-    std::set<DeviceName> used;
-    for (const PlanVirtualWorker& worker : plan.virtual_workers) {
-      for (const PlanStage& stage : worker.stages) {
-        used.insert(stage.devices.begin(), stage.devices.end());
-      }
+  void improve_best() {
+    const std::vector<ScoredPlan> starts = fastest_first(found_.all());
+    std::vector<std::size_t> of_space(spaces_.size(), 0);
+    std::size_t improved = 0;
+    for (const ScoredPlan& start : starts) {
+      if (improved == kImproved || start.throughput < kPromising * found_.best()) return;
+      if (++of_space[start.space] > 2) continue;
+      ++improved;
+      found_.enter(start.space);
+      scores_.allow(budget_ / static_cast<std::int64_t>(2 * kImproved));
+      improve(*spaces_[start.space], scores_, found_, start, speeds_);
     }
-    if (!used.contains(device)) return false;
-    for (const PlanVirtualWorker& worker : chosen.virtual_workers) {
-      for (const PlanStage& stage : worker.stages) {
-        for (const DeviceName& other : stage.devices) {
-          if (!used.contains(other)) return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  // Stage by stage what the planner foretells, as the other planners do.
-  void foretell(Plan& plan) {
-    Prediction prediction;
-    for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
-      auto& stages = plan.virtual_workers[vw].stages;
-      const VirtualWorkerId id{static_cast<int>(vw)};
-      const bool whole = std::all_of(stages.begin(), stages.end(),
-                                     [](const PlanStage& s) { return s.devices.size() == 1; });
-      if (!whole) continue;  // a replicated stage's times are its own planner's
-      const Partition part = evaluate_plan(request_.cluster, request_.profile, plan, id);
-      for (std::size_t k = 0; k < stages.size(); ++k) {
-        const PartCost& cost = part.costs[k];
-        const double slices = plan.micro_batches;
-        stages[k].predicted = StagePrediction{
-            cost.forward_seconds / slices, cost.backward_seconds / slices,
-            (cost.receive_activations_seconds + cost.receive_gradients_seconds) / slices,
-            stage_ledger(plan, request_.cluster, request_.profile, id, StageId{static_cast<int>(k)})
-                .total()};
-      }
-      prediction.bottleneck = std::max(prediction.bottleneck, part.bottleneck);
-    }
-    if (plan.predicted && prediction.bottleneck == 0) {
-      prediction.bottleneck = plan.predicted->bottleneck;
-    }
-    plan.predicted = prediction;
-    predict(request_, plan);
-  }
-
-  // The best plan of every origin, number of virtual workers and system, best first.
-  std::vector<SearchCandidate> considered() const {
-    std::map<std::tuple<std::string, std::string, std::size_t>, const ScoredPlan*> best;
-    for (const Found& found : found_) {
-      const ScoredPlan*& plan = best[{found.scored.origin, found.scored.plan.system,
-                                      found.scored.plan.virtual_workers.size()}];
-      if (plan == nullptr || found.scored.throughput > plan->throughput) plan = &found.scored;
-    }
-    std::vector<SearchCandidate> result;
-    for (const auto& [key, plan] : best) {
-      result.push_back({plan->origin, describe(plan->plan), plan->throughput, ""});
-    }
-    std::stable_sort(result.begin(), result.end(),
-                     [](const auto& a, const auto& b) { return a.throughput > b.throughput; });
-    result.insert(result.end(), refused_.begin(), refused_.end());
-    return result;
   }
 
   [[noreturn]] void nothing_runs() const {
@@ -318,29 +225,28 @@ class Search {
     throw UserError("", text);
   }
 
-  PlanRequest request_;
-  SearchOptions options_;
+  const PlanRequest& given_;
+  PlanRequest request_;  // with the minibatch that rows without a planner of their own take
   const std::vector<SeedPlanner>& seeds_;
-  std::vector<DeviceName> devices_;
+  int devices_;
   std::vector<SearchRow> rows_;
-  std::int64_t budget_;                               // of each row
+  std::int64_t budget_;  // actions
+  PlanScores scores_;
+  FoundPlans found_;
+  CutCache cuts_;
   std::vector<double> speeds_;                        // [kind], samples/s
-  std::vector<std::unique_ptr<SearchSpace>> spaces_;  // [row]
-  std::vector<Found> found_;
+  std::vector<std::unique_ptr<SearchSpace>> spaces_;  // by row and minibatch
   std::vector<SearchCandidate> refused_;
   std::vector<std::string> why_not_;
-  std::map<std::pair<int, SyncRule>, std::size_t> families_;  // -> the row searched for it
   double seeds_best_ = 0;
-  double best_ = 0;
   bool exact_ = true;
-  std::int64_t simulations_ = 0;
-  std::int64_t actions_ = 0;
 };
 
 }  // namespace
 
 SearchResult search_plans(const PlanRequest& request, const SearchOptions& options,
                           const std::vector<SeedPlanner>& seeds) {
+  check_request(request);
   return Search(request, options, seeds).run();
 }
 

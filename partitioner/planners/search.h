@@ -48,20 +48,15 @@ struct SearchResult {
   std::vector<SearchCandidate> considered;  // best first
 };
 
-// Whether the system of the request is to be kept, or any row of systems() may be taken.
-enum class SystemChoice { requested, any };
-
 struct SearchOptions {
-  SystemChoice systems = SystemChoice::requested;
-  std::vector<int> clock_distances;     // to choose from; empty: the request's
-  std::vector<std::string> placements;  // likewise
   // Work after which the search settles for what it has: actions simulated, never seconds, so that
   // the answer is the same on every machine. 0: what suits the size of the pool.
   std::int64_t actions = 0;
 };
 
 // Starts from the plans of HetPipe's policies and of the planner of every row looked at, and of
-// `seeds`; planners that refuse (UserError) are noted in `considered`. Of plans within 1 % of the
+// `seeds`, each at the minibatch that it takes itself where the request gives none; planners that
+// refuse (UserError) are noted in `considered`. Of plans within 1 % of the
 // best, and no slower than any start, the one of the least staleness. UserError where nothing fits.
 SearchResult search_plans(const PlanRequest& request, const SearchOptions& options = {},
                           const std::vector<SeedPlanner>& seeds = {});

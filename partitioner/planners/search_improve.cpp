@@ -95,7 +95,7 @@ class Improver {
     if (scores_.spent()) return false;
     const auto throughput = found_.add(plan, "search");
     if (!throughput || *throughput <= best_.throughput * kBetter) return false;
-    best_ = {plan, *throughput, "search"};
+    best_ = {plan, *throughput, "search", best_.space};
     return true;
   }
 

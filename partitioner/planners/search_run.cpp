@@ -12,10 +12,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kCompositions = 64;  // that are cut
-constexpr std::size_t kDeepened = 10;      // whose depth is looked for
-constexpr std::size_t kSimulated = 6;      // as a whole
-constexpr double kGrowth = 1.01;           // what another step of depth must bring
+constexpr double kGrowth = 1.01;  // what another step of depth must bring
 constexpr int kMostInFlight = 64;
 
 // The slowest virtual worker by its part times; index and seconds per minibatch.
@@ -104,7 +101,7 @@ std::optional<Plan> deepen(SearchSpace& space, PlanScores& scores, const Allocat
 std::optional<double> FoundPlans::add(const Plan& plan, const std::string& origin) {
   const auto throughput = scores_.throughput(plan);
   if (!throughput) return std::nullopt;
-  all_.push_back({plan, *throughput, origin});
+  all_.push_back({plan, *throughput, origin, space_});
   best_ = std::max(best_, *throughput);
   return throughput;
 }
@@ -117,18 +114,17 @@ double estimated_throughput(const SearchSpace& space, const Plan& plan) {
 }
 
 void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
-                         std::span<const double> kind_speed) {
+                         std::span<const double> kind_speed, const CompositionEffort& effort) {
   const PlanRequest& request = space.row().request;
   std::vector<std::pair<double, Allocation>> ranked;
-  for (Allocation& composition :
-       likely_compositions(request.cluster, kind_speed, request.virtual_workers, space.max_stages(),
-                           kCompositions)) {
+  for (Allocation& composition : likely_compositions(
+           request.cluster, kind_speed, request.virtual_workers, space.max_stages(), effort.cut)) {
     // No estimate passes this; the ones below a far better estimate need no cut.
     const double ideal = ideal_throughput(request.cluster, kind_speed, composition);
     std::vector<double> best;
     for (const auto& [estimate, other] : ranked) best.push_back(estimate);
     std::sort(best.rbegin(), best.rend());
-    if (best.size() >= kDeepened && ideal < best[kDeepened - 1]) continue;
+    if (best.size() >= effort.deepened && ideal < best[effort.deepened - 1]) continue;
     std::size_t stages = 1;
     for (const auto& devices : composition) stages = std::max(stages, devices.size());
     std::optional<Plan> plan;
@@ -146,7 +142,7 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::pair<double, Plan>> deep;
-  for (std::size_t i = 0; i < std::min(ranked.size(), kDeepened) && !scores.spent(); ++i) {
+  for (std::size_t i = 0; i < std::min(ranked.size(), effort.deepened) && !scores.spent(); ++i) {
     const Allocation& composition = ranked[i].second;
     std::size_t stages = 1;
     for (const auto& devices : composition) stages = std::max(stages, devices.size());
@@ -159,7 +155,7 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
   }
   std::stable_sort(deep.begin(), deep.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (std::size_t i = 0; i < std::min(deep.size(), kSimulated); ++i) {
+  for (std::size_t i = 0; i < std::min(deep.size(), effort.simulated); ++i) {
     if (i >= 2 && scores.spent()) break;
     found.add(deep[i].second, "search");
   }

@@ -16,12 +16,15 @@ struct ScoredPlan {
   Plan plan;
   double throughput = 0;  // simulated
   std::string origin;     // "np" ... or "search"
+  std::size_t space = 0;  // among those of the search
 };
 
 // All plans that were simulated as a whole.
 class FoundPlans {
  public:
   explicit FoundPlans(PlanScores& scores) : scores_(scores) {}
+  // What is added from now on belongs to this space.
+  void enter(std::size_t space) { space_ = space; }
   // Simulates and keeps it; the throughput, or nothing where it does not run.
   std::optional<double> add(const Plan& plan, const std::string& origin);
   const std::vector<ScoredPlan>& all() const { return all_; }
@@ -30,6 +33,7 @@ class FoundPlans {
  private:
   PlanScores& scores_;
   std::vector<ScoredPlan> all_;
+  std::size_t space_ = 0;
   double best_ = 0;
 };
 
@@ -40,8 +44,13 @@ double estimated_throughput(const SearchSpace& space, const Plan& plan);
 // Compositions, cut, ranked by estimate, the best ones with a depth found by playing their slowest
 // virtual worker alone, the best of those simulated as a whole. kind_speed as in
 // search_compositions.h.
+struct CompositionEffort {
+  std::size_t cut = 64;       // compositions
+  std::size_t deepened = 10;  // of these, whose depth is looked for
+  std::size_t simulated = 6;  // of these, as a whole
+};
 void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
-                         std::span<const double> kind_speed);
+                         std::span<const double> kind_speed, const CompositionEffort& effort);
 
 // From a plan to better ones by single steps, as long as that helps: depth, clock distance and
 // placement, one layer across a cut, one device out of or into a virtual worker, two exchanged.

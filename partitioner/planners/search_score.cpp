@@ -27,8 +27,8 @@ std::string common_key(const Plan& plan) {
 
 }  // namespace
 
-PlanScores::PlanScores(const Cluster& cluster, const Profile& profile, std::int64_t most_actions)
-    : cluster_(cluster), profile_(profile), most_actions_(most_actions) {}
+PlanScores::PlanScores(const Cluster& cluster, const Profile& profile)
+    : cluster_(cluster), profile_(profile) {}
 
 // Virtual workers with the same key have the same kinds on nodes that hang together in the same
 // way: nodes are numbered as they come, but named where a rule or a server may know them.

@@ -16,8 +16,10 @@ namespace hetpipe {
 
 class PlanScores {
  public:
-  // most_actions: simulated, after which spent() holds.
-  PlanScores(const Cluster& cluster, const Profile& profile, std::int64_t most_actions);
+  PlanScores(const Cluster& cluster, const Profile& profile);
+
+  // So many more actions, from here on, until spent() holds.
+  void allow(std::int64_t actions) { most_actions_ = actions_ + actions; }
 
   // Every stage fits its device's memory.
   bool fits(const Plan& plan);
@@ -37,7 +39,7 @@ class PlanScores {
 
   const Cluster& cluster_;
   const Profile& profile_;
-  std::int64_t most_actions_;
+  std::int64_t most_actions_ = 0;
   std::int64_t actions_ = 0;
   std::int64_t simulations_ = 0;
   std::string why_not_;

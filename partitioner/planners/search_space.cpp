@@ -13,7 +13,8 @@ namespace hetpipe {
 namespace {
 
 constexpr int kMostMicroBatches = 64;
-constexpr std::int64_t kCutWork = 1'000'000;  // of one virtual worker: some milliseconds
+constexpr std::int64_t kCutWork = 300'000;  // of one virtual worker: some milliseconds
+constexpr int kWholeMinibatch = 64;         // samples; larger ones hardly fit in one piece
 
 bool trains_as_serial(const System& parts) {
   return parts.weights != WeightRule::newest && parts.weights != WeightRule::mixed &&
@@ -25,30 +26,40 @@ bool without_pipeline(const System& parts) { return parts.planner == PlannerRule
 
 }  // namespace
 
-std::vector<SearchRow> search_rows(const PlanRequest& request, SystemChoice choice) {
-  if (choice == SystemChoice::requested) return {{request, composition(request)}};
+std::vector<SearchRow> search_rows(const PlanRequest& request) {
+  if (request.search.systems == SystemChoice::requested) {
+    SearchRow row{request, composition(request)};
+    row.request.policy.reset();
+    return {std::move(row)};
+  }
   std::vector<SearchRow> rows;
   std::set<std::tuple<ScheduleRule, WeightRule, SyncRule>> seen;
   for (const System& system : systems()) {
     SearchRow row{request, {}};
     row.request.system = system.name;
     row.request.policy.reset();
+    row.request.search = {SystemChoice::requested, request.search.clock_distances,
+                          request.search.placements};
     Plan parts;
     parts.system = system.name;
     parts.schedule = request.schedule;
     parts.weights = request.weights;
     parts.sync = request.sync;
     row.parts = composition(parts);
-    if (without_pipeline(row.parts)) continue;  // virtual workers of one device are in the others
     if (!trains_as_serial(row.parts) || !why_senseless(row.parts).empty()) continue;
-    if (!seen.insert({row.parts.schedule, row.parts.weights, row.parts.sync}).second) continue;
+    // Virtual workers of one device are in the others; there remains the planner.
+    const bool planner_alone = without_pipeline(row.parts);
+    if (!planner_alone &&
+        !seen.insert({row.parts.schedule, row.parts.weights, row.parts.sync}).second) {
+      continue;
+    }
     rows.push_back(std::move(row));
   }
   return rows;
 }
 
-SearchSpace::SearchSpace(const SearchRow& row, const SearchOptions& options, int minibatch)
-    : row_(row), options_(options), minibatch_(minibatch), blank_(blank_plan(row.request)) {
+SearchSpace::SearchSpace(const SearchRow& row, int minibatch, CutCache& cuts)
+    : row_(row), minibatch_(minibatch), blank_(blank_plan(row.request)), cuts_(cuts) {
   blank_.minibatch = minibatch;
 }
 
@@ -90,13 +101,14 @@ std::vector<Knobs> SearchSpace::with_depth(const Knobs& knobs, int most_in_fligh
 
 std::vector<Knobs> SearchSpace::with_servers(const Knobs& knobs) const {
   if (!has_server()) return {knobs};
-  const auto distances = options_.clock_distances.empty()
+  const auto distances = row_.request.search.clock_distances.empty()
                              ? std::vector<int>{row_.request.clock_distance}
-                             : options_.clock_distances;
-  const auto placements = options_.placements.empty()
+                             : row_.request.search.clock_distances;
+  const auto placements = row_.request.search.placements.empty()
                               ? std::vector<std::string>{row_.request.placement}
-                              : options_.placements;
-  const bool free_nodes = row_.request.server_nodes.empty() && !options_.placements.empty();
+                              : row_.request.search.placements;
+  const bool free_nodes =
+      row_.request.server_nodes.empty() && !row_.request.search.placements.empty();
   std::vector<Knobs> result;
   for (const int distance : distances) {
     for (const std::string& placement : placements) {
@@ -169,43 +181,13 @@ Plan SearchSpace::with_knobs(Plan plan, const Knobs& knobs) const {
   return plan;
 }
 
-const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices,
-                                                 const Knobs& knobs,
-                                                 std::vector<DeviceName>* in_order) {
-  std::string key = worker_key(row_.request.cluster, devices);
-  if (in_order != nullptr) *in_order = devices;
-  const auto key_at = [&](int in_flight) {
-    return key + format("%d/%d/%d", in_flight, knobs.micro_batches, knobs.clock_distance);
-  };
-  const auto [known, is_new] = cuts_.emplace(key_at(knobs.in_flight), std::nullopt);
+// Remembered by place in the order of worker_key, so that it serves all that are alike.
+const std::optional<Partition>& SearchSpace::cut_anew(const std::string& key,
+                                                      const PartitionRequest& request) {
+  const auto [known, is_new] = cuts_.emplace(key, std::nullopt);
   if (!is_new) return known->second;
-  PartitionRequest request;
-  request.devices = std::move(devices);
-  request.minibatch = minibatch_;
-  request.micro_batches = knobs.micro_batches;
-  request.optimizer = row_.request.optimizer;
-  request.in_flight = chooses_in_flight() ? knobs.in_flight : 1;
-  request.server = has_server();
-  request.clock_distance = has_server() ? knobs.clock_distance : 0;
-  request.work = kCutWork;
-  // A larger Nm only needs more memory: the best cut for the one before stays so while it fits.
-  const auto before = cuts_.find(key_at(knobs.in_flight - 1));
-  if (chooses_in_flight() && before != cuts_.end()) {
-    if (!before->second) return known->second;
-    std::vector<DeviceName> order;
-    for (const DeviceName& place : before->second->devices) {
-      order.push_back(request.devices[static_cast<std::size_t>(place.index)]);
-    }
-    const Partition same = evaluate_partition(row_.request.cluster, row_.request.profile, request,
-                                              order, before->second->ends);
-    if (fits(row_.request.cluster, same)) {
-      known->second = before->second;
-      return known->second;
-    }
-  }
   try {
     Partition found = partition(row_.request.cluster, row_.request.profile, request);
-    // Remembered by place in the order of worker_key, so that it serves all that are alike.
     std::vector<DeviceName> places;
     for (const DeviceName& device : found.devices) {
       const auto at = std::find(request.devices.begin(), request.devices.end(), device);
@@ -217,6 +199,64 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
     // It does not fit: nothing.
   }
   return known->second;
+}
+
+// A cut made for less memory, if it fits with what the request needs.
+const Partition* SearchSpace::fitting(const std::optional<Partition>& known,
+                                      const PartitionRequest& request) const {
+  if (!known) return nullptr;
+  std::vector<DeviceName> order;
+  for (const DeviceName& place : known->devices) {
+    order.push_back(request.devices[static_cast<std::size_t>(place.index)]);
+  }
+  const Partition same = evaluate_partition(row_.request.cluster, row_.request.profile, request,
+                                            std::move(order), known->ends);
+  return fits(row_.request.cluster, same) ? &*known : nullptr;
+}
+
+const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices,
+                                                 const Knobs& knobs,
+                                                 std::vector<DeviceName>* in_order) {
+  const std::string worker = worker_key(row_.request.cluster, devices);
+  if (in_order != nullptr) *in_order = devices;
+  PartitionRequest request;
+  request.devices = std::move(devices);
+  request.minibatch = minibatch_;
+  request.micro_batches = knobs.micro_batches;
+  request.optimizer = row_.request.optimizer;
+  request.in_flight = chooses_in_flight() ? knobs.in_flight : 1;
+  request.server = has_server();
+  request.clock_distance = has_server() ? knobs.clock_distance : 0;
+  request.work = kCutWork;
+  const auto key_of = [&](const PartitionRequest& r) {
+    return worker + format("%d/%d/%d/%d/%d", r.minibatch, r.in_flight, r.micro_batches,
+                           r.server ? 1 : 0, r.clock_distance);
+  };
+  const std::string key = key_of(request);
+  if (const auto known = cuts_.find(key); known != cuts_.end()) return known->second;
+  // Most knobs only need more memory: the best cut for what needs least stays so while it fits.
+  // (Of micro-batches other than one the times differ a little; improve() moves the cuts.)
+  PartitionRequest least = request;
+  least.in_flight = 1;
+  least.server = false;
+  least.clock_distance = 0;
+  if (minibatch_ <= kWholeMinibatch && !row_.request.micro_batches) least.micro_batches = 1;
+  const auto& base = cut_anew(key_of(least), least);
+  if (const auto known = cuts_.find(key); known != cuts_.end()) return known->second;
+  PartitionRequest before = request;
+  --before.in_flight;
+  const auto one_less = cuts_.find(key_of(before));
+  const Partition* same = fitting(base, request);
+  if (same == nullptr && one_less != cuts_.end()) same = fitting(one_less->second, request);
+  if (same != nullptr) {
+    std::optional<Partition> copy = *same;
+    return cuts_.emplace(key, std::move(copy)).first->second;
+  }
+  // Where not even the least fits, more does not either, unless smaller slices need less.
+  if (!base && least.micro_batches == request.micro_batches) {
+    return cuts_.emplace(key, std::nullopt).first->second;
+  }
+  return cut_anew(key, request);
 }
 
 std::optional<Plan> SearchSpace::plan(const Allocation& composition, const Knobs& knobs) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "partitioner/plan/system.h"
@@ -24,7 +25,7 @@ struct SearchRow {
 // The request's system, or every row of systems() with the request's replaced parts that makes
 // sense and trains as serial training would: rows whose backward pass mixes versions and rows of
 // unbounded staleness are left to those who ask for them. Rows of equal parts are looked at once.
-std::vector<SearchRow> search_rows(const PlanRequest& request, SystemChoice choice);
+std::vector<SearchRow> search_rows(const PlanRequest& request);
 
 // What is chosen beside composition and cuts.
 struct Knobs {
@@ -36,10 +37,13 @@ struct Knobs {
   bool operator==(const Knobs&) const = default;
 };
 
+// Partitions by what they depend on, which the system is not: all rows share them.
+using CutCache = std::unordered_map<std::string, std::optional<Partition>>;
+
 // Turns compositions into plans; virtual workers that are alike are cut once.
 class SearchSpace {
  public:
-  SearchSpace(const SearchRow& row, const SearchOptions& options, int minibatch);
+  SearchSpace(const SearchRow& row, int minibatch, CutCache& cuts);
 
   const SearchRow& row() const { return row_; }
   int minibatch() const { return minibatch_; }
@@ -68,11 +72,14 @@ class SearchSpace {
                                       std::vector<DeviceName>* in_order);
 
  private:
+  const std::optional<Partition>& cut_anew(const std::string& key, const PartitionRequest& request);
+  const Partition* fitting(const std::optional<Partition>& known,
+                           const PartitionRequest& request) const;
+
   SearchRow row_;
-  SearchOptions options_;
   int minibatch_;
   Plan blank_;
-  std::map<std::string, std::optional<Partition>> cuts_;
+  CutCache& cuts_;
 };
 
 // Updates that a minibatch may miss: 0 where there is a flush (ALGORITHMS: HetPipe, s_global).

@@ -227,16 +227,15 @@ TEST(Search, WhatIsGivenStays) {
 // Of plans within 1 % the one of least staleness: with quick links D brings nothing.
 TEST(Search, StalenessMustPay) {
   PlanRequest request = lab_of({{"fast", "fast"}}, 1);
-  SearchOptions options;
-  options.clock_distances = {4, 1, 0};
-  EXPECT_EQ(search_plans(request, options).plan.server->clock_distance, 0);
+  request.search.clock_distances = {4, 1, 0};
+  EXPECT_EQ(search_plans(request).plan.server->clock_distance, 0);
 }
 
 TEST(Search, AnySystemIsNoWorseThanTheOneAskedFor) {
   const PlanRequest request = lab_of({{"fast", "slow"}, {"fast"}}, 2);
-  SearchOptions any;
-  any.systems = SystemChoice::any;
-  const SearchResult all = search_plans(request, any);
+  PlanRequest any = request;
+  any.search.systems = SystemChoice::any;
+  const SearchResult all = search_plans(any);
   EXPECT_GE(all.plan.predicted->throughput,
             0.99 * search_plans(request).plan.predicted->throughput);
   std::set<std::string> systems;
@@ -290,9 +289,9 @@ TEST(Search, NeverWorseThanAnotherPlanner) {
       other.system = system;
       compare(other);
     }
-    SearchOptions any;
-    any.systems = SystemChoice::any;
-    const SearchResult found = search_plans(request, any);
+    PlanRequest any = request;
+    any.search.systems = SystemChoice::any;
+    const SearchResult found = search_plans(any);
     EXPECT_GE(found.plan.predicted->throughput, best * (1 - 1e-9)) << file;
     EXPECT_GE(found.bound, found.plan.predicted->throughput * (1 - 1e-9)) << file;
   }

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "partitioner/planners/search_run.h"
+
+// What the search says about the plan it chose.
+namespace hetpipe {
+
+// Of the plans within 1 % of the best, and no slower than `at_least`, the one of least staleness;
+// nothing where there are none.
+const ScoredPlan* least_stale(const std::vector<ScoredPlan>& plans, double at_least);
+
+// What each idle device would bring: the best of the plans found that use it as well, and of some
+// that are tried for this purpose.
+std::vector<LeftOut> left_out(const ScoredPlan& chosen, const std::vector<ScoredPlan>& plans,
+                              SearchSpace& space, PlanScores& scores);
+
+// The best plan of every origin, system, minibatch and number of virtual workers, best first.
+std::vector<SearchCandidate> considered(const std::vector<ScoredPlan>& plans);
+
+// Stage by stage what the planner foretells, and the simulated throughput, as other planners do.
+Plan with_forecast(const PlanRequest& request, Plan plan);
+
+}  // namespace hetpipe

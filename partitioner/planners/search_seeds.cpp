@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/planners/search_seeds.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "partitioner/planners/search_compositions.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kPartitionWork = 2'000'000;  // of HetPipe's planner; some ten milliseconds
+constexpr int kMostInFlight = 64;                   // that HetPipe's planner tries
+
+// Every wave, each virtual worker that has no device on a server's node sends all its gradients
+// into the servers' interfaces.
+double server_bound(const PlanRequest& request, const Allocation& composition) {
+  if (request.placement != "default") return kInfinity;
+  const PlanServer server = server_of(request);
+  double bytes = 0;
+  for (const ProfileLayer& layer : request.profile.layers) {
+    if (layer.shares.empty()) bytes += static_cast<double>(layer.parameter_bytes);
+  }
+  double bandwidth = request.cluster.inter_node.bandwidth;
+  for (const LinkBetween& rule : request.cluster.between) {
+    bandwidth = std::max(bandwidth, rule.link.bandwidth);
+  }
+  const std::set<std::string> nodes(server.nodes.begin(), server.nodes.end());
+  const auto outside = std::count_if(
+      composition.begin(), composition.end(), [&](const std::vector<DeviceName>& devices) {
+        return std::none_of(devices.begin(), devices.end(),
+                            [&](const DeviceName& device) { return nodes.contains(device.node); });
+      });
+  if (outside == 0 || bytes <= 0 || nodes.empty()) return kInfinity;
+  const double wave_seconds =
+      static_cast<double>(outside) * bytes / (bandwidth * static_cast<double>(nodes.size()));
+  const double samples = static_cast<double>(composition.size()) *
+                         request.in_flight.value_or(kMostInFlight) *
+                         request.minibatch.value_or(default_minibatch(request));
+  return samples / wave_seconds;
+}
+
+// Without any message, and by the bytes of synchronisation alone.
+double policy_bound(const PlanRequest& request, std::span<const double> kind_speed) {
+  try {
+    const Allocation composition =
+        allocate(request.cluster, *request.policy, kind_speed, request.virtual_workers);
+    return std::min(ideal_throughput(request.cluster, kind_speed, composition),
+                    server_bound(request, composition));
+  } catch (const UserError&) {
+    return kInfinity;  // the planner says why
+  }
+}
+
+}  // namespace
+
+std::vector<Seed> seeds_of(const SearchRow& row, std::span<const double> kind_speed,
+                           const std::vector<SeedPlanner>& more) {
+  std::vector<Seed> seeds;
+  const PlannerRule planner = row.parts.planner;
+  if (planner != PlannerRule::search && planner != PlannerRule::hetpipe) {
+    seeds.push_back({row.request.system + "'s planner",
+                     [request = row.request] { return make_plan(request); }, kInfinity});
+  }
+  for (const SeedPlanner& other : more) {
+    seeds.push_back(
+        {other.name, [&other, request = row.request] { return other.plan(request); }, kInfinity});
+  }
+  if (planner != PlannerRule::hetpipe) return seeds;
+  for (const std::string& policy : allocation_policies()) {
+    PlanRequest request = row.request;
+    request.policy = policy;
+    request.partition_work = kPartitionWork;
+    const double bound = policy_bound(request, kind_speed);
+    seeds.push_back({policy, [request] { return make_plan(request); }, bound});
+  }
+  return seeds;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "partitioner/planners/search.h"
+#include "partitioner/planners/search_space.h"
+
+// The plans of the other planners, which the search starts from.
+namespace hetpipe {
+
+struct Seed {
+  std::string name;
+  std::function<Plan()> plan;  // UserError where the planner refuses
+  // samples/s that no plan of it can pass; infinite where nothing quick is known.
+  double bound = 0;
+};
+
+// Of one row: HetPipe's policies where the schedule is theirs, the planner of the row, and `more`.
+// kind_speed as in search_compositions.h.
+std::vector<Seed> seeds_of(const SearchRow& row, std::span<const double> kind_speed,
+                           const std::vector<SeedPlanner>& more);
+
+}  // namespace hetpipe
