@@ -282,7 +282,7 @@ std::string to_toml(const Plan& plan) {
   if (plan.predicted) {
     const Prediction& p = *plan.predicted;
     text += "\n[predicted]\nthroughput = " + toml_real(p.throughput) + "  # samples/s\n";
-    text += "bottleneck = " + toml_real(p.bottleneck) + "  # s: the largest part time\n";
+    text += "bottleneck = " + toml_real(p.bottleneck) + "  # s: the planner's own objective\n";
     text += "cluster_hash = " + toml_string(p.cluster_hash) + "\n";
     text += "profile_hash = " + toml_string(p.profile_hash) + "\n";
   }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "partitioner/planners/dapple_bound.h"
 
 namespace hetpipe {
 namespace {
@@ -26,8 +27,6 @@ struct Partial {
   double rank = 0;                    // s, what the finished plan may take
 };
 
-double both(const PipelineBlock& block) { return block.forward + block.backward; }
-
 class Search {
  public:
   Search(const DappleModel& model, const DapplePool& pool, const DappleRequest& request,
@@ -37,10 +36,10 @@ class Search {
         request_(request),
         layers_(model.layers()),
         beam_(beam),
-        most_priced_(most_priced) {
+        most_priced_(most_priced),
+        bounds_(model, pool) {
     ensure(layers_ > 0 && pool.devices() % request.unit == 0, "devices come in whole units");
     best_.seconds = give_up_at;
-    reference();
   }
 
   DapplePlan run() {
@@ -63,12 +62,6 @@ class Search {
     Used used;
     auto operator<=>(const State&) const = default;
   };
-  struct Devices {
-    std::vector<DappleStage::Run> runs;
-    std::vector<double> of_kind;  // [kind], how many
-    int count = 0;
-    double speed = 0;  // in devices as fast as the fastest
-  };
 
   void extend(const State& state, std::vector<Partial>& partials) {
     std::erase_if(partials, [&](const auto& p) { return hopeless(p.blocks, p.left, p.rank); });
@@ -78,7 +71,7 @@ class Search {
          need += request_.unit) {
       std::vector<std::vector<DappleStage::Run>> tried;
       for (const DevicePolicy policy : kPolicies) {
-        const Devices devices = set_of(next_devices(pool_, state.used, need, policy));
+        const DappleDevices devices = bounds_.set_of(next_devices(pool_, state.used, need, policy));
         if (std::find(tried.begin(), tried.end(), devices.runs) != tried.end()) continue;
         tried.push_back(devices.runs);
         State next = state;
@@ -86,27 +79,28 @@ class Search {
           next.used[static_cast<std::size_t>(run.node)] += run.count;
         }
         next.devices += need;
-        const Devices rest = rest_of(next.used);
+        const DappleDevices rest = rest_of(next.used);
         for (const Partial& partial : partials) extend(next, partial, state.layer, devices, rest);
       }
     }
   }
 
   // By one stage from layer `first` on, up to every layer but the last.
-  void extend(State& next, const Partial& partial, int first, const Devices& devices,
-              const Devices& rest) {
+  void extend(State& next, const Partial& partial, int first, const DappleDevices& devices,
+              const DappleDevices& rest) {
     Partial longer = partial;
     longer.stages.push_back({first, first, devices.runs, false});
     for (int end = first + 1; end < layers_; ++end) {
       // An even split is the least that the stage and those after it can take.
-      const double even = even_seconds(first, end, devices);
-      const double left = rest_seconds(end, rest);
+      const double even = bounds_.even_seconds(first, end, devices);
+      const double left = bounds_.rest_seconds(end, rest);
       if (request_.micro_batches * even * kEqual >= best_.seconds) break;
       if (request_.micro_batches * left * kEqual >= best_.seconds) continue;
       longer.left = left;
       longer.blocks.resize(partial.blocks.size());
       longer.blocks.push_back({0, even, 0});
-      if (bounds(longer.blocks, left).proven * kEqual >= best_.seconds) continue;
+      if (bounds_.of(longer.blocks, left, request_.micro_batches).proven * kEqual >= best_.seconds)
+        continue;
       if (priced_ >= most_priced_) {
         best_.exact = false;
         return;
@@ -116,7 +110,7 @@ class Search {
       const auto blocks = dapple_blocks(model_, pool_, last_two(longer.stages));
       longer.blocks.back() = blocks.back();
       if (blocks.size() > 1) longer.blocks.insert(longer.blocks.end() - 1, blocks[1]);
-      longer.rank = bounds(longer.blocks, left).likely;
+      longer.rank = bounds_.of(longer.blocks, left, request_.micro_batches).likely;
       if (hopeless(longer.blocks, left, longer.rank)) continue;
       next.layer = end;
       complete(longer, rest, end);
@@ -126,7 +120,8 @@ class Search {
 
   // Proven, or (with a beam) likely.
   bool hopeless(const std::vector<PipelineBlock>& blocks, double left, double rank) {
-    if (bounds(blocks, left).proven * kEqual >= best_.seconds) return true;
+    if (bounds_.of(blocks, left, request_.micro_batches).proven * kEqual >= best_.seconds)
+      return true;
     if (beam_ == 0 || rank * kEqual < best_.seconds) return false;
     best_.exact = false;
     return true;
@@ -150,9 +145,10 @@ class Search {
   }
 
   // The remaining layers on the remaining devices.
-  void complete(const Partial& partial, const Devices& rest, int layer) {
+  void complete(const Partial& partial, const DappleDevices& rest, int layer) {
     if (rest.count > request_.most_replicas ||
-        request_.micro_batches * even_seconds(layer, layers_, rest) * kEqual >= best_.seconds) {
+        request_.micro_batches * bounds_.even_seconds(layer, layers_, rest) * kEqual >=
+            best_.seconds) {
       return;
     }
     std::vector<DappleStage> stages = partial.stages;
@@ -170,109 +166,13 @@ class Search {
     return dapple_latency(dapple_blocks(model_, pool_, stages), request_.micro_batches).total();
   }
 
-  // No plan that begins with these blocks, and whose slowest later block takes at least `left`, is
-  // faster; nor does it become so when its backwards grow (re-computation). With x = F + B, the
-  // pivot's x is as large as that of any block behind it, and T_w + T_e is at least the sum of x up
-  // to the pivot, and at least AR_s - (sum of B before s) more than that, for s up to the pivot.
-  // Where the pivot Q comes later, l1 <= l2 for block s says (M-1) x_Q + sum over s<t<Q of x_t >=
-  // (M-1) x_s.
-  // The likely bound leaves out pivots among these blocks that a later block outlasts already.
-  struct Bounds {
-    double proven = 0;
-    double likely = 0;
-  };
-  Bounds bounds(const std::vector<PipelineBlock>& blocks, double left) {
-    const double repeats = request_.micro_batches - 1;
-    sums_.assign(1, {0, 0});
-    double backward = 0;
-    for (const PipelineBlock& block : blocks) {
-      sums_.push_back({sums_.back().first + both(block),
-                       std::max(sums_.back().second, block.all_reduce - backward)});
-      backward += block.backward;
-    }
-    double later = left;  // the largest x behind a block
-    double within = std::numeric_limits<double>::infinity();
-    double likely = within;
-    double after = request_.micro_batches * left + sums_.back().first + sums_.back().second;
-    for (std::size_t s = blocks.size(); s-- > 0;) {
-      const double x = both(blocks[s]);
-      const auto& [sum, extra] = sums_[s + 1];
-      if (x * kEqual >= later) likely = std::min(likely, repeats * x + sum + extra);
-      later = std::max(later, x);
-      within = std::min(within, repeats * later + sum + extra);
-      after = std::max(after, repeats * x + sum);
-    }
-    return {std::min(within, after), std::min(likely, after)};
-  }
-
-  Devices set_of(std::vector<DappleStage::Run> runs) const {
-    Devices devices{std::move(runs), std::vector<double>(model_.forward.size(), 0), 0, 0};
-    for (const auto& run : devices.runs) {
-      for (int d = run.begin; d < run.begin + run.count; ++d) {
-        const auto kind = static_cast<std::size_t>(
-            pool_.nodes[static_cast<std::size_t>(run.node)][static_cast<std::size_t>(d)]);
-        ++devices.of_kind[kind];
-        devices.speed += 1 / slowness_[kind];
-        ++devices.count;
-      }
-    }
-    return devices;
-  }
-
-  Devices rest_of(const Used& used) const {
+  DappleDevices rest_of(const Used& used) const {
     std::vector<DappleStage::Run> runs;
     for (std::size_t n = 0; n < used.size(); ++n) {
       const int free = static_cast<int>(pool_.nodes[n].size()) - used[n];
       if (free > 0) runs.push_back({static_cast<int>(n), used[n], free});
     }
-    return set_of(std::move(runs));
-  }
-
-  // F + B of a stage is no less than its work spread evenly, in proportion to speed.
-  double even_seconds(int first, int end, const Devices& devices) const {
-    double speed = 0;
-    for (std::size_t k = 0; k < devices.of_kind.size(); ++k) {
-      if (devices.of_kind[k] == 0) continue;
-      const double seconds =
-          seconds_[k][static_cast<std::size_t>(end)] - seconds_[k][static_cast<std::size_t>(first)];
-      if (seconds <= 0) return 0;
-      speed += devices.of_kind[k] / seconds;
-    }
-    return 1 / speed;
-  }
-
-  // The slowest of the stages that hold the rest is no faster than the rest spread evenly over
-  // devices that are as fast as they can be: layer l takes kind k at least slowness_[k] times what
-  // it takes the kind that is fastest for it.
-  double rest_seconds(int layer, const Devices& rest) const {
-    return (reference_.back() - reference_[static_cast<std::size_t>(layer)]) / rest.speed;
-  }
-
-  void reference() {
-    const std::size_t kinds = model_.forward.size();
-    const auto seconds = [&](std::size_t k, std::size_t l) {
-      return model_.forward[k][l + 1] - model_.forward[k][l] + model_.backward[k][l + 1] -
-             model_.backward[k][l];
-    };
-    reference_.assign(1, 0);
-    slowness_.assign(kinds, std::numeric_limits<double>::infinity());
-    for (std::size_t l = 0; l < static_cast<std::size_t>(layers_); ++l) {
-      double fastest = std::numeric_limits<double>::infinity();
-      for (std::size_t k = 0; k < kinds; ++k) fastest = std::min(fastest, seconds(k, l));
-      reference_.push_back(reference_.back() + fastest);
-      for (std::size_t k = 0; k < kinds && fastest > 0; ++k) {
-        slowness_[k] = std::min(slowness_[k], seconds(k, l) / fastest);
-      }
-    }
-    for (std::size_t k = 0; k < kinds; ++k) {
-      seconds_.emplace_back();
-      for (std::size_t l = 0; l <= static_cast<std::size_t>(layers_); ++l) {
-        seconds_[k].push_back(model_.forward[k][l] + model_.backward[k][l]);
-      }
-    }
-    for (double& slowness : slowness_) {
-      if (slowness == std::numeric_limits<double>::infinity()) slowness = 1;
-    }
+    return bounds_.set_of(std::move(runs));
   }
 
   const DappleModel& model_;
@@ -282,12 +182,9 @@ class Search {
   int beam_;  // 0: no limit, nothing but proven bounds
   int most_priced_;
   int priced_ = 0;
-  RunningSum reference_;             // seconds on the kind that is fastest for each layer
-  std::vector<double> slowness_;     // [kind]
-  std::vector<RunningSum> seconds_;  // [kind], forward + backward
+  DappleBounds bounds_;
   std::map<State, std::vector<Partial>> states_;
   DapplePlan best_;
-  std::vector<std::pair<double, double>> sums_;  // bound's own
 };
 
 }  // namespace

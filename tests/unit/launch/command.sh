@@ -138,6 +138,17 @@ says "The bottleneck is stage" 0 plan "${files[@]}" --output "$folder/p.toml" --
 says '"limited_by"' 0 plan "${files[@]}" --output "$folder/p.toml" --explain --json
 says "training cannot play it yet" 0 plan "${files[@]}" --output "$folder/g.toml" --system gpipe
 says '"bound"' 0 plan "${files[@]}" --output "$folder/s.toml" --policy search --json
+# PipeDream's graph.txt on two equal workers: halves of 0.3 + 0.3 s, as 1 GB of parameters to exchange rule replicas out.
+sed 's/"fast", "slow"/"fast"/' "$folder/pool.toml" > "$folder/pair.toml"
+{
+  for node in 1 2 3 4; do
+    echo "node$node -- Linear(8, 8) -- forward_compute_time=100, backward_compute_time=200, activation_size=1000, parameter_size=$((node / 4 * 1000000000 / 8))"
+  done
+  printf '\tnode1 -- node2\n\tnode2 -- node3\n\tnode3 -- node4\n'
+} > "$folder/graph.txt"
+graph=(--cluster "$folder/pair.toml" --profile "$folder/graph.txt" --profile-device fast --profile-batch 8)
+says '"bottleneck": 0.6' 0 plan "${graph[@]}" --system pipedream --output "$folder/d.toml" --json
+grep -q '^bottleneck = 0.6' "$folder/d.toml" || fail "the plan lacks PipeDream's objective"
 refused "(did you mean 'n1'?)" plan "${files[@]}" --output "$folder/x.toml" --what-if "-nn1"
 [ ! -e "$folder/x.toml" ] || fail "a plan was written although the question was refused"
 refused "--clock-distance: cannot stand beside --system dapple" plan "${files[@]}" --system dapple --clock-distance 1
