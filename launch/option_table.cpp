@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "launch/launched.h"
 #include "launch/options.h"
+#include "launch/terminal.h"
 #include "partitioner/toml_file.h"
 
 namespace hetpipe {
@@ -42,25 +43,6 @@ std::optional<std::string> as_typed(const TomlValue& value) {
     default:
       return std::nullopt;
   }
-}
-
-// Words filled into lines of at most `width`, each after the first indented.
-std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
-  std::string out;
-  std::size_t column = 0;
-  for (const std::string& word : split(text, ' ')) {
-    if (column > 0 && column + 1 + word.size() > width) {
-      out += '\n' + std::string(indent, ' ');
-      column = 0;
-    }
-    if (column > 0) {
-      out += ' ';
-      ++column;
-    }
-    out += word;
-    column += word.size();
-  }
-  return out;
 }
 
 std::string placeholder(const Option& option) {

@@ -10,6 +10,7 @@
 #include "launch/search_text.h"
 #include "launch/shell_words.h"
 #include "launch/subcommand.h"
+#include "launch/terminal.h"
 #include "launch/train/job.h"
 #include "partitioner/cluster/catalogue.h"
 #include "partitioner/plan/plan_table.h"
@@ -177,7 +178,11 @@ int plan_command(const Invocation& how) {
   if (notes.search) std::printf("\n%s", search_text(*notes.search, cluster).c_str());
   if (!notes.answers.empty()) std::printf("\n%s", what_if_table(notes.answers).c_str());
   if (notes.explanation) {
-    std::printf("\n%s\n", join(notes.explanation->sentences, "\n").c_str());
+    const auto width = static_cast<std::size_t>(line_width() - 2);
+    std::printf("\n");
+    for (const std::string& sentence : notes.explanation->sentences) {
+      std::printf("%s\n", wrapped(sentence, 2, width).c_str());
+    }
   }
   print_start(plan, cluster, how, options);
   return 0;

@@ -105,12 +105,17 @@ void check(const SimulateOptions& options, Problems& problems) {
   }
 }
 
-// Where a plan file holds a key of [predicted].
-std::string place_of_predicted(const std::string& file, const std::string& key) {
-  for (const auto& [table, value] : parse_toml(read_file(file), file).entries) {
-    if (table != "predicted") continue;
-    for (const auto& [name, entry] : value.entries) {
-      if (name == key) return file + ":" + std::to_string(entry.line);
+// Where a plan file holds a key, at its top or in [predicted].
+std::string place_of_key(const std::string& file, const std::string& key) {
+  const TomlValue root = parse_toml(read_file(file), file);
+  const auto place = [&](const TomlValue& value) {
+    return file + ":" + std::to_string(value.line);
+  };
+  for (const auto& [name, value] : root.entries) {
+    if (name == key) return place(value);
+    if (name != "predicted") continue;
+    for (const auto& [inner, entry] : value.entries) {
+      if (inner == key) return place(entry);
     }
   }
   return file;
@@ -130,7 +135,7 @@ void check_files_of_plan(const SimulateOptions& options, const Plan& plan, const
                                      [](const Measurement& m) { return !m.estimate.empty(); });
   if (differs(plan.predicted->profile_hash, to_toml(profile)) && !(other_cluster && estimated)) {
     throw UserError(
-        place_of_predicted(options.plan, "profile_hash"),
+        place_of_key(options.plan, "profile_hash"),
         format("the plan was made with another profile than %s, or with another --profile-device, "
                "--profile-batch or --precision (profile_hash differs). Give what it was made with, "
                "plan again, or remove this line to simulate it all the same.",
@@ -140,7 +145,7 @@ void check_files_of_plan(const SimulateOptions& options, const Plan& plan, const
     std::fprintf(stderr,
                  "warning: %s: the plan was made for another cluster than %s (cluster_hash "
                  "differs): what it predicts may not hold\n",
-                 place_of_predicted(options.plan, "cluster_hash").c_str(),
+                 place_of_key(options.plan, "cluster_hash").c_str(),
                  options.files.cluster->c_str());
   }
 }
@@ -160,7 +165,8 @@ int simulate_command(const Invocation& how) {
                                   static_cast<std::uint64_t>(options.seed.value_or(0)),
                                   options.jitter, options.gantt || options.svg || options.trace};
   const Simulation simulation =
-      said_of(options.plan, [&] { return simulate(plan, cluster, profile, request); });
+      said_of(plan.runtime.empty() ? options.plan : place_of_key(options.plan, "runtime"),
+              [&] { return simulate(plan, cluster, profile, request); });
 
   GanttRequest drawing{100, options.from, options.until};
   if (options.svg) write_file(*options.svg, gantt_svg(simulation, cluster, drawing));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/simulation_text.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
@@ -12,6 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
+constexpr std::size_t kMostRows = 64;
 
 std::string percent(double fraction) { return format("%.1f", 100 * fraction); }
 
@@ -51,7 +53,8 @@ std::string simulation_table(const Plan& plan, const Cluster& cluster,
       plan.runtime.empty() ? "" : (", as " + plan.runtime + " runs it").c_str());
   Table table({"worker", "stage", "device", "kind", "busy %", "bubble %", "communication %",
                "peak memory", "of", ""});
-  for (std::size_t row = 0; row < simulation.stages.size(); ++row) {
+  const std::size_t shown = std::min(simulation.stages.size(), kMostRows);
+  for (std::size_t row = 0; row < shown; ++row) {
     const SimulatedStage& stage = simulation.stages[row];
     const DeviceKind& kind = cluster.kind_of(stage.device);
     const bool first =
@@ -64,7 +67,12 @@ std::string simulation_table(const Plan& plan, const Cluster& cluster,
                format_bytes(static_cast<double>(kind.memory)),
                stage.memory > kind.memory ? "too much" : ""});
   }
-  text += table.text() + "\n";
+  text += table.text();
+  if (shown < simulation.stages.size()) {
+    text += format("%zu more devices are not shown (--json lists all)\n",
+                   simulation.stages.size() - shown);
+  }
+  text += "\n";
   text += format("throughput %.4g samples/s: %d samples every %s\n", simulation.throughput,
                  simulation.global_batch, format_seconds(simulation.iteration_seconds).c_str());
   if (simulation.bytes_between_nodes > 0) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/text.h"
 #include "launch/launched.h"
 
 namespace hetpipe {
@@ -78,6 +79,24 @@ int line_width() {
     if (given != nullptr) columns = std::strtol(given, nullptr, 10);
   }
   return columns <= 0 ? kUsual : static_cast<int>(std::clamp<long>(columns, kNarrowest, kWidest));
+}
+
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
+  std::string out;
+  std::size_t column = 0;
+  for (const std::string& word : split(text, ' ')) {
+    if (column > 0 && column + 1 + word.size() > width) {
+      out += '\n' + std::string(indent, ' ');
+      column = 0;
+    }
+    if (column > 0) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+  }
+  return out;
 }
 
 }  // namespace hetpipe

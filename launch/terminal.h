@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+
 // Whether people see what this process prints, as it is printed.
 namespace hetpipe {
 
@@ -12,5 +14,8 @@ bool people_watch();
 
 // Characters of a line on standard output: of its terminal, else what COLUMNS says, else 100.
 int line_width();
+
+// Words filled into lines of at most `width`, each after the first indented.
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t width);
 
 }  // namespace hetpipe

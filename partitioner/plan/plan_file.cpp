@@ -61,6 +61,7 @@ class PlanFile {
     if (const TomlValue* server = top.table("parameter_server")) read_server(*server);
     if (const TomlValue* predicted = top.table("predicted")) read_prediction(*predicted);
     top.done();
+    if (problems_.empty()) check_sense(top);
     if (profile_ != nullptr && problems_.empty()) check_model(top);
     const int layers = profile_ == nullptr ? 0 : static_cast<int>(profile_->layers.size());
     if (problems_.empty()) check_plan(plan_, places_, cluster_, layers, problems_);
@@ -162,7 +163,10 @@ class PlanFile {
       top.problem(top.line_of("system"), unknown("system", plan_.system, known) +
                                              ". Use one of these: " + join(known, ", ") + ".");
     }
-    if (!problems_.empty()) return;
+  }
+
+  // Whether its choices go together; some do not with the stages that it has.
+  void check_sense(TomlReader& top) {
     const std::string why = why_senseless(plan_);
     if (!why.empty()) {
       const System system = composition(plan_);

@@ -131,7 +131,8 @@ std::vector<std::string> sensible_weights(ScheduleRule schedule) {
     System system;
     system.schedule = schedule;
     system.weights = static_cast<WeightRule>(rule);
-    if (why_senseless(system).empty()) names.emplace_back(kWeights[rule]);
+    const bool needs_flush = system.weights == WeightRule::one_version && !has_flush(schedule);
+    if (!needs_flush && why_senseless(system).empty()) names.emplace_back(kWeights[rule]);
   }
   return names;
 }

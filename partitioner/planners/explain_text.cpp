@@ -28,7 +28,7 @@ std::string bottleneck_text(const Bottleneck& b, const PlanRequest& request) {
       format_seconds(b.compute_seconds).c_str(), format_seconds(b.receive_seconds).c_str());
   text += format(
       "Simulated, it computes %.0f %% of the time, waits %.0f %% for messages on their "
-      "way and %.0f %% for other stages: ",
+      "way and %.0f %% for other stages or parameters: ",
       100 * b.busy, 100 * b.communication, 100 * b.bubble);
   if (b.limited_by == "compute") return text + "compute limits it.";
   if (b.limited_by == "communication") return text + "communication limits it.";

@@ -245,6 +245,7 @@ spoilt "p.toml:$at: [[virtual_worker.stage]]: devices is missing" "$p" "$((at + 
 spoilt "p.toml:5: not TOML" "$p" 's/^minibatch = 32.*/minibatch = 32\nminibatch = 32/' "${played[@]}"
 spoilt "p.toml:1: the file's format is not known" "$p" 's/format = 1/format = 2/' "${played[@]}"
 spoilt "p.toml:5: weights 'newest' under schedule 'gpipe'" "$p" 's/^minibatch = 32.*/minibatch = 32\nweights = "newest"\nschedule = "gpipe"/' "${played[@]}"
+spoilt "p.toml:5: schedule 'continuous-1f1b' under runtime 'megatron-deepspeed'" "$p" 's/^minibatch = 32.*/&\nruntime = "megatron-deepspeed"/' "${played[@]}"
 sed 's/1e9$/2e9/' "$pool" > "$folder/pool2.toml"
 says "throughput" 0 simulate --cluster "$folder/pool2.toml" --profile "$chain" --plan "$p"
 grep -q "warning: .*p.toml:[0-9]*: the plan was made for another cluster" "$folder/err" || fail "no warning of another cluster"

@@ -37,6 +37,25 @@ TEST(System, OneVersionNeedsAFlushOrOneInFlight) {
   EXPECT_EQ(why_senseless(drained), "");
 }
 
+TEST(System, APlanFileOfOneVersionThatIsNeverDrainedIsRefused) {
+  const auto file = [](int in_flight) {
+    return "format = 1\nsystem = \"gpipe\"\nschedule = \"continuous-1f1b\"\nmodel = \"m\"\n"
+           "minibatch = 4\nin_flight = " +
+           std::to_string(in_flight) +
+           "\n[[virtual_worker]]\n[[virtual_worker.stage]]\nlayers = [0, 1]\n"
+           "devices = [\"n0:0\"]\n[[virtual_worker.stage]]\nlayers = [1, 2]\n"
+           "devices = [\"n0:1\"]\n";
+  };
+  EXPECT_NO_THROW(parse_plan(file(1), "p.toml"));
+  try {
+    parse_plan(file(2), "p.toml");
+    FAIL() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("p.toml:3: weights 'one-version' with 2 minibatches"));
+    EXPECT_THAT(error.what(), HasSubstr("Use weights that go with that schedule: stash, "));
+  }
+}
+
 TEST(System, NoPlanOfOneVersionForAPipelineThatIsNeverDrained) {
   PlanRequest request;
   request.system = "gpipe";
