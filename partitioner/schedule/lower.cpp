@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 #include "base/text.h"
 #include "partitioner/schedule/virtual_stages.h"
 #include "partitioner/schedule/wave_rules.h"
@@ -57,7 +58,7 @@ class StageLowering {
       added += crosses(virtual_stage(action)) + crosses(virtual_stage(action) - 1);
       if (action.kind == ActionKind::forward && recomputes(virtual_stage(action))) ++added;
     }
-    lowered_.reserve(actions_.size() + added + 3 * last_backward_.size());
+    reserve_huge(lowered_, actions_.size() + added + 3 * last_backward_.size());
   }
 
   StageActions run() {
