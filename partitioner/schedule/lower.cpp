@@ -147,8 +147,8 @@ class StageLowering {
   int device_;
   const Lowering& how_;
   std::map<Minibatch, std::size_t> last_backward_;
-  std::map<Minibatch, std::vector<Action>> forwards_;  // of minibatches that are not done; which
-                                                       // they are where one B takes them all
+  // Of minibatches that are not done; which they are is kept where one B takes them all.
+  std::map<Minibatch, std::vector<Action>> forwards_;
   StageActions lowered_;
 };
 
