@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/huge_pages.h"
 #include "partitioner/schedule/generators.h"
 
 // Schedules that drain between minibatches: all forwards first (GPipe), or backwards as early as
@@ -14,7 +15,10 @@ namespace {
 template <class WarmUp>
 Schedule flushed(const ScheduleRequest& request, const WarmUp& warm_up) {
   Schedule schedule(static_cast<std::size_t>(request.stages));
+  const auto minibatches = static_cast<std::size_t>(request.end - request.first);
   for (int i = 0; i < request.stages; ++i) {
+    reserve_huge(schedule[static_cast<std::size_t>(i)],
+                 2 * minibatches * static_cast<std::size_t>(request.micro_batches));
     for (Minibatch p = request.first; p < request.end; ++p) {
       one_forward_one_backward(schedule[static_cast<std::size_t>(i)], p, request.micro_batches,
                                warm_up(i));

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 #include "base/text.h"
 #include "partitioner/schedule/virtual_stages.h"
 #include "partitioner/schedule/wave_rules.h"
@@ -57,7 +58,7 @@ class StageLowering {
       added += crosses(virtual_stage(action)) + crosses(virtual_stage(action) - 1);
       if (action.kind == ActionKind::forward && recomputes(virtual_stage(action))) ++added;
     }
-    lowered_.reserve(actions_.size() + added + 3 * last_backward_.size());
+    reserve_huge(lowered_, actions_.size() + added + 3 * last_backward_.size());
   }
 
   StageActions run() {
@@ -146,8 +147,8 @@ class StageLowering {
   int device_;
   const Lowering& how_;
   std::map<Minibatch, std::size_t> last_backward_;
-  std::map<Minibatch, std::vector<Action>> forwards_;  // of minibatches that are not done; which
-                                                       // they are where one B takes them all
+  // Of minibatches that are not done; which they are is kept where one B takes them all.
+  std::map<Minibatch, std::vector<Action>> forwards_;
   StageActions lowered_;
 };
 

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 #include "base/text.h"
 
 namespace hetpipe {
@@ -91,6 +92,7 @@ Schedule continuous_1f1b(int stages, int in_flight, Minibatch first, Minibatch e
   Schedule schedule(static_cast<std::size_t>(stages));
   for (int k = 0; k < stages; ++k) {
     StageActions& actions = schedule[static_cast<std::size_t>(k)];
+    reserve_huge(actions, 2 * static_cast<std::size_t>(end - first));
     const Minibatch held = minibatches_held(in_flight, stages, StageId{k});
     Minibatch forward = first;
     for (Minibatch backward = first; backward < end; ++backward) {

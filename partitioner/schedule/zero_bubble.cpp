@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "base/huge_pages.h"
 #include "partitioner/schedule/generators.h"
 
 // Zero bubble (Qi et al., arXiv 2401.10241): a backward is two actions, B (the input's gradient,
@@ -31,7 +32,10 @@ void split_backward(StageActions& actions, Minibatch minibatch, int micro_batche
 // `per_stage` forwards of warm-up for every stage below, and as many W late for every one above.
 Schedule split_backwards(const ScheduleRequest& request, int per_stage) {
   Schedule schedule(static_cast<std::size_t>(request.stages));
+  const auto minibatches = static_cast<std::size_t>(request.end - request.first);
   for (int s = 0; s < request.stages; ++s) {
+    reserve_huge(schedule[static_cast<std::size_t>(s)],
+                 3 * minibatches * static_cast<std::size_t>(request.micro_batches));
     for (Minibatch p = request.first; p < request.end; ++p) {
       split_backward(schedule[static_cast<std::size_t>(s)], p, request.micro_batches,
                      per_stage * (request.stages - s - 1), per_stage * s);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 #include "base/text.h"
 
 // A process runs ahead of the clock until it has to wait or to send over something shared, so
@@ -117,15 +118,21 @@ void Engine::prepare(const EngineJob& job) {
   events_.clear();
   ready_.clear();
   dirty_.clear();
-  times_.end.assign(job.ops.size(), 0);
-  times_.fired.assign(job.signals.size(), 0);
-  times_.on_the_wire.assign(job.signals.size(), 0);
+  const auto zeros = [](auto& values, std::size_t count) {
+    reserve_huge(values, count);
+    values.assign(count, 0);
+  };
+  zeros(times_.end, job.ops.size());
+  zeros(times_.fired, job.signals.size());
+  zeros(times_.on_the_wire, job.signals.size());
   processes_.clear();
   for (std::size_t p = 0; p < job.end.size(); ++p) {
     processes_.push_back({0, job.first_op(static_cast<int>(p)), job.end[p], -1});
   }
   signals_.clear();
+  reserve_huge(signals_, job.signals.size());
   for (const EngineSignal& signal : job.signals) signals_.push_back({signal.needed, -1});
+  reserve_huge(in_line_, job.transfers.size());
   in_line_.assign(job.transfers.size(), -1);
   queues_.assign(job.routes.size(), {});
   interfaces_.assign(static_cast<std::size_t>(job.interfaces), {});

@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "base/huge_pages.h"
 #include "partitioner/schedule/lower.h"
 #include "partitioner/schedule/wave_rules.h"
 #include "partitioner/simulator/all_reduce.h"
@@ -37,6 +38,10 @@ class Builder {
       workers_.push_back(place_worker(plan_, VirtualWorkerId{static_cast<int>(vw)},
                                       system_.schedule, costs_, result_.processes));
     }
+    std::size_t places = 0;
+    for (const PlanWorker& worker : workers_) places += worker.places.size();
+    const std::size_t messages = size_of(passes_.actions) * size_of(result_.minibatches);
+    reserve_huge(result_.engine.signals, 2 * places * messages);
     for (std::size_t vw = 0; vw < workers_.size(); ++vw) {
       connect_worker(workers_[vw], plan_.virtual_workers[vw], passes_, result_.minibatches, costs_,
                      result_.processes, network_);
@@ -111,8 +116,8 @@ class Builder {
       operations += actions + actions / 4 + sends;
       transfers += actions / 4 + sends;
     }
-    result_.engine.ops.reserve(operations);
-    result_.engine.transfers.reserve(result_.engine.transfers.size() + transfers);
+    reserve_huge(result_.engine.ops, operations);
+    reserve_huge(result_.engine.transfers, result_.engine.transfers.size() + transfers);
   }
 
   void play(int index) {

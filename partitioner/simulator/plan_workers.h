@@ -53,8 +53,9 @@ struct StagePlace {
   int process = 0;
   std::vector<MessagePiece> activations;  // to later stages
   std::vector<MessagePiece> gradients;    // to earlier stages
-  int activations_in = -1;  // signal of the first micro-batch's; those of the others follow. -1:
-  int gradients_in = -1;    // none comes
+  // Signals of the first micro-batch's messages, those of the others follow; -1: none comes.
+  int activations_in = -1;
+  int gradients_in = -1;
 };
 
 struct PlanWorker {
