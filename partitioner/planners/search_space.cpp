@@ -13,7 +13,7 @@ namespace hetpipe {
 namespace {
 
 constexpr int kMostMicroBatches = 64;
-constexpr std::int64_t kCutWork = 300'000;  // of one virtual worker: some milliseconds
+constexpr std::int64_t kCutWork = 150'000;  // of one virtual worker: some milliseconds
 constexpr int kWholeMinibatch = 64;         // samples; larger ones hardly fit in one piece
 
 bool trains_as_serial(const System& parts) {
@@ -187,7 +187,9 @@ const std::optional<Partition>& SearchSpace::cut_anew(const std::string& key,
   const auto [known, is_new] = cuts_.emplace(key, std::nullopt);
   if (!is_new) return known->second;
   try {
-    Partition found = partition(row_.request.cluster, row_.request.profile, request);
+    auto partitioned = try_partition(row_.request.cluster, row_.request.profile, request);
+    if (!partitioned) return known->second;
+    Partition found = std::move(*partitioned);
     std::vector<DeviceName> places;
     for (const DeviceName& device : found.devices) {
       const auto at = std::find(request.devices.begin(), request.devices.end(), device);
@@ -196,7 +198,7 @@ const std::optional<Partition>& SearchSpace::cut_anew(const std::string& key,
     found.devices = std::move(places);
     known->second = std::move(found);
   } catch (const UserError&) {
-    // It does not fit: nothing.
+    // It cannot be cut into so many parts: nothing.
   }
   return known->second;
 }
