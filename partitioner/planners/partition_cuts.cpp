@@ -26,7 +26,7 @@ void PartitionSearch::search_order(const std::vector<int>& order) {
     choose_ways();
     bound_suffixes();
     if (!wins(suffix_[0][0])) return;
-  } while (m_.has_skips && tighten_starts());
+  } while (m_.has_skips && !spent() && tighten_starts());
   cuts_.clear();
   seen_.clear();
   // One order may be hard: the others get their share too.

@@ -217,7 +217,7 @@ const Partition* SearchSpace::fitting(const std::optional<Partition>& known,
 }
 
 const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices,
-                                                 const Knobs& knobs,
+                                                 const Knobs& knobs, Recut recut,
                                                  std::vector<DeviceName>* in_order) {
   const std::string worker = worker_key(row_.request.cluster, devices);
   if (in_order != nullptr) *in_order = devices;
@@ -254,6 +254,8 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
     std::optional<Partition> copy = *same;
     return cuts_.emplace(key, std::move(copy)).first->second;
   }
+  static const std::optional<Partition> kNothing;
+  if (recut == Recut::never) return kNothing;
   // Where not even the least fits, more does not either, unless smaller slices need less.
   if (!base && least.micro_batches == request.micro_batches) {
     return cuts_.emplace(key, std::nullopt).first->second;
@@ -261,12 +263,13 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   return cut_anew(key, request);
 }
 
-std::optional<Plan> SearchSpace::plan(const Allocation& composition, const Knobs& knobs) {
+std::optional<Plan> SearchSpace::plan(const Allocation& composition, const Knobs& knobs,
+                                      Recut recut) {
   Plan plan = blank_;
   for (const auto& devices : composition) {
     if (static_cast<int>(devices.size()) > max_stages()) return std::nullopt;
     std::vector<DeviceName> in_order;
-    const auto& found = cut(devices, knobs, &in_order);
+    const auto& found = cut(devices, knobs, recut, &in_order);
     if (!found) return std::nullopt;
     PlanVirtualWorker worker;
     for (std::size_t k = 0; k < found->ends.size(); ++k) {
