@@ -156,30 +156,17 @@ bool fits(const Cluster& cluster, const Partition& partition) {
   return true;
 }
 
-Partition partition(const Cluster& cluster, const Profile& profile,
-                    const PartitionRequest& request) {
-  check_request(profile, request);
-  PartitionSearch search(cluster, profile, request);
-  const auto best = search.best(Objective::time);
+namespace {
+
+// The cut found; among equally good ones of its order that of a small sum.
+Partition finished(const Cluster& cluster, const Profile& profile, const PartitionRequest& request,
+                   PartitionSearch& search, const PartitionSearch::Found& best) {
   const bool exact = search.exact();
   const double bound = search.bound();
-  if (!best) {
-    const auto least_bad = search.best(Objective::memory);
-    if (!least_bad) {
-      throw UserError(
-          "", format("the model cannot be cut into %zu parts (layers with shared parameters "
-                     "stay together). Form virtual workers of fewer devices.",
-                     request.devices.size()));
-    }
-    nothing_fits(cluster, request,
-                 evaluate_partition(cluster, profile, request, named(request, least_bad->order),
-                                    least_bad->ends),
-                 exact);
-  }
-  const auto order = named(request, best->order);
-  Partition result = evaluate_partition(cluster, profile, request, order, best->ends);
+  const auto order = named(request, best.order);
+  Partition result = evaluate_partition(cluster, profile, request, order, best.ends);
   const double limit = result.bottleneck * (1 + 1e-12);
-  if (const auto ends = search.smallest_sum(best->order, limit)) {
+  if (const auto ends = search.smallest_sum(best.order, limit)) {
     Partition balanced = evaluate_partition(cluster, profile, request, order, *ends);
     if (balanced.bottleneck <= limit && fits(cluster, balanced) &&
         sum_of(balanced) < sum_of(result)) {
@@ -190,6 +177,37 @@ Partition partition(const Cluster& cluster, const Profile& profile,
   result.exact = exact;
   result.bound = exact ? result.bottleneck : std::min(bound, result.bottleneck);
   return result;
+}
+
+}  // namespace
+
+Partition partition(const Cluster& cluster, const Profile& profile,
+                    const PartitionRequest& request) {
+  check_request(profile, request);
+  PartitionSearch search(cluster, profile, request);
+  const auto best = search.best(Objective::time);
+  if (best) return finished(cluster, profile, request, search, *best);
+  const bool exact = search.exact();
+  const auto least_bad = search.best(Objective::memory);
+  if (!least_bad) {
+    throw UserError("",
+                    format("the model cannot be cut into %zu parts (layers with shared parameters "
+                           "stay together). Form virtual workers of fewer devices.",
+                           request.devices.size()));
+  }
+  nothing_fits(cluster, request,
+               evaluate_partition(cluster, profile, request, named(request, least_bad->order),
+                                  least_bad->ends),
+               exact);
+}
+
+std::optional<Partition> try_partition(const Cluster& cluster, const Profile& profile,
+                                       const PartitionRequest& request) {
+  check_request(profile, request);
+  PartitionSearch search(cluster, profile, request, 1);
+  const auto best = search.best(Objective::time);
+  if (!best) return std::nullopt;
+  return finished(cluster, profile, request, search, *best);
 }
 
 }  // namespace hetpipe

@@ -81,4 +81,9 @@ bool fits(const Cluster& cluster, const Partition& partition);
 Partition partition(const Cluster& cluster, const Profile& profile,
                     const PartitionRequest& request);
 
+// The same for whoever tries many: nothing where none was found within the work, without the report
+// of what is missing.
+std::optional<Partition> try_partition(const Cluster& cluster, const Profile& profile,
+                                       const PartitionRequest& request);
+
 }  // namespace hetpipe

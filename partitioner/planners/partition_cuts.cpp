@@ -26,7 +26,7 @@ void PartitionSearch::search_order(const std::vector<int>& order) {
     choose_ways();
     bound_suffixes();
     if (!wins(suffix_[0][0])) return;
-  } while (m_.has_skips && tighten_starts());
+  } while (m_.has_skips && !spent() && tighten_starts());
   cuts_.clear();
   seen_.clear();
   // One order may be hard: the others get their share too.
@@ -227,6 +227,7 @@ std::optional<std::vector<int>> PartitionSearch::smallest_sum(const std::vector<
                                                               double limit) {
   objective_ = Objective::time;
   found_ = {};
+  found_.value = limit * (1 + 1e-9);  // what the starts are bounded by
   set_order(order);
   bound_starts();
   choose_ways();
@@ -236,7 +237,7 @@ std::optional<std::vector<int>> PartitionSearch::smallest_sum(const std::vector<
   std::vector<std::vector<int>> end(at_index(m_.stages), std::vector<int>(width, 0));
   sum[at_index(m_.stages)][at_index(m_.layers)] = 0;
   for (int k = m_.stages - 1; k >= 0; --k) {
-    for (int s = k; s <= (k == 0 ? 0 : m_.layers - (m_.stages - k)); ++s) {
+    for (int s = earliest_[at_index(k)]; s <= latest_[at_index(k)]; ++s) {
       if (s > 0 && !m_.may_cut[at_index(s)]) continue;
       for (int e = s + 1; e <= m_.layers - (m_.stages - 1 - k); ++e) {
         if (value(without_messages(k, s, e), k) > limit) break;

@@ -9,7 +9,8 @@ namespace hetpipe {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::size_t kMostSplits = 20'000;  // some ten megabytes
+constexpr std::size_t kMostSplits = 20'000;   // some ten megabytes
+constexpr std::int64_t kLeastWork = 100'000;  // until there is a cut
 
 Link better(const Link& a, const Link& b) {
   return {std::max(a.bandwidth, b.bandwidth), std::min(a.latency, b.latency), false};
@@ -30,13 +31,15 @@ StageFootprint ledger_factors(const PipelineShape& shape, StageId stage) {
 }  // namespace
 
 PartitionSearch::PartitionSearch(const Cluster& cluster, const Profile& profile,
-                                 const PartitionRequest& request)
-    : m_(partition_model(cluster, profile, request)), work_limit_(request.work) {}
+                                 const PartitionRequest& request, int patience)
+    : m_(partition_model(cluster, profile, request)),
+      work_limit_(request.work),
+      first_limit_(std::max<std::int64_t>(patience * work_limit_, patience * kLeastWork)) {}
 
 // Without any cut so far it is worth going on for longer.
 bool PartitionSearch::spent() const {
   if (found_.value < kInfinity) return work_ >= work_limit_;
-  return work_ >= std::max<std::int64_t>(10 * work_limit_, 1'000'000);
+  return work_ >= first_limit_;
 }
 
 std::optional<PartitionSearch::Found> PartitionSearch::best(Objective objective) {

@@ -37,7 +37,9 @@ enum class Objective { time, memory };
 
 class PartitionSearch {
  public:
-  PartitionSearch(const Cluster& cluster, const Profile& profile, const PartitionRequest& request);
+  // patience: how many times the work is worth it while there is no cut at all.
+  PartitionSearch(const Cluster& cluster, const Profile& profile, const PartitionRequest& request,
+                  int patience = 10);
 
   struct Found {
     std::vector<int> order;  // indices into PartitionRequest::devices
@@ -123,6 +125,7 @@ class PartitionSearch {
   // Work is counted in tensors looked at by relaxed() and with_cuts(), and orders begun.
   std::int64_t work_ = 0;
   std::int64_t work_limit_ = 0;   // of best()
+  std::int64_t first_limit_ = 0;  // likewise, while there is no cut at all
   std::int64_t order_limit_ = 0;  // work_ at which the present order is given up
   double lower_ = kNothingOpen;   // the smallest bound of what was given up
 };

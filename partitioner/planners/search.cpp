@@ -20,7 +20,7 @@ constexpr double kPromising = 0.95;       // of the best so far: worth improving
 constexpr CompositionEffort kLight{24, 3, 2};
 constexpr int kSeededAnyway = 64;  // devices; in larger pools seeds that cannot win are not made
 constexpr std::int64_t kBaseActions = 250'000;
-constexpr std::int64_t kActionsPerDevice = 12'000;
+constexpr std::int64_t kActionsPerDevice = 25'000;
 constexpr std::int64_t kExactActions = 20'000'000;
 
 std::vector<ScoredPlan> fastest_first(std::vector<ScoredPlan> plans) {
@@ -144,15 +144,26 @@ class Search {
       }
       try {
         const Plan plan = seed.plan();
-        enter(row, plan.minibatch);
+        const SearchSpace& space = enter(row, plan.minibatch);
         // What was looked at is not all there is at another minibatch.
         exact_ = exact_ && plan.minibatch == *request_.minibatch;
         if (const auto throughput = found_.add(plan, seed.name)) {
           seeds_best_ = std::max(seeds_best_, *throughput);
+          if (devices_ <= kSeededAnyway) seed_placements(space, plan, seed.name);
         }
       } catch (const UserError& error) {
         refused_.push_back({seed.name, row.request.system, 0, error.what()});
       }
+    }
+  }
+
+  // The same plan with its parameters placed in the other ways that may be chosen.
+  void seed_placements(const SearchSpace& space, const Plan& plan, const std::string& name) {
+    const Knobs now = space.knobs_of(plan);
+    for (const Knobs& other : space.with_servers(now)) {
+      if (other == now || other.clock_distance != now.clock_distance) continue;
+      const auto throughput = found_.add(space.with_knobs(plan, other), name);
+      seeds_best_ = std::max(seeds_best_, throughput.value_or(0));
     }
   }
 
@@ -206,11 +217,12 @@ class Search {
     std::vector<std::size_t> of_space(spaces_.size(), 0);
     std::size_t improved = 0;
     for (const ScoredPlan& start : starts) {
-      if (improved == kImproved || start.throughput < kPromising * found_.best()) return;
+      const bool promising = rows_.size() == 1 || start.throughput >= kPromising * found_.best();
+      if (improved == kImproved || !promising) return;
       if (++of_space[start.space] > 2) continue;
       ++improved;
       found_.enter(start.space);
-      scores_.allow(budget_ / static_cast<std::int64_t>(2 * kImproved));
+      scores_.allow(budget_ / static_cast<std::int64_t>(kImproved));
       improve(*spaces_[start.space], scores_, found_, start, speeds_);
     }
   }

@@ -60,38 +60,52 @@ double sync_seconds(const SearchSpace& space, const Plan& plan) {
   return 2 * (workers - 1) / workers * bytes / bandwidth;
 }
 
-// Raises (or lowers) the depth while the slowest virtual worker, played alone, becomes faster.
+std::size_t most_stages(const Allocation& composition) {
+  std::size_t stages = 1;
+  for (const auto& devices : composition) stages = std::max(stages, devices.size());
+  return stages;
+}
+
+// The composition with the depth that its stages call for, or less where memory forbids it; sets
+// the depth. Virtual workers are cut anew only where nothing fits without.
+std::optional<Plan> first_plan(SearchSpace& space, const Allocation& composition, Knobs& knobs) {
+  knobs = space.first_knobs(static_cast<int>(most_stages(composition)));
+  int& depth = SearchSpace::depth_of(space, knobs);
+  const int wanted = depth;
+  const std::vector<int> depths = space.depths(wanted);
+  for (const Recut recut : {Recut::never, Recut::where_needed}) {
+    for (auto at = depths.rbegin(); at != depths.rend(); ++at) {
+      if (*at > wanted) continue;
+      depth = *at;
+      if (auto plan = space.plan(composition, knobs, recut)) return plan;
+      if (recut == Recut::where_needed && space.chooses_in_flight()) {
+        depth = depths.front();  // more in flight only needs more memory
+        return space.plan(composition, knobs, recut);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// Raises the depth while the slowest virtual worker, played alone, becomes faster.
 std::optional<Plan> deepen(SearchSpace& space, PlanScores& scores, const Allocation& composition,
                            Knobs knobs) {
   const std::vector<int> depths = space.depths(kMostInFlight);
   auto at = std::find(depths.begin(), depths.end(), SearchSpace::depth_of(space, knobs));
   std::optional<Plan> best;
   double best_seconds = std::numeric_limits<double>::infinity();
-  const auto look = [&](int depth) {
-    SearchSpace::depth_of(space, knobs) = depth;
+  for (int waited = 0; waited < 2 && at < depths.end(); ++at) {
+    SearchSpace::depth_of(space, knobs) = *at;
     auto plan = space.plan(composition, knobs);
-    if (!plan) return 0.0;
+    if (!plan) break;
     const auto seconds = scores.alone(*plan, slowest(space, *plan).first);
-    if (!seconds) return 0.0;
-    const double gain = best ? best_seconds / *seconds : 2;
-    if (gain >= kGrowth) {
+    if (!seconds) break;
+    waited = best_seconds >= *seconds * kGrowth ? 0 : waited + 1;
+    if (waited == 0) {
       best = std::move(plan);
       best_seconds = *seconds;
     }
-    return gain;
-  };
-  // Down until something fits, then up while it pays.
-  for (auto down = at;; --down) {
-    if (look(*down) > 0) {
-      at = down;
-      break;
-    }
-    if (down == depths.begin()) return std::nullopt;
-  }
-  for (int waited = 0; waited < 2 && ++at < depths.end() && !scores.spent();) {
-    const double gain = look(*at);
-    if (gain == 0) break;
-    waited = gain >= kGrowth ? 0 : waited + 1;
+    if (scores.spent()) break;
   }
   return best;
 }
@@ -116,37 +130,31 @@ double estimated_throughput(const SearchSpace& space, const Plan& plan) {
 void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
                          std::span<const double> kind_speed, const CompositionEffort& effort) {
   const PlanRequest& request = space.row().request;
-  std::vector<std::pair<double, Allocation>> ranked;
+  struct Ranked {
+    double estimate = 0;
+    Allocation composition;
+    Knobs knobs;
+  };
+  std::vector<Ranked> ranked;
   for (Allocation& composition : likely_compositions(
            request.cluster, kind_speed, request.virtual_workers, space.max_stages(), effort.cut)) {
     // No estimate passes this; the ones below a far better estimate need no cut.
     const double ideal = ideal_throughput(request.cluster, kind_speed, composition);
     std::vector<double> best;
-    for (const auto& [estimate, other] : ranked) best.push_back(estimate);
+    for (const Ranked& other : ranked) best.push_back(other.estimate);
     std::sort(best.rbegin(), best.rend());
     if (best.size() >= effort.deepened && ideal < best[effort.deepened - 1]) continue;
-    std::size_t stages = 1;
-    for (const auto& devices : composition) stages = std::max(stages, devices.size());
-    std::optional<Plan> plan;
-    Knobs knobs = space.first_knobs(static_cast<int>(stages));
-    for (int& depth = SearchSpace::depth_of(space, knobs);; --depth) {
-      const auto all = space.depths(depth);
-      if (std::find(all.begin(), all.end(), depth) != all.end()) {
-        plan = space.plan(composition, knobs);
-      }
-      if (plan || depth <= all.front()) break;
-    }
+    Knobs knobs;
+    const auto plan = first_plan(space, composition, knobs);
     if (!plan) continue;
-    ranked.emplace_back(estimated_throughput(space, *plan), std::move(composition));
+    ranked.push_back({estimated_throughput(space, *plan), std::move(composition), knobs});
   }
   std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+                   [](const auto& a, const auto& b) { return a.estimate > b.estimate; });
   std::vector<std::pair<double, Plan>> deep;
   for (std::size_t i = 0; i < std::min(ranked.size(), effort.deepened) && !scores.spent(); ++i) {
-    const Allocation& composition = ranked[i].second;
-    std::size_t stages = 1;
-    for (const auto& devices : composition) stages = std::max(stages, devices.size());
-    auto plan = deepen(space, scores, composition, space.first_knobs(static_cast<int>(stages)));
+    const Allocation& composition = ranked[i].composition;
+    auto plan = deepen(space, scores, composition, ranked[i].knobs);
     if (!plan) continue;
     const auto seconds = scores.alone(*plan, slowest(space, *plan).first);
     const double sync = sync_seconds(space, *plan);

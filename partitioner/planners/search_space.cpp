@@ -13,7 +13,7 @@ namespace hetpipe {
 namespace {
 
 constexpr int kMostMicroBatches = 64;
-constexpr std::int64_t kCutWork = 300'000;  // of one virtual worker: some milliseconds
+constexpr std::int64_t kCutWork = 400'000;  // of one virtual worker: some milliseconds
 constexpr int kWholeMinibatch = 64;         // samples; larger ones hardly fit in one piece
 
 bool trains_as_serial(const System& parts) {
@@ -187,7 +187,9 @@ const std::optional<Partition>& SearchSpace::cut_anew(const std::string& key,
   const auto [known, is_new] = cuts_.emplace(key, std::nullopt);
   if (!is_new) return known->second;
   try {
-    Partition found = partition(row_.request.cluster, row_.request.profile, request);
+    auto partitioned = try_partition(row_.request.cluster, row_.request.profile, request);
+    if (!partitioned) return known->second;
+    Partition found = std::move(*partitioned);
     std::vector<DeviceName> places;
     for (const DeviceName& device : found.devices) {
       const auto at = std::find(request.devices.begin(), request.devices.end(), device);
@@ -196,7 +198,7 @@ const std::optional<Partition>& SearchSpace::cut_anew(const std::string& key,
     found.devices = std::move(places);
     known->second = std::move(found);
   } catch (const UserError&) {
-    // It does not fit: nothing.
+    // It cannot be cut into so many parts: nothing.
   }
   return known->second;
 }
@@ -215,7 +217,7 @@ const Partition* SearchSpace::fitting(const std::optional<Partition>& known,
 }
 
 const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices,
-                                                 const Knobs& knobs,
+                                                 const Knobs& knobs, Recut recut,
                                                  std::vector<DeviceName>* in_order) {
   const std::string worker = worker_key(row_.request.cluster, devices);
   if (in_order != nullptr) *in_order = devices;
@@ -252,6 +254,8 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
     std::optional<Partition> copy = *same;
     return cuts_.emplace(key, std::move(copy)).first->second;
   }
+  static const std::optional<Partition> kNothing;
+  if (recut == Recut::never) return kNothing;
   // Where not even the least fits, more does not either, unless smaller slices need less.
   if (!base && least.micro_batches == request.micro_batches) {
     return cuts_.emplace(key, std::nullopt).first->second;
@@ -259,12 +263,13 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   return cut_anew(key, request);
 }
 
-std::optional<Plan> SearchSpace::plan(const Allocation& composition, const Knobs& knobs) {
+std::optional<Plan> SearchSpace::plan(const Allocation& composition, const Knobs& knobs,
+                                      Recut recut) {
   Plan plan = blank_;
   for (const auto& devices : composition) {
     if (static_cast<int>(devices.size()) > max_stages()) return std::nullopt;
     std::vector<DeviceName> in_order;
-    const auto& found = cut(devices, knobs, &in_order);
+    const auto& found = cut(devices, knobs, recut, &in_order);
     if (!found) return std::nullopt;
     PlanVirtualWorker worker;
     for (std::size_t k = 0; k < found->ends.size(); ++k) {

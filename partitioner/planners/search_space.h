@@ -40,6 +40,9 @@ struct Knobs {
 // Partitions by what they depend on, which the system is not: all rows share them.
 using CutCache = std::unordered_map<std::string, std::optional<Partition>>;
 
+// Whether virtual workers are cut anew where the cut for the least memory does not fit.
+enum class Recut { never, where_needed };
+
 // Turns compositions into plans; virtual workers that are alike are cut once.
 class SearchSpace {
  public:
@@ -66,10 +69,11 @@ class SearchSpace {
   Plan with_knobs(Plan plan, const Knobs& knobs) const;
 
   // The devices of each virtual worker, cut by the partitioner; nothing where it finds no fit.
-  std::optional<Plan> plan(const Allocation& composition, const Knobs& knobs);
+  std::optional<Plan> plan(const Allocation& composition, const Knobs& knobs,
+                           Recut recut = Recut::where_needed);
   // What HetPipe's partitioner makes of one virtual worker; nothing as above.
   const std::optional<Partition>& cut(std::vector<DeviceName> devices, const Knobs& knobs,
-                                      std::vector<DeviceName>* in_order);
+                                      Recut recut, std::vector<DeviceName>* in_order);
 
  private:
   const std::optional<Partition>& cut_anew(const std::string& key, const PartitionRequest& request);
