@@ -225,6 +225,10 @@ void OptionTable::read_words(std::span<const std::string> arguments, Problems& p
       words.push_back(word);
     } else if (option->value.empty() || (!option->implicit.empty() && !value_follows)) {
       words.push_back(word + "=" + option->implicit);
+    } else if (value_follows && arguments[i + 1].empty()) {
+      ++i;
+      problems.add(word, "needs a value (an empty word follows it). Write " + word + " " +
+                             option->value + ".");
     } else if (value_follows) {
       words.push_back(word + "=" + arguments[++i]);
     } else {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "partitioner/plan/plan.h"
+#include "partitioner/plan/unmeasured.h"
 #include "partitioner/planners/explain.h"
 #include "partitioner/planners/search.h"
 #include "partitioner/planners/what_if.h"
@@ -16,9 +18,14 @@ namespace hetpipe {
 // included.
 std::string to_json(const Plan& plan);
 
+// What was not measured: an array of device, how ("estimated", "extrapolated"), what (for people).
+nlohmann::ordered_json unmeasured_json(const std::vector<UnmeasuredTimes>& times);
+
 // Beside the plan, what was found and asked about it. Keys only for what there is: `what_if`, an
-// array of the answers for the pool as it is and each changed one, `explain`, `search`.
+// array of the answers for the pool as it is and each changed one, `explain`, `search`; and
+// always `unmeasured`, of the plan's times.
 struct PlanNotes {
+  std::vector<UnmeasuredTimes> unmeasured;
   std::vector<Answer> answers;
   std::optional<Explanation> explanation;
   std::optional<SearchResult> search;

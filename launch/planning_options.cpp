@@ -43,12 +43,7 @@ Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster) 
   const Precision precision = precision_named(options.precision.value_or(PlanRequest{}.precision));
   Profile profile =
       with_estimates(std::move(loaded.profile), cluster, precision, options.cluster.value_or(""));
-  if (speaks_for_all()) {
-    if (!loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
-    for (const std::string& note : estimate_notes(profile, cluster)) {
-      std::fprintf(stderr, "%s\n", note.c_str());
-    }
-  }
+  if (speaks_for_all() && !loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
   return profile;
 }
 

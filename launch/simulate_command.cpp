@@ -125,14 +125,16 @@ int simulate_command(const Invocation& how) {
   const Simulation simulation =
       said_of(options.plan, [&] { return simulate(plan, cluster, profile, request); });
 
+  const std::vector<UnmeasuredTimes> unmeasured = unmeasured_times(plan, cluster, profile);
   GanttRequest drawing{100, options.from, options.until};
   if (options.svg) write_file(*options.svg, gantt_svg(simulation, cluster, drawing));
   if (options.trace) write_file(*options.trace, chrome_trace(simulation, cluster));
   if (options.json) {
-    std::fputs(to_json(plan, simulation).c_str(), stdout);
+    std::fputs(to_json(plan, simulation, unmeasured).c_str(), stdout);
     return 0;
   }
   std::fputs(simulation_table(plan, cluster, simulation).c_str(), stdout);
+  if (!unmeasured.empty()) std::printf("\n%s", unmeasured_text(unmeasured).c_str());
   if (options.gantt) {
     drawing.width = line_width();
     std::printf("\n%s", gantt_text(simulation, cluster, drawing).c_str());

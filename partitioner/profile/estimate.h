@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/profile/profile.h"
@@ -29,8 +28,5 @@ double sustained_bandwidth(const DeviceKind& kind);                   // 0: not 
 // neither; `cluster_file` is where it points.
 Profile with_estimates(Profile profile, const Cluster& cluster, Precision precision,
                        const std::string& cluster_file = "");
-
-// "rtx-2060: estimated from v100's measurement by roofline", for the kinds of the cluster.
-std::vector<std::string> estimate_notes(const Profile& profile, const Cluster& cluster);
 
 }  // namespace hetpipe
