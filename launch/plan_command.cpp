@@ -83,10 +83,6 @@ std::string train_words(const Invocation& how, const PlanOptions& options) {
 // The pools asked about. All that is wrong with the questions is said before anything is planned.
 std::vector<ChangedPool> changed_pools(const PlanOptions& options, const PlanRequest& request) {
   std::vector<ChangedPool> pools;
-  std::set<std::string> said;  // of the pool as it is already
-  for (const std::string& note : estimate_notes(request.profile, request.cluster)) {
-    said.insert(note);
-  }
   Problems problems;
   for (const std::string& change : options.what_if) {
     try {
@@ -94,9 +90,6 @@ std::vector<ChangedPool> changed_pools(const PlanOptions& options, const PlanReq
                                         catalogue_names(), "--what-if");
       Profile profile = with_estimates(request.profile, cluster, precision_named(request.precision),
                                        [&](const DeviceKind&) { return "--what-if " + change; });
-      for (const std::string& note : estimate_notes(profile, cluster)) {
-        if (said.insert(note).second) std::fprintf(stderr, "%s\n", note.c_str());
-      }
       pools.push_back({change, std::move(cluster), std::move(profile)});
     } catch (const UserError& error) {
       for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
@@ -115,6 +108,19 @@ std::vector<StageNeed> needs_of(const Plan& plan, const Cluster& cluster, const 
     }
   }
   return needs;
+}
+
+// Of the plan, and of those for changed pools what they add to it.
+std::vector<UnmeasuredTimes> all_unmeasured(const PlanNotes& notes) {
+  std::vector<UnmeasuredTimes> all = notes.unmeasured;
+  std::set<std::string> said;
+  for (const UnmeasuredTimes& one : all) said.insert(one.text);
+  for (const Answer& answer : notes.answers) {
+    for (const UnmeasuredTimes& one : answer.unmeasured) {
+      if (said.insert(one.text).second) all.push_back(one);
+    }
+  }
+  return all;
 }
 
 void print_start(const Plan& plan, const Cluster& cluster, const Invocation& how,
@@ -167,6 +173,7 @@ int plan_command(const Invocation& how) {
   write_file(options.output, to_toml(plan));
   if (!pools.empty()) notes.answers = what_if(request, plan, pools);
   if (options.explain) notes.explanation = explain(request, plan);
+  notes.unmeasured = unmeasured_times(plan, cluster, profile);
   if (options.json) {
     if (options.ledger) notes.ledger = needs_of(plan, cluster, profile);
     std::fputs(to_json(plan, notes).c_str(), stdout);
@@ -184,6 +191,8 @@ int plan_command(const Invocation& how) {
       std::printf("%s\n", wrapped(sentence, 2, width).c_str());
     }
   }
+  const std::string unmeasured = unmeasured_text(all_unmeasured(notes));
+  if (!unmeasured.empty()) std::printf("\n%s", unmeasured.c_str());
   print_start(plan, cluster, how, options);
   return 0;
 }

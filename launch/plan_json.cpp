@@ -52,6 +52,7 @@ Json json_of(const Answer& answer) {
   if (answer.plan->server) json["clock_distance"] = answer.plan->server->clock_distance;
   json["bottleneck"] = answer.bottleneck;
   json["fullest_device"] = answer.fullest;
+  json["unmeasured"] = unmeasured_json(answer.unmeasured);
   return json;
 }
 
@@ -155,10 +156,19 @@ Json plan_json(const Plan& plan) { return json_of(parse_toml(to_toml(plan), "pla
 
 }  // namespace
 
+nlohmann::ordered_json unmeasured_json(const std::vector<UnmeasuredTimes>& times) {
+  Json json = Json::array();
+  for (const UnmeasuredTimes& one : times) {
+    json.push_back({{"device", one.kind}, {"how", to_string(one.origin)}, {"what", one.text}});
+  }
+  return json;
+}
+
 std::string to_json(const Plan& plan) { return plan_json(plan).dump(2) + '\n'; }
 
 std::string to_json(const Plan& plan, const PlanNotes& notes) {
   Json json = plan_json(plan);
+  json["unmeasured"] = unmeasured_json(notes.unmeasured);
   if (!notes.answers.empty()) {
     json["what_if"] = Json::array();
     for (const Answer& answer : notes.answers) json["what_if"].push_back(json_of(answer));

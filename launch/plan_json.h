@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/plan.h"
+#include "partitioner/plan/unmeasured.h"
 #include "partitioner/planners/explain.h"
 #include "partitioner/planners/search.h"
 #include "partitioner/planners/what_if.h"
@@ -17,10 +19,15 @@ namespace hetpipe {
 // included.
 std::string to_json(const Plan& plan);
 
+// What was not measured: an array of device, how ("estimated", "extrapolated"), what (for people).
+nlohmann::ordered_json unmeasured_json(const std::vector<UnmeasuredTimes>& times);
+
 // Beside the plan, what was found and asked about it. Keys only for what there is: `what_if`, an
 // array of the answers for the pool as it is and each changed one, `explain`, `search`, `ledger`:
-// of each stage its lines in bytes, on the replica that fills its memory most.
+// of each stage its lines in bytes, on the replica that fills its memory most; and always
+// `unmeasured`, of the plan's times.
 struct PlanNotes {
+  std::vector<UnmeasuredTimes> unmeasured;
   std::vector<Answer> answers;
   std::optional<Explanation> explanation;
   std::optional<SearchResult> search;

@@ -43,7 +43,7 @@ Option profile_device_option(PlanningOptions& options);
 Option profile_batch_option(PlanningOptions& options);
 
 // The profile of the options, which may be a PipeDream graph.txt, with estimates for the cluster's
-// kinds that were not measured. What had to be concluded or estimated is said on standard error.
+// kinds that were not measured. What had to be concluded is said on standard error.
 Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster);
 
 // The row --precision, which shape_options holds as well.

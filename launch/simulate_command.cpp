@@ -168,18 +168,23 @@ int simulate_command(const Invocation& how) {
       said_of(plan.runtime.empty() ? options.plan : place_of_key(options.plan, "runtime"),
               [&] { return simulate(plan, cluster, profile, request); });
 
+  const std::vector<UnmeasuredTimes> unmeasured = unmeasured_times(plan, cluster, profile);
   GanttRequest drawing{100, options.from, options.until};
   if (options.svg) write_file(*options.svg, gantt_svg(simulation, cluster, drawing));
   if (options.trace) write_file(*options.trace, chrome_trace(simulation, cluster));
   if (options.json) {
-    std::fputs(to_json(plan, simulation).c_str(), stdout);
+    std::fputs(to_json(plan, simulation, unmeasured).c_str(), stdout);
     return 0;
   }
   std::string text = simulation_table(plan, cluster, simulation);
-  if (options.gantt) {
-    drawing.width = line_width();
-    text += "\n" + gantt_text(simulation, cluster, drawing);
-  }
+  if (!unmeasured.empty())
+    text +=
+        "
+        " + unmeasured_text(unmeasured);
+        if (options.gantt) {
+      drawing.width = line_width();
+      text += "\n" + gantt_text(simulation, cluster, drawing);
+    }
   std::fputs(text.c_str(), stdout);
   if (options.svg) std::printf("drawing written to %s\n", options.svg->c_str());
   if (options.trace) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "launch/plan_json.h"
 #include "partitioner/plan/system.h"
 
 namespace hetpipe {
@@ -19,7 +20,8 @@ std::string percent(double fraction) { return format("%.1f", 100 * fraction); }
 
 }  // namespace
 
-std::string to_json(const Plan& plan, const Simulation& simulation) {
+std::string to_json(const Plan& plan, const Simulation& simulation,
+                    const std::vector<UnmeasuredTimes>& unmeasured) {
   Json json{{"version", kVersion},
             {"model", plan.model},
             {"system", plan.system},
@@ -40,6 +42,7 @@ std::string to_json(const Plan& plan, const Simulation& simulation) {
                               {"communication", stage.communication},
                               {"peak_memory", stage.memory}});
   }
+  json["unmeasured"] = unmeasured_json(unmeasured);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/plan/plan.h"
+#include "partitioner/plan/unmeasured.h"
 #include "partitioner/simulator/simulate.h"
 
 // What `hetpipe simulate` says, for programs and for people.
@@ -13,8 +15,9 @@ namespace hetpipe {
 // One JSON document: version (of this form, 1), throughput (samples/s), iteration_time (s for one
 // minibatch of every virtual worker), global_batch (samples), stages[] with virtual_worker, stage,
 // replica, device, the fractions busy, bubble, communication (which add up to 1), peak_memory
-// (bytes).
-std::string to_json(const Plan& plan, const Simulation& simulation);
+// (bytes); unmeasured[], as of a plan (plan_json.h).
+std::string to_json(const Plan& plan, const Simulation& simulation,
+                    const std::vector<UnmeasuredTimes>& unmeasured = {});
 
 // A row per device.
 std::string simulation_table(const Plan& plan, const Cluster& cluster,

@@ -10,6 +10,7 @@
 #include "launch/train/start.h"
 #include "launch/version.h"
 #include "partitioner/plan/plan_table.h"
+#include "partitioner/plan/unmeasured.h"
 #include "partitioner/planners/partition.h"
 #include "runtime/model/zoo.h"
 #include "runtime/pipeline/measure.h"
@@ -255,7 +256,10 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   }
   check_length(job, options.epochs, problems);
   problems.throw_if_any();
-  if (job.cluster && job.profile) prepared.table = plan_table(job.plan, *job.cluster, *job.profile);
+  if (job.cluster && job.profile) {
+    prepared.table = plan_table(job.plan, *job.cluster, *job.profile) +
+                     unmeasured_text(unmeasured_times(job.plan, *job.cluster, *job.profile));
+  }
   return prepared;
 }
 

@@ -8,14 +8,6 @@
 namespace hetpipe {
 namespace {
 
-// Samples of a micro-batch that a replica works on; without shares the first ones take what does
-// not divide.
-int samples_of(const PlanStage& stage, std::size_t replica, int micro_batch) {
-  if (!stage.shares.empty()) return stage.shares[replica];
-  const int replicas = static_cast<int>(stage.devices.size());
-  return micro_batch / replicas + (static_cast<int>(replica) < micro_batch % replicas ? 1 : 0);
-}
-
 // The bytes of some layers' outputs for one micro-batch of `samples`, as `kind` lays them out.
 double bytes_of(const Profile& profile, const DeviceKind& kind, int samples,
                 const std::vector<int>& layers) {
@@ -31,12 +23,14 @@ double bytes_of(const Profile& profile, const DeviceKind& kind, int samples,
 // its part of them.
 double transfer_seconds(const Cluster& cluster, const PlanStage& from, const PlanStage& to,
                         int micro_batch, double bytes_of_micro_batch) {
+  const std::vector<int> sent = samples_of_replicas(from, micro_batch);
+  const std::vector<int> received = samples_of_replicas(to, micro_batch);
   double longest = 0;
   for (std::size_t r = 0; r < to.devices.size(); ++r) {
-    const double wanted = bytes_of_micro_batch * samples_of(to, r, micro_batch) / micro_batch;
+    const double wanted = bytes_of_micro_batch * received[r] / micro_batch;
     double seconds = 0;
     for (std::size_t f = 0; f < from.devices.size(); ++f) {
-      const double part = wanted * samples_of(from, f, micro_batch) / micro_batch;
+      const double part = wanted * sent[f] / micro_batch;
       if (part > 0) {
         seconds =
             std::max(seconds, cluster.link(from.devices[f], to.devices[r]).transfer_seconds(part));
@@ -57,10 +51,10 @@ std::vector<StageCost> stage_costs(const Plan& plan, const Cluster& cluster, con
   std::vector<int> ends;
   for (const PlanStage& stage : stages) {
     StageCost cost;
+    const std::vector<int> samples = samples_of_replicas(stage, micro_batch);
     for (std::size_t r = 0; r < stage.devices.size(); ++r) {
-      const int samples = samples_of(stage, r, micro_batch);
-      if (samples == 0) continue;
-      const LayerCosts costs = costs_on(profile, cluster.kind_of(stage.devices[r]), samples);
+      if (samples[r] == 0) continue;
+      const LayerCosts costs = costs_on(profile, cluster.kind_of(stage.devices[r]), samples[r]);
       double forward = 0;
       double backward = 0;
       for (int l = stage.first_layer; l < stage.end_layer; ++l) {

@@ -7,6 +7,14 @@
 
 namespace hetpipe {
 
+std::vector<int> samples_of_replicas(const PlanStage& stage, int micro_batch) {
+  if (!stage.shares.empty()) return stage.shares;
+  const int replicas = static_cast<int>(stage.devices.size());
+  std::vector<int> samples(stage.devices.size(), micro_batch / replicas);
+  for (int r = 0; r < micro_batch % replicas; ++r) ++samples[static_cast<std::size_t>(r)];
+  return samples;
+}
+
 int Plan::minibatch_of(VirtualWorkerId vw) const {
   return virtual_workers[static_cast<std::size_t>(vw.value)].minibatch.value_or(minibatch);
 }

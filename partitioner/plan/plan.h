@@ -34,6 +34,9 @@ struct PlanStage {
   bool operator==(const PlanStage&) const = default;
 };
 
+// Samples per replica: the stage's shares, or equal ones, of which the first take what is left.
+std::vector<int> samples_of_replicas(const PlanStage& stage, int micro_batch);
+
 struct PlanVirtualWorker {
   std::optional<int> minibatch;  // overrides Plan::minibatch
   std::vector<PlanStage> stages;

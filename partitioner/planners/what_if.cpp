@@ -34,6 +34,7 @@ Answer judged(const Plan& plan, const Cluster& cluster, const Profile& profile) 
   answer.throughput = plan.predicted ? plan.predicted->throughput : 0;
   answer.devices = static_cast<int>(cluster.devices().size());
   answer.idle = answer.devices - plan.worker_ranks();
+  answer.unmeasured = unmeasured_times(plan, cluster, profile);
   double longest = -1;
   double fullest = -1;
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {

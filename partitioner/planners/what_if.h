@@ -9,6 +9,7 @@
 
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/plan/plan.h"
+#include "partitioner/plan/unmeasured.h"
 #include "partitioner/planners/planner.h"
 #include "partitioner/profile/profile.h"
 
@@ -40,6 +41,7 @@ struct Answer {
   int idle = 0;              // of those, without a stage
   std::string bottleneck;    // "w0 s1 on n0:1 rtx-2060, compute"
   std::string fullest;       // "n0:1 rtx-2060, 93 %"
+  std::vector<UnmeasuredTimes> unmeasured = {};  // what the plan's times rest on
 };
 
 // The largest part time's stage, and the device whose memory the plan fills most.

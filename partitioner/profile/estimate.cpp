@@ -176,10 +176,18 @@ std::string refusal(const Profile& profile, const DeviceKind& kind, bool has_rat
            "Add both to [device." +
            kind.name + "], or " + measure;
   }
-  return start +
-         "nothing to estimate it from (a measurement on a kind whose peak_flops and "
-         "memory_bandwidth are known, or the layers' forward_flops). Give a measured kind's peaks "
-         "in the cluster file, or " +
+  std::set<std::string> kinds;
+  for (const Measurement& m : profile.measurements) {
+    if (m.estimate.empty()) kinds.insert("'" + m.device + "'");
+  }
+  const std::string names = join(std::vector<std::string>(kinds.begin(), kinds.end()), ", ");
+  if (kinds.empty()) {
+    return start + "nothing to estimate it from (neither a measurement nor the layers' " +
+           "forward_flops). Give one of them, or " + measure;
+  }
+  return start + "the speed of what it was measured on is not known (an estimate scales from " +
+         names + ", whose peak_flops and memory_bandwidth are neither in the cluster file nor in " +
+         "the catalogue). Give [device.KIND] of one of these with both, correct the name, or " +
          measure;
 }
 
@@ -247,19 +255,6 @@ Profile with_estimates(Profile profile, const Cluster& cluster, Precision precis
   }
   problems.throw_if_any();
   return profile;
-}
-
-std::vector<std::string> estimate_notes(const Profile& profile, const Cluster& cluster) {
-  std::vector<std::string> notes;
-  for (const DeviceKind& kind : cluster.kinds) {
-    const auto at = std::find_if(
-        profile.measurements.begin(), profile.measurements.end(),
-        [&](const Measurement& m) { return m.device == kind.name && !m.estimate.empty(); });
-    if (at != profile.measurements.end()) {
-      notes.push_back(kind.name + ": estimated " + at->estimate);
-    }
-  }
-  return notes;
 }
 
 }  // namespace hetpipe

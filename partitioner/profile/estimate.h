@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/profile/profile.h"
@@ -33,8 +32,5 @@ using KindPlace = std::function<std::string(const DeviceKind& kind)>;
 // there is neither, where `place` says.
 Profile with_estimates(Profile profile, const Cluster& cluster, Precision precision,
                        const KindPlace& place = {});
-
-// "rtx-2060: estimated from v100's measurement by roofline", for the kinds of the cluster.
-std::vector<std::string> estimate_notes(const Profile& profile, const Cluster& cluster);
 
 }  // namespace hetpipe

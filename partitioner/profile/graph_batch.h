@@ -4,21 +4,11 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
+
+#include "partitioner/profile/graph_lines.h"
 
 // The samples per call behind a graph.txt, which the format itself does not keep.
 namespace hetpipe {
-
-struct GraphNode {
-  int number = 0;
-  int line = 0;
-  std::string description;
-  double forward = 0;   // s
-  double backward = 0;  // s
-  double activation_bytes = 0;
-  std::vector<double> activations;  // its summands
-  double parameter_bytes = 0;
-};
 
 // DAPPLE's names: 32 of "vgg-19-pbs-32.txt".
 std::optional<int> batch_in_name(const std::string& file);

@@ -11,7 +11,7 @@
 namespace hetpipe {
 namespace {
 
-std::vector<const Measurement*> measurements_of(const Profile& profile, const std::string& device) {
+std::vector<const Measurement*> measured_on(const Profile& profile, const std::string& device) {
   std::vector<const Measurement*> result;
   for (const Measurement& m : profile.measurements) {
     if (m.device == device) result.push_back(&m);
@@ -62,14 +62,16 @@ std::vector<std::int64_t> scaled(const std::vector<std::int64_t>& bytes, int fro
 
 }  // namespace
 
+std::vector<const Measurement*> measurements_for(const Profile& profile, const DeviceKind& kind) {
+  auto measured = measured_on(profile, kind.name);
+  return measured.empty() && kind.emulate ? measured_on(profile, kEmulatingDevice) : measured;
+}
+
 LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch) {
   ensure(batch > 0, "costs_on needs at least one sample");
-  double factor = 1;
-  auto measured = measurements_of(profile, kind.name);
-  if (measured.empty() && kind.emulate) {
-    measured = measurements_of(profile, "cpu");
-    factor = kind.emulate->slowdown;
-  }
+  const auto measured = measurements_for(profile, kind);
+  const bool emulated = !measured.empty() && measured.front()->device != kind.name;
+  const double factor = emulated ? kind.emulate->slowdown : 1;
   if (measured.empty()) {
     std::vector<std::string> known;
     for (const Measurement& m : profile.measurements) {

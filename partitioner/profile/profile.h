@@ -80,6 +80,13 @@ struct LayerCosts {
                                         // layers with parameters
 };
 
+// The device whose measurements emulated kinds run at: this machine.
+inline constexpr const char* kEmulatingDevice = "cpu";
+
+// What a kind's costs are scaled from, by batch: its own measurements, or those of "cpu" for an
+// emulated kind without any. Points into `profile`.
+std::vector<const Measurement*> measurements_for(const Profile& profile, const DeviceKind& kind);
+
 // Costs on `kind` with `batch` samples per call. Takes the kind's own measurements, used as they
 // are; an emulated kind without its own takes those of "cpu" times its slowdown. Between two
 // measured batches a layer's time lies on the line through them. Outside, on the line through the

@@ -235,6 +235,11 @@ LoadedProfile read_profile(const std::filesystem::path& path, const ProfileOrigi
     GraphTxt graph = parse_graph_txt(text, path.string(), origin);
     return {std::move(graph.profile), std::move(graph.note)};
   }
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    throw UserError(path.string(),
+                    "the file is empty (a profile has layers). Give a profile that hetpipe profile "
+                    "wrote, or PipeDream's graph.txt.");
+  }
   Profile profile = parse_profile(text, path.string());
   if (origin.device || origin.batch) {
     throw UserError(path.string(),

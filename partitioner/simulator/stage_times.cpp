@@ -14,14 +14,6 @@ const LayerCosts& CostTable::on(const DeviceKind& kind, int batch) {
   return at->second;
 }
 
-std::vector<int> samples_of_replicas(const PlanStage& stage, int micro_batch) {
-  if (!stage.shares.empty()) return stage.shares;
-  const int replicas = static_cast<int>(stage.devices.size());
-  std::vector<int> samples(stage.devices.size(), micro_batch / replicas);
-  for (int r = 0; r < micro_batch % replicas; ++r) ++samples[static_cast<std::size_t>(r)];
-  return samples;
-}
-
 WorkerTimes worker_times(const Plan& plan, VirtualWorkerId vw, CostTable& costs) {
   const int micro_batch = plan.minibatch_of(vw) / plan.micro_batches;
   WorkerTimes times;

@@ -41,7 +41,4 @@ struct ReplicaTimes {
 using WorkerTimes = std::vector<std::vector<ReplicaTimes>>;
 WorkerTimes worker_times(const Plan& plan, VirtualWorkerId vw, CostTable& costs);
 
-// Samples per replica: the stage's shares, or equal ones, of which the first take what is left.
-std::vector<int> samples_of_replicas(const PlanStage& stage, int micro_batch);
-
 }  // namespace hetpipe

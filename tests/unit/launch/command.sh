@@ -47,6 +47,7 @@ refused "usage: hetpipe <subcommand>"
 refused "unknown subcommand 'plann' (did you mean 'plan'?)" plann
 refused "unknown option '--clustr' (did you mean '--cluster'?)" plan --clustr c.toml --profile p.toml
 refused "--cluster: is missing" plan --clustr c.toml
+refused "--what-if: needs a value (an empty word follows it)" plan --cluster c.toml --profile p.toml --what-if ""
 refused "$folder/none.toml: cannot be read" plan --cluster "$folder/none.toml" --profile p.toml
 refused "--model: is missing" profile --sample 28x28x1 --classes 10
 refused "--data: is missing" profile --model lenet

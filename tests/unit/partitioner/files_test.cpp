@@ -146,9 +146,17 @@ devices = ["b"]
                   "c.toml");
   });
   EXPECT_THAT(error, HasSubstr("c.toml:8: node 'n1' is declared twice"));
-  EXPECT_THAT(error, HasSubstr("c.toml:9: unknown kind of device 'b'"));
+  EXPECT_THAT(error, HasSubstr("c.toml:9: unknown kind of device 'b' (neither declared in this "
+                               "file nor in the catalogue of GPUs). Declare it as [device.b]"));
   EXPECT_THAT(error, HasSubstr("[link.intra_node] is missing"));
   EXPECT_THAT(error, HasSubstr("[link.inter_node] is missing"));
+}
+
+TEST(TomlFiles, TablesThatAreMissingAreNamedAsTheyAreWritten) {
+  EXPECT_THAT(user_error([] {
+                parse_cluster("format = 1\n[link.intra_node]\nbandwidth = 1e9\n", "c.toml");
+              }),
+              HasSubstr("the file: [[node]] is missing (at least one is required). Add one."));
 }
 
 TEST(TomlFiles, FormatComesFirstAndSyntaxIsLocated) {

@@ -11,6 +11,7 @@
 
 #include "../cases.h"
 #include "partitioner/plan/plan_table.h"
+#include "partitioner/plan/unmeasured.h"
 #include "partitioner/planners/allocation.h"
 #include "partitioner/planners/partition.h"
 #include "partitioner/planners/planner.h"
@@ -90,7 +91,7 @@ TEST(ClusterConfigs, AllLoadAndPlan) {
       EXPECT_NE(plan_table(plan, request.cluster, request.profile), "");
     }
   }
-  EXPECT_GE(cluster_files().size(), 11u);
+  EXPECT_GE(cluster_files().size(), 13u);
 }
 
 // What a file's first lines promise.
@@ -120,6 +121,18 @@ TEST(ClusterConfigs, AreWhatTheySay) {
     EXPECT_TRUE(lab.nodes.back().kinds.empty()) << name;  // a server without GPUs
     for (const Node& node : lab.nodes) EXPECT_LE(node.kinds.size(), 3u) << name;
   }
+  // Rehearsed on one machine, whose cores do the arithmetic of all devices in the time they wait.
+  for (const char* name :
+       {"fashion-quickstart.toml", "local-four-generations.toml", "local-straggler.toml"}) {
+    const Cluster local = cluster(name);
+    double cores = 0;  // that are busy
+    for (const DeviceName& device : local.devices()) {
+      ASSERT_TRUE(local.kind_of(device).emulate) << name;
+      cores += 1 / local.kind_of(device).emulate->slowdown;
+    }
+    EXPECT_LT(cores, 1) << name;  // of two: the rest is for messages and the system
+    EXPECT_TRUE(local.inter_node.emulate) << name;
+  }
 }
 
 // The paper's own experiment without its machines: both networks, estimated.
@@ -134,10 +147,10 @@ TEST(ClusterConfigs, ThePapersNetworksArePlannedFromEstimates) {
     const Plan plan = make_plan(request);
     EXPECT_EQ(plan.virtual_workers.size(), 4u) << model;
     EXPECT_GT(plan.predicted->throughput, 0) << model;
-    EXPECT_EQ(estimate_notes(with_estimates(request.profile, request.cluster, Precision::fp32),
-                             request.cluster)
-                  .size(),
-              4u);
+    const Profile profile = with_estimates(request.profile, request.cluster, Precision::fp32);
+    const auto unmeasured = unmeasured_times(plan, request.cluster, profile);
+    ASSERT_EQ(unmeasured.size(), 4u) << model;
+    for (const UnmeasuredTimes& one : unmeasured) EXPECT_EQ(one.origin, TimeOrigin::estimated);
   }
 }
 

@@ -168,6 +168,11 @@ TEST(GraphTxt, LoadProfileTakesBothFormats) {
                 load_profile(path, {"v100", {}});
               }),
               HasSubstr("names its devices and batches itself"));
+  std::ofstream(path) << "\n \n";
+  EXPECT_THAT(test::user_error([&] {
+                load_profile(path, {"v100", {}});
+              }),
+              HasSubstr(".txt: the file is empty (a profile has layers)."));
   std::filesystem::remove(path);
 }
 

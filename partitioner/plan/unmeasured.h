@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "partitioner/cluster/cluster.h"
+#include "partitioner/plan/plan.h"
+#include "partitioner/profile/profile.h"
+
+// What of a plan's times nobody measured, so that a prediction says on what it stands.
+namespace hetpipe {
+
+enum class TimeOrigin {
+  estimated,    // no measurement on the kind at all (profile/estimate.h)
+  extrapolated  // measured, but all at larger batches, or all at smaller ones
+};
+std::string_view to_string(TimeOrigin origin);
+
+struct UnmeasuredTimes {
+  std::string kind;
+  TimeOrigin origin = TimeOrigin::estimated;
+  std::string text;  // "rtx-2060: estimated from v100's measurement by roofline"
+};
+
+// One for each kind of device that the plan uses and whose times are not measured, or lie between
+// no two measured batches; in the cluster's order of kinds. Ensures that check_plan has passed.
+std::vector<UnmeasuredTimes> unmeasured_times(const Plan& plan, const Cluster& cluster,
+                                              const Profile& profile);
+
+// For people: a line each under a heading; empty where everything was measured.
+std::string unmeasured_text(const std::vector<UnmeasuredTimes>& times);
+
+}  // namespace hetpipe
