@@ -60,8 +60,7 @@ Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster) 
       with_estimates(std::move(loaded.profile), cluster, precision, [&](const DeviceKind& kind) {
         return options.cluster ? place_of_kind(*options.cluster, kind.name) : std::string();
       });
-  if (speaks_for_all() && !loaded.note.empty()) std::fprintf(stderr, "%s
-", loaded.note.c_str());
+  if (speaks_for_all() && !loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
   return profile;
 }
 
