@@ -132,8 +132,9 @@ int plan_command(const Invocation& how) {
   if (!read_options(table, how.arguments, check)) return 0;
 
   const Cluster cluster = load_cluster(*options.planning.cluster);
-  const PlanRequest request =
+  PlanRequest request =
       request_of(options.planning, cluster, load_profile_of(options.planning, cluster));
+  request.search = search_choice(options.planning);
   const Profile& profile = request.profile;
   const std::vector<ChangedPool> pools = changed_pools(options, request);
   PlanNotes notes;
