@@ -32,11 +32,6 @@ std::vector<ScoredPlan> fastest_first(std::vector<ScoredPlan> plans) {
   return plans;
 }
 
-bool is_policy(const std::string& name) {
-  const auto& policies = allocation_policies();
-  return std::find(policies.begin(), policies.end(), name) != policies.end();
-}
-
 // Actions that suit a pool.
 std::int64_t usual_budget(int devices) {
   return kBaseActions + kActionsPerDevice * std::min(devices, kManyDevices) +
@@ -150,18 +145,17 @@ class Search {
   // The plans of the others, as they are.
   void seed(const SearchRow& row) {
     for (const Seed& seed : seeds_of(row, speeds_, seeds_)) {
-      if (devices_ > kSeededAnyway && is_policy(seed.name)) {
-        seed_policy(row, seed.name, seed.bound);
+      if (devices_ > kSeededAnyway && !seed.policy.empty()) {
+        seed_policy(row, seed.policy, seed.bound);
         continue;
       }
       try {
         const Plan plan = seed.plan();
-        const SearchSpace& space = enter(row, plan.minibatch);
+        enter(row, plan.minibatch);
         // What was looked at is not all there is at another minibatch.
         exact_ = exact_ && plan.minibatch == *request_.minibatch;
         if (const auto throughput = found_.add(plan, seed.name)) {
           seeds_best_ = std::max(seeds_best_, *throughput);
-          if (devices_ <= kSeededAnyway) seed_placements(space, plan, seed.name);
         }
       } catch (const UserError& error) {
         refused_.push_back({seed.name, row.request.system, 0, error.what()});
@@ -188,16 +182,6 @@ class Search {
       if (!plan || !found_.add(*plan, policy)) refuse("it does not fit");
     } catch (const UserError& error) {
       refuse(error.what());
-    }
-  }
-
-  // The same plan with its parameters placed in the other ways that may be chosen.
-  void seed_placements(const SearchSpace& space, const Plan& plan, const std::string& name) {
-    const Knobs now = space.knobs_of(plan);
-    for (const Knobs& other : space.with_servers(now)) {
-      if (other == now || other.clock_distance != now.clock_distance) continue;
-      const auto throughput = found_.add(space.with_knobs(plan, other), name);
-      seeds_best_ = std::max(seeds_best_, throughput.value_or(0));
     }
   }
 
