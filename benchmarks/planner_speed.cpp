@@ -230,7 +230,7 @@ void measure_searches(RawValues& raw, int rounds, const std::string& configs,
             PlanRequest request;
             request.cluster = cluster;
             request.profile = with_estimates(profile, cluster, Precision::fp32);
-            request.search.systems = choice;
+            request.search = {choice, {0, 1, 4}, {"default", "local"}};  // as the command does
             result = search_plans(request);
           });
           wall.push_back(seconds.wall);

@@ -162,8 +162,9 @@ int plan_command(const Invocation& how) {
     throw UserError(*options.planning.cluster,
                     "no node has a device (somebody has to compute). Give a node devices.");
   }
-  const PlanRequest request =
+  PlanRequest request =
       request_of(options.planning, cluster, load_profile_of(options.planning, cluster));
+  request.search = search_choice(options.planning);
   const Profile& profile = request.profile;
   const std::vector<ChangedPool> pools = changed_pools(options, request);
   PlanNotes notes;

@@ -96,9 +96,7 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
                       choice_option("policy", options.policy, {"np", "ed", "hd", "search"},
                                     "Which devices form a virtual worker: those of a node, one "
                                     "of every node, nodes in pairs, or whatever a search finds "
-                                    "to be fastest: over all systems that train as serial "
-                                    "training does, unless --system or an option that only some "
-                                    "of them have is given.")),
+                                    "to be fastest.")),
           unset_means(otherwise("raised while the predicted throughput grows"),
                       integer_option("in-flight", "N", options.in_flight, kInFlight,
                                      "Minibatches in flight in each virtual worker (Nm), the "
@@ -163,10 +161,6 @@ std::vector<std::string> settled_by_plan(const PlanningOptions& options) {
   return names;
 }
 
-namespace {
-
-// What nobody asked for in particular is the search's to choose. Options that only systems with
-// parameter servers have, or only pipelines that are never drained, keep it to the usual system.
 SearchChoice search_choice(const PlanningOptions& options) {
   SearchChoice choice;
   const bool of_servers = options.clock_distance || options.pull || options.scale ||
@@ -176,8 +170,6 @@ SearchChoice search_choice(const PlanningOptions& options) {
   if (!options.placement && options.servers.empty()) choice.placements = {"default", "local"};
   return choice;
 }
-
-}  // namespace
 
 PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile profile) {
   PlanRequest request;
@@ -198,7 +190,6 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   if (options.clock_distance) request.clock_distance = *options.clock_distance;
   if (options.placement) request.placement = *options.placement;
   if (options.pull) request.pull = *options.pull;
-  request.search = search_choice(options);
   return request;
 }
 

@@ -61,6 +61,11 @@ std::vector<std::string> settled_by_plan(const PlanningOptions& options);
 // all-reduces, minibatches in flight under a schedule that drains, ... Names both and the remedy.
 void check_planning_options(const PlanningOptions& options, Problems& problems);
 
+// What nobody asked for in particular is the search's to choose. Options that only systems with
+// parameter servers have, or only pipelines that are never drained, keep it to the usual system.
+// For plans alone: training plays fewer systems than there are.
+SearchChoice search_choice(const PlanningOptions& options);
+
 // What the options ask the planner for; cluster and profile are those of the files named in them.
 PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile profile);
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/planners/allocation.h"
 #include "partitioner/planners/search_bound.h"
 #include "partitioner/planners/search_report.h"
 #include "partitioner/planners/search_run.h"
@@ -18,15 +19,23 @@ constexpr std::size_t kImproved = 3;      // plans that improve() starts from, t
 constexpr std::size_t kTransplanted = 4;  // plans that the next system takes over
 constexpr double kPromising = 0.95;       // of the best so far: worth improving
 constexpr CompositionEffort kLight{24, 3, 2};
-constexpr int kSeededAnyway = 64;  // devices; in larger pools seeds that cannot win are not made
+constexpr int kSeededAnyway = 64;  // devices; in larger pools HetPipe's planner takes too long
 constexpr std::int64_t kBaseActions = 250'000;
 constexpr std::int64_t kActionsPerDevice = 25'000;
+constexpr int kManyDevices = 128;
+constexpr std::int64_t kActionsPerFurther = 5'000;  // device
 constexpr std::int64_t kExactActions = 20'000'000;
 
 std::vector<ScoredPlan> fastest_first(std::vector<ScoredPlan> plans) {
   std::stable_sort(plans.begin(), plans.end(),
                    [](const auto& a, const auto& b) { return a.throughput > b.throughput; });
   return plans;
+}
+
+// Actions that suit a pool.
+std::int64_t usual_budget(int devices) {
+  return kBaseActions + kActionsPerDevice * std::min(devices, kManyDevices) +
+         kActionsPerFurther * std::max(0, devices - kManyDevices);
 }
 
 class Search {
@@ -38,8 +47,7 @@ class Search {
         seeds_(seeds),
         devices_(static_cast<int>(request.cluster.devices().size())),
         rows_(search_rows(given_)),
-        budget_(options.actions > 0 ? options.actions
-                                    : kBaseActions + kActionsPerDevice * devices_),
+        budget_(options.actions > 0 ? options.actions : usual_budget(devices_)),
         scores_(request_.cluster, request_.profile),
         found_(scores_) {
     for (std::size_t kind = 0; kind < request.cluster.kinds.size(); ++kind) {
@@ -137,19 +145,17 @@ class Search {
   // The plans of the others, as they are.
   void seed(const SearchRow& row) {
     for (const Seed& seed : seeds_of(row, speeds_, seeds_)) {
-      if (devices_ > kSeededAnyway && seed.bound < found_.best()) {
-        refused_.push_back({seed.name, row.request.system, 0,
-                            format("cannot pass %.4g samples/s, whatever its cuts", seed.bound)});
+      if (devices_ > kSeededAnyway && !seed.policy.empty()) {
+        seed_policy(row, seed.policy, seed.bound);
         continue;
       }
       try {
         const Plan plan = seed.plan();
-        const SearchSpace& space = enter(row, plan.minibatch);
+        enter(row, plan.minibatch);
         // What was looked at is not all there is at another minibatch.
         exact_ = exact_ && plan.minibatch == *request_.minibatch;
         if (const auto throughput = found_.add(plan, seed.name)) {
           seeds_best_ = std::max(seeds_best_, *throughput);
-          if (devices_ <= kSeededAnyway) seed_placements(space, plan, seed.name);
         }
       } catch (const UserError& error) {
         refused_.push_back({seed.name, row.request.system, 0, error.what()});
@@ -157,13 +163,25 @@ class Search {
     }
   }
 
-  // The same plan with its parameters placed in the other ways that may be chosen.
-  void seed_placements(const SearchSpace& space, const Plan& plan, const std::string& name) {
-    const Knobs now = space.knobs_of(plan);
-    for (const Knobs& other : space.with_servers(now)) {
-      if (other == now || other.clock_distance != now.clock_distance) continue;
-      const auto throughput = found_.add(space.with_knobs(plan, other), name);
-      seeds_best_ = std::max(seeds_best_, throughput.value_or(0));
+  // In large pools HetPipe's planner itself takes minutes: its policies' virtual workers are cut
+  // here, and only those that could still win.
+  void seed_policy(const SearchRow& row, const std::string& policy, double bound) {
+    const auto refuse = [&](const std::string& why) {
+      refused_.push_back({policy, row.request.system, 0, why});
+    };
+    if (bound < found_.best()) {
+      refuse(format("cannot pass %.4g samples/s, whatever its cuts", bound));
+      return;
+    }
+    try {
+      const Allocation composition =
+          allocate(request_.cluster, policy, speeds_, request_.virtual_workers);
+      SearchSpace& space = enter(row, *request_.minibatch);
+      scores_.allow(budget_ / 16);
+      const auto plan = deep_plan(space, scores_, composition);
+      if (!plan || !found_.add(*plan, policy)) refuse("it does not fit");
+    } catch (const UserError& error) {
+      refuse(error.what());
     }
   }
 

@@ -127,6 +127,13 @@ double estimated_throughput(const SearchSpace& space, const Plan& plan) {
   return static_cast<double>(plan.virtual_workers.size()) * space.minibatch() / seconds;
 }
 
+std::optional<Plan> deep_plan(SearchSpace& space, PlanScores& scores,
+                              const Allocation& composition) {
+  Knobs knobs;
+  if (!first_plan(space, composition, knobs)) return std::nullopt;
+  return deepen(space, scores, composition, knobs);
+}
+
 void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
                          std::span<const double> kind_speed, const CompositionEffort& effort) {
   const PlanRequest& request = space.row().request;

@@ -44,6 +44,11 @@ double estimated_throughput(const SearchSpace& space, const Plan& plan);
 // Compositions, cut, ranked by estimate, the best ones with a depth found by playing their slowest
 // virtual worker alone, the best of those simulated as a whole. kind_speed as in
 // search_compositions.h.
+// One composition, cut, as deep as pays for its slowest virtual worker alone; nothing where it does
+// not fit.
+std::optional<Plan> deep_plan(SearchSpace& space, PlanScores& scores,
+                              const Allocation& composition);
+
 struct CompositionEffort {
   std::size_t cut = 64;       // compositions
   std::size_t deepened = 10;  // of these, whose depth is looked for

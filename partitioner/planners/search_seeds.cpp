@@ -63,19 +63,25 @@ std::vector<Seed> seeds_of(const SearchRow& row, std::span<const double> kind_sp
   const PlannerRule planner = row.parts.planner;
   if (planner != PlannerRule::search && planner != PlannerRule::hetpipe) {
     seeds.push_back({row.request.system + "'s planner",
-                     [request = row.request] { return make_plan(request); }, kInfinity});
+                     [request = row.request] { return make_plan(request); }, kInfinity, ""});
   }
   for (const SeedPlanner& other : more) {
-    seeds.push_back(
-        {other.name, [&other, request = row.request] { return other.plan(request); }, kInfinity});
+    seeds.push_back({other.name, [&other, request = row.request] { return other.plan(request); },
+                     kInfinity, ""});
   }
   if (planner != PlannerRule::hetpipe) return seeds;
-  for (const std::string& policy : allocation_policies()) {
-    PlanRequest request = row.request;
-    request.policy = policy;
-    request.partition_work = kPartitionWork;
-    const double bound = policy_bound(request, kind_speed);
-    seeds.push_back({policy, [request] { return make_plan(request); }, bound});
+  auto placements = row.request.search.placements;
+  if (placements.empty()) placements = {row.request.placement};
+  for (const std::string& placement : placements) {
+    for (const std::string& policy : allocation_policies()) {
+      PlanRequest request = row.request;
+      request.policy = policy;
+      request.placement = placement;
+      request.partition_work = kPartitionWork;
+      const double bound = policy_bound(request, kind_speed);
+      seeds.push_back({placements.size() > 1 ? policy + ", " + placement : policy,
+                       [request] { return make_plan(request); }, bound, policy});
+    }
   }
   return seeds;
 }

@@ -17,6 +17,7 @@ struct Seed {
   std::function<Plan()> plan;  // UserError where the planner refuses
   // samples/s that no plan of it can pass; infinite where nothing quick is known.
   double bound = 0;
+  std::string policy;  // of HetPipe, or empty
 };
 
 // Of one row: HetPipe's policies where the schedule is theirs, the planner of the row, and `more`.
