@@ -54,8 +54,8 @@ class Device {
                                                    const std::vector<Shape>& inputs,
                                                    std::uint64_t key) = 0;
 
-  // Elementwise work on flat float arrays, in index order without contraction (bits: ALGORITHMS
-  // "Bits").
+  // Elementwise work on flat float arrays, in index order without contraction: the same bits on
+  // every device.
   virtual void fill(Stream& stream, float* x, float value, std::int64_t count) = 0;
   virtual void add(Stream& stream, float* y, const float* x, std::int64_t count) = 0;  // y += x
   virtual void sum(Stream& stream, float* z, const float* x, const float* y,

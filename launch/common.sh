@@ -24,6 +24,7 @@ build_packages=(
 test_packages=(
   "libgtest-dev: GoogleTest"
   "libgmock-dev: GoogleTest's matchers"
+  "ccache: what two builds share is compiled once"
   "slurm-wlm: a Slurm of one machine, to test srun"
   "munge: authentication of that Slurm"
   "libpmix-dev: srun --mpi=pmix loads its unversioned library"

@@ -55,7 +55,7 @@ struct PlanServer {
 
 struct Prediction {
   double throughput = 0;  // samples/s
-  double bottleneck = 0;  // s: the largest part time of all virtual workers (ALGORITHMS: HetPipe)
+  double bottleneck = 0;  // s: the largest part time of all virtual workers (arXiv 2005.14038)
   std::string cluster_hash;
   std::string profile_hash;
   bool operator==(const Prediction&) const = default;

@@ -162,7 +162,7 @@ class PlanFile {
                                              ". Use one of these: " + join(known, ", ") + ".");
     }
     if (!problems_.empty()) return;
-    const std::string why = why_senseless(composition(plan_));
+    const std::string why = why_senseless(plan_);
     if (!why.empty()) {
       top.problem(top.line_of("system"), why + ". Choose parts that go together.");
     }

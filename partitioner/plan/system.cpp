@@ -109,4 +109,20 @@ std::string why_senseless(const System& system) {
   return "";
 }
 
+std::string why_senseless(const Plan& plan) {
+  const System system = composition(plan);
+  const std::string why = why_senseless(system);
+  if (!why.empty()) return why;
+  const bool piped = std::any_of(plan.virtual_workers.begin(), plan.virtual_workers.end(),
+                                 [](const auto& vw) { return vw.stages.size() > 1; });
+  if (system.weights == WeightRule::one_version && !has_flush(system.schedule) && piped &&
+      plan.in_flight > 1) {
+    return format(
+        "weights 'one-version' with %d minibatches in flight under schedule '%s' (an "
+        "update comes between F and B of the next)",
+        plan.in_flight, std::string(to_string(system.schedule)).c_str());
+  }
+  return "";
+}
+
 }  // namespace hetpipe

@@ -28,7 +28,7 @@ enum class WeightRule {
 // What keeps virtual workers, and the replicas of a stage, together.
 enum class SyncRule {
   all_reduce,  // before every update
-  wsp,         // waves through parameter servers, at most D apart (ALGORITHMS: HetPipe)
+  wsp,         // waves through parameter servers, at most D apart (arXiv 2005.14038)
   asp,         // the same, unbounded
 };
 
@@ -57,8 +57,12 @@ const System& system_named(const std::string& name);
 // has passed.
 System composition(const Plan& plan);
 
-// Why these choices make no sense together, or an empty text. (Every flush needs one version;
-// prediction needs an optimizer that says what it will apply; ...)
+// Why these choices make no sense together, or an empty text: a flush leaves one version of the
+// weights; nf1b alone runs B with the newest ones; xpipe alone has predictions to share.
 std::string why_senseless(const System& system);
+
+// The same of a plan, whose pipelines may also be too deep for one version of the weights: where
+// several minibatches are in flight, one's update comes between F and B of the next.
+std::string why_senseless(const Plan& plan);
 
 }  // namespace hetpipe

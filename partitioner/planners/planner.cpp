@@ -98,6 +98,13 @@ void check_request(const PlanRequest& request) {
   const System system = replaced(request);
   const std::string why = why_senseless(system);
   if (!why.empty()) problems.add("--system", why + ". Choose parts that go together.");
+  if (system.weights == WeightRule::one_version && !has_flush(system.schedule) &&
+      (system.planner != PlannerRule::data_parallel || request.policy) && request.in_flight != 1) {
+    problems.add("--weights",
+                 "'one-version' under schedule '" + std::string(to_string(system.schedule)) +
+                     "' (a pipeline that is never drained updates between a minibatch's F and B). "
+                     "Use --weights stash, a schedule with a flush, or --in-flight 1.");
+  }
   if (allocates(request) && system.schedule != ScheduleRule::continuous_1f1b) {
     const std::string other =
         request.schedule.empty() ? "--system " + request.system : "--schedule " + request.schedule;

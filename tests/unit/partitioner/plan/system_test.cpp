@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/plan/system.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "partitioner/planners/planner.h"
+
+namespace hetpipe {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(System, EveryRowMakesSense) {
+  for (const System& row : systems()) EXPECT_EQ(why_senseless(row), "") << row.name;
+}
+
+Plan two_stages(int in_flight) {
+  Plan plan;
+  plan.system = "gpipe";
+  plan.schedule = "continuous-1f1b";
+  plan.in_flight = in_flight;
+  plan.virtual_workers.resize(1);
+  plan.virtual_workers[0].stages.resize(2);
+  return plan;
+}
+
+TEST(System, OneVersionNeedsAFlushOrOneInFlight) {
+  EXPECT_THAT(why_senseless(two_stages(3)), HasSubstr("'one-version' with 3 minibatches"));
+  EXPECT_EQ(why_senseless(two_stages(1)), "");
+  Plan one_stage = two_stages(3);
+  one_stage.virtual_workers[0].stages.pop_back();
+  EXPECT_EQ(why_senseless(one_stage), "");
+  Plan drained = two_stages(3);
+  drained.schedule = "gpipe";
+  EXPECT_EQ(why_senseless(drained), "");
+}
+
+TEST(System, NoPlanOfOneVersionForAPipelineThatIsNeverDrained) {
+  PlanRequest request;
+  request.system = "gpipe";
+  request.schedule = "continuous-1f1b";
+  try {
+    check_request(request);
+    FAIL() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--weights stash"));
+  }
+  request.in_flight = 1;
+  EXPECT_NO_THROW(check_request(request));
+}
+
+}  // namespace
+}  // namespace hetpipe

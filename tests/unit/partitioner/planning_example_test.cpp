@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "partitioner/cost/memory.h"
+#include "partitioner/cost/stage_cost.h"
+#include "partitioner/planners/planner.h"
+#include "partitioner/planners/search.h"
+
+// The worked example of docs/planning.md, by hand.
+namespace hetpipe {
+namespace {
+
+PlanRequest example(const std::string& policy) {
+  const std::string folder = HETPIPE_SOURCE_DIR "/docs/example/";
+  PlanRequest request;
+  request.cluster = load_cluster(folder + "cluster.toml");
+  request.profile = load_profile(folder + "profile.toml");
+  request.policy = policy;
+  return request;
+}
+
+TEST(PlanningExample, FourLayersOnTheFastCardAndTwoOnTheSlow) {
+  const PlanRequest request = example("ed");
+  const Plan plan = make_plan(request);
+  ASSERT_EQ(plan.virtual_workers.size(), 2u);
+  EXPECT_EQ(plan.in_flight, 3);
+  for (int vw = 0; vw < 2; ++vw) {
+    const auto& stages = plan.virtual_workers[static_cast<std::size_t>(vw)].stages;
+    ASSERT_EQ(stages.size(), 2u);
+    EXPECT_EQ(stages[0].end_layer, 4);
+    const auto costs = stage_costs(plan, request.cluster, request.profile, VirtualWorkerId{vw});
+    EXPECT_NEAR(costs[0].total(), 0.016 + 0.032 + 0.008, 1e-12);
+    EXPECT_NEAR(costs[1].total(), 0.016 + 0.032 + 0.008, 1e-12);
+  }
+  // 48 ms of computing per minibatch are what no number in flight can pass.
+  EXPECT_NEAR(plan.predicted->throughput, 1326, 0.5);
+  EXPECT_LT(plan.predicted->throughput, 2 * 32 / 0.048);
+  const MemoryLedger ledger =
+      stage_ledger(plan, request.cluster, request.profile, VirtualWorkerId{0}, StageId{0});
+  const std::int64_t million = 1'000'000;
+  EXPECT_EQ(ledger.total(), million * (3 * 4 + 3 * 4 + 2 * 4 + 3 * 40 + 2 * 10 + 3 * 10));
+}
+
+TEST(PlanningExample, OneInFlightTakesTheSumOfItsParts) {
+  PlanRequest request = example("ed");
+  request.in_flight = 1;
+  // F, both activations through one interface, F and B, both gradients, B, and a wave of 2 x 2 MB.
+  const double seconds = 0.016 + 0.016 + 0.048 + 0.016 + 0.032;
+  const double wave = 2 * 32 / make_plan(request).predicted->throughput - seconds;
+  EXPECT_GT(wave, 0.002);
+  EXPECT_LT(wave, 0.005);
+}
+
+TEST(PlanningExample, SlowCardsTogetherHoldTheFastOnesUp) {
+  const PlanRequest request = example("np");
+  const Plan plan = make_plan(request);
+  const auto costs = stage_costs(plan, request.cluster, request.profile, VirtualWorkerId{1});
+  EXPECT_NEAR(costs[0].total(), 0.024 + 0.048 + 0.001, 1e-12);
+  EXPECT_NEAR(plan.predicted->throughput, 871.5, 0.05);
+}
+
+TEST(PlanningExample, TheSearchComparesAllPlans) {
+  const SearchResult result = search_plans(example("search"));
+  EXPECT_TRUE(result.exact);
+  EXPECT_GE(result.plan.predicted->throughput, 1326 - 0.5);
+  EXPECT_LE(result.plan.predicted->throughput, 2 * 32 / 0.048);
+}
+
+}  // namespace
+}  // namespace hetpipe
