@@ -135,7 +135,7 @@ class ClusterFile {
     }
   }
 
-  // Names of the file and of the catalogue; only the former are listed, the latter are many.
+  // The nearest name of the file or of the catalogue, where one is near; both lists are long.
   std::string unknown_kind(const std::string& name) const {
     std::vector<std::string> names = kind_names();
     const std::vector<std::string> listed = catalogue_names();

@@ -141,13 +141,14 @@ name = "n[0-1]"
 devices = ["a"]
 [[node]]
 name = "n1"
-devices = ["b"]
+devices = ["abacus"]
 )",
                   "c.toml");
   });
   EXPECT_THAT(error, HasSubstr("c.toml:8: node 'n1' is declared twice"));
-  EXPECT_THAT(error, HasSubstr("c.toml:9: unknown kind of device 'b' (neither declared in this "
-                               "file nor in the catalogue of GPUs). Declare it as [device.b]"));
+  EXPECT_THAT(error,
+              HasSubstr("c.toml:9: unknown kind of device 'abacus' (neither declared in this "
+                        "file nor in the catalogue of GPUs). Declare it as [device.abacus]"));
   EXPECT_THAT(error, HasSubstr("[link.intra_node] is missing"));
   EXPECT_THAT(error, HasSubstr("[link.inter_node] is missing"));
 }
