@@ -177,14 +177,11 @@ int simulate_command(const Invocation& how) {
     return 0;
   }
   std::string text = simulation_table(plan, cluster, simulation);
-  if (!unmeasured.empty())
-    text +=
-        "
-        " + unmeasured_text(unmeasured);
-        if (options.gantt) {
-      drawing.width = line_width();
-      text += "\n" + gantt_text(simulation, cluster, drawing);
-    }
+  if (!unmeasured.empty()) text += "\n" + unmeasured_text(unmeasured);
+  if (options.gantt) {
+    drawing.width = line_width();
+    text += "\n" + gantt_text(simulation, cluster, drawing);
+  }
   std::fputs(text.c_str(), stdout);
   if (options.svg) std::printf("drawing written to %s\n", options.svg->c_str());
   if (options.trace) {
