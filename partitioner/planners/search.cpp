@@ -15,10 +15,10 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kImproved = 3;      // plans that improve() starts from, two of a space
+constexpr std::size_t kImproved = 2;      // plans that improve() starts from, two of a space
 constexpr std::size_t kTransplanted = 4;  // plans that the next system takes over
 constexpr double kPromising = 0.95;       // of the best so far: worth improving
-constexpr CompositionEffort kLight{24, 3, 2};
+constexpr CompositionEffort kLight{8, 2, 1};
 constexpr int kSeededAnyway = 64;  // devices; in larger pools HetPipe's planner takes too long
 constexpr std::int64_t kBaseActions = 250'000;
 constexpr std::int64_t kActionsPerDevice = 25'000;

@@ -14,6 +14,8 @@ namespace {
 
 constexpr double kGrowth = 1.01;  // what another step of depth must bring
 constexpr int kMostInFlight = 64;
+constexpr std::size_t kManyDevices = 128;
+constexpr int kLongestOfMany = 16;  // stages
 
 // The slowest virtual worker by its part times; index and seconds per minibatch.
 std::pair<std::size_t, double> slowest(const SearchSpace& space, const Plan& plan) {
@@ -127,6 +129,12 @@ double estimated_throughput(const SearchSpace& space, const Plan& plan) {
   return static_cast<double>(plan.virtual_workers.size()) * space.minibatch() / seconds;
 }
 
+// In large pools longer pipelines are not looked at: each takes long to cut.
+static int most_devices(const SearchSpace& space) {
+  const bool large = space.row().request.cluster.devices().size() > kManyDevices;
+  return large ? std::min(space.max_stages(), kLongestOfMany) : space.max_stages();
+}
+
 std::optional<Plan> deep_plan(SearchSpace& space, PlanScores& scores,
                               const Allocation& composition) {
   Knobs knobs;
@@ -144,7 +152,7 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
   };
   std::vector<Ranked> ranked;
   for (Allocation& composition : likely_compositions(
-           request.cluster, kind_speed, request.virtual_workers, space.max_stages(), effort.cut)) {
+           request.cluster, kind_speed, request.virtual_workers, most_devices(space), effort.cut)) {
     // No estimate passes this; the ones below a far better estimate need no cut.
     const double ideal = ideal_throughput(request.cluster, kind_speed, composition);
     std::vector<double> best;

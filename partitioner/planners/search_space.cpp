@@ -13,7 +13,7 @@ namespace hetpipe {
 namespace {
 
 constexpr int kMostMicroBatches = 64;
-constexpr std::int64_t kCutWork = 400'000;  // of one virtual worker: some milliseconds
+constexpr std::int64_t kCutWork = 150'000;  // of one virtual worker: some milliseconds
 constexpr int kWholeMinibatch = 64;         // samples; larger ones hardly fit in one piece
 
 bool trains_as_serial(const System& parts) {
