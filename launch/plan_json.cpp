@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "partitioner/plan/staleness.h"
 #include "partitioner/toml_file.h"
 
 namespace hetpipe {
@@ -151,6 +152,17 @@ Json ledger_json(const Plan& plan, const std::vector<StageNeed>& needs) {
   return json;
 }
 
+Json json_of(const PlanStaleness& staleness) {
+  Json json{{"stages", staleness.stages}};
+  if (staleness.update_sequences > 0) {
+    json["update_sequences"] = staleness.update_sequences;
+  } else {
+    json["forward"] = staleness.forward;
+    json["backward"] = staleness.backward;
+  }
+  return json;
+}
+
 // By way of the file form, so that the two cannot come to differ.
 Json plan_json(const Plan& plan) { return json_of(parse_toml(to_toml(plan), "plan")); }
 
@@ -169,6 +181,9 @@ std::string to_json(const Plan& plan) { return plan_json(plan).dump(2) + '\n'; }
 std::string to_json(const Plan& plan, const PlanNotes& notes) {
   Json json = plan_json(plan);
   json["unmeasured"] = unmeasured_json(notes.unmeasured);
+  for (const PlanStaleness& staleness : plan_staleness(plan)) {
+    json["version_differences"].push_back(json_of(staleness));
+  }
   if (!notes.answers.empty()) {
     json["what_if"] = Json::array();
     for (const Answer& answer : notes.answers) json["what_if"].push_back(json_of(answer));

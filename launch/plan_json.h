@@ -24,8 +24,8 @@ nlohmann::ordered_json unmeasured_json(const std::vector<UnmeasuredTimes>& times
 
 // Beside the plan, what was found and asked about it. Keys only for what there is: `what_if`, an
 // array of the answers for the pool as it is and each changed one, `explain`, `search`, `ledger`:
-// of each stage its lines in bytes, on the replica that fills its memory most; and always
-// `unmeasured`, of the plan's times.
+// of each stage its lines in bytes, on the replica that fills its memory most;
+// `version_differences` (plan/staleness.h); and always `unmeasured`, of the plan's times.
 struct PlanNotes {
   std::vector<UnmeasuredTimes> unmeasured;
   std::vector<Answer> answers;

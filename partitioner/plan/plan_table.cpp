@@ -11,6 +11,7 @@
 #include "partitioner/cost/stage_cost.h"
 #include "partitioner/plan/placement.h"
 #include "partitioner/plan/plan_table_parts.h"
+#include "partitioner/plan/staleness.h"
 #include "partitioner/plan/system.h"
 
 namespace hetpipe {
@@ -233,7 +234,7 @@ std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& 
   std::string text = headline(plan) + table.text() + "\n";
   text += "largest part time " + format_seconds(bottleneck) + " per minibatch";
   if (plan.predicted) text += throughput_text(plan, costs);
-  text += "\n" + idle_text(plan, cluster);
+  text += "\n" + idle_text(plan, cluster) + staleness_text(plan_staleness(plan));
   if (!plan.server) return text;
   const long nm = plan.in_flight;
   const long d = plan.server->clock_distance;

@@ -15,6 +15,8 @@
 namespace hetpipe {
 namespace {
 
+constexpr int kMicroBatchesOfFlush = 8;  // of the default minibatch
+
 constexpr std::size_t kImproved = 2;      // plans that improve() starts from, two of a space
 constexpr std::size_t kTransplanted = 4;  // plans that the next system takes over
 constexpr double kPromising = 0.95;       // of the best so far: worth improving
@@ -86,8 +88,12 @@ class Search {
  private:
   static PlanRequest fixed_minibatch(PlanRequest request) {
     check_request(request);
-    if (!request.minibatch) request.minibatch = default_minibatch(request);
     request.policy.reset();
+    if (request.minibatch) return request;
+    request.minibatch = default_minibatch(request);
+    // A pipeline that is drained wants several micro-batches, each of a batch that was measured.
+    const bool sliced = has_flush(composition(request).schedule) && !request.micro_batches;
+    if (sliced) *request.minibatch *= kMicroBatchesOfFlush;
     return request;
   }
 

@@ -154,10 +154,10 @@ devices = ["abacus"]
 }
 
 TEST(TomlFiles, TablesThatAreMissingAreNamedAsTheyAreWritten) {
-  EXPECT_THAT(user_error([] {
-                parse_cluster("format = 1\n[link.intra_node]\nbandwidth = 1e9\n", "c.toml");
-              }),
-              HasSubstr("the file: [[node]] is missing (at least one is required). Add one."));
+  EXPECT_THAT(
+      user_error(
+          [] { parse_cluster("format = 1\n[link.intra_node]\nbandwidth = 1e9\n", "c.toml"); }),
+      HasSubstr("c.toml:1: the file has no [[node]] (at least one is required). Add a [[node]]."));
 }
 
 TEST(TomlFiles, FormatComesFirstAndSyntaxIsLocated) {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/plan/staleness.h"
+
+#include <set>
+
+#include "base/text.h"
+#include "partitioner/plan/system.h"
+#include "partitioner/schedule/counts.h"
+
+namespace hetpipe {
+namespace {
+
+bool changes_between_passes(WeightRule weights) {
+  switch (weights) {
+    case WeightRule::newest:
+    case WeightRule::predicted:
+    case WeightRule::bellwether:
+    case WeightRule::recomputed:
+    case WeightRule::mixed:
+      return true;
+    case WeightRule::one_version:
+    case WeightRule::stash:
+    case WeightRule::vertical_sync:
+    case WeightRule::two_versions:
+      return false;
+  }
+  return false;
+}
+
+PlanStaleness of_stages(const Plan& plan, const System& system, int stages) {
+  ScheduleRequest request;
+  request.stages = stages;
+  request.micro_batches = plan.micro_batches;
+  request.in_flight = plan.in_flight;
+  const Schedule schedule = generate(system.schedule, steady_request(system.schedule, request));
+  PlanStaleness result;
+  result.stages = stages;
+  if (system.schedule == ScheduleRule::nf1b) {
+    result.update_sequences = count_update_sequences(schedule);
+    return result;
+  }
+  const auto counted = system.weights == WeightRule::bellwether
+                           ? count_prediction_steps(schedule)
+                           : count_version_differences(schedule);
+  for (const VersionDifference& of : counted) {
+    result.forward.push_back(of.forward);
+    result.backward.push_back(of.backward);
+  }
+  return result;
+}
+
+std::string spaced(const std::vector<int>& numbers) {
+  std::vector<std::string> words;
+  for (const int number : numbers) words.push_back(std::to_string(number));
+  return join(words, " ");
+}
+
+}  // namespace
+
+std::vector<PlanStaleness> plan_staleness(const Plan& plan) {
+  const System system = composition(plan);
+  if (has_flush(system.schedule) || !changes_between_passes(system.weights)) return {};
+  std::set<int> depths;
+  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
+    if (worker.stages.size() > 1) depths.insert(static_cast<int>(worker.stages.size()));
+  }
+  std::vector<PlanStaleness> result;
+  for (const int stages : depths) result.push_back(of_stages(plan, system, stages));
+  return result;
+}
+
+std::string staleness_text(const std::vector<PlanStaleness>& staleness) {
+  std::string text;
+  for (const PlanStaleness& of : staleness) {
+    if (of.update_sequences > 0) {
+      text += format(
+          "v = %d: B comes %d minibatches after the newest that is done (%d stages; 1 is "
+          "no staleness)\n",
+          of.update_sequences, of.update_sequences, of.stages);
+    } else {
+      text += format("s, updates between a pass and its minibatch's own, stages 0 to %d: F ",
+                     of.stages - 1) +
+              spaced(of.forward) + ", B " + spaced(of.backward) + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "partitioner/plan/plan.h"
+
+// How old the weights of a plan's passes are, counted from the schedule that it runs.
+namespace hetpipe {
+
+// Of the virtual workers with so many stages, on equal stages (schedule/counts.h).
+struct PlanStaleness {
+  int stages = 1;
+  // Updates, per stage: SpecTrain's version differences, XPipe's prediction steps for its weights.
+  std::vector<int> forward;
+  std::vector<int> backward;
+  // nf1b: minibatches that a backward pass lags, 1 is none (TiMePReSt); else 0.
+  int update_sequences = 0;
+  bool operator==(const PlanStaleness&) const = default;
+};
+
+// Where weights change between a minibatch's passes and are not stashed: the rules newest,
+// predicted, bellwether, recomputed and mixed. Nothing for the others, or without a pipeline.
+std::vector<PlanStaleness> plan_staleness(const Plan& plan);
+
+// A line for each, for people.
+std::string staleness_text(const std::vector<PlanStaleness>& staleness);
+
+}  // namespace hetpipe
