@@ -96,7 +96,8 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
                       choice_option("policy", options.policy, {"np", "ed", "hd", "search"},
                                     "Which devices form a virtual worker: those of a node, one "
                                     "of every node, nodes in pairs, or whatever a search finds "
-                                    "to be fastest.")),
+                                    "to be fastest (hetpipe plan: of all systems, unless "
+                                    "--system names one).")),
           unset_means(otherwise("raised while the predicted throughput grows"),
                       integer_option("in-flight", "N", options.in_flight, kInFlight,
                                      "Minibatches in flight in each virtual worker (Nm), the "

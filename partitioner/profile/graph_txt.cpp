@@ -29,6 +29,11 @@ void check_totals(const GraphLines& graph, GraphProblems& problems) {
                           "Correct them.",
                           what, format_bytes(sum).c_str(), format_bytes(kMostBytes).c_str()));
   }
+  if (std::all_of(graph.nodes.begin(), graph.nodes.end(),
+                  [](const GraphNode& node) { return node.forward == 0 && node.backward == 0; })) {
+    problems.of_file(
+        "no node takes any time (a network that costs nothing cannot be cut). Measure it again.");
+  }
 }
 
 struct Batch {

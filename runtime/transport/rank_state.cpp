@@ -53,9 +53,9 @@ WaitVerdict judge_wait(const std::vector<RankState>& states, Rank self,
   for (std::optional<Rank> next = waits_for; next;) {
     const auto i = static_cast<std::size_t>(next->value);
     if (i >= states.size() || seen[i]) return {false, culprit};  // they wait for each other
+    if (*next == self) return {false, culprit};  // who says that it waits for this one
     seen[i] = true;
     culprit = next;
-    if (*next == self) return {false, culprit};
     if (moves(states[i])) return {true, {}};
     if (states[i].doing != Doing::waiting) return {false, culprit};
     next = states[i].waits_for;

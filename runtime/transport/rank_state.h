@@ -34,7 +34,9 @@ RankState state_from_bytes(std::span<const std::byte> bytes, std::int64_t now_ns
 // that moves will do: what it does may be what is waited for.
 struct WaitVerdict {
   bool go_on = false;
-  std::optional<Rank> culprit;  // stuck, or silent: the end of the chain
+  // Stuck, or silent: the end of the chain. One that hangs while it waits looks as if it waited, so
+  // of ranks that wait for each other it is the one that waits for whoever asks.
+  std::optional<Rank> culprit;
 };
 WaitVerdict judge_wait(const std::vector<RankState>& states, Rank self,
                        std::optional<Rank> waits_for, double patience, std::int64_t now_ns);

@@ -50,7 +50,8 @@ TEST(JudgeWait, TheEndOfTheChainIsToBlame) {
 }
 
 TEST(JudgeWait, RanksThatWaitForEachOtherDoNotGoOn) {
-  EXPECT_EQ(verdict({waits(5.1, 1), waits(5.2, 0)}, 1), "rank 0");
+  EXPECT_EQ(verdict({waits(5.1, 1), waits(5.2, 0)}, 1), "rank 1");
+  EXPECT_EQ(verdict({waits(5.1, 1), waits(5.2, 2), waits(5.3, 0)}, 1), "rank 2");
   EXPECT_EQ(verdict({waits(5.1, 1), waits(5.2, 2), waits(5.3, 1)}, 1), "rank 2");
 }
 

@@ -47,7 +47,7 @@ refused "usage: hetpipe <subcommand>"
 refused "unknown subcommand 'plann' (did you mean 'plan'?)" plann
 refused "unknown option '--clustr' (did you mean '--cluster'?)" plan --clustr c.toml --profile p.toml
 refused "--cluster: is missing" plan --clustr c.toml
-refused "--what-if: needs a value (an empty word follows it)" plan --cluster c.toml --profile p.toml --what-if ""
+refused "--what-if: needs a value (an empty one follows it)" plan --cluster c.toml --profile p.toml --what-if ""
 refused "$folder/none.toml: cannot be read" plan --cluster "$folder/none.toml" --profile p.toml
 refused "--model: is missing" profile --sample 28x28x1 --classes 10
 refused "--data: is missing" profile --model lenet
@@ -217,7 +217,7 @@ for bad in -1 1e30 nan inf x; do
   spoilt "graph.txt:3: node3: backward_compute_time" "$graph" "3 s/backward_compute_time=2.0/backward_compute_time=$bad/" "${graphed[@]}"
 done
 spoilt "graph.txt:3: 'node3 -- Fc" "$graph" '3,$ d; 2 s/$/\nnode3 -- Fc -- forw/' "${graphed[@]}"
-spoilt "graph.txt:1: the file's format is missing" "$graph" d "${graphed[@]}"
+spoilt "graph.txt: the file is empty" "$graph" d "${graphed[@]}"
 refused "(did you mean 'fast'?)" plan --cluster "$folder/fast.toml" --profile "$graph" --profile-device fats
 refused "the file does not say what it was measured on" plan --cluster "$folder/fast.toml" --profile "$graph"
 refused "are for PipeDream's graph.txt" "${planned[@]}" --profile-device fast
@@ -226,7 +226,7 @@ refused "are for PipeDream's graph.txt" "${planned[@]}" --profile-device fast
 at=$(line_of "$pool" device.slow)
 spoilt "pool.toml:$at: the profile of 'chain' has no measurement on 'slow', and its speed is not known" "$chain" 's/"slow"/"slwo"/' "${planned[@]}"
 at=$(line_of "$pool" 'devices =')
-spoilt "pool.toml:$at: the profile of 'chain' has no measurement on 'v100-sxm-16gb', and nothing" "$pool" 's/\["fast"/["v100-sxm-16gb"/' "${planned[@]}"
+spoilt "pool.toml:$at: the profile of 'chain' has no measurement on 'v100-sxm-16gb', and the speed of what it was measured on is not known" "$pool" 's/\["fast"/["v100-sxm-16gb"/' "${planned[@]}"
 at=$(($(wc -l < "$pool") + 1))
 spoilt "pool.toml:$at: the profile of 'chain' has no measurement on 'third' or 'cpu'" "$pool" \
   's/"slow"\]/"third"]/; $ a [device.third]\nmemory = 1_000_000_000\nemulate = { slowdown = 2 }' "${planned[@]}"

@@ -144,6 +144,17 @@ TEST(GraphTxt, CyclesAndIslandsAreRefused) {
 }
 
 // A profile file could not hold such a name.
+TEST(GraphTxt, SomethingHasToTakeTime) {
+  const std::string node =
+      " -- x -- forward_compute_time=0.0, backward_compute_time=0.0, "
+      "activation_size=4.0, parameter_size=0.0\n";
+  EXPECT_THAT(test::user_error([&] {
+                parse_graph_txt("node1" + node + "node2" + node + "\tnode1 -- node2\n", "g.txt",
+                                {"v100", 1});
+              }),
+              HasSubstr("g.txt: no node takes any time"));
+}
+
 TEST(GraphTxt, BytesThatAreNoTextDoNotReachNames) {
   const Profile p = parse_graph_txt(node(1,
                                          "Li\x7f\x01\xfe"
