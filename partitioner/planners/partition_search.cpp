@@ -9,8 +9,8 @@ namespace hetpipe {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::size_t kMostSplits = 20'000;   // some ten megabytes
-constexpr std::int64_t kLeastWork = 100'000;  // until there is a cut
+constexpr std::size_t kMostSplits = 20'000;     // some ten megabytes
+constexpr std::int64_t kLeastWork = 1'000'000;  // until there is a cut
 
 Link better(const Link& a, const Link& b) {
   return {std::max(a.bandwidth, b.bandwidth), std::min(a.latency, b.latency), false};
