@@ -206,7 +206,7 @@ class PipedreamPlanner {
     const double largest = largest_of_[static_cast<std::size_t>(first) * largest_.size() +
                                        static_cast<std::size_t>(end - 1)];
     const double held = std::min(in_flight, devices_after + 1);
-    const double weights = 2.0 + optimizer_slots(request_.optimizer) + in_flight;
+    const double weights = 2.0 + optimizer_slots_ + in_flight;
     return weights * parameters +
            (held * stash + (held + 1) * received + 2 * sent + 3 * largest) / replicas;
   }
@@ -243,6 +243,7 @@ class PipedreamPlanner {
   }
 
   const PlanRequest& request_;
+  const int optimizer_slots_ = optimizer_slots(request_.optimizer);  // asked for millions of times
   PlacedLayers placed_;
   std::vector<std::vector<DeviceName>> nodes_;  // those that have devices
   int batch_ = 1;                               // samples of a worker's minibatch

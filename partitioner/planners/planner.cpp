@@ -201,8 +201,13 @@ Plan blank_plan(const PlanRequest& request) {
 }
 
 void predict(const PlanRequest& request, Plan& plan) {
+  if (!plan.predicted) plan.predicted = Prediction{};
+  plan.predicted->throughput = simulate(plan, request.cluster, request.profile).throughput;
+  note_inputs(request, plan);
+}
+
+void note_inputs(const PlanRequest& request, Plan& plan) {
   Prediction prediction = plan.predicted.value_or(Prediction{});
-  prediction.throughput = simulate(plan, request.cluster, request.profile).throughput;
   prediction.cluster_hash = to_hex(hash_text(to_toml(request.cluster)));
   prediction.profile_hash = to_hex(hash_text(to_toml(request.profile)));
   plan.predicted = std::move(prediction);

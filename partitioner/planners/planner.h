@@ -88,4 +88,7 @@ Plan blank_plan(const PlanRequest& request);
 // Simulates the plan for its throughput, and notes of which cluster and profile that holds.
 void predict(const PlanRequest& request, Plan& plan);
 
+// The notes alone.
+void note_inputs(const PlanRequest& request, Plan& plan);
+
 }  // namespace hetpipe

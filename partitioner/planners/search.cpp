@@ -20,6 +20,7 @@ constexpr int kMicroBatchesOfFlush = 8;  // of the default minibatch
 constexpr std::size_t kImproved = 2;      // plans that improve() starts from, two of a space
 constexpr std::size_t kTransplanted = 4;  // plans that the next system takes over
 constexpr double kPromising = 0.95;       // of the best so far: worth improving
+constexpr double kFarOff = 0.5;           // of the best so far: not worth taking over
 constexpr CompositionEffort kLight{8, 2, 1};
 constexpr int kSeededAnyway = 64;  // devices; in larger pools HetPipe's planner takes too long
 constexpr std::int64_t kBaseActions = 250'000;
@@ -73,7 +74,7 @@ class Search {
     SearchResult result;
     scores_.allow(budget_ / 4);
     result.left_out = left_out(chosen, found_.all(), *spaces_[chosen.space], scores_);
-    result.plan = with_forecast(request_, chosen.plan);
+    result.plan = with_forecast(request_, chosen);
     int largest = *request_.minibatch;
     for (const ScoredPlan& plan : found_.all()) largest = std::max(largest, plan.plan.minibatch);
     result.bound = throughput_bound(request_.cluster, request_.profile, largest);
@@ -217,6 +218,7 @@ class Search {
     for (const ScoredPlan& other : fastest_first(found_.all())) {
       if (taken == kTransplanted || scores_.spent()) return;
       if (other.plan.minibatch != space.minibatch()) continue;
+      if (other.throughput < kFarOff * found_.best()) return;
       ++taken;
       Plan plan = blank_plan(space.row().request);
       plan.minibatch = other.plan.minibatch;

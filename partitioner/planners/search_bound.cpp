@@ -7,20 +7,43 @@
 #include <set>
 #include <vector>
 
+#include "base/error.h"
+
 namespace hetpipe {
 namespace {
 
 constexpr int kSteps = 200;
 
+// No more samples are computed in one call than costs_on() has times for: beyond, no device holds
+// the activations.
+int largest_call(const Profile& profile, const DeviceKind& kind, int minibatch) {
+  const auto known = [&](int batch) {
+    try {
+      costs_on(profile, kind, batch);
+      return true;
+    } catch (const UserError&) {
+      return false;
+    }
+  };
+  if (known(minibatch)) return minibatch;
+  int fits = 1;
+  for (int too_many = minibatch; too_many - fits > 1;) {
+    const int middle = fits + (too_many - fits) / 2;
+    (known(middle) ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
 // Seconds per sample of every layer, forward and backward, at the best batch of 1 ... minibatch.
 // Between two measured batches the time is linear in the batch, outside them in proportion, so the
 // time per sample is monotone in between: its least value is at a measured batch or at an end.
 std::vector<double> least_seconds(const Profile& profile, const DeviceKind& kind, int minibatch) {
-  std::set<int> batches{1, minibatch};
+  const int largest = largest_call(profile, kind, minibatch);
+  std::set<int> batches{1, largest};
   for (const Measurement& m : profile.measurements) {
-    if (m.batch < minibatch) batches.insert(m.batch);
+    if (m.batch < largest) batches.insert(m.batch);
   }
-  for (int b = 2; b < minibatch; b *= 2) batches.insert(b);
+  for (int b = 2; b < largest; b *= 2) batches.insert(b);
   std::vector<double> least(profile.layers.size(), std::numeric_limits<double>::infinity());
   for (const int batch : batches) {
     const LayerCosts costs = costs_on(profile, kind, batch);

@@ -128,7 +128,8 @@ std::vector<SearchCandidate> considered(const std::vector<ScoredPlan>& plans) {
   return result;
 }
 
-Plan with_forecast(const PlanRequest& request, Plan plan) {
+Plan with_forecast(const PlanRequest& request, const ScoredPlan& scored) {
+  Plan plan = scored.plan;
   Prediction prediction;
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
     auto& stages = plan.virtual_workers[vw].stages;
@@ -151,8 +152,9 @@ Plan with_forecast(const PlanRequest& request, Plan plan) {
   if (plan.predicted && prediction.bottleneck == 0) {
     prediction.bottleneck = plan.predicted->bottleneck;
   }
+  prediction.throughput = scored.throughput;
   plan.predicted = prediction;
-  predict(request, plan);
+  note_inputs(request, plan);
   return plan;
 }
 

@@ -22,6 +22,6 @@ std::vector<LeftOut> left_out(const ScoredPlan& chosen, const std::vector<Scored
 std::vector<SearchCandidate> considered(const std::vector<ScoredPlan>& plans);
 
 // Stage by stage what the planner foretells, and the simulated throughput, as other planners do.
-Plan with_forecast(const PlanRequest& request, Plan plan);
+Plan with_forecast(const PlanRequest& request, const ScoredPlan& scored);
 
 }  // namespace hetpipe

@@ -2,17 +2,19 @@
 #include "partitioner/planners/search_run.h"
 
 #include <algorithm>
-
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
 
+#include "partitioner/plan/placement.h"
 #include "partitioner/planners/search_compositions.h"
 
 namespace hetpipe {
 namespace {
 
 constexpr double kGrowth = 1.01;  // what another step of depth must bring
+constexpr double kFarOff = 0.5;   // of the best so far, by an estimate: not worth simulating
 constexpr int kMostInFlight = 64;
 constexpr std::size_t kManyDevices = 128;
 constexpr int kLongestOfMany = 16;  // stages
@@ -45,6 +47,24 @@ std::pair<std::size_t, double> slowest(const SearchSpace& space, const Plan& pla
   return result;
 }
 
+// Bytes of the server that holds most. Where layers are beside those who own them, few of the bytes
+// cross nodes: as if they were spread evenly.
+double fullest_shard(const Profile& profile, const Plan& plan, double all) {
+  const std::size_t shards = plan.server->nodes.size();
+  if (plan.server->placement != "default") return all / static_cast<double>(shards);
+  std::vector<std::int64_t> bytes;
+  for (const ProfileLayer& layer : profile.layers) {
+    bytes.push_back(layer.shares.empty() ? layer.parameter_bytes : 0);
+  }
+  const std::vector<int> shard_of = shard_of_layers(plan, bytes);
+  std::vector<double> held(shards, 0.0);
+  for (std::size_t l = 0; l < bytes.size(); ++l) {
+    if (shard_of[l] < 0) continue;
+    held[static_cast<std::size_t>(shard_of[l])] += static_cast<double>(bytes[l]);
+  }
+  return *std::max_element(held.begin(), held.end());
+}
+
 // Seconds per minibatch that synchronisation takes: the parameters of every virtual worker through
 // the servers' interfaces once a wave, or around a ring.
 double sync_seconds(const SearchSpace& space, const Plan& plan) {
@@ -56,8 +76,7 @@ double sync_seconds(const SearchSpace& space, const Plan& plan) {
   const auto workers = static_cast<double>(plan.virtual_workers.size());
   const double bandwidth = std::max(request.cluster.inter_node.bandwidth, 1e-300);
   if (plan.server) {
-    return workers * bytes / static_cast<double>(plan.server->nodes.size()) / bandwidth /
-           plan.in_flight;
+    return workers * fullest_shard(request.profile, plan, bytes) / bandwidth / plan.in_flight;
   }
   return 2 * (workers - 1) / workers * bytes / bandwidth;
 }
@@ -89,6 +108,25 @@ std::optional<Plan> first_plan(SearchSpace& space, const Allocation& composition
   return std::nullopt;
 }
 
+bool is_large(const SearchSpace& space) {
+  return space.row().request.cluster.devices().size() > kManyDevices;
+}
+
+// Waves so long that the servers' interfaces let in all gradients while the slowest virtual worker
+// computes, or as long as memory allows. (In small pools steps of the whole plan find that out.)
+Plan until_servers_keep_up(SearchSpace& space, const Allocation& composition, Knobs knobs,
+                           Plan plan, double seconds) {
+  if (!plan.server || !space.chooses_in_flight() || space.row().request.in_flight) return plan;
+  const int least = plan.in_flight;
+  const double wave = sync_seconds(space, plan) * least;
+  const double wanted = std::min<double>(std::ceil(wave / seconds), kMostInFlight);
+  for (int nm = static_cast<int>(wanted); nm > least; nm = (least + nm) / 2) {
+    knobs.in_flight = nm;
+    if (auto longer = space.plan(composition, knobs)) return *std::move(longer);
+  }
+  return plan;
+}
+
 // Raises the depth while the slowest virtual worker, played alone, becomes faster.
 std::optional<Plan> deepen(SearchSpace& space, PlanScores& scores, const Allocation& composition,
                            Knobs knobs) {
@@ -109,7 +147,9 @@ std::optional<Plan> deepen(SearchSpace& space, PlanScores& scores, const Allocat
     }
     if (scores.spent()) break;
   }
-  return best;
+  return best && is_large(space)
+             ? until_servers_keep_up(space, composition, knobs, *best, best_seconds)
+             : best;
 }
 
 }  // namespace
@@ -131,8 +171,7 @@ double estimated_throughput(const SearchSpace& space, const Plan& plan) {
 
 // In large pools longer pipelines are not looked at: each takes long to cut.
 static int most_devices(const SearchSpace& space) {
-  const bool large = space.row().request.cluster.devices().size() > kManyDevices;
-  return large ? std::min(space.max_stages(), kLongestOfMany) : space.max_stages();
+  return is_large(space) ? std::min(space.max_stages(), kLongestOfMany) : space.max_stages();
 }
 
 std::optional<Plan> deep_plan(SearchSpace& space, PlanScores& scores,
@@ -179,7 +218,8 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
   std::stable_sort(deep.begin(), deep.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   for (std::size_t i = 0; i < std::min(deep.size(), effort.simulated); ++i) {
-    if (i >= 2 && scores.spent()) break;
+    if (i >= (is_large(space) ? 1 : 2) && scores.spent()) break;
+    if (deep[i].first * space.minibatch() < kFarOff * found.best()) break;
     found.add(deep[i].second, "search");
   }
 }

@@ -12,6 +12,12 @@
 namespace hetpipe {
 namespace {
 
+// Where links are crowded, sharing them out is most of the work.
+std::int64_t work_of(const Simulation& simulation) {
+  constexpr std::int64_t kRatesPerAction = 8;
+  return simulation.actions + simulation.rates / kRatesPerAction;
+}
+
 // The parts of a plan that all its virtual workers share.
 std::string common_key(const Plan& plan) {
   std::string key = plan.system + '/' + plan.schedule + '/' + plan.weights + '/' + plan.sync +
@@ -92,7 +98,7 @@ std::optional<double> PlanScores::throughput(const Plan& plan) {
   try {
     if (!fits(plan)) return std::nullopt;
     const Simulation simulation = simulate(plan, cluster_, profile_);
-    actions_ += simulation.actions;
+    actions_ += work_of(simulation);
     ++simulations_;
     known->second = simulation.throughput;
   } catch (const UserError& error) {
@@ -109,7 +115,7 @@ std::optional<double> PlanScores::alone(const Plan& plan, std::size_t vw) {
   try {
     if (!fits(one)) return std::nullopt;
     const Simulation simulation = simulate(one, cluster_, profile_);
-    actions_ += simulation.actions;
+    actions_ += work_of(simulation);
     ++simulations_;
     known->second = simulation.iteration_seconds;
   } catch (const UserError& error) {

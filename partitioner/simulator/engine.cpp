@@ -115,6 +115,7 @@ const EngineTimes& Engine::play(const EngineJob& job, const EngineOptions& optio
 void Engine::prepare(const EngineJob& job) {
   now_ = 0;
   settling_ = 0;
+  times_.rates = 0;
   events_.clear();
   ready_.clear();
   dirty_.clear();

@@ -118,6 +118,7 @@ struct EngineTimes {
   std::vector<double> end;          // [op]
   std::vector<double> fired;        // [signal]
   std::vector<double> on_the_wire;  // [signal] since when its last transfer has been moving
+  std::int64_t rates = 0;           // of flows over interfaces that were worked out
 
   double start(const EngineJob& job, int process, std::int64_t op) const {
     return op == job.first_op(process) ? 0 : end[static_cast<std::size_t>(op) - 1];

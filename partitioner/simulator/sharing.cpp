@@ -172,6 +172,7 @@ void Engine::settle_around(std::int32_t start) {
       node = queue.next[node % 2];
     }
   }
+  times_.rates += static_cast<std::int64_t>(flows_.size());
   fill();
 }
 

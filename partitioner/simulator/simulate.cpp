@@ -196,6 +196,7 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
   }
   result.bytes_between_nodes = run.job.sync_bytes_between_nodes;
   result.actions = run.job.actions;
+  result.rates = run.times.rates;
   for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
     result.stages.push_back(looked_at(run, p, start, end));
   }

@@ -56,6 +56,7 @@ struct Simulation {
   double window_seconds = 0;           // the part that was looked at
   double bytes_between_nodes = 0;      // parameters and gradients that crossed nodes, per iteration
   std::int64_t actions = 0;            // that were played
+  std::int64_t rates = 0;              // of messages on shared links that were worked out
   std::vector<SimulatedStage> stages;  // by virtual worker, stage, replica
   std::vector<SimulatedEvent> events;  // where they were asked for, in order of their starts
 };
