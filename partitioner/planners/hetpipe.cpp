@@ -11,6 +11,14 @@
 #include "partitioner/planners/partition.h"
 
 namespace hetpipe {
+
+// By Nm and the devices' (node, kind).
+struct SharedCuts {
+  std::map<int, std::map<std::vector<std::pair<std::string, int>>, Partition>> of;
+};
+
+std::shared_ptr<SharedCuts> share_cuts() { return std::make_shared<SharedCuts>(); }
+
 namespace {
 
 constexpr double kGrowth = 1.01;  // what another minibatch in flight must bring
@@ -98,8 +106,8 @@ class Planner {
   // so that the best cut for a smaller one stays the best while it fits.
   std::vector<Partition> cut(const Allocation& allocation, int in_flight,
                              const std::vector<Partition>& before) const {
-    std::map<std::vector<std::pair<std::string, int>>, Partition>
-        known;  // (node, kind) of the devices
+    SharedCuts own;
+    auto& known = (request_.shared_cuts ? *request_.shared_cuts : own).of[in_flight];
     std::vector<Partition> result;
     for (std::size_t vw = 0; vw < allocation.size(); ++vw) {
       PartitionRequest request = partition_request(allocation[vw], in_flight);

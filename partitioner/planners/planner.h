@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct SearchChoice {
   std::vector<int> clock_distances;     // to choose from; empty: the request's
   std::vector<std::string> placements;  // likewise
 };
+
+struct SharedCuts;
 
 struct PlanRequest {
   Cluster cluster;
@@ -47,7 +50,11 @@ struct PlanRequest {
   SearchChoice search;
   // Steps of HetPipe's planner for each virtual worker (PartitionRequest::work).
   std::int64_t partition_work = 400'000'000;
+  // Cuts of HetPipe's planner, for requests that differ in policy and placement alone.
+  std::shared_ptr<SharedCuts> shared_cuts;  // null: none are shared
 };
+
+std::shared_ptr<SharedCuts> share_cuts();
 
 // What is wrong with the request by itself: words, ranges, parts that do not go together. UserError
 // with everything at once, under the names of the command's options.

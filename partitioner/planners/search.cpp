@@ -205,7 +205,9 @@ class Search {
     exact_ = exact_ && all;
     if (!all) {
       if (!first) transplant(space);
-      search_compositions(space, scores_, found_, speeds_, first ? CompositionEffort{} : kLight);
+      if (first || found_.all().size() == before) {
+        search_compositions(space, scores_, found_, speeds_, first ? CompositionEffort{} : kLight);
+      }
     }
     if (found_.all().size() == before) {
       why_not_.push_back(rows_[row].request.system + ": " + scores_.why_not());

@@ -72,12 +72,14 @@ std::vector<Seed> seeds_of(const SearchRow& row, std::span<const double> kind_sp
   if (planner != PlannerRule::hetpipe) return seeds;
   auto placements = row.request.search.placements;
   if (placements.empty()) placements = {row.request.placement};
+  const auto cuts = share_cuts();
   for (const std::string& placement : placements) {
     for (const std::string& policy : allocation_policies()) {
       PlanRequest request = row.request;
       request.policy = policy;
       request.placement = placement;
       request.partition_work = kPartitionWork;
+      request.shared_cuts = cuts;
       const double bound = policy_bound(request, kind_speed);
       seeds.push_back({placements.size() > 1 ? policy + ", " + placement : policy,
                        [request] { return make_plan(request); }, bound, policy});
