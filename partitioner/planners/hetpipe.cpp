@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "partitioner/planners/allocation.h"
 #include "partitioner/planners/partition.h"
+#include "partitioner/simulator/simulate.h"
 
 namespace hetpipe {
 
@@ -58,6 +59,7 @@ class Planner {
       }
     }
     if (!best) throw UserError(problems);
+    note_inputs(request_, *best);
     return *best;
   }
 
@@ -191,8 +193,8 @@ class Planner {
       prediction.bottleneck = std::max(prediction.bottleneck, part.bottleneck);
     }
     if (system_.sync != SyncRule::all_reduce) plan.server = server_of(request_);
+    prediction.throughput = simulate(plan, request_.cluster, request_.profile).throughput;
     plan.predicted = std::move(prediction);
-    predict(request_, plan);
     return plan;
   }
 

@@ -35,6 +35,8 @@ struct PartitionRequest {
   // Steps after which the search settles for the best cut so far and a bound; some seconds' worth.
   // Counted, never timed, so that the answer is the same on every machine.
   std::int64_t work = 400'000'000;
+  // Steps, if more, while there is no cut at all.
+  std::int64_t first_work = 1'000'000;
 };
 
 struct PartCost {

@@ -9,8 +9,7 @@ namespace hetpipe {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::size_t kMostSplits = 20'000;     // some ten megabytes
-constexpr std::int64_t kLeastWork = 1'000'000;  // until there is a cut
+constexpr std::size_t kMostSplits = 20'000;  // some ten megabytes
 
 Link better(const Link& a, const Link& b) {
   return {std::max(a.bandwidth, b.bandwidth), std::min(a.latency, b.latency), false};
@@ -34,7 +33,7 @@ PartitionSearch::PartitionSearch(const Cluster& cluster, const Profile& profile,
                                  const PartitionRequest& request, int patience)
     : m_(partition_model(cluster, profile, request)),
       work_limit_(request.work),
-      first_limit_(std::max<std::int64_t>(patience * work_limit_, kLeastWork)) {}
+      first_limit_(std::max<std::int64_t>(patience * work_limit_, request.first_work)) {}
 
 // Without any cut so far it is worth going on for longer.
 bool PartitionSearch::spent() const {

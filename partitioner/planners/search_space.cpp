@@ -14,7 +14,9 @@ namespace {
 
 constexpr int kMostMicroBatches = 64;
 constexpr std::int64_t kCutWork = 150'000;  // of one virtual worker: some milliseconds
-constexpr int kWholeMinibatch = 64;         // samples; larger ones hardly fit in one piece
+// Devices of a pool in which what cannot be cut so quickly is not worth more: others can.
+constexpr std::size_t kFewDevices = 128;
+constexpr int kWholeMinibatch = 64;  // samples; larger ones hardly fit in one piece
 
 bool trains_as_serial(const System& parts) {
   return parts.weights != WeightRule::newest && parts.weights != WeightRule::mixed &&
@@ -230,6 +232,7 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   request.server = has_server();
   request.clock_distance = has_server() ? knobs.clock_distance : 0;
   request.work = kCutWork;
+  if (row_.request.cluster.devices().size() <= kFewDevices) request.first_work = kCutWork;
   const auto key_of = [&](const PartitionRequest& r) {
     return worker + format("%d/%d/%d/%d/%d", r.minibatch, r.in_flight, r.micro_batches,
                            r.server ? 1 : 0, r.clock_distance);
