@@ -18,7 +18,7 @@ namespace {
 constexpr int kMicroBatchesOfFlush = 8;  // of the default minibatch
 
 constexpr std::size_t kImproved = 2;      // plans that improve() starts from, two of a space
-constexpr std::size_t kTransplanted = 4;  // plans that the next system takes over
+constexpr std::size_t kTransplanted = 2;  // plans that the next system takes over
 constexpr double kPromising = 0.95;       // of the best so far: worth improving
 constexpr double kFarOff = 0.5;           // of the best so far: not worth taking over
 constexpr CompositionEffort kLight{8, 2, 1};
