@@ -34,9 +34,7 @@ class Planner {
         micro_batches_(request.micro_batches.value_or(1)),
         minibatch_(request.minibatch.value_or(default_minibatch(request))) {
     check_slices(minibatch_, micro_batches_);
-    for (std::size_t kind = 0; kind < request.cluster.kinds.size(); ++kind) {
-      speeds_.push_back(speed(static_cast<int>(kind)));
-    }
+    speeds_ = kind_speeds(request, minibatch_ / micro_batches_);
   }
 
   Plan best_of_policies() const {
@@ -64,23 +62,6 @@ class Planner {
   }
 
  private:
-  // Samples/s of the whole model on one device of a kind; kinds that no node has need no
-  // measurement.
-  double speed(int kind) const {
-    const bool used = std::any_of(
-        request_.cluster.nodes.begin(), request_.cluster.nodes.end(), [&](const Node& node) {
-          return std::find(node.kinds.begin(), node.kinds.end(), kind) != node.kinds.end();
-        });
-    if (!used) return 0;
-    const int micro_batch = minibatch_ / micro_batches_;
-    const LayerCosts costs = costs_on(
-        request_.profile, request_.cluster.kinds[static_cast<std::size_t>(kind)], micro_batch);
-    double seconds = 0;
-    for (std::size_t l = 0; l < costs.forward.size(); ++l)
-      seconds += costs.forward[l] + costs.backward[l];
-    return seconds > 0 ? micro_batch / seconds : 0;
-  }
-
   Plan best_in_flight(const Allocation& allocation) const {
     if (request_.in_flight)
       return planned(cut(allocation, *request_.in_flight, {}), *request_.in_flight);

@@ -12,6 +12,7 @@
 #include "partitioner/planners/dapple.h"
 #include "partitioner/planners/data_parallel.h"
 #include "partitioner/planners/pipedream.h"
+#include "partitioner/planners/replicated.h"
 #include "partitioner/planners/search.h"
 #include "partitioner/profile/estimate.h"
 #include "partitioner/simulator/simulate.h"
@@ -175,6 +176,20 @@ void check_slices(int minibatch, int micro_batches) {
   throw UserError("--minibatch", format("%d does not divide into %d micro-batches (they are equal "
                                         "slices of it). Change one.",
                                         minibatch, micro_batches));
+}
+
+std::vector<double> kind_speeds(const PlanRequest& request, int samples) {
+  std::vector<double> speeds(request.cluster.kinds.size(), 0.0);
+  for (const int index : kinds_present(request.cluster)) {
+    const auto kind = static_cast<std::size_t>(index);
+    const LayerCosts costs = costs_on(request.profile, request.cluster.kinds[kind], samples);
+    double seconds = 0;
+    for (std::size_t l = 0; l < costs.forward.size(); ++l) {
+      seconds += costs.forward[l] + costs.backward[l];
+    }
+    speeds[kind] = samples / std::max(seconds, 1e-12);
+  }
+  return speeds;
 }
 
 PlanServer server_of(const PlanRequest& request) {

@@ -86,6 +86,10 @@ int default_minibatch(const PlanRequest& request);
 // UserError where micro-batches are no equal slices of the minibatch.
 void check_slices(int minibatch, int micro_batches);
 
+// Samples/s of the whole model on one device of each kind, at calls of so many samples, [kind]; 0
+// for kinds that no node has, which need no measurement.
+std::vector<double> kind_speeds(const PlanRequest& request, int samples);
+
 // The parameter server that the request describes.
 PlanServer server_of(const PlanRequest& request);
 

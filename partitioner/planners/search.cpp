@@ -52,11 +52,8 @@ class Search {
         rows_(search_rows(given_)),
         budget_(options.actions > 0 ? options.actions : usual_budget(devices_)),
         scores_(request_.cluster, request_.profile),
-        found_(scores_) {
-    for (std::size_t kind = 0; kind < request.cluster.kinds.size(); ++kind) {
-      speeds_.push_back(speed(static_cast<int>(kind)));
-    }
-  }
+        found_(scores_),
+        speeds_(kind_speeds(request_, *request_.minibatch)) {}
 
   SearchResult run() {
     for (const SearchRow& row : rows_) enter(row, *request_.minibatch);
@@ -96,22 +93,6 @@ class Search {
     const bool sliced = has_flush(composition(request).schedule) && !request.micro_batches;
     if (sliced) *request.minibatch *= kMicroBatchesOfFlush;
     return request;
-  }
-
-  double speed(int kind) const {
-    const bool used = std::any_of(
-        request_.cluster.nodes.begin(), request_.cluster.nodes.end(), [&](const Node& node) {
-          return std::find(node.kinds.begin(), node.kinds.end(), kind) != node.kinds.end();
-        });
-    if (!used) return 0;
-    const LayerCosts costs =
-        costs_on(request_.profile, request_.cluster.kinds[static_cast<std::size_t>(kind)],
-                 *request_.minibatch);
-    double seconds = 0;
-    for (std::size_t l = 0; l < costs.forward.size(); ++l) {
-      seconds += costs.forward[l] + costs.backward[l];
-    }
-    return *request_.minibatch / std::max(seconds, 1e-12);
   }
 
   // The space of a row and a minibatch: plans that are added from now on are of it.
@@ -273,8 +254,8 @@ class Search {
   std::int64_t budget_;  // actions
   PlanScores scores_;
   FoundPlans found_;
+  std::vector<double> speeds_;  // [kind], samples/s
   CutCache cuts_;
-  std::vector<double> speeds_;                        // [kind], samples/s
   std::vector<std::unique_ptr<SearchSpace>> spaces_;  // by row and minibatch
   std::vector<SearchCandidate> refused_;
   std::vector<std::string> why_not_;

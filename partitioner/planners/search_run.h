@@ -41,9 +41,6 @@ class FoundPlans {
 // what may be worth a simulation.
 double estimated_throughput(const SearchSpace& space, const Plan& plan);
 
-// Compositions, cut, ranked by estimate, the best ones with a depth found by playing their slowest
-// virtual worker alone, the best of those simulated as a whole. kind_speed as in
-// search_compositions.h.
 // One composition, cut, as deep as pays for its slowest virtual worker alone; nothing where it does
 // not fit.
 std::optional<Plan> deep_plan(SearchSpace& space, PlanScores& scores,
@@ -54,6 +51,9 @@ struct CompositionEffort {
   std::size_t deepened = 10;  // of these, whose depth is looked for
   std::size_t simulated = 6;  // of these, as a whole
 };
+// Compositions, cut, ranked by estimate, the best ones with a depth found by playing their slowest
+// virtual worker alone, the best of those simulated as a whole. kind_speed as in
+// search_compositions.h.
 void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& found,
                          std::span<const double> kind_speed, const CompositionEffort& effort);
 
