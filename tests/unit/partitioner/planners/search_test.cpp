@@ -331,6 +331,22 @@ TEST(Search, AMinibatchThatIsGivenStays) {
   EXPECT_EQ(plan.minibatch, 64);
 }
 
+// A drained pipeline of one micro-batch would stand still most of the time.
+TEST(Search, ADrainedSystemTakesEightTimesTheMeasuredBatch) {
+  PlanRequest request;
+  request.cluster = test::cluster_of({{"fast", "slow"}, {"slow"}}, 1'000'000'000);
+  request.profile = test::chain_of(8, {"fast", "slow"},
+                                   [](const auto& kind) { return kind == "fast" ? 1e-3 : 2e-3; });
+  const int measured = default_minibatch(request);
+  EXPECT_EQ(search_plans(request).plan.minibatch, measured);
+  request.system = "gpipe";
+  EXPECT_EQ(search_plans(request).plan.minibatch, 8 * measured);
+  request.micro_batches = 2;
+  EXPECT_EQ(search_plans(request).plan.minibatch, default_minibatch(request));
+  request.minibatch = 4 * measured;
+  EXPECT_EQ(search_plans(request).plan.minibatch, 4 * measured);
+}
+
 // HetPipe's testbed: what the paper's policies and local placement promise.
 TEST(Search, HetPipesTestbed) {
   for (const char* model : {"vgg19", "resnet152"}) {
