@@ -60,8 +60,8 @@ void open_own_data(const TrainCall& call, const TrainJob& job, const Role& role)
   if (!role.worker) return;
   const auto& stages =
       job.plan.virtual_workers[static_cast<std::size_t>(role.worker->virtual_worker.value)].stages;
-  const int stage = role.worker->stage.value;
-  if (stage != 0 && stage + 1 != static_cast<int>(stages.size())) return;
+  const auto& own = role.worker->stages;
+  if (own.front().value != 0 && own.back().value + 1 != static_cast<int>(stages.size())) return;
   const OpenData open = data_of(call.options, job);
   open(Split::train, Parts::labels);
   if (job.test_size > 0) open(Split::test, Parts::labels);

@@ -19,12 +19,22 @@ std::vector<Role> roles_in_plan_order(const Plan& plan) {
   std::vector<Role> roles;
   for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
     const auto& stages = plan.virtual_workers[i].stages;
+    std::map<DeviceName, std::size_t> role_of;  // of this virtual worker's devices
     for (std::size_t k = 0; k < stages.size(); ++k) {
-      const DeviceName& device = stages[k].devices.front();
-      Role& role = roles.emplace_back();
-      role.worker.emplace(VirtualWorkerId{static_cast<int>(i)}, StageId{static_cast<int>(k)},
-                          device);
-      role.node = device.node;
+      for (std::size_t r = 0; r < stages[k].devices.size(); ++r) {
+        const DeviceName& device = stages[k].devices[r];
+        const auto [found, added] = role_of.try_emplace(device, roles.size());
+        if (added) {
+          Role& role = roles.emplace_back();
+          role.node = device.node;
+          role.worker = Role::Worker{.virtual_worker = VirtualWorkerId{static_cast<int>(i)},
+                                     .stages = {},
+                                     .replica = static_cast<int>(r),
+                                     .replicas = static_cast<int>(stages[k].devices.size()),
+                                     .device = device};
+        }
+        roles[found->second].worker->stages.push_back(StageId{static_cast<int>(k)});
+      }
     }
   }
   if (!plan.server) return roles;
@@ -106,17 +116,34 @@ std::vector<Role> by_hosts(std::vector<Role> roles, const std::vector<std::strin
 
 }  // namespace
 
+std::string to_string(const Role::Worker& worker) {
+  std::vector<std::string> stages;
+  for (const StageId stage : worker.stages) stages.push_back(std::to_string(stage.value));
+  std::string text = format("virtual worker %d, stage%s %s", worker.virtual_worker.value,
+                            stages.size() > 1 ? "s" : "", join(stages, " and ").c_str());
+  if (worker.replicas > 1) text += format(", replica %d", worker.replica);
+  return text;
+}
+
 std::string to_string(const Role& role) {
   std::string text;
   if (role.worker) {
-    text = format("virtual worker %d, stage %d on %s", role.worker->virtual_worker.value,
-                  role.worker->stage.value, to_string(role.worker->device).c_str());
+    text = to_string(*role.worker) + " on " + to_string(role.worker->device);
   }
   if (role.shard) {
     text += format("%sparameter server %d on %s", text.empty() ? "" : " + ", role.shard->value,
                    role.node.c_str());
   }
   return text;
+}
+
+std::vector<std::vector<Rank>> Roles::first_replicas() const {
+  std::vector<std::vector<Rank>> ranks;
+  for (const auto& stages : worker) {
+    ranks.emplace_back();
+    for (const auto& replicas : stages) ranks.back().push_back(replicas.front());
+  }
+  return ranks;
 }
 
 Roles assign_roles(const Plan& plan, const std::vector<std::string>& host_of_rank,
@@ -126,14 +153,18 @@ Roles assign_roles(const Plan& plan, const std::vector<std::string>& host_of_ran
   ensure(roles.of_rank.size() == host_of_rank.size(), "as many ranks as the plan needs");
   if (matching == Matching::hosts) roles.of_rank = by_hosts(std::move(roles.of_rank), host_of_rank);
   for (const PlanVirtualWorker& vw : plan.virtual_workers) {
-    roles.worker.emplace_back(vw.stages.size());
+    std::vector<std::vector<Rank>>& stages = roles.worker.emplace_back();
+    for (const PlanStage& stage : vw.stages) stages.emplace_back(stage.devices.size());
   }
   roles.server.resize(plan.server ? plan.server->nodes.size() : 0);
   for (std::size_t r = 0; r < roles.of_rank.size(); ++r) {
     const Rank rank{static_cast<int>(r)};
     const Role& role = roles.of_rank[r];
     if (role.worker) {
-      roles.worker[at(role.worker->virtual_worker.value)][at(role.worker->stage.value)] = rank;
+      for (const StageId stage : role.worker->stages) {
+        roles.worker[at(role.worker->virtual_worker.value)][at(stage.value)]
+                    [at(role.worker->replica)] = rank;
+      }
     }
     if (role.shard) roles.server[at(role.shard->value)] = rank;
   }

@@ -15,22 +15,30 @@ namespace hetpipe {
 struct Role {
   struct Worker {
     VirtualWorkerId virtual_worker;
-    StageId stage;
+    std::vector<StageId> stages;  // one; of an interleaved schedule all chunks, in their order
+    int replica = 0;              // of these stages
+    int replicas = 1;
     DeviceName device;
-    Worker(VirtualWorkerId vw, StageId k, DeviceName d)
-        : virtual_worker(vw), stage(k), device(std::move(d)) {}
+    StageId stage() const { return stages.front(); }
   };
   std::optional<Worker> worker;
   std::optional<ShardId> shard;
   std::string node;
 };
+std::string to_string(const Role::Worker& worker);  // "virtual worker 0, stage 1"
 std::string to_string(
     const Role& role);  // "virtual worker 0, stage 1 on n0:1", "parameter server 0 on n2"
 
 struct Roles {
   std::vector<Role> of_rank;
-  std::vector<std::vector<Rank>> worker;  // [virtual worker][stage]
-  std::vector<Rank> server;               // [shard]
+  std::vector<std::vector<std::vector<Rank>>> worker;  // [virtual worker][stage][replica]
+  std::vector<Rank> server;                            // [shard]
+
+  // Those that speak for their stage: [virtual worker][stage].
+  std::vector<std::vector<Rank>> first_replicas() const;
+  // Where checkpoints come together and stops are agreed on: the first server or, without one, the
+  // first virtual worker's first stage.
+  Rank coordinator() const { return server.empty() ? worker.at(0).at(0).at(0) : server.front(); }
 };
 
 enum class Matching { plan_order, hosts };

@@ -74,7 +74,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   const TrainJob& job = common.job;
   const int worker = role.virtual_worker.value;
   const PlanVirtualWorker& vw = job.plan.virtual_workers[at(worker)];
-  const PlanStage& plan_stage = vw.stages[at(role.stage.value)];
+  const PlanStage& plan_stage = vw.stages[at(role.stage().value)];
   service.begin("building its stage and reading data", Doing::long_phase);
 
   const std::unique_ptr<Device> device = make_device(job.device, job.threads);
@@ -84,10 +84,10 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
                                 to_string(role.device) + " (" + kind.name + ", emulated)");
   }
   const std::unique_ptr<Stream> stream = device->make_stream();
-  Stage stage(common.model, stage_ends(vw), role.stage, job.seed, *device, *stream);
-  FlatState start = common.start_of_stage(role.virtual_worker, role.stage);
+  Stage stage(common.model, stage_ends(vw), role.stage(), job.seed, *device, *stream);
+  FlatState start = common.start_of_stage(role.virtual_worker, role.stage());
   const bool plays = common.rules.end[at(worker)] > common.rules.start_minibatch();
-  const ExactWeights* exact = common.exact_of_stage(role.virtual_worker, role.stage);
+  const ExactWeights* exact = common.exact_of_stage(role.virtual_worker, role.stage());
   const std::unique_ptr<LocalWeights> weights =
       exact != nullptr && plays
           ? std::make_unique<LocalWeights>(*device, *stream, common.rules, *exact)
@@ -99,7 +99,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
     }
   }
   CheckpointSender parts(setting.roles.server.front(),
-                         common.parts.of_stage(role.virtual_worker, role.stage), service);
+                         common.parts.of_stage(role.virtual_worker, role.stage()), service);
   ServerClient client(role.virtual_worker, stage, common.rules, common.map, setting.roles.server,
                       common.checkpoints, parts, service);
 
@@ -115,11 +115,12 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   }
 
   WorkerSetup setup;
-  setup.neighbours = {role.virtual_worker, setting.roles.worker[at(worker)],
+  setup.neighbours = {role.virtual_worker, setting.roles.first_replicas()[at(worker)],
                       [&](Minibatch p) { return common.sampler.samples(worker, p).count; }};
   setup.reporter = Rank{0};
-  setup.actions = stage_actions(common.rules, role.virtual_worker,
-                                static_cast<int>(vw.stages.size()), role.stage, common.evaluations);
+  setup.actions =
+      stage_actions(common.rules, role.virtual_worker, static_cast<int>(vw.stages.size()),
+                    role.stage(), common.evaluations);
   setup.pace = make_pace(job, role, plan_stage);
   setup.training_batch = [&](Minibatch p) {
     return prefetcher ? prefetcher->take(p) : assemble_batch(train, common.sampler, worker, p);
@@ -160,7 +161,7 @@ std::unique_ptr<TraceWriter> open_trace(const TrainJob& job, const Role& role,
   if (role.worker) {
     info.device = to_string(role.worker->device);
     info.virtual_worker = role.worker->virtual_worker.value;
-    info.stage = role.worker->stage.value;
+    info.stage = role.worker->stage().value;
   }
   return std::make_unique<TraceWriter>(format("%s/rank-%d.h5", job.trace_folder.c_str(), rank),
                                        info);

@@ -24,9 +24,7 @@ std::string RankNames::of(Rank rank) const {
   const Role& role = roles.of_rank[at(rank)];
   std::vector<std::string> parts;
   if (role.worker) {
-    parts.push_back(format("%s, virtual worker %d, stage %d",
-                           to_string(role.worker->device).c_str(),
-                           role.worker->virtual_worker.value, role.worker->stage.value));
+    parts.push_back(to_string(role.worker->device) + ", " + to_string(*role.worker));
   }
   if (role.shard) {
     parts.push_back(format("parameter server %d of %s", role.shard->value, role.node.c_str()));

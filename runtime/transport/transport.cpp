@@ -13,6 +13,10 @@ const char* to_string(Channel channel) {
       return "forward";
     case Channel::backward:
       return "backward";
+    case Channel::evaluate:
+      return "evaluate";
+    case Channel::reduce:
+      return "reduce";
     case Channel::push:
       return "push";
     case Channel::pull:

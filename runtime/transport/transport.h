@@ -18,8 +18,8 @@ namespace hetpipe {
 
 // Each channel is a stream of its own between any two ranks: messages of one channel arrive in the
 // order sent.
-enum class Channel { control, forward, backward, push, pull, checkpoint };
-inline constexpr int kChannels = 6;
+enum class Channel { control, forward, backward, evaluate, reduce, push, pull, checkpoint };
+inline constexpr int kChannels = 8;
 const char* to_string(Channel channel);
 
 // Travels before every payload and is checked by the receiver's side of the protocol.

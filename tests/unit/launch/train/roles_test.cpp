@@ -64,7 +64,8 @@ TEST(Roles, InPlanOrder) {
               ElementsAre("virtual worker 0, stage 0 on n0:2", "virtual worker 0, stage 1 on n1:0",
                           "virtual worker 1, stage 0 on n0:0", "virtual worker 1, stage 1 on n0:1",
                           "parameter server 0 on n1", "parameter server 1 on n2"));
-  EXPECT_EQ(roles.worker, (std::vector<std::vector<Rank>>{{Rank{0}, Rank{1}}, {Rank{2}, Rank{3}}}));
+  EXPECT_EQ(roles.first_replicas(),
+            (std::vector<std::vector<Rank>>{{Rank{0}, Rank{1}}, {Rank{2}, Rank{3}}}));
   EXPECT_EQ(roles.server, (std::vector<Rank>{Rank{4}, Rank{5}}));
 }
 
@@ -77,14 +78,42 @@ TEST(Roles, ByHostsOfUnequalNodes) {
               ElementsAre("parameter server 1 on n2", "virtual worker 0, stage 1 on n1:0",
                           "virtual worker 1, stage 0 on n0:0", "virtual worker 1, stage 1 on n0:1",
                           "parameter server 0 on n1", "virtual worker 0, stage 0 on n0:2"));
-  EXPECT_EQ(roles.worker, (std::vector<std::vector<Rank>>{{Rank{5}, Rank{1}}, {Rank{2}, Rank{3}}}));
+  EXPECT_EQ(roles.first_replicas(),
+            (std::vector<std::vector<Rank>>{{Rank{5}, Rank{1}}, {Rank{2}, Rank{3}}}));
   EXPECT_EQ(roles.server, (std::vector<Rank>{Rank{4}, Rank{0}}));
 }
 
 TEST(Roles, ServersTakeWhatIsLeftWhereTheirNodesHaveNoRank) {
   const Roles roles = assign_roles(kUnequal, {"n0", "n0", "n0", "n1", "n3", "n0"}, Matching::hosts);
   EXPECT_EQ(roles.server, (std::vector<Rank>{Rank{4}, Rank{5}}));
-  EXPECT_EQ(roles.worker[1], (std::vector<Rank>{Rank{0}, Rank{1}}));
+  EXPECT_EQ(roles.first_replicas()[1], (std::vector<Rank>{Rank{0}, Rank{1}}));
+}
+
+// A replicated stage has a rank for each device; an interleaved one's chunks share theirs.
+TEST(Roles, ReplicasAndChunks) {
+  Plan plan;
+  plan.schedule = "interleaved-1f1b";
+  PlanVirtualWorker& vw = plan.virtual_workers.emplace_back();
+  const std::vector<DeviceName> pair{{"n0", 0}, {"n0", 1}};
+  const std::vector<DeviceName> one{{"n1", 0}};
+  for (const auto& devices : {pair, one, pair, one}) {
+    const int first = static_cast<int>(vw.stages.size());
+    vw.stages.push_back({.first_layer = first,
+                         .end_layer = first + 1,
+                         .devices = devices,
+                         .shares = {},
+                         .predicted = {}});
+  }
+  const Roles roles =
+      assign_roles(plan, std::vector<std::string>(3, "laptop"), Matching::plan_order);
+  EXPECT_THAT(names(roles), ElementsAre("virtual worker 0, stages 0 and 2, replica 0 on n0:0",
+                                        "virtual worker 0, stages 0 and 2, replica 1 on n0:1",
+                                        "virtual worker 0, stages 1 and 3 on n1:0"));
+  const std::vector<Rank> both{Rank{0}, Rank{1}};
+  const std::vector<Rank> last{Rank{2}};
+  const std::vector<std::vector<Rank>> expected{both, last, both, last};
+  EXPECT_EQ(roles.worker[0], expected);
+  EXPECT_EQ(roles.coordinator(), Rank{0});
 }
 
 // A server's own node goes before the first free rank, whichever server comes first in the plan.
@@ -105,7 +134,7 @@ TEST(Roles, HostedServersLiveInTheFirstWorkerOfTheirNode) {
   EXPECT_EQ(roles.server, (std::vector<Rank>{Rank{1}, Rank{0}}));
   const Roles by_hosts = assign_roles(plan, {"n1", "n1", "n0", "n0"}, Matching::hosts);
   EXPECT_EQ(by_hosts.server, (std::vector<Rank>{Rank{0}, Rank{2}}));
-  EXPECT_EQ(by_hosts.worker[0], (std::vector<Rank>{Rank{2}, Rank{0}}));
+  EXPECT_EQ(by_hosts.first_replicas()[0], (std::vector<Rank>{Rank{2}, Rank{0}}));
 }
 
 TEST(Roles, AHostedServerNeedsAWorkerOnItsNode) {
