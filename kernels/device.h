@@ -72,6 +72,16 @@ class Device {
   virtual void adam(Stream& stream, float* delta, float* first, float* second,
                     const float* gradient, const float* weights, const AdamOptions& options,
                     std::int64_t step, std::int64_t count) = 0;
+
+  // Weights some steps ahead, along the update that was applied last. With its direction x:
+  // ahead = weights - factor*x.
+  virtual void look_ahead(Stream& stream, float* ahead, const float* weights, const float* x,
+                          float factor, std::int64_t count) = 0;
+  // With Adam's moments after `step` updates: x = m/(1 - beta1^step) / (sqrt(v/(1 - beta2^step)) +
+  // epsilon), computed as factor * (m/bias1) / (sqrt(v/bias2) + epsilon).
+  virtual void look_ahead_adam(Stream& stream, float* ahead, const float* weights,
+                               const float* first, const float* second, const AdamOptions& options,
+                               std::int64_t step, float factor, std::int64_t count) = 0;
 };
 
 }  // namespace hetpipe

@@ -45,7 +45,10 @@ void MemoryAccount::take(std::size_t bytes, MemoryKind kind) {
                format_bytes(static_cast<double>(used_)).c_str(), ledger().c_str()));
   }
   used_ += bytes;
-  by_kind_[static_cast<std::size_t>(kind)] += bytes;
+  std::size_t& of_kind = by_kind_[static_cast<std::size_t>(kind)];
+  of_kind += bytes;
+  std::size_t& peak_of_kind = peaks_[static_cast<std::size_t>(kind)];
+  peak_of_kind = std::max(peak_of_kind, of_kind);
   peak_ = std::max(peak_, used_);
 }
 

@@ -117,6 +117,21 @@ class CpuDevice final : public HostDevice {
       loops::adam(delta + i, first + i, second + i, gradient + i, weights + i, s, n);
     });
   }
+  void look_ahead(Stream&, float* ahead, const float* weights, const float* x, float factor,
+                  std::int64_t count) override {
+    pieces(count, [&](std::int64_t i, std::int64_t n) {
+      loops::look_ahead(ahead + i, weights + i, x + i, factor, n);
+    });
+  }
+  void look_ahead_adam(Stream&, float* ahead, const float* weights, const float* first,
+                       const float* second, const AdamOptions& options, std::int64_t step,
+                       float factor, std::int64_t count) override {
+    ensure(step >= 1, "Adam's steps count from 1");
+    const AdamStep s = adam_step(options, step);
+    pieces(count, [&](std::int64_t i, std::int64_t n) {
+      loops::look_ahead_adam(ahead + i, weights + i, first + i, second + i, s, factor, n);
+    });
+  }
 
  private:
   template <class Body>

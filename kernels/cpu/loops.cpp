@@ -89,6 +89,22 @@ HETPIPE_EVERY_WIDTH void adam(float* __restrict delta, float* __restrict first,
   }
 }
 
+HETPIPE_EVERY_WIDTH void look_ahead(float* __restrict ahead, const float* __restrict weights,
+                                    const float* __restrict x, float factor, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) ahead[i] = weights[i] - factor * x[i];
+}
+
+HETPIPE_EVERY_WIDTH void look_ahead_adam(float* __restrict ahead, const float* __restrict weights,
+                                         const float* __restrict first,
+                                         const float* __restrict second, const AdamStep& step,
+                                         float factor, std::int64_t count) {
+  const AdamStep s = step;
+  for (std::int64_t i = 0; i < count; ++i) {
+    ahead[i] =
+        weights[i] - factor * (first[i] / s.bias1) / (std::sqrt(second[i] / s.bias2) + s.epsilon);
+  }
+}
+
 HETPIPE_EVERY_WIDTH void relu_forward(float* y, const float* x, std::int64_t count) {
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] <= 0 ? 0.0f : x[i];

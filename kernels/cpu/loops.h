@@ -24,6 +24,11 @@ void sgd_momentum(float* delta, float* velocity, const float* gradient, const fl
 void adam(float* delta, float* first, float* second, const float* gradient, const float* weights,
           const AdamStep& step, std::int64_t count);
 
+void look_ahead(float* ahead, const float* weights, const float* x, float factor,
+                std::int64_t count);
+void look_ahead_adam(float* ahead, const float* weights, const float* first, const float* second,
+                     const AdamStep& step, float factor, std::int64_t count);
+
 // Input and output may be one array; so with sum and dropout_apply.
 void relu_forward(float* y, const float* x, std::int64_t count);
 void relu_backward(float* dx, const float* y, const float* dy, std::int64_t count);

@@ -78,6 +78,22 @@ class ReferenceDevice final : public HostDevice {
       delta[i] = -(s.rate * mean / (deviation + s.epsilon));
     }
   }
+
+  void look_ahead(Stream&, float* ahead, const float* weights, const float* x, float factor,
+                  std::int64_t count) override {
+    for (std::int64_t i = 0; i < count; ++i) ahead[i] = weights[i] - factor * x[i];
+  }
+  void look_ahead_adam(Stream&, float* ahead, const float* weights, const float* first,
+                       const float* second, const AdamOptions& options, std::int64_t step,
+                       float factor, std::int64_t count) override {
+    ensure(step >= 1, "Adam's steps count from 1");
+    const AdamStep s = adam_step(options, step);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float mean = first[i] / s.bias1;
+      const float deviation = std::sqrt(second[i] / s.bias2);
+      ahead[i] = weights[i] - factor * mean / (deviation + s.epsilon);
+    }
+  }
 };
 
 }  // namespace

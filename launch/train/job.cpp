@@ -5,6 +5,8 @@
 #include "base/text.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/plan/system.h"
+#include "partitioner/schedule/generate.h"
+#include "partitioner/schedule/lower.h"
 
 #include <algorithm>
 #include <set>
@@ -20,14 +22,26 @@ Sampler make_sampler(const TrainJob& job) {
                  job.end_position, job.start.origin_label * job.plan.in_flight);
 }
 
+bool has_waves(const Plan& plan) { return composition(plan).sync != SyncRule::all_reduce; }
+
 WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler) {
   WaveRules rules;
   rules.in_flight = job.plan.in_flight;
-  rules.distance = job.plan.server->clock_distance;
-  rules.pull = job.plan.server->pull == "newest" ? PullRule::newest : PullRule::bound;
   rules.first_wave = job.start.origin_label;
   rules.played = job.start.label - job.start.origin_label;
   for (int i = 0; i < sampler.workers(); ++i) rules.end.push_back(sampler.count(i));
+  const System system = composition(job.plan);
+  if (system.sync == SyncRule::all_reduce) {
+    // All take part in every sum: who has no sample left in the last round adds nothing.
+    rules.end.assign(rules.end.size(), *std::max_element(rules.end.begin(), rules.end.end()));
+    return rules;
+  }
+  rules.distance = job.plan.server->clock_distance;
+  rules.pull = job.plan.server->pull == "newest" ? PullRule::newest : PullRule::bound;
+  if (system.sync == SyncRule::asp) {
+    rules.distance = kUnbounded;
+    rules.pull = PullRule::newest;
+  }
   return rules;
 }
 
@@ -59,34 +73,78 @@ Minibatch gate_minibatch(const WaveRules& rules, Label label) {
   return (label + rules.distance + 1) * rules.in_flight - 1;
 }
 
+Minibatch evaluation_minibatch(const TrainJob& job, const WaveRules& rules, Label label) {
+  if (has_waves(job.plan)) return gate_minibatch(rules, label);
+  const Minibatch end = *std::max_element(rules.end.begin(), rules.end.end());
+  return std::min(label * rules.in_flight, end) - 1;
+}
+
 std::vector<Label> evaluation_labels(const TrainJob& job, const WaveRules& rules) {
   // A continued run comes by the gates of the labels before its start once more.
   const Label after = std::max(rules.first_wave, rules.bound_label(rules.start_wave()) - 1);
   std::vector<Label> labels = due_labels(job, rules, job.evaluate_every, after);
   const Minibatch shortest = *std::min_element(rules.end.begin(), rules.end.end());
   std::erase_if(labels, [&](Label label) {
-    return label < rules.end_label() && gate_minibatch(rules, label) >= shortest;
+    return label < rules.end_label() && evaluation_minibatch(job, rules, label) >= shortest;
   });
   return labels;
 }
 
-StageActions stage_actions(const WaveRules& rules, VirtualWorkerId vw, int stages, StageId stage,
-                           const std::vector<Label>& evaluations) {
-  const Minibatch first = rules.start_minibatch();
+namespace {
+
+// One per position in the pipeline.
+int positions_of(const PlanVirtualWorker& vw, ScheduleRule rule) {
+  if (rule != ScheduleRule::interleaved_1f1b) return static_cast<int>(vw.stages.size());
+  std::set<DeviceName> devices;
+  for (const PlanStage& stage : vw.stages) devices.insert(stage.devices.front());
+  return static_cast<int>(devices.size());
+}
+
+// Before the gate that rests on the label; the last one where all has been done. Without gates:
+// behind the update that completes it.
+void put_in(const TrainJob& job, const WaveRules& rules, Minibatch end, Label label,
+            StageActions& actions) {
+  const bool waves = has_waves(job.plan);
+  const Minibatch p =
+      waves && label == rules.end_label() ? end : evaluation_minibatch(job, rules, label);
+  const auto at = std::find_if(actions.begin(), actions.end(), [&](const Action& action) {
+    return action.minibatch == p && (waves || action.kind == ActionKind::update);
+  });
+  ensure(waves || at != actions.end(), "a label without the update that completes it");
+  actions.insert(waves ? at : at + 1, Action{.kind = ActionKind::evaluate, .minibatch = p});
+}
+
+}  // namespace
+
+Schedule worker_schedule(const TrainJob& job, const WaveRules& rules, VirtualWorkerId vw,
+                         const std::vector<Label>& evaluations) {
+  const System system = composition(job.plan);
+  const PlanVirtualWorker& worker = job.plan.virtual_workers[static_cast<std::size_t>(vw.value)];
   const Minibatch end = rules.end[static_cast<std::size_t>(vw.value)];
-  StageActions actions;
-  if (first < end) {  // a virtual worker that comes too late for any sample only evaluates
-    const Schedule schedule = lower_wsp(continuous_1f1b(stages, rules.in_flight, first, end),
-                                        rules.in_flight, rules.first_minibatch(), end);
-    actions = schedule[static_cast<std::size_t>(stage.value)];
+  ScheduleRequest request;
+  request.stages = positions_of(worker, system.schedule);
+  request.chunks = static_cast<int>(worker.stages.size()) / request.stages;
+  request.micro_batches = job.plan.micro_batches;
+  request.in_flight = job.plan.in_flight;
+  request.first = rules.start_minibatch();
+  request.end = end;
+  Schedule schedule(static_cast<std::size_t>(request.stages));
+  if (request.first < end) {  // who comes too late for any sample only evaluates
+    const bool waves = system.sync != SyncRule::all_reduce;
+    Lowering how;
+    how.sync = waves ? StageSync::waves : StageSync::all_reduce;
+    how.in_flight = waves ? rules.in_flight : 1;
+    how.first = waves ? rules.first_minibatch() : request.first;
+    how.end = end;
+    for (const PlanStage& stage : worker.stages) {
+      how.recompute.push_back(stage.recompute || system.weights == WeightRule::recomputed);
+    }
+    schedule = lower(generate(system.schedule, request), how);
   }
   for (const Label label : evaluations) {
-    const Minibatch p = label == rules.end_label() ? end : gate_minibatch(rules, label);
-    const auto before = std::find_if(actions.begin(), actions.end(),
-                                     [&](const Action& action) { return action.minibatch == p; });
-    actions.insert(before, Action{.kind = ActionKind::evaluate, .minibatch = p});
+    for (StageActions& actions : schedule) put_in(job, rules, end, label, actions);
   }
-  return actions;
+  return schedule;
 }
 
 std::uint64_t plan_hash(const Plan& plan) {
@@ -98,58 +156,56 @@ std::uint64_t plan_hash(const Plan& plan) {
   return hash_text(to_toml(decided));
 }
 
-namespace {
-
-// A part of the plan's system other than the ones that the executor has.
-template <class Rule>
-void check_part(const char* key, Rule asked, Rule played, Problems& problems) {
-  if (asked == played) return;
-  const std::string has{to_string(played)};
-  problems.add("plan", std::string(key) + " = '" + std::string(to_string(asked)) +
-                           "' (training plays " + has + " alone so far; hetpipe simulate plays " +
-                           "all). Use a plan with " + key + " = \"" + has + "\".");
-}
-
-}  // namespace
-
 void check_playable(const Plan& plan, Problems& problems) {
   const System parts = composition(plan);
-  check_part("schedule", parts.schedule, ScheduleRule::continuous_1f1b, problems);
-  // One stage with one minibatch in flight has no second version to stash.
-  const bool one_at_a_time =
-      plan.in_flight == 1 && std::all_of(plan.virtual_workers.begin(), plan.virtual_workers.end(),
-                                         [](const auto& vw) { return vw.stages.size() == 1; });
-  if (parts.weights != WeightRule::one_version || !one_at_a_time) {
-    check_part("weights", parts.weights, WeightRule::stash, problems);
-  }
-  check_part("sync", parts.sync, SyncRule::wsp, problems);
+  const bool waves = parts.sync != SyncRule::all_reduce;
+  const std::string senseless = why_senseless(plan);
+  if (!senseless.empty()) problems.add("plan", senseless + ". Change one of them.");
   if (!plan.runtime.empty()) {
     problems.add("plan", "runtime = '" + plan.runtime +
                              "' (hetpipe simulate imitates it; training has its own). Leave it "
                              "out.");
   }
-  if (!plan.server && parts.sync == SyncRule::wsp) {
+  if (waves && !plan.server) {
     problems.add("plan",
                  "no [parameter_server] (the virtual workers meet there). Add one with its nodes.");
   }
-  if (plan.micro_batches != 1) {
-    problems.add("plan", format("micro_batches = %d (training pipelines whole minibatches so far). "
-                                "Set it to 1.",
-                                plan.micro_batches));
+  if (!waves && plan.server) {
+    problems.add("plan",
+                 "a [parameter_server], and sync = 'all-reduce' (gradients are added up between "
+                 "the workers; the server would have nothing to do). Leave it out, or set sync = "
+                 "\"wsp\".");
+  }
+  if (waves && parts.weights == WeightRule::two_versions) {
+    problems.add("plan",
+                 "weights 'two-versions' under sync 'wsp' (a wave's update is pushed when it is "
+                 "made, so there is no second version to keep). Use sync = \"all-reduce\".");
+  }
+  if (waves && parts.schedule == ScheduleRule::interleaved_1f1b) {
+    problems.add("plan",
+                 "schedule 'interleaved-1f1b' under sync 'wsp' (a stage pushes one run of layers, "
+                 "and a device has several here). Use sync = \"all-reduce\".");
   }
   for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
-    for (std::size_t k = 0; k < plan.virtual_workers[i].stages.size(); ++k) {
-      const PlanStage& stage = plan.virtual_workers[i].stages[k];
+    const PlanVirtualWorker& vw = plan.virtual_workers[i];
+    const int micro_batch =
+        plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)}) / plan.micro_batches;
+    for (std::size_t k = 0; k < vw.stages.size(); ++k) {
+      const PlanStage& stage = vw.stages[k];
+      const std::vector<int> samples = samples_of_replicas(stage, micro_batch);
       const std::string where = format("plan: virtual worker %zu stage %zu", i, k);
-      if (stage.devices.size() != 1) {
-        problems.add(
-            where,
-            format("%zu devices (training has no replicated stages so far). Name one device.",
-                   stage.devices.size()));
+      if (*std::min_element(samples.begin(), samples.end()) < 1) {
+        problems.add(where, format("%zu devices for a micro-batch of %d samples (each needs one at "
+                                   "least). Use fewer devices or micro_batches.",
+                                   stage.devices.size(), micro_batch));
       }
-      if (stage.recompute) {
+      const auto first = std::find_if(vw.stages.begin(), vw.stages.end(), [&](const auto& other) {
+        return other.devices == stage.devices;
+      });
+      if (samples != samples_of_replicas(*first, micro_batch)) {
         problems.add(where,
-                     "recompute = true (training keeps all activations so far). Leave it out.");
+                     "other shares than the stage before on the same devices (they compute "
+                     "the same samples in all their chunks). Use the same.");
       }
     }
   }

@@ -11,21 +11,30 @@ namespace hetpipe {
 
 Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
                      Minibatch minibatch) {
+  const SampleSpan all{0, sampler.samples(worker, minibatch).count};
+  return assemble_batch(dataset, sampler, worker, minibatch, std::span(&all, 1));
+}
+
+Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
+                     Minibatch minibatch, std::span<const SampleSpan> spans) {
   const SampleRange range = sampler.samples(worker, minibatch);
-  const auto count = static_cast<std::size_t>(range.count);
-  const auto values = static_cast<std::size_t>(dataset.sample_values());
   Batch batch;
   batch.minibatch = minibatch;
-  batch.count = range.count;
-  batch.keys.reserve(count);
+  for (const SampleSpan& span : spans) {
+    for (std::int64_t i = span.first; i < span.end; ++i) {
+      batch.keys.push_back(sampler.key(range.first + i));
+    }
+  }
+  const std::size_t count = batch.keys.size();
+  const auto values = static_cast<std::size_t>(dataset.sample_values());
+  batch.count = static_cast<int>(count);
   if (dataset.has_images()) batch.images.resize(count * values);
   if (dataset.has_labels()) batch.labels.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const SampleKey key = sampler.key(range.first + static_cast<std::int64_t>(i));
-    batch.keys.push_back(key);
-    if (dataset.has_images()) dataset.copy_sample(key.index, batch.images.data() + i * values);
+    const std::int64_t index = batch.keys[i].index;
+    if (dataset.has_images()) dataset.copy_sample(index, batch.images.data() + i * values);
     if (dataset.has_labels()) {
-      batch.labels.push_back(dataset.labels.at(static_cast<std::size_t>(key.index)));
+      batch.labels.push_back(dataset.labels.at(static_cast<std::size_t>(index)));
     }
   }
   return batch;

@@ -7,12 +7,14 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/sample.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/sample_split.h"
 #include "runtime/data/sampler.h"
 
 // Minibatches assembled ahead of their use by a thread, so that a stage never waits for a copy.
@@ -29,6 +31,9 @@ struct Batch {
 // One minibatch of one virtual worker: the parts that the data set holds.
 Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
                      Minibatch minibatch);
+// Of it, the samples of these spans, one span after another.
+Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
+                     Minibatch minibatch, std::span<const SampleSpan> spans);
 
 class Prefetcher {
  public:

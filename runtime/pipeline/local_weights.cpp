@@ -3,12 +3,15 @@
 
 namespace hetpipe {
 
-LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rules,
+LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rules, Visible visible,
                            std::span<const float> initial)
     : device_(device),
       stream_(stream),
       rules_(rules),
+      visible_(visible),
       count_(static_cast<std::int64_t>(initial.size())),
+      updated_(rules.start_minibatch()),
+      seen_(rules.start_minibatch()),
       current_(std::make_shared<WeightVersion>()) {
   current_->label = rules.first_wave;
   current_->values = upload(initial, MemoryKind::weights);
@@ -16,7 +19,7 @@ LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rule
 
 LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rules,
                            const ExactWeights& exact)
-    : LocalWeights(device, stream, rules, exact.base) {
+    : LocalWeights(device, stream, rules, Visible::exactly, exact.base) {
   current_->label = exact.label;
   const Wave next = rules.start_wave();
   ensure(exact.label == rules.bound_label(next - 1) &&
@@ -46,10 +49,23 @@ Buffer LocalWeights::upload(std::span<const float> values, MemoryKind kind) {
   return buffer;
 }
 
+Minibatch LocalWeights::first_unseen(Minibatch p) const {
+  switch (visible_) {
+    case Visible::exactly:
+      return rules_.visible_updates(p);
+    case Visible::one_wave_late:
+      return (rules_.wave_of(p) - 1) * rules_.in_flight;
+    case Visible::at_once:
+      break;
+  }
+  return updated_;
+}
+
 std::shared_ptr<const WeightVersion> LocalWeights::version_for(Minibatch p) {
-  const Minibatch visible = rules_.visible_updates(p);
+  const Minibatch visible = first_unseen(p);
   while (!kept_back_.empty() && kept_back_.front().minibatch < visible) {
     add_to_current(*kept_back_.front().delta);
+    seen_ = kept_back_.front().minibatch + 1;
     kept_back_.pop_front();
   }
   return current_;
@@ -68,14 +84,32 @@ void LocalWeights::add_to_current(const Buffer& delta) {
   current_ = std::move(next);
 }
 
-void LocalWeights::computed(Minibatch q, Buffer delta) {
+Buffer LocalWeights::everything() {
+  Buffer all(device_, stream_, bytes(), MemoryKind::workspace);
+  if (count_ == 0) return all;
+  device_.copy(stream_, all.data(), current_->values.data(), bytes());
+  for (const Update& update : kept_back_) {
+    device_.add(stream_, all.as<float>(), update.delta->as<float>(), count_);
+  }
+  return all;
+}
+
+void LocalWeights::computed(Minibatch q, Buffer delta, WaveSums wave_sums) {
+  updated_ = q + 1;
+  if (visible_ == Visible::at_once) seen_ = updated_;
   if (count_ == 0) return;
-  if (!wave_sum_started_) {
+  if (wave_sums == WaveSums::no) {
+    // Nothing is pushed.
+  } else if (!wave_sum_started_) {
     wave_sum_ = Buffer(device_, stream_, bytes(), MemoryKind::messages);
     device_.copy(stream_, wave_sum_.data(), delta.data(), bytes());
     wave_sum_started_ = true;
   } else {
     device_.add(stream_, wave_sum_.as<float>(), delta.as<float>(), count_);
+  }
+  if (visible_ == Visible::at_once) {
+    add_to_current(delta);
+    return;
   }
   auto update = std::make_shared<const Buffer>(std::move(delta));
   if (kept_) kept_->updates.push_back(update);
@@ -98,6 +132,9 @@ void LocalWeights::rebase(Wave wave, Label label, Buffer snapshot) {
   for (const OwnWave& own : own_waves_) {
     if (own.wave >= wave) break;
     device_.add(stream_, next->values.as<float>(), own.sum->as<float>(), count_);
+  }
+  if (visible_ == Visible::at_once && wave_sum_started_) {  // those of `wave` so far
+    device_.add(stream_, next->values.as<float>(), wave_sum_.as<float>(), count_);
   }
   // Own updates of waves below `wave` are now in the snapshot or in the waves just added.
   while (!kept_back_.empty() && rules_.wave_of(kept_back_.front().minibatch) < wave) {

@@ -20,29 +20,47 @@ struct WeightVersion {
   Label label = 0;  // the snapshot that it rests on
 };
 
-// A stage's weights under WSP with weight stashing: which own updates are visible to which
-// minibatch, and what a pull leaves in place. The rule (docs/wsp.md), the same at every stage
-// whatever the cut:
+// When a stage's own updates become visible to its passes.
+enum class Visible {
+  // F(p) sees those of minibatches 0 ... p - Nm at every stage, whatever the cut: WSP, vertical
+  // sync. B(q) may run before F(q + Nm) is due: its update is then kept back until then.
+  exactly,
+  at_once,
+  // Waves of Nm minibatches make one update each; those of wave w see the updates of waves 0 ...
+  // w - 2 (2BW).
+  one_wave_late,
+};
+
+// A stage's weights: which own updates are visible to which minibatch, and what a pull leaves in
+// place (docs/wsp.md). F(p) finds
 //
-//   F(p) and B(p) use   snapshot(L) + own waves L ... w-1 + own updates of wave w up to p - Nm
+//   snapshot(L) + own waves L ... w-1 + own updates of wave w that are visible
 //
-// where the last gate passed stood in wave w and granted label L. B(q) may run before F(q + Nm) is
-// due: its update is then computed already and kept back until then.
+// where the last gate passed stood in wave w and granted label L. Without gates there is no label:
+// the start and all visible updates. A version that somebody still holds is left alone: whoever
+// keeps that of its F for its B stashes weights.
 class LocalWeights {
  public:
   // `initial`: snapshot(first_wave), what the run starts from.
-  LocalWeights(Device& device, Stream& stream, const WaveRules& rules,
+  LocalWeights(Device& device, Stream& stream, const WaveRules& rules, Visible visible,
                std::span<const float> initial);
-  // Goes on at rules.start_wave() as a run that came there.
+  // Visible::exactly; goes on at rules.start_wave() as a run that came there.
   LocalWeights(Device& device, Stream& stream, const WaveRules& rules, const ExactWeights& exact);
 
   Label label() const { return current_->label; }  // of the snapshot that the weights rest on
 
-  // What F(p) runs with. Called for each p in order.
+  // What F(p) finds. Called for each p in order.
   std::shared_ptr<const WeightVersion> version_for(Minibatch p);
+  std::shared_ptr<const WeightVersion> newest() const { return current_; }  // that is visible
+  // The newest, and what is kept back: all updates so far.
+  Buffer everything();
+  // One past the newest minibatch whose update has been computed, and of those that are visible.
+  Minibatch updated() const { return updated_; }
+  Minibatch seen() const { return seen_; }
 
-  // Update of minibatch q, in order: the applied weight change.
-  void computed(Minibatch q, Buffer delta);
+  // Update of minibatch q, in order: the applied weight change. `wave_sums`: they are to be pushed.
+  enum class WaveSums { no, yes };
+  void computed(Minibatch q, Buffer delta, WaveSums wave_sums = WaveSums::yes);
 
   // All updates of the wave are in: their sum, to be pushed. Kept here until no gate can ask for it
   // again.
@@ -75,8 +93,13 @@ class LocalWeights {
 
   Device& device_;
   Stream& stream_;
+  Minibatch first_unseen(Minibatch p) const;
+
   const WaveRules& rules_;
+  Visible visible_;
   std::int64_t count_;
+  Minibatch updated_;
+  Minibatch seen_;
   std::shared_ptr<WeightVersion> current_;
   std::deque<Update> kept_back_;   // computed, not visible yet
   std::deque<OwnWave> own_waves_;  // pushed, maybe not in the next label

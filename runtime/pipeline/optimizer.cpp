@@ -24,14 +24,14 @@ Optimizer::Optimizer(OptimizerOptions options, Device& device, Stream& stream, s
 
 double Optimizer::learning_rate(Minibatch) const { return options_.learning_rate; }
 
-void Optimizer::update(Minibatch p, Buffer& gradient, const float* weights) {
+void Optimizer::update(Minibatch p, std::int64_t step, Buffer& gradient, const float* weights) {
   if (count_ == 0) return;
   float* g = gradient.as<float>();
   const auto rate = static_cast<float>(learning_rate(p));
   const auto decay = static_cast<float>(options_.weight_decay);
   if (options_.name == "adam") {
     device_.adam(stream_, g, slots_[0].as<float>(), slots_[1].as<float>(), g, weights,
-                 {.rate = rate, .weight_decay = decay}, p + 1, count_);
+                 {.rate = rate, .weight_decay = decay}, step, count_);
     return;
   }
   const bool heavy = options_.name == "sgd-momentum";
@@ -40,6 +40,34 @@ void Optimizer::update(Minibatch p, Buffer& gradient, const float* weights) {
                .momentum = heavy ? static_cast<float>(options_.momentum) : 0.0f,
                .weight_decay = decay},
               count_);
+  if (looks_ahead_ && !heavy) {
+    if (!last_update_) {
+      last_update_ = Buffer(device_, stream_, gradient.bytes(), MemoryKind::optimizer);
+    }
+    device_.copy(stream_, last_update_.data(), gradient.data(), gradient.bytes());
+  }
+}
+
+void Optimizer::prepare_to_look_ahead() { looks_ahead_ = true; }
+
+void Optimizer::look_ahead(Minibatch p, int steps, Minibatch updates, const float* weights,
+                           float* ahead) {
+  if (count_ == 0) return;
+  const double rate = learning_rate(p);
+  const auto factor = static_cast<float>(steps * rate);
+  if (options_.name == "adam" && updates > 0) {
+    device_.look_ahead_adam(stream_, ahead, weights, slots_[0].as<float>(), slots_[1].as<float>(),
+                            {.rate = static_cast<float>(rate)}, updates, factor, count_);
+  } else if (options_.name == "sgd-momentum") {
+    device_.look_ahead(stream_, ahead, weights, slots_[0].as<float>(), factor, count_);
+  } else if (options_.name == "sgd" && last_update_) {
+    device_.look_ahead(stream_, ahead, weights, last_update_.as<float>(),
+                       static_cast<float>(-steps), count_);
+  } else {
+    device_.copy(stream_, reinterpret_cast<std::byte*>(ahead),
+                 reinterpret_cast<const std::byte*>(weights),
+                 static_cast<std::size_t>(count_) * sizeof(float));
+  }
 }
 
 void Optimizer::load_slot(std::size_t slot, std::span<const float> values) {

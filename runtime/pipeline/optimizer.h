@@ -28,9 +28,18 @@ class Optimizer {
   Optimizer(OptimizerOptions options, Device& device, Stream& stream, std::int64_t count);
 
   // Overwrites `gradient` with the applied weight change of minibatch p. `weights` are those that
-  // the gradient was taken at: weight decay is part of the gradient. Minibatch numbers are
-  // absolute, so Adam's step is p + 1.
-  void update(Minibatch p, Buffer& gradient, const float* weights);
+  // the gradient was taken at: weight decay is part of the gradient. `step`: of Adam, from 1;
+  // minibatch numbers are absolute, so p + 1 where each makes an update.
+  void update(Minibatch p, std::int64_t step, Buffer& gradient, const float* weights);
+
+  // Keeps what look_ahead needs beyond the optimizer's own state. Called before the first update.
+  void prepare_to_look_ahead();
+  // Weights `steps` updates ahead, predicted along the one applied last (SpecTrain: arXiv
+  // 1809.02839; XPipe: arXiv 1911.04610): ahead = weights - steps * rate * direction, with the rate
+  // of minibatch p and as direction the velocity or Adam's m^/(sqrt(v^) + epsilon); of plain SGD,
+  // ahead = weights + steps * the last update. `updates`: so many have been applied, in this run
+  // and before; before the first one, ahead = weights.
+  void look_ahead(Minibatch p, int steps, Minibatch updates, const float* weights, float* ahead);
 
   double learning_rate(Minibatch p) const;
   const std::vector<Buffer>& slots() const {
@@ -44,6 +53,8 @@ class Optimizer {
   Stream& stream_;
   std::int64_t count_;
   std::vector<Buffer> slots_;
+  bool looks_ahead_ = false;
+  Buffer last_update_;  // plain SGD has no state of its own
 };
 
 }  // namespace hetpipe

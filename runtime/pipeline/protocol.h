@@ -19,16 +19,16 @@ enum class MessageKind : std::int32_t {
   // Channel::checkpoint, from stages and shards to the collector: part, label
   checkpoint_part,
   // Channel::control
-  shard_arrived,    // part = shard, minibatch = wave, label = virtual worker
-  gate_request,     // part = virtual worker, minibatch = wave
-  gate_grant,       // minibatch = wave, label
-  pull_request,     // part = stage, minibatch = next gate's wave after this pull, label; payload:
-                    // PullRequest
+  shard_arrived,      // part = shard, minibatch = wave, label = virtual worker
+  gate_request,       // part = virtual worker, minibatch = wave
+  gate_grant,         // minibatch = wave, label
+  pull_request,       // part = stage, minibatch = next gate's wave after this pull, label; payload:
+                      // PullRequest
   checkpoint_coming,  // part, label, minibatch = bytes of the checkpoint_part that follows
   checkpoint_confirm,    // collector -> all: label
   checkpoint_confirmed,  // ... -> collector: label
-  worker_finished,  // part = virtual worker, label = stage
-  wave_report,      // payload: WaveReport
+  worker_finished,       // part = virtual worker, label = stage
+  wave_report,           // payload: WaveReport
   evaluation_report,
   rank_report,
   checkpoint_written,   // label; payload: path
@@ -37,12 +37,12 @@ enum class MessageKind : std::int32_t {
   stop_wanted,          // any rank -> first server rank: part = signal
   stop_at,              // first server rank -> all: label, part = signal, minibatch = rank of it
   stop_known,           // ... -> first server rank
-  run_over,            // reporter -> all: everything has been said
-  life_sign,           // any rank -> all: somebody has moved on
-  clock_question,      // any rank -> rank 0
-  clock_answer,        // rank 0: label = its time in ns
-  clock_known,         // that rank has asked enough
-  find_non_finite,     // to an earlier stage, minibatch: what it sent holds NaN or infinity
+  run_over,             // reporter -> all: everything has been said
+  life_sign,            // any rank -> all: somebody has moved on
+  clock_question,       // any rank -> rank 0
+  clock_answer,         // rank 0: label = its time in ns
+  clock_known,          // that rank has asked enough
+  find_non_finite,      // to an earlier stage, minibatch: what it sent holds NaN or infinity
 };
 
 }  // namespace hetpipe

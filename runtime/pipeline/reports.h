@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/ids.h"
+#include "kernels/memory_account.h"
 #include "partitioner/schedule/schedule.h"
 
 // What ranks tell the reporter. Plain structs: they travel as bytes between ranks of one build.
@@ -22,6 +24,7 @@ struct WaveReport {
   Wave wave = 0;
   Minibatch last_minibatch = 0;
   std::int64_t samples = 0;  // the rest of this block: last stage only
+  std::int64_t labels = 0;   // of them: one each, or one for every token
   std::int64_t correct = 0;
   double loss_sum = 0;
   double learning_rate = 0;
@@ -35,6 +38,7 @@ struct EvaluationReport {
   std::int32_t virtual_worker = 0;
   Label label = 0;
   std::int64_t samples = 0;
+  std::int64_t labels = 0;
   std::int64_t correct = 0;
   double loss_sum = 0;
 };
@@ -43,6 +47,7 @@ struct EvaluationReport {
 struct RankReport {
   std::int32_t virtual_worker = 0;
   std::int32_t stage = 0;
+  std::int32_t replica = 0;
   std::int64_t minibatches = 0;
   double total_seconds = 0;
   double forward_seconds = 0;  // on the device: real, or modelled where it is emulated
@@ -58,6 +63,9 @@ struct RankReport {
   double overrun_seconds = 0;
   double late_seconds = 0;       // modelled ends missed, for whatever reason
   std::int64_t peak_memory = 0;  // bytes
+  std::array<std::int64_t, kMemoryKinds> peak_of_kind{};
+  std::int64_t messages_forward = 0;
+  std::int64_t messages_backward = 0;
   std::int64_t bytes_forward = 0;
   std::int64_t bytes_backward = 0;
   std::int64_t bytes_pushed = 0;
@@ -70,6 +78,7 @@ struct ActionRecord {
   std::int64_t end_ns = 0;
   ActionKind kind = ActionKind::forward;
   Minibatch minibatch = 0;
+  int micro = 0;
   Label label = 0;         // version: the snapshot that the weights rest on ...
   Minibatch visible = 0;   // ... and own updates in them, 0 ... visible-1
   std::int64_t bytes = 0;  // sent or received

@@ -21,9 +21,12 @@ struct Packed {
   Buffer data;
 };
 
-// One minibatch on its way through one stage: what forward leaves for backward.
+// One (micro-)batch on its way through one stage: what forward leaves for backward. It may hold no
+// sample at all: then nothing is computed, and gradients are zero.
 struct Pass {
   std::int64_t samples = 0;
+  // The loss is a mean over so many, those of other passes too; 0: over the pass.
+  std::int64_t loss_samples = 0;
   std::vector<SampleKey> keys;
   Buffer images;                       // (N, H, W, C), where the stage reads samples
   Buffer labels;                       // (N) int32, where the stage holds the loss
@@ -33,7 +36,19 @@ struct Pass {
   Buffer correct;                     // (N) int32, where the stage holds the loss
   std::vector<Packed> gradients_in;   // one per Stage::outgoing(): arrived from later stages
   std::vector<Packed> gradients_out;  // one per Stage::incoming(): made by backward
+  // From backward to weight_gradient, where they are apart: of each layer's output, and where it
+  // lies (here, or in gradients_in).
+  std::vector<Buffer> output_gradients;
+  std::vector<const float*> output_gradient_at;
 };
+
+// Re-computation updates running statistics a second time if it is let.
+enum class Statistics { update, leave };
+// What becomes of the parameter gradients that are there: of the first micro-batch of a minibatch,
+// or added to those of the ones before.
+enum class Gradients { overwrite, accumulate };
+// whole: both gradients. inputs: that of the inputs alone; weight_gradient() makes the other.
+enum class BackwardPart { whole, inputs };
 
 // A slice of the model on a device: its layers' kernels, its parameters' layout, and which tensors
 // cross its borders. Knows nothing of versions, waves or ranks.
@@ -58,20 +73,31 @@ class Stage {
   const std::vector<Transfer>& incoming() const { return incoming_; }
   const std::vector<Transfer>& outgoing() const { return outgoing_; }
   std::int64_t transfer_bytes(const Transfer& transfer, std::int64_t samples) const;
+  std::int64_t output_bytes(int layer, std::int64_t samples) const;  // of any layer of the model
 
   // Computes all layers. `pass` holds samples, keys and activations_in; forward fills the rest.
   // weights: flat, parameters(); statistics: flat, statistics(), updated in training. In
   // Mode::evaluate nothing is kept but outputs.
-  void forward(Pass& pass, const float* weights, float* statistics, Mode mode);
-  // Tensors of an outgoing transfer, packed for sending.
-  Buffer pack_activations(const Pass& pass, const Transfer& transfer);
+  void forward(Pass& pass, const float* weights, float* statistics, Mode mode,
+               Statistics update = Statistics::update);
+  // Tensors of an outgoing transfer, packed for sending: of samples [first, first + count) of the
+  // pass. Returns one past the last byte written.
+  std::byte* pack_activations(const Pass& pass, const Transfer& transfer, std::int64_t first,
+                              std::int64_t count, std::byte* to);
   // After the activations have been packed: gives back outputs that no backward of this stage
   // reads.
   void drop_what_backward_does_not_need(Pass& pass);
-  // Gradients of the mean loss over the minibatch, written flat in parameters() order, and
+  // After the activations have been packed, where the forward will be computed again: keeps its
+  // inputs alone.
+  void drop_what_forward_makes(Pass& pass);
+  // Gradients of the mean loss over Pass::loss_samples, written flat in parameters() order, and
   // gradients_out. A tensor with several consumers sums its gradients from the last consumer to the
   // first. Frees what it used as it goes.
-  void backward(Pass& pass, const float* weights, float* gradients);
+  void backward(Pass& pass, const float* weights, float* gradients,
+                BackwardPart part = BackwardPart::whole, Gradients mode = Gradients::overwrite);
+  // After backward(inputs): the gradients of the parameters, the same bits as backward(whole)
+  // gives.
+  void weight_gradient(Pass& pass, const float* weights, float* gradients, Gradients mode);
 
  private:
   struct Kernels {
@@ -82,8 +108,9 @@ class Stage {
   bool needed_in_backward(int layer, const Kernels& kernels) const;
   const float* activation(const Pass& pass, int layer) const;
   std::int64_t floats_of(int layer, std::int64_t samples) const;
-  template <class T>
-  std::vector<T*> parameter_pointers(const ParameterLayout& layout, int layer, T* flat) const;
+  // The kernel of a layer writes its parameter gradients, or adds them through memory of its own.
+  void run_backward(int layer, Kernels& kernels, BackwardArguments arguments, float* gradients,
+                    Gradients mode);
 
   const Model& model_;
   StageId id_;

@@ -2,7 +2,6 @@
 #include "runtime/pipeline/stage_messages.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/text.h"
 #include "base/time.h"
@@ -10,102 +9,223 @@
 namespace hetpipe {
 namespace {
 
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
 std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
 
-// partitioner/schedule/schedule.h's rule for all actions at once: a receive before the F of its
-// minibatch takes activations, one after it gradients; a send before the B activations, one after
-// it gradients.
-std::vector<Payload> payloads_of(const StageActions& actions) {
-  std::vector<Payload> payloads(actions.size(), Payload::activations);
-  std::set<Minibatch> forward;
-  std::set<Minibatch> backward;
-  for (std::size_t i = 0; i < actions.size(); ++i) {
-    const auto [kind, p] = std::pair(actions[i].kind, actions[i].minibatch);
-    if (kind == ActionKind::forward) forward.insert(p);
-    if (kind == ActionKind::backward) backward.insert(p);
-    const bool second = kind == ActionKind::receive ? forward.contains(p) : backward.contains(p);
-    if (second) payloads[i] = Payload::gradients;
-    if (kind == ActionKind::update) {  // nothing of p follows
-      forward.erase(p);
-      backward.erase(p);
-    }
+MessageKind kind_of(Payload payload) {
+  return payload == Payload::activations ? MessageKind::activations : MessageKind::gradients;
+}
+Channel channel_of(Payload payload) {
+  return payload == Payload::activations ? Channel::forward : Channel::backward;
+}
+
+// The stages at the two ends of a transfer, the way that the payload goes.
+int sending_stage(Payload payload, const Transfer& transfer) {
+  return payload == Payload::activations ? transfer.from_stage : transfer.to_stage;
+}
+int receiving_stage(Payload payload, const Transfer& transfer) {
+  return payload == Payload::activations ? transfer.to_stage : transfer.from_stage;
+}
+
+// Samples `span` of a transfer's tensors, packed for samples `mine`, into or out of a message.
+// Returns one past what it took of that.
+enum class Way { into_message, out_of_message };
+std::byte* copy_samples(const Stage& stage, const Transfer& transfer, SampleSpan mine,
+                        SampleSpan span, std::byte* packed, std::byte* message, Way way) {
+  for (const int layer : transfer.layers) {
+    const auto sample = static_cast<std::size_t>(stage.output_bytes(layer, 1));
+    const std::size_t bytes = static_cast<std::size_t>(span.count()) * sample;
+    std::byte* const tensor = packed + static_cast<std::size_t>(span.first - mine.first) * sample;
+    const bool into = way == Way::into_message;
+    stage.device().copy(stage.stream(), into ? message : tensor, into ? tensor : message, bytes);
+    message += bytes;
+    packed += static_cast<std::size_t>(mine.count()) * sample;
   }
-  return payloads;
+  return message;
 }
 
 }  // namespace
 
-StageMessages::StageMessages(Neighbourhood neighbours, const StageActions& actions, Stage& stage,
+WorkerPlace::Micros WorkerPlace::micros(Payload side, int micro) const {
+  const bool all = whole_minibatches || (backward_by_minibatch && side == Payload::gradients);
+  return all ? Micros{0, split.micro_batches()} : Micros{micro, micro + 1};
+}
+
+StageMessages::StageMessages(const WorkerPlace& place, std::vector<Stage*> chunks,
                              RankService& service, Pace& pace, RankReport& report)
-    : neighbours_(std::move(neighbours)),
-      actions_(actions),
-      payloads_(payloads_of(actions)),
-      stage_(stage),
+    : place_(place),
+      chunks_(std::move(chunks)),
       service_(service),
       pace_(pace),
-      report_(report) {
-  std::size_t after_evaluation = 0;
-  for (std::size_t i = 0; i < actions_.size(); ++i) {
-    if (actions_[i].kind == ActionKind::evaluate) after_evaluation = i + 1;
-    if (actions_[i].kind != ActionKind::receive) continue;
-    const bool activations = payloads_[i] == Payload::activations;
-    coming_of(payloads_[i]).push_back({i, activations ? after_evaluation : 0});
+      report_(report),
+      device_(chunks_.front()->device()),
+      stream_(chunks_.front()->stream()) {
+  for (const Payload payload : {Payload::activations, Payload::gradients}) {
+    std::map<std::pair<int, int>, Rank> peers;  // (position, replica)
+    for (const Stage* stage : chunks_) {
+      for (const Transfer& transfer : along(payload, *stage, true)) {
+        const int from = sending_stage(payload, transfer);
+        for (int r = 0; r < place_.split.replicas(from); ++r) {
+          peers[{from % place_.positions(), r}] = place_.ranks[at(from)][at(r)];
+        }
+      }
+    }
+    for (const auto& [where, rank] : peers) {
+      const StageActions& actions = (*place_.schedule)[at(where.first)];
+      sources_.push_back(
+          {rank, where.first, where.second, payload, MessageCursor(actions, payload), {}, {}});
+    }
   }
+  post_ahead();
 }
 
-std::deque<StageMessages::Coming>& StageMessages::coming_of(Payload payload) {
-  return payload == Payload::activations ? activations_coming_ : gradients_coming_;
+// Activations come along the incoming transfers and leave along the outgoing ones; gradients the
+// other way round.
+const std::vector<Transfer>& StageMessages::along(Payload payload, const Stage& stage,
+                                                  bool arriving) const {
+  return arriving == (payload == Payload::activations) ? stage.incoming() : stage.outgoing();
 }
 
-// Activations come along the incoming transfers, gradients back along the outgoing ones.
-const std::vector<Transfer>& StageMessages::transfers_of(Payload payload) const {
-  return payload == Payload::activations ? stage_.incoming() : stage_.outgoing();
+StageMessages::Key StageMessages::key_of(const Piece& piece) {
+  return {piece.payload,   piece.transfer->from_stage, piece.transfer->to_stage,
+          piece.minibatch, piece.micros.first,         piece.sender};
 }
 
-Rank StageMessages::peer(const Transfer& transfer) const {
+SampleSpan StageMessages::own_samples(const Piece& piece, int micro, bool arriving) const {
+  const int stage = arriving ? receiving_stage(piece.payload, *piece.transfer)
+                             : sending_stage(piece.payload, *piece.transfer);
+  return place_.split.of(place_.samples(piece.minibatch), micro, stage, place_.replica);
+}
+
+// That both ends compute, of a minibatch of so many samples.
+SampleSpan StageMessages::common_samples(const Piece& piece, int micro,
+                                         std::int64_t samples) const {
+  return common(
+      place_.split.of(samples, micro, sending_stage(piece.payload, *piece.transfer), piece.sender),
+      place_.split.of(samples, micro, receiving_stage(piece.payload, *piece.transfer),
+                      piece.receiver));
+}
+
+SampleSpan StageMessages::common_samples(const Piece& piece, int micro) const {
+  return common_samples(piece, micro, place_.samples(piece.minibatch));
+}
+
+// Both ends agree on it. A message of a partial minibatch may be empty: it brings the label.
+bool StageMessages::is_sent(const Piece& piece) const {
+  for (int m = piece.micros.first; m < piece.micros.end; ++m) {
+    if (common_samples(piece, m).count() > 0) return true;
+    if (common_samples(piece, m, place_.minibatch).count() > 0) return true;
+  }
+  return false;
+}
+
+std::int64_t StageMessages::bytes_of(const Piece& piece) const {
+  std::int64_t samples = 0;
+  for (int m = piece.micros.first; m < piece.micros.end; ++m) {
+    samples += common_samples(piece, m).count();
+  }
+  return chunks_.front()->transfer_bytes(*piece.transfer, samples);
+}
+
+// The messages of a transfer that come here or go from here, one for each replica at its other end.
+std::vector<StageMessages::Piece> StageMessages::pieces(Payload payload, const Transfer& transfer,
+                                                        Minibatch minibatch,
+                                                        WorkerPlace::Micros micros,
+                                                        bool arriving) const {
   const int other =
-      transfer.from_stage == stage_.id().value ? transfer.to_stage : transfer.from_stage;
-  return neighbours_.rank_of_stage[static_cast<std::size_t>(other)];
+      arriving ? sending_stage(payload, transfer) : receiving_stage(payload, transfer);
+  std::vector<Piece> all;
+  for (int r = 0; r < place_.split.replicas(other); ++r) {
+    Piece piece{payload,
+                &transfer,
+                minibatch,
+                micros,
+                arriving ? r : place_.replica,
+                arriving ? place_.replica : r};
+    if (is_sent(piece)) all.push_back(piece);
+  }
+  return all;
 }
 
-std::optional<StageMessages::Posted>& StageMessages::posted(Payload payload) {
-  return payload == Payload::activations ? activations_ : gradients_;
+Rank StageMessages::other_end(const Piece& piece, bool arriving) const {
+  return arriving
+             ? place_.ranks[at(sending_stage(piece.payload, *piece.transfer))][at(piece.sender)]
+             : place_
+                   .ranks[at(receiving_stage(piece.payload, *piece.transfer))][at(piece.receiver)];
+}
+
+// What is checked of a message beside its minibatch.
+std::int32_t StageMessages::part_of(const Piece& piece) const {
+  return piece.micros.first * place_.stages() + receiving_stage(piece.payload, *piece.transfer);
 }
 
 void StageMessages::stop_before(Minibatch end) {
-  for (std::deque<Coming>* coming : {&activations_coming_, &gradients_coming_}) {
-    while (!coming->empty() && actions_[coming->back().action].minibatch >= end) coming->pop_back();
+  for (Source& source : sources_) {
+    source.cursor.stop_before(end);
+    std::erase_if(source.coming, [end](const Piece& piece) { return piece.minibatch >= end; });
   }
 }
 
-void StageMessages::post_ahead(std::size_t next) {
-  for (const Payload payload : {Payload::activations, Payload::gradients}) {
-    std::deque<Coming>& coming = coming_of(payload);
-    if (posted(payload) || coming.empty() || coming.front().not_before > next) continue;
-    post(coming.front().action);
+// Finds what the source's next send brings here; false: it sends nothing more.
+bool StageMessages::look_further(Source& source) {
+  while (source.coming.empty()) {
+    const std::optional<Action> sent = source.cursor.next();
+    if (!sent) return false;
+    const int from = sent->chunk * place_.positions() + source.position;
+    const auto micros = place_.micros(source.payload, sent->micro);
+    for (const Stage* stage : chunks_) {
+      for (const Transfer& transfer : along(source.payload, *stage, true)) {
+        if (sending_stage(source.payload, transfer) != from) continue;
+        const Piece piece{source.payload, &transfer,      sent->minibatch,
+                          micros,         source.replica, place_.replica};
+        if (is_sent(piece)) source.coming.push_back(piece);
+      }
+    }
+  }
+  return true;
+}
+
+void StageMessages::post_next(Source& source) {
+  const Piece piece = source.coming.front();
+  source.coming.pop_front();
+  const auto bytes = static_cast<std::size_t>(bytes_of(piece));
+  Posted posted{Buffer(device_, stream_, bytes, MemoryKind::messages), {}};
+  posted.operation = service_.transport().receive(source.peer, channel_of(source.payload),
+                                                  {posted.data.data(), bytes});
+  source.newest = key_of(piece);
+  const bool added = posted_.emplace(key_of(piece), std::move(posted)).second;
+  ensure(added, "a message that comes twice");
+}
+
+// One receive of each source waits for what comes next.
+void StageMessages::post_ahead() {
+  for (Source& source : sources_) {
+    const bool waiting = source.newest && posted_.contains(*source.newest);
+    if (!waiting && look_further(source)) post_next(source);
   }
 }
 
-void StageMessages::post(std::size_t action) {
-  const Payload payload = payloads_[action];
-  ensure(coming_of(payload).front().action == action,
-         "receives are posted in the schedule's order");
-  coming_of(payload).pop_front();
-  Posted next{.action = action, .tensors = {}, .operations = {}};
-  const std::int64_t samples = neighbours_.samples(actions_[action].minibatch);
-  for (const Transfer& transfer : transfers_of(payload)) {
-    const auto bytes = static_cast<std::size_t>(stage_.transfer_bytes(transfer, samples));
-    next.tensors.push_back(
-        {&transfer, Buffer(stage_.device(), stage_.stream(), bytes, MemoryKind::messages)});
-    next.operations.push_back(service_.transport().receive(
-        peer(transfer), payload == Payload::activations ? Channel::forward : Channel::backward,
-        {next.tensors.back().data.data(), bytes}));
+StageMessages::Posted StageMessages::claim(const Piece& piece) {
+  const Key key = key_of(piece);
+  const Rank from = other_end(piece, true);
+  for (auto found = posted_.find(key); found == posted_.end(); found = posted_.find(key)) {
+    const auto source = std::find_if(sources_.begin(), sources_.end(), [&](const Source& s) {
+      return s.peer == from && s.payload == piece.payload;
+    });
+    ensure(source != sources_.end() && look_further(*source), "a message that nobody sends");
+    post_next(*source);
   }
-  posted(payload) = std::move(next);
+  Posted posted = std::move(posted_.at(key));
+  posted_.erase(key);
+  post_ahead();
+  wait(
+      posted.operation, *piece.transfer, piece.payload, from,
+      {.kind = code(kind_of(piece.payload)), .part = part_of(piece), .minibatch = piece.minibatch});
+  return posted;
 }
 
 void StageMessages::wait(const Operation& operation, const Transfer& transfer, Payload payload,
-                         MessageHeader expected) {
+                         Rank peer, const MessageHeader& expected) {
   const std::int64_t start = now_ns();
   service_.wait(operation, [&] {
     const bool test = expected.kind == code(MessageKind::evaluation);
@@ -113,12 +233,13 @@ void StageMessages::wait(const Operation& operation, const Transfer& transfer, P
         format("the %s of %s %lld from rank %d (for virtual worker %d, stage %d)",
                payload == Payload::activations ? "activation" : "gradient",
                test ? "test batch" : "minibatch", static_cast<long long>(expected.minibatch),
-               peer(transfer).value, neighbours_.virtual_worker.value, stage_.id().value),
-        peer(transfer));
+               peer.value, place_.virtual_worker.value, receiving_stage(payload, transfer)),
+        peer);
   });
   const std::int64_t end = now_ns();
   const MessageHeader& header = operation.header();
-  ensure(header.kind == expected.kind && header.minibatch == expected.minibatch,
+  ensure(header.kind == expected.kind && header.minibatch == expected.minibatch &&
+             header.part == expected.part,
          "a message of another minibatch arrived");
   // In modelled time a message is there when its link delivers it; over a real link, when it is
   // noticed.
@@ -129,67 +250,151 @@ void StageMessages::wait(const Operation& operation, const Transfer& transfer, P
   report_.transfer_seconds += seconds_between(sent, end);
 }
 
-StageMessages::Arrived StageMessages::take(std::size_t action) {
-  const Payload payload = payloads_[action];
-  std::optional<Posted>& ahead = posted(payload);
-  if (!ahead) post(action);
-  ensure(ahead->action == action, "receives are taken in the schedule's order");
-  const MessageKind kind =
-      payload == Payload::activations ? MessageKind::activations : MessageKind::gradients;
-  for (std::size_t i = 0; i < ahead->operations.size(); ++i) {
-    wait(ahead->operations[i], *ahead->tensors[i].transfer, payload,
-         {.kind = code(kind), .minibatch = actions_[action].minibatch});
+StageMessages::Arrived StageMessages::take(Payload payload, const Action& action) {
+  const Stage& stage = *chunks_[at(action.chunk)];
+  const auto micros = place_.micros(payload, action.micro);
+  Arrived arrived;
+  arrived.tensors.resize(at(micros.end - micros.first));
+  for (const Transfer& transfer : along(payload, stage, true)) {
+    const std::vector<Piece> from = pieces(payload, transfer, action.minibatch, micros, true);
+    std::vector<Posted> messages;
+    for (const Piece& piece : from) {
+      messages.push_back(claim(piece));
+      arrived.label = messages.back().operation.header().label;
+    }
+    std::vector<std::byte*> read;
+    for (const Posted& message : messages) read.push_back(message.data.data());
+    for (int m = micros.first; m < micros.end; ++m) {
+      arrived.tensors[at(m - micros.first)].push_back(unpack(from, messages, read, transfer, m));
+    }
   }
-  Arrived arrived{std::move(ahead->tensors), ahead->operations.front().header().label};
-  ahead.reset();
   return arrived;
 }
 
-void StageMessages::send(Buffer data, const Transfer& transfer, Payload payload,
-                         const MessageHeader& header) {
-  const bool forward = payload == Payload::activations;
-  service_.settle(stage_.stream(), [] { return std::string("tensors to be ready for sending"); });
-  (forward ? report_.bytes_forward : report_.bytes_backward) +=
-      static_cast<std::int64_t>(data.bytes());
-  Operation operation =
-      service_.transport().send(peer(transfer), forward ? Channel::forward : Channel::backward,
-                                header, {data.data(), data.bytes()});
+// One micro-batch's tensors of a transfer, from the messages that hold its samples.
+Packed StageMessages::unpack(const std::vector<Piece>& from, std::vector<Posted>& messages,
+                             std::vector<std::byte*>& read, const Transfer& transfer, int micro) {
+  const bool as_it_came = from.size() == 1 && from[0].micros.end - from[0].micros.first == 1 &&
+                          common_samples(from[0], micro) == own_samples(from[0], micro, true);
+  if (as_it_came) return {&transfer, std::move(messages[0].data)};
+  const std::int64_t own = from.empty() ? 0 : own_samples(from[0], micro, true).count();
+  const Stage& any = *chunks_.front();
+  Buffer packed(device_, stream_, static_cast<std::size_t>(any.transfer_bytes(transfer, own)),
+                MemoryKind::messages);
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    read[i] =
+        copy_samples(any, transfer, own_samples(from[i], micro, true),
+                     common_samples(from[i], micro), packed.data(), read[i], Way::out_of_message);
+  }
+  return {&transfer, std::move(packed)};
+}
+
+void StageMessages::send(Buffer data, Rank to, Channel channel, const MessageHeader& header) {
+  service_.settle(stream_, [] { return std::string("tensors to be ready for sending"); });
+  Operation operation = service_.transport().send(to, channel, header, {data.data(), data.bytes()});
   sending_.push_back({std::move(operation), std::move(data)});
 }
 
-void StageMessages::send_activations(const Pass& pass, Minibatch p, Label label) {
-  for (const Transfer& transfer : stage_.outgoing()) {
-    send(stage_.pack_activations(pass, transfer), transfer, Payload::activations,
-         {.kind = code(MessageKind::activations), .minibatch = p, .label = label});
+void StageMessages::send(const Piece& piece, Buffer data, Label label) {
+  const bool forward = piece.payload == Payload::activations;
+  (forward ? report_.bytes_forward : report_.bytes_backward) +=
+      static_cast<std::int64_t>(data.bytes());
+  ++(forward ? report_.messages_forward : report_.messages_backward);
+  send(std::move(data), other_end(piece, false), channel_of(piece.payload),
+       {.kind = code(kind_of(piece.payload)),
+        .part = part_of(piece),
+        .minibatch = piece.minibatch,
+        .label = label});
+}
+
+void StageMessages::send_activations(const Action& action, const std::vector<Pass*>& passes,
+                                     Label label) {
+  Stage& stage = *chunks_[at(action.chunk)];
+  const auto micros = place_.micros(Payload::activations, action.micro);
+  for (const Transfer& transfer : stage.outgoing()) {
+    for (const Piece& piece :
+         pieces(Payload::activations, transfer, action.minibatch, micros, false)) {
+      Buffer data(device_, stream_, static_cast<std::size_t>(bytes_of(piece)),
+                  MemoryKind::messages);
+      std::byte* to = data.data();
+      for (int m = micros.first; m < micros.end; ++m) {
+        const SampleSpan mine = own_samples(piece, m, false);
+        const SampleSpan span = common_samples(piece, m);
+        to = stage.pack_activations(*passes[at(m - micros.first)], transfer,
+                                    span.first - mine.first, span.count(), to);
+      }
+      send(piece, std::move(data), label);
+    }
   }
 }
 
-void StageMessages::send_gradients(Pass& pass, Minibatch p, Label label) {
-  for (Packed& packed : pass.gradients_out) {
-    send(std::move(packed.data), *packed.transfer, Payload::gradients,
-         {.kind = code(MessageKind::gradients), .minibatch = p, .label = label});
+void StageMessages::send_gradients(const Action& action, const std::vector<Pass*>& passes,
+                                   Label label) {
+  const Stage& stage = *chunks_[at(action.chunk)];
+  const auto micros = place_.micros(Payload::gradients, action.micro);
+  for (std::size_t t = 0; t < stage.incoming().size(); ++t) {
+    const Transfer& transfer = stage.incoming()[t];
+    const auto to = pieces(Payload::gradients, transfer, action.minibatch, micros, false);
+    for (const Piece& piece : to) {
+      const bool as_it_is =
+          to.size() == 1 && passes.size() == 1 &&
+          common_samples(piece, micros.first) == own_samples(piece, micros.first, false);
+      Buffer data = as_it_is ? std::move(passes[0]->gradients_out[t].data)
+                             : Buffer(device_, stream_, static_cast<std::size_t>(bytes_of(piece)),
+                                      MemoryKind::messages);
+      std::byte* next = data.data();
+      for (int m = micros.first; m < micros.end && !as_it_is; ++m) {
+        next = copy_samples(stage, transfer, own_samples(piece, m, false), common_samples(piece, m),
+                            passes[at(m - micros.first)]->gradients_out[t].data.data(), next,
+                            Way::into_message);
+      }
+      send(piece, std::move(data), label);
+    }
   }
-  pass.gradients_out.clear();
+  for (Pass* pass : passes) pass->gradients_out.clear();
 }
 
-std::vector<Packed> StageMessages::take_test_batch(std::int64_t number, std::int64_t samples) {
+std::vector<Packed> StageMessages::take_test_batch(int chunk, std::int64_t number,
+                                                   std::int64_t samples) {
+  const Stage& stage = *chunks_[at(chunk)];
+  const SampleSpan mine = place_.split.whole(samples, stage.id().value, place_.replica);
   std::vector<Packed> tensors;
-  for (const Transfer& transfer : stage_.incoming()) {
-    const auto bytes = static_cast<std::size_t>(stage_.transfer_bytes(transfer, samples));
-    tensors.push_back(
-        {&transfer, Buffer(stage_.device(), stage_.stream(), bytes, MemoryKind::messages)});
-    const Operation operation = service_.transport().receive(peer(transfer), Channel::forward,
-                                                             {tensors.back().data.data(), bytes});
-    wait(operation, transfer, Payload::activations,
-         {.kind = code(MessageKind::evaluation), .minibatch = number});
+  for (const Transfer& transfer : stage.incoming()) {
+    Buffer packed(device_, stream_,
+                  static_cast<std::size_t>(stage.transfer_bytes(transfer, mine.count())),
+                  MemoryKind::messages);
+    for (int r = 0; r < place_.split.replicas(transfer.from_stage); ++r) {
+      const SampleSpan span = common(mine, place_.split.whole(samples, transfer.from_stage, r));
+      if (span.count() == 0) continue;
+      const auto bytes = static_cast<std::size_t>(stage.transfer_bytes(transfer, span.count()));
+      Buffer message(device_, stream_, bytes, MemoryKind::messages);
+      const Rank from = place_.ranks[at(transfer.from_stage)][at(r)];
+      const Operation operation =
+          service_.transport().receive(from, Channel::evaluate, {message.data(), bytes});
+      wait(operation, transfer, Payload::activations, from,
+           {.kind = code(MessageKind::evaluation), .part = stage.id().value, .minibatch = number});
+      copy_samples(stage, transfer, mine, span, packed.data(), message.data(), Way::out_of_message);
+    }
+    tensors.push_back({&transfer, std::move(packed)});
   }
   return tensors;
 }
 
-void StageMessages::send_test_batch(const Pass& pass, std::int64_t number) {
-  for (const Transfer& transfer : stage_.outgoing()) {
-    send(stage_.pack_activations(pass, transfer), transfer, Payload::activations,
-         {.kind = code(MessageKind::evaluation), .minibatch = number});
+void StageMessages::send_test_batch(int chunk, const Pass& pass, std::int64_t number,
+                                    std::int64_t samples) {
+  Stage& stage = *chunks_[at(chunk)];
+  const SampleSpan mine = place_.split.whole(samples, stage.id().value, place_.replica);
+  for (const Transfer& transfer : stage.outgoing()) {
+    for (int r = 0; r < place_.split.replicas(transfer.to_stage); ++r) {
+      const SampleSpan span = common(mine, place_.split.whole(samples, transfer.to_stage, r));
+      if (span.count() == 0) continue;
+      Buffer data(device_, stream_,
+                  static_cast<std::size_t>(stage.transfer_bytes(transfer, span.count())),
+                  MemoryKind::messages);
+      stage.pack_activations(pass, transfer, span.first - mine.first, span.count(), data.data());
+      send(std::move(data), place_.ranks[at(transfer.to_stage)][at(r)], Channel::evaluate,
+           {.kind = code(MessageKind::evaluation), .part = transfer.to_stage, .minibatch = number});
+    }
   }
 }
 

@@ -28,6 +28,16 @@ class Synchronizer {
  public:
   virtual ~Synchronizer() = default;
 
+  // Before the first F of minibatch p at the first stage: a stop may have to be agreed on.
+  virtual void before_forward(Minibatch p) = 0;
+  // Adds up a gradient, in place, with those of the ranks that make the same update (P; under waves
+  // replicas alone). Does not wait.
+  virtual void reduce(Minibatch p, Buffer& gradient) = 0;
+  // U: until that is done. Seconds waited.
+  virtual double finish_reduce(Minibatch p) = 0;
+  // The mean of running statistics over the same ranks, weighted by samples. Waits.
+  virtual void average_statistics(std::vector<float>& values) = 0;
+
   // P: hands over a wave's sum. Does not wait.
   virtual void push(Wave wave, std::shared_ptr<const Buffer> sum,
                     const std::vector<float>& statistics) = 0;

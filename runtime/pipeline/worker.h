@@ -7,12 +7,13 @@
 #include <optional>
 #include <vector>
 
-#include "partitioner/schedule/schedule.h"
 #include "partitioner/schedule/wave_rules.h"
 #include "runtime/data/prefetch.h"
+#include "runtime/pipeline/evaluator.h"
 #include "runtime/pipeline/local_weights.h"
 #include "runtime/pipeline/optimizer.h"
 #include "runtime/pipeline/pace.h"
+#include "runtime/pipeline/pass_weights.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"
 #include "runtime/pipeline/stage.h"
@@ -21,85 +22,125 @@
 
 namespace hetpipe {
 
-// Modelled seconds of one minibatch on an emulated device; 0: not emulated.
+// Modelled seconds on an emulated device; 0: not emulated.
 struct StagePace {
-  double forward = 0;
-  double backward = 0;
-  double update = 0;
-  int minibatch = 0;  // samples that these are for; smaller minibatches take proportionally less
+  double forward = 0;          // of a pass of `samples`; smaller ones take proportionally less
+  double backward = 0;         // with the weight gradient
+  double weight_gradient = 0;  // of that, where it is apart
+  double update = 0;           // of a minibatch
+  std::int64_t samples = 0;
 };
 
 struct WorkerSetup {
-  Neighbourhood neighbours;
+  WorkerPlace place;
   Rank reporter;
-  StageActions actions;  // lowered, with evaluations
-  StagePace pace;
-  std::function<Batch(Minibatch)> training_batch;  // parts that this stage needs; keys always
-  std::vector<std::int64_t> evaluation_batches;  // numbers of those that this virtual worker takes
-  std::function<Batch(std::int64_t)> evaluation_batch;  // likewise
-  std::function<void(const ActionRecord&)> record;      // may be empty
-  std::function<void(Minibatch)> started;               // live progress; may be empty
+  WeightPolicy policy;
+  bool waves = true;                      // updates go to parameter servers, wave by wave
+  bool split_backward = false;            // B makes the inputs' gradient, W the weights'
+  std::vector<bool> recompute;            // by chunk: keeps its inputs, R makes the rest again
+  std::vector<StagePace> paces;           // by chunk
+  std::function<Batch(Minibatch)> batch;  // the rank's samples, micro-batch after micro-batch
+  std::function<std::int64_t(Minibatch)> loss_samples;  // that one update is a mean over
+  TestBatches test;
+  std::function<void(const ActionRecord&)> record;  // may be empty
+  std::function<void(Minibatch)> started;           // live progress; may be empty
 };
 
-// The executor: plays one stage's schedule, one action after another. It decides nothing about
-// order; what it adds is where bytes lie and who waits for what.
+// The executor: plays one rank's actions, one after another. It decides nothing about order; what
+// it adds is where bytes lie and who waits for what.
 class Worker {
  public:
-  Worker(WorkerSetup setup, const WaveRules& rules, Stage& stage, LocalWeights& weights,
-         Optimizer& optimizer, std::vector<float> initial_statistics, Synchronizer& synchronizer,
-         RankService& service);
+  // `chunks`: the stages of this rank. Weights, slots and statistics are flat, chunk after chunk.
+  Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> chunks,
+         LocalWeights& weights, Optimizer& optimizer, std::vector<float> initial_statistics,
+         Synchronizer& synchronizer, RankService& service);
 
   // Returns what the rank did with its time, sent to the reporter as well.
   RankReport run();
 
  private:
-  struct InFlight {
-    Batch batch;
-    Pass pass;
-    std::shared_ptr<const WeightVersion> weights;
-    Buffer gradient;
+  struct HeldPass : Pass {
+    bool forwarded = false;
+    bool backwarded = false;
   };
-  void forward(Minibatch p);
-  void backward(Minibatch p);
-  void update(Minibatch p);
-  void receive(std::size_t action);
-  void send(std::size_t action);
-  void push(Minibatch p);
-  void save_state(Wave wave, std::vector<float> statistics);
+  struct InFlight {  // a minibatch
+    Batch batch;
+    std::vector<std::vector<HeldPass>> passes;  // [chunk][micro-batch]
+    bool begun = false;
+    int forwards_left = 0;
+    Minibatch seen = 0;            // own updates that its first F found
+    std::optional<Label> label{};  // of the weights that it runs with
+  };
+
+  void play(const Action& action);
+  void forward(const Action& action);
+  void begin(Minibatch p, InFlight& flight);
+  void forward(const Action& action, InFlight& flight, int micro);
+  void all_forwarded(Minibatch p, const InFlight& flight);
+  void recompute(const Action& action);
+  void backward(const Action& action);
+  void weight_gradient(const Action& action);
+  void receive(const Action& action);
+  void send(const Action& action);
+  void push(const Action& action);
+  void update(const Action& action);
   void pull(Minibatch p);
   void evaluate(Minibatch p);
-  void evaluate_batch(std::int64_t number, const StageSnapshot& snapshot, EvaluationReport& sum);
-  std::int64_t bytes_moved() const;
-  Label label_of(Minibatch p) const;  // of the weights that it runs with
-  bool left_out(const Action& action) const;
-  void post_ahead(std::size_t next);
+  void end_wave(Minibatch p);
+  void save_state(Wave wave);
+  void report_wave(Minibatch p);
+  std::vector<float> average_statistics(Label label);
 
-  void load(Pass& pass, const Batch& batch);
+  InFlight& flight_of(Minibatch p);
+  std::vector<Pass*> passes_of(const Action& action, Payload side);
+  Payload side_of(const Action& action);
+  Stage& chunk(const Action& action) { return *chunks_[static_cast<std::size_t>(action.chunk)]; }
+  int pass_number(const Action& action, int micro) const;
+  const float* of_chunk(const WeightVersion& version, int chunk) const;
+  float* statistics_of(int chunk) const;
+  float* gradient_of(int chunk);
+  Gradients next_gradient(int chunk);
+  bool updates(Minibatch p) const;  // its U is a step of the optimizer
+  bool ends_wave(Minibatch p) const;
+  std::vector<float> download(const Buffer& buffer);
+  std::int64_t bytes_moved() const;
+  Label label_of(Minibatch p) const;
+  bool left_out(const Action& action) const;
+
   void settle(const std::string& what);
-  void note_loss(Minibatch p, const Pass& pass);
-  [[noreturn]] void fail_numerically(Minibatch p, const Pass& pass, const float* weights);
-  [[noreturn]] void look_again(Minibatch p);
-  double read_losses(const Pass& pass, std::int64_t& correct);
-  double modelled(double seconds, std::int64_t samples) const;
-  std::string doing(ActionKind kind, Minibatch p) const;
+  void note_loss(Minibatch p, const Stage& stage, const Pass& pass, const float* weights);
+  [[noreturn]] void fail_numerically(Minibatch p, const Stage& stage, const Pass& pass,
+                                     const float* weights);
+  void look_again(Minibatch p);
+  double modelled(double seconds, int chunk, std::int64_t samples) const;
+  std::string doing(const Action& action) const;
 
   WorkerSetup setup_;
   const WaveRules& rules_;
-  Stage& stage_;
+  std::vector<Stage*> chunks_;
+  Device& device_;
+  Stream& stream_;
   LocalWeights& weights_;
   Optimizer& optimizer_;
+  PassWeights versions_;
   Buffer statistics_;
   Synchronizer& synchronizer_;
   RankService& service_;
   Pace pace_;
   RankReport report_;
   StageMessages messages_;
+  Evaluator evaluator_;
 
   std::map<Minibatch, InFlight> in_flight_;
   std::map<Wave, std::vector<float>> wave_statistics_;
+  Buffer gradient_;                         // of what the next update takes
+  std::vector<bool> accumulating_;          // by chunk: it holds something already
   std::optional<StageSnapshot> evaluated_;  // the gate that follows may want the same label
   Label label_;                             // of the weights in use
   Label announced_label_ = 0;               // that came with the newest activation
+  Label evaluated_label_ = 0;               // newest
+  std::vector<float> averaged_;             // running statistics, of all ...
+  Label averaged_label_ = -1;               // ... at this label
   std::int64_t last_report_ns_ = 0;
   WaveReport wave_;
 };

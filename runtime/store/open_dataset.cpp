@@ -12,9 +12,7 @@ bool is_hdf5(const std::string& spec) { return spec.ends_with(".h5") || spec.end
 
 }  // namespace
 
-bool has_test_split(const std::string& spec) {
-  return !is_hdf5(spec) || has_hdf5_test_split(spec);
-}
+bool has_test_split(const std::string& spec) { return !is_hdf5(spec) || has_hdf5_test_split(spec); }
 
 Dataset open_dataset(const std::string& spec, Split split, Parts parts) {
   return is_hdf5(spec) ? load_hdf5_dataset(spec, split, parts) : load_dataset(spec, split, parts);

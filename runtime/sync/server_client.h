@@ -29,6 +29,10 @@ class ServerClient final : public Synchronizer {
                std::vector<Rank> server_ranks, CheckpointRule checkpoints, CheckpointSender& parts,
                RankService& service);
 
+  void before_forward(Minibatch) override {}
+  void reduce(Minibatch, Buffer&) override {}
+  double finish_reduce(Minibatch) override { return 0; }
+  void average_statistics(std::vector<float>&) override {}
   void push(Wave wave, std::shared_ptr<const Buffer> sum,
             const std::vector<float>& statistics) override;
   Saves saves(Label label) const override { return checkpoints_.of_stage(rules_, vw_, label); }

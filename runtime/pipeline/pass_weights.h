@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "partitioner/plan/system.h"
+#include "runtime/pipeline/local_weights.h"
+#include "runtime/pipeline/optimizer.h"
+
+namespace hetpipe {
+
+// Which weights the passes of a stage compute with: a row of the table of systems in parts.
+struct WeightPolicy {
+  enum class Of {
+    forward,    // B: what its F had, kept until then
+    newest,     // what is visible when the pass begins
+    minibatch,  // F: what the minibatch's first F at this stage found
+    ahead,      // predicted for this pass
+    bellwether  // predicted by the minibatch's first pass of its kind, for all of them
+  };
+  Visible visible = Visible::exactly;
+  Of forward = Of::newest;
+  Of backward = Of::forward;
+  bool recompute = false;  // B runs its forward again, whatever the stage keeps
+  bool by_wave = false;    // one update for each wave, of all its gradients
+  int steps_forward = 0;   // that a prediction looks ahead
+  int steps_backward = 0;
+
+  bool predicts() const { return forward == Of::ahead || forward == Of::bellwether; }
+};
+
+// `steps_*` are the stage's, counted from its schedule (partitioner/plan/staleness.h).
+WeightPolicy policy_of(const System& system, int steps_forward, int steps_backward);
+
+// Carries a policy out at one stage: hands every pass its weights, and lets go of them when the
+// last pass that shares them is through.
+class PassWeights {
+ public:
+  using Version = std::shared_ptr<const WeightVersion>;
+
+  PassWeights(const WeightPolicy& policy, LocalWeights& weights, Optimizer& optimizer,
+              Device& device, Stream& stream, int passes);  // of a minibatch: micro-batches, chunks
+
+  Version forward(Minibatch p, int pass);
+  // For R and B of a pass, and for its W; the same until done_with().
+  Version backward(Minibatch p, int pass);
+  void forward_done(Minibatch p, int pass);
+  void backward_done(Minibatch p, int pass);
+  // Those that weight decay belongs to: what the gradient was taken at where that is kept.
+  Version at_update(Minibatch p);
+  void minibatch_done(Minibatch p);
+
+ private:
+  struct Of {
+    std::vector<Version> kept;  // by pass
+    Version forward;            // shared
+    Version backward;
+    Version last;
+    int forwards_left = 0;
+    int backwards_left = 0;
+  };
+  Of& of(Minibatch p);
+  Version predict(Minibatch p, const Version& from, int steps);
+
+  const WeightPolicy policy_;
+  LocalWeights& weights_;
+  Optimizer& optimizer_;
+  Device& device_;
+  Stream& stream_;
+  int passes_;
+  std::map<Minibatch, Of> of_;
+};
+
+}  // namespace hetpipe

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/pipeline/stage_io.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hetpipe {
+namespace {
+
+// Of `values`, which hold as many for every sample of the batch, those of the span.
+template <class T>
+Buffer upload(const Stage& stage, const std::vector<T>& values, std::int64_t samples,
+              SampleSpan span) {
+  const std::size_t each = samples == 0 ? 0 : values.size() / static_cast<std::size_t>(samples);
+  const auto part = std::span(values).subspan(static_cast<std::size_t>(span.first) * each,
+                                              static_cast<std::size_t>(span.count()) * each);
+  Buffer buffer(stage.device(), stage.stream(), part.size_bytes(), MemoryKind::activations);
+  stage.device().copy(stage.stream(), buffer.data(),
+                      reinterpret_cast<const std::byte*>(part.data()), buffer.bytes());
+  return buffer;
+}
+
+}  // namespace
+
+void load(const Stage& stage, const Batch& batch, SampleSpan span, Pass& pass) {
+  pass.samples = span.count();
+  pass.keys.assign(batch.keys.begin() + span.first, batch.keys.begin() + span.end);
+  if (stage.reads_samples()) pass.images = upload(stage, batch.images, batch.count, span);
+  if (stage.has_loss()) pass.labels = upload(stage, batch.labels, batch.count, span);
+}
+
+Losses read_losses(const Stage& stage, const Pass& pass, RankService& service) {
+  Losses read;
+  if (pass.samples == 0) return read;
+  std::vector<float> losses(static_cast<std::size_t>(pass.samples));
+  std::vector<std::int32_t> hits(losses.size());
+  Device& device = stage.device();
+  device.copy(stage.stream(), reinterpret_cast<std::byte*>(losses.data()),
+              pass.outputs.back().data(), losses.size() * sizeof(float));
+  device.copy(stage.stream(), reinterpret_cast<std::byte*>(hits.data()), pass.correct.data(),
+              hits.size() * sizeof(std::int32_t));
+  service.settle(stage.stream(), [&] { return "loss on " + device.description(); });
+  for (const float loss : losses) read.sum += static_cast<double>(loss);
+  for (const std::int32_t hit : hits) read.correct += hit;
+  return read;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "partitioner/profile/cut.h"
+#include "runtime/model/parameters.h"
+
+// What forward and backward of a stage share.
+namespace hetpipe::stage_parts {
+
+inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+// Where the tensor of `layer` starts inside a packed transfer, in floats; -1 when it is not part of
+// it.
+template <class FloatsOf>
+std::int64_t offset_in(const Transfer& transfer, int layer, FloatsOf floats_of) {
+  std::int64_t offset = 0;
+  for (int l : transfer.layers) {
+    if (l == layer) return offset;
+    offset += floats_of(l);
+  }
+  return -1;
+}
+
+template <class T>
+std::vector<T*> parameter_pointers(const ParameterLayout& layout, int layer, T* flat) {
+  std::vector<T*> pointers;
+  for (const ParameterEntry& entry : layout.of_layer(layer)) {
+    pointers.push_back(flat + entry.offset);
+  }
+  return pointers;
+}
+
+}  // namespace hetpipe::stage_parts

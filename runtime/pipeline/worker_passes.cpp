@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a worker computes: passes, updates, evaluations, and what is said of them.
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "base/time.h"
+#include "runtime/pipeline/non_finite.h"
+#include "runtime/pipeline/stage_io.h"
+#include "runtime/pipeline/worker.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr double kBlocked = 100e-6;  // s; a call that took longer has waited for its answer
+
+// For an earlier stage to find its layer; it computes a forward for it.
+constexpr std::int64_t kEarlierStageSpeaksNs = 10'000'000'000;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+bool Worker::ends_wave(Minibatch p) const {
+  return rules_.ends_wave(setup_.place.virtual_worker, p);
+}
+
+bool Worker::updates(Minibatch p) const { return !setup_.policy.by_wave || ends_wave(p); }
+
+void Worker::begin(Minibatch p, InFlight& flight) {
+  synchronizer_.before_forward(p);
+  const std::int64_t asked = now_ns();
+  flight.batch = setup_.batch(p);
+  const std::int64_t start = now_ns();
+  report_.data_seconds += seconds_between(asked, start);
+  if (seconds_between(asked, start) > kBlocked) pace_.input_at(start);
+  if (setup_.started) setup_.started(p);
+  const WorkerPlace& place = setup_.place;
+  const std::int64_t samples = place.samples(p);
+  std::int64_t first = 0;
+  for (int m = 0; m < place.split.micro_batches(); ++m) {
+    const std::int64_t count =
+        place.split.of(samples, m, place.stage(0).value, place.replica).count();
+    for (std::size_t c = 0; c < chunks_.size(); ++c) {
+      Pass& pass = flight.passes[c][at(m)];
+      load(*chunks_[c], flight.batch, {first, first + count}, pass);
+      pass.loss_samples = setup_.loss_samples(p);
+    }
+    first += count;
+  }
+  flight.begun = true;
+  ++report_.minibatches;
+}
+
+void Worker::forward(const Action& action) {
+  InFlight& flight = flight_of(action.minibatch);
+  if (!flight.begun) begin(action.minibatch, flight);
+  const auto micros = setup_.place.micros(Payload::activations, action.micro);
+  for (int m = micros.first; m < micros.end; ++m) forward(action, flight, m);
+  if (flight.forwards_left == 0) all_forwarded(action.minibatch, flight);
+}
+
+void Worker::forward(const Action& action, InFlight& flight, int micro) {
+  const Minibatch p = action.minibatch;
+  const std::int64_t start = now_ns();
+  Stage& stage = chunk(action);
+  HeldPass& pass = flight.passes[at(action.chunk)][at(micro)];
+  const int number = pass_number(action, micro);
+  {
+    const PassWeights::Version version = versions_.forward(p, number);
+    if (!flight.label) flight.seen = weights_.seen();
+    flight.label = version->label;
+    if (setup_.waves && ends_wave(p) && setup_.policy.visible == Visible::exactly &&
+        p % rules_.in_flight == rules_.in_flight - 1 &&
+        synchronizer_.saves(rules_.wave_of(p) + 1) == Saves::exactly) {
+      weights_.keep_exact();
+    }
+    ensure(!setup_.waves || version->label == label_,
+           "weights rest on another label than their minibatch");
+    const float* weights = of_chunk(*version, action.chunk);
+    stage.forward(pass, weights, statistics_of(action.chunk), Mode::train);
+    settle(doing(action) + "forward");
+    const StagePace& pace = setup_.paces[at(action.chunk)];
+    report_.forward_seconds +=
+        pace_.hold(start, modelled(pace.forward, action.chunk, pass.samples));
+    if (stage.has_loss()) note_loss(p, stage, pass, weights);
+  }
+  versions_.forward_done(p, number);
+  pass.forwarded = true;
+  --flight.forwards_left;
+  if (!stage.outgoing().empty()) return;
+  if (setup_.recompute[at(action.chunk)]) {
+    stage.drop_what_forward_makes(pass);
+  } else {
+    stage.drop_what_backward_does_not_need(pass);
+  }
+}
+
+// Of minibatch p at this rank.
+void Worker::all_forwarded(Minibatch p, const InFlight& flight) {
+  const Minibatch stale =
+      setup_.waves ? rules_.staleness(p, label_) : std::max<Minibatch>(0, p - flight.seen);
+  ensure(!setup_.waves || stale <= rules_.global_staleness(),
+         "a minibatch misses more updates than D allows");
+  const bool first_of_wave = p % rules_.in_flight == 0;
+  wave_.staleness_min = first_of_wave ? stale : std::min(wave_.staleness_min, stale);
+  wave_.staleness_max = first_of_wave ? stale : std::max(wave_.staleness_max, stale);
+  if (setup_.waves && ends_wave(p) && statistics_.bytes() > 0) {
+    wave_statistics_[rules_.wave_of(p)] = download(statistics_);
+  }
+}
+
+void Worker::recompute(const Action& action) {
+  const std::int64_t start = now_ns();
+  HeldPass& pass = flight_of(action.minibatch).passes[at(action.chunk)][at(action.micro)];
+  const auto version = versions_.backward(action.minibatch, pass_number(action, action.micro));
+  chunk(action).forward(pass, of_chunk(*version, action.chunk), statistics_of(action.chunk),
+                        Mode::train, Statistics::leave);
+  chunk(action).drop_what_backward_does_not_need(pass);
+  settle(doing(action) + "forward once more");
+  report_.forward_seconds += pace_.hold(
+      start, modelled(setup_.paces[at(action.chunk)].forward, action.chunk, pass.samples));
+}
+
+float* Worker::gradient_of(int chunk) {
+  if (!gradient_) {
+    std::size_t count = 0;
+    for (const Stage* stage : chunks_)
+      count += static_cast<std::size_t>(stage->parameters().count());
+    gradient_ = Buffer(device_, stream_, count * sizeof(float), MemoryKind::gradients);
+    accumulating_.assign(chunks_.size(), false);
+  }
+  float* values = gradient_.as<float>();
+  for (int c = 0; c < chunk; ++c) values += chunks_[at(c)]->parameters().count();
+  return values;
+}
+
+// The first gradient since the last update takes the place of what was there.
+Gradients Worker::next_gradient(int chunk) {
+  const bool first = !accumulating_[at(chunk)];
+  accumulating_[at(chunk)] = true;
+  return first ? Gradients::overwrite : Gradients::accumulate;
+}
+
+void Worker::backward(const Action& action) {
+  InFlight& flight = flight_of(action.minibatch);
+  const auto micros = setup_.place.micros(Payload::gradients, action.micro);
+  const StagePace& pace = setup_.paces[at(action.chunk)];
+  const bool apart = setup_.split_backward;
+  for (int m = micros.first; m < micros.end; ++m) {
+    const std::int64_t start = now_ns();
+    HeldPass& pass = flight.passes[at(action.chunk)][at(m)];
+    const int number = pass_number(action, m);
+    const auto version = versions_.backward(action.minibatch, number);
+    const float* weights = of_chunk(*version, action.chunk);
+    if (apart) {
+      chunk(action).backward(pass, weights, nullptr, BackwardPart::inputs);
+    } else {
+      float* gradient = gradient_of(action.chunk);
+      chunk(action).backward(pass, weights, gradient, BackwardPart::whole,
+                             next_gradient(action.chunk));
+      versions_.backward_done(action.minibatch, number);
+    }
+    pass.backwarded = true;
+    settle(doing(action) + "backward");
+    const double seconds = apart ? pace.backward - pace.weight_gradient : pace.backward;
+    report_.backward_seconds += pace_.hold(start, modelled(seconds, action.chunk, pass.samples));
+  }
+}
+
+void Worker::weight_gradient(const Action& action) {
+  const std::int64_t start = now_ns();
+  HeldPass& pass = flight_of(action.minibatch).passes[at(action.chunk)][at(action.micro)];
+  const int number = pass_number(action, action.micro);
+  const auto version = versions_.backward(action.minibatch, number);
+  float* gradient = gradient_of(action.chunk);
+  chunk(action).weight_gradient(pass, of_chunk(*version, action.chunk), gradient,
+                                next_gradient(action.chunk));
+  versions_.backward_done(action.minibatch, number);
+  settle(doing(action) + "weight gradient");
+  report_.backward_seconds += pace_.hold(
+      start, modelled(setup_.paces[at(action.chunk)].weight_gradient, action.chunk, pass.samples));
+}
+
+void Worker::update(const Action& action) {
+  const Minibatch p = action.minibatch;
+  if (updates(p)) {
+    if (setup_.waves) synchronizer_.reduce(p, gradient_);  // replicas alone
+    const double waited = synchronizer_.finish_reduce(p);
+    report_.server_wait_seconds += waited;
+    if (waited > kBlocked) pace_.input_at(now_ns());
+    const std::int64_t start = now_ns();
+    wave_.learning_rate = optimizer_.learning_rate(p);
+    {
+      const PassWeights::Version version = versions_.at_update(p);
+      const std::int64_t step = setup_.policy.by_wave ? rules_.wave_of(p) + 1 : p + 1;
+      optimizer_.update(p, step, gradient_, version->values.as<float>());
+    }
+    versions_.minibatch_done(p);
+    weights_.computed(p, std::move(gradient_),
+                      setup_.waves ? LocalWeights::WaveSums::yes : LocalWeights::WaveSums::no);
+    settle(doing(action) + "update");
+    for (const StagePace& pace : setup_.paces) pace_.advance(pace.update);
+    report_.update_seconds += seconds_between(start, now_ns());
+  } else {
+    versions_.minibatch_done(p);
+  }
+  in_flight_.erase(p);
+  if (!setup_.waves && ends_wave(p)) end_wave(p);
+}
+
+// All updates of p's wave have been made.
+void Worker::end_wave(Minibatch p) {
+  const Wave wave = rules_.wave_of(p);
+  const Saves saves = synchronizer_.saves(wave + 1);
+  if (saves == Saves::statistics) {
+    average_statistics(wave + 1);
+  } else if (saves != Saves::nothing) {
+    save_state(wave);
+  }
+  wave_statistics_.erase(wave);
+  report_wave(p);
+}
+
+// A checkpoint is due behind this wave: hands over what only this rank knows.
+void Worker::save_state(Wave wave) {
+  StageState state{.label = wave + 1, .slots = {}, .statistics = {}, .exact = {}};
+  for (const Buffer& slot : optimizer_.slots()) state.slots.push_back(download(slot));
+  if (setup_.waves) {
+    state.statistics = wave_statistics_[wave];
+    if (setup_.policy.visible == Visible::exactly) state.exact = weights_.exact(wave);
+  } else {
+    state.statistics = average_statistics(wave + 1);
+    state.weights = download(weights_.everything());
+  }
+  settle("the state for a checkpoint");
+  synchronizer_.save(state);
+}
+
+// Without a server: the mean over virtual workers and replicas at a label, made once.
+std::vector<float> Worker::average_statistics(Label label) {
+  if (statistics_.bytes() == 0) return {};
+  if (averaged_label_ != label) {
+    averaged_ = download(statistics_);
+    synchronizer_.average_statistics(averaged_);
+    averaged_label_ = label;
+  }
+  return averaged_;
+}
+
+void Worker::report_wave(Minibatch p) {
+  const std::int64_t now = now_ns();
+  wave_.wave = rules_.wave_of(p);
+  wave_.last_minibatch = p;
+  wave_.elapsed_seconds = seconds_between(last_report_ns_, now);
+  service_.transport().send_control(setup_.reporter,
+                                    {.kind = static_cast<std::int32_t>(MessageKind::wave_report)},
+                                    as_payload(wave_));
+  last_report_ns_ = now;
+  wave_.samples = wave_.labels = wave_.correct = 0;
+  wave_.loss_sum = wave_.server_wait_seconds = 0;
+}
+
+void Worker::evaluate(Minibatch p) {
+  const std::int64_t start = now_ns();
+  EvaluationReport sum;
+  if (setup_.waves) {
+    const Minibatch end = rules_.end[at(setup_.place.virtual_worker.value)];
+    const bool final = p >= end;
+    const Wave gate = final ? rules_.end_label() + rules_.distance + 1 : rules_.wave_of(p);
+    const Label label = final ? rules_.end_label() : rules_.bound_label(gate);
+    evaluated_ = synchronizer_.pull(gate, label, WithStatistics::yes);
+    sum = evaluator_.evaluate(label, evaluated_->weights.as<float>(),
+                              evaluated_->statistics.as<float>());
+  } else {  // of what is here, behind the update of p
+    const Label label = rules_.wave_of(p) + 1;
+    const Buffer weights = weights_.everything();
+    std::vector<float> mean = average_statistics(label);
+    Buffer statistics(device_, stream_, statistics_.bytes(), MemoryKind::workspace);
+    device_.copy(stream_, statistics.data(), reinterpret_cast<const std::byte*>(mean.data()),
+                 statistics.bytes());
+    sum = evaluator_.evaluate(label, weights.as<float>(), statistics.as<float>());
+  }
+  sum.virtual_worker = setup_.place.virtual_worker.value;
+  evaluated_label_ = sum.label;
+  if (chunks_.back()->has_loss()) {
+    service_.transport().send_control(
+        setup_.reporter, {.kind = static_cast<std::int32_t>(MessageKind::evaluation_report)},
+        as_payload(sum));
+  }
+  const std::int64_t now = now_ns();
+  report_.evaluate_seconds += seconds_between(start, now);
+  last_report_ns_ += now - start;  // a wave's time does not count it
+}
+
+void Worker::note_loss(Minibatch p, const Stage& stage, const Pass& pass, const float* weights) {
+  const Losses losses = read_losses(stage, pass, service_);
+  if (!std::isfinite(losses.sum)) fail_numerically(p, stage, pass, weights);
+  wave_.loss_sum += losses.sum;
+  wave_.correct += losses.correct;
+  wave_.samples += pass.samples;
+  wave_.labels += static_cast<std::int64_t>(pass.labels.bytes() / sizeof(std::int32_t));
+}
+
+// The loss of p is not finite: says which layer's numbers were the first not to be. Where they came
+// in with the activations, the stage that sent them is asked, and ends the run in its own words.
+void Worker::fail_numerically(Minibatch p, const Stage& stage, const Pass& pass,
+                              const float* weights) {
+  const auto found = first_non_finite(stage, pass, weights);
+  if (found && found->sender) {
+    for (const Rank sender : setup_.place.ranks[at(*found->sender)]) {
+      service_.transport().send_control(
+          sender,
+          {.kind = static_cast<std::int32_t>(MessageKind::find_non_finite), .minibatch = p});
+    }
+    service_.wait_until_ns(now_ns() + kEarlierStageSpeaksNs);
+  }
+  throw NumericalError(format(
+      "step %lld of virtual worker %d: the loss is not a finite number. The first number that is "
+      "not, in the order of computing, is at stage %d: %s. Lower --learning-rate, or start from an "
+      "earlier checkpoint.",
+      static_cast<long long>(p), setup_.place.virtual_worker.value, stage.id().value,
+      found ? found->what.c_str() : "the loss"));
+}
+
+// This rank, or another replica of its stage, sent numbers that are not finite. What it did not
+// keep is computed once more, with the weights that its backward would have: the same bits where a
+// version is kept.
+void Worker::look_again(Minibatch p) {
+  const auto found = in_flight_.find(p);
+  if (found == in_flight_.end()) return;
+  InFlight flight = std::move(found->second);
+  in_flight_.clear();
+  for (std::size_t c = 0; c < chunks_.size(); ++c) {
+    for (std::size_t m = 0; m < flight.passes[c].size(); ++m) {
+      HeldPass& pass = flight.passes[c][m];
+      if (!pass.forwarded || pass.samples == 0) continue;
+      const Action action{
+          .kind = ActionKind::forward, .minibatch = p, .chunk = static_cast<int>(c)};
+      const auto version = versions_.backward(p, pass_number(action, static_cast<int>(m)));
+      const float* weights = of_chunk(*version, action.chunk);
+      chunks_[c]->drop_what_forward_makes(pass);
+      chunks_[c]->forward(pass, weights, statistics_of(action.chunk), Mode::train,
+                          Statistics::leave);
+      if (first_non_finite(*chunks_[c], pass, weights)) {
+        fail_numerically(p, *chunks_[c], pass, weights);
+      }
+    }
+  }
+}
+
+}  // namespace hetpipe
