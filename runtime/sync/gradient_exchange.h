@@ -15,7 +15,7 @@
 namespace hetpipe {
 
 // Floats of one message. Small enough that a chain of ranks is full of pieces soon; large enough
-// that a message's own cost does not count (benchmarks/exchange_speed.cpp).
+// that a message's own cost does not count.
 inline constexpr std::int64_t kExchangePieceFloats = std::int64_t{64} << 10;
 // Partial sums that may arrive ahead of their turn to be added. Bounds the memory.
 inline constexpr int kExchangeSlots = 4;
