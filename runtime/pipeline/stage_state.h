@@ -27,6 +27,7 @@ struct StageState {
   Label label = 0;
   std::vector<std::vector<float>> slots;  // of the optimizer
   std::vector<float> statistics;          // running means and variances
+  std::vector<float> weights{};           // where no server has them
   std::optional<ExactWeights> exact;
   bool operator==(const StageState&) const = default;
 };
