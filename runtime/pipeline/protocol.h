@@ -16,6 +16,9 @@ enum class MessageKind : std::int32_t {
   push,
   pull_weights,
   pull_statistics,
+  // Channel::reduce: part = number of the sum, minibatch, label = piece
+  partial_sum,   // up a group: the terms so far
+  finished_sum,  // down again
   // Channel::checkpoint, from stages and shards to the collector: part, label
   checkpoint_part,
   // Channel::control

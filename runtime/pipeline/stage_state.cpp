@@ -10,6 +10,7 @@ std::vector<std::byte> to_bytes(const StageState& state) {
   writer.number(state.label);
   writer.lists(state.slots);
   writer.list(state.statistics);
+  writer.list(state.weights);
   writer.number(state.exact ? 1 : 0);
   if (state.exact) {
     writer.number(state.exact->label);
@@ -26,6 +27,7 @@ StageState stage_state_from(std::span<const std::byte> bytes) {
   state.label = reader.number();
   state.slots = reader.lists();
   state.statistics = reader.list();
+  state.weights = reader.list();
   if (reader.number() != 0) {
     ExactWeights& exact = state.exact.emplace();
     exact.label = reader.number();

@@ -19,38 +19,58 @@ struct StageSnapshot {
 
 enum class WithStatistics { no, yes };
 
-// exactly: so that a continuation is bit-identical.
-enum class Saves { nothing, state, exactly };
+// statistics: the rank's part of their mean alone. exactly: so that a continuation is
+// bit-identical.
+enum class Saves { nothing, statistics, state, exactly };
 
-// How a stage meets the other virtual workers. The executor's actions P, L and E go through it;
-// what stands behind (a parameter server here) is runtime/sync's.
+// How a rank meets the others that train the same weights: those of other virtual workers, and the
+// replicas of its own stage. What stands behind is runtime/sync's, one of two:
+//
+//   waves       (a parameter server)   replicas sum gradients in U;   P, L and E push and pull
+//   all-reduce  (groups of ranks)      everybody sums gradients: P hands over, U waits
+//
+// In a run of all-reduce a label L is reached where the updates of all minibatches below
+// L * in_flight have been applied; evaluations and checkpoints of L happen right there, with the
+// weights as they are.
 class Synchronizer {
  public:
   virtual ~Synchronizer() = default;
 
-  // Before the first F of minibatch p at the first stage: a stop may have to be agreed on.
+  // Before the first F of minibatch p at this rank, in both kinds of run: where a run that was
+  // asked to stop finds the label to stop at. May wait.
   virtual void before_forward(Minibatch p) = 0;
-  // Adds up a gradient, in place, with those of the ranks that make the same update (P; under waves
-  // replicas alone). Does not wait.
+
+  // Adds up the gradient of minibatch p, in place, over all that take part in this update: those of
+  // a rank's stages (chunks) one after another. Does not wait; the gradient stays untouched until
+  // finish_reduce. Ranks take part in every minibatch of their virtual worker, with zeros where
+  // they have no samples.
   virtual void reduce(Minibatch p, Buffer& gradient) = 0;
-  // U: until that is done. Seconds waited.
+  // Until the sums of all that was handed over are there. Returns seconds waited.
   virtual double finish_reduce(Minibatch p) = 0;
-  // The mean of running statistics over the same ranks, weighted by samples. Waits.
+
+  // All-reduce: the mean over virtual workers and replicas, weighed by samples, in place of the
+  // rank's own running statistics (those of its stages one after another). Waits: at a label that
+  // is evaluated or saved, all ranks do this, in the same order.
   virtual void average_statistics(std::vector<float>& values) = 0;
 
-  // P: hands over a wave's sum. Does not wait.
-  virtual void push(Wave wave, std::shared_ptr<const Buffer> sum,
-                    const std::vector<float>& statistics) = 0;
-  // What a checkpoint at this label wants of the stage, after the push of the wave before it ...
+  // What a checkpoint at this label wants of this rank, after the push of the wave before it
+  // (waves), or where the label is reached (all-reduce: with averaged statistics, so that ranks of
+  // which nothing else is wanted take part in those) ...
   virtual Saves saves(Label label) const = 0;
   // ... and handing it over. Does not wait.
   virtual void save(const StageState& state) = 0;
+
+  // Waves alone.
+  // P: hands over a wave's sum. Waits for other replicas' running statistics alone.
+  virtual void push(Wave wave, std::shared_ptr<const Buffer> sum,
+                    const std::vector<float>& statistics) = 0;
   // First stage only: asks whether the last minibatch of `wave` may start; waits for the label.
   virtual Label pass_gate(Wave wave) = 0;
   // Asks early for a label that will be needed: pull() of it then waits less.
   virtual void prefetch(Wave gate, Label label) = 0;
   // L and E: one consistent snapshot; waits for it. `gate`: the wave whose gate it belongs to.
   virtual StageSnapshot pull(Wave gate, Label label, WithStatistics statistics) = 0;
+
   // Nothing more will be asked; waits until what was handed over has left.
   virtual void finish() = 0;
 };

@@ -63,12 +63,13 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
       Peer peer;
       peer.vw = VirtualWorkerId{i};
       peer.stage = StageId{static_cast<int>(k)};
-      peer.rank = setup_.worker_ranks[at(i)][k];
+      peer.ranks = setup_.worker_ranks[at(i)][k];
       peer.parameters = map.on_shard(kParameters, setup_.shard, first, end);
       peer.statistics = map.on_shard(kStatistics, setup_.shard, first, end);
       peer.pieces = push_pieces(map, setup_.shard, first, end);
       peer.next_wave = rules.start_wave();
-      peer.gate = rules.start_wave();
+      peer.gates.assign(peer.ranks.size(), rules.start_wave());
+      peer.finished.assign(peer.ranks.size(), false);
       peers_.push_back(std::move(peer));
       first = end;
     }
@@ -99,12 +100,13 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
   service.on(MessageKind::pull_request, [this](const ControlMessage& m) {
     const auto request = from_payload<PullRequest>(m.payload);
     Peer& peer = peer_of(VirtualWorkerId{request.virtual_worker}, StageId{m.header.part});
-    peer.gate = std::max(peer.gate, m.header.minibatch);
-    waiting_pulls_.push_back({&peer, m.header.label, request});
+    Wave& gate = peer.gates[replica_of(peer, m.from)];
+    gate = std::max(gate, m.header.minibatch);
+    waiting_pulls_.push_back({&peer, m.from, m.header.label, request});
   });
   service.on(MessageKind::worker_finished, [this](const ControlMessage& m) {
-    peer_of(VirtualWorkerId{m.header.part}, StageId{static_cast<int>(m.header.label)}).finished =
-        true;
+    Peer& peer = peer_of(VirtualWorkerId{m.header.part}, StageId{static_cast<int>(m.header.label)});
+    peer.finished[replica_of(peer, m.from)] = true;
   });
 }
 
@@ -113,6 +115,16 @@ ParameterServer::Peer& ParameterServer::peer_of(VirtualWorkerId vw, StageId stag
                                  [&](const Peer& p) { return p.vw == vw && p.stage == stage; });
   ensure(peer != peers_.end(), "a request from a stage that the plan does not have");
   return *peer;
+}
+
+std::size_t ParameterServer::replica_of(const Peer& peer, Rank rank) {
+  const auto found = std::find(peer.ranks.begin(), peer.ranks.end(), rank);
+  ensure(found != peer.ranks.end(), "a rank speaks for a stage that is not its own");
+  return static_cast<std::size_t>(found - peer.ranks.begin());
+}
+
+bool ParameterServer::Peer::all_finished() const {
+  return std::find(finished.begin(), finished.end(), false) == finished.end();
 }
 
 int ParameterServer::stages_here(VirtualWorkerId vw) const {
@@ -137,9 +149,9 @@ void ParameterServer::post_pieces(Peer& peer) {
     std::int64_t begin = peer.pushes.back().arrived;
     for (const Receive& receive : peer.receives) begin += receive.floats;
     const auto into = std::span(peer.pushes.back().floats).subspan(at(begin), at(floats));
-    peer.receives.push_back(
-        {service_.transport().receive(peer.rank, Channel::push, std::as_writable_bytes(into)),
-         floats});
+    peer.receives.push_back({service_.transport().receive(peer.ranks.front(), Channel::push,
+                                                          std::as_writable_bytes(into)),
+                             floats});
     ++peer.posted;
   }
 }
@@ -287,7 +299,7 @@ bool ParameterServer::serve(const Waiting& waiting) {
   const FlatRange range = weights ? waiting.peer->parameters : waiting.peer->statistics;
   const std::vector<float>& from = weights ? snapshot->weights : snapshot->statistics;
   Operation sent = service_.transport().send(
-      waiting.peer->rank, Channel::pull,
+      waiting.rank, Channel::pull,
       {.kind = code(weights ? MessageKind::pull_weights : MessageKind::pull_statistics),
        .part = setup_.shard.value,
        .label = waiting.label},
@@ -304,7 +316,7 @@ void ParameterServer::open_gates() {
     if (!label) return false;
     stop_->gate_passed(wave);
     service_.transport().send_control(
-        setup_.worker_ranks[at(vw.value)].front(),
+        setup_.worker_ranks[at(vw.value)].front().front(),
         {.kind = code(MessageKind::gate_grant), .minibatch = wave, .label = *label});
     return true;
   });
@@ -316,7 +328,7 @@ void ParameterServer::forget_labels() {
   for (const Peer& peer : peers_) {
     if (peer.parameters.count == 0) continue;                  // it asks other shards
     if (peer.next_wave == rules_.end_wave(peer.vw)) continue;  // for the last label alone
-    needed = std::min(needed, rules_.bound_label(peer.gate));
+    for (const Wave gate : peer.gates) needed = std::min(needed, rules_.bound_label(gate));
   }
   for (const Waiting& waiting : waiting_pulls_) needed = std::min(needed, waiting.label);
   while (snapshots_.front()->label < needed) {
@@ -366,7 +378,7 @@ void ParameterServer::poll() {
 
 bool ParameterServer::finished() const {
   const bool workers =
-      std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.finished; });
+      std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.all_finished(); });
   return workers && waiting_pulls_.empty() && sending_.empty() && parts_.idle() &&
          snapshots_.back()->label == rules_.end_label();
 }
@@ -375,9 +387,10 @@ std::string ParameterServer::waiting_for() const {
   std::string text = format("server shard %d at label %lld:", setup_.shard.value,
                             static_cast<long long>(snapshots_.back()->label));
   for (const Peer& peer : peers_) {
-    if (peer.finished) continue;
-    text += format(" virtual worker %d stage %d (rank %d, next push wave %lld);", peer.vw.value,
-                   peer.stage.value, peer.rank.value, static_cast<long long>(peer.next_wave));
+    if (peer.all_finished()) continue;
+    text +=
+        format(" virtual worker %d stage %d (rank %d, next push wave %lld);", peer.vw.value,
+               peer.stage.value, peer.ranks.front().value, static_cast<long long>(peer.next_wave));
   }
   return text;
 }

@@ -21,10 +21,10 @@ namespace hetpipe {
 
 struct ServerSetup {
   ShardId shard;
-  std::vector<Rank> server_ranks;               // by shard
-  std::vector<std::vector<Rank>> worker_ranks;  // [virtual worker][stage]
-  std::vector<std::vector<int>> stage_end;      // [virtual worker][stage]
-  std::vector<float> update_factor;             // per virtual worker: its weight in the sum
+  std::vector<Rank> server_ranks;                            // by shard
+  std::vector<std::vector<std::vector<Rank>>> worker_ranks;  // [virtual worker][stage][replica]
+  std::vector<std::vector<int>> stage_end;                   // [virtual worker][stage]
+  std::vector<float> update_factor;      // per virtual worker: its weight in the sum
   std::vector<ShardSnapshot> snapshots;  // to start from: earlier ones of a continuation, the first
   std::vector<std::vector<float>> running;  // statistics there, per virtual worker
   CheckpointRule checkpoints;
@@ -65,8 +65,8 @@ class ParameterServer {
   struct Peer {  // one stage of one virtual worker
     VirtualWorkerId vw;
     StageId stage;
-    Rank rank;
-    FlatRange parameters;  // on this shard
+    std::vector<Rank> ranks;  // of its replicas: the first one pushes, all pull
+    FlatRange parameters;     // on this shard
     FlatRange statistics;
     PushPieces pieces;
     Wave next_wave = 0;       // whose push arrives
@@ -74,11 +74,14 @@ class ParameterServer {
     std::deque<Receive> receives;
     std::size_t posted = 0;                 // pieces of the push that arrives
     std::vector<std::vector<float>> spare;  // memory of pushes, for those to come
-    Wave gate = 0;  // of its latest pull: it will not ask for labels below gate - D again
-    bool finished = false;
+    // By replica, of its latest pull: it will not ask for labels below gate - D again.
+    std::vector<Wave> gates;
+    std::vector<bool> finished;  // by replica
+    bool all_finished() const;
   };
   struct Waiting {
     const Peer* peer = nullptr;
+    Rank rank;  // the replica that asks
     Label label = 0;
     PullRequest request;
   };
@@ -101,6 +104,7 @@ class ParameterServer {
   void forget_labels();
   void save_state();
   Peer& peer_of(VirtualWorkerId vw, StageId stage);
+  static std::size_t replica_of(const Peer& peer, Rank rank);
   int stages_here(VirtualWorkerId vw) const;
 
   ServerSetup setup_;

@@ -17,7 +17,7 @@ std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
 ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules,
                            const ShardMap& map, std::vector<Rank> server_ranks,
                            CheckpointRule checkpoints, CheckpointSender& parts,
-                           RankService& service)
+                           RankService& service, StageReplica replica)
     : vw_(vw),
       stage_(stage),
       rules_(rules),
@@ -25,9 +25,12 @@ ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& ru
       server_ranks_(std::move(server_ranks)),
       checkpoints_(std::move(checkpoints)),
       parts_(parts),
-      service_(service) {
-  service.on(MessageKind::gate_grant,
-             [this](const ControlMessage& message) { granted_ = message.header.label; });
+      service_(service),
+      replica_(std::move(replica)),
+      sums_(replica_.sums, stage.device(), stage.stream(), service) {
+  service.on(MessageKind::gate_grant, [this](const ControlMessage& message) {
+    granted_[message.header.minibatch] = message.header.label;
+  });
 }
 
 void ServerClient::drop_sent() {
@@ -35,8 +38,11 @@ void ServerClient::drop_sent() {
 }
 
 void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
-                        const std::vector<float>& statistics) {
+                        const std::vector<float>& own_statistics) {
   drop_sent();
+  std::vector<float> statistics = own_statistics;
+  sums_.average(statistics);
+  if (replica_.number > 0) return;
   for (int s = 0; s < map_.shards(); ++s) {
     const ShardId shard{s};
     const int first = stage_.first_layer();
@@ -64,21 +70,30 @@ void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
 }
 
 Label ServerClient::pass_gate(Wave wave) {
-  granted_.reset();
-  service_.transport().send_control(
-      server_ranks_.front(),
-      {.kind = code(MessageKind::gate_request), .part = vw_.value, .minibatch = wave});
+  const bool asks = replica_.number == 0;
+  const Rank answers = asks ? server_ranks_.front() : replica_.ranks.front();
+  if (asks) {
+    service_.transport().send_control(
+        answers, {.kind = code(MessageKind::gate_request), .part = vw_.value, .minibatch = wave});
+  }
   service_.wait_for_others(
-      [this] { return granted_.has_value(); },
+      [&] { return granted_.contains(wave); },
       [&] {
         return Awaited(
-            format("the gate of wave %lld of virtual worker %d at the clock, rank %d (it opens "
-                   "when every virtual worker has pushed wave %lld)",
-                   static_cast<long long>(wave), vw_.value, server_ranks_.front().value,
-                   static_cast<long long>(wave - 1 - rules_.distance)),
-            server_ranks_.front());
+            format("the gate of wave %lld of virtual worker %d at %s, rank %d (it opens when every "
+                   "virtual worker has pushed wave %lld)",
+                   static_cast<long long>(wave), vw_.value, asks ? "the clock" : "replica 0",
+                   answers.value, static_cast<long long>(wave - 1 - rules_.distance)),
+            answers);
       });
-  return *granted_;
+  const Label label = granted_.at(wave);
+  granted_.erase(wave);
+  for (std::size_t r = 1; asks && r < replica_.ranks.size(); ++r) {
+    service_.transport().send_control(
+        replica_.ranks[r],
+        {.kind = code(MessageKind::gate_grant), .minibatch = wave, .label = label});
+  }
+  return label;
 }
 
 void ServerClient::request(ShardId shard, Wave gate, Label label, ShardMap::What what) {
@@ -181,6 +196,7 @@ StageSnapshot ServerClient::pull(Wave gate, Label label, WithStatistics statisti
 }
 
 void ServerClient::finish() {
+  sums_.finish_reduce();
   for (const Sending& sending : sending_) {
     service_.wait(sending.operation, [] { return std::string("the last push to leave"); });
   }

@@ -11,6 +11,7 @@
 #include "runtime/pipeline/stage.h"
 #include "runtime/pipeline/synchronizer.h"
 #include "runtime/sync/checkpoint_parts.h"
+#include "runtime/sync/group_sums.h"
 #include "runtime/sync/shard_map.h"
 
 namespace hetpipe {
@@ -22,25 +23,37 @@ struct PullRequest {
   std::int32_t statistics = 0;  // 1: wanted
 };
 
-// A stage's end of the parameter server.
+// A replica of a replicated stage, and what it does with the others of that stage.
+struct StageReplica {
+  int number = 0;
+  std::vector<Rank> ranks;  // of all replicas of the stage
+  RankSums sums;            // scope virtual_worker
+};
+
+// A stage's end of the parameter server. Of its replicas the first one pushes, saves and asks at
+// gates, whose labels it tells the others; each pulls for itself.
 class ServerClient final : public Synchronizer {
  public:
   ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules, const ShardMap& map,
                std::vector<Rank> server_ranks, CheckpointRule checkpoints, CheckpointSender& parts,
-               RankService& service);
+               RankService& service, StageReplica replica = {});
 
-  void before_forward(Minibatch) override {}
-  void reduce(Minibatch, Buffer&) override {}
-  double finish_reduce(Minibatch) override { return 0; }
-  void average_statistics(std::vector<float>&) override {}
+  void before_forward(Minibatch) override {}  // gates see to a stop
+  void reduce(Minibatch p, Buffer& gradient) override { sums_.reduce(p, gradient); }
+  double finish_reduce(Minibatch) override { return sums_.finish_reduce(); }
+  void average_statistics(std::vector<float>& values) override { sums_.average(values); }
+
   void push(Wave wave, std::shared_ptr<const Buffer> sum,
             const std::vector<float>& statistics) override;
-  Saves saves(Label label) const override { return checkpoints_.of_stage(rules_, vw_, label); }
+  Saves saves(Label label) const override {
+    return replica_.number > 0 ? Saves::nothing : checkpoints_.of_stage(rules_, vw_, label);
+  }
   void save(const StageState& state) override { parts_.send(state.label, to_bytes(state)); }
   Label pass_gate(Wave wave) override;
   void prefetch(Wave gate, Label label) override;
   StageSnapshot pull(Wave gate, Label label, WithStatistics statistics) override;
   void finish() override;
+  const GroupSums& sums() const { return sums_; }
 
  private:
   struct Asked {  // a pull under way
@@ -68,7 +81,9 @@ class ServerClient final : public Synchronizer {
   CheckpointRule checkpoints_;
   CheckpointSender& parts_;
   RankService& service_;
-  std::optional<Label> granted_;
+  StageReplica replica_;
+  GroupSums sums_;
+  std::map<Wave, Label> granted_;
   std::optional<Asked> prefetched_;
   std::deque<Sending> sending_;
 };

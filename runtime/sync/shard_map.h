@@ -13,6 +13,7 @@ namespace hetpipe {
 struct FlatRange {
   std::int64_t offset = 0;
   std::int64_t count = 0;
+  bool operator==(const FlatRange&) const = default;
 };
 
 // How the layers of a model lie on parameter-server shards. A shard's flat array holds its layers

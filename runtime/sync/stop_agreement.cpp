@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sync/stop_agreement.h"
 
+#include <algorithm>
+
 namespace hetpipe {
 
 // The run's first wave has no gate: all may be in it. A continued run's has.
@@ -27,6 +29,24 @@ void StopAgreement::knows(Rank rank) { known_.at(static_cast<std::size_t>(rank.v
 bool StopAgreement::shut(Wave wave) const {
   if (!label_ || wave + 1 < *label_) return false;
   return std::find(known_.begin(), known_.end(), false) != known_.end();
+}
+
+StopAtForward::StopAtForward(const WaveRules& rules, RunAhead ahead, int ranks)
+    : rules_(rules), ahead_(ahead), known_(static_cast<std::size_t>(ranks), false) {}
+
+std::optional<Label> StopAtForward::decide(Minibatch p) {
+  if (decided_) return std::nullopt;
+  const Minibatch untouched = p + ahead_.between_sums - 1 + 2 * ahead_.held + 1;
+  const Label label = (untouched + rules_.in_flight - 1) / rules_.in_flight;
+  if (label >= rules_.end_label()) return std::nullopt;
+  decided_ = true;
+  return label;
+}
+
+void StopAtForward::knows(Rank rank) { known_.at(static_cast<std::size_t>(rank.value)) = true; }
+
+bool StopAtForward::all_know() const {
+  return std::find(known_.begin(), known_.end(), false) == known_.end();
 }
 
 }  // namespace hetpipe

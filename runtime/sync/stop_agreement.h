@@ -34,4 +34,41 @@ class StopAgreement {
   std::vector<bool> known_;  // by rank
 };
 
+// How far ahead of one another the ranks of a run without gates can be.
+struct RunAhead {
+  int held = 1;          // minibatches begun and not ended at a stage, the most of any (count_held)
+  int between_sums = 1;  // minibatches from one sum over virtual workers to the next
+};
+
+// The same without gates, where updates sum gradients over all virtual workers (all-reduce).
+// Decided by the first virtual worker's first stage (replica 0), the coordinator, when it is about
+// to begin F(p), which it does not do until every rank knows. With H = held and G = between_sums,
+// no rank has begun any minibatch from p + G - 1 + 2 H on, because without the coordinator's
+// samples of p
+//   * no stage with parameters gets past the first sum of minibatch p or later, at the latest that
+//     of p + G - 1: it needs this stage of the first virtual worker, all its replicas, and one of
+//     them needs those samples;
+//   * so such a stage has begun minibatches below p + G - 1 + H, and so have, behind it, those
+//     without parameters of its virtual worker, whose F need its F;
+//   * and those before it have ended, with its B, minibatches below p + G - 1 + H, and so begun
+//   ones
+//     below p + G - 1 + 2 H.
+// (Where the coordinator has no sample of p, p is the run's last minibatch.) A receive may be
+// posted for one more. So all can still end before the first wave that begins behind that.
+class StopAtForward {
+ public:
+  StopAtForward(const WaveRules& rules, RunAhead ahead, int ranks);
+
+  // The label to stop at; nothing when it was decided before, or when the run ends by then anyway.
+  std::optional<Label> decide(Minibatch p);
+  void knows(Rank rank);
+  bool all_know() const;
+
+ private:
+  const WaveRules& rules_;
+  RunAhead ahead_;
+  bool decided_ = false;
+  std::vector<bool> known_;  // by rank
+};
+
 }  // namespace hetpipe

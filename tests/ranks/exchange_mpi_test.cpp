@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "exchange_scenario.h"
+#include "mpi_main.h"
+
+namespace hetpipe {
+namespace {
+
+TEST(GradientExchangeMpi, RandomGroupsAddUpAsASerialProgram) {
+  const auto transport = mpi_session().make_transport({.exchange_seconds = 60});
+  for (std::uint64_t seed = 0; seed < 8; ++seed) play_exchange(*transport, seed);
+}
+
+}  // namespace
+}  // namespace hetpipe
