@@ -34,7 +34,7 @@ ServerRole::ServerRole(const TrainValues& values, ShardId shard, const Roles& ro
   ServerSetup setup;
   setup.shard = shard;
   setup.server_ranks = roles.server;
-  setup.worker_ranks = roles.first_replicas();
+  setup.worker_ranks = roles.worker;
   for (const PlanVirtualWorker& vw : job.plan.virtual_workers) {
     setup.stage_end.push_back(stage_ends(vw));
   }
