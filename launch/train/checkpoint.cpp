@@ -108,6 +108,15 @@ void check_finite(const std::vector<NamedTensor>& parameters) {
   }
 }
 
+// Of a run without servers, where every stage has them, and one virtual worker speaks for all.
+std::vector<float> of_stages(const CheckpointParts& parts, std::vector<float> StageState::*which) {
+  std::vector<float> flat;
+  for (const StageState& stage : parts.workers.front()) {
+    flat.insert(flat.end(), (stage.*which).begin(), (stage.*which).end());
+  }
+  return flat;
+}
+
 }  // namespace
 
 Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const ShardMap& map,
@@ -136,10 +145,16 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
     append(checkpoint.statistics,
            name_tensors(model, ParameterLayout::statistics, layers, snapshot.statistics));
   }
+  std::vector<int> layers(static_cast<std::size_t>(model.layer_count()));
+  std::iota(layers.begin(), layers.end(), 0);
+  if (parts.shards.empty()) {
+    checkpoint.parameters = name_tensors(model, ParameterLayout::parameters, layers,
+                                         of_stages(parts, &StageState::weights));
+    checkpoint.statistics = name_tensors(model, ParameterLayout::statistics, layers,
+                                         of_stages(parts, &StageState::statistics));
+  }
   const std::vector<std::string> slot_names = optimizer_slot_names(job.optimizer.name);
   for (std::size_t i = 0; i < slot_names.size(); ++i) {
-    std::vector<int> layers(static_cast<std::size_t>(model.layer_count()));
-    std::iota(layers.begin(), layers.end(), 0);
     append(checkpoint.slots[slot_names[i]],
            name_tensors(model, ParameterLayout::parameters, layers, mean_slot(parts, i)));
   }

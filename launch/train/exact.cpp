@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "partitioner/plan/system.h"
 #include "runtime/pipeline/optimizer.h"
 
 namespace hetpipe {
@@ -51,10 +52,24 @@ std::int64_t number(const ExactState& state, const std::string& name) {
 // Hashes travel as signed numbers of the same bits.
 std::int64_t as_number(std::uint64_t hash) { return static_cast<std::int64_t>(hash); }
 
+// Its stages store what a continuation needs: under waves with stashed weights (or one version, of
+// one minibatch at a time). Replicas have running statistics of their own, which nobody stores.
+bool plan_can_be_exact(const Plan& plan) {
+  const System system = composition(plan);
+  const bool stashes =
+      system.weights == WeightRule::stash || system.weights == WeightRule::one_version;
+  for (const PlanVirtualWorker& vw : plan.virtual_workers) {
+    for (const PlanStage& stage : vw.stages) {
+      if (stage.devices.size() > 1) return false;
+    }
+  }
+  return system.sync != SyncRule::all_reduce && stashes;
+}
+
 }  // namespace
 
 bool writes_exact(const TrainJob& job, const WaveRules& rules) {
-  return job.exact_checkpoints && can_be_exact(rules);
+  return job.exact_checkpoints && plan_can_be_exact(job.plan) && can_be_exact(rules);
 }
 
 std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rules,
@@ -96,6 +111,13 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
 }
 
 std::optional<std::string> why_not_exact(const Checkpoint& checkpoint, const TrainJob& job) {
+  const System system = composition(job.plan);
+  if (system.sync == SyncRule::all_reduce) {
+    return has_flush(system.schedule)
+               ? "between minibatches they are empty anyway (weights and optimizer state go on "
+                 "exactly)"
+               : "without parameter servers nothing is stored of minibatches in flight";
+  }
   if (!checkpoint.exact) return "it holds no exact state";
   const ExactState& exact = *checkpoint.exact;
   if (checkpoint.system != job.plan.system) return "it was written under another system";
@@ -147,7 +169,7 @@ CheckpointParts parts_from(const Checkpoint& checkpoint, const TrainJob& job) {
       }
     }
   }
-  for (std::size_t s = 0; s < job.plan.server->nodes.size(); ++s) {
+  for (std::size_t s = 0; job.plan.server && s < job.plan.server->nodes.size(); ++s) {
     ShardState& shard = parts.shards.emplace_back();
     shard.snapshot.label = checkpoint.label;
     for (Label label = oldest; label < checkpoint.label; ++label) {

@@ -2,6 +2,7 @@
 #include "launch/train/reporter.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.h"
 #include "base/time.h"
@@ -16,10 +17,18 @@ std::string text_of(const ControlMessage& message) {
   return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
 }
 
-double added(const std::map<int, double>& parts) {
+double added(const std::map<std::pair<int, int>, double>& parts) {
   double sum = 0;
-  for (const auto& [virtual_worker, part] : parts) sum += part;
+  for (const auto& [place, part] : parts) sum += part;
   return sum;
+}
+
+int ranks_of(const PlanVirtualWorker& vw) {
+  std::set<DeviceName> devices;  // one of an interleaved schedule has several stages
+  for (const PlanStage& stage : vw.stages) {
+    devices.insert(stage.devices.begin(), stage.devices.end());
+  }
+  return static_cast<int>(devices.size());
 }
 
 }  // namespace
@@ -90,13 +99,22 @@ void Reporter::stopping(Label label, const StopWanted& by) {
                    signal_name(by.signal), by.rank.value, static_cast<long long>(label)));
 }
 
+// One of each rank that plays the wave.
 int Reporter::expected_reports(Wave wave) const {
   int expected = 0;
   for (int i = 0; i < rules_.workers(); ++i) {
     if (wave < rules_.end_wave(VirtualWorkerId{i})) {
-      expected +=
-          static_cast<int>(job_.plan.virtual_workers[static_cast<std::size_t>(i)].stages.size());
+      expected += ranks_of(job_.plan.virtual_workers[static_cast<std::size_t>(i)]);
     }
+  }
+  return expected;
+}
+
+// One of each rank that holds the loss.
+std::size_t Reporter::expected_evaluations() const {
+  std::size_t expected = 0;
+  for (const PlanVirtualWorker& vw : job_.plan.virtual_workers) {
+    expected += vw.stages.back().devices.size();
   }
   return expected;
 }
@@ -117,7 +135,7 @@ void Reporter::on_wave(const WaveReport& report) {
         first ? report.staleness_max : std::max(sum.staleness_max, report.staleness_max);
     sum.samples += report.samples;
     sum.correct += report.correct;
-    sum.loss_sums[report.virtual_worker] = report.loss_sum;
+    sum.loss_sums[{report.virtual_worker, report.replica}] = report.loss_sum;
     sum.samples_per_second +=
         static_cast<double>(report.samples) / std::max(report.elapsed_seconds, 1e-9);
     sum.learning_rate = report.learning_rate;
@@ -170,8 +188,8 @@ void Reporter::on_evaluation(const EvaluationReport& report) {
   EvaluationSum& sum = evaluations_[report.label];
   sum.samples += report.samples;
   sum.correct += report.correct;
-  sum.loss_sums[report.virtual_worker] = report.loss_sum;
-  if (static_cast<int>(sum.loss_sums.size()) < rules_.workers()) return;
+  sum.loss_sums[{report.virtual_worker, report.replica}] = report.loss_sum;
+  if (sum.loss_sums.size() < expected_evaluations()) return;
   const double loss = added(sum.loss_sums) / static_cast<double>(sum.samples);
   const double accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.samples);
   log_.line(format("evaluation of label %lld: test loss %.4f, test accuracy %.2f %% (%lld of %lld)",

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -43,11 +44,13 @@ class Reporter {
   const Outcome& outcome() const { return outcome_; }
 
  private:
+  // By virtual worker and replica of its last stage: added up in their order.
+  using LossSums = std::map<std::pair<int, int>, double>;
   struct WaveSum {
     int reports = 0;
     std::int64_t samples = 0;
     std::int64_t correct = 0;
-    std::map<int, double> loss_sums;  // by virtual worker: added up in their order
+    LossSums loss_sums;
     double samples_per_second = 0;
     double elapsed = 0;
     double server_wait = 0;
@@ -59,7 +62,7 @@ class Reporter {
   struct EvaluationSum {
     std::int64_t samples = 0;
     std::int64_t correct = 0;
-    std::map<int, double> loss_sums;
+    LossSums loss_sums;
   };
   void on_wave(const WaveReport& report);
   void on_evaluation(const EvaluationReport& report);
@@ -67,6 +70,7 @@ class Reporter {
   void print_waves();
   void print_wave(Wave wave, const WaveSum& sum);
   int expected_reports(Wave wave) const;
+  std::size_t expected_evaluations() const;  // of one label
 
   const TrainJob& job_;
   const WaveRules& rules_;

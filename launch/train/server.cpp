@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/train/server.h"
 
-#include "base/time.h"
-#include "launch/train/trace.h"
-#include "runtime/pipeline/protocol.h"
+#include "launch/train/groups.h"
 
 namespace hetpipe {
 namespace {
@@ -25,11 +23,7 @@ std::vector<float> update_factors(const Plan& plan) {
   return factors;
 }
 
-}  // namespace
-
-ServerRole::ServerRole(const TrainValues& values, ShardId shard, const Roles& roles,
-                       RankService& service, Log& log, TraceWriter* trace)
-    : values_(values), service_(service), log_(log), trace_(trace) {
+ServerSetup server_setup(const TrainValues& values, ShardId shard, const Roles& roles) {
   const TrainJob& job = values.job;
   ServerSetup setup;
   setup.shard = shard;
@@ -43,85 +37,38 @@ ServerRole::ServerRole(const TrainValues& values, ShardId shard, const Roles& ro
   setup.running = values.running_on(shard);
   setup.checkpoints = values.checkpoints;
   setup.part = values.parts.of_shard(shard);
-  shard_ = std::make_unique<ParameterServer>(std::move(setup), values.rules, values.map, service);
-  if (shard.value != 0 || job.checkpoint_folder.empty()) return;
-  collector_ = std::make_unique<CheckpointCollector>(
-      CheckpointCollector::Setup{
-          .numbers = values.parts,
-          .rule = values.checkpoints,
-          .unplayed =
-              [&values](VirtualWorkerId vw, StageId stage) {
-                FlatState start = values.start_of_stage(vw, stage);
-                const ExactWeights* exact = values.exact_of_stage(vw, stage);
-                return StageState{.label = values.rules.start_wave(),
-                                  .slots = std::move(start.slots),
-                                  .statistics = std::move(start.statistics),
-                                  .exact = exact ? std::optional(*exact) : std::nullopt};
-              },
-          .complete = [this](CheckpointParts parts) { write(std::move(parts)); }},
-      values.rules, service);
-  writer_ = std::make_unique<CheckpointWriter>(
-      CheckpointWriter::Options{.folder = job.checkpoint_folder,
-                                .keep = job.keep_checkpoints,
-                                .retry_seconds = job.timeout_seconds / 2});
+  return setup;
 }
 
-// The rules may change (a stop) while the writer's thread works: it has its own.
-void ServerRole::write(CheckpointParts parts) {
-  const Label label = parts.label;
-  const bool last = label == values_.rules.end_label();
-  const std::size_t bytes = bytes_of(parts);
-  auto shared = std::make_shared<const CheckpointParts>(std::move(parts));
-  ++given_;
-  writer_->write(
-      label, bytes,
-      [&values = values_, rules = values_.rules, shared] {
-        return assemble_checkpoint(values.job, values.model, values.map, rules, values.sampler,
-                                   *shared);
-      },
-      last ? CheckpointWriter::Which::last : CheckpointWriter::Which::one_of_many);
-}
+}  // namespace
 
-void ServerRole::tell(const CheckpointWriter::Result& result) {
-  ++told_;
-  const MessageKind kind =
-      result.fate == CheckpointWriter::Fate::written  ? MessageKind::checkpoint_written
-      : result.fate == CheckpointWriter::Fate::failed ? MessageKind::checkpoint_failed
-                                                      : MessageKind::checkpoint_left_out;
-  service_.transport().send_control(Rank{0},
-                                    {.kind = static_cast<std::int32_t>(kind),
-                                     .part = static_cast<std::int32_t>(result.code),
-                                     .label = result.label},
-                                    std::as_bytes(std::span(result.text)));
-  if (trace_ == nullptr || result.fate != CheckpointWriter::Fate::written) return;
-  keep_training(log_, [&] {
-    trace_->record({.start_ns = result.start_ns,
-                    .end_ns = result.end_ns,
-                    .kind = static_cast<char>(ActionKind::checkpoint),
-                    .minibatch = result.label * values_.rules.in_flight,
-                    .version = result.label});
-    trace_->flush();
-  });
+ServerRole::ServerRole(const TrainValues& values, std::optional<ShardId> shard, const Roles& roles,
+                       RankService& service, Log& log, TraceWriter* trace) {
+  if (shard) {
+    shard_ = std::make_unique<ParameterServer>(server_setup(values, *shard, roles), values.rules,
+                                               values.map, service);
+  }
+  if (roles.coordinator() != service.transport().rank()) return;
+  if (!shard) {
+    stop_ = std::make_unique<StopCoordinator>(values.rules, run_ahead(values.job.plan), service);
+  }
+  if (!values.job.checkpoint_folder.empty()) {
+    checkpoints_ = std::make_unique<CheckpointRole>(values, service, log, trace);
+  }
 }
 
 void ServerRole::poll() {
-  shard_->poll();
-  if (!collector_) return;
-  collector_->poll();
-  for (const CheckpointWriter::Result& result : writer_->take_results()) tell(result);
-  // The run's end waits for its last checkpoint, which may take long: somebody is at it.
-  if (told_ < given_) service_.give_life_sign();
+  if (shard_) shard_->poll();
+  if (checkpoints_) checkpoints_->poll();
 }
 
 bool ServerRole::finished() const {
-  if (!shard_->finished()) return false;
-  return !collector_ || (collector_->finished() && told_ == given_);
+  return (!shard_ || shard_->finished()) && (!checkpoints_ || checkpoints_->finished());
 }
 
 std::string ServerRole::waiting_for() const {
-  if (!shard_->finished()) return shard_->waiting_for();
-  return collector_->finished() ? "the last checkpoint to be on the disk"
-                                : collector_->waiting_for();
+  if (shard_ && !shard_->finished()) return shard_->waiting_for();
+  return checkpoints_ ? checkpoints_->waiting_for() : "nothing";
 }
 
 }  // namespace hetpipe

@@ -16,9 +16,9 @@ struct StopWanted {
   int signal = 0;
 };
 
-// A rank's part in stopping on request: passes a signal that it got on to the first server rank,
-// which decides where all stop (runtime/sync/stop_agreement.h), and applies the decision when it
-// comes.
+// A rank's part in stopping on request: passes a signal that it got on to the coordinator
+// (Roles::coordinator()), which decides where all stop (runtime/sync/stop_agreement.h), and applies
+// the decision when it comes.
 class StopListener {
  public:
   // stop_wanted: the signal that came, if one did; may be empty. apply: called once.

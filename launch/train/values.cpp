@@ -10,7 +10,12 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
+int shard_count(const Plan& plan) {
+  return plan.server ? static_cast<int>(plan.server->nodes.size()) : 0;
+}
+
 std::vector<int> shards_of(const TrainJob& job, const Model& model) {
+  if (!job.plan.server) return std::vector<int>(at(model.layer_count()), -1);
   std::vector<std::int64_t> bytes;
   for (int l = 0; l < model.layer_count(); ++l) {
     std::int64_t floats = 0;
@@ -27,7 +32,7 @@ PartNumbers number_parts(const Plan& plan) {
   for (const PlanVirtualWorker& vw : plan.virtual_workers) {
     stages.push_back(static_cast<int>(vw.stages.size()));
   }
-  return {std::move(stages), static_cast<int>(plan.server->nodes.size())};
+  return {std::move(stages), shard_count(plan)};
 }
 
 }  // namespace
@@ -37,7 +42,7 @@ TrainValues::TrainValues(const TrainJob& the_job)
       model(make_model(job.model, job.sample, job.classes)),
       sampler(make_sampler(job)),
       rules(make_wave_rules(job, sampler)),
-      map(model, shards_of(job, model), static_cast<int>(job.plan.server->nodes.size())),
+      map(model, shards_of(job, model), shard_count(job.plan)),
       checkpoints{.labels = due_labels(job, rules, job.checkpoint_every, rules.start_wave()),
                   .enabled = !job.checkpoint_folder.empty(),
                   .exact = writes_exact(job, rules)},

@@ -21,7 +21,7 @@ struct TrainValues {
   Model model;
   Sampler sampler;
   WaveRules rules;  // may be told to stop earlier
-  ShardMap map;
+  ShardMap map;     // of no shards where the plan has no servers
   CheckpointRule checkpoints;
   PartNumbers parts;
   std::vector<Label> evaluations;

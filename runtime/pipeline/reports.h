@@ -17,10 +17,12 @@
 // What ranks tell the reporter. Plain structs: they travel as bytes between ranks of one build.
 namespace hetpipe {
 
-// One stage, one wave: sent when the wave is pushed.
+// One worker rank, one wave: sent when the wave is pushed (all-reduce: when its last update has
+// been made).
 struct WaveReport {
   std::int32_t virtual_worker = 0;
   std::int32_t stage = 0;
+  std::int32_t replica = 0;
   Wave wave = 0;
   Minibatch last_minibatch = 0;
   std::int64_t samples = 0;  // the rest of this block: last stage only
@@ -36,6 +38,7 @@ struct WaveReport {
 
 struct EvaluationReport {
   std::int32_t virtual_worker = 0;
+  std::int32_t replica = 0;
   Label label = 0;
   std::int64_t samples = 0;
   std::int64_t labels = 0;

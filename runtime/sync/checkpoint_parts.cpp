@@ -55,7 +55,7 @@ std::size_t bytes_of(const CheckpointParts& parts) {
   for (const auto& stages : parts.workers) {
     for (const StageState& stage : stages) {
       add(stage.slots);
-      floats += stage.statistics.size();
+      floats += stage.weights.size() + stage.statistics.size();
       if (!stage.exact) continue;
       floats += stage.exact->base.size();
       add(stage.exact->updates);
@@ -158,7 +158,7 @@ bool CheckpointCollector::is_complete(Label label) const {
   for (int s = 0; s < setup_.numbers.shards(); ++s) {
     if (!parts_[at(setup_.numbers.of_shard(ShardId{s}))].contains(label)) return false;
   }
-  for (int i = 0; i < rules_.workers(); ++i) {
+  for (int i = 0; i < setup_.numbers.workers(); ++i) {
     const VirtualWorkerId vw{i};
     if (rules_.end_wave(vw) == rules_.start_wave()) continue;  // it plays none
     for (int k = 0; k < setup_.numbers.stages()[at(i)]; ++k) {
@@ -170,7 +170,7 @@ bool CheckpointCollector::is_complete(Label label) const {
 
 void CheckpointCollector::hand_over(Label label) {
   CheckpointParts parts{.label = label, .workers = {}, .shards = {}};
-  for (int i = 0; i < rules_.workers(); ++i) {
+  for (int i = 0; i < setup_.numbers.workers(); ++i) {
     const VirtualWorkerId vw{i};
     std::vector<StageState>& stages = parts.workers.emplace_back();
     for (int k = 0; k < setup_.numbers.stages()[at(i)]; ++k) {
@@ -184,7 +184,7 @@ void CheckpointCollector::hand_over(Label label) {
     parts.shards.push_back(shard_state_from(of_shard.at(label)));
   }
   handed_over_ = label;
-  for (int i = 0; i < rules_.workers(); ++i) {
+  for (int i = 0; i < setup_.numbers.workers(); ++i) {
     const VirtualWorkerId vw{i};
     for (int k = 0; k < setup_.numbers.stages()[at(i)]; ++k) {
       std::erase_if(parts_[at(setup_.numbers.of_stage(vw, StageId{k}))], [&](const auto& part) {

@@ -15,9 +15,10 @@
 #include "runtime/pipeline/synchronizer.h"
 
 // How a checkpoint comes together. What it holds lies with many ranks: weights and running
-// statistics with the shards, optimizer slots and the pipelines' state with the stages. Each sends
-// its part of a label when it has come there, while the others go on; the first server rank
-// collects them.
+// statistics with the shards, optimizer slots and the pipelines' state with the stages. Without
+// servers all of it lies with the stages, the same at every virtual worker: the first one's send
+// it. Each sends its part of a label when it has come there, while the others go on; the first
+// server rank, or the first stage's, collects them.
 namespace hetpipe {
 
 // Values of one label on a shard, flat in the shard's layer order.
@@ -40,8 +41,8 @@ ShardState shard_state_from(std::span<const std::byte> bytes);
 // All of it, at one label.
 struct CheckpointParts {
   Label label = 0;
-  std::vector<std::vector<StageState>> workers;  // [virtual worker][stage]
-  std::vector<ShardState> shards;
+  std::vector<std::vector<StageState>> workers;  // [virtual worker][stage]; of those that send
+  std::vector<ShardState> shards;                // none: the stages have the weights
 };
 std::size_t bytes_of(const CheckpointParts& parts);
 
@@ -86,6 +87,8 @@ class PartNumbers {
   int count() const { return first_shard_ + shards_; }
   int shards() const { return shards_; }
   const std::vector<int>& stages() const { return stages_; }
+  // Virtual workers that send parts: all where servers have the weights, else the first.
+  int workers() const { return shards_ > 0 ? static_cast<int>(stages_.size()) : 1; }
 
  private:
   std::vector<int> stages_;
@@ -96,7 +99,8 @@ class PartNumbers {
 // Every rank answers the collector's question whether it is still there.
 void confirm_checkpoints(RankService& service);
 
-// On the first server rank: hands over each label's parts once all are there. Acts in poll().
+// On the coordinator (Roles::coordinator()): hands over each label's parts once all are there. Acts
+// in poll().
 //
 // A message from a rank that dies while it is read can end in anything (a single-copy transfer
 // through shared memory does, and is reported as done). So parts that are there prove little; but a

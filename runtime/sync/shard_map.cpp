@@ -24,7 +24,8 @@ ShardMap::ShardMap(const Model& model, std::vector<int> shard_of_layer, int shar
     const LayerShapes shapes = model.shapes(l, 1);
     counts_[0].push_back(floats(shapes.parameters));
     counts_[1].push_back(floats(shapes.statistics));
-    ensure(shard_of_layer_[at(l)] >= 0 || (counts_[0].back() == 0 && counts_[1].back() == 0),
+    ensure(shards_ == 0 || shard_of_layer_[at(l)] >= 0 ||
+               (counts_[0].back() == 0 && counts_[1].back() == 0),
            "a layer with parameters lies on no shard");
   }
 }

@@ -23,7 +23,7 @@ class ShardMap {
  public:
   enum class What { parameters, statistics };
 
-  // shard_of_layer: -1 for layers without parameters.
+  // shard_of_layer: -1 for layers without parameters, and for all where there are no shards.
   ShardMap(const Model& model, std::vector<int> shard_of_layer, int shards);
 
   int shards() const { return shards_; }

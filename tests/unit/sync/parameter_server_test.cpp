@@ -277,7 +277,10 @@ class Play {
     ServerSetup setup;
     setup.shard = shard;
     setup.server_ranks = server_ranks_;
-    setup.worker_ranks = worker_ranks_;
+    for (const auto& stages : worker_ranks_) {
+      setup.worker_ranks.emplace_back();
+      for (const Rank rank : stages) setup.worker_ranks.back().push_back({rank});
+    }
     setup.stage_end = case_.stage_end;
     setup.update_factor = case_.factor;
     setup.checkpoints.labels = case_.checkpoint_labels;
