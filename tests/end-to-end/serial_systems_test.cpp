@@ -168,7 +168,6 @@ TEST(SerialSystems, AccumulationByHand) {
 TEST(SerialSystems, HalvesAreHalvesWhoeverHasThem) {
   for (const Composed& of : std::vector<Composed>{{"gpipe", "", "", ""},
                                                   {"pipedream", "", "", ""},
-                                                  {"pipedream-2bw", "", "", ""},
                                                   {"spectrain", "", "", ""},
                                                   {"vanilla", "", "", ""}}) {
     SCOPED_TRACE(of.system);
