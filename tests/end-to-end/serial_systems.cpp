@@ -179,8 +179,9 @@ Floats mean_statistics(const SerialSystem& system,
       const SerialStage& stage = stages[i][k];
       const auto offset = ParameterLayout::statistics(system.model, 0, stage.first()).count();
       for (std::size_t r = 0; r < running[i][k].size(); ++r) {
-        const double part = samples(i) * stage.shares()[r] / sum_of_shares(stage);
-        add_scaled(mean, offset, running[i][k][r], part / all, i == 0 && r == 0);
+        const double of_worker = stage.shares()[r] / sum_of_shares(stage);
+        add_scaled(mean, offset, running[i][k][r], of_worker * (samples(i) / all),
+                   i == 0 && r == 0);
       }
     }
   }

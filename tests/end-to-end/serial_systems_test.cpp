@@ -256,5 +256,67 @@ TEST(SerialSystems, TwoVersionsByTheirRecursion) {
   }
 }
 
+// Two stages, two in flight: F(p) sees p - 1 updates at stage 0 and p at stage 1, and B(p) p of
+// them (newest) or what F saw (stash). SpecTrain looks one update ahead in F of stage 0, nowhere
+// else.
+TEST(SerialSystems, TwoStagesByHand) {
+  for (const std::string weights : {"stash", "newest", "predicted"}) {
+    SCOPED_TRACE(weights);
+    const Training training = small({"pipedream", "", weights, ""}, {{8, {3}}}, 2);
+    const Bench bench(training);
+    const SerialSystem program = bench.serial_program();
+    const SerialSystem::Result result = program.run();
+    const std::int64_t of_stage_0 = ParameterLayout::parameters(bench.model(), 0, 3).count();
+    Whole whole{program};
+    SerialSteps steps(training.optimizer, whole.model.parameters().size());
+    std::vector<Floats> w{whole.model.parameters()};
+    Floats velocity;  // of the step that led to W(p - 1)
+    for (Minibatch p = 0; p < program.sampler.count(0); ++p) {
+      const auto now = static_cast<std::size_t>(p);
+      const std::size_t before = p == 0 ? 0 : now - 1;
+      Floats seen = w[before];
+      if (weights == "predicted" && p >= 2) {
+        for (std::size_t i = 0; i < seen.size(); ++i) seen[i] -= 0.05f * velocity[i];
+      }
+      std::copy(w[now].begin() + of_stage_0, w[now].end(), seen.begin() + of_stage_0);
+      SerialMicroBatch batch = std::move(
+          micro_batches_of(program.data, program.sampler, program.sampler.samples(0, p), 1)[0]);
+      whole.model.set_parameters(seen);
+      whole.model.forward(batch.values.at(kSamples), batch.samples.labels, batch.samples.keys,
+                          Mode::train);
+      const Floats& jacobians = weights == "stash" ? seen : w[now];
+      whole.model.set_parameters(jacobians);
+      velocity = steps.slots()[0];
+      Floats next = w[now];
+      add(next, steps.delta(whole.model.backward(), jacobians, p + 1));
+      w.push_back(std::move(next));
+    }
+    expect_same({w.back(), {}, steps.slots()}, result.end(), bench.model(), result.label);
+  }
+}
+
+// No rule comes to another one where it should not.
+TEST(SerialSystems, SystemsDiffer) {
+  const std::vector<Composed> all{{"gpipe", "", "", ""},
+                                  {"pipedream", "", "", ""},
+                                  {"pipedream", "", "vertical-sync", ""},
+                                  {"pipedream-2bw", "", "", ""},
+                                  {"vanilla", "", "", ""},
+                                  {"spectrain", "", "", ""},
+                                  {"xpipe", "", "", ""},
+                                  {"xpipe", "", "stash", ""},
+                                  {"xpipe", "", "newest", ""},
+                                  {"timeprest", "", "", ""},
+                                  {"timeprest", "", "mixed", ""}};
+  std::vector<Floats> ends;
+  for (const Composed& of : all) {
+    ends.push_back(Bench(small(of, {{8, {3, 5}}}, 3, 4)).serial_system().end().weights);
+    for (std::size_t i = 0; i + 1 < ends.size(); ++i) {
+      EXPECT_NE(ends[i], ends.back())
+          << of.system << " " << of.weights << ", " << all[i].system << " " << all[i].weights;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hetpipe

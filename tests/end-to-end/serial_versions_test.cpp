@@ -155,7 +155,7 @@ TEST(SerialVersions, NothingAheadIsTheWeightsThemselves) {
   }
 }
 
-// The last stage of two looks nowhere, the first one s = 1 update ahead in F.
+// One minibatch in flight: nothing comes in between, and s = 0 everywhere.
 TEST(SerialVersions, PredictedWithNothingAheadIsNewest) {
   const Training newest = small({"vanilla", "", "", ""}, cut_into(3), 1);
   const Training predicted = small({"spectrain", "", "", ""}, cut_into(3), 1);
