@@ -14,6 +14,7 @@
 #include "runtime/data/sampler.h"
 #include "runtime/model/model.h"
 #include "tests/end-to-end/serial_model.h"
+#include "tests/end-to-end/serial_optimizer.h"
 
 // Wave Synchronous Parallel (arXiv 2005.14038) as one program in one thread: one whole model on one
 // device, no stages, no messages, no waiting. Written from the equations and apart from the
@@ -33,13 +34,6 @@ struct SerialState {
   std::vector<float> weights;
   std::vector<float> statistics;          // mean over virtual workers
   std::vector<std::vector<float>> slots;  // of the optimizer, mean over virtual workers
-};
-
-struct SerialOptimizer {
-  std::string name = "sgd-momentum";  // sgd, sgd-momentum, adam
-  float rate = 0.01f;
-  float momentum = 0.9f;  // of sgd-momentum
-  float weight_decay = 0;
 };
 
 struct SerialWsp {

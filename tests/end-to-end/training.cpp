@@ -17,6 +17,7 @@
 #include "launch/train/exact.h"
 #include "launch/train/roles.h"
 #include "launch/train/threads.h"
+#include "partitioner/plan/system.h"
 #include "runtime/model/zoo.h"
 
 namespace hetpipe {
@@ -82,7 +83,12 @@ class Scratch {
 
 Plan make_plan(const Training& training, const Model& model) {
   Plan plan;
+  plan.system = training.system;
+  plan.schedule = training.schedule;
+  plan.weights = training.weights;
+  plan.sync = training.sync;
   plan.model = training.model;
+  plan.micro_batches = training.micro_batches;
   plan.in_flight = training.in_flight;
   plan.optimizer = training.optimizer.name;
   for (std::size_t i = 0; i < training.workers.size(); ++i) {
@@ -92,13 +98,24 @@ Plan make_plan(const Training& training, const Model& model) {
     std::vector<int> ends = worker.stage_ends;
     ends.push_back(model.layer_count());
     int first = 0;
-    for (const int end : ends) {
+    int device = 0;
+    const std::size_t positions = ends.size() / at(training.chunks);
+    for (std::size_t k = 0; k < ends.size(); ++k) {
       PlanStage& stage = vw.stages.emplace_back();
       stage.first_layer = first;
-      stage.end_layer = first = end;
-      stage.devices = {{format("n%zu", i), static_cast<int>(vw.stages.size()) - 1}};
+      stage.end_layer = first = ends[k];
+      stage.recompute = worker.recompute;
+      if (k < worker.shares.size()) stage.shares = worker.shares[k];
+      if (k >= positions) {
+        stage.devices = vw.stages[k - positions].devices;
+        continue;
+      }
+      for (std::size_t r = 0; r < std::max<std::size_t>(1, stage.shares.size()); ++r) {
+        stage.devices.push_back({format("n%zu", i), device++});
+      }
     }
   }
+  if (composition(plan).sync == SyncRule::all_reduce) return plan;
   PlanServer& server = plan.server.emplace();
   for (int s = 0; s < training.servers; ++s) server.nodes.push_back(format("n%d", s));
   server.hosted = training.hosted;
@@ -305,16 +322,32 @@ Trained Bench::train(const std::optional<From>& from, const StopWanted& stop_wan
   return trained;
 }
 
+std::optional<std::string> Bench::why_not_played() const {
+  Problems problems;
+  check_playable(make_plan(training_, model_), problems);
+  if (problems.empty()) return std::nullopt;
+  std::vector<std::string> texts;
+  for (const Problem& problem : problems.list()) texts.push_back(problem.text);
+  return join(texts, " ");
+}
+
+// By the virtual workers' samples; they add up to their number, or to one.
+std::vector<float> Bench::factors() const {
+  double together = 0;
+  for (const Training::Worker& worker : training_.workers) together += worker.minibatch;
+  const double whole =
+      training_.scale == "mean" ? 1.0 : static_cast<double>(training_.workers.size());
+  std::vector<float> factors;
+  for (const Training::Worker& worker : training_.workers) {
+    factors.push_back(static_cast<float>(whole * (worker.minibatch / together)));
+  }
+  return factors;
+}
+
 SerialWsp::Result Bench::serial(const std::optional<From>& from,
                                 const SerialWsp::Granted& granted) const {
-  // Of the virtual workers' samples, and their number: what an update weighs.
   std::vector<int> minibatches;
-  double together = 0;
-  for (const Training::Worker& worker : training_.workers) {
-    minibatches.push_back(worker.minibatch);
-    together += worker.minibatch;
-  }
-  const double whole = training_.scale == "mean" ? 1.0 : static_cast<double>(minibatches.size());
+  for (const Training::Worker& worker : training_.workers) minibatches.push_back(worker.minibatch);
   const Wave first = from ? from->checkpoint.label : 0;
   const std::int64_t end = std::llround(training_.epochs * static_cast<double>(training_.samples));
   SerialWsp wsp{.model = model_,
@@ -328,22 +361,55 @@ SerialWsp::Result Bench::serial(const std::optional<From>& from,
                 .first_wave = first,
                 .start = std::nullopt,
                 .optimizer = training_.optimizer,
-                .factors = {}};
+                .factors = factors()};
   if (from) wsp.start = state_of(from->checkpoint, model_);
-  for (const int minibatch : minibatches) {
-    wsp.factors.push_back(static_cast<float>(whole * (minibatch / together)));
-  }
   return wsp.run(granted ? granted : SerialWsp::bound(first, training_.distance));
 }
 
-void expect_same(const Trained& pipelined, const SerialWsp::Result& serial, const Model& model) {
+SerialSystem Bench::serial_program() const {
+  std::vector<int> minibatches;
+  for (const Training::Worker& worker : training_.workers) minibatches.push_back(worker.minibatch);
+  SerialSystem system{
+      .model = model_,
+      .device = *device_,
+      .data = train_,
+      .sampler = Sampler(training_.seed, training_.samples, minibatches, 0,
+                         std::llround(training_.epochs * static_cast<double>(training_.samples))),
+      .seed = training_.seed,
+      .plan = make_plan(training_, model_),
+      .optimizer = training_.optimizer,
+      .factors = factors(),
+      .granted = {}};
+  check_plan(system.plan, "plan", nullptr, model_.layer_count());
+  EXPECT_EQ(why_senseless(system.plan), "");
+  return system;
+}
+
+SerialSystem::Result Bench::serial_system(const SerialWsp::Granted& granted) const {
+  SerialSystem system = serial_program();
+  system.granted = granted;
+  return system.run();
+}
+
+void expect_same(const SerialState& one, const SerialState& other, const Model& model,
+                 Label label) {
+  expect_same_states(one, other, model, label);
+}
+
+void expect_same(const Trained& pipelined, const SerialWsp::Result& serial, const Model& model,
+                 StatisticsOf statistics) {
   ASSERT_FALSE(pipelined.checkpoints.empty());
   EXPECT_EQ(pipelined.end(), serial.label);
   // A checkpoint per label, the first one apart.
   EXPECT_EQ(pipelined.checkpoints.size() + 1, serial.at.size());
   for (const auto& [label, checkpoint] : pipelined.checkpoints) {
     ASSERT_TRUE(serial.at.contains(label));
-    expect_same_states(state_of(checkpoint, model), serial.at.at(label), model, label);
+    SerialState expected = serial.at.at(label);
+    const SerialState got = state_of(checkpoint, model);
+    if (statistics == StatisticsOf::last_label && label != serial.label) {
+      expected.statistics = got.statistics;
+    }
+    expect_same_states(got, expected, model, label);
     if (::testing::Test::HasFailure()) return;  // the labels after the first wrong one follow it
   }
 }

@@ -12,6 +12,7 @@
 #include "launch/train/reporter.h"
 #include "runtime/store/checkpoint.h"
 #include "runtime/store/trace.h"
+#include "tests/end-to-end/serial_systems.h"
 #include "tests/end-to-end/serial_wsp.h"
 
 // One small training, described once, and the two ways to run it: pipelined, with every rank a
@@ -29,8 +30,19 @@ struct Training {
   struct Worker {
     int minibatch = 8;
     std::vector<int> stage_ends{};  // one past the last layer of each stage but the last
+    // Samples of a micro-batch that each replica takes, by stage; stages without an entry, or with
+    // an empty one, are not replicated.
+    std::vector<std::vector<int>> shares{};
+    bool recompute = false;  // all stages
   };
   std::vector<Worker> workers{};
+  // The plan's choices; without parameter servers where sync comes to all-reduce.
+  std::string system = "hetpipe";
+  std::string schedule{};
+  std::string weights{};
+  std::string sync{};
+  int chunks = 1;  // stages per device, in turns: of an interleaved schedule
+  int micro_batches = 1;
   int in_flight = 1;
   int distance = 0;
   std::string pull = "bound";
@@ -85,11 +97,18 @@ class Bench {
   Trained train(const std::optional<From>& from = std::nullopt,
                 const StopWanted& stop_wanted = {}) const;
   TrainJob job_of() const { return job(std::nullopt, "unused"); }
+  // Why the executor of today refuses the plan, if it does.
+  std::optional<std::string> why_not_played() const;
   // The serial program of the same training under these labels (absent: pull "bound").
   SerialWsp::Result serial(const std::optional<From>& from = std::nullopt,
                            const SerialWsp::Granted& granted = {}) const;
+  // The serial program of the training's system, under these labels (absent: pull "bound").
+  SerialSystem::Result serial_system(const SerialWsp::Granted& granted = {}) const;
+  // The same as a value: for what the training itself does not say.
+  SerialSystem serial_program() const;
 
  private:
+  std::vector<float> factors() const;  // what a virtual worker's push weighs
   TrainJob job(const std::optional<From>& from, const std::string& folder) const;
 
   Training training_;
@@ -100,7 +119,10 @@ class Bench {
 };
 
 // Bit for bit, at every label that both know; at least the last.
-void expect_same(const Trained& pipelined, const SerialWsp::Result& serial, const Model& model);
+enum class StatisticsOf { every_label, last_label };
+void expect_same(const Trained& pipelined, const SerialWsp::Result& serial, const Model& model,
+                 StatisticsOf statistics = StatisticsOf::every_label);
+void expect_same(const SerialState& one, const SerialState& other, const Model& model, Label label);
 void expect_same(const Trained& one, const Trained& other, const Model& model);
 
 // Both runs of a training; they must agree.

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// Optimizer steps and weight predictions as loops over floats, written from the equations. Products
+// and sums are rounded one by one, in the order in which they stand here.
+namespace hetpipe {
+
+struct SerialOptimizer {
+  std::string name = "sgd-momentum";  // sgd, sgd-momentum, adam
+  float rate = 0.01f;
+  float momentum = 0.9f;  // of sgd-momentum
+  float weight_decay = 0;
+};
+
+// The state of one optimizer, after some steps.
+class SerialSteps {
+ public:
+  SerialSteps(SerialOptimizer optimizer, std::size_t count);
+
+  // The weight change of a step, counted from 1: `weights` are for the decay alone.
+  //   sgd           g' = g + decay w;  delta = -(rate g')
+  //   sgd-momentum  v = momentum v + g';  delta = -(rate v)
+  //   adam          m = b1 m + (1-b1) g';  v = b2 v + (1-b2) g'^2;
+  //                 delta = -(rate (m / (1-b1^step)) / (sqrt(v / (1-b2^step)) + epsilon))
+  std::vector<float> delta(const std::vector<float>& gradient, const std::vector<float>& weights,
+                           std::int64_t step);
+
+  // weights + ahead * the direction of the newest step (SpecTrain: arXiv 1809.02839, XPipe:
+  // 1911.04610), with f = float(ahead * rate):
+  //   sgd           w + ahead * newest delta
+  //   sgd-momentum  w - f v
+  //   adam          w - f (m / (1-b1^step)) / (sqrt(v / (1-b2^step)) + epsilon)
+  // Before the first step: the weights themselves.
+  std::vector<float> predicted(const std::vector<float>& weights, int ahead) const;
+
+  const std::vector<std::vector<float>>& slots() const { return slots_; }
+
+ private:
+  struct Adam {
+    float rest1, rest2, bias1, bias2;
+    float direction(float rate, float m, float v) const;
+  };
+  static Adam adam(std::int64_t step);
+
+  SerialOptimizer optimizer_;
+  std::vector<std::vector<float>> slots_;  // velocity; first and second moment
+  std::vector<float> newest_;
+  std::int64_t step_ = 0;  // the newest
+};
+
+}  // namespace hetpipe

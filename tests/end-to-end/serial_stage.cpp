@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/end-to-end/serial_stage.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
+
+namespace hetpipe {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+void add(Floats& to, const Floats& what) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
+}
+
+// The part of a flat array that belongs to a layer.
+template <class T>
+std::span<T> of_layer(const ParameterLayout& layout, int layer, std::span<T> flat) {
+  const std::span<const ParameterEntry> entries = layout.of_layer(layer);
+  if (entries.empty()) return {};
+  const std::int64_t begin = entries.front().offset;
+  return flat.subspan(at(begin), at(entries.back().offset + entries.back().count - begin));
+}
+
+}  // namespace
+
+std::vector<SerialMicroBatch> micro_batches_of(const Dataset& data, const Sampler& sampler,
+                                               SampleRange minibatch, int count) {
+  std::vector<SerialMicroBatch> micros(at(count));
+  std::int64_t position = minibatch.first;
+  for (int m = 0; m < count; ++m) {
+    SerialMicroBatch& micro = micros[at(m)];
+    Floats& images = micro.values[kSamples];
+    const int size = minibatch.count / count + (m < minibatch.count % count ? 1 : 0);
+    for (int i = 0; i < size; ++i) {
+      const SampleKey key = sampler.key(position++);
+      images.resize(images.size() + at(data.sample_values()));
+      data.copy_sample(key.index, &images[images.size() - at(data.sample_values())]);
+      micro.samples.keys.push_back(key);
+      micro.samples.labels.push_back(data.labels[at(key.index)]);
+    }
+  }
+  return micros;
+}
+
+SerialStage::SerialStage(SerialLayers& layers, int first, int end, std::vector<int> shares)
+    : layers_(layers),
+      first_(first),
+      end_(end),
+      shares_(std::move(shares)),
+      parameters_(ParameterLayout::parameters(layers.model(), first, end)),
+      statistics_(ParameterLayout::statistics(layers.model(), first, end)) {}
+
+std::vector<SerialPass> SerialStage::forward(SerialMicroBatch& micro, const Floats& weights,
+                                             std::vector<Floats>& statistics) {
+  const std::int64_t all = std::accumulate(shares_.begin(), shares_.end(), std::int64_t{0});
+  std::vector<SerialPass> passes(shares_.size());
+  std::int64_t before = 0;
+  for (std::size_t r = 0; r < shares_.size(); ++r) {
+    SerialPass& pass = passes[r];
+    pass.first = static_cast<int>(micro.size() * before / all);
+    before += shares_[r];
+    const int end = static_cast<int>(micro.size() * before / all);
+    if (pass.first == end) continue;
+    const auto cut = [&](const auto& of) {
+      return std::vector(of.begin() + pass.first, of.begin() + end);
+    };
+    pass.samples = {cut(micro.samples.keys), cut(micro.samples.labels)};
+    for (int l = first_; l < end_; ++l) {
+      for (const int input : layers_.model().layer(l).inputs) {
+        if (input < first_) pass.inputs[input] = slice(input, micro.values.at(input), pass);
+      }
+    }
+    compute(pass, weights, statistics[r]);
+    for (const auto& [layer, kept] : pass.layers) {
+      put(layer, kept.output, pass, micro, micro.values[layer]);
+    }
+    if (end_ == layers_.model().layer_count()) {
+      const Floats& losses = pass.layers.at(end_ - 1).output;
+      micro.losses.insert(micro.losses.end(), losses.begin(), losses.end());
+    }
+  }
+  return passes;
+}
+
+void SerialStage::recompute(std::vector<SerialPass>& passes, const Floats& weights) {
+  for (SerialPass& pass : passes) {
+    Floats unused(at(statistics_.count()));
+    if (!pass.samples.keys.empty()) compute(pass, weights, unused);
+  }
+}
+
+void SerialStage::backward(SerialMicroBatch& micro, const std::vector<SerialPass>& passes,
+                           const Floats& weights, std::int64_t loss_samples,
+                           std::vector<Floats>& gradients) {
+  // What consumers in later stages have left here. Contributions of this stage to the outputs of
+  // earlier ones go to a copy: every replica has its own samples of it.
+  std::map<int, Floats> sums = micro.gradients;
+  for (std::size_t r = 0; r < passes.size(); ++r) {
+    const SerialPass& pass = passes[r];
+    if (pass.samples.keys.empty()) continue;
+    std::map<int, Floats> sum;  // by producer
+    for (const auto& [layer, whole] : micro.gradients) {
+      if (layer < end_) sum[layer] = slice(layer, whole, pass);
+    }
+    Floats gradient(at(parameters_.count()));
+    for (int l = end_ - 1; l >= first_; --l) {
+      const bool loss = l + 1 == layers_.model().layer_count();
+      const SerialLayers::Gradients of = layers_.backward(
+          l, inputs_of(l, pass), pass.layers.at(l), loss ? nullptr : &sum.at(l),
+          of_layer<const float>(parameters_, l, weights), pass.samples, loss_samples);
+      std::copy(of.parameters.begin(), of.parameters.end(),
+                of_layer<float>(parameters_, l, gradient).begin());
+      // Consumers come in descending order: the last one's contribution starts the sum.
+      const std::vector<int>& producers = layers_.model().layer(l).inputs;
+      for (std::size_t i = 0; i < producers.size(); ++i) {
+        if (producers[i] == kSamples) continue;
+        const auto [found, first] = sum.try_emplace(producers[i], of.inputs[i]);
+        if (!first) add(found->second, of.inputs[i]);
+      }
+    }
+    for (const auto& [layer, part] : sum) put(layer, part, pass, micro, sums[layer]);
+    if (gradients[r].empty()) {
+      gradients[r] = std::move(gradient);
+    } else {
+      add(gradients[r], gradient);
+    }
+  }
+  micro.gradients = std::move(sums);
+}
+
+void SerialStage::compute(SerialPass& pass, const Floats& weights, Floats& statistics) {
+  for (int l = first_; l < end_; ++l) {
+    pass.layers[l] =
+        layers_.forward(l, inputs_of(l, pass), of_layer<const float>(parameters_, l, weights),
+                        of_layer<float>(statistics_, l, statistics), pass.samples);
+  }
+}
+
+std::vector<const Floats*> SerialStage::inputs_of(int layer, const SerialPass& pass) const {
+  std::vector<const Floats*> inputs;
+  for (const int input : layers_.model().layer(layer).inputs) {
+    inputs.push_back(input < first_ ? &pass.inputs.at(input) : &pass.layers.at(input).output);
+  }
+  return inputs;
+}
+
+namespace {
+
+std::int64_t values_of_sample(const Model& model, int layer) {
+  return layer == kSamples ? model.batch_shape(1).elements()
+                           : model.output_shape(layer, 1).elements();
+}
+
+}  // namespace
+
+Floats SerialStage::slice(int layer, const Floats& whole, const SerialPass& pass) const {
+  const std::int64_t values = values_of_sample(layers_.model(), layer);
+  const auto begin = whole.begin() + pass.first * values;
+  return {begin, begin + std::ssize(pass.samples.keys) * values};
+}
+
+void SerialStage::put(int layer, const Floats& part, const SerialPass& pass,
+                      const SerialMicroBatch& micro, Floats& whole) const {
+  const std::int64_t values = values_of_sample(layers_.model(), layer);
+  whole.resize(at(micro.size() * values));
+  std::copy(part.begin(), part.end(), whole.begin() + pass.first * values);
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/end-to-end/serial_systems.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "partitioner/plan/system.h"
+
+namespace hetpipe {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// to[to_at, ...) += from, or = from where `first`.
+void add_part(Floats& to, std::int64_t to_at, std::span<const float> from, bool first) {
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    float& value = to[at(to_at) + i];
+    value = first ? from[i] : value + from[i];
+  }
+}
+
+class Synchronous {
+ public:
+  explicit Synchronous(const SerialSystem& system)
+      : system_(system),
+        layers_(system.model, system.device, system.seed),
+        parameters_(ParameterLayout::parameters(system.model, 0, system.model.layer_count())),
+        weights_(at(parameters_.count())),
+        steps_(system.optimizer, weights_.size()) {
+    fill_initial(parameters_, system.seed, weights_);
+    for (int i = 0; i < system.sampler.workers(); ++i) {
+      stages_.push_back(stages_of(system, layers_, i));
+      running_.emplace_back();
+      for (const SerialStage& stage : stages_.back()) {
+        Floats initial(at(stage.statistics().count()));
+        fill_initial(stage.statistics(), system.seed, initial);
+        running_.back().emplace_back(at(stage.replicas()), initial);
+      }
+    }
+    result_.losses.resize(stages_.size());
+  }
+
+  SerialSystem::Result run() {
+    save();
+    const Minibatch rounds = rounds_of(system_.sampler);
+    for (Minibatch p = 0; p < rounds; ++p) {
+      Floats sum(weights_.size());
+      std::vector<bool> summed(at(system_.model.layer_count()), false);
+      for (std::size_t i = 0; i < stages_.size(); ++i) {
+        const auto gradients = play(i, p);
+        for (std::size_t k = 0; k < stages_[i].size(); ++k) {
+          for (const Floats& gradient : gradients[k]) add(stages_[i][k], gradient, sum, summed);
+        }
+      }
+      const Floats delta = steps_.delta(sum, weights_, p + 1);
+      for (std::size_t j = 0; j < weights_.size(); ++j) weights_[j] += delta[j];
+      if ((p + 1) % system_.plan.in_flight == 0 || p + 1 == rounds) {
+        ++result_.label;
+        save();
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // A minibatch at a virtual worker: gradients [stage][replica].
+  std::vector<std::vector<Floats>> play(std::size_t worker, Minibatch p) {
+    std::vector<SerialStage>& stages = stages_[worker];
+    std::vector<std::vector<Floats>> gradients;
+    for (const SerialStage& stage : stages) gradients.emplace_back(at(stage.replicas()));
+    for (SerialMicroBatch& micro : micro_batches_of(
+             system_.data, system_.sampler, system_.sampler.samples(static_cast<int>(worker), p),
+             system_.plan.micro_batches)) {
+      if (micro.size() == 0) continue;
+      std::vector<std::vector<SerialPass>> passes;
+      for (std::size_t k = 0; k < stages.size(); ++k) {
+        passes.push_back(stages[k].forward(micro, of(stages[k]), running_[worker][k]));
+      }
+      for (std::size_t k = stages.size(); k-- > 0;) {
+        stages[k].backward(micro, passes[k], of(stages[k]), samples_of_round(system_.sampler, p),
+                           gradients[k]);
+      }
+      Floats& losses = result_.losses[worker][p];
+      losses.insert(losses.end(), micro.losses.begin(), micro.losses.end());
+    }
+    // Who had no sample takes part with zeros.
+    for (std::size_t k = 0; k < stages.size(); ++k) {
+      for (Floats& gradient : gradients[k]) gradient.resize(at(stages[k].parameters().count()));
+    }
+    return gradients;
+  }
+
+  Floats of(const SerialStage& stage) const {
+    const auto begin = weights_.begin() + offset(stage);
+    return {begin, begin + stage.parameters().count()};
+  }
+
+  std::int64_t offset(const SerialStage& stage) const {
+    return ParameterLayout::parameters(system_.model, 0, stage.first()).count();
+  }
+
+  void add(const SerialStage& stage, const Floats& gradient, Floats& sum,
+           std::vector<bool>& summed) const {
+    for (int l = stage.first(); l < stage.end(); ++l) {
+      for (const ParameterEntry& entry : stage.parameters().of_layer(l)) {
+        add_part(sum, offset(stage) + entry.offset,
+                 std::span(gradient).subspan(at(entry.offset), at(entry.count)), !summed[at(l)]);
+      }
+      summed[at(l)] = true;
+    }
+  }
+
+  void save() {
+    result_.at[result_.label] = {weights_, mean_statistics(system_, stages_, running_),
+                                 steps_.slots()};
+  }
+
+  const SerialSystem& system_;
+  SerialLayers layers_;
+  ParameterLayout parameters_;
+  Floats weights_;
+  SerialSteps steps_;
+  std::vector<std::vector<SerialStage>> stages_;           // [worker][stage]
+  std::vector<std::vector<std::vector<Floats>>> running_;  // [worker][stage][replica]
+  SerialSystem::Result result_;
+};
+
+}  // namespace
+
+std::vector<SerialStage> stages_of(const SerialSystem& system, SerialLayers& layers, int worker) {
+  const int micro_batch =
+      system.plan.minibatch_of(VirtualWorkerId{worker}) / system.plan.micro_batches;
+  std::vector<SerialStage> stages;
+  for (const PlanStage& stage : system.plan.virtual_workers[at(worker)].stages) {
+    stages.emplace_back(layers, stage.first_layer, stage.end_layer,
+                        samples_of_replicas(stage, micro_batch));
+  }
+  return stages;
+}
+
+std::int64_t samples_of_round(const Sampler& sampler, Minibatch p) {
+  std::int64_t samples = 0;
+  for (int i = 0; i < sampler.workers(); ++i) samples += sampler.samples(i, p).count;
+  return samples;
+}
+
+Minibatch rounds_of(const Sampler& sampler) {
+  Minibatch rounds = 0;
+  for (int i = 0; i < sampler.workers(); ++i) rounds = std::max(rounds, sampler.count(i));
+  return rounds;
+}
+
+namespace {
+
+// sum (+)= factor * values.
+void add_scaled(Floats& sum, std::int64_t to_at, Floats values, double factor, bool first) {
+  for (float& value : values) value *= static_cast<float>(factor);
+  add_part(sum, to_at, values, first);
+}
+
+double sum_of_shares(const SerialStage& stage) {
+  return std::accumulate(stage.shares().begin(), stage.shares().end(), 0);
+}
+
+}  // namespace
+
+Floats mean_statistics(const SerialSystem& system,
+                       const std::vector<std::vector<SerialStage>>& stages,
+                       const std::vector<std::vector<std::vector<Floats>>>& running) {
+  const auto samples = [&](std::size_t worker) {
+    return system.plan.minibatch_of(VirtualWorkerId{static_cast<int>(worker)});
+  };
+  double all = 0;
+  for (std::size_t i = 0; i < stages.size(); ++i) all += samples(i);
+  Floats mean(at(ParameterLayout::statistics(system.model, 0, system.model.layer_count()).count()));
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    for (std::size_t k = 0; k < stages[i].size(); ++k) {
+      const SerialStage& stage = stages[i][k];
+      const auto offset = ParameterLayout::statistics(system.model, 0, stage.first()).count();
+      for (std::size_t r = 0; r < running[i][k].size(); ++r) {
+        const double of_worker = stage.shares()[r] / sum_of_shares(stage);
+        add_scaled(mean, offset, running[i][k][r], of_worker * (samples(i) / all),
+                   i == 0 && r == 0);
+      }
+    }
+  }
+  return mean;
+}
+
+Floats mean_of_replicas(const SerialStage& stage, const std::vector<Floats>& running) {
+  Floats mean(running[0].size());
+  for (std::size_t r = 0; r < running.size(); ++r) {
+    add_scaled(mean, 0, running[r], stage.shares()[r] / sum_of_shares(stage), r == 0);
+  }
+  return mean;
+}
+
+SerialSystem::Result run_synchronous(const SerialSystem& system) {
+  const System rules = composition(system.plan);
+  ensure(has_flush(rules.schedule) && rules.sync == SyncRule::all_reduce, "a synchronous system");
+  return Synchronous(system).run();
+}
+
+SerialSystem::Result SerialSystem::run() const {
+  ensure(sampler.first_minibatch() == 0, "a run from its start");
+  const System rules = composition(plan);
+  const bool synchronous = has_flush(rules.schedule) && rules.sync == SyncRule::all_reduce;
+  return synchronous ? run_synchronous(*this) : run_played(*this);
+}
+
+}  // namespace hetpipe
