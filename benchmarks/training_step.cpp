@@ -59,7 +59,8 @@ void TrainingStep::run() {
   stage_.drop_what_backward_does_not_need(pass);
   Buffer gradient(*device_, *stream_, weights_.bytes(), MemoryKind::gradients);
   stage_.backward(pass, weights_.as<float>(), gradient.as<float>());
-  optimizer_.update(minibatch_++, gradient, weights_.as<float>());
+  optimizer_.update(minibatch_, minibatch_ + 1, gradient, weights_.as<float>());
+  ++minibatch_;
   device_->add(*stream_, weights_.as<float>(), gradient.as<float>(), stage_.parameters().count());
   stream_->synchronize();
 }

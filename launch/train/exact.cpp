@@ -52,18 +52,20 @@ std::int64_t number(const ExactState& state, const std::string& name) {
 // Hashes travel as signed numbers of the same bits.
 std::int64_t as_number(std::uint64_t hash) { return static_cast<std::int64_t>(hash); }
 
-// Its stages store what a continuation needs: under waves with stashed weights (or one version, of
-// one minibatch at a time). Replicas have running statistics of their own, which nobody stores.
+// Its stages store what a continuation needs: under waves, of pipelines that are never drained,
+// with stashed weights (or one version, of one minibatch at a time). Replicas have running
+// statistics of their own, which nobody stores.
 bool plan_can_be_exact(const Plan& plan) {
   const System system = composition(plan);
   const bool stashes =
-      system.weights == WeightRule::stash || system.weights == WeightRule::one_version;
+      system.weights == WeightRule::stash ||
+      (system.weights == WeightRule::one_version && plan.in_flight == 1);
   for (const PlanVirtualWorker& vw : plan.virtual_workers) {
     for (const PlanStage& stage : vw.stages) {
       if (stage.devices.size() > 1) return false;
     }
   }
-  return system.sync != SyncRule::all_reduce && stashes;
+  return system.sync != SyncRule::all_reduce && !has_flush(system.schedule) && stashes;
 }
 
 }  // namespace

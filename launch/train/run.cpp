@@ -56,12 +56,12 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
                                           trace.get());
   }
   std::unique_ptr<ServerRole> server;
-  if (role.shard) {
-    server = std::make_unique<ServerRole>(values, *role.shard, setting.roles, service, setting.log,
+  if (role.shard || rank == setting.roles.coordinator()) {
+    server = std::make_unique<ServerRole>(values, role.shard, setting.roles, service, setting.log,
                                           trace.get());
     service.also_poll([&server] { server->poll(); });
   }
-  const StopListener stop(service, setting.roles.server.front(), setting.stop_wanted,
+  const StopListener stop(service, setting.roles.coordinator(), setting.stop_wanted,
                           [&](Label label, const StopWanted& by) {
                             values.rules.stop_at(label);
                             if (reporter) reporter->stopping(label, by);
@@ -69,12 +69,13 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   confirm_checkpoints(service);
   note_clock();  // after all that a faster rank may send messages to
   if (role.worker) {
-    run_worker(values, *role.worker, setting, service, trace.get(), reporter.get());
+    run_worker(values, *role.worker, setting, service,
+               {trace.get(), reporter.get(), server ? server->stop() : nullptr});
   }
   service.begin(role.worker ? "ending" : "serving");
   if (server) {
     service.wait_for_others([&] { return server->finished(); },
-                            [&] { return server->waiting_for(); }, "pushes and pulls");
+                            [&] { return server->waiting_for(); }, "what other ranks send");
   }
   note_clock();
   if (reporter) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "kernels/devices.h"
+#include "launch/train/groups.h"
 #include "launch/train/trace.h"
 #include "partitioner/plan/staleness.h"
 #include "partitioner/plan/system.h"
@@ -35,7 +36,7 @@ WeightPolicy policy_for(const Plan& plan, const PlanVirtualWorker& vw, StageId s
     if (of.stages != static_cast<int>(vw.stages.size()) || of.forward.empty()) continue;
     steps = {of.forward[at(stage.value)], of.backward[at(stage.value)]};
   }
-  return policy_of(composition(plan), steps.forward, steps.backward);
+  return policy_of(plan, steps.forward, steps.backward);
 }
 
 std::vector<StagePace> paces_of(const TrainJob& job, const Role::Worker& role) {
@@ -170,7 +171,7 @@ std::int64_t loss_samples(const TrainValues& common, int worker, Minibatch p, bo
 }  // namespace
 
 void run_worker(const TrainValues& common, const Role::Worker& role, const RankSetting& setting,
-                RankService& service, TraceWriter* trace, Reporter* reporter) {
+                RankService& service, const WorkerCompany& company) {
   const TrainJob& job = common.job;
   const int worker = role.virtual_worker.value;
   const PlanVirtualWorker& vw = job.plan.virtual_workers[at(worker)];
@@ -198,8 +199,17 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   }
   CheckpointSender parts(setting.roles.coordinator(),
                          common.parts.of_stage(role.virtual_worker, role.stage()), service);
-  ServerClient client(role.virtual_worker, *built.chunks.front(), common.rules, common.map,
-                      setting.roles.server, common.checkpoints, parts, service);
+  const auto synchronizer = [&]() -> std::unique_ptr<Synchronizer> {
+    if (has_waves(job.plan)) {
+      return std::make_unique<ServerClient>(role.virtual_worker, *built.chunks.front(),
+                                            common.rules, common.map, setting.roles.server,
+                                            common.checkpoints, parts, service,
+                                            stage_replica(common, setting.roles, role));
+    }
+    return std::make_unique<GroupSynchronizer>(
+        group_setup(common, setting.roles, role, company.stop), common.rules, *built.device,
+        *built.stream, service);
+  }();
 
   const std::optional<Parts> needed = parts_for(built.chunks);
   const Dataset train = needed ? setting.open_data(Split::train, *needed) : Dataset{};
@@ -246,8 +256,8 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
     if (pace.forward <= 0) return 0.0;
     return pace.forward * static_cast<double>(samples) / static_cast<double>(pace.samples);
   };
-  if (trace != nullptr) {
-    setup.record = [&](const ActionRecord& record) {
+  if (company.trace != nullptr) {
+    setup.record = [&, trace = company.trace](const ActionRecord& record) {
       keep_training(setting.log, [&] {
         trace->record({.start_ns = record.start_ns,
                        .end_ns = record.end_ns,
@@ -256,14 +266,16 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
                        .version = record.label,
                        .bytes = record.bytes,
                        .samples = common.sampler.samples(worker, record.minibatch).count});
-        if (record.kind == ActionKind::push) trace->flush();
+        if (record.kind == ActionKind::push || record.kind == ActionKind::evaluate) trace->flush();
       });
     };
   }
-  if (reporter != nullptr) setup.started = [reporter](Minibatch p) { reporter->started(p); };
+  if (company.reporter != nullptr) {
+    setup.started = [&company](Minibatch p) { company.reporter->started(p); };
+  }
 
-  Worker(setup, common.rules, built.chunks, *weights, optimizer, built.start.statistics, client,
-         service)
+  Worker(setup, common.rules, built.chunks, *weights, optimizer, built.start.statistics,
+         *synchronizer, service)
       .run();
 }
 

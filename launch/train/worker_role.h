@@ -7,12 +7,18 @@
 #include "launch/train/values.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/store/trace.h"
+#include "runtime/sync/stop_coordinator.h"
 
 namespace hetpipe {
 
 // A rank's part as a worker: builds its stages on their device, and plays their schedule to the end
-// of the run. `trace` and `reporter` may be null.
+// of the run.
+struct WorkerCompany {  // in this rank; each may be null
+  TraceWriter* trace = nullptr;
+  Reporter* reporter = nullptr;
+  StopCoordinator* stop = nullptr;
+};
 void run_worker(const TrainValues& values, const Role::Worker& role, const RankSetting& setting,
-                RankService& service, TraceWriter* trace, Reporter* reporter);
+                RankService& service, const WorkerCompany& company);
 
 }  // namespace hetpipe

@@ -3,14 +3,18 @@
 
 namespace hetpipe {
 
-WeightPolicy policy_of(const System& system, int steps_forward, int steps_backward) {
+WeightPolicy policy_of(const Plan& plan, int steps_forward, int steps_backward) {
+  const System system = composition(plan);
   using Of = WeightPolicy::Of;
   WeightPolicy policy;
   const bool waves = system.sync != SyncRule::all_reduce;
   policy.visible = Visible::at_once;
   switch (system.weights) {
     case WeightRule::one_version:
-      if (waves && !has_flush(system.schedule)) policy.visible = Visible::exactly;
+      // The same either way, and a continuation knows how.
+      if (waves && !has_flush(system.schedule) && plan.in_flight == 1) {
+        policy.visible = Visible::exactly;
+      }
       break;
     case WeightRule::stash:
       if (waves) policy.visible = Visible::exactly;

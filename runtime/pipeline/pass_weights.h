@@ -32,7 +32,7 @@ struct WeightPolicy {
 };
 
 // `steps_*` are the stage's, counted from its schedule (partitioner/plan/staleness.h).
-WeightPolicy policy_of(const System& system, int steps_forward, int steps_backward);
+WeightPolicy policy_of(const Plan& plan, int steps_forward, int steps_backward);
 
 // Carries a policy out at one stage: hands every pass its weights, and lets go of them when the
 // last pass that shares them is through.

@@ -28,6 +28,9 @@ Stage::Stage(const Model& model, std::vector<int> stage_end, StageId id, std::ui
     if (transfer.to_stage == id.value) incoming_.push_back(transfer);
     if (transfer.from_stage == id.value) outgoing_.push_back(transfer);
   }
+  for (int l = 0; l < model.layer_count(); ++l) {
+    sample_floats_.push_back(model.output_shape(l, 1).elements());
+  }
   for (int l = first_; l < end_; ++l) {
     const auto& inputs = model.layer(l).inputs;
     reads_samples_ |= std::find(inputs.begin(), inputs.end(), kSamples) != inputs.end();
@@ -36,7 +39,7 @@ Stage::Stage(const Model& model, std::vector<int> stage_end, StageId id, std::ui
 }
 
 std::int64_t Stage::floats_of(int layer, std::int64_t samples) const {
-  return model_.shapes(layer, samples).output.elements();
+  return sample_floats_[at(layer)] * samples;
 }
 
 std::int64_t Stage::output_bytes(int layer, std::int64_t samples) const {

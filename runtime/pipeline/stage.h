@@ -124,6 +124,7 @@ class Stage {
   ParameterLayout statistics_;
   std::vector<Transfer> incoming_;
   std::vector<Transfer> outgoing_;
+  std::vector<std::int64_t> sample_floats_;  // of every layer's output
   std::vector<bool> in_place_;  // per layer of the stage: forward writes over its first input
   std::map<std::int64_t, Kernels> kernels_;  // by samples
 };

@@ -47,7 +47,7 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
              [this](const ControlMessage& message) { look_again(message.header.minibatch); });
   wave_.virtual_worker = report_.virtual_worker = setup_.place.virtual_worker.value;
   wave_.stage = report_.stage = setup_.place.stage(0).value;
-  report_.replica = setup_.place.replica;
+  wave_.replica = report_.replica = setup_.place.replica;
 }
 
 RankReport Worker::run() {

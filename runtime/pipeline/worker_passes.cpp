@@ -282,6 +282,7 @@ void Worker::evaluate(Minibatch p) {
     sum = evaluator_.evaluate(label, weights.as<float>(), statistics.as<float>());
   }
   sum.virtual_worker = setup_.place.virtual_worker.value;
+  sum.replica = setup_.place.replica;
   evaluated_label_ = sum.label;
   if (chunks_.back()->has_loss()) {
     service_.transport().send_control(

@@ -103,7 +103,12 @@ Floats SerialPlace::weights(Minibatch updates) const {
   };
   Floats sum = base_;
   for (Wave wave = label; wave < gate; ++wave) add(sum, from(waves, wave));
-  for (Minibatch q = gate * rules.in_flight; q < updates; ++q) add(sum, from(deltas, q));
+  Minibatch q = gate * rules.in_flight;
+  if (!partial_.empty()) {
+    add(sum, partial_);
+    q = partial_end_;
+  }
+  for (; q < updates; ++q) add(sum, from(deltas, q));
   return sum;
 }
 
@@ -111,6 +116,19 @@ void SerialPlace::pull(Wave the_gate, Label the_label, Floats snapshot) {
   gate = the_gate;
   label = the_label;
   base_ = std::move(snapshot);
+  // Where all own updates are visible, those of this wave so far come back as the sum that is to be
+  // pushed stands.
+  partial_.clear();
+  partial_end_ = updates();
+  if (rules.system.weights == WeightRule::stash) return;
+  for (Minibatch q = gate * rules.in_flight; q < partial_end_; ++q) {
+    const Floats& delta = deltas[static_cast<std::size_t>(q)];
+    if (partial_.empty()) {
+      partial_ = delta;
+    } else {
+      add(partial_, delta);
+    }
+  }
 }
 
 void SerialPlace::update(Minibatch p, const Floats& gradient) {

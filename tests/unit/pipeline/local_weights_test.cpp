@@ -65,7 +65,7 @@ class Player {
 
   void play(const StageActions& actions) {
     const Floats& initial = snapshot(rules_.first_wave);
-    LocalWeights weights(device_, *stream_, rules_, initial);
+    LocalWeights weights(device_, *stream_, rules_, Visible::exactly, initial);
     struct Lent {
       std::shared_ptr<const WeightVersion> version;
       Floats values;
@@ -177,7 +177,7 @@ TEST(LocalWeights, AStageWithoutParametersHasEmptyWeights) {
   const auto stream = device->make_stream();
   const WaveRules rules{
       .in_flight = 2, .distance = 0, .pull = PullRule::bound, .first_wave = 0, .end = {4}};
-  LocalWeights weights(*device, *stream, rules, std::span<const float>{});
+  LocalWeights weights(*device, *stream, rules, Visible::exactly, std::span<const float>{});
   EXPECT_EQ(weights.version_for(0)->values.bytes(), 0u);
   weights.computed(0, Buffer());
   weights.computed(1, Buffer());

@@ -27,7 +27,7 @@ class Rig {
   std::vector<float> update(Minibatch p, std::vector<float> gradient) {
     Buffer buffer(*device_, *stream_, gradient.size() * sizeof(float), MemoryKind::gradients);
     std::copy(gradient.begin(), gradient.end(), buffer.as<float>());
-    optimizer.update(p, buffer, kWeights.data());
+    optimizer.update(p, p + 1, buffer, kWeights.data());
     return {buffer.as<float>(), buffer.as<float>() + gradient.size()};
   }
 

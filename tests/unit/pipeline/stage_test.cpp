@@ -127,9 +127,11 @@ class Chain {
       outcome.correct = host<std::int32_t>(pass.correct);
     }
     for (const Transfer& transfer : stage.outgoing()) {
-      Buffer packed = stage.pack_activations(pass, transfer);
-      EXPECT_EQ(static_cast<std::int64_t>(packed.bytes()),
-                stage.transfer_bytes(transfer, pass.samples));
+      Buffer packed(stage.device(), stage.stream(),
+                    static_cast<std::size_t>(stage.transfer_bytes(transfer, pass.samples)),
+                    MemoryKind::messages);
+      EXPECT_EQ(stage.pack_activations(pass, transfer, 0, pass.samples, packed.data()),
+                packed.data() + packed.bytes());
       const auto to = static_cast<std::size_t>(transfer.to_stage);
       passes[to].activations_in.push_back(
           {counterpart(stages_[to]->incoming(), transfer), std::move(packed)});
