@@ -148,7 +148,7 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
   add("predicted weights", versions.predicted * p);
   add("older version", versions.older * p);
   add("wave updates", rule.server ? (2 + std::int64_t{rule.clock_distance}) * p : 0);
-  add("all-reduce", rule.all_reduced > 1 ? (p + rule.all_reduced - 1) / rule.all_reduced : 0);
+  add("all-reduce", rule.all_reduced > 1 ? kAllReduceSlots * std::min(p, kAllReducePiece) : 0);
   add("activations", moment.activations);
   add("messages", moment.messages);
   add("workspace", 3 * largest_output);

@@ -58,6 +58,11 @@ struct ChunkMemory {
   Keep keep = Keep::activations;
 };
 
+// How this runtime adds up gradients (runtime/sync/gradient_exchange.h): in messages of so many
+// bytes, of which so many may wait to be added.
+inline constexpr std::int64_t kAllReducePiece = std::int64_t{256} << 10;
+inline constexpr int kAllReduceSlots = 4;
+
 // How the virtual worker around a device runs.
 struct MemoryRule {
   ScheduleRule schedule = ScheduleRule::continuous_1f1b;
@@ -67,7 +72,7 @@ struct MemoryRule {
   int optimizer_slots = 1;
   bool server = false;  // pushes to a parameter server
   int clock_distance = 0;
-  int all_reduced = 1;  // devices that add up their gradients by a ring, this one included
+  int all_reduced = 1;  // devices that add up their gradients, this one included
 };
 
 // The ledger of device `device` of the pipeline whose devices hold `counts`. With P the parameter
@@ -87,7 +92,9 @@ struct MemoryRule {
 //                                   of one minibatch
 //   wave updates       (2 + D) P    with a server: the sum to push, the snapshot, and own waves
 //                                   that no pulled label holds yet
-//   all-reduce         P / devices  a ring's piece on its way; the sum is made in place
+//   all-reduce         4 pieces     of 256 KiB (P where that is less) that came to be added; the
+//   sum
+//                                   is made in place
 //   activations        held * stash; where they are recomputed held * samples (what came from other
 //                      stages is below), and the stash of the micro-batches whose B has begun
 //   messages           (held + 1) * received + 2 * sent

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partitioner/simulator/all_reduce.h"
 
+#include "partitioner/cost/memory.h"
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -35,9 +37,9 @@ std::vector<std::vector<int>> holders(const Profile& profile,
 }  // namespace
 
 AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> processes,
-                     RingScope scope, Network& network, int minibatches)
+                     ReduceScope scope, Network& network, int minibatches)
     : groups_of_(processes.size()) {
-  // The devices of a ring may be groups of several GPUs, all of whose parameters travel.
+  // The devices of a chain may be groups of several GPUs, all of whose parameters travel.
   std::map<std::vector<int>, double> bytes;
   const auto add = [&](const std::vector<int>& members, double of_layer) {
     if (members.size() < 2) return;
@@ -50,7 +52,7 @@ AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> proces
   const auto all = holders(profile, processes);
   for (std::size_t l = 0; l < all.size(); ++l) {
     const auto of_layer = static_cast<double>(profile.layers[l].parameter_bytes);
-    if (scope == RingScope::everybody) {
+    if (scope == ReduceScope::everybody) {
       add(all[l], of_layer);
       continue;
     }
@@ -62,18 +64,14 @@ AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> proces
   }
   for (const auto& [members, size] : bytes) {
     std::vector<DeviceName> devices;
-    std::vector<std::string> nodes;
     for (const int m : members) {
       devices.push_back(processes[static_cast<std::size_t>(m)].device);
-      nodes.push_back(devices.back().node);
       groups_of_[static_cast<std::size_t>(m)].push_back(static_cast<int>(groups_.size()));
     }
-    groups_.push_back({Ring(network, devices), size,
-                       std::vector<Ring::Round>(static_cast<std::size_t>(minibatches))});
-    std::sort(nodes.begin(), nodes.end());
-    const auto crossings = std::unique(nodes.begin(), nodes.end()) - nodes.begin();
-    if (crossings > 1) {
-      bytes_between_nodes_ += static_cast<double>(crossings) * ring_share(members.size()) * size;
+    groups_.push_back({Chain(network, devices), size,
+                       std::vector<ReduceRound>(static_cast<std::size_t>(minibatches))});
+    for (std::size_t i = 0; i + 1 < devices.size(); ++i) {
+      if (devices[i].node != devices[i + 1].node) bytes_between_nodes_ += 2 * size;
     }
   }
 }
@@ -81,8 +79,10 @@ AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> proces
 void AllReduce::join(EngineJob& job, int process, Minibatch p) {
   for (const int g : groups_of_[static_cast<std::size_t>(process)]) {
     Group& group = groups_[static_cast<std::size_t>(g)];
-    Ring::Round& round = group.rounds[static_cast<std::size_t>(p)];
-    if (round.join < 0) round = group.ring.add_round(job, group.bytes);
+    ReduceRound& round = group.rounds[static_cast<std::size_t>(p)];
+    if (round.join < 0) {
+      round = group.chain.add_round(job, group.bytes, static_cast<double>(kAllReducePiece));
+    }
     job.arrive(round.join);
   }
 }

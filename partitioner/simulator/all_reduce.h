@@ -8,20 +8,22 @@
 #include "partitioner/simulator/network.h"
 #include "partitioner/simulator/plan_workers.h"
 
-// All-reduce of gradients before each update: for every layer a ring of the devices that hold it
-// (or share its parameters), whatever the cuts are; layers with the same devices share a ring. A
-// ring starts when the last of its devices is done with its backward, and the devices wait for it
-// with their update; other stages go on.
+// All-reduce of gradients before each update, as this runtime does it: for every layer a chain of
+// the devices that hold it (or share its parameters), in the order of virtual workers, stages and
+// replicas, whatever the cuts are; layers with the same devices share a chain
+// (runtime/sync/exchange_parts.h). It starts when the last of its devices is done with its backward
+// (the sums that went up before that are a few pieces), and the devices wait for it with their
+// update; other stages go on.
 namespace hetpipe {
 
-enum class RingScope {
+enum class ReduceScope {
   everybody,       // all virtual workers
   virtual_worker,  // its replicas alone; servers do the rest
 };
 
 class AllReduce {
  public:
-  AllReduce(const Profile& profile, std::span<const PlanProcess> processes, RingScope scope,
+  AllReduce(const Profile& profile, std::span<const PlanProcess> processes, ReduceScope scope,
             Network& network, int minibatches);
 
   // A process hands over its gradients of minibatch p; it waits for their sums.
@@ -32,9 +34,9 @@ class AllReduce {
 
  private:
   struct Group {
-    Ring ring;
+    Chain chain;
     double bytes = 0;
-    std::vector<Ring::Round> rounds;  // [minibatch], once somebody got there
+    std::vector<ReduceRound> rounds;  // [minibatch], once somebody got there
   };
   std::vector<Group> groups_;
   std::vector<std::vector<int>> groups_of_;  // [process]

@@ -94,4 +94,24 @@ Ring::Round Ring::add_round(EngineJob& job, double bytes) const {
   return round;
 }
 
+Chain::Chain(Network& network, std::span<const DeviceName> members) {
+  if (members.size() < 2) return;
+  const double steps = 2 * (static_cast<double>(members.size()) - 1);
+  for (std::size_t i = 0; i + 1 < members.size(); ++i) {
+    hops_.push_back(network.add_route(members[i], members[i + 1], {-1, steps, 0}));
+    hops_.push_back(network.add_route(members[i + 1], members[i], {-1, steps, 0}));
+  }
+}
+
+ReduceRound Chain::add_round(EngineJob& job, double bytes, double piece) const {
+  if (hops_.empty()) return {};
+  const int hops = static_cast<int>(hops_.size());
+  const ReduceRound round{job.add_signal(hops / 2 + 1), job.add_signal(hops)};
+  const double filling = (hops - 1) * std::min(piece, bytes);
+  for (const int hop : hops_) {
+    job.start_on(round.join, job.add_transfer(hop, bytes + filling, round.done));
+  }
+  return round;
+}
+
 }  // namespace hetpipe

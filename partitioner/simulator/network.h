@@ -10,7 +10,8 @@
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/simulator/engine.h"
 
-// A cluster's links as the engine's routes and interfaces, and the rings of all-reduce over them.
+// A cluster's links as the engine's routes and interfaces, and the rings and chains of
+// all-reduce over them.
 namespace hetpipe {
 
 // What a route is used for, beyond which two devices it joins.
@@ -58,6 +59,12 @@ class Network {
 // the engine plays such routes faster. Once all routes are added.
 void drop_unshared_interfaces(EngineJob& job);
 
+// What is to be reduced over some routes at once.
+struct ReduceRound {
+  int join = -1;  // every member arrives here once; then it starts
+  int done = -1;  // and here they wait; -1 for one alone, who has nothing to do
+};
+
 // What each of D members of a ring sends to its neighbour per byte that they reduce: 2 (D - 1) / D.
 double ring_share(std::size_t members);
 
@@ -69,16 +76,28 @@ class Ring {
  public:
   Ring(Network& network, std::span<const DeviceName> members);
 
-  struct Round {
-    int join = -1;  // every member arrives here once; then the ring starts
-    int done = -1;  // and here they wait; -1 for a ring of one, which has nothing to do
-  };
+  using Round = ReduceRound;
   // One all-reduce of `bytes` of each member, where a member is a group of `gpus` the bytes of all
   // of them.
   Round add_round(EngineJob& job, double bytes) const;
 
  private:
   std::vector<int> edges_;  // routes
+};
+
+// All-reduce of D members as this runtime does it (runtime/sync/gradient_exchange.h): a chain in
+// their order, up which pieces of partial sums go, while finished ones come down. Each of the D - 1
+// hops carries all bytes both ways at once, and the last piece 2 (D - 1) hops one after another:
+// bytes / b + (2 (D - 1) - 1) piece / b + 2 (D - 1) latency on equal links, more where hops share
+// interfaces, as those of a member in the middle do.
+class Chain {
+ public:
+  Chain(Network& network, std::span<const DeviceName> members);
+  // As Ring::add_round; messages of `piece` bytes at most.
+  ReduceRound add_round(EngineJob& job, double bytes, double piece) const;
+
+ private:
+  std::vector<int> hops_;  // routes, both ways
 };
 
 }  // namespace hetpipe

@@ -86,7 +86,7 @@ class Builder {
   void add_synchronisation() {
     all_reduce_.emplace(
         costs_.profile(), result_.processes,
-        system_.sync == SyncRule::all_reduce ? RingScope::everybody : RingScope::virtual_worker,
+        system_.sync == SyncRule::all_reduce ? ReduceScope::everybody : ReduceScope::virtual_worker,
         network_, result_.minibatches);
     result_.sync_bytes_between_nodes = all_reduce_->bytes_between_nodes();
     if (!waves()) return;

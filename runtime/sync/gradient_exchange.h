@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/buffer.h"
+#include "partitioner/cost/memory.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/sync/exchange_parts.h"
 
@@ -16,9 +17,10 @@ namespace hetpipe {
 
 // Floats of one message. Small enough that a chain of ranks is full of pieces soon; large enough
 // that a message's own cost does not count.
-inline constexpr std::int64_t kExchangePieceFloats = std::int64_t{64} << 10;
+inline constexpr std::int64_t kExchangePieceFloats =
+    kAllReducePiece / static_cast<std::int64_t>(sizeof(float));
 // Partial sums that may arrive ahead of their turn to be added. Bounds the memory.
-inline constexpr int kExchangeSlots = 4;
+inline constexpr int kExchangeSlots = kAllReduceSlots;
 
 // Sums of flat arrays over groups of ranks, in place, with the same bits at every member:
 //   s = first; s += second; ...   (float, in the group's order)

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "kernels/devices.h"
+#include "runtime/sync/exchange_parts.h"
 #include "runtime/transport/threads.h"
 
 // Parameter server and its clients, ranks as threads. Updates are whole numbers, different for
@@ -45,6 +46,7 @@ struct Case {
   std::vector<Label> evaluation_labels;  // at the gates that rest on them
   std::vector<float> factor;
   int slow_worker = -1;
+  std::vector<std::vector<int>> replicas = {};  // [virtual worker][stage]; empty: one each
 };
 void PrintTo(const Case& played, std::ostream* out) { *out << played.name; }
 
@@ -136,8 +138,18 @@ class Play {
         expected_(played, model_) {
     int rank = 0;
     for (const auto& ends : played.stage_end) {
+      const std::size_t i = worker_ranks_.size();
       worker_ranks_.emplace_back();
-      for (std::size_t k = 0; k < ends.size(); ++k) worker_ranks_.back().push_back(Rank{rank++});
+      PlanVirtualWorker& planned = plan_.emplace_back();
+      for (std::size_t k = 0; k < ends.size(); ++k) {
+        const int replicas = played.replicas.empty() ? 1 : played.replicas[i][k];
+        worker_ranks_.back().emplace_back();
+        for (int r = 0; r < replicas; ++r) worker_ranks_.back().back().push_back(Rank{rank++});
+        PlanStage& stage = planned.stages.emplace_back();
+        stage.first_layer = k == 0 ? 0 : ends[k - 1];
+        stage.end_layer = ends[k];
+        stage.devices.resize(at(replicas));
+      }
     }
     for (int s = 0; s < played.shards; ++s)
       server_ranks_.push_back(Rank{played.hosted ? s : rank++});
@@ -252,8 +264,11 @@ class Play {
     }
     for (std::size_t i = 0; i < worker_ranks_.size(); ++i) {
       for (std::size_t k = 0; k < worker_ranks_[i].size(); ++k) {
-        if (worker_ranks_[i][k] == transport.rank())
-          work(static_cast<int>(i), static_cast<int>(k), service, seen);
+        for (std::size_t r = 0; r < worker_ranks_[i][k].size(); ++r) {
+          if (worker_ranks_[i][k][r] == transport.rank()) {
+            work(static_cast<int>(i), static_cast<int>(k), static_cast<int>(r), service, seen);
+          }
+        }
       }
     }
     if (server) {
@@ -277,10 +292,7 @@ class Play {
     ServerSetup setup;
     setup.shard = shard;
     setup.server_ranks = server_ranks_;
-    for (const auto& stages : worker_ranks_) {
-      setup.worker_ranks.emplace_back();
-      for (const Rank rank : stages) setup.worker_ranks.back().push_back({rank});
-    }
+    setup.worker_ranks = worker_ranks_;
     setup.stage_end = case_.stage_end;
     setup.update_factor = case_.factor;
     setup.checkpoints.labels = case_.checkpoint_labels;
@@ -297,8 +309,25 @@ class Play {
     return std::make_unique<ParameterServer>(std::move(setup), case_.rules, map_, service);
   }
 
+  StageReplica replica_of(int vw, int k, int r) const {
+    const auto sums = [&](ShardMap::What what) {
+      const ExchangePlan plan{plan_, worker_ranks_, floats_of_layers(model_, what)};
+      return std::pair(exchange_parts(plan, ExchangeScope::virtual_worker, ranks_),
+                       mean_factors(plan, ExchangeScope::virtual_worker,
+                                    std::vector<int>(plan_.size(), 12), 1, ranks_));
+    };
+    const std::vector<Rank>& ranks = worker_ranks_[at(vw)][at(k)];
+    const std::size_t rank = at(ranks[at(r)].value);
+    const auto [statistics, factors] = sums(ShardMap::What::statistics);
+    return {.number = r,
+            .ranks = ranks,
+            .sums = {.gradients = sums(ShardMap::What::parameters).first[rank],
+                     .statistics = statistics[rank],
+                     .factors = factors[rank]}};
+  }
+
   // A stage without its arithmetic: gates, pulls and pushes in the executor's order.
-  void work(int vw, int k, RankService& service, Seen& seen) {
+  void work(int vw, int k, int r, RankService& service, Seen& seen) {
     const WaveRules& rules = case_.rules;
     const auto device = make_device("reference", 1);
     const auto stream = device->make_stream();
@@ -306,7 +335,7 @@ class Play {
     CheckpointSender parts(server_ranks_.front(),
                            numbers().of_stage(VirtualWorkerId{vw}, StageId{k}), service);
     ServerClient client(VirtualWorkerId{vw}, stage, rules, map_, server_ranks_,
-                        {.labels = case_.checkpoint_labels}, parts, service);
+                        {.labels = case_.checkpoint_labels}, parts, service, replica_of(vw, k, r));
     std::vector<int> layers(at(stage.end_layer() - stage.first_layer()));
     std::iota(layers.begin(), layers.end(), stage.first_layer());
     const auto weights_at = Expected::places(expected_.parameters, layers);
@@ -333,7 +362,7 @@ class Play {
     std::uint64_t draws = 0;
     const auto dawdle = [&] {
       const double most = vw == case_.slow_worker ? 3000 : 400;
-      const double share = random_uniform(random_key({7, at(vw), at(k)}), draws++);
+      const double share = random_uniform(random_key({7, at(vw), at(k), at(r)}), draws++);
       const auto until = std::chrono::steady_clock::now() +
                          std::chrono::microseconds(static_cast<int>(most * share));
       service.wait([&] { return std::chrono::steady_clock::now() >= until; },
@@ -361,10 +390,19 @@ class Play {
           check(client.pull(wave, label, WithStatistics::no));
         dawdle();
       }
-      auto sum = std::make_shared<const Buffer>(
-          buffer_of([&](std::int64_t g) { return Expected::delta(vw, wave, g); }));
+      // Of replicas the terms, and the statistics around their mean, differ.
+      const int replicas = static_cast<int>(worker_ranks_[at(vw)][at(k)].size());
+      Buffer term = buffer_of([&](std::int64_t g) {
+        return r == 0 ? Expected::delta(vw, wave, g) - static_cast<float>(replicas - 1) : 1.0f;
+      });
+      client.reduce(wave, term);
+      client.finish_reduce(wave);
+      auto sum = std::make_shared<const Buffer>(std::move(term));
       std::vector<float> statistics;
-      for (auto g : statistics_at) statistics.push_back(Expected::statistic(vw, wave, g));
+      for (auto g : statistics_at) {
+        statistics.push_back(Expected::statistic(vw, wave, g) +
+                             static_cast<float>(4 * (2 * r - replicas + 1)));
+      }
       client.push(wave, std::move(sum), statistics);
       if (client.saves(wave + 1) != Saves::nothing) client.save(state_of(vw, k, wave + 1));
       if (rules.pull == PullRule::bound && has_gate(wave + 1))
@@ -379,16 +417,20 @@ class Play {
   Label pass_gate(ServerClient& client, int vw, Wave wave, RankService& service) {
     const Label label = client.pass_gate(wave);
     static constexpr std::byte kNothing[1] = {};
-    for (std::size_t k = 1; k < worker_ranks_[at(vw)].size(); ++k) {
-      service.transport().send(worker_ranks_[at(vw)][k], Channel::forward,
-                               {.minibatch = wave, .label = label}, kNothing);
+    const auto& stages = worker_ranks_[at(vw)];
+    if (service.transport().rank() != stages[0][0]) return label;
+    for (std::size_t k = 1; k < stages.size(); ++k) {
+      for (const Rank rank : stages[k]) {
+        service.transport().send(rank, Channel::forward, {.minibatch = wave, .label = label},
+                                 kNothing);
+      }
     }
     return label;
   }
   Label hear_label(int vw, Wave wave, RankService& service) {
     std::byte nothing[1];
     const Operation heard =
-        service.transport().receive(worker_ranks_[at(vw)][0], Channel::forward, nothing);
+        service.transport().receive(worker_ranks_[at(vw)][0][0], Channel::forward, nothing);
     service.wait(heard, [] { return std::string("the label"); });
     EXPECT_EQ(heard.header().minibatch, wave);
     return heard.header().label;
@@ -398,7 +440,8 @@ class Play {
   Model model_;
   ShardMap map_;
   Expected expected_;
-  std::vector<std::vector<Rank>> worker_ranks_;
+  std::vector<PlanVirtualWorker> plan_;
+  std::vector<std::vector<std::vector<Rank>>> worker_ranks_;
   std::vector<Rank> server_ranks_;
   std::atomic<bool> over_ = false;
   int ranks_ = 0;
@@ -549,6 +592,29 @@ std::vector<Case> cases() {
        {2},
        {},
        {1, 1}},
+      // Replicas add up, average and hear of labels among themselves; each pulls.
+      {"replicas",
+       {2, 1, kBound, 0, {13, 12}},
+       {{3, 8}, {8}},
+       kRoundRobin,
+       2,
+       false,
+       {2, 4},
+       {3},
+       {1, 1},
+       1,
+       {{2, 1}, {2}}},
+      {"replicas_newest",
+       {1, 2, kNewest, 0, {9, 9}},
+       {{8}, {1, 8}},
+       kOneShard,
+       1,
+       true,
+       {4},
+       {},
+       {1, 1},
+       0,
+       {{4}, {1, 2}}},
   };
 }
 
@@ -577,8 +643,10 @@ TEST_P(ParameterServerTest, EveryPullIsOneLabelAndEveryCheckpointComesOnce) {
     for (Minibatch p = played.rules.first_minibatch(); p < played.rules.end[i]; ++p) {
       gates += played.rules.gate_before(p).has_value();
     }
-    for (std::size_t k = 0; k < played.stage_end[i].size(); ++k, ++r)
-      EXPECT_GE(seen[r].pulls, gates + 1);
+    for (std::size_t k = 0; k < played.stage_end[i].size(); ++k) {
+      for (int left = played.replicas.empty() ? 1 : played.replicas[i][k]; left > 0; --left, ++r)
+        EXPECT_GE(seen[r].pulls, gates + 1);
+    }
   }
 }
 
