@@ -101,5 +101,95 @@ TEST(SerialByHand, TwoStages) {
   }
 }
 
+// Two virtual workers of one stage that apply their updates at once (ssp): F(p) sees snapshot(L),
+// the own waves from L up to the last gate g, and all own updates since.
+TEST(SerialByHand, OneStageUnderWsp) {
+  for (const int distance : {0, 1, 3}) {
+    SCOPED_TRACE(distance);
+    Training training = composed_training({"ssp", "", "", ""}, {{8}, {4}}, 2);
+    training.distance = distance;
+    training.samples = 120;  // 10 minibatches each
+    const Bench bench(training);
+    const SerialSystem program = bench.serial_program();
+    const SerialSystem::Result result = program.run();
+    ASSERT_EQ(result.label, 5);
+    struct Worker {
+      Whole whole;
+      SerialSteps steps;
+      std::vector<Floats> updates{}, waves{};
+    };
+    std::vector<Worker> workers;
+    std::vector<Floats> snapshots;
+    for (int i = 0; i < 2; ++i) {
+      workers.push_back({Whole{program, i}, SerialSteps(training.optimizer, 0)});
+      snapshots = {workers.back().whole.model.parameters()};
+      workers.back().steps = SerialSteps(training.optimizer, snapshots[0].size());
+    }
+    for (Wave wave = 0; wave < 5; ++wave) {
+      Floats next = snapshots.back();
+      for (Worker& worker : workers) {
+        for (Minibatch p = 2 * wave; p < 2 * wave + 2; ++p) {
+          // The gate of a wave stands before its second minibatch.
+          const Wave gate = std::max<Wave>(0, p % 2 == 1 ? wave : wave - 1);
+          const Label label = std::max<Label>(0, gate - distance);
+          Floats weights = snapshots[static_cast<std::size_t>(label)];
+          for (Wave own = label; own < gate; ++own) {
+            add(weights, worker.waves[static_cast<std::size_t>(own)]);
+          }
+          for (Minibatch q = 2 * gate; q < p; ++q) {
+            add(weights, worker.updates[static_cast<std::size_t>(q)]);
+          }
+          const Floats gradient = worker.whole.gradient(weights, worker.whole.batch(p));
+          worker.updates.push_back(worker.steps.delta(gradient, weights, p + 1));
+        }
+        Floats sum = worker.updates[worker.updates.size() - 2];
+        add(sum, worker.updates.back());
+        worker.waves.push_back(sum);
+        const auto weight = static_cast<float>(2 * (&worker == &workers[0] ? 8.0 : 4.0) / 12);
+        for (std::size_t i = 0; i < sum.size(); ++i) next[i] += weight * sum[i];
+      }
+      snapshots.push_back(std::move(next));
+      const Label label = wave + 1;
+      SerialState expected = result.at.at(label);
+      expected.weights = snapshots.back();
+      expect_same(expected, result.at.at(label), bench.model(), label);
+    }
+  }
+}
+
+// Re-computation with the weights of F gives what F left; with others, what F would have left. It
+// has no running statistics to update.
+TEST(SerialByHand, Recomputation) {
+  Training training = composed_training({"gpipe", "", "", ""}, {{8}});
+  training.model = "lenet-bn";
+  training.device = "cpu";
+  const Bench bench(training);
+  const SerialSystem program = bench.serial_program();
+  SerialLayers layers(bench.model(), bench.device(), training.seed);
+  SerialStage stage(layers, 0, bench.model().layer_count(), {2, 1});
+  Whole whole{program};
+  const Floats weights = whole.model.parameters();
+  Floats others = weights;
+  for (float& value : others) value *= 0.5f;
+  std::vector<Floats> running(2, whole.model.statistics());
+  SerialMicroBatch micro = whole.batch(0);
+  std::vector<SerialPass> passes = stage.forward(micro, weights, running);
+  const auto outputs = [](const std::vector<SerialPass>& of) {
+    std::vector<Floats> all;
+    for (const SerialPass& pass : of) {
+      for (const auto& [layer, kept] : pass.layers) all.push_back(kept.output);
+    }
+    return all;
+  };
+  const std::vector<Floats> of_forward = outputs(passes);
+  stage.recompute(passes, others);
+  EXPECT_NE(outputs(passes), of_forward);
+  SerialMicroBatch again = whole.batch(0);
+  std::vector<Floats> unused = running;
+  EXPECT_EQ(outputs(stage.forward(again, others, unused)), outputs(passes));
+  stage.recompute(passes, weights);
+  EXPECT_EQ(outputs(passes), of_forward);
+}
+
 }  // namespace
 }  // namespace hetpipe

@@ -32,18 +32,19 @@ inline void add(Floats& to, const Floats& what) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
 }
 
-// The whole model on the samples of the first virtual worker, for programs of a few lines.
+// The whole model on the samples of one virtual worker, for programs of a few lines.
 struct Whole {
   const SerialSystem& system;
+  int worker = 0;
   SerialModel model{system.model, system.device, system.seed};
 
   // Of samples [first, first + count) of minibatch p.
   SerialMicroBatch batch(Minibatch p, int first, int count) const {
-    const std::int64_t from = system.sampler.samples(0, p).first + first;
+    const std::int64_t from = system.sampler.samples(worker, p).first + first;
     return std::move(micro_batches_of(system.data, system.sampler, {from, count}, 1)[0]);
   }
   SerialMicroBatch batch(Minibatch p) const {
-    return batch(p, 0, system.sampler.samples(0, p).count);
+    return batch(p, 0, system.sampler.samples(worker, p).count);
   }
   void forward(const Floats& weights, const SerialMicroBatch& batch) {
     model.set_parameters(weights);

@@ -120,7 +120,8 @@ Training make_training(const Composed& of, const Cuttable& model, Form form) {
     training.workers = {{12, cuts[0], {shares, {}}}, {12, cuts[0], {{}, shares}}};
     if (flat) training.workers = {{12, {}, {shares}}, {12}};
     training.optimizer.name = "sgd";
-    training.optimizer.weight_decay = 0.01f;
+    // Which of a minibatch's versions would decay?
+    if (of.system != "xpipe" || of.weights != "stash") training.optimizer.weight_decay = 0.01f;
     if (of.system == "dapple") training.workers[0].recompute = true;
   }
   int round = 0;
