@@ -4,27 +4,17 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "tests/end-to-end/serial_cases.h"
 #include "tests/end-to-end/serial_place.h"
-#include "tests/end-to-end/training.h"
 
 // Which weights the serial programs' passes see, and how far predictions look: against the drawings
 // and tables of the papers.
 namespace hetpipe {
 namespace {
 
-struct Composed {
-  std::string system, schedule, weights, sync;
-};
-
-Training small(const Composed& of, std::vector<int> cut, int in_flight, int micro_batches = 1) {
-  Training training{.model = "mlp", .samples = 96, .workers = {{8, std::move(cut)}}};
-  training.system = of.system;
-  training.schedule = of.schedule;
-  training.weights = of.weights;
-  training.sync = of.sync;
-  training.in_flight = in_flight;
-  training.micro_batches = micro_batches;
-  return training;
+Training small(const Composed& of, const std::vector<int>& cut, int in_flight,
+               int micro_batches = 1) {
+  return composed_training(of, {{8, cut}}, in_flight, micro_batches);
 }
 
 const std::vector<int>& cut_into(int stages) {

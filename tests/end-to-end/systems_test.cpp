@@ -59,15 +59,16 @@ const std::vector<Composed>& compositions() {
   return all;
 }
 
-// Where models can be cut so that every stage has parameters; skips of resnet-8 cross whole stages.
-struct Model3 {
+// Where models can be cut. A stage of mlp in four has no parameters; skips of resnet-8 cross whole
+// stages.
+struct Cuttable {
   std::string name;
   Shape sample;
   std::vector<std::vector<int>> cuts;  // into 2, 3 and 4 stages
 };
 
-const std::vector<Model3>& models() {
-  static const std::vector<Model3> all{
+const std::vector<Cuttable>& models() {
+  static const std::vector<Cuttable> all{
       {"mlp", {4, 4, 1}, {{3}, {3, 5}, {2, 4, 5}}},
       {"lenet-bn", {6, 6, 1}, {{7}, {4, 9}, {3, 6, 10}}},
       {"resnet-8", {8, 8, 3}, {{13}, {4, 16}, {3, 8, 16}}},
@@ -90,7 +91,7 @@ std::vector<int> halves(int micro_batch) {
   return {(micro_batch + 2) / 2, micro_batch - (micro_batch + 2) / 2};
 }
 
-Training make_training(const Composed& of, const Model3& model, Form form) {
+Training make_training(const Composed& of, const Cuttable& model, Form form) {
   Training training{.model = model.name, .sample = model.sample, .classes = 3, .device = "cpu"};
   training.system = of.system;
   training.schedule = of.schedule;
@@ -119,7 +120,8 @@ Training make_training(const Composed& of, const Model3& model, Form form) {
     training.workers = {{12, cuts[0], {shares, {}}}, {12, cuts[0], {{}, shares}}};
     if (flat) training.workers = {{12, {}, {shares}}, {12}};
     training.optimizer.name = "sgd";
-    training.optimizer.weight_decay = 0.01f;
+    // Which of a minibatch's versions would decay?
+    if (of.system != "xpipe" || of.weights != "stash") training.optimizer.weight_decay = 0.01f;
     if (of.system == "dapple") training.workers[0].recompute = true;
   }
   int round = 0;
@@ -129,7 +131,7 @@ Training make_training(const Composed& of, const Model3& model, Form form) {
 }
 
 // A name from the choices, as test names are spelled.
-std::string name_of(const Composed& of, const Model3& model, Form form) {
+std::string name_of(const Composed& of, const Cuttable& model, Form form) {
   const char* forms[] = {"piped", "pooled", "replicated"};
   std::string name = of.system + "_" + of.schedule + "_" + of.weights + "_" + of.sync +
                      format("_Nm%d_M%d_", of.in_flight, of.micro_batches) + model.name + "_" +
@@ -145,10 +147,10 @@ std::string name_of(const Composed& of, const Model3& model, Form form) {
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const Composed& of : compositions()) {
-    for (const Model3& model : models()) {
+    for (const Cuttable& model : models()) {
       for (const Form form : {Form::piped, Form::pooled, Form::replicated}) {
-        // Prediction and re-computation of convolutions are no others than those of mlp.
-        if (model.name == "resnet-8" && form != Form::piped) continue;
+        // The deep pipelines with batch norm are resnet-8's.
+        if ((model.name == "resnet-8") != (form == Form::piped) && model.name != "mlp") continue;
         cases.push_back({name_of(of, model, form), make_training(of, model, form)});
       }
     }

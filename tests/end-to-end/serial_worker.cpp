@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/end-to-end/serial_worker.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace hetpipe {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+void append(Floats& to, const Floats& what) { to.insert(to.end(), what.begin(), what.end()); }
+
+Floats mean(const std::vector<const Floats*>& all) {
+  Floats result(all.front()->size());
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    double sum = 0;
+    for (const Floats* one : all) sum += static_cast<double>((*one)[i]);
+    result[i] = static_cast<float>(sum / static_cast<double>(all.size()));
+  }
+  return result;
+}
+
+const SerialPlace& owner_of(const SerialWorker& worker, int layer) {
+  return *std::find_if(worker.places.begin(), worker.places.end(),
+                       [&](const SerialPlace& place) { return layer < place.stage.end(); });
+}
+
+// to (+)= a layer's part of a gradient; zeros where there was no sample.
+void add_layer(Floats& to, const SerialStage& at_stage, const Floats& gradient,
+               const SerialStage& from_stage, int layer, bool first) {
+  const auto target = at_stage.parameters().of_layer(layer);
+  const auto source = from_stage.parameters().of_layer(layer);
+  for (std::size_t e = 0; e < source.size(); ++e) {
+    for (std::int64_t i = 0; i < source[e].count; ++i) {
+      const float value = gradient.empty() ? 0.0f : gradient[at(source[e].offset + i)];
+      float& s = to[at(target[e].offset + i)];
+      s = first ? value : s + value;
+    }
+  }
+}
+
+// A virtual worker's stages one after another, at a label or where it had finished before.
+SerialState joined(const SerialWorker& worker, Label label) {
+  SerialState state;
+  for (const SerialPlace& place : worker.places) {
+    const auto& [own, of] = *std::prev(place.at.upper_bound(label));
+    append(state.weights, of.weights);
+    append(state.statistics, mean_of_replicas(place.stage, place.running_at.at(own)));
+    state.slots.resize(of.slots.size());
+    for (std::size_t s = 0; s < of.slots.size(); ++s) append(state.slots[s], of.slots[s]);
+  }
+  return state;
+}
+
+// Everybody has the same weights and optimizer state; running statistics are averaged.
+SerialState state_of_all(const SerialSystem& system, const SerialWorkers& workers, Label label) {
+  SerialState state = joined(workers[0], label);
+  std::vector<std::vector<SerialStage>> stages;
+  std::vector<std::vector<std::vector<Floats>>> running;
+  for (const SerialWorker& worker : workers) {
+    const SerialState other = joined(worker, label);
+    ensure(other.weights == state.weights && other.slots == state.slots,
+           "one gradient makes one model");
+    stages.emplace_back();
+    running.emplace_back();
+    for (const SerialPlace& place : worker.places) {
+      stages.back().push_back(place.stage);
+      running.back().push_back(place.running_at.at(label));
+    }
+  }
+  state.statistics = mean_statistics(system, stages, running);
+  return state;
+}
+
+SerialState state_of_snapshot(const SerialWorkers& workers, const Floats& snapshot, Label label) {
+  std::vector<SerialState> states;
+  for (const SerialWorker& worker : workers) states.push_back(joined(worker, label));
+  const auto mean_of = [&](const auto& part) {
+    std::vector<const Floats*> parts;
+    for (const SerialState& state : states) parts.push_back(&part(state));
+    return mean(parts);
+  };
+  SerialState state;
+  state.weights = snapshot;
+  state.statistics = mean_of([](const SerialState& of) -> const Floats& { return of.statistics; });
+  for (std::size_t s = 0; s < states[0].slots.size(); ++s) {
+    state.slots.push_back(
+        mean_of([s](const SerialState& of) -> const Floats& { return of.slots[s]; }));
+  }
+  return state;
+}
+
+}  // namespace
+
+SerialWorker::SerialWorker(const SerialSystem& system, SerialLayers& layers, int the_number,
+                           Minibatch end)
+    : number(the_number), rules(system.plan, the_number, end) {
+  for (SerialStage& stage : stages_of(system, layers, number)) {
+    Floats weights(at(stage.parameters().count()));
+    fill_initial(stage.parameters(), system.seed, weights);
+    Floats statistics(at(stage.statistics().count()));
+    fill_initial(stage.statistics(), system.seed, statistics);
+    places.emplace_back(rules, static_cast<int>(places.size()), std::move(stage),
+                        std::move(weights), statistics, system.optimizer);
+  }
+  if (end == 0) return;
+  const auto& stages = system.plan.virtual_workers[at(number)].stages;
+  ScheduleRequest request;
+  // An interleaved schedule gives its devices one chunk after the other.
+  while (request.stages < std::ssize(stages) &&
+         stages[at(request.stages)].devices != stages[0].devices) {
+    ++request.stages;
+  }
+  request.chunks = static_cast<int>(stages.size()) / request.stages;
+  request.micro_batches = system.plan.micro_batches;
+  request.in_flight = system.plan.in_flight;
+  request.end = end;
+  actions = generate(rules.system.schedule, request);
+  next.resize(actions.size());
+  due.resize(actions.size());
+}
+
+std::int64_t offset_of(const SerialStage& stage, const Model& model) {
+  return ParameterLayout::parameters(model, 0, stage.first()).count();
+}
+
+Floats slice_of(const SerialStage& stage, const Model& model, const Floats& whole) {
+  const auto begin = whole.begin() + offset_of(stage, model);
+  return {begin, begin + stage.parameters().count()};
+}
+
+std::optional<Floats> sum_of_gradients(const SerialWorkers& workers, const SerialWorker* only,
+                                       const SerialPlace& place, Minibatch p) {
+  Floats sum(at(place.stage.parameters().count()));
+  const Minibatch update = place.rules.update_of(p);
+  for (int l = place.stage.first(); l < place.stage.end(); ++l) {
+    bool first = true;
+    for (const SerialWorker& worker : workers) {
+      if (only != nullptr && only != &worker) continue;
+      const SerialPlace& owner = owner_of(worker, l);
+      if (!owner.summable.contains(update)) return std::nullopt;
+      for (const Floats& gradient : owner.gradients.at(update)) {
+        add_layer(sum, place.stage, gradient, owner.stage, l, first);
+        first = false;
+      }
+    }
+  }
+  return sum;
+}
+
+void take_snapshots(const SerialSystem& system, const SerialWorkers& workers,
+                    std::vector<Floats>& snapshots) {
+  for (;;) {
+    const Wave wave = std::ssize(snapshots) - 1;
+    Floats next = snapshots.back();
+    bool any = false;
+    for (const SerialWorker& worker : workers) {
+      if (wave * worker.rules.in_flight >= worker.rules.end) continue;  // it has finished
+      any = true;
+      const float factor = system.factors[at(worker.number)];
+      for (const SerialPlace& place : worker.places) {
+        if (!place.at.contains(wave + 1)) return;
+        const std::int64_t begin = offset_of(place.stage, system.model);
+        const Floats& push = place.waves[at(wave)];
+        for (std::size_t i = 0; i < push.size(); ++i) {
+          next[at(begin) + i] += factor == 1.0f ? push[i] : factor * push[i];
+        }
+      }
+    }
+    if (!any) return;
+    snapshots.push_back(std::move(next));
+  }
+}
+
+void collect_labels(const SerialSystem& system, const SerialWorkers& workers,
+                    const std::vector<Floats>& snapshots, SerialSystem::Result& result) {
+  for (const SerialWorker& worker : workers) {
+    for (const SerialPlace& place : worker.places) {
+      result.label = std::max(result.label, place.at.rbegin()->first);
+    }
+  }
+  const bool waves = workers[0].rules.waves();
+  for (Label label = 0; label <= result.label; ++label) {
+    result.at[label] = waves ? state_of_snapshot(workers, snapshots[at(label)], label)
+                             : state_of_all(system, workers, label);
+  }
+  for (const SerialPlace& place : workers[0].places) {
+    std::vector<Floats>& versions = result.versions.emplace_back();
+    for (Minibatch t = 0; !waves && t <= place.updates(); ++t) {
+      versions.push_back(place.weights(t));
+    }
+  }
+}
+
+}  // namespace hetpipe
