@@ -71,12 +71,13 @@ TEST(SerialByHand, TwoVersions) {
 TEST(SerialByHand, TwoStages) {
   for (const std::string weights : {"stash", "newest", "predicted"}) {
     SCOPED_TRACE(weights);
-    Training training = composed_training({"pipedream", "", weights, ""}, {{8, {3}}}, 2);
+    // Two linear layers in stage 0: its B depends on its weights.
+    Training training = composed_training({"pipedream", "", weights, ""}, {{8, {5}}}, 2);
     training.optimizer.weight_decay = 0.01f;
     const Bench bench(training);
     const SerialSystem program = bench.serial_program();
     const SerialSystem::Result result = program.run();
-    const std::int64_t of_stage_0 = ParameterLayout::parameters(bench.model(), 0, 3).count();
+    const std::int64_t of_stage_0 = ParameterLayout::parameters(bench.model(), 0, 5).count();
     Whole whole{program};
     SerialSteps steps(training.optimizer, whole.model.parameters().size());
     std::vector<Floats> w{whole.model.parameters()};
@@ -153,6 +154,30 @@ TEST(SerialByHand, OneStageUnderWsp) {
       SerialState expected = result.at.at(label);
       expected.weights = snapshots.back();
       expect_same(expected, result.at.at(label), bench.model(), label);
+    }
+  }
+}
+
+// n = 7, 2 and 1 samples over shares 2 : 1 : 3, whose prefix sums are 0, 2, 3, 6: floor(n c / 6).
+TEST(SerialByHand, SharesOfReplicas) {
+  const Training training = composed_training({"gpipe", "", "", ""}, {{8}});
+  const Bench bench(training);
+  const SerialSystem program = bench.serial_program();
+  SerialLayers layers(bench.model(), bench.device(), training.seed);
+  SerialStage stage(layers, 0, 3, {2, 1, 3});
+  Whole whole{program};
+  Floats weights = whole.model.parameters();
+  weights.resize(static_cast<std::size_t>(stage.parameters().count()));
+  const std::map<int, std::vector<int>> ends{{7, {2, 3, 7}}, {2, {0, 1, 2}}, {1, {0, 0, 1}}};
+  for (const auto& [n, end] : ends) {
+    SerialMicroBatch micro = whole.batch(0, 0, n);
+    std::vector<Floats> none(3);
+    const std::vector<SerialPass> passes = stage.forward(micro, weights, none);
+    int first = 0;
+    for (std::size_t r = 0; r < 3; ++r) {
+      EXPECT_EQ(passes[r].first, first);
+      EXPECT_EQ(std::ssize(passes[r].samples.keys), end[r] - first);
+      first = end[r];
     }
   }
 }
