@@ -123,6 +123,11 @@ Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts,
   return versions;
 }
 
+std::int64_t all_reduce_bytes(std::int64_t parameters) {
+  const std::int64_t pieces = (parameters + kAllReducePiece - 1) / kAllReducePiece;
+  return std::min<std::int64_t>(kAllReduceSlots, pieces) * std::min(parameters, kAllReducePiece);
+}
+
 }  // namespace
 
 MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
@@ -148,7 +153,7 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
   add("predicted weights", versions.predicted * p);
   add("older version", versions.older * p);
   add("wave updates", rule.server ? (2 + std::int64_t{rule.clock_distance}) * p : 0);
-  add("all-reduce", rule.all_reduced > 1 ? kAllReduceSlots * std::min(p, kAllReducePiece) : 0);
+  add("all-reduce", rule.all_reduced > 1 ? all_reduce_bytes(p) : 0);
   add("activations", moment.activations);
   add("messages", moment.messages);
   add("workspace", 3 * largest_output);
@@ -161,15 +166,18 @@ double MemoryFactors::bytes(const StageFootprint& footprint) const {
   };
   return times(parameters, footprint.parameters) + times(stash, footprint.stash) +
          times(received, footprint.received) + times(sent, footprint.sent) +
-         times(largest_output, footprint.largest_output) + times(samples, footprint.samples);
+         times(largest_output, footprint.largest_output) + times(samples, footprint.samples) +
+         fixed;
 }
 
 MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
                              Keep keep) {
   constexpr std::int64_t kMany = std::int64_t{1} << 40;  // so that rounding up is nothing
+  MemoryRule growing = rule;
+  growing.all_reduced = 1;
   const auto total = [&](const StageFootprint& footprint) {
     const ChunkMemory chunk{footprint, keep};
-    return device_ledger(rule, counts, device, {&chunk, 1}).total();
+    return device_ledger(growing, counts, device, {&chunk, 1}).total();
   };
   MemoryFactors factors;
   const auto of = [&](std::int64_t StageFootprint::*member) {
@@ -183,6 +191,7 @@ MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts>
   factors.sent = of(&StageFootprint::sent);
   factors.largest_output = of(&StageFootprint::largest_output);
   factors.samples = of(&StageFootprint::samples);
+  if (rule.all_reduced > 1) factors.fixed = all_reduce_bytes(kMany);
   return factors;
 }
 

@@ -114,6 +114,7 @@ struct MemoryFactors {
   double sent = 0;
   double largest_output = 0;
   double samples = 0;
+  double fixed = 0;  // what does not grow: the all-reduce's pieces, where P makes as many
   double bytes(const StageFootprint& footprint) const;
 };
 MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,

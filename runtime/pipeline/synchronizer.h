@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -22,6 +23,12 @@ enum class WithStatistics { no, yes };
 // statistics: the rank's part of their mean alone. exactly: so that a continuation is
 // bit-identical.
 enum class Saves { nothing, statistics, state, exactly };
+
+// What this rank has sent so far for sums of gradients and means of running statistics.
+struct SumTraffic {
+  std::int64_t bytes = 0;
+  std::int64_t messages = 0;
+};
 
 // How a rank meets the others that train the same weights: those of other virtual workers, and the
 // replicas of its own stage. What stands behind is runtime/sync's, one of two:
@@ -47,6 +54,8 @@ class Synchronizer {
   virtual void reduce(Minibatch p, Buffer& gradient) = 0;
   // Until the sums of all that was handed over are there. Returns seconds waited.
   virtual double finish_reduce(Minibatch p) = 0;
+
+  virtual SumTraffic sum_traffic() const = 0;
 
   // All-reduce: the mean over virtual workers and replicas, weighed by samples, in place of the
   // rank's own running statistics (those of its stages one after another). Waits: at a label that

@@ -70,18 +70,23 @@ GradientExchange::GradientExchange(std::vector<ExchangePart> parts, Device& devi
 GradientExchange::~GradientExchange() = default;
 
 void GradientExchange::make_slots(const std::vector<ExchangePart>& parts) {
-  std::int64_t floats = 0;
+  std::int64_t floats = 0, total = 0;
   for (const ExchangePart& part : parts) {
-    if (part.place > 0) floats = std::max(floats, std::min(part.range.count, kExchangePieceFloats));
+    if (part.place == 0) continue;
+    floats = std::max(floats, std::min(part.range.count, kExchangePieceFloats));
+    total += part.range.count;
   }
-  if (floats <= slot_floats_) return;
+  const std::int64_t count = std::min<std::int64_t>(
+      kExchangeSlots, (total + kExchangePieceFloats - 1) / kExchangePieceFloats);
+  if (floats <= slot_floats_ && count <= slot_count_) return;
   ensure(idle(), "slots cannot grow while they are in use");
-  slots_ = Buffer(device_, stream_, bytes_of(floats * kExchangeSlots), MemoryKind::messages);
-  slot_floats_ = floats;
+  slot_floats_ = std::max(floats, slot_floats_);
+  slot_count_ = std::max(count, slot_count_);
+  slots_ = Buffer(device_, stream_, bytes_of(slot_floats_ * slot_count_), MemoryKind::messages);
 }
 
 float* GradientExchange::slot(const Piece& piece) const {
-  return slots_.as<float>() + piece.slot % kExchangeSlots * slot_floats_;
+  return slots_.as<float>() + piece.slot % slot_count_ * slot_floats_;
 }
 
 void GradientExchange::start(std::int64_t number, float* values) { start(number, values, parts_); }
@@ -185,7 +190,7 @@ bool GradientExchange::post_receives(Link& link) {
   while (!link.to_receive.empty() && link.receiving.size() < kPosted) {
     Message& next = link.to_receive.front();
     const Piece& piece = *next.piece;
-    if (next.up ? piece.slot >= slots_free_ + kExchangeSlots : !piece.up_sent) break;
+    if (next.up ? piece.slot >= slots_free_ + slot_count_ : !piece.up_sent) break;
     float* into = next.up ? slot(piece) : piece.values;
     next.operation = service_.transport().receive(
         link.peer, Channel::reduce, {reinterpret_cast<std::byte*>(into), bytes_of(piece.count)});

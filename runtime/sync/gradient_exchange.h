@@ -46,8 +46,8 @@ inline constexpr int kExchangeSlots = kAllReduceSlots;
 // So it arrives, if both ranks have started that number and poll; hence all do.
 class GradientExchange {
  public:
-  // `parts` of this rank, ascending by number. Memory for kExchangeSlots pieces, where partial sums
-  // come to this rank.
+  // `parts` of this rank, ascending by number. Memory for kExchangeSlots pieces, or as many as
+  // there are, where partial sums come to this rank.
   GradientExchange(std::vector<ExchangePart> parts, Device& device, Stream& stream,
                    RankService& service);
   ~GradientExchange();
@@ -92,7 +92,8 @@ class GradientExchange {
   Stream& stream_;
   RankService& service_;
   Buffer slots_;
-  std::int64_t slot_floats_ = 0;
+  std::int64_t slot_floats_ = 0;  // of each
+  std::int64_t slot_count_ = 0;
   std::int64_t slots_given_ = 0;  // to partial sums, in order, over all starts
   std::int64_t slots_free_ = 0;   // the first so many of those have been added
   std::map<Rank, std::unique_ptr<Link>> links_;

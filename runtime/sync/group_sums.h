@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/buffer.h"
+#include "runtime/pipeline/synchronizer.h"
 #include "runtime/sync/gradient_exchange.h"
 
 namespace hetpipe {
@@ -28,8 +29,7 @@ class GroupSums {
   // reduce.
   void average(std::vector<float>& statistics);
 
-  std::int64_t bytes_sent() const { return exchange_.bytes_sent(); }
-  std::int64_t messages_sent() const { return exchange_.messages_sent(); }
+  SumTraffic traffic() const { return {exchange_.bytes_sent(), exchange_.messages_sent()}; }
 
  private:
   RankSums sums_;

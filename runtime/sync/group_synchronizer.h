@@ -42,13 +42,13 @@ class GroupSynchronizer final : public Synchronizer {
   void before_forward(Minibatch p) override;
   void reduce(Minibatch p, Buffer& gradient) override { sums_.reduce(p, gradient); }
   double finish_reduce(Minibatch) override { return sums_.finish_reduce(); }
+  SumTraffic sum_traffic() const override { return sums_.traffic(); }
   void average_statistics(std::vector<float>& values) override { sums_.average(values); }
   Saves saves(Label label) const override;
   // The state of all stages of this rank, one after another; goes on stage by stage. Where only its
   // statistics are wanted nothing is sent.
   void save(const StageState& state) override;
   void finish() override;
-  const GroupSums& sums() const { return sums_; }
 
   // There are no waves to push, and no snapshots.
   void push(Wave, std::shared_ptr<const Buffer>, const std::vector<float>&) override;

@@ -41,6 +41,7 @@ class ServerClient final : public Synchronizer {
   void before_forward(Minibatch) override {}  // gates see to a stop
   void reduce(Minibatch p, Buffer& gradient) override { sums_.reduce(p, gradient); }
   double finish_reduce(Minibatch) override { return sums_.finish_reduce(); }
+  SumTraffic sum_traffic() const override { return sums_.traffic(); }
   void average_statistics(std::vector<float>& values) override { sums_.average(values); }
 
   void push(Wave wave, std::shared_ptr<const Buffer> sum,
@@ -53,7 +54,6 @@ class ServerClient final : public Synchronizer {
   void prefetch(Wave gate, Label label) override;
   StageSnapshot pull(Wave gate, Label label, WithStatistics statistics) override;
   void finish() override;
-  const GroupSums& sums() const { return sums_; }
 
  private:
   struct Asked {  // a pull under way

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "launch/train/exact.h"
 #include "runtime/model/parameters.h"
 #include "runtime/model/zoo.h"
 
@@ -53,6 +54,66 @@ TEST(AssembleCheckpoint, RefusesParametersThatAreNotFinite) {
   } catch (const NumericalError& error) {
     EXPECT_STREQ(error.what(), "parameter linear2/bias holds -inf");
   }
+}
+
+// Without servers the first virtual worker's stages hold it all.
+TEST(AssembleCheckpoint, WithoutServersFromTheStages) {
+  TrainJob job = one_worker();
+  job.optimizer.name = "sgd-momentum";
+  const Sampler sampler = make_sampler(job);
+  const WaveRules rules = make_wave_rules(job, sampler);
+  job.plan.server.reset();
+  job.plan.system = "gpipe";
+  const Model model = make_model("mlp", {4, 4, 1}, 3);
+  const ShardMap map(model, std::vector<int>(7, -1), 0);
+  CheckpointParts parts;
+  parts.label = 2;
+  parts.workers.resize(1);
+  float value = 0;
+  for (const auto& [first, end] : {std::pair{0, 3}, std::pair{3, 7}}) {
+    StageState& stage = parts.workers[0].emplace_back();
+    stage.label = 2;
+    stage.slots.resize(1);
+    for (auto left = ParameterLayout::parameters(model, first, end).count(); left > 0; --left) {
+      stage.weights.push_back(value++);
+      stage.slots[0].push_back(-value);
+    }
+  }
+  const Checkpoint checkpoint = assemble_checkpoint(job, model, map, rules, sampler, parts);
+  EXPECT_FALSE(checkpoint.exact);
+  float expected = 0;
+  std::size_t t = 0;
+  for (const ParameterEntry& entry : ParameterLayout::parameters(model, 0, 7).entries()) {
+    const NamedTensor& tensor = checkpoint.parameters.at(t);
+    const NamedTensor& slot = checkpoint.slots.at("velocity").at(t++);
+    EXPECT_EQ(tensor.name, entry.name);
+    EXPECT_EQ(static_cast<std::int64_t>(tensor.values.size()), entry.count);
+    for (std::size_t e = 0; e < tensor.values.size(); ++e) {
+      EXPECT_EQ(tensor.values[e], expected++);
+      EXPECT_EQ(slot.values[e], -expected);
+    }
+  }
+  EXPECT_EQ(t, checkpoint.parameters.size());
+}
+
+TEST(ExactContinuation, OfWavesAlone) {
+  TrainJob job = one_worker();
+  job.exact_checkpoints = true;
+  const WaveRules rules = make_wave_rules(job, make_sampler(job));
+  EXPECT_TRUE(writes_exact(job, rules));
+  job.plan.virtual_workers[0].stages[0].devices.push_back({"n0", 1});
+  EXPECT_FALSE(writes_exact(job, rules)) << "replicas have running statistics of their own";
+  job = one_worker();
+  job.exact_checkpoints = true;
+  job.plan.server.reset();
+  job.plan.system = "gpipe";
+  EXPECT_FALSE(writes_exact(job, rules));
+  EXPECT_EQ(
+      why_not_exact(Checkpoint{}, job),
+      "between minibatches they are empty anyway (weights and optimizer state go on exactly)");
+  job.plan.system = "pipedream";
+  EXPECT_EQ(why_not_exact(Checkpoint{}, job),
+            "without parameter servers nothing is stored of minibatches in flight");
 }
 
 }  // namespace

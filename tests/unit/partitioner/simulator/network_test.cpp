@@ -11,14 +11,16 @@ namespace {
 
 using testing::HasSubstr;
 
-// Each member arrives at the time given; when the all-reduce is over.
-double all_reduced(const Cluster& cluster, const std::vector<std::vector<DeviceName>>& rings,
-                   double bytes) {
+using Groups = std::vector<std::vector<DeviceName>>;
+
+// All members arrive at once; when the all-reduce is over.
+template <class AddRound>
+double when_over(const Cluster& cluster, const Groups& groups, AddRound add_round) {
   EngineJob job;
   Network network(cluster, job);
-  std::vector<Ring::Round> rounds;
-  for (const auto& members : rings) {
-    rounds.push_back(Ring(network, members).add_round(job, bytes));
+  std::vector<ReduceRound> rounds;
+  for (const auto& members : groups) {
+    rounds.push_back(add_round(network, members));
     for (std::size_t m = 0; m < members.size(); ++m) {
       job.arrive(rounds.back().join);
       job.end_process();
@@ -28,10 +30,24 @@ double all_reduced(const Cluster& cluster, const std::vector<std::vector<DeviceN
   Engine engine;
   const EngineTimes& times = engine.play(job);
   double last = 0;
-  for (const Ring::Round& round : rounds) {
+  for (const ReduceRound& round : rounds) {
     last = std::max(last, times.fired[static_cast<std::size_t>(round.done)]);
   }
   return last;
+}
+
+double all_reduced(const Cluster& cluster, const Groups& rings, double bytes) {
+  return when_over(cluster, rings,
+                   [bytes](Network& network, const std::vector<DeviceName>& members) {
+                     return Ring(network, members).add_round(network.job(), bytes);
+                   });
+}
+
+double chained(const Cluster& cluster, const Groups& chains, double bytes, double piece) {
+  return when_over(cluster, chains,
+                   [bytes, piece](Network& network, const std::vector<DeviceName>& members) {
+                     return Chain(network, members).add_round(network.job(), bytes, piece);
+                   });
 }
 
 TEST(Ring, TakesItsSlowestLink) {
@@ -75,6 +91,41 @@ TEST(Network, NamesTheLinkThatIsMissing) {
                 network.add_route({"n0", 0}, {"n1", 0});
               }),
               HasSubstr("no link between nodes 'n0' and 'n1'"));
+}
+
+// Two: all bytes go up and come down at once, one piece later. Three: the one in the middle sends
+// up and down through one interface.
+TEST(Chain, IsAPipelineBothWays) {
+  Cluster c = test::cluster_of({{"a"}, {"a"}, {"a"}}, 1);
+  c.inter_node = {100, 0.5, false};
+  const DeviceName a{"n0", 0}, b{"n1", 0}, d{"n2", 0};
+  EXPECT_NEAR(chained(c, {{a, b}}, 1000, 10), 10 + 0.1 + 2 * 0.5, 1e-12);
+  EXPECT_NEAR(chained(c, {{a, b}}, 5, 10), 0.05 + 0.05 + 2 * 0.5, 1e-12) << "one small piece";
+  EXPECT_NEAR(chained(c, {{a, b, d}}, 1000, 10), 2 * (10 + 3 * 0.1) + 4 * 0.5, 1e-12);
+}
+
+// Inside a node every pair has its own link: the length costs the filling alone.
+TEST(Chain, DoesNotGrowWithItsLength) {
+  Cluster c = test::cluster_of({{"a", "a", "a", "a", "a"}}, 1);
+  c.intra_node = {100, 0, false};
+  std::vector<DeviceName> members;
+  for (int d = 0; d < 5; ++d) members.push_back({"n0", d});
+  EXPECT_NEAR(chained(c, {members}, 1000, 1), 10 + 7 * 0.01, 1e-12);
+}
+
+TEST(Chain, TwoShareTheInterfaces) {
+  Cluster c = test::cluster_of({{"a", "a"}, {"a", "a"}}, 1);
+  c.inter_node = {100, 0, false};
+  EXPECT_NEAR(chained(c, {{{"n0", 0}, {"n1", 0}}, {{"n0", 1}, {"n1", 1}}}, 1000, 10), 2 * 10.1,
+              1e-12);
+}
+
+TEST(Chain, OfOneHasNothingToDo) {
+  Cluster c = test::cluster_of({{"a"}}, 1);
+  EngineJob job;
+  Network network(c, job);
+  const DeviceName alone{"n0", 0};
+  EXPECT_EQ(Chain(network, {&alone, 1}).add_round(job, 1, 1).join, -1);
 }
 
 }  // namespace

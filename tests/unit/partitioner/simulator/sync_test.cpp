@@ -40,34 +40,34 @@ Profile second_per_layer(int layers) {  // forward 1 s, backward 2 s, 1000 bytes
   return test::chain_of(layers, {"a"}, [](const auto&) { return 1.0; });
 }
 
-// Two replicas do half of the samples each, 4 x 3 s / 2, then reduce 4000 bytes: 2 (2 - 1) / 2 of
-// them and two latencies.
+// Two replicas do half of the samples each, 4 x 3 s / 2, then reduce 4000 bytes, one piece: up,
+// down, and two latencies.
 TEST(AllReduce, ReplicasShareSamplesAndReduce) {
   Cluster c = test::cluster_of({{"a"}, {"a"}}, 1'000'000'000);
   c.inter_node = {1000, 1, false};
   Plan plan = plan_of("data-parallel", {{stage_of(0, 4, {{"n0", 0}, {"n1", 0}})}});
   const Simulation s = simulate(plan, c, second_per_layer(4));
-  EXPECT_NEAR(s.iteration_seconds, 6 + 4 + 2, 1e-9);
+  EXPECT_NEAR(s.iteration_seconds, 6 + 8 + 2, 1e-9);
   EXPECT_EQ(s.global_batch, 32);
   EXPECT_NEAR(s.bytes_between_nodes, 2 * 4000, 1e-9);
   ASSERT_EQ(s.stages.size(), 2u);
   EXPECT_EQ(s.stages[1].replica, 1);
-  EXPECT_NEAR(s.stages[1].busy, 6 / 12.0, 1e-9);
-  EXPECT_NEAR(s.stages[1].communication, 6 / 12.0, 1e-9);
+  EXPECT_NEAR(s.stages[1].busy, 6 / 16.0, 1e-9);
+  EXPECT_NEAR(s.stages[1].communication, 10 / 16.0, 1e-9);
 
   plan.virtual_workers[0].stages[0].shares = {24, 8};  // the first is the slower one: 9 s
-  EXPECT_NEAR(simulate(plan, c, second_per_layer(4)).iteration_seconds, 9 + 4 + 2, 1e-9);
+  EXPECT_NEAR(simulate(plan, c, second_per_layer(4)).iteration_seconds, 9 + 8 + 2, 1e-9);
 
   c.kinds[0].gpus = 2;  // the gradients of both cross the interface
-  EXPECT_NEAR(simulate(plan, c, second_per_layer(4)).iteration_seconds, 9 + 8 + 2, 1e-9);
+  EXPECT_NEAR(simulate(plan, c, second_per_layer(4)).iteration_seconds, 9 + 16 + 2, 1e-9);
 }
 
 // Stage 1's all-reduce (1.5 s) hides behind stage 0's backward; stage 0's does not.
 TEST(AllReduce, OverlapsOtherStagesBackward) {
   Cluster c = test::cluster_of({{"a"}, {"a"}, {"a"}, {"a"}}, 1'000'000'000);
   c.inter_node = {1e30, 0, false};
-  c.between = {{{}, {"n0", "n2"}, {1000 / 1.5, 0, false}, true},
-               {{}, {"n1", "n3"}, {1000 / 1.5, 0, false}, true}};
+  c.between = {{{}, {"n0", "n2"}, {2000 / 1.5, 0, false}, true},
+               {{}, {"n1", "n3"}, {2000 / 1.5, 0, false}, true}};
   const Plan plan = plan_of("gpipe", {{stage_of(0, 1, {{"n0", 0}}), stage_of(1, 2, {{"n1", 0}})},
                                       {stage_of(0, 1, {{"n2", 0}}), stage_of(1, 2, {{"n3", 0}})}});
   const Simulation s = simulate(plan, c, second_per_layer(2));
@@ -79,7 +79,7 @@ TEST(AllReduce, OverlapsOtherStagesBackward) {
 TEST(AllReduce, ReducesLayersWhoseCutsDiffer) {
   Cluster c = test::cluster_of({{"a", "a"}, {"a", "a"}}, 1'000'000'000);
   c.intra_node = {1e30, 0, false};
-  c.inter_node = {1000, 0, false};
+  c.inter_node = {2000, 0, false};
   const Plan plan = plan_of("gpipe", {{stage_of(0, 1, {{"n0", 0}}), stage_of(1, 3, {{"n0", 1}})},
                                       {stage_of(0, 2, {{"n1", 0}}), stage_of(2, 3, {{"n1", 1}})}});
   const Simulation s = simulate(plan, c, second_per_layer(3));
