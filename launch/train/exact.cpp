@@ -57,9 +57,8 @@ std::int64_t as_number(std::uint64_t hash) { return static_cast<std::int64_t>(ha
 // statistics of their own, which nobody stores.
 bool plan_can_be_exact(const Plan& plan) {
   const System system = composition(plan);
-  const bool stashes =
-      system.weights == WeightRule::stash ||
-      (system.weights == WeightRule::one_version && plan.in_flight == 1);
+  const bool stashes = system.weights == WeightRule::stash ||
+                       (system.weights == WeightRule::one_version && plan.in_flight == 1);
   for (const PlanVirtualWorker& vw : plan.virtual_workers) {
     for (const PlanStage& stage : vw.stages) {
       if (stage.devices.size() > 1) return false;

@@ -43,6 +43,9 @@ WeightPolicy policy_of(const Plan& plan, int steps_forward, int steps_backward) 
       policy.backward = Of::newest;
       break;
   }
+  const bool depends_on_depth =
+      system.weights == WeightRule::stash || system.weights == WeightRule::vertical_sync;
+  policy.decay_as_forward = policy.backward == Of::forward && (waves || !depends_on_depth);
   if (policy.predicts()) {
     policy.steps_forward = steps_forward;
     policy.steps_backward = steps_backward;
@@ -136,7 +139,7 @@ void PassWeights::backward_done(Minibatch p, int pass) {
   Of& own = of(p);
   Version& kept = own.kept[static_cast<std::size_t>(pass)];
   if (--own.backwards_left == 0) {
-    own.last = policy_.backward == WeightPolicy::Of::forward ? kept : nullptr;
+    own.last = policy_.decay_as_forward ? kept : nullptr;
     own.backward.reset();
   }
   kept.reset();

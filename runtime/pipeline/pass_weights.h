@@ -25,7 +25,10 @@ struct WeightPolicy {
   Of backward = Of::forward;
   bool recompute = false;  // B runs its forward again, whatever the stage keeps
   bool by_wave = false;    // one update for each wave, of all its gradients
-  int steps_forward = 0;   // that a prediction looks ahead
+  // Weight decay is taken at the weights that the gradient was, or (where those depend on a virtual
+  // worker's depth and all share one update) at the newest.
+  bool decay_as_forward = true;
+  int steps_forward = 0;  // that a prediction looks ahead
   int steps_backward = 0;
 
   bool predicts() const { return forward == Of::ahead || forward == Of::bellwether; }
@@ -48,7 +51,7 @@ class PassWeights {
   Version backward(Minibatch p, int pass);
   void forward_done(Minibatch p, int pass);
   void backward_done(Minibatch p, int pass);
-  // Those that weight decay belongs to: what the gradient was taken at where that is kept.
+  // Those that weight decay is taken at.
   Version at_update(Minibatch p);
   void minibatch_done(Minibatch p);
 

@@ -132,7 +132,10 @@ void SerialPlace::pull(Wave the_gate, Label the_label, Floats snapshot) {
 }
 
 void SerialPlace::update(Minibatch p, const Floats& gradient) {
-  const bool as_forward = keeps_version(rules.system.weights);
+  // Under all-reduce all virtual workers make one update, whatever their depth.
+  const WeightRule rule = rules.system.weights;
+  const bool by_depth = rule == WeightRule::stash || rule == WeightRule::vertical_sync;
+  const bool as_forward = keeps_version(rule) && (rules.waves() || !by_depth);
   const Floats now = weights(updates());
   deltas.push_back(steps.delta(gradient, as_forward ? decayed_ : now, rules.update_of(p) + 1));
   if (p % rules.in_flight == 0) {

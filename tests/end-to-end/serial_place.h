@@ -94,7 +94,7 @@ class SerialPlace {
 
   Floats base_;
   Floats partial_;  // own updates of the gate's wave that had been made when it was passed ...
-  Minibatch partial_end_ = 0;  // ... up to this one
+  Minibatch partial_end_ = 0;                             // ... up to this one
   Floats decayed_;                                        // weights that the newest B's F used
   std::map<Minibatch, Used> of_forwards_, of_backwards_;  // that all of a minibatch share
 };

@@ -115,13 +115,13 @@ Training make_training(const Composed& of, const Cuttable& model, Form form) {
     if (flat) training.workers = {{12}, {24}, {6 * of.micro_batches}};
     training.distance = 1;
     training.device = "reference";
+    training.optimizer.weight_decay = 0.01f;
   } else {
     const std::vector<int> shares = halves(micro_batch);
     training.workers = {{12, cuts[0], {shares, {}}}, {12, cuts[0], {{}, shares}}};
     if (flat) training.workers = {{12, {}, {shares}}, {12}};
     training.optimizer.name = "sgd";
-    // Which of a minibatch's versions would decay?
-    if (of.system != "xpipe" || of.weights != "stash") training.optimizer.weight_decay = 0.01f;
+    training.optimizer.weight_decay = 0.01f;
     if (of.system == "dapple") training.workers[0].recompute = true;
   }
   int round = 0;

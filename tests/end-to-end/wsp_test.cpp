@@ -124,10 +124,9 @@ TEST_P(Wsp, EvaluationsTouchNothing) {
       const Bench bench(training);
       const Trained trained = bench.train();
       const auto labels = trained.labels();
-      const SerialWsp::Result serial =
-          bench.serial(std::nullopt, [&](int worker, Wave wave) {
-            return labels.at({worker, (wave + 1) * training.in_flight - 1});
-          });
+      const SerialWsp::Result serial = bench.serial(std::nullopt, [&](int worker, Wave wave) {
+        return labels.at({worker, (wave + 1) * training.in_flight - 1});
+      });
       expect_same(trained, serial, bench.model());
       const auto losses = trained.metric("test_loss");
       const auto accuracies = trained.metric("test_accuracy");
