@@ -16,7 +16,8 @@
 namespace hetpipe {
 
 // Floats of one message. Small enough that a chain of ranks is full of pieces soon; large enough
-// that a message's own cost does not count.
+// that a message's own cost does not count. Over MPI, three ranks of one machine, best of six, 32
+// MiB took 34 ms in pieces of 64 KiB, 29 ms of 256 KiB, 42 ms of 1 MiB.
 inline constexpr std::int64_t kExchangePieceFloats =
     kAllReducePiece / static_cast<std::int64_t>(sizeof(float));
 // Partial sums that may arrive ahead of their turn to be added. Bounds the memory.

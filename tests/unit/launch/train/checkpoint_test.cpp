@@ -83,7 +83,8 @@ TEST(AssembleCheckpoint, WithoutServersFromTheStages) {
   EXPECT_FALSE(checkpoint.exact);
   float expected = 0;
   std::size_t t = 0;
-  for (const ParameterEntry& entry : ParameterLayout::parameters(model, 0, 7).entries()) {
+  const ParameterLayout layout = ParameterLayout::parameters(model, 0, 7);
+  for (const ParameterEntry& entry : layout.entries()) {
     const NamedTensor& tensor = checkpoint.parameters.at(t);
     const NamedTensor& slot = checkpoint.slots.at("velocity").at(t++);
     EXPECT_EQ(tensor.name, entry.name);
