@@ -76,6 +76,8 @@ RankReport Worker::run() {
   synchronizer_.finish();
 
   report_.total_seconds = seconds_between(start, now_ns());
+  report_.messages_summed = synchronizer_.sum_traffic().messages;
+  report_.bytes_summed = synchronizer_.sum_traffic().bytes;
   report_.paced_actions = pace_.actions();
   report_.overruns = pace_.overruns();
   report_.overrun_seconds = pace_.overrun_seconds();

@@ -155,6 +155,15 @@ class SlowDevice final : public Device {
             std::int64_t count) override {
     real_->adam(stream, delta, first, second, gradient, weights, options, step, count);
   }
+  void look_ahead(Stream& stream, float* ahead, const float* weights, const float* x, float factor,
+                  std::int64_t count) override {
+    real_->look_ahead(stream, ahead, weights, x, factor, count);
+  }
+  void look_ahead_adam(Stream& stream, float* ahead, const float* weights, const float* first,
+                       const float* second, const AdamOptions& options, std::int64_t step,
+                       float factor, std::int64_t count) override {
+    real_->look_ahead_adam(stream, ahead, weights, first, second, options, step, factor, count);
+  }
 
  private:
   std::unique_ptr<Device> real_ = make_device("reference", 1);
