@@ -56,6 +56,28 @@ OptionGroup training_options(TrainOptions& options) {
           }};
 }
 
+OptionGroup rate_options(RateOptions& options) {
+  return {
+      "Learning rate over time, in epochs from the training's start (a fraction is allowed)",
+      {
+          choice_option("lr-schedule", options.schedule, rate_rule_names(),
+                        "How the learning rate changes."),
+          real_option("lr-warmup", "EPOCHS", options.warmup, {0, 1e6},
+                      "Raises the rate linearly to --learning-rate first."),
+          reals_option("lr-steps", "EPOCH,...", options.steps, kUpToAMillion,
+                       "step: where the rate is multiplied by --lr-decay."),
+          real_option("lr-every", "EPOCHS", options.every, kUpToAMillion,
+                      "step: the same after each so many epochs."),
+          unset_means("0.1", real_option("lr-decay", "FACTOR", options.decay, {0, 1, true},
+                                         "step: what the rate is multiplied by.")),
+          unset_means("1", real_option("lr-power", "P", options.power, kUpToAMillion,
+                                       "polynomial: the exponent of the share of the training that "
+                                       "is left.")),
+          unset_means("0", real_option("lr-final", "R", options.final_rate, {0, 1e6},
+                                       "cosine, polynomial: the rate at the training's end.")),
+      }};
+}
+
 OptionGroup machine_options(TrainOptions& options) {
   return {"This machine",
           {
@@ -106,13 +128,14 @@ OptionTable train_option_table(TrainOptions& options) {
       "train",
       "Trains a model over all ranks of a plan. Start it under mpirun or srun with as many ranks "
       "as the plan has; hetpipe plan prints the exact lines.",
-      {source_options(options), training_options(options),
+      {source_options(options), training_options(options), rate_options(options.rate),
        shape_options(options.planning, PlanGiven::possibly),
        server_options(options.planning, PlanGiven::possibly), report_options(options),
        machine_options(options)}};
 }
 
 void check_train_options(const TrainOptions& options, Problems& problems) {
+  check_rate_options(options.rate, problems);
   if (options.plan) {
     for (const std::string& name : settled_by_plan(options.planning)) {
       problems.add(name,

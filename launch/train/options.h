@@ -7,6 +7,7 @@
 
 #include "launch/options.h"
 #include "launch/planning_options.h"
+#include "launch/train/rates.h"
 
 // Everything that can be said to `hetpipe train`.
 namespace hetpipe {
@@ -23,6 +24,7 @@ struct TrainOptions {
   std::optional<double> learning_rate;  // absent: rate_for(optimizer)
   double momentum = 0.9;
   double weight_decay = 0;
+  RateOptions rate;
   std::int64_t seed = 1;
 
   std::string device = "cpu";

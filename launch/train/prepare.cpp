@@ -7,6 +7,7 @@
 #include "launch/said_of.h"
 #include "launch/train/checkpoint.h"
 #include "launch/train/exact.h"
+#include "launch/train/rates.h"
 #include "launch/train/start.h"
 #include "launch/version.h"
 #include "partitioner/plan/plan_table.h"
@@ -255,7 +256,9 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
                                : "bit for bit as if it had not stopped";
   }
   check_length(job, options.epochs, problems);
+  check_rate_schedule(options.rate, job, problems);
   problems.throw_if_any();
+  job.optimizer.schedule = rate_schedule(options.rate, job);
   if (job.cluster && job.profile) {
     prepared.table = plan_table(job.plan, *job.cluster, *job.profile) +
                      unmeasured_text(unmeasured_times(job.plan, *job.cluster, *job.profile));

@@ -22,7 +22,9 @@ Optimizer::Optimizer(OptimizerOptions options, Device& device, Stream& stream, s
   }
 }
 
-double Optimizer::learning_rate(Minibatch) const { return options_.learning_rate; }
+double Optimizer::learning_rate(Minibatch p) const {
+  return rate_at(options_.schedule, options_.learning_rate, p);
+}
 
 void Optimizer::update(Minibatch p, Buffer& gradient, const float* weights) {
   if (count_ == 0) return;

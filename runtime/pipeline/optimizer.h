@@ -7,6 +7,7 @@
 
 #include "base/ids.h"
 #include "kernels/buffer.h"
+#include "runtime/pipeline/learning_rate.h"
 
 namespace hetpipe {
 
@@ -15,6 +16,7 @@ struct OptimizerOptions {
   double learning_rate = 0.01;
   double momentum = 0.9;
   double weight_decay = 0;
+  RateSchedule schedule{};  // of the learning rate
 };
 
 // Names of an optimizer's state, as checkpoints store it: {} for sgd, {"velocity"},
