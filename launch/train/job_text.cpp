@@ -48,6 +48,9 @@ std::string to_text(const TrainJob& job) {
             {"momentum", job.optimizer.momentum},
             {"weight_decay", job.optimizer.weight_decay},
             {"rate_schedule", to_json(job.optimizer.schedule)},
+            {"clip_norm", job.optimizer.clipping.max_norm},
+            {"clip_scope", to_string(job.optimizer.clipping.scope)},
+            {"label_smoothing", job.label_smoothing},
             {"seed", job.seed},
             {"end_position", job.end_position},
             {"evaluate_every", job.evaluate_every},
@@ -66,6 +69,7 @@ std::string to_text(const TrainJob& job) {
             {"timeout_seconds", job.timeout_seconds},
             {"checkpoint_folder", job.checkpoint_folder},
             {"trace_folder", job.trace_folder}};
+  if (job.target_accuracy) text["target_accuracy"] = *job.target_accuracy;
   if (job.cluster) text["cluster"] = to_toml(*job.cluster);
   if (job.profile) text["profile"] = to_toml(*job.profile);
   return text.dump();
@@ -94,6 +98,12 @@ TrainJob job_from_text(const std::string& written) {
   text.at("momentum").get_to(job.optimizer.momentum);
   text.at("weight_decay").get_to(job.optimizer.weight_decay);
   job.optimizer.schedule = rate_schedule_from(text.at("rate_schedule"));
+  text.at("clip_norm").get_to(job.optimizer.clipping.max_norm);
+  const auto scope = try_parse_clip_scope(text.at("clip_scope").get<std::string>());
+  ensure(scope.has_value(), "a scope that rank 0 knows");
+  job.optimizer.clipping.scope = *scope;
+  text.at("label_smoothing").get_to(job.label_smoothing);
+  if (text.contains("target_accuracy")) job.target_accuracy = text["target_accuracy"].get<double>();
   text.at("seed").get_to(job.seed);
   text.at("end_position").get_to(job.end_position);
   text.at("evaluate_every").get_to(job.evaluate_every);

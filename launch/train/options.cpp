@@ -51,6 +51,15 @@ OptionGroup training_options(TrainOptions& options) {
               real_option("momentum", "M", options.momentum, {0, 1}, "Momentum of sgd-momentum."),
               real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
                           "Weight decay, added to the gradient."),
+              real_option("clip-norm", "X", options.clip_norm, kUpToAMillion,
+                          "Shortens gradients to a norm of at most X."),
+              unset_means("global for systems that drain their pipeline, else stage",
+                          choice_option("clip-scope", options.clip_scope, clip_scope_names(),
+                                        "What is clipped: the gradient of all stages together, "
+                                        "each stage's own, or each stage's push of a wave (to X "
+                                        "times the sum of the wave's learning rates).")),
+              real_option("label-smoothing", "S", options.label_smoothing, {0, 1},
+                          "Share of each label that is spread evenly over all classes."),
               integer_option("seed", "N", options.seed, {0},
                              "Seed of initial weights, sample order and dropout."),
           }};
@@ -98,6 +107,9 @@ OptionGroup report_options(TrainOptions& options) {
               integer_option("evaluate-every", "WAVES", options.evaluate_every, {0},
                              "Evaluates on the test samples after every so many waves of all "
                              "virtual workers, and at the end of every epoch; 0: there alone."),
+              real_option("target-accuracy", "A", options.target_accuracy, {0, 1, true},
+                          "Ends the run, with a checkpoint, soon after an evaluation has reached "
+                          "this share of test samples told right, and says how long it took."),
               integer_option("checkpoint-every", "WAVES", options.checkpoint_every, {0},
                              "Writes a checkpoint after every so many waves of all virtual "
                              "workers, and at the end of every epoch; 0: there alone."),
@@ -114,6 +126,9 @@ OptionGroup report_options(TrainOptions& options) {
                                                {0, 1'000'000},
                                                "Keeps the last N actions of every rank at hand, "
                                                "to print them when the run fails.")),
+              flag_option("json", options.json,
+                          "Prints the run's result.json on standard output at the end; everything "
+                          "else goes to standard error."),
           }};
 }
 
@@ -155,6 +170,11 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
                    "is missing (neither a plan nor a profile names one). Give --model NAME, which "
                    "is then measured at the start, --profile FILE or --plan FILE.");
     }
+  }
+  if (options.clip_scope && !options.clip_norm) {
+    problems.add("--clip-scope",
+                 "is useless without --clip-norm (nothing is clipped). Give --clip-norm X, or "
+                 "leave it out.");
   }
   if (options.resume == "latest" && !options.output) {
     problems.add("--resume",

@@ -92,7 +92,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
       exact != nullptr && plays
           ? std::make_unique<LocalWeights>(*device, *stream, common.rules, *exact)
           : std::make_unique<LocalWeights>(*device, *stream, common.rules, start.parameters);
-  Optimizer optimizer(job.optimizer, *device, *stream, stage.parameters().count());
+  Optimizer optimizer(job.optimizer, *device, *stream, stage.parameters());
   if (common.checkpoint) {
     for (std::size_t slot = 0; slot < start.slots.size(); ++slot) {
       optimizer.load_slot(slot, start.slots[slot]);

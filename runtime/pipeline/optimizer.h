@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/ids.h"
 #include "kernels/buffer.h"
+#include "runtime/pipeline/clipping.h"
 #include "runtime/pipeline/learning_rate.h"
 
 namespace hetpipe {
@@ -17,6 +19,7 @@ struct OptimizerOptions {
   double momentum = 0.9;
   double weight_decay = 0;
   RateSchedule schedule{};  // of the learning rate
+  Clipping clipping{};
 };
 
 // Names of an optimizer's state, as checkpoints store it: {} for sgd, {"velocity"},
@@ -27,12 +30,24 @@ std::vector<std::string> optimizer_slot_names(const std::string& optimizer);
 // applied weight change and leaves adding it to whoever keeps the weights.
 class Optimizer {
  public:
-  Optimizer(OptimizerOptions options, Device& device, Stream& stream, std::int64_t count);
+  Optimizer(OptimizerOptions options, Device& device, Stream& stream, const ParameterLayout& layout)
+      : Optimizer(std::move(options), device, stream, entry_counts(layout)) {}
+  // Of one parameter with so many elements.
+  Optimizer(OptimizerOptions options, Device& device, Stream& stream, std::int64_t count)
+      : Optimizer(std::move(options), device, stream, std::vector{count}) {}
 
   // Overwrites `gradient` with the applied weight change of minibatch p. `weights` are those that
   // the gradient was taken at: weight decay is part of the gradient. Minibatch numbers are
-  // absolute, so Adam's step is p + 1.
-  void update(Minibatch p, Buffer& gradient, const float* weights);
+  // absolute, so Adam's step is p + 1. The gradient is clipped first: by itself (stage), or by the
+  // factor that all stages have agreed on (global, which cannot do without).
+  void update(Minibatch p, Buffer& gradient, const float* weights,
+              std::optional<float> clip_factor = std::nullopt);
+
+  // For global clipping: squares of this gradient, per parameter; readable once the stream is done.
+  std::span<const double> measure(const Buffer& gradient);
+  // Clips the sum of the weight changes of minibatches [first, last]; nothing where the scope is
+  // another.
+  void limit_wave(Minibatch first, Minibatch last, Buffer& sum);
 
   double learning_rate(Minibatch p) const;
   const std::vector<Buffer>& slots() const {
@@ -41,11 +56,15 @@ class Optimizer {
   void load_slot(std::size_t slot, std::span<const float> values);
 
  private:
+  Optimizer(OptimizerOptions options, Device& device, Stream& stream,
+            std::vector<std::int64_t> counts);
+
   OptimizerOptions options_;
   Device& device_;
   Stream& stream_;
   std::int64_t count_;
   std::vector<Buffer> slots_;
+  EntrySquares squares_;
 };
 
 }  // namespace hetpipe

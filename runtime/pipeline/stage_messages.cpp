@@ -151,6 +151,7 @@ void StageMessages::send(Buffer data, const Transfer& transfer, Payload payload,
   service_.settle(stage_.stream(), [] { return std::string("tensors to be ready for sending"); });
   (forward ? report_.bytes_forward : report_.bytes_backward) +=
       static_cast<std::int64_t>(data.bytes());
+  ++(forward ? report_.messages_forward : report_.messages_backward);
   Operation operation =
       service_.transport().send(peer(transfer), forward ? Channel::forward : Channel::backward,
                                 header, {data.data(), data.bytes()});

@@ -309,8 +309,10 @@ void Worker::send(std::size_t action) {
 void Worker::push(Minibatch p) {
   pace_.catch_up();
   const Wave wave = rules_.wave_of(p);
-  std::shared_ptr<const Buffer> sum = weights_.end_wave(wave);
+  std::shared_ptr<const Buffer> sum = weights_.end_wave(
+      wave, [&](Buffer& changes) { optimizer_.limit_wave(wave * rules_.in_flight, p, changes); });
   report_.bytes_pushed += static_cast<std::int64_t>(sum->bytes());
+  ++report_.pushes;
   auto extracted = wave_statistics_.extract(wave);
   std::vector<float> statistics;
   if (!extracted.empty()) statistics = std::move(extracted.mapped());
@@ -361,6 +363,7 @@ void Worker::pull(Minibatch p) {
   } else {
     snapshot = synchronizer_.pull(gate, label, WithStatistics::no);
     report_.bytes_pulled += static_cast<std::int64_t>(snapshot.weights.bytes());
+    ++report_.pulls;
   }
   evaluated_.reset();
   weights_.rebase(gate, label, std::move(snapshot.weights));

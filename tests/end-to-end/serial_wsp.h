@@ -40,6 +40,10 @@ struct SerialOptimizer {
   float rate = 0.01f;
   float momentum = 0.9f;  // of sgd-momentum
   float weight_decay = 0;
+  std::function<double(Minibatch)> rate_of{};  // instead of rate, where it changes
+  double clip_norm = 0;                        // 0: nothing is clipped
+  enum class Clips { stage, wave };
+  Clips clips = Clips::stage;
 };
 
 struct SerialWsp {
@@ -57,6 +61,8 @@ struct SerialWsp {
   std::optional<SerialState> start;  // snapshot(first_wave); absent: initial values
   SerialOptimizer optimizer;
   std::vector<float> factors;  // of a virtual worker's pushes
+  // [worker]: one past the last layer of each stage; what is clipped by itself.
+  std::vector<std::vector<int>> stage_ends{};
 
   struct Result {
     Label label = 0;  // the last one
