@@ -62,7 +62,8 @@ struct RankReport {
   std::int64_t bytes_backward = 0;
   std::int64_t bytes_pushed = 0;
   std::int64_t bytes_pulled = 0;
-  std::int64_t messages_forward = 0;  // activations and gradients sent, evaluation's left out
+  std::int64_t bytes_evaluation = 0;  // activations of test samples
+  std::int64_t messages_forward = 0;  // activations and gradients of training samples, sent
   std::int64_t messages_backward = 0;
   std::int64_t pushes = 0;
   std::int64_t pulls = 0;

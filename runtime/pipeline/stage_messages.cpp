@@ -149,9 +149,13 @@ void StageMessages::send(Buffer data, const Transfer& transfer, Payload payload,
                          const MessageHeader& header) {
   const bool forward = payload == Payload::activations;
   service_.settle(stage_.stream(), [] { return std::string("tensors to be ready for sending"); });
-  (forward ? report_.bytes_forward : report_.bytes_backward) +=
-      static_cast<std::int64_t>(data.bytes());
-  ++(forward ? report_.messages_forward : report_.messages_backward);
+  const auto bytes = static_cast<std::int64_t>(data.bytes());
+  if (header.kind == code(MessageKind::evaluation)) {
+    report_.bytes_evaluation += bytes;
+  } else {
+    (forward ? report_.bytes_forward : report_.bytes_backward) += bytes;
+    ++(forward ? report_.messages_forward : report_.messages_backward);
+  }
   Operation operation =
       service_.transport().send(peer(transfer), forward ? Channel::forward : Channel::backward,
                                 header, {data.data(), data.bytes()});

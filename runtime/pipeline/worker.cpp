@@ -129,7 +129,7 @@ void Worker::post_ahead(std::size_t next) {
 
 std::int64_t Worker::bytes_moved() const {
   return report_.bytes_forward + report_.bytes_backward + report_.bytes_pushed +
-         report_.bytes_pulled;
+         report_.bytes_pulled + report_.bytes_evaluation;
 }
 
 Label Worker::label_of(Minibatch p) const {

@@ -109,7 +109,15 @@ TEST(Rates, TravelWithTheJob) {
                             .final_rate = 1e-5,
                             .length = 60.1,
                             .shift = -0.7};
-  const RateSchedule heard = job_from_text(to_text(job)).optimizer.schedule;
+  job.optimizer.clipping = {.max_norm = 0.7, .scope = ClipScope::wave};
+  job.label_smoothing = 0.1;
+  job.target_accuracy = 0.9;
+  const TrainJob other = job_from_text(to_text(job));
+  EXPECT_EQ(other.optimizer.clipping.max_norm, 0.7);
+  EXPECT_EQ(other.optimizer.clipping.scope, ClipScope::wave);
+  EXPECT_EQ(other.label_smoothing, 0.1);
+  EXPECT_EQ(other.target_accuracy, 0.9);
+  const RateSchedule& heard = other.optimizer.schedule;
   const RateSchedule& said = job.optimizer.schedule;
   EXPECT_EQ(heard.rule, said.rule);
   EXPECT_EQ(heard.milestones, said.milestones);
