@@ -193,6 +193,9 @@ std::string accuracy_svg(const Comparison& comparison) {
     svg += text_at(legend + 34, y + 4, "start", shortened(entry.name));
     y += 22;
   }
+  if (comparison.seeds.size() > 1) {
+    svg += text_at(legend, y + 12, "start", "thick: mean of the seeds");
+  }
   return svg + "</svg>\n";
 }
 
