@@ -15,6 +15,8 @@
 // polls) the event. The CPU devices' streams run inline, so callers need no second way.
 namespace hetpipe {
 
+inline constexpr std::int64_t kSquaresBlock = 4096;
+
 // A point in a stream's work.
 class Event {
  public:
@@ -62,6 +64,15 @@ class Device {
                    std::int64_t count) = 0;  // z = x + y
   virtual void scale(Stream& stream, float* y, float factor,
                      std::int64_t count) = 0;  // y *= factor
+
+  // The sum of squares of x in double, written to device memory: index order inside blocks of
+  // kSquaresBlock elements, then the blocks in order; so the same bits on every device, and work
+  // for as many threads as there are blocks.
+  virtual void sum_of_squares(Stream& stream, double* sum, const float* x, std::int64_t count) = 0;
+  // Shortens y to a norm of at most max_norm: y *= clip_factor(squares, max_norm) of
+  // kernels/clip_step.h, for the `parts` sums of squares at `squares` (device memory).
+  virtual void limit_norm(Stream& stream, float* y, const double* squares, std::int64_t parts,
+                          double max_norm, std::int64_t count) = 0;
 
   // Optimizers write the *applied weight change* delta, which the caller adds to the weights it
   // keeps. SGD with momentum and weight decay:  g' = g + decay*w;  v = momentum*v + g';  delta =

@@ -60,7 +60,9 @@ struct Dropout {
 };
 // (N, classes) logits with labels -> (N) losses. The backward's gradient is that of the mean over
 // `BackwardArguments::loss_samples` samples.
-struct SoftmaxCrossEntropy {};
+struct SoftmaxCrossEntropy {
+  float smoothing = 0;
+};
 
 using LayerSpec = std::variant<Convolution, Linear, BatchNorm, Relu, MaxPool, AveragePool,
                                GlobalAveragePool, Add, Flatten, Dropout, SoftmaxCrossEntropy>;

@@ -80,6 +80,42 @@ Option number_option(std::string name, std::string value, Slot<T> slot, Limits l
   return option;
 }
 
+// Several, separated by commas.
+template <class T>
+Option numbers_option(std::string name, std::string value, Slot<std::vector<T>> slot, Limits limits,
+                      std::string help) {
+  Option option;
+  option.name = std::move(name);
+  option.value = std::move(value);
+  option.help = std::move(help);
+  option.set = [slot, limits](const std::string& word) -> std::optional<std::string> {
+    std::vector<T> numbers;
+    for (const std::string& part : split(word, ',')) {
+      if (auto problem = complaint(part, limits, numbers.emplace_back())) return problem;
+    }
+    slot.set(std::move(numbers));
+    return std::nullopt;
+  };
+  const auto listed = [slot](const char* separator,
+                             const auto& text) -> std::optional<std::string> {
+    const auto present = slot.get();
+    if (!present || present->empty()) return std::nullopt;
+    std::vector<std::string> words;
+    for (const T number : *present) words.push_back(text(number));
+    return join(words, separator);
+  };
+  option.text = [listed] {
+    return listed(",", [](T number) {
+      return std::is_floating_point_v<T> ? plain(static_cast<double>(number)) : number_text(number);
+    });
+  };
+  option.toml = [listed]() -> std::optional<std::string> {
+    const auto text = listed(", ", number_text<T>);
+    return text ? std::optional("[" + *text + "]") : std::nullopt;
+  };
+  return option;
+}
+
 Option string_option(std::string name, std::string value, const Slot<std::string>& slot,
                      std::string help) {
   Option option;
@@ -188,31 +224,14 @@ Option list_option(std::string name, std::string value, Slot<std::vector<std::st
 
 Option integers_option(std::string name, std::string value, Slot<std::vector<int>> slot,
                        Limits limits, std::string help) {
-  Option option;
-  option.name = std::move(name);
-  option.value = std::move(value);
-  option.help = std::move(help);
-  option.set = [slot, limits](const std::string& word) -> std::optional<std::string> {
-    std::vector<int> numbers;
-    for (const std::string& part : split(word, ',')) {
-      if (auto problem = complaint(part, limits, numbers.emplace_back())) return problem;
-    }
-    slot.set(std::move(numbers));
-    return std::nullopt;
-  };
-  const auto listed = [slot](const char* separator) -> std::optional<std::string> {
-    const auto present = slot.get();
-    if (!present || present->empty()) return std::nullopt;
-    std::vector<std::string> words;
-    for (int number : *present) words.push_back(std::to_string(number));
-    return join(words, separator);
-  };
-  option.text = [listed] { return listed(","); };
-  option.toml = [listed]() -> std::optional<std::string> {
-    const auto text = listed(", ");
-    return text ? std::optional("[" + *text + "]") : std::nullopt;
-  };
-  return option;
+  return numbers_option(std::move(name), std::move(value), std::move(slot), limits,
+                        std::move(help));
+}
+
+Option reals_option(std::string name, std::string value, Slot<std::vector<double>> slot,
+                    Limits limits, std::string help) {
+  return numbers_option(std::move(name), std::move(value), std::move(slot), limits,
+                        std::move(help));
 }
 
 Option flag_option(std::string name, bool& variable, std::string help) {

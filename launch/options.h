@@ -72,6 +72,8 @@ Option repeated_option(std::string name, std::string value, Slot<std::vector<std
                        std::string help);
 Option integers_option(std::string name, std::string value, Slot<std::vector<int>> slot,
                        Limits limits, std::string help);
+Option reals_option(std::string name, std::string value, Slot<std::vector<double>> slot,
+                    Limits limits, std::string help);
 Option flag_option(std::string name, bool& variable, std::string help);
 
 // Changes to a row that few need.

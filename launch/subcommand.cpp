@@ -91,6 +91,8 @@ std::span<const Subcommand> subcommands() {
       Subcommand{"simulate", "plays a plan on paper: speed, idle times, memory, pictures",
                  simulate_command},
       Subcommand{"train", "trains a model over all ranks of a plan", train_command},
+      Subcommand{"compare", "trains by several systems in turn: speed, accuracy, memory, traffic",
+                 compare_command},
       Subcommand{"checkpoint", "looks into, verifies, compares, exports checkpoints",
                  checkpoint_command},
   };

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "kernels/clip_step.h"
 #include "kernels/cpu/loop_kernels.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/memory_pool.h"
@@ -94,6 +95,22 @@ class CpuDevice final : public HostDevice {
   }
   void scale(Stream&, float* y, float factor, std::int64_t count) override {
     pieces(count, [&](std::int64_t i, std::int64_t n) { loops::scale(y + i, factor, n); });
+  }
+  void sum_of_squares(Stream&, double* sum, const float* x, std::int64_t count) override {
+    std::vector<double> blocks(
+        static_cast<std::size_t>((count + kSquaresBlock - 1) / kSquaresBlock));
+    parallel_for(threads_, static_cast<std::int64_t>(blocks.size()), [&](std::int64_t block) {
+      const std::int64_t first = block * kSquaresBlock;
+      blocks[static_cast<std::size_t>(block)] =
+          squares_of_block(x + first, std::min(kSquaresBlock, count - first));
+    });
+    *sum = 0;
+    for (const double block : blocks) *sum += block;
+  }
+  void limit_norm(Stream& stream, float* y, const double* squares, std::int64_t parts,
+                  double max_norm, std::int64_t count) override {
+    const float factor = clip_factor(squares, parts, max_norm);
+    if (factor < 1) scale(stream, y, factor, count);
   }
 
   void sgd(Stream&, float* delta, float* velocity, const float* gradient, const float* weights,

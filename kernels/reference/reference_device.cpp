@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/text.h"
+#include "kernels/clip_step.h"
 #include "kernels/host_device.h"
 #include "kernels/optimizer_step.h"
 
@@ -51,6 +52,17 @@ class ReferenceDevice final : public HostDevice {
   }
   void scale(Stream&, float* y, float factor, std::int64_t count) override {
     for (std::int64_t i = 0; i < count; ++i) y[i] *= factor;
+  }
+  void sum_of_squares(Stream&, double* sum, const float* x, std::int64_t count) override {
+    *sum = 0;
+    for (std::int64_t first = 0; first < count; first += kSquaresBlock) {
+      *sum += squares_of_block(x + first, std::min(kSquaresBlock, count - first));
+    }
+  }
+  void limit_norm(Stream& stream, float* y, const double* squares, std::int64_t parts,
+                  double max_norm, std::int64_t count) override {
+    const float factor = clip_factor(squares, parts, max_norm);
+    if (factor < 1) scale(stream, y, factor, count);
   }
 
   void sgd(Stream&, float* delta, float* velocity, const float* gradient, const float* weights,

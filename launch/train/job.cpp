@@ -7,11 +7,18 @@
 #include "partitioner/plan/system.h"
 #include "partitioner/schedule/generate.h"
 #include "partitioner/schedule/lower.h"
+#include "runtime/model/zoo.h"
 
 #include <algorithm>
 #include <set>
 
 namespace hetpipe {
+
+Model make_model_of(const TrainJob& job) {
+  Model model = make_model(job.model, job.sample, job.classes);
+  model.set_label_smoothing(static_cast<float>(job.label_smoothing));
+  return model;
+}
 
 Sampler make_sampler(const TrainJob& job) {
   std::vector<int> minibatches;

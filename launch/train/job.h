@@ -14,6 +14,7 @@
 #include "partitioner/schedule/wave_rules.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/sampler.h"
+#include "runtime/model/model.h"
 #include "runtime/pipeline/optimizer.h"
 
 namespace hetpipe {
@@ -49,6 +50,8 @@ struct TrainJob {
   std::uint64_t test_fingerprint = 0;
 
   OptimizerOptions optimizer;
+  double label_smoothing = 0;
+  std::optional<double> target_accuracy;  // on the test samples, at which the run stops
   std::uint64_t seed = 1;
   std::int64_t end_position = 0;  // samples of the whole training, those before a resume too
   int evaluate_every = 0;         // waves, and at the end of every epoch; 0: there alone
@@ -68,6 +71,7 @@ struct TrainJob {
 using OpenData = std::function<Dataset(Split, Parts)>;
 
 // What follows from a job, for every rank alike.
+Model make_model_of(const TrainJob& job);
 Sampler make_sampler(const TrainJob& job);
 WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler);
 

@@ -7,6 +7,33 @@ namespace hetpipe {
 
 using Json = nlohmann::json;
 
+namespace {
+
+Json to_json(const RateSchedule& schedule) {
+  return {
+      {"rule", to_string(schedule.rule)},  {"warmup", schedule.warmup}, {"decay", schedule.decay},
+      {"milestones", schedule.milestones}, {"every", schedule.every},   {"power", schedule.power},
+      {"final_rate", schedule.final_rate}, {"length", schedule.length}, {"shift", schedule.shift}};
+}
+
+RateSchedule rate_schedule_from(const Json& text) {
+  RateSchedule schedule;
+  const auto rule = try_parse_rate_rule(text.at("rule").get<std::string>());
+  ensure(rule.has_value(), "a rule that rank 0 knows");
+  schedule.rule = *rule;
+  text.at("warmup").get_to(schedule.warmup);
+  text.at("decay").get_to(schedule.decay);
+  text.at("milestones").get_to(schedule.milestones);
+  text.at("every").get_to(schedule.every);
+  text.at("power").get_to(schedule.power);
+  text.at("final_rate").get_to(schedule.final_rate);
+  text.at("length").get_to(schedule.length);
+  text.at("shift").get_to(schedule.shift);
+  return schedule;
+}
+
+}  // namespace
+
 std::string to_text(const TrainJob& job) {
   Json text{{"plan", to_toml(job.plan)},
             {"model", job.model},
@@ -20,6 +47,10 @@ std::string to_text(const TrainJob& job) {
             {"learning_rate", job.optimizer.learning_rate},
             {"momentum", job.optimizer.momentum},
             {"weight_decay", job.optimizer.weight_decay},
+            {"rate_schedule", to_json(job.optimizer.schedule)},
+            {"clip_norm", job.optimizer.clipping.max_norm},
+            {"clip_scope", to_string(job.optimizer.clipping.scope)},
+            {"label_smoothing", job.label_smoothing},
             {"seed", job.seed},
             {"end_position", job.end_position},
             {"evaluate_every", job.evaluate_every},
@@ -38,6 +69,7 @@ std::string to_text(const TrainJob& job) {
             {"timeout_seconds", job.timeout_seconds},
             {"checkpoint_folder", job.checkpoint_folder},
             {"trace_folder", job.trace_folder}};
+  if (job.target_accuracy) text["target_accuracy"] = *job.target_accuracy;
   if (job.cluster) text["cluster"] = to_toml(*job.cluster);
   if (job.profile) text["profile"] = to_toml(*job.profile);
   return text.dump();
@@ -65,6 +97,13 @@ TrainJob job_from_text(const std::string& written) {
   text.at("learning_rate").get_to(job.optimizer.learning_rate);
   text.at("momentum").get_to(job.optimizer.momentum);
   text.at("weight_decay").get_to(job.optimizer.weight_decay);
+  job.optimizer.schedule = rate_schedule_from(text.at("rate_schedule"));
+  text.at("clip_norm").get_to(job.optimizer.clipping.max_norm);
+  const auto scope = try_parse_clip_scope(text.at("clip_scope").get<std::string>());
+  ensure(scope.has_value(), "a scope that rank 0 knows");
+  job.optimizer.clipping.scope = *scope;
+  text.at("label_smoothing").get_to(job.label_smoothing);
+  if (text.contains("target_accuracy")) job.target_accuracy = text["target_accuracy"].get<double>();
   text.at("seed").get_to(job.seed);
   text.at("end_position").get_to(job.end_position);
   text.at("evaluate_every").get_to(job.evaluate_every);

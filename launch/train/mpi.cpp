@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "launch/failure.h"
 #include "launch/launched.h"
-#include "launch/terminal.h"
 #include "launch/train/meeting.h"
 #include "launch/train/stop_signals.h"
 #include "launch/train/watch.h"
@@ -60,8 +59,7 @@ int train_over_mpi(const TrainCall& call) {
   MpiSession session(nullptr, nullptr);
   check_world(session.ranks(), session.library(), call.command);
   const bool first = session.rank() == Rank{0};
-  Log log(first ? stdout : nullptr, stderr,
-          first && people_watch() ? Log::Terminal::yes : Log::Terminal::no);
+  Log log = log_of(call.options, session.rank());
   const std::unique_ptr<Transport> transport = session.make_transport();
   const Meeting meeting = meet_watched(call, *transport, log);
   if (meeting.code != 0) return meeting.code;
@@ -78,7 +76,7 @@ int train_over_mpi(const TrainCall& call) {
     const RunEnd end = run_rank(job, {*transport, roles, data_of(call.options, job),
                                       facts[static_cast<std::size_t>(session.rank().value)].host,
                                       log, StopSignals::wanted, watch->watchers()});
-    if (first) close_run(job, end, meeting.prepared, log);
+    if (first) close_run(call, job, end, meeting.prepared, log);
     watch->goodbye();
     return static_cast<int>(end.code);
   } catch (const std::exception& error) {

@@ -51,9 +51,40 @@ OptionGroup training_options(TrainOptions& options) {
               real_option("momentum", "M", options.momentum, {0, 1}, "Momentum of sgd-momentum."),
               real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
                           "Weight decay, added to the gradient."),
+              real_option("clip-norm", "X", options.clip_norm, kUpToAMillion,
+                          "Shortens gradients to a norm of at most X."),
+              unset_means("global for systems that drain their pipeline, else stage",
+                          choice_option("clip-scope", options.clip_scope, clip_scope_names(),
+                                        "What is clipped: the gradient of all stages together, "
+                                        "each stage's own, or each stage's push of a wave (to X "
+                                        "times the sum of the wave's learning rates).")),
+              real_option("label-smoothing", "S", options.label_smoothing, {0, 1},
+                          "Share of each label that is spread evenly over all classes."),
               integer_option("seed", "N", options.seed, {0},
                              "Seed of initial weights, sample order and dropout."),
           }};
+}
+
+OptionGroup rate_options(RateOptions& options) {
+  return {
+      "Learning rate over time, in epochs from the training's start (a fraction is allowed)",
+      {
+          choice_option("lr-schedule", options.schedule, rate_rule_names(),
+                        "How the learning rate changes."),
+          real_option("lr-warmup", "EPOCHS", options.warmup, {0, 1e6},
+                      "Raises the rate linearly to --learning-rate first."),
+          reals_option("lr-steps", "EPOCH,...", options.steps, kUpToAMillion,
+                       "step: where the rate is multiplied by --lr-decay."),
+          real_option("lr-every", "EPOCHS", options.every, kUpToAMillion,
+                      "step: the same after each so many epochs."),
+          unset_means("0.1", real_option("lr-decay", "FACTOR", options.decay, {0, 1, true},
+                                         "step: what the rate is multiplied by.")),
+          unset_means("1", real_option("lr-power", "P", options.power, kUpToAMillion,
+                                       "polynomial: the exponent of the share of the training that "
+                                       "is left.")),
+          unset_means("0", real_option("lr-final", "R", options.final_rate, {0, 1e6},
+                                       "cosine, polynomial: the rate at the training's end.")),
+      }};
 }
 
 OptionGroup machine_options(TrainOptions& options) {
@@ -76,6 +107,9 @@ OptionGroup report_options(TrainOptions& options) {
               integer_option("evaluate-every", "WAVES", options.evaluate_every, {0},
                              "Evaluates on the test samples after every so many waves of all "
                              "virtual workers, and at the end of every epoch; 0: there alone."),
+              real_option("target-accuracy", "A", options.target_accuracy, {0, 1, true},
+                          "Ends the run, with a checkpoint, soon after an evaluation has reached "
+                          "this share of test samples told right, and says how long it took."),
               integer_option("checkpoint-every", "WAVES", options.checkpoint_every, {0},
                              "Writes a checkpoint after every so many waves of all virtual "
                              "workers, and at the end of every epoch; 0: there alone."),
@@ -92,6 +126,9 @@ OptionGroup report_options(TrainOptions& options) {
                                                {0, 1'000'000},
                                                "Keeps the last N actions of every rank at hand, "
                                                "to print them when the run fails.")),
+              flag_option("json", options.json,
+                          "Prints the run's result.json on standard output at the end; everything "
+                          "else goes to standard error."),
           }};
 }
 
@@ -106,13 +143,14 @@ OptionTable train_option_table(TrainOptions& options) {
       "train",
       "Trains a model over all ranks of a plan. Start it under mpirun or srun with as many ranks "
       "as the plan has; hetpipe plan prints the exact lines.",
-      {source_options(options), training_options(options),
+      {source_options(options), training_options(options), rate_options(options.rate),
        shape_options(options.planning, PlanGiven::possibly),
        server_options(options.planning, PlanGiven::possibly), report_options(options),
        machine_options(options)}};
 }
 
 void check_train_options(const TrainOptions& options, Problems& problems) {
+  check_rate_options(options.rate, problems);
   if (options.plan) {
     for (const std::string& name : settled_by_plan(options.planning)) {
       problems.add(name,
@@ -132,6 +170,11 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
                    "is missing (neither a plan nor a profile names one). Give --model NAME, which "
                    "is then measured at the start, --profile FILE or --plan FILE.");
     }
+  }
+  if (options.clip_scope && !options.clip_norm) {
+    problems.add("--clip-scope",
+                 "is useless without --clip-norm (nothing is clipped). Give --clip-norm X, or "
+                 "leave it out.");
   }
   if (options.resume == "latest" && !options.output) {
     problems.add("--resume",

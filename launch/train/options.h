@@ -7,6 +7,7 @@
 
 #include "launch/options.h"
 #include "launch/planning_options.h"
+#include "launch/train/rates.h"
 
 // Everything that can be said to `hetpipe train`.
 namespace hetpipe {
@@ -23,6 +24,11 @@ struct TrainOptions {
   std::optional<double> learning_rate;  // absent: rate_for(optimizer)
   double momentum = 0.9;
   double weight_decay = 0;
+  RateOptions rate;
+  std::optional<double> clip_norm;        // absent: nothing is clipped
+  std::optional<std::string> clip_scope;  // absent: usual_clip_scope
+  double label_smoothing = 0;
+  std::optional<double> target_accuracy;
   std::int64_t seed = 1;
 
   std::string device = "cpu";
@@ -36,6 +42,7 @@ struct TrainOptions {
   bool exact = true;         // checkpoints hold what a bit-identical continuation needs
   bool trace = true;
   int flight_recorder = 0;  // actions kept of each rank
+  bool json = false;        // the result on standard output, people's text elsewhere
 
   double rate_for(const std::string& optimizer) const;
 };

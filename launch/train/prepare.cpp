@@ -7,9 +7,11 @@
 #include "launch/said_of.h"
 #include "launch/train/checkpoint.h"
 #include "launch/train/exact.h"
+#include "launch/train/rates.h"
 #include "launch/train/start.h"
 #include "launch/version.h"
 #include "partitioner/plan/plan_table.h"
+#include "partitioner/plan/system.h"
 #include "partitioner/plan/unmeasured.h"
 #include "partitioner/planners/partition.h"
 #include "runtime/model/zoo.h"
@@ -132,6 +134,17 @@ void check_minibatches(const TrainJob& job, const std::string& file, Problems& p
   }
 }
 
+Clipping clipping_of(const TrainOptions& options, const Plan& plan, Problems& problems) {
+  if (!options.clip_norm) return {};
+  const System system = composition(plan);
+  const ClipScope scope =
+      options.clip_scope ? *try_parse_clip_scope(*options.clip_scope) : usual_clip_scope(system);
+  if (const std::string why = why_not_clip(scope, system); !why.empty()) {
+    problems.add("--clip-scope", why);
+  }
+  return {*options.clip_norm, scope};
+}
+
 void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command) {
   const int needed = job.plan.worker_ranks() + job.plan.server_ranks();
   if (!ranks || *ranks == needed) return;
@@ -233,6 +246,14 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
                    .learning_rate = options.rate_for(job.plan.optimizer),
                    .momentum = options.momentum,
                    .weight_decay = options.weight_decay};
+  job.optimizer.clipping = clipping_of(options, job.plan, problems);
+  job.label_smoothing = options.label_smoothing;
+  job.target_accuracy = options.target_accuracy;
+  if (job.target_accuracy && job.test_size == 0) {
+    problems.add("--target-accuracy", "cannot be reached (" + *options.data +
+                                          " holds no test samples). Leave it out, or give data "
+                                          "with a test set.");
+  }
   job.seed = static_cast<std::uint64_t>(options.seed);
   job.end_position = std::llround(options.epochs * static_cast<double>(job.dataset_size));
   job.evaluate_every = options.evaluate_every;
@@ -255,7 +276,9 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
                                : "bit for bit as if it had not stopped";
   }
   check_length(job, options.epochs, problems);
+  check_rate_schedule(options.rate, job, problems);
   problems.throw_if_any();
+  job.optimizer.schedule = rate_schedule(options.rate, job);
   if (job.cluster && job.profile) {
     prepared.table = plan_table(job.plan, *job.cluster, *job.profile) +
                      unmeasured_text(unmeasured_times(job.plan, *job.cluster, *job.profile));

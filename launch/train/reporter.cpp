@@ -37,6 +37,7 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
                    RankService& service, Log& log, TraceWriter* trace)
     : job_(job),
       rules_(rules),
+      sampler_(sampler),
       service_(service),
       log_(log),
       trace_(trace),
@@ -56,7 +57,9 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
     on_evaluation(from_payload<EvaluationReport>(message.payload));
   });
   service.on(MessageKind::rank_report, [this](const ControlMessage& message) {
-    outcome_.ranks.push_back(from_payload<RankReport>(message.payload));
+    const RankReport& report =
+        outcome_.ranks.emplace_back(from_payload<RankReport>(message.payload));
+    outcome_.evaluation_seconds = std::max(outcome_.evaluation_seconds, report.evaluate_seconds);
     --ranks_left_;
     outcome_.seconds = seconds_between(start_ns_, now_ns());
   });
@@ -95,8 +98,20 @@ void Reporter::stopping(Label label, const StopWanted& by) {
     return l == all.back() || evaluation_minibatch(job_, rules_, l) >= label * rules_.in_flight;
   }));
   outcome_.stopped = label;
-  log_.line(format("%s on rank %d: stopping at label %lld, then a checkpoint",
-                   signal_name(by.signal), by.rank.value, static_cast<long long>(label)));
+  outcome_.stopped_at_target = by.signal == kTargetReached;
+  const std::string why = outcome_.stopped_at_target
+                              ? std::string("the target accuracy is reached")
+                              : format("%s on rank %d", signal_name(by.signal), by.rank.value);
+  log_.line(format("%s: stopping at label %lld, then a checkpoint", why.c_str(),
+                   static_cast<long long>(label)));
+}
+
+double Reporter::Outcome::training_seconds() const {
+  return std::max(seconds - evaluation_seconds, 1e-9);
+}
+
+double Reporter::Outcome::throughput() const {
+  return static_cast<double>(samples) / training_seconds();
 }
 
 // One of each rank that plays the wave.
@@ -134,6 +149,7 @@ void Reporter::on_wave(const WaveReport& report) {
     sum.staleness_max =
         first ? report.staleness_max : std::max(sum.staleness_max, report.staleness_max);
     sum.samples += report.samples;
+    sum.labels += report.labels;
     sum.correct += report.correct;
     sum.loss_sums[{report.virtual_worker, report.replica}] = report.loss_sum;
     sum.samples_per_second +=
@@ -141,6 +157,9 @@ void Reporter::on_wave(const WaveReport& report) {
     sum.learning_rate = report.learning_rate;
   }
   sum.elapsed += report.elapsed_seconds;
+  double& trained = trained_[{report.virtual_worker, report.stage}];
+  trained += report.elapsed_seconds;
+  sum.trained = std::max(sum.trained, trained);
   sum.server_wait += report.server_wait_seconds;
   sum.step = std::max(sum.step, report.last_minibatch + 1);
   print_waves();
@@ -151,17 +170,23 @@ void Reporter::print_waves() {
        next != waves_.end() && next->second.reports == expected_reports(next_wave_);
        next = waves_.find(next_wave_)) {
     print_wave(next_wave_, next->second);
-    waves_.erase(next);
     ++next_wave_;
+    label_seconds_[next_wave_] = next->second.trained;
+    waves_.erase(next);
   }
+  finish_evaluations();
 }
 
 void Reporter::print_wave(Wave wave, const WaveSum& sum) {
+  const bool first = outcome_.samples == 0;
+  outcome_.staleness_min =
+      first ? sum.staleness_min : std::min(outcome_.staleness_min, sum.staleness_min);
+  outcome_.staleness_max = std::max(outcome_.staleness_max, sum.staleness_max);
   outcome_.samples += sum.samples;
   const double loss =
       added(sum.loss_sums) / static_cast<double>(std::max<std::int64_t>(sum.samples, 1));
-  const double accuracy = static_cast<double>(sum.correct) /
-                          static_cast<double>(std::max<std::int64_t>(sum.samples, 1));
+  const double accuracy =
+      static_cast<double>(sum.correct) / static_cast<double>(std::max<std::int64_t>(sum.labels, 1));
   const double wait = sum.elapsed > 0 ? sum.server_wait / sum.elapsed : 0;
   const double elapsed = seconds_between(start_ns_, now_ns());
   const double left = elapsed * static_cast<double>(total_samples_ - outcome_.samples) /
@@ -187,22 +212,46 @@ void Reporter::on_evaluation(const EvaluationReport& report) {
   service_.give_life_sign();
   EvaluationSum& sum = evaluations_[report.label];
   sum.samples += report.samples;
+  sum.labels += report.labels;
   sum.correct += report.correct;
   sum.loss_sums[{report.virtual_worker, report.replica}] = report.loss_sum;
-  if (sum.loss_sums.size() < expected_evaluations()) return;
-  const double loss = added(sum.loss_sums) / static_cast<double>(sum.samples);
-  const double accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.samples);
-  log_.line(format("evaluation of label %lld: test loss %.4f, test accuracy %.2f %% (%lld of %lld)",
-                   static_cast<long long>(report.label), loss, 100 * accuracy,
-                   static_cast<long long>(sum.correct), static_cast<long long>(sum.samples)));
-  if (trace_ != nullptr) {
-    trace_->metric("test_loss", report.label, loss);
-    trace_->metric("test_accuracy", report.label, accuracy);
+  finish_evaluations();
+}
+
+// Those that every virtual worker has reported, of labels whose last wave is in: the report of a
+// push may come after that of an evaluation of what was pushed.
+void Reporter::finish_evaluations() {
+  for (auto next = evaluations_.begin(); next != evaluations_.end() && next->first <= next_wave_ &&
+                                         next->second.loss_sums.size() == expected_evaluations();
+       next = evaluations_.erase(next)) {
+    finish_evaluation(next->first, next->second);
+    --evaluations_left_;
   }
-  outcome_.test_loss = loss;
-  outcome_.test_accuracy = accuracy;
-  evaluations_.erase(report.label);
-  --evaluations_left_;
+}
+
+void Reporter::finish_evaluation(Label label, const EvaluationSum& sum) {
+  const auto seconds = label_seconds_.find(label);  // none of a label that the run started from
+  const Evaluation evaluation{
+      .label = label,
+      .samples = sampler_.consumed((label - rules_.first_wave) * rules_.in_flight),
+      .seconds = seconds == label_seconds_.end() ? 0 : seconds->second,
+      .loss = added(sum.loss_sums) / static_cast<double>(sum.samples),
+      .accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.labels)};
+  label_seconds_.erase(label_seconds_.begin(), label_seconds_.upper_bound(label));
+  log_.line(format("evaluation of label %lld: test loss %.4f, test accuracy %.2f %% (%lld of %lld)",
+                   static_cast<long long>(label), evaluation.loss, 100 * evaluation.accuracy,
+                   static_cast<long long>(sum.correct), static_cast<long long>(sum.labels)));
+  if (trace_ != nullptr) {
+    trace_->metric("test_loss", label, evaluation.loss);
+    trace_->metric("test_accuracy", label, evaluation.accuracy);
+  }
+  outcome_.test_loss = evaluation.loss;
+  outcome_.test_accuracy = evaluation.accuracy;
+  outcome_.evaluations.push_back(evaluation);
+  if (!outcome_.target && job_.target_accuracy && evaluation.accuracy >= *job_.target_accuracy) {
+    outcome_.target = evaluation;
+    log_.line(target_text(job_, outcome_));
+  }
 }
 
 void Reporter::started(Minibatch p) {

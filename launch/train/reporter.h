@@ -28,18 +28,34 @@ class Reporter {
   void stopping(Label label, const StopWanted& by);  // the run ends there, as the rules say now
   bool complete() const;
   std::string waiting_for() const;
+  bool target_reached() const { return outcome_.target.has_value(); }
 
+  struct Evaluation {
+    Label label = 0;
+    std::int64_t samples = 0;  // of the whole training up to the label
+    double seconds = 0;        // of this run until the label was complete, evaluations left out
+    double loss = 0;
+    double accuracy = 0;
+  };
   struct Outcome {
     std::vector<RankReport> ranks;
-    double seconds = 0;  // from the first wave's start to the last report
-    double evaluation_seconds = 0;
+    double seconds = 0;             // from the first wave's start to the last report
+    double evaluation_seconds = 0;  // of these, of the rank that took longest
     std::int64_t samples = 0;
+    Minibatch staleness_min = 0;  // over all minibatches
+    Minibatch staleness_max = 0;
+    std::vector<Evaluation> evaluations;
+    std::optional<Evaluation> target{};  // the first that reached the job's target
     std::optional<double> test_loss;
     std::optional<double> test_accuracy;
     std::string checkpoint;          // the newest
     std::string not_written{};       // why the last one could not be written ...
     ExitCode code = ExitCode::done;  // ... and what the run ends with therefore
-    std::optional<Label> stopped{};  // on request, at this label
+    std::optional<Label> stopped{};  // before its end, at this label ...
+    bool stopped_at_target = false;  // ... since the target was reached, not on request
+
+    double training_seconds() const;  // evaluation left out
+    double throughput() const;        // samples/s of them
   };
   const Outcome& outcome() const { return outcome_; }
 
@@ -49,10 +65,12 @@ class Reporter {
   struct WaveSum {
     int reports = 0;
     std::int64_t samples = 0;
+    std::int64_t labels = 0;
     std::int64_t correct = 0;
     LossSums loss_sums;
     double samples_per_second = 0;
     double elapsed = 0;
+    double trained = 0;  // seconds of this run until the last push, evaluations left out
     double server_wait = 0;
     double learning_rate = 0;
     Minibatch step = 0;
@@ -61,11 +79,14 @@ class Reporter {
   };
   struct EvaluationSum {
     std::int64_t samples = 0;
+    std::int64_t labels = 0;
     std::int64_t correct = 0;
     LossSums loss_sums;
   };
   void on_wave(const WaveReport& report);
   void on_evaluation(const EvaluationReport& report);
+  void finish_evaluations();
+  void finish_evaluation(Label label, const EvaluationSum& sum);
   void on_checkpoint_failed(Label label, ExitCode code, const std::string& why);
   void print_waves();
   void print_wave(Wave wave, const WaveSum& sum);
@@ -74,6 +95,7 @@ class Reporter {
 
   const TrainJob& job_;
   const WaveRules& rules_;
+  const Sampler& sampler_;
   RankService& service_;
   Log& log_;
   TraceWriter* trace_;
@@ -83,6 +105,8 @@ class Reporter {
   std::int64_t last_progress_ns_ = 0;
   Wave next_wave_;
   std::map<Wave, WaveSum> waves_;
+  std::map<std::pair<int, int>, double> trained_;  // by virtual worker and stage
+  std::map<Label, double> label_seconds_;          // when it was complete, as Evaluation has it
   std::map<Label, EvaluationSum> evaluations_;
   std::vector<Label> evaluations_ahead_;  // when the run started
   std::size_t evaluations_left_;
@@ -90,6 +114,10 @@ class Reporter {
   bool last_checkpoint_ = false;
   Outcome outcome_;
 };
+
+// "90 % test accuracy at label 12 ..."; whether and when the job's target was reached, if it has
+// one.
+std::string target_text(const TrainJob& job, const Reporter::Outcome& outcome);
 
 // At the end: predicted against measured per stage, where the time went, totals.
 std::string summary(const TrainJob& job, const Reporter::Outcome& outcome);

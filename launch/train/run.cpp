@@ -61,7 +61,11 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
                                           trace.get());
     service.also_poll([&server] { server->poll(); });
   }
-  const StopListener stop(service, setting.roles.coordinator(), setting.stop_wanted,
+  const auto stop_wanted = [&]() -> std::optional<int> {
+    const auto signal = setting.stop_wanted ? setting.stop_wanted() : std::nullopt;
+    return !signal && reporter && reporter->target_reached() ? kTargetReached : signal;
+  };
+  const StopListener stop(service, setting.roles.coordinator(), stop_wanted,
                           [&](Label label, const StopWanted& by) {
                             values.rules.stop_at(label);
                             if (reporter) reporter->stopping(label, by);
@@ -81,10 +85,11 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   if (reporter) {
     service.wait_for_others([&] { return reporter->complete(); },
                             [&] { return reporter->waiting_for(); }, "the last reports");
-    const ExitCode failed = reporter->outcome().code;
-    const ExitCode code = failed != ExitCode::done ? failed
-                          : values.rules.stopped   ? ExitCode::stopped
-                                                   : ExitCode::done;
+    const Reporter::Outcome& outcome = reporter->outcome();
+    const bool on_request = outcome.stopped && !outcome.stopped_at_target;
+    const ExitCode code = outcome.code != ExitCode::done ? outcome.code
+                          : on_request                   ? ExitCode::stopped
+                                                         : ExitCode::done;
     service.tell_all({.kind = static_cast<std::int32_t>(MessageKind::run_over),
                       .part = static_cast<std::int32_t>(code)});
   }

@@ -9,6 +9,7 @@
 // Where one run keeps what belongs to it:
 //   config.toml cluster.toml profile.toml plan.toml   what it was asked to do
 //   train.log                                         what it said
+//   result.json                                       what came of it, once it has ended
 //   checkpoints/ trace/                               what it made
 //   lock                                              held while a run uses the directory
 // The first rank owns it; other ranks get path() from it.
@@ -36,6 +37,7 @@ class RunDirectory {
   std::filesystem::path cluster() const { return path_ / "cluster.toml"; }
   std::filesystem::path profile() const { return path_ / "profile.toml"; }
   std::filesystem::path plan() const { return path_ / "plan.toml"; }
+  std::filesystem::path result() const { return path_ / "result.json"; }
   std::filesystem::path log() const { return path_ / "train.log"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path trace() const { return path_ / "trace"; }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/train/session.h"
 
+#include <cstdio>
 #include <filesystem>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "launch/terminal.h"
+#include "launch/train/result.h"
 #include "launch/train/stop_signals.h"
 #include "launch/train/threads.h"
 #include "runtime/store/open_dataset.h"
@@ -45,7 +48,14 @@ void greet(const Preparation& prepared, const Roles& roles, const std::vector<Ra
   }
 }
 
-void close_run(const TrainJob& job, const RunEnd& end, const Preparation& prepared, Log& log) {
+Log log_of(const TrainOptions& options, Rank rank) {
+  const bool first = rank == Rank{0};
+  return {first ? (options.json ? stderr : stdout) : nullptr, stderr,
+          first && !options.json && people_watch() ? Log::Terminal::yes : Log::Terminal::no};
+}
+
+void close_run(const TrainCall& call, const TrainJob& job, const RunEnd& end,
+               const Preparation& prepared, Log& log) {
   const Reporter::Outcome& outcome = end.outcome;
   if (!job.trace_folder.empty()) {
     std::vector<std::filesystem::path> files;
@@ -56,6 +66,13 @@ void close_run(const TrainJob& job, const RunEnd& end, const Preparation& prepar
     write_trace_master(std::filesystem::path(job.trace_folder) / "trace.h5", files);
   }
   log.line(summary(job, outcome));
+  const std::string result = result_json(job, end);
+  try {
+    write_file(prepared.directory->result(), result);
+  } catch (const SystemError& error) {
+    log.warning(std::string(error.what()) + "; the run's result stands in its log alone");
+  }
+  if (call.options.json) std::fputs(result.c_str(), stdout);
   const std::string directory = prepared.directory->path().string();
   log.line("everything of this run: " + directory);
   if (end.code == ExitCode::numerical) {
@@ -67,6 +84,11 @@ void close_run(const TrainJob& job, const RunEnd& end, const Preparation& prepar
     log.warning("the state at the end was not saved: " + outcome.not_written +
                 ". Make room, then go on from the newest checkpoint with --resume --output " +
                 directory + ".");
+  } else if (outcome.stopped_at_target) {
+    log.line(
+        format("stopped at label %lld, the target being reached. Go on without --target-accuracy "
+               "by --resume --output %s",
+               static_cast<long long>(*outcome.stopped), directory.c_str()));
   } else if (end.code == ExitCode::stopped) {
     log.line(format("stopped on request at label %lld. Go on with --resume --output %s",
                     static_cast<long long>(*outcome.stopped), directory.c_str()));
@@ -75,7 +97,7 @@ void close_run(const TrainJob& job, const RunEnd& end, const Preparation& prepar
 
 // Ranks as threads of this process.
 int train_in_threads(const TrainCall& call) {
-  Log log(stdout, stderr, people_watch() ? Log::Terminal::yes : Log::Terminal::no);
+  Log log = log_of(call.options, Rank{0});
   // As many threads as the plan needs: the number of ranks cannot be wrong.
   Preparation prepared = prepare_training(call.options, std::nullopt, call.command, log);
   const TrainJob& job = prepared.job;
@@ -89,7 +111,7 @@ int train_in_threads(const TrainCall& call) {
   const StopSignals signals;
   const RunEnd end = train_as_threads(job, roles, data_of(call.options, job), facts.front().host,
                                       log, StopSignals::wanted);
-  close_run(job, end, prepared, log);
+  close_run(call, job, end, prepared, log);
   return static_cast<int>(end.code);
 }
 

@@ -23,7 +23,10 @@ int train_in_threads(const TrainCall& call);
 // What both have in common on rank 0: the words before the first wave, and those after the last.
 void greet(const Preparation& prepared, const Roles& roles, const std::vector<RankFacts>& facts,
            const std::string& transport, Log& log);
-void close_run(const TrainJob& job, const RunEnd& end, const Preparation& prepared, Log& log);
+// Where people's text goes: standard output, unless that is for the result.
+Log log_of(const TrainOptions& options, Rank rank);
+void close_run(const TrainCall& call, const TrainJob& job, const RunEnd& end,
+               const Preparation& prepared, Log& log);
 // Opens the data of these options; UserError when they are not those of the job.
 OpenData data_of(const TrainOptions& options, const TrainJob& job);
 

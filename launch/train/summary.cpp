@@ -23,6 +23,25 @@ std::string against(const std::optional<StagePrediction>& predicted,
 
 }  // namespace
 
+std::string target_text(const TrainJob& job, const Reporter::Outcome& outcome) {
+  const double wanted = 100 * job.target_accuracy.value_or(0);
+  if (!outcome.target) {
+    double best = 0;
+    for (const auto& evaluation : outcome.evaluations) best = std::max(best, evaluation.accuracy);
+    return format(
+        "target: %g %% test accuracy was not reached (the best of %zu evaluations: %.2f %%)",
+        wanted, outcome.evaluations.size(), 100 * best);
+  }
+  const auto samples = static_cast<double>(outcome.target->samples);
+  return format(
+      "target: %g %% test accuracy reached at label %lld (%.2f %%) after %s of training, "
+      "evaluation left out; %lld samples, %.2f epochs",
+      wanted, static_cast<long long>(outcome.target->label), 100 * outcome.target->accuracy,
+      format_seconds(outcome.target->seconds).c_str(),
+      static_cast<long long>(outcome.target->samples),
+      samples / static_cast<double>(job.dataset_size));
+}
+
 std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
   std::vector<RankReport> ranks = outcome.ranks;
   std::sort(ranks.begin(), ranks.end(), [](const RankReport& a, const RankReport& b) {
@@ -35,7 +54,7 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
   double overrun_seconds = 0;
   double late = 0;
   double all = 0;
-  double compute = 0, bubble = 0, transfer = 0, server = 0, evaluation = 0;
+  double compute = 0, bubble = 0, transfer = 0, server = 0;
   for (const RankReport& r : ranks) {
     const PlanStage& stage = job.plan.virtual_workers[at(r.virtual_worker)].stages[at(r.stage)];
     const double n = static_cast<double>(std::max<std::int64_t>(r.minibatches, 1));
@@ -63,21 +82,20 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
     bubble += r.bubble_seconds;
     transfer += r.transfer_seconds;
     server += r.server_wait_seconds;
-    evaluation = std::max(evaluation, r.evaluate_seconds);
   }
   std::string text =
       "\nsummary: per stage, predicted against measured, evaluation left out\n" + table.text("  ");
 
-  const double training = std::max(outcome.seconds - evaluation, 1e-9);
-  const double throughput = static_cast<double>(outcome.samples) / training;
+  const double throughput = outcome.throughput();
   text += format("throughput: %.0f samples/s", throughput);
   if (job.plan.predicted && job.plan.predicted->throughput > 0) {
     text += format(" (predicted %.0f: %+.1f %%)", job.plan.predicted->throughput,
                    100 * (throughput / job.plan.predicted->throughput - 1));
   }
   text += format("; %lld samples in %s, and %s for evaluation\n",
-                 static_cast<long long>(outcome.samples), format_seconds(training).c_str(),
-                 format_seconds(evaluation).c_str());
+                 static_cast<long long>(outcome.samples),
+                 format_seconds(outcome.training_seconds()).c_str(),
+                 format_seconds(outcome.evaluation_seconds).c_str());
   text += format(
       "where the workers' time went: compute %s %%, bubble %s %%, transfer %s %%, parameter server "
       "%s %%\n",
@@ -97,6 +115,7 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
     text += format("test accuracy %.2f %%, test loss %.4f\n", 100 * *outcome.test_accuracy,
                    *outcome.test_loss);
   }
+  if (job.target_accuracy) text += target_text(job, outcome) + "\n";
   if (!outcome.checkpoint.empty()) text += "checkpoint: " + outcome.checkpoint + "\n";
   return text;
 }

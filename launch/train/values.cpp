@@ -3,7 +3,6 @@
 
 #include "launch/train/exact.h"
 #include "partitioner/plan/placement.h"
-#include "runtime/model/zoo.h"
 
 namespace hetpipe {
 namespace {
@@ -39,7 +38,7 @@ PartNumbers number_parts(const Plan& plan) {
 
 TrainValues::TrainValues(const TrainJob& the_job)
     : job(the_job),
-      model(make_model(job.model, job.sample, job.classes)),
+      model(make_model_of(job)),
       sampler(make_sampler(job)),
       rules(make_wave_rules(job, sampler)),
       map(model, shards_of(job, model), shard_count(job.plan)),

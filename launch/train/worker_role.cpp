@@ -179,8 +179,10 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   service.begin("building its stage and reading data", Doing::long_phase);
 
   Built built = build(common, role);
-  std::int64_t parameters = 0;
-  for (const Stage* chunk : built.chunks) parameters += chunk->parameters().count();
+  std::vector<std::int64_t> parameters;  // elements of each
+  for (const Stage* chunk : built.chunks) {
+    for (const std::int64_t count : entry_counts(chunk->parameters())) parameters.push_back(count);
+  }
   WorkerSetup setup;
   setup.place = place_of(common, role, setting.roles);
   setup.policy = policy_for(job.plan, vw, role.stage());
@@ -237,6 +239,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
                               system.weights == WeightRule::recomputed);
   }
   setup.paces = paces_of(job, role);
+  setup.clip_globally = job.optimizer.clipping.at(ClipScope::global);
   setup.batch = [&](Minibatch p) { return prefetcher ? prefetcher->take(p) : assemble(p); };
   setup.loss_samples = [&](Minibatch p) {
     return loss_samples(common, worker, p, setup.policy.by_wave);

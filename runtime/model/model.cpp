@@ -130,6 +130,12 @@ int Model::add(std::string name, LayerSpec spec, std::vector<int> inputs) {
   return layer_count() - 1;
 }
 
+void Model::set_label_smoothing(float smoothing) {
+  auto* loss = layers_.empty() ? nullptr : std::get_if<SoftmaxCrossEntropy>(&layers_.back().spec);
+  ensure(loss != nullptr, "a model with a loss at its end");
+  loss->smoothing = smoothing;
+}
+
 void Model::check_complete() const {
   if (layers_.empty() || !is_loss(layers_.back().spec)) {
     throw UserError("model '" + name_ + "'",

@@ -30,6 +30,10 @@ class Model {
   int add(std::string name, LayerSpec spec);
   int add(std::string name, LayerSpec spec, std::vector<int> inputs);
 
+  // Of the loss, which is the last layer: the share of a label that is spread over all classes.
+  // Neither shapes nor parameters depend on it, and so the fingerprint does not.
+  void set_label_smoothing(float smoothing);
+
   // UserError unless the last layer is the loss and every other layer's output is used.
   void check_complete() const;
 

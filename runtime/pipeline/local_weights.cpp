@@ -116,8 +116,10 @@ void LocalWeights::computed(Minibatch q, Buffer delta, WaveSums wave_sums) {
   kept_back_.push_back({q, std::move(update)});
 }
 
-std::shared_ptr<const Buffer> LocalWeights::end_wave(Wave wave) {
+std::shared_ptr<const Buffer> LocalWeights::end_wave(Wave wave,
+                                                     const std::function<void(Buffer&)>& limit) {
   ensure(wave_sum_started_ || count_ == 0, "a wave without updates ends");
+  if (limit && count_ > 0) limit(wave_sum_);
   auto sum = std::make_shared<const Buffer>(std::move(wave_sum_));
   wave_sum_started_ = false;
   own_waves_.push_back({wave, sum});

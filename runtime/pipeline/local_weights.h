@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,9 +63,9 @@ class LocalWeights {
   enum class WaveSums { no, yes };
   void computed(Minibatch q, Buffer delta, WaveSums wave_sums = WaveSums::yes);
 
-  // All updates of the wave are in: their sum, to be pushed. Kept here until no gate can ask for it
-  // again.
-  std::shared_ptr<const Buffer> end_wave(Wave wave);
+  // All updates of the wave are in: their sum, to be pushed, once `limit` (may be empty) has had a
+  // look at it. Kept here until no gate can ask for it again.
+  std::shared_ptr<const Buffer> end_wave(Wave wave, const std::function<void(Buffer&)>& limit = {});
 
   // At the gate of `wave`, before version_for of its last minibatch: the weights now rest on
   // snapshot(label).

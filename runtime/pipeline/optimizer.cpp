@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pipeline/optimizer.h"
 
+#include <numeric>
+
 #include "base/text.h"
 
 namespace hetpipe {
@@ -13,19 +15,45 @@ std::vector<std::string> optimizer_slot_names(const std::string& optimizer) {
   throw UserError("optimizer", unknown("optimizer", optimizer, known) + ". Choose a known one.");
 }
 
-Optimizer::Optimizer(OptimizerOptions options, Device& device, Stream& stream, std::int64_t count)
-    : options_(std::move(options)), device_(device), stream_(stream), count_(count) {
+Optimizer::Optimizer(OptimizerOptions options, Device& device, Stream& stream,
+                     std::vector<std::int64_t> counts)
+    : options_(std::move(options)),
+      device_(device),
+      stream_(stream),
+      count_(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})),
+      squares_(device, stream, std::move(counts)) {
   for (std::size_t i = 0; i < optimizer_slot_names(options_.name).size(); ++i) {
-    slots_.emplace_back(device, stream, static_cast<std::size_t>(count) * sizeof(float),
+    slots_.emplace_back(device, stream, static_cast<std::size_t>(count_) * sizeof(float),
                         MemoryKind::optimizer);
-    if (count > 0) device.fill(stream, slots_.back().as<float>(), 0, count);
+    if (count_ > 0) device.fill(stream, slots_.back().as<float>(), 0, count_);
   }
 }
 
-double Optimizer::learning_rate(Minibatch) const { return options_.learning_rate; }
+double Optimizer::learning_rate(Minibatch p) const {
+  return rate_at(options_.schedule, options_.learning_rate, p);
+}
 
-void Optimizer::update(Minibatch p, std::int64_t step, Buffer& gradient, const float* weights) {
+std::span<const double> Optimizer::measure(const Buffer& gradient) {
+  squares_.measure(gradient.as<float>());
+  return squares_.download();
+}
+
+void Optimizer::limit_wave(Minibatch first, Minibatch last, Buffer& sum) {
+  if (!options_.clipping.at(ClipScope::wave)) return;
+  double rates = 0;
+  for (Minibatch p = first; p <= last; ++p) rates += learning_rate(p);
+  squares_.limit(sum, options_.clipping.max_norm * rates);
+}
+
+void Optimizer::update(Minibatch p, std::int64_t step, Buffer& gradient, const float* weights,
+                       std::optional<float> clip_factor) {
+  const bool global = options_.clipping.at(ClipScope::global);
+  ensure(global == clip_factor.has_value(), "global clipping, and a factor of all stages");
   if (count_ == 0) return;
+  if (clip_factor && *clip_factor < 1) {
+    device_.scale(stream_, gradient.as<float>(), *clip_factor, count_);
+  }
+  if (options_.clipping.at(ClipScope::stage)) squares_.limit(gradient, options_.clipping.max_norm);
   float* g = gradient.as<float>();
   const auto rate = static_cast<float>(learning_rate(p));
   const auto decay = static_cast<float>(options_.weight_decay);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/ids.h"
 #include "kernels/buffer.h"
+#include "runtime/pipeline/clipping.h"
+#include "runtime/pipeline/learning_rate.h"
 
 namespace hetpipe {
 
@@ -15,6 +18,8 @@ struct OptimizerOptions {
   double learning_rate = 0.01;
   double momentum = 0.9;
   double weight_decay = 0;
+  RateSchedule schedule{};  // of the learning rate
+  Clipping clipping{};
 };
 
 // Names of an optimizer's state, as checkpoints store it: {} for sgd, {"velocity"},
@@ -25,12 +30,32 @@ std::vector<std::string> optimizer_slot_names(const std::string& optimizer);
 // applied weight change and leaves adding it to whoever keeps the weights.
 class Optimizer {
  public:
-  Optimizer(OptimizerOptions options, Device& device, Stream& stream, std::int64_t count);
+  Optimizer(OptimizerOptions options, Device& device, Stream& stream, const ParameterLayout& layout)
+      : Optimizer(std::move(options), device, stream, entry_counts(layout)) {}
+  // Of parameters with so many elements each, one after another in the flat arrays.
+  Optimizer(OptimizerOptions options, Device& device, Stream& stream,
+            std::vector<std::int64_t> counts);
+  // Of one parameter with so many elements.
+  Optimizer(OptimizerOptions options, Device& device, Stream& stream, std::int64_t count)
+      : Optimizer(std::move(options), device, stream, std::vector{count}) {}
 
   // Overwrites `gradient` with the applied weight change of minibatch p. `weights` are those that
   // the gradient was taken at: weight decay is part of the gradient. `step`: of Adam, from 1;
-  // minibatch numbers are absolute, so p + 1 where each makes an update.
-  void update(Minibatch p, std::int64_t step, Buffer& gradient, const float* weights);
+  // minibatch numbers are absolute, so p + 1 where each makes an update. The gradient is clipped
+  // first: by itself (stage), or by the factor that all stages have agreed on (global, which cannot
+  // do without).
+  void update(Minibatch p, std::int64_t step, Buffer& gradient, const float* weights,
+              std::optional<float> clip_factor = std::nullopt);
+
+  // For global clipping: squares of this gradient, per parameter; readable once the stream is done.
+  std::span<const double> measure(const Buffer& gradient);
+  // And the factor that follows from those of all stages.
+  float clip_factor(std::span<const std::vector<double>> squares_of_stages) const {
+    return clip_factor_of(squares_of_stages, options_.clipping.max_norm);
+  }
+  // Clips the sum of the weight changes of minibatches [first, last]; nothing where the scope is
+  // another.
+  void limit_wave(Minibatch first, Minibatch last, Buffer& sum);
 
   // Keeps what look_ahead needs beyond the optimizer's own state. Called before the first update.
   void prepare_to_look_ahead();
@@ -55,6 +80,7 @@ class Optimizer {
   std::vector<Buffer> slots_;
   bool looks_ahead_ = false;
   Buffer last_update_;  // plain SGD has no state of its own
+  EntrySquares squares_;
 };
 
 }  // namespace hetpipe

@@ -147,7 +147,11 @@ void PassWeights::backward_done(Minibatch p, int pass) {
 
 PassWeights::Version PassWeights::at_update(Minibatch p) {
   Version version = std::move(of(p).last);
-  return version ? version : weights_.newest();
+  if (version) return version;
+  if (policy_.visible == Visible::at_once) return weights_.newest();
+  auto all = std::make_shared<WeightVersion>();
+  all->values = weights_.everything();
+  return all;
 }
 
 void PassWeights::minibatch_done(Minibatch p) { of_.erase(p); }

@@ -45,6 +45,8 @@ enum class MessageKind : std::int32_t {
   clock_question,       // any rank -> rank 0
   clock_answer,         // rank 0: label = its time in ns
   clock_known,          // that rank has asked enough
+  gradient_squares,     // to the other ranks of the virtual worker: minibatch, part = position;
+                        // payload: double per parameter
   find_non_finite,      // to an earlier stage, minibatch: what it sent holds NaN or infinity
 };
 

@@ -73,6 +73,9 @@ struct RankReport {
   std::int64_t bytes_backward = 0;
   std::int64_t bytes_pushed = 0;
   std::int64_t bytes_pulled = 0;
+  std::int64_t bytes_evaluation = 0;  // activations of test samples
+  std::int64_t pushes = 0;
+  std::int64_t pulls = 0;
   std::int64_t messages_summed = 0;  // gradients on their way to and from sums with other ranks
   std::int64_t bytes_summed = 0;
 };

@@ -392,6 +392,7 @@ void StageMessages::send_test_batch(int chunk, const Pass& pass, std::int64_t nu
                   static_cast<std::size_t>(stage.transfer_bytes(transfer, span.count())),
                   MemoryKind::messages);
       stage.pack_activations(pass, transfer, span.first - mine.first, span.count(), data.data());
+      report_.bytes_evaluation += static_cast<std::int64_t>(data.bytes());
       send(std::move(data), place_.ranks[at(transfer.to_stage)][at(r)], Channel::evaluate,
            {.kind = code(MessageKind::evaluation), .part = transfer.to_stage, .minibatch = number});
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/text.h"
 #include "base/time.h"
@@ -45,6 +46,11 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
   }
   service.on(MessageKind::find_non_finite,
              [this](const ControlMessage& message) { look_again(message.header.minibatch); });
+  service.on(MessageKind::gradient_squares, [this](const ControlMessage& message) {
+    std::vector<double>& squares = squares_[{message.header.minibatch, message.header.part}];
+    squares.resize(message.payload.size() / sizeof(double));
+    std::memcpy(squares.data(), message.payload.data(), message.payload.size());
+  });
   wave_.virtual_worker = report_.virtual_worker = setup_.place.virtual_worker.value;
   wave_.stage = report_.stage = setup_.place.stage(0).value;
   wave_.replica = report_.replica = setup_.place.replica;
@@ -131,7 +137,7 @@ bool Worker::left_out(const Action& action) const {
 
 std::int64_t Worker::bytes_moved() const {
   return report_.bytes_forward + report_.bytes_backward + report_.bytes_pushed +
-         report_.bytes_pulled;
+         report_.bytes_pulled + report_.bytes_evaluation;
 }
 
 Label Worker::label_of(Minibatch p) const {
@@ -246,8 +252,10 @@ void Worker::push(const Action& action) {
   }
   pace_.catch_up();
   const Wave wave = rules_.wave_of(p);
-  std::shared_ptr<const Buffer> sum = weights_.end_wave(wave);
+  std::shared_ptr<const Buffer> sum = weights_.end_wave(
+      wave, [&](Buffer& changes) { optimizer_.limit_wave(wave * rules_.in_flight, p, changes); });
   report_.bytes_pushed += static_cast<std::int64_t>(sum->bytes());
+  ++report_.pushes;
   synchronizer_.push(wave, std::move(sum), wave_statistics_[wave]);
   end_wave(p);
   const Wave next_gate = wave + 1;
@@ -270,6 +278,7 @@ void Worker::pull(Minibatch p) {
   } else {
     snapshot = synchronizer_.pull(gate, label, WithStatistics::no);
     report_.bytes_pulled += static_cast<std::int64_t>(snapshot.weights.bytes());
+    ++report_.pulls;
   }
   evaluated_.reset();
   weights_.rebase(gate, label, std::move(snapshot.weights));

@@ -36,6 +36,7 @@ struct WorkerSetup {
   Rank reporter;
   WeightPolicy policy;
   bool waves = true;                      // updates go to parameter servers, wave by wave
+  bool clip_globally = false;             // gradients, by their norm over all stages
   bool split_backward = false;            // B makes the inputs' gradient, W the weights'
   std::vector<bool> recompute;            // by chunk: keeps its inputs, R makes the rest again
   std::vector<StagePace> paces;           // by chunk
@@ -84,6 +85,7 @@ class Worker {
   void send(const Action& action);
   void push(const Action& action);
   void update(const Action& action);
+  std::optional<float> global_clip_factor(Minibatch p);
   void pull(Minibatch p);
   void evaluate(Minibatch p);
   void end_wave(Minibatch p);
@@ -138,9 +140,10 @@ class Worker {
   std::optional<StageSnapshot> evaluated_;  // the gate that follows may want the same label
   Label label_;                             // of the weights in use
   Label announced_label_ = 0;               // that came with the newest activation
-  Label evaluated_label_ = 0;               // newest
-  std::vector<float> averaged_;             // running statistics, of all ...
-  Label averaged_label_ = -1;               // ... at this label
+  std::map<std::pair<Minibatch, int>, std::vector<double>> squares_;  // by position
+  Label evaluated_label_ = 0;                                         // newest
+  std::vector<float> averaged_;  // running statistics, of all ...
+  Label averaged_label_ = -1;    // ... at this label
   std::int64_t last_report_ns_ = 0;
   WaveReport wave_;
 };

@@ -189,12 +189,13 @@ void Worker::update(const Action& action) {
     const double waited = synchronizer_.finish_reduce(p);
     report_.server_wait_seconds += waited;
     if (waited > kBlocked) pace_.input_at(now_ns());
+    const std::optional<float> clip = global_clip_factor(p);
     const std::int64_t start = now_ns();
     wave_.learning_rate = optimizer_.learning_rate(p);
     {
       const PassWeights::Version version = versions_.at_update(p);
       const std::int64_t step = setup_.policy.by_wave ? rules_.wave_of(p) + 1 : p + 1;
-      optimizer_.update(p, step, gradient_, version->values.as<float>());
+      optimizer_.update(p, step, gradient_, version->values.as<float>(), clip);
     }
     versions_.minibatch_done(p);
     weights_.computed(p, std::move(gradient_),
@@ -207,6 +208,57 @@ void Worker::update(const Action& action) {
   }
   in_flight_.erase(p);
   if (!setup_.waves && ends_wave(p)) end_wave(p);
+}
+
+// Every rank learns the squares of all stages and adds them up alike; replicas of a stage hold the
+// same gradient, so the first one speaks.
+std::optional<float> Worker::global_clip_factor(Minibatch p) {
+  if (!setup_.clip_globally) return std::nullopt;
+  const WorkerPlace& place = setup_.place;
+  const std::span<const double> own = optimizer_.measure(gradient_);
+  settle("the gradient's norm");
+  squares_[{p, place.position}].assign(own.begin(), own.end());
+  for (int i = 0; i < place.positions() && place.replica == 0; ++i) {
+    if (i == place.position) continue;
+    for (const Rank to : place.ranks[at(i)]) {
+      service_.transport().send_control(
+          to,
+          {.kind = static_cast<std::int32_t>(MessageKind::gradient_squares),
+           .part = place.position,
+           .minibatch = p},
+          std::as_bytes(own));
+    }
+  }
+  const std::int64_t start = now_ns();
+  std::vector<std::vector<double>> of_stages;
+  std::vector<std::size_t> read(at(place.positions()));
+  for (int k = 0; k < place.stages(); ++k) {
+    const int position = k % place.positions();
+    service_.wait(
+        [&] {
+          return squares_.contains({p, position});
+        },
+        [&] {
+          const Rank from = place.ranks[at(position)].front();
+          return Awaited(format("the gradient norm of minibatch %lld from rank %d (for "
+                                "virtual worker %d, stage %d)",
+                                static_cast<long long>(p), from.value, place.virtual_worker.value,
+                                place.stage(0).value),
+                         from);
+        });
+    const int first = k == 0 ? 0 : place.stage_end[at(k - 1)];
+    const auto entries =
+        ParameterLayout::parameters(chunks_.front()->model(), first, place.stage_end[at(k)])
+            .entries()
+            .size();
+    const auto from =
+        squares_.at({p, position}).begin() + static_cast<std::ptrdiff_t>(read[at(position)]);
+    of_stages.emplace_back(from, from + static_cast<std::ptrdiff_t>(entries));
+    read[at(position)] += entries;
+  }
+  if (seconds_between(start, now_ns()) > kBlocked) pace_.input_at(now_ns());
+  std::erase_if(squares_, [p](const auto& of) { return of.first.first == p; });
+  return optimizer_.clip_factor(of_stages);
 }
 
 // All updates of p's wave have been made.

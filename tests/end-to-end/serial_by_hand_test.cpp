@@ -95,7 +95,7 @@ TEST(SerialByHand, TwoStages) {
       whole.model.set_parameters(jacobians);
       velocity = steps.slots()[0];
       Floats next = w[now];
-      add(next, steps.delta(whole.model.backward(), jacobians, p + 1));
+      add(next, steps.delta(whole.model.backward(), w[now], p + 1));  // decay: the newest weights
       w.push_back(std::move(next));
     }
     expect_same({w.back(), {}, steps.slots()}, result.end(), bench.model(), result.label);

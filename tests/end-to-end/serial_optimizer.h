@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "base/ids.h"
 
 // Optimizer steps and weight predictions as loops over floats, written from the equations. Products
 // and sums are rounded one by one, in the order in which they stand here.
@@ -14,6 +17,10 @@ struct SerialOptimizer {
   float rate = 0.01f;
   float momentum = 0.9f;  // of sgd-momentum
   float weight_decay = 0;
+  std::function<double(Minibatch)> rate_of{};  // instead of rate, where it changes
+  double clip_norm = 0;                        // 0: nothing is clipped
+  enum class Clips { stage, wave };
+  Clips clips = Clips::stage;
 };
 
 // The state of one optimizer, after some steps.

@@ -2,6 +2,7 @@
 #include "tests/end-to-end/serial_wsp.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 
@@ -106,14 +107,55 @@ class Game {
   void play_wave(Player& player, Wave wave) {
     const Minibatch first = wave * wsp_.in_flight;
     const Minibatch end = std::min(first + wsp_.in_flight, player.end);
+    double rates = 0;
     for (Minibatch p = first; p < end; ++p) {
       play_minibatch(player, p);
+      rates += rate(p);
       // The sum starts from the first update, not from zero: -0 stays -0.
       if (p == first) {
         player.waves[wave] = player.updates[p];
       } else {
         add(player.waves[wave], player.updates[p]);
       }
+    }
+    if (first < end && wsp_.optimizer.clips == SerialOptimizer::Clips::wave) {
+      clip(player, player.waves[wave], wsp_.optimizer.clip_norm * rates);
+    }
+  }
+
+  double rate(Minibatch p) const {
+    const SerialOptimizer& o = wsp_.optimizer;
+    return o.rate_of ? o.rate_of(p) : static_cast<double>(o.rate);
+  }
+
+  // Each stage's slice to this norm. Squares are added within blocks of 4096 elements of a
+  // parameter, then block by block, then parameter by parameter.
+  void clip(const Player& player, Floats& values, double norm) const {
+    if (norm <= 0) return;
+    int first_layer = 0;
+    for (const int end_layer : wsp_.stage_ends[at(player.number)]) {
+      const auto slice = ParameterLayout::parameters(wsp_.model, first_layer, end_layer);
+      const std::size_t offset =
+          at(ParameterLayout::parameters(wsp_.model, 0, first_layer).count());
+      double squares = 0;
+      for (const ParameterEntry& entry : slice.entries()) {
+        double of_entry = 0;
+        double of_block = 0;
+        for (std::int64_t i = 0; i < entry.count; ++i) {
+          if (i > 0 && i % 4096 == 0) {
+            of_entry += of_block;
+            of_block = 0;
+          }
+          const double value = static_cast<double>(values[offset + at(entry.offset + i)]);
+          of_block += value * value;
+        }
+        squares += of_entry + of_block;
+      }
+      const double factor = norm / (std::sqrt(squares) + 1e-6);
+      for (std::size_t i = 0; factor < 1 && i < at(slice.count()); ++i) {
+        values[offset + i] *= static_cast<float>(factor);
+      }
+      first_layer = end_layer;
     }
   }
 
@@ -154,17 +196,19 @@ class Game {
     return label;
   }
 
-  Floats update(Player& player, Minibatch p, const Floats& gradient) {
+  Floats update(Player& player, Minibatch p, Floats gradient) {
     const SerialOptimizer& o = wsp_.optimizer;
+    const auto now = static_cast<float>(rate(p));
+    if (o.clips == SerialOptimizer::Clips::stage) clip(player, gradient, o.clip_norm);
     if (o.name == "adam") {
       return model_.adam_delta(gradient, player.slots[0], player.slots[1],
-                               {.rate = o.rate, .weight_decay = o.weight_decay}, p + 1);
+                               {.rate = now, .weight_decay = o.weight_decay}, p + 1);
     }
     Floats none;
     const bool heavy = o.name == "sgd-momentum";
     return model_.sgd_delta(
         gradient, heavy ? player.slots[0] : none,
-        {.rate = o.rate, .momentum = heavy ? o.momentum : 0.0f, .weight_decay = o.weight_decay});
+        {.rate = now, .momentum = heavy ? o.momentum : 0.0f, .weight_decay = o.weight_decay});
   }
 
   void take_snapshot(Wave wave) {

@@ -51,6 +51,8 @@ struct SerialWsp {
   std::optional<SerialState> start;  // snapshot(first_wave); absent: initial values
   SerialOptimizer optimizer;
   std::vector<float> factors;  // of a virtual worker's pushes
+  // [worker]: one past the last layer of each stage; what is clipped by itself.
+  std::vector<std::vector<int>> stage_ends{};
 
   struct Result {
     Label label = 0;  // the last one

@@ -273,7 +273,11 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
   job.optimizer = {.name = training_.optimizer.name,
                    .learning_rate = training_.optimizer.rate,
                    .momentum = training_.optimizer.momentum,
-                   .weight_decay = training_.optimizer.weight_decay};
+                   .weight_decay = training_.optimizer.weight_decay,
+                   .clipping = {.max_norm = training_.optimizer.clip_norm,
+                                .scope = training_.optimizer.clips == SerialOptimizer::Clips::wave
+                                             ? ClipScope::wave
+                                             : ClipScope::stage}};
   job.seed = training_.seed;
   job.end_position = std::llround(training_.epochs * static_cast<double>(training_.samples));
   job.evaluate_every = training_.evaluate_every;
@@ -291,6 +295,8 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
     }
   }
   problems.throw_if_any();
+  job.optimizer.schedule = rate_schedule(training_.rate, job);
+  job.target_accuracy = training_.target_accuracy;
   job.device = training_.device;
   job.checkpoint_folder = fs::path(folder) / "checkpoints";
   job.trace_folder = fs::path(folder) / "trace";
@@ -361,8 +367,13 @@ SerialWsp::Result Bench::serial(const std::optional<From>& from,
                 .first_wave = first,
                 .start = std::nullopt,
                 .optimizer = training_.optimizer,
-                .factors = factors()};
+                .factors = factors(),
+                .stage_ends = {}};
   if (from) wsp.start = state_of(from->checkpoint, model_);
+  for (const Training::Worker& worker : training_.workers) {
+    std::vector<int>& ends = wsp.stage_ends.emplace_back(worker.stage_ends);
+    ends.push_back(model_.layer_count());
+  }
   return wsp.run(granted ? granted : SerialWsp::bound(first, training_.distance));
 }
 

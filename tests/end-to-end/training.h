@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launch/train/job.h"
+#include "launch/train/rates.h"
 #include "launch/train/reporter.h"
 #include "runtime/store/checkpoint.h"
 #include "runtime/store/trace.h"
@@ -52,9 +53,11 @@ struct Training {
   std::string placement = "default";
 
   SerialOptimizer optimizer{.rate = 0.05f};
+  RateOptions rate{};  // whose rates optimizer.rate_of has to be
   double epochs = 1;
   std::uint64_t seed = 7;
   int evaluate_every = 0;
+  std::optional<double> target_accuracy{};
   // Modelled seconds of a minibatch on each stage of a worker; empty: nothing is emulated.
   std::vector<double> paces{};
 };

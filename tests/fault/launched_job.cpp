@@ -86,6 +86,10 @@ std::map<int, pid_t> LaunchedJob::ranks() const {
   return ranks;
 }
 
+void LaunchedJob::signal(int number) const {
+  if (!code_) ::kill(command_, number);
+}
+
 std::optional<int> LaunchedJob::try_end() {
   int status = 0;
   if (!code_ && ::waitpid(command_, &status, WNOHANG) == command_) {

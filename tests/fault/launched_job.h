@@ -23,6 +23,7 @@ class LaunchedJob {
 
   // The ranks that are up, by their number.
   std::map<int, pid_t> ranks() const;
+  void signal(int number) const;  // to the command alone
   // The command's exit code (128 + signal where it was killed); nothing while it runs.
   std::optional<int> try_end();
   std::optional<int> wait(double seconds);

@@ -100,6 +100,46 @@ TEST_P(Optimizers, ElementwiseWork) {
   EXPECT_NE(w.back(), 2.5f);
 }
 
+// By hand: 1 + 4 + 9 + .25 + 16 + 4 = 34.25.
+TEST_P(Optimizers, SumsOfSquares) {
+  const std::vector<float> x = {1, -2, 3, .5f, -4, 0, 2};
+  double sum = -1;
+  device_->sum_of_squares(*stream_, &sum, x.data(), 7);
+  EXPECT_EQ(sum, 34.25);
+  device_->sum_of_squares(*stream_, &sum, x.data(), 0);
+  EXPECT_EQ(sum, 0);
+}
+
+// A float would have lost the small ones.
+TEST_P(Optimizers, SumsSquaresInDouble) {
+  std::vector<float> x(10'001, 1e-3f);
+  x[0] = 1e3f;
+  double sum = 0;
+  device_->sum_of_squares(*stream_, &sum, x.data(), 10'001);
+  EXPECT_NEAR(sum, 1e6 + 1e-2, 1e-6);
+}
+
+// PyTorch 1.13: clip_grad_norm_ over {1, -2, 3} and {.5, -4, 0, 2}, whose norm is 5.85234976.
+TEST_P(Optimizers, LimitsANormAsPyTorch) {
+  const std::vector<float> x = {1, -2, 3, .5f, -4, 0, 2};
+  const auto limited = [&](double max_norm) {
+    std::vector<float> y = x;
+    std::vector<double> squares(2);
+    device_->sum_of_squares(*stream_, &squares[0], y.data(), 3);
+    device_->sum_of_squares(*stream_, &squares[1], y.data() + 3, 4);
+    device_->limit_norm(*stream_, y.data(), squares.data(), 2, max_norm, 7);
+    return y;
+  };
+  const std::vector<float> one = {
+      0.170871511f, -0.341743022f, 0.512614548f, 0.0854357556f, -0.683486044f, 0, 0.341743022f};
+  const std::vector<float> four = limited(4);
+  for (std::size_t i = 0; i < 7; ++i) {
+    EXPECT_NEAR(limited(1)[i], one[i], 1e-7);
+    EXPECT_NEAR(four[i], 4 * one[i], 1e-6);
+  }
+  EXPECT_EQ(limited(100), x);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Optimizers, testing::Values("cpu", "reference"));
 
 // Several threads share the work by pieces; no element's arithmetic changes.
@@ -117,7 +157,11 @@ TEST(OptimizerBits, AreTheSameOnEveryDeviceAndThreadCount) {
                  7, kMany);
     device->sgd(*stream, all.data() + 2 * kMany, nullptr, g.data(), w.data(), {0.1f, 0, 1e-4f},
                 kMany);
-    for (const auto& state : {velocity, first, second}) {
+    double squares = 0;
+    device->sum_of_squares(*stream, &squares, g.data(), kMany);
+    std::vector<float> limited = g;
+    device->limit_norm(*stream, limited.data(), &squares, 1, 3.0, kMany);
+    for (const auto& state : {velocity, first, second, limited}) {
       all.insert(all.end(), state.begin(), state.end());
     }
     return all;

@@ -146,6 +146,13 @@ class SlowDevice final : public Device {
   void scale(Stream& stream, float* y, float factor, std::int64_t count) override {
     real_->scale(stream, y, factor, count);
   }
+  void sum_of_squares(Stream& stream, double* sum, const float* x, std::int64_t count) override {
+    real_->sum_of_squares(stream, sum, x, count);
+  }
+  void limit_norm(Stream& stream, float* y, const double* squares, std::int64_t parts,
+                  double max_norm, std::int64_t count) override {
+    real_->limit_norm(stream, y, squares, parts, max_norm, count);
+  }
   void sgd(Stream& stream, float* delta, float* velocity, const float* gradient,
            const float* weights, const SgdOptions& options, std::int64_t count) override {
     real_->sgd(stream, delta, velocity, gradient, weights, options, count);

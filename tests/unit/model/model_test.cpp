@@ -149,5 +149,14 @@ TEST(Model, CompleteMeansLossLastAndNoDeadEnds) {
               HasSubstr("model 'loose', layer 'aside': nobody uses its output"));
 }
 
+TEST(Model, LabelSmoothingIsTheLosss) {
+  Model model = small_residual();
+  const std::uint64_t before = model.fingerprint();
+  EXPECT_EQ(std::get<SoftmaxCrossEntropy>(model.layers().back().spec).smoothing, 0);
+  model.set_label_smoothing(0.25f);
+  EXPECT_EQ(std::get<SoftmaxCrossEntropy>(model.layers().back().spec).smoothing, 0.25f);
+  EXPECT_EQ(model.fingerprint(), before);
+}
+
 }  // namespace
 }  // namespace hetpipe

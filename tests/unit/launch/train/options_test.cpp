@@ -69,6 +69,47 @@ TEST(TrainOptions, EverythingCanBeSaid) {
   EXPECT_FALSE(options.trace);
 }
 
+TEST(TrainOptions, RatesClippingSmoothingAndTarget) {
+  TrainOptions options;
+  EXPECT_EQ(problems_of(options, {"--plan",
+                                  "p",
+                                  "--data",
+                                  "d",
+                                  "--lr-schedule",
+                                  "step",
+                                  "--lr-steps",
+                                  "1,2.5",
+                                  "--lr-decay",
+                                  "0.5",
+                                  "--lr-warmup",
+                                  "0.25",
+                                  "--clip-norm",
+                                  "1.5",
+                                  "--clip-scope",
+                                  "wave",
+                                  "--label-smoothing",
+                                  "0.1",
+                                  "--target-accuracy",
+                                  "0.9",
+                                  "--json"}),
+            "");
+  EXPECT_EQ(options.rate.schedule, "step");
+  EXPECT_EQ(options.rate.steps, (std::vector<double>{1, 2.5}));
+  EXPECT_EQ(options.rate.decay, 0.5);
+  EXPECT_EQ(options.clip_scope, "wave");
+  EXPECT_EQ(options.target_accuracy, 0.9);
+  EXPECT_TRUE(options.json);
+  TrainOptions bad;
+  const std::string text =
+      problems_of(bad, {"--plan", "p", "--data", "d", "--clip-scope", "stage", "--lr-power", "2",
+                        "--lr-steps", "1,x", "--target-accuracy", "90", "--label-smoothing", "-1"});
+  EXPECT_THAT(text, HasSubstr("--clip-scope: is useless without --clip-norm"));
+  EXPECT_THAT(text, HasSubstr("--lr-power: cannot stand beside --lr-schedule constant"));
+  EXPECT_THAT(text, HasSubstr("--lr-steps: 'x' (not a number)"));
+  EXPECT_THAT(text, HasSubstr("--target-accuracy: '90' (must be at most 1)"));
+  EXPECT_THAT(text, HasSubstr("--label-smoothing: '-1' (must be at least 0)"));
+}
+
 TEST(TrainOptions, WhatAPlanHasSettledCannotBeSaidAgain) {
   TrainOptions options;
   const std::string text = problems_of(options, {"--plan", "p", "--data", "d", "--in-flight", "2",

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/options.h"
+#include "launch/planning_options.h"
+
+namespace hetpipe {
+
+struct CompareOptions {
+  PlanningOptions planning;  // cluster and profile alone
+  std::optional<std::string> model;
+  std::optional<std::string> data;
+  std::optional<std::string> output;
+  std::vector<std::string> systems;
+  std::vector<std::string> plans;  // files; in place of systems
+
+  double epochs = 1;
+  std::optional<double> target_accuracy;
+  int evaluations = 4;  // of an epoch
+  std::vector<int> seeds{1};
+  std::vector<std::string> learning_rates;  // "R", or "NAME=R" for one of them
+  std::vector<std::string> of_one;          // "NAME:OPTION=VALUE" of hetpipe train
+  bool json = false;
+  std::vector<std::string> train_words;  // behind "--", for all
+};
+
+OptionTable compare_option_table(CompareOptions& options);
+void check_compare_options(const CompareOptions& options, Problems& problems);
+
+// What stands before "--" in a command line, and what behind it.
+struct SplitWords {
+  std::vector<std::string> own;
+  std::vector<std::string> behind;
+};
+SplitWords split_words(const std::vector<std::string>& words);
+
+}  // namespace hetpipe

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/pipeline/clipping.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "base/error.h"
+#include "kernels/clip_step.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr std::array<std::string_view, 3> kScopes{"global", "stage", "wave"};
+
+}  // namespace
+
+std::vector<std::string> clip_scope_names() { return {kScopes.begin(), kScopes.end()}; }
+std::string_view to_string(ClipScope scope) { return kScopes[static_cast<std::size_t>(scope)]; }
+
+std::optional<ClipScope> try_parse_clip_scope(std::string_view name) {
+  const auto found = std::find(kScopes.begin(), kScopes.end(), name);
+  if (found == kScopes.end()) return std::nullopt;
+  return static_cast<ClipScope>(found - kScopes.begin());
+}
+
+ClipScope usual_clip_scope(const System& system) {
+  return has_flush(system.schedule) ? ClipScope::global : ClipScope::stage;
+}
+
+std::string why_not_clip(ClipScope scope, const System& system) {
+  const bool waves = system.sync != SyncRule::all_reduce;
+  if (scope == ClipScope::global && !has_flush(system.schedule)) {
+    return "global does not go with schedule " + std::string(to_string(system.schedule)) +
+           " (its pipeline is never drained: a stage updates before the gradient of the same "
+           "minibatch is known at the stages before it). Give --clip-scope stage" +
+           (waves ? " or wave" : "") + ", or use a schedule with a flush.";
+  }
+  if (scope == ClipScope::wave && !waves) {
+    return "wave does not go with sync all-reduce (there are no waves: every update is final). "
+           "Give --clip-scope " +
+           std::string(to_string(usual_clip_scope(system))) + ".";
+  }
+  return "";
+}
+
+std::vector<std::int64_t> entry_counts(const ParameterLayout& layout) {
+  std::vector<std::int64_t> counts;
+  for (const ParameterEntry& entry : layout.entries()) counts.push_back(entry.count);
+  return counts;
+}
+
+EntrySquares::EntrySquares(Device& device, Stream& stream, std::vector<std::int64_t> counts)
+    : device_(device),
+      stream_(stream),
+      counts_(std::move(counts)),
+      count_(std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0})),
+      squares_(device, stream, counts_.size() * sizeof(double), MemoryKind::workspace) {}
+
+void EntrySquares::measure(const float* flat) {
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    device_.sum_of_squares(stream_, squares_.as<double>() + i, flat, counts_[i]);
+    flat += counts_[i];
+  }
+}
+
+std::span<double> EntrySquares::download() {
+  host_.resize(counts_.size());
+  if (!host_.empty()) {
+    device_.copy(stream_, reinterpret_cast<std::byte*>(host_.data()), squares_.data(),
+                 squares_.bytes());
+  }
+  return host_;
+}
+
+void EntrySquares::limit(Buffer& flat, double max_norm) {
+  if (count_ == 0) return;
+  measure(flat.as<float>());
+  device_.limit_norm(stream_, flat.as<float>(), squares_.as<double>(),
+                     static_cast<std::int64_t>(counts_.size()), max_norm, count_);
+}
+
+float clip_factor_of(std::span<const std::vector<double>> squares_of_stages, double max_norm) {
+  std::vector<double> all;
+  for (const std::vector<double>& squares : squares_of_stages) {
+    all.insert(all.end(), squares.begin(), squares.end());
+  }
+  return clip_factor(all.data(), static_cast<std::int64_t>(all.size()), max_norm);
+}
+
+}  // namespace hetpipe
