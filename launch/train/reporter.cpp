@@ -42,7 +42,7 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
   total_samples_ = sampler.consumed(last - rules.first_minibatch()) -
                    sampler.consumed(rules.start_minibatch() - rules.first_minibatch());
   service.on(MessageKind::wave_report, [this](const ControlMessage& message) {
-    on_wave(from_payload<WaveReport>(message.payload));
+    on_wave(message.from, from_payload<WaveReport>(message.payload));
   });
   service.on(MessageKind::evaluation_report, [this](const ControlMessage& message) {
     on_evaluation(from_payload<EvaluationReport>(message.payload));
@@ -116,7 +116,16 @@ int Reporter::expected_reports(Wave wave) const {
   return expected;
 }
 
-void Reporter::on_wave(const WaveReport& report) {
+// One of each rank that holds the loss.
+std::size_t Reporter::expected_evaluations() const {
+  std::size_t expected = 0;
+  for (const PlanVirtualWorker& vw : job_.plan.virtual_workers) {
+    expected += vw.stages.back().devices.size();
+  }
+  return expected;
+}
+
+void Reporter::on_wave(Rank from, const WaveReport& report) {
   service_.give_life_sign();
   if (!started_) {
     started_ = true;
@@ -138,7 +147,7 @@ void Reporter::on_wave(const WaveReport& report) {
     sum.learning_rate = report.learning_rate;
   }
   sum.elapsed += report.elapsed_seconds;
-  double& trained = trained_[{report.virtual_worker, report.stage}];
+  double& trained = trained_[from.value];
   trained += report.elapsed_seconds;
   sum.trained = std::max(sum.trained, trained);
   sum.server_wait += report.server_wait_seconds;
@@ -201,9 +210,8 @@ void Reporter::on_evaluation(const EvaluationReport& report) {
 // Those that every virtual worker has reported, of labels whose last wave is in: the report of a
 // push may come after that of an evaluation of what was pushed.
 void Reporter::finish_evaluations() {
-  for (auto next = evaluations_.begin();
-       next != evaluations_.end() && next->first <= next_wave_ &&
-       static_cast<int>(next->second.loss_sums.size()) == rules_.workers();
+  for (auto next = evaluations_.begin(); next != evaluations_.end() && next->first <= next_wave_ &&
+                                         next->second.loss_sums.size() == expected_evaluations();
        next = evaluations_.erase(next)) {
     finish_evaluation(next->first, next->second);
     --evaluations_left_;
