@@ -177,7 +177,10 @@ std::string accuracy_svg(const Comparison& comparison) {
     const std::vector<CurvePoint> mean = mean_curve(entry);
     if (mean.empty()) {
       svg += "<g fill=\"#888\">" +
-             text_at(legend, y + 4, "start", shortened(entry.name + ": not trained")) + "</g>\n";
+             text_at(legend, y + 4, "start",
+                     shortened(entry.name +
+                               (entry.runs.empty() ? ": not trained" : ": not evaluated"))) +
+             "</g>\n";
       y += 22;
       continue;
     }

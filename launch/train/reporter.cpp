@@ -51,7 +51,7 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
   total_samples_ = sampler.consumed(last - rules.first_minibatch()) -
                    sampler.consumed(rules.start_minibatch() - rules.first_minibatch());
   service.on(MessageKind::wave_report, [this](const ControlMessage& message) {
-    on_wave(from_payload<WaveReport>(message.payload));
+    on_wave(message.from, from_payload<WaveReport>(message.payload));
   });
   service.on(MessageKind::evaluation_report, [this](const ControlMessage& message) {
     on_evaluation(from_payload<EvaluationReport>(message.payload));
@@ -134,7 +134,7 @@ std::size_t Reporter::expected_evaluations() const {
   return expected;
 }
 
-void Reporter::on_wave(const WaveReport& report) {
+void Reporter::on_wave(Rank from, const WaveReport& report) {
   service_.give_life_sign();
   if (!started_) {
     started_ = true;
@@ -157,7 +157,7 @@ void Reporter::on_wave(const WaveReport& report) {
     sum.learning_rate = report.learning_rate;
   }
   sum.elapsed += report.elapsed_seconds;
-  double& trained = trained_[{report.virtual_worker, report.stage}];
+  double& trained = trained_[from.value];
   trained += report.elapsed_seconds;
   sum.trained = std::max(sum.trained, trained);
   sum.server_wait += report.server_wait_seconds;

@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -83,7 +82,7 @@ class Reporter {
     std::int64_t correct = 0;
     LossSums loss_sums;
   };
-  void on_wave(const WaveReport& report);
+  void on_wave(Rank from, const WaveReport& report);
   void on_evaluation(const EvaluationReport& report);
   void finish_evaluations();
   void finish_evaluation(Label label, const EvaluationSum& sum);
@@ -105,8 +104,8 @@ class Reporter {
   std::int64_t last_progress_ns_ = 0;
   Wave next_wave_;
   std::map<Wave, WaveSum> waves_;
-  std::map<std::pair<int, int>, double> trained_;  // by virtual worker and stage
-  std::map<Label, double> label_seconds_;          // when it was complete, as Evaluation has it
+  std::map<int, double> trained_;          // by rank
+  std::map<Label, double> label_seconds_;  // when it was complete, as Evaluation has it
   std::map<Label, EvaluationSum> evaluations_;
   std::vector<Label> evaluations_ahead_;  // when the run started
   std::size_t evaluations_left_;

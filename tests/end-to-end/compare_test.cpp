@@ -171,6 +171,30 @@ TEST_F(Compare, GoesOnAfterAnInterruption) {
   EXPECT_EQ(entries[1].at("runs").size(), 1u);
 }
 
+// With --json, standard output is one document, here and of a training.
+TEST_F(Compare, JsonStandsAlone) {
+  const auto out_of = [&](const Words& all) {
+    const std::string out = (folder_ / "json").string();
+    std::string line;
+    for (const std::string& word : all) line += "'" + word + "' ";
+    EXPECT_EQ(std::system((line + "> '" + out + "' 2> '" + said_file().string() + "'").c_str()), 0)
+        << said();
+    return Json::parse(read_file(out));
+  };
+  const Json compared = out_of(words("ssp", {"--epochs", "1", "--learning-rate", "0.02", "--json",
+                                             "--", "--transport", "threads"}));
+  EXPECT_EQ(compared, result());
+  EXPECT_THAT(said(), HasSubstr("[1/1] ssp, seed 1: "));
+  const fs::path run = folder_ / "run";
+  Words train = fault::train_words(HETPIPE_COMMAND, folder_, fault::Shape::one_worker, run, 60);
+  train.insert(train.end(), {"--json", "--transport", "threads", "--epochs", "1"});
+  const Json trained = out_of(train);
+  EXPECT_EQ(trained, Json::parse(read_file(run / "result.json")));
+  EXPECT_EQ(trained.at("ranks").size(), 3u);
+  EXPECT_EQ(trained.at("samples"), fault::kSamples);
+  EXPECT_THAT(said(), HasSubstr("everything of this run"));
+}
+
 TEST_F(Compare, IsNotStartedByALauncher) {
   ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);
   ::setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
