@@ -21,7 +21,8 @@ std::string text(const Convolution& c) {
   return t;
 }
 std::string text(const Linear& l) {
-  return format("linear, %d features%s", l.output_features, l.bias ? "" : ", no bias");
+  return format("linear, %d features%s%s", l.output_features, l.transposed ? ", transposed" : "",
+                l.bias ? "" : ", no bias");
 }
 std::string text(const BatchNorm&) { return "batch norm"; }
 std::string text(const Relu&) { return "relu"; }
@@ -35,7 +36,21 @@ std::string text(const GlobalAveragePool&) { return "global average pool"; }
 std::string text(const Add&) { return "add"; }
 std::string text(const Flatten&) { return "flatten"; }
 std::string text(const Dropout& d) { return format("dropout %g", static_cast<double>(d.rate)); }
-std::string text(const SoftmaxCrossEntropy&) { return "softmax cross-entropy"; }
+std::string text(const SoftmaxCrossEntropy& s) {
+  std::string t = "softmax cross-entropy";
+  if (s.smoothing != 0) t += format(", smoothing %g", static_cast<double>(s.smoothing));
+  return t;
+}
+std::string text(const Embedding& e) {
+  return format("embedding %d x %d", e.vocabulary, e.features);
+}
+std::string text(const PositionEmbedding&) { return "position embedding"; }
+std::string text(const LayerNorm&) { return "layer norm"; }
+std::string text(const Gelu&) { return "gelu"; }
+std::string text(const SelfAttention& a) {
+  return format("%sself-attention, %d heads", a.causal ? "causal " : "", a.heads);
+}
+std::string text(const Lstm& l) { return format("lstm, %d features", l.hidden); }
 
 }  // namespace
 

@@ -21,9 +21,16 @@ void check_image(const std::string& layer, const Shape& input) {
   }
 }
 
-void check_features(const std::string& layer, const Shape& input, const char* hint) {
-  if (input.rank() != 2) {
-    refuse(layer, "input " + to_string(input) + " is not (N, features)" + hint);
+void check_rows(const std::string& layer, const Shape& input, const char* hint) {
+  if (input.rank() != 2 && input.rank() != 3) {
+    refuse(layer,
+           "input " + to_string(input) + " is neither (N, features) nor (N, T, features)" + hint);
+  }
+}
+
+void check_sequence(const std::string& layer, const Shape& input) {
+  if (input.rank() != 3) {
+    refuse(layer, "input " + to_string(input) + " is not (N, T, features)");
   }
 }
 
@@ -53,6 +60,20 @@ ParameterShape he_weight(const Shape& shape, std::int64_t fan_in) {
           static_cast<float>(std::sqrt(6.0 / static_cast<double>(fan_in)))};
 }
 
+ParameterShape normal_weight(const Shape& shape, float deviation) {
+  return {"weight", shape, Initial::normal, deviation};
+}
+
+void check_deviation(const std::string& layer, float deviation) {
+  if (!(deviation >= 0)) refuse(layer, format("deviation %g is negative", double(deviation)));
+}
+
+Shape with_features(const Shape& in, std::int64_t features) {
+  Shape out = in;
+  out[in.rank() - 1] = features;
+  return out;
+}
+
 LayerShapes shapes_of(const Convolution& c, const std::string& layer, const Shape& in) {
   check_image(layer, in);
   const Window window = window_of(c);
@@ -72,15 +93,20 @@ LayerShapes shapes_of(const Convolution& c, const std::string& layer, const Shap
 }
 
 LayerShapes shapes_of(const Linear& l, const std::string& layer, const Shape& in) {
-  check_features(layer, in, "; a flatten or global average pool belongs before it");
+  check_rows(layer, in, "; a flatten or global average pool belongs before it");
   if (l.output_features < 1) {
     refuse(layer, format("%d output features are not positive", l.output_features));
   }
+  check_deviation(layer, l.deviation);
+  const std::int64_t features = in[in.rank() - 1];
   LayerShapes s;
-  s.output = {in[0], l.output_features};
-  s.parameters.push_back(he_weight({in[1], l.output_features}, in[1]));
+  s.output = with_features(in, l.output_features);
+  const Shape weight =
+      l.transposed ? Shape{l.output_features, features} : Shape{features, l.output_features};
+  s.parameters.push_back(l.deviation > 0 ? normal_weight(weight, l.deviation)
+                                         : he_weight(weight, features));
   if (l.bias) s.parameters.push_back({"bias", {l.output_features}});
-  s.forward_flops = 2.0 * static_cast<double>(s.output.elements()) * static_cast<double>(in[1]);
+  s.forward_flops = 2.0 * static_cast<double>(s.output.elements()) * static_cast<double>(features);
   s.backward_flops = 2 * s.forward_flops;
   s.backward_needs_input = true;
   return s;
@@ -163,13 +189,109 @@ LayerShapes shapes_of(const Dropout& d, const std::string& layer, const Shape& i
   return s;
 }
 
-LayerShapes shapes_of(const SoftmaxCrossEntropy&, const std::string& layer, const Shape& in) {
-  check_features(layer, in, "");
+LayerShapes shapes_of(const SoftmaxCrossEntropy& l, const std::string& layer, const Shape& in) {
+  check_rows(layer, in, "");
+  if (!(l.smoothing >= 0 && l.smoothing < 1)) {
+    refuse(layer, format("smoothing %g is not in [0, 1)", double(l.smoothing)));
+  }
   LayerShapes s;
   s.output = {in[0]};
   s.stash_bytes = in.elements() * kFloatBytes;  // probabilities
   s.forward_flops = 5.0 * static_cast<double>(in.elements());
   s.backward_flops = 2.0 * static_cast<double>(in.elements());
+  return s;
+}
+
+LayerShapes shapes_of(const Embedding& e, const std::string& layer, const Shape& in) {
+  if (in.rank() != 2) refuse(layer, "input " + to_string(in) + " is not (N, T)");
+  if (e.vocabulary < 1) refuse(layer, format("a vocabulary of %d is not positive", e.vocabulary));
+  if (e.features < 1) refuse(layer, format("%d features are not positive", e.features));
+  check_deviation(layer, e.deviation);
+  LayerShapes s;
+  s.output = {in[0], in[1], e.features};
+  s.parameters.push_back(normal_weight({e.vocabulary, e.features}, e.deviation));
+  s.backward_flops = static_cast<double>(s.output.elements());
+  s.backward_needs_input = true;
+  return s;
+}
+
+LayerShapes shapes_of(const PositionEmbedding& p, const std::string& layer, const Shape& in) {
+  check_sequence(layer, in);
+  if (p.positions != 0 && p.positions < in[1]) {
+    refuse(layer, format("%d positions for samples of %lld tokens", p.positions,
+                         static_cast<long long>(in[1])));
+  }
+  check_deviation(layer, p.deviation);
+  LayerShapes s;
+  s.output = in;
+  s.parameters.push_back(
+      normal_weight({p.positions == 0 ? in[1] : p.positions, in[2]}, p.deviation));
+  s.forward_flops = s.backward_flops = static_cast<double>(in.elements());
+  s.forward_in_place = s.backward_in_place = true;
+  return s;
+}
+
+LayerShapes shapes_of(const LayerNorm& l, const std::string& layer, const Shape& in) {
+  check_rows(layer, in, "");
+  if (!(l.epsilon > 0)) refuse(layer, format("epsilon %g is not positive", double(l.epsilon)));
+  const std::int64_t features = in[in.rank() - 1];
+  LayerShapes s;
+  s.output = in;
+  s.parameters = {{"scale", {features}, Initial::one}, {"shift", {features}, Initial::zero}};
+  s.stash_bytes = 2 * in.elements() / features * kFloatBytes;  // each row's mean and variance
+  s.forward_flops = 7.0 * static_cast<double>(in.elements());
+  s.backward_flops = 11.0 * static_cast<double>(in.elements());
+  s.backward_needs_input = true;
+  s.backward_in_place = true;
+  return s;
+}
+
+LayerShapes shapes_of(const Gelu&, const std::string&, const Shape& in) {
+  LayerShapes s;
+  s.output = in;
+  s.forward_flops = 9.0 * static_cast<double>(in.elements());
+  s.backward_flops = 16.0 * static_cast<double>(in.elements());
+  s.backward_needs_input = true;
+  s.backward_in_place = true;
+  return s;
+}
+
+LayerShapes shapes_of(const SelfAttention& a, const std::string& layer, const Shape& in) {
+  check_sequence(layer, in);
+  if (a.heads < 1) refuse(layer, format("%d heads are not positive", a.heads));
+  if (in[2] % (3 * std::int64_t{a.heads}) != 0) {
+    refuse(layer, "input " + to_string(in) +
+                      format(" does not hold queries, keys and values of %d heads", a.heads));
+  }
+  LayerShapes s;
+  s.output = {in[0], in[1], in[2] / 3};
+  const std::int64_t weights = in[0] * a.heads * in[1] * in[1];
+  s.stash_bytes = weights * kFloatBytes;  // softmax, (N, heads, T, T)
+  // Two products of T x T by the width of a head; the half above a causal diagonal is not left out.
+  const double products = 4.0 * static_cast<double>(s.output.elements() * in[1]);
+  s.forward_flops = products + 5.0 * static_cast<double>(weights);
+  s.backward_flops = 2 * products + 4.0 * static_cast<double>(weights);
+  s.backward_needs_input = true;
+  return s;
+}
+
+LayerShapes shapes_of(const Lstm& l, const std::string& layer, const Shape& in) {
+  check_sequence(layer, in);
+  if (l.hidden < 1) refuse(layer, format("%d hidden features are not positive", l.hidden));
+  const std::int64_t gates = 4 * std::int64_t{l.hidden};
+  const float bound = static_cast<float>(1 / std::sqrt(static_cast<double>(l.hidden)));
+  LayerShapes s;
+  s.output = {in[0], in[1], l.hidden};
+  s.parameters = {{"weight_input", {in[2], gates}, Initial::uniform, bound},
+                  {"weight_hidden", {l.hidden, gates}, Initial::uniform, bound},
+                  {"bias", {gates}}};
+  s.stash_bytes = 5 * s.output.elements() * kFloatBytes;  // gates and cells
+  const double rows = static_cast<double>(in[0] * in[1]);
+  s.forward_flops = rows * (2.0 * static_cast<double>(gates * (in[2] + l.hidden)) +
+                            30.0 * static_cast<double>(l.hidden));
+  s.backward_flops = 2 * s.forward_flops;
+  s.backward_needs_input = true;
+  s.backward_needs_output = true;
   return s;
 }
 

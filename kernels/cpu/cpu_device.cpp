@@ -8,7 +8,6 @@
 #include "kernels/cpu/memory_pool.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/reference/reference_device.h"
 
 namespace hetpipe {
 namespace {
@@ -140,10 +139,17 @@ class CpuDevice final : public HostDevice {
                                     const std::string& name) {
     return guarded(make_batch_norm(context_, layer, in), name);
   }
-  // One number per sample and class: too small for the definition to be slow.
-  std::unique_ptr<LayerKernel> make(const SoftmaxCrossEntropy& layer, const Shape& in,
-                                    std::uint64_t key, const std::string&) {
-    return make_reference_kernel(layer, {in}, key);
+  std::unique_ptr<LayerKernel> make(const Gelu&, const Shape& in, std::uint64_t,
+                                    const std::string& name) {
+    return guarded(make_gelu(context_, in), name);
+  }
+  std::unique_ptr<LayerKernel> make(const SelfAttention& layer, const Shape& in, std::uint64_t,
+                                    const std::string& name) {
+    return guarded(make_attention(context_, layer, in), name);
+  }
+  std::unique_ptr<LayerKernel> make(const Lstm& layer, const Shape& in, std::uint64_t,
+                                    const std::string& name) {
+    return guarded(make_lstm(context_, layer, in), name);
   }
   template <class Layer>
   std::unique_ptr<LayerKernel> make(const Layer& layer, const Shape& in, std::uint64_t key,

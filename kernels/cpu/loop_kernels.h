@@ -6,8 +6,8 @@
 
 #include "kernels/layer.h"
 
-// The CPU device's layer kernels that are loops of its own: all but convolution, linear and batch
-// norm.
+// The CPU device's layer kernels that are loops of its own: all but convolution, linear, batch
+// norm, gelu, attention and lstm.
 namespace hetpipe {
 
 std::unique_ptr<LayerKernel> make_loop_kernel(const Relu&, const Shape& in, std::uint64_t key,
@@ -23,6 +23,14 @@ std::unique_ptr<LayerKernel> make_loop_kernel(const MaxPool& spec, const Shape& 
 std::unique_ptr<LayerKernel> make_loop_kernel(const AveragePool& spec, const Shape& in,
                                               std::uint64_t key, int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const GlobalAveragePool&, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const Embedding& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const PositionEmbedding& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const LayerNorm& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const SoftmaxCrossEntropy& spec, const Shape& in,
                                               std::uint64_t key, int threads);
 
 }  // namespace hetpipe

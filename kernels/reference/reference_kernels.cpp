@@ -6,9 +6,10 @@
 #include "kernels/reference/convolution.h"
 #include "kernels/reference/elementwise.h"
 #include "kernels/reference/linear.h"
-#include "kernels/reference/loss.h"
 #include "kernels/reference/pooling.h"
 #include "kernels/reference/reference_device.h"
+#include "kernels/reference/sequence_kernels.h"
+#include "kernels/reference/sizes.h"
 
 namespace hetpipe {
 namespace {
@@ -43,15 +44,12 @@ class Kernel final : public LayerKernel {
     }
   }
 
-  reference::LinearSizes sizes(const Linear& l) const {
-    return {in_[0], in_[1], l.output_features};
-  }
   void forward(const Linear& l, const ForwardArguments& a) {
-    reference::linear_forward(sizes(l), a.inputs[0], a.parameters[0], bias_of(l.bias, a.parameters),
-                              a.output);
+    reference::linear_forward(reference::sizes_of(l, in_), a.inputs[0], a.parameters[0],
+                              bias_of(l.bias, a.parameters), a.output);
   }
   void backward(const Linear& l, const BackwardArguments& a) {
-    const reference::LinearSizes s = sizes(l);
+    const reference::LinearSizes s = reference::sizes_of(l, in_);
     if (float* dx = wanted(a.input_gradients, 0)) {
       reference::linear_input_gradient(s, a.output_gradient, a.parameters[0], dx);
     }
@@ -164,18 +162,6 @@ class Kernel final : public LayerKernel {
     }
   }
 
-  void forward(const SoftmaxCrossEntropy&, const ForwardArguments& a) {
-    float* probabilities = a.mode == Mode::train ? reinterpret_cast<float*>(a.stash) : nullptr;
-    reference::softmax_cross_entropy_forward(in_[0], in_[1], a.inputs[0], a.labels, a.output,
-                                             probabilities, a.correct);
-  }
-  void backward(const SoftmaxCrossEntropy&, const BackwardArguments& a) {
-    if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::softmax_cross_entropy_backward(
-          in_[0], in_[1], reinterpret_cast<const float*>(a.stash), a.labels, a.loss_samples, dx);
-    }
-  }
-
   Spec spec_;
   Shape in_;
   std::uint64_t key_;
@@ -189,7 +175,11 @@ std::unique_ptr<LayerKernel> make_reference_kernel(const LayerSpec& spec,
   infer_shapes(spec, inputs);  // refuses what does not fit together
   return std::visit(
       [&](const auto& layer) -> std::unique_ptr<LayerKernel> {
-        return std::make_unique<Kernel<std::decay_t<decltype(layer)>>>(layer, inputs[0], key);
+        if constexpr (requires { make_sequence_kernel(layer, inputs[0]); }) {
+          return make_sequence_kernel(layer, inputs[0]);
+        } else {
+          return std::make_unique<Kernel<std::decay_t<decltype(layer)>>>(layer, inputs[0], key);
+        }
       },
       spec);
 }
