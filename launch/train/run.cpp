@@ -55,7 +55,9 @@ Batch assemble_test_batch(const Dataset& test, const SampleRange& range, std::in
     batch.keys.push_back({0, first + i});
     if (test.has_images())
       test.copy_sample(first + i, batch.images.data() + i * test.sample_values());
-    if (test.has_labels()) batch.labels.push_back(test.labels[static_cast<std::size_t>(first + i)]);
+    if (!test.has_labels()) continue;
+    const std::span<const std::int32_t> labels = test.labels_of(first + i);
+    batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
   }
   return batch;
 }

@@ -19,13 +19,16 @@ Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
   batch.count = range.count;
   batch.keys.reserve(count);
   if (dataset.has_images()) batch.images.resize(count * values);
-  if (dataset.has_labels()) batch.labels.reserve(count);
+  if (dataset.has_labels()) {
+    batch.labels.reserve(count * static_cast<std::size_t>(dataset.labels_per_sample));
+  }
   for (std::size_t i = 0; i < count; ++i) {
     const SampleKey key = sampler.key(range.first + static_cast<std::int64_t>(i));
     batch.keys.push_back(key);
     if (dataset.has_images()) dataset.copy_sample(key.index, batch.images.data() + i * values);
     if (dataset.has_labels()) {
-      batch.labels.push_back(dataset.labels.at(static_cast<std::size_t>(key.index)));
+      const std::span<const std::int32_t> labels = dataset.labels_of(key.index);
+      batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
     }
   }
   return batch;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "runtime/model/zoo_text.h"
 
 namespace hetpipe {
 namespace {
@@ -104,16 +105,18 @@ const std::vector<ZooModel>& zoo() {
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
   for (const ZooModel& entry : zoo()) names.push_back(entry.name);
+  for (std::string& name : text_model_names()) names.push_back(std::move(name));
   return names;
 }
 
 Model make_model(const std::string& name, const Shape& sample, int classes) {
+  if (std::optional<Model> text = make_text_model(name, sample, classes)) return *std::move(text);
   for (const ZooModel& entry : zoo()) {
     if (entry.name != name) continue;
     Model model(name, sample, classes);
     if (sample.rank() != 3) {
       throw UserError("model '" + name + "'", "samples of shape " + to_string(sample) +
-                                                  " (the zoo's models take images). Give them as "
+                                                  " (this model takes images). Give them as "
                                                   "(H, W, C).");
     }
     if (sample[0] < entry.smallest || sample[1] < entry.smallest) {
