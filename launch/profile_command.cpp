@@ -109,7 +109,7 @@ Model model_of(const ProfileOptions& options) {
     return make_model(*options.model, *try_parse_sample(*options.sample), *options.classes);
   }
   const Dataset data = open_dataset(*options.data, Split::train, Parts::labels);
-  return make_model(*options.model, data.sample_shape(), data.classes);
+  return make_model(*options.model, Shape(data.sample_shape()), data.classes);
 }
 
 // A call holds every layer's output and stash, and gradients of both.

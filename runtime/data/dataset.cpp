@@ -12,6 +12,15 @@ namespace hetpipe {
 
 const char* split_name(Split split) { return split == Split::train ? "train" : "test"; }
 
+std::vector<std::int64_t> Dataset::sample_shape() const {
+  if (tokens > 0) return {tokens};
+  return {height, width, channels};
+}
+
+std::int64_t Dataset::sample_values() const {
+  return tokens > 0 ? tokens : std::int64_t{height} * width * channels;
+}
+
 void Dataset::copy_sample(std::int64_t index, float* out) const {
   ensure(0 <= index && index < size, "copy_sample: index outside the data set");
   ensure(has_images(), "copy_sample: the images were not loaded");

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/shape.h"
-
 // A labelled set of images or of texts in memory, as every rank that needs it holds it. First
 // stages need the images alone and last stages the labels alone, so either part may be absent. A
 // text is a row of tokens, each with its label; what is said of images holds for them.
@@ -40,10 +38,8 @@ struct Dataset {
 
   bool has_images() const { return !pixels.empty() || !values.empty(); }
   bool has_labels() const { return !labels.empty(); }
-  Shape sample_shape() const {  // (H, W, C) or (tokens)
-    return tokens > 0 ? Shape{tokens} : Shape{height, width, channels};
-  }
-  std::int64_t sample_values() const { return sample_shape().elements(); }
+  std::vector<std::int64_t> sample_shape() const;  // (H, W, C) or (tokens)
+  std::int64_t sample_values() const;              // elements of one
 
   // Writes image `index` as sample_values() floats. Needs the images.
   void copy_sample(std::int64_t index, float* out) const;

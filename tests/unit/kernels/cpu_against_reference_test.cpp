@@ -35,6 +35,17 @@ std::vector<LayerCase> summing_cases() {
       cases.push_back({l, {in}});
     }
     if (in[0] > 1) cases.push_back({BatchNorm{1e-3f, 0.3f}, {in}});
+    cases.push_back({Linear{.output_features = 21, .transposed = true}, {in}});
+  }
+  for (const Shape& in : {Shape{1, 1, 12}, Shape{2, 5, 24}, Shape{3, 17, 60}, Shape{2, 33, 96}}) {
+    cases.push_back({Linear{19}, {in}});
+    cases.push_back({Linear{.output_features = 40, .bias = false, .transposed = true}, {in}});
+    cases.push_back({Gelu{}, {in}});
+    for (const SelfAttention& a : {SelfAttention{1, true}, SelfAttention{1, false},
+                                   SelfAttention{4, true}, SelfAttention{4, false}}) {
+      cases.push_back({a, {in}});
+    }
+    for (const Lstm& l : {Lstm{1}, Lstm{7}, Lstm{32}}) cases.push_back({l, {in}});
   }
   return cases;
 }
@@ -63,6 +74,19 @@ std::vector<LayerCase> exact_cases() {
   cases.push_back({SoftmaxCrossEntropy{}, {{1, 2}}});
   cases.push_back({SoftmaxCrossEntropy{}, {{9, 10}}});
   cases.push_back({SoftmaxCrossEntropy{}, {{4, 1000}}});
+  cases.push_back({SoftmaxCrossEntropy{0.1f}, {{9, 10}}});
+  cases.push_back({SoftmaxCrossEntropy{}, {{3, 17, 70}}});
+  cases.push_back({SoftmaxCrossEntropy{0.2f}, {{2, 5, 3}}});
+  for (const Shape& in : {Shape{1, 1}, Shape{3, 17}, Shape{2, 130}}) {
+    cases.push_back({Embedding{1, 5}, {in}});
+    cases.push_back({Embedding{70, 33}, {in}});
+  }
+  for (const Shape& in : {Shape{1, 1, 1}, Shape{3, 17, 5}, Shape{2, 130, 70}}) {
+    cases.push_back({PositionEmbedding{}, {in}});
+    cases.push_back({PositionEmbedding{200}, {in}});
+    cases.push_back({LayerNorm{}, {in}});
+  }
+  cases.push_back({LayerNorm{1e-3f}, {{5, 77}}});
   return cases;
 }
 

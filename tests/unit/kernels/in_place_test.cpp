@@ -95,6 +95,18 @@ TEST(InPlaceKernels, GiveTheSameBits) {
           EXPECT_EQ(in_place.input_gradient, apart.input_gradients[0]);
         }
       }
+      const Shape rows{3, 130, 65};
+      for (const LayerCase& c : {LayerCase{PositionEmbedding{}, {rows}},
+                                 LayerCase{LayerNorm{}, {rows}}, LayerCase{Gelu{}, {rows}}}) {
+        SCOPED_TRACE(name + " " + to_string(c));
+        ASSERT_TRUE(infer_shapes(c.spec, c.inputs).backward_in_place);
+        const LayerValues values = make_values(c);
+        const LayerResult apart = run_layer(*device, c, values);
+        const InPlace in_place = run_in_place(*device, c, values);
+        EXPECT_EQ(in_place.output, apart.output);
+        EXPECT_EQ(in_place.evaluated, apart.evaluated);
+        EXPECT_EQ(in_place.input_gradient, apart.input_gradients[0]);
+      }
     }
   }
 }

@@ -12,44 +12,16 @@
 #include "kernels/reference/linear.h"
 #include "kernels/reference/loss.h"
 #include "kernels/reference/pooling.h"
+#include "tests/unit/kernels/finite_differences.h"
 
-// Every gradient of the reference against central differences, in double: the error of a central
-// difference with step 1e-5 is about 1e-10 (truncation) plus 1e-11 (rounding) at values around one.
+// Every gradient of the reference against central differences.
 namespace hetpipe {
 namespace {
 
-using Values = std::vector<double>;
-
-Values values(std::uint64_t key, std::int64_t count) {
-  Values v(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(random_normal(key, i));
-  return v;
-}
-
-double dot(const Values& a, const Values& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-// `gradient` of dot(forward(), dy) with respect to `x`, which forward reads.
-void expect_gradient(Values& x, const Values& gradient, const Values& dy,
-                     const std::function<Values()>& forward) {
-  constexpr double kStep = 1e-5;
-  ASSERT_EQ(x.size(), gradient.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const double kept = x[i];
-    x[i] = kept + kStep;
-    const double above = dot(forward(), dy);
-    x[i] = kept - kStep;
-    const double below = dot(forward(), dy);
-    x[i] = kept;
-    const double wanted = (above - below) / (2 * kStep);
-    ASSERT_NEAR(gradient[i], wanted, 2e-8 * (1 + std::abs(wanted))) << "element " << i;
-  }
-}
-
-Values sized(std::int64_t count) { return Values(static_cast<std::size_t>(count), 1e30); }
+using test::expect_gradient;
+using test::sized;
+using test::Values;
+using test::values;
 
 TEST(ReferenceGradient, Convolution) {
   struct Case {
@@ -202,14 +174,15 @@ TEST(ReferenceGradient, SoftmaxCrossEntropy) {
     std::vector<std::int32_t> labels;
     for (int n = 0; n < batch; ++n) labels.push_back((3 * n + 1) % classes);
     Values loss = sized(batch), probabilities = sized(batch * classes);
-    reference::softmax_cross_entropy_forward(batch, classes, x.data(), labels.data(), loss.data(),
+    const reference::LossSizes sizes{batch, 1, classes};
+    reference::softmax_cross_entropy_forward(sizes, 0, x.data(), labels.data(), loss.data(),
                                              probabilities.data(), nullptr);
     Values dx = sized(batch * classes);
-    reference::softmax_cross_entropy_backward(batch, classes, probabilities.data(), labels.data(),
-                                              12, dx.data());
+    reference::softmax_cross_entropy_backward(sizes, 0, probabilities.data(), labels.data(), 12, 0,
+                                              batch, dx.data());
     const Values dy(static_cast<std::size_t>(batch), 1.0 / 12);
     expect_gradient(x, dx, dy, [&] {
-      reference::softmax_cross_entropy_forward<double>(batch, classes, x.data(), labels.data(),
+      reference::softmax_cross_entropy_forward<double>(sizes, 0, x.data(), labels.data(),
                                                        loss.data(), nullptr, nullptr);
       return loss;
     });
