@@ -271,6 +271,7 @@ TEST(TrainJob, TextGivesTheSameJob) {
   job.checkpoint_folder = "c";
   job.trace_folder = "t";
   for (const bool emulated : {false, true}) {
+    job.sample = emulated ? Shape{64} : Shape{28, 27, 3};  // a text, an image
     if (emulated) {
       job.cluster = parse_cluster(R"(format = 1
 [device.a]
