@@ -43,13 +43,15 @@ void fill_initial(const ParameterLayout& layout, std::uint64_t seed, std::span<f
   for (const ParameterEntry& entry : layout.entries()) {
     const std::span<float> own = values.subspan(static_cast<std::size_t>(entry.offset),
                                                 static_cast<std::size_t>(entry.count));
-    if (entry.shape.initial != Initial::uniform) {
-      std::ranges::fill(own, entry.shape.initial == Initial::one ? 1.0f : 0.0f);
+    const Initial initial = entry.shape.initial;
+    if (initial == Initial::zero || initial == Initial::one) {
+      std::ranges::fill(own, initial == Initial::one ? 1.0f : 0.0f);
       continue;
     }
     const std::uint64_t key = random_key({seed, hash_text(entry.name)});
     for (std::size_t e = 0; e < own.size(); ++e) {
-      own[e] = entry.shape.bound * (2 * random_uniform(key, e) - 1);
+      own[e] = entry.shape.bound * (initial == Initial::normal ? random_normal(key, e)
+                                                               : 2 * random_uniform(key, e) - 1);
     }
   }
 }
