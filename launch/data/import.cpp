@@ -64,6 +64,11 @@ void check(const ImportOptions& options, Problems& problems) {
     problems.add("--size", format("%zu numbers (rows and columns are two). Write --size 32,32.",
                                   options.size->size()));
   }
+  if (options.fit == "crop" && !options.size) {
+    problems.add("--fit",
+                 "crop (says how --size is reached, which is not given). Give --size H,W, "
+                 "or leave --fit out.");
+  }
   if (options.coarse && options.from && *options.from != "cifar-100") {
     problems.add("--coarse",
                  "goes with --from cifar-100 alone (others have one kind of label). "

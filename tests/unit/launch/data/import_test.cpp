@@ -150,6 +150,7 @@ TEST_F(DataImport, OptionsThatDoNotFit) {
   add_animals();
   expect_refused(run_folder({"--size", "4"}), "--size: 1 numbers (rows and columns are two)");
   expect_refused(run_folder({"--size", "4,0"}), "--size");
+  expect_refused(run_folder({"--fit", "crop"}), "--fit: crop (says how --size is reached");
   expect_refused(run_folder({"--coarse"}), "--coarse: goes with --from cifar-100 alone");
   expect_refused(run_folder({"--channels", "4"}), "--channels");
   expect_refused(run({"--from", "folder"}), "--input: is missing");
