@@ -35,16 +35,19 @@ void build_inception_v4(Model& model);
 
 // AmoebaNet-D (Real et al., "Regularized evolution for image classifier architecture search", 2018)
 // in the form that GPipe trained (Huang et al. 2018, table 1): `cells` normal cells in three groups
-// and four reduction cells, of which two are the stem; `filters` is four times the channels of
-// the stem. A normal cell joins its states 0, 3, 4 and 6, as the TensorFlow program that GPipe used
-// does (the paper says 4, 5, 6); states 0 and 1 are the two cells
-// before. cells must be a multiple of 3, filters of 16. UserError unless rows and columns are
-// multiples of 32: states of one cell are halved by different windows, which must agree.
+// and four reduction cells, of which two belong to the stem; `filters` is four times the channels
+// of the stem's convolution. States 0 and 1 of a cell are the two cells before. A normal cell joins
+// its states 0, 3, 4 and 6, as the TensorFlow program that GPipe used does (the paper says 4, 5,
+// 6): the sizes are torchgpipe's to the last parameter. Its 3x3 max pools are max pools, as in the
+// paper, where torchgpipe averages; the stem's convolution sees the samples without a ReLU, which
+// changes nothing for samples from 0 on. cells must be a multiple of 3, filters of 16. UserError
+// unless rows and columns are multiples of 32: states of one cell are halved by different windows,
+// which must agree.
 void build_amoebanet(Model& model, int cells, int filters);
 
 // Self-normalising network (Klambauer et al. 2017): hidden layers of `width` with SELU and alpha
-// dropout, LeCun's initial weights. A batch norm without training of its own has no place in it, so
-// samples should have mean 0 and variance 1 about.
+// dropout, LeCun's normal initial weights. It has no batch norm, so it is at its best with samples
+// of mean 0 and variance 1.
 void build_snn_mlp(Model& model, int hidden, int width, float rate);
 
 // What these builders share: convolutions without bias, each with a batch norm behind it.
