@@ -12,9 +12,9 @@
 #include "launch/options.h"
 #include "launch/output_file.h"
 #include "launch/subcommand.h"
+#include "runtime/data/idx.h"
 #include "runtime/model/zoo.h"
 #include "runtime/pipeline/measure.h"
-#include "runtime/store/open_dataset.h"
 
 namespace hetpipe {
 namespace {
@@ -42,8 +42,8 @@ OptionTable table_of(ProfileOptions& options) {
         {
             required(text_option("model", "NAME", options.model, "Model of the zoo.")),
             text_option("data", "DATA", options.data,
-                        "Data set whose samples the model is for: fashion-mnist, a folder of IDX "
-                        "files, or FILE.h5."),
+                        "Data set whose samples the model is for: fashion-mnist, or a folder of "
+                        "IDX files."),
             text_option("sample", "HxWxC", options.sample,
                         "In place of --data: rows, columns and channels of a sample."),
             integer_option("classes", "N", options.classes, {2, 1e6},
@@ -107,7 +107,7 @@ Model model_of(const ProfileOptions& options) {
   if (!options.data) {
     return make_model(*options.model, *try_parse_sample(*options.sample), *options.classes);
   }
-  const Dataset data = open_dataset(*options.data, Split::train, Parts::labels);
+  const Dataset data = load_dataset(*options.data, Split::train, Parts::labels);
   return make_model(*options.model, {data.height, data.width, data.channels}, data.classes);
 }
 
