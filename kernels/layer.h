@@ -20,19 +20,24 @@ class Stream;
 // (N, H, W, C) -> (N, H', W', output_channels). Parameters: weight (O, I, KH, KW), bias (O).
 struct Convolution {
   int output_channels = 0;
-  int kernel = 3;
+  Sides kernel = 3;
   int stride = 1;
-  int padding = 0;
+  Sides padding = 0;
   bool bias = true;
 };
+// How a layer's weight is drawn at first; fan_in are the inputs of one output. he: uniform, He et
+// al. 2015; lecun: normal with variance 1/fan_in (LeCun et al. 1998), which SELU needs.
+enum class WeightInitial { he, lecun };
+
 // (N, F) -> (N, output_features), or row by row (N, T, F) -> (N, T, output_features). Parameters:
 // weight (in, out), or (out, in) where `transposed`, as an embedding's is that serves as the weight
 // of the output too; bias (out).
 struct Linear {
   int output_features = 0;
   bool bias = true;
+  WeightInitial initial = WeightInitial::he;
   bool transposed = false;
-  float deviation = 0;  // of normal initial weights; 0: uniform ones (He)
+  float deviation = 0;  // of normal initial weights in place of `initial`'s; 0: those
 };
 // Over N, H, W of (N, H, W, C), or over N of (N, F). Parameters: scale (C), shift (C). Running
 // statistics: mean (C), variance (C, unbiased), updated in training as (1 - momentum)*old +
@@ -42,18 +47,30 @@ struct BatchNorm {
   float momentum = 0.1f;
 };
 struct Relu {};
+// Self-normalising activation (Klambauer et al. 2017, eq. 2): scale*x, and scale*alpha*(e^x - 1)
+// where x <= 0, with the paper's constants (kernels/selu.h).
+struct Selu {};
 struct MaxPool {
-  int kernel = 2;  // at most 16: the winner's place in its window is kept in one byte
+  Sides kernel = 2;  // at most 256 places: the winner's place in its window is kept in one byte
   int stride = 2;
-  int padding = 0;  // padded places never win
+  Sides padding = 0;  // padded places never win
 };
-struct AveragePool {  // padded places count as zeros
-  int kernel = 2;
+struct AveragePool {
+  Sides kernel = 2;
   int stride = 2;
-  int padding = 0;
+  Sides padding = 0;
+  bool count_padding = true;  // as zeros; false: the mean of the places inside the image
 };
 struct GlobalAveragePool {};  // (N, H, W, C) -> (N, C)
 struct Add {};                // of two tensors of one shape
+// Two or more inputs that agree in all but channels, (N, H, W, C_i) or (N, C_i), side by side.
+struct Concat {};
+// y[h, w] = x[h + rows, w + columns], and 0 where that is outside: what a strided 1x1 convolution
+// needs to see the pixels between.
+struct Shift {
+  int rows = 1;
+  int columns = 1;
+};
 struct Flatten {
 };  // (N, H, W, C) -> (N, C*H*W) in the order C, H, W, as PyTorch's NCHW models flatten
 // Keeps each element with probability 1 - rate and scales it by 1/(1 - rate). The draw of element e
@@ -61,6 +78,11 @@ struct Flatten {
 // the sample.
 struct Dropout {
   float rate = 0.5f;
+};
+// Dropout for SELU (Klambauer et al. 2017, section 3): dropped elements become the value that SELU
+// saturates at, then an affine map restores mean 0 and variance 1. Draws as for Dropout.
+struct AlphaDropout {
+  float rate = 0.1f;
 };
 // (N, classes) logits with labels (N) -> (N) losses; or (N, T, classes) with labels (N, T) -> (N)
 // losses, each the mean over its T tokens. The backward's gradient is that of the mean over
@@ -103,9 +125,10 @@ struct Lstm {
   int hidden = 0;
 };
 
-using LayerSpec = std::variant<Convolution, Linear, BatchNorm, Relu, MaxPool, AveragePool,
-                               GlobalAveragePool, Add, Flatten, Dropout, SoftmaxCrossEntropy,
-                               Embedding, PositionEmbedding, LayerNorm, Gelu, SelfAttention, Lstm>;
+using LayerSpec =
+    std::variant<Convolution, Linear, BatchNorm, Relu, MaxPool, AveragePool, GlobalAveragePool, Add,
+                 Flatten, Dropout, SoftmaxCrossEntropy, Selu, AlphaDropout, Concat, Shift,
+                 Embedding, PositionEmbedding, LayerNorm, Gelu, SelfAttention, Lstm>;
 std::string to_string(const LayerSpec& spec);  // "convolution 3x3, 64 channels"
 
 // How initial values are drawn: uniform in +-bound (He's weights, bound = sqrt(6 / fan_in)); normal

@@ -34,14 +34,21 @@ void check_sequence(const std::string& layer, const Shape& input) {
   }
 }
 
+void check_side(const std::string& layer, const WindowSide& side) {
+  if (side.kernel < 1) refuse(layer, format("kernel %d is not positive", int(side.kernel)));
+  if (side.stride < 1) refuse(layer, format("stride %d is not positive", int(side.stride)));
+  if (side.padding < 0) refuse(layer, format("padding %d is negative", int(side.padding)));
+}
+
 void check_window(const std::string& layer, const Window& window, const Shape& input) {
-  if (window.kernel < 1) refuse(layer, format("kernel %d is not positive", int(window.kernel)));
-  if (window.stride < 1) refuse(layer, format("stride %d is not positive", int(window.stride)));
-  if (window.padding < 0) refuse(layer, format("padding %d is negative", int(window.padding)));
-  if (window.positions(input[1]) < 1 || window.positions(input[2]) < 1) {
-    refuse(layer, format("a window of %dx%d does not fit into the input ", int(window.kernel),
-                         int(window.kernel)) +
-                      to_string(input) + format(" with padding %d", int(window.padding)));
+  check_side(layer, window.rows);
+  check_side(layer, window.columns);
+  if (window.rows.positions(input[1]) < 1 || window.columns.positions(input[2]) < 1) {
+    const bool square = window.rows.padding == window.columns.padding;
+    refuse(layer, format("a window of %dx%d does not fit into the input ", int(window.rows.kernel),
+                         int(window.columns.kernel)) +
+                      to_string(input) + format(" with padding %d", int(window.rows.padding)) +
+                      (square ? "" : format("x%d", int(window.columns.padding))));
   }
 }
 
@@ -49,15 +56,22 @@ void check_window(const std::string& layer, const Window& window, const Shape& i
 void check_pool(const std::string& layer, const Window& window, const Shape& input) {
   check_image(layer, input);
   check_window(layer, window, input);
-  if (2 * window.padding > window.kernel) {
-    refuse(layer, format("padding %d is more than half the kernel %d", int(window.padding),
-                         int(window.kernel)));
+  for (const WindowSide& side : {window.rows, window.columns}) {
+    if (2 * side.padding > side.kernel) {
+      refuse(layer, format("padding %d is more than half the kernel %d", int(side.padding),
+                           int(side.kernel)));
+    }
   }
 }
 
 ParameterShape he_weight(const Shape& shape, std::int64_t fan_in) {
   return {"weight", shape, Initial::uniform,
           static_cast<float>(std::sqrt(6.0 / static_cast<double>(fan_in)))};
+}
+
+ParameterShape lecun_weight(const Shape& shape, std::int64_t fan_in) {
+  return {"weight", shape, Initial::normal,
+          static_cast<float>(std::sqrt(1.0 / static_cast<double>(fan_in)))};
 }
 
 ParameterShape normal_weight(const Shape& shape, float deviation) {
@@ -81,10 +95,11 @@ LayerShapes shapes_of(const Convolution& c, const std::string& layer, const Shap
   if (c.output_channels < 1) {
     refuse(layer, format("%d output channels are not positive", c.output_channels));
   }
-  const std::int64_t fan_in = in[3] * c.kernel * c.kernel;
+  const std::int64_t fan_in = in[3] * window.taps();
   LayerShapes s;
   s.output = window.output(in, c.output_channels);
-  s.parameters.push_back(he_weight({c.output_channels, in[3], c.kernel, c.kernel}, fan_in));
+  s.parameters.push_back(
+      he_weight({c.output_channels, in[3], c.kernel.rows, c.kernel.columns}, fan_in));
   if (c.bias) s.parameters.push_back({"bias", {c.output_channels}});
   s.forward_flops = 2.0 * static_cast<double>(s.output.elements()) * static_cast<double>(fan_in);
   s.backward_flops = 2 * s.forward_flops;
@@ -103,8 +118,12 @@ LayerShapes shapes_of(const Linear& l, const std::string& layer, const Shape& in
   s.output = with_features(in, l.output_features);
   const Shape weight =
       l.transposed ? Shape{l.output_features, features} : Shape{features, l.output_features};
-  s.parameters.push_back(l.deviation > 0 ? normal_weight(weight, l.deviation)
-                                         : he_weight(weight, features));
+  if (l.deviation > 0) {
+    s.parameters.push_back(normal_weight(weight, l.deviation));
+  } else {
+    s.parameters.push_back(l.initial == WeightInitial::lecun ? lecun_weight(weight, features)
+                                                             : he_weight(weight, features));
+  }
   if (l.bias) s.parameters.push_back({"bias", {l.output_features}});
   s.forward_flops = 2.0 * static_cast<double>(s.output.elements()) * static_cast<double>(features);
   s.backward_flops = 2 * s.forward_flops;
@@ -144,12 +163,14 @@ LayerShapes shapes_of(const Relu&, const std::string&, const Shape& in) {
 
 LayerShapes shapes_of(const MaxPool& p, const std::string& layer, const Shape& in) {
   check_pool(layer, window_of(p), in);
-  if (p.kernel > 16) refuse(layer, format("kernel %d is larger than 16", p.kernel));
+  if (window_of(p).taps() > 256) {
+    refuse(layer, format("kernel %dx%d has more than 256 places", p.kernel.rows, p.kernel.columns));
+  }
   LayerShapes s;
   s.output = window_of(p).output(in, in[3]);
   s.stash_bytes = s.output.elements();  // the winner's place in its window, one byte each
   s.forward_flops = s.backward_flops =
-      static_cast<double>(s.output.elements()) * p.kernel * p.kernel;
+      static_cast<double>(s.output.elements()) * static_cast<double>(window_of(p).taps());
   return s;
 }
 
@@ -158,7 +179,7 @@ LayerShapes shapes_of(const AveragePool& p, const std::string& layer, const Shap
   LayerShapes s;
   s.output = window_of(p).output(in, in[3]);
   s.forward_flops = s.backward_flops =
-      static_cast<double>(s.output.elements()) * p.kernel * p.kernel;
+      static_cast<double>(s.output.elements()) * static_cast<double>(window_of(p).taps());
   return s;
 }
 
@@ -186,6 +207,30 @@ LayerShapes shapes_of(const Dropout& d, const std::string& layer, const Shape& i
   s.stash_bytes = in.elements();  // kept or not, one byte each
   s.forward_flops = s.backward_flops = static_cast<double>(in.elements());
   s.forward_in_place = s.backward_in_place = true;
+  return s;
+}
+
+LayerShapes shapes_of(const Selu&, const std::string&, const Shape& in) {
+  LayerShapes s;
+  s.output = in;
+  s.forward_flops = 3.0 * static_cast<double>(in.elements());
+  s.backward_flops = 2.0 * static_cast<double>(in.elements());
+  s.backward_needs_output = true;
+  s.forward_in_place = s.backward_in_place = true;
+  return s;
+}
+
+LayerShapes shapes_of(const AlphaDropout& d, const std::string& layer, const Shape& in) {
+  LayerShapes s = shapes_of(Dropout{d.rate}, layer, in);
+  s.forward_flops = 2.0 * static_cast<double>(in.elements());
+  return s;
+}
+
+LayerShapes shapes_of(const Shift& shift, const std::string& layer, const Shape& in) {
+  check_image(layer, in);
+  if (shift.rows < 0 || shift.columns < 0) refuse(layer, "a shift is not negative");
+  LayerShapes s;
+  s.output = in;
   return s;
 }
 
@@ -306,13 +351,40 @@ LayerShapes shapes_of(const Add&, const std::string& layer, const Shape& a, cons
   return s;
 }
 
+LayerShapes shapes_of(const Concat&, const std::string& layer, const std::vector<Shape>& inputs) {
+  const int last = inputs[0].rank() - 1;
+  LayerShapes s;
+  s.output = inputs[0];
+  s.output[last] = 0;
+  for (const Shape& input : inputs) {
+    if (input.rank() != 2 && input.rank() != 4) {
+      refuse(layer, "input " + to_string(input) + " is neither (N, H, W, C) nor (N, features)");
+    }
+    Shape rest = input;
+    if (input.rank() == inputs[0].rank()) rest[last] = inputs[0][last];
+    if (rest != inputs[0]) {
+      refuse(layer, "inputs " + to_string(inputs[0]) + " and " + to_string(input) +
+                        " differ in more than their channels");
+    }
+    s.output[last] += input[last];
+  }
+  return s;
+}
+
+// Inputs that a layer takes; Concat takes that many or more.
+std::size_t inputs_of(const LayerSpec& spec) {
+  return std::holds_alternative<Add>(spec) || std::holds_alternative<Concat>(spec) ? 2 : 1;
+}
+
 }  // namespace
 
 LayerShapes infer_shapes(const LayerSpec& spec, const std::vector<Shape>& inputs) {
   const std::string layer = to_string(spec);
-  const std::size_t wanted = std::holds_alternative<Add>(spec) ? 2 : 1;
-  if (inputs.size() != wanted) {
-    refuse(layer, format("%zu inputs, where it takes %zu", inputs.size(), wanted));
+  const std::size_t wanted = inputs_of(spec);
+  const bool more = std::holds_alternative<Concat>(spec);
+  if (more ? inputs.size() < wanted : inputs.size() != wanted) {
+    refuse(layer, format("%zu inputs, where it takes %zu%s", inputs.size(), wanted,
+                         more ? " or more" : ""));
   }
   for (const Shape& input : inputs) {
     if (input.rank() < 1) refuse(layer, "an input without extents");
@@ -324,6 +396,8 @@ LayerShapes infer_shapes(const LayerSpec& spec, const std::vector<Shape>& inputs
       [&](const auto& l) {
         if constexpr (std::is_same_v<std::decay_t<decltype(l)>, Add>) {
           return shapes_of(l, layer, inputs[0], inputs[1]);
+        } else if constexpr (std::is_same_v<std::decay_t<decltype(l)>, Concat>) {
+          return shapes_of(l, layer, inputs);
         } else {
           return shapes_of(l, layer, inputs[0]);
         }

@@ -47,6 +47,16 @@ class Shape {
   int rank_ = 0;
 };
 
+// Rows and columns; one number means both.
+struct Sides {
+  int rows = 0;
+  int columns = 0;
+
+  Sides(int both) : rows(both), columns(both) {}  // NOLINT: a kernel of 3 is one of 3x3
+  Sides(int r, int c) : rows(r), columns(c) {}
+  bool operator==(const Sides&) const = default;
+};
+
 inline std::string to_string(const Shape& shape) {
   std::string text = "(";
   for (int i = 0; i < shape.rank(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);

@@ -93,6 +93,7 @@ std::span<const Subcommand> subcommands() {
       Subcommand{"train", "trains a model over all ranks of a plan", train_command},
       Subcommand{"checkpoint", "looks into, verifies, compares, exports checkpoints",
                  checkpoint_command},
+      Subcommand{"data", "turns images into data sets", data_command},
   };
   return kSubcommands;
 }

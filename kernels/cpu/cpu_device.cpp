@@ -75,6 +75,7 @@ class CpuDevice final : public HostDevice {
     infer_shapes(spec, inputs);  // refuses what does not fit together
     const ThreadScope scope(threads_);
     const std::string name = to_string(spec) + " on " + to_string(inputs[0]);
+    if (std::holds_alternative<Concat>(spec)) return make_concat(inputs, threads_);
     try {
       return std::visit([&](const auto& layer) { return make(layer, inputs[0], key, name); }, spec);
     } catch (const dnnl::error& error) {
@@ -138,6 +139,11 @@ class CpuDevice final : public HostDevice {
   std::unique_ptr<LayerKernel> make(const BatchNorm& layer, const Shape& in, std::uint64_t,
                                     const std::string& name) {
     return guarded(make_batch_norm(context_, layer, in), name);
+  }
+  std::unique_ptr<LayerKernel> make(const Concat&, const Shape&, std::uint64_t,
+                                    const std::string&) {
+    ensure(false, "a concatenation is made from all its inputs");
+    return nullptr;
   }
   std::unique_ptr<LayerKernel> make(const Gelu&, const Shape& in, std::uint64_t,
                                     const std::string& name) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "kernels/layer.h"
 
@@ -18,6 +19,13 @@ std::unique_ptr<LayerKernel> make_loop_kernel(const Flatten&, const Shape& in, s
                                               int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const Dropout& spec, const Shape& in,
                                               std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const Selu&, const Shape& in, std::uint64_t key,
+                                              int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const AlphaDropout& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const Shift& spec, const Shape& in, std::uint64_t key,
+                                              int threads);
+std::unique_ptr<LayerKernel> make_concat(const std::vector<Shape>& inputs, int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const MaxPool& spec, const Shape& in,
                                               std::uint64_t key, int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const AveragePool& spec, const Shape& in,

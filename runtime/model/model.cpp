@@ -26,14 +26,21 @@ bool good_name(const std::string& name) {
   return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), good);
 }
 
+// "3", or "1x7" where the two differ.
+std::string both(Sides sides) {
+  return sides == Sides{sides.rows} ? std::to_string(sides.rows)
+                                    : format("%dx%d", sides.rows, sides.columns);
+}
+
 // Every field of a layer as text: what to_string tells people leaves some out.
 struct FullText {
   std::string operator()(const Convolution& c) const {
-    return format("convolution %d %d %d %d %d", c.output_channels, c.kernel, c.stride, c.padding,
-                  c.bias);
+    return format("convolution %d %s %d %s %d", c.output_channels, both(c.kernel).c_str(), c.stride,
+                  both(c.padding).c_str(), c.bias);
   }
   std::string operator()(const Linear& l) const {
     std::string text = format("linear %d %d", l.output_features, l.bias);
+    if (l.initial == WeightInitial::lecun) text += " lecun";
     if (l.transposed) text += " transposed";
     if (l.deviation != 0) text += format(" %a", static_cast<double>(l.deviation));
     return text;
@@ -44,10 +51,12 @@ struct FullText {
   }
   std::string operator()(const Relu&) const { return "relu"; }
   std::string operator()(const MaxPool& p) const {
-    return format("max-pool %d %d %d", p.kernel, p.stride, p.padding);
+    return format("max-pool %s %d %s", both(p.kernel).c_str(), p.stride, both(p.padding).c_str());
   }
   std::string operator()(const AveragePool& p) const {
-    return format("average-pool %d %d %d", p.kernel, p.stride, p.padding);
+    return format("average-pool %s %d %s", both(p.kernel).c_str(), p.stride,
+                  both(p.padding).c_str()) +
+           (p.count_padding ? "" : " image");
   }
   std::string operator()(const GlobalAveragePool&) const { return "global-average-pool"; }
   std::string operator()(const Add&) const { return "add"; }
@@ -55,6 +64,12 @@ struct FullText {
   std::string operator()(const Dropout& d) const {
     return format("dropout %a", static_cast<double>(d.rate));
   }
+  std::string operator()(const Selu&) const { return "selu"; }
+  std::string operator()(const AlphaDropout& d) const {
+    return format("alpha-dropout %a", static_cast<double>(d.rate));
+  }
+  std::string operator()(const Concat&) const { return "concat"; }
+  std::string operator()(const Shift& s) const { return format("shift %d %d", s.rows, s.columns); }
   std::string operator()(const SoftmaxCrossEntropy& s) const {
     std::string text = "softmax-cross-entropy";
     if (s.smoothing != 0) text += format(" %a", static_cast<double>(s.smoothing));

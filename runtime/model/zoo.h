@@ -8,8 +8,9 @@
 
 namespace hetpipe {
 
-// "mlp", "lenet", "lenet-bn", "resnet-8", "resnet-14", "resnet-20" for images; those of zoo_text.h
-// for text.
+// "mlp", "lenet", "lenet-bn", "resnet-8", "resnet-14", "resnet-20" (for small images); "resnet-18",
+// "resnet-50", "resnet-101", "resnet-152", "vgg-16", "vgg-19", "inception-v3", "inception-v4",
+// "amoebanet", "snn-mlp" (vision/vision.h); and those for text (zoo_text.h).
 std::vector<std::string> model_names();
 
 // A model of the zoo for samples (H, W, C), or (T) tokens. Every operation is a layer of its own,

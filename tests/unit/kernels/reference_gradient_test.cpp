@@ -28,15 +28,17 @@ TEST(ReferenceGradient, Convolution) {
     Convolution spec;
     Shape in;
   };
-  const Case cases[] = {{{3, 3, 1, 1}, {2, 5, 4, 2}},       {{2, 3, 2, 1}, {1, 7, 6, 3}},
-                        {{4, 1, 1, 0}, {2, 3, 3, 2}},       {{2, 1, 2, 0}, {1, 5, 5, 3}},
-                        {{2, 5, 1, 2}, {1, 3, 4, 1}},       {{1, 2, 2, 0}, {3, 5, 5, 1}},
-                        {{3, 3, 3, 2}, {1, 8, 7, 2}},       {{2, 1, 1, 0}, {1, 1, 1, 1}},
-                        {{2, 3, 1, 0, false}, {1, 4, 4, 2}}};
+  const Case cases[] = {
+      {{3, 3, 1, 1}, {2, 5, 4, 2}},           {{2, 3, 2, 1}, {1, 7, 6, 3}},
+      {{4, 1, 1, 0}, {2, 3, 3, 2}},           {{2, 1, 2, 0}, {1, 5, 5, 3}},
+      {{2, 5, 1, 2}, {1, 3, 4, 1}},           {{1, 2, 2, 0}, {3, 5, 5, 1}},
+      {{3, 3, 3, 2}, {1, 8, 7, 2}},           {{2, 1, 1, 0}, {1, 1, 1, 1}},
+      {{2, 3, 1, 0, false}, {1, 4, 4, 2}},    {{2, {1, 7}, 1, {0, 3}}, {1, 3, 5, 2}},
+      {{2, {7, 1}, 1, {3, 0}}, {1, 5, 2, 2}}, {{3, {3, 2}, 2, {1, 0}}, {2, 6, 5, 1}}};
   for (const Case& c : cases) {
     SCOPED_TRACE(to_string(LayerSpec{c.spec}) + " of " + to_string(c.in));
     const Shape out = window_of(c.spec).output(c.in, c.spec.output_channels);
-    const std::int64_t taps = c.in[3] * c.spec.kernel * c.spec.kernel;
+    const std::int64_t taps = c.in[3] * window_of(c.spec).taps();
     Values x = values(1, c.in.elements()), w = values(2, out[3] * taps), b = values(3, out[3]);
     const Values dy = values(4, out.elements());
     const auto forward = [&] {
@@ -105,8 +107,10 @@ TEST(ReferenceGradient, Pooling) {
     Window window;
     Shape in;
   };
-  for (const Case& c : {Case{{2, 2, 0}, {2, 5, 4, 2}}, Case{{3, 2, 1}, {1, 7, 6, 3}},
-                        Case{{3, 1, 1}, {1, 4, 4, 2}}, Case{{1, 1, 0}, {1, 1, 1, 1}}}) {
+  for (const Case& c :
+       {Case{{2, 2, 0}, {2, 5, 4, 2}}, Case{{3, 2, 1}, {1, 7, 6, 3}}, Case{{3, 1, 1}, {1, 4, 4, 2}},
+        Case{{1, 1, 0}, {1, 1, 1, 1}}, Case{{{1, 3}, 1, {0, 1}}, {1, 3, 4, 2}},
+        Case{{{3, 2}, 2, {1, 0}}, {2, 5, 4, 1}}}) {
     const std::int64_t outputs = c.window.output(c.in, c.in[3]).elements();
     Values x = values(1, c.in.elements());
     const Values dy = values(2, outputs);
@@ -120,13 +124,15 @@ TEST(ReferenceGradient, Pooling) {
     max_forward();
     reference::max_pool_backward(c.window, c.in, dy.data(), winner.data(), dx.data());
     expect_gradient(x, dx, dy, max_forward);
-    dx = sized(c.in.elements());
-    reference::average_pool_backward(c.window, c.in, dy.data(), dx.data());
-    expect_gradient(x, dx, dy, [&] {
-      Values y = sized(outputs);
-      reference::average_pool_forward(c.window, c.in, x.data(), y.data());
-      return y;
-    });
+    for (const bool count_padding : {true, false}) {
+      dx = sized(c.in.elements());
+      reference::average_pool_backward(c.window, c.in, count_padding, dy.data(), dx.data());
+      expect_gradient(x, dx, dy, [&] {
+        Values y = sized(outputs);
+        reference::average_pool_forward(c.window, c.in, count_padding, x.data(), y.data());
+        return y;
+      });
+    }
     dx = sized(c.in.elements());
     const Values means = values(3, c.in[0] * c.in[3]);
     reference::global_average_pool_backward(c.in, means.data(), dx.data());
@@ -164,6 +170,58 @@ TEST(ReferenceGradient, Elementwise) {
     reference::dropout_apply(count, kept.data(), 1 / 0.6, x.data(), y.data());
     return y;
   });
+}
+
+TEST(ReferenceGradient, SelfNormalizing) {
+  const Shape in = {2, 3, 4, 5};
+  const std::int64_t count = in.elements();
+  Values x = values(1, count);
+  const Values dy = values(2, count);
+  Values dx = sized(count), y = sized(count);
+  reference::selu_forward(count, x.data(), y.data());
+  reference::selu_backward(count, y.data(), dy.data(), dx.data());
+  expect_gradient(x, dx, dy, [&] {
+    reference::selu_forward(count, x.data(), y.data());
+    return y;
+  });
+  const std::vector<SampleKey> samples = {{0, 4}, {0, 9}};
+  std::vector<std::uint8_t> kept(static_cast<std::size_t>(count));
+  reference::dropout_draw(5, samples, count / 2, 0.4f, kept.data());
+  const AlphaDropoutMap map(0.4);
+  reference::dropout_apply(count, kept.data(), map.scale, dy.data(), dx.data());
+  expect_gradient(x, dx, dy, [&] {
+    reference::alpha_dropout_forward(count, kept.data(), map, x.data(), y.data());
+    return y;
+  });
+}
+
+TEST(ReferenceGradient, Moving) {
+  const Shape in = {2, 3, 4, 2};
+  Values x = values(1, in.elements());
+  const Values dy = values(2, in.elements());
+  for (const auto& [rows, columns] : {std::pair{1, 1}, {0, 2}, {3, 0}, {0, 0}}) {
+    Values dx = sized(in.elements());
+    reference::shift(in, -rows, -columns, dy.data(), dx.data());
+    expect_gradient(x, dx, dy, [&, r = rows, c = columns] {
+      Values y = sized(in.elements());
+      reference::shift(in, r, c, x.data(), y.data());
+      return y;
+    });
+  }
+  constexpr std::int64_t kRows = 6;
+  Values a = values(3, kRows * 2), b = values(4, kRows * 3);
+  const Values dboth = values(5, kRows * 5);
+  const auto concat = [&] {
+    Values y = sized(kRows * 5);
+    reference::concat_forward(kRows, 2, 0, 5, a.data(), y.data());
+    reference::concat_forward(kRows, 3, 2, 5, b.data(), y.data());
+    return y;
+  };
+  Values da = sized(kRows * 2), db = sized(kRows * 3);
+  reference::concat_backward(kRows, 2, 0, 5, dboth.data(), da.data());
+  reference::concat_backward(kRows, 3, 2, 5, dboth.data(), db.data());
+  expect_gradient(a, da, dboth, concat);
+  expect_gradient(b, db, dboth, concat);
 }
 
 // The gradient is that of the sum of losses over the mean's denominator, which is larger than this

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "kernels/devices.h"
 #include "runtime/model/zoo.h"
+#include "tests/unit/model/tiny_inception.h"
 
 namespace hetpipe {
 namespace {
@@ -168,6 +169,9 @@ void expect_gradient_is_slope(const Model& model) {
 
 TEST(SerialModel, GradientOfAResNetIsTheSlopeOfItsLoss) { expect_gradient_is_slope(tiny_resnet()); }
 TEST(SerialModel, GradientOfAnMlpIsTheSlopeOfItsLoss) { expect_gradient_is_slope(tiny_mlp()); }
+TEST(SerialModel, GradientOfAnInceptionIsTheSlopeOfItsLoss) {
+  expect_gradient_is_slope(tiny_inception());
+}
 TEST(SerialModel, GradientOfATiedTransformerIsTheSlopeOfItsLoss) {
   expect_gradient_is_slope(tiny_gpt());
 }
@@ -220,6 +224,8 @@ void expect_devices_agree(const Model& model) {
 TEST(SerialModel, DevicesAgree) {
   expect_devices_agree(tiny_resnet());
   expect_devices_agree(tiny_mlp());
+  expect_devices_agree(tiny_inception());
+  expect_devices_agree(make_model("snn-mlp", {6, 6, 1}, 4));
   expect_devices_agree(make_model("lenet", {12, 12, 1}, 4));
   expect_devices_agree(make_model("lenet-bn", {8, 8, 3}, 4));
   expect_devices_agree(make_model("resnet-8", {8, 8, 3}, 4));

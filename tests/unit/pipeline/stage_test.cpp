@@ -12,6 +12,7 @@
 #include "kernels/devices.h"
 #include "runtime/model/zoo.h"
 #include "tests/end-to-end/serial_model.h"
+#include "tests/unit/model/tiny_inception.h"
 
 // Every way to cut a model into two and three stages gives the serial program's losses, statistics
 // and gradients, bit for bit.
@@ -246,6 +247,12 @@ TEST_P(EveryCut, OfLenetWithBatchNorm) {
 }
 TEST_P(EveryCut, OfAResNet) {
   const Seen seen = expect_every_cut(make_model("resnet-8", {8, 8, 2}, 4), GetParam());
+  EXPECT_GT(seen.several_tensors, 0);
+  EXPECT_GT(seen.skipped_stages, 0);
+}
+
+TEST_P(EveryCut, OfBranchesThatAreConcatenated) {
+  const Seen seen = expect_every_cut(tiny_inception(), GetParam());
   EXPECT_GT(seen.several_tensors, 0);
   EXPECT_GT(seen.skipped_stages, 0);
 }
