@@ -62,9 +62,12 @@ ParameterShape he_weight(const Shape& shape, std::int64_t fan_in) {
           static_cast<float>(std::sqrt(6.0 / static_cast<double>(fan_in)))};
 }
 
-ParameterShape lecun_weight(const Shape& shape, std::int64_t fan_in) {
-  return {"weight", shape, Initial::normal,
-          static_cast<float>(std::sqrt(1.0 / static_cast<double>(fan_in)))};
+ParameterShape normal_weight(const Shape& shape, float deviation) {
+  return {"weight", shape, Initial::normal, deviation};
+}
+
+void check_deviation(const std::string& layer, float deviation) {
+  if (!(deviation >= 0)) refuse(layer, format("deviation %g is negative", double(deviation)));
 }
 
 LayerShapes shapes_of(const Convolution& c, const std::string& layer, const Shape& in) {
@@ -91,11 +94,12 @@ LayerShapes shapes_of(const Linear& l, const std::string& layer, const Shape& in
   if (l.output_features < 1) {
     refuse(layer, format("%d output features are not positive", l.output_features));
   }
+  check_deviation(layer, l.deviation);
   LayerShapes s;
   s.output = {in[0], l.output_features};
   const Shape weight{in[1], l.output_features};
-  s.parameters.push_back(l.initial == WeightInitial::lecun ? lecun_weight(weight, in[1])
-                                                           : he_weight(weight, in[1]));
+  s.parameters.push_back(l.deviation > 0 ? normal_weight(weight, l.deviation)
+                                         : he_weight(weight, in[1]));
   if (l.bias) s.parameters.push_back({"bias", {l.output_features}});
   s.forward_flops = 2.0 * static_cast<double>(s.output.elements()) * static_cast<double>(in[1]);
   s.backward_flops = 2 * s.forward_flops;

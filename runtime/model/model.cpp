@@ -39,8 +39,9 @@ struct FullText {
                   both(c.padding).c_str(), c.bias);
   }
   std::string operator()(const Linear& l) const {
-    return format("linear %d %d", l.output_features, l.bias) +
-           (l.initial == WeightInitial::lecun ? " lecun" : "");
+    std::string text = format("linear %d %d", l.output_features, l.bias);
+    if (l.deviation != 0) text += format(" %a", static_cast<double>(l.deviation));
+    return text;
   }
   std::string operator()(const BatchNorm& b) const {
     return format("batch-norm %a %a", static_cast<double>(b.epsilon),
