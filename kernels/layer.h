@@ -25,19 +25,14 @@ struct Convolution {
   Sides padding = 0;
   bool bias = true;
 };
-// How a layer's weight is drawn at first; fan_in are the inputs of one output. he: uniform, He et
-// al. 2015; lecun: normal with variance 1/fan_in (LeCun et al. 1998), which SELU needs.
-enum class WeightInitial { he, lecun };
-
 // (N, F) -> (N, output_features), or row by row (N, T, F) -> (N, T, output_features). Parameters:
 // weight (in, out), or (out, in) where `transposed`, as an embedding's is that serves as the weight
 // of the output too; bias (out).
 struct Linear {
   int output_features = 0;
   bool bias = true;
-  WeightInitial initial = WeightInitial::he;
   bool transposed = false;
-  float deviation = 0;  // of normal initial weights in place of `initial`'s; 0: those
+  float deviation = 0;  // of normal initial weights; 0: uniform ones (He)
 };
 // Over N, H, W of (N, H, W, C), or over N of (N, F). Parameters: scale (C), shift (C). Running
 // statistics: mean (C), variance (C, unbiased), updated in training as (1 - momentum)*old +
@@ -131,8 +126,8 @@ using LayerSpec =
                  Embedding, PositionEmbedding, LayerNorm, Gelu, SelfAttention, Lstm>;
 std::string to_string(const LayerSpec& spec);  // "convolution 3x3, 64 channels"
 
-// How initial values are drawn: uniform in +-bound (He's weights, bound = sqrt(6 / fan_in)); normal
-// with deviation `bound` (LeCun's, sqrt(1 / fan_in)); one; zero.
+// How initial values are drawn: uniform in +-bound (He's weights: bound = sqrt(6 / fan_in)); normal
+// with mean 0 and deviation `bound`; one; zero.
 enum class Initial { zero, one, uniform, normal };
 struct ParameterShape {
   std::string name;  // "weight", "bias", "scale", "shift"

@@ -69,11 +69,6 @@ ParameterShape he_weight(const Shape& shape, std::int64_t fan_in) {
           static_cast<float>(std::sqrt(6.0 / static_cast<double>(fan_in)))};
 }
 
-ParameterShape lecun_weight(const Shape& shape, std::int64_t fan_in) {
-  return {"weight", shape, Initial::normal,
-          static_cast<float>(std::sqrt(1.0 / static_cast<double>(fan_in)))};
-}
-
 ParameterShape normal_weight(const Shape& shape, float deviation) {
   return {"weight", shape, Initial::normal, deviation};
 }
@@ -118,12 +113,8 @@ LayerShapes shapes_of(const Linear& l, const std::string& layer, const Shape& in
   s.output = with_features(in, l.output_features);
   const Shape weight =
       l.transposed ? Shape{l.output_features, features} : Shape{features, l.output_features};
-  if (l.deviation > 0) {
-    s.parameters.push_back(normal_weight(weight, l.deviation));
-  } else {
-    s.parameters.push_back(l.initial == WeightInitial::lecun ? lecun_weight(weight, features)
-                                                             : he_weight(weight, features));
-  }
+  s.parameters.push_back(l.deviation > 0 ? normal_weight(weight, l.deviation)
+                                         : he_weight(weight, features));
   if (l.bias) s.parameters.push_back({"bias", {l.output_features}});
   s.forward_flops = 2.0 * static_cast<double>(s.output.elements()) * static_cast<double>(features);
   s.backward_flops = 2 * s.forward_flops;

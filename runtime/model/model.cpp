@@ -40,7 +40,6 @@ struct FullText {
   }
   std::string operator()(const Linear& l) const {
     std::string text = format("linear %d %d", l.output_features, l.bias);
-    if (l.initial == WeightInitial::lecun) text += " lecun";
     if (l.transposed) text += " transposed";
     if (l.deviation != 0) text += format(" %a", static_cast<double>(l.deviation));
     return text;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "base/text.h"
 #include "runtime/model/vision/vision.h"
 
 namespace hetpipe {
 
 void build_snn_mlp(Model& model, int hidden, int width, float rate) {
-  const auto linear = [](int features) {
-    return Linear{.output_features = features, .initial = WeightInitial::lecun};
+  // Weights of variance 1/fan_in.
+  const auto linear = [&](int features) {
+    const Shape in = model.output_shape(model.layer_count() - 1, 1);
+    return Linear{.output_features = features,
+                  .deviation = static_cast<float>(1 / std::sqrt(static_cast<double>(in[1])))};
   };
   model.add("flatten", Flatten{});
   for (int i = 1; i <= hidden; ++i) {

@@ -47,10 +47,10 @@ TEST(LayerShapes, OfALinearLayer) {
   EXPECT_DOUBLE_EQ(s.forward_flops, 2.0 * 32 * 84 * 10);
 }
 
-TEST(LayerShapes, OfALinearLayerForSelu) {
-  const LayerShapes s = infer_shapes(Linear{10, true, WeightInitial::lecun}, {{32, 84}});
+TEST(LayerShapes, OfALinearLayerWithNormalWeights) {
+  const LayerShapes s = infer_shapes(Linear{.output_features = 10, .deviation = 0.25f}, {{32, 84}});
   EXPECT_EQ(s.parameters[0].initial, Initial::normal);
-  EXPECT_FLOAT_EQ(s.parameters[0].bound, std::sqrt(1.0f / 84.0f));
+  EXPECT_FLOAT_EQ(s.parameters[0].bound, 0.25f);
 }
 
 TEST(LayerShapes, OfBatchNorm) {
@@ -104,6 +104,8 @@ TEST(LayerShapes, RefuseWhatDoesNotFit) {
   EXPECT_THAT(refusal(Convolution{8, 3, 1, -1}, {{1, 9, 9, 1}}), HasSubstr("padding -1"));
   EXPECT_THAT(refusal(Linear{10}, {{1, 9, 9, 1}}), HasSubstr("flatten"));
   EXPECT_THAT(refusal(Linear{0}, {{1, 9}}), HasSubstr("0 output features"));
+  EXPECT_THAT(refusal(Linear{.output_features = 1, .deviation = -1}, {{1, 9}}),
+              HasSubstr("deviation -1 is negative"));
   EXPECT_THAT(refusal(MaxPool{3, 2, 2}, {{1, 9, 9, 1}}), HasSubstr("half the kernel"));
   EXPECT_THAT(refusal(MaxPool{17, 1, 0}, {{1, 20, 20, 1}}),
               HasSubstr("17x17 has more than 256 places"));

@@ -26,7 +26,7 @@ inline Model tiny_inception() {
   const int pool = m.add("pool", MaxPool{.kernel = {1, 2}, .stride = 2}, {y});
   m.add("concat2", Concat{}, {even, odd, pool});
   m.add("flatten", Flatten{});
-  m.add("linear1", Linear{.output_features = 8, .initial = WeightInitial::lecun});
+  m.add("linear1", Linear{.output_features = 8, .deviation = 0.1f});
   m.add("selu", Selu{});
   m.add("dropout", AlphaDropout{0.2f});
   m.add("linear2", Linear{3});

@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/error.h"
+#include "runtime/model/parameters.h"
 #include "runtime/model/vision/vision.h"
 #include "runtime/model/zoo.h"
 
@@ -111,6 +115,27 @@ TEST(VisionZoo, SmallSamples) {
   const Model snn = make_model("snn-mlp", {28, 28, 1}, 10);
   EXPECT_EQ(snn.parameter_count(), 785 * 256 + 7 * 257 * 256 + 257 * 10);
   EXPECT_EQ(snn.shapes(1, 1).parameters[0].initial, Initial::normal);
+  EXPECT_FLOAT_EQ(snn.shapes(1, 1).parameters[0].bound, 1 / 28.0f);
+  EXPECT_FLOAT_EQ(snn.shapes(4, 1).parameters[0].bound, 1 / 16.0f);
+}
+
+// 200,704 draws: their mean wanders by 0.002 deviations, their variance by 0.003 of itself.
+TEST(VisionZoo, SelfNormalizingWeightsAreNormal) {
+  const Model model = make_model("snn-mlp", {28, 28, 1}, 10);
+  const auto layout = ParameterLayout::parameters(model, 0, 2);
+  std::vector<float> values(static_cast<std::size_t>(layout.count()));
+  fill_initial(layout, 3, values);
+  const std::int64_t count = layout.entries()[0].count;
+  double sum = 0, squares = 0, largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double w = static_cast<double>(values[static_cast<std::size_t>(i)]) * 28;
+    sum += w;
+    squares += w * w;
+    largest = std::max(largest, std::abs(w));
+  }
+  EXPECT_NEAR(sum / static_cast<double>(count), 0, 0.02);
+  EXPECT_NEAR(squares / static_cast<double>(count), 1, 0.03);
+  EXPECT_GT(largest, 3.5);  // a uniform draw of this variance ends at 1.7
 }
 
 std::string refusal(const std::string& name, const Shape& sample) {
