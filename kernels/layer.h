@@ -108,8 +108,8 @@ using LayerSpec = std::variant<Convolution, Linear, BatchNorm, Relu, MaxPool, Av
                                Embedding, PositionEmbedding, LayerNorm, Gelu, SelfAttention, Lstm>;
 std::string to_string(const LayerSpec& spec);  // "convolution 3x3, 64 channels"
 
-// How initial values are drawn: uniform in +-bound (He's weights, bound = sqrt(6 / fan_in)); normal
-// with deviation `bound` (LeCun's, sqrt(1 / fan_in)); one; zero.
+// How initial values are drawn: uniform in +-bound (He's weights: bound = sqrt(6 / fan_in)); normal
+// with mean 0 and deviation `bound`; one; zero.
 enum class Initial { zero, one, uniform, normal };
 struct ParameterShape {
   std::string name;  // "weight", "bias", "scale", "shift"
