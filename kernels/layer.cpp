@@ -6,22 +6,28 @@
 namespace hetpipe {
 namespace {
 
-std::string window_text(int kernel, int stride, int padding) {
-  std::string text = format("%dx%d", kernel, kernel);
+std::string rest_of_window(int stride, Sides padding) {
+  std::string text;
   if (stride != 1) text += format(", stride %d", stride);
-  if (padding != 0) text += format(", padding %d", padding);
+  if (padding == Sides{padding.rows}) {
+    if (padding.rows != 0) text += format(", padding %d", padding.rows);
+  } else {
+    text += format(", padding %dx%d", padding.rows, padding.columns);
+  }
   return text;
+}
+std::string window_text(Sides kernel, int stride, Sides padding) {
+  return format("%dx%d", kernel.rows, kernel.columns) + rest_of_window(stride, padding);
 }
 
 std::string text(const Convolution& c) {
-  std::string t = format("convolution %dx%d, %d channels", c.kernel, c.kernel, c.output_channels);
-  if (c.stride != 1) t += format(", stride %d", c.stride);
-  if (c.padding != 0) t += format(", padding %d", c.padding);
-  if (!c.bias) t += ", no bias";
-  return t;
+  return format("convolution %dx%d, %d channels", c.kernel.rows, c.kernel.columns,
+                c.output_channels) +
+         rest_of_window(c.stride, c.padding) + (c.bias ? "" : ", no bias");
 }
 std::string text(const Linear& l) {
-  return format("linear, %d features%s", l.output_features, l.bias ? "" : ", no bias");
+  return format("linear, %d features%s%s", l.output_features, l.transposed ? ", transposed" : "",
+                l.bias ? "" : ", no bias");
 }
 std::string text(const BatchNorm&) { return "batch norm"; }
 std::string text(const Relu&) { return "relu"; }
@@ -29,13 +35,34 @@ std::string text(const MaxPool& p) {
   return "max pool " + window_text(p.kernel, p.stride, p.padding);
 }
 std::string text(const AveragePool& p) {
-  return "average pool " + window_text(p.kernel, p.stride, p.padding);
+  return "average pool " + window_text(p.kernel, p.stride, p.padding) +
+         (p.count_padding ? "" : ", of the image alone");
 }
 std::string text(const GlobalAveragePool&) { return "global average pool"; }
 std::string text(const Add&) { return "add"; }
 std::string text(const Flatten&) { return "flatten"; }
 std::string text(const Dropout& d) { return format("dropout %g", static_cast<double>(d.rate)); }
-std::string text(const SoftmaxCrossEntropy&) { return "softmax cross-entropy"; }
+std::string text(const Selu&) { return "selu"; }
+std::string text(const AlphaDropout& d) {
+  return format("alpha dropout %g", static_cast<double>(d.rate));
+}
+std::string text(const Concat&) { return "concat"; }
+std::string text(const Shift& s) { return format("shift by %d, %d", s.rows, s.columns); }
+std::string text(const SoftmaxCrossEntropy& s) {
+  std::string t = "softmax cross-entropy";
+  if (s.smoothing != 0) t += format(", smoothing %g", static_cast<double>(s.smoothing));
+  return t;
+}
+std::string text(const Embedding& e) {
+  return format("embedding %d x %d", e.vocabulary, e.features);
+}
+std::string text(const PositionEmbedding&) { return "position embedding"; }
+std::string text(const LayerNorm&) { return "layer norm"; }
+std::string text(const Gelu&) { return "gelu"; }
+std::string text(const SelfAttention& a) {
+  return format("%sself-attention, %d heads", a.causal ? "causal " : "", a.heads);
+}
+std::string text(const Lstm& l) { return format("lstm, %d features", l.hidden); }
 
 }  // namespace
 

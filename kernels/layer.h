@@ -20,15 +20,19 @@ class Stream;
 // (N, H, W, C) -> (N, H', W', output_channels). Parameters: weight (O, I, KH, KW), bias (O).
 struct Convolution {
   int output_channels = 0;
-  int kernel = 3;
+  Sides kernel = 3;
   int stride = 1;
-  int padding = 0;
+  Sides padding = 0;
   bool bias = true;
 };
-// (N, F) -> (N, output_features). Parameters: weight (in, out), bias (out).
+// (N, F) -> (N, output_features), or row by row (N, T, F) -> (N, T, output_features). Parameters:
+// weight (in, out), or (out, in) where `transposed`, as an embedding's is that serves as the weight
+// of the output too; bias (out).
 struct Linear {
   int output_features = 0;
   bool bias = true;
+  bool transposed = false;
+  float deviation = 0;  // of normal initial weights; 0: uniform ones (He)
 };
 // Over N, H, W of (N, H, W, C), or over N of (N, F). Parameters: scale (C), shift (C). Running
 // statistics: mean (C), variance (C, unbiased), updated in training as (1 - momentum)*old +
@@ -38,18 +42,30 @@ struct BatchNorm {
   float momentum = 0.1f;
 };
 struct Relu {};
+// Self-normalising activation (Klambauer et al. 2017, eq. 2): scale*x, and scale*alpha*(e^x - 1)
+// where x <= 0, with the paper's constants (kernels/selu.h).
+struct Selu {};
 struct MaxPool {
-  int kernel = 2;  // at most 16: the winner's place in its window is kept in one byte
+  Sides kernel = 2;  // at most 256 places: the winner's place in its window is kept in one byte
   int stride = 2;
-  int padding = 0;  // padded places never win
+  Sides padding = 0;  // padded places never win
 };
-struct AveragePool {  // padded places count as zeros
-  int kernel = 2;
+struct AveragePool {
+  Sides kernel = 2;
   int stride = 2;
-  int padding = 0;
+  Sides padding = 0;
+  bool count_padding = true;  // as zeros; false: the mean of the places inside the image
 };
 struct GlobalAveragePool {};  // (N, H, W, C) -> (N, C)
 struct Add {};                // of two tensors of one shape
+// Two or more inputs that agree in all but channels, (N, H, W, C_i) or (N, C_i), side by side.
+struct Concat {};
+// y[h, w] = x[h + rows, w + columns], and 0 where that is outside: what a strided 1x1 convolution
+// needs to see the pixels between.
+struct Shift {
+  int rows = 1;
+  int columns = 1;
+};
 struct Flatten {
 };  // (N, H, W, C) -> (N, C*H*W) in the order C, H, W, as PyTorch's NCHW models flatten
 // Keeps each element with probability 1 - rate and scales it by 1/(1 - rate). The draw of element e
@@ -58,19 +74,61 @@ struct Flatten {
 struct Dropout {
   float rate = 0.5f;
 };
-// (N, classes) logits with labels -> (N) losses. The backward's gradient is that of the mean over
-// `BackwardArguments::loss_samples` samples.
+// Dropout for SELU (Klambauer et al. 2017, section 3): dropped elements become the value that SELU
+// saturates at, then an affine map restores mean 0 and variance 1. Draws as for Dropout.
+struct AlphaDropout {
+  float rate = 0.1f;
+};
+// (N, classes) logits with labels (N) -> (N) losses; or (N, T, classes) with labels (N, T) -> (N)
+// losses, each the mean over its T tokens. The backward's gradient is that of the mean over
+// `BackwardArguments::loss_samples` samples. Smoothing as in PyTorch: the target is
+// (1 - smoothing) at the label plus smoothing / classes everywhere; an evaluation's loss is
+// without.
 struct SoftmaxCrossEntropy {
   float smoothing = 0;
 };
+// (N, T) tokens, as floats, -> (N, T, features). Parameters: weight (vocabulary, features). A
+// token's gradient is 0.
+struct Embedding {
+  int vocabulary = 0;
+  int features = 0;
+  float deviation = 0.02f;  // of normal initial weights
+};
+// (N, T, F) + weight[0..T) of every sample. Parameters: weight (positions, F), positions >= T.
+struct PositionEmbedding {
+  int positions = 0;  // 0: T
+  float deviation = 0.02f;
+};
+// Over the last extent of (N, F) or (N, T, F), with the biased variance (Ba et al. 2016).
+// Parameters: scale (F), shift (F).
+struct LayerNorm {
+  float epsilon = 1e-5f;
+};
+// x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), the form of GPT-2 (Hendrycks & Gimpel 2016).
+struct Gelu {};
+// (N, T, 3F), queries, keys and values packed in this order, -> (N, T, F); a head has F / heads
+// columns d of each: softmax(q k^T / sqrt(d)) v (Vaswani et al. 2017). Causal: a token sees itself
+// and those before.
+struct SelfAttention {
+  int heads = 1;
+  bool causal = true;
+};
+// (N, T, F) -> (N, T, hidden) from a zero state. Gates in PyTorch's order i, f, g, o and one bias,
+// the sum of PyTorch's two. Parameters: weight_input (F, 4*hidden), weight_hidden
+// (hidden, 4*hidden), bias (4*hidden).
+struct Lstm {
+  int hidden = 0;
+};
 
-using LayerSpec = std::variant<Convolution, Linear, BatchNorm, Relu, MaxPool, AveragePool,
-                               GlobalAveragePool, Add, Flatten, Dropout, SoftmaxCrossEntropy>;
+using LayerSpec =
+    std::variant<Convolution, Linear, BatchNorm, Relu, MaxPool, AveragePool, GlobalAveragePool, Add,
+                 Flatten, Dropout, SoftmaxCrossEntropy, Selu, AlphaDropout, Concat, Shift,
+                 Embedding, PositionEmbedding, LayerNorm, Gelu, SelfAttention, Lstm>;
 std::string to_string(const LayerSpec& spec);  // "convolution 3x3, 64 channels"
 
-// How initial values are drawn: weight: uniform in +-bound (He's, bound = sqrt(6 / fan_in)); one;
-// zero.
-enum class Initial { zero, one, uniform };
+// How initial values are drawn: uniform in +-bound (He's weights: bound = sqrt(6 / fan_in)); normal
+// with mean 0 and deviation `bound`; one; zero.
+enum class Initial { zero, one, uniform, normal };
 struct ParameterShape {
   std::string name;  // "weight", "bias", "scale", "shift"
   Shape shape;
@@ -107,10 +165,10 @@ struct ForwardArguments {
   std::byte* stash = nullptr;  // LayerShapes::stash_bytes; unused in evaluate
   Mode mode = Mode::train;
   std::span<const SampleKey> samples;    // host memory; dropout only
-  const std::int32_t* labels = nullptr;  // device memory; loss only
-  std::int32_t* correct =
-      nullptr;  // device memory, (N): 1 where the arg max is the label; loss only; may be null
-  bool update_statistics = true;  // false in re-computation
+  const std::int32_t* labels = nullptr;  // device memory, (N) or (N, T); loss only
+  std::int32_t* correct = nullptr;  // device memory, (N): tokens of it whose arg max is the label;
+                                    // loss only; may be null
+  bool update_statistics = true;    // false in re-computation
 };
 
 struct BackwardArguments {

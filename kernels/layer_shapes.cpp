@@ -21,20 +21,34 @@ void check_image(const std::string& layer, const Shape& input) {
   }
 }
 
-void check_features(const std::string& layer, const Shape& input, const char* hint) {
-  if (input.rank() != 2) {
-    refuse(layer, "input " + to_string(input) + " is not (N, features)" + hint);
+void check_rows(const std::string& layer, const Shape& input, const char* hint) {
+  if (input.rank() != 2 && input.rank() != 3) {
+    refuse(layer,
+           "input " + to_string(input) + " is neither (N, features) nor (N, T, features)" + hint);
   }
 }
 
+void check_sequence(const std::string& layer, const Shape& input) {
+  if (input.rank() != 3) {
+    refuse(layer, "input " + to_string(input) + " is not (N, T, features)");
+  }
+}
+
+void check_side(const std::string& layer, const WindowSide& side) {
+  if (side.kernel < 1) refuse(layer, format("kernel %d is not positive", int(side.kernel)));
+  if (side.stride < 1) refuse(layer, format("stride %d is not positive", int(side.stride)));
+  if (side.padding < 0) refuse(layer, format("padding %d is negative", int(side.padding)));
+}
+
 void check_window(const std::string& layer, const Window& window, const Shape& input) {
-  if (window.kernel < 1) refuse(layer, format("kernel %d is not positive", int(window.kernel)));
-  if (window.stride < 1) refuse(layer, format("stride %d is not positive", int(window.stride)));
-  if (window.padding < 0) refuse(layer, format("padding %d is negative", int(window.padding)));
-  if (window.positions(input[1]) < 1 || window.positions(input[2]) < 1) {
-    refuse(layer, format("a window of %dx%d does not fit into the input ", int(window.kernel),
-                         int(window.kernel)) +
-                      to_string(input) + format(" with padding %d", int(window.padding)));
+  check_side(layer, window.rows);
+  check_side(layer, window.columns);
+  if (window.rows.positions(input[1]) < 1 || window.columns.positions(input[2]) < 1) {
+    const bool square = window.rows.padding == window.columns.padding;
+    refuse(layer, format("a window of %dx%d does not fit into the input ", int(window.rows.kernel),
+                         int(window.columns.kernel)) +
+                      to_string(input) + format(" with padding %d", int(window.rows.padding)) +
+                      (square ? "" : format("x%d", int(window.columns.padding))));
   }
 }
 
@@ -42,15 +56,31 @@ void check_window(const std::string& layer, const Window& window, const Shape& i
 void check_pool(const std::string& layer, const Window& window, const Shape& input) {
   check_image(layer, input);
   check_window(layer, window, input);
-  if (2 * window.padding > window.kernel) {
-    refuse(layer, format("padding %d is more than half the kernel %d", int(window.padding),
-                         int(window.kernel)));
+  for (const WindowSide& side : {window.rows, window.columns}) {
+    if (2 * side.padding > side.kernel) {
+      refuse(layer, format("padding %d is more than half the kernel %d", int(side.padding),
+                           int(side.kernel)));
+    }
   }
 }
 
 ParameterShape he_weight(const Shape& shape, std::int64_t fan_in) {
   return {"weight", shape, Initial::uniform,
           static_cast<float>(std::sqrt(6.0 / static_cast<double>(fan_in)))};
+}
+
+ParameterShape normal_weight(const Shape& shape, float deviation) {
+  return {"weight", shape, Initial::normal, deviation};
+}
+
+void check_deviation(const std::string& layer, float deviation) {
+  if (!(deviation >= 0)) refuse(layer, format("deviation %g is negative", double(deviation)));
+}
+
+Shape with_features(const Shape& in, std::int64_t features) {
+  Shape out = in;
+  out[in.rank() - 1] = features;
+  return out;
 }
 
 LayerShapes shapes_of(const Convolution& c, const std::string& layer, const Shape& in) {
@@ -60,10 +90,11 @@ LayerShapes shapes_of(const Convolution& c, const std::string& layer, const Shap
   if (c.output_channels < 1) {
     refuse(layer, format("%d output channels are not positive", c.output_channels));
   }
-  const std::int64_t fan_in = in[3] * c.kernel * c.kernel;
+  const std::int64_t fan_in = in[3] * window.taps();
   LayerShapes s;
   s.output = window.output(in, c.output_channels);
-  s.parameters.push_back(he_weight({c.output_channels, in[3], c.kernel, c.kernel}, fan_in));
+  s.parameters.push_back(
+      he_weight({c.output_channels, in[3], c.kernel.rows, c.kernel.columns}, fan_in));
   if (c.bias) s.parameters.push_back({"bias", {c.output_channels}});
   s.forward_flops = 2.0 * static_cast<double>(s.output.elements()) * static_cast<double>(fan_in);
   s.backward_flops = 2 * s.forward_flops;
@@ -72,15 +103,20 @@ LayerShapes shapes_of(const Convolution& c, const std::string& layer, const Shap
 }
 
 LayerShapes shapes_of(const Linear& l, const std::string& layer, const Shape& in) {
-  check_features(layer, in, "; a flatten or global average pool belongs before it");
+  check_rows(layer, in, "; a flatten or global average pool belongs before it");
   if (l.output_features < 1) {
     refuse(layer, format("%d output features are not positive", l.output_features));
   }
+  check_deviation(layer, l.deviation);
+  const std::int64_t features = in[in.rank() - 1];
   LayerShapes s;
-  s.output = {in[0], l.output_features};
-  s.parameters.push_back(he_weight({in[1], l.output_features}, in[1]));
+  s.output = with_features(in, l.output_features);
+  const Shape weight =
+      l.transposed ? Shape{l.output_features, features} : Shape{features, l.output_features};
+  s.parameters.push_back(l.deviation > 0 ? normal_weight(weight, l.deviation)
+                                         : he_weight(weight, features));
   if (l.bias) s.parameters.push_back({"bias", {l.output_features}});
-  s.forward_flops = 2.0 * static_cast<double>(s.output.elements()) * static_cast<double>(in[1]);
+  s.forward_flops = 2.0 * static_cast<double>(s.output.elements()) * static_cast<double>(features);
   s.backward_flops = 2 * s.forward_flops;
   s.backward_needs_input = true;
   return s;
@@ -118,12 +154,14 @@ LayerShapes shapes_of(const Relu&, const std::string&, const Shape& in) {
 
 LayerShapes shapes_of(const MaxPool& p, const std::string& layer, const Shape& in) {
   check_pool(layer, window_of(p), in);
-  if (p.kernel > 16) refuse(layer, format("kernel %d is larger than 16", p.kernel));
+  if (window_of(p).taps() > 256) {
+    refuse(layer, format("kernel %dx%d has more than 256 places", p.kernel.rows, p.kernel.columns));
+  }
   LayerShapes s;
   s.output = window_of(p).output(in, in[3]);
   s.stash_bytes = s.output.elements();  // the winner's place in its window, one byte each
   s.forward_flops = s.backward_flops =
-      static_cast<double>(s.output.elements()) * p.kernel * p.kernel;
+      static_cast<double>(s.output.elements()) * static_cast<double>(window_of(p).taps());
   return s;
 }
 
@@ -132,7 +170,7 @@ LayerShapes shapes_of(const AveragePool& p, const std::string& layer, const Shap
   LayerShapes s;
   s.output = window_of(p).output(in, in[3]);
   s.forward_flops = s.backward_flops =
-      static_cast<double>(s.output.elements()) * p.kernel * p.kernel;
+      static_cast<double>(s.output.elements()) * static_cast<double>(window_of(p).taps());
   return s;
 }
 
@@ -163,13 +201,133 @@ LayerShapes shapes_of(const Dropout& d, const std::string& layer, const Shape& i
   return s;
 }
 
-LayerShapes shapes_of(const SoftmaxCrossEntropy&, const std::string& layer, const Shape& in) {
-  check_features(layer, in, "");
+LayerShapes shapes_of(const Selu&, const std::string&, const Shape& in) {
+  LayerShapes s;
+  s.output = in;
+  s.forward_flops = 3.0 * static_cast<double>(in.elements());
+  s.backward_flops = 2.0 * static_cast<double>(in.elements());
+  s.backward_needs_output = true;
+  s.forward_in_place = s.backward_in_place = true;
+  return s;
+}
+
+LayerShapes shapes_of(const AlphaDropout& d, const std::string& layer, const Shape& in) {
+  LayerShapes s = shapes_of(Dropout{d.rate}, layer, in);
+  s.forward_flops = 2.0 * static_cast<double>(in.elements());
+  return s;
+}
+
+LayerShapes shapes_of(const Shift& shift, const std::string& layer, const Shape& in) {
+  check_image(layer, in);
+  if (shift.rows < 0 || shift.columns < 0) refuse(layer, "a shift is not negative");
+  LayerShapes s;
+  s.output = in;
+  return s;
+}
+
+LayerShapes shapes_of(const SoftmaxCrossEntropy& l, const std::string& layer, const Shape& in) {
+  check_rows(layer, in, "");
+  if (!(l.smoothing >= 0 && l.smoothing < 1)) {
+    refuse(layer, format("smoothing %g is not in [0, 1)", double(l.smoothing)));
+  }
   LayerShapes s;
   s.output = {in[0]};
   s.stash_bytes = in.elements() * kFloatBytes;  // probabilities
   s.forward_flops = 5.0 * static_cast<double>(in.elements());
   s.backward_flops = 2.0 * static_cast<double>(in.elements());
+  return s;
+}
+
+LayerShapes shapes_of(const Embedding& e, const std::string& layer, const Shape& in) {
+  if (in.rank() != 2) refuse(layer, "input " + to_string(in) + " is not (N, T)");
+  if (e.vocabulary < 1) refuse(layer, format("a vocabulary of %d is not positive", e.vocabulary));
+  if (e.features < 1) refuse(layer, format("%d features are not positive", e.features));
+  check_deviation(layer, e.deviation);
+  LayerShapes s;
+  s.output = {in[0], in[1], e.features};
+  s.parameters.push_back(normal_weight({e.vocabulary, e.features}, e.deviation));
+  s.backward_flops = static_cast<double>(s.output.elements());
+  s.backward_needs_input = true;
+  return s;
+}
+
+LayerShapes shapes_of(const PositionEmbedding& p, const std::string& layer, const Shape& in) {
+  check_sequence(layer, in);
+  if (p.positions != 0 && p.positions < in[1]) {
+    refuse(layer, format("%d positions for samples of %lld tokens", p.positions,
+                         static_cast<long long>(in[1])));
+  }
+  check_deviation(layer, p.deviation);
+  LayerShapes s;
+  s.output = in;
+  s.parameters.push_back(
+      normal_weight({p.positions == 0 ? in[1] : p.positions, in[2]}, p.deviation));
+  s.forward_flops = s.backward_flops = static_cast<double>(in.elements());
+  s.forward_in_place = s.backward_in_place = true;
+  return s;
+}
+
+LayerShapes shapes_of(const LayerNorm& l, const std::string& layer, const Shape& in) {
+  check_rows(layer, in, "");
+  if (!(l.epsilon > 0)) refuse(layer, format("epsilon %g is not positive", double(l.epsilon)));
+  const std::int64_t features = in[in.rank() - 1];
+  LayerShapes s;
+  s.output = in;
+  s.parameters = {{"scale", {features}, Initial::one}, {"shift", {features}, Initial::zero}};
+  s.stash_bytes = 2 * in.elements() / features * kFloatBytes;  // each row's mean and variance
+  s.forward_flops = 7.0 * static_cast<double>(in.elements());
+  s.backward_flops = 11.0 * static_cast<double>(in.elements());
+  s.backward_needs_input = true;
+  s.backward_in_place = true;
+  return s;
+}
+
+LayerShapes shapes_of(const Gelu&, const std::string&, const Shape& in) {
+  LayerShapes s;
+  s.output = in;
+  s.forward_flops = 9.0 * static_cast<double>(in.elements());
+  s.backward_flops = 16.0 * static_cast<double>(in.elements());
+  s.backward_needs_input = true;
+  s.backward_in_place = true;
+  return s;
+}
+
+LayerShapes shapes_of(const SelfAttention& a, const std::string& layer, const Shape& in) {
+  check_sequence(layer, in);
+  if (a.heads < 1) refuse(layer, format("%d heads are not positive", a.heads));
+  if (in[2] % (3 * std::int64_t{a.heads}) != 0) {
+    refuse(layer, "input " + to_string(in) +
+                      format(" does not hold queries, keys and values of %d heads", a.heads));
+  }
+  LayerShapes s;
+  s.output = {in[0], in[1], in[2] / 3};
+  const std::int64_t weights = in[0] * a.heads * in[1] * in[1];
+  s.stash_bytes = weights * kFloatBytes;  // softmax, (N, heads, T, T)
+  // Two products of T x T by the width of a head; the half above a causal diagonal is not left out.
+  const double products = 4.0 * static_cast<double>(s.output.elements() * in[1]);
+  s.forward_flops = products + 5.0 * static_cast<double>(weights);
+  s.backward_flops = 2 * products + 4.0 * static_cast<double>(weights);
+  s.backward_needs_input = true;
+  return s;
+}
+
+LayerShapes shapes_of(const Lstm& l, const std::string& layer, const Shape& in) {
+  check_sequence(layer, in);
+  if (l.hidden < 1) refuse(layer, format("%d hidden features are not positive", l.hidden));
+  const std::int64_t gates = 4 * std::int64_t{l.hidden};
+  const float bound = static_cast<float>(1 / std::sqrt(static_cast<double>(l.hidden)));
+  LayerShapes s;
+  s.output = {in[0], in[1], l.hidden};
+  s.parameters = {{"weight_input", {in[2], gates}, Initial::uniform, bound},
+                  {"weight_hidden", {l.hidden, gates}, Initial::uniform, bound},
+                  {"bias", {gates}}};
+  s.stash_bytes = 5 * s.output.elements() * kFloatBytes;  // gates and cells
+  const double rows = static_cast<double>(in[0] * in[1]);
+  s.forward_flops = rows * (2.0 * static_cast<double>(gates * (in[2] + l.hidden)) +
+                            30.0 * static_cast<double>(l.hidden));
+  s.backward_flops = 2 * s.forward_flops;
+  s.backward_needs_input = true;
+  s.backward_needs_output = true;
   return s;
 }
 
@@ -184,13 +342,40 @@ LayerShapes shapes_of(const Add&, const std::string& layer, const Shape& a, cons
   return s;
 }
 
+LayerShapes shapes_of(const Concat&, const std::string& layer, const std::vector<Shape>& inputs) {
+  const int last = inputs[0].rank() - 1;
+  LayerShapes s;
+  s.output = inputs[0];
+  s.output[last] = 0;
+  for (const Shape& input : inputs) {
+    if (input.rank() != 2 && input.rank() != 4) {
+      refuse(layer, "input " + to_string(input) + " is neither (N, H, W, C) nor (N, features)");
+    }
+    Shape rest = input;
+    if (input.rank() == inputs[0].rank()) rest[last] = inputs[0][last];
+    if (rest != inputs[0]) {
+      refuse(layer, "inputs " + to_string(inputs[0]) + " and " + to_string(input) +
+                        " differ in more than their channels");
+    }
+    s.output[last] += input[last];
+  }
+  return s;
+}
+
+// Inputs that a layer takes; Concat takes that many or more.
+std::size_t inputs_of(const LayerSpec& spec) {
+  return std::holds_alternative<Add>(spec) || std::holds_alternative<Concat>(spec) ? 2 : 1;
+}
+
 }  // namespace
 
 LayerShapes infer_shapes(const LayerSpec& spec, const std::vector<Shape>& inputs) {
   const std::string layer = to_string(spec);
-  const std::size_t wanted = std::holds_alternative<Add>(spec) ? 2 : 1;
-  if (inputs.size() != wanted) {
-    refuse(layer, format("%zu inputs, where it takes %zu", inputs.size(), wanted));
+  const std::size_t wanted = inputs_of(spec);
+  const bool more = std::holds_alternative<Concat>(spec);
+  if (more ? inputs.size() < wanted : inputs.size() != wanted) {
+    refuse(layer, format("%zu inputs, where it takes %zu%s", inputs.size(), wanted,
+                         more ? " or more" : ""));
   }
   for (const Shape& input : inputs) {
     if (input.rank() < 1) refuse(layer, "an input without extents");
@@ -202,6 +387,8 @@ LayerShapes infer_shapes(const LayerSpec& spec, const std::vector<Shape>& inputs
       [&](const auto& l) {
         if constexpr (std::is_same_v<std::decay_t<decltype(l)>, Add>) {
           return shapes_of(l, layer, inputs[0], inputs[1]);
+        } else if constexpr (std::is_same_v<std::decay_t<decltype(l)>, Concat>) {
+          return shapes_of(l, layer, inputs);
         } else {
           return shapes_of(l, layer, inputs[0]);
         }

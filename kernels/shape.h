@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 
 #include "base/error.h"
@@ -18,7 +19,9 @@ class Shape {
   static constexpr int kMaxRank = 4;
 
   Shape() = default;
-  Shape(std::initializer_list<std::int64_t> extents) {
+  Shape(std::initializer_list<std::int64_t> extents)
+      : Shape(std::span(extents.begin(), extents.size())) {}
+  explicit Shape(std::span<const std::int64_t> extents) {
     ensure(extents.size() <= kMaxRank, "a shape has at most four extents");
     for (std::int64_t e : extents) extents_[static_cast<std::size_t>(rank_++)] = e;
   }
@@ -42,6 +45,16 @@ class Shape {
  private:
   std::array<std::int64_t, kMaxRank> extents_{};
   int rank_ = 0;
+};
+
+// Rows and columns; one number means both.
+struct Sides {
+  int rows = 0;
+  int columns = 0;
+
+  Sides(int both) : rows(both), columns(both) {}  // NOLINT: a kernel of 3 is one of 3x3
+  Sides(int r, int c) : rows(r), columns(c) {}
+  bool operator==(const Sides&) const = default;
 };
 
 inline std::string to_string(const Shape& shape) {

@@ -19,6 +19,8 @@ build_packages=(
   "libdnnl-dev: oneDNN, the CPU device"
   "ocl-icd-libopencl1: loaded by oneDNN"
   "zlib1g-dev: gzipped data sets"
+  "libjpeg62-turbo-dev: JPEG images of data sets"
+  "libpng-dev: PNG images of data sets"
   "dataset-fashion-mnist: the data set of quick start and tests"
 )
 test_packages=(

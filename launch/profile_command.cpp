@@ -12,9 +12,9 @@
 #include "launch/options.h"
 #include "launch/output_file.h"
 #include "launch/subcommand.h"
-#include "runtime/data/idx.h"
 #include "runtime/model/zoo.h"
 #include "runtime/pipeline/measure.h"
+#include "runtime/store/open_dataset.h"
 
 namespace hetpipe {
 namespace {
@@ -42,10 +42,11 @@ OptionTable table_of(ProfileOptions& options) {
         {
             required(text_option("model", "NAME", options.model, "Model of the zoo.")),
             text_option("data", "DATA", options.data,
-                        "Data set whose samples the model is for: fashion-mnist, or a folder of "
-                        "IDX files."),
+                        "Data set whose samples the model is for: fashion-mnist, a folder of IDX "
+                        "files, HDF5 files, or text:FILE,T=64."),
             text_option("sample", "HxWxC", options.sample,
-                        "In place of --data: rows, columns and channels of a sample."),
+                        "In place of --data: rows, columns and channels of a sample, or T, its "
+                        "tokens."),
             integer_option("classes", "N", options.classes, {2, 1e6},
                            "In place of --data: number of classes."),
             integers_option("minibatch", "N,...", options.minibatch, {1, 1e6},
@@ -64,10 +65,10 @@ OptionTable table_of(ProfileOptions& options) {
         }}}};
 }
 
-// "28x28x1"; nothing when it is not of this form.
+// "28x28x1", or "64" of a text; nothing when it is not of this form.
 std::optional<Shape> try_parse_sample(const std::string& text) {
   const std::vector<std::string> parts = split(text, 'x');
-  if (parts.size() != 3) return std::nullopt;
+  if (parts.size() != 3 && parts.size() != 1) return std::nullopt;
   std::array<int, 3> extents{};
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const char* end = parts[i].data() + parts[i].size();
@@ -76,7 +77,7 @@ std::optional<Shape> try_parse_sample(const std::string& text) {
       return std::nullopt;
     }
   }
-  return Shape{extents[0], extents[1], extents[2]};
+  return parts.size() == 1 ? Shape{extents[0]} : Shape{extents[0], extents[1], extents[2]};
 }
 
 void check(const ProfileOptions& options, Problems& problems) {
@@ -98,8 +99,8 @@ void check(const ProfileOptions& options, Problems& problems) {
   }
   if (options.sample && !try_parse_sample(*options.sample)) {
     problems.add("--sample", "'" + *options.sample +
-                                 "' (not rows x columns x channels). Give three positive numbers "
-                                 "up to 65536, as in 28x28x1.");
+                                 "' (neither rows x columns x channels nor tokens). Give three "
+                                 "positive numbers up to 65536, as in 28x28x1, or one.");
   }
 }
 
@@ -107,8 +108,8 @@ Model model_of(const ProfileOptions& options) {
   if (!options.data) {
     return make_model(*options.model, *try_parse_sample(*options.sample), *options.classes);
   }
-  const Dataset data = load_dataset(*options.data, Split::train, Parts::labels);
-  return make_model(*options.model, {data.height, data.width, data.channels}, data.classes);
+  const Dataset data = open_dataset(*options.data, Split::train, Parts::labels);
+  return make_model(*options.model, Shape(data.sample_shape()), data.classes);
 }
 
 // A call holds every layer's output and stash, and gradients of both.
@@ -143,10 +144,7 @@ std::string measurement_table(const Model& model, const Measurement& measured) {
   double flops = 0;
   for (int l = 0; l < model.layer_count(); ++l) {
     const LayerShapes shapes = model.shapes(l, measured.batch);
-    std::int64_t parameters = 0;
-    for (const ParameterShape& parameter : shapes.parameters) {
-      parameters += parameter.shape.elements();
-    }
+    const std::int64_t parameters = model.parameter_count(l);
     const auto i = static_cast<std::size_t>(l);
     const double layer_flops = shapes.forward_flops + shapes.backward_flops;
     const double seconds = measured.forward[i] + measured.backward[i];

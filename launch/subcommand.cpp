@@ -95,6 +95,7 @@ std::span<const Subcommand> subcommands() {
                  compare_command},
       Subcommand{"checkpoint", "looks into, verifies, compares, exports checkpoints",
                  checkpoint_command},
+      Subcommand{"data", "turns images into data sets", data_command},
   };
   return kSubcommands;
 }

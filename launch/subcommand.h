@@ -27,6 +27,7 @@ int run_hetpipe(std::span<const std::string> words);
 
 int checkpoint_command(const Invocation& how);
 int compare_command(const Invocation& how);
+int data_command(const Invocation& how);
 int plan_command(const Invocation& how);
 int profile_command(const Invocation& how);
 int simulate_command(const Invocation& how);

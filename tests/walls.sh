@@ -39,6 +39,8 @@ check() ( # ROOT: prints every breach; 1 if there is one
   door "$(include '(oneapi/)?dnnl')" '^kernels/cpu/' 'oneDNN'
   door "$(include 'boost/')" '^launch/' 'Boost'
   door "$(include 'zlib\.h')" '^runtime/data/|^runtime/store/checksum\.cpp|^tests/(unit/data/|fault/bad_data)' 'zlib'
+  door "$(include '(jpeglib|jerror)\.h')" '^runtime/data/jpeg\.cpp|^tests/unit/data/made_images' 'libjpeg'
+  door "$(include 'png\.h')" '^runtime/data/png\.cpp|^tests/unit/data/made_images' 'libpng'
   door "$(include '(cuda|cudnn|cublas)[A-Za-z_]*\.h')" '^kernels/cuda/|^runtime/transport/nccl' 'CUDA'
   door "$(include 'nccl\.h')" '^runtime/transport/nccl' 'NCCL'
   door '(^|[^A-Za-z_.>])(std::|::)?(_exit|_Exit|exit|quick_exit)\(' \
@@ -79,6 +81,8 @@ launch/a.cpp|#include <toml++/toml.h>
 runtime/model/a.cpp|#include <oneapi/dnnl/dnnl.hpp>
 base/a.cpp|#include <boost/program_options.hpp>
 runtime/store/a.cpp|#include <zlib.h>
+runtime/data/a.cpp|#include <jpeglib.h>
+launch/a.cpp|#include <png.h>
 runtime/pipeline/a.cpp|#include <cuda_runtime.h>
 kernels/cuda/a.cpp|#include <nccl.h>
 base/a.cpp|  std::exit(1);

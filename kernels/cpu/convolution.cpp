@@ -19,8 +19,10 @@ class ConvolutionKernel final : public LayerKernel {
         spec_(spec),
         x_(nhwc(in)),
         y_(nhwc(window_of(spec).output(in, spec.output_channels))),
-        weight_(plain({spec.output_channels, in[3], spec.kernel, spec.kernel}, tag::oihw)),
-        any_weight_(plain({spec.output_channels, in[3], spec.kernel, spec.kernel}, tag::any)),
+        weight_(
+            plain({spec.output_channels, in[3], spec.kernel.rows, spec.kernel.columns}, tag::oihw)),
+        any_weight_(
+            plain({spec.output_channels, in[3], spec.kernel.rows, spec.kernel.columns}, tag::any)),
         bias_(spec.bias ? plain({spec.output_channels}, tag::x) : memory::desc()),
         forward_description_(
             {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, x_,
@@ -57,7 +59,7 @@ class ConvolutionKernel final : public LayerKernel {
   };
 
   memory::dims strides() const { return {spec_.stride, spec_.stride}; }
-  memory::dims padding() const { return {spec_.padding, spec_.padding}; }
+  memory::dims padding() const { return {spec_.padding.rows, spec_.padding.columns}; }
 
   Direction make_forward() const {
     const memory::desc weight = forward_description_.weights_desc();
@@ -65,23 +67,21 @@ class ConvolutionKernel final : public LayerKernel {
   }
   // At stride 1 the input gradient is a forward convolution of the output gradient with the weights
   // turned round, and oneDNN's forward is up to a third faster than its input gradient.
-  bool turned() const { return spec_.stride == 1 && spec_.padding < spec_.kernel; }
+  bool turned() const {
+    return spec_.stride == 1 && spec_.padding.rows < spec_.kernel.rows &&
+           spec_.padding.columns < spec_.kernel.columns;
+  }
   memory::desc turned_weight(tag layout) const {
     const memory::dims dims = weight_.dims();
     return plain({dims[1], dims[0], dims[2], dims[3]}, layout);
   }
   Direction make_input_gradient() const {
     if (turned()) {
-      const memory::dim rest = spec_.kernel - 1 - spec_.padding;
+      const memory::dims rest = {spec_.kernel.rows - 1 - spec_.padding.rows,
+                                 spec_.kernel.columns - 1 - spec_.padding.columns};
       const dnnl::convolution_forward::primitive_desc description(
-          {dnnl::prop_kind::forward_training,
-           dnnl::algorithm::convolution_direct,
-           y_,
-           turned_weight(tag::any),
-           x_,
-           strides(),
-           {rest, rest},
-           {rest, rest}},
+          {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, y_,
+           turned_weight(tag::any), x_, strides(), rest, rest},
           attributes(), context_.engine);
       const memory::desc weight = description.weights_desc();
       return {Primitive(description), weight, Reorder(context_, turned_weight(tag::oihw), weight)};

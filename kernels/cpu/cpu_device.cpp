@@ -9,7 +9,6 @@
 #include "kernels/cpu/memory_pool.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/reference/reference_device.h"
 
 namespace hetpipe {
 namespace {
@@ -77,6 +76,7 @@ class CpuDevice final : public HostDevice {
     infer_shapes(spec, inputs);  // refuses what does not fit together
     const ThreadScope scope(threads_);
     const std::string name = to_string(spec) + " on " + to_string(inputs[0]);
+    if (std::holds_alternative<Concat>(spec)) return make_concat(inputs, threads_);
     try {
       return std::visit([&](const auto& layer) { return make(layer, inputs[0], key, name); }, spec);
     } catch (const dnnl::error& error) {
@@ -172,10 +172,22 @@ class CpuDevice final : public HostDevice {
                                     const std::string& name) {
     return guarded(make_batch_norm(context_, layer, in), name);
   }
-  // One number per sample and class: too small for the definition to be slow.
-  std::unique_ptr<LayerKernel> make(const SoftmaxCrossEntropy& layer, const Shape& in,
-                                    std::uint64_t key, const std::string&) {
-    return make_reference_kernel(layer, {in}, key);
+  std::unique_ptr<LayerKernel> make(const Concat&, const Shape&, std::uint64_t,
+                                    const std::string&) {
+    ensure(false, "a concatenation is made from all its inputs");
+    return nullptr;
+  }
+  std::unique_ptr<LayerKernel> make(const Gelu&, const Shape& in, std::uint64_t,
+                                    const std::string& name) {
+    return guarded(make_gelu(context_, in), name);
+  }
+  std::unique_ptr<LayerKernel> make(const SelfAttention& layer, const Shape& in, std::uint64_t,
+                                    const std::string& name) {
+    return guarded(make_attention(context_, layer, in), name);
+  }
+  std::unique_ptr<LayerKernel> make(const Lstm& layer, const Shape& in, std::uint64_t,
+                                    const std::string& name) {
+    return guarded(make_lstm(context_, layer, in), name);
   }
   template <class Layer>
   std::unique_ptr<LayerKernel> make(const Layer& layer, const Shape& in, std::uint64_t key,

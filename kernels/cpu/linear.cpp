@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/onednn.h"
+#include "kernels/reference/sizes.h"
 
 namespace hetpipe {
 namespace {
@@ -7,17 +8,18 @@ namespace {
 using dnnl::memory;
 using tag = memory::format_tag;
 
-// On the canonical (in, out) weights as they are, without a copy. To oneDNN's inner product they
-// are (out, in) with the first index varying fastest; it beats matmul in the forward (up to 1.8
-// times) and in the weight gradient (up to 4 times), and loses to it in the input gradient.
+// On the canonical (in, out) or (out, in) weights as they are, without a copy. To oneDNN's inner
+// product they are (out, in), the former with the first index varying fastest; it beats matmul in
+// the forward (up to 1.8 times) and in the weight gradient (up to 4 times), and loses to it in the
+// input gradient.
 class LinearKernel final : public LayerKernel {
  public:
-  LinearKernel(CpuContext& context, const Linear& spec, const Shape& in)
+  LinearKernel(CpuContext& context, const Linear& spec, const reference::LinearSizes& sizes)
       : context_(context),
         spec_(spec),
-        x_(plain({in[0], in[1]}, tag::ab)),
-        y_(plain({in[0], spec.output_features}, tag::ab)),
-        weight_(plain({spec.output_features, in[1]}, tag::ba)),
+        x_(plain({sizes.batch, sizes.in}, tag::ab)),
+        y_(plain({sizes.batch, sizes.out}, tag::ab)),
+        weight_(plain({sizes.out, sizes.in}, spec.transposed ? tag::ab : tag::ba)),
         bias_(spec.bias ? plain({spec.output_features}, tag::a) : memory::desc()),
         forward_description_({dnnl::prop_kind::forward_training, x_, weight_, bias_, y_},
                              attributes(), context.engine) {}
@@ -80,7 +82,7 @@ class LinearKernel final : public LayerKernel {
 }  // namespace
 
 std::unique_ptr<LayerKernel> make_linear(CpuContext& context, const Linear& spec, const Shape& in) {
-  return std::make_unique<LinearKernel>(context, spec, in);
+  return std::make_unique<LinearKernel>(context, spec, reference::sizes_of(spec, in));
 }
 
 }  // namespace hetpipe

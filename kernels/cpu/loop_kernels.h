@@ -3,11 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "kernels/layer.h"
 
-// The CPU device's layer kernels that are loops of its own: all but convolution, linear and batch
-// norm.
+// The CPU device's layer kernels that are loops of its own: all but convolution, linear, batch
+// norm, gelu, attention and lstm.
 namespace hetpipe {
 
 std::unique_ptr<LayerKernel> make_loop_kernel(const Relu&, const Shape& in, std::uint64_t key,
@@ -18,11 +19,26 @@ std::unique_ptr<LayerKernel> make_loop_kernel(const Flatten&, const Shape& in, s
                                               int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const Dropout& spec, const Shape& in,
                                               std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const Selu&, const Shape& in, std::uint64_t key,
+                                              int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const AlphaDropout& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const Shift& spec, const Shape& in, std::uint64_t key,
+                                              int threads);
+std::unique_ptr<LayerKernel> make_concat(const std::vector<Shape>& inputs, int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const MaxPool& spec, const Shape& in,
                                               std::uint64_t key, int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const AveragePool& spec, const Shape& in,
                                               std::uint64_t key, int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const GlobalAveragePool&, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const Embedding& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const PositionEmbedding& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const LayerNorm& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const SoftmaxCrossEntropy& spec, const Shape& in,
                                               std::uint64_t key, int threads);
 
 }  // namespace hetpipe

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "kernels/reference/pooling.h"
 
 // One function per width of vectors, chosen when the program is loaded: one binary runs everywhere.
 // No value changes: an element sees the same operations in any width, and nothing is contracted.
@@ -25,13 +26,13 @@ constexpr std::int64_t kChannels = 64;
 template <class Visit>
 void for_each_tap(const Window& window, const Shape& in, std::int64_t row, Visit visit) {
   const std::int64_t channels = in[3];
-  const std::int64_t columns = window.positions(in[2]);
+  const std::int64_t columns = window.columns.positions(in[2]);
   for (std::int64_t ow = 0; ow < columns; ++ow)
-    for (std::int64_t kh = window.begin(row); kh < window.end(row, in[1]); ++kh)
-      for (std::int64_t kw = window.begin(ow); kw < window.end(ow, in[2]); ++kw) {
-        const std::int64_t h = row * window.stride - window.padding + kh;
-        const std::int64_t w = ow * window.stride - window.padding + kw;
-        visit((h * in[2] + w) * channels, ow * channels, kh * window.kernel + kw);
+    for (std::int64_t kh = window.rows.begin(row); kh < window.rows.end(row, in[1]); ++kh)
+      for (std::int64_t kw = window.columns.begin(ow); kw < window.columns.end(ow, in[2]); ++kw) {
+        const std::int64_t h = window.rows.at(row, kh);
+        const std::int64_t w = window.columns.at(ow, kw);
+        visit((h * in[2] + w) * channels, ow * channels, window.place(kh, kw));
       }
 }
 
@@ -140,6 +141,28 @@ HETPIPE_EVERY_WIDTH void dropout_apply(float* y, const float* x,
   }
 }
 
+HETPIPE_EVERY_WIDTH void selu_backward(float* dx, const float* __restrict y, const float* dy,
+                                       std::int64_t count) {
+  constexpr float kScale = static_cast<float>(kSeluScale), kFloor = static_cast<float>(kSeluFloor);
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float below = y[i] - kFloor;
+    dx[i] = dy[i] * (y[i] <= 0 ? below : kScale);
+  }
+}
+
+HETPIPE_EVERY_WIDTH void alpha_dropout_forward(float* y, const float* x,
+                                               const std::uint8_t* __restrict kept,
+                                               const AlphaDropoutMap& map, std::int64_t count) {
+  const float scale = static_cast<float>(map.scale), shift = static_cast<float>(map.shift);
+  const float dropped = static_cast<float>(map.dropped);
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float mapped = x[i] * scale + shift;
+    y[i] = kept[i] != 0 ? mapped : dropped;
+  }
+}
+
 HETPIPE_EVERY_WIDTH void transpose(float* __restrict to, const float* __restrict from,
                                    std::int64_t rows, std::int64_t columns) {
   constexpr std::int64_t kTile = 16;  // a tile's lines of both sides stay in the nearest cache
@@ -164,26 +187,26 @@ HETPIPE_EVERY_WIDTH void max_pool_row(float* __restrict y, std::uint8_t* __restr
                                       const float* __restrict image, const Window& window,
                                       const Shape& in, std::int64_t row) {
   const std::int64_t channels = in[3];
-  const std::int64_t columns = window.positions(in[2]);
-  const std::int64_t kh0 = window.begin(row), kh1 = window.end(row, in[1]);
+  const std::int64_t columns = window.columns.positions(in[2]);
+  const std::int64_t kh0 = window.rows.begin(row), kh1 = window.rows.end(row, in[1]);
   for (std::int64_t ow = 0; ow < columns; ++ow) {
-    const std::int64_t kw0 = window.begin(ow), kw1 = window.end(ow, in[2]);
+    const std::int64_t kw0 = window.columns.begin(ow), kw1 = window.columns.end(ow, in[2]);
     for (std::int64_t c0 = 0; c0 < channels; c0 += kChannels) {
       const std::int64_t n = std::min(kChannels, channels - c0);
       float best[kChannels];
       std::int32_t place[kChannels];
       const auto pixel = [&](std::int64_t kh, std::int64_t kw) {
-        const std::int64_t h = row * window.stride - window.padding + kh;
-        const std::int64_t w = ow * window.stride - window.padding + kw;
+        const std::int64_t h = window.rows.at(row, kh);
+        const std::int64_t w = window.columns.at(ow, kw);
         return image + (h * in[2] + w) * channels + c0;
       };
       const float* first = pixel(kh0, kw0);
       for (std::int64_t c = 0; c < n; ++c) best[c] = first[c];
-      std::fill_n(place, n, static_cast<std::int32_t>(kh0 * window.kernel + kw0));
+      std::fill_n(place, n, static_cast<std::int32_t>(window.place(kh0, kw0)));
       for (std::int64_t kh = kh0; kh < kh1; ++kh)
         for (std::int64_t kw = kh == kh0 ? kw0 + 1 : kw0; kw < kw1; ++kw) {
           const float* x = pixel(kh, kw);
-          const std::int32_t here = static_cast<std::int32_t>(kh * window.kernel + kw);
+          const std::int32_t here = static_cast<std::int32_t>(window.place(kh, kw));
           for (std::int64_t c = 0; c < n; ++c) {
             const bool better = (x[c] > best[c]) | (x[c] != x[c]);  // a NaN wins
             best[c] = better ? x[c] : best[c];
@@ -199,25 +222,30 @@ HETPIPE_EVERY_WIDTH void max_pool_row(float* __restrict y, std::uint8_t* __restr
 }
 
 HETPIPE_EVERY_WIDTH void average_pool_row(float* __restrict y, const float* __restrict image,
-                                          const Window& window, const Shape& in, std::int64_t row) {
+                                          const Window& window, const Shape& in, bool count_padding,
+                                          std::int64_t row) {
   const std::int64_t channels = in[3];
-  const std::int64_t length = window.positions(in[2]) * channels;
-  const float area = static_cast<float>(window.kernel * window.kernel);
-  std::fill_n(y, length, 0.0f);
+  const std::int64_t columns = window.columns.positions(in[2]);
+  std::fill_n(y, columns * channels, 0.0f);
   for_each_tap(window, in, row, [&](std::int64_t input, std::int64_t output, std::int64_t) {
     const float* __restrict x = image + input;
     float* __restrict sums = y + output;
     for (std::int64_t c = 0; c < channels; ++c) sums[c] += x[c];
   });
-  for (std::int64_t i = 0; i < length; ++i) y[i] /= area;
+  for (std::int64_t ow = 0; ow < columns; ++ow) {
+    const float area =
+        static_cast<float>(reference::places_averaged(window, in, count_padding, row, ow));
+    float* __restrict sums = y + ow * channels;
+    for (std::int64_t c = 0; c < channels; ++c) sums[c] /= area;
+  }
 }
 
 void max_pool_backward(float* __restrict dx, const float* __restrict dy,
                        const std::uint8_t* __restrict winner, const Window& window,
                        const Shape& in) {
   const std::int64_t channels = in[3];
-  const std::int64_t rows = window.positions(in[1]);
-  const std::int64_t row_length = window.positions(in[2]) * channels;
+  const std::int64_t rows = window.rows.positions(in[1]);
+  const std::int64_t row_length = window.columns.positions(in[2]) * channels;
   std::fill_n(dx, in[1] * in[2] * channels, 0.0f);
   for (std::int64_t oh = 0; oh < rows; ++oh) {
     for_each_tap(window, in, oh, [&](std::int64_t input, std::int64_t output, std::int64_t place) {
@@ -234,16 +262,17 @@ void max_pool_backward(float* __restrict dx, const float* __restrict dy,
 }
 
 void average_pool_backward(float* __restrict dx, const float* __restrict dy, const Window& window,
-                           const Shape& in) {
+                           const Shape& in, bool count_padding) {
   const std::int64_t channels = in[3];
-  const std::int64_t rows = window.positions(in[1]);
-  const std::int64_t row_length = window.positions(in[2]) * channels;
-  const float area = static_cast<float>(window.kernel * window.kernel);
+  const std::int64_t rows = window.rows.positions(in[1]);
+  const std::int64_t row_length = window.columns.positions(in[2]) * channels;
   std::fill_n(dx, in[1] * in[2] * channels, 0.0f);
   for (std::int64_t oh = 0; oh < rows; ++oh) {
     for_each_tap(window, in, oh, [&](std::int64_t input, std::int64_t output, std::int64_t) {
       float* __restrict gradient = dx + input;
       const float* __restrict from = dy + oh * row_length + output;
+      const float area = static_cast<float>(
+          reference::places_averaged(window, in, count_padding, oh, output / channels));
       for (std::int64_t c = 0; c < channels; ++c) gradient[c] += from[c] / area;
     });
   }

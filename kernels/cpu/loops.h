@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/optimizer_step.h"
+#include "kernels/selu.h"
 #include "kernels/shape.h"
 #include "kernels/window.h"
 
@@ -38,6 +39,11 @@ void dropout_draw(std::uint8_t* kept, std::uint64_t key, float rate, std::int64_
 void dropout_apply(float* y, const float* x, const std::uint8_t* kept, float factor,
                    std::int64_t count);
 
+// SELU's forward is the definition's: its exponential is a call either way.
+void selu_backward(float* dx, const float* y, const float* dy, std::int64_t count);
+void alpha_dropout_forward(float* y, const float* x, const std::uint8_t* kept,
+                           const AlphaDropoutMap& map, std::int64_t count);
+
 // to (columns, rows) = from (rows, columns) transposed.
 void transpose(float* to, const float* from, std::int64_t rows, std::int64_t columns);
 
@@ -49,11 +55,12 @@ void turn_round(float* to, const float* from, std::int64_t outputs, std::int64_t
 void max_pool_row(float* y, std::uint8_t* winner, const float* image, const Window& window,
                   const Shape& in, std::int64_t row);
 void average_pool_row(float* y, const float* image, const Window& window, const Shape& in,
-                      std::int64_t row);
+                      bool count_padding, std::int64_t row);
 // One sample's input gradient (H, W, C), overwritten.
 void max_pool_backward(float* dx, const float* dy, const std::uint8_t* winner, const Window& window,
                        const Shape& in);
-void average_pool_backward(float* dx, const float* dy, const Window& window, const Shape& in);
+void average_pool_backward(float* dx, const float* dy, const Window& window, const Shape& in,
+                           bool count_padding);
 
 // One sample: y (C) = mean over x (pixels, C), and back.
 void global_average_forward(float* y, const float* x, std::int64_t pixels, std::int64_t channels);

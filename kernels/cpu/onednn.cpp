@@ -63,4 +63,14 @@ void Reorder::run(CpuContext& context, Stream& stream, const dnnl::memory& from,
   primitive_.run(context, stream, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
+void multiply(std::int64_t rows, std::int64_t columns, std::int64_t inner, const Matrix& a,
+              const Matrix& b, float beta, float* c, std::int64_t c_step, float alpha) {
+  const dnnl::status status =
+      dnnl::sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', rows, columns, inner, alpha,
+                  a.data, a.step, b.data, b.step, beta, c, c_step);
+  if (status != dnnl::status::success) {
+    throw dnnl::error(static_cast<dnnl_status_t>(status), "a product of matrices failed");
+  }
+}
+
 }  // namespace hetpipe

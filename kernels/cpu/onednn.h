@@ -72,10 +72,25 @@ class Reorder {
   Primitive primitive_;
 };
 
+// C (rows, columns) = A (rows, inner) · B (inner, columns) + beta * C, row-major; `a_step` and so
+// on are floats from row to row. A transposed matrix lies as (inner, rows) or (columns, inner).
+// Inside a parallel loop it runs in the calling thread alone.
+struct Matrix {
+  const float* data = nullptr;
+  std::int64_t step = 0;
+  bool transposed = false;
+};
+void multiply(std::int64_t rows, std::int64_t columns, std::int64_t inner, const Matrix& a,
+              const Matrix& b, float beta, float* c, std::int64_t c_step, float alpha = 1);
+
 std::unique_ptr<LayerKernel> make_convolution(CpuContext& context, const Convolution& spec,
                                               const Shape& in);
 std::unique_ptr<LayerKernel> make_linear(CpuContext& context, const Linear& spec, const Shape& in);
 std::unique_ptr<LayerKernel> make_batch_norm(CpuContext& context, const BatchNorm& spec,
                                              const Shape& in);
+std::unique_ptr<LayerKernel> make_gelu(CpuContext& context, const Shape& in);
+std::unique_ptr<LayerKernel> make_attention(CpuContext& context, const SelfAttention& spec,
+                                            const Shape& in);
+std::unique_ptr<LayerKernel> make_lstm(CpuContext& context, const Lstm& spec, const Shape& in);
 
 }  // namespace hetpipe

@@ -47,13 +47,18 @@ class MaxPoolKernel final : public LayerKernel {
 class AveragePoolKernel final : public LayerKernel {
  public:
   AveragePoolKernel(const AveragePool& spec, const Shape& in, int threads)
-      : window_(window_of(spec)), in_(in), out_(window_.output(in, in[3])), threads_(threads) {}
+      : window_(window_of(spec)),
+        count_padding_(spec.count_padding),
+        in_(in),
+        out_(window_.output(in, in[3])),
+        threads_(threads) {}
 
   void forward(Stream&, const ForwardArguments& a) override {
     const std::int64_t row_length = out_[2] * out_[3];
     parallel_for(threads_, out_[0] * out_[1], [&](std::int64_t i) {
       const float* image = a.inputs[0] + i / out_[1] * (in_[1] * in_[2] * in_[3]);
-      loops::average_pool_row(a.output + i * row_length, image, window_, in_, i % out_[1]);
+      loops::average_pool_row(a.output + i * row_length, image, window_, in_, count_padding_,
+                              i % out_[1]);
     });
   }
   void backward(Stream&, const BackwardArguments& a) override {
@@ -63,12 +68,13 @@ class AveragePoolKernel final : public LayerKernel {
     const std::int64_t out_length = out_.elements() / out_[0];
     parallel_for(threads_, in_[0], [&](std::int64_t n) {
       loops::average_pool_backward(dx + n * in_length, a.output_gradient + n * out_length, window_,
-                                   in_);
+                                   in_, count_padding_);
     });
   }
 
  private:
   Window window_;
+  bool count_padding_;
   Shape in_, out_;
   int threads_;
 };

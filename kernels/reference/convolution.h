@@ -16,21 +16,22 @@ template <class T>
 void convolution_forward(const Convolution& spec, const Shape& in, const T* x, const T* weight,
                          const T* bias, T* y) {
   const Window window = window_of(spec);
-  const std::int64_t height = in[1], width = in[2], channels = in[3], k = spec.kernel;
+  const std::int64_t height = in[1], width = in[2], channels = in[3], taps = window.taps();
   const Shape out = window.output(in, spec.output_channels);
   for (std::int64_t n = 0; n < out[0]; ++n)
     for (std::int64_t oh = 0; oh < out[1]; ++oh)
       for (std::int64_t ow = 0; ow < out[2]; ++ow)
         for (std::int64_t o = 0; o < out[3]; ++o) {
           double sum = bias != nullptr ? static_cast<double>(bias[o]) : 0.0;
-          for (std::int64_t kh = window.begin(oh); kh < window.end(oh, height); ++kh)
-            for (std::int64_t kw = window.begin(ow); kw < window.end(ow, width); ++kw) {
-              const std::int64_t h = oh * window.stride - window.padding + kh;
-              const std::int64_t w = ow * window.stride - window.padding + kw;
+          for (std::int64_t kh = window.rows.begin(oh); kh < window.rows.end(oh, height); ++kh)
+            for (std::int64_t kw = window.columns.begin(ow); kw < window.columns.end(ow, width);
+                 ++kw) {
+              const std::int64_t h = window.rows.at(oh, kh);
+              const std::int64_t w = window.columns.at(ow, kw);
               const T* pixel = x + ((n * height + h) * width + w) * channels;
-              const T* taps = weight + (o * channels * k + kh) * k + kw;
+              const T* tap = weight + o * channels * taps + window.place(kh, kw);
               for (std::int64_t i = 0; i < channels; ++i)
-                sum += static_cast<double>(pixel[i]) * static_cast<double>(taps[i * k * k]);
+                sum += static_cast<double>(pixel[i]) * static_cast<double>(tap[i * taps]);
             }
           *y++ = static_cast<T>(sum);
         }
@@ -41,28 +42,28 @@ template <class T>
 void convolution_input_gradient(const Convolution& spec, const Shape& in, const T* dy,
                                 const T* weight, T* dx) {
   const Window window = window_of(spec);
-  const std::int64_t channels = in[3], k = spec.kernel;
+  const std::int64_t channels = in[3], taps = window.taps();
   const Shape out = window.output(in, spec.output_channels);
   for (std::int64_t n = 0; n < in[0]; ++n)
     for (std::int64_t h = 0; h < in[1]; ++h)
       for (std::int64_t w = 0; w < in[2]; ++w)
         for (std::int64_t i = 0; i < channels; ++i) {
           double sum = 0;
-          for (std::int64_t kh = 0; kh < k; ++kh)
-            for (std::int64_t kw = 0; kw < k; ++kw) {
-              const std::int64_t row = h + window.padding - kh;
-              const std::int64_t column = w + window.padding - kw;
-              if (row < 0 || column < 0 || row % window.stride != 0 ||
-                  column % window.stride != 0) {
+          for (std::int64_t kh = 0; kh < window.rows.kernel; ++kh)
+            for (std::int64_t kw = 0; kw < window.columns.kernel; ++kw) {
+              const std::int64_t row = h + window.rows.padding - kh;
+              const std::int64_t column = w + window.columns.padding - kw;
+              if (row < 0 || column < 0 || row % spec.stride != 0 || column % spec.stride != 0) {
                 continue;
               }
-              const std::int64_t oh = row / window.stride;
-              const std::int64_t ow = column / window.stride;
+              const std::int64_t oh = row / spec.stride;
+              const std::int64_t ow = column / spec.stride;
               if (oh >= out[1] || ow >= out[2]) continue;
               const T* gradient = dy + ((n * out[1] + oh) * out[2] + ow) * out[3];
               for (std::int64_t o = 0; o < out[3]; ++o)
-                sum += static_cast<double>(gradient[o]) *
-                       static_cast<double>(weight[((o * channels + i) * k + kh) * k + kw]);
+                sum +=
+                    static_cast<double>(gradient[o]) *
+                    static_cast<double>(weight[(o * channels + i) * taps + window.place(kh, kw)]);
             }
           *dx++ = static_cast<T>(sum);
         }
@@ -72,18 +73,18 @@ template <class T>
 void convolution_weight_gradient(const Convolution& spec, const Shape& in, const T* x, const T* dy,
                                  T* dweight) {
   const Window window = window_of(spec);
-  const std::int64_t height = in[1], width = in[2], channels = in[3], k = spec.kernel;
+  const std::int64_t height = in[1], width = in[2], channels = in[3];
   const Shape out = window.output(in, spec.output_channels);
   for (std::int64_t o = 0; o < out[3]; ++o)
     for (std::int64_t i = 0; i < channels; ++i)
-      for (std::int64_t kh = 0; kh < k; ++kh)
-        for (std::int64_t kw = 0; kw < k; ++kw) {
+      for (std::int64_t kh = 0; kh < window.rows.kernel; ++kh)
+        for (std::int64_t kw = 0; kw < window.columns.kernel; ++kw) {
           double sum = 0;
           for (std::int64_t n = 0; n < out[0]; ++n)
             for (std::int64_t oh = 0; oh < out[1]; ++oh)
               for (std::int64_t ow = 0; ow < out[2]; ++ow) {
-                const std::int64_t h = oh * window.stride - window.padding + kh;
-                const std::int64_t w = ow * window.stride - window.padding + kw;
+                const std::int64_t h = window.rows.at(oh, kh);
+                const std::int64_t w = window.columns.at(ow, kw);
                 if (h < 0 || h >= height || w < 0 || w >= width) continue;
                 sum += static_cast<double>(x[((n * height + h) * width + w) * channels + i]) *
                        static_cast<double>(dy[((n * out[1] + oh) * out[2] + ow) * out[3] + o]);

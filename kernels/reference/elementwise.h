@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 
 #include "base/random.h"
 #include "kernels/layer.h"
+#include "kernels/selu.h"
 
-// Layers that treat each element by itself, and flatten, which only moves them.
+// Layers that treat each element by itself, and those that only move them.
 namespace hetpipe::reference {
 
 // A NaN stays a NaN, so that a numerical failure is not rectified away.
@@ -21,9 +23,53 @@ void relu_backward(std::int64_t count, const T* y, const T* dy, T* dx) {
   for (std::int64_t i = 0; i < count; ++i) dx[i] = y[i] <= 0 ? T{0} : dy[i];
 }
 
+// A NaN stays a NaN here too.
+template <class T>
+void selu_forward(std::int64_t count, const T* x, T* y) {
+  const T scale = static_cast<T>(kSeluScale), floor = static_cast<T>(kSeluFloor);
+  for (std::int64_t i = 0; i < count; ++i)
+    y[i] = x[i] <= 0 ? -floor * std::expm1(x[i]) : scale * x[i];
+}
+
+// From the output: where x <= 0 the slope scale*alpha*e^x is y + scale*alpha.
+template <class T>
+void selu_backward(std::int64_t count, const T* y, const T* dy, T* dx) {
+  const T scale = static_cast<T>(kSeluScale), floor = static_cast<T>(kSeluFloor);
+  for (std::int64_t i = 0; i < count; ++i) dx[i] = dy[i] * (y[i] <= 0 ? y[i] - floor : scale);
+}
+
 template <class T>
 void add_forward(std::int64_t count, const T* a, const T* b, T* y) {
   for (std::int64_t i = 0; i < count; ++i) y[i] = a[i] + b[i];
+}
+
+// One of the inputs of a concatenation, x (rows, channels), to its columns [first, first +
+// channels) of y (rows, all), and the same columns of dy back to dx.
+template <class T>
+void concat_forward(std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t all,
+                    const T* x, T* y) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < channels; ++c) y[r * all + first + c] = x[r * channels + c];
+}
+
+template <class T>
+void concat_backward(std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t all,
+                     const T* dy, T* dx) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < channels; ++c) dx[r * channels + c] = dy[r * all + first + c];
+}
+
+// y[h, w] = x[h + rows, w + columns], 0 outside; negative shifts are the gradient of positive ones.
+template <class T>
+void shift(const Shape& in, std::int64_t rows, std::int64_t columns, const T* x, T* y) {
+  for (std::int64_t n = 0; n < in[0]; ++n)
+    for (std::int64_t h = 0; h < in[1]; ++h)
+      for (std::int64_t w = 0; w < in[2]; ++w) {
+        const std::int64_t from_h = h + rows, from_w = w + columns;
+        const bool inside = from_h >= 0 && from_h < in[1] && from_w >= 0 && from_w < in[2];
+        for (std::int64_t c = 0; c < in[3]; ++c)
+          *y++ = inside ? x[((n * in[1] + from_h) * in[2] + from_w) * in[3] + c] : T{0};
+      }
 }
 
 // x (N, H, W, C) -> y (N, C*H*W)
@@ -65,6 +111,15 @@ inline void dropout_draw(std::uint64_t layer_key, std::span<const SampleKey> sam
 template <class T>
 void dropout_apply(std::int64_t count, const std::uint8_t* kept, T factor, const T* x, T* y) {
   for (std::int64_t i = 0; i < count; ++i) y[i] = kept[i] != 0 ? x[i] * factor : T{0};
+}
+
+// map: AlphaDropoutMap of the rate.
+template <class T>
+void alpha_dropout_forward(std::int64_t count, const std::uint8_t* kept, const AlphaDropoutMap& map,
+                           const T* x, T* y) {
+  const T scale = static_cast<T>(map.scale), shift = static_cast<T>(map.shift);
+  const T dropped = static_cast<T>(map.dropped);
+  for (std::int64_t i = 0; i < count; ++i) y[i] = kept[i] != 0 ? x[i] * scale + shift : dropped;
 }
 
 }  // namespace hetpipe::reference

@@ -3,14 +3,19 @@
 
 #include <cstdint>
 
-// y = x·weight + bias: x (N, in), weight (in, out), bias (out), y (N, out). Sums run in double, in
-// one order. The bias gradient is that of convolution.h.
+// y = x·weight + bias: x (N, in), weight (in, out) or, transposed, (out, in), bias (out), y
+// (N, out). Sums run in double, in one order. The bias gradient is that of convolution.h.
 namespace hetpipe::reference {
 
 struct LinearSizes {
-  std::int64_t batch = 0;
+  std::int64_t batch = 0;  // rows
   std::int64_t in = 0;
   std::int64_t out = 0;
+  bool transposed = false;
+
+  std::int64_t place(std::int64_t i, std::int64_t o) const {  // of weight (i, o)
+    return transposed ? o * in + i : i * out + o;
+  }
 };
 
 // bias may be null.
@@ -20,7 +25,7 @@ void linear_forward(const LinearSizes& s, const T* x, const T* weight, const T* 
     for (std::int64_t o = 0; o < s.out; ++o) {
       double sum = bias != nullptr ? static_cast<double>(bias[o]) : 0.0;
       for (std::int64_t i = 0; i < s.in; ++i)
-        sum += static_cast<double>(x[n * s.in + i]) * static_cast<double>(weight[i * s.out + o]);
+        sum += static_cast<double>(x[n * s.in + i]) * static_cast<double>(weight[s.place(i, o)]);
       y[n * s.out + o] = static_cast<T>(sum);
     }
 }
@@ -32,7 +37,7 @@ void linear_input_gradient(const LinearSizes& s, const T* dy, const T* weight, T
     for (std::int64_t i = 0; i < s.in; ++i) {
       double sum = 0;
       for (std::int64_t o = 0; o < s.out; ++o)
-        sum += static_cast<double>(dy[n * s.out + o]) * static_cast<double>(weight[i * s.out + o]);
+        sum += static_cast<double>(dy[n * s.out + o]) * static_cast<double>(weight[s.place(i, o)]);
       dx[n * s.in + i] = static_cast<T>(sum);
     }
 }
@@ -45,7 +50,7 @@ void linear_weight_gradient(const LinearSizes& s, const T* x, const T* dy, T* dw
       double sum = 0;
       for (std::int64_t n = 0; n < s.batch; ++n)
         sum += static_cast<double>(x[n * s.in + i]) * static_cast<double>(dy[n * s.out + o]);
-      dweight[i * s.out + o] = static_cast<T>(sum);
+      dweight[s.place(i, o)] = static_cast<T>(sum);
     }
 }
 

@@ -3,50 +3,98 @@
 
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "base/error.h"
 
-// Softmax and cross-entropy of logits (N, classes) with labels (N) in [0, classes).
+// Softmax and cross-entropy of logits (N, T, classes) with labels (N, T) in [0, classes); one label
+// per sample is T = 1.
 namespace hetpipe::reference {
 
-// loss[n] = log(sum_j exp(x[n, j] - max)) - (x[n, label] - max). `probabilities` (N, classes) and
-// `correct` (N; 1 where the first largest logit is the label's) may be null.
+struct LossSizes {
+  std::int64_t batch = 0;
+  std::int64_t tokens = 1;
+  std::int64_t classes = 0;
+};
+
+struct TokenLoss {
+  double loss = 0;
+  bool correct = false;  // the first largest logit is the label's
+};
+
+// loss = sum_j target_j * (log(sum_k exp(x[k] - max)) - (x[j] - max)), where the target is
+// (1 - smoothing) at the label plus smoothing/classes everywhere. `probabilities` may be null.
 template <class T>
-void softmax_cross_entropy_forward(std::int64_t batch, std::int64_t classes, const T* logits,
-                                   const std::int32_t* labels, T* loss, T* probabilities,
-                                   std::int32_t* correct) {
-  for (std::int64_t n = 0; n < batch; ++n) {
-    const T* x = logits + n * classes;
-    const std::int64_t label = labels[n];
-    ensure(0 <= label && label < classes, "label outside [0, classes)");
-    std::int64_t best = 0;
-    for (std::int64_t j = 1; j < classes; ++j)
-      if (x[j] > x[best]) best = j;
-    const double largest = static_cast<double>(x[best]);
+TokenLoss softmax_cross_entropy_token(std::int64_t classes, double smoothing, const T* x,
+                                      std::int32_t label, T* probabilities) {
+  ensure(0 <= label && label < classes, "label outside [0, classes)");
+  std::int64_t best = 0;
+  for (std::int64_t j = 1; j < classes; ++j)
+    if (x[j] > x[best]) best = j;
+  const double largest = static_cast<double>(x[best]);
+  double sum = 0;
+  for (std::int64_t j = 0; j < classes; ++j) {
+    const T e = std::exp(static_cast<T>(static_cast<double>(x[j]) - largest));
+    sum += static_cast<double>(e);
+    if (probabilities != nullptr) probabilities[j] = e;
+  }
+  for (std::int64_t j = 0; probabilities != nullptr && j < classes; ++j)
+    probabilities[j] = static_cast<T>(static_cast<double>(probabilities[j]) / sum);
+  double loss = std::log(sum) - (static_cast<double>(x[label]) - largest);
+  if (smoothing != 0) {
+    double mean = 0;
+    for (std::int64_t j = 0; j < classes; ++j) mean += static_cast<double>(x[j]) - largest;
+    mean = std::log(sum) - mean / static_cast<double>(classes);
+    loss = (1 - smoothing) * loss + smoothing * mean;
+  }
+  return {loss, best == label};
+}
+
+// loss (N), the mean over each sample's tokens (N, T). `correct` (N), how many of them, may be
+// null.
+template <class T>
+void softmax_cross_entropy_sums(const LossSizes& s, const TokenLoss* tokens, T* loss,
+                                std::int32_t* correct) {
+  for (std::int64_t n = 0; n < s.batch; ++n) {
     double sum = 0;
-    for (std::int64_t j = 0; j < classes; ++j)
-      sum += static_cast<double>(std::exp(static_cast<T>(static_cast<double>(x[j]) - largest)));
-    loss[n] = static_cast<T>(std::log(sum) - (static_cast<double>(x[label]) - largest));
-    if (correct != nullptr) correct[n] = best == label ? 1 : 0;
-    if (probabilities == nullptr) continue;
-    for (std::int64_t j = 0; j < classes; ++j) {
-      const T e = std::exp(static_cast<T>(static_cast<double>(x[j]) - largest));
-      probabilities[n * classes + j] = static_cast<T>(static_cast<double>(e) / sum);
+    std::int32_t right = 0;
+    for (const TokenLoss* token = tokens + n * s.tokens; token != tokens + (n + 1) * s.tokens;
+         ++token) {
+      sum += token->loss;
+      right += token->correct ? 1 : 0;
     }
+    loss[n] = static_cast<T>(sum / static_cast<double>(s.tokens));
+    if (correct != nullptr) correct[n] = right;
   }
 }
 
-// dx = (probabilities - one at the label) / loss_samples
+// `probabilities` (N, T, classes) and `correct` (N) may be null.
 template <class T>
-void softmax_cross_entropy_backward(std::int64_t batch, std::int64_t classes,
-                                    const T* probabilities, const std::int32_t* labels,
-                                    std::int64_t loss_samples, T* dx) {
+void softmax_cross_entropy_forward(const LossSizes& s, double smoothing, const T* logits,
+                                   const std::int32_t* labels, T* loss, T* probabilities,
+                                   std::int32_t* correct) {
+  std::vector<TokenLoss> tokens;
+  for (std::int64_t r = 0; r < s.batch * s.tokens; ++r) {
+    T* const own = probabilities != nullptr ? probabilities + r * s.classes : nullptr;
+    tokens.push_back(
+        softmax_cross_entropy_token(s.classes, smoothing, logits + r * s.classes, labels[r], own));
+  }
+  softmax_cross_entropy_sums(s, tokens.data(), loss, correct);
+}
+
+// dx = (probabilities - target) / (loss_samples * tokens) of rows [first, end) of (N*T, classes).
+template <class T>
+void softmax_cross_entropy_backward(const LossSizes& s, double smoothing, const T* probabilities,
+                                    const std::int32_t* labels, std::int64_t loss_samples,
+                                    std::int64_t first, std::int64_t end, T* dx) {
   ensure(loss_samples > 0, "the loss is a mean over no samples");
-  const T denominator = static_cast<T>(loss_samples);
-  for (std::int64_t n = 0; n < batch; ++n)
-    for (std::int64_t j = 0; j < classes; ++j) {
-      const T target = j == labels[n] ? T{1} : T{0};
-      dx[n * classes + j] = (probabilities[n * classes + j] - target) / denominator;
+  const T denominator = static_cast<T>(loss_samples * s.tokens);
+  const T other = static_cast<T>(smoothing / static_cast<double>(s.classes));
+  const T right = static_cast<T>(1 - smoothing + smoothing / static_cast<double>(s.classes));
+  for (std::int64_t r = first; r < end; ++r)
+    for (std::int64_t j = 0; j < s.classes; ++j) {
+      const T target = j == labels[r] ? right : other;
+      dx[r * s.classes + j] = (probabilities[r * s.classes + j] - target) / denominator;
     }
 }
 

@@ -18,17 +18,18 @@ void for_each_tap(const Window& window, const Shape& in, Visit visit) {
   for (std::int64_t n = 0; n < out[0]; ++n)
     for (std::int64_t oh = 0; oh < out[1]; ++oh)
       for (std::int64_t ow = 0; ow < out[2]; ++ow)
-        for (std::int64_t kh = window.begin(oh); kh < window.end(oh, in[1]); ++kh)
-          for (std::int64_t kw = window.begin(ow); kw < window.end(ow, in[2]); ++kw) {
-            const std::int64_t h = oh * window.stride - window.padding + kh;
-            const std::int64_t w = ow * window.stride - window.padding + kw;
+        for (std::int64_t kh = window.rows.begin(oh); kh < window.rows.end(oh, in[1]); ++kh)
+          for (std::int64_t kw = window.columns.begin(ow); kw < window.columns.end(ow, in[2]);
+               ++kw) {
+            const std::int64_t h = window.rows.at(oh, kh);
+            const std::int64_t w = window.columns.at(ow, kw);
             visit((n * out[1] + oh) * out[2] + ow, (n * in[1] + h) * in[2] + w,
-                  kh * window.kernel + kw);
+                  window.place(kh, kw));
           }
 }
 
-// `winner` (N, H', W', C): the place kh*kernel + kw of the largest element in its window, the first
-// of equals; a NaN wins over all. May be null.
+// `winner` (N, H', W', C): the place (Window::place) of the largest element in its window, the
+// first of equals; a NaN wins over all. May be null.
 template <class T>
 void max_pool_forward(const Window& window, const Shape& in, const T* x, T* y,
                       std::uint8_t* winner) {
@@ -62,25 +63,40 @@ void max_pool_backward(const Window& window, const Shape& in, const T* dy,
   });
 }
 
-// Padded places count as zeros: every window is divided by kernel².
-template <class T>
-void average_pool_forward(const Window& window, const Shape& in, const T* x, T* y) {
-  const std::int64_t channels = in[3];
-  const T area = static_cast<T>(window.kernel * window.kernel);
-  const std::int64_t outputs = window.output(in, channels).elements();
-  std::fill(y, y + outputs, T{0});
-  for_each_tap(window, in, [&](std::int64_t output, std::int64_t input, std::int64_t) {
-    for (std::int64_t c = 0; c < channels; ++c) y[output * channels + c] += x[input * channels + c];
-  });
-  for (std::int64_t i = 0; i < outputs; ++i) y[i] /= area;
+// What the window at output pixel (oh, ow) is divided by: all its places, padded ones as zeros, or
+// those inside the image.
+inline std::int64_t places_averaged(const Window& window, const Shape& in, bool count_padding,
+                                    std::int64_t oh, std::int64_t ow) {
+  if (count_padding) return window.taps();
+  return (window.rows.end(oh, in[1]) - window.rows.begin(oh)) *
+         (window.columns.end(ow, in[2]) - window.columns.begin(ow));
 }
 
 template <class T>
-void average_pool_backward(const Window& window, const Shape& in, const T* dy, T* dx) {
+void average_pool_forward(const Window& window, const Shape& in, bool count_padding, const T* x,
+                          T* y) {
+  const Shape out = window.output(in, in[3]);
   const std::int64_t channels = in[3];
-  const T area = static_cast<T>(window.kernel * window.kernel);
+  std::fill(y, y + out.elements(), T{0});
+  for_each_tap(window, in, [&](std::int64_t output, std::int64_t input, std::int64_t) {
+    for (std::int64_t c = 0; c < channels; ++c) y[output * channels + c] += x[input * channels + c];
+  });
+  for (std::int64_t output = 0; output < out[0] * out[1] * out[2]; ++output) {
+    const T area = static_cast<T>(
+        places_averaged(window, in, count_padding, output / out[2] % out[1], output % out[2]));
+    for (std::int64_t c = 0; c < channels; ++c) y[output * channels + c] /= area;
+  }
+}
+
+template <class T>
+void average_pool_backward(const Window& window, const Shape& in, bool count_padding, const T* dy,
+                           T* dx) {
+  const Shape out = window.output(in, in[3]);
+  const std::int64_t channels = in[3];
   std::fill(dx, dx + in.elements(), T{0});
   for_each_tap(window, in, [&](std::int64_t output, std::int64_t input, std::int64_t) {
+    const T area = static_cast<T>(
+        places_averaged(window, in, count_padding, output / out[2] % out[1], output % out[2]));
     for (std::int64_t c = 0; c < channels; ++c)
       dx[input * channels + c] += dy[output * channels + c] / area;
   });

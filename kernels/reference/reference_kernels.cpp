@@ -6,9 +6,10 @@
 #include "kernels/reference/convolution.h"
 #include "kernels/reference/elementwise.h"
 #include "kernels/reference/linear.h"
-#include "kernels/reference/loss.h"
 #include "kernels/reference/pooling.h"
 #include "kernels/reference/reference_device.h"
+#include "kernels/reference/sequence_kernels.h"
+#include "kernels/reference/sizes.h"
 
 namespace hetpipe {
 namespace {
@@ -43,15 +44,12 @@ class Kernel final : public LayerKernel {
     }
   }
 
-  reference::LinearSizes sizes(const Linear& l) const {
-    return {in_[0], in_[1], l.output_features};
-  }
   void forward(const Linear& l, const ForwardArguments& a) {
-    reference::linear_forward(sizes(l), a.inputs[0], a.parameters[0], bias_of(l.bias, a.parameters),
-                              a.output);
+    reference::linear_forward(reference::sizes_of(l, in_), a.inputs[0], a.parameters[0],
+                              bias_of(l.bias, a.parameters), a.output);
   }
   void backward(const Linear& l, const BackwardArguments& a) {
-    const reference::LinearSizes s = sizes(l);
+    const reference::LinearSizes s = reference::sizes_of(l, in_);
     if (float* dx = wanted(a.input_gradients, 0)) {
       reference::linear_input_gradient(s, a.output_gradient, a.parameters[0], dx);
     }
@@ -112,11 +110,11 @@ class Kernel final : public LayerKernel {
   }
 
   void forward(const AveragePool& p, const ForwardArguments& a) {
-    reference::average_pool_forward(window_of(p), in_, a.inputs[0], a.output);
+    reference::average_pool_forward(window_of(p), in_, p.count_padding, a.inputs[0], a.output);
   }
   void backward(const AveragePool& p, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::average_pool_backward(window_of(p), in_, a.output_gradient, dx);
+      reference::average_pool_backward(window_of(p), in_, p.count_padding, a.output_gradient, dx);
     }
   }
 
@@ -164,21 +162,75 @@ class Kernel final : public LayerKernel {
     }
   }
 
-  void forward(const SoftmaxCrossEntropy&, const ForwardArguments& a) {
-    float* probabilities = a.mode == Mode::train ? reinterpret_cast<float*>(a.stash) : nullptr;
-    reference::softmax_cross_entropy_forward(in_[0], in_[1], a.inputs[0], a.labels, a.output,
-                                             probabilities, a.correct);
+  void forward(const Selu&, const ForwardArguments& a) {
+    reference::selu_forward(in_.elements(), a.inputs[0], a.output);
   }
-  void backward(const SoftmaxCrossEntropy&, const BackwardArguments& a) {
+  void backward(const Selu&, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::softmax_cross_entropy_backward(
-          in_[0], in_[1], reinterpret_cast<const float*>(a.stash), a.labels, a.loss_samples, dx);
+      reference::selu_backward(in_.elements(), a.output, a.output_gradient, dx);
+    }
+  }
+
+  void forward(const AlphaDropout& d, const ForwardArguments& a) {
+    if (a.mode == Mode::evaluate) {
+      std::copy_n(a.inputs[0], in_.elements(), a.output);
+      return;
+    }
+    ensure(static_cast<std::int64_t>(a.samples.size()) == in_[0], "one sample key per sample");
+    std::uint8_t* kept = reinterpret_cast<std::uint8_t*>(a.stash);
+    reference::dropout_draw(key_, a.samples, in_.elements() / in_[0], d.rate, kept);
+    reference::alpha_dropout_forward(
+        in_.elements(), kept, AlphaDropoutMap(static_cast<double>(d.rate)), a.inputs[0], a.output);
+  }
+  void backward(const AlphaDropout& d, const BackwardArguments& a) {
+    if (float* dx = wanted(a.input_gradients, 0)) {
+      const AlphaDropoutMap map(static_cast<double>(d.rate));
+      reference::dropout_apply(in_.elements(), reinterpret_cast<const std::uint8_t*>(a.stash),
+                               static_cast<float>(map.scale), a.output_gradient, dx);
+    }
+  }
+
+  void forward(const Shift& s, const ForwardArguments& a) {
+    reference::shift(in_, s.rows, s.columns, a.inputs[0], a.output);
+  }
+  void backward(const Shift& s, const BackwardArguments& a) {
+    if (float* dx = wanted(a.input_gradients, 0)) {
+      reference::shift(in_, -s.rows, -s.columns, a.output_gradient, dx);
     }
   }
 
   Spec spec_;
   Shape in_;
   std::uint64_t key_;
+};
+
+class ConcatKernel final : public LayerKernel {
+ public:
+  explicit ConcatKernel(const std::vector<Shape>& inputs) {
+    for (const Shape& in : inputs) {
+      channels_.push_back(in[in.rank() - 1]);
+      all_ += channels_.back();
+    }
+    rows_ = inputs[0].elements() / channels_[0];
+  }
+  void forward(Stream&, const ForwardArguments& a) override {
+    std::int64_t first = 0;
+    for (std::size_t i = 0; i < channels_.size(); first += channels_[i++]) {
+      reference::concat_forward(rows_, channels_[i], first, all_, a.inputs[i], a.output);
+    }
+  }
+  void backward(Stream&, const BackwardArguments& a) override {
+    std::int64_t first = 0;
+    for (std::size_t i = 0; i < channels_.size(); first += channels_[i++]) {
+      if (float* dx = wanted(a.input_gradients, i)) {
+        reference::concat_backward(rows_, channels_[i], first, all_, a.output_gradient, dx);
+      }
+    }
+  }
+
+ private:
+  std::vector<std::int64_t> channels_;
+  std::int64_t rows_ = 0, all_ = 0;
 };
 
 }  // namespace
@@ -189,7 +241,14 @@ std::unique_ptr<LayerKernel> make_reference_kernel(const LayerSpec& spec,
   infer_shapes(spec, inputs);  // refuses what does not fit together
   return std::visit(
       [&](const auto& layer) -> std::unique_ptr<LayerKernel> {
-        return std::make_unique<Kernel<std::decay_t<decltype(layer)>>>(layer, inputs[0], key);
+        using Spec = std::decay_t<decltype(layer)>;
+        if constexpr (std::is_same_v<Spec, Concat>) {
+          return std::make_unique<ConcatKernel>(inputs);
+        } else if constexpr (requires { make_sequence_kernel(layer, inputs[0]); }) {
+          return make_sequence_kernel(layer, inputs[0]);
+        } else {
+          return std::make_unique<Kernel<Spec>>(layer, inputs[0], key);
+        }
       },
       spec);
 }

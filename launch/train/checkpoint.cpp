@@ -16,7 +16,11 @@ namespace {
 using Layout = ParameterLayout (*)(const Model&, int, int);
 
 // "OIHW" and "in,out" for convolution and linear weights; vectors need no order.
-std::string order_of(const Shape& shape) {
+std::string order_of(const LayerSpec& owner, const Shape& shape) {
+  if (std::holds_alternative<Embedding>(owner)) return "vocabulary,features";
+  if (std::holds_alternative<PositionEmbedding>(owner)) return "position,features";
+  const auto* linear = std::get_if<Linear>(&owner);
+  if (linear != nullptr && linear->transposed && shape.rank() == 2) return "out,in";
   return shape.rank() == 4 ? "OIHW" : shape.rank() == 2 ? "in,out" : "";
 }
 
@@ -28,8 +32,14 @@ std::vector<NamedTensor> name_tensors(const Model& model, Layout layout,
   for (int layer : layers) {
     const ParameterLayout one = layout(model, layer, layer + 1);
     for (const ParameterEntry& entry : one.entries()) {
-      NamedTensor tensor{
-          .name = entry.name, .shape = {}, .values = {}, .order = order_of(entry.shape.shape)};
+      if (entry.owner_layer != layer) {  // a copy of a shared weight
+        from += entry.count;
+        continue;
+      }
+      NamedTensor tensor{.name = entry.name,
+                         .shape = {},
+                         .values = {},
+                         .order = order_of(model.layer(layer).spec, entry.shape.shape)};
       for (int d = 0; d < entry.shape.shape.rank(); ++d)
         tensor.shape.push_back(entry.shape.shape[d]);
       tensor.values.assign(from, from + entry.count);

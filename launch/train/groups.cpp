@@ -23,8 +23,11 @@ RankSums sums_of(const TrainValues& values, const Roles& roles, const Role::Work
   for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
     minibatches.push_back(plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)}));
   }
-  const ExchangePlan parameters{plan.virtual_workers, roles.worker,
-                                floats_of_layers(values.model, ShardMap::What::parameters)};
+  ExchangePlan parameters{plan.virtual_workers, roles.worker,
+                          floats_of_layers(values.model, ShardMap::What::parameters)};
+  for (int l = 0; l < values.model.layer_count(); ++l) {
+    if (values.model.layer(l).shares) parameters.owner_of[l] = *values.model.layer(l).shares;
+  }
   const ExchangePlan statistics{plan.virtual_workers, roles.worker,
                                 floats_of_layers(values.model, ShardMap::What::statistics)};
   return {.gradients = exchange_parts(parameters, scope, ranks)[at(rank.value)],

@@ -32,12 +32,18 @@ RateSchedule rate_schedule_from(const Json& text) {
   return schedule;
 }
 
+std::vector<std::int64_t> extents_of(const Shape& shape) {
+  std::vector<std::int64_t> extents;
+  for (int i = 0; i < shape.rank(); ++i) extents.push_back(shape[i]);
+  return extents;
+}
+
 }  // namespace
 
 std::string to_text(const TrainJob& job) {
   Json text{{"plan", to_toml(job.plan)},
             {"model", job.model},
-            {"sample", {job.sample[0], job.sample[1], job.sample[2]}},
+            {"sample", extents_of(job.sample)},
             {"classes", job.classes},
             {"dataset_size", job.dataset_size},
             {"test_size", job.test_size},
@@ -87,7 +93,8 @@ TrainJob job_from_text(const std::string& written) {
   }
   text.at("model").get_to(job.model);
   const auto sample = text.at("sample").get<std::vector<std::int64_t>>();
-  job.sample = Shape{sample.at(0), sample.at(1), sample.at(2)};
+  job.sample =
+      sample.size() == 1 ? Shape{sample[0]} : Shape{sample.at(0), sample.at(1), sample.at(2)};
   text.at("classes").get_to(job.classes);
   text.at("dataset_size").get_to(job.dataset_size);
   text.at("test_size").get_to(job.test_size);

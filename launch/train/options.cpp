@@ -29,7 +29,8 @@ OptionGroup source_options(TrainOptions& options) {
           unset_means("the plan's or profile's",
                       text_option("model", "NAME", options.model, "Model of the zoo.")),
           required(text_option("data", "DATA", options.data,
-                               "Data set: fashion-mnist, or a folder of IDX files.")),
+                               "Data set: fashion-mnist, a folder of IDX files, HDF5 files, or "
+                               "text:FILE,T=64.")),
           unset_means("runs/<model>-<date>-<time>",
                       text_option("output", "DIR", options.output,
                                   "Run directory: configuration, plan, log, checkpoints, trace.")),

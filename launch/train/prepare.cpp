@@ -191,7 +191,7 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
                                        job.model + "'). Leave --model out, or plan that model.");
   }
   const Dataset train = open_dataset(*options.data, Split::train, Parts::both);
-  job.sample = Shape{train.height, train.width, train.channels};
+  job.sample = Shape(train.sample_shape());
   job.classes = train.classes;
   job.dataset_size = train.size;
   job.dataset_fingerprint = train.fingerprint;
@@ -199,8 +199,7 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
     const Dataset test = open_dataset(*options.data, Split::test, Parts::both);
     job.test_size = test.size;
     job.test_fingerprint = test.fingerprint;
-    if (Shape{test.height, test.width, test.channels} != job.sample ||
-        test.classes > train.classes) {
+    if (test.sample_shape() != train.sample_shape() || test.classes > train.classes) {
       throw UserError(*options.data,
                       "has test samples of another shape or more classes than its training "
                       "samples. Give data sets that belong together.");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 
 #include "kernels/devices.h"
 #include "launch/train/groups.h"
@@ -90,7 +91,9 @@ Batch assemble_test_batch(const Dataset& test, std::int64_t first, std::int64_t 
     if (test.has_images()) {
       test.copy_sample(first + i, batch.images.data() + i * test.sample_values());
     }
-    if (test.has_labels()) batch.labels.push_back(test.labels[static_cast<std::size_t>(first + i)]);
+    if (!test.has_labels()) continue;
+    const std::span<const std::int32_t> labels = test.labels_of(first + i);
+    batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
   }
   return batch;
 }

@@ -12,6 +12,15 @@ namespace hetpipe {
 
 const char* split_name(Split split) { return split == Split::train ? "train" : "test"; }
 
+std::vector<std::int64_t> Dataset::sample_shape() const {
+  if (tokens > 0) return {tokens};
+  return {height, width, channels};
+}
+
+std::int64_t Dataset::sample_values() const {
+  return tokens > 0 ? tokens : std::int64_t{height} * width * channels;
+}
+
 void Dataset::copy_sample(std::int64_t index, float* out) const {
   ensure(0 <= index && index < size, "copy_sample: index outside the data set");
   ensure(has_images(), "copy_sample: the images were not loaded");
@@ -24,11 +33,18 @@ void Dataset::copy_sample(std::int64_t index, float* out) const {
   for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(in[i]) / 255.0f;
 }
 
+std::span<const std::int32_t> Dataset::labels_of(std::int64_t index) const {
+  ensure(0 <= index && index < size, "labels_of: index outside the data set");
+  ensure(has_labels(), "labels_of: the labels were not loaded");
+  const auto count = static_cast<std::size_t>(labels_per_sample);
+  return std::span(labels).subspan(static_cast<std::size_t>(index) * count, count);
+}
+
 std::uint64_t dataset_fingerprint(const Dataset& dataset, std::span<const std::int32_t> labels,
                                   std::span<const std::byte> first_images) {
-  const std::string shape =
-      format("%lld %d %d %d %d", static_cast<long long>(dataset.size), dataset.height,
-             dataset.width, dataset.channels, dataset.classes);
+  std::string shape = format("%lld %d %d %d %d", static_cast<long long>(dataset.size),
+                             dataset.height, dataset.width, dataset.channels, dataset.classes);
+  if (dataset.tokens > 0) shape += format(" %d tokens", dataset.tokens);
   return hash_bytes(first_images, hash_bytes(std::as_bytes(labels), hash_text(shape)));
 }
 

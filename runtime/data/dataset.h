@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-// A labelled set of images in memory, as every rank that needs it holds it. First stages need the
-// images alone and last stages the labels alone, so either part may be absent.
+// A labelled set of images or of texts in memory, as every rank that needs it holds it. First
+// stages need the images alone and last stages the labels alone, so either part may be absent. A
+// text is a row of tokens, each with its label; what is said of images holds for them.
 namespace hetpipe {
 
 enum class Split { train, test };
@@ -22,22 +23,28 @@ struct Dataset {
   int height = 0;
   int width = 0;
   int channels = 0;
-  int classes = 0;  // labels lie in [0, classes)
+  int tokens = 0;             // of a text; 0: images
+  int classes = 0;            // labels lie in [0, classes)
+  int labels_per_sample = 1;  // of a text: its tokens
   std::int64_t size = 0;
-  // (N, H, W, C), row-major, as stored: one of the two is filled when the images were asked for.
+  // (N, H, W, C) or (N, tokens), row-major, as stored: one of the two is filled when the images
+  // were asked for.
   std::vector<std::uint8_t> pixels;  // 0..255, handed out as x/255
   std::vector<float> values;         // handed out unchanged
-  std::vector<std::int32_t> labels;  // (N), empty when not asked for
+  std::vector<std::int32_t> labels;  // (N) or (N, tokens), empty when not asked for
   // Of shape, classes, all labels and the first kFingerprintImages images; equal whichever parts
   // are held. Ranks compare it at the start, and a checkpoint with the data it is resumed on.
   std::uint64_t fingerprint = 0;
 
   bool has_images() const { return !pixels.empty() || !values.empty(); }
   bool has_labels() const { return !labels.empty(); }
-  std::int64_t sample_values() const { return std::int64_t{height} * width * channels; }
+  std::vector<std::int64_t> sample_shape() const;  // (H, W, C) or (tokens)
+  std::int64_t sample_values() const;              // elements of one
 
-  // Writes image `index` as sample_values() floats, (H, W, C). Needs the images.
+  // Writes image `index` as sample_values() floats. Needs the images.
   void copy_sample(std::int64_t index, float* out) const;
+  // The labels_per_sample labels of sample `index`. Needs the labels.
+  std::span<const std::int32_t> labels_of(std::int64_t index) const;
 };
 
 // So few that a rank without images can read them in passing.

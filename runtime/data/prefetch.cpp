@@ -29,12 +29,15 @@ Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
   const auto values = static_cast<std::size_t>(dataset.sample_values());
   batch.count = static_cast<int>(count);
   if (dataset.has_images()) batch.images.resize(count * values);
-  if (dataset.has_labels()) batch.labels.reserve(count);
+  if (dataset.has_labels()) {
+    batch.labels.reserve(count * static_cast<std::size_t>(dataset.labels_per_sample));
+  }
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t index = batch.keys[i].index;
     if (dataset.has_images()) dataset.copy_sample(index, batch.images.data() + i * values);
     if (dataset.has_labels()) {
-      batch.labels.push_back(dataset.labels.at(static_cast<std::size_t>(index)));
+      const std::span<const std::int32_t> labels = dataset.labels_of(index);
+      batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
     }
   }
   return batch;

@@ -22,10 +22,11 @@ namespace hetpipe {
 
 struct Batch {
   Minibatch minibatch = 0;
-  int count = 0;                     // samples
-  std::vector<float> images;         // (count, H, W, C); empty when the data set holds none
-  std::vector<std::int32_t> labels;  // (count); empty when the data set holds none
-  std::vector<SampleKey> keys;       // (count)
+  int count = 0;              // samples
+  std::vector<float> images;  // (count, H, W, C) or (count, tokens); empty when there are none
+  // (count) or (count, tokens): labels_per_sample each; empty when the data set holds none.
+  std::vector<std::int32_t> labels;
+  std::vector<SampleKey> keys;  // (count)
 };
 
 // One minibatch of one virtual worker: the parts that the data set holds.

@@ -26,14 +26,23 @@ bool good_name(const std::string& name) {
   return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), good);
 }
 
+// "3", or "1x7" where the two differ.
+std::string both(Sides sides) {
+  return sides == Sides{sides.rows} ? std::to_string(sides.rows)
+                                    : format("%dx%d", sides.rows, sides.columns);
+}
+
 // Every field of a layer as text: what to_string tells people leaves some out.
 struct FullText {
   std::string operator()(const Convolution& c) const {
-    return format("convolution %d %d %d %d %d", c.output_channels, c.kernel, c.stride, c.padding,
-                  c.bias);
+    return format("convolution %d %s %d %s %d", c.output_channels, both(c.kernel).c_str(), c.stride,
+                  both(c.padding).c_str(), c.bias);
   }
   std::string operator()(const Linear& l) const {
-    return format("linear %d %d", l.output_features, l.bias);
+    std::string text = format("linear %d %d", l.output_features, l.bias);
+    if (l.transposed) text += " transposed";
+    if (l.deviation != 0) text += format(" %a", static_cast<double>(l.deviation));
+    return text;
   }
   std::string operator()(const BatchNorm& b) const {
     return format("batch-norm %a %a", static_cast<double>(b.epsilon),
@@ -41,10 +50,12 @@ struct FullText {
   }
   std::string operator()(const Relu&) const { return "relu"; }
   std::string operator()(const MaxPool& p) const {
-    return format("max-pool %d %d %d", p.kernel, p.stride, p.padding);
+    return format("max-pool %s %d %s", both(p.kernel).c_str(), p.stride, both(p.padding).c_str());
   }
   std::string operator()(const AveragePool& p) const {
-    return format("average-pool %d %d %d", p.kernel, p.stride, p.padding);
+    return format("average-pool %s %d %s", both(p.kernel).c_str(), p.stride,
+                  both(p.padding).c_str()) +
+           (p.count_padding ? "" : " image");
   }
   std::string operator()(const GlobalAveragePool&) const { return "global-average-pool"; }
   std::string operator()(const Add&) const { return "add"; }
@@ -52,16 +63,68 @@ struct FullText {
   std::string operator()(const Dropout& d) const {
     return format("dropout %a", static_cast<double>(d.rate));
   }
-  std::string operator()(const SoftmaxCrossEntropy&) const { return "softmax-cross-entropy"; }
+  std::string operator()(const Selu&) const { return "selu"; }
+  std::string operator()(const AlphaDropout& d) const {
+    return format("alpha-dropout %a", static_cast<double>(d.rate));
+  }
+  std::string operator()(const Concat&) const { return "concat"; }
+  std::string operator()(const Shift& s) const { return format("shift %d %d", s.rows, s.columns); }
+  std::string operator()(const SoftmaxCrossEntropy& s) const {
+    std::string text = "softmax-cross-entropy";
+    if (s.smoothing != 0) text += format(" %a", static_cast<double>(s.smoothing));
+    return text;
+  }
+  std::string operator()(const Embedding& e) const {
+    return format("embedding %d %d %a", e.vocabulary, e.features, static_cast<double>(e.deviation));
+  }
+  std::string operator()(const PositionEmbedding& p) const {
+    return format("position-embedding %d %a", p.positions, static_cast<double>(p.deviation));
+  }
+  std::string operator()(const LayerNorm& l) const {
+    return format("layer-norm %a", static_cast<double>(l.epsilon));
+  }
+  std::string operator()(const Gelu&) const { return "gelu"; }
+  std::string operator()(const SelfAttention& a) const {
+    return format("self-attention %d %d", a.heads, a.causal);
+  }
+  std::string operator()(const Lstm& l) const { return format("lstm %d", l.hidden); }
 };
 
-std::int64_t count_of(const std::vector<ParameterShape>& parameters) {
-  std::int64_t count = 0;
-  for (const ParameterShape& p : parameters) count += p.shape.elements();
-  return count;
+const ParameterShape* weight_of(const LayerShapes& shapes) {
+  for (const ParameterShape& p : shapes.parameters) {
+    if (p.name == "weight") return &p;
+  }
+  return nullptr;
+}
+
+void check_shared(const Model& model, const std::string& where, const LayerShapes& user,
+                  int owner) {
+  if (owner < 0 || owner >= model.layer_count()) {
+    throw UserError(where, format("shares the weight of layer %d (%d are there before it). Name an "
+                                  "earlier layer.",
+                                  owner, model.layer_count()));
+  }
+  const std::string its = "'" + model.layer(owner).name + "'";
+  if (model.layer(owner).shares) {
+    throw UserError(where, "shares the weight of " + its +
+                               " (whose weight is another layer's). Name the owner.");
+  }
+  const LayerShapes shapes = model.shapes(owner, 1);
+  const ParameterShape *theirs = weight_of(shapes), *mine = weight_of(user);
+  if (theirs == nullptr || mine == nullptr || theirs->shape != mine->shape) {
+    const auto text = [](const ParameterShape* p) {
+      return p == nullptr ? std::string("none") : to_string(p->shape);
+    };
+    throw UserError(where, "has weight " + text(mine) + " and shares that of " + its + ", " +
+                               text(theirs) + " (one tensor cannot be both). Give both one shape.");
+  }
 }
 
 }  // namespace
+
+bool is_shared(const ModelLayer& layer, const ParameterShape& parameter) {
+  return layer.shares && parameter.name == "weight";
+}
 
 Model::Model(std::string name, Shape sample, int classes)
     : name_(std::move(name)), sample_(sample), classes_(classes) {
@@ -86,7 +149,8 @@ int Model::add(std::string name, LayerSpec spec) {
   return add(std::move(name), std::move(spec), {layer_count() - 1});
 }
 
-int Model::add(std::string name, LayerSpec spec, std::vector<int> inputs) {
+int Model::add(std::string name, LayerSpec spec, std::vector<int> inputs,
+               std::optional<int> shares) {
   const std::string where = place(*this, name);
   if (!good_name(name)) {
     throw UserError(where,
@@ -113,20 +177,24 @@ int Model::add(std::string name, LayerSpec spec, std::vector<int> inputs) {
   for (int input : inputs) {
     shapes_in.push_back(input == kSamples ? batch_shape(1) : output_shape(input, 1));
   }
-  Shape output;
+  LayerShapes shapes;
   try {
-    output = infer_shapes(spec, shapes_in).output;
+    shapes = infer_shapes(spec, shapes_in);
   } catch (const std::invalid_argument& error) {
     throw UserError(where, std::string(error.what()) +
                                " (shapes are for one sample). Change the layer or its input.");
   }
-  if (is_loss(spec) && shapes_in.front() != Shape{1, classes_}) {
-    throw UserError(where, format("%lld logits for %d classes (each class needs one). Change the "
-                                  "layer before.",
-                                  static_cast<long long>(shapes_in.front()[1]), classes_));
+  if (is_loss(spec)) {
+    const std::int64_t logits = shapes_in.front()[shapes_in.front().rank() - 1];
+    if (logits != classes_) {
+      throw UserError(where, format("%lld logits for %d classes (each class needs one). Change the "
+                                    "layer before.",
+                                    static_cast<long long>(logits), classes_));
+    }
   }
-  layers_.push_back({std::move(name), std::move(spec), std::move(inputs)});
-  outputs_.push_back(output);
+  if (shares) check_shared(*this, where, shapes, *shares);
+  layers_.push_back({std::move(name), std::move(spec), std::move(inputs), shares});
+  outputs_.push_back(shapes.output);
   return layer_count() - 1;
 }
 
@@ -172,6 +240,20 @@ Shape Model::batch_shape(std::int64_t batch) const {
                              : Shape{batch, sample_[0], sample_[1], sample_[2]};
 }
 
+std::int64_t Model::labels_per_sample() const {
+  if (layers_.empty() || !is_loss(layers_.back().spec)) return 1;
+  const Shape logits = input_shapes(layer_count() - 1, 1).front();
+  return logits.rank() == 3 ? logits[1] : 1;
+}
+
+int Model::vocabulary() const {
+  for (const ModelLayer& layer : layers_) {
+    const auto* embedding = std::get_if<Embedding>(&layer.spec);
+    if (embedding != nullptr && layer.inputs.front() == kSamples) return embedding->vocabulary;
+  }
+  return 0;
+}
+
 Shape Model::output_shape(int layer, std::int64_t batch) const {
   return outputs_[static_cast<std::size_t>(layer)].with_batch(batch);
 }
@@ -190,7 +272,15 @@ LayerShapes Model::shapes(int layer, std::int64_t batch) const {
 
 std::int64_t Model::parameter_count() const {
   std::int64_t count = 0;
-  for (int i = 0; i < layer_count(); ++i) count += count_of(shapes(i, 1).parameters);
+  for (int i = 0; i < layer_count(); ++i) count += parameter_count(i);
+  return count;
+}
+
+std::int64_t Model::parameter_count(int layer) const {
+  std::int64_t count = 0;
+  for (const ParameterShape& p : shapes(layer, 1).parameters) {
+    if (!is_shared(this->layer(layer), p)) count += p.shape.elements();
+  }
   return count;
 }
 
@@ -205,6 +295,7 @@ std::uint64_t Model::fingerprint() const {
   for (const ModelLayer& layer : layers_) {
     std::string line = layer.name + " " + std::visit(FullText{}, layer.spec);
     for (int input : layer.inputs) line += format(" <%d", input);
+    if (layer.shares) line += format(" =%d", *layer.shares);
     hash = hash_text(line + "\n", hash);
   }
   return hash;
@@ -217,10 +308,12 @@ std::string Model::summary(std::int64_t batch) const {
   double forward = 0, backward = 0, output_bytes = 0, stash_bytes = 0;
   for (int i = 0; i < layer_count(); ++i) {
     const LayerShapes s = shapes(i, batch);
-    const std::int64_t count = count_of(s.parameters);
+    const std::int64_t count = parameter_count(i);
+    std::string what = to_string(layer(i).spec);
+    if (layer(i).shares) what += ", weight of " + layer(*layer(i).shares).name;
     const double bytes = static_cast<double>(s.output.elements()) * sizeof(float);
     const double stash = static_cast<double>(s.stash_bytes);
-    table.add({layer(i).name, to_string(layer(i).spec), to_string(s.output), std::to_string(count),
+    table.add({layer(i).name, what, to_string(s.output), std::to_string(count),
                format_count(s.forward_flops), format_count(s.backward_flops), format_bytes(bytes),
                format_bytes(stash)});
     parameters += count;

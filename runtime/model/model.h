@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,20 +16,28 @@ struct ModelLayer {
   std::string name;
   LayerSpec spec;
   std::vector<int> inputs;  // producers, by layer number; kSamples
+  // The owner of its parameter "weight" (tied weights); the others are its own.
+  std::optional<int> shares = std::nullopt;
 };
+
+// Whether the layer's parameter of this name is the owner's.
+bool is_shared(const ModelLayer& layer, const ParameterShape& parameter);
 
 // A network: layers in topological order, the last one its loss. Shapes follow from the shape of
 // one sample.
 class Model {
  public:
-  // sample: (H, W, C), or (F). UserError for another rank, empty extents or fewer than two classes.
+  // sample: (H, W, C), (F), or (T) tokens. UserError for another rank, empty extents or fewer than
+  // two classes.
   Model(std::string name, Shape sample, int classes);
 
   // Appends a layer; default input: the layer before, or the samples. Returns its number. Throws
   // UserError (model and layer named) when shapes do not fit or the name is taken. Names hold
   // letters, digits, '.', '_' and '-': '/' separates layer and parameter.
   int add(std::string name, LayerSpec spec);
-  int add(std::string name, LayerSpec spec, std::vector<int> inputs);
+  // With `shares` the layer's weight is that of an earlier layer, of the same shape.
+  int add(std::string name, LayerSpec spec, std::vector<int> inputs,
+          std::optional<int> shares = std::nullopt);
 
   // Of the loss, which is the last layer: the share of a label that is spread over all classes.
   // Neither shapes nor parameters depend on it, and so the fingerprint does not.
@@ -46,12 +55,16 @@ class Model {
   // Producers of each layer, kSamples left out: what cut rules and profiles need.
   std::vector<std::vector<int>> producers() const;
 
-  Shape batch_shape(std::int64_t batch) const;  // of the samples: (N, H, W, C) or (N, F)
+  Shape batch_shape(std::int64_t batch) const;  // of the samples: (N, H, W, C), (N, F) or (N, T)
+  std::int64_t labels_per_sample() const;       // T where the loss is over tokens, else 1
+  // Of what the embedding that reads the samples takes; 0 where none does: samples are no tokens.
+  int vocabulary() const;
   Shape output_shape(int layer, std::int64_t batch) const;
   std::vector<Shape> input_shapes(int layer, std::int64_t batch) const;
   LayerShapes shapes(int layer, std::int64_t batch) const;
 
-  std::int64_t parameter_count() const;
+  std::int64_t parameter_count() const;           // each shared one once
+  std::int64_t parameter_count(int layer) const;  // without those of another layer
   double forward_flops(std::int64_t batch) const;
   std::uint64_t fingerprint() const;  // of name, layers, shapes: ranks and checkpoints compare it
   // A table with a row per layer and one of totals: layer, what it is, output, parameters, flops of

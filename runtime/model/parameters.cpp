@@ -22,11 +22,18 @@ ParameterLayout ParameterLayout::make(const Model& model, int first, int end,
   ensure(0 <= first && first <= end && end <= model.layer_count(), "layers [first, end) exist");
   ParameterLayout layout;
   for (int i = first; i < end; ++i) {
+    const ModelLayer& layer = model.layer(i);
     const LayerShapes shapes = model.shapes(i, 1);
     for (const ParameterShape& p : shapes.*which) {
-      const std::int64_t count = p.shape.elements();
-      layout.entries_.push_back({i, model.layer(i).name + "/" + p.name, p, layout.count_, count});
-      layout.count_ += count;
+      ParameterEntry entry{i, i, layer.name + "/" + p.name, p, layout.count_, p.shape.elements()};
+      if (is_shared(layer, p)) {
+        entry.owner_layer = *layer.shares;
+        const LayerShapes owner = model.shapes(entry.owner_layer, 1);
+        entry.shape = *std::ranges::find(owner.parameters, p.name, &ParameterShape::name);
+        entry.name = model.layer(entry.owner_layer).name + "/" + p.name;
+      }
+      layout.count_ += entry.count;
+      layout.entries_.push_back(std::move(entry));
     }
   }
   return layout;
@@ -43,13 +50,15 @@ void fill_initial(const ParameterLayout& layout, std::uint64_t seed, std::span<f
   for (const ParameterEntry& entry : layout.entries()) {
     const std::span<float> own = values.subspan(static_cast<std::size_t>(entry.offset),
                                                 static_cast<std::size_t>(entry.count));
-    if (entry.shape.initial != Initial::uniform) {
-      std::ranges::fill(own, entry.shape.initial == Initial::one ? 1.0f : 0.0f);
+    const Initial initial = entry.shape.initial;
+    if (initial == Initial::zero || initial == Initial::one) {
+      std::ranges::fill(own, initial == Initial::one ? 1.0f : 0.0f);
       continue;
     }
     const std::uint64_t key = random_key({seed, hash_text(entry.name)});
     for (std::size_t e = 0; e < own.size(); ++e) {
-      own[e] = entry.shape.bound * (2 * random_uniform(key, e) - 1);
+      own[e] = entry.shape.bound * (initial == Initial::normal ? random_normal(key, e)
+                                                               : 2 * random_uniform(key, e) - 1);
     }
   }
 }

@@ -13,14 +13,16 @@ namespace hetpipe {
 // One parameter (or running statistic) inside a flat array of floats.
 struct ParameterEntry {
   int layer = 0;
-  std::string name;  // "conv1/weight"
+  int owner_layer = 0;  // another layer where that one's weight is shared: this is a copy of it
+  std::string name;     // "conv1/weight", the owner's
   ParameterShape shape;
   std::int64_t offset = 0;  // in floats
   std::int64_t count = 0;
 };
 
 // How the parameters of layers [first, end) lie in one flat array: layer by layer, in the layer's
-// own order, without gaps.
+// own order, without gaps. A shared weight has an entry for its owner and one for every user, so
+// that a stage has a copy whichever of them it holds.
 class ParameterLayout {
  public:
   static ParameterLayout parameters(const Model& model, int first, int end);
@@ -40,7 +42,8 @@ class ParameterLayout {
 };
 
 // Initial values: each element drawn from (seed, parameter name, element), so they do not depend on
-// the cut. `values` holds layout.count() floats; running statistics are filled the same way.
+// the cut, and copies of a shared weight are equal. `values` holds layout.count() floats; running
+// statistics are filled the same way.
 void fill_initial(const ParameterLayout& layout, std::uint64_t seed, std::span<float> values);
 
 // The key of a layer's own random draws (Device::make_kernel), the same under every cut.

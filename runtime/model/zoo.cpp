@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "runtime/model/vision/vision.h"
+#include "runtime/model/zoo_text.h"
 
 namespace hetpipe {
 namespace {
@@ -85,6 +87,9 @@ struct ZooModel {
 };
 
 const std::vector<ZooModel>& zoo() {
+  constexpr const char* kDeepResnet = "its last stage but one needs two rows and columns";
+  constexpr const char* kVgg = "it halves rows and columns five times";
+  constexpr const char* kInception = "its windows without padding leave nothing of smaller ones";
   static const std::vector<ZooModel> models = {
       {"mlp", 1, "", build_mlp},
       {"lenet", 4, "it halves rows and columns twice", [](Model& m) { build_lenet(m, false); }},
@@ -95,6 +100,17 @@ const std::vector<ZooModel>& zoo() {
        [](Model& m) { build_resnet(m, 2); }},
       {"resnet-20", 8, "its last 3x3 convolutions need two rows and columns",
        [](Model& m) { build_resnet(m, 3); }},
+      {"resnet-18", 17, kDeepResnet, [](Model& m) { build_deep_resnet(m, 18); }},
+      {"resnet-50", 17, kDeepResnet, [](Model& m) { build_deep_resnet(m, 50); }},
+      {"resnet-101", 17, kDeepResnet, [](Model& m) { build_deep_resnet(m, 101); }},
+      {"resnet-152", 17, kDeepResnet, [](Model& m) { build_deep_resnet(m, 152); }},
+      {"vgg-16", 32, kVgg, [](Model& m) { build_vgg(m, 16); }},
+      {"vgg-19", 32, kVgg, [](Model& m) { build_vgg(m, 19); }},
+      {"inception-v3", 75, kInception, build_inception_v3},
+      {"inception-v4", 75, kInception, build_inception_v4},
+      {"amoebanet", 32, "it halves rows and columns five times",
+       [](Model& m) { build_amoebanet(m, 18, 208); }},
+      {"snn-mlp", 1, "", [](Model& m) { build_snn_mlp(m, 8, 256, 0.05f); }},
   };
   return models;
 }
@@ -104,16 +120,18 @@ const std::vector<ZooModel>& zoo() {
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
   for (const ZooModel& entry : zoo()) names.push_back(entry.name);
+  for (std::string& name : text_model_names()) names.push_back(std::move(name));
   return names;
 }
 
 Model make_model(const std::string& name, const Shape& sample, int classes) {
+  if (std::optional<Model> text = make_text_model(name, sample, classes)) return *std::move(text);
   for (const ZooModel& entry : zoo()) {
     if (entry.name != name) continue;
     Model model(name, sample, classes);
     if (sample.rank() != 3) {
       throw UserError("model '" + name + "'", "samples of shape " + to_string(sample) +
-                                                  " (the zoo's models take images). Give them as "
+                                                  " (this model takes images). Give them as "
                                                   "(H, W, C).");
     }
     if (sample[0] < entry.smallest || sample[1] < entry.smallest) {

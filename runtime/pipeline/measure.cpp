@@ -117,6 +117,7 @@ ProfileLayer describe(const Model& model, int i) {
   ProfileLayer layer;
   layer.name = model.layer(i).name;
   layer.inputs = model.producers()[static_cast<std::size_t>(i)];
+  if (const auto& owner = model.layer(i).shares) layer.shares = model.layer(*owner).name;
   for (const ParameterShape& p : shapes.parameters) layer.parameter_bytes += 4 * p.shape.elements();
   layer.forward_flops = shapes.forward_flops;
   layer.backward_flops = shapes.backward_flops;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pipeline/timed_model.h"
 
+#include <cmath>
+
 #include "base/random.h"
 #include "runtime/model/in_place.h"
 #include "runtime/model/parameters.h"
@@ -36,12 +38,16 @@ TimedModel::TimedModel(const Model& model, Device& device, int batch)
 
 void TimedModel::make_samples() {
   std::vector<float> images(static_cast<std::size_t>(model_.batch_shape(batch_).elements()));
-  for (std::size_t e = 0; e < images.size(); ++e) images[e] = random_uniform(kSeed, e);
-  std::vector<std::int32_t> labels;
-  for (int i = 0; i < batch_; ++i) {
-    labels.push_back(i % model_.classes());
-    keys_.push_back({0, i});
+  const int vocabulary = model_.vocabulary();
+  for (std::size_t e = 0; e < images.size(); ++e) {
+    images[e] = random_uniform(kSeed, e);
+    if (vocabulary > 0) images[e] = std::floor(images[e] * static_cast<float>(vocabulary));
   }
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < batch_ * model_.labels_per_sample(); ++i) {
+    labels.push_back(static_cast<std::int32_t>(i % model_.classes()));
+  }
+  for (int i = 0; i < batch_; ++i) keys_.push_back({0, i});
   images_ = upload(images, MemoryKind::activations);
   labels_ = upload(std::as_bytes(std::span<const std::int32_t>(labels)), MemoryKind::activations);
   correct_ = make(batch_ * 4, MemoryKind::activations);

@@ -2,6 +2,7 @@
 #include "runtime/store/open_dataset.h"
 
 #include "runtime/data/idx.h"
+#include "runtime/data/text.h"
 #include "runtime/store/hdf5_dataset.h"
 
 namespace hetpipe {
@@ -12,9 +13,12 @@ bool is_hdf5(const std::string& spec) { return spec.ends_with(".h5") || spec.end
 
 }  // namespace
 
-bool has_test_split(const std::string& spec) { return !is_hdf5(spec) || has_hdf5_test_split(spec); }
+bool has_test_split(const std::string& spec) {
+  return is_text(spec) || !is_hdf5(spec) || has_hdf5_test_split(spec);
+}
 
 Dataset open_dataset(const std::string& spec, Split split, Parts parts) {
+  if (is_text(spec)) return load_text_dataset(spec, split, parts);
   return is_hdf5(spec) ? load_hdf5_dataset(spec, split, parts) : load_dataset(spec, split, parts);
 }
 

@@ -7,8 +7,9 @@
 
 namespace hetpipe {
 
-// Any data set by its name on the command line: HDF5 when it ends in .h5 or .hdf5
-// (hdf5_dataset.h), else a folder of IDX files or "fashion-mnist" (runtime/data/idx.h).
+// Any data set by its name on the command line: text when it begins with "text:"
+// (runtime/data/text.h), HDF5 when it ends in .h5 or .hdf5 (hdf5_dataset.h), else a folder of IDX
+// files or "fashion-mnist" (runtime/data/idx.h).
 Dataset open_dataset(const std::string& spec, Split split, Parts parts);
 
 // Whether there are test samples to open: an HDF5 file may hold a train split alone.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/end-to-end/serial_model.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
@@ -56,7 +57,7 @@ void SerialModel::prepare(std::int64_t batch) {
     return Buffer(device_, *stream_, static_cast<std::size_t>(bytes), MemoryKind::activations);
   };
   images_ = make(model_.batch_shape(batch).elements() * 4);
-  labels_ = make(batch * 4);
+  labels_ = make(batch * model_.labels_per_sample() * 4);
   correct_ = make(batch * 4);
   for (int i = 0; i < model_.layer_count(); ++i) {
     auto state = std::make_shared<LayerState>();
@@ -81,8 +82,8 @@ SerialModel::Result SerialModel::forward(std::span<const float> images,
                                          std::span<const std::int32_t> labels,
                                          std::span<const SampleKey> keys, Mode mode,
                                          bool update_statistics) {
-  prepare(static_cast<std::int64_t>(labels.size()));
-  ensure(keys.size() == labels.size(), "as many keys as labels");
+  prepare(static_cast<std::int64_t>(keys.size()));
+  ensure(labels_.bytes() == labels.size_bytes(), "as many labels as the keys' samples have");
   upload(images_, images);
   device_.copy(*stream_, labels_.data(), std::as_bytes(labels).data(), labels.size_bytes());
   keys_.assign(keys.begin(), keys.end());
@@ -104,9 +105,9 @@ SerialModel::Result SerialModel::forward(std::span<const float> images,
                                      .correct = loss ? correct_.as<std::int32_t>() : nullptr,
                                      .update_statistics = update_statistics});
   }
-  Result result{download(layers_.back()->output), std::vector<std::int32_t>(labels.size())};
+  Result result{download(layers_.back()->output), std::vector<std::int32_t>(keys.size())};
   device_.copy(*stream_, std::as_writable_bytes(std::span(result.correct)).data(), correct_.data(),
-               labels.size_bytes());
+               correct_.bytes());
   stream_->synchronize();
   return result;
 }
@@ -154,7 +155,28 @@ std::vector<float> SerialModel::backward(std::int64_t loss_samples) {
       }
     }
   }
+  sum_shared_gradients();
   return download(gradients_);
+}
+
+void SerialModel::sum_shared_gradients() {
+  float* const all = gradients_.as<float>();
+  const std::vector<ParameterEntry>& entries = parameter_layout_.entries();
+  const auto owner_of = [&](const ParameterEntry& copy) {
+    return *std::ranges::find_if(entries, [&](const ParameterEntry& entry) {
+      return entry.layer == copy.owner_layer && entry.name == copy.name;
+    });
+  };
+  for (const ParameterEntry& entry : entries) {
+    if (entry.owner_layer == entry.layer) continue;
+    device_.add(*stream_, all + owner_of(entry).offset, all + entry.offset, entry.count);
+  }
+  for (const ParameterEntry& entry : entries) {
+    if (entry.owner_layer == entry.layer) continue;
+    device_.copy(*stream_, reinterpret_cast<std::byte*>(all + entry.offset),
+                 reinterpret_cast<const std::byte*>(all + owner_of(entry).offset),
+                 static_cast<std::size_t>(entry.count) * sizeof(float));
+  }
 }
 
 std::vector<float> SerialModel::sgd_delta(std::span<const float> gradient,

@@ -25,16 +25,17 @@ class SerialModel {
 
   struct Result {
     std::vector<float> losses;          // of each sample
-    std::vector<std::int32_t> correct;  // 1 where the arg max is the label
+    std::vector<std::int32_t> correct;  // labels of each sample that are the arg max
     double mean_loss() const;
   };
-  // images: samples one after another, each in the model's sample shape. As many labels and keys
-  // as samples. Keeps what backward needs.
+  // images: samples one after another, each in the model's sample shape. As many keys as samples,
+  // and labels_per_sample() labels for each. Keeps what backward needs.
   Result forward(std::span<const float> images, std::span<const std::int32_t> labels,
                  std::span<const SampleKey> keys, Mode mode, bool update_statistics = true);
 
   // Gradient of the last forward's loss, averaged over `loss_samples` (0: over its own samples).
-  // Uses the parameters as they are now, which may have changed since the forward.
+  // Uses the parameters as they are now, which may have changed since the forward. Every copy of a
+  // shared weight gets the sum over its owner and users, in the order of their layers.
   std::vector<float> backward(std::int64_t loss_samples = 0);
 
   std::vector<float> parameters() const { return download(parameters_); }
@@ -55,6 +56,7 @@ class SerialModel {
   struct LayerState;
 
   void prepare(std::int64_t batch);
+  void sum_shared_gradients();
   Buffer buffer_of(std::span<const float> values);
   void upload(const Buffer& to, std::span<const float> values);
   std::vector<float> download(const Buffer& from) const;

@@ -44,7 +44,8 @@ void append_sample(SerialBatch& batch, const Dataset& data, const SampleKey& key
   const std::size_t begin = batch.images.size();
   batch.images.resize(begin + at(data.sample_values()));
   data.copy_sample(key.index, batch.images.data() + begin);
-  batch.labels.push_back(data.labels[at(key.index)]);
+  const std::span<const std::int32_t> labels = data.labels_of(key.index);
+  batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
   batch.keys.push_back(key);
 }
 

@@ -84,7 +84,8 @@ TEST(InPlaceKernels, GiveTheSameBits) {
       for (const Shape& shape : {image, large}) {
         for (const LayerCase& c :
              {LayerCase{Relu{}, {shape}}, LayerCase{Add{}, {shape, shape}},
-              LayerCase{Dropout{0.3f}, {shape}}, LayerCase{BatchNorm{}, {shape}}}) {
+              LayerCase{Dropout{0.3f}, {shape}}, LayerCase{BatchNorm{}, {shape}},
+              LayerCase{Selu{}, {shape}}, LayerCase{AlphaDropout{0.3f}, {shape}}}) {
           SCOPED_TRACE(name + " " + to_string(c));
           ASSERT_TRUE(infer_shapes(c.spec, c.inputs).backward_in_place);
           const LayerValues values = make_values(c);
@@ -95,13 +96,25 @@ TEST(InPlaceKernels, GiveTheSameBits) {
           EXPECT_EQ(in_place.input_gradient, apart.input_gradients[0]);
         }
       }
+      const Shape rows{3, 130, 65};
+      for (const LayerCase& c : {LayerCase{PositionEmbedding{}, {rows}},
+                                 LayerCase{LayerNorm{}, {rows}}, LayerCase{Gelu{}, {rows}}}) {
+        SCOPED_TRACE(name + " " + to_string(c));
+        ASSERT_TRUE(infer_shapes(c.spec, c.inputs).backward_in_place);
+        const LayerValues values = make_values(c);
+        const LayerResult apart = run_layer(*device, c, values);
+        const InPlace in_place = run_in_place(*device, c, values);
+        EXPECT_EQ(in_place.output, apart.output);
+        EXPECT_EQ(in_place.evaluated, apart.evaluated);
+        EXPECT_EQ(in_place.input_gradient, apart.input_gradients[0]);
+      }
     }
   }
 }
 
 TEST(InPlaceKernels, OthersDoNotPromiseIt) {
   for (const LayerSpec& spec : std::vector<LayerSpec>{Convolution{.output_channels = 3}, MaxPool{},
-                                                      GlobalAveragePool{}, Flatten{}}) {
+                                                      GlobalAveragePool{}, Flatten{}, Shift{}}) {
     const LayerShapes shapes = infer_shapes(spec, {Shape{2, 8, 8, 3}});
     EXPECT_FALSE(shapes.forward_in_place || shapes.backward_in_place) << to_string(spec);
   }

@@ -53,15 +53,23 @@ LayerValues make_values(const LayerCase& c) {
   const std::int64_t batch = c.inputs[0][0];
   for (std::int64_t n = 0; n < batch; ++n) v.samples.push_back({3, 1000 + 7 * n});
   if (std::holds_alternative<SoftmaxCrossEntropy>(c.spec)) {
-    for (std::int64_t n = 0; n < batch; ++n) {
+    const std::int64_t classes = c.inputs[0][c.inputs[0].rank() - 1];
+    for (std::int64_t n = 0; n < c.inputs[0].elements() / classes; ++n) {
       const std::uint32_t draw = random_bits(key, static_cast<std::uint64_t>(n));
-      v.labels.push_back(static_cast<std::int32_t>(draw % c.inputs[0][1]));
+      v.labels.push_back(static_cast<std::int32_t>(draw % classes));
+    }
+  }
+  if (const auto* embedding = std::get_if<Embedding>(&c.spec)) {
+    for (std::size_t i = 0; i < v.inputs[0].size(); ++i) {
+      const std::uint32_t draw = random_bits(key, i);
+      v.inputs[0][i] = static_cast<float>(draw % static_cast<std::uint32_t>(embedding->vocabulary));
     }
   }
   return v;
 }
 
-LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& values) {
+LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& values,
+                      bool split_backward) {
   const LayerShapes shapes = infer_shapes(c.spec, c.inputs);
   const std::unique_ptr<Stream> stream = device.make_stream();
   const std::unique_ptr<LayerKernel> kernel = device.make_kernel(c.spec, c.inputs, kLayerKey);
@@ -109,11 +117,16 @@ LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& val
   b.parameters = parameters;
   b.stash = stash.data();
   b.input_gradients = input_gradients;
-  b.parameter_gradients = parameter_gradients;
+  if (!split_backward) b.parameter_gradients = parameter_gradients;
   b.samples = values.samples;
   b.labels = values.labels.data();
   b.loss_samples = loss ? kLossSamples : 0;
   kernel->backward(*stream, b);
+  if (split_backward) {
+    b.input_gradients = {};
+    b.parameter_gradients = parameter_gradients;
+    kernel->backward(*stream, b);
+  }
   stream->synchronize();
   return r;
 }

@@ -39,7 +39,10 @@ struct LayerResult {
   std::vector<std::vector<float>> statistics;
   std::vector<std::int32_t> correct;
 };
-LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& values);
+// Backward asks for all gradients at once, or for those of the inputs and then those of the
+// parameters.
+LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& values,
+                      bool split_backward = false);
 
 inline constexpr std::uint64_t kLayerKey = 77;
 inline constexpr std::int64_t kLossSamples = 24;

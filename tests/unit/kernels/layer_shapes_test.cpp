@@ -28,6 +28,16 @@ TEST(LayerShapes, OfAConvolution) {
   EXPECT_EQ(infer_shapes(Convolution{4, 3, 1, 1, false}, {{1, 5, 5, 2}}).parameters.size(), 1u);
 }
 
+TEST(LayerShapes, OfAConvolutionThatIsNotSquare) {
+  const LayerShapes s = infer_shapes(Convolution{5, {1, 7}, 1, {0, 3}}, {{2, 17, 16, 4}});
+  EXPECT_EQ(s.output, (Shape{2, 17, 16, 5}));
+  EXPECT_EQ(s.parameters[0].shape, (Shape{5, 4, 1, 7}));
+  EXPECT_FLOAT_EQ(s.parameters[0].bound, std::sqrt(6.0f / 28.0f));
+  EXPECT_DOUBLE_EQ(s.forward_flops, 2.0 * 2 * 17 * 16 * 5 * 28);
+  EXPECT_EQ(infer_shapes(Convolution{5, {7, 1}, 2, {0, 3}}, {{2, 17, 16, 4}}).output,
+            (Shape{2, 6, 11, 5}));
+}
+
 TEST(LayerShapes, OfALinearLayer) {
   const LayerShapes s = infer_shapes(Linear{10}, {{32, 84}});
   EXPECT_EQ(s.output, (Shape{32, 10}));
@@ -35,6 +45,12 @@ TEST(LayerShapes, OfALinearLayer) {
   EXPECT_FLOAT_EQ(s.parameters[0].bound, std::sqrt(6.0f / 84.0f));
   EXPECT_EQ(s.parameters[1].shape, (Shape{10}));
   EXPECT_DOUBLE_EQ(s.forward_flops, 2.0 * 32 * 84 * 10);
+}
+
+TEST(LayerShapes, OfALinearLayerWithNormalWeights) {
+  const LayerShapes s = infer_shapes(Linear{.output_features = 10, .deviation = 0.25f}, {{32, 84}});
+  EXPECT_EQ(s.parameters[0].initial, Initial::normal);
+  EXPECT_FLOAT_EQ(s.parameters[0].bound, 0.25f);
 }
 
 TEST(LayerShapes, OfBatchNorm) {
@@ -61,6 +77,13 @@ TEST(LayerShapes, OfTheOthers) {
   EXPECT_FALSE(infer_shapes(Relu{}, {in}).backward_needs_input);
   EXPECT_EQ(infer_shapes(Dropout{}, {in}).stash_bytes, in.elements());
   EXPECT_EQ(infer_shapes(SoftmaxCrossEntropy{}, {{8, 10}}).output, (Shape{8}));
+  EXPECT_EQ(infer_shapes(AveragePool{{3, 1}, 1, {1, 0}, false}, {in}).output, in);
+  EXPECT_EQ(infer_shapes(MaxPool{{1, 20}, 1, {0, 10}}, {{1, 2, 5, 3}}).output, (Shape{1, 2, 6, 3}));
+  EXPECT_EQ(infer_shapes(Shift{}, {in}).output, in);
+  EXPECT_EQ(infer_shapes(Selu{}, {in}).output, in);
+  EXPECT_EQ(infer_shapes(AlphaDropout{}, {in}).stash_bytes, in.elements());
+  EXPECT_EQ(infer_shapes(Concat{}, {in, {8, 7, 7, 3}, {8, 7, 7, 1}}).output, (Shape{8, 7, 7, 20}));
+  EXPECT_EQ(infer_shapes(Concat{}, {{8, 2}, {8, 5}}).output, (Shape{8, 7}));
 }
 
 std::string refusal(const LayerSpec& spec, const std::vector<Shape>& inputs) {
@@ -81,14 +104,28 @@ TEST(LayerShapes, RefuseWhatDoesNotFit) {
   EXPECT_THAT(refusal(Convolution{8, 3, 1, -1}, {{1, 9, 9, 1}}), HasSubstr("padding -1"));
   EXPECT_THAT(refusal(Linear{10}, {{1, 9, 9, 1}}), HasSubstr("flatten"));
   EXPECT_THAT(refusal(Linear{0}, {{1, 9}}), HasSubstr("0 output features"));
+  EXPECT_THAT(refusal(Linear{.output_features = 1, .deviation = -1}, {{1, 9}}),
+              HasSubstr("deviation -1 is negative"));
   EXPECT_THAT(refusal(MaxPool{3, 2, 2}, {{1, 9, 9, 1}}), HasSubstr("half the kernel"));
-  EXPECT_THAT(refusal(MaxPool{17, 1, 0}, {{1, 20, 20, 1}}), HasSubstr("larger than 16"));
+  EXPECT_THAT(refusal(MaxPool{17, 1, 0}, {{1, 20, 20, 1}}),
+              HasSubstr("17x17 has more than 256 places"));
   EXPECT_THAT(refusal(Dropout{1.0f}, {{1, 9}}), HasSubstr("not in [0, 1)"));
   EXPECT_THAT(refusal(BatchNorm{0.0f}, {{2, 9}}), HasSubstr("epsilon"));
   EXPECT_THAT(refusal(BatchNorm{1e-5f, 2.0f}, {{2, 9}}), HasSubstr("momentum"));
   EXPECT_THAT(refusal(BatchNorm{}, {{9}}), HasSubstr("neither"));
   EXPECT_THAT(refusal(Add{}, {{2, 9}}), HasSubstr("1 inputs, where it takes 2"));
   EXPECT_THAT(refusal(Add{}, {{2, 9}, {2, 8}}), HasSubstr("differ"));
+  EXPECT_THAT(refusal(Convolution{8, {1, 5}, 1, {0, 1}}, {{1, 9, 2, 1}}),
+              HasSubstr("1x5 does not fit into the input (1, 9, 2, 1) with padding 0x1"));
+  EXPECT_THAT(refusal(Convolution{8, {0, 5}, 1, 0}, {{1, 9, 9, 1}}), HasSubstr("kernel 0"));
+  EXPECT_THAT(refusal(AveragePool{{3, 1}, 1, 1}, {{1, 9, 9, 1}}), HasSubstr("half the kernel 1"));
+  EXPECT_THAT(refusal(AlphaDropout{1.0f}, {{1, 9}}), HasSubstr("not in [0, 1)"));
+  EXPECT_THAT(refusal(Concat{}, {{2, 9}}), HasSubstr("1 inputs, where it takes 2 or more"));
+  EXPECT_THAT(refusal(Concat{}, {{2, 4, 4, 9}, {2, 4, 5, 9}}), HasSubstr("more than their chann"));
+  EXPECT_THAT(refusal(Concat{}, {{2, 9}, {2, 1, 1, 9}}), HasSubstr("more than their channels"));
+  EXPECT_THAT(refusal(Concat{}, {{2, 9}, {3, 9}}), HasSubstr("more than their channels"));
+  EXPECT_THAT(refusal(Shift{-1, 0}, {{2, 4, 4, 9}}), HasSubstr("not negative"));
+  EXPECT_THAT(refusal(Shift{}, {{2, 9}}), HasSubstr("not (N, H, W, C)"));
   EXPECT_THAT(refusal(Relu{}, {{0, 9}}), HasSubstr("empty extent"));
   EXPECT_THAT(refusal(SoftmaxCrossEntropy{}, {{1, 2, 2, 3}}), HasSubstr("(N, features)"));
 }
@@ -100,6 +137,12 @@ TEST(LayerText, NamesWhatMatters) {
   EXPECT_EQ(to_string(LayerSpec{Linear{10}}), "linear, 10 features");
   EXPECT_EQ(to_string(LayerSpec{MaxPool{3, 2, 1}}), "max pool 3x3, stride 2, padding 1");
   EXPECT_EQ(to_string(LayerSpec{Dropout{0.25f}}), "dropout 0.25");
+  EXPECT_EQ(to_string(LayerSpec{Convolution{64, {1, 7}, 1, {0, 3}}}),
+            "convolution 1x7, 64 channels, padding 0x3");
+  EXPECT_EQ(to_string(LayerSpec{AveragePool{3, 1, 1, false}}),
+            "average pool 3x3, padding 1, of the image alone");
+  EXPECT_EQ(to_string(LayerSpec{AlphaDropout{}}), "alpha dropout 0.1");
+  EXPECT_EQ(to_string(LayerSpec{Shift{}}), "shift by 1, 1");
 }
 
 }  // namespace

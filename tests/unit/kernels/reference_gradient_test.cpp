@@ -12,59 +12,33 @@
 #include "kernels/reference/linear.h"
 #include "kernels/reference/loss.h"
 #include "kernels/reference/pooling.h"
+#include "tests/unit/kernels/finite_differences.h"
 
-// Every gradient of the reference against central differences, in double: the error of a central
-// difference with step 1e-5 is about 1e-10 (truncation) plus 1e-11 (rounding) at values around one.
+// Every gradient of the reference against central differences.
 namespace hetpipe {
 namespace {
 
-using Values = std::vector<double>;
-
-Values values(std::uint64_t key, std::int64_t count) {
-  Values v(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(random_normal(key, i));
-  return v;
-}
-
-double dot(const Values& a, const Values& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-// `gradient` of dot(forward(), dy) with respect to `x`, which forward reads.
-void expect_gradient(Values& x, const Values& gradient, const Values& dy,
-                     const std::function<Values()>& forward) {
-  constexpr double kStep = 1e-5;
-  ASSERT_EQ(x.size(), gradient.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const double kept = x[i];
-    x[i] = kept + kStep;
-    const double above = dot(forward(), dy);
-    x[i] = kept - kStep;
-    const double below = dot(forward(), dy);
-    x[i] = kept;
-    const double wanted = (above - below) / (2 * kStep);
-    ASSERT_NEAR(gradient[i], wanted, 2e-8 * (1 + std::abs(wanted))) << "element " << i;
-  }
-}
-
-Values sized(std::int64_t count) { return Values(static_cast<std::size_t>(count), 1e30); }
+using test::expect_gradient;
+using test::sized;
+using test::Values;
+using test::values;
 
 TEST(ReferenceGradient, Convolution) {
   struct Case {
     Convolution spec;
     Shape in;
   };
-  const Case cases[] = {{{3, 3, 1, 1}, {2, 5, 4, 2}},       {{2, 3, 2, 1}, {1, 7, 6, 3}},
-                        {{4, 1, 1, 0}, {2, 3, 3, 2}},       {{2, 1, 2, 0}, {1, 5, 5, 3}},
-                        {{2, 5, 1, 2}, {1, 3, 4, 1}},       {{1, 2, 2, 0}, {3, 5, 5, 1}},
-                        {{3, 3, 3, 2}, {1, 8, 7, 2}},       {{2, 1, 1, 0}, {1, 1, 1, 1}},
-                        {{2, 3, 1, 0, false}, {1, 4, 4, 2}}};
+  const Case cases[] = {
+      {{3, 3, 1, 1}, {2, 5, 4, 2}},           {{2, 3, 2, 1}, {1, 7, 6, 3}},
+      {{4, 1, 1, 0}, {2, 3, 3, 2}},           {{2, 1, 2, 0}, {1, 5, 5, 3}},
+      {{2, 5, 1, 2}, {1, 3, 4, 1}},           {{1, 2, 2, 0}, {3, 5, 5, 1}},
+      {{3, 3, 3, 2}, {1, 8, 7, 2}},           {{2, 1, 1, 0}, {1, 1, 1, 1}},
+      {{2, 3, 1, 0, false}, {1, 4, 4, 2}},    {{2, {1, 7}, 1, {0, 3}}, {1, 3, 5, 2}},
+      {{2, {7, 1}, 1, {3, 0}}, {1, 5, 2, 2}}, {{3, {3, 2}, 2, {1, 0}}, {2, 6, 5, 1}}};
   for (const Case& c : cases) {
     SCOPED_TRACE(to_string(LayerSpec{c.spec}) + " of " + to_string(c.in));
     const Shape out = window_of(c.spec).output(c.in, c.spec.output_channels);
-    const std::int64_t taps = c.in[3] * c.spec.kernel * c.spec.kernel;
+    const std::int64_t taps = c.in[3] * window_of(c.spec).taps();
     Values x = values(1, c.in.elements()), w = values(2, out[3] * taps), b = values(3, out[3]);
     const Values dy = values(4, out.elements());
     const auto forward = [&] {
@@ -133,8 +107,10 @@ TEST(ReferenceGradient, Pooling) {
     Window window;
     Shape in;
   };
-  for (const Case& c : {Case{{2, 2, 0}, {2, 5, 4, 2}}, Case{{3, 2, 1}, {1, 7, 6, 3}},
-                        Case{{3, 1, 1}, {1, 4, 4, 2}}, Case{{1, 1, 0}, {1, 1, 1, 1}}}) {
+  for (const Case& c :
+       {Case{{2, 2, 0}, {2, 5, 4, 2}}, Case{{3, 2, 1}, {1, 7, 6, 3}}, Case{{3, 1, 1}, {1, 4, 4, 2}},
+        Case{{1, 1, 0}, {1, 1, 1, 1}}, Case{{{1, 3}, 1, {0, 1}}, {1, 3, 4, 2}},
+        Case{{{3, 2}, 2, {1, 0}}, {2, 5, 4, 1}}}) {
     const std::int64_t outputs = c.window.output(c.in, c.in[3]).elements();
     Values x = values(1, c.in.elements());
     const Values dy = values(2, outputs);
@@ -148,13 +124,15 @@ TEST(ReferenceGradient, Pooling) {
     max_forward();
     reference::max_pool_backward(c.window, c.in, dy.data(), winner.data(), dx.data());
     expect_gradient(x, dx, dy, max_forward);
-    dx = sized(c.in.elements());
-    reference::average_pool_backward(c.window, c.in, dy.data(), dx.data());
-    expect_gradient(x, dx, dy, [&] {
-      Values y = sized(outputs);
-      reference::average_pool_forward(c.window, c.in, x.data(), y.data());
-      return y;
-    });
+    for (const bool count_padding : {true, false}) {
+      dx = sized(c.in.elements());
+      reference::average_pool_backward(c.window, c.in, count_padding, dy.data(), dx.data());
+      expect_gradient(x, dx, dy, [&] {
+        Values y = sized(outputs);
+        reference::average_pool_forward(c.window, c.in, count_padding, x.data(), y.data());
+        return y;
+      });
+    }
     dx = sized(c.in.elements());
     const Values means = values(3, c.in[0] * c.in[3]);
     reference::global_average_pool_backward(c.in, means.data(), dx.data());
@@ -194,6 +172,58 @@ TEST(ReferenceGradient, Elementwise) {
   });
 }
 
+TEST(ReferenceGradient, SelfNormalizing) {
+  const Shape in = {2, 3, 4, 5};
+  const std::int64_t count = in.elements();
+  Values x = values(1, count);
+  const Values dy = values(2, count);
+  Values dx = sized(count), y = sized(count);
+  reference::selu_forward(count, x.data(), y.data());
+  reference::selu_backward(count, y.data(), dy.data(), dx.data());
+  expect_gradient(x, dx, dy, [&] {
+    reference::selu_forward(count, x.data(), y.data());
+    return y;
+  });
+  const std::vector<SampleKey> samples = {{0, 4}, {0, 9}};
+  std::vector<std::uint8_t> kept(static_cast<std::size_t>(count));
+  reference::dropout_draw(5, samples, count / 2, 0.4f, kept.data());
+  const AlphaDropoutMap map(0.4);
+  reference::dropout_apply(count, kept.data(), map.scale, dy.data(), dx.data());
+  expect_gradient(x, dx, dy, [&] {
+    reference::alpha_dropout_forward(count, kept.data(), map, x.data(), y.data());
+    return y;
+  });
+}
+
+TEST(ReferenceGradient, Moving) {
+  const Shape in = {2, 3, 4, 2};
+  Values x = values(1, in.elements());
+  const Values dy = values(2, in.elements());
+  for (const auto& [rows, columns] : {std::pair{1, 1}, {0, 2}, {3, 0}, {0, 0}}) {
+    Values dx = sized(in.elements());
+    reference::shift(in, -rows, -columns, dy.data(), dx.data());
+    expect_gradient(x, dx, dy, [&, r = rows, c = columns] {
+      Values y = sized(in.elements());
+      reference::shift(in, r, c, x.data(), y.data());
+      return y;
+    });
+  }
+  constexpr std::int64_t kRows = 6;
+  Values a = values(3, kRows * 2), b = values(4, kRows * 3);
+  const Values dboth = values(5, kRows * 5);
+  const auto concat = [&] {
+    Values y = sized(kRows * 5);
+    reference::concat_forward(kRows, 2, 0, 5, a.data(), y.data());
+    reference::concat_forward(kRows, 3, 2, 5, b.data(), y.data());
+    return y;
+  };
+  Values da = sized(kRows * 2), db = sized(kRows * 3);
+  reference::concat_backward(kRows, 2, 0, 5, dboth.data(), da.data());
+  reference::concat_backward(kRows, 3, 2, 5, dboth.data(), db.data());
+  expect_gradient(a, da, dboth, concat);
+  expect_gradient(b, db, dboth, concat);
+}
+
 // The gradient is that of the sum of losses over the mean's denominator, which is larger than this
 // batch when the batch is one micro-batch of several.
 TEST(ReferenceGradient, SoftmaxCrossEntropy) {
@@ -202,14 +232,15 @@ TEST(ReferenceGradient, SoftmaxCrossEntropy) {
     std::vector<std::int32_t> labels;
     for (int n = 0; n < batch; ++n) labels.push_back((3 * n + 1) % classes);
     Values loss = sized(batch), probabilities = sized(batch * classes);
-    reference::softmax_cross_entropy_forward(batch, classes, x.data(), labels.data(), loss.data(),
+    const reference::LossSizes sizes{batch, 1, classes};
+    reference::softmax_cross_entropy_forward(sizes, 0, x.data(), labels.data(), loss.data(),
                                              probabilities.data(), nullptr);
     Values dx = sized(batch * classes);
-    reference::softmax_cross_entropy_backward(batch, classes, probabilities.data(), labels.data(),
-                                              12, dx.data());
+    reference::softmax_cross_entropy_backward(sizes, 0, probabilities.data(), labels.data(), 12, 0,
+                                              batch, dx.data());
     const Values dy(static_cast<std::size_t>(batch), 1.0 / 12);
     expect_gradient(x, dx, dy, [&] {
-      reference::softmax_cross_entropy_forward<double>(batch, classes, x.data(), labels.data(),
+      reference::softmax_cross_entropy_forward<double>(sizes, 0, x.data(), labels.data(),
                                                        loss.data(), nullptr, nullptr);
       return loss;
     });

@@ -33,8 +33,11 @@ done
 for action in $("$hetpipe" checkpoint --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
   compare "help-checkpoint-$action" checkpoint "$action" --help
 done
+for action in $("$hetpipe" data --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+  compare "help-data-$action" data "$action" --help
+done
 subcommands=$("$hetpipe" --help | grep -c '^  [a-z]')
-actions=$("$hetpipe" checkpoint --help | grep -c '^  [a-z]')
+actions=$(for group in checkpoint data; do "$hetpipe" "$group" --help; done | grep -c '^  [a-z]')
 [ "$(ls "$golden"/help-*.txt | wc -l)" -eq $((subcommands + actions)) ] ||
   fail "$golden has help of subcommands that there are not"
 

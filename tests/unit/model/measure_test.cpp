@@ -56,6 +56,18 @@ TEST(MeasureProfile, DescribesTheModel) {
   EXPECT_EQ(bytes, 4 * model.parameter_count());
 }
 
+TEST(MeasureProfile, SaysWhoseWeightsAreShared) {
+  const Model model = make_model("gpt2-tiny", {8}, 11);
+  const auto device = make_device("cpu", 1);
+  const Profile profile = measure_profile(model, *device, {2}, quick());
+  std::int64_t bytes = 0;
+  for (const ProfileLayer& layer : profile.layers) {
+    EXPECT_EQ(layer.shares, layer.name == "head" ? "wte" : "");
+    if (layer.shares.empty()) bytes += layer.parameter_bytes;
+  }
+  EXPECT_EQ(bytes, 4 * model.parameter_count());
+}
+
 TEST(MeasureProfile, TimesAndBytesOfEveryLayerAndBatch) {
   const Model model = make_model("lenet-bn", {12, 12, 1}, 10);
   const auto device = make_device("cpu", 1);

@@ -109,6 +109,17 @@ TEST(InitialValues, AreDrawnByNameAndElement) {
   }
 }
 
+TEST(InitialValues, NormalOnesAreDrawnByNameAndElement) {
+  Model model("m", {4}, 500);
+  model.add("wte", Embedding{.vocabulary = 500, .features = 8, .deviation = 0.3f});
+  const auto layout = ParameterLayout::parameters(model, 0, 1);
+  const std::vector<float> values = initial(layout, 3);
+  const std::uint64_t key = random_key({3, hash_text("wte/weight")});
+  for (std::size_t e = 0; e < values.size(); ++e) {
+    ASSERT_EQ(values[e], 0.3f * random_normal(key, e));
+  }
+}
+
 TEST(InitialValues, DependOnTheSeed) {
   const Model model = make_model("mlp", {4, 4, 1}, 10);
   const auto layout = ParameterLayout::parameters(model, 0, model.layer_count());

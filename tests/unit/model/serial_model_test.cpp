@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "kernels/devices.h"
 #include "runtime/model/zoo.h"
+#include "tests/unit/model/tiny_inception.h"
 
 namespace hetpipe {
 namespace {
@@ -46,6 +47,36 @@ Model tiny_mlp() {
   return m;
 }
 
+// An embedding whose weight is also the output's, with a bias there.
+Model tiny_gpt() {
+  Model m("tiny-gpt", {5}, 7);
+  const int wte = m.add("wte", Embedding{.vocabulary = 7, .features = 8, .deviation = 0.7f});
+  const int x = m.add("wpe", PositionEmbedding{.positions = 6, .deviation = 0.7f});
+  m.add("ln1", LayerNorm{});
+  m.add("qkv", Linear{24});
+  m.add("attention", SelfAttention{2});
+  m.add("projection", Linear{8});
+  const int y = m.add("add1", Add{}, {m.layer_count() - 1, x});
+  m.add("fc", Linear{16});
+  m.add("gelu", Gelu{});
+  m.add("proj", Linear{8});
+  const int z = m.add("add2", Add{}, {m.layer_count() - 1, y});
+  m.add("head", Linear{.output_features = 7, .transposed = true}, {z}, wte);
+  m.add("loss", SoftmaxCrossEntropy{.smoothing = 0.1f});
+  return m;
+}
+
+Model tiny_lstm() {
+  Model m("tiny-lstm", {6}, 5);
+  const int e = m.add("embedding", Embedding{.vocabulary = 5, .features = 4, .deviation = 1});
+  const int l = m.add("lstm1", Lstm{4});
+  m.add("add", Add{}, {l, e});
+  m.add("lstm2", Lstm{6});
+  m.add("linear", Linear{5});
+  m.add("loss", SoftmaxCrossEntropy{});
+  return m;
+}
+
 struct Batch {
   std::vector<float> images;
   std::vector<std::int32_t> labels;
@@ -53,20 +84,32 @@ struct Batch {
 
   Batch(const Model& model, int samples) {
     const auto elements = static_cast<std::uint64_t>(model.sample_shape().elements()) * samples;
-    for (std::uint64_t e = 0; e < elements; ++e) images.push_back(random_normal(99, e));
+    const int vocabulary = model.vocabulary();
+    for (std::uint64_t e = 0; e < elements; ++e) {
+      images.push_back(vocabulary == 0
+                           ? random_normal(99, e)
+                           : std::floor(random_uniform(99, e) * static_cast<float>(vocabulary)));
+    }
     for (int i = 0; i < samples; ++i) {
-      labels.push_back((5 * i + 1) % model.classes());
+      if (vocabulary == 0) labels.push_back((5 * i + 1) % model.classes());
       keys.push_back({2, 10 + i});
+    }
+    // A token's label is its own number and that of the token before it, together.
+    for (std::size_t e = 0; vocabulary > 0 && e < images.size(); ++e) {
+      const bool first = e % static_cast<std::size_t>(model.labels_per_sample()) == 0;
+      const float sum = images[e] + (first ? 0.0f : images[e - 1]);
+      labels.push_back(static_cast<std::int32_t>(sum) % model.classes());
     }
   }
   // Samples [first, end), handed to a forward.
   SerialModel::Result forward(SerialModel& model, Mode mode = Mode::train, std::size_t first = 0,
                               std::size_t end = 0) const {
-    if (end == 0) end = labels.size();
-    const std::size_t elements = images.size() / labels.size(), n = end - first;
+    if (end == 0) end = keys.size();
+    const std::size_t elements = images.size() / keys.size(), n = end - first;
+    const std::size_t each = labels.size() / keys.size();
     return model.forward(std::span(images).subspan(first * elements, n * elements),
-                         std::span(labels).subspan(first, n), std::span(keys).subspan(first, n),
-                         mode);
+                         std::span(labels).subspan(first * each, n * each),
+                         std::span(keys).subspan(first, n), mode);
   }
 };
 
@@ -82,7 +125,8 @@ double distance(std::span<const float> x, std::span<const float> y) {
   return norm(difference);
 }
 
-// For every parameter tensor: the slope along several random directions against the gradient's.
+// For every parameter tensor: the slope along several random directions against the gradient's. A
+// shared weight moves in every copy.
 void expect_gradient_is_slope(const Model& model) {
   const auto device = make_device("reference", 1);
   SerialModel serial(model, *device, 5);
@@ -92,6 +136,7 @@ void expect_gradient_is_slope(const Model& model) {
   const std::vector<float> weights = serial.parameters();
   const auto layout = ParameterLayout::parameters(model, 0, model.layer_count());
   for (const ParameterEntry& entry : layout.entries()) {
+    if (entry.owner_layer != entry.layer) continue;
     for (std::uint64_t trial = 0; trial < 3; ++trial) {
       SCOPED_TRACE(entry.name + " direction " + std::to_string(trial));
       // Small enough to cross few kinks of ReLUs, large enough against rounding.
@@ -106,6 +151,11 @@ void expect_gradient_is_slope(const Model& model) {
         slope += static_cast<double>(gradient[i]) * (up[i] - down[i]);
         moved += static_cast<double>(up[i] - down[i]) * (up[i] - down[i]);
       }
+      for (const ParameterEntry& copy : layout.entries()) {
+        if (copy.owner_layer == copy.layer || copy.name != entry.name) continue;
+        std::copy_n(up.begin() + entry.offset, entry.count, up.begin() + copy.offset);
+        std::copy_n(down.begin() + entry.offset, entry.count, down.begin() + copy.offset);
+      }
       serial.set_parameters(up);
       const double above = batch.forward(serial).mean_loss();
       serial.set_parameters(down);
@@ -119,6 +169,40 @@ void expect_gradient_is_slope(const Model& model) {
 
 TEST(SerialModel, GradientOfAResNetIsTheSlopeOfItsLoss) { expect_gradient_is_slope(tiny_resnet()); }
 TEST(SerialModel, GradientOfAnMlpIsTheSlopeOfItsLoss) { expect_gradient_is_slope(tiny_mlp()); }
+TEST(SerialModel, GradientOfAnInceptionIsTheSlopeOfItsLoss) {
+  expect_gradient_is_slope(tiny_inception());
+}
+TEST(SerialModel, GradientOfATiedTransformerIsTheSlopeOfItsLoss) {
+  expect_gradient_is_slope(tiny_gpt());
+}
+TEST(SerialModel, GradientOfAnLstmIsTheSlopeOfItsLoss) { expect_gradient_is_slope(tiny_lstm()); }
+
+// Copies that start equal and are changed by one rule stay equal.
+TEST(SerialModel, CopiesOfASharedWeightStayEqual) {
+  const Model model = tiny_gpt();
+  const auto device = make_device("cpu", 1);
+  SerialModel serial(model, *device, 5);
+  const Batch batch(model, 6);
+  const auto layout = ParameterLayout::parameters(model, 0, model.layer_count());
+  const ParameterEntry owner = layout.of_layer(0)[0], copy = layout.of_layer(11)[0];
+  ASSERT_EQ(copy.owner_layer, 0);
+  ASSERT_EQ(copy.name, owner.name);
+  std::vector<float> first(serial.parameters().size()), second(first.size());
+  const auto started = serial.parameters();
+  for (int step = 1; step <= 4; ++step) {
+    batch.forward(serial);
+    serial.add_to_parameters(
+        serial.adam_delta(serial.backward(), first, second, {.rate = 0.02f}, step));
+    const auto now = serial.parameters();
+    const std::span all(now);
+    const auto of = [&](const ParameterEntry& entry) {
+      return std::vector<float>(all.begin() + entry.offset,
+                                all.begin() + entry.offset + entry.count);
+    };
+    ASSERT_EQ(of(owner), of(copy)) << "after step " << step;
+  }
+  EXPECT_NE(serial.parameters(), started);
+}
 
 void expect_devices_agree(const Model& model) {
   SCOPED_TRACE(model.name());
@@ -140,9 +224,16 @@ void expect_devices_agree(const Model& model) {
 TEST(SerialModel, DevicesAgree) {
   expect_devices_agree(tiny_resnet());
   expect_devices_agree(tiny_mlp());
+  expect_devices_agree(tiny_inception());
+  expect_devices_agree(make_model("snn-mlp", {6, 6, 1}, 4));
   expect_devices_agree(make_model("lenet", {12, 12, 1}, 4));
   expect_devices_agree(make_model("lenet-bn", {8, 8, 3}, 4));
   expect_devices_agree(make_model("resnet-8", {8, 8, 3}, 4));
+  expect_devices_agree(tiny_gpt());
+  expect_devices_agree(tiny_lstm());
+  for (const char* name : {"gpt2-tiny", "bert-tiny", "gnmt-tiny"}) {
+    expect_devices_agree(make_model(name, {7}, 11));
+  }
 }
 
 // Parts of a minibatch whose loss gradients are of the whole's mean sum to the whole's gradient.
@@ -176,17 +267,18 @@ TEST(SerialModel, EvaluationLeavesStatisticsAlone) {
   EXPECT_EQ(batch.forward(serial, Mode::evaluate).losses, before);
 }
 
-void expect_learns(SerialModel& serial, const Batch& batch, bool adam) {
+void expect_learns(SerialModel& serial, const Batch& batch, bool adam, int steps,
+                   float rate = 0.02f) {
   std::vector<float> first(serial.parameters().size()), second(first.size());
   const double start = batch.forward(serial).mean_loss();
-  for (int step = 1; step <= 60; ++step) {
+  for (int step = 1; step <= steps; ++step) {
     batch.forward(serial);
     const auto gradient = serial.backward();
-    serial.add_to_parameters(adam
-                                 ? serial.adam_delta(gradient, first, second, {.rate = 0.02f}, step)
-                                 : serial.sgd_delta(gradient, first, {0.05f, 0.9f}));
+    serial.add_to_parameters(adam ? serial.adam_delta(gradient, first, second, {.rate = rate}, step)
+                                  : serial.sgd_delta(gradient, first, {0.05f, 0.9f}));
   }
-  EXPECT_LT(batch.forward(serial).mean_loss(), 0.2 * start);
+  // An evaluation's loss is without smoothing and dropout.
+  EXPECT_LT(batch.forward(serial, Mode::evaluate).mean_loss(), 0.2 * start);
 }
 
 TEST(SerialModel, LearnsAFewSamples) {
@@ -194,8 +286,18 @@ TEST(SerialModel, LearnsAFewSamples) {
   for (const Model& model : {tiny_mlp(), tiny_resnet()}) {
     for (bool adam : {false, true}) {
       SerialModel serial(model, *device, 5);
-      expect_learns(serial, Batch(model, 8), adam);
+      expect_learns(serial, Batch(model, 8), adam, 60);
     }
+  }
+}
+
+TEST(SerialModel, LearnsAFewTexts) {
+  const auto device = make_device("cpu", 1);
+  for (const Model& model : {tiny_gpt(), tiny_lstm(), make_model("gpt2-tiny", {6}, 7),
+                             make_model("bert-tiny", {6}, 7), make_model("gnmt-tiny", {6}, 7)}) {
+    SCOPED_TRACE(model.name());
+    SerialModel serial(model, *device, 5);
+    expect_learns(serial, Batch(model, 8), true, 200, model.layer_count() > 20 ? 0.003f : 0.02f);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/devices.h"
 #include "runtime/model/zoo.h"
 #include "tests/end-to-end/serial_model.h"
+#include "tests/unit/model/tiny_inception.h"
 
 // Every way to cut a model into two and three stages gives the serial program's losses, statistics
 // and gradients, bit for bit.
@@ -28,11 +29,15 @@ struct Samples {
   Samples(const Model& model, int count) {
     const auto elements =
         static_cast<std::uint64_t>(model.sample_shape().elements()) * static_cast<unsigned>(count);
-    for (std::uint64_t e = 0; e < elements; ++e) images.push_back(random_normal(99, e));
-    for (int i = 0; i < count; ++i) {
-      labels.push_back((5 * i + 1) % model.classes());
-      keys.push_back({2, 10 + i});
+    const auto vocabulary = static_cast<unsigned>(model.vocabulary());
+    for (std::uint64_t e = 0; e < elements; ++e) {
+      images.push_back(vocabulary == 0 ? random_normal(99, e)
+                                       : static_cast<float>(random_bits(99, e) % vocabulary));
     }
+    for (int i = 0; i < count * static_cast<int>(model.labels_per_sample()); ++i) {
+      labels.push_back((5 * i + 1) % model.classes());
+    }
+    for (int i = 0; i < count; ++i) keys.push_back({2, 10 + i});
   }
 };
 
@@ -116,7 +121,7 @@ class Chain {
                Outcome& outcome) {
     Stage& stage = *stages_[k];
     Pass& pass = passes[k];
-    pass.samples = static_cast<std::int64_t>(samples.labels.size());
+    pass.samples = static_cast<std::int64_t>(samples.keys.size());
     pass.keys = samples.keys;
     if (stage.reads_samples()) pass.images = upload(samples.images);
     if (stage.has_loss()) pass.labels = upload(samples.labels);
@@ -219,12 +224,37 @@ Seen expect_every_cut(const Model& model, const std::string& device_name) {
 class EveryCut : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryCut, OfAnMlp) { expect_every_cut(make_model("mlp", {3, 3, 1}, 4), GetParam()); }
+TEST_P(EveryCut, OfAnLstmStack) { expect_every_cut(make_model("gnmt-tiny", {4}, 6), GetParam()); }
+TEST_P(EveryCut, OfAnUntiedTransformer) {
+  Model model("transformer", {5}, 7);
+  model.add("wte", Embedding{.vocabulary = 7, .features = 8});
+  const int x = model.add("wpe", PositionEmbedding{});
+  model.add("ln1", LayerNorm{});
+  model.add("qkv", Linear{24});
+  model.add("attention", SelfAttention{2});
+  model.add("drop", Dropout{0.2f});
+  const int y = model.add("add1", Add{}, {5, x});
+  model.add("fc", Linear{16});
+  model.add("gelu", Gelu{});
+  model.add("proj", Linear{8});
+  model.add("add2", Add{}, {9, y});
+  model.add("ln2", LayerNorm{});
+  model.add("head", Linear{.output_features = 7, .bias = false, .transposed = true});
+  model.add("loss", SoftmaxCrossEntropy{0.1f});
+  expect_every_cut(model, GetParam());
+}
 TEST_P(EveryCut, OfLenet) { expect_every_cut(make_model("lenet", {6, 6, 1}, 4), GetParam()); }
 TEST_P(EveryCut, OfLenetWithBatchNorm) {
   expect_every_cut(make_model("lenet-bn", {6, 6, 2}, 4), GetParam());
 }
 TEST_P(EveryCut, OfAResNet) {
   const Seen seen = expect_every_cut(make_model("resnet-8", {8, 8, 2}, 4), GetParam());
+  EXPECT_GT(seen.several_tensors, 0);
+  EXPECT_GT(seen.skipped_stages, 0);
+}
+
+TEST_P(EveryCut, OfBranchesThatAreConcatenated) {
+  const Seen seen = expect_every_cut(tiny_inception(), GetParam());
   EXPECT_GT(seen.several_tensors, 0);
   EXPECT_GT(seen.skipped_stages, 0);
 }

@@ -136,6 +136,14 @@ TEST_F(Hdf5Dataset, SplitsAreTwoFiles) {
               AllOf(HasSubstr("holds no group /test"), HasSubstr("TRAIN.h5,TEST.h5")));
 }
 
+TEST_F(Hdf5Dataset, ATextIsOpenedByItsPrefix) {
+  write_plain(folder_ / "text.h5", "to be or not to be, that is the question");
+  const std::string spec = "text:" + (folder_ / "text.h5").string() + ",T=3";
+  EXPECT_TRUE(has_test_split(spec));
+  EXPECT_EQ(open_dataset(spec, Split::train, Parts::both).size, 11);
+  EXPECT_EQ(open_dataset(spec, Split::test, Parts::both).tokens, 3);
+}
+
 TEST_F(Hdf5Dataset, AllShapesAndTypesAreCheckedAtOnce) {
   add<double>("a.h5", "images", H5T_NATIVE_DOUBLE, {2, 2}, {1, 2, 3, 4});
   add<float>("a.h5", "labels", H5T_NATIVE_FLOAT, {2, 1}, {0, 1});

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "launch/train/exact.h"
@@ -115,6 +116,40 @@ TEST(ExactContinuation, OfWavesAlone) {
   job.plan.system = "pipedream";
   EXPECT_EQ(why_not_exact(Checkpoint{}, job),
             "without parameter servers nothing is stored of minibatches in flight");
+}
+
+// The copy that lies on the shard beside its owner is left out, and read back from the one tensor.
+TEST(AssembleCheckpoint, HoldsASharedWeightOnce) {
+  TrainJob job = one_worker();
+  const Model model = make_model("gpt2-tiny", {5}, 7);
+  const int layers = model.layer_count();
+  job.plan.virtual_workers[0].stages[0].end_layer = layers;
+  const Sampler sampler = make_sampler(job);
+  const WaveRules rules = make_wave_rules(job, sampler);
+  const ShardMap map(model, std::vector<int>(static_cast<std::size_t>(layers), 0), 1);
+  std::vector<int> all(static_cast<std::size_t>(layers));
+  std::iota(all.begin(), all.end(), 0);
+  CheckpointParts parts;
+  parts.label = 2;
+  parts.workers.resize(1);
+  parts.workers[0].resize(1);
+  parts.shards.resize(1);
+  parts.shards[0].snapshot.weights = starting_state(job, model, nullptr, all).parameters;
+  const Checkpoint checkpoint = assemble_checkpoint(job, model, map, rules, sampler, parts);
+  std::int64_t floats = 0;
+  int shared = 0;
+  for (const NamedTensor& tensor : checkpoint.parameters) {
+    floats += static_cast<std::int64_t>(tensor.values.size());
+    EXPECT_NE(tensor.name, "head/weight");
+    if (tensor.name == "wte/weight") {
+      ++shared;
+      EXPECT_EQ(tensor.order, "vocabulary,features");
+    }
+  }
+  EXPECT_EQ(shared, 1);
+  EXPECT_EQ(floats, model.parameter_count());
+  EXPECT_EQ(starting_state(job, model, &checkpoint, all).parameters,
+            parts.shards[0].snapshot.weights);
 }
 
 }  // namespace

@@ -281,5 +281,106 @@ TEST(TrainJob, WhatTheExecutorCannotPlay) {
   });
 }
 
+TEST(TrainJob, TextGivesTheSameJob) {
+  TrainJob job = make_job({3, 5}, 2, 1, 97, 500);
+  job.plan.model = "lenet";
+  job.plan.server->hosted = true;
+  job.model = "lenet";
+  job.sample = Shape{28, 27, 3};
+  job.classes = 12;
+  job.test_size = 31;
+  job.dataset_fingerprint = 0xfedcba9876543210;  // more than a double or a signed number holds
+  job.test_fingerprint = 0xfedcba9876543211;
+  job.optimizer = {.name = "adam", .learning_rate = 0.1, .momentum = 1.0 / 3, .weight_decay = 1e-5};
+  job.seed = 0xffffffffffffffff;
+  job.evaluate_every = 3;
+  job.checkpoint_every = 4;
+  job.start = {.checkpoint = "runs/a \"b\"\\ü/checkpoint.h5", .label = 7, .consumed = 123};
+  job.device = "reference";
+  job.threads = 3;
+  job.timeout_seconds = 12.5;
+  job.checkpoint_folder = "c";
+  job.trace_folder = "t";
+  for (const bool emulated : {false, true}) {
+    job.sample = emulated ? Shape{64} : Shape{28, 27, 3};  // a text, an image
+    if (emulated) {
+      job.cluster = parse_cluster(R"(format = 1
+[device.a]
+memory = 1_000_000_000
+emulate = { slowdown = 3.7 }
+[[node]]
+name = "n0"
+devices = ["a", "a"]
+[link.intra_node]
+bandwidth = 1e9
+[link.inter_node]
+bandwidth = 1e8
+latency = 1e-5
+)",
+                                  "cluster.toml");
+      Profile profile;
+      profile.model = "lenet";
+      profile.layers = {{.name = "one", .inputs = {}, .parameter_bytes = 4, .shares = ""},
+                        {.name = "two", .inputs = {0}, .parameter_bytes = 0, .shares = ""}};
+      profile.measurements = {{.device = "cpu",
+                               .batch = 3,
+                               .forward = {1.0 / 3, 2e-7},
+                               .backward = {1.0 / 7, 3e-7},
+                               .update = {},
+                               .output_bytes = {12, 24},
+                               .stash_bytes = {0, 8}}};
+      job.profile = profile;
+    }
+    const TrainJob again = job_from_text(to_text(job));
+    EXPECT_EQ(to_text(again), to_text(job));
+    EXPECT_EQ(again.plan, job.plan);
+    EXPECT_EQ(again.cluster, job.cluster);
+    EXPECT_EQ(again.profile, job.profile);
+    EXPECT_EQ(again.model, job.model);
+    EXPECT_EQ(to_string(again.sample), to_string(job.sample));
+    EXPECT_EQ(again.classes, job.classes);
+    EXPECT_EQ(again.dataset_size, job.dataset_size);
+    EXPECT_EQ(again.test_size, job.test_size);
+    EXPECT_EQ(again.dataset_fingerprint, job.dataset_fingerprint);
+    EXPECT_EQ(again.optimizer.name, job.optimizer.name);
+    EXPECT_EQ(again.optimizer.learning_rate, job.optimizer.learning_rate);
+    EXPECT_EQ(again.optimizer.momentum, job.optimizer.momentum);
+    EXPECT_EQ(again.optimizer.weight_decay, job.optimizer.weight_decay);
+    EXPECT_EQ(again.seed, job.seed);
+    EXPECT_EQ(again.end_position, job.end_position);
+    EXPECT_EQ(again.evaluate_every, job.evaluate_every);
+    EXPECT_EQ(again.checkpoint_every, job.checkpoint_every);
+    EXPECT_EQ(again.test_fingerprint, job.test_fingerprint);
+    EXPECT_EQ(again.start.checkpoint, job.start.checkpoint);
+    EXPECT_EQ(again.start.label, job.start.label);
+    EXPECT_EQ(again.start.consumed, job.start.consumed);
+    EXPECT_EQ(again.device, job.device);
+    EXPECT_EQ(again.threads, job.threads);
+    EXPECT_EQ(again.timeout_seconds, job.timeout_seconds);
+    EXPECT_EQ(again.checkpoint_folder, job.checkpoint_folder);
+    EXPECT_EQ(again.trace_folder, job.trace_folder);
+  }
+}
+
+TEST(RankFacts, TextGivesTheSame) {
+  const RankFacts facts{.host = "n0.example",
+                        .pid = 77,
+                        .cores = {0, 3},
+                        .online = 4,
+                        .memory = 1LL << 40,
+                        .build = ~0ULL,
+                        .boot = "b",
+                        .configuration = "plan = \"a\\nb\"\n"};
+  const RankFacts again = facts_from_text(to_text(facts));
+  EXPECT_EQ(again.host, facts.host);
+  EXPECT_EQ(again.pid, facts.pid);
+  EXPECT_EQ(again.cores, facts.cores);
+  EXPECT_EQ(again.online, facts.online);
+  EXPECT_EQ(again.memory, facts.memory);
+  EXPECT_EQ(again.build, facts.build);
+  EXPECT_EQ(again.boot, facts.boot);
+  EXPECT_EQ(again.configuration, facts.configuration);
+}
+
 }  // namespace
 }  // namespace hetpipe

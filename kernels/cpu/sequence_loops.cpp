@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <vector>
+
+#include "kernels/cpu/loop_kernels.h"
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/threads.h"
+#include "kernels/host_device.h"
+#include "kernels/reference/embedding.h"
+#include "kernels/reference/layer_norm.h"
+#include "kernels/reference/sizes.h"
+
+// The definition's loops over rows, tokens or features, dealt to the threads: every number is
+// computed by one thread in the definition's order.
+namespace hetpipe {
+namespace {
+
+// body(first, end) over pieces of [0, count) of `piece` each.
+template <class Body>
+void parallel_ranges(int threads, std::int64_t count, std::int64_t piece, const Body& body) {
+  parallel_for(threads, (count + piece - 1) / piece,
+               [&](std::int64_t p) { body(p * piece, std::min(count, (p + 1) * piece)); });
+}
+
+class EmbeddingKernel final : public LayerKernel {
+ public:
+  EmbeddingKernel(const Embedding& spec, const Shape& in, int threads)
+      : spec_(spec), rows_(in.elements()), threads_(threads) {}
+
+  void forward(Stream&, const ForwardArguments& a) override {
+    parallel_ranges(threads_, rows_, 64, [&](std::int64_t first, std::int64_t end) {
+      reference::embedding_forward(end - first, spec_.vocabulary, spec_.features,
+                                   a.inputs[0] + first, a.parameters[0],
+                                   a.output + first * spec_.features);
+    });
+  }
+  void backward(Stream&, const BackwardArguments& a) override {
+    if (float* dx = wanted(a.input_gradients, 0)) std::fill_n(dx, rows_, 0.0f);
+    float* dweight = wanted(a.parameter_gradients, 0);
+    if (dweight == nullptr) return;
+    const auto of = reference::rows_by_token(rows_, spec_.vocabulary, a.inputs[0]);
+    parallel_ranges(threads_, spec_.vocabulary, 16, [&](std::int64_t first, std::int64_t end) {
+      reference::embedding_weight_gradient(spec_.features, of, first, end, a.output_gradient,
+                                           dweight);
+    });
+  }
+
+ private:
+  Embedding spec_;
+  std::int64_t rows_;
+  int threads_;
+};
+
+class PositionKernel final : public LayerKernel {
+ public:
+  PositionKernel(const PositionEmbedding& spec, const Shape& in, int threads)
+      : batch_(in[0]),
+        sample_(in[1] * in[2]),
+        weights_(spec.positions == 0 ? sample_ : spec.positions * in[2]),
+        threads_(threads) {}
+
+  void forward(Stream&, const ForwardArguments& a) override {
+    parallel_for(threads_, batch_, [&](std::int64_t n) {
+      loops::sum(a.output + n * sample_, a.inputs[0] + n * sample_, a.parameters[0], sample_);
+    });
+  }
+  void backward(Stream&, const BackwardArguments& a) override {
+    if (float* dweight = wanted(a.parameter_gradients, 0)) {
+      parallel_ranges(threads_, weights_, 4096, [&](std::int64_t first, std::int64_t end) {
+        reference::position_weight_gradient(batch_, sample_, first, end, a.output_gradient,
+                                            dweight);
+      });
+    }
+    float* dx = wanted(a.input_gradients, 0);
+    if (dx == nullptr || dx == a.output_gradient) return;
+    parallel_for(threads_, batch_, [&](std::int64_t n) {
+      std::copy_n(a.output_gradient + n * sample_, sample_, dx + n * sample_);
+    });
+  }
+
+ private:
+  std::int64_t batch_, sample_, weights_;
+  int threads_;
+};
+
+class LayerNormKernel final : public LayerKernel {
+ public:
+  LayerNormKernel(const LayerNorm& spec, const Shape& in, int threads)
+      : epsilon_(static_cast<double>(spec.epsilon)),
+        features_(in[in.rank() - 1]),
+        rows_(in.elements() / features_),
+        threads_(threads) {}
+
+  void forward(Stream&, const ForwardArguments& a) override {
+    float* const mean = a.mode == Mode::train ? reinterpret_cast<float*>(a.stash) : nullptr;
+    parallel_for(threads_, rows_, [&](std::int64_t r) {
+      float m = 0, variance = 0;
+      reference::layer_norm_row(features_, epsilon_, a.inputs[0] + r * features_, a.parameters[0],
+                                a.parameters[1], a.output + r * features_, m, variance);
+      if (mean == nullptr) return;
+      mean[r] = m;
+      mean[rows_ + r] = variance;
+    });
+  }
+  void backward(Stream&, const BackwardArguments& a) override {
+    const float* const mean = reinterpret_cast<const float*>(a.stash);
+    float* const dscale = wanted(a.parameter_gradients, 0);
+    float* const dshift = wanted(a.parameter_gradients, 1);
+    if (dscale != nullptr || dshift != nullptr) {
+      parallel_ranges(threads_, features_, 32, [&](std::int64_t first, std::int64_t end) {
+        reference::layer_norm_parameter_gradients(rows_, features_, epsilon_, first, end,
+                                                  a.inputs[0], mean, mean + rows_,
+                                                  a.output_gradient, dscale, dshift);
+      });
+    }
+    float* const dx = wanted(a.input_gradients, 0);
+    if (dx == nullptr) return;
+    parallel_for(threads_, rows_, [&](std::int64_t r) {
+      reference::layer_norm_row_gradient(features_, epsilon_, a.inputs[0] + r * features_, mean[r],
+                                         mean[rows_ + r], a.parameters[0],
+                                         a.output_gradient + r * features_, dx + r * features_);
+    });
+  }
+
+ private:
+  double epsilon_;
+  std::int64_t features_, rows_;
+  int threads_;
+};
+
+class LossKernel final : public LayerKernel {
+ public:
+  LossKernel(const SoftmaxCrossEntropy& spec, const Shape& in, int threads)
+      : smoothing_(static_cast<double>(spec.smoothing)),
+        s_(reference::sizes_of(spec, in)),
+        threads_(threads) {}
+
+  void forward(Stream&, const ForwardArguments& a) override {
+    const bool train = a.mode == Mode::train;
+    float* const probabilities = train ? reinterpret_cast<float*>(a.stash) : nullptr;
+    std::vector<reference::TokenLoss> tokens(static_cast<std::size_t>(s_.batch * s_.tokens));
+    parallel_for(threads_, s_.batch * s_.tokens, [&](std::int64_t r) {
+      tokens[static_cast<std::size_t>(r)] = reference::softmax_cross_entropy_token(
+          s_.classes, train ? smoothing_ : 0.0, a.inputs[0] + r * s_.classes, a.labels[r],
+          train ? probabilities + r * s_.classes : nullptr);
+    });
+    reference::softmax_cross_entropy_sums(s_, tokens.data(), a.output, a.correct);
+  }
+  void backward(Stream&, const BackwardArguments& a) override {
+    float* const dx = wanted(a.input_gradients, 0);
+    if (dx == nullptr) return;
+    parallel_for(threads_, s_.batch * s_.tokens, [&](std::int64_t r) {
+      reference::softmax_cross_entropy_backward(s_, smoothing_,
+                                                reinterpret_cast<const float*>(a.stash), a.labels,
+                                                a.loss_samples, r, r + 1, dx);
+    });
+  }
+
+ private:
+  double smoothing_;
+  reference::LossSizes s_;
+  int threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<LayerKernel> make_loop_kernel(const Embedding& spec, const Shape& in, std::uint64_t,
+                                              int threads) {
+  return std::make_unique<EmbeddingKernel>(spec, in, threads);
+}
+std::unique_ptr<LayerKernel> make_loop_kernel(const PositionEmbedding& spec, const Shape& in,
+                                              std::uint64_t, int threads) {
+  return std::make_unique<PositionKernel>(spec, in, threads);
+}
+std::unique_ptr<LayerKernel> make_loop_kernel(const LayerNorm& spec, const Shape& in, std::uint64_t,
+                                              int threads) {
+  return std::make_unique<LayerNormKernel>(spec, in, threads);
+}
+std::unique_ptr<LayerKernel> make_loop_kernel(const SoftmaxCrossEntropy& spec, const Shape& in,
+                                              std::uint64_t, int threads) {
+  return std::make_unique<LossKernel>(spec, in, threads);
+}
+
+}  // namespace hetpipe

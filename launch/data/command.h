@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launch/subcommand.h"
+
+// The actions of `hetpipe data`.
+namespace hetpipe {
+
+int data_import(const Invocation& how);
+
+}  // namespace hetpipe

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <filesystem>
+
+#include "base/text.h"
+#include "launch/data/command.h"
+#include "launch/options.h"
+#include "launch/output_file.h"
+#include "runtime/data/image_source.h"
+#include "runtime/store/dataset_writer.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr std::size_t kMostProblems = 20;  // of images; more are likely to say the same
+
+struct ImportOptions {
+  std::optional<std::string> from;
+  std::optional<std::string> input;
+  std::optional<std::string> output;
+  std::optional<std::vector<int>> size;  // rows, columns
+  std::string fit = "stretch";
+  std::string channels = "3";
+  bool coarse = false;
+  bool force = false;
+};
+
+OptionTable table_of(ImportOptions& options) {
+  return {
+      "data import",
+      "Writes a labelled set of images as one HDF5 file, which --data FILE.h5 of hetpipe train "
+      "reads: bytes of one shape, in the order of the source. The same input gives the same bytes.",
+      {{"What to read",
+        {
+            required(choice_option("from", options.from, {"cifar-10", "cifar-100", "folder"},
+                                   "What the input is: the binary version of CIFAR, or a folder "
+                                   "with one folder of JPEG or PNG files per class, perhaps below "
+                                   "train/ and test/.")),
+            required(text_option("input", "PATH", options.input,
+                                 "The folder of CIFAR's files, or of the classes.")),
+            flag_option("coarse", options.coarse,
+                        "Of CIFAR-100 the 20 coarse labels rather than the 100 fine ones."),
+        }},
+       {"What to write",
+        {
+            required(text_option("output", "FILE", options.output,
+                                 "Where to: a name that ends in .h5 or .hdf5.")),
+            unset_means(
+                "the images', which must then be of one size",
+                integers_option("size", "H,W", options.size, {1, double{kLargestImageSide}},
+                                "Rows and columns of every image: larger ones are averaged over "
+                                "areas, smaller ones interpolated linearly.")),
+            choice_option("fit", options.fit, {"stretch", "crop"},
+                          "What --size does to an image of another shape: stretch it, or take "
+                          "the largest part in its middle that has the shape."),
+            choice_option("channels", options.channels, {"1", "3"},
+                          "Of every image: 3 repeats grey, 1 turns colours to grey."),
+            flag_option("force", options.force, "Replaces the output if it exists."),
+        }}}};
+}
+
+void check(const ImportOptions& options, Problems& problems) {
+  if (options.size && options.size->size() != 2) {
+    problems.add("--size", format("%zu numbers (rows and columns are two). Write --size 32,32.",
+                                  options.size->size()));
+  }
+  if (options.fit == "crop" && !options.size) {
+    problems.add("--fit",
+                 "crop (says how --size is reached, which is not given). Give --size H,W, "
+                 "or leave --fit out.");
+  }
+  if (options.coarse && options.from && *options.from != "cifar-100") {
+    problems.add("--coarse",
+                 "goes with --from cifar-100 alone (others have one kind of label). "
+                 "Leave it out.");
+  }
+  if (!options.output) return;
+  const std::filesystem::path path = *options.output;
+  if (path.extension() != ".h5" && path.extension() != ".hdf5") {
+    problems.add("--output", path.string() +
+                                 " (--data tells HDF5 files by their ending). Give a "
+                                 "name that ends in .h5 or .hdf5.");
+    return;
+  }
+  if (path.string().find(',') != std::string::npos) {
+    problems.add("--output",
+                 path.string() + " (for --data a comma separates two files). Give another name.");
+    return;
+  }
+  check_output_file("--output", path.string(), problems);
+  std::error_code code;
+  if (!options.force && std::filesystem::exists(path, code)) {
+    problems.add("--output",
+                 path.string() + " (exists already). Give another name, or --force to replace it.");
+  }
+}
+
+ImageSources open_sources(const ImportOptions& options) {
+  if (*options.from == "folder") return open_image_folder(*options.input);
+  if (*options.from == "cifar-10") return open_cifar(*options.input, CifarLabels::ten);
+  return open_cifar(*options.input, options.coarse ? CifarLabels::coarse : CifarLabels::fine);
+}
+
+// Brings images to one shape: that of --size, else that of the first image.
+class Shaper {
+ public:
+  explicit Shaper(const ImportOptions& options)
+      : options_(options), channels_(options.channels == "1" ? 1 : 3) {
+    if (options.size) {
+      height_ = (*options.size)[0];
+      width_ = (*options.size)[1];
+    }
+  }
+
+  Image shaped(Image image, const std::string& name) {
+    image = with_channels(std::move(image), channels_);
+    if (options_.size) {
+      if (options_.fit == "crop") image = center_cropped(image, height_, width_);
+      return resized(image, height_, width_);
+    }
+    if (first_.empty()) {
+      first_ = name;
+      height_ = image.height;
+      width_ = image.width;
+    }
+    if (image.height == height_ && image.width == width_) return image;
+    throw UserError(name, format("is %d x %d, and %s is %d x %d (images of one data set have one "
+                                 "size). Give --size H,W.",
+                                 image.height, image.width, first_.c_str(), height_, width_));
+  }
+  std::string text() const { return format("%d x %d x %d", height_, width_, channels_); }
+
+ private:
+  const ImportOptions& options_;
+  int channels_;
+  int height_ = 0, width_ = 0;
+  std::string first_;  // the image that decides, without --size
+};
+
+// One split. Images that cannot be taken are collected, so that one run names them; the file is not
+// kept then.
+void write_split(DatasetWriter& writer, Split split, ImageSource& source, Shaper& shaper,
+                 Problems& problems) {
+  bool begun = false;
+  for (std::int64_t i = 0; i < source.size(); ++i) {
+    try {
+      const Image image = shaper.shaped(source.read(i), source.name(i));
+      if (!problems.empty()) continue;
+      if (!begun) {
+        writer.begin(split, image.height, image.width, image.channels, source.labels());
+        begun = true;
+      }
+      writer.append(image.pixels);
+    } catch (const UserError& error) {
+      for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
+      if (problems.list().size() < kMostProblems) continue;
+      problems.add(source.name(i),
+                   "is the last one named (there may be more). Run again after "
+                   "these.");
+      problems.throw_if_any();
+    }
+  }
+}
+
+}  // namespace
+
+int data_import(const Invocation& how) {
+  ImportOptions options;
+  OptionTable table = table_of(options);
+  if (!read_options(table, how.arguments, [&](Problems& p) { check(options, p); })) return 0;
+  const ImageSources sources = open_sources(options);
+  Shaper shaper(options);
+  Problems problems;
+  DatasetWriter writer(*options.output);
+  write_split(writer, Split::train, *sources.train, shaper, problems);
+  if (sources.test) write_split(writer, Split::test, *sources.test, shaper, problems);
+  problems.throw_if_any();
+  writer.commit(sources.class_names);
+  std::printf("%s: %lld train and %lld test images of %s, %d classes\n", options.output->c_str(),
+              static_cast<long long>(sources.train->size()),
+              static_cast<long long>(sources.test ? sources.test->size() : 0),
+              shaper.text().c_str(), sources.classes);
+  if (!sources.ignored.empty()) {
+    std::printf("ignored: %zu files that do not end in .jpg, .jpeg or .png, the first is %s\n",
+                sources.ignored.size(), sources.ignored.front().c_str());
+  }
+  return 0;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "runtime/data/image_source.h"
+
+namespace hetpipe {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a folder holds, sorted by name; hidden entries left out.
+struct Entries {
+  std::vector<fs::path> folders, files;
+};
+
+Entries entries_of(const fs::path& folder) {
+  Entries entries;
+  std::error_code error;
+  fs::directory_iterator place(folder, error);
+  for (; !error && place != fs::directory_iterator(); place.increment(error)) {
+    if (place->path().filename().string().starts_with('.')) continue;
+    std::error_code unknown_kind;  // a dangling link is reported when it is read
+    const bool is_folder = place->is_directory(unknown_kind);
+    (is_folder ? entries.folders : entries.files).push_back(place->path());
+  }
+  if (error) {
+    throw UserError(folder.string(), "cannot be listed (" + error.message() +
+                                         "). Check the path and its permissions.");
+  }
+  const auto by_name = [](const fs::path& a, const fs::path& b) {
+    return a.filename().string() < b.filename().string();
+  };
+  std::sort(entries.folders.begin(), entries.folders.end(), by_name);
+  std::sort(entries.files.begin(), entries.files.end(), by_name);
+  return entries;
+}
+
+bool is_image_name(const fs::path& path) {
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+class FolderSource final : public ImageSource {
+ public:
+  void add(const fs::path& path, int label) {
+    paths_.push_back(path);
+    labels_.push_back(label);
+  }
+  Image read(std::int64_t index) override {
+    return read_image(paths_[static_cast<std::size_t>(index)]);
+  }
+  std::string name(std::int64_t index) const override {
+    return paths_[static_cast<std::size_t>(index)].string();
+  }
+
+ private:
+  std::vector<fs::path> paths_;
+};
+
+// The images of one split, labelled by the place of their folder's name among `names`.
+std::unique_ptr<FolderSource> read_split(const fs::path& folder, const Entries& entries,
+                                         const std::vector<std::string>& names,
+                                         std::vector<fs::path>& ignored, Problems& problems) {
+  auto source = std::make_unique<FolderSource>();
+  ignored.insert(ignored.end(), entries.files.begin(), entries.files.end());
+  for (const fs::path& place : entries.folders) {
+    const auto found = std::lower_bound(names.begin(), names.end(), place.filename().string());
+    if (found == names.end() || *found != place.filename().string()) {
+      problems.add(place.string(),
+                   "is a class that train/ has not (labels are those of train/). "
+                   "Add it there, or remove it here.");
+      continue;
+    }
+    const Entries inside = entries_of(place);
+    for (const fs::path& deeper : inside.folders) {
+      problems.add(deeper.string(),
+                   "is a folder inside a class (images lie directly in the folder "
+                   "of their class). Move its images up, or remove it.");
+    }
+    bool any = false;
+    for (const fs::path& file : inside.files) {
+      if (is_image_name(file)) {
+        source->add(file, static_cast<int>(found - names.begin()));
+        any = true;
+      } else {
+        ignored.push_back(file);
+      }
+    }
+    if (!any && inside.folders.empty()) {
+      problems.add(place.string(),
+                   "holds no image (a class needs files that end in .jpg, .jpeg or "
+                   ".png). Add some, or remove the folder.");
+    }
+  }
+  if (entries.folders.empty()) {
+    problems.add(folder.string(),
+                 "holds no folders (each class is a folder of images). Give the "
+                 "folder of the classes, or one with train/ and test/.");
+  }
+  return source;
+}
+
+}  // namespace
+
+ImageSources open_image_folder(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    throw UserError(folder.string(),
+                    "is not a folder (one folder of images per class is looked "
+                    "for in it). Give such a folder.");
+  }
+  const bool grouped = fs::is_directory(folder / "train", error);
+  const bool has_test = fs::is_directory(folder / "test", error);
+  Problems problems;
+  if (has_test && !grouped) {
+    throw UserError(folder.string(),
+                    "holds test/ but no train/ (either both, or classes alone). "
+                    "Add train/, or rename test/ if it is a class.");
+  }
+  ImageSources sources;
+  const Entries top = entries_of(folder);
+  if (grouped) {
+    sources.ignored = top.files;
+    for (const fs::path& other : top.folders) {
+      if (other.filename() == "train" || other.filename() == "test") continue;
+      problems.add(other.string(),
+                   "is a folder beside train/ (only train/ and test/ are read). "
+                   "Rename or remove it.");
+    }
+  }
+  const fs::path train = grouped ? folder / "train" : folder;
+  const Entries classes = grouped ? entries_of(train) : top;
+  for (const fs::path& place : classes.folders) {
+    sources.class_names.push_back(place.filename().string());
+  }
+  sources.classes = static_cast<int>(sources.class_names.size());
+  sources.train = read_split(train, classes, sources.class_names, sources.ignored, problems);
+  if (has_test) {
+    sources.test = read_split(folder / "test", entries_of(folder / "test"), sources.class_names,
+                              sources.ignored, problems);
+  }
+  if (sources.classes == 1) {
+    problems.add(train.string(), "holds one class, " + sources.class_names.front() +
+                                     " (a classifier needs at least 2). Add another.");
+  }
+  problems.throw_if_any();
+  return sources;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/data/image.h"
+
+// Labelled images as an import meets them: one at a time, so that a data set need not fit into
+// memory.
+namespace hetpipe {
+
+class ImageSource {
+ public:
+  virtual ~ImageSource() = default;
+  const std::vector<std::int32_t>& labels() const { return labels_; }  // (N)
+  std::int64_t size() const { return static_cast<std::int64_t>(labels_.size()); }
+  // Image `index`. UserError naming the file when it cannot be had.
+  virtual Image read(std::int64_t index) = 0;
+  virtual std::string name(std::int64_t index) const = 0;  // for messages
+
+ protected:
+  std::vector<std::int32_t> labels_;
+};
+
+struct ImageSources {
+  std::unique_ptr<ImageSource> train;
+  std::unique_ptr<ImageSource> test;           // null: none
+  int classes = 0;                             // labels lie in [0, classes)
+  std::vector<std::string> class_names;        // by label; empty: not known
+  std::vector<std::filesystem::path> ignored;  // files that are no images
+};
+
+// The binary version of CIFAR (Krizhevsky 2009): `folder` holds data_batch_1.bin to
+// data_batch_5.bin and test_batch.bin, or train.bin and test.bin, or a folder with the name that
+// the archive gives it. Records are one label byte (CIFAR-100: the coarse one of 20, then the fine
+// one of 100) and 3x32x32 bytes, channel by channel. Class names come from batches.meta.txt,
+// fine_label_names.txt or coarse_label_names.txt where they are. All files are read at once.
+// UserError with all that is wrong: missing files, sizes that are no whole records, labels out of
+// range.
+enum class CifarLabels { ten, fine, coarse };
+ImageSources open_cifar(const std::filesystem::path& folder, CifarLabels labels);
+
+// One folder per class, classes and images in the order of their names (bytes), which must end in
+// .jpg, .jpeg or .png in any case; other files are listed as ignored, names that begin with a dot
+// passed over. With train/ the classes are folders in there and, for the test split, in test/,
+// which may lack some. UserError with all that is wrong: no classes, a class without images,
+// folders inside of classes, a class of test/ that train/ has not.
+ImageSources open_image_folder(const std::filesystem::path& folder);
+
+}  // namespace hetpipe

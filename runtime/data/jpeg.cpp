@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <csetjmp>
+#include <cstddef>
+#include <cstdio>
+
+// After <cstdio>: libjpeg's header needs FILE.
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include "runtime/data/image_codecs.h"
+
+namespace hetpipe {
+namespace {
+
+// libjpeg leaves its functions by longjmp; between setjmp and there nothing may need a destructor,
+// so this holds all state and the functions below no objects of their own.
+struct Decoder {
+  jpeg_decompress_struct jpeg;
+  jpeg_error_mgr errors;
+  std::jmp_buf back;
+  char why[JMSG_LENGTH_MAX];
+};
+
+void leave(j_common_ptr jpeg) {
+  Decoder& decoder = *static_cast<Decoder*>(jpeg->client_data);
+  jpeg->err->format_message(jpeg, decoder.why);
+  std::longjmp(decoder.back, 1);
+}
+
+// Warnings of data that is missing or wrong end the decoding: libjpeg would go on with grey. Stray
+// bytes between segments, which some cameras write, and odd Adobe marks harm no pixel.
+void on_message(j_common_ptr jpeg, int level) {
+  const int code = jpeg->err->msg_code;
+  if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM) leave(jpeg);
+}
+
+bool begin(Decoder& decoder, const unsigned char* bytes, std::size_t count) {
+  decoder.jpeg.err = jpeg_std_error(&decoder.errors);
+  decoder.errors.error_exit = leave;
+  decoder.errors.emit_message = on_message;
+  decoder.jpeg.client_data = &decoder;
+  if (setjmp(decoder.back) != 0) return false;
+  jpeg_create_decompress(&decoder.jpeg);
+  jpeg_mem_src(&decoder.jpeg, bytes, static_cast<unsigned long>(count));
+  jpeg_read_header(&decoder.jpeg, TRUE);
+  const J_COLOR_SPACE stored = decoder.jpeg.jpeg_color_space;
+  decoder.jpeg.out_color_space = stored == JCS_GRAYSCALE                    ? JCS_GRAYSCALE
+                                 : stored == JCS_CMYK || stored == JCS_YCCK ? JCS_CMYK
+                                                                            : JCS_RGB;
+  decoder.jpeg.dct_method = JDCT_ISLOW;  // the same bits on every machine
+  return true;
+}
+
+bool read_rows(Decoder& decoder, unsigned char* pixels) {
+  if (setjmp(decoder.back) != 0) return false;
+  jpeg_start_decompress(&decoder.jpeg);
+  const std::size_t length = std::size_t{decoder.jpeg.output_width} *
+                             static_cast<std::size_t>(decoder.jpeg.output_components);
+  while (decoder.jpeg.output_scanline < decoder.jpeg.output_height) {
+    JSAMPROW row = pixels + decoder.jpeg.output_scanline * length;
+    jpeg_read_scanlines(&decoder.jpeg, &row, 1);
+  }
+  jpeg_finish_decompress(&decoder.jpeg);
+  return true;
+}
+
+// CMYK to RGB. Adobe's programs store the inks inverted, and everybody follows their mark.
+std::vector<std::uint8_t> without_inks(const std::vector<std::uint8_t>& inks, bool inverted) {
+  std::vector<std::uint8_t> pixels;
+  pixels.reserve(inks.size() / 4 * 3);
+  for (std::size_t i = 0; i < inks.size(); i += 4) {
+    const auto paper = [&](std::size_t k) { return inverted ? inks[i + k] : 255 - inks[i + k]; };
+    for (std::size_t k = 0; k < 3; ++k) {
+      pixels.push_back(static_cast<std::uint8_t>((paper(k) * paper(3) + 127) / 255));
+    }
+  }
+  return pixels;
+}
+
+struct Cleanup {
+  Decoder& decoder;
+  ~Cleanup() { jpeg_destroy_decompress(&decoder.jpeg); }
+};
+
+}  // namespace
+
+bool is_jpeg(std::string_view bytes) { return bytes.starts_with("\xff\xd8\xff"); }
+
+Image decode_jpeg(std::string_view bytes, const std::string& name) {
+  Decoder decoder{};
+  const Cleanup cleanup{decoder};
+  if (!begin(decoder, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size())) {
+    refuse_damaged(name, "JPEG", decoder.why);
+  }
+  check_image_size(decoder.jpeg.image_height, decoder.jpeg.image_width, name);
+  const J_COLOR_SPACE space = decoder.jpeg.out_color_space;
+  const int stored = space == JCS_GRAYSCALE ? 1 : space == JCS_CMYK ? 4 : 3;
+  Image image{
+      static_cast<int>(decoder.jpeg.image_height), static_cast<int>(decoder.jpeg.image_width),
+      stored == 1 ? 1 : 3,
+      std::vector<std::uint8_t>(std::size_t{decoder.jpeg.image_height} * decoder.jpeg.image_width *
+                                static_cast<std::size_t>(stored))};
+  if (!read_rows(decoder, image.pixels.data())) refuse_damaged(name, "JPEG", decoder.why);
+  if (stored == 4) {
+    image.pixels = without_inks(image.pixels, decoder.jpeg.saw_Adobe_marker != FALSE);
+  }
+  return image;
+}
+
+}  // namespace hetpipe

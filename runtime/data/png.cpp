@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <png.h>
+
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+
+#include "base/error.h"
+#include "runtime/data/image_codecs.h"
+
+namespace hetpipe {
+namespace {
+
+// libpng leaves its functions by longjmp; between setjmp and there nothing may need a destructor,
+// so this holds all state and the functions below no objects of their own.
+struct Decoder {
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  const char* at = nullptr;
+  std::size_t left = 0;
+  char why[128] = "";
+
+  ~Decoder() { png_destroy_read_struct(&png, &info, nullptr); }
+};
+
+void leave(png_structp png, png_const_charp why) {
+  Decoder& decoder = *static_cast<Decoder*>(png_get_error_ptr(png));
+  std::snprintf(decoder.why, sizeof decoder.why, "%s", why);
+  png_longjmp(png, 1);
+}
+
+void ignore(png_structp, png_const_charp) {}  // of what is beside the pixels: profiles, texts
+
+void take(png_structp png, png_bytep to, std::size_t count) {
+  Decoder& decoder = *static_cast<Decoder*>(png_get_io_ptr(png));
+  if (count > decoder.left) png_error(png, "its data end early");
+  std::memcpy(to, decoder.at, count);
+  decoder.at += count;
+  decoder.left -= count;
+}
+
+bool begin(Decoder& decoder) {
+  if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
+  png_set_read_fn(decoder.png, &decoder, take);
+  png_set_user_limits(decoder.png, kLargestImageSide, kLargestImageSide);
+  png_read_info(decoder.png, decoder.info);
+  const png_byte type = png_get_color_type(decoder.png, decoder.info);
+  if (type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(decoder.png);
+  if (type == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(decoder.png);
+  png_set_scale_16(decoder.png);
+  png_set_strip_alpha(decoder.png);
+  png_set_interlace_handling(decoder.png);
+  png_read_update_info(decoder.png, decoder.info);
+  return true;
+}
+
+bool read_rows(Decoder& decoder, png_bytepp rows) {
+  if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
+  png_read_image(decoder.png, rows);
+  png_read_end(decoder.png, nullptr);
+  return true;
+}
+
+}  // namespace
+
+bool is_png(std::string_view bytes) { return bytes.starts_with("\x89PNG\r\n\x1a\n"); }
+
+Image decode_png(std::string_view bytes, const std::string& name) {
+  Decoder decoder;
+  decoder.at = bytes.data();
+  decoder.left = bytes.size();
+  decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, leave, ignore);
+  if (decoder.png != nullptr) decoder.info = png_create_info_struct(decoder.png);
+  if (decoder.info == nullptr) throw SystemError("libpng cannot be set up to read " + name);
+  if (!begin(decoder)) refuse_damaged(name, "PNG", decoder.why);
+  const std::size_t height = png_get_image_height(decoder.png, decoder.info);
+  check_image_size(static_cast<std::int64_t>(height),
+                   png_get_image_width(decoder.png, decoder.info), name);
+  const std::size_t length = png_get_rowbytes(decoder.png, decoder.info);
+  Image image{
+      static_cast<int>(height), static_cast<int>(png_get_image_width(decoder.png, decoder.info)),
+      png_get_channels(decoder.png, decoder.info), std::vector<std::uint8_t>(height * length)};
+  ensure(image.channels == 1 || image.channels == 3, "grey or RGB once alpha is dropped");
+  std::vector<png_bytep> rows;
+  for (std::size_t r = 0; r < height; ++r) rows.push_back(image.pixels.data() + r * length);
+  if (!read_rows(decoder, rows.data())) refuse_damaged(name, "PNG", decoder.why);
+  return image;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
+#include "runtime/model/vision/vision.h"
+
+namespace hetpipe {
+
+int ConvolutionUnits::normalized(const std::string& name, int input, Convolution spec) const {
+  spec.bias = false;
+  const int convolution = model_.add(name + ".conv", spec, {input});
+  return model_.add(name + ".bn", BatchNorm{.epsilon = epsilon_}, {convolution});
+}
+
+int ConvolutionUnits::rectified(const std::string& name, int input, Convolution spec) const {
+  return model_.add(name + ".relu", Relu{}, {normalized(name, input, spec)});
+}
+
+int ConvolutionUnits::chain(const std::string& name, int input,
+                            const std::vector<Convolution>& specs) const {
+  int x = input;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    x = rectified(format("%s.%zu", name.c_str(), i + 1), x, specs[i]);
+  }
+  return x;
+}
+
+Convolution same(int channels, Sides kernel, int stride) {
+  return {.output_channels = channels,
+          .kernel = kernel,
+          .stride = stride,
+          .padding = {(kernel.rows - 1) / 2, (kernel.columns - 1) / 2}};
+}
+
+Convolution valid(int channels, Sides kernel, int stride) {
+  return {.output_channels = channels, .kernel = kernel, .stride = stride};
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "runtime/model/model.h"
+#include "runtime/model/parameters.h"
+
+namespace hetpipe {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Linear kHead{.output_features = 7, .bias = true, .transposed = true};
+
+// wte 7 x 4, a linear layer 4 x 4 + 4, and a head with the weight of wte and a bias of its own.
+Model tied(bool shares = true) {
+  Model model("tied", {5}, 7);
+  model.add("wte", Embedding{.vocabulary = 7, .features = 4});
+  model.add("linear", Linear{4});
+  model.add("head", kHead, {1}, shares ? std::optional<int>(0) : std::nullopt);
+  model.add("loss", SoftmaxCrossEntropy{});
+  return model;
+}
+
+std::vector<float> values_of(const ParameterLayout& layout) {
+  std::vector<float> values(static_cast<std::size_t>(layout.count()));
+  fill_initial(layout, 17, values);
+  return values;
+}
+
+TEST(SharedWeights, CountOnce) {
+  const Model model = tied();
+  EXPECT_EQ(model.parameter_count(), 7 * 4 + (4 * 4 + 4) + 7);
+  EXPECT_EQ(model.parameter_count(0), 28);
+  EXPECT_EQ(model.parameter_count(2), 7);
+  EXPECT_EQ(tied(false).parameter_count(), model.parameter_count() + 28);
+  EXPECT_EQ(model.shapes(2, 1).parameters.size(), 2u);
+  EXPECT_THAT(model.summary(1), HasSubstr("weight of wte"));
+  EXPECT_NE(model.fingerprint(), tied(false).fingerprint());
+}
+
+TEST(SharedWeights, LayoutHoldsACopyUnderTheOwnersName) {
+  const Model model = tied();
+  const auto layout = ParameterLayout::parameters(model, 0, model.layer_count());
+  ASSERT_EQ(layout.entries().size(), 5u);
+  const ParameterEntry& copy = layout.entries()[3];
+  EXPECT_EQ(copy.name, "wte/weight");
+  EXPECT_EQ(copy.layer, 2);
+  EXPECT_EQ(copy.owner_layer, 0);
+  EXPECT_EQ(layout.entries()[4].name, "head/bias");
+  for (const ParameterEntry& entry : layout.entries()) {
+    if (entry.name == "wte/weight") continue;
+    EXPECT_EQ(entry.owner_layer, entry.layer);
+  }
+}
+
+// A stage that holds the user alone starts from the values that the owner's stage has.
+TEST(SharedWeights, CopiesStartEqualUnderEveryCut) {
+  const Model model = tied();
+  const auto owner = values_of(ParameterLayout::parameters(model, 0, 1));
+  const auto user = values_of(ParameterLayout::parameters(model, 2, 3));
+  ASSERT_EQ(owner.size(), 28u);
+  EXPECT_TRUE(std::equal(owner.begin(), owner.end(), user.begin()));
+  const auto apart = values_of(ParameterLayout::parameters(tied(false), 2, 3));
+  EXPECT_FALSE(std::equal(owner.begin(), owner.end(), apart.begin()));
+}
+
+TEST(SharedWeights, RefusesWhatCannotBeOneTensor) {
+  const auto refusal = [](const LayerSpec& spec, int owner) {
+    Model model("m", {5}, 7);
+    model.add("wte", Embedding{.vocabulary = 7, .features = 4});
+    model.add("gelu", Gelu{});
+    model.add("user", kHead, {1}, 0);
+    try {
+      model.add("head", spec, {1}, owner);
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refusal(kHead, 0), "accepted");
+  EXPECT_THAT(refusal(Linear{7}, 0),
+              HasSubstr("has weight (4, 7) and shares that of 'wte', (7, 4)"));
+  EXPECT_THAT(refusal(kHead, 1), HasSubstr("shares that of 'gelu', none"));
+  EXPECT_THAT(refusal(Gelu{}, 0), HasSubstr("has weight none"));
+  EXPECT_THAT(refusal(kHead, 2), HasSubstr("whose weight is another layer's"));
+  EXPECT_THAT(refusal(kHead, 3), HasSubstr("layer 3 (3 are there before it)"));
+  EXPECT_THAT(refusal(kHead, -1), HasSubstr("layer -1"));
+}
+
+}  // namespace
+}  // namespace hetpipe
