@@ -175,7 +175,7 @@ std::string comparison_markdown(const Comparison& comparison) {
   text +=
       "\nSpeed and times leave evaluation out; means over seeds, accuracy with its range. Peak "
       "memory is that of\nthe fullest device. Stale: the most updates that a minibatch missed. "
-      "Messages and bytes count activations,\ngradients, pushes and pulls.\n\n"
+      "Messages and bytes count activations,\ngradients, pushes, pulls and sums.\n\n"
       "![accuracy over training time](accuracy.svg)\n";
   for (const std::string& line : remarks(comparison)) text += "\n* " + line;
   return text + "\n\nMade by " + comparison.version + " with\n\n    " + comparison.command + "\n";

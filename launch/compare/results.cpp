@@ -33,10 +33,10 @@ std::optional<double> memory_of(const Json& rank, const Plan& plan, const Cluste
 }
 
 void add_rank(const Json& rank, const Plan& plan, const Cluster& cluster, RunResult& run) {
-  for (const char* key : {"forward", "backward", "pushes", "pulls"}) {
+  for (const char* key : {"forward", "backward", "pushes", "pulls", "summed"}) {
     run.messages += rank.at("messages").at(key).get<std::int64_t>();
   }
-  for (const char* key : {"forward", "backward", "pushed", "pulled"}) {
+  for (const char* key : {"forward", "backward", "pushed", "pulled", "summed"}) {
     run.bytes += rank.at("bytes").at(key).get<std::int64_t>();
   }
   const auto peak = rank.at("peak_memory").get<std::int64_t>();

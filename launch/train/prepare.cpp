@@ -232,6 +232,7 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   check_plan(job.plan, plan_file, job.cluster ? &*job.cluster : nullptr, model.layer_count());
   said_of(plan_file, [&] {
     check_playable(job.plan, problems);
+    check_tied_weights(job.plan, model, problems);
     problems.throw_if_any();
   });
   check_minibatches(job, plan_file, problems);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "base/hash.h"
 
@@ -30,8 +31,8 @@ Json json_of(const RankReport& r, const Plan& plan) {
   const PlanStage& stage = plan.virtual_workers[at(r.virtual_worker)].stages[at(r.stage)];
   return {{"virtual_worker", r.virtual_worker},
           {"stage", r.stage},
-          {"replica", 0},
-          {"device", to_string(stage.devices.front())},
+          {"replica", r.replica},
+          {"device", to_string(stage.devices[at(r.replica)])},
           {"minibatches", r.minibatches},
           {"peak_memory", r.peak_memory},
           {"seconds",
@@ -49,12 +50,14 @@ Json json_of(const RankReport& r, const Plan& plan) {
             {"backward", r.bytes_backward},
             {"pushed", r.bytes_pushed},
             {"pulled", r.bytes_pulled},
+            {"summed", r.bytes_summed},
             {"evaluation", r.bytes_evaluation}}},
           {"messages",
            {{"forward", r.messages_forward},
             {"backward", r.messages_backward},
             {"pushes", r.pushes},
-            {"pulls", r.pulls}}}};
+            {"pulls", r.pulls},
+            {"summed", r.messages_summed}}}};
 }
 
 Json target_of(const TrainJob& job, const Reporter::Outcome& outcome) {
@@ -83,7 +86,8 @@ std::string result_json(const TrainJob& job, const RunEnd& end) {
   const Reporter::Outcome& outcome = end.outcome;
   std::vector<RankReport> ranks = outcome.ranks;
   std::sort(ranks.begin(), ranks.end(), [](const RankReport& a, const RankReport& b) {
-    return std::pair(a.virtual_worker, a.stage) < std::pair(b.virtual_worker, b.stage);
+    return std::tuple(a.virtual_worker, a.stage, a.replica) <
+           std::tuple(b.virtual_worker, b.stage, b.replica);
   });
   Json json{{"format", 1},
             {"exit", exit_word(end)},

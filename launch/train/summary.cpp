@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <tuple>
 
 #include "base/text.h"
 #include "launch/train/reporter.h"
@@ -45,10 +46,11 @@ std::string target_text(const TrainJob& job, const Reporter::Outcome& outcome) {
 std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
   std::vector<RankReport> ranks = outcome.ranks;
   std::sort(ranks.begin(), ranks.end(), [](const RankReport& a, const RankReport& b) {
-    return std::pair(a.virtual_worker, a.stage) < std::pair(b.virtual_worker, b.stage);
+    return std::tuple(a.virtual_worker, a.stage, a.replica) <
+           std::tuple(b.virtual_worker, b.stage, b.replica);
   });
   Table table({"vw", "stage", "device", "F ms pred / meas", "B ms pred / meas", "compute %",
-               "bubble %", "transfer %", "server %", "other %", "peak memory", "overruns"});
+               "bubble %", "transfer %", "sync %", "other %", "peak memory", "overruns"});
   std::int64_t actions = 0;
   std::int64_t overruns = 0;
   double overrun_seconds = 0;
@@ -57,14 +59,15 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
   double compute = 0, bubble = 0, transfer = 0, server = 0;
   for (const RankReport& r : ranks) {
     const PlanStage& stage = job.plan.virtual_workers[at(r.virtual_worker)].stages[at(r.stage)];
-    const double n = static_cast<double>(std::max<std::int64_t>(r.minibatches, 1));
+    const double n = static_cast<double>(std::max<std::int64_t>(r.minibatches, 1)) *
+                     job.plan.micro_batches;  // predictions are of a micro-batch
     const double total = r.total_seconds - r.evaluate_seconds;
     const double busy = r.forward_seconds + r.backward_seconds + r.update_seconds;
     // Waits overlap with the ends of modelled actions by what it takes to wake up: not below 0.
     const double other =
         std::max(0.0, total - busy - r.bubble_seconds - r.transfer_seconds - r.server_wait_seconds);
     table.add({std::to_string(r.virtual_worker), std::to_string(r.stage),
-               to_string(stage.devices.front()),
+               to_string(stage.devices[at(r.replica)]),
                against(stage.predicted, &StagePrediction::forward_seconds, r.forward_seconds / n),
                against(stage.predicted, &StagePrediction::backward_seconds, r.backward_seconds / n),
                percent(busy, total), percent(r.bubble_seconds, total),
@@ -97,8 +100,8 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
                  format_seconds(outcome.training_seconds()).c_str(),
                  format_seconds(outcome.evaluation_seconds).c_str());
   text += format(
-      "where the workers' time went: compute %s %%, bubble %s %%, transfer %s %%, parameter server "
-      "%s %%\n",
+      "where the workers' time went: compute %s %%, bubble %s %%, transfer %s %%, "
+      "synchronisation %s %%\n",
       percent(compute, all).c_str(), percent(bubble, all).c_str(), percent(transfer, all).c_str(),
       percent(server, all).c_str());
   if (actions > 0) {

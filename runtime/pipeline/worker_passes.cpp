@@ -247,14 +247,13 @@ std::optional<float> Worker::global_clip_factor(Minibatch p) {
                          from);
         });
     const int first = k == 0 ? 0 : place.stage_end[at(k - 1)];
-    const auto entries =
-        ParameterLayout::parameters(chunks_.front()->model(), first, place.stage_end[at(k)])
-            .entries()
-            .size();
-    const auto from =
-        squares_.at({p, position}).begin() + static_cast<std::ptrdiff_t>(read[at(position)]);
-    of_stages.emplace_back(from, from + static_cast<std::ptrdiff_t>(entries));
-    read[at(position)] += entries;
+    const auto layout =
+        ParameterLayout::parameters(chunks_.front()->model(), first, place.stage_end[at(k)]);
+    std::vector<double>& of_stage = of_stages.emplace_back();
+    for (const ParameterEntry& entry : layout.entries()) {
+      const double square = squares_.at({p, position})[read[at(position)]++];
+      if (entry.owner_layer == entry.layer) of_stage.push_back(square);  // tied weights once
+    }
   }
   if (seconds_between(start, now_ns()) > kBlocked) pace_.input_at(now_ns());
   std::erase_if(squares_, [p](const auto& of) { return of.first.first == p; });

@@ -78,7 +78,7 @@ class ClippedOptimizer : public testing::Test {
     Buffer gradient(*device_, *stream_, 3 * sizeof(float), MemoryKind::gradients);
     const float values[] = {3, 0, 4};
     std::copy_n(values, 3, gradient.as<float>());
-    optimizer.update(0, gradient, weights_, factor);
+    optimizer.update(0, 1, gradient, weights_, factor);
     return {gradient.as<float>(), gradient.as<float>() + 3};
   }
   std::unique_ptr<Device> device_ = make_device("reference", 1);

@@ -110,7 +110,7 @@ TEST(LearningRate, TheOptimizerFollowsIt) {
   for (const Minibatch p : {0, 1, 2, 3}) {
     Buffer gradient(*device, *stream, sizeof(float), MemoryKind::gradients);
     *gradient.as<float>() = 1;
-    optimizer.update(p, gradient, &weight);
+    optimizer.update(p, p + 1, gradient, &weight);
     EXPECT_EQ(*gradient.as<float>(), p < 2 ? -0.5f : -0.25f) << p;
     EXPECT_EQ(optimizer.learning_rate(p), p < 2 ? 0.5 : 0.25);
   }

@@ -25,11 +25,11 @@ constexpr char kResult[] = R"({"exit": "target-accuracy", "plan_hash": "0123", "
  "evaluations": [{"seconds": 1, "test_accuracy": 0.5}, {"seconds": 2.25, "test_accuracy": 0.9}],
  "ranks": [
   {"virtual_worker": 0, "stage": 0, "replica": 0, "device": "a:0", "peak_memory": 300,
-   "bytes": {"forward": 10, "backward": 0, "pushed": 4, "pulled": 5, "evaluation": 1000},
-   "messages": {"forward": 3, "backward": 0, "pushes": 2, "pulls": 1}},
+   "bytes": {"forward": 10, "backward": 0, "pushed": 4, "pulled": 5, "summed": 0, "evaluation": 1000},
+   "messages": {"forward": 3, "backward": 0, "pushes": 2, "pulls": 1, "summed": 0}},
   {"virtual_worker": 0, "stage": 1, "replica": 0, "device": "b:0", "peak_memory": 200,
-   "bytes": {"forward": 0, "backward": 20, "pushed": 4, "pulled": 5, "evaluation": 0},
-   "messages": {"forward": 0, "backward": 3, "pushes": 2, "pulls": 1}}]})";
+   "bytes": {"forward": 0, "backward": 20, "pushed": 4, "pulled": 5, "summed": 0, "evaluation": 0},
+   "messages": {"forward": 0, "backward": 3, "pushes": 2, "pulls": 1, "summed": 0}}]})";
 
 // b:0 is the smaller device: it is fuller with less.
 const Cluster& two_kinds() {
