@@ -129,7 +129,7 @@ void print_start(const Plan& plan, const Cluster& cluster, const Invocation& how
   Problems problems;
   check_playable(plan, problems);
   if (!problems.empty()) {
-    std::printf("; training cannot play it yet (hetpipe simulate can):\n");
+    std::printf("; training cannot play it (hetpipe simulate can):\n");
     for (const Problem& problem : problems.list()) {
       const bool of_a_stage = problem.where.starts_with("plan: ");
       std::printf("  %s%s\n", of_a_stage ? (problem.where.substr(6) + ": ").c_str() : "",

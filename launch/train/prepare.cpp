@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <set>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -10,10 +11,10 @@
 #include "launch/train/rates.h"
 #include "launch/train/start.h"
 #include "launch/version.h"
+#include "partitioner/cost/memory.h"
 #include "partitioner/plan/plan_table.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/plan/unmeasured.h"
-#include "partitioner/planners/partition.h"
 #include "runtime/model/zoo.h"
 #include "runtime/pipeline/measure.h"
 #include "runtime/store/checkpoint.h"
@@ -81,23 +82,24 @@ std::string checkpoint_to_resume(const TrainOptions& options) {
 void check_memory(const TrainJob& job, const std::string& file, Problems& problems) {
   if (!job.cluster || !job.profile) return;
   for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
-    const Partition cut =
-        evaluate_plan(*job.cluster, *job.profile, job.plan, VirtualWorkerId{static_cast<int>(i)});
-    for (std::size_t k = 0; k < cut.devices.size(); ++k) {
-      const DeviceKind& kind = job.cluster->kind_of(cut.devices[k]);
-      const std::int64_t needed = cut.ledgers[k].total();
-      if (needed <= kind.memory) continue;
+    std::set<DeviceName> said;  // an interleaved schedule's device has several stages
+    for (std::size_t k = 0; k < job.plan.virtual_workers[i].stages.size(); ++k) {
+      const StageNeed need =
+          fullest_replica(job.plan, *job.cluster, *job.profile,
+                          VirtualWorkerId{static_cast<int>(i)}, StageId{static_cast<int>(k)});
+      if (need.missing() <= 0 || !said.insert(need.device).second) continue;
       std::vector<std::string> lines;
-      for (const LedgerLine& line : cut.ledgers[k].lines) {
+      for (const LedgerLine& line : need.ledger.lines) {
         lines.push_back(line.name + " " + format_bytes(static_cast<double>(line.bytes)));
       }
-      problems.add(file, format("virtual worker %zu, stage %zu needs %s on %s, which has %s (%s). "
-                                "Use a smaller minibatch, "
-                                "fewer minibatches in flight, or another cut.",
-                                i, k, format_bytes(static_cast<double>(needed)).c_str(),
-                                to_string(cut.devices[k]).c_str(),
-                                format_bytes(static_cast<double>(kind.memory)).c_str(),
-                                join(lines, ", ").c_str()));
+      problems.add(file,
+                   format("virtual worker %zu, stage %zu needs %s on %s, which has %s (%s). "
+                          "Use a smaller minibatch, fewer minibatches in flight, or another "
+                          "cut.",
+                          i, k, format_bytes(static_cast<double>(need.ledger.total())).c_str(),
+                          to_string(need.device).c_str(),
+                          format_bytes(static_cast<double>(need.memory)).c_str(),
+                          join(lines, ", ").c_str()));
     }
   }
 }

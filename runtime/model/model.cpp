@@ -69,11 +69,8 @@ struct FullText {
   }
   std::string operator()(const Concat&) const { return "concat"; }
   std::string operator()(const Shift& s) const { return format("shift %d %d", s.rows, s.columns); }
-  std::string operator()(const SoftmaxCrossEntropy& s) const {
-    std::string text = "softmax-cross-entropy";
-    if (s.smoothing != 0) text += format(" %a", static_cast<double>(s.smoothing));
-    return text;
-  }
+  // Its smoothing is a choice of the training, not of the model.
+  std::string operator()(const SoftmaxCrossEntropy&) const { return "softmax-cross-entropy"; }
   std::string operator()(const Embedding& e) const {
     return format("embedding %d %d %a", e.vocabulary, e.features, static_cast<double>(e.deviation));
   }
