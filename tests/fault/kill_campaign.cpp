@@ -69,6 +69,11 @@ struct Shot {
   bool in_checkpoint = false;  // at the first checkpoint file that is begun after that
 };
 
+// A continuation of these ends with the same bits.
+constexpr Shape kShot[] = {Shape::one_server, Shape::two_servers, Shape::dapple};
+constexpr Shape kOthers[] = {Shape::other_cuts, Shape::one_worker, Shape::hosted_servers,
+                             Shape::dapple,     Shape::spectrain,  Shape::timeprest};
+
 Shot draw(std::uint64_t seed, int number) {
   const std::uint64_t key = random_key({seed, static_cast<std::uint64_t>(number)});
   const auto pick = [&](std::uint64_t what, std::uint32_t of) {
@@ -76,12 +81,11 @@ Shot draw(std::uint64_t seed, int number) {
   };
   Shot shot;
   shot.kind = static_cast<Kind>(pick(0, 3));
-  shot.shape = pick(1, 2) == 0 ? Shape::one_server : Shape::two_servers;
+  shot.shape = kShot[static_cast<std::size_t>(pick(1, std::size(kShot)))];
   shot.victim = pick(2, static_cast<std::uint32_t>(ranks(shot.shape)));
   shot.moment = kExpectedSeconds * static_cast<double>(random_uniform(key, 3));
   shot.in_checkpoint = pick(4, 3) == 0;
-  shot.other = std::vector{Shape::other_cuts, Shape::one_worker,
-                           Shape::hosted_servers}[static_cast<std::size_t>(pick(5, 3))];
+  shot.other = kOthers[static_cast<std::size_t>(pick(5, std::size(kOthers)))];
   return shot;
 }
 
@@ -327,7 +331,7 @@ class Run {
 
 // The runs that the others are compared with.
 bool run_undisturbed(const Options& options) {
-  for (const Shape shape : {Shape::one_server, Shape::two_servers}) {
+  for (const Shape shape : kShot) {
     const fs::path output = options.folder / name(shape);
     const std::int64_t start = now_ns();
     const auto code = run(

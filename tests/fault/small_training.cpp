@@ -86,15 +86,30 @@ output_bytes = [3200, 8192, 8192, 4096, 4096, 128, 32]
 stash_bytes = [3200, 8192, 8192, 4096, 4096, 128, 160]
 )";
 
-std::string stage(int first, int end, const char* device) {
+// `devices`: one, or several quoted ones.
+std::string stage(int first, int end, const std::string& devices) {
   return format("[[virtual_worker.stage]]\nlayers = [%d, %d]\ndevices = [\"%s\"]\n", first, end,
-                device);
+                devices.c_str());
+}
+
+const char* system_of(Shape shape) {
+  switch (shape) {
+    case Shape::dapple:
+      return "dapple";
+    case Shape::spectrain:
+      return "spectrain";
+    case Shape::timeprest:
+      return "timeprest";
+    default:
+      return "hetpipe";
+  }
 }
 
 std::string plan(Shape shape) {
-  std::string text =
-      "format = 1\nsystem = \"hetpipe\"\nmodel = \"mlp\"\nminibatch = 8\nin_flight = 3\n"
-      "optimizer = \"sgd-momentum\"\n";
+  std::string text = format(
+      "format = 1\nsystem = \"%s\"\nmodel = \"mlp\"\nminibatch = 8\nin_flight = 3\n"
+      "optimizer = \"sgd-momentum\"\n",
+      system_of(shape));
   const std::string worker = "[[virtual_worker]]\n";
   const std::string server = "[parameter_server]\n";
   switch (shape) {
@@ -116,6 +131,15 @@ std::string plan(Shape shape) {
       text += worker + stage(0, 3, "n0:0") + stage(3, 7, "n1:0");
       text += worker + stage(0, 7, "n0:1");
       return text + server + "nodes = [\"n0\", \"n1\"]\nhosted = true\nclock_distance = 1\n";
+    case Shape::dapple:
+      text += "micro_batches = 2\n" + worker + stage(0, 3, "n0:0\", \"n0:1") + stage(3, 7, "n1:0");
+      return text + worker + stage(0, 7, "n1:1");
+    case Shape::spectrain:
+      text += worker + stage(0, 3, "n0:0") + stage(3, 7, "n1:0");
+      return text + worker + stage(0, 4, "n0:1") + stage(4, 7, "n1:1");
+    case Shape::timeprest:
+      text += "micro_batches = 2\n" + worker + stage(0, 2, "n0:0") + stage(2, 4, "n1:0");
+      return text + stage(4, 7, "n1:1");
   }
   return text;
 }
@@ -134,6 +158,10 @@ const char* name(Shape shape) {
       return "one-worker";
     case Shape::hosted_servers:
       return "hosted-servers";
+    case Shape::dapple:
+    case Shape::spectrain:
+    case Shape::timeprest:
+      return system_of(shape);
   }
   return "";
 }
@@ -148,7 +176,11 @@ int ranks(Shape shape) {
     case Shape::one_worker:
       return 4;
     case Shape::hosted_servers:
+    case Shape::timeprest:
       return 3;
+    case Shape::dapple:
+    case Shape::spectrain:
+      return 4;
   }
   return 0;
 }

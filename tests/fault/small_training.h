@@ -10,9 +10,19 @@ namespace hetpipe::fault {
 // A training of about two seconds on an emulated cluster, in files, with a checkpoint at every
 // label. Its speed is modelled, so that moments mean the same on every machine that is not
 // overloaded.
-enum class Shape { one_server, two_servers, other_cuts, one_worker, hosted_servers };
-inline constexpr Shape kShapes[] = {Shape::one_server, Shape::two_servers, Shape::other_cuts,
-                                    Shape::one_worker, Shape::hosted_servers};
+enum class Shape {
+  one_server,
+  two_servers,
+  other_cuts,
+  one_worker,
+  hosted_servers,
+  dapple,     // replicas, micro-batches, no server
+  spectrain,  // two virtual workers without a server
+  timeprest,
+};
+inline constexpr Shape kShapes[] = {Shape::one_server, Shape::two_servers,    Shape::other_cuts,
+                                    Shape::one_worker, Shape::hosted_servers, Shape::dapple,
+                                    Shape::spectrain,  Shape::timeprest};
 const char* name(Shape shape);
 int ranks(Shape shape);
 
