@@ -60,10 +60,15 @@ Outcome run_serial(const Model& model, Device& device, const Samples& samples, M
 }
 
 // The stages of one cut, played as the executor does, messages carried by hand.
+struct How {
+  bool apart = false;      // the inputs' gradient first, the weights' later
+  bool recompute = false;  // the forward is computed once more before the backward
+};
+
 class Chain {
  public:
-  Chain(const Model& model, const std::vector<int>& stage_end, Device& device)
-      : model_(model), device_(device), stream_(device.make_stream()) {
+  Chain(const Model& model, const std::vector<int>& stage_end, Device& device, How how = {})
+      : model_(model), device_(device), how_(how), stream_(device.make_stream()) {
     for (std::size_t k = 0; k < stage_end.size(); ++k) {
       auto stage = std::make_unique<Stage>(model, stage_end, StageId{static_cast<int>(k)}, kSeed,
                                            device, *stream_);
@@ -141,7 +146,14 @@ class Chain {
       passes[to].activations_in.push_back(
           {counterpart(stages_[to]->incoming(), transfer), std::move(packed)});
     }
-    if (mode == Mode::train) stage.drop_what_backward_does_not_need(pass);
+    if (mode != Mode::train) return;
+    if (!how_.recompute) {
+      stage.drop_what_backward_does_not_need(pass);
+      return;
+    }
+    stage.drop_what_forward_makes(pass);
+    stage.forward(pass, weights_[k].as<float>(), statistics_[k].as<float>(), mode,
+                  Statistics::leave);
   }
 
   std::vector<float> backward(std::vector<Pass>& passes, std::size_t k) {
@@ -158,7 +170,13 @@ class Chain {
       }
     }
     EXPECT_EQ(passes[k].gradients_in.size(), stage.outgoing().size());
-    stage.backward(passes[k], weights_[k].as<float>(), gradients.as<float>());
+    if (how_.apart) {
+      stage.backward(passes[k], weights_[k].as<float>(), nullptr, BackwardPart::inputs);
+      stage.weight_gradient(passes[k], weights_[k].as<float>(), gradients.as<float>(),
+                            Gradients::overwrite);
+    } else {
+      stage.backward(passes[k], weights_[k].as<float>(), gradients.as<float>());
+    }
     return host<float>(gradients);
   }
 
@@ -170,6 +188,7 @@ class Chain {
 
   const Model& model_;
   Device& device_;
+  How how_;
   std::unique_ptr<Stream> stream_;
   std::vector<std::unique_ptr<Stage>> stages_;
   std::vector<Buffer> weights_, statistics_;
@@ -315,6 +334,75 @@ TEST(Stage, KnowsWhatItReadsAndHolds) {
   // conv1 gives 6 x 6 x 16, its pool 3 x 3 x 16, conv2 3 x 3 x 32.
   ASSERT_EQ(front.outgoing().size(), 1u);
   EXPECT_EQ(front.transfer_bytes(front.outgoing()[0], 7), 7 * 3 * 3 * 32 * 4);
+}
+
+// Neither way to order the work changes a bit.
+TEST(Stage, BackwardInTwoPartsAndForwardOnceMore) {
+  for (const char* name : {"cpu", "reference"}) {
+    const auto device = make_device(name, 1);
+    for (const char* model_name : {"lenet-bn", "resnet-8", "gnmt-tiny", "gpt2-tiny"}) {
+      const bool text = std::string(model_name).ends_with("tiny");
+      const Model model = make_model(model_name, text ? Shape{4} : Shape{8, 8, 1}, 5);
+      const int layers = model.layer_count();
+      const Samples samples(model, 3);
+      const std::vector<int> cut{layers / 3, layers / 2, layers};
+      const Outcome expected = Chain(model, cut, *device).run(samples, Mode::train);
+      for (const How how : {How{.apart = true}, How{.recompute = true}, How{true, true}}) {
+        EXPECT_TRUE(Chain(model, cut, *device, how).run(samples, Mode::train) == expected)
+            << model_name << " on " << name << (how.apart ? ", apart" : "")
+            << (how.recompute ? ", computed again" : "");
+      }
+    }
+    EXPECT_EQ(device->memory().used(), 0u);
+  }
+}
+
+// Gradients of micro-batches add up one after another; one without samples adds nothing.
+TEST(Stage, GradientsOfMicroBatchesAddUp) {
+  const Model model = make_model("lenet-bn", {6, 6, 1}, 4);
+  const auto device = make_device("reference", 1);
+  const auto stream = device->make_stream();
+  Stage stage(model, {model.layer_count()}, StageId{0}, kSeed, *device, *stream);
+  const auto count = static_cast<std::size_t>(stage.parameters().count());
+  std::vector<float> weights(count);
+  fill_initial(stage.parameters(), kSeed, weights);
+  std::vector<float> statistics(static_cast<std::size_t>(stage.statistics().count()));
+  const auto gradient_of = [&](int samples_count, std::vector<float>& sum, Gradients mode,
+                               bool apart) {
+    const Samples samples(model, std::max(samples_count, 1));
+    Pass pass;
+    pass.samples = samples_count;
+    pass.loss_samples = 5;
+    pass.keys.assign(samples.keys.begin(), samples.keys.begin() + samples_count);
+    const auto upload = [&](const auto& values, std::size_t each) {
+      Buffer buffer(*device, *stream, static_cast<std::size_t>(samples_count) * each * 4,
+                    MemoryKind::workspace);
+      device->copy(*stream, buffer.data(), reinterpret_cast<const std::byte*>(values.data()),
+                   buffer.bytes());
+      return buffer;
+    };
+    pass.images = upload(samples.images, 36);
+    pass.labels = upload(samples.labels, 1);
+    stage.forward(pass, weights.data(), statistics.data(), Mode::train);
+    if (apart) {
+      stage.backward(pass, weights.data(), nullptr, BackwardPart::inputs);
+      stage.weight_gradient(pass, weights.data(), sum.data(), mode);
+    } else {
+      stage.backward(pass, weights.data(), sum.data(), BackwardPart::whole, mode);
+    }
+  };
+  for (const bool apart : {false, true}) {
+    const auto nan = std::numeric_limits<float>::quiet_NaN();
+    std::vector<float> two(count, nan), three(count, nan), sum(count, nan);
+    gradient_of(2, two, Gradients::overwrite, apart);
+    gradient_of(3, three, Gradients::overwrite, apart);
+    gradient_of(2, sum, Gradients::overwrite, apart);
+    gradient_of(0, sum, Gradients::accumulate, apart);
+    gradient_of(3, sum, Gradients::accumulate, apart);
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(sum[i], two[i] + three[i]) << i;
+    gradient_of(0, sum, Gradients::overwrite, apart);
+    EXPECT_EQ(sum, std::vector<float>(count, 0.0f));
+  }
 }
 
 // One stage takes minibatches of different sizes (the last of a training is short).

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/pipeline/message_cursor.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace hetpipe {
+namespace {
+
+std::string sends(const std::string& text, Payload payload, std::optional<Minibatch> end = {}) {
+  const StageActions actions = parse_actions(text);
+  MessageCursor cursor(actions, payload);
+  if (end) cursor.stop_before(*end);
+  StageActions found;
+  while (const auto action = cursor.next()) found.push_back(*action);
+  return to_string(found);
+}
+
+TEST(MessageCursor, ToldByTheirPlace) {
+  const std::string middle = "V0 F0 S0 V1 F1 S1 V0 B0 S0 U0 V1 B1 S1 U1";
+  EXPECT_EQ(sends(middle, Payload::activations), "S0 S1");
+  EXPECT_EQ(sends(middle, Payload::gradients), "S0 S1");
+  EXPECT_EQ(sends(middle, Payload::gradients, 1), "S0");
+}
+
+TEST(MessageCursor, MicroBatchesAndChunks) {
+  const std::string two = "F0 S0 F0.1 S0.1 F0/1 S0/1 V0/1 B0/1 S0/1 F0.1/1 S0.1/1 V0 B0 W0 S0.2";
+  EXPECT_EQ(sends(two, Payload::activations), "S0 S0.1 S0/1 S0.1/1 S0.2");
+  EXPECT_EQ(sends(two, Payload::gradients), "S0/1");
+}
+
+// One B and one gradient for all micro-batches (nF1B).
+TEST(MessageCursor, OneBackwardForAll) {
+  const std::string all = "V0 F0 S0 V0.1 F0.1 S0.1 V0 B0 S0 U0";
+  EXPECT_EQ(sends(all, Payload::activations), "S0 S0.1");
+  EXPECT_EQ(sends(all, Payload::gradients), "S0");
+}
+
+}  // namespace
+}  // namespace hetpipe
