@@ -141,13 +141,12 @@ void Reporter::on_wave(Rank from, const WaveReport& report) {
     start_ns_ = now_ns() - to_ns(report.elapsed_seconds);
   }
   WaveSum& sum = waves_[report.wave];
-  ++sum.reports;
-  if (report.samples > 0) {  // a last stage's: earlier stages are in the next wave already
-    const bool first = sum.samples == 0;
-    sum.staleness_min =
-        first ? report.staleness_min : std::min(sum.staleness_min, report.staleness_min);
-    sum.staleness_max =
-        first ? report.staleness_max : std::max(sum.staleness_max, report.staleness_max);
+  const bool first = ++sum.reports == 1;
+  sum.staleness_min =
+      first ? report.staleness_min : std::min(sum.staleness_min, report.staleness_min);
+  sum.staleness_max =
+      first ? report.staleness_max : std::max(sum.staleness_max, report.staleness_max);
+  if (report.samples > 0) {  // a last stage's
     sum.samples += report.samples;
     sum.labels += report.labels;
     sum.correct += report.correct;

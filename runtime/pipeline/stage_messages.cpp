@@ -9,6 +9,8 @@
 namespace hetpipe {
 namespace {
 
+constexpr std::size_t kTestMessagesAhead = 4;
+
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
 
@@ -384,6 +386,13 @@ void StageMessages::send_test_batch(int chunk, const Pass& pass, std::int64_t nu
                                     std::int64_t samples) {
   Stage& stage = *chunks_[at(chunk)];
   const SampleSpan mine = place_.split.whole(samples, stage.id().value, place_.replica);
+  // No schedule holds back a stage that is faster than the next one.
+  while (sending_.size() > kTestMessagesAhead) {
+    service_.wait(sending_.front().operation, [&] {
+      return "activations of a test batch before " + std::to_string(number) + " to leave";
+    });
+    sending_.pop_front();
+  }
   for (const Transfer& transfer : stage.outgoing()) {
     for (int r = 0; r < place_.split.replicas(transfer.to_stage); ++r) {
       const SampleSpan span = common(mine, place_.split.whole(samples, transfer.to_stage, r));

@@ -141,7 +141,12 @@ class Worker {
   Label label_;                             // of the weights in use
   Label announced_label_ = 0;               // that came with the newest activation
   std::map<std::pair<Minibatch, int>, std::vector<double>> squares_;  // by position
-  Label evaluated_label_ = 0;                                         // newest
+  struct Stale {
+    Minibatch least = 0;
+    Minibatch most = 0;
+  };
+  std::map<Wave, Stale> stale_;  // of its minibatches so far: those of the next one begin before
+  Label evaluated_label_ = 0;    // newest
   std::vector<float> averaged_;  // running statistics, of all ...
   Label averaged_label_ = -1;    // ... at this label
   std::int64_t last_report_ns_ = 0;

@@ -102,9 +102,9 @@ void Worker::all_forwarded(Minibatch p, const InFlight& flight) {
       setup_.waves ? rules_.staleness(p, label_) : std::max<Minibatch>(0, p - flight.seen);
   ensure(!setup_.waves || stale <= rules_.global_staleness(),
          "a minibatch misses more updates than D allows");
-  const bool first_of_wave = p % rules_.in_flight == 0;
-  wave_.staleness_min = first_of_wave ? stale : std::min(wave_.staleness_min, stale);
-  wave_.staleness_max = first_of_wave ? stale : std::max(wave_.staleness_max, stale);
+  const auto [of_wave, first] = stale_.try_emplace(rules_.wave_of(p), Stale{stale, stale});
+  of_wave->second.least = std::min(of_wave->second.least, stale);
+  of_wave->second.most = std::max(of_wave->second.most, stale);
   if (setup_.waves && ends_wave(p) && statistics_.bytes() > 0) {
     wave_statistics_[rules_.wave_of(p)] = download(statistics_);
   }
@@ -302,6 +302,9 @@ std::vector<float> Worker::average_statistics(Label label) {
 void Worker::report_wave(Minibatch p) {
   const std::int64_t now = now_ns();
   wave_.wave = rules_.wave_of(p);
+  const auto stale = stale_.extract(wave_.wave);
+  wave_.staleness_min = stale.mapped().least;
+  wave_.staleness_max = stale.mapped().most;
   wave_.last_minibatch = p;
   wave_.elapsed_seconds = seconds_between(last_report_ns_, now);
   service_.transport().send_control(setup_.reporter,
