@@ -19,6 +19,7 @@ class Played {
  public:
   explicit Played(const SerialSystem& system)
       : system_(system), layers_(system.model, system.device, system.seed) {
+    ensure(system.optimizer.clip_norm == 0, "clipping, which is the synchronous program's");
     const auto whole = ParameterLayout::parameters(system.model, 0, system.model.layer_count());
     snapshots_.emplace_back(at(whole.count()));
     fill_initial(whole, system.seed, snapshots_[0]);
