@@ -56,7 +56,10 @@ class Synchronous {
         }
       }
       Floats sum = sums.flat(parameters_);
-      if (system_.optimizer.clip_norm > 0) clip(sum);
+      const float factor = global_clip_factor(system_.optimizer, parameters_, sum);
+      if (factor < 1) {
+        for (float& value : sum) value *= factor;
+      }
       const Floats delta = steps_.delta(sum, weights_, p + 1, p);
       for (std::size_t j = 0; j < weights_.size(); ++j) weights_[j] += delta[j];
       if ((p + 1) % system_.plan.in_flight == 0 || p + 1 == rounds) {
@@ -104,29 +107,6 @@ class Synchronous {
     return ParameterLayout::parameters(system_.model, 0, stage.first()).count();
   }
 
-  // To norm X, over all parameters (docs/training.md): each one's squares are added within blocks
-  // of 4096 elements, then block by block, and then parameter by parameter; tied ones count once.
-  void clip(Floats& gradient) const {
-    ensure(system_.optimizer.clips == SerialOptimizer::Clips::global, "one norm for all");
-    double squares = 0;
-    for (const ParameterEntry& entry : parameters_.entries()) {
-      if (entry.owner_layer != entry.layer) continue;
-      double of_entry = 0;
-      for (std::int64_t first = 0; first < entry.count; first += 4096) {
-        double of_block = 0;
-        for (std::int64_t i = first; i < std::min(first + 4096, entry.count); ++i) {
-          const auto value = static_cast<double>(gradient[at(entry.offset + i)]);
-          of_block += value * value;
-        }
-        of_entry += of_block;
-      }
-      squares += of_entry;
-    }
-    const double factor = system_.optimizer.clip_norm / (std::sqrt(squares) + 1e-6);
-    if (factor >= 1) return;
-    for (float& value : gradient) value *= static_cast<float>(factor);
-  }
-
   void save() {
     result_.at[result_.label] = {weights_, mean_statistics(system_, stages_, running_),
                                  steps_.slots()};
@@ -143,6 +123,27 @@ class Synchronous {
 };
 
 }  // namespace
+
+float global_clip_factor(const SerialOptimizer& optimizer, const ParameterLayout& layout,
+                         const Floats& gradient) {
+  if (optimizer.clip_norm == 0) return 1;
+  ensure(optimizer.clips == SerialOptimizer::Clips::global, "one norm for all stages");
+  double squares = 0;
+  for (const ParameterEntry& entry : layout.entries()) {
+    if (entry.owner_layer != entry.layer) continue;
+    double of_entry = 0;
+    for (std::int64_t first = 0; first < entry.count; first += 4096) {
+      double of_block = 0;
+      for (std::int64_t i = first; i < std::min(first + 4096, entry.count); ++i) {
+        const auto value = static_cast<double>(gradient[at(entry.offset + i)]);
+        of_block += value * value;
+      }
+      of_entry += of_block;
+    }
+    squares += of_entry;
+  }
+  return static_cast<float>(std::min(1.0, optimizer.clip_norm / (std::sqrt(squares) + 1e-6)));
+}
 
 void SerialSums::add(const ParameterLayout& layout, const Floats& gradient) {
   for (const ParameterEntry& entry : layout.entries()) {

@@ -83,6 +83,12 @@ class SerialSums {
   std::map<std::string, Floats> sums_;
 };
 
+// What a gradient of the whole model is multiplied by to clip it globally (docs/training.md):
+// min(1, X / (norm + 1e-6)), all of it in double. Squares are added within blocks of 4096 elements
+// of a parameter, then block by block, then parameter by parameter; tied ones count once.
+float global_clip_factor(const SerialOptimizer& optimizer, const ParameterLayout& layout,
+                         const Floats& gradient);
+
 // Per stage, the shares of replicas: the plan's, or equal ones of a micro-batch.
 std::vector<SerialStage> stages_of(const SerialSystem& system, SerialLayers& layers, int worker);
 
