@@ -198,6 +198,8 @@ TEST(Recomputation, ChangesNothing) {
                                                   {"zero-bubble", "", "", ""},
                                                   {"pipedream", "", "", ""},
                                                   {"pipedream", "", "vertical-sync", ""},
+                                                  {"pipedream-2bw", "", "", ""},
+                                                  {"timeprest", "", "", ""},
                                                   {"hetpipe", "", "", ""}}) {
     SCOPED_TRACE(of.system + " " + of.weights);
     Training training = normed(of, 3);
@@ -205,6 +207,25 @@ TEST(Recomputation, ChangesNothing) {
     const Trained kept = bench.train();
     for (Training::Worker& worker : training.workers) worker.recompute = true;
     expect_same(Bench(training).train(), kept, bench.model());
+  }
+}
+
+// Where B has other weights than F, another forward would give another gradient.
+TEST(Recomputation, IsRefusedWhereItWouldChangeSomething) {
+  for (const Composed& of : std::vector<Composed>{{"vanilla", "", "", ""},
+                                                  {"spectrain", "", "", ""},
+                                                  {"xpipe", "", "", ""},
+                                                  {"timeprest", "", "mixed", ""}}) {
+    SCOPED_TRACE(of.system);
+    Training training = normed(of, 3);
+    Bench(training).job_of();
+    training.workers[1].recompute = true;
+    try {
+      Bench(training).job_of();
+      ADD_FAILURE() << "a forward that runs again with other weights";
+    } catch (const UserError& e) {
+      EXPECT_THAT(e.what(), ::testing::HasSubstr("virtual worker 1 stage 0: recompute = true"));
+    }
   }
 }
 
