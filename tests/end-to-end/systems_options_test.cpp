@@ -60,6 +60,27 @@ TEST(TiedWeights, StayTogetherWithoutAFlush) {
   }
 }
 
+// A checkpoint holds the owner's weight and optimizer state; whoever starts from it has both
+// copies.
+TEST(TiedWeights, GoOnFromACheckpoint) {
+  for (const std::string system : {"dapple", "hetpipe"}) {
+    SCOPED_TRACE(system);
+    const bool apart = system == "dapple";
+    const std::vector<int> cut = apart ? std::vector<int>{9, 20} : std::vector<int>{27};
+    Training training = texts({system, "", "", ""}, {{12, cut}, {6, cut}}, 2, 2);
+    if (apart) training.workers[0].shares = {{4, 2}};
+    const Bench bench(training);
+    const Trained whole = bench.train();
+    ASSERT_GT(whole.end(), 2);
+    for (const auto& [label, checkpoint] : whole.checkpoints) {
+      if (label == whole.end()) continue;
+      const Trained rest = bench.train(From{checkpoint, !apart});
+      expect_same(state_of(rest.checkpoints.at(whole.end()), bench.model()),
+                  state_of(whole.checkpoints.at(whole.end()), bench.model()), bench.model(), label);
+    }
+  }
+}
+
 // The accuracy is that of labels, of which a sample has several.
 TEST(Texts, AreEvaluatedByLabels) {
   Training training = texts({"dapple", "", "", ""}, {{12, {9, 20}}, {12, {14}}}, 1, 2);
@@ -89,8 +110,8 @@ Training clipped(Training training, double norm) {
 
 class GlobalClipping : public ::testing::TestWithParam<Composed> {};
 
-// Three stages, replicas, two virtual workers of other cuts, a tied weight in two stages; and a
-// model of parameters that are longer than the blocks in which squares are added.
+// Three stages, replicas, two virtual workers of other cuts, a tied weight in two stages,
+// parameters that are longer than the blocks in which squares are added.
 TEST_P(GlobalClipping, TrainsLikeTheSerialProgram) {
   const bool chunks = GetParam().schedule == "interleaved-1f1b";
   for (const double norm : {0.2, 2.0}) {
