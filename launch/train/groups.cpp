@@ -26,7 +26,11 @@ RankSums sums_of(const TrainValues& values, const Roles& roles, const Role::Work
   ExchangePlan parameters{plan.virtual_workers, roles.worker,
                           floats_of_layers(values.model, ShardMap::What::parameters)};
   for (int l = 0; l < values.model.layer_count(); ++l) {
-    if (values.model.layer(l).shares) parameters.owner_of[l] = *values.model.layer(l).shares;
+    const ModelLayer& layer = values.model.layer(l);
+    if (!layer.shares) continue;
+    const ParameterShape first = values.model.shapes(l, 1).parameters.front();
+    ensure(is_shared(layer, first), "a shared weight is a layer's first parameter");
+    parameters.tied[l] = {*layer.shares, first.shape.elements()};
   }
   const ExchangePlan statistics{plan.virtual_workers, roles.worker,
                                 floats_of_layers(values.model, ShardMap::What::statistics)};

@@ -163,6 +163,29 @@ std::uint64_t plan_hash(const Plan& plan) {
   return hash_text(to_toml(decided));
 }
 
+namespace {
+
+// B computes with the weights that its F had, so that it can run the forward again; or running it
+// again is what its rule says.
+bool can_recompute(WeightRule rule) {
+  switch (rule) {
+    case WeightRule::one_version:
+    case WeightRule::stash:
+    case WeightRule::vertical_sync:
+    case WeightRule::two_versions:
+    case WeightRule::recomputed:
+      return true;
+    case WeightRule::newest:
+    case WeightRule::predicted:
+    case WeightRule::bellwether:
+    case WeightRule::mixed:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
 void check_playable(const Plan& plan, Problems& problems) {
   const System parts = composition(plan);
   const bool waves = parts.sync != SyncRule::all_reduce;
@@ -201,6 +224,13 @@ void check_playable(const Plan& plan, Problems& problems) {
       const PlanStage& stage = vw.stages[k];
       const std::vector<int> samples = samples_of_replicas(stage, micro_batch);
       const std::string where = format("plan: virtual worker %zu stage %zu", i, k);
+      if (stage.recompute && vw.stages.size() > 1 && !can_recompute(parts.weights)) {
+        problems.add(where, "recompute = true under weights '" +
+                                std::string(to_string(parts.weights)) +
+                                "' (the weights of the first forward are gone when it would run "
+                                "again, so the gradient would be another). Leave it out, or use "
+                                "weights that are kept, such as stash.");
+      }
       if (*std::min_element(samples.begin(), samples.end()) < 1) {
         problems.add(where, format("%zu devices for a micro-batch of %d samples (each needs one at "
                                    "least). Use fewer devices or micro_batches.",

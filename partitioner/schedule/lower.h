@@ -23,7 +23,7 @@ struct Lowering {
 //     from the last device to the first. The gradient leaves after B, before W. Where one B takes a
 //     whole minibatch there is one gradient message, though each micro-batch has its own
 //     activations.
-//   R before the V of a B whose stage recomputes: it needs no gradient. One per micro-batch.
+//   R before the V of a B whose stage recomputes: it needs no gradient. One for each F.
 //   after the last B (or W) of a minibatch at a stage, all chunks together,
 //     all_reduce: P, which hands the gradients over, and U, which waits for their sum;
 //     waves: U, and P after the U that ends a wave (and after the last one).

@@ -111,15 +111,19 @@ void Worker::all_forwarded(Minibatch p, const InFlight& flight) {
 }
 
 void Worker::recompute(const Action& action) {
-  const std::int64_t start = now_ns();
-  HeldPass& pass = flight_of(action.minibatch).passes[at(action.chunk)][at(action.micro)];
-  const auto version = versions_.backward(action.minibatch, pass_number(action, action.micro));
-  chunk(action).forward(pass, of_chunk(*version, action.chunk), statistics_of(action.chunk),
-                        Mode::train, Statistics::leave);
-  chunk(action).drop_what_backward_does_not_need(pass);
-  settle(doing(action) + "forward once more");
-  report_.forward_seconds += pace_.hold(
-      start, modelled(setup_.paces[at(action.chunk)].forward, action.chunk, pass.samples));
+  const auto micros = setup_.place.micros(Payload::activations, action.micro);
+  const StagePace& pace = setup_.paces[at(action.chunk)];
+  for (int m = micros.first; m < micros.end; ++m) {
+    const std::int64_t start = now_ns();
+    HeldPass& pass = flight_of(action.minibatch).passes[at(action.chunk)][at(m)];
+    const auto version = versions_.backward(action.minibatch, pass_number(action, m));
+    chunk(action).forward(pass, of_chunk(*version, action.chunk), statistics_of(action.chunk),
+                          Mode::train, Statistics::leave);
+    chunk(action).drop_what_backward_does_not_need(pass);
+    settle(doing(action) + "forward once more");
+    report_.forward_seconds +=
+        pace_.hold(start, modelled(pace.forward, action.chunk, pass.samples));
+  }
 }
 
 float* Worker::gradient_of(int chunk) {

@@ -48,25 +48,42 @@ struct Term {
   std::int64_t offset = 0;  // in the rank's flat array
 };
 
-// Of layer `owner` and those that share its parameters, in the order of adding.
-std::vector<Term> terms_of(const ExchangePlan& plan, const std::vector<Seat>& seats, int owner) {
-  std::vector<int> uses{owner};
-  for (const auto& [user, owned] : plan.owner_of) {
-    if (owned == owner) uses.push_back(user);
-  }
-  std::sort(uses.begin(), uses.end());
+// Floats that these layers, ascending, have in common, from `begin` in each: in the order of
+// adding.
+std::vector<Term> terms_of(const ExchangePlan& plan, const std::vector<Seat>& seats,
+                           const std::vector<int>& layers, std::int64_t begin) {
   std::vector<Term> terms;
   for (std::size_t s = 0; s < seats.size(); ++s) {
-    for (const int l : uses) {
+    for (const int l : layers) {
       if (l < seats[s].first || l >= seats[s].end) continue;
-      ensure(plan.floats[at(l)] == plan.floats[at(owner)],
-             "a layer that shares another one's parameters has as many");
-      std::int64_t offset = seats[s].offset;
+      std::int64_t offset = seats[s].offset + begin;
       for (int before = seats[s].first; before < l; ++before) offset += plan.floats[at(before)];
       terms.push_back({s, offset});
     }
   }
   return terms;
+}
+
+// What a layer's floats are: some that others share, and those of its own behind them.
+struct Shared {
+  std::vector<int> layers;  // that add them up; empty where their owner has said so
+  std::int64_t count = 0;
+};
+
+Shared shared_of(const ExchangePlan& plan, int layer) {
+  const auto found = plan.tied.find(layer);
+  if (found != plan.tied.end()) return {{}, found->second.count};
+  Shared shared{{layer}, 0};
+  for (const auto& [user, tied] : plan.tied) {
+    if (tied.owner != layer) continue;
+    ensure(tied.count <= std::min(plan.floats[at(user)], plan.floats[at(layer)]) &&
+               (shared.count == 0 || shared.count == tied.count),
+           "layers that share floats have them");
+    shared.layers.push_back(user);
+    shared.count = tied.count;
+  }
+  std::sort(shared.layers.begin(), shared.layers.end());
+  return shared;
 }
 
 // One sum: its members' terms, of the same count each.
@@ -97,11 +114,15 @@ std::vector<Sum> sums_of(const ExchangePlan& plan, const std::vector<Seat>& seat
   const int layers = static_cast<int>(plan.floats.size());
   std::vector<Sum> sums;
   const auto add_all = [&](auto belongs) {
-    for (int l = 0; l < layers; ++l) {
-      if (plan.owner_of.contains(l)) continue;  // with its owner
-      std::vector<Term> terms = terms_of(plan, seats, l);
+    const auto add = [&](const std::vector<int>& of, std::int64_t begin, std::int64_t count) {
+      std::vector<Term> terms = terms_of(plan, seats, of, begin);
       std::erase_if(terms, [&](const Term& term) { return !belongs(seats[term.seat]); });
-      append(sums, std::move(terms), plan.floats[at(l)]);
+      append(sums, std::move(terms), count);
+    };
+    for (int l = 0; l < layers; ++l) {
+      const Shared shared = shared_of(plan, l);
+      if (!shared.layers.empty()) add(shared.layers, 0, shared.count);
+      add({l}, shared.count, plan.floats[at(l)] - shared.count);
     }
   };
   if (scope == ExchangeScope::everybody) {

@@ -30,14 +30,20 @@ enum class ExchangeScope {
   virtual_worker,  // replicas of a stage alone (under waves; servers do the rest)
 };
 
+// The first floats of a layer are those of another one (tied weights).
+struct TiedFloats {
+  int owner = 0;  // layer, whose first floats they are too
+  std::int64_t count = 0;
+};
+
 struct ExchangePlan {
   const std::vector<PlanVirtualWorker>& workers;               // their cuts
   const std::vector<std::vector<std::vector<Rank>>>& rank_of;  // [virtual worker][stage][replica]
   // Floats of each layer in a flat array: its parameters, or its running statistics.
   std::vector<std::int64_t> floats;
-  // Layers whose parameters are another one's (tied weights), to that one. Each has its own place
-  // in the flat arrays, and all of them one sum.
-  std::map<int, int> owner_of{};
+  // By layer that shares another one's. Each has its own place in the flat arrays, and all of an
+  // owner's one sum; what a layer has beside them is its own.
+  std::map<int, TiedFloats> tied{};
 };
 
 // Floats of each layer of a model.

@@ -28,7 +28,7 @@ TEST(SerialByHand, Accumulation) {
       sum.empty() ? void(sum = g) : add(sum, g);
       first += size;
     }
-    add(weights, steps.delta(sum, weights, p + 1));
+    add(weights, steps.delta(sum, weights, p + 1, p));
   }
   expect_same({weights, {}, steps.slots()}, result.at.at(2), bench.model(), 2);
 }
@@ -95,7 +95,8 @@ TEST(SerialByHand, TwoStages) {
       whole.model.set_parameters(jacobians);
       velocity = steps.slots()[0];
       Floats next = w[now];
-      add(next, steps.delta(whole.model.backward(), w[now], p + 1));  // decay: the newest weights
+      add(next,
+          steps.delta(whole.model.backward(), w[now], p + 1, p));  // decay: the newest weights
       w.push_back(std::move(next));
     }
     expect_same({w.back(), {}, steps.slots()}, result.end(), bench.model(), result.label);
@@ -141,7 +142,7 @@ TEST(SerialByHand, OneStageUnderWsp) {
             add(weights, worker.updates[static_cast<std::size_t>(q)]);
           }
           const Floats gradient = worker.whole.gradient(weights, worker.whole.batch(p));
-          worker.updates.push_back(worker.steps.delta(gradient, weights, p + 1));
+          worker.updates.push_back(worker.steps.delta(gradient, weights, p + 1, p));
         }
         Floats sum = worker.updates[worker.updates.size() - 2];
         add(sum, worker.updates.back());

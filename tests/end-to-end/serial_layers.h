@@ -26,7 +26,7 @@ class SerialLayers {
 
   struct Samples {
     std::vector<SampleKey> keys;
-    std::vector<std::int32_t> labels;  // as many
+    std::vector<std::int32_t> labels;  // labels_per_sample() of each
   };
   // What F of a layer leaves to its B and to other layers.
   struct Kept {

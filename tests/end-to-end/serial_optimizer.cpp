@@ -34,25 +34,27 @@ float SerialSteps::Adam::direction(float rate, float m, float v) const {
   return (rate * (m / bias1)) / (std::sqrt(v / bias2) + kEpsilon);
 }
 
-Floats SerialSteps::delta(const Floats& gradient, const Floats& weights, std::int64_t step) {
+Floats SerialSteps::delta(const Floats& gradient, const Floats& weights, std::int64_t step,
+                          Minibatch p) {
   ensure(gradient.size() == weights.size(), "a gradient of the weights");
   const SerialOptimizer& o = optimizer_;
+  const auto rate = static_cast<float>(o.rate_at(p));
   const Adam factors = adam(step);
   Floats result(gradient.size());
   for (std::size_t i = 0; i < result.size(); ++i) {
     const float g = gradient[i] + o.weight_decay * weights[i];
     if (o.name == "sgd") {
-      result[i] = -(o.rate * g);
+      result[i] = -(rate * g);
     } else if (o.name == "sgd-momentum") {
       float& v = slots_[0][i];
       v = o.momentum * v + g;
-      result[i] = -(o.rate * v);
+      result[i] = -(rate * v);
     } else {
       float& m = slots_[0][i];
       float& v = slots_[1][i];
       m = kBeta1 * m + factors.rest1 * g;
       v = kBeta2 * v + factors.rest2 * (g * g);
-      result[i] = -factors.direction(o.rate, m, v);
+      result[i] = -factors.direction(rate, m, v);
     }
   }
   step_ = step;
@@ -60,10 +62,10 @@ Floats SerialSteps::delta(const Floats& gradient, const Floats& weights, std::in
   return result;
 }
 
-Floats SerialSteps::predicted(const Floats& weights, int ahead) const {
+Floats SerialSteps::predicted(const Floats& weights, int ahead, Minibatch p) const {
   if (step_ == 0) return weights;
   const SerialOptimizer& o = optimizer_;
-  const auto f = static_cast<float>(ahead * static_cast<double>(o.rate));
+  const auto f = static_cast<float>(ahead * o.rate_at(p));
   const Adam factors = adam(step_);
   Floats result(weights.size());
   for (std::size_t i = 0; i < result.size(); ++i) {

@@ -19,8 +19,10 @@ struct SerialOptimizer {
   float weight_decay = 0;
   std::function<double(Minibatch)> rate_of{};  // instead of rate, where it changes
   double clip_norm = 0;                        // 0: nothing is clipped
-  enum class Clips { stage, wave };
+  enum class Clips { stage, wave, global };
   Clips clips = Clips::stage;
+
+  double rate_at(Minibatch p) const { return rate_of ? rate_of(p) : static_cast<double>(rate); }
 };
 
 // The state of one optimizer, after some steps.
@@ -28,21 +30,22 @@ class SerialSteps {
  public:
   SerialSteps(SerialOptimizer optimizer, std::size_t count);
 
-  // The weight change of a step, counted from 1: `weights` are for the decay alone.
+  // The weight change of a step, counted from 1, with the rate of minibatch p: `weights` are for
+  // the decay alone.
   //   sgd           g' = g + decay w;  delta = -(rate g')
   //   sgd-momentum  v = momentum v + g';  delta = -(rate v)
   //   adam          m = b1 m + (1-b1) g';  v = b2 v + (1-b2) g'^2;
   //                 delta = -(rate (m / (1-b1^step)) / (sqrt(v / (1-b2^step)) + epsilon))
   std::vector<float> delta(const std::vector<float>& gradient, const std::vector<float>& weights,
-                           std::int64_t step);
+                           std::int64_t step, Minibatch p);
 
   // weights + ahead * the direction of the newest step (SpecTrain: arXiv 1809.02839, XPipe:
-  // 1911.04610), with f = float(ahead * rate):
+  // 1911.04610), with f = float(ahead * rate of p):
   //   sgd           w + ahead * newest delta
   //   sgd-momentum  w - f v
   //   adam          w - f (m / (1-b1^step)) / (sqrt(v / (1-b2^step)) + epsilon)
   // Before the first step: the weights themselves.
-  std::vector<float> predicted(const std::vector<float>& weights, int ahead) const;
+  std::vector<float> predicted(const std::vector<float>& weights, int ahead, Minibatch p) const;
 
   const std::vector<std::vector<float>>& slots() const { return slots_; }
 

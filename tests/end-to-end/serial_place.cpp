@@ -54,9 +54,9 @@ SerialPlace::Used SerialPlace::for_forward(Minibatch p, int micro) {
   Minibatch seen = updates();
   switch (rules.system.weights) {
     case WeightRule::predicted:
-      return predicted(far.forward);
+      return predicted(p, far.forward);
     case WeightRule::bellwether:
-      if (micro == 0) of_forwards_[p] = predicted(far.forward);
+      if (micro == 0) of_forwards_[p] = predicted(p, far.forward);
       return of_forwards_.at(p);
     case WeightRule::recomputed:
     case WeightRule::mixed:
@@ -87,14 +87,14 @@ SerialPlace::Used SerialPlace::for_backward(Minibatch p, int micro, const Flight
     ensure(flight.forward.updates == updates(), "nothing changes between F and B");
   }
   if (keeps_version(rule)) return flight.forward;
-  if (rule == WeightRule::predicted) return predicted(far.backward);
+  if (rule == WeightRule::predicted) return predicted(p, far.backward);
   if (rule != WeightRule::bellwether) return newest();
-  if (micro == 0) of_backwards_[p] = predicted(far.backward);
+  if (micro == 0) of_backwards_[p] = predicted(p, far.backward);
   return of_backwards_.at(p);
 }
 
-SerialPlace::Used SerialPlace::predicted(int ahead) const {
-  return {steps.predicted(weights(updates()), ahead), updates(), ahead};
+SerialPlace::Used SerialPlace::predicted(Minibatch p, int ahead) const {
+  return {steps.predicted(weights(updates()), ahead, p), updates(), ahead};
 }
 
 Floats SerialPlace::weights(Minibatch updates) const {
@@ -137,7 +137,7 @@ void SerialPlace::update(Minibatch p, const Floats& gradient) {
   const bool by_depth = rule == WeightRule::stash || rule == WeightRule::vertical_sync;
   const bool as_forward = keeps_version(rule) && (rules.waves() || !by_depth);
   const Floats now = weights(updates());
-  deltas.push_back(steps.delta(gradient, as_forward ? decayed_ : now, rules.update_of(p) + 1));
+  deltas.push_back(steps.delta(gradient, as_forward ? decayed_ : now, rules.update_of(p) + 1, p));
   if (p % rules.in_flight == 0) {
     waves.push_back(deltas.back());  // the sum starts from the first one: -0 stays -0
   } else if (!rules.two_versions()) {

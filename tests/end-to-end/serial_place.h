@@ -90,7 +90,7 @@ class SerialPlace {
 
  private:
   Used newest() const { return {weights(updates()), updates(), 0}; }
-  Used predicted(int ahead) const;
+  Used predicted(Minibatch p, int ahead) const;
 
   Floats base_;
   Floats partial_;  // own updates of the gate's wave that had been made when it was passed ...

@@ -181,11 +181,30 @@ class Played {
     return samples;
   }
 
+  // Nothing as long as a stage's gradient is missing.
+  std::optional<float> clip_factor(const Worker& worker, Minibatch p) const {
+    if (system_.optimizer.clip_norm == 0) return 1.0f;
+    Floats whole;
+    for (const SerialPlace& place : worker.places) {
+      const std::optional<Floats> sum =
+          sum_of_gradients(workers_, worker.rules.waves() ? &worker : nullptr, place, p);
+      if (!sum) return std::nullopt;
+      whole.insert(whole.end(), sum->begin(), sum->end());
+    }
+    const Model& model = system_.model;
+    return global_clip_factor(system_.optimizer,
+                              ParameterLayout::parameters(model, 0, model.layer_count()), whole);
+  }
+
   bool try_update(Worker& worker, SerialPlace& place, Minibatch p) {
     const SerialRules& rules = worker.rules;
-    const std::optional<Floats> sum =
+    std::optional<Floats> sum =
         sum_of_gradients(workers_, rules.waves() ? &worker : nullptr, place, p);
-    if (!sum) return false;
+    const std::optional<float> factor = clip_factor(worker, p);
+    if (!sum || !factor) return false;
+    if (*factor < 1) {
+      for (float& value : *sum) value *= *factor;
+    }
     place.update(p, *sum);
     if (rules.ends_wave(p)) {
       const Label label = p / rules.in_flight + 1;

@@ -40,7 +40,8 @@ std::vector<SerialMicroBatch> micro_batches_of(const Dataset& data, const Sample
       images.resize(images.size() + at(data.sample_values()));
       data.copy_sample(key.index, &images[images.size() - at(data.sample_values())]);
       micro.samples.keys.push_back(key);
-      micro.samples.labels.push_back(data.labels[at(key.index)]);
+      const std::span<const std::int32_t> labels = data.labels_of(key.index);
+      micro.samples.labels.insert(micro.samples.labels.end(), labels.begin(), labels.end());
     }
   }
   return micros;
@@ -65,10 +66,11 @@ std::vector<SerialPass> SerialStage::forward(SerialMicroBatch& micro, const Floa
     before += shares_[r];
     const int end = static_cast<int>(micro.size() * before / all);
     if (pass.first == end) continue;
-    const auto cut = [&](const auto& of) {
-      return std::vector(of.begin() + pass.first, of.begin() + end);
+    const auto cut = [&](const auto& of, std::int64_t each) {
+      return std::vector(of.begin() + pass.first * each, of.begin() + end * each);
     };
-    pass.samples = {cut(micro.samples.keys), cut(micro.samples.labels)};
+    pass.samples = {cut(micro.samples.keys, 1),
+                    cut(micro.samples.labels, layers_.model().labels_per_sample())};
     for (int l = first_; l < end_; ++l) {
       for (const int input : layers_.model().layer(l).inputs) {
         if (input < first_) pass.inputs[input] = slice(input, micro.values.at(input), pass);

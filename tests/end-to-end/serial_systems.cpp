@@ -2,6 +2,7 @@
 #include "tests/end-to-end/serial_systems.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/error.h"
@@ -45,15 +46,21 @@ class Synchronous {
     save();
     const Minibatch rounds = rounds_of(system_.sampler);
     for (Minibatch p = 0; p < rounds; ++p) {
-      Floats sum(weights_.size());
-      std::vector<bool> summed(at(system_.model.layer_count()), false);
+      SerialSums sums;
       for (std::size_t i = 0; i < stages_.size(); ++i) {
         const auto gradients = play(i, p);
         for (std::size_t k = 0; k < stages_[i].size(); ++k) {
-          for (const Floats& gradient : gradients[k]) add(stages_[i][k], gradient, sum, summed);
+          for (const Floats& gradient : gradients[k]) {
+            sums.add(stages_[i][k].parameters(), gradient);
+          }
         }
       }
-      const Floats delta = steps_.delta(sum, weights_, p + 1);
+      Floats sum = sums.flat(parameters_);
+      const float factor = global_clip_factor(system_.optimizer, parameters_, sum);
+      if (factor < 1) {
+        for (float& value : sum) value *= factor;
+      }
+      const Floats delta = steps_.delta(sum, weights_, p + 1, p);
       for (std::size_t j = 0; j < weights_.size(); ++j) weights_[j] += delta[j];
       if ((p + 1) % system_.plan.in_flight == 0 || p + 1 == rounds) {
         ++result_.label;
@@ -100,17 +107,6 @@ class Synchronous {
     return ParameterLayout::parameters(system_.model, 0, stage.first()).count();
   }
 
-  void add(const SerialStage& stage, const Floats& gradient, Floats& sum,
-           std::vector<bool>& summed) const {
-    for (int l = stage.first(); l < stage.end(); ++l) {
-      for (const ParameterEntry& entry : stage.parameters().of_layer(l)) {
-        add_part(sum, offset(stage) + entry.offset,
-                 std::span(gradient).subspan(at(entry.offset), at(entry.count)), !summed[at(l)]);
-      }
-      summed[at(l)] = true;
-    }
-  }
-
   void save() {
     result_.at[result_.label] = {weights_, mean_statistics(system_, stages_, running_),
                                  steps_.slots()};
@@ -127,6 +123,45 @@ class Synchronous {
 };
 
 }  // namespace
+
+float global_clip_factor(const SerialOptimizer& optimizer, const ParameterLayout& layout,
+                         const Floats& gradient) {
+  if (optimizer.clip_norm == 0) return 1;
+  ensure(optimizer.clips == SerialOptimizer::Clips::global, "one norm for all stages");
+  double squares = 0;
+  for (const ParameterEntry& entry : layout.entries()) {
+    if (entry.owner_layer != entry.layer) continue;
+    double of_entry = 0;
+    for (std::int64_t first = 0; first < entry.count; first += 4096) {
+      double of_block = 0;
+      for (std::int64_t i = first; i < std::min(first + 4096, entry.count); ++i) {
+        const auto value = static_cast<double>(gradient[at(entry.offset + i)]);
+        of_block += value * value;
+      }
+      of_entry += of_block;
+    }
+    squares += of_entry;
+  }
+  return static_cast<float>(std::min(1.0, optimizer.clip_norm / (std::sqrt(squares) + 1e-6)));
+}
+
+void SerialSums::add(const ParameterLayout& layout, const Floats& gradient) {
+  for (const ParameterEntry& entry : layout.entries()) {
+    Floats part(at(entry.count));  // zeros where there was no sample
+    if (!gradient.empty()) std::copy_n(gradient.begin() + entry.offset, entry.count, part.begin());
+    const auto [sum, first] = sums_.try_emplace(entry.name, part);
+    if (!first) add_part(sum->second, 0, part, false);
+  }
+}
+
+Floats SerialSums::flat(const ParameterLayout& layout) const {
+  Floats flat;
+  for (const ParameterEntry& entry : layout.entries()) {
+    const Floats& sum = sums_.at(entry.name);
+    flat.insert(flat.end(), sum.begin(), sum.end());
+  }
+  return flat;
+}
 
 std::vector<SerialStage> stages_of(const SerialSystem& system, SerialLayers& layers, int worker) {
   const int micro_batch =

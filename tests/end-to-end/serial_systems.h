@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "base/ids.h"
@@ -68,6 +69,25 @@ SerialSystem::Result run_synchronous(const SerialSystem& system);
 // Everything else: the virtual workers' schedules (partitioner/schedule/generate.h) played action
 // by action. Covers flushes as well.
 SerialSystem::Result run_played(const SerialSystem& system);
+
+// Sums of gradients by parameter, in the order in which they are added: s = first; s += next; ...
+// A tied parameter has one sum of all its uses, and every use gets it.
+class SerialSums {
+ public:
+  // layout, gradient: of the same layers; an empty gradient is of zeros.
+  void add(const ParameterLayout& layout, const Floats& gradient);
+  // Of these layers, each of whose parameters has been added.
+  Floats flat(const ParameterLayout& layout) const;
+
+ private:
+  std::map<std::string, Floats> sums_;
+};
+
+// What a gradient of the whole model is multiplied by to clip it globally (docs/training.md):
+// min(1, X / (norm + 1e-6)), all of it in double. Squares are added within blocks of 4096 elements
+// of a parameter, then block by block, then parameter by parameter; tied ones count once.
+float global_clip_factor(const SerialOptimizer& optimizer, const ParameterLayout& layout,
+                         const Floats& gradient);
 
 // Per stage, the shares of replicas: the plan's, or equal ones of a micro-batch.
 std::vector<SerialStage> stages_of(const SerialSystem& system, SerialLayers& layers, int worker);

@@ -35,7 +35,7 @@ void expect_plain(const Training& training) {
   SerialSteps steps(training.optimizer, weights.size());
   ASSERT_EQ(result.label, program.sampler.count(0));
   for (Minibatch p = 0; p < result.label; ++p) {
-    add(weights, steps.delta(whole.gradient(weights, whole.batch(p)), weights, p + 1));
+    add(weights, steps.delta(whole.gradient(weights, whole.batch(p)), weights, p + 1, p));
     expect_same({weights, whole.model.statistics(), steps.slots()}, result.at.at(p + 1),
                 bench.model(), p + 1);
     if (::testing::Test::HasFailure()) return;

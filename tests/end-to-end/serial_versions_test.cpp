@@ -135,12 +135,12 @@ TEST(SerialVersions, NothingAheadIsTheWeightsThemselves) {
   for (const std::string name : {"sgd", "sgd-momentum", "adam"}) {
     SerialSteps steps({.name = name, .rate = 0.1f}, 3);
     Floats weights{1, -2, 3};
-    EXPECT_EQ(steps.predicted(weights, 2), weights);  // no step yet
-    const Floats delta = steps.delta({0.5f, 0.25f, -1}, weights, 1);
-    EXPECT_EQ(steps.predicted(weights, 0), weights);
+    EXPECT_EQ(steps.predicted(weights, 2, 0), weights);  // no step yet
+    const Floats delta = steps.delta({0.5f, 0.25f, -1}, weights, 1, 0);
+    EXPECT_EQ(steps.predicted(weights, 0, 0), weights);
     for (std::size_t i = 0; i < 3; ++i) {
-      EXPECT_FLOAT_EQ(steps.predicted(weights, 1)[i], weights[i] + delta[i]);
-      EXPECT_FLOAT_EQ(steps.predicted(weights, 3)[i], weights[i] + 3 * delta[i]);
+      EXPECT_FLOAT_EQ(steps.predicted(weights, 1, 0)[i], weights[i] + delta[i]);
+      EXPECT_FLOAT_EQ(steps.predicted(weights, 3, 0)[i], weights[i] + 3 * delta[i]);
     }
   }
 }

@@ -22,23 +22,12 @@ Floats mean(const std::vector<const Floats*>& all) {
   return result;
 }
 
-const SerialPlace& owner_of(const SerialWorker& worker, int layer) {
-  return *std::find_if(worker.places.begin(), worker.places.end(),
-                       [&](const SerialPlace& place) { return layer < place.stage.end(); });
-}
-
-// to (+)= a layer's part of a gradient; zeros where there was no sample.
-void add_layer(Floats& to, const SerialStage& at_stage, const Floats& gradient,
-               const SerialStage& from_stage, int layer, bool first) {
-  const auto target = at_stage.parameters().of_layer(layer);
-  const auto source = from_stage.parameters().of_layer(layer);
-  for (std::size_t e = 0; e < source.size(); ++e) {
-    for (std::int64_t i = 0; i < source[e].count; ++i) {
-      const float value = gradient.empty() ? 0.0f : gradient[at(source[e].offset + i)];
-      float& s = to[at(target[e].offset + i)];
-      s = first ? value : s + value;
-    }
-  }
+// Whether some of the parameters are the same: layers in common, or tied ones.
+bool have_in_common(const ParameterLayout& one, const ParameterLayout& other) {
+  return std::any_of(one.entries().begin(), one.entries().end(), [&](const ParameterEntry& a) {
+    return std::any_of(other.entries().begin(), other.entries().end(),
+                       [&](const ParameterEntry& b) { return a.name == b.name; });
+  });
 }
 
 // A virtual worker's stages one after another, at a label or where it had finished before.
@@ -133,21 +122,19 @@ Floats slice_of(const SerialStage& stage, const Model& model, const Floats& whol
 
 std::optional<Floats> sum_of_gradients(const SerialWorkers& workers, const SerialWorker* only,
                                        const SerialPlace& place, Minibatch p) {
-  Floats sum(at(place.stage.parameters().count()));
+  SerialSums sums;
   const Minibatch update = place.rules.update_of(p);
-  for (int l = place.stage.first(); l < place.stage.end(); ++l) {
-    bool first = true;
-    for (const SerialWorker& worker : workers) {
-      if (only != nullptr && only != &worker) continue;
-      const SerialPlace& owner = owner_of(worker, l);
-      if (!owner.summable.contains(update)) return std::nullopt;
-      for (const Floats& gradient : owner.gradients.at(update)) {
-        add_layer(sum, place.stage, gradient, owner.stage, l, first);
-        first = false;
+  for (const SerialWorker& worker : workers) {
+    if (only != nullptr && only != &worker) continue;
+    for (const SerialPlace& other : worker.places) {
+      if (!have_in_common(place.stage.parameters(), other.stage.parameters())) continue;
+      if (!other.summable.contains(update)) return std::nullopt;
+      for (const Floats& gradient : other.gradients.at(update)) {
+        sums.add(other.stage.parameters(), gradient);
       }
     }
   }
-  return sum;
+  return sums.flat(place.stage.parameters());
 }
 
 void take_snapshots(const SerialSystem& system, const SerialWorkers& workers,

@@ -37,8 +37,8 @@ std::int64_t offset_of(const SerialStage& stage, const Model& model);
 Floats slice_of(const SerialStage& stage, const Model& model, const Floats& whole);
 
 // The sum of the gradients that an update takes at a place: s = first; s += next; ... over (virtual
-// worker, stage, replica), each layer's from the stage that has it there. `only`: over that virtual
-// worker's replicas. Nothing as long as a gradient is missing.
+// worker, stage, replica, layer), each parameter's from the stages that have it there. `only`: over
+// that virtual worker's replicas. Nothing as long as a gradient is missing.
 std::optional<Floats> sum_of_gradients(const SerialWorkers& workers, const SerialWorker* only,
                                        const SerialPlace& place, Minibatch p);
 

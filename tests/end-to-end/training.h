@@ -22,7 +22,7 @@ namespace hetpipe {
 
 struct Training {
   std::string model = "mlp";
-  Shape sample{8, 8, 1};
+  Shape sample{8, 8, 1};  // (T): tokens, each labelled
   int classes = 4;
   std::int64_t samples = 200;  // of the training set
   std::int64_t test_samples = 0;
@@ -53,6 +53,7 @@ struct Training {
   std::string placement = "default";
 
   SerialOptimizer optimizer{.rate = 0.05f};
+  float label_smoothing = 0;
   RateOptions rate{};  // whose rates optimizer.rate_of has to be
   double epochs = 1;
   std::uint64_t seed = 7;
