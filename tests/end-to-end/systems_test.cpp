@@ -172,6 +172,13 @@ std::vector<Case> all_cases() {
       }
     }
   }
+  // The shape of VGG-19's 15:1 on devices of three speeds: unequal replicas before a single one.
+  Training unequal{.model = "lenet-bn", .sample = {8, 8, 1}, .classes = 3, .device = "cpu"};
+  unequal.system = "dapple";
+  unequal.micro_batches = 2;
+  unequal.workers = {{12, {6}, {{3, 2, 1}, {}}}};
+  unequal.samples = 5 * 12 + 7;
+  cases.push_back({"dapple_three_unequal_replicas_before_one", unequal});
   return cases;
 }
 
