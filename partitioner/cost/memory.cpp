@@ -37,6 +37,7 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
     if (owners.insert(layer.shares.empty() ? layer.name : layer.shares).second) {
       footprint.parameters += layer.parameter_bytes;
     }
+    footprint.largest_parameters = std::max(footprint.largest_parameters, layer.parameter_bytes);
     footprint.stash += costs.stash_bytes[at] * micro_batches;
     footprint.largest_output = std::max(footprint.largest_output, costs.output_bytes[at]);
   }
@@ -134,8 +135,10 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
                            std::span<const ChunkMemory> chunks) {
   std::int64_t p = 0;
   std::int64_t largest_output = 0;
+  std::int64_t largest_parameters = 0;
   for (const ChunkMemory& chunk : chunks) {
     p += chunk.footprint.parameters;
+    largest_parameters = std::max(largest_parameters, chunk.footprint.largest_parameters);
     largest_output = std::max(largest_output, chunk.footprint.largest_output);
   }
   const Versions versions = versions_of(rule, counts, device);
@@ -156,7 +159,7 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
   add("all-reduce", rule.all_reduced > 1 ? all_reduce_bytes(p) : 0);
   add("activations", moment.activations);
   add("messages", moment.messages);
-  add("workspace", 3 * largest_output);
+  add("workspace", 3 * largest_output + (rule.adds_gradients ? largest_parameters : 0));
   return ledger;
 }
 
@@ -167,7 +170,7 @@ double MemoryFactors::bytes(const StageFootprint& footprint) const {
   return times(parameters, footprint.parameters) + times(stash, footprint.stash) +
          times(received, footprint.received) + times(sent, footprint.sent) +
          times(largest_output, footprint.largest_output) + times(samples, footprint.samples) +
-         fixed;
+         times(largest_parameters, footprint.largest_parameters) + fixed;
 }
 
 MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
@@ -191,6 +194,7 @@ MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts>
   factors.sent = of(&StageFootprint::sent);
   factors.largest_output = of(&StageFootprint::largest_output);
   factors.samples = of(&StageFootprint::samples);
+  factors.largest_parameters = of(&StageFootprint::largest_parameters);
   if (rule.all_reduced > 1) factors.fixed = all_reduce_bytes(kMany);
   return factors;
 }
