@@ -139,6 +139,17 @@ bool keeps_output(const Model& model, int i) {
   return false;
 }
 
+// The samples that a stage reads wait there as well; the first layer that reads them answers for
+// them.
+std::int64_t samples_bytes(const Model& model, int i, int batch) {
+  for (int l = 0; l <= i; ++l) {
+    const std::vector<int>& inputs = model.layer(l).inputs;
+    if (std::find(inputs.begin(), inputs.end(), kSamples) == inputs.end()) continue;
+    return l == i ? 4 * model.batch_shape(batch).elements() : 0;
+  }
+  return 0;
+}
+
 }  // namespace
 
 Profile measure_profile(const Model& model, Device& device, const std::vector<int>& batches,
@@ -164,7 +175,8 @@ Profile measure_profile(const Model& model, Device& device, const std::vector<in
     m.update = std::move(times.update);
     for (int i = 0; i < layers; ++i) {
       m.output_bytes.push_back(4 * timed.shapes(i).output.elements());
-      m.stash_bytes.push_back((keeps_output(model, i) ? m.output_bytes.back() : 0) +
+      m.stash_bytes.push_back(samples_bytes(model, i, batch) +
+                              (keeps_output(model, i) ? m.output_bytes.back() : 0) +
                               timed.shapes(i).stash_bytes);
     }
     check.layers_seconds = std::accumulate(m.forward.begin(), m.forward.end(), 0.0) +

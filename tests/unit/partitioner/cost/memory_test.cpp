@@ -24,9 +24,9 @@ TEST(StageLedger, LineByLine) {
             "weights 100\n"
             "gradients 100\n"
             "optimizer 100\n"
-            "stashed versions 200\n"
+            "stashed versions 100\n"
             "late updates 200\n"
-            "wave updates 300\n"
+            "wave updates 400\n"
             "activations 20\n"
             "messages 18\n"
             "workspace 21\n"
@@ -35,7 +35,7 @@ TEST(StageLedger, LineByLine) {
 
 TEST(StageLedger, LinesOfNothingAreLeftOut) {
   EXPECT_EQ(drawn(stage_ledger({100, 10, 0, 0, 0}, {1, 1, 0, false, 0}, StageId{0})),
-            "weights 100\ngradients 100\nstashed versions 100\nactivations 10\ntotal 310");
+            "weights 100\ngradients 100\nactivations 10\ntotal 210");
 }
 
 TEST(StageFootprint, CountsTensorsOncePerStageAndTiedWeightsOnce) {
@@ -140,10 +140,11 @@ TEST(DeviceLedger, VersionsOfTheWeights) {
   };
   const ScheduleRequest four{4, 1, 1, 4};
   EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::newest, four, 0), "");
-  // PipeDream: N - s versions; with vertical sync every stage keeps what stage 0 began with.
-  EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::stash, four, 1), "stashed versions 300\n");
+  // PipeDream: N - s versions, the newest among them; with vertical sync every stage keeps what
+  // stage 0 began with.
+  EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::stash, four, 1), "stashed versions 200\n");
   EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::vertical_sync, four, 1),
-            "stashed versions 300\nlate updates 100\n");
+            "stashed versions 200\nlate updates 100\n");
   EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::two_versions, four, 1), "second version 100\n");
   EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::predicted, four, 1), "predicted weights 100\n");
   EXPECT_EQ(lines(Rule::xpipe, Weights::bellwether, {4, 1, 1}, 0), "predicted weights 100\n");
