@@ -37,6 +37,7 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
     if (owners.insert(layer.shares.empty() ? layer.name : layer.shares).second) {
       footprint.parameters += layer.parameter_bytes;
     }
+    footprint.largest_parameters = std::max(footprint.largest_parameters, layer.parameter_bytes);
     footprint.stash += costs.stash_bytes[at] * micro_batches;
     footprint.largest_output = std::max(footprint.largest_output, costs.output_bytes[at]);
   }
@@ -88,6 +89,7 @@ struct Versions {
   std::int64_t second = 0;
   std::int64_t predicted = 0;
   std::int64_t older = 0;
+  std::int64_t snapshot = 0;
 };
 
 Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts, int device) {
@@ -97,11 +99,11 @@ Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts,
   switch (rule.weights) {
     case WeightRule::stash:
     case WeightRule::one_version:
-      if (rule.weights == WeightRule::stash) versions.stashed = held.minibatches;
+      if (rule.weights == WeightRule::stash) versions.stashed = held.minibatches - 1;
       if (waves) versions.late_updates = std::max(0, rule.in_flight - held.minibatches);
       break;
     case WeightRule::vertical_sync:
-      versions.stashed = held.minibatches;
+      versions.stashed = held.minibatches - 1;
       versions.late_updates = counts.front().minibatches - held.minibatches;
       break;
     case WeightRule::two_versions:
@@ -120,6 +122,7 @@ Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts,
       versions.older = held.old_versions;
       break;
   }
+  if (rule.server && rule.in_flight - held.minibatches >= 2) versions.snapshot = 1;
   return versions;
 }
 
@@ -134,9 +137,17 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
                            std::span<const ChunkMemory> chunks) {
   std::int64_t p = 0;
   std::int64_t largest_output = 0;
+  std::int64_t largest_parameters = 0;
   for (const ChunkMemory& chunk : chunks) {
     p += chunk.footprint.parameters;
+    largest_parameters = std::max(largest_parameters, chunk.footprint.largest_parameters);
     largest_output = std::max(largest_output, chunk.footprint.largest_output);
+  }
+  // The first gradient is not added to another. Under GPipe the activations are fewer from then on.
+  std::int64_t added = rule.adds_gradients ? largest_parameters : 0;
+  if (rule.schedule == ScheduleRule::gpipe && chunks.size() == 1 &&
+      chunks.front().keep == Keep::activations) {
+    added = std::max<std::int64_t>(0, added - chunks.front().footprint.stash);
   }
   const Versions versions = versions_of(rule, counts, device);
   const Moment moment = fullest_moment(counts[static_cast<std::size_t>(device)], chunks);
@@ -152,11 +163,11 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
   add("second version", versions.second * p);
   add("predicted weights", versions.predicted * p);
   add("older version", versions.older * p);
-  add("wave updates", rule.server ? (2 + std::int64_t{rule.clock_distance}) * p : 0);
+  add("wave updates", rule.server ? (2 + rule.clock_distance + versions.snapshot) * p : 0);
   add("all-reduce", rule.all_reduced > 1 ? all_reduce_bytes(p) : 0);
   add("activations", moment.activations);
   add("messages", moment.messages);
-  add("workspace", 3 * largest_output);
+  add("workspace", 3 * largest_output + added);
   return ledger;
 }
 
@@ -167,7 +178,7 @@ double MemoryFactors::bytes(const StageFootprint& footprint) const {
   return times(parameters, footprint.parameters) + times(stash, footprint.stash) +
          times(received, footprint.received) + times(sent, footprint.sent) +
          times(largest_output, footprint.largest_output) + times(samples, footprint.samples) +
-         fixed;
+         times(largest_parameters, footprint.largest_parameters) + fixed;
 }
 
 MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
@@ -191,6 +202,7 @@ MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts>
   factors.sent = of(&StageFootprint::sent);
   factors.largest_output = of(&StageFootprint::largest_output);
   factors.samples = of(&StageFootprint::samples);
+  factors.largest_parameters = of(&StageFootprint::largest_parameters);
   if (rule.all_reduced > 1) factors.fixed = all_reduce_bytes(kMany);
   return factors;
 }

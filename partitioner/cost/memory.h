@@ -38,12 +38,13 @@ int optimizer_slots(const std::string& optimizer);
 // action computes a whole minibatch (continuous_1f1b), per minibatch. Of each GPU where a device is
 // a group of GPUs: profiles give parameters and stashes per GPU, outputs whole.
 struct StageFootprint {
-  std::int64_t parameters = 0;      // tied weights once
-  std::int64_t stash = 0;           // kept from forward to backward
-  std::int64_t received = 0;        // activations from earlier stages
-  std::int64_t sent = 0;            // activations to later stages; once per receiving stage
-  std::int64_t largest_output = 0;  // of one layer and one micro-batch
-  std::int64_t samples = 0;         // what its layers read of the samples themselves
+  std::int64_t parameters = 0;          // tied weights once
+  std::int64_t stash = 0;               // kept from forward to backward
+  std::int64_t received = 0;            // activations from earlier stages
+  std::int64_t sent = 0;                // activations to later stages; once per receiving stage
+  std::int64_t largest_output = 0;      // of one layer and one micro-batch
+  std::int64_t samples = 0;             // what its layers read of the samples themselves
+  std::int64_t largest_parameters = 0;  // of one layer
 };
 
 // Stage `stage` of the cut `stage_end` (one past the last layer, per stage). `costs` are those of
@@ -72,7 +73,8 @@ struct MemoryRule {
   int optimizer_slots = 1;
   bool server = false;  // pushes to a parameter server
   int clock_distance = 0;
-  int all_reduced = 1;  // devices that add up their gradients, this one included
+  int all_reduced = 1;          // devices that add up their gradients, this one included
+  bool adds_gradients = false;  // of several passes, to one for the update
 };
 
 // The ledger of device `device` of the pipeline whose devices hold `counts`. With P the parameter
@@ -81,24 +83,31 @@ struct MemoryRule {
 //   weights            P
 //   gradients          P
 //   optimizer          slots * P
-//   stashed versions   n P          stash, vertical_sync: the version F(p) used waits for B(p)
+//   stashed versions   (n - 1) P    stash, vertical_sync: the version F(p) used waits for B(p); the
+//                                   newest minibatch's is the weights themselves
 //   late updates       (Nm - n) P   stash and one_version in waves: every stage shows F(p) exactly
 //                                   the updates 0 ... p - Nm, so one that computes its own earlier
 //                                   holds them back; vertical_sync likewise
 //   second version     P            two_versions
-//   predicted weights  P            predicted: of the micro-batch that is computed
+//   predicted weights  P            predicted: of the micro-batch that is computed. Where only the
+//                                   forward predicts it is there while the gradient is not, and
+//                                   the peak is P less
 //                      P each       bellwether: for every pass that has begun
 //   older version      P            recomputed, mixed: where an update comes between the forwards
 //                                   of one minibatch
-//   wave updates       (2 + D) P    with a server: the sum to push, the snapshot, and own waves
+//   wave updates       (2 + D) P    with a server: the sum that is made, and the D + 1 own waves
 //                                   that no pulled label holds yet
+//                      + P          where Nm - n >= 2: the snapshot arrives while the wave behind
+//                      its
+//                                   gate makes updates; elsewhere it takes an older version's place
 //   all-reduce         4 pieces     of 256 KiB (P where that is less) that came to be added; the
-//   sum
-//                                   is made in place
+//                                   sum is made in place
 //   activations        held * stash; where they are recomputed held * samples (what came from other
 //                      stages is below), and the stash of the micro-batches whose B has begun
 //   messages           (held + 1) * received + 2 * sent
-//   workspace          3 * the largest output
+//   workspace          3 * the largest output; where gradients of several micro-batches are added,
+//                      the largest layer's parameters as well, for the gradient to be added
+//                      (gpipe: less one micro-batch's stash, which the first backward has freed)
 //
 // `held` is micro-batches of each chunk, at the moment when they need most. Lines of 0 bytes are
 // left out.
@@ -114,6 +123,7 @@ struct MemoryFactors {
   double sent = 0;
   double largest_output = 0;
   double samples = 0;
+  double largest_parameters = 0;
   double fixed = 0;  // what does not grow: the all-reduce's pieces, where P makes as many
   double bytes(const StageFootprint& footprint) const;
 };

@@ -73,6 +73,7 @@ MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage) {
   const bool bounded = rule.server && system.sync == SyncRule::wsp;
   rule.clock_distance = bounded ? plan.server->clock_distance : 0;
   rule.all_reduced = all_reduced(plan, vw, stage, rule.sync);
+  rule.adds_gradients = plan.micro_batches > 1 || rule.weights == WeightRule::two_versions;
   return rule;
 }
 

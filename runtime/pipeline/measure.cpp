@@ -127,6 +127,29 @@ ProfileLayer describe(const Model& model, int i) {
   return layer;
 }
 
+// Whether a layer's output waits for a backward, its own or that of a layer that reads it, in
+// memory of its own: no other layer writes over it.
+bool keeps_output(const Model& model, int i) {
+  if (model.shapes(i, 1).backward_needs_output) return true;
+  for (int l = i + 1; l < model.layer_count(); ++l) {
+    const std::vector<int>& inputs = model.layer(l).inputs;
+    const bool reads = std::find(inputs.begin(), inputs.end(), i) != inputs.end();
+    if (reads && model.shapes(l, 1).backward_needs_input) return true;
+  }
+  return false;
+}
+
+// The samples that a stage reads wait there as well; the first layer that reads them answers for
+// them.
+std::int64_t samples_bytes(const Model& model, int i, int batch) {
+  for (int l = 0; l <= i; ++l) {
+    const std::vector<int>& inputs = model.layer(l).inputs;
+    if (std::find(inputs.begin(), inputs.end(), kSamples) == inputs.end()) continue;
+    return l == i ? 4 * model.batch_shape(batch).elements() : 0;
+  }
+  return 0;
+}
+
 }  // namespace
 
 Profile measure_profile(const Model& model, Device& device, const std::vector<int>& batches,
@@ -152,7 +175,9 @@ Profile measure_profile(const Model& model, Device& device, const std::vector<in
     m.update = std::move(times.update);
     for (int i = 0; i < layers; ++i) {
       m.output_bytes.push_back(4 * timed.shapes(i).output.elements());
-      m.stash_bytes.push_back(m.output_bytes.back() + timed.shapes(i).stash_bytes);
+      m.stash_bytes.push_back(samples_bytes(model, i, batch) +
+                              (keeps_output(model, i) ? m.output_bytes.back() : 0) +
+                              timed.shapes(i).stash_bytes);
     }
     check.layers_seconds = std::accumulate(m.forward.begin(), m.forward.end(), 0.0) +
                            std::accumulate(m.backward.begin(), m.backward.end(), 0.0);

@@ -75,6 +75,7 @@ PassWeights::Of& PassWeights::of(Minibatch p) {
 
 PassWeights::Version PassWeights::predict(Minibatch p, const Version& from, int steps) {
   if (steps == 0) return from;
+  ++predictions_;
   auto ahead = std::make_shared<WeightVersion>();
   ahead->label = from->label;
   ahead->values = Buffer(device_, stream_, from->values.bytes(), MemoryKind::versions);

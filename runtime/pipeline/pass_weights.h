@@ -54,6 +54,7 @@ class PassWeights {
   // Those that weight decay is taken at.
   Version at_update(Minibatch p);
   void minibatch_done(Minibatch p);
+  std::int64_t predictions() const { return predictions_; }  // made so far
 
  private:
   struct Of {
@@ -73,6 +74,7 @@ class PassWeights {
   Device& device_;
   Stream& stream_;
   int passes_;
+  std::int64_t predictions_ = 0;
   std::map<Minibatch, Of> of_;
 };
 

@@ -67,6 +67,7 @@ struct RankReport {
   double late_seconds = 0;       // modelled ends missed, for whatever reason
   std::int64_t peak_memory = 0;  // bytes
   std::array<std::int64_t, kMemoryKinds> peak_of_kind{};
+  std::int64_t predictions = 0;  // of weights, for a pass or for all passes of a minibatch
   std::int64_t messages_forward = 0;
   std::int64_t messages_backward = 0;
   std::int64_t bytes_forward = 0;

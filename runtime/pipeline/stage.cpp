@@ -149,6 +149,16 @@ void Stage::drop_what_forward_makes(Pass& pass) {
   pass.correct = Buffer();
 }
 
+void Stage::drop_what_backward_read(Pass& pass) {
+  pass.images = Buffer();
+  pass.labels = Buffer();
+  pass.correct = Buffer();
+  pass.activations_in.clear();
+  pass.gradients_in.clear();
+  pass.outputs.clear();
+  pass.stashes.clear();
+}
+
 std::byte* Stage::pack_activations(const Pass& pass, const Transfer& transfer, std::int64_t first,
                                    std::int64_t count, std::byte* to) {
   for (int layer : transfer.layers) {

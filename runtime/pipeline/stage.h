@@ -95,6 +95,9 @@ class Stage {
   // first. Frees what it used as it goes.
   void backward(Pass& pass, const float* weights, float* gradients,
                 BackwardPart part = BackwardPart::whole, Gradients mode = Gradients::overwrite);
+  // After the last of backward() and weight_gradient(): gives back what came for them. What they
+  // made, gradients_out, stays until it is sent.
+  void drop_what_backward_read(Pass& pass);
   // After backward(inputs): the gradients of the parameters, the same bits as backward(whole)
   // gives.
   void weight_gradient(Pass& pass, const float* weights, float* gradients, Gradients mode);

@@ -88,6 +88,7 @@ RankReport Worker::run() {
   report_.overruns = pace_.overruns();
   report_.overrun_seconds = pace_.overrun_seconds();
   report_.late_seconds = pace_.late_seconds();
+  report_.predictions = versions_.predictions();
   report_.peak_memory = static_cast<std::int64_t>(device_.memory().peak());
   for (int kind = 0; kind < kMemoryKinds; ++kind) {
     report_.peak_of_kind[at(kind)] =

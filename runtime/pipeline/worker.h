@@ -76,6 +76,7 @@ class Worker {
   void play(const Action& action);
   void forward(const Action& action);
   void begin(Minibatch p, InFlight& flight);
+  void load_samples(const Action& action, const InFlight& flight, int micro, Pass& pass);
   void forward(const Action& action, InFlight& flight, int micro);
   void all_forwarded(Minibatch p, const InFlight& flight);
   void recompute(const Action& action);

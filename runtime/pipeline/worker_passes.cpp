@@ -35,21 +35,21 @@ void Worker::begin(Minibatch p, InFlight& flight) {
   report_.data_seconds += seconds_between(asked, start);
   if (seconds_between(asked, start) > kBlocked) pace_.input_at(start);
   if (setup_.started) setup_.started(p);
-  const WorkerPlace& place = setup_.place;
-  const std::int64_t samples = place.samples(p);
-  std::int64_t first = 0;
-  for (int m = 0; m < place.split.micro_batches(); ++m) {
-    const std::int64_t count =
-        place.split.of(samples, m, place.stage(0).value, place.replica).count();
-    for (std::size_t c = 0; c < chunks_.size(); ++c) {
-      Pass& pass = flight.passes[c][at(m)];
-      load(*chunks_[c], flight.batch, {first, first + count}, pass);
-      pass.loss_samples = setup_.loss_samples(p);
-    }
-    first += count;
-  }
   flight.begun = true;
   ++report_.minibatches;
+}
+
+// A micro-batch's samples come to the device when their forward does.
+void Worker::load_samples(const Action& action, const InFlight& flight, int micro, Pass& pass) {
+  const WorkerPlace& place = setup_.place;
+  const std::int64_t samples = place.samples(action.minibatch);
+  const auto share = [&](int m) {
+    return place.split.of(samples, m, place.stage(0).value, place.replica).count();
+  };
+  std::int64_t first = 0;
+  for (int m = 0; m < micro; ++m) first += share(m);
+  load(chunk(action), flight.batch, {first, first + share(micro)}, pass);
+  pass.loss_samples = setup_.loss_samples(action.minibatch);
 }
 
 void Worker::forward(const Action& action) {
@@ -66,6 +66,7 @@ void Worker::forward(const Action& action, InFlight& flight, int micro) {
   Stage& stage = chunk(action);
   HeldPass& pass = flight.passes[at(action.chunk)][at(micro)];
   const int number = pass_number(action, micro);
+  load_samples(action, flight, micro, pass);
   {
     const PassWeights::Version version = versions_.forward(p, number);
     if (!flight.label) flight.seen = weights_.seen();
@@ -167,6 +168,7 @@ void Worker::backward(const Action& action) {
     }
     pass.backwarded = true;
     settle(doing(action) + "backward");
+    if (!apart) chunk(action).drop_what_backward_read(pass);
     const double seconds = apart ? pace.backward - pace.weight_gradient : pace.backward;
     report_.backward_seconds += pace_.hold(start, modelled(seconds, action.chunk, pass.samples));
   }
@@ -182,6 +184,7 @@ void Worker::weight_gradient(const Action& action) {
                                 next_gradient(action.chunk));
   versions_.backward_done(action.minibatch, number);
   settle(doing(action) + "weight gradient");
+  chunk(action).drop_what_backward_read(pass);
   report_.backward_seconds += pace_.hold(
       start, modelled(setup_.paces[at(action.chunk)].weight_gradient, action.chunk, pass.samples));
 }
@@ -384,7 +387,7 @@ void Worker::fail_numerically(Minibatch p, const Stage& stage, const Pass& pass,
 
 // This rank, or another replica of its stage, sent numbers that are not finite. What it did not
 // keep is computed once more, with the weights that its backward would have: the same bits where a
-// version is kept.
+// version is kept. The loss that a gradient came back from was finite.
 void Worker::look_again(Minibatch p) {
   const auto found = in_flight_.find(p);
   if (found == in_flight_.end()) return;
@@ -393,7 +396,7 @@ void Worker::look_again(Minibatch p) {
   for (std::size_t c = 0; c < chunks_.size(); ++c) {
     for (std::size_t m = 0; m < flight.passes[c].size(); ++m) {
       HeldPass& pass = flight.passes[c][m];
-      if (!pass.forwarded || pass.samples == 0) continue;
+      if (!pass.forwarded || pass.backwarded || pass.samples == 0) continue;
       const Action action{
           .kind = ActionKind::forward, .minibatch = p, .chunk = static_cast<int>(c)};
       const auto version = versions_.backward(p, pass_number(action, static_cast<int>(m)));

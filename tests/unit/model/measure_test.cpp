@@ -84,8 +84,12 @@ TEST(MeasureProfile, TimesAndBytesOfEveryLayerAndBatch) {
     ASSERT_THAT(m.output_bytes, SizeIs(layers));
     EXPECT_EQ(m.output_bytes[0], 4 * m.batch * 12 * 12 * 16);
     for (std::size_t i = 0; i < layers; ++i) {
-      EXPECT_EQ(m.stash_bytes[i],
-                m.output_bytes[i] + model.shapes(static_cast<int>(i), m.batch).stash_bytes);
+      const LayerShapes shapes = model.shapes(static_cast<int>(i), m.batch);
+      const bool last = i + 1 == layers;
+      const bool kept = shapes.backward_needs_output ||
+                        (!last && model.shapes(static_cast<int>(i) + 1, 1).backward_needs_input);
+      const std::int64_t samples = i == 0 ? 4 * model.batch_shape(m.batch).elements() : 0;
+      EXPECT_EQ(m.stash_bytes[i], samples + (kept ? m.output_bytes[i] : 0) + shapes.stash_bytes);
     }
   }
 }

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <ostream>
+
+#include "base/text.h"
+#include "launch/train/roles.h"
+#include "launch/train/threads.h"
+#include "partitioner/cost/memory.h"
+#include "partitioner/plan/staleness.h"
+#include "partitioner/plan/system.h"
+#include "partitioner/schedule/counts.h"
+#include "runtime/pipeline/measure.h"
+#include "tests/end-to-end/training.h"
+
+// What every rank holds and sends, as its allocator and its messages counted it in a training,
+// against what the schedule says (partitioner/schedule/counts.h) and the ledger makes of it
+// (partitioner/cost/memory.h).
+namespace hetpipe {
+namespace {
+
+constexpr int kStages = 4;
+constexpr int kMicroBatch = 32;  // samples of what one action computes
+constexpr int kMinibatches = 16;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+// Eight equal linear layers, each in front of SELU and dropout; a stage ends behind a linear layer,
+// whose output no backward reads.
+struct Playing {
+  std::string system, schedule, weights;
+  int in_flight, micro_batches;
+  int minibatch() const { return kMicroBatch * micro_batches; }
+};
+
+void PrintTo(const Playing& run, std::ostream* out) {
+  *out << run.system << " " << run.schedule << " " << run.weights << " Nm = " << run.in_flight
+       << ", M = " << run.micro_batches;
+}
+
+struct Measured {
+  Plan plan;
+  std::vector<RankReport> ranks;  // by stage
+  std::vector<HeldCounts> counts;
+  std::vector<MemoryLedger> ledgers;
+  std::vector<std::int64_t> parameters;  // bytes
+
+  std::int64_t peak(int k, MemoryKind kind) const {
+    return ranks[at(k)].peak_of_kind[at(static_cast<int>(kind))];
+  }
+};
+
+Dataset only(const Dataset& data, Parts parts) {
+  Dataset part = data;
+  if (!wants_images(parts)) part.values.clear();
+  if (!wants_labels(parts)) part.labels.clear();
+  return part;
+}
+
+// No checkpoints: saving takes copies of its own.
+std::vector<RankReport> train(const Bench& bench, TrainJob job, const std::string& name) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / format("hetpipe-%s-%d", name.c_str(), ::getpid());
+  std::filesystem::create_directories(folder);
+  job.checkpoint_folder.clear();
+  job.trace_folder = folder;
+  const int ranks = job.plan.worker_ranks() + job.plan.server_ranks();
+  const Roles roles =
+      assign_roles(job.plan, std::vector<std::string>(at(ranks), "here"), Matching::plan_order);
+  Log silent(nullptr, nullptr, Log::Terminal::no);
+  const OpenData open_data = [&](Split split, Parts parts) {
+    return only(split == Split::train ? bench.data() : bench.test_data(), parts);
+  };
+  RunEnd end = train_as_threads(job, roles, open_data, "here", silent, {});
+  std::filesystem::remove_all(folder);
+  std::vector<RankReport> reports = std::move(end.outcome.ranks);
+  std::sort(reports.begin(), reports.end(),
+            [](const RankReport& a, const RankReport& b) { return a.stage < b.stage; });
+  return reports;
+}
+
+Measured measure(const Playing& run) {
+  Training training{.model = "snn-mlp", .sample = {16, 16, 1}, .classes = 10, .device = "cpu"};
+  training.samples = kMinibatches * run.minibatch();
+  training.workers = {{run.minibatch(), {8, 14, 20}}};
+  training.system = run.system;
+  training.schedule = run.schedule;
+  training.weights = run.weights;
+  training.in_flight = run.in_flight;
+  training.micro_batches = run.micro_batches;
+  const Bench bench(training);
+  const TrainJob job = bench.job_of();
+
+  Measured measured;
+  measured.plan = job.plan;
+  measured.ranks = train(bench, job, "held");
+  const System system = composition(job.plan);
+  measured.counts = HeldTable().of(system.schedule, {kStages, 1, run.micro_batches, run.in_flight});
+
+  MeasureOptions once;  // sizes are wanted, not times
+  once.device = "cpu";
+  once.repetitions = 1;
+  once.seconds_per_layer = 0;
+  const Profile profile = measure_profile(bench.model(), bench.device(), {kMicroBatch}, once);
+  Cluster cluster;
+  DeviceKind& kind = cluster.kinds.emplace_back();
+  kind.name = "cpu";
+  kind.memory = std::int64_t{1} << 40;
+  cluster.nodes.push_back({.name = "n0", .kinds = std::vector<int>(kStages, 0)});
+  for (int k = 0; k < kStages; ++k) {
+    measured.ledgers.push_back(
+        stage_ledger(job.plan, cluster, profile, VirtualWorkerId{0}, StageId{k}));
+    const PlanStage& stage = job.plan.virtual_workers.front().stages[at(k)];
+    std::int64_t& parameters = measured.parameters.emplace_back();
+    for (int l = stage.first_layer; l < stage.end_layer; ++l) {
+      parameters += profile.layers[at(l)].parameter_bytes;
+    }
+  }
+  return measured;
+}
+
+// ratio: of the peak to the ledger's total, at each stage.
+double ratio(const Measured& measured, int k) {
+  return static_cast<double>(measured.ranks[at(k)].peak_memory) /
+         static_cast<double>(measured.ledgers[at(k)].total());
+}
+
+class Held : public ::testing::TestWithParam<Playing> {};
+
+TEST_P(Held, PeakMemoryIsTheLedgers) {
+  const Measured measured = measure(GetParam());
+  // The ledger counts the gradient that is added, a whole layer's here, beside the most
+  // activations. Where a stage holds all micro-batches (DAPPLE's first, M = 4) or its W come late
+  // (ZB-H1's last) the two just miss each other: 0.942 and 0.949.
+  const bool misses = GetParam().micro_batches == 4 || GetParam().system == "zero-bubble";
+  const double least = misses ? 0.94 : 0.95;
+  for (int k = 0; k < kStages; ++k) {
+    EXPECT_GE(ratio(measured, k), least) << "stage " << k;
+    EXPECT_LE(ratio(measured, k), 1.05) << "stage " << k;
+  }
+}
+
+const std::vector<Playing>& runs() {
+  static const std::vector<Playing> all{
+      {"hetpipe", "", "", 4, 1},         {"hetpipe", "", "", 4, 2},
+      {"gpipe", "", "", 1, 4},           {"gpipe", "", "", 1, 8},
+      {"dapple", "", "", 1, 4},          {"dapple", "", "", 1, 8},
+      {"dapple", "dapple-pb", "", 1, 8}, {"pipedream-flush", "", "", 1, 8},
+      {"zero-bubble", "", "", 1, 8},     {"zero-bubble", "zb-h2", "", 1, 8},
+      {"pipedream", "", "", 4, 1},       {"pipedream", "", "vertical-sync", 4, 1},
+      {"pipedream-2bw", "", "", 4, 1},   {"vanilla", "", "", 4, 1},
+      {"xpipe", "", "", 4, 4},
+  };
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Systems, Held, ::testing::ValuesIn(runs()), [](const auto& param) {
+  const Playing& run = param.param;
+  std::string name;
+  for (const char c : run.system + run.schedule + run.weights) {
+    if (c != '-') name += c;
+  }
+  return name + format("M%d", run.micro_batches);
+});
+
+// The weights themselves are the first version; once the first update has been made the newest is
+// one of these. A single one is updated in place.
+TEST(HeldVersions, StashesAreAsManyAsAreInFlight) {
+  for (const char* weights : {"", "vertical-sync"}) {
+    const Measured measured = measure({"pipedream", "", weights, 4, 1});
+    for (int k = 0; k < kStages; ++k) {
+      const int held = measured.counts[at(k)].minibatches;
+      EXPECT_EQ(held, kStages - k);
+      EXPECT_EQ(measured.peak(k, MemoryKind::versions),
+                held > 1 ? held * measured.parameters[at(k)] : 0)
+          << weights << " stage " << k;
+    }
+  }
+}
+
+TEST(HeldVersions, AtMostTwoUnderTwoVersions) {
+  const Measured measured = measure({"pipedream-2bw", "", "", 4, 1});
+  for (int k = 0; k < kStages; ++k) {
+    EXPECT_EQ(measured.peak(k, MemoryKind::versions),
+              k + 1 < kStages ? 2 * measured.parameters[at(k)] : 0);
+  }
+}
+
+TEST(HeldVersions, NoneWhereTheNewestIsUsed) {
+  for (const Playing& run :
+       {Playing{"vanilla", "", "", 4, 1}, Playing{"gpipe", "", "", 1, 4},
+        Playing{"dapple", "", "", 1, 4}, Playing{"zero-bubble", "zb-h2", "", 1, 8}}) {
+    const Measured measured = measure(run);
+    for (int k = 0; k < kStages; ++k) EXPECT_EQ(measured.peak(k, MemoryKind::versions), 0);
+  }
+}
+
+VersionDifference steps_of(const Measured& measured, int stage) {
+  for (const PlanStaleness& of : plan_staleness(measured.plan)) {
+    return {of.forward[at(stage)], of.backward[at(stage)]};
+  }
+  ADD_FAILURE() << "no prediction steps";
+  return {};
+}
+
+// One prediction beside the newest weights; none is kept from F to B.
+TEST(HeldVersions, SpecTrainHoldsOnePredictionAndMakesOneForEachPassAhead) {
+  const Measured measured = measure({"spectrain", "", "", 4, 1});
+  for (int k = 0; k < kStages; ++k) {
+    const VersionDifference steps = steps_of(measured, k);
+    EXPECT_EQ(measured.peak(k, MemoryKind::versions), measured.parameters[at(k)]);
+    EXPECT_EQ(measured.ranks[at(k)].predictions,
+              kMinibatches * ((steps.forward > 0) + (steps.backward > 0)))
+        << "stage " << k;
+    // A prediction of a forward is never there together with a gradient.
+    const double missing = steps.backward > 0 ? 0 : static_cast<double>(measured.parameters[at(k)]);
+    const double ledger = static_cast<double>(measured.ledgers[at(k)].total()) - missing;
+    EXPECT_NEAR(static_cast<double>(measured.ranks[at(k)].peak_memory) / ledger, 1, 0.05);
+  }
+}
+
+// One for all micro-batches of a pass; another where those of a forward and a backward alternate.
+TEST(HeldVersions, XPipeMakesOnePredictionForEachMinibatchAndPass) {
+  for (const int micro_batches : {2, 4}) {
+    const Measured measured = measure({"xpipe", "", "", 4, micro_batches});
+    for (int k = 0; k < kStages; ++k) {
+      const VersionDifference steps = steps_of(measured, k);
+      EXPECT_EQ(measured.ranks[at(k)].predictions,
+                kMinibatches * ((steps.forward > 0) + (steps.backward > 0)))
+          << "M = " << micro_batches << " stage " << k;
+      const std::int64_t most = measured.counts[at(k)].passes;
+      EXPECT_GE(measured.peak(k, MemoryKind::versions), measured.parameters[at(k)]);
+      EXPECT_LE(measured.peak(k, MemoryKind::versions), most * measured.parameters[at(k)]);
+      EXPECT_LE(most, 2);
+      EXPECT_LE(ratio(measured, k), 1.05);
+    }
+  }
+}
+
+// arXiv 2410.14312: with v = 1 at most two versions of the weights, the newest included.
+TEST(HeldVersions, TiMePReStHoldsAtMostTwo) {
+  for (const int micro_batches : {2, 4}) {
+    const Measured measured = measure({"timeprest", "", "", 2, micro_batches});
+    for (int k = 0; k < kStages; ++k) {
+      const int old = measured.counts[at(k)].old_versions;
+      EXPECT_LE(old, 1);
+      EXPECT_EQ(measured.peak(k, MemoryKind::versions),
+                old > 0 ? 2 * measured.parameters[at(k)] : 0)
+          << "N = " << micro_batches << " stage " << k;
+      EXPECT_LE(ratio(measured, k), 1.05);
+    }
+  }
+}
+
+// GPipe holds all micro-batches: two lengths tell what one takes. Everybody else holds so many
+// fewer.
+TEST(HeldActivations, AreTheSchedulesMicroBatches) {
+  const Measured four = measure({"gpipe", "", "", 1, 4});
+  const Measured eight = measure({"gpipe", "", "", 1, 8});
+  std::vector<std::int64_t> each;
+  for (int k = 0; k < kStages; ++k) {
+    const std::int64_t more =
+        eight.peak(k, MemoryKind::activations) - four.peak(k, MemoryKind::activations);
+    EXPECT_EQ(more % 4, 0);
+    each.push_back(more / 4);
+    EXPECT_GT(each.back(), 0);
+  }
+  for (const Playing& run :
+       {Playing{"dapple", "", "", 1, 4}, Playing{"dapple", "", "", 1, 8},
+        Playing{"dapple", "", "", 1, 12}, Playing{"dapple", "dapple-pb", "", 1, 12},
+        Playing{"pipedream-flush", "", "", 1, 8}, Playing{"pipedream", "", "", 4, 1},
+        Playing{"hetpipe", "", "", 4, 1}, Playing{"vanilla", "", "", 3, 1},
+        Playing{"spectrain", "", "", 4, 1}, Playing{"xpipe", "", "", 4, 4}}) {
+    const Measured measured = measure(run);
+    for (int k = 0; k < kStages; ++k) {
+      EXPECT_EQ(measured.peak(k, MemoryKind::activations),
+                eight.peak(k, MemoryKind::activations) -
+                    (8 - measured.counts[at(k)].together) * each[at(k)])
+          << testing::PrintToString(run) << " stage " << k;
+    }
+  }
+}
+
+// Messages of a minibatch over all stages, of a model whose cuts one tensor crosses.
+TEST(HeldMessages, AreCountedByTheSchedule) {
+  struct Case {
+    Playing run;
+    int each;
+  };
+  const int cuts = kStages - 1;
+  for (const auto& [run, each] : std::vector<Case>{{{"hetpipe", "", "", 4, 1}, 2 * cuts},
+                                                   {{"hetpipe", "", "", 4, 4}, 2 * cuts},
+                                                   {{"pipedream", "", "", 4, 1}, 2 * cuts},
+                                                   {{"gpipe", "", "", 1, 4}, 2 * cuts * 4},
+                                                   {{"dapple", "", "", 1, 4}, 2 * cuts * 4},
+                                                   {{"zero-bubble", "", "", 1, 4}, 2 * cuts * 4},
+                                                   {{"xpipe", "", "", 4, 4}, 2 * cuts * 4},
+                                                   {{"timeprest", "", "", 2, 2}, cuts * (2 + 1)},
+                                                   {{"timeprest", "", "", 2, 4}, cuts * (4 + 1)},
+                                                   {{"timeprest", "", "", 2, 7}, cuts * (7 + 1)}}) {
+    const Measured measured = measure(run);
+    std::int64_t messages = 0;
+    for (const RankReport& rank : measured.ranks) {
+      messages += rank.messages_forward + rank.messages_backward;
+    }
+    EXPECT_EQ(messages, each * kMinibatches) << testing::PrintToString(run);
+  }
+}
+
+}  // namespace
+}  // namespace hetpipe
