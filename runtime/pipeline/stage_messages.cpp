@@ -21,14 +21,6 @@ Channel channel_of(Payload payload) {
   return payload == Payload::activations ? Channel::forward : Channel::backward;
 }
 
-// The stages at the two ends of a transfer, the way that the payload goes.
-int sending_stage(Payload payload, const Transfer& transfer) {
-  return payload == Payload::activations ? transfer.from_stage : transfer.to_stage;
-}
-int receiving_stage(Payload payload, const Transfer& transfer) {
-  return payload == Payload::activations ? transfer.to_stage : transfer.from_stage;
-}
-
 // Samples `span` of a transfer's tensors, packed for samples `mine`, into or out of a message.
 // Returns one past what it took of that.
 enum class Way { into_message, out_of_message };
@@ -48,11 +40,6 @@ std::byte* copy_samples(const Stage& stage, const Transfer& transfer, SampleSpan
 
 }  // namespace
 
-WorkerPlace::Micros WorkerPlace::micros(Payload side, int micro) const {
-  const bool all = whole_minibatches || (backward_by_minibatch && side == Payload::gradients);
-  return all ? Micros{0, split.micro_batches()} : Micros{micro, micro + 1};
-}
-
 StageMessages::StageMessages(const WorkerPlace& place, std::vector<Stage*> chunks,
                              RankService& service, Pace& pace, RankReport& report)
     : place_(place),
@@ -66,7 +53,7 @@ StageMessages::StageMessages(const WorkerPlace& place, std::vector<Stage*> chunk
     std::map<std::pair<int, int>, Rank> peers;  // (position, replica)
     for (const Stage* stage : chunks_) {
       for (const Transfer& transfer : along(payload, *stage, true)) {
-        const int from = sending_stage(payload, transfer);
+        const int from = MessagePiece{payload, &transfer}.sending_stage();
         for (int r = 0; r < place_.split.replicas(from); ++r) {
           peers[{from % place_.positions(), r}] = place_.ranks[at(from)][at(r)];
         }
@@ -88,83 +75,15 @@ const std::vector<Transfer>& StageMessages::along(Payload payload, const Stage& 
   return arriving == (payload == Payload::activations) ? stage.incoming() : stage.outgoing();
 }
 
-StageMessages::Key StageMessages::key_of(const Piece& piece) {
-  return {piece.payload,   piece.transfer->from_stage, piece.transfer->to_stage,
-          piece.minibatch, piece.micros.first,         piece.sender};
-}
-
-SampleSpan StageMessages::own_samples(const Piece& piece, int micro, bool arriving) const {
-  const int stage = arriving ? receiving_stage(piece.payload, *piece.transfer)
-                             : sending_stage(piece.payload, *piece.transfer);
-  return place_.split.of(place_.samples(piece.minibatch), micro, stage, place_.replica);
-}
-
-// That both ends compute, of a minibatch of so many samples.
-SampleSpan StageMessages::common_samples(const Piece& piece, int micro,
-                                         std::int64_t samples) const {
-  return common(
-      place_.split.of(samples, micro, sending_stage(piece.payload, *piece.transfer), piece.sender),
-      place_.split.of(samples, micro, receiving_stage(piece.payload, *piece.transfer),
-                      piece.receiver));
-}
-
-SampleSpan StageMessages::common_samples(const Piece& piece, int micro) const {
-  return common_samples(piece, micro, place_.samples(piece.minibatch));
-}
-
-// Both ends agree on it. A message of a partial minibatch may be empty: it brings the label.
-bool StageMessages::is_sent(const Piece& piece) const {
-  for (int m = piece.micros.first; m < piece.micros.end; ++m) {
-    if (common_samples(piece, m).count() > 0) return true;
-    if (common_samples(piece, m, place_.minibatch).count() > 0) return true;
-  }
-  return false;
-}
-
-std::int64_t StageMessages::bytes_of(const Piece& piece) const {
-  std::int64_t samples = 0;
-  for (int m = piece.micros.first; m < piece.micros.end; ++m) {
-    samples += common_samples(piece, m).count();
-  }
-  return chunks_.front()->transfer_bytes(*piece.transfer, samples);
-}
-
-// The messages of a transfer that come here or go from here, one for each replica at its other end.
-std::vector<StageMessages::Piece> StageMessages::pieces(Payload payload, const Transfer& transfer,
-                                                        Minibatch minibatch,
-                                                        WorkerPlace::Micros micros,
-                                                        bool arriving) const {
-  const int other =
-      arriving ? sending_stage(payload, transfer) : receiving_stage(payload, transfer);
-  std::vector<Piece> all;
-  for (int r = 0; r < place_.split.replicas(other); ++r) {
-    Piece piece{payload,
-                &transfer,
-                minibatch,
-                micros,
-                arriving ? r : place_.replica,
-                arriving ? place_.replica : r};
-    if (is_sent(piece)) all.push_back(piece);
-  }
-  return all;
-}
-
-Rank StageMessages::other_end(const Piece& piece, bool arriving) const {
-  return arriving
-             ? place_.ranks[at(sending_stage(piece.payload, *piece.transfer))][at(piece.sender)]
-             : place_
-                   .ranks[at(receiving_stage(piece.payload, *piece.transfer))][at(piece.receiver)];
-}
-
-// What is checked of a message beside its minibatch.
-std::int32_t StageMessages::part_of(const Piece& piece) const {
-  return piece.micros.first * place_.stages() + receiving_stage(piece.payload, *piece.transfer);
+std::int64_t StageMessages::bytes_of(const MessagePiece& piece) const {
+  return chunks_.front()->transfer_bytes(*piece.transfer, place_.samples_in(piece));
 }
 
 void StageMessages::stop_before(Minibatch end) {
   for (Source& source : sources_) {
     source.cursor.stop_before(end);
-    std::erase_if(source.coming, [end](const Piece& piece) { return piece.minibatch >= end; });
+    std::erase_if(source.coming,
+                  [end](const MessagePiece& piece) { return piece.minibatch >= end; });
   }
 }
 
@@ -177,10 +96,9 @@ bool StageMessages::look_further(Source& source) {
     const auto micros = place_.micros(source.payload, sent->micro);
     for (const Stage* stage : chunks_) {
       for (const Transfer& transfer : along(source.payload, *stage, true)) {
-        if (sending_stage(source.payload, transfer) != from) continue;
-        const Piece piece{source.payload, &transfer,      sent->minibatch,
-                          micros,         source.replica, place_.replica};
-        if (is_sent(piece)) source.coming.push_back(piece);
+        const MessagePiece piece{source.payload, &transfer,      sent->minibatch,
+                                 micros,         source.replica, place_.replica};
+        if (piece.sending_stage() == from && place_.is_sent(piece)) source.coming.push_back(piece);
       }
     }
   }
@@ -188,14 +106,14 @@ bool StageMessages::look_further(Source& source) {
 }
 
 void StageMessages::post_next(Source& source) {
-  const Piece piece = source.coming.front();
+  const MessagePiece piece = source.coming.front();
   source.coming.pop_front();
   const auto bytes = static_cast<std::size_t>(bytes_of(piece));
   Posted posted{Buffer(device_, stream_, bytes, MemoryKind::messages), {}};
   posted.operation = service_.transport().receive(source.peer, channel_of(source.payload),
                                                   {posted.data.data(), bytes});
-  source.newest = key_of(piece);
-  const bool added = posted_.emplace(key_of(piece), std::move(posted)).second;
+  source.newest = piece.key();
+  const bool added = posted_.emplace(piece.key(), std::move(posted)).second;
   ensure(added, "a message that comes twice");
 }
 
@@ -207,9 +125,9 @@ void StageMessages::post_ahead() {
   }
 }
 
-StageMessages::Posted StageMessages::claim(const Piece& piece) {
-  const Key key = key_of(piece);
-  const Rank from = other_end(piece, true);
+StageMessages::Posted StageMessages::claim(const MessagePiece& piece) {
+  const MessagePiece::Key key = piece.key();
+  const Rank from = place_.other_end(piece, true);
   for (auto found = posted_.find(key); found == posted_.end(); found = posted_.find(key)) {
     const auto source = std::find_if(sources_.begin(), sources_.end(), [&](const Source& s) {
       return s.peer == from && s.payload == piece.payload;
@@ -220,9 +138,10 @@ StageMessages::Posted StageMessages::claim(const Piece& piece) {
   Posted posted = std::move(posted_.at(key));
   posted_.erase(key);
   post_ahead();
-  wait(
-      posted.operation, *piece.transfer, piece.payload, from,
-      {.kind = code(kind_of(piece.payload)), .part = part_of(piece), .minibatch = piece.minibatch});
+  wait(posted.operation, *piece.transfer, piece.payload, from,
+       {.kind = code(kind_of(piece.payload)),
+        .part = place_.part_of(piece),
+        .minibatch = piece.minibatch});
   return posted;
 }
 
@@ -235,7 +154,8 @@ void StageMessages::wait(const Operation& operation, const Transfer& transfer, P
         format("the %s of %s %lld from rank %d (for virtual worker %d, stage %d)",
                payload == Payload::activations ? "activation" : "gradient",
                test ? "test batch" : "minibatch", static_cast<long long>(expected.minibatch),
-               peer.value, place_.virtual_worker.value, receiving_stage(payload, transfer)),
+               peer.value, place_.virtual_worker.value,
+               MessagePiece{payload, &transfer}.receiving_stage()),
         peer);
   });
   const std::int64_t end = now_ns();
@@ -258,9 +178,10 @@ StageMessages::Arrived StageMessages::take(Payload payload, const Action& action
   Arrived arrived;
   arrived.tensors.resize(at(micros.end - micros.first));
   for (const Transfer& transfer : along(payload, stage, true)) {
-    const std::vector<Piece> from = pieces(payload, transfer, action.minibatch, micros, true);
+    const std::vector<MessagePiece> from =
+        place_.pieces(payload, transfer, action.minibatch, micros, true);
     std::vector<Posted> messages;
-    for (const Piece& piece : from) {
+    for (const MessagePiece& piece : from) {
       messages.push_back(claim(piece));
       arrived.label = messages.back().operation.header().label;
     }
@@ -274,19 +195,20 @@ StageMessages::Arrived StageMessages::take(Payload payload, const Action& action
 }
 
 // One micro-batch's tensors of a transfer, from the messages that hold its samples.
-Packed StageMessages::unpack(const std::vector<Piece>& from, std::vector<Posted>& messages,
+Packed StageMessages::unpack(const std::vector<MessagePiece>& from, std::vector<Posted>& messages,
                              std::vector<std::byte*>& read, const Transfer& transfer, int micro) {
-  const bool as_it_came = from.size() == 1 && from[0].micros.end - from[0].micros.first == 1 &&
-                          common_samples(from[0], micro) == own_samples(from[0], micro, true);
+  const bool as_it_came =
+      from.size() == 1 && from[0].micros.end - from[0].micros.first == 1 &&
+      place_.common_samples(from[0], micro) == place_.own_samples(from[0], micro, true);
   if (as_it_came) return {&transfer, std::move(messages[0].data)};
-  const std::int64_t own = from.empty() ? 0 : own_samples(from[0], micro, true).count();
+  const std::int64_t own = from.empty() ? 0 : place_.own_samples(from[0], micro, true).count();
   const Stage& any = *chunks_.front();
   Buffer packed(device_, stream_, static_cast<std::size_t>(any.transfer_bytes(transfer, own)),
                 MemoryKind::messages);
   for (std::size_t i = 0; i < from.size(); ++i) {
-    read[i] =
-        copy_samples(any, transfer, own_samples(from[i], micro, true),
-                     common_samples(from[i], micro), packed.data(), read[i], Way::out_of_message);
+    read[i] = copy_samples(any, transfer, place_.own_samples(from[i], micro, true),
+                           place_.common_samples(from[i], micro), packed.data(), read[i],
+                           Way::out_of_message);
   }
   return {&transfer, std::move(packed)};
 }
@@ -297,14 +219,14 @@ void StageMessages::send(Buffer data, Rank to, Channel channel, const MessageHea
   sending_.push_back({std::move(operation), std::move(data)});
 }
 
-void StageMessages::send(const Piece& piece, Buffer data, Label label) {
+void StageMessages::send(const MessagePiece& piece, Buffer data, Label label) {
   const bool forward = piece.payload == Payload::activations;
   (forward ? report_.bytes_forward : report_.bytes_backward) +=
       static_cast<std::int64_t>(data.bytes());
   ++(forward ? report_.messages_forward : report_.messages_backward);
-  send(std::move(data), other_end(piece, false), channel_of(piece.payload),
+  send(std::move(data), place_.other_end(piece, false), channel_of(piece.payload),
        {.kind = code(kind_of(piece.payload)),
-        .part = part_of(piece),
+        .part = place_.part_of(piece),
         .minibatch = piece.minibatch,
         .label = label});
 }
@@ -314,14 +236,14 @@ void StageMessages::send_activations(const Action& action, const std::vector<Pas
   Stage& stage = *chunks_[at(action.chunk)];
   const auto micros = place_.micros(Payload::activations, action.micro);
   for (const Transfer& transfer : stage.outgoing()) {
-    for (const Piece& piece :
-         pieces(Payload::activations, transfer, action.minibatch, micros, false)) {
+    for (const MessagePiece& piece :
+         place_.pieces(Payload::activations, transfer, action.minibatch, micros, false)) {
       Buffer data(device_, stream_, static_cast<std::size_t>(bytes_of(piece)),
                   MemoryKind::messages);
       std::byte* to = data.data();
       for (int m = micros.first; m < micros.end; ++m) {
-        const SampleSpan mine = own_samples(piece, m, false);
-        const SampleSpan span = common_samples(piece, m);
+        const SampleSpan mine = place_.own_samples(piece, m, false);
+        const SampleSpan span = place_.common_samples(piece, m);
         to = stage.pack_activations(*passes[at(m - micros.first)], transfer,
                                     span.first - mine.first, span.count(), to);
       }
@@ -336,19 +258,19 @@ void StageMessages::send_gradients(const Action& action, const std::vector<Pass*
   const auto micros = place_.micros(Payload::gradients, action.micro);
   for (std::size_t t = 0; t < stage.incoming().size(); ++t) {
     const Transfer& transfer = stage.incoming()[t];
-    const auto to = pieces(Payload::gradients, transfer, action.minibatch, micros, false);
-    for (const Piece& piece : to) {
-      const bool as_it_is =
-          to.size() == 1 && passes.size() == 1 &&
-          common_samples(piece, micros.first) == own_samples(piece, micros.first, false);
+    const auto to = place_.pieces(Payload::gradients, transfer, action.minibatch, micros, false);
+    for (const MessagePiece& piece : to) {
+      const bool as_it_is = to.size() == 1 && passes.size() == 1 &&
+                            place_.common_samples(piece, micros.first) ==
+                                place_.own_samples(piece, micros.first, false);
       Buffer data = as_it_is ? std::move(passes[0]->gradients_out[t].data)
                              : Buffer(device_, stream_, static_cast<std::size_t>(bytes_of(piece)),
                                       MemoryKind::messages);
       std::byte* next = data.data();
       for (int m = micros.first; m < micros.end && !as_it_is; ++m) {
-        next = copy_samples(stage, transfer, own_samples(piece, m, false), common_samples(piece, m),
-                            passes[at(m - micros.first)]->gradients_out[t].data.data(), next,
-                            Way::into_message);
+        next = copy_samples(
+            stage, transfer, place_.own_samples(piece, m, false), place_.common_samples(piece, m),
+            passes[at(m - micros.first)]->gradients_out[t].data.data(), next, Way::into_message);
       }
       send(piece, std::move(data), label);
     }

@@ -2,52 +2,20 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "partitioner/schedule/schedule.h"
-#include "runtime/data/sample_split.h"
 #include "runtime/pipeline/message_cursor.h"
 #include "runtime/pipeline/pace.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"
 #include "runtime/pipeline/stage.h"
+#include "runtime/pipeline/worker_place.h"
 
 namespace hetpipe {
-
-// Where a rank stands in its virtual worker: it computes chunk c of the model, stage c * positions
-// + position, of its replica's share of the samples.
-struct WorkerPlace {
-  VirtualWorkerId virtual_worker;
-  int position = 0;
-  int replica = 0;
-  std::vector<std::vector<Rank>> ranks;  // [stage][replica]
-  std::vector<int> stage_end;            // one past the last layer of each stage
-  SampleSplit split{1, {}};
-  // How many micro-batches one action takes.
-  bool whole_minibatches = false;                  // all, in F and B alike (continuous 1F1B)
-  bool backward_by_minibatch = false;              // all, in B alone (nF1B)
-  std::int64_t minibatch = 0;                      // samples of a whole one
-  std::function<std::int64_t(Minibatch)> samples;  // of a minibatch of this virtual worker
-  std::shared_ptr<const Schedule> schedule;        // of all its positions
-
-  int positions() const { return static_cast<int>(schedule->size()); }
-  int stages() const { return static_cast<int>(stage_end.size()); }
-  StageId stage(int chunk) const { return StageId{chunk * positions() + position}; }
-  const StageActions& actions() const { return (*schedule)[static_cast<std::size_t>(position)]; }
-
-  // Micro-batches [first, end) that an F (or V, S, R of its side) and a B take.
-  struct Micros {
-    int first = 0;
-    int end = 1;
-  };
-  Micros micros(Payload side, int micro) const;
-};
 
 // Moves a rank's activations and gradients to and from the other stages of its virtual worker. A
 // tensor goes straight from its producer's stage to each consuming stage; between replicas of
@@ -84,16 +52,6 @@ class StageMessages {
   void finish();        // waits until everything has
 
  private:
-  // A message between two replicas of two stages, of some micro-batches.
-  struct Piece {
-    Payload payload = Payload::activations;
-    const Transfer* transfer = nullptr;
-    Minibatch minibatch = 0;
-    WorkerPlace::Micros micros;
-    int sender = 0;  // replica
-    int receiver = 0;
-  };
-  using Key = std::tuple<Payload, int, int, Minibatch, int, int>;
   struct Posted {
     Buffer data;
     Operation operation;
@@ -105,8 +63,8 @@ class StageMessages {
     int replica = 0;
     Payload payload = Payload::activations;
     MessageCursor cursor;
-    std::deque<Piece> coming;   // of the send looked at last
-    std::optional<Key> newest;  // posted
+    std::deque<MessagePiece> coming;          // of the send looked at last
+    std::optional<MessagePiece::Key> newest;  // posted
   };
   struct Sending {
     Operation operation;
@@ -114,24 +72,15 @@ class StageMessages {
   };
 
   const std::vector<Transfer>& along(Payload payload, const Stage& stage, bool arriving) const;
-  static Key key_of(const Piece& piece);
-  SampleSpan common_samples(const Piece& piece, int micro) const;
-  SampleSpan common_samples(const Piece& piece, int micro, std::int64_t samples) const;
-  bool is_sent(const Piece& piece) const;
-  SampleSpan own_samples(const Piece& piece, int micro, bool arriving) const;
-  std::int64_t bytes_of(const Piece& piece) const;
-  std::vector<Piece> pieces(Payload payload, const Transfer& transfer, Minibatch minibatch,
-                            WorkerPlace::Micros micros, bool arriving) const;
-  Rank other_end(const Piece& piece, bool arriving) const;
-  std::int32_t part_of(const Piece& piece) const;
+  std::int64_t bytes_of(const MessagePiece& piece) const;
 
   bool look_further(Source& source);
   void post_next(Source& source);
   void post_ahead();
-  Posted claim(const Piece& piece);
-  Packed unpack(const std::vector<Piece>& from, std::vector<Posted>& messages,
+  Posted claim(const MessagePiece& piece);
+  Packed unpack(const std::vector<MessagePiece>& from, std::vector<Posted>& messages,
                 std::vector<std::byte*>& read, const Transfer& transfer, int micro);
-  void send(const Piece& piece, Buffer data, Label label);
+  void send(const MessagePiece& piece, Buffer data, Label label);
   void wait(const Operation& operation, const Transfer& transfer, Payload payload, Rank peer,
             const MessageHeader& expected);
   void send(Buffer data, Rank to, Channel channel, const MessageHeader& header);
@@ -144,7 +93,7 @@ class StageMessages {
   Device& device_;
   Stream& stream_;
   std::deque<Source> sources_;
-  std::map<Key, Posted> posted_;
+  std::map<MessagePiece::Key, Posted> posted_;
   std::deque<Sending> sending_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker computes: passes, updates, evaluations, and what is said of them.
+// What a worker computes: forward and backward passes, and what is said of their losses.
 #include <algorithm>
 #include <cmath>
 
@@ -20,12 +20,6 @@ constexpr std::int64_t kEarlierStageSpeaksNs = 10'000'000'000;
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
-
-bool Worker::ends_wave(Minibatch p) const {
-  return rules_.ends_wave(setup_.place.virtual_worker, p);
-}
-
-bool Worker::updates(Minibatch p) const { return !setup_.policy.by_wave || ends_wave(p); }
 
 void Worker::begin(Minibatch p, InFlight& flight) {
   synchronizer_.before_forward(p);
@@ -187,172 +181,6 @@ void Worker::weight_gradient(const Action& action) {
   chunk(action).drop_what_backward_read(pass);
   report_.backward_seconds += pace_.hold(
       start, modelled(setup_.paces[at(action.chunk)].weight_gradient, action.chunk, pass.samples));
-}
-
-void Worker::update(const Action& action) {
-  const Minibatch p = action.minibatch;
-  if (updates(p)) {
-    if (setup_.waves) synchronizer_.reduce(p, gradient_);  // replicas alone
-    const double waited = synchronizer_.finish_reduce(p);
-    report_.server_wait_seconds += waited;
-    if (waited > kBlocked) pace_.input_at(now_ns());
-    const std::optional<float> clip = global_clip_factor(p);
-    const std::int64_t start = now_ns();
-    wave_.learning_rate = optimizer_.learning_rate(p);
-    {
-      const PassWeights::Version version = versions_.at_update(p);
-      const std::int64_t step = setup_.policy.by_wave ? rules_.wave_of(p) + 1 : p + 1;
-      optimizer_.update(p, step, gradient_, version->values.as<float>(), clip);
-    }
-    versions_.minibatch_done(p);
-    weights_.computed(p, std::move(gradient_),
-                      setup_.waves ? LocalWeights::WaveSums::yes : LocalWeights::WaveSums::no);
-    settle(doing(action) + "update");
-    for (const StagePace& pace : setup_.paces) pace_.advance(pace.update);
-    report_.update_seconds += seconds_between(start, now_ns());
-  } else {
-    versions_.minibatch_done(p);
-  }
-  in_flight_.erase(p);
-  if (!setup_.waves && ends_wave(p)) end_wave(p);
-}
-
-// Every rank learns the squares of all stages and adds them up alike; replicas of a stage hold the
-// same gradient, so the first one speaks.
-std::optional<float> Worker::global_clip_factor(Minibatch p) {
-  if (!setup_.clip_globally) return std::nullopt;
-  const WorkerPlace& place = setup_.place;
-  const std::span<const double> own = optimizer_.measure(gradient_);
-  settle("the gradient's norm");
-  squares_[{p, place.position}].assign(own.begin(), own.end());
-  for (int i = 0; i < place.positions() && place.replica == 0; ++i) {
-    if (i == place.position) continue;
-    for (const Rank to : place.ranks[at(i)]) {
-      service_.transport().send_control(
-          to,
-          {.kind = static_cast<std::int32_t>(MessageKind::gradient_squares),
-           .part = place.position,
-           .minibatch = p},
-          std::as_bytes(own));
-    }
-  }
-  const std::int64_t start = now_ns();
-  std::vector<std::vector<double>> of_stages;
-  std::vector<std::size_t> read(at(place.positions()));
-  for (int k = 0; k < place.stages(); ++k) {
-    const int position = k % place.positions();
-    service_.wait(
-        [&] {
-          return squares_.contains({p, position});
-        },
-        [&] {
-          const Rank from = place.ranks[at(position)].front();
-          return Awaited(format("the gradient norm of minibatch %lld from rank %d (for "
-                                "virtual worker %d, stage %d)",
-                                static_cast<long long>(p), from.value, place.virtual_worker.value,
-                                place.stage(0).value),
-                         from);
-        });
-    const int first = k == 0 ? 0 : place.stage_end[at(k - 1)];
-    const auto layout =
-        ParameterLayout::parameters(chunks_.front()->model(), first, place.stage_end[at(k)]);
-    std::vector<double>& of_stage = of_stages.emplace_back();
-    for (const ParameterEntry& entry : layout.entries()) {
-      const double square = squares_.at({p, position})[read[at(position)]++];
-      if (entry.owner_layer == entry.layer) of_stage.push_back(square);  // tied weights once
-    }
-  }
-  if (seconds_between(start, now_ns()) > kBlocked) pace_.input_at(now_ns());
-  std::erase_if(squares_, [p](const auto& of) { return of.first.first == p; });
-  return optimizer_.clip_factor(of_stages);
-}
-
-// All updates of p's wave have been made.
-void Worker::end_wave(Minibatch p) {
-  const Wave wave = rules_.wave_of(p);
-  const Saves saves = synchronizer_.saves(wave + 1);
-  if (saves == Saves::statistics) {
-    average_statistics(wave + 1);
-  } else if (saves != Saves::nothing) {
-    save_state(wave);
-  }
-  wave_statistics_.erase(wave);
-  report_wave(p);
-}
-
-// A checkpoint is due behind this wave: hands over what only this rank knows.
-void Worker::save_state(Wave wave) {
-  StageState state{.label = wave + 1, .slots = {}, .statistics = {}, .exact = {}};
-  for (const Buffer& slot : optimizer_.slots()) state.slots.push_back(download(slot));
-  if (setup_.waves) {
-    state.statistics = wave_statistics_[wave];
-    if (setup_.policy.visible == Visible::exactly) state.exact = weights_.exact(wave);
-  } else {
-    state.statistics = average_statistics(wave + 1);
-    state.weights = download(weights_.everything());
-  }
-  settle("the state for a checkpoint");
-  synchronizer_.save(state);
-}
-
-// Without a server: the mean over virtual workers and replicas at a label, made once.
-std::vector<float> Worker::average_statistics(Label label) {
-  if (statistics_.bytes() == 0) return {};
-  if (averaged_label_ != label) {
-    averaged_ = download(statistics_);
-    synchronizer_.average_statistics(averaged_);
-    averaged_label_ = label;
-  }
-  return averaged_;
-}
-
-void Worker::report_wave(Minibatch p) {
-  const std::int64_t now = now_ns();
-  wave_.wave = rules_.wave_of(p);
-  const auto stale = stale_.extract(wave_.wave);
-  wave_.staleness_min = stale.mapped().least;
-  wave_.staleness_max = stale.mapped().most;
-  wave_.last_minibatch = p;
-  wave_.elapsed_seconds = seconds_between(last_report_ns_, now);
-  service_.transport().send_control(setup_.reporter,
-                                    {.kind = static_cast<std::int32_t>(MessageKind::wave_report)},
-                                    as_payload(wave_));
-  last_report_ns_ = now;
-  wave_.samples = wave_.labels = wave_.correct = 0;
-  wave_.loss_sum = wave_.server_wait_seconds = 0;
-}
-
-void Worker::evaluate(Minibatch p) {
-  const std::int64_t start = now_ns();
-  EvaluationReport sum;
-  if (setup_.waves) {
-    const Minibatch end = rules_.end[at(setup_.place.virtual_worker.value)];
-    const bool final = p >= end;
-    const Wave gate = final ? rules_.end_label() + rules_.distance + 1 : rules_.wave_of(p);
-    const Label label = final ? rules_.end_label() : rules_.bound_label(gate);
-    evaluated_ = synchronizer_.pull(gate, label, WithStatistics::yes);
-    sum = evaluator_.evaluate(label, evaluated_->weights.as<float>(),
-                              evaluated_->statistics.as<float>());
-  } else {  // of what is here, behind the update of p
-    const Label label = rules_.wave_of(p) + 1;
-    const Buffer weights = weights_.everything();
-    std::vector<float> mean = average_statistics(label);
-    Buffer statistics(device_, stream_, statistics_.bytes(), MemoryKind::workspace);
-    device_.copy(stream_, statistics.data(), reinterpret_cast<const std::byte*>(mean.data()),
-                 statistics.bytes());
-    sum = evaluator_.evaluate(label, weights.as<float>(), statistics.as<float>());
-  }
-  sum.virtual_worker = setup_.place.virtual_worker.value;
-  sum.replica = setup_.place.replica;
-  evaluated_label_ = sum.label;
-  if (chunks_.back()->has_loss()) {
-    service_.transport().send_control(
-        setup_.reporter, {.kind = static_cast<std::int32_t>(MessageKind::evaluation_report)},
-        as_payload(sum));
-  }
-  const std::int64_t now = now_ns();
-  report_.evaluate_seconds += seconds_between(start, now);
-  last_report_ns_ += now - start;  // a wave's time does not count it
 }
 
 void Worker::note_loss(Minibatch p, const Stage& stage, const Pass& pass, const float* weights) {

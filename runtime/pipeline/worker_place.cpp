@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/pipeline/worker_place.h"
+
+namespace hetpipe {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+MicroSpan WorkerPlace::micros(Payload side, int micro) const {
+  const bool all = whole_minibatches || (backward_by_minibatch && side == Payload::gradients);
+  return all ? MicroSpan{0, split.micro_batches()} : MicroSpan{micro, micro + 1};
+}
+
+std::vector<MessagePiece> WorkerPlace::pieces(Payload payload, const Transfer& transfer,
+                                              Minibatch number, MicroSpan micro_batches,
+                                              bool arriving) const {
+  MessagePiece piece{payload, &transfer, number, micro_batches, replica, replica};
+  const int other = arriving ? piece.sending_stage() : piece.receiving_stage();
+  std::vector<MessagePiece> all;
+  for (int r = 0; r < split.replicas(other); ++r) {
+    (arriving ? piece.sender : piece.receiver) = r;
+    if (is_sent(piece)) all.push_back(piece);
+  }
+  return all;
+}
+
+bool WorkerPlace::is_sent(const MessagePiece& piece) const {
+  for (int m = piece.micros.first; m < piece.micros.end; ++m) {
+    if (common_samples(piece, m).count() > 0) return true;
+    if (common_samples(piece, m, minibatch).count() > 0) return true;
+  }
+  return false;
+}
+
+// Of a minibatch of so many samples.
+SampleSpan WorkerPlace::common_samples(const MessagePiece& piece, int micro,
+                                       std::int64_t of) const {
+  return common(split.of(of, micro, piece.sending_stage(), piece.sender),
+                split.of(of, micro, piece.receiving_stage(), piece.receiver));
+}
+
+SampleSpan WorkerPlace::common_samples(const MessagePiece& piece, int micro) const {
+  return common_samples(piece, micro, samples(piece.minibatch));
+}
+
+SampleSpan WorkerPlace::own_samples(const MessagePiece& piece, int micro, bool arriving) const {
+  const int stage_number = arriving ? piece.receiving_stage() : piece.sending_stage();
+  return split.of(samples(piece.minibatch), micro, stage_number, replica);
+}
+
+std::int64_t WorkerPlace::samples_in(const MessagePiece& piece) const {
+  std::int64_t sum = 0;
+  for (int m = piece.micros.first; m < piece.micros.end; ++m) {
+    sum += common_samples(piece, m).count();
+  }
+  return sum;
+}
+
+Rank WorkerPlace::other_end(const MessagePiece& piece, bool arriving) const {
+  return arriving ? ranks[at(piece.sending_stage())][at(piece.sender)]
+                  : ranks[at(piece.receiving_stage())][at(piece.receiver)];
+}
+
+std::int32_t WorkerPlace::part_of(const MessagePiece& piece) const {
+  return piece.micros.first * stages() + piece.receiving_stage();
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "base/ids.h"
+#include "partitioner/profile/cut.h"
+#include "partitioner/schedule/schedule.h"
+#include "runtime/data/sample_split.h"
+
+// Who sends what to whom inside a virtual worker: arithmetic alone, the same at both ends.
+namespace hetpipe {
+
+// Micro-batches [first, end) of a minibatch.
+struct MicroSpan {
+  int first = 0;
+  int end = 1;
+};
+
+// A message between two replicas of two stages.
+struct MessagePiece {
+  Payload payload = Payload::activations;
+  const Transfer* transfer = nullptr;
+  Minibatch minibatch = 0;
+  MicroSpan micros{};
+  int sender = 0;  // replica
+  int receiver = 0;
+
+  // Activations go along the transfer, gradients back.
+  int sending_stage() const {
+    return payload == Payload::activations ? transfer->from_stage : transfer->to_stage;
+  }
+  int receiving_stage() const {
+    return payload == Payload::activations ? transfer->to_stage : transfer->from_stage;
+  }
+  using Key = std::tuple<Payload, int, int, Minibatch, int, int>;  // at the receiver
+  Key key() const {
+    return {payload, transfer->from_stage, transfer->to_stage, minibatch, micros.first, sender};
+  }
+};
+
+// Where a rank stands in its virtual worker: it computes chunk c of the model, stage c * positions
+// + position, of its replica's share of the samples.
+struct WorkerPlace {
+  VirtualWorkerId virtual_worker;
+  int position = 0;
+  int replica = 0;
+  std::vector<std::vector<Rank>> ranks;  // [stage][replica]
+  std::vector<int> stage_end;            // one past the last layer of each stage
+  SampleSplit split{1, {}};
+  // How many micro-batches one action takes.
+  bool whole_minibatches = false;                  // all, in F and B alike (continuous 1F1B)
+  bool backward_by_minibatch = false;              // all, in B alone (nF1B)
+  std::int64_t minibatch = 0;                      // samples of a whole one
+  std::function<std::int64_t(Minibatch)> samples;  // of a minibatch of this virtual worker
+  std::shared_ptr<const Schedule> schedule;        // of all its positions
+
+  int positions() const { return static_cast<int>(schedule->size()); }
+  int stages() const { return static_cast<int>(stage_end.size()); }
+  StageId stage(int chunk) const { return StageId{chunk * positions() + position}; }
+  const StageActions& actions() const { return (*schedule)[static_cast<std::size_t>(position)]; }
+
+  // Micro-batches [first, end) that an F (or V, S, R of its side) and a B take.
+  MicroSpan micros(Payload side, int micro) const;
+
+  // The messages of a transfer that come here or go from here, one for each replica at its other
+  // end that computes some of the same samples.
+  std::vector<MessagePiece> pieces(Payload payload, const Transfer& transfer, Minibatch minibatch,
+                                   MicroSpan micros, bool arriving) const;
+  // Both ends agree on it. A message of a partial minibatch may be empty: it brings the label.
+  bool is_sent(const MessagePiece& piece) const;
+  // Samples of a micro-batch that both ends compute, and those that this rank does.
+  SampleSpan common_samples(const MessagePiece& piece, int micro) const;
+  SampleSpan own_samples(const MessagePiece& piece, int micro, bool arriving) const;
+  std::int64_t samples_in(const MessagePiece& piece) const;  // of all its micro-batches
+  Rank other_end(const MessagePiece& piece, bool arriving) const;
+  // What is checked of a message beside its minibatch.
+  std::int32_t part_of(const MessagePiece& piece) const;
+
+ private:
+  SampleSpan common_samples(const MessagePiece& piece, int micro, std::int64_t of) const;
+};
+
+}  // namespace hetpipe
