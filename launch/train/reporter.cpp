@@ -95,7 +95,8 @@ void Reporter::on_checkpoint_failed(Label label, ExitCode code, const std::strin
 void Reporter::stopping(Label label, const StopWanted& by) {
   const std::vector<Label>& all = evaluations_ahead_;
   evaluations_left_ -= static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](Label l) {
-    return l == all.back() || evaluation_minibatch(job_, rules_, l) >= label * rules_.in_flight;
+    if (!has_waves(job_.plan)) return l > label;
+    return l == all.back() || gate_minibatch(rules_, l) >= label * rules_.in_flight;
   }));
   outcome_.stopped = label;
   outcome_.stopped_at_target = by.signal == kTargetReached;

@@ -36,13 +36,15 @@ class LaunchedTraining : public ::testing::Test {
     if (!HasFailure()) std::filesystem::remove_all(folder_);
   }
 
-  // One server, two virtual workers of two stages; `run` is the run directory's name.
+  // One server, two virtual workers of two stages, unless another shape is named; `run` is the run
+  // directory's name.
   std::vector<std::string> launch(const std::string& run, double timeout,
-                                  const std::vector<std::string>& more = {}) const {
+                                  const std::vector<std::string>& more = {},
+                                  Shape shape = Shape::one_server) const {
     std::vector<std::string> words{MPIEXEC_COMMAND, "--oversubscribe", "-n",
-                                   std::to_string(ranks(Shape::one_server))};
+                                   std::to_string(ranks(shape))};
     for (const auto& part :
-         {train_words(HETPIPE_COMMAND, folder_, Shape::one_server, output(run), timeout), more}) {
+         {train_words(HETPIPE_COMMAND, folder_, shape, output(run), timeout), more}) {
       words.insert(words.end(), part.begin(), part.end());
     }
     return words;

@@ -56,6 +56,35 @@ TEST_F(StopTest, AnyRankBySignalAndOnAgainBitForBit) {
   }
 }
 
+// The first virtual worker's first stage decides; evaluations that will not come are not waited
+// for.
+TEST_F(StopTest, WithoutServers) {
+  const std::vector<std::string> more{"--evaluate-every", "2"};
+  ASSERT_EQ(
+      hetpipe::fault::run(launch("whole", 30, more, Shape::dapple), output("whole"), said(), 60),
+      0);
+  const Checkpoint end = newest("whole");
+  for (const Shape shape : {Shape::dapple, Shape::spectrain}) {
+    const std::string run = name(shape);
+    SCOPED_TRACE(run);
+    {
+      LaunchedJob job(launch(run, 30, more, shape), output(run), said());
+      ASSERT_TRUE(training_begins(run));
+      ::kill(job.ranks().at(ranks(shape) - 1), SIGUSR1);
+      ASSERT_EQ(job.wait(30), 75) << contents(said());
+    }
+    EXPECT_LT(newest(run).label, end.label);
+    auto again = more;
+    again.push_back("--resume");
+    ASSERT_EQ(hetpipe::fault::run(launch(run, 30, again, shape), output(run), said(), 60), 0)
+        << contents(said());
+    EXPECT_EQ(newest(run).sampler.consumed, end.sampler.consumed);
+    if (shape != Shape::dapple) continue;  // what was in flight has begun anew
+    EXPECT_TRUE(newest(run).parameters == end.parameters);
+    EXPECT_TRUE(newest(run).slots == end.slots);
+  }
+}
+
 // Nothing can be agreed on while the server is stopped; whoever asks twice does not want to wait.
 TEST_F(StopTest, ASecondSignalEndsTheRunAtOnce) {
   LaunchedJob job(launch("twice", 30), output("twice"), said());
