@@ -216,7 +216,8 @@ Packed StageMessages::unpack(const std::vector<MessagePiece>& from, std::vector<
 void StageMessages::send(Buffer data, Rank to, Channel channel, const MessageHeader& header) {
   service_.settle(stream_, [] { return std::string("tensors to be ready for sending"); });
   Operation operation = service_.transport().send(to, channel, header, {data.data(), data.bytes()});
-  sending_.push_back({std::move(operation), std::move(data)});
+  (channel == Channel::evaluate ? sending_tests_ : sending_)
+      .push_back({std::move(operation), std::move(data)});
 }
 
 void StageMessages::send(const MessagePiece& piece, Buffer data, Label label) {
@@ -308,12 +309,13 @@ void StageMessages::send_test_batch(int chunk, const Pass& pass, std::int64_t nu
                                     std::int64_t samples) {
   Stage& stage = *chunks_[at(chunk)];
   const SampleSpan mine = place_.split.whole(samples, stage.id().value, place_.replica);
-  // No schedule holds back a stage that is faster than the next one.
-  while (sending_.size() > kTestMessagesAhead) {
-    service_.wait(sending_.front().operation, [&] {
+  // No schedule holds back a stage that is faster than the next one. (Of training messages, which
+  // may wait until the next stage has evaluated too, it must not wait for any.)
+  while (sending_tests_.size() > kTestMessagesAhead) {
+    service_.wait(sending_tests_.front().operation, [&] {
       return "activations of a test batch before " + std::to_string(number) + " to leave";
     });
-    sending_.pop_front();
+    sending_tests_.pop_front();
   }
   for (const Transfer& transfer : stage.outgoing()) {
     for (int r = 0; r < place_.split.replicas(transfer.to_stage); ++r) {
@@ -331,14 +333,18 @@ void StageMessages::send_test_batch(int chunk, const Pass& pass, std::int64_t nu
 }
 
 void StageMessages::release_sent() {
-  while (!sending_.empty() && sending_.front().operation.done()) sending_.pop_front();
+  for (std::deque<Sending>* sending : {&sending_, &sending_tests_}) {
+    while (!sending->empty() && sending->front().operation.done()) sending->pop_front();
+  }
 }
 
 void StageMessages::finish() {
-  for (const Sending& sending : sending_) {
-    service_.wait(sending.operation, [] { return std::string("the last sends to leave"); });
+  for (std::deque<Sending>* all : {&sending_, &sending_tests_}) {
+    for (const Sending& sending : *all) {
+      service_.wait(sending.operation, [] { return std::string("the last sends to leave"); });
+    }
+    all->clear();
   }
-  sending_.clear();
 }
 
 }  // namespace hetpipe

@@ -95,6 +95,7 @@ class StageMessages {
   std::deque<Source> sources_;
   std::map<MessagePiece::Key, Posted> posted_;
   std::deque<Sending> sending_;
+  std::deque<Sending> sending_tests_;
 };
 
 }  // namespace hetpipe
