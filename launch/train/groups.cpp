@@ -2,9 +2,8 @@
 #include "launch/train/groups.h"
 
 #include <algorithm>
-#include <set>
 
-#include "partitioner/plan/system.h"
+#include "partitioner/plan/pipeline.h"
 #include "partitioner/schedule/counts.h"
 #include "runtime/model/parameters.h"
 
@@ -76,13 +75,7 @@ RunAhead run_ahead(const Plan& plan) {
   if (system.weights == WeightRule::two_versions) ahead.between_sums = plan.in_flight;
   HeldTable held;
   for (const PlanVirtualWorker& vw : plan.virtual_workers) {
-    std::set<DeviceName> positions;  // of an interleaved schedule several stages share one
-    for (const PlanStage& stage : vw.stages) positions.insert(stage.devices.front());
-    ScheduleRequest request;
-    request.stages = static_cast<int>(positions.size());
-    request.chunks = static_cast<int>(vw.stages.size()) / request.stages;
-    request.micro_batches = plan.micro_batches;
-    request.in_flight = plan.in_flight;
+    const ScheduleRequest request = schedule_request(plan, vw, system.schedule);
     for (const HeldCounts& counts : held.of(system.schedule, request)) {
       ahead.held = std::max(ahead.held, counts.minibatches);
     }

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "partitioner/plan/pipeline.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/schedule/generate.h"
@@ -99,14 +100,6 @@ std::vector<Label> evaluation_labels(const TrainJob& job, const WaveRules& rules
 
 namespace {
 
-// One per position in the pipeline.
-int positions_of(const PlanVirtualWorker& vw, ScheduleRule rule) {
-  if (rule != ScheduleRule::interleaved_1f1b) return static_cast<int>(vw.stages.size());
-  std::set<DeviceName> devices;
-  for (const PlanStage& stage : vw.stages) devices.insert(stage.devices.front());
-  return static_cast<int>(devices.size());
-}
-
 // Before the gate that rests on the label; the last one where all has been done. Without gates:
 // behind the update that completes it.
 void put_in(const TrainJob& job, const WaveRules& rules, Minibatch end, Label label,
@@ -128,11 +121,7 @@ Schedule worker_schedule(const TrainJob& job, const WaveRules& rules, VirtualWor
   const System system = composition(job.plan);
   const PlanVirtualWorker& worker = job.plan.virtual_workers[static_cast<std::size_t>(vw.value)];
   const Minibatch end = rules.end[static_cast<std::size_t>(vw.value)];
-  ScheduleRequest request;
-  request.stages = positions_of(worker, system.schedule);
-  request.chunks = static_cast<int>(worker.stages.size()) / request.stages;
-  request.micro_batches = job.plan.micro_batches;
-  request.in_flight = job.plan.in_flight;
+  ScheduleRequest request = schedule_request(job.plan, worker, system.schedule);
   request.first = rules.start_minibatch();
   request.end = end;
   Schedule schedule(static_cast<std::size_t>(request.stages));
@@ -144,7 +133,7 @@ Schedule worker_schedule(const TrainJob& job, const WaveRules& rules, VirtualWor
     how.first = waves ? rules.first_minibatch() : request.first;
     how.end = end;
     for (const PlanStage& stage : worker.stages) {
-      how.recompute.push_back(stage.recompute || system.weights == WeightRule::recomputed);
+      how.recompute.push_back(recomputes(stage, system.weights));
     }
     schedule = lower(generate(system.schedule, request), how);
   }

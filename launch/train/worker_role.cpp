@@ -8,6 +8,7 @@
 #include "kernels/devices.h"
 #include "launch/train/groups.h"
 #include "launch/train/trace.h"
+#include "partitioner/plan/pipeline.h"
 #include "partitioner/plan/staleness.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/schedule/counts.h"
@@ -238,8 +239,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   setup.waves = has_waves(job.plan);
   setup.split_backward = splits_backward(system.schedule);
   for (const StageId id : role.stages) {
-    setup.recompute.push_back(vw.stages[at(id.value)].recompute ||
-                              system.weights == WeightRule::recomputed);
+    setup.recompute.push_back(recomputes(vw.stages[at(id.value)], system.weights));
   }
   setup.paces = paces_of(job, role);
   setup.clip_globally = job.optimizer.clipping.at(ClipScope::global);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "partitioner/cost/megatron_ledger.h"
 #include "partitioner/cost/memory.h"
+#include "partitioner/plan/pipeline.h"
 #include "partitioner/plan/system.h"
 
 // The ledger of a plan's stages: from the plan to the rule, the chunks and the counts.
@@ -12,14 +13,6 @@ namespace hetpipe {
 namespace {
 
 using Stages = std::vector<PlanStage>;
-
-// Devices in the pipeline: stage j is on device j mod this.
-int positions_of(const Stages& stages, ScheduleRule rule) {
-  if (rule != ScheduleRule::interleaved_1f1b) return static_cast<int>(stages.size());
-  std::set<DeviceName> devices;
-  for (const PlanStage& stage : stages) devices.insert(stage.devices.front());
-  return static_cast<int>(devices.size());
-}
 
 const Stages& stages_of(const Plan& plan, VirtualWorkerId vw) {
   return plan.virtual_workers[static_cast<std::size_t>(vw.value)].stages;
@@ -85,11 +78,8 @@ MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profil
   }
   const MemoryRule rule = memory_rule(plan, vw, stage);
   const Stages& stages = stages_of(plan, vw);
-  ScheduleRequest request;
-  request.stages = positions_of(stages, rule.schedule);
-  request.chunks = static_cast<int>(stages.size()) / request.stages;
-  request.micro_batches = plan.micro_batches;
-  request.in_flight = plan.in_flight;
+  const ScheduleRequest request = schedule_request(
+      plan, plan.virtual_workers[static_cast<std::size_t>(vw.value)], rule.schedule);
   const auto& counts = table.of(rule.schedule, request);
   const bool folded = rule.schedule == ScheduleRule::continuous_1f1b;
   const int micro_batch = plan.minibatch_of(vw) / plan.micro_batches;
@@ -110,7 +100,7 @@ MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profil
       const int passes = folded ? plan.micro_batches : 1;
       ChunkMemory memory{stage_footprint(profile, costs, ends, StageId{j}, passes)};
       memory.footprint.samples = bytes_of_samples(profile, chunk, samples * passes);
-      const bool recompute = chunk.recompute || rule.weights == WeightRule::recomputed;
+      const bool recompute = recomputes(chunk, rule.weights);
       memory.keep = recompute ? Keep::inputs : Keep::activations;
       chunks.push_back(memory);
     }

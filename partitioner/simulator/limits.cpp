@@ -24,7 +24,7 @@ double actions_per_minibatch(const Plan& plan, const System& system) {
       double each = forwards + backwards + 2;
       if (vw.stages.size() > 1) each += 2 * (forwards + backwards);
       if (splits_backward(system.schedule)) each += backwards;
-      if (stage.recompute || system.weights == WeightRule::recomputed) each += forwards;
+      if (recomputes(stage, system.weights)) each += forwards;
       actions += each * static_cast<double>(stage.devices.size());
     }
   }

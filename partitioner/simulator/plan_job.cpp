@@ -68,15 +68,12 @@ class Builder {
     how.in_flight = waves() ? plan_.in_flight : 1;
     how.end = result_.minibatches;
     for (const PlanStage& stage : plan_.virtual_workers[vw].stages) {
-      how.recompute.push_back(stage.recompute || system_.weights == WeightRule::recomputed);
+      how.recompute.push_back(recomputes(stage, system_.weights));
     }
     const auto [at, added] = schedules_.try_emplace({pipeline.positions, how.recompute});
     if (added) {
-      ScheduleRequest request;
-      request.stages = pipeline.positions;
-      request.chunks = pipeline.chunks;
-      request.micro_batches = plan_.micro_batches;
-      request.in_flight = plan_.in_flight;
+      ScheduleRequest request =
+          schedule_request(plan_, plan_.virtual_workers[vw], system_.schedule);
       request.end = result_.minibatches;
       at->second = lower(generate(system_.schedule, request), how);
     }

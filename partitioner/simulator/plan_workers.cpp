@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "partitioner/profile/cut.h"
 
@@ -50,15 +49,6 @@ int add_signals(EngineJob& job, int needed, int count) {
 }
 
 }  // namespace
-
-Pipeline pipeline_of(const PlanVirtualWorker& vw, ScheduleRule rule) {
-  const int stages = static_cast<int>(vw.stages.size());
-  if (rule != ScheduleRule::interleaved_1f1b) return {stages, 1};
-  std::set<DeviceName> devices;
-  for (const PlanStage& stage : vw.stages) devices.insert(stage.devices.front());
-  const int positions = static_cast<int>(devices.size());
-  return {positions, stages / positions};
-}
 
 Passes passes_of(ScheduleRule rule, int micro_batches) {
   if (rule == ScheduleRule::continuous_1f1b) return {1, micro_batches, micro_batches};

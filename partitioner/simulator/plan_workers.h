@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "partitioner/plan/pipeline.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/schedule/generate.h"
 #include "partitioner/simulator/network.h"
@@ -24,13 +25,6 @@ struct PlanProcess {
   const DeviceKind* kind = nullptr;
   std::vector<std::pair<int, int>> layers;  // first, one past the last; one per chunk
 };
-
-// How a virtual worker's stages stand on devices.
-struct Pipeline {
-  int positions = 1;
-  int chunks = 1;  // stage j: position j % positions, chunk j / positions
-};
-Pipeline pipeline_of(const PlanVirtualWorker& vw, ScheduleRule rule);
 
 // How a schedule's actions take the micro-batches of a minibatch.
 struct Passes {

@@ -36,8 +36,6 @@ WeightPolicy policy_of(const Plan& plan, int steps_forward, int steps_backward) 
       policy.forward = policy.backward = Of::bellwether;
       break;
     case WeightRule::recomputed:
-      policy.recompute = true;
-      [[fallthrough]];
     case WeightRule::mixed:
       policy.forward = Of::minibatch;
       policy.backward = Of::newest;

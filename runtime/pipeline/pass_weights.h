@@ -23,8 +23,7 @@ struct WeightPolicy {
   Visible visible = Visible::exactly;
   Of forward = Of::newest;
   Of backward = Of::forward;
-  bool recompute = false;  // B runs its forward again, whatever the stage keeps
-  bool by_wave = false;    // one update for each wave, of all its gradients
+  bool by_wave = false;  // one update for each wave, of all its gradients
   // Weight decay is taken at the weights that the gradient was, or (where those depend on a virtual
   // worker's depth and all share one update) at the newest.
   bool decay_as_forward = true;

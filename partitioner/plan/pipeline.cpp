@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/plan/pipeline.h"
+
+#include <set>
+
+namespace hetpipe {
+
+Pipeline pipeline_of(const PlanVirtualWorker& vw, ScheduleRule rule) {
+  const int stages = static_cast<int>(vw.stages.size());
+  if (rule != ScheduleRule::interleaved_1f1b) return {stages, 1};
+  std::set<DeviceName> devices;
+  for (const PlanStage& stage : vw.stages) devices.insert(stage.devices.front());
+  const int positions = static_cast<int>(devices.size());
+  return {positions, stages / positions};
+}
+
+ScheduleRequest schedule_request(const Plan& plan, const PlanVirtualWorker& vw, ScheduleRule rule) {
+  const Pipeline pipeline = pipeline_of(vw, rule);
+  ScheduleRequest request;
+  request.stages = pipeline.positions;
+  request.chunks = pipeline.chunks;
+  request.micro_batches = plan.micro_batches;
+  request.in_flight = plan.in_flight;
+  return request;
+}
+
+bool recomputes(const PlanStage& stage, WeightRule weights) {
+  return stage.recompute || weights == WeightRule::recomputed;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "partitioner/plan/system.h"
+
+namespace hetpipe {
+
+// How a virtual worker's stages stand on devices.
+struct Pipeline {
+  int positions = 1;
+  int chunks = 1;  // stage j: position j % positions, chunk j / positions
+};
+Pipeline pipeline_of(const PlanVirtualWorker& vw, ScheduleRule rule);
+
+// What a virtual worker's schedule is generated from; first and end are the caller's.
+ScheduleRequest schedule_request(const Plan& plan, const PlanVirtualWorker& vw, ScheduleRule rule);
+
+// Whether a stage keeps its inputs alone and runs its forward again for its backward.
+bool recomputes(const PlanStage& stage, WeightRule weights);
+
+}  // namespace hetpipe
