@@ -25,6 +25,16 @@ std::span<const Subcommand> subcommands();
 // and turns it into the exit code.
 int run_hetpipe(std::span<const std::string> words);
 
+// A subcommand that has actions of its own.
+struct ActionGroup {
+  const char* name;
+  const char* usage;  // behind "hetpipe NAME <action> "
+  const char* about;
+  std::span<const Subcommand> actions;
+};
+// Picks the action, or prints what there is. UserError for one that is not known.
+int run_action(const ActionGroup& group, const Invocation& how);
+
 int checkpoint_command(const Invocation& how);
 int compare_command(const Invocation& how);
 int data_command(const Invocation& how);

@@ -2,11 +2,6 @@
 #include "launch/checkpoint/command.h"
 
 #include <array>
-#include <cstdio>
-
-#include "base/error.h"
-#include "base/text.h"
-#include "launch/launched.h"
 
 namespace hetpipe {
 namespace {
@@ -18,31 +13,15 @@ constexpr std::array kActions{
     Subcommand{"export", "writes a checkpoint's tensors for PyTorch or NumPy", checkpoint_export},
 };
 
-std::string overview() {
-  std::string text =
-      "usage: hetpipe checkpoint <action> FILE... [options]\n\n"
-      "Looks into checkpoints. FILE is one, or a run's directory: then its newest complete "
-      "one.\n\n";
-  for (const Subcommand& action : kActions) {
-    text += format("  %-6s  %s\n", action.name, action.help);
-  }
-  return text + "\nhetpipe checkpoint <action> --help lists its options.\n";
-}
-
 }  // namespace
 
 int checkpoint_command(const Invocation& how) {
-  const std::vector<std::string>& words = how.arguments;
-  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
-    if (speaks_for_all()) std::fputs(overview().c_str(), words.empty() ? stderr : stdout);
-    return static_cast<int>(words.empty() ? ExitCode::user : ExitCode::done);
-  }
-  std::vector<std::string> known;
-  for (const Subcommand& action : kActions) {
-    if (words[0] == action.name) return action.run({how.program, {words.begin() + 1, words.end()}});
-    known.emplace_back(action.name);
-  }
-  throw UserError("", unknown("action", words[0], known) + ". See hetpipe checkpoint --help.");
+  return run_action(
+      {"checkpoint", "FILE... [options]",
+       "Looks into checkpoints. FILE is one, or a run's directory: then its newest complete "
+       "one.",
+       kActions},
+      how);
 }
 
 }  // namespace hetpipe
