@@ -15,8 +15,6 @@
 namespace hetpipe {
 namespace {
 
-constexpr int kMicroBatchesOfFlush = 8;  // of the default minibatch
-
 constexpr std::size_t kImproved = 2;      // plans that improve() starts from, two of a space
 constexpr std::size_t kTransplanted = 2;  // plans that the next system takes over
 constexpr double kPromising = 0.95;       // of the best so far: worth improving
@@ -56,7 +54,7 @@ class Search {
         speeds_(kind_speeds(request_, *request_.minibatch)) {}
 
   SearchResult run() {
-    for (const SearchRow& row : rows_) enter(row, *request_.minibatch);
+    for (const SearchRow& row : rows_) enter(row, row.minibatch);
     seed_all();
     bool first = true;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -87,11 +85,7 @@ class Search {
   static PlanRequest fixed_minibatch(PlanRequest request) {
     check_request(request);
     request.policy.reset();
-    if (request.minibatch) return request;
-    request.minibatch = default_minibatch(request);
-    // A pipeline that is drained wants several micro-batches, each of a batch that was measured.
-    const bool sliced = has_flush(composition(request).schedule) && !request.micro_batches;
-    if (sliced) *request.minibatch *= kMicroBatchesOfFlush;
+    if (!request.minibatch) request.minibatch = default_minibatch(request);
     return request;
   }
 
@@ -141,7 +135,7 @@ class Search {
         const Plan plan = seed.plan();
         enter(row, plan.minibatch);
         // What was looked at is not all there is at another minibatch.
-        exact_ = exact_ && plan.minibatch == *request_.minibatch;
+        exact_ = exact_ && plan.minibatch == row.minibatch;
         if (const auto throughput = found_.add(plan, seed.name)) {
           seeds_best_ = std::max(seeds_best_, *throughput);
         }
@@ -164,7 +158,7 @@ class Search {
     try {
       const Allocation composition =
           allocate(request_.cluster, policy, speeds_, request_.virtual_workers);
-      SearchSpace& space = enter(row, *request_.minibatch);
+      SearchSpace& space = enter(row, row.minibatch);
       scores_.allow(budget_ / 16);
       const auto plan = deep_plan(space, scores_, composition);
       if (!plan || !found_.add(*plan, policy)) refuse("it does not fit");
@@ -176,7 +170,7 @@ class Search {
   // The first row's compositions are looked at with all effort; the others take its plans over as
   // well.
   void explore(std::size_t row, bool first) {
-    SearchSpace& space = enter(rows_[row], *request_.minibatch);
+    SearchSpace& space = enter(rows_[row], rows_[row].minibatch);
     const std::size_t before = found_.all().size();
     const bool small = devices_ <= 4 && request_.profile.layers.size() <= 6;
     scores_.allow(small   ? kExactActions
@@ -200,15 +194,17 @@ class Search {
     std::size_t taken = 0;
     for (const ScoredPlan& other : fastest_first(found_.all())) {
       if (taken == kTransplanted || scores_.spent()) return;
-      if (other.plan.minibatch != space.minibatch()) continue;
       if (other.throughput < kFarOff * found_.best()) return;
       ++taken;
       Plan plan = blank_plan(space.row().request);
-      plan.minibatch = other.plan.minibatch;
+      plan.minibatch = space.minibatch();
       plan.virtual_workers = other.plan.virtual_workers;
       Knobs knobs = space.knobs_of(other.plan);
       if (!space.chooses_in_flight()) knobs.in_flight = 1;
-      if (space.chooses_in_flight() != (other.plan.in_flight > 1)) {
+      const bool same_knob = space.chooses_in_flight() == (other.plan.in_flight > 1);
+      const std::vector<int> known = space.depths(knobs.in_flight);
+      if (!same_knob || std::find(known.begin(), known.end(), SearchSpace::depth_of(space, knobs)) ==
+                            known.end()) {
         std::size_t stages = 1;
         for (const auto& worker : plan.virtual_workers) {
           stages = std::max(stages, worker.stages.size());

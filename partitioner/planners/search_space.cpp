@@ -13,6 +13,7 @@ namespace hetpipe {
 namespace {
 
 constexpr int kMostMicroBatches = 64;
+constexpr int kUsualMicroBatches = 8;  // of the default minibatch
 constexpr std::int64_t kCutWork = 150'000;  // of one virtual worker: some milliseconds
 // Devices of a pool in which what cannot be cut so quickly is not worth more: others can.
 constexpr std::size_t kFewDevices = 128;
@@ -26,11 +27,31 @@ bool trains_as_serial(const System& parts) {
 // Every virtual worker is one device.
 bool without_pipeline(const System& parts) { return parts.planner == PlannerRule::data_parallel; }
 
+bool slices_minibatches(const System& parts) {
+  return parts.schedule != ScheduleRule::continuous_1f1b && !without_pipeline(parts);
+}
+
+// A pipeline of micro-batches wants several, each of a batch that was measured.
+int minibatch_of(const PlanRequest& request, const System& parts) {
+  if (request.minibatch) return *request.minibatch;
+  const bool several = slices_minibatches(parts) && !request.micro_batches;
+  return default_minibatch(request) * (several ? kUsualMicroBatches : 1);
+}
+
+int smallest_measured(const Profile& profile) {
+  int smallest = 0;
+  for (const Measurement& m : profile.measurements) {
+    if (smallest == 0 || m.batch < smallest) smallest = m.batch;
+  }
+  return std::max(smallest, 1);
+}
+
 }  // namespace
 
 std::vector<SearchRow> search_rows(const PlanRequest& request) {
   if (request.search.systems == SystemChoice::requested) {
     SearchRow row{request, composition(request)};
+    row.minibatch = minibatch_of(request, row.parts);
     row.request.policy.reset();
     return {std::move(row)};
   }
@@ -48,6 +69,7 @@ std::vector<SearchRow> search_rows(const PlanRequest& request) {
     parts.weights = request.weights;
     parts.sync = request.sync;
     row.parts = composition(parts);
+    row.minibatch = minibatch_of(request, row.parts);
     if (!trains_as_serial(row.parts) || !why_senseless(row.parts).empty()) continue;
     // Virtual workers of one device are in the others; there remains the planner.
     const bool planner_alone = without_pipeline(row.parts);
@@ -82,7 +104,9 @@ std::vector<int> SearchSpace::depths(int most_in_flight) const {
     return result;
   }
   if (row_.request.micro_batches) return {*row_.request.micro_batches};
-  for (int m = 1; m <= std::min(minibatch_, kMostMicroBatches); ++m) {
+  const int least = row_.request.minibatch ? 1 : smallest_measured(row_.request.profile);
+  const int most = std::min(std::max(minibatch_ / least, 1), kMostMicroBatches);
+  for (int m = 1; m <= most; ++m) {
     if (minibatch_ % m == 0) result.push_back(m);
   }
   return result;

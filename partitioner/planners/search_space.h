@@ -16,10 +16,11 @@
 // What the search may choose from, and how a choice becomes a plan.
 namespace hetpipe {
 
-// One system to look at: the request with that system, and its parts.
+// One system to look at: the request with that system, its parts, and the samples of a minibatch.
 struct SearchRow {
   PlanRequest request;
   System parts;
+  int minibatch = 0;
 };
 
 // The request's system, or every row of systems() with the request's replaced parts that makes
@@ -56,7 +57,9 @@ class SearchSpace {
 
   int max_stages() const;  // of a virtual worker
 
-  // Values of the knob, ascending; one where the user fixed it.
+  // Values of the knob, ascending; one where the user fixed it. Micro-batches are no smaller than
+  // the smallest batch that was measured unless the user gave a minibatch: what a pass costs beside
+  // its samples is not known below.
   std::vector<int> depths(int most_in_flight) const;
   std::vector<Knobs> with_depth(const Knobs& knobs, int most_in_flight) const;
   // Every clock distance, placement and choice of servers, at the depth of `knobs`.
