@@ -59,7 +59,9 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
   service.on(MessageKind::rank_report, [this](const ControlMessage& message) {
     const RankReport& report =
         outcome_.ranks.emplace_back(from_payload<RankReport>(message.payload));
-    outcome_.evaluation_seconds = std::max(outcome_.evaluation_seconds, report.evaluate_seconds);
+    // One that trains fast waits in its evaluation for the others.
+    outcome_.training_seconds =
+        std::max(outcome_.training_seconds, report.total_seconds - report.evaluate_seconds);
     --ranks_left_;
     outcome_.seconds = seconds_between(start_ns_, now_ns());
   });
@@ -107,12 +109,12 @@ void Reporter::stopping(Label label, const StopWanted& by) {
                    static_cast<long long>(label)));
 }
 
-double Reporter::Outcome::training_seconds() const {
-  return std::max(seconds - evaluation_seconds, 1e-9);
+double Reporter::Outcome::evaluation_seconds() const {
+  return std::max(seconds - training_seconds, 0.0);
 }
 
 double Reporter::Outcome::throughput() const {
-  return static_cast<double>(samples) / training_seconds();
+  return static_cast<double>(samples) / std::max(training_seconds, 1e-9);
 }
 
 // One of each rank that plays the wave.

@@ -38,8 +38,8 @@ class Reporter {
   };
   struct Outcome {
     std::vector<RankReport> ranks;
-    double seconds = 0;             // from the first wave's start to the last report
-    double evaluation_seconds = 0;  // of these, of the rank that took longest
+    double seconds = 0;           // from the first wave's start to the last report
+    double training_seconds = 0;  // of these, of the rank that trained longest; without evaluations
     std::int64_t samples = 0;
     Minibatch staleness_min = 0;  // over all minibatches
     Minibatch staleness_max = 0;
@@ -53,8 +53,8 @@ class Reporter {
     std::optional<Label> stopped{};  // before its end, at this label ...
     bool stopped_at_target = false;  // ... since the target was reached, not on request
 
-    double training_seconds() const;  // evaluation left out
-    double throughput() const;        // samples/s of them
+    double evaluation_seconds() const;  // the rest
+    double throughput() const;          // samples/s of training
   };
   const Outcome& outcome() const { return outcome_; }
 

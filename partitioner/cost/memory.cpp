@@ -126,12 +126,20 @@ Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts,
   return versions;
 }
 
-std::int64_t all_reduce_bytes(std::int64_t parameters) {
-  const std::int64_t pieces = (parameters + kAllReducePiece - 1) / kAllReducePiece;
-  return std::min<std::int64_t>(kAllReduceSlots, pieces) * std::min(parameters, kAllReducePiece);
+std::int64_t all_reduce_bytes(std::int64_t parameters, int members) {
+  const std::int64_t piece = all_reduce_piece(parameters, members);
+  const std::int64_t pieces = (parameters + piece - 1) / piece;
+  return std::min<std::int64_t>(kAllReduceSlots, pieces) * std::min(parameters, piece);
 }
 
 }  // namespace
+
+std::int64_t all_reduce_piece(std::int64_t bytes, int members) {
+  constexpr std::int64_t kPiecesOfMember = 8;
+  const std::int64_t wanted = bytes / (kPiecesOfMember * members);
+  return std::clamp(wanted / kAllReduceSmallestPiece * kAllReduceSmallestPiece,
+                    kAllReduceSmallestPiece, kAllReduceLargestPiece);
+}
 
 MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
                            std::span<const ChunkMemory> chunks) {
@@ -164,7 +172,7 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
   add("predicted weights", versions.predicted * p);
   add("older version", versions.older * p);
   add("wave updates", rule.server ? (2 + rule.clock_distance + versions.snapshot) * p : 0);
-  add("all-reduce", rule.all_reduced > 1 ? all_reduce_bytes(p) : 0);
+  add("all-reduce", rule.all_reduced > 1 ? all_reduce_bytes(p, rule.all_reduced) : 0);
   add("activations", moment.activations);
   add("messages", moment.messages);
   add("workspace", 3 * largest_output + added);
@@ -203,7 +211,7 @@ MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts>
   factors.largest_output = of(&StageFootprint::largest_output);
   factors.samples = of(&StageFootprint::samples);
   factors.largest_parameters = of(&StageFootprint::largest_parameters);
-  if (rule.all_reduced > 1) factors.fixed = all_reduce_bytes(kMany);
+  if (rule.all_reduced > 1) factors.fixed = all_reduce_bytes(kMany, rule.all_reduced);
   return factors;
 }
 

@@ -59,10 +59,15 @@ struct ChunkMemory {
   Keep keep = Keep::activations;
 };
 
-// How this runtime adds up gradients (runtime/sync/gradient_exchange.h): in messages of so many
-// bytes, of which so many may wait to be added.
-inline constexpr std::int64_t kAllReducePiece = std::int64_t{256} << 10;
+// How this runtime adds up gradients (runtime/sync/gradient_exchange.h): up and down a chain of
+// `members`, in messages of all_reduce_piece(bytes), of which so many may wait to be added. Small
+// enough that the chain is soon full of pieces, large enough that a message's own cost does not
+// count. Over MPI, three ranks of one machine, best of six, 32 MiB took 34 ms in pieces of 64 KiB,
+// 29 ms of 256 KiB, 42 ms of 1 MiB.
 inline constexpr int kAllReduceSlots = 4;
+inline constexpr std::int64_t kAllReduceLargestPiece = std::int64_t{256} << 10;
+inline constexpr std::int64_t kAllReduceSmallestPiece = std::int64_t{8} << 10;
+std::int64_t all_reduce_piece(std::int64_t bytes, int members);  // a multiple of 8 KiB
 
 // How the virtual worker around a device runs.
 struct MemoryRule {
@@ -100,7 +105,8 @@ struct MemoryRule {
 //                      + P          where Nm - n >= 2: the snapshot arrives while the wave behind
 //                      its
 //                                   gate makes updates; elsewhere it takes an older version's place
-//   all-reduce         4 pieces     of 256 KiB (P where that is less) that came to be added; the
+//   all-reduce         4 pieces     of all_reduce_piece (P where that is less) that came to be
+//   added; the
 //                                   sum is made in place
 //   activations        held * stash; where they are recomputed held * samples (what came from other
 //                      stages is below), and the stash of the micro-batches whose B has begun

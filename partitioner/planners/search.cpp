@@ -203,8 +203,8 @@ class Search {
       if (!space.chooses_in_flight()) knobs.in_flight = 1;
       const bool same_knob = space.chooses_in_flight() == (other.plan.in_flight > 1);
       const std::vector<int> known = space.depths(knobs.in_flight);
-      if (!same_knob || std::find(known.begin(), known.end(), SearchSpace::depth_of(space, knobs)) ==
-                            known.end()) {
+      if (!same_knob || std::find(known.begin(), known.end(),
+                                  SearchSpace::depth_of(space, knobs)) == known.end()) {
         std::size_t stages = 1;
         for (const auto& worker : plan.virtual_workers) {
           stages = std::max(stages, worker.stages.size());

@@ -13,7 +13,7 @@ namespace hetpipe {
 namespace {
 
 constexpr int kMostMicroBatches = 64;
-constexpr int kUsualMicroBatches = 8;  // of the default minibatch
+constexpr int kUsualMicroBatches = 8;       // of the default minibatch
 constexpr std::int64_t kCutWork = 150'000;  // of one virtual worker: some milliseconds
 // Devices of a pool in which what cannot be cut so quickly is not worth more: others can.
 constexpr std::size_t kFewDevices = 128;

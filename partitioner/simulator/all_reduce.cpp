@@ -68,7 +68,9 @@ AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> proces
       devices.push_back(processes[static_cast<std::size_t>(m)].device);
       groups_of_[static_cast<std::size_t>(m)].push_back(static_cast<int>(groups_.size()));
     }
-    groups_.push_back({Chain(network, devices), size,
+    const std::int64_t piece =
+        all_reduce_piece(static_cast<std::int64_t>(size), static_cast<int>(members.size()));
+    groups_.push_back({Chain(network, devices), size, static_cast<double>(piece),
                        std::vector<ReduceRound>(static_cast<std::size_t>(minibatches))});
     for (std::size_t i = 0; i + 1 < devices.size(); ++i) {
       if (devices[i].node != devices[i + 1].node) bytes_between_nodes_ += 2 * size;
@@ -81,7 +83,7 @@ void AllReduce::join(EngineJob& job, int process, Minibatch p) {
     Group& group = groups_[static_cast<std::size_t>(g)];
     ReduceRound& round = group.rounds[static_cast<std::size_t>(p)];
     if (round.join < 0) {
-      round = group.chain.add_round(job, group.bytes, static_cast<double>(kAllReducePiece));
+      round = group.chain.add_round(job, group.bytes, group.piece);
     }
     job.arrive(round.join);
   }

@@ -36,6 +36,7 @@ class AllReduce {
   struct Group {
     Chain chain;
     double bytes = 0;
+    double piece = 0;                 // bytes of a message
     std::vector<ReduceRound> rounds;  // [minibatch], once somebody got there
   };
   std::vector<Group> groups_;

@@ -70,14 +70,14 @@ GradientExchange::GradientExchange(std::vector<ExchangePart> parts, Device& devi
 GradientExchange::~GradientExchange() = default;
 
 void GradientExchange::make_slots(const std::vector<ExchangePart>& parts) {
-  std::int64_t floats = 0, total = 0;
+  std::int64_t floats = 0, pieces = 0;
   for (const ExchangePart& part : parts) {
     if (part.place == 0) continue;
-    floats = std::max(floats, std::min(part.range.count, kExchangePieceFloats));
-    total += part.range.count;
+    const std::int64_t piece = exchange_piece(part.range.count, part.group.size());
+    floats = std::max(floats, std::min(part.range.count, piece));
+    pieces += (part.range.count + piece - 1) / piece;
   }
-  const std::int64_t count = std::min<std::int64_t>(
-      kExchangeSlots, (total + kExchangePieceFloats - 1) / kExchangePieceFloats);
+  const std::int64_t count = std::min<std::int64_t>(kExchangeSlots, pieces);
   if (floats <= slot_floats_ && count <= slot_count_) return;
   ensure(idle(), "slots cannot grow while they are in use");
   slot_floats_ = std::max(floats, slot_floats_);
@@ -118,12 +118,13 @@ void GradientExchange::add_messages(Sum& sum, const std::vector<ExchangePart>& p
     const auto place = static_cast<std::size_t>(part.place);
     ensure(members > 1 && part.group[place] == service_.transport().rank(),
            "a sum of others, or of one");
+    const std::int64_t size = exchange_piece(part.range.count, members);
     std::int64_t number = 0;
-    for (std::int64_t done = 0; done < part.range.count; done += kExchangePieceFloats, ++number) {
+    for (std::int64_t done = 0; done < part.range.count; done += size, ++number) {
       Piece& piece = sum.pieces.emplace_back();
       piece.sum = &sum;
       piece.values = values + part.range.offset + done;
-      piece.count = std::min(kExchangePieceFloats, part.range.count - done);
+      piece.count = std::min(size, part.range.count - done);
       piece.part = part.number;
       piece.number = number;
       piece.first = place == 0;

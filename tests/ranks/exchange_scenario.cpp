@@ -17,6 +17,9 @@ namespace {
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // The same draws on every rank.
+constexpr std::int64_t kLargestPiece =
+    kAllReduceLargestPiece / static_cast<std::int64_t>(sizeof(float));
+
 class Draws {
  public:
   explicit Draws(std::uint64_t seed) : key_(random_key({1, seed})) {}
@@ -43,7 +46,7 @@ struct Groups {
 
 Groups draw_groups(Draws& draws, int ranks) {
   Groups groups{{}, std::vector<std::int64_t>(at(ranks), 0)};
-  const std::int64_t piece = kExchangePieceFloats;
+  const std::int64_t piece = kLargestPiece;
   const std::int64_t counts[] = {1, 7, piece - 1, piece, piece + 1, 2 * piece, 5 * piece + 3};
   for (int left = 1 + draws.below(7); left > 0; --left) {
     Group& group = groups.all.emplace_back();
@@ -156,7 +159,7 @@ void play_exchange(Transport& transport, std::uint64_t seed) {
         << "seed " << seed << ", rank " << rank << ", start " << number;
   }
   EXPECT_LE(device->memory().peak(),
-            2 * static_cast<std::size_t>(kExchangeSlots * kExchangePieceFloats) * sizeof(float));
+            2 * static_cast<std::size_t>(kExchangeSlots * kLargestPiece) * sizeof(float));
   // Nobody leaves while others still read what it sent.
   service.wait([&] { return transport.idle(); }, [] { return std::string("sends to leave"); });
   transport.exchange({});
