@@ -12,7 +12,7 @@ namespace hetpipe {
 ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& rules,
                              const Profile& profile, std::span<const PlanProcess> processes,
                              Network& network, EngineJob& job)
-    : sync_(sync), rules_(rules), asked_(processes.size(), -1) {
+    : sync_(sync), rules_(rules) {
   std::vector<std::int64_t> parameter_bytes;
   for (const ProfileLayer& layer : profile.layers) {
     parameter_bytes.push_back(layer.shares.empty() ? layer.parameter_bytes : 0);
@@ -95,12 +95,12 @@ void ServerTraffic::push(EngineJob& job, int process, Minibatch minibatch) const
 void ServerTraffic::pull(EngineJob& job, int process, Minibatch minibatch) {
   const auto p = static_cast<std::size_t>(process);
   if (sync_ == SyncRule::asp) {
-    if (asked_[p] >= 0) job.wait(asked_[p]);
     if (parts_[p].empty()) return;
-    asked_[p] = job.add_signal(static_cast<int>(parts_[p].size()));
+    const int answer = job.add_signal(static_cast<int>(parts_[p].size()));
     for (const Part& part : parts_[p]) {
-      job.send(job.add_transfer(part.pull_route, part.pull_bytes, asked_[p]));
+      job.send(job.add_transfer(part.pull_route, part.pull_bytes, answer));
     }
+    job.wait(answer);
     return;
   }
   const Label label = rules_.bound_label(rules_.wave_of(minibatch));

@@ -50,7 +50,6 @@ class ServerTraffic {
   std::vector<bool> front_;                 // [process] it stands at the gate
   std::vector<int> complete_;               // [label] signals
   std::vector<std::vector<int>> answered_;  // [label][process] signals; -1: nothing to wait for
-  std::vector<int> asked_;                  // [process] asynchronous: the pull under way
   double bytes_between_nodes_ = 0;
 };
 

@@ -154,8 +154,13 @@ const std::vector<std::byte>* CheckpointCollector::stage_bytes(VirtualWorkerId v
   return found == parts.end() ? nullptr : &found->second;
 }
 
+bool CheckpointCollector::is_empty(int shard) const {
+  return !setup_.empty_shards.empty() && setup_.empty_shards[at(shard)];
+}
+
 bool CheckpointCollector::is_complete(Label label) const {
   for (int s = 0; s < setup_.numbers.shards(); ++s) {
+    if (is_empty(s)) continue;
     if (!parts_[at(setup_.numbers.of_shard(ShardId{s}))].contains(label)) return false;
   }
   for (int i = 0; i < setup_.numbers.workers(); ++i) {
@@ -179,9 +184,19 @@ void CheckpointCollector::hand_over(Label label) {
       stages.push_back(bytes == nullptr ? setup_.unplayed(vw, stage) : stage_state_from(*bytes));
     }
   }
+  std::vector<Label> earlier;  // of any shard: all keep the same
   for (int s = 0; s < setup_.numbers.shards(); ++s) {
-    const auto& of_shard = parts_[at(setup_.numbers.of_shard(ShardId{s}))];
-    parts.shards.push_back(shard_state_from(of_shard.at(label)));
+    ShardState& shard = parts.shards.emplace_back();
+    shard.snapshot.label = label;
+    if (is_empty(s)) continue;
+    shard = shard_state_from(parts_[at(setup_.numbers.of_shard(ShardId{s}))].at(label));
+    earlier.clear();
+    for (const ShardSnapshot& snapshot : shard.earlier) earlier.push_back(snapshot.label);
+  }
+  for (int s = 0; s < setup_.numbers.shards(); ++s) {
+    for (const Label before : earlier) {
+      if (is_empty(s)) parts.shards[at(s)].earlier.push_back({before, {}, {}});
+    }
   }
   handed_over_ = label;
   for (int i = 0; i < setup_.numbers.workers(); ++i) {

@@ -114,6 +114,7 @@ class CheckpointCollector {
     // Of a stage that plays no wave in this run.
     std::function<StageState(VirtualWorkerId, StageId)> unplayed;
     std::function<void(CheckpointParts)> complete;
+    std::vector<bool> empty_shards{};  // by shard: it has no parameters, so it sends no part
   };
   CheckpointCollector(Setup setup, const WaveRules& rules, RankService& service);
 
@@ -131,6 +132,7 @@ class CheckpointCollector {
   };
   std::optional<Label> next_due() const;
   void ask_all(Label label);
+  bool is_empty(int shard) const;
   bool is_complete(Label label) const;
   const std::vector<std::byte>* stage_bytes(VirtualWorkerId vw, StageId stage, Label label) const;
   void hand_over(Label label);

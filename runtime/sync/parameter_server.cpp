@@ -50,7 +50,8 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
       rules_(rules),
       map_(map),
       service_(service),
-      parts_(setup_.server_ranks.front(), setup_.part, service) {
+      parts_(setup_.server_ranks.front(), setup_.part, service),
+      empty_(map.count(kParameters, setup_.shard) == 0) {
   const int workers = rules.workers();
   if (setup_.shard.value == 0) {
     clock_.emplace(rules, map.shards());
@@ -245,7 +246,7 @@ void ParameterServer::start_sum() {
 bool ParameterServer::form_label() {
   const Snapshot& before = *snapshots_.back();
   const Wave wave = before.label;
-  if (wave >= rules_.end_label()) return false;
+  if (empty_ || wave >= rules_.end_label()) return false;
   if (!sum_) start_sum();
   bool complete = true, news = false;
   std::size_t contributor = 0, part = 0;
@@ -380,7 +381,7 @@ bool ParameterServer::finished() const {
   const bool workers =
       std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.all_finished(); });
   return workers && waiting_pulls_.empty() && sending_.empty() && parts_.idle() &&
-         snapshots_.back()->label == rules_.end_label();
+         (empty_ || snapshots_.back()->label == rules_.end_label());
 }
 
 std::string ParameterServer::waiting_for() const {

@@ -114,6 +114,7 @@ class ParameterServer {
   std::optional<WaveClock> clock_;     // first shard
   std::optional<StopAgreement> stop_;  // first shard
   CheckpointSender parts_;
+  bool empty_;  // no parameters: it forms no labels and sends nothing
   std::vector<Peer> peers_;
   std::map<std::pair<Wave, int>, int> stages_arrived_;  // of (wave, virtual worker)
   std::optional<LabelSum> sum_;                         // the label behind the newest

@@ -32,9 +32,11 @@ nlohmann::json json_of(const Bench& bench, const Trained& trained) {
 }
 
 TEST(Target, TheRunStopsOnceItIsReached) {
-  for (const int distance : {0, 2}) {
-    SCOPED_TRACE(distance);
+  // Four servers for three layers: one has nothing to form labels of.
+  for (const auto& [distance, servers] : {std::pair{0, 1}, {2, 1}, {0, 4}, {1, 4}}) {
+    SCOPED_TRACE(testing::Message() << "D = " << distance << ", servers " << servers);
     Training training = small(distance);
+    training.servers = servers;
     const Trained whole = Bench(training).train();
     EXPECT_EQ(whole.outcome.target, std::nullopt);
     ASSERT_GT(whole.outcome.evaluations.size(), 10u);

@@ -92,98 +92,80 @@ std::string stage(int first, int end, const std::string& devices) {
                 devices.c_str());
 }
 
-const char* system_of(Shape shape) {
-  switch (shape) {
-    case Shape::dapple:
-      return "dapple";
-    case Shape::spectrain:
-      return "spectrain";
-    case Shape::timeprest:
-      return "timeprest";
-    default:
-      return "hetpipe";
-  }
+struct ShapeRow {
+  const char* name;
+  const char* system;
+  int ranks;
+  bool exact;
+  std::string parts;  // of the plan
+};
+
+std::string waves(int in_flight) { return format("in_flight = %d\n", in_flight); }
+std::string slices(int micro_batches) {
+  return format("in_flight = 1\nmicro_batches = %d\n", micro_batches);
+}
+std::string server(const std::string& keys) { return "[parameter_server]\n" + keys; }
+
+const std::vector<ShapeRow>& rows() {
+  const std::string worker = "[[virtual_worker]]\n";
+  const std::string three =
+      worker + stage(0, 2, "n0:0") + stage(2, 4, "n1:0") + stage(4, 7, "n1:1");
+  const std::string two = worker + stage(0, 3, "n0:0") + stage(3, 7, "n1:0") + worker +
+                          stage(0, 4, "n0:1") + stage(4, 7, "n1:1");
+  const std::string chunks = worker + stage(0, 2, "n0:0") + stage(2, 3, "n1:0") +
+                             stage(3, 4, "n0:0") + stage(4, 7, "n1:0");
+  const std::string single = worker + stage(0, 7, "n0:0") + worker + stage(0, 7, "n1:0");
+  static const std::vector<ShapeRow> all = {
+      {"one-server", "hetpipe", 5, true,
+       waves(3) + two + server("nodes = [\"n0\"]\nclock_distance = 0\n")},
+      {"two-servers", "hetpipe", 6, true,
+       waves(3) + two + server("nodes = [\"n0\", \"n1\"]\nclock_distance = 0\n")},
+      {"other-cuts", "hetpipe", 5, true,
+       waves(3) + worker + stage(0, 5, "n0:0") + stage(5, 7, "n1:0") + worker +
+           stage(0, 2, "n0:1") + stage(2, 7, "n1:1") +
+           server("nodes = [\"n1\"]\nclock_distance = 1\n")},
+      {"one-worker", "hetpipe", 4, true,
+       waves(3) + three + server("nodes = [\"n0\"]\nclock_distance = 0\n")},
+      {"hosted-servers", "hetpipe", 3, true,
+       waves(3) + worker + stage(0, 3, "n0:0") + stage(3, 7, "n1:0") + worker +
+           stage(0, 7, "n0:1") +
+           server("nodes = [\"n0\", \"n1\"]\nhosted = true\nclock_distance = 1\n")},
+      {"dapple", "dapple", 4, true,
+       slices(2) + worker + stage(0, 3, "n0:0\", \"n0:1") + stage(3, 7, "n1:0") + worker +
+           stage(0, 7, "n1:1")},
+      {"spectrain", "spectrain", 4, false, waves(3) + two},
+      {"xpipe", "xpipe", 3, false, slices(2) + three},
+      {"timeprest", "timeprest", 3, false, slices(2) + three},
+      {"gpipe", "gpipe", 3, true, slices(4) + three},
+      {"pipedream-flush", "pipedream-flush", 3, true, slices(4) + three},
+      {"interleaved", "pipedream-flush", 2, true,
+       "schedule = \"interleaved-1f1b\"\n" + slices(2) + chunks},
+      {"zero-bubble", "zero-bubble", 3, true, slices(4) + three},
+      {"pipedream", "pipedream", 3, false, waves(3) + three},
+      {"pipedream-2bw", "pipedream-2bw", 3, false, waves(3) + three},
+      {"vanilla", "vanilla", 3, false, waves(3) + three},
+      {"data-parallel", "data-parallel", 2, true,
+       slices(1) + worker + stage(0, 7, "n0:0\", \"n1:0")},
+      {"ssp", "ssp", 3, true, waves(1) + single + server("nodes = [\"n0\"]\nclock_distance = 1\n")},
+      {"asp", "asp", 3, false, waves(1) + single + server("nodes = [\"n0\"]\n")},
+      {"predicted-waves", "spectrain", 5, false,
+       "sync = \"wsp\"\n" + waves(3) + two + server("nodes = [\"n0\"]\nclock_distance = 1\n")},
+  };
+  return all;
 }
 
-std::string plan(Shape shape) {
-  std::string text = format(
-      "format = 1\nsystem = \"%s\"\nmodel = \"mlp\"\nminibatch = 8\nin_flight = 3\n"
-      "optimizer = \"sgd-momentum\"\n",
-      system_of(shape));
-  const std::string worker = "[[virtual_worker]]\n";
-  const std::string server = "[parameter_server]\n";
-  switch (shape) {
-    case Shape::one_server:
-    case Shape::two_servers:
-      text += worker + stage(0, 3, "n0:0") + stage(3, 7, "n1:0");
-      text += worker + stage(0, 4, "n0:1") + stage(4, 7, "n1:1");
-      text += server +
-              (shape == Shape::one_server ? "nodes = [\"n0\"]\n" : "nodes = [\"n0\", \"n1\"]\n");
-      return text + "clock_distance = 0\n";
-    case Shape::other_cuts:
-      text += worker + stage(0, 5, "n0:0") + stage(5, 7, "n1:0");
-      text += worker + stage(0, 2, "n0:1") + stage(2, 7, "n1:1");
-      return text + server + "nodes = [\"n1\"]\nclock_distance = 1\n";
-    case Shape::one_worker:
-      text += worker + stage(0, 2, "n0:0") + stage(2, 4, "n1:0") + stage(4, 7, "n1:1");
-      return text + server + "nodes = [\"n0\"]\nclock_distance = 0\n";
-    case Shape::hosted_servers:
-      text += worker + stage(0, 3, "n0:0") + stage(3, 7, "n1:0");
-      text += worker + stage(0, 7, "n0:1");
-      return text + server + "nodes = [\"n0\", \"n1\"]\nhosted = true\nclock_distance = 1\n";
-    case Shape::dapple:
-      text += "micro_batches = 2\n" + worker + stage(0, 3, "n0:0\", \"n0:1") + stage(3, 7, "n1:0");
-      return text + worker + stage(0, 7, "n1:1");
-    case Shape::spectrain:
-      text += worker + stage(0, 3, "n0:0") + stage(3, 7, "n1:0");
-      return text + worker + stage(0, 4, "n0:1") + stage(4, 7, "n1:1");
-    case Shape::timeprest:
-      text += "micro_batches = 2\n" + worker + stage(0, 2, "n0:0") + stage(2, 4, "n1:0");
-      return text + stage(4, 7, "n1:1");
-  }
-  return text;
+const ShapeRow& row(Shape shape) { return rows()[static_cast<std::size_t>(shape)]; }
+
+std::string plan(const ShapeRow& shape) {
+  return format("format = 1\nsystem = \"%s\"\nmodel = \"mlp\"\nminibatch = 8\n", shape.system) +
+         "optimizer = \"sgd-momentum\"\n" + shape.parts;
 }
 
 }  // namespace
 
-const char* name(Shape shape) {
-  switch (shape) {
-    case Shape::one_server:
-      return "one-server";
-    case Shape::two_servers:
-      return "two-servers";
-    case Shape::other_cuts:
-      return "other-cuts";
-    case Shape::one_worker:
-      return "one-worker";
-    case Shape::hosted_servers:
-      return "hosted-servers";
-    case Shape::dapple:
-    case Shape::spectrain:
-    case Shape::timeprest:
-      return system_of(shape);
-  }
-  return "";
-}
-
-int ranks(Shape shape) {
-  switch (shape) {
-    case Shape::one_server:
-    case Shape::other_cuts:
-      return 5;
-    case Shape::two_servers:
-      return 6;
-    case Shape::one_worker:
-      return 4;
-    case Shape::hosted_servers:
-    case Shape::timeprest:
-      return 3;
-    case Shape::dapple:
-    case Shape::spectrain:
-      return 4;
-  }
-  return 0;
-}
+const char* name(Shape shape) { return row(shape).name; }
+int ranks(Shape shape) { return row(shape).ranks; }
+bool goes_on_exactly(Shape shape) { return row(shape).exact; }
 
 void write_files(const fs::path& folder) {
   fs::create_directories(folder / "data");
@@ -191,8 +173,8 @@ void write_files(const fs::path& folder) {
   write_idx(folder / "data", "t10k", 32);
   write_file(folder / "cluster.toml", kCluster);
   write_file(folder / "profile.toml", kProfile);
-  for (const Shape shape : kShapes) {
-    write_file(folder / (std::string(name(shape)) + ".toml"), plan(shape));
+  for (const ShapeRow& shape : rows()) {
+    write_file(folder / (std::string(shape.name) + ".toml"), plan(shape));
   }
 }
 

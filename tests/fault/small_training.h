@@ -11,20 +11,32 @@ namespace hetpipe::fault {
 // label. Its speed is modelled, so that moments mean the same on every machine that is not
 // overloaded.
 enum class Shape {
-  one_server,
+  one_server,  // HetPipe's ...
   two_servers,
   other_cuts,
   one_worker,
   hosted_servers,
-  dapple,     // replicas, micro-batches, no server
-  spectrain,  // two virtual workers without a server
+  dapple,     // replicas, micro-batches, two virtual workers; no server, as those below
+  spectrain,  // two virtual workers
+  xpipe,
   timeprest,
+  gpipe,
+  pipedream_flush,
+  interleaved,
+  zero_bubble,
+  pipedream,
+  pipedream_2bw,
+  vanilla,
+  data_parallel,
+  ssp,
+  asp,
+  predicted_waves,  // SpecTrain's weights in virtual workers under waves
 };
-inline constexpr Shape kShapes[] = {Shape::one_server, Shape::two_servers,    Shape::other_cuts,
-                                    Shape::one_worker, Shape::hosted_servers, Shape::dapple,
-                                    Shape::spectrain,  Shape::timeprest};
+inline constexpr int kShapes = static_cast<int>(Shape::predicted_waves) + 1;
 const char* name(Shape shape);
 int ranks(Shape shape);
+// Whether a run that goes on from a checkpoint ends with the bits of one that was never stopped.
+bool goes_on_exactly(Shape shape);
 
 inline constexpr int kSamples = 480;
 inline constexpr int kEpochs = 3;
