@@ -7,18 +7,6 @@
 
 namespace hetpipe {
 
-namespace {
-
-std::vector<bool> empty_shards(const ShardMap& map) {
-  std::vector<bool> empty;
-  for (int s = 0; s < map.shards(); ++s) {
-    empty.push_back(map.count(ShardMap::What::parameters, ShardId{s}) == 0);
-  }
-  return empty;
-}
-
-}  // namespace
-
 CheckpointRole::CheckpointRole(const TrainValues& values, RankService& service, Log& log,
                                TraceWriter* trace)
     : values_(values), service_(service), log_(log), trace_(trace) {
@@ -37,7 +25,7 @@ CheckpointRole::CheckpointRole(const TrainValues& values, RankService& service, 
                                   .exact = exact ? std::optional(*exact) : std::nullopt};
               },
           .complete = [this](CheckpointParts parts) { write(std::move(parts)); },
-          .empty_shards = empty_shards(values.map)},
+          .empty_shards = values.map.empty_shards()},
       values.rules, service);
   writer_ = std::make_unique<CheckpointWriter>(
       CheckpointWriter::Options{.folder = job.checkpoint_folder,

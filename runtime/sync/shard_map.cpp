@@ -42,6 +42,12 @@ std::int64_t ShardMap::count(What what, ShardId shard) const {
   return on_shard(what, shard, 0, static_cast<int>(shard_of_layer_.size())).count;
 }
 
+std::vector<bool> ShardMap::empty_shards() const {
+  std::vector<bool> empty;
+  for (int s = 0; s < shards_; ++s) empty.push_back(count(What::parameters, ShardId{s}) == 0);
+  return empty;
+}
+
 FlatRange ShardMap::on_shard(What what, ShardId shard, int first, int end) const {
   FlatRange range;
   for (int l = 0; l < end; ++l) {

@@ -29,6 +29,7 @@ class ShardMap {
   int shards() const { return shards_; }
   std::vector<int> layers(ShardId shard) const;
   std::int64_t count(What what, ShardId shard) const;  // floats of the whole shard
+  std::vector<bool> empty_shards() const;              // by shard: it has no parameters
   // The part of layers [first, end) that this shard holds: where it lies on the shard ...
   FlatRange on_shard(What what, ShardId shard, int first, int end) const;
   // ... and in the flat array of a stage of these layers, adjacent layers joined.

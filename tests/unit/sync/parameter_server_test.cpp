@@ -249,7 +249,8 @@ class Play {
                   [this](VirtualWorkerId vw, StageId k) {
                     return state_of(vw.value, k.value, case_.rules.first_wave);
                   },
-              .complete = [&seen](CheckpointParts parts) { seen.checkpoints.push_back(parts); }},
+              .complete = [&seen](CheckpointParts parts) { seen.checkpoints.push_back(parts); },
+              .empty_shards = map_.empty_shards()},
           case_.rules, service);
       service.also_poll([&] { collector->poll(); });
     }
