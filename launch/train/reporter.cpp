@@ -59,9 +59,7 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
   service.on(MessageKind::rank_report, [this](const ControlMessage& message) {
     const RankReport& report =
         outcome_.ranks.emplace_back(from_payload<RankReport>(message.payload));
-    // One that trains fast waits in its evaluation for the others.
-    outcome_.training_seconds =
-        std::max(outcome_.training_seconds, report.total_seconds - report.evaluate_seconds);
+    outcome_.evaluation_seconds = std::max(outcome_.evaluation_seconds, report.evaluate_seconds);
     --ranks_left_;
     outcome_.seconds = seconds_between(start_ns_, now_ns());
   });
@@ -109,12 +107,12 @@ void Reporter::stopping(Label label, const StopWanted& by) {
                    static_cast<long long>(label)));
 }
 
-double Reporter::Outcome::evaluation_seconds() const {
-  return std::max(seconds - training_seconds, 0.0);
+double Reporter::Outcome::training_seconds() const {
+  return std::max(seconds - evaluation_seconds, 1e-9);
 }
 
 double Reporter::Outcome::throughput() const {
-  return static_cast<double>(samples) / std::max(training_seconds, 1e-9);
+  return static_cast<double>(samples) / training_seconds();
 }
 
 // One of each rank that plays the wave.
@@ -161,7 +159,8 @@ void Reporter::on_wave(Rank from, const WaveReport& report) {
   sum.elapsed += report.elapsed_seconds;
   double& trained = trained_[from.value];
   trained += report.elapsed_seconds;
-  sum.trained = std::max(sum.trained, trained);
+  sum.until = std::max(sum.until, trained + report.evaluated_seconds);
+  sum.evaluated = std::max(sum.evaluated, report.evaluated_seconds);
   sum.server_wait += report.server_wait_seconds;
   sum.step = std::max(sum.step, report.last_minibatch + 1);
   print_waves();
@@ -173,7 +172,7 @@ void Reporter::print_waves() {
        next = waves_.find(next_wave_)) {
     print_wave(next_wave_, next->second);
     ++next_wave_;
-    label_seconds_[next_wave_] = next->second.trained;
+    label_seconds_[next_wave_] = next->second.until - next->second.evaluated;
     waves_.erase(next);
   }
   finish_evaluations();

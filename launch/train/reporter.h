@@ -38,8 +38,8 @@ class Reporter {
   };
   struct Outcome {
     std::vector<RankReport> ranks;
-    double seconds = 0;           // from the first wave's start to the last report
-    double training_seconds = 0;  // of these, of the rank that trained longest; without evaluations
+    double seconds = 0;             // from the first wave's start to the last report
+    double evaluation_seconds = 0;  // of these, of the rank that took longest
     std::int64_t samples = 0;
     Minibatch staleness_min = 0;  // over all minibatches
     Minibatch staleness_max = 0;
@@ -53,8 +53,8 @@ class Reporter {
     std::optional<Label> stopped{};  // before its end, at this label ...
     bool stopped_at_target = false;  // ... since the target was reached, not on request
 
-    double evaluation_seconds() const;  // the rest
-    double throughput() const;          // samples/s of training
+    double training_seconds() const;  // the rest
+    double throughput() const;        // samples/s of training
   };
   const Outcome& outcome() const { return outcome_; }
 
@@ -69,7 +69,8 @@ class Reporter {
     LossSums loss_sums;
     double samples_per_second = 0;
     double elapsed = 0;
-    double trained = 0;  // seconds of this run until the last push, evaluations left out
+    double until = 0;      // seconds of this run until the last push ...
+    double evaluated = 0;  // ... and of these the evaluations of the rank that took longest
     double server_wait = 0;
     double learning_rate = 0;
     Minibatch step = 0;

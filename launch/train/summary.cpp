@@ -97,8 +97,8 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
   }
   text += format("; %lld samples in %s, and %s for evaluation\n",
                  static_cast<long long>(outcome.samples),
-                 format_seconds(outcome.training_seconds).c_str(),
-                 format_seconds(outcome.evaluation_seconds()).c_str());
+                 format_seconds(outcome.training_seconds()).c_str(),
+                 format_seconds(outcome.evaluation_seconds).c_str());
   text += format(
       "where the workers' time went: compute %s %%, bubble %s %%, transfer %s %%, "
       "synchronisation %s %%\n",

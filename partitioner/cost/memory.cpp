@@ -43,6 +43,18 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
   }
   std::vector<std::vector<int>> inputs;
   for (const ProfileLayer& layer : profile.layers) inputs.push_back(layer.inputs);
+  std::vector<bool> read_here(profile.layers.size(), false);
+  for (int l = end_of(stage.value - 1); l < end_of(stage.value); ++l) {
+    for (const int from : inputs[static_cast<std::size_t>(l)]) {
+      read_here[static_cast<std::size_t>(from)] = true;
+    }
+  }
+  for (int l = end_of(stage.value - 1); l < end_of(stage.value); ++l) {
+    const auto at = static_cast<std::size_t>(l);
+    if (profile.layers[at].kept_for_readers && !read_here[at]) {
+      footprint.stash -= std::min(costs.output_bytes[at], costs.stash_bytes[at]) * micro_batches;
+    }
+  }
   for (const Transfer& transfer : transfers(inputs, stage_end)) {
     std::int64_t bytes = 0;
     for (const int l : transfer.layers) bytes += costs.output_bytes[static_cast<std::size_t>(l)];

@@ -26,6 +26,9 @@ struct ProfileLayer {
   double stash_bytes = 0;     // per sample, fp32; likewise
   std::string shares;         // owner of its parameters, or empty
   bool output = false;  // a result of the network that no layer reads, beside the last layer's
+  // Its output is kept for the backward of layers that read it alone: a stage without any of these
+  // does not keep it, though it is in the stash bytes.
+  bool kept_for_readers = false;
   bool operator==(const ProfileLayer&) const = default;
 };
 

@@ -86,6 +86,7 @@ class ProfileFile {
     layer.stash_bytes = reader.real("stash_bytes", kBytes).value_or(0);
     layer.shares = reader.string("shares").value_or("");
     layer.output = reader.boolean("output").value_or(false);
+    layer.kept_for_readers = reader.boolean("kept_for_readers").value_or(false);
     layer_lines_.push_back(value.line);
     reader.done();
     const auto named = [&](const std::string& name) {
@@ -272,6 +273,7 @@ std::string to_toml(const Profile& profile) {
     if (layer.output_bytes > 0) text += "output_bytes = " + toml_real(layer.output_bytes) + "\n";
     if (layer.stash_bytes > 0) text += "stash_bytes = " + toml_real(layer.stash_bytes) + "\n";
     if (layer.output) text += "output = true\n";
+    if (layer.kept_for_readers) text += "kept_for_readers = true\n";
     if (!layer.shares.empty()) text += "shares = " + toml_string(layer.shares) + "\n";
   }
   for (const Measurement& m : profile.measurements) {

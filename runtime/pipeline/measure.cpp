@@ -112,6 +112,16 @@ void check_batches(const std::vector<int>& batches) {
   problems.throw_if_any();
 }
 
+// Whether a layer's output waits for the backward of a layer that reads it.
+bool kept_for_readers(const Model& model, int i) {
+  for (int l = i + 1; l < model.layer_count(); ++l) {
+    const std::vector<int>& inputs = model.layer(l).inputs;
+    const bool reads = std::find(inputs.begin(), inputs.end(), i) != inputs.end();
+    if (reads && model.shapes(l, 1).backward_needs_input) return true;
+  }
+  return false;
+}
+
 ProfileLayer describe(const Model& model, int i) {
   const LayerShapes shapes = model.shapes(i, 1);
   ProfileLayer layer;
@@ -119,6 +129,7 @@ ProfileLayer describe(const Model& model, int i) {
   layer.inputs = model.producers()[static_cast<std::size_t>(i)];
   if (const auto& owner = model.layer(i).shares) layer.shares = model.layer(*owner).name;
   for (const ParameterShape& p : shapes.parameters) layer.parameter_bytes += 4 * p.shape.elements();
+  layer.kept_for_readers = !shapes.backward_needs_output && kept_for_readers(model, i);
   layer.forward_flops = shapes.forward_flops;
   layer.backward_flops = shapes.backward_flops;
   for (const Shape& input : model.input_shapes(i, 1)) {
@@ -130,13 +141,7 @@ ProfileLayer describe(const Model& model, int i) {
 // Whether a layer's output waits for a backward, its own or that of a layer that reads it, in
 // memory of its own: no other layer writes over it.
 bool keeps_output(const Model& model, int i) {
-  if (model.shapes(i, 1).backward_needs_output) return true;
-  for (int l = i + 1; l < model.layer_count(); ++l) {
-    const std::vector<int>& inputs = model.layer(l).inputs;
-    const bool reads = std::find(inputs.begin(), inputs.end(), i) != inputs.end();
-    if (reads && model.shapes(l, 1).backward_needs_input) return true;
-  }
-  return false;
+  return model.shapes(i, 1).backward_needs_output || kept_for_readers(model, i);
 }
 
 // The samples that a stage reads wait there as well; the first layer that reads them answers for

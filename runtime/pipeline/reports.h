@@ -32,7 +32,8 @@ struct WaveReport {
   double learning_rate = 0;
   Minibatch staleness_min = 0;  // over the wave's minibatches
   Minibatch staleness_max = 0;
-  double elapsed_seconds = 0;  // since the report before
+  double elapsed_seconds = 0;    // since the report before, evaluations left out
+  double evaluated_seconds = 0;  // of evaluations, over the whole run
   double server_wait_seconds = 0;
 };
 

@@ -144,6 +144,7 @@ void Worker::report_wave(Minibatch p) {
   wave_.staleness_max = stale.mapped().most;
   wave_.last_minibatch = p;
   wave_.elapsed_seconds = seconds_between(last_report_ns_, now);
+  wave_.evaluated_seconds = report_.evaluate_seconds;
   service_.transport().send_control(setup_.reporter,
                                     {.kind = static_cast<std::int32_t>(MessageKind::wave_report)},
                                     as_payload(wave_));
@@ -153,7 +154,7 @@ void Worker::report_wave(Minibatch p) {
 }
 
 void Worker::evaluate(Minibatch p) {
-  const std::int64_t start = now_ns();
+  std::int64_t start = now_ns();
   EvaluationReport sum;
   if (setup_.waves) {
     const Minibatch end = rules_.end[at(setup_.place.virtual_worker.value)];
@@ -161,6 +162,7 @@ void Worker::evaluate(Minibatch p) {
     const Wave gate = final ? rules_.end_label() + rules_.distance + 1 : rules_.wave_of(p);
     const Label label = final ? rules_.end_label() : rules_.bound_label(gate);
     evaluated_ = synchronizer_.pull(gate, label, WithStatistics::yes);
+    start = now_ns();  // until now it waited for those who train
     sum = evaluator_.evaluate(label, evaluated_->weights.as<float>(),
                               evaluated_->statistics.as<float>());
   } else {  // of what is here, behind the update of p
