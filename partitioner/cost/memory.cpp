@@ -58,7 +58,10 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
   for (const Transfer& transfer : transfers(inputs, stage_end)) {
     std::int64_t bytes = 0;
     for (const int l : transfer.layers) bytes += costs.output_bytes[static_cast<std::size_t>(l)];
-    if (transfer.to_stage == stage.value) footprint.received += bytes * micro_batches;
+    if (transfer.to_stage == stage.value) {
+      footprint.received += bytes * micro_batches;
+      footprint.received_once += bytes;
+    }
     if (transfer.from_stage == stage.value) footprint.sent += bytes * micro_batches;
   }
   return footprint;
@@ -87,10 +90,13 @@ Moment fullest_moment(const HeldCounts& held, std::span<const ChunkMemory> chunk
     }
   }
   std::int64_t recomputed = 0;  // of one micro-batch
+  std::int64_t returned = 0;    // its gradient, on the way back
   for (const ChunkMemory& chunk : chunks) {
+    returned = std::max(returned, chunk.footprint.received_once);
     if (chunk.keep == Keep::inputs) recomputed = std::max(recomputed, chunk.footprint.stash);
   }
   fullest.activations += held.backwards * recomputed;
+  fullest.messages += returned;
   return fullest;
 }
 
@@ -187,7 +193,7 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
   add("all-reduce", rule.all_reduced > 1 ? all_reduce_bytes(p, rule.all_reduced) : 0);
   add("activations", moment.activations);
   add("messages", moment.messages);
-  add("workspace", 3 * largest_output + added);
+  add("workspace", 2 * largest_output + added);
   return ledger;
 }
 
@@ -198,7 +204,10 @@ double MemoryFactors::bytes(const StageFootprint& footprint) const {
   return times(parameters, footprint.parameters) + times(stash, footprint.stash) +
          times(received, footprint.received) + times(sent, footprint.sent) +
          times(largest_output, footprint.largest_output) + times(samples, footprint.samples) +
-         times(largest_parameters, footprint.largest_parameters) + fixed;
+         times(largest_parameters, footprint.largest_parameters) +
+         times(received_once, footprint.received_once) +
+         (all_reduced > 1 ? static_cast<double>(all_reduce_bytes(footprint.parameters, all_reduced))
+                          : 0);
 }
 
 MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
@@ -223,7 +232,8 @@ MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts>
   factors.largest_output = of(&StageFootprint::largest_output);
   factors.samples = of(&StageFootprint::samples);
   factors.largest_parameters = of(&StageFootprint::largest_parameters);
-  if (rule.all_reduced > 1) factors.fixed = all_reduce_bytes(kMany, rule.all_reduced);
+  factors.received_once = of(&StageFootprint::received_once);
+  factors.all_reduced = rule.all_reduced;
   return factors;
 }
 

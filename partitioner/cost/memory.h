@@ -45,6 +45,7 @@ struct StageFootprint {
   std::int64_t largest_output = 0;      // of one layer and one micro-batch
   std::int64_t samples = 0;             // what its layers read of the samples themselves
   std::int64_t largest_parameters = 0;  // of one layer
+  std::int64_t received_once = 0;       // of what is received, for one micro-batch
 };
 
 // Stage `stage` of the cut `stage_end` (one past the last layer, per stage). `costs` are those of
@@ -106,12 +107,12 @@ struct MemoryRule {
 //                      its
 //                                   gate makes updates; elsewhere it takes an older version's place
 //   all-reduce         4 pieces     of all_reduce_piece (P where that is less) that came to be
-//   added; the
-//                                   sum is made in place
+//                                   added; the sum is made in place
 //   activations        held * stash; where they are recomputed held * samples (what came from other
 //                      stages is below), and the stash of the micro-batches whose B has begun
-//   messages           (held + 1) * received + 2 * sent
-//   workspace          3 * the largest output; where gradients of several micro-batches are added,
+//   messages           (held + 1) * received + 2 * sent, and the gradient of one micro-batch on its
+//                      way back
+//   workspace          2 * the largest output; where gradients of several micro-batches are added,
 //                      the largest layer's parameters as well, for the gradient to be added
 //                      (gpipe: less one micro-batch's stash, which the first backward has freed)
 //
@@ -130,7 +131,8 @@ struct MemoryFactors {
   double largest_output = 0;
   double samples = 0;
   double largest_parameters = 0;
-  double fixed = 0;  // what does not grow: the all-reduce's pieces, where P makes as many
+  double received_once = 0;
+  int all_reduced = 1;  // devices that add up their gradients: their pieces do not grow with these
   double bytes(const StageFootprint& footprint) const;
 };
 MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,

@@ -138,8 +138,9 @@ std::vector<PipelineBlock> dapple_blocks(const DappleModel& model, const DappleP
   return blocks;
 }
 
-// Per device: state_factor P, held x (stash + received), one received and two sent under way, and
-// three times the largest output to work in; with re-computation held x received and one stash.
+// Per device: state_factor P, held x (stash + received), two received (one as a gradient that goes
+// back) and two sent under way, and twice the largest output to work in; with re-computation held x
+// received and one stash.
 bool settle_memory(const DappleModel& model, const DapplePool& pool, const DappleRequest& request,
                    std::span<DappleStage> stages) {
   const int count = static_cast<int>(stages.size());
@@ -160,7 +161,7 @@ bool settle_memory(const DappleModel& model, const DapplePool& pool, const Dappl
     const double sent = crossing(stage.end_layer);
     const double largest = *std::max_element(model.largest_bytes.begin() + stage.first_layer,
                                              model.largest_bytes.begin() + stage.end_layer);
-    const double moving = (held + 1) * received + 2 * sent + 3 * largest;
+    const double moving = (held + 2) * received + 2 * sent + 2 * largest;
     stage.recompute = false;
     for (std::size_t k = 0; k < shares.of_kind.size(); ++k) {
       const double share = shares.of_kind[k];

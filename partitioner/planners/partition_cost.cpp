@@ -35,7 +35,8 @@ std::int64_t PartitionSearch::memory(int k, int s, int e, std::int64_t received,
   const StageFootprint& factor = position.ledger;
   return factor.parameters * (m_.parameters[at_index(e)] - m_.parameters[at_index(s)]) +
          factor.stash * (device.stash[at_index(e)] - device.stash[at_index(s)]) +
-         factor.received * received + factor.sent * sent +
+         factor.received * received + factor.received_once * received / m_.micro_batches +
+         factor.sent * sent +
          factor.largest_output *
              std::max(largest[at_index(s)], largest[at_index(e) - (std::size_t{1} << level)]);
 }

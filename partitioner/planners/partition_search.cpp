@@ -22,9 +22,14 @@ StageFootprint ledger_factors(const PipelineShape& shape, StageId stage) {
     one.*member = 1;
     return stage_ledger(one, shape, stage).total();
   };
-  return {of(&StageFootprint::parameters), of(&StageFootprint::stash),
-          of(&StageFootprint::received), of(&StageFootprint::sent),
-          of(&StageFootprint::largest_output)};
+  return {of(&StageFootprint::parameters),
+          of(&StageFootprint::stash),
+          of(&StageFootprint::received),
+          of(&StageFootprint::sent),
+          of(&StageFootprint::largest_output),
+          0,
+          0,
+          of(&StageFootprint::received_once)};
 }
 
 }  // namespace

@@ -208,7 +208,7 @@ class PipedreamPlanner {
     const double held = std::min(in_flight, devices_after + 1);
     const double weights = 2.0 + optimizer_slots_ + in_flight;
     return weights * parameters +
-           (held * stash + (held + 1) * received + 2 * sent + 3 * largest) / replicas;
+           (held * stash + (held + 2) * received + 2 * sent + 2 * largest) / replicas;
   }
 
   // The plan of these stages, if all have the memory and every replica a sample.

@@ -14,7 +14,7 @@ int Network::interface(const std::string& key) {
 }
 
 EngineRoute Network::route_between(const DeviceName& from, const DeviceName& to,
-                                   const RouteUse& use) const {
+                                   const RouteUse& use) {
   const Link link = cluster_.link(from, to);
   if (!(link.bandwidth > 0)) {
     const bool inside = from.node == to.node;
@@ -24,19 +24,19 @@ EngineRoute Network::route_between(const DeviceName& from, const DeviceName& to,
                             " (the plan sends from " + to_string(from) + " to " + to_string(to) +
                             "). Give it a [link." + (inside ? "intra_node" : "inter_node") + "].");
   }
-  return {link.bandwidth, link.latency * use.latencies, -1, -1, use.process, use.buffer_bytes};
-}
-
-int Network::add_route(const DeviceName& from, const DeviceName& to, const RouteUse& use) {
-  EngineRoute route = route_between(from, to, use);
-  if (sharing_ == Sharing::queued) return job_.add_route(route);
+  EngineRoute route{link.bandwidth,  link.latency * use.latencies, -1, -1, use.process,
+                    use.buffer_bytes};
   if (from.node == to.node) {
     route.out = interface(to_string(from) + ">" + to_string(to));
   } else {
     route.out = interface(from.node + ">");
     route.in = interface(">" + to.node);
   }
-  return job_.add_route(route);
+  return route;
+}
+
+int Network::add_route(const DeviceName& from, const DeviceName& to, const RouteUse& use) {
+  return job_.add_route(route_between(from, to, use));
 }
 
 int Network::add_server_route(const DeviceName& from, const DeviceName& to, const RouteUse& use) {

@@ -23,7 +23,7 @@ struct RouteUse {
 
 enum class Sharing {
   fair,    // as real links are: interfaces shared by their flows (engine.h)
-  queued,  // as emulated links are: see Network::add_server_route
+  queued,  // as emulated links are: the same, and a server's one after another
 };
 
 // Between nodes a route passes the out interface of one node and the in interface of the other,
@@ -38,15 +38,14 @@ class Network {
   int add_route(const DeviceName& from, const DeviceName& to, const RouteUse& use = {});
 
   // Between a device and a server. Emulated links pass a server's messages one after the other, in
-  // each direction; other messages have their pair to themselves.
+  // each direction.
   int add_server_route(const DeviceName& from, const DeviceName& to, const RouteUse& use = {});
 
   EngineJob& job() { return job_; }
 
  private:
   int interface(const std::string& key);
-  EngineRoute route_between(const DeviceName& from, const DeviceName& to,
-                            const RouteUse& use) const;
+  EngineRoute route_between(const DeviceName& from, const DeviceName& to, const RouteUse& use);
 
   const Cluster& cluster_;
   EngineJob& job_;

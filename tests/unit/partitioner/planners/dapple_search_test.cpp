@@ -175,7 +175,7 @@ class DappleBruteForce {
       for (std::size_t g = 0; g < s.gpus.size(); ++g) {
         const double room = c_.pool.memory[static_cast<std::size_t>(s.gpus[g].kind)] -
                             c_.request.state_factor * part(m_.parameter_bytes, s);
-        const double moving = (held + 1) * in + 2 * out + 3 * largest;
+        const double moving = (held + 2) * in + 2 * out + 2 * largest;
         if (share[g] * (moving + held * part(m_.stash_bytes, s)) <= room) continue;
         s.recompute = true;
         if (c_.request.recomputation == Recomputation::never) return;
