@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partitioner/plan/pipeline.h"
 
+#include <algorithm>
 #include <set>
 
 namespace hetpipe {
@@ -22,6 +23,14 @@ ScheduleRequest schedule_request(const Plan& plan, const PlanVirtualWorker& vw, 
   request.micro_batches = plan.micro_batches;
   request.in_flight = plan.in_flight;
   return request;
+}
+
+bool replicated(const Plan& plan) {
+  return std::any_of(
+      plan.virtual_workers.begin(), plan.virtual_workers.end(), [](const auto& worker) {
+        return std::any_of(worker.stages.begin(), worker.stages.end(),
+                           [](const PlanStage& stage) { return stage.devices.size() > 1; });
+      });
 }
 
 bool recomputes(const PlanStage& stage, WeightRule weights) {

@@ -15,6 +15,9 @@ Pipeline pipeline_of(const PlanVirtualWorker& vw, ScheduleRule rule);
 // What a virtual worker's schedule is generated from; first and end are the caller's.
 ScheduleRequest schedule_request(const Plan& plan, const PlanVirtualWorker& vw, ScheduleRule rule);
 
+// Whether any stage stands on several devices.
+bool replicated(const Plan& plan);
+
 // Whether a stage keeps its inputs alone and runs its forward again for its backward.
 bool recomputes(const PlanStage& stage, WeightRule weights);
 

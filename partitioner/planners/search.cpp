@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/plan/pipeline.h"
 #include "partitioner/planners/allocation.h"
 #include "partitioner/planners/search_bound.h"
 #include "partitioner/planners/search_report.h"
@@ -189,12 +190,14 @@ class Search {
     }
   }
 
-  // The fastest plans of unreplicated stages so far, under this row's system.
+  // The fastest plans so far, under this row's system. Shares of replicas are samples of a plan's
+  // own minibatch.
   void transplant(const SearchSpace& space) {
     std::size_t taken = 0;
     for (const ScoredPlan& other : fastest_first(found_.all())) {
       if (taken == kTransplanted || scores_.spent()) return;
       if (other.throughput < kFarOff * found_.best()) return;
+      if (replicated(other.plan) && other.plan.minibatch != space.minibatch()) continue;
       ++taken;
       Plan plan = blank_plan(space.row().request);
       plan.minibatch = space.minibatch();

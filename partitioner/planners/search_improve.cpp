@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "partitioner/plan/pipeline.h"
 #include "partitioner/planners/search_compositions.h"
 #include "partitioner/planners/search_run.h"
 
@@ -12,15 +13,6 @@ namespace {
 
 constexpr double kBetter = 1 + 1e-9;
 constexpr std::size_t kTriedByEstimate = 4;  // compositions one step away that are simulated
-
-bool replicated(const Plan& plan) {
-  for (const PlanVirtualWorker& worker : plan.virtual_workers) {
-    for (const PlanStage& stage : worker.stages) {
-      if (stage.devices.size() > 1) return true;
-    }
-  }
-  return false;
-}
 
 Allocation composition_of(const Plan& plan) {
   Allocation result;

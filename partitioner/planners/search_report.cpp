@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "partitioner/cost/memory.h"
+#include "partitioner/plan/pipeline.h"
 #include "partitioner/planners/search_compositions.h"
 
 namespace hetpipe {
@@ -22,14 +23,6 @@ std::set<DeviceName> devices_of(const Plan& plan) {
     }
   }
   return used;
-}
-
-bool replicated(const Plan& plan) {
-  return std::any_of(
-      plan.virtual_workers.begin(), plan.virtual_workers.end(), [](const auto& worker) {
-        return std::any_of(worker.stages.begin(), worker.stages.end(),
-                           [](const PlanStage& stage) { return stage.devices.size() > 1; });
-      });
 }
 
 // The composition with the device in one virtual worker after the other, and as one more.

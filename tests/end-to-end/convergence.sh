@@ -7,9 +7,7 @@
 set -euo pipefail
 hetpipe=$1
 source=$2
-[ -d /usr/share/datasets/fashion-mnist ] || { echo "skipped: no Fashion-MNIST (package dataset-fashion-mnist)"; exit 77; }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$source/tests/end-to-end/fashion_scratch.sh"
 cluster=$source/benchmarks/convergence/pool.toml
 
 "$hetpipe" profile --model lenet-bn --data fashion-mnist --threads 1 --minibatch 8,16,32 --output "$folder/profile.toml" > /dev/null

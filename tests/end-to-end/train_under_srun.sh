@@ -6,9 +6,7 @@
 set -euo pipefail
 hetpipe=$1
 source=$2
-[ -d /usr/share/datasets/fashion-mnist ] || { echo "skipped: no Fashion-MNIST (package dataset-fashion-mnist)"; exit 77; }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$source/tests/end-to-end/fashion_scratch.sh"
 cluster=$source/cluster-configs/fashion-quickstart.toml
 
 "$hetpipe" profile --model lenet --data fashion-mnist --minibatch 64 --output "$folder/profile.toml" > /dev/null

@@ -216,6 +216,9 @@ TEST(ProfileFile, ReadsAndRoundTrips) {
   EXPECT_EQ(p.layers[2].shares, "conv");
   EXPECT_EQ(p.measurements[0].forward, (std::vector<double>{0.1, 2e-3, 0}));
   EXPECT_EQ(parse_profile(to_toml(p), "again"), p);
+  Profile kept = p;
+  kept.layers[1].kept_for_readers = true;
+  EXPECT_EQ(parse_profile(to_toml(kept), "again"), kept);
 }
 
 TEST(ProfileFile, ReportsEverythingAtOnce) {

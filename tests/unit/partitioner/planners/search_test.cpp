@@ -341,6 +341,12 @@ TEST(Search, ADrainedSystemTakesEightTimesTheMeasuredBatch) {
   EXPECT_EQ(search_plans(request).plan.minibatch, measured);
   request.system = "gpipe";
   EXPECT_EQ(search_plans(request).plan.minibatch, 8 * measured);
+  const Plan sliced = search_plans(request).plan;  // into what was measured, at the least
+  EXPECT_GT(sliced.micro_batches, 1);
+  EXPECT_GE(sliced.minibatch / sliced.micro_batches, measured);
+  request.minibatch = measured;
+  EXPECT_GT(search_plans(request).plan.micro_batches, 1) << "asked for";
+  request.minibatch.reset();
   request.micro_batches = 2;
   EXPECT_EQ(search_plans(request).plan.minibatch, default_minibatch(request));
   request.minibatch = 4 * measured;

@@ -122,6 +122,32 @@ TEST(Servers, AsynchronousWorkersGoEachAtItsPace) {
   EXPECT_NEAR(simulate(plan, c, p).throughput, 64 / 12.0, 1e-9);
 }
 
+// A pull of 2000 bytes is waited for before each minibatch; the push before it leaves meanwhile.
+TEST(Servers, AsynchronousPullsAreWaitedFor) {
+  Cluster c = test::cluster_of({{"a"}, {}}, 1'000'000'000);
+  c.inter_node = {2000, 0, false};
+  Plan plan = plan_of("asp", {{stage_of(0, 2, {{"n0", 0}})}});
+  plan.server.emplace().nodes = {"n1"};
+  EXPECT_NEAR(simulate(plan, c, second_per_layer(2)).throughput, 32 / 7.0, 1e-9);
+}
+
+// Two pipelines over one slow interface are no faster than one, emulated links or real ones.
+TEST(Links, PairsOfTwoNodesShareTheirInterfaces) {
+  for (const bool emulate : {false, true}) {
+    Cluster c = test::cluster_of({{"a", "a"}, {"a", "a"}}, 1'000'000'000);
+    c.inter_node = {100, 0, emulate};  // 40 s for 4000 bytes, where a stage computes 3 s
+    Plan one = plan_of("vanilla", {{stage_of(0, 1, {{"n0", 0}}), stage_of(1, 2, {{"n1", 0}})}});
+    one.in_flight = 4;
+    Profile p = second_per_layer(2);
+    for (auto& layer : p.layers) layer.parameter_bytes = 0;  // nothing to reduce
+    Plan two = one;
+    two.virtual_workers.push_back(
+        {std::nullopt, {stage_of(0, 1, {{"n0", 1}}), stage_of(1, 2, {{"n1", 1}})}});
+    EXPECT_NEAR(simulate(one, c, p).throughput, 32 / 40.0, 1e-9) << emulate;
+    EXPECT_NEAR(simulate(two, c, p).throughput, 32 / 40.0, 0.01) << emulate;
+  }
+}
+
 // A wave pushes and pulls 2 x 1000 bytes per stage; local placement keeps them inside the node.
 TEST(Servers, BytesBetweenNodes) {
   const Cluster c = test::cluster_of({{"a", "a"}, {"a", "a"}}, 1'000'000'000);
