@@ -38,7 +38,7 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
       footprint.parameters += layer.parameter_bytes;
     }
     footprint.largest_parameters = std::max(footprint.largest_parameters, layer.parameter_bytes);
-    footprint.stash += costs.stash_bytes[at] * micro_batches;
+    footprint.stash_once += costs.stash_bytes[at];
     footprint.largest_output = std::max(footprint.largest_output, costs.output_bytes[at]);
   }
   std::vector<std::vector<int>> inputs;
@@ -52,9 +52,11 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
   for (int l = end_of(stage.value - 1); l < end_of(stage.value); ++l) {
     const auto at = static_cast<std::size_t>(l);
     if (profile.layers[at].kept_for_readers && !read_here[at]) {
-      footprint.stash -= std::min(costs.output_bytes[at], costs.stash_bytes[at]) * micro_batches;
+      footprint.stash_once -= std::min(costs.output_bytes[at], costs.stash_bytes[at]);
     }
   }
+  footprint.stash = footprint.stash_once * micro_batches;
+  std::set<int> sent;
   for (const Transfer& transfer : transfers(inputs, stage_end)) {
     std::int64_t bytes = 0;
     for (const int l : transfer.layers) bytes += costs.output_bytes[static_cast<std::size_t>(l)];
@@ -62,7 +64,23 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
       footprint.received += bytes * micro_batches;
       footprint.received_once += bytes;
     }
-    if (transfer.from_stage == stage.value) footprint.sent += bytes * micro_batches;
+    if (transfer.from_stage == stage.value) {
+      footprint.sent += bytes * micro_batches;
+      sent.insert(transfer.layers.begin(), transfer.layers.end());
+    }
+  }
+  std::int64_t freed = 0;
+  for (int l = end_of(stage.value) - 1; l >= end_of(stage.value - 1); --l) {
+    const auto at = static_cast<std::size_t>(l);
+    const std::int64_t parameters = profile.layers[at].parameter_bytes;
+    footprint.late_adding = std::max(footprint.late_adding, parameters - freed);
+    const bool waits = parameters > 0 && sent.count(l) == 0;
+    if (waits) footprint.waiting += costs.output_bytes[at];
+    if (parameters == 0) {
+      footprint.freed_early +=
+          std::max<std::int64_t>(0, costs.stash_bytes[at] - costs.output_bytes[at]);
+    }
+    freed += costs.stash_bytes[at] + (waits ? costs.output_bytes[at] : 0);
   }
   return footprint;
 }
@@ -110,6 +128,20 @@ struct Versions {
   std::int64_t snapshot = 0;
 };
 
+// Beside a gradient; one more where none is there. At any moment, or while gradients are added.
+enum class When { any, adding };
+int predictions(const MemoryRule& rule, const HeldCounts& held, When when) {
+  int most = 0;
+  for (const HeldCounts::Passes& begun : held.passes) {
+    if (when == When::adding && !begun.adds) continue;
+    int kept =
+        (rule.forward_ahead ? begun.forward : 0) + (rule.backward_ahead ? begun.backward : 0);
+    if (rule.weights == WeightRule::predicted) kept = std::min(kept, 1);
+    most = std::max(most, kept - (begun.backward > 0 ? 0 : 1));
+  }
+  return most;
+}
+
 Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts, int device) {
   const HeldCounts& held = counts[static_cast<std::size_t>(device)];
   Versions versions;
@@ -130,18 +162,42 @@ Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts,
     case WeightRule::newest:
       break;
     case WeightRule::predicted:
-      versions.predicted = 1;
-      break;
     case WeightRule::bellwether:
-      versions.predicted = held.passes;
+      versions.predicted = predictions(rule, held, When::any);
       break;
     case WeightRule::recomputed:
     case WeightRule::mixed:
-      versions.older = held.old_versions;
+      versions.older = std::max(held.old_versions - 1, held.old_versions_in_backward);
       break;
   }
   if (rule.server && rule.in_flight - held.minibatches >= 2) versions.snapshot = 1;
   return versions;
+}
+
+// What a backward works with, but the gradients that wait for a W.
+// `spare`: what is there at other moments than that of adding.
+std::int64_t workspace_bytes(const MemoryRule& rule, std::span<const ChunkMemory> chunks,
+                             std::int64_t spare) {
+  std::int64_t output = 0;
+  std::int64_t adding = 0;  // the first gradient is not added to another
+  std::int64_t late_adding = 0;
+  for (const ChunkMemory& chunk : chunks) {
+    output = std::max(output, chunk.footprint.largest_output);
+    adding = std::max(adding, chunk.footprint.largest_parameters);
+    late_adding = std::max(late_adding, chunk.footprint.late_adding);
+  }
+  if (!rule.adds_gradients) adding = late_adding = 0;
+  if (splits_backward(rule.schedule)) return std::max(output, late_adding);
+  const bool together = rule.schedule == ScheduleRule::gpipe ||
+                        rule.schedule == ScheduleRule::nf1b ||
+                        rule.schedule == ScheduleRule::continuous_1f1b;
+  // Where one action computes it once more, the stash of all is there at once too.
+  const bool all_stashes =
+      chunks.front().keep == Keep::activations || rule.schedule == ScheduleRule::nf1b;
+  if (together && all_stashes && rule.weights != WeightRule::two_versions && chunks.size() == 1) {
+    adding = std::max<std::int64_t>(0, adding - chunks.front().footprint.stash_once);
+  }
+  return 2 * output + std::max<std::int64_t>(0, adding - spare);
 }
 
 std::int64_t all_reduce_bytes(std::int64_t parameters, int members) {
@@ -162,21 +218,41 @@ std::int64_t all_reduce_piece(std::int64_t bytes, int members) {
 MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
                            std::span<const ChunkMemory> chunks) {
   std::int64_t p = 0;
-  std::int64_t largest_output = 0;
-  std::int64_t largest_parameters = 0;
-  for (const ChunkMemory& chunk : chunks) {
-    p += chunk.footprint.parameters;
-    largest_parameters = std::max(largest_parameters, chunk.footprint.largest_parameters);
-    largest_output = std::max(largest_output, chunk.footprint.largest_output);
-  }
-  // The first gradient is not added to another. Under GPipe the activations are fewer from then on.
-  std::int64_t added = rule.adds_gradients ? largest_parameters : 0;
-  if (rule.schedule == ScheduleRule::gpipe && chunks.size() == 1 &&
-      chunks.front().keep == Keep::activations) {
-    added = std::max<std::int64_t>(0, added - chunks.front().footprint.stash);
-  }
+  for (const ChunkMemory& chunk : chunks) p += chunk.footprint.parameters;
+  const HeldCounts& held = counts[static_cast<std::size_t>(device)];
   const Versions versions = versions_of(rule, counts, device);
-  const Moment moment = fullest_moment(counts[static_cast<std::size_t>(device)], chunks);
+  Moment moment = fullest_moment(held, chunks);
+  std::int64_t waiting = 0;
+  if (splits_backward(rule.schedule)) {
+    for (const ChunkMemory& chunk : chunks) {
+      waiting = std::max(waiting, held.backwards * chunk.footprint.waiting);
+      moment.messages += (held.backwards - 1) * chunk.footprint.sent;
+      if (chunk.keep == Keep::inputs) continue;
+      moment.activations -= (held.backwards - 1) * chunk.footprint.freed_early;
+    }
+  }
+  std::int64_t spare = 0;
+  if (rule.weights == WeightRule::bellwether) {
+    spare = (versions.predicted - predictions(rule, held, When::adding)) * p;
+  }
+  const std::int64_t workspace = workspace_bytes(rule, chunks, spare);
+  if (rule.micro_batches_of_backward > 1) {
+    const int unfolded =
+        rule.schedule == ScheduleRule::continuous_1f1b ? 1 : rule.micro_batches_of_backward;
+    std::int64_t gradients = 0;
+    std::int64_t returned = 0;
+    for (const ChunkMemory& chunk : chunks) {
+      gradients += unfolded * chunk.footprint.sent;
+      moment.messages += 2 * (unfolded - 1) * chunk.footprint.sent;
+      returned += chunk.footprint.received_once;
+    }
+    moment.messages += std::max<std::int64_t>(0, gradients - workspace - returned);
+  }
+  std::int64_t summed = 0;
+  if (rule.weights == WeightRule::two_versions) {
+    summed = p - workspace;
+    for (const ChunkMemory& chunk : chunks) summed -= chunk.footprint.stash_once;
+  }
   MemoryLedger ledger;
   const auto add = [&](const char* name, std::int64_t bytes) {
     if (bytes > 0) ledger.lines.push_back({name, bytes});
@@ -187,66 +263,32 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
   add("stashed versions", versions.stashed * p);
   add("late updates", versions.late_updates * p);
   add("second version", versions.second * p);
+  add("summed update", summed);
   add("predicted weights", versions.predicted * p);
   add("older version", versions.older * p);
   add("wave updates", rule.server ? (2 + rule.clock_distance + versions.snapshot) * p : 0);
   add("all-reduce", rule.all_reduced > 1 ? all_reduce_bytes(p, rule.all_reduced) : 0);
   add("activations", moment.activations);
   add("messages", moment.messages);
-  add("workspace", 2 * largest_output + added);
+  add("waiting gradients", waiting);
+  add("workspace", workspace);
   return ledger;
-}
-
-double MemoryFactors::bytes(const StageFootprint& footprint) const {
-  const auto times = [](double factor, std::int64_t of) {
-    return factor * static_cast<double>(of);
-  };
-  return times(parameters, footprint.parameters) + times(stash, footprint.stash) +
-         times(received, footprint.received) + times(sent, footprint.sent) +
-         times(largest_output, footprint.largest_output) + times(samples, footprint.samples) +
-         times(largest_parameters, footprint.largest_parameters) +
-         times(received_once, footprint.received_once) +
-         (all_reduced > 1 ? static_cast<double>(all_reduce_bytes(footprint.parameters, all_reduced))
-                          : 0);
-}
-
-MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
-                             Keep keep) {
-  constexpr std::int64_t kMany = std::int64_t{1} << 40;  // so that rounding up is nothing
-  MemoryRule growing = rule;
-  growing.all_reduced = 1;
-  const auto total = [&](const StageFootprint& footprint) {
-    const ChunkMemory chunk{footprint, keep};
-    return device_ledger(growing, counts, device, {&chunk, 1}).total();
-  };
-  MemoryFactors factors;
-  const auto of = [&](std::int64_t StageFootprint::*member) {
-    StageFootprint footprint;
-    footprint.*member = kMany;
-    return static_cast<double>(total(footprint)) / static_cast<double>(kMany);
-  };
-  factors.parameters = of(&StageFootprint::parameters);
-  factors.stash = of(&StageFootprint::stash);
-  factors.received = of(&StageFootprint::received);
-  factors.sent = of(&StageFootprint::sent);
-  factors.largest_output = of(&StageFootprint::largest_output);
-  factors.samples = of(&StageFootprint::samples);
-  factors.largest_parameters = of(&StageFootprint::largest_parameters);
-  factors.received_once = of(&StageFootprint::received_once);
-  factors.all_reduced = rule.all_reduced;
-  return factors;
 }
 
 MemoryLedger stage_ledger(const StageFootprint& footprint, const PipelineShape& shape,
                           StageId stage) {
   // What count_held counts, without a schedule to count it from.
   const int n = minibatches_held(shape.in_flight, shape.stages, stage);
-  const HeldCounts held{{{n}}, n, n, 1, 0, 1};
+  HeldCounts held;
+  held.micro_batches = {{n}};
+  held.together = held.minibatches = n;
+  held.backwards = 1;
   MemoryRule rule;
   rule.in_flight = shape.in_flight;
   rule.optimizer_slots = shape.optimizer_slots;
   rule.server = shape.server;
   rule.clock_distance = shape.clock_distance;
+  rule.micro_batches_of_backward = shape.micro_batches;
   const ChunkMemory chunk{footprint, Keep::activations};
   return device_ledger(rule, {&held, 1}, 0, {&chunk, 1});
 }

@@ -46,6 +46,13 @@ struct StageFootprint {
   std::int64_t samples = 0;             // what its layers read of the samples themselves
   std::int64_t largest_parameters = 0;  // of one layer
   std::int64_t received_once = 0;       // of what is received, for one micro-batch
+  std::int64_t stash_once = 0;          // of the stash, for one micro-batch
+  std::int64_t waiting = 0;      // gradients of one micro-batch that its W reads, but what later
+                                 // stages sent
+  std::int64_t freed_early = 0;  // of stash_once, by B: what layers without parameters stashed
+                                 // beside their outputs
+  std::int64_t late_adding = 0;  // of the parameters of a layer, beyond what W of the layers behind
+                                 // it has freed of the micro-batch by then; the most
 };
 
 // Stage `stage` of the cut `stage_end` (one past the last layer, per stage). `costs` are those of
@@ -79,8 +86,12 @@ struct MemoryRule {
   int optimizer_slots = 1;
   bool server = false;  // pushes to a parameter server
   int clock_distance = 0;
-  int all_reduced = 1;          // devices that add up their gradients, this one included
-  bool adds_gradients = false;  // of several passes, to one for the update
+  int all_reduced = 1;                // devices that add up their gradients, this one included
+  bool adds_gradients = false;        // of several passes, to one for the update
+  int micro_batches_of_backward = 1;  // that one B takes
+  // predicted, bellwether: the passes of this stage that look ahead at all.
+  bool forward_ahead = true;
+  bool backward_ahead = true;
 };
 
 // The ledger of device `device` of the pipeline whose devices hold `counts`. With P the parameter
@@ -95,12 +106,17 @@ struct MemoryRule {
 //                                   the updates 0 ... p - Nm, so one that computes its own earlier
 //                                   holds them back; vertical_sync likewise
 //   second version     P            two_versions
-//   predicted weights  P            predicted: of the micro-batch that is computed. Where only the
-//                                   forward predicts it is there while the gradient is not, and
-//                                   the peak is P less
-//                      P each       bellwether: for every pass that has begun
+//   summed update      P            two_versions: while it becomes the newer version, between two
+//                                   passes: less one micro-batch's stash and the workspace
+//   predicted weights  P            predicted: of the micro-batch that is computed, where its pass
+//                                   looks ahead
+//                      P each       bellwether: for every pass that has begun and looks ahead
+//                                   (where fewer are there while gradients are added, what is to
+//                                   be added takes their place)
 //   older version      P            recomputed, mixed: where an update comes between the forwards
 //                                   of one minibatch
+//                                   (both: less P where only forwards need it and no gradient is
+//                                   there meanwhile: the line of the gradients counts it)
 //   wave updates       (2 + D) P    with a server: the sum that is made, and the D + 1 own waves
 //                                   that no pulled label holds yet
 //                      + P          where Nm - n >= 2: the snapshot arrives while the wave behind
@@ -109,34 +125,24 @@ struct MemoryRule {
 //   all-reduce         4 pieces     of all_reduce_piece (P where that is less) that came to be
 //                                   added; the sum is made in place
 //   activations        held * stash; where they are recomputed held * samples (what came from other
-//                      stages is below), and the stash of the micro-batches whose B has begun
+//                      stages is below), and the stash of the micro-batches whose B has begun;
+//                      where W is apart, less freed_early of those but one
 //   messages           (held + 1) * received + 2 * sent, and the gradient of one micro-batch on its
-//                      way back
+//                      way back; where one B takes the gradients of several micro-batches, sent
+//                      for all of them, and once more while it unpacks them, beyond the workspace
+//                      and that gradient, which are not there yet; where W is apart, what later
+//                      stages sent for the backwards but one whose W is to come
+//   waiting gradients  of all backwards whose W is to come, where it is apart
 //   workspace          2 * the largest output; where gradients of several micro-batches are added,
-//                      the largest layer's parameters as well, for the gradient to be added
-//                      (gpipe: less one micro-batch's stash, which the first backward has freed)
+//                      the largest layer's parameters as well, for the gradient to be added (gpipe,
+//                      nf1b and continuous_1f1b: less one micro-batch's stash, which the first
+//                      backward has freed). Where W is apart, in B once the largest output, the
+//                      other one waits for its W, or in W late_adding
 //
 // `held` is micro-batches of each chunk, at the moment when they need most. Lines of 0 bytes are
 // left out.
 MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
                            std::span<const ChunkMemory> chunks);
-
-// The same of a device with one chunk as a linear function, for planners that ask often: bytes per
-// byte of the footprint.
-struct MemoryFactors {
-  double parameters = 0;
-  double stash = 0;
-  double received = 0;
-  double sent = 0;
-  double largest_output = 0;
-  double samples = 0;
-  double largest_parameters = 0;
-  double received_once = 0;
-  int all_reduced = 1;  // devices that add up their gradients: their pieces do not grow with these
-  double bytes(const StageFootprint& footprint) const;
-};
-MemoryFactors memory_factors(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
-                             Keep keep);
 
 // How the virtual worker around a stage runs, HetPipe's way: continuous 1F1B and stashed weights.
 struct PipelineShape {
@@ -145,6 +151,7 @@ struct PipelineShape {
   int optimizer_slots = 1;
   bool server = false;  // pushes to a parameter server
   int clock_distance = 0;
+  int micro_batches = 1;  // of a minibatch
 };
 MemoryLedger stage_ledger(const StageFootprint& footprint, const PipelineShape& shape,
                           StageId stage);

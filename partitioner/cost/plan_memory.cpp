@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "partitioner/cost/megatron_ledger.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/pipeline.h"
+#include "partitioner/plan/staleness.h"
 #include "partitioner/plan/system.h"
 
 // The ledger of a plan's stages: from the plan to the rule, the chunks and the counts.
@@ -51,6 +54,19 @@ int share_of(const PlanStage& stage, int micro_batch, int replica) {
   return std::max(1, micro_batch / replicas + (replica < micro_batch % replicas ? 1 : 0));
 }
 
+// A pure function of what it is asked with: remembering answers changes none.
+VersionDifference steps_at(const System& system, const ScheduleRequest& request, StageId stage) {
+  using Key = std::tuple<ScheduleRule, WeightRule, int, int, int>;
+  thread_local std::map<Key, std::vector<VersionDifference>> known;
+  const Key key{system.schedule, system.weights, request.stages, request.micro_batches,
+                request.in_flight};
+  auto at = known.find(key);
+  if (at == known.end()) {
+    at = known.emplace(key, steps_ahead(system.schedule, system.weights, request)).first;
+  }
+  return at->second[static_cast<std::size_t>(stage.value)];
+}
+
 }  // namespace
 
 MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage) {
@@ -66,7 +82,19 @@ MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage) {
   const bool bounded = rule.server && system.sync == SyncRule::wsp;
   rule.clock_distance = bounded ? plan.server->clock_distance : 0;
   rule.all_reduced = all_reduced(plan, vw, stage, rule.sync);
+  const bool takes_all =
+      system.schedule == ScheduleRule::continuous_1f1b || system.schedule == ScheduleRule::nf1b;
+  if (takes_all) rule.micro_batches_of_backward = plan.micro_batches;
   rule.adds_gradients = plan.micro_batches > 1 || rule.weights == WeightRule::two_versions;
+  const bool predicts =
+      system.weights == WeightRule::predicted || system.weights == WeightRule::bellwether;
+  if (predicts) {
+    const PlanVirtualWorker& worker = plan.virtual_workers[static_cast<std::size_t>(vw.value)];
+    const VersionDifference steps =
+        steps_at(system, schedule_request(plan, worker, system.schedule), stage);
+    rule.forward_ahead = steps.forward > 0;
+    rule.backward_ahead = steps.backward > 0;
+  }
   return rule;
 }
 

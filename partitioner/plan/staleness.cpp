@@ -4,8 +4,6 @@
 #include <set>
 
 #include "base/text.h"
-#include "partitioner/plan/system.h"
-#include "partitioner/schedule/counts.h"
 
 namespace hetpipe {
 namespace {
@@ -32,17 +30,14 @@ PlanStaleness of_stages(const Plan& plan, const System& system, int stages) {
   request.stages = stages;
   request.micro_batches = plan.micro_batches;
   request.in_flight = plan.in_flight;
-  const Schedule schedule = generate(system.schedule, steady_request(system.schedule, request));
   PlanStaleness result;
   result.stages = stages;
   if (system.schedule == ScheduleRule::nf1b) {
-    result.update_sequences = count_update_sequences(schedule);
+    result.update_sequences =
+        count_update_sequences(generate(system.schedule, steady_request(system.schedule, request)));
     return result;
   }
-  const auto counted = system.weights == WeightRule::bellwether
-                           ? count_prediction_steps(schedule)
-                           : count_version_differences(schedule);
-  for (const VersionDifference& of : counted) {
+  for (const VersionDifference& of : steps_ahead(system.schedule, system.weights, request)) {
     result.forward.push_back(of.forward);
     result.backward.push_back(of.backward);
   }
@@ -56,6 +51,13 @@ std::string spaced(const std::vector<int>& numbers) {
 }
 
 }  // namespace
+
+std::vector<VersionDifference> steps_ahead(ScheduleRule rule, WeightRule weights,
+                                           const ScheduleRequest& request) {
+  const Schedule schedule = generate(rule, steady_request(rule, request));
+  return weights == WeightRule::bellwether ? count_prediction_steps(schedule)
+                                           : count_version_differences(schedule);
+}
 
 std::vector<PlanStaleness> plan_staleness(const Plan& plan) {
   const System system = composition(plan);

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "partitioner/plan/plan.h"
+#include "partitioner/plan/system.h"
+#include "partitioner/schedule/counts.h"
 
 // How old the weights of a plan's passes are, counted from the schedule that it runs.
 namespace hetpipe {
@@ -19,6 +21,10 @@ struct PlanStaleness {
   int update_sequences = 0;
   bool operator==(const PlanStaleness&) const = default;
 };
+
+// At each stage of a pipeline, in the reading of the weights' rule (schedule/counts.h).
+std::vector<VersionDifference> steps_ahead(ScheduleRule rule, WeightRule weights,
+                                           const ScheduleRequest& request);
 
 // Where weights change between a minibatch's passes and are not stashed: the rules newest,
 // predicted, bellwether, recomputed and mixed. Nothing for the others, or without a pipeline.

@@ -85,9 +85,12 @@ Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
                              std::vector<int> ends) {
   std::vector<std::vector<int>> inputs;
   for (const ProfileLayer& layer : profile.layers) inputs.push_back(layer.inputs);
-  const PipelineShape shape{static_cast<int>(order.size()), request.in_flight,
-                            optimizer_slots(request.optimizer), request.server,
-                            request.clock_distance};
+  const PipelineShape shape{static_cast<int>(order.size()),
+                            request.in_flight,
+                            optimizer_slots(request.optimizer),
+                            request.server,
+                            request.clock_distance,
+                            request.micro_batches};
   std::vector<LayerCosts> costs;
   for (const DeviceName& device : order) {
     costs.push_back(

@@ -33,12 +33,16 @@ std::int64_t PartitionSearch::memory(int k, int s, int e, std::int64_t received,
   const auto level = at_index(static_cast<int>(std::bit_width(static_cast<unsigned>(e - s))) - 1);
   const auto& largest = device.output_max[level];
   const StageFootprint& factor = position.ledger;
+  const std::int64_t workspace =
+      factor.largest_output *
+      std::max(largest[at_index(s)], largest[at_index(e) - (std::size_t{1} << level)]);
+  const std::int64_t returned = factor.received_once * received / m_.micro_batches;
+  // Gradients of several micro-batches. This is not linear, but the sum below grows with all of it.
+  const std::int64_t unpacked =
+      m_.micro_batches > 1 ? std::max<std::int64_t>(0, sent - workspace - returned) : 0;
   return factor.parameters * (m_.parameters[at_index(e)] - m_.parameters[at_index(s)]) +
          factor.stash * (device.stash[at_index(e)] - device.stash[at_index(s)]) +
-         factor.received * received + factor.received_once * received / m_.micro_batches +
-         factor.sent * sent +
-         factor.largest_output *
-             std::max(largest[at_index(s)], largest[at_index(e) - (std::size_t{1} << level)]);
+         factor.received * received + returned + factor.sent * sent + unpacked + workspace;
 }
 
 PartitionSearch::Bound PartitionSearch::without_messages(int k, int s, int e) const {

@@ -73,13 +73,13 @@ class HeldCount {
     } else if (action.kind == ActionKind::backward) {
       // One B for several F: it takes them all.
       const bool whole_minibatch = extent.backwards < extent.forwards;
-      backwards_begun_.insert(p);
+      const bool adds = !backwards_begun_.insert(p).second;
       const auto taken = whole_minibatch ? held.lower_bound({p, 0}) : held.find(micro);
       const auto end = whole_minibatch       ? held.lower_bound({p + 1, 0})
                        : taken == held.end() ? taken
                                              : std::next(taken);
       waiting_ += static_cast<int>(std::distance(taken, end));
-      look();
+      look(adds);
       if (!split_) {
         waiting_ = 0;
         held.erase(taken, end);
@@ -96,24 +96,32 @@ class HeldCount {
     }
   }
 
-  void look() {
+  void look(bool adds = false) {
     const auto size = [](const auto& set) { return static_cast<int>(set.size()); };
     most_.minibatches = std::max(most_.minibatches, size(minibatches_));
     most_.backwards = std::max(most_.backwards, waiting_);
     most_.old_versions = std::max(most_.old_versions, size(interrupted_));
-    most_.passes = std::max(most_.passes, size(forwards_) + size(backwards_begun_));
+    if (!backwards_begun_.empty()) {
+      most_.old_versions_in_backward = std::max(most_.old_versions_in_backward, size(interrupted_));
+    }
+    keep_most(most_.passes, {size(forwards_), size(backwards_begun_), adds},
+              [](const HeldCounts::Passes& a, const HeldCounts::Passes& b) {
+                return a.forward >= b.forward && a.backward >= b.backward && a.adds >= b.adds;
+              });
     std::vector<int> now;
     for (const auto& held : held_) now.push_back(size(held));
-    const auto covers = [](const std::vector<int>& a, const std::vector<int>& b) {
+    keep_most(most_.micro_batches, now, [](const std::vector<int>& a, const std::vector<int>& b) {
       return std::equal(a.begin(), a.end(), b.begin(), [](int x, int y) { return x >= y; });
-    };
-    auto& moments = most_.micro_batches;
-    for (const auto& moment : moments) {
+    });
+  }
+
+  // Of moments, those that no other covers.
+  template <class Moment, class Covers>
+  static void keep_most(std::vector<Moment>& moments, const Moment& now, Covers covers) {
+    for (const Moment& moment : moments) {
       if (covers(moment, now)) return;
     }
-    moments.erase(std::remove_if(moments.begin(), moments.end(),
-                                 [&](const auto& moment) { return covers(now, moment); }),
-                  moments.end());
+    std::erase_if(moments, [&](const Moment& moment) { return covers(now, moment); });
     moments.push_back(now);
   }
 
@@ -131,6 +139,12 @@ class HeldCount {
 };
 
 }  // namespace
+
+int HeldCounts::passes_at_once() const {
+  int most = 0;
+  for (const Passes& begun : passes) most = std::max(most, begun.forward + begun.backward);
+  return most;
+}
 
 std::vector<HeldCounts> count_held(const Schedule& schedule) {
   std::vector<HeldCounts> counts;

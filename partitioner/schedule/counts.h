@@ -23,11 +23,22 @@ struct HeldCounts {
   int minibatches = 0;  // between their first F and their last B or W
   int backwards = 0;  // micro-batches whose B has begun and whose W, where it is apart, is to come
   // Versions older than the newest that begun forwards of a minibatch still need: another
-  // minibatch's update came between its micro-batches.
+  // minibatch's update came between its micro-batches. Those in a backward are there beside a
+  // gradient.
   int old_versions = 0;
-  // Forward and backward passes of minibatches that have begun and are not through all
-  // micro-batches: as many predictions are kept where one serves a pass (XPipe's bellwether).
-  int passes = 0;
+  int old_versions_in_backward = 0;
+  // Passes of minibatches that have begun and are not through all micro-batches: as many
+  // predictions are kept where one serves a pass (XPipe's bellwether). While a backward pass is
+  // under way so is a gradient, to which later micro-batches add theirs. Entries that another one
+  // covers are left out.
+  struct Passes {
+    int forward = 0;
+    int backward = 0;
+    bool adds = false;  // while a B that is not its minibatch's first is computed
+    bool operator==(const Passes&) const = default;
+  };
+  std::vector<Passes> passes;
+  int passes_at_once() const;  // the largest sum of an entry
   bool operator==(const HeldCounts&) const = default;
 };
 std::vector<HeldCounts> count_held(const Schedule& schedule);

@@ -131,35 +131,24 @@ double ratio(const Measured& measured, int k) {
          static_cast<double>(measured.ledgers[at(k)].total());
 }
 
-class Held : public ::testing::TestWithParam<Playing> {};
-
-TEST_P(Held, PeakMemoryIsTheLedgers) {
-  const Measured measured = measure(GetParam());
-  // The ledger counts the gradient that is added, a whole layer's here, beside the most
-  // activations. Where W come late (ZB-H1's last stage) the two just miss each other: 0.949. What
-  // dropout works with is not counted: 1.056 at PipeDream-2BW's first stage, which holds little.
-  const double least = GetParam().system == "zero-bubble" ? 0.94 : 0.95;
-  const double most = GetParam().system == "pipedream-2bw" ? 1.06 : 1.05;
+void expect_the_ledgers_peak(const Measured& measured) {
   for (int k = 0; k < kStages; ++k) {
-    EXPECT_GE(ratio(measured, k), least) << "stage " << k;
-    EXPECT_LE(ratio(measured, k), most) << "stage " << k;
+    std::string lines;
+    for (const LedgerLine& line : measured.ledgers[at(k)].lines) {
+      lines += format(" %s %lld", line.name.c_str(), static_cast<long long>(line.bytes));
+    }
+    EXPECT_NEAR(ratio(measured, k), 1, 0.05) << "stage " << k << ":" << lines;
   }
 }
+
+class Held : public ::testing::TestWithParam<Playing> {};
+
+TEST_P(Held, PeakMemoryIsTheLedgers) { expect_the_ledgers_peak(measure(GetParam())); }
 
 TEST_P(Held, PeakMemoryOfAConvolutionalNetworkIsTheLedgers) {
   Playing run = GetParam();
   run.model = "resnet-8";
-  if (run.system == "zero-bubble") {
-    GTEST_SKIP() << "the ledger does not count gradients that wait for their W, up to half as much "
-                    "again here";
-  }
-  const Measured measured = measure(run);
-  // A whole minibatch of several micro-batches sends one gradient: 0.947 at HetPipe's last stage.
-  const double least = run.system == "hetpipe" ? 0.94 : 0.95;
-  for (int k = 0; k < kStages; ++k) {
-    EXPECT_GE(ratio(measured, k), least) << "stage " << k;
-    EXPECT_LE(ratio(measured, k), 1.05) << "stage " << k;
-  }
+  expect_the_ledgers_peak(measure(run));
 }
 
 const std::vector<Playing>& runs() {
@@ -171,7 +160,9 @@ const std::vector<Playing>& runs() {
       {"zero-bubble", "", "", 1, 8},     {"zero-bubble", "zb-h2", "", 1, 8},
       {"pipedream", "", "", 4, 1},       {"pipedream", "", "vertical-sync", 4, 1},
       {"pipedream-2bw", "", "", 4, 1},   {"vanilla", "", "", 4, 1},
-      {"xpipe", "", "", 4, 4},
+      {"xpipe", "", "", 4, 4},           {"xpipe", "", "", 4, 2},
+      {"spectrain", "", "", 4, 1},       {"timeprest", "", "", 2, 2},
+      {"timeprest", "", "", 2, 4},       {"timeprest", "", "mixed", 2, 4},
   };
   return all;
 }
@@ -234,10 +225,6 @@ TEST(HeldVersions, SpecTrainHoldsOnePredictionAndMakesOneForEachPassAhead) {
     EXPECT_EQ(measured.ranks[at(k)].predictions,
               kMinibatches * ((steps.forward > 0) + (steps.backward > 0)))
         << "stage " << k;
-    // A prediction of a forward is never there together with a gradient.
-    const double missing = steps.backward > 0 ? 0 : static_cast<double>(measured.parameters[at(k)]);
-    const double ledger = static_cast<double>(measured.ledgers[at(k)].total()) - missing;
-    EXPECT_NEAR(static_cast<double>(measured.ranks[at(k)].peak_memory) / ledger, 1, 0.05);
   }
 }
 
@@ -250,11 +237,10 @@ TEST(HeldVersions, XPipeMakesOnePredictionForEachMinibatchAndPass) {
       EXPECT_EQ(measured.ranks[at(k)].predictions,
                 kMinibatches * ((steps.forward > 0) + (steps.backward > 0)))
           << "M = " << micro_batches << " stage " << k;
-      const std::int64_t most = measured.counts[at(k)].passes;
+      const std::int64_t most = measured.counts[at(k)].passes_at_once();
       EXPECT_GE(measured.peak(k, MemoryKind::versions), measured.parameters[at(k)]);
       EXPECT_LE(measured.peak(k, MemoryKind::versions), most * measured.parameters[at(k)]);
       EXPECT_LE(most, 2);
-      EXPECT_LE(ratio(measured, k), 1.05);
     }
   }
 }
@@ -269,7 +255,6 @@ TEST(HeldVersions, TiMePReStHoldsAtMostTwo) {
       EXPECT_EQ(measured.peak(k, MemoryKind::versions),
                 old > 0 ? 2 * measured.parameters[at(k)] : 0)
           << "N = " << micro_batches << " stage " << k;
-      EXPECT_LE(ratio(measured, k), 1.05);
     }
   }
 }

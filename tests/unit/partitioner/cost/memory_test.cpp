@@ -55,6 +55,24 @@ TEST(StageFootprint, AnOutputForReadersElsewhereIsNotKept) {
   EXPECT_EQ(stage_footprint(p, costs, ends, StageId{0}, 2).stash, 2 * (3 + 20));
 }
 
+// Layers 0 and 1 have parameters, layer 2 none; layer 3 begins the next stage.
+TEST(StageFootprint, WhatWaitsBetweenBAndW) {
+  Profile p = test::chain_of(4, {"a"}, [](const auto&) { return 1.0; });
+  p.layers[0].parameter_bytes = 500;
+  p.layers[1].parameter_bytes = 400;
+  p.layers[2].parameter_bytes = 0;
+  LayerCosts costs;
+  costs.output_bytes = {1, 10, 100, 1000};
+  costs.stash_bytes = {3, 30, 300, 3000};
+  const StageFootprint front = stage_footprint(p, costs, std::vector<int>{3, 4}, StageId{0}, 2);
+  EXPECT_EQ(front.waiting, 1 + 10);
+  EXPECT_EQ(front.freed_early, 300 - 100);
+  EXPECT_EQ(front.late_adding, 500 - (300 + 30 + 10));
+  EXPECT_EQ(front.stash_once, 333);
+  // What the later stage sends is a message.
+  EXPECT_EQ(stage_footprint(p, costs, std::vector<int>{2, 4}, StageId{0}, 2).waiting, 1);
+}
+
 TEST(StageFootprint, CountsTensorsOncePerStageAndTiedWeightsOnce) {
   Profile p = test::chain_of(5, {"a"}, [](const auto&) { return 1.0; });
   p.layers[4].inputs = {3, 0};  // a skip over both cuts
@@ -162,14 +180,71 @@ TEST(DeviceLedger, VersionsOfTheWeights) {
   EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::stash, four, 1), "stashed versions 200\n");
   EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::vertical_sync, four, 1),
             "stashed versions 200\nlate updates 100\n");
-  EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::two_versions, four, 1), "second version 100\n");
+  EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::two_versions, four, 1),
+            "second version 100\nsummed update 86\n");  // beyond the workspace
   EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::predicted, four, 1), "predicted weights 100\n");
   EXPECT_EQ(lines(Rule::xpipe, Weights::bellwether, {4, 1, 1}, 0), "predicted weights 100\n");
   EXPECT_EQ(lines(Rule::xpipe, Weights::bellwether, {4, 1, 4}, 0), "predicted weights 200\n");
   EXPECT_EQ(lines(Rule::nf1b, Weights::mixed, {3, 1, 2}, 1), "");
+  // Its older version is needed by forwards alone, when no gradient is there.
   EXPECT_EQ(lines(Rule::nf1b, Weights::mixed, {2, 1, 3}, 0) +
                 lines(Rule::nf1b, Weights::mixed, {2, 1, 3}, 1),
-            "older version 100\n");
+            "");
+}
+
+// A forward's prediction and a gradient are not there together where one B is a minibatch's whole
+// backward; a backward's are.
+TEST(DeviceLedger, PredictionsOfThePassesThatLookAhead) {
+  const auto predicted = [](Rule schedule, Weights weights, const ScheduleRequest& request,
+                            bool forward, bool backward) {
+    MemoryRule rule{schedule, weights, kAllReduce, request.in_flight, 0};
+    rule.forward_ahead = forward;
+    rule.backward_ahead = backward;
+    HeldTable table;
+    const ChunkMemory chunk{{100}};
+    return device_ledger(rule, table.of(schedule, request), 0, {&chunk, 1}).total() - 200;
+  };
+  const ScheduleRequest whole{4, 1, 1, 4};
+  EXPECT_EQ(predicted(Rule::continuous_1f1b, Weights::predicted, whole, true, false), 0);
+  EXPECT_EQ(predicted(Rule::continuous_1f1b, Weights::predicted, whole, false, true), 100);
+  EXPECT_EQ(predicted(Rule::continuous_1f1b, Weights::predicted, whole, true, true), 100);
+  const ScheduleRequest four{4, 1, 4};  // forwards and backwards of micro-batches alternate
+  EXPECT_EQ(predicted(Rule::xpipe, Weights::bellwether, four, true, false), 100);
+  EXPECT_EQ(predicted(Rule::xpipe, Weights::bellwether, four, false, true), 100);
+  EXPECT_EQ(predicted(Rule::xpipe, Weights::bellwether, four, true, true), 200);
+}
+
+// ZB-H1's stage 2 of 3 holds 3 micro-batches whose W are to come: gradients of each, and what came
+// in for the two before the last; less what B freed of these two.
+TEST(DeviceLedger, WhatWaitsForAW) {
+  StageFootprint one{100, 10, 4, 3, 7};
+  one.waiting = 6;
+  one.freed_early = 2;
+  one.late_adding = 9;
+  const ChunkMemory chunk{one};
+  HeldTable table;
+  MemoryRule rule{Rule::zb_h1, Weights::one_version, kAllReduce, 1, 0};
+  const auto ledger = [&] {
+    return drawn(device_ledger(rule, table.of(rule.schedule, {3, 1, 8}), 2, {&chunk, 1}));
+  };
+  EXPECT_EQ(ledger(),
+            "weights 100\ngradients 100\nactivations 26\nmessages 28\nwaiting gradients 18\n"
+            "workspace 7\ntotal 279");
+  rule.adds_gradients = true;
+  EXPECT_THAT(ledger(), testing::HasSubstr("workspace 9\n"));
+}
+
+// One B for 3 micro-batches: their gradients come in one message, and are unpacked beside it.
+TEST(DeviceLedger, GradientsOfSeveralMicroBatches) {
+  HeldTable table;
+  MemoryRule rule{Rule::nf1b, Weights::mixed, kAllReduce, 1, 0};
+  rule.micro_batches_of_backward = 3;
+  const auto messages = [&](std::int64_t largest_output) {
+    const ChunkMemory chunk{{100, 10, 0, 50, largest_output}};
+    return drawn(device_ledger(rule, table.of(rule.schedule, {2, 1, 3}), 0, {&chunk, 1}));
+  };
+  EXPECT_THAT(messages(5), testing::HasSubstr("messages 440\nworkspace 10\n"));  // 3 * 150 - 10
+  EXPECT_THAT(messages(100), testing::HasSubstr("messages 300\nworkspace 200\n"));
 }
 
 // DAPPLE's claim: peak memory does not depend on the number of micro-batches; GPipe's grows with
@@ -200,23 +275,6 @@ TEST(DeviceLedger, AddsUpTheChunks) {
   };
   EXPECT_EQ(activations(10, 100), "weights 110\ngradients 110\nactivations 230\ntotal 450");
   EXPECT_EQ(activations(100, 10), "weights 110\ngradients 110\nactivations 410\ntotal 630");
-}
-
-TEST(MemoryFactors, GiveTheLedgersTotal) {
-  HeldTable table;
-  const StageFootprint footprint{1234567, 4321, 77, 99, 1234, 55};
-  for (const Rule schedule : {Rule::gpipe, Rule::dapple_pb, Rule::zb_h2, Rule::continuous_1f1b}) {
-    for (const Keep keep : {Keep::activations, Keep::inputs}) {
-      const MemoryRule rule{schedule, Weights::one_version, kAllReduce, 3, 2, false, 0, 4};
-      const auto& counts = table.of(schedule, {3, 1, 8, 3});
-      for (int device = 0; device < 3; ++device) {
-        const ChunkMemory chunk{footprint, keep};
-        EXPECT_NEAR(memory_factors(rule, counts, device, keep).bytes(footprint),
-                    static_cast<double>(device_ledger(rule, counts, device, {&chunk, 1}).total()),
-                    1);
-      }
-    }
-  }
 }
 
 // Of a plan: replicas at their share of the micro-batch, each on its own device.

@@ -128,8 +128,10 @@ class BruteForce {
                          stages - k + std::max(0, nm - stages) * (stages - 1 - k) / (stages - 1));
       const double copies = 1 + 1 + 1 + (n - 1) + (nm - n) + 2 + c_.request.clock_distance +
                             (nm - n >= 2 ? 1 : 0);  // the snapshot beside all of these
-      const double need = copies * parameters + n * stash + (n + 1) * received + received / slices +
-                          2 * sent + 2 * largest;
+      // Gradients of several micro-batches are unpacked before there is anything to work with.
+      const double backward = received / slices + 2 * largest;
+      const double need = copies * parameters + n * stash + (n + 1) * received + 2 * sent +
+                          (slices > 1 ? std::max(sent, backward) : backward);
       if (need > static_cast<double>(c_.cluster.kind_of(here).memory)) {
         ++too_large;
         return kInfinity;

@@ -87,7 +87,7 @@ TEST(CountHeld, ContinuousHoldsMinibatches) {
         const HeldCounts& here = held[static_cast<std::size_t>(s)];
         EXPECT_EQ(here.minibatches, minibatches_held(in_flight, n, StageId{s}));
         EXPECT_EQ(here.together, here.minibatches);
-        EXPECT_EQ(here.passes, 1);
+        EXPECT_EQ(here.passes_at_once(), 1);
         EXPECT_EQ(here.old_versions, 0);
         EXPECT_TRUE(in_flight != n || here.minibatches == n - s);
       }
@@ -100,7 +100,7 @@ TEST(CountHeld, ContinuousHoldsMinibatches) {
 TEST(CountHeld, XPipe) {
   EXPECT_EQ(together(Rule::xpipe, {4, 1, 2}), (std::vector<int>{4, 3, 2, 1}));
   const auto held = count_held(steady(Rule::xpipe, {4, 1, 4}));
-  EXPECT_EQ(held[0].passes, 2);
+  EXPECT_EQ(held[0].passes_at_once(), 2);
   EXPECT_EQ(held[0].minibatches, 2);
   for (int stages = 1; stages <= 6; ++stages) {
     for (int micro = 1; micro <= 7; ++micro) {
