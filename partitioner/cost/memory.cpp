@@ -26,9 +26,30 @@ int optimizer_slots(const std::string& optimizer) {
   return static_cast<int>(at - kNames.begin());
 }
 
+std::vector<std::int64_t> working_bytes(const Profile& profile,
+                                        std::span<const std::int64_t> output_bytes) {
+  std::vector<std::size_t> last_reader(profile.layers.size(), 0);
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    for (const int input : profile.layers[l].inputs)
+      last_reader[static_cast<std::size_t>(input)] = l;
+  }
+  std::vector<std::int64_t> beside(profile.layers.size(), 0);
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    for (std::size_t between = l + 1; between < last_reader[l]; ++between) {
+      beside[between] += output_bytes[l];
+    }
+  }
+  std::vector<std::int64_t> working;
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    working.push_back(output_bytes[l] + std::min(output_bytes[l], beside[l]));
+  }
+  return working;
+}
+
 StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
                                std::span<const int> stage_end, StageId stage, int micro_batches) {
   const auto end_of = [&](int k) { return k < 0 ? 0 : stage_end[static_cast<std::size_t>(k)]; };
+  const std::vector<std::int64_t> working = working_bytes(profile, costs.output_bytes);
   StageFootprint footprint;
   std::set<std::string> owners;  // of parameters counted already
   for (int l = end_of(stage.value - 1); l < end_of(stage.value); ++l) {
@@ -39,7 +60,7 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
     }
     footprint.largest_parameters = std::max(footprint.largest_parameters, layer.parameter_bytes);
     footprint.stash_once += costs.stash_bytes[at];
-    footprint.largest_output = std::max(footprint.largest_output, costs.output_bytes[at]);
+    footprint.working = std::max(footprint.working, working[at]);
   }
   std::vector<std::vector<int>> inputs;
   for (const ProfileLayer& layer : profile.layers) inputs.push_back(layer.inputs);
@@ -178,16 +199,16 @@ Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts,
 // `spare`: what is there at other moments than that of adding.
 std::int64_t workspace_bytes(const MemoryRule& rule, std::span<const ChunkMemory> chunks,
                              std::int64_t spare) {
-  std::int64_t output = 0;
+  std::int64_t working = 0;
   std::int64_t adding = 0;  // the first gradient is not added to another
   std::int64_t late_adding = 0;
   for (const ChunkMemory& chunk : chunks) {
-    output = std::max(output, chunk.footprint.largest_output);
+    working = std::max(working, chunk.footprint.working);
     adding = std::max(adding, chunk.footprint.largest_parameters);
     late_adding = std::max(late_adding, chunk.footprint.late_adding);
   }
   if (!rule.adds_gradients) adding = late_adding = 0;
-  if (splits_backward(rule.schedule)) return std::max(output, late_adding);
+  if (splits_backward(rule.schedule)) return late_adding;
   const bool together = rule.schedule == ScheduleRule::gpipe ||
                         rule.schedule == ScheduleRule::nf1b ||
                         rule.schedule == ScheduleRule::continuous_1f1b;
@@ -197,7 +218,7 @@ std::int64_t workspace_bytes(const MemoryRule& rule, std::span<const ChunkMemory
   if (together && all_stashes && rule.weights != WeightRule::two_versions && chunks.size() == 1) {
     adding = std::max<std::int64_t>(0, adding - chunks.front().footprint.stash_once);
   }
-  return 2 * output + std::max<std::int64_t>(0, adding - spare);
+  return working + std::max<std::int64_t>(0, adding - spare);
 }
 
 std::int64_t all_reduce_bytes(std::int64_t parameters, int members) {

@@ -42,7 +42,7 @@ struct StageFootprint {
   std::int64_t stash = 0;               // kept from forward to backward
   std::int64_t received = 0;            // activations from earlier stages
   std::int64_t sent = 0;                // activations to later stages; once per receiving stage
-  std::int64_t largest_output = 0;      // of one layer and one micro-batch
+  std::int64_t working = 0;             // working_bytes() of one layer, the most
   std::int64_t samples = 0;             // what its layers read of the samples themselves
   std::int64_t largest_parameters = 0;  // of one layer
   std::int64_t received_once = 0;       // of what is received, for one micro-batch
@@ -54,6 +54,13 @@ struct StageFootprint {
   std::int64_t late_adding = 0;  // of the parameters of a layer, beyond what W of the layers behind
                                  // it has freed of the micro-batch by then; the most
 };
+
+// [l]: gradients of one micro-batch that the backward of layer l works on, of all layers of a
+// model: that of its output and, at most as much again, those that wait beside it for a layer
+// before it (skips and branches). What layers do in place, and what their kernels want, nearly
+// cancels.
+std::vector<std::int64_t> working_bytes(const Profile& profile,
+                                        std::span<const std::int64_t> output_bytes);
 
 // Stage `stage` of the cut `stage_end` (one past the last layer, per stage). `costs` are those of
 // its device at the micro-batch size.
@@ -133,11 +140,10 @@ struct MemoryRule {
 //                      and that gradient, which are not there yet; where W is apart, what later
 //                      stages sent for the backwards but one whose W is to come
 //   waiting gradients  of all backwards whose W is to come, where it is apart
-//   workspace          2 * the largest output; where gradients of several micro-batches are added,
-//                      the largest layer's parameters as well, for the gradient to be added (gpipe,
-//                      nf1b and continuous_1f1b: less one micro-batch's stash, which the first
-//                      backward has freed). Where W is apart, in B once the largest output, the
-//                      other one waits for its W, or in W late_adding
+//   workspace          working; where gradients of several micro-batches are added, the largest
+//                      layer's parameters as well, for the gradient to be added (gpipe, nf1b and
+//                      continuous_1f1b: less one micro-batch's stash, which the first backward has
+//                      freed). Where W is apart late_adding: what B works on is among what waits
 //
 // `held` is micro-batches of each chunk, at the moment when they need most. Lines of 0 bytes are
 // left out.

@@ -120,6 +120,7 @@ class DapplePlanner {
     const auto costs = costs_by_kind(request_, samples);
     const auto kinds = kinds_present(request_.cluster);
     const LayerCosts& any = costs[static_cast<std::size_t>(kinds.front())];
+    const auto working = working_bytes(request_.profile, any.output_bytes);
     model.parameter_bytes.assign(1, 0);
     model.stash_bytes.assign(1, 0);
     std::vector<LayerLoad> loads;
@@ -130,7 +131,7 @@ class DapplePlanner {
       model.parameter_bytes.push_back(model.parameter_bytes.back() + bytes);
       model.stash_bytes.push_back(model.stash_bytes.back() +
                                   static_cast<double>(any.stash_bytes[layer]));
-      model.largest_bytes.push_back(static_cast<double>(any.output_bytes[layer]));
+      model.working_bytes.push_back(static_cast<double>(working[layer]));
       loads.push_back({placed_.inputs[static_cast<std::size_t>(p)], 0, bytes,
                        static_cast<double>(any.output_bytes[layer])});
     }

@@ -139,7 +139,7 @@ std::vector<PipelineBlock> dapple_blocks(const DappleModel& model, const DappleP
 }
 
 // Per device: state_factor P, held x (stash + received), two received (one as a gradient that goes
-// back) and two sent under way, and twice the largest output to work in; with re-computation held x
+// back) and two sent under way, and working_bytes(); with re-computation held x
 // received and one stash.
 bool settle_memory(const DappleModel& model, const DapplePool& pool, const DappleRequest& request,
                    std::span<DappleStage> stages) {
@@ -159,9 +159,9 @@ bool settle_memory(const DappleModel& model, const DapplePool& pool, const Dappl
     };
     const double received = crossing(stage.first_layer);
     const double sent = crossing(stage.end_layer);
-    const double largest = *std::max_element(model.largest_bytes.begin() + stage.first_layer,
-                                             model.largest_bytes.begin() + stage.end_layer);
-    const double moving = (held + 2) * received + 2 * sent + 2 * largest;
+    const double working = *std::max_element(model.working_bytes.begin() + stage.first_layer,
+                                             model.working_bytes.begin() + stage.end_layer);
+    const double moving = (held + 2) * received + 2 * sent + working;
     stage.recompute = false;
     for (std::size_t k = 0; k < shares.of_kind.size(); ++k) {
       const double share = shares.of_kind[k];

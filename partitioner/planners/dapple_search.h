@@ -23,7 +23,7 @@ struct DappleModel {
   RunningSum parameter_bytes;
   RunningSum stash_bytes;
   std::vector<double> crossing_bytes;  // [l]: that live across a cut before layer l
-  std::vector<double> largest_bytes;   // [l]: output of layer l
+  std::vector<double> working_bytes;   // [l]: of layer l's backward (cost/memory.h)
   int layers() const { return static_cast<int>(parameter_bytes.size()) - 1; }
 };
 

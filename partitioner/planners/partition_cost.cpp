@@ -31,10 +31,10 @@ std::int64_t PartitionSearch::memory(int k, int s, int e, std::int64_t received,
   const Position& position = positions_[at_index(k)];
   const PartitionDevice& device = *position.device;
   const auto level = at_index(static_cast<int>(std::bit_width(static_cast<unsigned>(e - s))) - 1);
-  const auto& largest = device.output_max[level];
+  const auto& largest = device.working_max[level];
   const StageFootprint& factor = position.ledger;
   const std::int64_t workspace =
-      factor.largest_output *
+      factor.working *
       std::max(largest[at_index(s)], largest[at_index(e) - (std::size_t{1} << level)]);
   const std::int64_t returned = factor.received_once * received / m_.micro_batches;
   // Gradients of several micro-batches. This is not linear, but the sum below grows with all of it.

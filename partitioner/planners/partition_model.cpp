@@ -54,12 +54,12 @@ void read_devices(PartitionModel& model, const Cluster& cluster, const Profile& 
                                model.micro_batches * (costs.forward[l] + costs.backward[l]));
       device.stash.push_back(device.stash.back() + model.micro_batches * costs.stash_bytes[l]);
     }
-    device.output_max.push_back(device.output);
+    device.working_max.push_back(working_bytes(profile, device.output));
     for (std::size_t span = 1; 2 * span <= device.output.size(); span *= 2) {
-      const auto& below = device.output_max.back();
+      const auto& below = device.working_max.back();
       std::vector<std::int64_t> above(below.size() - span);
       for (std::size_t l = 0; l < above.size(); ++l) above[l] = std::max(below[l], below[l + span]);
-      device.output_max.push_back(std::move(above));
+      device.working_max.push_back(std::move(above));
     }
     model.devices.push_back(std::move(device));
   }

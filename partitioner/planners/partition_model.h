@@ -22,8 +22,8 @@ struct PartitionDevice {
   std::vector<double> compute;       // prefix sums over the layers: s per minibatch
   std::vector<std::int64_t> stash;   // prefix sums: bytes per minibatch
   std::vector<std::int64_t> output;  // per layer: bytes per micro-batch
-  // [j][l]: largest output of the layers l ... l + 2^j - 1
-  std::vector<std::vector<std::int64_t>> output_max;
+  // [j][l]: the most working_bytes() of the layers l ... l + 2^j - 1
+  std::vector<std::vector<std::int64_t>> working_max;
   std::int64_t memory = 0;
 };
 

@@ -26,7 +26,7 @@ StageFootprint ledger_factors(const PipelineShape& shape, StageId stage) {
           of(&StageFootprint::stash),
           of(&StageFootprint::received),
           of(&StageFootprint::sent),
-          of(&StageFootprint::largest_output),
+          of(&StageFootprint::working),
           0,
           0,
           of(&StageFootprint::received_once)};

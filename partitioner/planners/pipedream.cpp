@@ -57,6 +57,8 @@ class PipedreamPlanner {
   void price() {
     const auto costs = costs_by_kind(request_, batch_);
     const auto kinds = kinds_present(request_.cluster);
+    const LayerCosts& any = costs[static_cast<std::size_t>(kinds.front())];
+    const auto working = working_bytes(request_.profile, any.output_bytes);
     std::vector<LayerLoad> loads;
     for (int p = 0; p < placed_.size(); ++p) {
       const auto layer = static_cast<std::size_t>(placed_.layers[static_cast<std::size_t>(p)]);
@@ -70,16 +72,15 @@ class PipedreamPlanner {
       }
       load.parameter_bytes = of.shares.empty() ? static_cast<double>(of.parameter_bytes) : 0;
       loads.push_back(std::move(load));
-      const LayerCosts& any = costs[static_cast<std::size_t>(kinds.front())];
       stash_.push_back((stash_.empty() ? 0 : stash_.back()) +
                        static_cast<double>(any.stash_bytes[layer]));
-      largest_.push_back(static_cast<double>(any.output_bytes[layer]));
+      working_.push_back(static_cast<double>(working[layer]));
     }
-    largest_of_.assign(largest_.size() * largest_.size(), 0);
-    for (std::size_t first = 0; first < largest_.size(); ++first) {
+    working_of_.assign(working_.size() * working_.size(), 0);
+    for (std::size_t first = 0; first < working_.size(); ++first) {
       double most = 0;
-      for (std::size_t last = first; last < largest_.size(); ++last) {
-        largest_of_[first * largest_.size() + last] = most = std::max(most, largest_[last]);
+      for (std::size_t last = first; last < working_.size(); ++last) {
+        working_of_[first * working_.size() + last] = most = std::max(most, working_[last]);
       }
     }
     // States between which no weights are tied.
@@ -203,12 +204,12 @@ class PipedreamPlanner {
     const double stash = at(stash_, end - 1) - at(stash_, first - 1);
     const double received = at(states_.output_bytes, after);
     const double sent = state + 1 < states_.size() ? at(states_.output_bytes, state) : 0;
-    const double largest = largest_of_[static_cast<std::size_t>(first) * largest_.size() +
+    const double working = working_of_[static_cast<std::size_t>(first) * working_.size() +
                                        static_cast<std::size_t>(end - 1)];
     const double held = std::min(in_flight, devices_after + 1);
     const double weights = 2.0 + optimizer_slots_ + in_flight;
     return weights * parameters +
-           (held * stash + (held + 2) * received + 2 * sent + 2 * largest) / replicas;
+           (held * stash + (held + 2) * received + 2 * sent + working) / replicas;
   }
 
   // The plan of these stages, if all have the memory and every replica a sample.
@@ -249,8 +250,8 @@ class PipedreamPlanner {
   int batch_ = 1;                               // samples of a worker's minibatch
   PipedreamStates states_;
   std::vector<double> stash_;       // running sums, per placed layer
-  std::vector<double> largest_;     // outputs, per placed layer
-  std::vector<double> largest_of_;  // [first, last]: the largest of a run
+  std::vector<double> working_;     // bytes, per placed layer
+  std::vector<double> working_of_;  // [first, last]: the most of a run
   double memory_ = 0;               // of the smallest device
   double objective_ = 0;
   std::string shortage_;

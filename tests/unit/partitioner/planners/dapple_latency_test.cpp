@@ -81,7 +81,7 @@ DappleModel model_of(const Profile& profile, int samples) {
                                     static_cast<double>(profile.layers[l].parameter_bytes));
     model.stash_bytes.push_back(model.stash_bytes.back() +
                                 static_cast<double>(costs.stash_bytes[l]));
-    model.largest_bytes.push_back(static_cast<double>(costs.output_bytes[l]));
+    model.working_bytes.push_back(static_cast<double>(costs.output_bytes[l]));
     int last = p;
     for (int reader = 0; reader < placed.size(); ++reader) {
       const auto& inputs = placed.inputs[static_cast<std::size_t>(reader)];

@@ -42,7 +42,7 @@ Case random_case(std::mt19937& random, int round, int least_layers = 2, int most
     c.model.parameter_bytes.push_back(c.model.parameter_bytes.back() + some(random));
     c.model.stash_bytes.push_back(c.model.stash_bytes.back() + 4 * some(random));
     c.model.crossing_bytes.push_back(l == 0 ? 0 : some(random));
-    c.model.largest_bytes.push_back(0.2 * some(random));
+    c.model.working_bytes.push_back(0.2 * some(random));
   }
   const std::size_t nodes = 1 + random() % 3;
   int devices = 0;
@@ -167,15 +167,15 @@ class DappleBruteForce {
       const double in = s.first == 0 ? 0 : m_.crossing_bytes[static_cast<std::size_t>(s.first)];
       const double out =
           s.end == m_.layers() ? 0 : m_.crossing_bytes[static_cast<std::size_t>(s.end)];
-      double largest = 0;
+      double working = 0;
       for (int l = s.first; l < s.end; ++l) {
-        largest = std::max(largest, m_.largest_bytes[static_cast<std::size_t>(l)]);
+        working = std::max(working, m_.working_bytes[static_cast<std::size_t>(l)]);
       }
       const auto share = shares(s);
       for (std::size_t g = 0; g < s.gpus.size(); ++g) {
         const double room = c_.pool.memory[static_cast<std::size_t>(s.gpus[g].kind)] -
                             c_.request.state_factor * part(m_.parameter_bytes, s);
-        const double moving = (held + 2) * in + 2 * out + 2 * largest;
+        const double moving = (held + 2) * in + 2 * out + working;
         if (share[g] * (moving + held * part(m_.stash_bytes, s)) <= room) continue;
         s.recompute = true;
         if (c_.request.recomputation == Recomputation::never) return;
@@ -326,7 +326,7 @@ TEST(DappleSearch, AReplicatedStageIsSplitInProportionToSpeed) {
   model.parameter_bytes = {0, 100};
   model.stash_bytes = {0, 0};
   model.crossing_bytes = {0};
-  model.largest_bytes = {0};
+  model.working_bytes = {0};
   DapplePool pool;
   pool.nodes = {{0, 1}};
   pool.memory = {1e9, 1e9};

@@ -96,13 +96,23 @@ class BruteForce {
       const DeviceName& here = c_.request.devices[static_cast<std::size_t>(order[ks])];
       const double slices = c_.request.micro_batches;
       double time = 0;
-      double parameters = 0, stash = 0, received = 0, sent = 0, largest = 0;
+      double parameters = 0, stash = 0, received = 0, sent = 0, working = 0;
       for (int l = k == 0 ? 0 : ends[ks - 1]; l < ends[ks]; ++l) {
         const auto ls = static_cast<std::size_t>(l);
         time += slices * (m.forward[ls] + m.backward[ls]);
         parameters += static_cast<double>(c_.profile.layers[ls].parameter_bytes);
         stash += slices * static_cast<double>(m.stash_bytes[ls]);
-        largest = std::max(largest, static_cast<double>(m.output_bytes[ls]));
+        double beside = 0;  // tensors that jump over this layer
+        for (int from = 0; from < l; ++from) {
+          bool over = false;
+          for (int to = l + 1; to < ends.back(); ++to) {
+            const auto& inputs = c_.profile.layers[static_cast<std::size_t>(to)].inputs;
+            over = over || std::find(inputs.begin(), inputs.end(), from) != inputs.end();
+          }
+          if (over) beside += static_cast<double>(m.output_bytes[static_cast<std::size_t>(from)]);
+        }
+        const auto output = static_cast<double>(m.output_bytes[ls]);
+        working = std::max(working, output + std::min(output, beside));
       }
       for (int other = 0; other < stages; ++other) {
         const auto os = static_cast<std::size_t>(other);
@@ -129,7 +139,7 @@ class BruteForce {
       const double copies = 1 + 1 + 1 + (n - 1) + (nm - n) + 2 + c_.request.clock_distance +
                             (nm - n >= 2 ? 1 : 0);  // the snapshot beside all of these
       // Gradients of several micro-batches are unpacked before there is anything to work with.
-      const double backward = received / slices + 2 * largest;
+      const double backward = received / slices + working;
       const double need = copies * parameters + n * stash + (n + 1) * received + 2 * sent +
                           (slices > 1 ? std::max(sent, backward) : backward);
       if (need > static_cast<double>(c_.cluster.kind_of(here).memory)) {
