@@ -88,7 +88,7 @@ void check_memory(const TrainJob& job, const std::string& file, Problems& proble
       const StageNeed need =
           fullest_replica(job.plan, *job.cluster, *job.profile,
                           VirtualWorkerId{static_cast<int>(i)}, StageId{static_cast<int>(k)});
-      if (need.missing() <= 0 || !said.insert(need.device).second) continue;
+      if (need.ledger.total() <= need.memory || !said.insert(need.device).second) continue;
       std::vector<std::string> lines;
       for (const LedgerLine& line : need.ledger.lines) {
         lines.push_back(line.name + " " + format_bytes(static_cast<double>(line.bytes)));

@@ -114,6 +114,7 @@ DeviceKind kind_from(const CatalogueEntry& entry, const std::string& name) {
   DeviceKind kind;
   kind.name = name;
   kind.memory = std::llround(entry.gigabytes * kGiga);
+  kind.plan_share = kUsualPlanShare;
   kind.peak_flops = entry.fp32_tflops * kTera;
   kind.peak_flops_tf32 = entry.tf32_tflops * kTera;
   kind.peak_flops_fp16 = entry.fp16_tflops * kTera;

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace hetpipe {
 namespace {
@@ -14,6 +16,17 @@ bool joins(const std::vector<std::string>& pair, const std::string& a, const std
 }
 
 }  // namespace
+
+std::int64_t DeviceKind::for_plans() const {
+  return plan_share == 1 ? memory : std::llround(plan_share * static_cast<double>(memory));
+}
+
+std::string memory_for_plans(const DeviceKind& kind) {
+  const std::string whole = format_bytes(static_cast<double>(kind.memory));
+  if (kind.plan_share == 1) return whole;
+  return format("%s (%.0f %% of %s)", format_bytes(static_cast<double>(kind.for_plans())).c_str(),
+                100 * kind.plan_share, whole.c_str());
+}
 
 std::string to_string(const DeviceName& name) {
   return name.node + ":" + std::to_string(name.index);

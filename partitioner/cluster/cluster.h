@@ -33,10 +33,15 @@ struct Emulation {
 // said.
 inline constexpr double kUsualFp32Efficiency = 0.85;
 
+// What share of a device's memory plans may take, where a cluster file says nothing else: a ledger
+// (cost/memory.h) is right within a few hundredths.
+inline constexpr double kUsualPlanShare = 0.95;
+
 // Rates are those of each GPU and used for estimates alone; 0: not given.
 struct DeviceKind {
   std::string name;
   std::int64_t memory = 0;     // of each GPU
+  double plan_share = 1;       // of the memory: what plans may take
   double peak_flops = 0;       // fp32
   double peak_flops_tf32 = 0;  // dense; 0: no faster than fp32
   double peak_flops_fp16 = 0;  // dense, fp32 accumulation; 0: no faster than fp32
@@ -44,8 +49,12 @@ struct DeviceKind {
   double memory_bandwidth = 0;
   int gpus = 1;  // a tensor-parallel group acting as one device
   std::optional<Emulation> emulate;
+  std::int64_t for_plans() const;  // bytes
   bool operator==(const DeviceKind&) const = default;
 };
+
+// "11.4 MB (95 % of 12.0 MB)"
+std::string memory_for_plans(const DeviceKind& kind);
 
 struct Node {
   std::string name;

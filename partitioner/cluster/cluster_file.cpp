@@ -53,6 +53,7 @@ class ClusterFile {
       const auto known = try_catalogue_kind(name);
       DeviceKind kind = known.value_or(DeviceKind{});
       kind.name = name;
+      kind.plan_share = reader.real("plan_share", kShare).value_or(kUsualPlanShare);
       kind.memory = reader.integer("memory", kMemory).value_or(kind.memory);
       if (!known && !reader.has("memory")) {
         reader.problem(value.line, without_memory(name));

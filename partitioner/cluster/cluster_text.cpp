@@ -32,6 +32,9 @@ std::string to_toml(const Cluster& cluster) {
   for (const DeviceKind& kind : cluster.kinds) {
     text += "\n[device." + key(kind.name) + "]\n";
     text += "memory = " + toml_bytes(kind.memory) + "  # bytes of each GPU\n";
+    if (kind.plan_share != kUsualPlanShare) {
+      text += "plan_share = " + toml_real(kind.plan_share) + "\n";
+    }
     if (kind.peak_flops > 0) text += "peak_flops = " + toml_real(kind.peak_flops) + "\n";
     if (kind.peak_flops_tf32 > 0) {
       text += "peak_flops_tf32 = " + toml_real(kind.peak_flops_tf32) + "\n";

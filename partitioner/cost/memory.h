@@ -179,8 +179,9 @@ struct StageNeed {
   int replica = 0;
   DeviceName device;
   MemoryLedger ledger;
-  std::int64_t memory = 0;  // bytes that the device has
-  std::int64_t missing() const { return ledger.total() - memory; }
+  std::int64_t memory = 0;     // bytes that the device has
+  std::int64_t for_plans = 0;  // that plans may take of it
+  std::int64_t missing() const { return ledger.total() - for_plans; }
   double full() const { return static_cast<double>(ledger.total()) / static_cast<double>(memory); }
 };
 StageNeed fullest_replica(const Plan& plan, const Cluster& cluster, const Profile& profile,

@@ -156,7 +156,8 @@ StageNeed fullest_replica(const Plan& plan, const Cluster& cluster, const Profil
     const int replica = static_cast<int>(r);
     if (!seen.emplace(&kind, share_of(here, micro_batch, replica)).second) continue;
     StageNeed need{replica, here.devices[r],
-                   stage_ledger(plan, cluster, profile, vw, stage, replica), kind.memory};
+                   stage_ledger(plan, cluster, profile, vw, stage, replica), kind.memory,
+                   kind.for_plans()};
     if (r == 0 || need.full() > fullest.full()) fullest = std::move(need);
   }
   return fullest;

@@ -169,7 +169,7 @@ class DapplePlanner {
     }
     for (const int kind : kinds) {
       pool.memory.push_back(
-          static_cast<double>(request_.cluster.kinds[static_cast<std::size_t>(kind)].memory));
+          static_cast<double>(request_.cluster.kinds[static_cast<std::size_t>(kind)].for_plans()));
     }
     pool.intra_bandwidth = links.within.bandwidth;
     pool.inter_bandwidth = links.across.bandwidth;

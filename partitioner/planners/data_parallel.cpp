@@ -113,10 +113,10 @@ Plan all_that_fit(const PlanRequest& request, std::vector<DeviceName> devices, i
     if (shortage.empty()) return plan;
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const DeviceName& device : devices) {
-      least = std::min(least, request.cluster.kind_of(device).memory);
+      least = std::min(least, request.cluster.kind_of(device).for_plans());
     }
     std::erase_if(devices, [&](const DeviceName& device) {
-      return request.cluster.kind_of(device).memory == least;
+      return request.cluster.kind_of(device).for_plans() == least;
     });
   }
   throw UserError("", "the minibatch does not fit the devices (" + shortage +

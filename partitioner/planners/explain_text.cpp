@@ -50,8 +50,7 @@ std::string depth_text(const DepthLimit& depth, const PlanRequest& request) {
         "more than the %s of %s (%s).",
         now.c_str(), depth.tried, depth.stage, depth.virtual_worker,
         format_bytes(static_cast<double>(depth.missing_bytes)).c_str(),
-        format_bytes(static_cast<double>(kind.memory)).c_str(), to_string(depth.device).c_str(),
-        kind.name.c_str());
+        memory_for_plans(kind).c_str(), to_string(depth.device).c_str(), kind.name.c_str());
   }
   if (!depth.relative) {
     return format("%s: %d cannot be tried (%s).", now.c_str(), depth.tried, depth.why_not.c_str());

@@ -47,8 +47,8 @@ std::string device_list(const std::vector<DeviceName>& devices) {
     text += format("\n  stage %zu on %s (%s), layers %d to %d: needs %s, has %s%s\n    ", k,
                    to_string(least_bad.devices[k]).c_str(), kind.name.c_str(), first,
                    least_bad.ends[k] - 1, format_bytes(static_cast<double>(ledger.total())).c_str(),
-                   format_bytes(static_cast<double>(kind.memory)).c_str(),
-                   ledger.total() > kind.memory ? "  <- too much" : "");
+                   memory_for_plans(kind).c_str(),
+                   ledger.total() > kind.for_plans() ? "  <- too much" : "");
     text += join(lines, ", ");
     first = least_bad.ends[k];
   }
@@ -154,7 +154,8 @@ Partition evaluate_plan(const Cluster& cluster, const Profile& profile, const Pl
 
 bool fits(const Cluster& cluster, const Partition& partition) {
   for (std::size_t k = 0; k < partition.devices.size(); ++k) {
-    if (partition.ledgers[k].total() > cluster.kind_of(partition.devices[k]).memory) return false;
+    if (partition.ledgers[k].total() > cluster.kind_of(partition.devices[k]).for_plans())
+      return false;
   }
   return true;
 }

@@ -45,7 +45,7 @@ void read_devices(PartitionModel& model, const Cluster& cluster, const Profile& 
         symmetries.emplace(std::pair(name.node, kind.name), static_cast<int>(symmetries.size()))
             .first->second;
     device.node = nodes.emplace(name.node, static_cast<int>(nodes.size())).first->second;
-    device.memory = kind.memory;
+    device.memory = kind.for_plans();
     device.output = costs.output_bytes;
     device.compute.assign(1, 0.0);
     device.stash.assign(1, 0);

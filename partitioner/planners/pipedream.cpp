@@ -100,7 +100,7 @@ class PipedreamPlanner {
     for (const int kind : kinds) {
       memory_ = std::min(
           memory_,
-          static_cast<double>(request_.cluster.kinds[static_cast<std::size_t>(kind)].memory));
+          static_cast<double>(request_.cluster.kinds[static_cast<std::size_t>(kind)].for_plans()));
     }
   }
 

@@ -164,12 +164,11 @@ std::string memory_shortage(const PlanRequest& request, const Plan& plan) {
               .total();
       for (const DeviceName& device : stages[k].devices) {
         const DeviceKind& kind = request.cluster.kind_of(device);
-        if (need <= kind.memory) continue;
+        if (need <= kind.for_plans()) continue;
         return format("layers [%d, %d] need %s on each of %zu devices, %s (%s) has %s",
                       stages[k].first_layer, stages[k].end_layer,
                       format_bytes(static_cast<double>(need)).c_str(), stages[k].devices.size(),
-                      to_string(device).c_str(), kind.name.c_str(),
-                      format_bytes(static_cast<double>(kind.memory)).c_str());
+                      to_string(device).c_str(), kind.name.c_str(), memory_for_plans(kind).c_str());
       }
     }
   }

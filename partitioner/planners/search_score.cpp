@@ -67,7 +67,7 @@ bool PlanScores::fits(const Plan& plan, std::size_t vw) {
     const StageId stage{static_cast<int>(k)};
     const std::int64_t need = stage_ledger(plan, cluster_, profile_, id, stage).total();
     for (const DeviceName& device : worker.stages[k].devices) {
-      if (need > cluster_.kind_of(device).memory) known->second = false;
+      if (need > cluster_.kind_of(device).for_plans()) known->second = false;
     }
   }
   return known->second;
