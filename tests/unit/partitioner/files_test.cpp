@@ -78,6 +78,19 @@ TEST(ClusterFile, RoundTrip) {
   EXPECT_EQ(to_toml(parse_cluster(to_toml(c), "again")), to_toml(c));
 }
 
+TEST(ClusterFile, PlansTakeAShareOfTheMemory) {
+  const std::string text =
+      "format = 1\n[device.a]\nmemory = 1_000_000\n[device.b]\nmemory = 1_000_000\nplan_share = "
+      "0.5\n[[node]]\nname = \"n\"\ndevices = [\"a\", \"b\", \"rtx-3090\"]\n[link.intra_node]\n"
+      "bandwidth = 1e9\n";
+  const Cluster c = parse_cluster(text, "c.toml");
+  EXPECT_EQ(c.kind_of({"n", 0}).for_plans(), 950'000);
+  EXPECT_EQ(c.kind_of({"n", 1}).for_plans(), 500'000);
+  EXPECT_EQ(c.kind_of({"n", 2}).plan_share, kUsualPlanShare);  // of the catalogue
+  EXPECT_EQ(memory_for_plans(c.kind_of({"n", 1})), "500 kB (50 % of 1.0 MB)");
+  EXPECT_EQ(parse_cluster(to_toml(c), "again"), c);
+}
+
 TEST(ClusterFile, ReportsEverythingAtOnce) {
   const std::string error = user_error([] {
     parse_cluster(R"(format = 1

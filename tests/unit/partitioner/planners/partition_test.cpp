@@ -60,6 +60,19 @@ TEST(Partition, NothingFitsNamesLedgersAndRemedies) {
   }
 }
 
+TEST(Partition, LeavesWhatPlansMayNotTake) {
+  Cluster cluster = test::cluster_of({{"a"}}, 100'000);
+  const Profile profile = test::chain_of(6, {"a"}, [](const auto&) { return 1.0; });
+  PartitionRequest request;
+  request.devices = cluster.devices();
+  request.minibatch = 32;
+  const std::int64_t need = partition(cluster, profile, request).ledgers.front().total();
+  cluster.kinds.front().memory = need;
+  EXPECT_TRUE(fits(cluster, partition(cluster, profile, request)));
+  cluster.kinds.front().plan_share = 0.99;
+  EXPECT_THAT(user_error([&] { partition(cluster, profile, request); }), HasSubstr("(99 % of "));
+}
+
 TEST(Partition, FewerLayersThanDevices) {
   const Cluster cluster = test::cluster_of({{"a", "a", "a"}}, 1'000'000'000);
   const Profile profile = test::chain_of(2, {"a"}, [](const auto&) { return 1.0; });
