@@ -315,9 +315,10 @@ TEST_F(BadFiles, PlansThatDoNotFitTheirClusterModelOrMachine) {
 TEST_F(BadFiles, PlanningForTooLittleMemoryShowsTheLedger) {
   spoil("cluster.toml", "memory = 2_000_000_000", "memory = 20_000");
   spoil("cluster.toml", "memory = 1_000_000_000", "memory = 10_000");
-  expect_refused(std::string(kPlan) + " --policy np",
-                 {"no cut of the model fits", "has 10.0 kB  <- too much\n    weights 66.6 kB",
-                  "Use a smaller minibatch"});
+  expect_refused(
+      std::string(kPlan) + " --policy np",
+      {"no cut of the model fits", "has 9.5 kB (95 % of 10.0 kB)  <- too much\n    weights 66.6 kB",
+       "Use a smaller minibatch"});
 }
 
 TEST_F(BadFiles, WhatIsNoFileOfItsKind) {

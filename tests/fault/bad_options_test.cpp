@@ -109,7 +109,7 @@ TEST_F(BadOptions, WhatIsUnknownIsNamedWithTheNearest) {
       {std::string(kPlan) + " --servers s1", {"'s1'", "'s0'"}},
       {std::string(kPlan) + " --system hetpip", {"--system: ", "'hetpip'", "'hetpipe'"}},
       {std::string(kPlan) + " --minibatch 1000000000 --policy ed",
-       {"at Nm = 1 and a minibatch of 1000000000", "needs 4.4 TB, has 2.0 GB"}},
+       {"at Nm = 1 and a minibatch of 1000000000", "needs 4.4 TB, has 1.9 GB (95 % of 2.0 GB)"}},
   };
   for (const auto& [arguments, words] : kCases) expect_refused(arguments, words);
 }
