@@ -64,7 +64,7 @@ VersionDifference steps_at(const System& system, const ScheduleRequest& request,
   if (at == known.end()) {
     at = known.emplace(key, steps_ahead(system.schedule, system.weights, request)).first;
   }
-  return at->second[static_cast<std::size_t>(stage.value)];
+  return at->second[static_cast<std::size_t>(stage.value % request.stages)];
 }
 
 }  // namespace

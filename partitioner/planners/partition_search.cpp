@@ -15,7 +15,8 @@ Link better(const Link& a, const Link& b) {
   return {std::max(a.bandwidth, b.bandwidth), std::min(a.latency, b.latency), false};
 }
 
-// The ledger's total is linear in the footprint: what it charges for one byte of each.
+// What the ledger charges for one byte of each. Of one micro-batch a minibatch its total is linear
+// in the footprint; what more of them add stands in memory() (partition_cost.cpp).
 StageFootprint ledger_factors(const PipelineShape& shape, StageId stage) {
   const auto of = [&](std::int64_t StageFootprint::*member) {
     StageFootprint one;
