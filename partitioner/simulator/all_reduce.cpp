@@ -38,7 +38,7 @@ std::vector<std::vector<int>> holders(const Profile& profile,
 
 AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> processes,
                      ReduceScope scope, Network& network, int minibatches)
-    : groups_of_(processes.size()) {
+    : seats_of_(processes.size()) {
   // The devices of a chain may be groups of several GPUs, all of whose parameters travel.
   std::map<std::vector<int>, double> bytes;
   const auto add = [&](const std::vector<int>& members, double of_layer) {
@@ -66,12 +66,13 @@ AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> proces
     std::vector<DeviceName> devices;
     for (const int m : members) {
       devices.push_back(processes[static_cast<std::size_t>(m)].device);
-      groups_of_[static_cast<std::size_t>(m)].push_back(static_cast<int>(groups_.size()));
+      seats_of_[static_cast<std::size_t>(m)].push_back(
+          {static_cast<int>(groups_.size()), static_cast<int>(devices.size()) - 1});
     }
     const std::int64_t piece =
         all_reduce_piece(static_cast<std::int64_t>(size), static_cast<int>(members.size()));
     groups_.push_back({Chain(network, devices), size, static_cast<double>(piece),
-                       std::vector<ReduceRound>(static_cast<std::size_t>(minibatches))});
+                       std::vector<Chain::Round>(static_cast<std::size_t>(minibatches))});
     for (std::size_t i = 0; i + 1 < devices.size(); ++i) {
       if (devices[i].node != devices[i + 1].node) bytes_between_nodes_ += 2 * size;
     }
@@ -79,19 +80,24 @@ AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> proces
 }
 
 void AllReduce::join(EngineJob& job, int process, Minibatch p) {
-  for (const int g : groups_of_[static_cast<std::size_t>(process)]) {
-    Group& group = groups_[static_cast<std::size_t>(g)];
-    ReduceRound& round = group.rounds[static_cast<std::size_t>(p)];
-    if (round.join < 0) {
-      round = group.chain.add_round(job, group.bytes, group.piece);
+  const auto at = static_cast<std::size_t>(p);
+  for (const Seat& seat : seats_of_[static_cast<std::size_t>(process)]) {
+    Group& group = groups_[static_cast<std::size_t>(seat.group)];
+    Chain::Round& round = group.rounds[at];
+    if (round.first < 0) {
+      const Chain::Round before = at == 0 ? Chain::Round{} : group.rounds[at - 1];
+      round = group.chain.add_round(job, group.bytes, group.piece, before);
     }
-    job.arrive(round.join);
+    job.arrive(round.ready(seat.member));
   }
 }
 
 void AllReduce::wait(EngineJob& job, int process, Minibatch p) const {
-  for (const int g : groups_of_[static_cast<std::size_t>(process)]) {
-    job.wait(groups_[static_cast<std::size_t>(g)].rounds[static_cast<std::size_t>(p)].done);
+  for (const Seat& seat : seats_of_[static_cast<std::size_t>(process)]) {
+    const Group& group = groups_[static_cast<std::size_t>(seat.group)];
+    const Chain::Round& round = group.rounds[static_cast<std::size_t>(p)];
+    job.wait(round.ready(round.members - 1));
+    job.wait_stream(round.done(seat.member));
   }
 }
 

@@ -37,10 +37,14 @@ class AllReduce {
     Chain chain;
     double bytes = 0;
     double piece = 0;                 // bytes of a message
-    std::vector<ReduceRound> rounds;  // [minibatch], once somebody got there
+    std::vector<Chain::Round> rounds;  // [minibatch], once somebody got there: one after the other
+  };
+  struct Seat {
+    int group = 0;
+    int member = 0;
   };
   std::vector<Group> groups_;
-  std::vector<std::vector<int>> groups_of_;  // [process]
+  std::vector<std::vector<Seat>> seats_of_;  // [process]
   double bytes_between_nodes_ = 0;
 };
 

@@ -58,6 +58,12 @@ void EngineJob::start_on(int signal, int transfer) {
   s.last = transfer;
 }
 
+void EngineJob::count_on(int signal, int next) {
+  EngineSignal& s = at(signals, signal);
+  ensure(s.then < 0, "a signal counts towards one other");
+  s.then = next;
+}
+
 void EngineJob::ask(int signal, double there, double back) {
   questions.push_back({signal, there, back});
   ops.push_back({0, static_cast<std::int32_t>(questions.size()) - 1, OpKind::ask});
@@ -173,6 +179,7 @@ void Engine::run(std::int32_t process) {
         count(op.index, p.now, p.now);
         break;
       case OpKind::wait:
+      case OpKind::stream:
       case OpKind::ask: {
         const bool asks = op.kind == OpKind::ask;
         const std::int32_t index = asks ? at(job_->questions, op.index).signal : op.index;
@@ -248,6 +255,7 @@ void Engine::count(std::int32_t signal, double time, double depart) {
   for (std::int32_t p = state.waiter; p >= 0; p = at(processes_, p).next_waiter) {
     ready_.push_back(p);
   }
+  count(at(job_->signals, signal).then, fired, depart);
 }
 
 void Engine::fire(std::int32_t signal) {

@@ -27,6 +27,7 @@ enum class OpKind : std::uint8_t {
   compute,  // `seconds` of the process
   send,     // puts transfer `index` into its queue; may block, see SendMode
   wait,     // for signal `index`; receives are waits for the signal of a transfer
+  stream,   // likewise, for the last of many messages, of which the first are under way
   arrive,   // counts towards signal `index`, does not wait
   ask,      // question `index`: there, wait for its signal, and back
 };
@@ -66,6 +67,7 @@ struct EngineSignal {
   std::int32_t needed = 1;
   std::int32_t first = -1;  // transfers that start then (EngineJob::start_on)
   std::int32_t last = -1;
+  std::int32_t then = -1;  // is counted by it (EngineJob::count_on)
 };
 
 struct EngineQuestion {
@@ -89,6 +91,7 @@ struct EngineJob {
   int add_signal(int needed = 1);
   int add_transfer(int route, double bytes, int signal);
   void start_on(int signal, int transfer);  // in the order of the calls
+  void count_on(int signal, int next);      // `next` is counted when `signal` fires; one at most
 
   // Of the process under construction.
   void compute(double seconds) { ops.push_back({seconds, -1, OpKind::compute}); }
@@ -96,6 +99,7 @@ struct EngineJob {
     ops.push_back({0, transfer, OpKind::send, mode});
   }
   void wait(int signal) { ops.push_back({0, signal, OpKind::wait}); }
+  void wait_stream(int signal) { ops.push_back({0, signal, OpKind::stream}); }
   void arrive(int signal) { ops.push_back({0, signal, OpKind::arrive}); }
   void ask(int signal, double there, double back);
   void end_process() { end.push_back(static_cast<std::int64_t>(ops.size())); }

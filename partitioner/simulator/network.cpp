@@ -25,7 +25,7 @@ EngineRoute Network::route_between(const DeviceName& from, const DeviceName& to,
                             "). Give it a [link." + (inside ? "intra_node" : "inter_node") + "].");
   }
   EngineRoute route{link.bandwidth,  link.latency * use.latencies, -1, -1, use.process,
-                    use.buffer_bytes};
+                    use.buffer_bytes, use.queue};
   if (from.node == to.node) {
     route.out = interface(to_string(from) + ">" + to_string(to));
   } else {
@@ -94,22 +94,50 @@ Ring::Round Ring::add_round(EngineJob& job, double bytes) const {
   return round;
 }
 
-Chain::Chain(Network& network, std::span<const DeviceName> members) {
-  if (members.size() < 2) return;
-  const double steps = 2 * (static_cast<double>(members.size()) - 1);
+Chain::Chain(Network& network, std::span<const DeviceName> members)
+    : members_(static_cast<int>(members.size())) {
+  // The last piece goes behind the others, and it alone pays the latency.
+  const auto add_way = [&](std::vector<Way>& ways, const DeviceName& from, const DeviceName& to) {
+    const int last = network.add_route(from, to);
+    ways.push_back({network.add_route(from, to, {.latencies = 0, .queue = last}), last});
+  };
   for (std::size_t i = 0; i + 1 < members.size(); ++i) {
-    hops_.push_back(network.add_route(members[i], members[i + 1], {-1, steps, 0}));
-    hops_.push_back(network.add_route(members[i + 1], members[i], {-1, steps, 0}));
+    add_way(up_, members[i], members[i + 1]);
+    add_way(down_, members[i + 1], members[i]);
   }
 }
 
-ReduceRound Chain::add_round(EngineJob& job, double bytes, double piece) const {
-  if (hops_.empty()) return {};
-  const int hops = static_cast<int>(hops_.size());
-  const ReduceRound round{job.add_signal(hops / 2 + 1), job.add_signal(hops)};
-  const double filling = (hops - 1) * std::min(piece, bytes);
-  for (const int hop : hops_) {
-    job.start_on(round.join, job.add_transfer(hop, bytes + filling, round.done));
+// Signals of a round, one block after another:
+//   ready[i]    members 0 ... i have joined: all but the last piece go up from i - 1 to i, and from
+//               the last member's on down everywhere
+//   up[i]       all but the last piece have left i, and the last came from below: it goes on
+//   down[i]     likewise down to i
+//   done[i]     the last piece of the sum is at i
+// A round's pieces stand behind those of the round before.
+Chain::Round Chain::add_round(EngineJob& job, double bytes, double piece, Round before) const {
+  if (members_ < 2) return {};
+  const int n = members_;
+  const Round round{job.add_signal(), n};
+  for (int i = 1; i < n; ++i) {
+    const int signal = job.add_signal(2 + (before.first < 0 ? 0 : i + 1 < n ? 1 : 2));
+    job.count_on(round.ready(i - 1), signal);
+    if (before.first >= 0) job.count_on(before.up(i - 1), signal);
+  }
+  if (before.first >= 0) job.count_on(before.down(0), round.ready(n - 1));
+  for (int i = 0; i + 1 < n; ++i) job.add_signal(i == 0 ? 1 : 2);  // up
+  for (int i = 0; i + 1 < n; ++i) job.add_signal(2);               // down
+  for (int i = 0; i < n; ++i) job.add_signal();                    // done
+  const double end = std::min(piece, bytes);
+  const auto add_way = [&](const Way& way, int start, int follow, int arrival) {
+    job.start_on(start, job.add_transfer(way.pieces, bytes - end, follow));
+    job.start_on(follow, job.add_transfer(way.last, end, arrival));
+  };
+  for (int i = 0; i + 1 < n; ++i) {
+    const auto hop = static_cast<std::size_t>(i);
+    add_way(up_[hop], round.ready(i + 1), round.up(i),
+            i + 2 < n ? round.up(i + 1) : round.done(n - 1));
+    add_way(down_[hop], round.ready(n - 1), round.down(i), round.done(i));
+    job.count_on(round.done(i + 1), round.down(i));
   }
   return round;
 }

@@ -19,6 +19,7 @@ struct RouteUse {
   int process = -1;         // the only one that sends there; -1: several, or signals
   double latencies = 1;     // how many of the link's a transfer pays
   double buffer_bytes = 0;  // of SendMode::buffered
+  int queue = -1;           // of an earlier route, whose transfers it goes behind; -1: its own
 };
 
 enum class Sharing {
@@ -58,12 +59,6 @@ class Network {
 // the engine plays such routes faster. Once all routes are added.
 void drop_unshared_interfaces(EngineJob& job);
 
-// What is to be reduced over some routes at once.
-struct ReduceRound {
-  int join = -1;  // every member arrives here once; then it starts
-  int done = -1;  // and here they wait; -1 for one alone, who has nothing to do
-};
-
 // What each of D members of a ring sends to its neighbour per byte that they reduce: 2 (D - 1) / D.
 double ring_share(std::size_t members);
 
@@ -75,7 +70,10 @@ class Ring {
  public:
   Ring(Network& network, std::span<const DeviceName> members);
 
-  using Round = ReduceRound;
+  struct Round {
+    int join = -1;  // every member arrives here once; then it starts
+    int done = -1;  // and here they wait; -1 for one alone, who has nothing to do
+  };
   // One all-reduce of `bytes` of each member, where a member is a group of `gpus` the bytes of all
   // of them.
   Round add_round(EngineJob& job, double bytes) const;
@@ -88,15 +86,32 @@ class Ring {
 // their order, up which pieces of partial sums go, while finished ones come down. Each of the D - 1
 // hops carries all bytes both ways at once, and the last piece 2 (D - 1) hops one after another:
 // bytes / b + (2 (D - 1) - 1) piece / b + 2 (D - 1) latency on equal links, more where hops share
-// interfaces, as those of a member in the middle do.
+// interfaces, as those of a member in the middle do. A hop up begins when the members as far as its
+// upper end have joined (of those before, a few pieces go up: not modelled), the hops down when all
+// have.
 class Chain {
  public:
   Chain(Network& network, std::span<const DeviceName> members);
-  // As Ring::add_round; messages of `piece` bytes at most.
-  ReduceRound add_round(EngineJob& job, double bytes, double piece) const;
+
+  struct Round {
+    int first = -1;  // signal
+    int members = 0;
+    int ready(int i) const { return first + i; }  // of a member: it arrives here once,
+    int done(int i) const { return first + 3 * members - 2 + i; }  // and waits here
+    int up(int i) const { return first + members + i; }
+    int down(int i) const { return first + 2 * members - 1 + i; }
+  };
+  // One all-reduce of `bytes` of each member, in messages of `piece` bytes at most. Every round is
+  // told which was the one before.
+  Round add_round(EngineJob& job, double bytes, double piece, Round before) const;
 
  private:
-  std::vector<int> hops_;  // routes, both ways
+  struct Way {  // from one member to the next
+    int pieces = -1;  // routes of one queue: all messages but the last,
+    int last = -1;    // and the last
+  };
+  int members_;
+  std::vector<Way> up_, down_;  // [lower member]
 };
 
 }  // namespace hetpipe

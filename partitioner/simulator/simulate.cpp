@@ -132,6 +132,7 @@ SimulatedStage looked_at(const Run& run, std::size_t index, double start, double
         break;
       }
       case OpKind::send:
+      case OpKind::stream:
         wire += inside(from, to);
         break;
       case OpKind::arrive:
@@ -198,6 +199,11 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
   result.actions = run.job.actions;
   result.rates = run.times.rates;
   for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
+    // Behind a flush some devices are done earlier than others, always by as much.
+    if (has_flush(system.schedule)) {
+      start = window.begin == 0 ? 0 : run.at(marks, p, window.begin - 1);
+      end = run.at(marks, p, window.end - 1);
+    }
     result.stages.push_back(looked_at(run, p, start, end));
   }
   if (request.keep_events) result.events = events_of(run);

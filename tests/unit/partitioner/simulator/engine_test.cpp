@@ -256,6 +256,16 @@ EngineJob random_job(unsigned seed) {
       }
       if (transfers > 0) known.push_back(done);
       known.push_back(joined);
+      if (draw.below(2) == 0) continue;
+      const int both = job.add_signal(transfers > 0 ? 2 : 1);
+      job.count_on(joined, both);
+      if (transfers > 0) {
+        job.count_on(done, both);
+        const int last = job.add_signal();
+        job.start_on(both, job.add_transfer(any(common), draw.real(40), last));
+        known.push_back(last);
+      }
+      known.push_back(both);
     }
   }
   for (const auto& program : programs) {

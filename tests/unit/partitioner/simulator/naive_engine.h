@@ -105,6 +105,7 @@ class NaiveEngine {
     for (std::size_t s = 0; s < missing_.size(); ++s) {
       if (started_[s] || missing_[s] > 0 || times_.fired[s] > now_) continue;
       started_[s] = true;
+      count(job_.signals[s].then, times_.fired[s]);
       for (int t = job_.signals[s].first; t >= 0;
            t = job_.transfers[static_cast<std::size_t>(t)].next) {
         line_[queue_of(static_cast<std::size_t>(t))].push_back(static_cast<std::size_t>(t));
@@ -153,6 +154,7 @@ class NaiveEngine {
         count(op.index, now_);
         break;
       case OpKind::wait:
+      case OpKind::stream:
         if (!fired(op.index)) return false;
         break;
       case OpKind::ask: {

@@ -53,7 +53,9 @@ TEST(AllReduce, ReplicasShareSamplesAndReduce) {
   ASSERT_EQ(s.stages.size(), 2u);
   EXPECT_EQ(s.stages[1].replica, 1);
   EXPECT_NEAR(s.stages[1].busy, 6 / 16.0, 1e-9);
-  EXPECT_NEAR(s.stages[1].communication, 10 / 16.0, 1e-9);
+  EXPECT_NEAR(s.stages[0].communication, 10 / 16.0, 1e-9);
+  EXPECT_NEAR(s.stages[1].communication, 5 / 16.0, 1e-9);  // has the sum, goes on, waits for the other
+  EXPECT_NEAR(s.stages[1].bubble, 5 / 16.0, 1e-9);
 
   plan.virtual_workers[0].stages[0].shares = {24, 8};  // the first is the slower one: 9 s
   EXPECT_NEAR(simulate(plan, c, second_per_layer(4)).iteration_seconds, 9 + 8 + 2, 1e-9);
@@ -86,8 +88,9 @@ TEST(AllReduce, ReducesLayersWhoseCutsDiffer) {
   EXPECT_NEAR(s.bytes_between_nodes, 3 * 2 * 1000, 1e-9);
   // Worker 0: F 1 2, B 4 2: n0:1 is done at 7, n0:0 at 9. Worker 1: F 2 1, B 2 4: 5 and 9. Layer 2
   // (n0:1 and n1:1) goes at 7 and ends at 8. Layers 1 (n0:1, n1:0) and 0 go at 9 and share the
-  // interfaces: 2 s.
-  EXPECT_NEAR(s.iteration_seconds, 11, 1e-9);
+  // interfaces: 1 s up, where n1:0 is done, 1 s down. So n1:0 is a second ahead from then on: layer
+  // 1 goes at 19 and layer 0 at 20, each alone, and that one ends at 21.
+  EXPECT_NEAR(s.iteration_seconds, 10, 1e-9);
 }
 
 // The samples of a micro-batch go to the replicas that work on them: 2000 bytes to each of two,
