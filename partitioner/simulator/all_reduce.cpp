@@ -69,9 +69,10 @@ AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> proces
       seats_of_[static_cast<std::size_t>(m)].push_back(
           {static_cast<int>(groups_.size()), static_cast<int>(devices.size()) - 1});
     }
-    const std::int64_t piece =
-        all_reduce_piece(static_cast<std::int64_t>(size), static_cast<int>(members.size()));
-    groups_.push_back({Chain(network, devices), size, static_cast<double>(piece),
+    const auto piece = static_cast<double>(
+        all_reduce_piece(static_cast<std::int64_t>(size), static_cast<int>(members.size())));
+    groups_.push_back({Chain(network, devices),
+                       {size, piece, kAllReducePosted * piece},
                        std::vector<Chain::Round>(static_cast<std::size_t>(minibatches))});
     for (std::size_t i = 0; i + 1 < devices.size(); ++i) {
       if (devices[i].node != devices[i + 1].node) bytes_between_nodes_ += 2 * size;
@@ -86,7 +87,7 @@ void AllReduce::join(EngineJob& job, int process, Minibatch p) {
     Chain::Round& round = group.rounds[at];
     if (round.first < 0) {
       const Chain::Round before = at == 0 ? Chain::Round{} : group.rounds[at - 1];
-      round = group.chain.add_round(job, group.bytes, group.piece, before);
+      round = group.chain.add_round(job, group.bytes, before);
     }
     job.arrive(round.ready(seat.member));
   }

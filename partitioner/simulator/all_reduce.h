@@ -35,8 +35,7 @@ class AllReduce {
  private:
   struct Group {
     Chain chain;
-    double bytes = 0;
-    double piece = 0;                 // bytes of a message
+    ReducedBytes bytes;
     std::vector<Chain::Round> rounds;  // [minibatch], once somebody got there: one after the other
   };
   struct Seat {

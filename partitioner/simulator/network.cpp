@@ -24,8 +24,9 @@ EngineRoute Network::route_between(const DeviceName& from, const DeviceName& to,
                             " (the plan sends from " + to_string(from) + " to " + to_string(to) +
                             "). Give it a [link." + (inside ? "intra_node" : "inter_node") + "].");
   }
-  EngineRoute route{link.bandwidth,  link.latency * use.latencies, -1, -1, use.process,
-                    use.buffer_bytes, use.queue};
+  EngineRoute route{
+      link.bandwidth, link.latency * use.latencies, -1, -1, use.process, use.buffer_bytes,
+      use.queue};
   if (from.node == to.node) {
     route.out = interface(to_string(from) + ">" + to_string(to));
   } else {
@@ -40,7 +41,7 @@ int Network::add_route(const DeviceName& from, const DeviceName& to, const Route
 }
 
 int Network::add_server_route(const DeviceName& from, const DeviceName& to, const RouteUse& use) {
-  if (sharing_ == Sharing::fair) return add_route(from, to, use);
+  if (sharing_ == Sharing::fair || from.node == to.node) return add_route(from, to, use);
   EngineRoute route = route_between(from, to, use);
   const auto [at, added] = queues_.try_emplace(from.index < 0 ? from.node + ">" : ">" + to.node, 0);
   if (!added) route.queue = at->second;
@@ -108,35 +109,40 @@ Chain::Chain(Network& network, std::span<const DeviceName> members)
 }
 
 // Signals of a round, one block after another:
-//   ready[i]    members 0 ... i have joined: all but the last piece go up from i - 1 to i, and from
-//               the last member's on down everywhere
+//   ready[i]    members 0 ... i have joined: the first pieces go up from i, the others but the last
+//               from i - 1 to i; from the last member's on, all but the last down everywhere
 //   up[i]       all but the last piece have left i, and the last came from below: it goes on
 //   down[i]     likewise down to i
 //   done[i]     the last piece of the sum is at i
 // A round's pieces stand behind those of the round before.
-Chain::Round Chain::add_round(EngineJob& job, double bytes, double piece, Round before) const {
+Chain::Round Chain::add_round(EngineJob& job, const ReducedBytes& bytes, Round before) const {
   if (members_ < 2) return {};
   const int n = members_;
-  const Round round{job.add_signal(), n};
-  for (int i = 1; i < n; ++i) {
-    const int signal = job.add_signal(2 + (before.first < 0 ? 0 : i + 1 < n ? 1 : 2));
-    job.count_on(round.ready(i - 1), signal);
-    if (before.first >= 0) job.count_on(before.up(i - 1), signal);
-  }
-  if (before.first >= 0) job.count_on(before.down(0), round.ready(n - 1));
+  const int stands_behind = before.first < 0 ? 0 : 1;
+  const Round round{job.add_signal(1 + stands_behind), n};
+  for (int i = 1; i < n; ++i) job.count_on(round.ready(i - 1), job.add_signal(2 + stands_behind));
   for (int i = 0; i + 1 < n; ++i) job.add_signal(i == 0 ? 1 : 2);  // up
   for (int i = 0; i + 1 < n; ++i) job.add_signal(2);               // down
   for (int i = 0; i < n; ++i) job.add_signal();                    // done
-  const double end = std::min(piece, bytes);
-  const auto add_way = [&](const Way& way, int start, int follow, int arrival) {
-    job.start_on(start, job.add_transfer(way.pieces, bytes - end, follow));
-    job.start_on(follow, job.add_transfer(way.last, end, arrival));
+  if (stands_behind > 0) {
+    for (int i = 0; i + 1 < n; ++i) job.count_on(before.up(i), round.ready(i));
+    job.count_on(before.down(0), round.ready(n - 1));
+  }
+  const double last = std::min(bytes.piece, bytes.all);
+  const double first = std::min(bytes.ahead, bytes.all - last);
+  const auto follow_with_last = [&](const Way& way, int follow, int arrival) {
+    job.start_on(follow, job.add_transfer(way.last, last, arrival));
   };
   for (int i = 0; i + 1 < n; ++i) {
-    const auto hop = static_cast<std::size_t>(i);
-    add_way(up_[hop], round.ready(i + 1), round.up(i),
-            i + 2 < n ? round.up(i + 1) : round.done(n - 1));
-    add_way(down_[hop], round.ready(n - 1), round.down(i), round.done(i));
+    const Way& up = up_[static_cast<std::size_t>(i)];
+    const Way& down = down_[static_cast<std::size_t>(i)];
+    job.start_on(round.ready(i), job.add_transfer(up.pieces, first, -1));
+    job.start_on(round.ready(i + 1),
+                 job.add_transfer(up.pieces, bytes.all - first - last, round.up(i)));
+    follow_with_last(up, round.up(i), i + 2 < n ? round.up(i + 1) : round.done(n - 1));
+    job.start_on(round.ready(n - 1),
+                 job.add_transfer(down.pieces, bytes.all - last, round.down(i)));
+    follow_with_last(down, round.down(i), round.done(i));
     job.count_on(round.done(i + 1), round.down(i));
   }
   return round;

@@ -82,13 +82,20 @@ class Ring {
   std::vector<int> edges_;  // routes
 };
 
+// What a chain reduces.
+struct ReducedBytes {
+  double all = 0;    // of each member
+  double piece = 0;  // of a message at most
+  double ahead = 0;  // that are sent up to one who has not joined yet
+};
+
 // All-reduce of D members as this runtime does it (runtime/sync/gradient_exchange.h): a chain in
 // their order, up which pieces of partial sums go, while finished ones come down. Each of the D - 1
 // hops carries all bytes both ways at once, and the last piece 2 (D - 1) hops one after another:
 // bytes / b + (2 (D - 1) - 1) piece / b + 2 (D - 1) latency on equal links, more where hops share
 // interfaces, as those of a member in the middle do. A hop up begins when the members as far as its
-// upper end have joined (of those before, a few pieces go up: not modelled), the hops down when all
-// have.
+// lower end have joined, with the pieces that are sent ahead, and goes on when its upper end has;
+// the hops down begin when all have.
 class Chain {
  public:
   Chain(Network& network, std::span<const DeviceName> members);
@@ -96,17 +103,18 @@ class Chain {
   struct Round {
     int first = -1;  // signal
     int members = 0;
-    int ready(int i) const { return first + i; }  // of a member: it arrives here once,
-    int done(int i) const { return first + 3 * members - 2 + i; }  // and waits here
+    // Of a member: it arrives here once, and waits there.
+    int ready(int i) const { return first + i; }
+    int done(int i) const { return first + 3 * members - 2 + i; }
+    // Of a hop: when its last piece may go.
     int up(int i) const { return first + members + i; }
     int down(int i) const { return first + 2 * members - 1 + i; }
   };
-  // One all-reduce of `bytes` of each member, in messages of `piece` bytes at most. Every round is
-  // told which was the one before.
-  Round add_round(EngineJob& job, double bytes, double piece, Round before) const;
+  // One all-reduce. Every round is told which was the one before.
+  Round add_round(EngineJob& job, const ReducedBytes& bytes, Round before) const;
 
  private:
-  struct Way {  // from one member to the next
+  struct Way {        // from one member to the next
     int pieces = -1;  // routes of one queue: all messages but the last,
     int last = -1;    // and the last
   };

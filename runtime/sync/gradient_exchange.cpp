@@ -12,7 +12,7 @@ namespace hetpipe {
 namespace {
 
 // Messages posted ahead to or from one rank.
-constexpr std::size_t kPosted = 8;
+constexpr std::size_t kPosted = kAllReducePosted;
 
 std::size_t bytes_of(std::int64_t floats) {
   return static_cast<std::size_t>(floats) * sizeof(float);

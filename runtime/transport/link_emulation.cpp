@@ -79,14 +79,15 @@ std::int64_t LinkClock::reserve(const EmulatedLink& link, std::uint64_t bytes,
   } else {
     check(locked, "locking the table of emulated links");
   }
-  std::int64_t start = now_ns;
+  std::int64_t passed = now_ns + duration;
   for (int resource : link.resources) {
     ensure(0 <= resource && resource < shared.resources, "link resource outside its table");
-    start = std::max(start, shared.busy()[resource]);
+    std::int64_t& busy = shared.busy()[resource];
+    busy = std::max(busy, now_ns) + duration;
+    passed = std::max(passed, busy);
   }
-  for (int resource : link.resources) shared.busy()[resource] = start + duration;
   ::pthread_mutex_unlock(&shared.mutex);
-  return start + duration + to_ns(link.latency);
+  return passed + to_ns(link.latency);
 }
 
 namespace {

@@ -9,10 +9,11 @@
 
 #include "base/ids.h"
 
-// Emulated links: a message is delivered no earlier than queue + latency + bytes/bandwidth of its
-// link and of the network interfaces it passes. All ranks of an emulated cluster run on one machine
-// and share one table of "busy until" times (a file mapped by every rank), so that ranks of one
-// emulated node share its interface.
+// Emulated links: a message is delivered no earlier than queue + bytes/bandwidth + latency of its
+// link, and so at each of the network interfaces that it passes. Every interface has a queue of its
+// own: who stands in line at one does not keep another one idle, as behind a switch with buffers.
+// All ranks of an emulated cluster run on one machine and share one table of "busy until" times (a
+// file mapped by every rank), so that ranks of one emulated node share its interface.
 namespace hetpipe {
 
 // One directed way between two ranks. Resources are numbers that ranks agree on (from the plan): a

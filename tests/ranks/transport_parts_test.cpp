@@ -30,8 +30,8 @@ TEST(LinkClock, DeliversAfterQueueTransferAndLatency) {
   EXPECT_EQ(clock->reserve(kLink, 0, 201 * kMs), 212 * kMs);       // an empty one queues as well
 }
 
-// Through the longest queue of what a link passes; all of it is busy until the end.
-TEST(LinkClock, OccupiesEveryResourceOfALink) {
+// Through the longest queue of what a link passes; each has its own.
+TEST(LinkClock, StandsInLineAtEveryResourceOfALink) {
   const auto clock = LinkClock::in_process(3);
   const EmulatedLink out{.bandwidth = 1e6, .latency = 0, .resources = {0}};
   const EmulatedLink in{.bandwidth = 2e6, .latency = 0, .resources = {1}};
@@ -39,7 +39,8 @@ TEST(LinkClock, OccupiesEveryResourceOfALink) {
   EXPECT_EQ(clock->reserve(out, 30'000, 0), 30 * kMs);
   EXPECT_EQ(clock->reserve(in, 20'000, 0), 10 * kMs);
   EXPECT_EQ(clock->reserve(kLink, 5'000, 0), 37 * kMs);
-  EXPECT_EQ(clock->reserve(in, 2'000, 0), 36 * kMs);
+  EXPECT_EQ(clock->reserve(in, 2'000, 0), 16 * kMs) << "not behind what it does not pass";
+  EXPECT_EQ(clock->reserve(out, 1'000, 0), 36 * kMs);
   EXPECT_EQ(clock->reserve(other, 1'000, 0), 1 * kMs);
 }
 

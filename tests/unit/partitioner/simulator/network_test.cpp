@@ -38,8 +38,7 @@ double all_reduced(const Cluster& cluster, const Groups& rings, double bytes) {
 // When every member of every chain has the sums of round after round; [group][member] computes
 // `late` before it joins, and goes on to the next round.
 struct Chained {
-  double bytes = 0;
-  double piece = 0;
+  ReducedBytes bytes;
   std::vector<std::vector<double>> late{};
   int rounds = 1;
   bool at_once = false;  // all rounds joined before the first is waited for
@@ -53,8 +52,7 @@ std::vector<std::vector<double>> when_chained(const Cluster& cluster, const Grou
     const Chain chain(network, chains[g]);
     std::vector<Chain::Round> rounds;
     for (int r = 0; r < what.rounds; ++r) {
-      rounds.push_back(
-          chain.add_round(job, what.bytes, what.piece, r == 0 ? Chain::Round{} : rounds.back()));
+      rounds.push_back(chain.add_round(job, what.bytes, r == 0 ? Chain::Round{} : rounds.back()));
     }
     for (std::size_t m = 0; m < chains[g].size(); ++m) {
       for (const Chain::Round& round : rounds) {
@@ -134,9 +132,9 @@ TEST(Chain, IsAPipelineBothWays) {
   Cluster c = test::cluster_of({{"a"}, {"a"}, {"a"}}, 1);
   c.inter_node = {100, 0.5, false};
   const DeviceName a{"n0", 0}, b{"n1", 0}, d{"n2", 0};
-  EXPECT_NEAR(chained(c, {{a, b}}, {1000, 10}), 10 + 0.1 + 2 * 0.5, 1e-12);
-  EXPECT_NEAR(chained(c, {{a, b}}, {5, 10}), 0.05 + 0.05 + 2 * 0.5, 1e-12) << "one small piece";
-  EXPECT_NEAR(chained(c, {{a, b, d}}, {1000, 10}), 2 * 9.9 + 4 * 0.1 + 4 * 0.5, 1e-12);
+  EXPECT_NEAR(chained(c, {{a, b}}, {{1000, 10}}), 10 + 0.1 + 2 * 0.5, 1e-12);
+  EXPECT_NEAR(chained(c, {{a, b}}, {{5, 10}}), 0.05 + 0.05 + 2 * 0.5, 1e-12) << "one small piece";
+  EXPECT_NEAR(chained(c, {{a, b, d}}, {{1000, 10}}), 2 * 9.9 + 4 * 0.1 + 4 * 0.5, 1e-12);
 }
 
 // Inside a node every pair has its own link: the length costs the filling alone.
@@ -145,13 +143,13 @@ TEST(Chain, DoesNotGrowWithItsLength) {
   c.intra_node = {100, 0, false};
   std::vector<DeviceName> members;
   for (int d = 0; d < 5; ++d) members.push_back({"n0", d});
-  EXPECT_NEAR(chained(c, {members}, {1000, 1}), 10 + 7 * 0.01, 1e-12);
+  EXPECT_NEAR(chained(c, {members}, {{1000, 1}}), 10 + 7 * 0.01, 1e-12);
 }
 
 TEST(Chain, TwoShareTheInterfaces) {
   Cluster c = test::cluster_of({{"a", "a"}, {"a", "a"}}, 1);
   c.inter_node = {100, 0, false};
-  EXPECT_NEAR(chained(c, {{{"n0", 0}, {"n1", 0}}, {{"n0", 1}, {"n1", 1}}}, {1000, 10}), 2 * 10.1,
+  EXPECT_NEAR(chained(c, {{{"n0", 0}, {"n1", 0}}, {{"n0", 1}, {"n1", 1}}}, {{1000, 10}}), 2 * 10.1,
               1e-12);
 }
 
@@ -159,7 +157,7 @@ TEST(Chain, TwoShareTheInterfaces) {
 TEST(Chain, UpperMembersAreDoneEarlier) {
   Cluster c = test::cluster_of({{"a", "a", "a"}}, 1);
   c.intra_node = {100, 0.5, false};
-  const auto ends = when_chained(c, {{{"n0", 0}, {"n0", 1}, {"n0", 2}}}, {1000, 10});
+  const auto ends = when_chained(c, {{{"n0", 0}, {"n0", 1}, {"n0", 2}}}, {{1000, 10}});
   EXPECT_NEAR(ends[0][2], 10 + 0.1 + 2 * 0.5, 1e-12);
   EXPECT_NEAR(ends[0][1], 10 + 0.2 + 3 * 0.5, 1e-12);
   EXPECT_NEAR(ends[0][0], 10 + 0.3 + 4 * 0.5, 1e-12);
@@ -172,13 +170,25 @@ TEST(Chain, WaitsForItsLateMembers) {
   c.inter_node = {100, 0, false};
   c.intra_node = {100, 0, false};
   const Groups nodes = {{{"n0", 0}, {"n1", 0}, {"n2", 0}, {"n3", 0}}};
-  EXPECT_NEAR(chained(c, nodes, {1000, 10}), 2 * 9.9 + 6 * 0.1, 1e-12);
-  EXPECT_NEAR(chained(c, nodes, {1000, 10, {{50, 0, 0, 0}}}), 50 + 2 * 9.9 + 6 * 0.1, 1e-12);
+  EXPECT_NEAR(chained(c, nodes, {{1000, 10}}), 2 * 9.9 + 6 * 0.1, 1e-12);
+  EXPECT_NEAR(chained(c, nodes, {{1000, 10}, {{50, 0, 0, 0}}}), 50 + 2 * 9.9 + 6 * 0.1, 1e-12);
   // The third node's interface still carries both ways.
-  EXPECT_NEAR(chained(c, nodes, {1000, 10, {{0, 0, 0, 50}}}), 50 + 2 * 9.9 + 4 * 0.1, 1e-12);
+  EXPECT_NEAR(chained(c, nodes, {{1000, 10}, {{0, 0, 0, 50}}}), 50 + 2 * 9.9 + 4 * 0.1, 1e-12);
   // Inside the third node the late one has a link of its own.
   const Groups pair = {{{"n0", 0}, {"n1", 0}, {"n2", 0}, {"n2", 1}}};
-  EXPECT_NEAR(chained(c, pair, {1000, 10, {{0, 0, 0, 50}}}), 50 + 9.9 + 4 * 0.1, 1e-12);
+  EXPECT_NEAR(chained(c, pair, {{1000, 10}, {{0, 0, 0, 50}}}), 50 + 9.9 + 4 * 0.1, 1e-12);
+}
+
+// The late one at the upper end gets what is left of the last hop up; what was sent ahead is there.
+TEST(Chain, SendsAheadToThoseWhoAreLate) {
+  Cluster c = test::cluster_of({{"a", "a"}}, 1);
+  c.intra_node = {100, 0, false};
+  const Groups pair = {{{"n0", 0}, {"n0", 1}}};
+  const auto ends = when_chained(c, pair, {{1000, 10, 400}, {{0, 50}}});
+  EXPECT_NEAR(ends[0][1], 50 + 5.9 + 0.1, 1e-12);
+  EXPECT_NEAR(ends[0][0], 50 + 9.9 + 0.1, 1e-12);
+  EXPECT_NEAR(chained(c, pair, {{1000, 10, 4000}, {{0, 50}}}), 50 + 10, 1e-12);
+  EXPECT_NEAR(chained(c, pair, {{1000, 10, 400}, {{50, 0}}}), 50 + 10.1, 1e-12);
 }
 
 // Each after the sum before, or all joined at once: messages stand in line then.
@@ -186,8 +196,8 @@ TEST(Chain, RoundsFollowOneAnother) {
   Cluster c = test::cluster_of({{"a", "a", "a"}}, 1);
   c.intra_node = {100, 0, false};
   const Groups all = {{{"n0", 0}, {"n0", 1}, {"n0", 2}}};
-  EXPECT_NEAR(chained(c, all, {1000, 10, {}, 3}), 3 * (10 + 0.3), 1e-12);
-  const double in_line = chained(c, all, {1000, 10, {}, 3, true});
+  EXPECT_NEAR(chained(c, all, {{1000, 10}, {}, 3}), 3 * (10 + 0.3), 1e-12);
+  const double in_line = chained(c, all, {{1000, 10}, {}, 3, true});
   EXPECT_GE(in_line, 30.3 - 1e-12);
   EXPECT_LE(in_line, 30.6);
 }
@@ -197,7 +207,7 @@ TEST(Chain, OfOneHasNothingToDo) {
   EngineJob job;
   Network network(c, job);
   const DeviceName alone{"n0", 0};
-  EXPECT_EQ(Chain(network, {&alone, 1}).add_round(job, 1, 1, {}).first, -1);
+  EXPECT_EQ(Chain(network, {&alone, 1}).add_round(job, {1, 1}, {}).first, -1);
 }
 
 }  // namespace
