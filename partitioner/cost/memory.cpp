@@ -62,11 +62,9 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
     footprint.stash_once += costs.stash_bytes[at];
     footprint.working = std::max(footprint.working, working[at]);
   }
-  std::vector<std::vector<int>> inputs;
-  for (const ProfileLayer& layer : profile.layers) inputs.push_back(layer.inputs);
   std::vector<bool> read_here(profile.layers.size(), false);
   for (int l = end_of(stage.value - 1); l < end_of(stage.value); ++l) {
-    for (const int from : inputs[static_cast<std::size_t>(l)]) {
+    for (const int from : profile.layers[static_cast<std::size_t>(l)].inputs) {
       read_here[static_cast<std::size_t>(from)] = true;
     }
   }
@@ -78,7 +76,7 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
   }
   footprint.stash = footprint.stash_once * micro_batches;
   std::set<int> sent;
-  for (const Transfer& transfer : transfers(inputs, stage_end)) {
+  for (const Transfer& transfer : transfers(profile, stage_end)) {
     std::int64_t bytes = 0;
     for (const int l : transfer.layers) bytes += costs.output_bytes[static_cast<std::size_t>(l)];
     if (transfer.to_stage == stage.value) {

@@ -72,9 +72,7 @@ std::vector<StageCost> stage_costs(const Plan& plan, const Cluster& cluster, con
     result.push_back(cost);
     ends.push_back(stage.end_layer);
   }
-  std::vector<std::vector<int>> inputs;
-  for (const ProfileLayer& layer : profile.layers) inputs.push_back(layer.inputs);
-  for (const Transfer& transfer : transfers(inputs, ends)) {
+  for (const Transfer& transfer : transfers(profile, ends)) {
     const auto from = static_cast<std::size_t>(transfer.from_stage);
     const auto to = static_cast<std::size_t>(transfer.to_stage);
     const double bytes = bytes_of(profile, cluster.kind_of(stages[from].devices.front()),

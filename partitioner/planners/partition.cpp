@@ -83,8 +83,6 @@ void check_request(const Profile& profile, const PartitionRequest& request) {
 Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
                              const PartitionRequest& request, std::vector<DeviceName> order,
                              std::vector<int> ends) {
-  std::vector<std::vector<int>> inputs;
-  for (const ProfileLayer& layer : profile.layers) inputs.push_back(layer.inputs);
   const PipelineShape shape{static_cast<int>(order.size()),
                             request.in_flight,
                             optimizer_slots(request.optimizer),
@@ -109,7 +107,7 @@ Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
     result.ledgers.push_back(stage_ledger(
         stage_footprint(profile, costs[k], ends, stage, request.micro_batches), shape, stage));
   }
-  for (const Transfer& transfer : transfers(inputs, ends)) {
+  for (const Transfer& transfer : transfers(profile, ends)) {
     const auto from = static_cast<std::size_t>(transfer.from_stage);
     const auto to = static_cast<std::size_t>(transfer.to_stage);
     double bytes = 0;

@@ -176,8 +176,6 @@ std::string memory_shortage(const PlanRequest& request, const Plan& plan) {
 }
 
 void finish(const PlanRequest& request, Plan& plan, double objective) {
-  std::vector<std::vector<int>> inputs;
-  for (const ProfileLayer& layer : request.profile.layers) inputs.push_back(layer.inputs);
   std::map<std::pair<int, int>, LayerCosts> known;  // [kind, samples]
   const auto costs = [&](const DeviceName& device, int samples) -> const LayerCosts& {
     const int kind = kind_index(request.cluster, device);
@@ -194,7 +192,7 @@ void finish(const PlanRequest& request, Plan& plan, double objective) {
     const int samples = plan.minibatch_of(id) / plan.micro_batches;
     std::vector<int> ends;
     for (const PlanStage& stage : vw.stages) ends.push_back(stage.end_layer);
-    const auto crossing = transfers(inputs, ends);
+    const auto crossing = transfers(request.profile, ends);
     for (std::size_t k = 0; k < vw.stages.size(); ++k) {
       PlanStage& stage = vw.stages[k];
       StagePrediction predicted;

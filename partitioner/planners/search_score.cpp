@@ -97,7 +97,9 @@ std::optional<double> PlanScores::throughput(const Plan& plan) {
   if (!is_new) return known->second;
   try {
     if (!fits(plan)) return std::nullopt;
-    const Simulation simulation = simulate(plan, cluster_, profile_);
+    SimulationRequest request;
+    request.ledgers = false;
+    const Simulation simulation = simulate(plan, cluster_, profile_, request);
     actions_ += work_of(simulation);
     ++simulations_;
     known->second = simulation.throughput;
@@ -114,7 +116,9 @@ std::optional<double> PlanScores::alone(const Plan& plan, std::size_t vw) {
   one.virtual_workers = {plan.virtual_workers[vw]};
   try {
     if (!fits(one)) return std::nullopt;
-    const Simulation simulation = simulate(one, cluster_, profile_);
+    SimulationRequest request;
+    request.ledgers = false;
+    const Simulation simulation = simulate(one, cluster_, profile_, request);
     actions_ += work_of(simulation);
     ++simulations_;
     known->second = simulation.iteration_seconds;

@@ -16,14 +16,18 @@ int stage_of_layer(std::span<const int> stage_end, int layer) {
   return static_cast<int>(at - stage_end.begin());
 }
 
-std::vector<Transfer> transfers(std::span<const std::vector<int>> inputs_of_layer,
-                                std::span<const int> stage_end) {
-  ensure(!stage_end.empty() && stage_end.back() == static_cast<int>(inputs_of_layer.size()),
+namespace {
+
+// inputs_of(layer) -> its producers.
+template <class InputsOf>
+std::vector<Transfer> crossing_transfers(std::size_t count, InputsOf inputs_of,
+                                         std::span<const int> stage_end) {
+  ensure(!stage_end.empty() && stage_end.back() == static_cast<int>(count),
          "the cut must end at the last layer");
   std::map<std::pair<int, int>, std::set<int>> crossing;
   for (int layer = 0; layer < stage_end.back(); ++layer) {
     const int to = stage_of_layer(stage_end, layer);
-    for (const int producer : inputs_of_layer[static_cast<std::size_t>(layer)]) {
+    for (const int producer : inputs_of(static_cast<std::size_t>(layer))) {
       ensure(producer < layer, "layers must stand in topological order");
       const int from = stage_of_layer(stage_end, producer);
       if (from != to) crossing[{from, to}].insert(producer);
@@ -34,6 +38,22 @@ std::vector<Transfer> transfers(std::span<const std::vector<int>> inputs_of_laye
     result.push_back({pair.first, pair.second, {layers.begin(), layers.end()}});
   }
   return result;
+}
+
+}  // namespace
+
+std::vector<Transfer> transfers(std::span<const std::vector<int>> inputs_of_layer,
+                                std::span<const int> stage_end) {
+  return crossing_transfers(
+      inputs_of_layer.size(),
+      [&](std::size_t l) -> const std::vector<int>& { return inputs_of_layer[l]; }, stage_end);
+}
+
+std::vector<Transfer> transfers(const Profile& profile, std::span<const int> stage_end) {
+  return crossing_transfers(
+      profile.layers.size(),
+      [&](std::size_t l) -> const std::vector<int>& { return profile.layers[l].inputs; },
+      stage_end);
 }
 
 }  // namespace hetpipe

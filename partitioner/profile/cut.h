@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "partitioner/profile/profile.h"
+
 // One rule for what crosses a cut, shared by ledger, cost model and executor: a tensor goes
 // straight from its producer's stage to each consuming stage, once, however many layers there
 // consume it.
@@ -22,6 +24,7 @@ struct Transfer {
 // then to_stage.
 std::vector<Transfer> transfers(std::span<const std::vector<int>> inputs_of_layer,
                                 std::span<const int> stage_end);
+std::vector<Transfer> transfers(const Profile& profile, std::span<const int> stage_end);
 
 // The stage that holds a layer.
 int stage_of_layer(std::span<const int> stage_end, int layer);

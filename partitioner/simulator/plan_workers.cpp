@@ -96,14 +96,12 @@ PlanWorker place_worker(const Plan& plan, VirtualWorkerId vw, ScheduleRule rule,
 void connect_worker(PlanWorker& worker, const PlanVirtualWorker& planned, const Passes& passes,
                     int minibatches, CostTable& costs, std::span<const PlanProcess> processes,
                     Network& network) {
-  std::vector<std::vector<int>> inputs;
-  for (const ProfileLayer& layer : costs.profile().layers) inputs.push_back(layer.inputs);
   std::vector<int> ends;
   for (const PlanStage& stage : planned.stages) ends.push_back(stage.end_layer);
   PairRoutes routes(processes, passes.forward, network);
   std::vector<int> activations_in(worker.places.size(), 0);  // pieces that make up a message
   std::vector<int> gradients_in(worker.places.size(), 0);
-  for (const Transfer& transfer : transfers(inputs, ends)) {
+  for (const Transfer& transfer : transfers(costs.profile(), ends)) {
     for (int a = worker.first(transfer.from_stage); a < worker.first(transfer.from_stage + 1);
          ++a) {
       for (int b = worker.first(transfer.to_stage); b < worker.first(transfer.to_stage + 1); ++b) {

@@ -2,6 +2,7 @@
 #include "partitioner/simulator/simulate.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -47,17 +48,27 @@ Run play(const Plan& plan, const System& system, CostTable& costs, const Simulat
   return run;
 }
 
-// A schedule with a flush has settled once every device ends its minibatches at one and the same
-// distance: then the state of all devices repeats, and so does everything after it, for ever.
-bool settled(const Run& run) {
-  const Minibatch last = run.job.minibatches - 1;
-  const double pace = run.at(run.job.updated, 0, last) - run.at(run.job.updated, 0, last - 1);
+// A schedule with a flush has settled once every device ends a minibatch at one and the same
+// distance from the one before: then the state of all devices repeats, and so does everything after
+// it, for ever.
+bool settled(const Run& run, Minibatch minibatch) {
+  const double pace =
+      run.at(run.job.updated, 0, minibatch) - run.at(run.job.updated, 0, minibatch - 1);
   for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
-    const double end = run.at(run.job.updated, p, last);
-    const double here = end - run.at(run.job.updated, p, last - 1);
+    const double end = run.at(run.job.updated, p, minibatch);
+    const double here = end - run.at(run.job.updated, p, minibatch - 1);
     if (std::abs(here - pace) > 1e-9 * end) return false;
   }
   return true;
+}
+
+// The last minibatch may differ: nothing that comes behind it is on the links.
+std::optional<Window> settled(const Run& run) {
+  const Minibatch last = run.job.minibatches - 1;
+  for (Minibatch m = last; m >= std::max<Minibatch>(1, last - 1); --m) {
+    if (settled(run, m)) return Window{m, m + 1};
+  }
+  return std::nullopt;
 }
 
 // Minibatches follow one another without a barrier: each device starts the next as soon as its own
@@ -68,11 +79,11 @@ Run play_flush(const Plan& plan, const System& system, CostTable& costs,
   for (;; minibatches *= 2) {
     Run run = play(plan, system, costs, request, minibatches);
     const bool asked = request.minibatches || request.jitter > 0;
-    const bool steady = !asked && settled(run);
+    const std::optional<Window> steady = asked ? std::nullopt : settled(run);
     const bool more = minibatches < kMostMinibatches &&
                       bytes_to_play(plan, system, request, 2 * minibatches) <= kMostSimulationBytes;
     if (!steady && !asked && more) continue;
-    window = {steady ? minibatches - 1 : minibatches / 2, minibatches};
+    window = steady.value_or(Window{minibatches / 2, minibatches});
     return run;
   }
 }
@@ -265,6 +276,7 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& pro
                       ? play_flush(plan, system, costs, request, window)
                       : play_continuous(plan, system, costs, request, window);
   Simulation result = measure(run, window, plan, system, request);
+  if (!request.ledgers) return result;
   for (SimulatedStage& row : result.stages) {
     row.memory = stage_ledger(plan, cluster, profile, VirtualWorkerId{row.virtual_worker},
                               StageId{row.stage}, row.replica)

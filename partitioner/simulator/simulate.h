@@ -27,6 +27,7 @@ struct SimulationRequest {
   std::uint64_t seed = 0;  // of the jitter
   double jitter = 0;       // relative standard deviation of every compute time
   bool keep_events = false;
+  bool ledgers = true;  // of every stage's memory; 0 without
 };
 
 struct SimulatedStage {
