@@ -9,7 +9,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kTestMessagesAhead = 4;
+constexpr std::size_t kTestMessagesAhead = 1;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
@@ -117,9 +117,15 @@ void StageMessages::post_next(Source& source) {
   ensure(added, "a message that comes twice");
 }
 
-// One receive of each source waits for what comes next.
+// One receive of each source waits for what comes next; for a gradient only once all activations
+// have left, whose memory it takes (device_ledger counts two of that size).
 void StageMessages::post_ahead() {
+  release_sent();
+  const bool leaving = std::any_of(sending_.begin(), sending_.end(), [](const Sending& sending) {
+    return sending.payload == Payload::activations;
+  });
   for (Source& source : sources_) {
+    if (leaving && source.payload == Payload::gradients) continue;
     const bool waiting = source.newest && posted_.contains(*source.newest);
     if (!waiting && look_further(source)) post_next(source);
   }
@@ -159,6 +165,7 @@ void StageMessages::wait(const Operation& operation, const Transfer& transfer, P
         peer);
   });
   const std::int64_t end = now_ns();
+  post_ahead();
   const MessageHeader& header = operation.header();
   ensure(header.kind == expected.kind && header.minibatch == expected.minibatch &&
              header.part == expected.part,
@@ -213,11 +220,12 @@ Packed StageMessages::unpack(const std::vector<MessagePiece>& from, std::vector<
   return {&transfer, std::move(packed)};
 }
 
-void StageMessages::send(Buffer data, Rank to, Channel channel, const MessageHeader& header) {
+void StageMessages::send(Buffer data, Rank to, Payload payload, Channel channel,
+                         const MessageHeader& header) {
   service_.settle(stream_, [] { return std::string("tensors to be ready for sending"); });
   Operation operation = service_.transport().send(to, channel, header, {data.data(), data.bytes()});
   (channel == Channel::evaluate ? sending_tests_ : sending_)
-      .push_back({std::move(operation), std::move(data)});
+      .push_back({std::move(operation), std::move(data), payload});
 }
 
 void StageMessages::send(const MessagePiece& piece, Buffer data, Label label) {
@@ -225,7 +233,7 @@ void StageMessages::send(const MessagePiece& piece, Buffer data, Label label) {
   (forward ? report_.bytes_forward : report_.bytes_backward) +=
       static_cast<std::int64_t>(data.bytes());
   ++(forward ? report_.messages_forward : report_.messages_backward);
-  send(std::move(data), place_.other_end(piece, false), channel_of(piece.payload),
+  send(std::move(data), place_.other_end(piece, false), piece.payload, channel_of(piece.payload),
        {.kind = code(kind_of(piece.payload)),
         .part = place_.part_of(piece),
         .minibatch = piece.minibatch,
@@ -326,7 +334,8 @@ void StageMessages::send_test_batch(int chunk, const Pass& pass, std::int64_t nu
                   MemoryKind::messages);
       stage.pack_activations(pass, transfer, span.first - mine.first, span.count(), data.data());
       report_.bytes_evaluation += static_cast<std::int64_t>(data.bytes());
-      send(std::move(data), place_.ranks[at(transfer.to_stage)][at(r)], Channel::evaluate,
+      send(std::move(data), place_.ranks[at(transfer.to_stage)][at(r)], Payload::activations,
+           Channel::evaluate,
            {.kind = code(MessageKind::evaluation), .part = transfer.to_stage, .minibatch = number});
     }
   }
