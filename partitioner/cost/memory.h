@@ -75,11 +75,11 @@ struct ChunkMemory {
 };
 
 // How this runtime adds up gradients (runtime/sync/gradient_exchange.h): up and down a chain of
-// `members`, in messages of all_reduce_piece(bytes), of which so many may wait to be added and so
-// many more be on their way to a member who is not there yet. Small
-// enough that the chain is soon full of pieces, large enough that a message's own cost does not
-// count. Over MPI, three ranks of one machine, best of six, 32 MiB took 34 ms in pieces of 64 KiB,
-// 29 ms of 256 KiB, 42 ms of 1 MiB.
+// `members`, in messages of all_reduce_piece(bytes), of which so many may wait to be added, and so
+// many more be on their way to a member who is not there yet. Small enough that the chain is soon
+// full of pieces, large enough that a message's own cost does not count. Over MPI, three ranks of
+// one machine, best of six, 32 MiB took 34 ms in pieces of 64 KiB, 29 ms of 256 KiB, 42 ms of
+// 1 MiB.
 inline constexpr int kAllReduceSlots = 4;
 inline constexpr int kAllReducePosted = 8;
 inline constexpr std::int64_t kAllReduceLargestPiece = std::int64_t{256} << 10;

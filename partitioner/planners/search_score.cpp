@@ -31,6 +31,13 @@ std::string common_key(const Plan& plan) {
   return key;
 }
 
+// Whether a plan fits was asked before.
+SimulationRequest without_ledgers() {
+  SimulationRequest request;
+  request.ledgers = false;
+  return request;
+}
+
 }  // namespace
 
 PlanScores::PlanScores(const Cluster& cluster, const Profile& profile)
@@ -97,9 +104,7 @@ std::optional<double> PlanScores::throughput(const Plan& plan) {
   if (!is_new) return known->second;
   try {
     if (!fits(plan)) return std::nullopt;
-    SimulationRequest request;
-    request.ledgers = false;
-    const Simulation simulation = simulate(plan, cluster_, profile_, request);
+    const Simulation simulation = simulate(plan, cluster_, profile_, without_ledgers());
     actions_ += work_of(simulation);
     ++simulations_;
     known->second = simulation.throughput;
@@ -116,9 +121,7 @@ std::optional<double> PlanScores::alone(const Plan& plan, std::size_t vw) {
   one.virtual_workers = {plan.virtual_workers[vw]};
   try {
     if (!fits(one)) return std::nullopt;
-    SimulationRequest request;
-    request.ledgers = false;
-    const Simulation simulation = simulate(one, cluster_, profile_, request);
+    const Simulation simulation = simulate(one, cluster_, profile_, without_ledgers());
     actions_ += work_of(simulation);
     ++simulations_;
     known->second = simulation.iteration_seconds;

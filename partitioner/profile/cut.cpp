@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "partitioner/profile/profile.h"
 
 namespace hetpipe {
 

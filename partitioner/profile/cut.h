@@ -4,12 +4,12 @@
 #include <span>
 #include <vector>
 
-#include "partitioner/profile/profile.h"
-
 // One rule for what crosses a cut, shared by ledger, cost model and executor: a tensor goes
 // straight from its producer's stage to each consuming stage, once, however many layers there
 // consume it.
 namespace hetpipe {
+
+struct Profile;
 
 struct Transfer {
   int from_stage = 0;

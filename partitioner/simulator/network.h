@@ -38,8 +38,8 @@ class Network {
   // A route of its own for every call. UserError where the cluster has no such link.
   int add_route(const DeviceName& from, const DeviceName& to, const RouteUse& use = {});
 
-  // Between a device and a server. Emulated links pass a server's messages one after the other, in
-  // each direction.
+  // Between a device and a server. Emulated links between nodes pass a server's messages one after
+  // the other, in each direction; inside its node every device has a link of its own to it.
   int add_server_route(const DeviceName& from, const DeviceName& to, const RouteUse& use = {});
 
   EngineJob& job() { return job_; }

@@ -15,10 +15,10 @@
 //
 // Rules: a stage does its actions in order. A message leaves when its tensor is ready, does not
 // block the sender, and arrives after latency + bytes / bandwidth; messages of one directed pair of
-// devices go one after the other, and so do those that enter, or leave, one server's node. A wave
-// counts when all its stages' parts are in. The gate before the last minibatch of wave w waits for
-// wave w - 1 - D of every virtual worker (and asks: one latency there and back); the snapshot,
-// asked for ahead, leaves as soon as it is complete, front stages first.
+// devices go one after the other, and so do, over emulated links, those between one server and
+// other nodes. A wave counts when all its stages' parts are in. The gate before the last minibatch
+// of wave w waits for wave w - 1 - D of every virtual worker (and asks: one latency there and
+// back); the snapshot, asked for ahead, leaves as soon as it is complete, front stages first.
 namespace hetpipe {
 
 struct SimulationRequest {

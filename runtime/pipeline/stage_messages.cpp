@@ -122,7 +122,7 @@ void StageMessages::post_next(Source& source) {
 void StageMessages::post_ahead() {
   release_sent();
   const bool leaving = std::any_of(sending_.begin(), sending_.end(), [](const Sending& sending) {
-    return sending.payload == Payload::activations;
+    return sending.channel == Channel::forward;
   });
   for (Source& source : sources_) {
     if (leaving && source.payload == Payload::gradients) continue;
@@ -148,6 +148,7 @@ StageMessages::Posted StageMessages::claim(const MessagePiece& piece) {
        {.kind = code(kind_of(piece.payload)),
         .part = place_.part_of(piece),
         .minibatch = piece.minibatch});
+  post_ahead();  // what was leaving may have left
   return posted;
 }
 
@@ -165,7 +166,6 @@ void StageMessages::wait(const Operation& operation, const Transfer& transfer, P
         peer);
   });
   const std::int64_t end = now_ns();
-  post_ahead();
   const MessageHeader& header = operation.header();
   ensure(header.kind == expected.kind && header.minibatch == expected.minibatch &&
              header.part == expected.part,
@@ -220,12 +220,11 @@ Packed StageMessages::unpack(const std::vector<MessagePiece>& from, std::vector<
   return {&transfer, std::move(packed)};
 }
 
-void StageMessages::send(Buffer data, Rank to, Payload payload, Channel channel,
-                         const MessageHeader& header) {
+void StageMessages::send(Buffer data, Rank to, Channel channel, const MessageHeader& header) {
   service_.settle(stream_, [] { return std::string("tensors to be ready for sending"); });
   Operation operation = service_.transport().send(to, channel, header, {data.data(), data.bytes()});
   (channel == Channel::evaluate ? sending_tests_ : sending_)
-      .push_back({std::move(operation), std::move(data), payload});
+      .push_back({std::move(operation), std::move(data), channel});
 }
 
 void StageMessages::send(const MessagePiece& piece, Buffer data, Label label) {
@@ -233,7 +232,7 @@ void StageMessages::send(const MessagePiece& piece, Buffer data, Label label) {
   (forward ? report_.bytes_forward : report_.bytes_backward) +=
       static_cast<std::int64_t>(data.bytes());
   ++(forward ? report_.messages_forward : report_.messages_backward);
-  send(std::move(data), place_.other_end(piece, false), piece.payload, channel_of(piece.payload),
+  send(std::move(data), place_.other_end(piece, false), channel_of(piece.payload),
        {.kind = code(kind_of(piece.payload)),
         .part = place_.part_of(piece),
         .minibatch = piece.minibatch,
@@ -334,8 +333,7 @@ void StageMessages::send_test_batch(int chunk, const Pass& pass, std::int64_t nu
                   MemoryKind::messages);
       stage.pack_activations(pass, transfer, span.first - mine.first, span.count(), data.data());
       report_.bytes_evaluation += static_cast<std::int64_t>(data.bytes());
-      send(std::move(data), place_.ranks[at(transfer.to_stage)][at(r)], Payload::activations,
-           Channel::evaluate,
+      send(std::move(data), place_.ranks[at(transfer.to_stage)][at(r)], Channel::evaluate,
            {.kind = code(MessageKind::evaluation), .part = transfer.to_stage, .minibatch = number});
     }
   }

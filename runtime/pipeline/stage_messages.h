@@ -23,8 +23,8 @@ namespace hetpipe {
 //
 // What a peer sends, and in which order, follows from its schedule: receives are posted in that
 // order, one ahead of what is needed where memory is counted for it, so that transfers overlap with
-// compute whatever the order here. Waiting is booked as transfer (the message was on its
-// way) or bubble (it had not been sent).
+// compute whatever the order here. Waiting is booked as transfer (the message was on its way) or
+// bubble (it had not been sent).
 class StageMessages {
  public:
   // `chunks`: the rank's stages. All outlive this.
@@ -69,7 +69,7 @@ class StageMessages {
   struct Sending {
     Operation operation;
     Buffer data;
-    Payload payload = Payload::activations;
+    Channel channel = Channel::forward;
   };
 
   const std::vector<Transfer>& along(Payload payload, const Stage& stage, bool arriving) const;
@@ -84,7 +84,7 @@ class StageMessages {
   void send(const MessagePiece& piece, Buffer data, Label label);
   void wait(const Operation& operation, const Transfer& transfer, Payload payload, Rank peer,
             const MessageHeader& expected);
-  void send(Buffer data, Rank to, Payload payload, Channel channel, const MessageHeader& header);
+  void send(Buffer data, Rank to, Channel channel, const MessageHeader& header);
 
   const WorkerPlace& place_;
   std::vector<Stage*> chunks_;

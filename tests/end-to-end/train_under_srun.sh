@@ -7,10 +7,7 @@ set -euo pipefail
 hetpipe=$1
 source=$2
 . "$source/tests/end-to-end/fashion_scratch.sh"
-cluster=$source/cluster-configs/fashion-quickstart.toml
-
-"$hetpipe" profile --model lenet --data fashion-mnist --minibatch 64 --output "$folder/profile.toml" > /dev/null
-"$hetpipe" plan --cluster "$cluster" --profile "$folder/profile.toml" --output "$folder/plan.toml" > /dev/null
+plan_quickstart "$hetpipe" "$source"
 train() {
   local output=$1
   shift

@@ -115,6 +115,27 @@ TEST(Network, PairsOfANodeDoNotShare) {
   EXPECT_NEAR(all_reduced(c, {{{"n0", 0}, {"n0", 1}}, {{"n0", 0}, {"n0", 1}}}, 40), 0.8, 1e-12);
 }
 
+// A server's messages over emulated links: to two devices of another node one after the other, to
+// two of its own over a link each.
+TEST(Network, AServersQueueIsBetweenNodes) {
+  Cluster c = test::cluster_of({{"a", "a"}, {"a", "a"}}, 1);
+  c.inter_node = c.intra_node = {100, 0, true};
+  for (const auto& [node, second] : {std::pair{"n1", 0.8}, std::pair{"n0", 0.4}}) {
+    EngineJob job;
+    Network network(c, job, Sharing::queued);
+    for (int d = 0; d < 2; ++d) {
+      job.send(
+          job.add_transfer(network.add_server_route({"n0", -1}, {node, d}), 40, job.add_signal()));
+    }
+    job.end_process();
+    drop_unshared_interfaces(job);
+    Engine engine;
+    const EngineTimes& times = engine.play(job);
+    EXPECT_NEAR(times.fired[0], 0.4, 1e-12) << node;
+    EXPECT_NEAR(times.fired[1], second, 1e-12) << node;
+  }
+}
+
 TEST(Network, NamesTheLinkThatIsMissing) {
   Cluster c = test::cluster_of({{"a"}, {"a"}}, 1);
   c.inter_node = {};
