@@ -54,7 +54,8 @@ TEST(AllReduce, ReplicasShareSamplesAndReduce) {
   EXPECT_EQ(s.stages[1].replica, 1);
   EXPECT_NEAR(s.stages[1].busy, 6 / 16.0, 1e-9);
   EXPECT_NEAR(s.stages[0].communication, 10 / 16.0, 1e-9);
-  EXPECT_NEAR(s.stages[1].communication, 5 / 16.0, 1e-9);  // has the sum, goes on, waits for the other
+  EXPECT_NEAR(s.stages[1].communication, 5 / 16.0,
+              1e-9);  // has the sum, goes on, waits for the other
   EXPECT_NEAR(s.stages[1].bubble, 5 / 16.0, 1e-9);
 
   plan.virtual_workers[0].stages[0].shares = {24, 8};  // the first is the slower one: 9 s
@@ -75,6 +76,29 @@ TEST(AllReduce, OverlapsOtherStagesBackward) {
   const Simulation s = simulate(plan, c, second_per_layer(2));
   EXPECT_NEAR(s.iteration_seconds, 1 + 1 + 2 + 2 + 1.5, 1e-9);
   EXPECT_EQ(s.global_batch, 64);
+}
+
+// Stage 1's sums share n3's way in with what stage 0 sends for the next minibatch; behind the last
+// one nothing comes, so it ends earlier than the others. The pace is that of the others, and three
+// minibatches show it.
+TEST(AllReduce, SettlesAlthoughNothingFollowsTheLastMinibatch) {
+  Cluster c = test::cluster_of({{"a"}, {"a"}, {"a"}, {"a"}}, 1'000'000'000);
+  c.inter_node = {500, 0, false};
+  c.between = {{{}, {"n0", "n1"}, {1e30, 0, false}, true},
+               {{}, {"n2", "n3"}, {50, 0, false}, true}};
+  const Plan plan = plan_of(
+      "dapple", {{stage_of(0, 1, {{"n0", 0}, {"n1", 0}}), stage_of(1, 2, {{"n2", 0}, {"n3", 0}})}});
+  const Profile profile = second_per_layer(2);
+  const auto played = [&](int minibatches) {
+    SimulationRequest request;
+    request.minibatches = minibatches;
+    return simulate(plan, c, profile, request);
+  };
+  const Simulation s = simulate(plan, c, profile);
+  EXPECT_EQ(s.actions, played(3).actions);
+  // Their second halves, 16 and 14 minibatches, both with a last one: two ordinary ones more.
+  EXPECT_NEAR(2 * s.iteration_seconds,
+              16 * played(32).iteration_seconds - 14 * played(28).iteration_seconds, 1e-9);
 }
 
 // Cuts that differ: every layer is reduced by the two devices that hold it.
