@@ -9,20 +9,6 @@
 
 namespace hetpipe {
 
-PhiloxBlock philox(std::uint64_t key, PhiloxBlock c) {
-  std::uint32_t k0 = static_cast<std::uint32_t>(key);
-  std::uint32_t k1 = static_cast<std::uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c[0];
-    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c[2];
-    c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<std::uint32_t>(p1),
-         static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<std::uint32_t>(p0)};
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  return c;
-}
-
 std::uint64_t random_key(std::initializer_list<std::uint64_t> parts) {
   std::uint64_t state = 0x243F6A8885A308D3ULL;
   for (std::uint64_t part : parts) {  // splitmix64 over a running sum
@@ -35,9 +21,7 @@ std::uint64_t random_key(std::initializer_list<std::uint64_t> parts) {
 }
 
 std::uint32_t random_bits(std::uint64_t key, std::uint64_t index) {
-  const std::uint64_t block = index / 4;
-  return philox(key, {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0,
-                      0})[index % 4];
+  return random_block(key, index / 4)[index % 4];
 }
 
 float random_uniform(std::uint64_t key, std::uint64_t index) {

@@ -114,8 +114,9 @@ class WorkerSide {
         stream_(device_->make_stream()),
         stage_(model, {model.layer_count()}, StageId{0}, 1, *device_, *stream_),
         parts_(server_ranks(job).front(), 0, service),
+        transport_(service.transport(), *device_, *stream_),
         client_(VirtualWorkerId{self}, stage_, rules, map, server_ranks(job), no_checkpoints(),
-                parts_, service) {}
+                parts_, transport_, service) {}
 
   // A wave's update; the server adds it to its weights.
   std::shared_ptr<const Buffer> wave_sum() {
@@ -157,6 +158,7 @@ class WorkerSide {
   std::unique_ptr<Stream> stream_;
   Stage stage_;
   CheckpointSender parts_;
+  DeviceTransport transport_;
   ServerClient client_;
 };
 

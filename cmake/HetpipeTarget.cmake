@@ -2,18 +2,23 @@
 # hetpipe_library(NAME SOURCES ... LINKS ...): one folder of the house as one static library.
 # A folder links only what stands below it (docs/architecture.md); nothing here is transitive magic.
 
+# Options of C++ sources; nvcc has its own (HetpipeCuda.cmake).
+function(hetpipe_options target)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${ARGN}>")
+endfunction()
+
 # hetpipe_flags(TARGET [TEST])
 function(hetpipe_flags target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
   # No contraction of multiply-add: equality with the serial programs is bit for bit.
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -ffp-contract=off)
+  hetpipe_options(${target} -Wall -Wextra -Wshadow -Wnon-virtual-dtor -ffp-contract=off)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # GCC 12 warns of overlaps inside its own std::string (bug 105651).
-    target_compile_options(${target} PRIVATE -Wno-restrict)
+    hetpipe_options(${target} -Wno-restrict)
   endif()
   if(HETPIPE_WERROR)
-    target_compile_options(${target} PRIVATE -Werror)
+    hetpipe_options(${target} -Werror)
   endif()
   if(HETPIPE_SANITIZE)
     set(sanitizers ${HETPIPE_SANITIZE})
@@ -21,9 +26,9 @@ function(hetpipe_flags target)
       # Undefined behaviour is looked for in what is tested: in every EXPECT it triples the time to compile.
       string(REPLACE ",undefined" "" sanitizers ${sanitizers})
       # With it GCC 12 warns of its own std::regex (bug 105562).
-      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+      hetpipe_options(${target} -Wno-maybe-uninitialized)
     endif()
-    target_compile_options(${target} PRIVATE -fsanitize=${sanitizers} -fno-omit-frame-pointer)
+    hetpipe_options(${target} -fsanitize=${sanitizers} -fno-omit-frame-pointer)
     target_link_options(${target} PUBLIC -fsanitize=${HETPIPE_SANITIZE})
   endif()
 endfunction()

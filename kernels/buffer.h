@@ -19,7 +19,7 @@ class Buffer {
         stream_(&stream),
         bytes_(bytes),
         kind_(kind),
-        memory_(bytes == 0 ? nullptr : device.allocate(bytes, kind)) {}
+        memory_(bytes == 0 ? nullptr : device.allocate(stream, bytes, kind)) {}
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer moved(std::move(other));
@@ -29,7 +29,7 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() {
-    if (memory_ != nullptr) device_->release(memory_, bytes_, kind_);
+    if (memory_ != nullptr) device_->release(*stream_, memory_, bytes_, kind_);
   }
 
   std::byte* data() const { return memory_; }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/element.h"
 #include "kernels/layer.h"
 #include "kernels/memory_account.h"
 #include "kernels/shape.h"
@@ -36,15 +37,26 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  virtual const std::string& kind() const = 0;  // "cpu", "reference", later "cuda"
+  virtual const std::string& kind() const = 0;  // "cpu", "reference", "cuda"
   virtual std::string description() const = 0;  // "CPU device (oneDNN 2.6.3), 1 thread"
   virtual std::unique_ptr<Stream> make_stream() = 0;
+  // What activations and their gradients are made of, and how they are multiplied.
+  virtual Precision precision() const { return Precision::fp32; }
+  ElementType element_type() const { return element_of(precision()); }
 
-  // Memory of this device. Counted by kind against the budget (MemoryAccount): OutOfMemory when it
-  // does not fit, with the account as a ledger. Prefer Buffer (kernels/buffer.h).
-  virtual std::byte* allocate(std::size_t bytes, MemoryKind kind) = 0;
-  virtual void release(std::byte* memory, std::size_t bytes, MemoryKind kind) noexcept = 0;
+  // Memory of this device, to be used and given back in the order of the stream's work. Counted by
+  // kind against the budget (MemoryAccount): OutOfMemory when it does not fit, with the account as
+  // a ledger. Prefer Buffer (kernels/buffer.h).
+  virtual std::byte* allocate(Stream& stream, std::size_t bytes, MemoryKind kind) = 0;
+  virtual void release(Stream& stream, std::byte* memory, std::size_t bytes,
+                       MemoryKind kind) noexcept = 0;
   virtual MemoryAccount& memory() = 0;
+  // Whether the host, and so any transport, may read and write this device's memory.
+  virtual bool host_memory() const { return true; }
+  // Host memory that copies of this device reach without a detour (page-locked, where that is a
+  // thing). Not counted. SystemError where there is none.
+  virtual std::byte* allocate_host(std::size_t bytes) = 0;
+  virtual void release_host(std::byte* memory, std::size_t bytes) noexcept = 0;
 
   // Copies in stream order. Host memory may be any memory of the caller's that stays alive until
   // the stream is done.
@@ -55,6 +67,12 @@ class Device {
   virtual std::unique_ptr<LayerKernel> make_kernel(const LayerSpec& spec,
                                                    const std::vector<Shape>& inputs,
                                                    std::uint64_t key) = 0;
+
+  // Activations and their gradients: y += x of element_type(), and from one type to another (to the
+  // nearest value, ties to even).
+  virtual void accumulate(Stream& stream, std::byte* y, const std::byte* x, std::int64_t count) = 0;
+  virtual void convert(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
+                       ElementType from_type, std::int64_t count) = 0;
 
   // Elementwise work on flat float arrays, in index order without contraction: the same bits on
   // every device.

@@ -1,23 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/devices.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/cuda_loader.h"
+#include "kernels/offload/offload_device.h"
 #include "kernels/reference/reference_device.h"
 
 namespace hetpipe {
-namespace {
 
-constexpr const char* kNoCuda = "not part of this build (this release computes on the CPU alone)";
-
-}  // namespace
-
-std::vector<std::string> known_devices() {
-  return {"cpu: " + onednn_version(), "reference: plain loops", std::string("cuda: ") + kNoCuda};
+VisibleGpus visible_gpus() {
+  const CudaLoad& cuda = load_cuda();
+  if (cuda.module == nullptr) return {{}, cuda.why_not};
+  try {
+    std::vector<GpuInfo> gpus = cuda.module->gpus();
+    std::string why_none = gpus.empty() ? "the driver shows no GPU to this process" : "";
+    return {std::move(gpus), std::move(why_none)};
+  } catch (const SystemError& error) {
+    return {{}, error.what()};
+  }
 }
 
-std::unique_ptr<Device> make_device(const std::string& name, int threads) {
+std::vector<std::string> known_devices() {
+  const VisibleGpus seen = visible_gpus();
+  std::string gpus = seen.why_none;
+  if (const CudaModule* const module = load_cuda().module) {
+    gpus = module->versions() + "; " +
+           (seen.gpus.empty() ? seen.why_none : format("%zu GPUs", seen.gpus.size()));
+  }
+  return {"cpu: " + onednn_version(), "reference: plain loops",
+          "offload: the CPU device behind streams and memory of its own", "cuda: " + gpus};
+}
+
+std::vector<std::string> device_names() { return {"auto", "cpu", "cuda", "reference", "offload"}; }
+
+std::unique_ptr<Device> make_device(const std::string& name, int threads, const GpuOptions& gpu) {
   if (threads < 1) {
     throw UserError("", format("%d threads for device '%s' (a kernel needs at least one). Ask for "
                                "1 or more.",
@@ -25,12 +45,29 @@ std::unique_ptr<Device> make_device(const std::string& name, int threads) {
   }
   if (name == "cpu") return make_cpu_device(threads);
   if (name == "reference") return make_reference_device();
-  if (name == "cuda") {
-    throw UserError("", std::string("device 'cuda' is ") + kNoCuda +
-                            ". Use 'cpu', or 'reference' to check it.");
+  if (name == "offload") {
+    return make_offload_device(threads, gpu.precision.value_or(Precision::fp32));
   }
-  const std::vector<std::string> names = {"cpu", "reference"};
-  throw UserError("", unknown("device", name, names));
+  if (name == "auto") return make_device(choose_device().name, threads, gpu);
+  if (name == "cuda") {
+    const VisibleGpus seen = visible_gpus();
+    if (seen.gpus.empty()) throw SystemError("device cuda: " + seen.why_none);
+    return load_cuda().module->make_device(gpu);
+  }
+  throw UserError("", unknown("device", name, device_names()));
+}
+
+bool host_reaches(const std::string& name) { return name != "cuda" && name != "offload"; }
+
+std::unique_ptr<PeerMemory> make_peer_memory(Device& device) {
+  if (device.kind() == "cuda") return load_cuda().module->make_peer_memory(device);
+  if (device.kind() == "offload") return make_offload_peer_memory(device);
+  return nullptr;
+}
+
+DeviceChoice choose_device() {
+  VisibleGpus seen = visible_gpus();
+  return {seen.gpus.empty() ? "cpu" : "cuda", std::move(seen.why_none)};
 }
 
 }  // namespace hetpipe

@@ -5,16 +5,43 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/module.h"
 #include "kernels/device.h"
 
 namespace hetpipe {
 
-// One line per device type of this build: "cpu: oneDNN 2.6.3", "reference: plain loops",
-// "cuda: not part of this build (...)".
+// The GPUs that this process sees, asked for anew in each call; or why none.
+struct VisibleGpus {
+  std::vector<GpuInfo> gpus;
+  std::string why_none;
+};
+VisibleGpus visible_gpus();
+
+// One line per device type: "cpu: oneDNN 2.6.3", "reference: plain loops", "cuda: CUDA 13.0, ...",
+// or why there is none.
 std::vector<std::string> known_devices();
 
-// "cpu" (oneDNN) or "reference". UserError for a name that is not known or not built, saying which
-// are. `threads` is what one kernel may use; primitives fix it when they are created.
-std::unique_ptr<Device> make_device(const std::string& name, int threads);
+// "cpu" (oneDNN), "reference", "offload" (kernels/offload/) or "cuda". UserError for a name that is
+// not known; SystemError with the loader's or the driver's reason where CUDA is asked for and
+// cannot be had. `threads` is what one kernel of a host device may use; primitives fix it when they
+// are created.
+std::unique_ptr<Device> make_device(const std::string& name, int threads,
+                                    const GpuOptions& gpu = {});
+
+// What make_device takes; "auto" is what choose_device says.
+std::vector<std::string> device_names();
+
+// Whether the host reaches the memory of such a device (Device::host_memory()).
+bool host_reaches(const std::string& name);
+
+// How such a device shares memory with other processes of this machine; null where it does not.
+std::unique_ptr<PeerMemory> make_peer_memory(Device& device);
+
+// "cuda" where there is a GPU; "cpu" elsewhere, and why: "not loadable: libcudart.so.13: ...".
+struct DeviceChoice {
+  std::string name;
+  std::string why;
+};
+DeviceChoice choose_device();
 
 }  // namespace hetpipe

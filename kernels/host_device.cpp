@@ -17,7 +17,38 @@ class InlineStream final : public Stream {
   void synchronize() override {}
 };
 
+template <class To, class From>
+void convert_as(std::byte* to, const std::byte* from, std::int64_t count) {
+  To* const into = reinterpret_cast<To*>(to);
+  const From* const values = reinterpret_cast<const From*>(from);
+  for (std::int64_t i = 0; i < count; ++i) into[i] = To(static_cast<float>(values[i]));
+}
+
+template <class From>
+void convert_from(std::byte* to, ElementType to_type, const std::byte* from, std::int64_t count) {
+  switch (to_type) {
+    case ElementType::fp32:
+      return convert_as<float, From>(to, from, count);
+    case ElementType::bf16:
+      return convert_as<Bf16, From>(to, from, count);
+    case ElementType::fp16:
+      return convert_as<Fp16, From>(to, from, count);
+  }
+}
+
 }  // namespace
+
+void convert_elements(std::byte* to, ElementType to_type, const std::byte* from,
+                      ElementType from_type, std::int64_t count) {
+  switch (from_type) {
+    case ElementType::fp32:
+      return convert_from<float>(to, to_type, from, count);
+    case ElementType::bf16:
+      return convert_from<Bf16>(to, to_type, from, count);
+    case ElementType::fp16:
+      return convert_from<Fp16>(to, to_type, from, count);
+  }
+}
 
 std::unique_ptr<Stream> make_inline_stream() { return std::make_unique<InlineStream>(); }
 

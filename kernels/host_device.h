@@ -13,6 +13,10 @@ namespace hetpipe {
 
 std::unique_ptr<Stream> make_inline_stream();
 
+// In host memory, each element to the nearest of the other type.
+void convert_elements(std::byte* to, ElementType to_type, const std::byte* from,
+                      ElementType from_type, std::int64_t count);
+
 class HostDevice : public Device {
  public:
   explicit HostDevice(std::string kind) : kind_(std::move(kind)) {}
@@ -23,15 +27,37 @@ class HostDevice : public Device {
   void copy(Stream&, std::byte* to, const std::byte* from, std::size_t bytes) override {
     if (bytes != 0) std::memcpy(to, from, bytes);
   }
+  std::byte* allocate_host(std::size_t bytes) override { return new std::byte[bytes]; }
+  void release_host(std::byte* memory, std::size_t) noexcept override { delete[] memory; }
+  void accumulate(Stream& stream, std::byte* y, const std::byte* x, std::int64_t count) override {
+    add(stream, reinterpret_cast<float*>(y), reinterpret_cast<const float*>(x), count);
+  }
+  void convert(Stream&, std::byte* to, ElementType to_type, const std::byte* from,
+               ElementType from_type, std::int64_t count) override {
+    convert_elements(to, to_type, from, from_type, count);
+  }
 
  private:
   std::string kind_;
   MemoryAccount account_;
 };
 
+// Activations of host devices are floats.
+inline const float* floats(const std::byte* activations) {
+  return reinterpret_cast<const float*>(activations);
+}
+inline float* floats(std::byte* activations) { return reinterpret_cast<float*>(activations); }
+inline const std::byte* activations(const float* values) {
+  return reinterpret_cast<const std::byte*>(values);
+}
+inline std::byte* activations(float* values) { return reinterpret_cast<std::byte*>(values); }
+
 // Gradients beyond the span, like null ones, are those nobody wants.
 inline float* wanted(std::span<float* const> gradients, std::size_t i) {
   return i < gradients.size() ? gradients[i] : nullptr;
+}
+inline float* wanted(std::span<std::byte* const> gradients, std::size_t i) {
+  return i < gradients.size() ? floats(gradients[i]) : nullptr;
 }
 
 }  // namespace hetpipe

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -157,11 +158,13 @@ LayerShapes infer_shapes(const LayerSpec& spec, const std::vector<Shape>& inputs
 enum class Mode { train, evaluate };
 
 // Views of device memory; the caller owns all of it and keeps it alive until the stream is done.
+// Bytes are activations and their gradients, elements of Device::element_type(); tokens (input of
+// an Embedding) and losses are fp32 on every device, and so is everything with its type here.
 struct ForwardArguments {
-  std::span<const float* const> inputs;
+  std::span<const std::byte* const> inputs;
   std::span<const float* const> parameters;  // in the order of LayerShapes::parameters
   std::span<float* const> statistics;        // read in evaluate; read and updated in train
-  float* output = nullptr;
+  std::byte* output = nullptr;
   std::byte* stash = nullptr;  // LayerShapes::stash_bytes; unused in evaluate
   Mode mode = Mode::train;
   std::span<const SampleKey> samples;    // host memory; dropout only
@@ -172,23 +175,30 @@ struct ForwardArguments {
 };
 
 struct BackwardArguments {
-  std::span<const float* const> inputs;    // null where backward does not need them
-  const float* output = nullptr;           // likewise
-  const float* output_gradient = nullptr;  // null for the loss
+  std::span<const std::byte* const> inputs;    // null where backward does not need them
+  const std::byte* output = nullptr;           // likewise
+  const std::byte* output_gradient = nullptr;  // null for the loss
   std::span<const float* const> parameters;
   const std::byte* stash = nullptr;
   // Overwritten, never accumulated. Null, or an empty span, where nobody wants them: a split
   // backward asks for the input gradients first and for the parameter gradients later.
-  std::span<float* const> input_gradients;
+  std::span<std::byte* const> input_gradients;
   std::span<float* const> parameter_gradients;
   std::span<const SampleKey> samples;
   const std::int32_t* labels = nullptr;
   std::int64_t loss_samples = 0;  // the mean's denominator; loss only
+  float loss_scale = 1;           // of its gradient, so that fp16 holds what follows; loss only
 };
 
 class LayerKernel {
  public:
   virtual ~LayerKernel() = default;
+  // Where this kernel leaves or reads something else for its backward than infer_shapes says: makes
+  // it true.
+  virtual void adjust(LayerShapes&) const {}
+  // Does beforehand what would hold up the first call: a device may search for its fastest way.
+  // `input_gradients`: somebody will want them.
+  virtual void prepare(bool /*input_gradients*/) {}
   virtual void forward(Stream& stream, const ForwardArguments& arguments) = 0;
   virtual void backward(Stream& stream, const BackwardArguments& arguments) = 0;
 };

@@ -308,6 +308,7 @@ LayerShapes shapes_of(const SelfAttention& a, const std::string& layer, const Sh
   s.forward_flops = products + 5.0 * static_cast<double>(weights);
   s.backward_flops = 2 * products + 4.0 * static_cast<double>(weights);
   s.backward_needs_input = true;
+  s.backward_needs_output = true;  // of fused kernels, which compute the softmax again
   return s;
 }
 

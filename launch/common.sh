@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by launch/quickstart and tests/run.
+# Sourced by launch/quickstart, launch/bundle and tests/run, and in a bundle by hetpipe-quickstart.
 
 say() { printf '== %s\n' "$*"; }
 die() { printf '%s\n' "$*" >&2; exit "${exit_code:-2}"; }
@@ -31,6 +31,11 @@ test_packages=(
   "munge: authentication of that Slurm"
   "libpmix-dev: srun --mpi=pmix loads its unversioned library"
   "iproute2: an address for that Slurm"
+)
+bundle_packages=(
+  "patchelf: makes programs and libraries look for each other beside themselves"
+  "binutils: tells which glibc and libstdc++ they need"
+  "xz-utils: packs"
 )
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" = installed ]; }

@@ -66,9 +66,10 @@ Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster) 
 
 Option precision_option(PlanningOptions& options, PlanGiven given) {
   return unset_means(unless_planned(PlanRequest{}.precision, given),
-                     choice_option("precision", options.precision, {"fp32", "tf32", "fp16"},
-                                   "Arithmetic whose peak is taken where a kind of device was "
-                                   "not measured and its times are estimated."));
+                     choice_option("precision", options.precision, precision_names(),
+                                   "Arithmetic of GPUs: its peak is taken where a kind of device "
+                                   "was not measured and its times are estimated, and training "
+                                   "uses it on every GPU (unset: on each what it is best at)."));
 }
 
 OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
@@ -156,7 +157,6 @@ std::vector<std::string> settled_by_plan(const PlanningOptions& options) {
   if (options.virtual_workers) names.push_back("--virtual-workers");
   if (options.minibatch) names.push_back("--minibatch");
   if (options.micro_batches) names.push_back("--micro-batches");
-  if (options.precision) names.push_back("--precision");
   if (!options.servers.empty()) names.push_back("--servers");
   if (options.placement) names.push_back("--placement");
   return names;

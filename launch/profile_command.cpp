@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "kernels/devices.h"
+#include "launch/cache_folder.h"
 #include "launch/options.h"
 #include "launch/output_file.h"
+#include "launch/profile_batches.h"
+#include "launch/profile_cache.h"
+#include "launch/profile_device.h"
 #include "launch/subcommand.h"
+#include "launch/version.h"
 #include "runtime/model/zoo.h"
 #include "runtime/pipeline/measure.h"
 #include "runtime/store/open_dataset.h"
@@ -20,17 +25,21 @@ namespace hetpipe {
 namespace {
 
 constexpr int kLargestSide = 1 << 16;  // of a sample, as in data files
+constexpr double kBudgetSeconds = 60;  // for batches that nobody asked for, together
 
 struct ProfileOptions {
   std::optional<std::string> model;
   std::optional<std::string> data;
   std::optional<std::string> sample;
   std::optional<int> classes;
-  std::string device = "cpu";
+  std::string device = "auto";
+  std::optional<std::string> precision;
   std::optional<std::string> kind;
-  std::vector<int> minibatch{32};
+  std::vector<int> minibatch;  // empty: chosen
+  int gpu = 0;
   int threads = 1;
   std::string output = "profile.toml";
+  bool fresh = false;
 };
 
 OptionTable table_of(ProfileOptions& options) {
@@ -49,18 +58,32 @@ OptionTable table_of(ProfileOptions& options) {
                         "tokens."),
             integer_option("classes", "N", options.classes, {2, 1e6},
                            "In place of --data: number of classes."),
-            integers_option("minibatch", "N,...", options.minibatch, {1, 1e6},
-                            "Samples per call; several are measured one after another."),
+            unset_means("1, 2, 8, 32, 128, 512 as memory and a minute allow",
+                        integers_option("minibatch", "N,...", options.minibatch, {1, 1e6},
+                                        "Samples per call; several are measured one after "
+                                        "another.")),
+            flag_option("fresh", options.fresh,
+                        "Measures although this was measured before, by this build on such a "
+                        "device."),
             text_option("output", "FILE", options.output, "Where the profile is written."),
         }},
        {"This machine",
         {
-            choice_option("device", options.device, {"cpu", "reference"},
-                          "What computes: oneDNN, or plain loops."),
-            unset_means("the device's name",
-                        text_option("kind", "NAME", options.kind,
-                                    "How the profile calls the device: a kind of the cluster file; "
-                                    "emulated kinds use cpu.")),
+            choice_option("device", options.device, device_names(),
+                          "What computes: a GPU where there is one, else the CPU (auto); oneDNN "
+                          "(cpu); a GPU (cuda). To check others: plain loops (reference), the CPU "
+                          "behind streams and memory of its own (offload)."),
+            integer_option("gpu", "N", options.gpu, {0, 1023},
+                           "Which GPU, of those that CUDA shows."),
+            unset_means("what the GPU is best at",
+                        choice_option("precision", options.precision, precision_names(),
+                                      "Arithmetic of a GPU.")),
+            unset_means(
+                "the device's name",
+                text_option("kind", "NAME", options.kind,
+                            "How the profile calls the device: a kind of the cluster file; "
+                            "emulated kinds use cpu. A GPU is called as hetpipe probe calls "
+                            "it, by its name in the catalogue.")),
             integer_option("threads", "N", options.threads, {1, 1024}, "Threads of the device."),
         }}}};
 }
@@ -112,23 +135,42 @@ Model model_of(const ProfileOptions& options) {
   return make_model(*options.model, Shape(data.sample_shape()), data.classes);
 }
 
-// A call holds every layer's output and stash, and gradients of both.
-void check_memory(const Model& model, const std::vector<int>& minibatches) {
-  const double available =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  const int samples = *std::max_element(minibatches.begin(), minibatches.end());
-  double needed = 3.0 * static_cast<double>(model.parameter_count()) * sizeof(float);
-  for (int l = 0; l < model.layer_count(); ++l) {
-    const LayerShapes shapes = model.shapes(l, 1);
-    needed += samples * (2.0 * static_cast<double>(shapes.output.elements()) * sizeof(float) +
-                         static_cast<double>(shapes.stash_bytes));
-  }
-  if (needed <= available) return;
+std::optional<Precision> precision_of(const ProfileOptions& options) {
+  if (!options.precision) return std::nullopt;
+  return precision_named(*options.precision);
+}
+
+std::string listed(const std::vector<int>& numbers) {
+  std::vector<std::string> words;
+  for (const int number : numbers) words.push_back(std::to_string(number));
+  return join(words, ", ");
+}
+
+ProfileCache::Key cache_key(const ProfileOptions& options, const Model& model,
+                            const ProfiledDevice& measured) {
+  return {{"model", model.name()},
+          {"fingerprint", to_hex(model.fingerprint())},
+          {"device", measured.device->kind()},
+          {"hardware", measured.hardware},
+          {"driver", measured.driver},
+          {"libraries", measured.libraries},
+          {"precision", to_string(measured.device->precision())},
+          {"batches", options.minibatch.empty() ? "chosen" : listed(options.minibatch)},
+          {"threads", std::to_string(options.threads)},
+          {"build", to_hex(build_hash()) + "+" + to_hex(measured.module)}};
+}
+
+void check_memory(const Model& model, const ProfileOptions& options,
+                  const ProfiledDevice& measured) {
+  if (options.minibatch.empty()) return;
+  const int samples = *std::max_element(options.minibatch.begin(), options.minibatch.end());
+  const double needed = measuring_memory(model, measured.device->element_type()).of(samples);
+  if (needed <= measured.memory) return;
   throw UserError("--minibatch",
-                  format("%d samples of %s need %s (this machine has %s). Give fewer "
-                         "samples, or smaller ones.",
+                  format("%d samples of %s need %s (of this device measuring may take %s). Give "
+                         "fewer samples, or smaller ones.",
                          samples, to_string(model.sample_shape()).c_str(),
-                         format_bytes(needed).c_str(), format_bytes(available).c_str()));
+                         format_bytes(needed).c_str(), format_bytes(measured.memory).c_str()));
 }
 
 std::string milliseconds(double seconds) { return format("%.3f", seconds * 1e3); }
@@ -160,6 +202,44 @@ std::string measurement_table(const Model& model, const Measurement& measured) {
   return table.text();
 }
 
+// Measures the batches that were asked for, or chooses them as it goes. `remark`: which, and why.
+Profile measure(const ProfileOptions& options, const Model& model, const ProfiledDevice& measured,
+                std::vector<PassCheck>& checks, std::string& remark) {
+  MeasureOptions how;
+  how.on_batch = [&](const PassCheck& pass) { checks.push_back(pass); };
+  if (!options.minibatch.empty()) {
+    remark = "batches of " + listed(options.minibatch) + " samples";
+    return measure_profile(model, *measured.device, options.minibatch, how);
+  }
+  Profile profile;
+  const auto one = [&](int batch) -> std::optional<double> {
+    const std::int64_t start = now_ns();
+    try {
+      Profile next = measure_profile(model, *measured.device, {batch}, how);
+      if (profile.measurements.empty()) {
+        profile = std::move(next);
+      } else {
+        profile.measurements.push_back(std::move(next.measurements.front()));
+      }
+    } catch (const OutOfMemory&) {
+      if (profile.measurements.empty()) throw;
+      return std::nullopt;
+    }
+    return seconds_between(start, now_ns());
+  };
+  const MeasuringMemory needed = measuring_memory(model, measured.device->element_type());
+  if (needed.of(1) > measured.memory) {
+    throw UserError("--model",
+                    format("one sample of %s needs %s (of this device measuring may take "
+                           "%s). Take a smaller model, or smaller samples.",
+                           model.name().c_str(), format_bytes(needed.of(1)).c_str(),
+                           format_bytes(measured.memory).c_str()));
+  }
+  const BatchChoice choice = measure_batches(needed, measured.memory, kBudgetSeconds, one);
+  remark = "batches of " + listed(choice.batches) + " samples (" + choice.why_no_more + ")";
+  return profile;
+}
+
 }  // namespace
 
 int profile_command(const Invocation& how) {
@@ -169,22 +249,39 @@ int profile_command(const Invocation& how) {
     return 0;
   }
   const Model model = model_of(options);
-  check_memory(model, options.minibatch);
-  const auto device = make_device(options.device, options.threads);
-  std::printf("%s on %s\n", model.name().c_str(), device->description().c_str());
+  const ProfiledDevice measured =
+      open_profiled_device({options.device, options.threads, options.gpu, precision_of(options)});
+  check_memory(model, options, measured);
+  std::printf("%s on %s\n", model.name().c_str(), measured.device->description().c_str());
 
+  const ProfileCache cache(cache_folder(), cache_key(options, model, measured));
+  const std::optional<ProfileCache::Found> found = options.fresh ? std::nullopt : cache.find();
   std::vector<PassCheck> checks;
-  MeasureOptions measure;
-  measure.device = options.kind.value_or("");
-  measure.on_batch = [&](const PassCheck& pass) { checks.push_back(pass); };
-  const Profile profile = measure_profile(model, *device, options.minibatch, measure);
+  Profile profile;
+  if (found) {
+    profile = found->profile;
+    std::printf("%s, measured before and kept in %s (--fresh measures anew)\n",
+                found->remark.c_str(), cache.file().c_str());
+  } else {
+    std::string remark;
+    profile = measure(options, model, measured, checks, remark);
+    const std::string problem = cache.keep(profile, remark);
+    std::printf("%s%s%s\n", remark.c_str(),
+                cache.file().empty() || !problem.empty() ? "" : "; kept in ",
+                cache.file().empty() || !problem.empty() ? "" : cache.file().c_str());
+    if (!problem.empty()) {
+      std::fprintf(stderr, "warning: the profile is not kept for later: %s\n", problem.c_str());
+    }
+  }
+  for (Measurement& of : profile.measurements) {
+    of.device = options.kind.value_or(measured.kind);
+  }
   write_file(options.output, to_toml(profile));
 
-  for (const Measurement& measured : profile.measurements) {
-    std::printf("\n%d samples per call\n%s", measured.batch,
-                measurement_table(model, measured).c_str());
+  for (const Measurement& of : profile.measurements) {
+    std::printf("\n%d samples per call\n%s", of.batch, measurement_table(model, of).c_str());
     for (const PassCheck& pass : checks) {
-      if (pass.batch != measured.batch) continue;
+      if (pass.batch != of.batch) continue;
       std::printf("layers together %s, a whole pass %s (medians of %d)\n",
                   format_seconds(pass.layers_seconds).c_str(),
                   format_seconds(pass.pass_seconds).c_str(), pass.passes);

@@ -86,6 +86,8 @@ int report(ExitCode code, const std::string& text) {
 
 std::span<const Subcommand> subcommands() {
   static constexpr std::array kSubcommands{
+      Subcommand{"probe", "finds the devices, measures them and their links: the cluster file",
+                 probe_command},
       Subcommand{"profile", "measures a model, layer by layer, on this machine", profile_command},
       Subcommand{"plan", "cuts a profiled model into stages for a cluster", plan_command},
       Subcommand{"simulate", "plays a plan on paper: speed, idle times, memory, pictures",

@@ -20,6 +20,14 @@ check() ( # ROOT: prints every breach; 1 if there is one
       [[ ${line%%:*} =~ $2 ]] || breach "$line   <- $3 (only ${2})"
     done < <(grep -rnE --include='*.h' --include='*.cpp' --include='*.cu' -- "$1" "${folders[@]}")
   }
+  # shut FOLDER PATTERN WHAT: no line below FOLDER matches PATTERN.
+  shut() {
+    local line
+    [ -d "$1" ] || return 0
+    while IFS= read -r line; do
+      breach "$line   <- $3"
+    done < <(grep -rnE --include='*.h' --include='*.cpp' --include='*.cu' -- "$2" "$1")
+  }
   # wall FOLDER ALLOWED: what FOLDER includes of the project stands in folders that match ALLOWED.
   wall() {
     local line
@@ -31,8 +39,8 @@ check() ( # ROOT: prints every breach; 1 if there is one
   }
   include() { echo "#include [<\"]$1"; }
 
-  door "$(include 'mpi\.h')" '^runtime/transport/mpi|^tests/(ranks|unit/transport)/|^benchmarks/raw_mpi\.' 'MPI'
-  door '\bMPI_[A-Z][A-Za-z_]*\(' '^runtime/transport/mpi|^tests/ranks/|^benchmarks/raw_mpi\.' 'MPI call'
+  door "$(include 'mpi(-ext)?\.h')" '^runtime/transport/mpi|^tests/(ranks|unit/transport)/|^benchmarks/raw_mpi\.' 'MPI'
+  door '\bMPIX?_[A-Z][A-Za-z_]*\(' '^runtime/transport/mpi|^tests/ranks/|^benchmarks/raw_mpi\.' 'MPI call'
   door "$(include '(hdf5|H5[A-Z][A-Za-z]*)\.h')" '^runtime/store/|^tests/unit/store/|^tests/fault/bad_data' 'HDF5'
   door '\bH5[A-Z][a-z_0-9]*\(' '^runtime/store/|^tests/unit/store/|^tests/fault/bad_data' 'HDF5 call'
   door "$(include 'toml\+\+')" '^partitioner/' 'toml++'
@@ -41,8 +49,12 @@ check() ( # ROOT: prints every breach; 1 if there is one
   door "$(include 'zlib\.h')" '^runtime/data/|^runtime/store/checksum\.cpp|^tests/(unit/data/|fault/bad_data)' 'zlib'
   door "$(include '(jpeglib|jerror)\.h')" '^runtime/data/jpeg\.cpp|^tests/unit/data/made_images' 'libjpeg'
   door "$(include 'png\.h')" '^runtime/data/png\.cpp|^tests/unit/data/made_images' 'libpng'
-  door "$(include '(cuda|cudnn|cublas)[A-Za-z_]*\.h')" '^kernels/cuda/|^runtime/transport/nccl' 'CUDA'
+  shut kernels/cuda/own "$(include '(cuda|cudnn|cublas)[A-Za-z_0-9]*\.h')" 'kernels see CUDA by way of simt.h alone'
+  door "$(include '(cuda|cudnn|cublas)[A-Za-z_]*\.h')" '^kernels/cuda/|^runtime/transport/nccl|^tests/cuda/' 'CUDA'
+  door "$(include 'cudnn[A-Za-z_]*\.h')" '^kernels/cuda/(dnn/|context|module)|^tests/cuda/double/' 'cuDNN'
+  door "$(include 'cublas[A-Za-z_]*\.h')" '^kernels/cuda/(blas/|context|module)|^tests/cuda/double/' 'cuBLAS'
   door "$(include 'nccl\.h')" '^runtime/transport/nccl' 'NCCL'
+  door '\bnccl[A-Z][A-Za-z]*\(' '^runtime/transport/nccl' 'NCCL call'
   door '(^|[^A-Za-z_.>])(std::|::)?(_exit|_Exit|exit|quick_exit)\(' \
     '^launch/|^runtime/transport/(mpi|lifeline)|^tests/|^benchmarks/' 'exit'
   door '\bgetenv\(' '^launch/|^runtime/transport/mpi|^tests/' 'environment'
@@ -84,7 +96,13 @@ runtime/store/a.cpp|#include <zlib.h>
 runtime/data/a.cpp|#include <jpeglib.h>
 launch/a.cpp|#include <png.h>
 runtime/pipeline/a.cpp|#include <cuda_runtime.h>
+kernels/cuda/own/a.cu|#include <cuda_fp16.h>
+kernels/cuda/own/a.cu|#include <cudnn.h>
+kernels/cuda/dnn/a.cpp|#include <cublasLt.h>
 kernels/cuda/a.cpp|#include <nccl.h>
+runtime/sync/a.cpp|  ncclSend(memory, bytes, ncclInt8, 0, communicator, stream);
+launch/a.cpp|#include <mpi-ext.h>
+runtime/pipeline/a.cpp|  if (MPIX_Query_cuda_support() == 1) return;
 base/a.cpp|  std::exit(1);
 runtime/sync/a.cpp|  _exit(1);
 runtime/transport/wait.cpp|  std::_Exit(1);

@@ -50,13 +50,13 @@ class AttentionKernel final : public LayerKernel {
                                  ? storage.as<float>()
                                  : reinterpret_cast<float*>(a.stash) + n * s_.heads * square_;
       parallel_for(context_.threads, s_.heads, [&](std::int64_t h) {
-        const float* const q = a.inputs[0] + n * s_.tokens * row_ + h * s_.width();
+        const float* const q = floats(a.inputs[0]) + n * s_.tokens * row_ + h * s_.width();
         float* const p = softmax + h * square_;
         multiply(s_.tokens, s_.tokens, s_.width(), {q, row_}, {q + s_.features, row_, true}, 0, p,
                  s_.tokens, static_cast<float>(s_.scale()));
         softmax_rows(s_, p);
         multiply(s_.tokens, s_.width(), s_.tokens, {p, s_.tokens}, {q + 2 * s_.features, row_}, 0,
-                 a.output + n * s_.tokens * s_.features + h * s_.width(), s_.features);
+                 floats(a.output) + n * s_.tokens * s_.features + h * s_.width(), s_.features);
       });
     }
   }
@@ -69,9 +69,10 @@ class AttentionKernel final : public LayerKernel {
     for (std::int64_t n = 0; n < s_.batch; ++n) {
       parallel_for(context_.threads, s_.heads, [&](std::int64_t h) {
         const std::int64_t at = n * s_.tokens * row_ + h * s_.width();
-        const float *q = a.inputs[0] + at, *k = q + s_.features, *v = k + s_.features;
+        const float *q = floats(a.inputs[0]) + at, *k = q + s_.features, *v = k + s_.features;
         float *dq = dx + at, *dk = dq + s_.features, *dv = dk + s_.features;
-        const float* const dy = a.output_gradient + n * s_.tokens * s_.features + h * s_.width();
+        const float* const dy =
+            floats(a.output_gradient) + n * s_.tokens * s_.features + h * s_.width();
         const float* const p =
             reinterpret_cast<const float*>(a.stash) + (n * s_.heads + h) * square_;
         float* const ds = storage.as<float>() + h * square_;

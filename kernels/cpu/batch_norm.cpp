@@ -31,12 +31,12 @@ class BatchNormKernel final : public LayerKernel {
     float* mean = train ? reinterpret_cast<float*>(a.stash) : a.statistics[0];
     float* variance = train ? mean + channels_ : a.statistics[1];
     primitive->run(context_, stream,
-                   {{DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
+                   {{DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
                     {DNNL_ARG_MEAN, view(context_, per_channel_, mean)},
                     {DNNL_ARG_VARIANCE, view(context_, per_channel_, variance)},
                     {DNNL_ARG_SCALE, view(context_, per_channel_, a.parameters[0])},
                     {DNNL_ARG_SHIFT, view(context_, per_channel_, a.parameters[1])},
-                    {DNNL_ARG_DST, view(context_, x_, a.output)}});
+                    {DNNL_ARG_DST, view(context_, x_, floats(a.output))}});
     if (train && a.update_statistics) {
       reference::update_running_statistics(rows_, channels_, spec_.momentum, mean, variance,
                                            a.statistics[0], a.statistics[1]);
@@ -53,12 +53,12 @@ class BatchNormKernel final : public LayerKernel {
     Buffer unwanted[3];
     const float* mean = reinterpret_cast<const float*>(a.stash);
     backward_->run(context_, stream,
-                   {{DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
+                   {{DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
                     {DNNL_ARG_MEAN, view(context_, per_channel_, mean)},
                     {DNNL_ARG_VARIANCE, view(context_, per_channel_, mean + channels_)},
                     {DNNL_ARG_SCALE, view(context_, per_channel_, a.parameters[0])},
                     {DNNL_ARG_SHIFT, view(context_, per_channel_, a.parameters[1])},
-                    {DNNL_ARG_DIFF_DST, view(context_, x_, a.output_gradient)},
+                    {DNNL_ARG_DIFF_DST, view(context_, x_, floats(a.output_gradient))},
                     {DNNL_ARG_DIFF_SRC,
                      target(context_, stream, x_, wanted(a.input_gradients, 0), unwanted[0])},
                     {DNNL_ARG_DIFF_SCALE, target(context_, stream, per_channel_,

@@ -33,15 +33,15 @@ class ConvolutionKernel final : public LayerKernel {
     if (!forward_) forward_ = make_forward();
     Buffer storage;
     Arguments arguments = {
-        {DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
+        {DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
         {DNNL_ARG_WEIGHTS, reordered_weight(stream, *forward_, a.parameters[0], storage)},
-        {DNNL_ARG_DST, view(context_, y_, a.output)}};
+        {DNNL_ARG_DST, view(context_, y_, floats(a.output))}};
     if (spec_.bias) arguments.emplace(DNNL_ARG_BIAS, view(context_, bias_, a.parameters[1]));
     forward_->primitive.run(context_, stream, std::move(arguments));
   }
 
   void backward(Stream& stream, const BackwardArguments& a) override {
-    const memory dy = view(context_, y_, a.output_gradient);
+    const memory dy = view(context_, y_, floats(a.output_gradient));
     if (float* dx = wanted(a.input_gradients, 0)) input_gradient(stream, a, dy, dx);
     float* dweight = wanted(a.parameter_gradients, 0);
     float* dbias = wanted(a.parameter_gradients, 1);
@@ -150,7 +150,7 @@ class ConvolutionKernel final : public LayerKernel {
     Buffer bias_storage;
     const void* weight_target = copy ? static_cast<const void*>(weight_storage.data()) : dweight;
     const memory gradient = view(context_, direction.weight, weight_target);
-    Arguments arguments = {{DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
+    Arguments arguments = {{DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
                            {DNNL_ARG_DIFF_DST, dy},
                            {DNNL_ARG_DIFF_WEIGHTS, gradient}};
     if (spec_.bias) {

@@ -55,7 +55,7 @@ class CpuDevice final : public HostDevice {
                   threads_ == 1 ? "" : "s");
   }
 
-  std::byte* allocate(std::size_t bytes, MemoryKind kind) override {
+  std::byte* allocate(Stream&, std::size_t bytes, MemoryKind kind) override {
     memory().take(bytes, kind);
     std::byte* block = pool_.take(bytes);
     if (block == nullptr) {
@@ -66,7 +66,7 @@ class CpuDevice final : public HostDevice {
     }
     return block;
   }
-  void release(std::byte* block, std::size_t bytes, MemoryKind kind) noexcept override {
+  void release(Stream&, std::byte* block, std::size_t bytes, MemoryKind kind) noexcept override {
     pool_.give_back(block, bytes);
     memory().give_back(bytes, kind);
   }

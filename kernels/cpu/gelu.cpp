@@ -19,8 +19,8 @@ class GeluKernel final : public LayerKernel {
   void forward(Stream& stream, const ForwardArguments& a) override {
     if (!forward_) forward_ = Primitive(description_);
     forward_->run(context_, stream,
-                  {{DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
-                   {DNNL_ARG_DST, view(context_, x_, a.output)}});
+                  {{DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
+                   {DNNL_ARG_DST, view(context_, x_, floats(a.output))}});
   }
 
   void backward(Stream& stream, const BackwardArguments& a) override {
@@ -32,8 +32,8 @@ class GeluKernel final : public LayerKernel {
                                                  attributes(), context_.engine, description_));
     }
     backward_->run(context_, stream,
-                   {{DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
-                    {DNNL_ARG_DIFF_DST, view(context_, x_, a.output_gradient)},
+                   {{DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
+                    {DNNL_ARG_DIFF_DST, view(context_, x_, floats(a.output_gradient))},
                     {DNNL_ARG_DIFF_SRC, view(context_, x_, dx)}});
   }
 

@@ -27,15 +27,15 @@ class LinearKernel final : public LayerKernel {
   // y = x·weight + bias
   void forward(Stream& stream, const ForwardArguments& a) override {
     if (!forward_) forward_ = Primitive(forward_description_);
-    Arguments arguments = {{DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
+    Arguments arguments = {{DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
                            {DNNL_ARG_WEIGHTS, view(context_, weight_, a.parameters[0])},
-                           {DNNL_ARG_DST, view(context_, y_, a.output)}};
+                           {DNNL_ARG_DST, view(context_, y_, floats(a.output))}};
     if (spec_.bias) arguments.emplace(DNNL_ARG_BIAS, view(context_, bias_, a.parameters[1]));
     forward_->run(context_, stream, std::move(arguments));
   }
 
   void backward(Stream& stream, const BackwardArguments& a) override {
-    const memory dy = view(context_, y_, a.output_gradient);
+    const memory dy = view(context_, y_, floats(a.output_gradient));
     if (float* dx = wanted(a.input_gradients, 0)) {  // dx = dy·weightᵀ
       if (!input_gradient_) {
         input_gradient_ = Primitive(
@@ -64,7 +64,7 @@ class LinearKernel final : public LayerKernel {
     }
     Buffer unwanted[2];
     Arguments arguments = {
-        {DNNL_ARG_SRC, view(context_, x_, a.inputs[0])},
+        {DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
         {DNNL_ARG_DIFF_DST, dy},
         {DNNL_ARG_DIFF_WEIGHTS, target(context_, stream, weight_, dweight, unwanted[0])}};
     if (spec_.bias)

@@ -18,14 +18,15 @@ class ReluKernel final : public LayerKernel {
 
   void forward(Stream&, const ForwardArguments& a) override {
     parallel_pieces(threads_, count_, [&](std::int64_t begin, std::int64_t n) {
-      loops::relu_forward(a.output + begin, a.inputs[0] + begin, n);
+      loops::relu_forward(floats(a.output) + begin, floats(a.inputs[0]) + begin, n);
     });
   }
   void backward(Stream&, const BackwardArguments& a) override {
     float* dx = wanted(a.input_gradients, 0);
     if (dx == nullptr) return;
     parallel_pieces(threads_, count_, [&](std::int64_t begin, std::int64_t n) {
-      loops::relu_backward(dx + begin, a.output + begin, a.output_gradient + begin, n);
+      loops::relu_backward(dx + begin, floats(a.output) + begin, floats(a.output_gradient) + begin,
+                           n);
     });
   }
 
@@ -40,14 +41,16 @@ class AddKernel final : public LayerKernel {
 
   void forward(Stream&, const ForwardArguments& a) override {
     parallel_pieces(threads_, count_, [&](std::int64_t begin, std::int64_t n) {
-      loops::sum(a.output + begin, a.inputs[0] + begin, a.inputs[1] + begin, n);
+      loops::sum(floats(a.output) + begin, floats(a.inputs[0]) + begin, floats(a.inputs[1]) + begin,
+                 n);
     });
   }
   void backward(Stream&, const BackwardArguments& a) override {
-    for (float* dx : a.input_gradients) {
-      if (dx == nullptr || dx == a.output_gradient) continue;
+    for (std::byte* const gradient : a.input_gradients) {
+      float* const dx = floats(gradient);
+      if (dx == nullptr || dx == floats(a.output_gradient)) continue;
       parallel_pieces(threads_, count_, [&](std::int64_t begin, std::int64_t n) {
-        std::copy_n(a.output_gradient + begin, n, dx + begin);
+        std::copy_n(floats(a.output_gradient) + begin, n, dx + begin);
       });
     }
   }
@@ -65,7 +68,7 @@ class FlattenKernel final : public LayerKernel {
   void forward(Stream&, const ForwardArguments& a) override {
     parallel_for(threads_, batch_, [&](std::int64_t n) {
       const std::int64_t sample = n * pixels_ * channels_;
-      loops::transpose(a.output + sample, a.inputs[0] + sample, pixels_, channels_);
+      loops::transpose(floats(a.output) + sample, floats(a.inputs[0]) + sample, pixels_, channels_);
     });
   }
   void backward(Stream&, const BackwardArguments& a) override {
@@ -73,7 +76,7 @@ class FlattenKernel final : public LayerKernel {
     if (dx == nullptr) return;
     parallel_for(threads_, batch_, [&](std::int64_t n) {
       const std::int64_t sample = n * pixels_ * channels_;
-      loops::transpose(dx + sample, a.output_gradient + sample, channels_, pixels_);
+      loops::transpose(dx + sample, floats(a.output_gradient) + sample, channels_, pixels_);
     });
   }
 
@@ -94,7 +97,8 @@ class DropoutKernel final : public LayerKernel {
 
   void forward(Stream&, const ForwardArguments& a) override {
     if (a.mode == Mode::evaluate) {
-      if (a.output != a.inputs[0]) std::copy_n(a.inputs[0], batch_ * sample_, a.output);
+      if (floats(a.output) != floats(a.inputs[0]))
+        std::copy_n(floats(a.inputs[0]), batch_ * sample_, floats(a.output));
       return;
     }
     ensure(static_cast<std::int64_t>(a.samples.size()) == batch_, "one sample key per sample");
@@ -103,8 +107,8 @@ class DropoutKernel final : public LayerKernel {
       const std::uint64_t key =
           reference::dropout_key(key_, a.samples[static_cast<std::size_t>(n)]);
       loops::dropout_draw(kept + n * sample_, key, rate_, sample_);
-      loops::dropout_apply(a.output + n * sample_, a.inputs[0] + n * sample_, kept + n * sample_,
-                           factor_, sample_);
+      loops::dropout_apply(floats(a.output) + n * sample_, floats(a.inputs[0]) + n * sample_,
+                           kept + n * sample_, factor_, sample_);
     });
   }
   void backward(Stream&, const BackwardArguments& a) override {
@@ -112,7 +116,7 @@ class DropoutKernel final : public LayerKernel {
     if (dx == nullptr) return;
     const std::uint8_t* kept = reinterpret_cast<const std::uint8_t*>(a.stash);
     parallel_pieces(threads_, batch_ * sample_, [&](std::int64_t begin, std::int64_t n) {
-      loops::dropout_apply(dx + begin, a.output_gradient + begin, kept + begin, factor_, n);
+      loops::dropout_apply(dx + begin, floats(a.output_gradient) + begin, kept + begin, factor_, n);
     });
   }
 

@@ -28,18 +28,18 @@ class LstmKernel final : public LayerKernel {
     parallel_for(context_.threads, s_.rows(), [&](std::int64_t r) {
       std::copy_n(a.parameters[2], s_.gates(), gates + r * s_.gates());
     });
-    multiply(s_.rows(), s_.gates(), s_.in, {a.inputs[0], s_.in}, {a.parameters[0], s_.gates()}, 1,
-             gates, s_.gates());
+    multiply(s_.rows(), s_.gates(), s_.in, {floats(a.inputs[0]), s_.in},
+             {a.parameters[0], s_.gates()}, 1, gates, s_.gates());
     for (std::int64_t t = 0; t < s_.tokens; ++t) {
       if (t > 0) {
         multiply(s_.batch, s_.gates(), s_.hidden,
-                 {a.output + (t - 1) * s_.hidden, s_.tokens * s_.hidden},
+                 {floats(a.output) + (t - 1) * s_.hidden, s_.tokens * s_.hidden},
                  {a.parameters[1], s_.gates()}, 1, gates + t * s_.gates(), s_.tokens * s_.gates());
       }
       parallel_for(context_.threads, s_.batch, [&](std::int64_t n) {
         const std::int64_t r = n * s_.tokens + t;
         reference::lstm_cell(s_.hidden, gates + r * s_.gates(), before(cells, r),
-                             cells + r * s_.hidden, a.output + r * s_.hidden);
+                             cells + r * s_.hidden, floats(a.output) + r * s_.hidden);
       });
     }
   }
@@ -52,14 +52,14 @@ class LstmKernel final : public LayerKernel {
                {a.parameters[0], s_.gates(), true}, 0, dx, s_.in);
     }
     if (float* dweight = wanted(a.parameter_gradients, 0)) {
-      multiply(s_.in, s_.gates(), s_.rows(), {a.inputs[0], s_.in, true}, {dgates, s_.gates()}, 0,
-               dweight, s_.gates());
+      multiply(s_.in, s_.gates(), s_.rows(), {floats(a.inputs[0]), s_.in, true},
+               {dgates, s_.gates()}, 0, dweight, s_.gates());
     }
     if (float* dweight = wanted(a.parameter_gradients, 1)) {
       std::fill_n(dweight, s_.hidden * s_.gates(), 0.0f);
       for (std::int64_t n = 0; n < s_.batch && s_.tokens > 1; ++n) {
         multiply(s_.hidden, s_.gates(), s_.tokens - 1,
-                 {a.output + n * s_.tokens * s_.hidden, s_.hidden, true},
+                 {floats(a.output) + n * s_.tokens * s_.hidden, s_.hidden, true},
                  {dgates + (n * s_.tokens + 1) * s_.gates(), s_.gates()}, 1, dweight, s_.gates());
       }
     }
@@ -89,7 +89,7 @@ class LstmKernel final : public LayerKernel {
     const float* const cells = gates + s_.rows() * s_.gates();
     for (std::int64_t t = s_.tokens - 1; t >= 0; --t) {
       for (std::int64_t n = 0; n < s_.batch; ++n) {
-        std::copy_n(a.output_gradient + (n * s_.tokens + t) * s_.hidden, s_.hidden,
+        std::copy_n(floats(a.output_gradient) + (n * s_.tokens + t) * s_.hidden, s_.hidden,
                     dh + n * s_.hidden);
       }
       if (t + 1 < s_.tokens) {

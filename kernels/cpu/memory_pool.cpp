@@ -3,9 +3,9 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
-#include <bit>
 #include <new>
+
+#include "kernels/size_class.h"
 
 namespace hetpipe {
 namespace {
@@ -31,10 +31,7 @@ void free_block(std::byte* block, std::size_t size) noexcept {
 
 }  // namespace
 
-std::size_t MemoryPool::class_of(std::size_t bytes) {
-  const std::size_t step = std::max(kAlignment, std::bit_floor(bytes) / 8);
-  return (std::max<std::size_t>(bytes, 1) + step - 1) / step * step;
-}
+std::size_t MemoryPool::class_of(std::size_t bytes) { return size_class(bytes, kAlignment); }
 
 std::byte* MemoryPool::take(std::size_t bytes) {
   const std::size_t size = class_of(bytes);

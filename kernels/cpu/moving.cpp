@@ -21,15 +21,15 @@ class ConcatKernel final : public LayerKernel {
 
   void forward(Stream&, const ForwardArguments& a) override {
     rows([&](std::int64_t r) {
-      float* to = a.output + r * all_;
+      float* to = floats(a.output) + r * all_;
       for (std::size_t i = 0; i < channels_.size(); ++i) {
-        to = std::copy_n(a.inputs[i] + r * channels_[i], channels_[i], to);
+        to = std::copy_n(floats(a.inputs[i]) + r * channels_[i], channels_[i], to);
       }
     });
   }
   void backward(Stream&, const BackwardArguments& a) override {
     rows([&](std::int64_t r) {
-      const float* from = a.output_gradient + r * all_;
+      const float* from = floats(a.output_gradient) + r * all_;
       for (std::size_t i = 0; i < channels_.size(); from += channels_[i++]) {
         float* dx = wanted(a.input_gradients, i);
         if (dx != nullptr) std::copy_n(from, channels_[i], dx + r * channels_[i]);
@@ -57,11 +57,11 @@ class ShiftKernel final : public LayerKernel {
       : rows_(spec.rows), columns_(spec.columns), in_(in), threads_(threads) {}
 
   void forward(Stream&, const ForwardArguments& a) override {
-    shift(a.inputs[0], a.output, rows_, columns_);
+    shift(floats(a.inputs[0]), floats(a.output), rows_, columns_);
   }
   void backward(Stream&, const BackwardArguments& a) override {
     float* dx = wanted(a.input_gradients, 0);
-    if (dx != nullptr) shift(a.output_gradient, dx, -rows_, -columns_);
+    if (dx != nullptr) shift(floats(a.output_gradient), dx, -rows_, -columns_);
   }
 
  private:

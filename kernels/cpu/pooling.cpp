@@ -20,8 +20,8 @@ class MaxPoolKernel final : public LayerKernel {
     std::uint8_t* winner =
         a.mode == Mode::train ? reinterpret_cast<std::uint8_t*>(a.stash) : nullptr;
     parallel_for(threads_, out_[0] * out_[1], [&](std::int64_t i) {
-      const float* image = a.inputs[0] + i / out_[1] * (in_[1] * in_[2] * in_[3]);
-      loops::max_pool_row(a.output + i * row_length,
+      const float* image = floats(a.inputs[0]) + i / out_[1] * (in_[1] * in_[2] * in_[3]);
+      loops::max_pool_row(floats(a.output) + i * row_length,
                           winner == nullptr ? nullptr : winner + i * row_length, image, window_,
                           in_, i % out_[1]);
     });
@@ -33,7 +33,7 @@ class MaxPoolKernel final : public LayerKernel {
     const std::int64_t out_length = out_.elements() / out_[0];
     const std::uint8_t* winner = reinterpret_cast<const std::uint8_t*>(a.stash);
     parallel_for(threads_, in_[0], [&](std::int64_t n) {
-      loops::max_pool_backward(dx + n * in_length, a.output_gradient + n * out_length,
+      loops::max_pool_backward(dx + n * in_length, floats(a.output_gradient) + n * out_length,
                                winner + n * out_length, window_, in_);
     });
   }
@@ -56,9 +56,9 @@ class AveragePoolKernel final : public LayerKernel {
   void forward(Stream&, const ForwardArguments& a) override {
     const std::int64_t row_length = out_[2] * out_[3];
     parallel_for(threads_, out_[0] * out_[1], [&](std::int64_t i) {
-      const float* image = a.inputs[0] + i / out_[1] * (in_[1] * in_[2] * in_[3]);
-      loops::average_pool_row(a.output + i * row_length, image, window_, in_, count_padding_,
-                              i % out_[1]);
+      const float* image = floats(a.inputs[0]) + i / out_[1] * (in_[1] * in_[2] * in_[3]);
+      loops::average_pool_row(floats(a.output) + i * row_length, image, window_, in_,
+                              count_padding_, i % out_[1]);
     });
   }
   void backward(Stream&, const BackwardArguments& a) override {
@@ -67,8 +67,8 @@ class AveragePoolKernel final : public LayerKernel {
     const std::int64_t in_length = in_.elements() / in_[0];
     const std::int64_t out_length = out_.elements() / out_[0];
     parallel_for(threads_, in_[0], [&](std::int64_t n) {
-      loops::average_pool_backward(dx + n * in_length, a.output_gradient + n * out_length, window_,
-                                   in_, count_padding_);
+      loops::average_pool_backward(dx + n * in_length, floats(a.output_gradient) + n * out_length,
+                                   window_, in_, count_padding_);
     });
   }
 
@@ -86,8 +86,9 @@ class GlobalAveragePoolKernel final : public LayerKernel {
 
   void forward(Stream&, const ForwardArguments& a) override {
     parallel_for(threads_, batch_, [&](std::int64_t n) {
-      loops::global_average_forward(a.output + n * channels_, a.inputs[0] + n * pixels_ * channels_,
-                                    pixels_, channels_);
+      loops::global_average_forward(floats(a.output) + n * channels_,
+                                    floats(a.inputs[0]) + n * pixels_ * channels_, pixels_,
+                                    channels_);
     });
   }
   void backward(Stream&, const BackwardArguments& a) override {
@@ -95,7 +96,7 @@ class GlobalAveragePoolKernel final : public LayerKernel {
     if (dx == nullptr) return;
     parallel_for(threads_, batch_, [&](std::int64_t n) {
       loops::global_average_backward(dx + n * pixels_ * channels_,
-                                     a.output_gradient + n * channels_, pixels_, channels_);
+                                     floats(a.output_gradient) + n * channels_, pixels_, channels_);
     });
   }
 

@@ -18,14 +18,15 @@ class SeluKernel final : public LayerKernel {
 
   void forward(Stream&, const ForwardArguments& a) override {
     parallel_pieces(threads_, count_, [&](std::int64_t begin, std::int64_t n) {
-      reference::selu_forward(n, a.inputs[0] + begin, a.output + begin);
+      reference::selu_forward(n, floats(a.inputs[0]) + begin, floats(a.output) + begin);
     });
   }
   void backward(Stream&, const BackwardArguments& a) override {
     float* dx = wanted(a.input_gradients, 0);
     if (dx == nullptr) return;
     parallel_pieces(threads_, count_, [&](std::int64_t begin, std::int64_t n) {
-      loops::selu_backward(dx + begin, a.output + begin, a.output_gradient + begin, n);
+      loops::selu_backward(dx + begin, floats(a.output) + begin, floats(a.output_gradient) + begin,
+                           n);
     });
   }
 
@@ -46,7 +47,8 @@ class AlphaDropoutKernel final : public LayerKernel {
 
   void forward(Stream&, const ForwardArguments& a) override {
     if (a.mode == Mode::evaluate) {
-      if (a.output != a.inputs[0]) std::copy_n(a.inputs[0], batch_ * sample_, a.output);
+      if (floats(a.output) != floats(a.inputs[0]))
+        std::copy_n(floats(a.inputs[0]), batch_ * sample_, floats(a.output));
       return;
     }
     ensure(static_cast<std::int64_t>(a.samples.size()) == batch_, "one sample key per sample");
@@ -55,8 +57,9 @@ class AlphaDropoutKernel final : public LayerKernel {
       const std::uint64_t key =
           reference::dropout_key(key_, a.samples[static_cast<std::size_t>(n)]);
       loops::dropout_draw(kept + n * sample_, key, rate_, sample_);
-      loops::alpha_dropout_forward(a.output + n * sample_, a.inputs[0] + n * sample_,
-                                   kept + n * sample_, map_, sample_);
+      loops::alpha_dropout_forward(floats(a.output) + n * sample_,
+                                   floats(a.inputs[0]) + n * sample_, kept + n * sample_, map_,
+                                   sample_);
     });
   }
   void backward(Stream&, const BackwardArguments& a) override {
@@ -65,7 +68,7 @@ class AlphaDropoutKernel final : public LayerKernel {
     const std::uint8_t* kept = reinterpret_cast<const std::uint8_t*>(a.stash);
     const float scale = static_cast<float>(map_.scale);
     parallel_pieces(threads_, batch_ * sample_, [&](std::int64_t begin, std::int64_t n) {
-      loops::dropout_apply(dx + begin, a.output_gradient + begin, kept + begin, scale, n);
+      loops::dropout_apply(dx + begin, floats(a.output_gradient) + begin, kept + begin, scale, n);
     });
   }
 

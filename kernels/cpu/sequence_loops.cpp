@@ -30,18 +30,18 @@ class EmbeddingKernel final : public LayerKernel {
   void forward(Stream&, const ForwardArguments& a) override {
     parallel_ranges(threads_, rows_, 64, [&](std::int64_t first, std::int64_t end) {
       reference::embedding_forward(end - first, spec_.vocabulary, spec_.features,
-                                   a.inputs[0] + first, a.parameters[0],
-                                   a.output + first * spec_.features);
+                                   floats(a.inputs[0]) + first, a.parameters[0],
+                                   floats(a.output) + first * spec_.features);
     });
   }
   void backward(Stream&, const BackwardArguments& a) override {
     if (float* dx = wanted(a.input_gradients, 0)) std::fill_n(dx, rows_, 0.0f);
     float* dweight = wanted(a.parameter_gradients, 0);
     if (dweight == nullptr) return;
-    const auto of = reference::rows_by_token(rows_, spec_.vocabulary, a.inputs[0]);
+    const auto of = reference::rows_by_token(rows_, spec_.vocabulary, floats(a.inputs[0]));
     parallel_ranges(threads_, spec_.vocabulary, 16, [&](std::int64_t first, std::int64_t end) {
-      reference::embedding_weight_gradient(spec_.features, of, first, end, a.output_gradient,
-                                           dweight);
+      reference::embedding_weight_gradient(spec_.features, of, first, end,
+                                           floats(a.output_gradient), dweight);
     });
   }
 
@@ -61,20 +61,21 @@ class PositionKernel final : public LayerKernel {
 
   void forward(Stream&, const ForwardArguments& a) override {
     parallel_for(threads_, batch_, [&](std::int64_t n) {
-      loops::sum(a.output + n * sample_, a.inputs[0] + n * sample_, a.parameters[0], sample_);
+      loops::sum(floats(a.output) + n * sample_, floats(a.inputs[0]) + n * sample_, a.parameters[0],
+                 sample_);
     });
   }
   void backward(Stream&, const BackwardArguments& a) override {
     if (float* dweight = wanted(a.parameter_gradients, 0)) {
       parallel_ranges(threads_, weights_, 4096, [&](std::int64_t first, std::int64_t end) {
-        reference::position_weight_gradient(batch_, sample_, first, end, a.output_gradient,
+        reference::position_weight_gradient(batch_, sample_, first, end, floats(a.output_gradient),
                                             dweight);
       });
     }
     float* dx = wanted(a.input_gradients, 0);
-    if (dx == nullptr || dx == a.output_gradient) return;
+    if (dx == nullptr || dx == floats(a.output_gradient)) return;
     parallel_for(threads_, batch_, [&](std::int64_t n) {
-      std::copy_n(a.output_gradient + n * sample_, sample_, dx + n * sample_);
+      std::copy_n(floats(a.output_gradient) + n * sample_, sample_, dx + n * sample_);
     });
   }
 
@@ -95,8 +96,9 @@ class LayerNormKernel final : public LayerKernel {
     float* const mean = a.mode == Mode::train ? reinterpret_cast<float*>(a.stash) : nullptr;
     parallel_for(threads_, rows_, [&](std::int64_t r) {
       float m = 0, variance = 0;
-      reference::layer_norm_row(features_, epsilon_, a.inputs[0] + r * features_, a.parameters[0],
-                                a.parameters[1], a.output + r * features_, m, variance);
+      reference::layer_norm_row(features_, epsilon_, floats(a.inputs[0]) + r * features_,
+                                a.parameters[0], a.parameters[1], floats(a.output) + r * features_,
+                                m, variance);
       if (mean == nullptr) return;
       mean[r] = m;
       mean[rows_ + r] = variance;
@@ -109,16 +111,16 @@ class LayerNormKernel final : public LayerKernel {
     if (dscale != nullptr || dshift != nullptr) {
       parallel_ranges(threads_, features_, 32, [&](std::int64_t first, std::int64_t end) {
         reference::layer_norm_parameter_gradients(rows_, features_, epsilon_, first, end,
-                                                  a.inputs[0], mean, mean + rows_,
-                                                  a.output_gradient, dscale, dshift);
+                                                  floats(a.inputs[0]), mean, mean + rows_,
+                                                  floats(a.output_gradient), dscale, dshift);
       });
     }
     float* const dx = wanted(a.input_gradients, 0);
     if (dx == nullptr) return;
     parallel_for(threads_, rows_, [&](std::int64_t r) {
-      reference::layer_norm_row_gradient(features_, epsilon_, a.inputs[0] + r * features_, mean[r],
-                                         mean[rows_ + r], a.parameters[0],
-                                         a.output_gradient + r * features_, dx + r * features_);
+      reference::layer_norm_row_gradient(
+          features_, epsilon_, floats(a.inputs[0]) + r * features_, mean[r], mean[rows_ + r],
+          a.parameters[0], floats(a.output_gradient) + r * features_, dx + r * features_);
     });
   }
 
@@ -141,10 +143,10 @@ class LossKernel final : public LayerKernel {
     std::vector<reference::TokenLoss> tokens(static_cast<std::size_t>(s_.batch * s_.tokens));
     parallel_for(threads_, s_.batch * s_.tokens, [&](std::int64_t r) {
       tokens[static_cast<std::size_t>(r)] = reference::softmax_cross_entropy_token(
-          s_.classes, train ? smoothing_ : 0.0, a.inputs[0] + r * s_.classes, a.labels[r],
+          s_.classes, train ? smoothing_ : 0.0, floats(a.inputs[0]) + r * s_.classes, a.labels[r],
           train ? probabilities + r * s_.classes : nullptr);
     });
-    reference::softmax_cross_entropy_sums(s_, tokens.data(), a.output, a.correct);
+    reference::softmax_cross_entropy_sums(s_, tokens.data(), floats(a.output), a.correct);
   }
   void backward(Stream&, const BackwardArguments& a) override {
     float* const dx = wanted(a.input_gradients, 0);
@@ -152,7 +154,7 @@ class LossKernel final : public LayerKernel {
     parallel_for(threads_, s_.batch * s_.tokens, [&](std::int64_t r) {
       reference::softmax_cross_entropy_backward(s_, smoothing_,
                                                 reinterpret_cast<const float*>(a.stash), a.labels,
-                                                a.loss_samples, r, r + 1, dx);
+                                                a.loss_samples, r, r + 1, dx, a.loss_scale);
     });
   }
 

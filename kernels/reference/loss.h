@@ -82,11 +82,12 @@ void softmax_cross_entropy_forward(const LossSizes& s, double smoothing, const T
   softmax_cross_entropy_sums(s, tokens.data(), loss, correct);
 }
 
-// dx = (probabilities - target) / (loss_samples * tokens) of rows [first, end) of (N*T, classes).
+// dx = (probabilities - target) / (loss_samples * tokens) * scale of rows [first, end) of (N*T,
+// classes).
 template <class T>
 void softmax_cross_entropy_backward(const LossSizes& s, double smoothing, const T* probabilities,
                                     const std::int32_t* labels, std::int64_t loss_samples,
-                                    std::int64_t first, std::int64_t end, T* dx) {
+                                    std::int64_t first, std::int64_t end, T* dx, float scale = 1) {
   ensure(loss_samples > 0, "the loss is a mean over no samples");
   const T denominator = static_cast<T>(loss_samples * s.tokens);
   const T other = static_cast<T>(smoothing / static_cast<double>(s.classes));
@@ -94,7 +95,8 @@ void softmax_cross_entropy_backward(const LossSizes& s, double smoothing, const 
   for (std::int64_t r = first; r < end; ++r)
     for (std::int64_t j = 0; j < s.classes; ++j) {
       const T target = j == labels[r] ? right : other;
-      dx[r * s.classes + j] = (probabilities[r * s.classes + j] - target) / denominator;
+      dx[r * s.classes + j] =
+          (probabilities[r * s.classes + j] - target) / denominator * static_cast<T>(scale);
     }
 }
 

@@ -20,7 +20,7 @@ class ReferenceDevice final : public HostDevice {
 
   std::string description() const override { return "reference device (plain loops), 1 thread"; }
 
-  std::byte* allocate(std::size_t bytes, MemoryKind kind) override {
+  std::byte* allocate(Stream&, std::size_t bytes, MemoryKind kind) override {
     memory().take(bytes, kind);
     void* block = ::operator new(bytes, kAlignment, std::nothrow);
     if (block == nullptr) {
@@ -31,7 +31,7 @@ class ReferenceDevice final : public HostDevice {
     }
     return static_cast<std::byte*>(block);
   }
-  void release(std::byte* block, std::size_t bytes, MemoryKind kind) noexcept override {
+  void release(Stream&, std::byte* block, std::size_t bytes, MemoryKind kind) noexcept override {
     ::operator delete(block, kAlignment);
     memory().give_back(bytes, kind);
   }

@@ -28,36 +28,37 @@ class Kernel final : public LayerKernel {
 
  private:
   void forward(const Convolution& c, const ForwardArguments& a) {
-    reference::convolution_forward(c, in_, a.inputs[0], a.parameters[0],
-                                   bias_of(c.bias, a.parameters), a.output);
+    reference::convolution_forward(c, in_, floats(a.inputs[0]), a.parameters[0],
+                                   bias_of(c.bias, a.parameters), floats(a.output));
   }
   void backward(const Convolution& c, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::convolution_input_gradient(c, in_, a.output_gradient, a.parameters[0], dx);
+      reference::convolution_input_gradient(c, in_, floats(a.output_gradient), a.parameters[0], dx);
     }
     if (float* dweight = wanted(a.parameter_gradients, 0)) {
-      reference::convolution_weight_gradient(c, in_, a.inputs[0], a.output_gradient, dweight);
+      reference::convolution_weight_gradient(c, in_, floats(a.inputs[0]), floats(a.output_gradient),
+                                             dweight);
     }
     if (float* dbias = wanted(a.parameter_gradients, 1)) {
       const Shape out = window_of(c).output(in_, c.output_channels);
-      reference::bias_gradient(out[0] * out[1] * out[2], out[3], a.output_gradient, dbias);
+      reference::bias_gradient(out[0] * out[1] * out[2], out[3], floats(a.output_gradient), dbias);
     }
   }
 
   void forward(const Linear& l, const ForwardArguments& a) {
-    reference::linear_forward(reference::sizes_of(l, in_), a.inputs[0], a.parameters[0],
-                              bias_of(l.bias, a.parameters), a.output);
+    reference::linear_forward(reference::sizes_of(l, in_), floats(a.inputs[0]), a.parameters[0],
+                              bias_of(l.bias, a.parameters), floats(a.output));
   }
   void backward(const Linear& l, const BackwardArguments& a) {
     const reference::LinearSizes s = reference::sizes_of(l, in_);
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::linear_input_gradient(s, a.output_gradient, a.parameters[0], dx);
+      reference::linear_input_gradient(s, floats(a.output_gradient), a.parameters[0], dx);
     }
     if (float* dweight = wanted(a.parameter_gradients, 0)) {
-      reference::linear_weight_gradient(s, a.inputs[0], a.output_gradient, dweight);
+      reference::linear_weight_gradient(s, floats(a.inputs[0]), floats(a.output_gradient), dweight);
     }
     if (float* dbias = wanted(a.parameter_gradients, 1)) {
-      reference::bias_gradient(s.batch, s.out, a.output_gradient, dbias);
+      reference::bias_gradient(s.batch, s.out, floats(a.output_gradient), dbias);
     }
   }
 
@@ -69,7 +70,8 @@ class Kernel final : public LayerKernel {
     if (a.mode == Mode::train) {
       float* batch_mean = reinterpret_cast<float*>(a.stash);
       float* batch_variance = batch_mean + channels();
-      reference::batch_statistics(rows(), channels(), a.inputs[0], batch_mean, batch_variance);
+      reference::batch_statistics(rows(), channels(), floats(a.inputs[0]), batch_mean,
+                                  batch_variance);
       if (a.update_statistics) {
         reference::update_running_statistics(rows(), channels(), b.momentum, batch_mean,
                                              batch_variance, a.statistics[0], a.statistics[1]);
@@ -77,125 +79,132 @@ class Kernel final : public LayerKernel {
       mean = batch_mean;
       variance = batch_variance;
     }
-    reference::batch_norm_forward(rows(), channels(), static_cast<double>(b.epsilon), a.inputs[0],
-                                  mean, variance, a.parameters[0], a.parameters[1], a.output);
+    reference::batch_norm_forward(rows(), channels(), static_cast<double>(b.epsilon),
+                                  floats(a.inputs[0]), mean, variance, a.parameters[0],
+                                  a.parameters[1], floats(a.output));
   }
   void backward(const BatchNorm& b, const BackwardArguments& a) {
     const float* mean = reinterpret_cast<const float*>(a.stash);
-    reference::batch_norm_backward(rows(), channels(), static_cast<double>(b.epsilon), a.inputs[0],
-                                   mean, mean + channels(), a.parameters[0], a.output_gradient,
-                                   wanted(a.input_gradients, 0), wanted(a.parameter_gradients, 0),
-                                   wanted(a.parameter_gradients, 1));
+    reference::batch_norm_backward(
+        rows(), channels(), static_cast<double>(b.epsilon), floats(a.inputs[0]), mean,
+        mean + channels(), a.parameters[0], floats(a.output_gradient), wanted(a.input_gradients, 0),
+        wanted(a.parameter_gradients, 0), wanted(a.parameter_gradients, 1));
   }
 
   void forward(const Relu&, const ForwardArguments& a) {
-    reference::relu_forward(in_.elements(), a.inputs[0], a.output);
+    reference::relu_forward(in_.elements(), floats(a.inputs[0]), floats(a.output));
   }
   void backward(const Relu&, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::relu_backward(in_.elements(), a.output, a.output_gradient, dx);
+      reference::relu_backward(in_.elements(), floats(a.output), floats(a.output_gradient), dx);
     }
   }
 
   void forward(const MaxPool& p, const ForwardArguments& a) {
     std::uint8_t* winner =
         a.mode == Mode::train ? reinterpret_cast<std::uint8_t*>(a.stash) : nullptr;
-    reference::max_pool_forward(window_of(p), in_, a.inputs[0], a.output, winner);
+    reference::max_pool_forward(window_of(p), in_, floats(a.inputs[0]), floats(a.output), winner);
   }
   void backward(const MaxPool& p, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::max_pool_backward(window_of(p), in_, a.output_gradient,
+      reference::max_pool_backward(window_of(p), in_, floats(a.output_gradient),
                                    reinterpret_cast<const std::uint8_t*>(a.stash), dx);
     }
   }
 
   void forward(const AveragePool& p, const ForwardArguments& a) {
-    reference::average_pool_forward(window_of(p), in_, p.count_padding, a.inputs[0], a.output);
+    reference::average_pool_forward(window_of(p), in_, p.count_padding, floats(a.inputs[0]),
+                                    floats(a.output));
   }
   void backward(const AveragePool& p, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::average_pool_backward(window_of(p), in_, p.count_padding, a.output_gradient, dx);
+      reference::average_pool_backward(window_of(p), in_, p.count_padding,
+                                       floats(a.output_gradient), dx);
     }
   }
 
   void forward(const GlobalAveragePool&, const ForwardArguments& a) {
-    reference::global_average_pool_forward(in_, a.inputs[0], a.output);
+    reference::global_average_pool_forward(in_, floats(a.inputs[0]), floats(a.output));
   }
   void backward(const GlobalAveragePool&, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::global_average_pool_backward(in_, a.output_gradient, dx);
+      reference::global_average_pool_backward(in_, floats(a.output_gradient), dx);
     }
   }
 
   void forward(const Add&, const ForwardArguments& a) {
-    reference::add_forward(in_.elements(), a.inputs[0], a.inputs[1], a.output);
+    reference::add_forward(in_.elements(), floats(a.inputs[0]), floats(a.inputs[1]),
+                           floats(a.output));
   }
   void backward(const Add&, const BackwardArguments& a) {
-    for (float* dx : a.input_gradients) {
-      if (dx != nullptr) std::copy_n(a.output_gradient, in_.elements(), dx);
+    for (std::byte* const gradient : a.input_gradients) {
+      float* const dx = floats(gradient);
+      if (dx != nullptr) std::copy_n(floats(a.output_gradient), in_.elements(), dx);
     }
   }
 
   void forward(const Flatten&, const ForwardArguments& a) {
-    reference::flatten_forward(in_, a.inputs[0], a.output);
+    reference::flatten_forward(in_, floats(a.inputs[0]), floats(a.output));
   }
   void backward(const Flatten&, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::flatten_backward(in_, a.output_gradient, dx);
+      reference::flatten_backward(in_, floats(a.output_gradient), dx);
     }
   }
 
   void forward(const Dropout& d, const ForwardArguments& a) {
     if (a.mode == Mode::evaluate) {
-      std::copy_n(a.inputs[0], in_.elements(), a.output);
+      std::copy_n(floats(a.inputs[0]), in_.elements(), floats(a.output));
       return;
     }
     ensure(static_cast<std::int64_t>(a.samples.size()) == in_[0], "one sample key per sample");
     std::uint8_t* kept = reinterpret_cast<std::uint8_t*>(a.stash);
     reference::dropout_draw(key_, a.samples, in_.elements() / in_[0], d.rate, kept);
-    reference::dropout_apply(in_.elements(), kept, 1 / (1 - d.rate), a.inputs[0], a.output);
+    reference::dropout_apply(in_.elements(), kept, 1 / (1 - d.rate), floats(a.inputs[0]),
+                             floats(a.output));
   }
   void backward(const Dropout& d, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
       reference::dropout_apply(in_.elements(), reinterpret_cast<const std::uint8_t*>(a.stash),
-                               1 / (1 - d.rate), a.output_gradient, dx);
+                               1 / (1 - d.rate), floats(a.output_gradient), dx);
     }
   }
 
   void forward(const Selu&, const ForwardArguments& a) {
-    reference::selu_forward(in_.elements(), a.inputs[0], a.output);
+    reference::selu_forward(in_.elements(), floats(a.inputs[0]), floats(a.output));
   }
   void backward(const Selu&, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::selu_backward(in_.elements(), a.output, a.output_gradient, dx);
+      reference::selu_backward(in_.elements(), floats(a.output), floats(a.output_gradient), dx);
     }
   }
 
   void forward(const AlphaDropout& d, const ForwardArguments& a) {
     if (a.mode == Mode::evaluate) {
-      std::copy_n(a.inputs[0], in_.elements(), a.output);
+      std::copy_n(floats(a.inputs[0]), in_.elements(), floats(a.output));
       return;
     }
     ensure(static_cast<std::int64_t>(a.samples.size()) == in_[0], "one sample key per sample");
     std::uint8_t* kept = reinterpret_cast<std::uint8_t*>(a.stash);
     reference::dropout_draw(key_, a.samples, in_.elements() / in_[0], d.rate, kept);
-    reference::alpha_dropout_forward(
-        in_.elements(), kept, AlphaDropoutMap(static_cast<double>(d.rate)), a.inputs[0], a.output);
+    reference::alpha_dropout_forward(in_.elements(), kept,
+                                     AlphaDropoutMap(static_cast<double>(d.rate)),
+                                     floats(a.inputs[0]), floats(a.output));
   }
   void backward(const AlphaDropout& d, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
       const AlphaDropoutMap map(static_cast<double>(d.rate));
       reference::dropout_apply(in_.elements(), reinterpret_cast<const std::uint8_t*>(a.stash),
-                               static_cast<float>(map.scale), a.output_gradient, dx);
+                               static_cast<float>(map.scale), floats(a.output_gradient), dx);
     }
   }
 
   void forward(const Shift& s, const ForwardArguments& a) {
-    reference::shift(in_, s.rows, s.columns, a.inputs[0], a.output);
+    reference::shift(in_, s.rows, s.columns, floats(a.inputs[0]), floats(a.output));
   }
   void backward(const Shift& s, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::shift(in_, -s.rows, -s.columns, a.output_gradient, dx);
+      reference::shift(in_, -s.rows, -s.columns, floats(a.output_gradient), dx);
     }
   }
 
@@ -216,14 +225,15 @@ class ConcatKernel final : public LayerKernel {
   void forward(Stream&, const ForwardArguments& a) override {
     std::int64_t first = 0;
     for (std::size_t i = 0; i < channels_.size(); first += channels_[i++]) {
-      reference::concat_forward(rows_, channels_[i], first, all_, a.inputs[i], a.output);
+      reference::concat_forward(rows_, channels_[i], first, all_, floats(a.inputs[i]),
+                                floats(a.output));
     }
   }
   void backward(Stream&, const BackwardArguments& a) override {
     std::int64_t first = 0;
     for (std::size_t i = 0; i < channels_.size(); first += channels_[i++]) {
       if (float* dx = wanted(a.input_gradients, i)) {
-        reference::concat_backward(rows_, channels_[i], first, all_, a.output_gradient, dx);
+        reference::concat_backward(rows_, channels_[i], first, all_, floats(a.output_gradient), dx);
       }
     }
   }

@@ -30,30 +30,31 @@ class Kernel final : public LayerKernel {
   std::int64_t rows() const { return in_.elements() / features(); }
 
   void forward(const Embedding& e, const ForwardArguments& a) {
-    reference::embedding_forward(in_.elements(), e.vocabulary, e.features, a.inputs[0],
-                                 a.parameters[0], a.output);
+    reference::embedding_forward(in_.elements(), e.vocabulary, e.features, floats(a.inputs[0]),
+                                 a.parameters[0], floats(a.output));
   }
   void backward(const Embedding& e, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) std::fill_n(dx, in_.elements(), 0.0f);
     if (float* dweight = wanted(a.parameter_gradients, 0)) {
-      const auto of = reference::rows_by_token(in_.elements(), e.vocabulary, a.inputs[0]);
-      reference::embedding_weight_gradient(e.features, of, 0, e.vocabulary, a.output_gradient,
-                                           dweight);
+      const auto of = reference::rows_by_token(in_.elements(), e.vocabulary, floats(a.inputs[0]));
+      reference::embedding_weight_gradient(e.features, of, 0, e.vocabulary,
+                                           floats(a.output_gradient), dweight);
     }
   }
 
   void forward(const PositionEmbedding&, const ForwardArguments& a) {
-    reference::position_forward(in_[0], in_[1] * in_[2], a.inputs[0], a.parameters[0], a.output);
+    reference::position_forward(in_[0], in_[1] * in_[2], floats(a.inputs[0]), a.parameters[0],
+                                floats(a.output));
   }
   void backward(const PositionEmbedding& p, const BackwardArguments& a) {
     if (float* dweight = wanted(a.parameter_gradients, 0)) {
       const std::int64_t positions = p.positions == 0 ? in_[1] : p.positions;
       reference::position_weight_gradient(in_[0], in_[1] * in_[2], 0, positions * in_[2],
-                                          a.output_gradient, dweight);
+                                          floats(a.output_gradient), dweight);
     }
     float* dx = wanted(a.input_gradients, 0);
-    if (dx != nullptr && dx != a.output_gradient) {
-      std::copy_n(a.output_gradient, in_.elements(), dx);
+    if (dx != nullptr && dx != floats(a.output_gradient)) {
+      std::copy_n(floats(a.output_gradient), in_.elements(), dx);
     }
   }
 
@@ -62,8 +63,8 @@ class Kernel final : public LayerKernel {
     for (std::int64_t r = 0; r < rows(); ++r) {
       float m = 0, variance = 0;
       reference::layer_norm_row(features(), static_cast<double>(l.epsilon),
-                                a.inputs[0] + r * features(), a.parameters[0], a.parameters[1],
-                                a.output + r * features(), m, variance);
+                                floats(a.inputs[0]) + r * features(), a.parameters[0],
+                                a.parameters[1], floats(a.output) + r * features(), m, variance);
       if (mean == nullptr) continue;
       mean[r] = m;
       mean[rows() + r] = variance;
@@ -73,22 +74,23 @@ class Kernel final : public LayerKernel {
     const float* mean = reinterpret_cast<const float*>(a.stash);
     const double epsilon = static_cast<double>(l.epsilon);
     reference::layer_norm_parameter_gradients(
-        rows(), features(), epsilon, 0, features(), a.inputs[0], mean, mean + rows(),
-        a.output_gradient, wanted(a.parameter_gradients, 0), wanted(a.parameter_gradients, 1));
+        rows(), features(), epsilon, 0, features(), floats(a.inputs[0]), mean, mean + rows(),
+        floats(a.output_gradient), wanted(a.parameter_gradients, 0),
+        wanted(a.parameter_gradients, 1));
     float* dx = wanted(a.input_gradients, 0);
     for (std::int64_t r = 0; dx != nullptr && r < rows(); ++r) {
-      reference::layer_norm_row_gradient(features(), epsilon, a.inputs[0] + r * features(), mean[r],
-                                         mean[rows() + r], a.parameters[0],
-                                         a.output_gradient + r * features(), dx + r * features());
+      reference::layer_norm_row_gradient(
+          features(), epsilon, floats(a.inputs[0]) + r * features(), mean[r], mean[rows() + r],
+          a.parameters[0], floats(a.output_gradient) + r * features(), dx + r * features());
     }
   }
 
   void forward(const Gelu&, const ForwardArguments& a) {
-    reference::gelu_forward(in_.elements(), a.inputs[0], a.output);
+    reference::gelu_forward(in_.elements(), floats(a.inputs[0]), floats(a.output));
   }
   void backward(const Gelu&, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::gelu_backward(in_.elements(), a.inputs[0], a.output_gradient, dx);
+      reference::gelu_backward(in_.elements(), floats(a.inputs[0]), floats(a.output_gradient), dx);
     }
   }
 
@@ -96,13 +98,15 @@ class Kernel final : public LayerKernel {
     const reference::AttentionSizes s = reference::sizes_of(l, in_);
     const bool keep = a.mode == Mode::train;
     std::vector<float> one(static_cast<std::size_t>(keep ? 0 : s.tokens * s.tokens));
-    reference::attention_forward(
-        s, a.inputs[0], keep ? reinterpret_cast<float*>(a.stash) : one.data(), keep, a.output);
+    reference::attention_forward(s, floats(a.inputs[0]),
+                                 keep ? reinterpret_cast<float*>(a.stash) : one.data(), keep,
+                                 floats(a.output));
   }
   void backward(const SelfAttention& l, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::attention_backward(reference::sizes_of(l, in_), a.inputs[0],
-                                    reinterpret_cast<const float*>(a.stash), a.output_gradient, dx);
+      reference::attention_backward(reference::sizes_of(l, in_), floats(a.inputs[0]),
+                                    reinterpret_cast<const float*>(a.stash),
+                                    floats(a.output_gradient), dx);
     }
   }
 
@@ -114,24 +118,24 @@ class Kernel final : public LayerKernel {
       kept.resize(static_cast<std::size_t>(s.rows() * (s.gates() + s.hidden)));
       gates = kept.data();
     }
-    reference::lstm_forward(s, a.inputs[0], a.parameters[0], a.parameters[1], a.parameters[2],
-                            gates, gates + s.rows() * s.gates(), a.output);
+    reference::lstm_forward(s, floats(a.inputs[0]), a.parameters[0], a.parameters[1],
+                            a.parameters[2], gates, gates + s.rows() * s.gates(), floats(a.output));
   }
   void backward(const Lstm& l, const BackwardArguments& a) {
     const reference::LstmSizes s = reference::sizes_of(l, in_);
     const float* gates = reinterpret_cast<const float*>(a.stash);
     std::vector<float> dgates(static_cast<std::size_t>(s.rows() * s.gates()));
     reference::lstm_gate_gradients(s, a.parameters[1], gates, gates + s.rows() * s.gates(),
-                                   a.output_gradient, dgates.data());
+                                   floats(a.output_gradient), dgates.data());
     const reference::LinearSizes input{s.rows(), s.in, s.gates()};
     if (float* dx = wanted(a.input_gradients, 0)) {
       reference::linear_input_gradient(input, dgates.data(), a.parameters[0], dx);
     }
     if (float* dweight = wanted(a.parameter_gradients, 0)) {
-      reference::linear_weight_gradient(input, a.inputs[0], dgates.data(), dweight);
+      reference::linear_weight_gradient(input, floats(a.inputs[0]), dgates.data(), dweight);
     }
     if (float* dweight = wanted(a.parameter_gradients, 1)) {
-      reference::lstm_hidden_weight_gradient(s, a.output, dgates.data(), dweight);
+      reference::lstm_hidden_weight_gradient(s, floats(a.output), dgates.data(), dweight);
     }
     if (float* dbias = wanted(a.parameter_gradients, 2)) {
       reference::bias_gradient(s.rows(), s.gates(), dgates.data(), dbias);
@@ -141,14 +145,16 @@ class Kernel final : public LayerKernel {
   void forward(const SoftmaxCrossEntropy& l, const ForwardArguments& a) {
     const bool train = a.mode == Mode::train;
     reference::softmax_cross_entropy_forward(
-        reference::sizes_of(l, in_), train ? static_cast<double>(l.smoothing) : 0.0, a.inputs[0],
-        a.labels, a.output, train ? reinterpret_cast<float*>(a.stash) : nullptr, a.correct);
+        reference::sizes_of(l, in_), train ? static_cast<double>(l.smoothing) : 0.0,
+        floats(a.inputs[0]), a.labels, floats(a.output),
+        train ? reinterpret_cast<float*>(a.stash) : nullptr, a.correct);
   }
   void backward(const SoftmaxCrossEntropy& l, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::softmax_cross_entropy_backward(
-          reference::sizes_of(l, in_), static_cast<double>(l.smoothing),
-          reinterpret_cast<const float*>(a.stash), a.labels, a.loss_samples, 0, rows(), dx);
+      reference::softmax_cross_entropy_backward(reference::sizes_of(l, in_),
+                                                static_cast<double>(l.smoothing),
+                                                reinterpret_cast<const float*>(a.stash), a.labels,
+                                                a.loss_samples, 0, rows(), dx, a.loss_scale);
     }
   }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/precision.h"
 #include "kernels/shape.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
@@ -58,7 +59,9 @@ struct TrainJob {
   int checkpoint_every = 0;       // likewise
   StartingPoint start;
 
-  std::string device = "cpu";
+  std::string device = "cpu";           // of every worker, or "auto"
+  std::optional<Precision> precision;   // of GPUs; absent: what each card is best at
+  std::string transport_path = "auto";  // of path_named
   int threads = 1;
   double timeout_seconds = 60;
   std::string checkpoint_folder;  // empty: none are written

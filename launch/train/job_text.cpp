@@ -71,6 +71,8 @@ std::string to_text(const TrainJob& job) {
             {"exact_checkpoints", job.exact_checkpoints},
             {"build", job.build},
             {"device", job.device},
+            {"transport_path", job.transport_path},
+            {"precision", job.precision ? to_string(*job.precision) : ""},
             {"threads", job.threads},
             {"timeout_seconds", job.timeout_seconds},
             {"checkpoint_folder", job.checkpoint_folder},
@@ -125,6 +127,9 @@ TrainJob job_from_text(const std::string& written) {
   text.at("exact_checkpoints").get_to(job.exact_checkpoints);
   text.at("build").get_to(job.build);
   text.at("device").get_to(job.device);
+  text.at("transport_path").get_to(job.transport_path);
+  const auto precision = text.at("precision").get<std::string>();
+  if (!precision.empty()) job.precision = precision_named(precision);
   text.at("threads").get_to(job.threads);
   text.at("timeout_seconds").get_to(job.timeout_seconds);
   text.at("checkpoint_folder").get_to(job.checkpoint_folder);
@@ -133,10 +138,15 @@ TrainJob job_from_text(const std::string& written) {
 }
 
 std::string to_text(const RankFacts& facts) {
-  return Json{{"host", facts.host},     {"pid", facts.pid},
-              {"cores", facts.cores},   {"online", facts.online},
-              {"memory", facts.memory}, {"build", facts.build},
-              {"boot", facts.boot},     {"configuration", facts.configuration}}
+  return Json{{"host", facts.host},
+              {"pid", facts.pid},
+              {"cores", facts.cores},
+              {"online", facts.online},
+              {"memory", facts.memory},
+              {"build", facts.build},
+              {"boot", facts.boot},
+              {"configuration", facts.configuration},
+              {"mpi_reaches_gpus", facts.mpi_reaches_gpus}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -152,6 +162,7 @@ RankFacts facts_from_text(const std::string& written) {
   facts.build = text.value("build", facts.build);
   facts.boot = text.value("boot", facts.boot);
   facts.configuration = text.value("configuration", facts.configuration);
+  facts.mpi_reaches_gpus = text.value("mpi_reaches_gpus", facts.mpi_reaches_gpus);
   return facts;
 }
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "launch/train/rank_device.h"
 #include "launch/train/session.h"
 #include "runtime/transport/transport.h"
 
@@ -14,12 +15,14 @@ struct Meeting {
   TrainJob job;
   std::vector<RankFacts> facts;  // by rank
   Roles roles;
-  Preparation prepared;  // of rank 0
+  std::vector<RankDevice> devices;  // by rank
+  Preparation prepared;             // of rank 0
 };
 
 // The ranks of a launch come together, by rounds in which each says something and all hear it:
-//   what they are and how they were called; the job, which rank 0 reads for all; whether the data
-//   that each opens are the job's; and, when nothing can be wrong any more, the run directory.
+//   what they are and how they were called; the job, which rank 0 reads for all; what each computes
+//   on; whether the data that each opens are the job's; and, when nothing can be wrong any more,
+//   the run directory.
 // A mistake is UserError, the same on every rank; a rank whose machine fails says so, and all get
 // its code. Until the last round nothing has been written.
 Meeting meet(const TrainCall& call, Transport& transport, Log& log);

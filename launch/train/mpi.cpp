@@ -8,6 +8,7 @@
 #include "launch/failure.h"
 #include "launch/launched.h"
 #include "launch/train/meeting.h"
+#include "launch/train/paths.h"
 #include "launch/train/stop_signals.h"
 #include "launch/train/watch.h"
 #include "runtime/transport/mpi.h"
@@ -61,21 +62,24 @@ int train_over_mpi(const TrainCall& call) {
   const bool first = session.rank() == Rank{0};
   Log log = log_of(call.options, session.rank());
   const std::unique_ptr<Transport> transport = session.make_transport();
-  const Meeting meeting = meet_watched(call, *transport, log);
+  TrainCall of_this_rank = call;
+  of_this_rank.mpi_reaches_gpus = session.reaches_gpus();
+  const Meeting meeting = meet_watched(of_this_rank, *transport, log);
   if (meeting.code != 0) return meeting.code;
   const TrainJob& job = meeting.job;
   const Roles& roles = meeting.roles;
   const std::vector<RankFacts>& facts = meeting.facts;
-  if (first) greet(meeting.prepared, roles, facts, session.library(), log);
+  if (first) greet(meeting.prepared, roles, facts, meeting.devices, session.library(), log);
 
   std::optional<TrainWatch> watch;
   try {
     watch.emplace(std::filesystem::path(job.checkpoint_folder).parent_path(),
                   call.options.flight_recorder, job.timeout_seconds, roles, facts, *transport, log);
     if (job.cluster) share_links(job, roles, *transport);
-    const RunEnd end = run_rank(job, {*transport, roles, data_of(call.options, job),
-                                      facts[static_cast<std::size_t>(session.rank().value)].host,
-                                      log, StopSignals::wanted, watch->watchers()});
+    const RunEnd end = run_rank(
+        job, {*transport, roles, data_of(call.options, job),
+              facts[static_cast<std::size_t>(session.rank().value)].host, meeting.devices,
+              path_ends(facts, meeting.devices), log, StopSignals::wanted, watch->watchers()});
     if (first) close_run(call, job, end, meeting.prepared, log);
     watch->goodbye();
     return static_cast<int>(end.code);

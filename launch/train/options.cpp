@@ -2,6 +2,7 @@
 #include "launch/train/options.h"
 
 #include "base/text.h"
+#include "kernels/devices.h"
 
 namespace hetpipe {
 namespace {
@@ -91,11 +92,19 @@ OptionGroup rate_options(RateOptions& options) {
 OptionGroup machine_options(TrainOptions& options) {
   return {"This machine",
           {
-              choice_option("device", options.device, {"cpu", "reference"},
-                            "What computes: oneDNN, or plain loops."),
+              choice_option("device", options.device, device_names(),
+                            "What computes: a GPU where a rank sees one, else the CPU (auto); "
+                            "oneDNN (cpu); a GPU (cuda). To check others: plain loops (reference), "
+                            "the CPU behind streams and memory of its own (offload)."),
               integer_option("threads", "N", options.threads, {1, 1024}, "Threads of each rank."),
               choice_option("transport", options.transport, {"mpi", "threads"},
                             "Ranks are processes under mpirun or srun, or threads of one process."),
+              choice_option("transport-path", options.transport_path,
+                            {"auto", "staged", "ipc", "nccl", "mpi"},
+                            "How messages get from GPU to GPU: through page-locked host memory "
+                            "(staged), memory shared within a machine (ipc), NCCL, or an MPI "
+                            "library that reaches GPUs (mpi). What is not to be had between two "
+                            "ranks is staged there; auto takes the best that works."),
               real_option("timeout", "S", options.timeout, kUpToAMillion,
                           "Seconds after which a rank that waits in vain ends the run, saying for "
                           "what it waited."),

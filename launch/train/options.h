@@ -31,10 +31,11 @@ struct TrainOptions {
   std::optional<double> target_accuracy;
   std::int64_t seed = 1;
 
-  std::string device = "cpu";
+  std::string device = "auto";
   int threads = 1;
   std::string transport = "mpi";  // or "threads"
-  double timeout = 60;            // s
+  std::string transport_path = "auto";
+  double timeout = 60;  // s
 
   int evaluate_every = 0;    // waves; 0: at the end of every epoch alone
   int checkpoint_every = 0;  // waves; 0: at the end of every epoch alone

@@ -270,6 +270,8 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   job.exact_checkpoints = options.exact;
   job.build = build_hash();
   job.device = options.device;
+  job.transport_path = options.transport_path;
+  if (options.planning.precision) job.precision = precision_named(*options.planning.precision);
   job.threads = options.threads;
   job.timeout_seconds = options.timeout;
   if (options.resume) {

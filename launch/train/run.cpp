@@ -6,12 +6,15 @@
 
 #include "base/text.h"
 #include "base/time.h"
+#include "kernels/devices.h"
 #include "launch/train/clock.h"
+#include "launch/train/paths.h"
 #include "launch/train/server.h"
 #include "launch/train/stop.h"
 #include "launch/train/trace.h"
 #include "launch/train/values.h"
 #include "launch/train/worker_role.h"
+#include "runtime/transport/staging.h"
 
 namespace hetpipe {
 namespace {
@@ -32,9 +35,20 @@ std::unique_ptr<TraceWriter> open_trace(const TrainJob& job, const Role& role,
                                        info);
 }
 
+// Payloads of a rank whose memory the host does not reach go in small pieces, which are on the wire
+// while others are copied. Both ends know it of what all ranks have said.
+void set_pieces(const RankSetting& setting) {
+  const auto staged = [&](int rank) { return !host_reaches(setting.devices[at(rank)].name); };
+  const int self = setting.transport.rank().value;
+  for (int r = 0; r < setting.transport.ranks(); ++r) {
+    if (staged(self) || staged(r)) setting.transport.set_piece_bytes(Rank{r}, kStagedPieceBytes);
+  }
+}
+
 }  // namespace
 
 RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
+  set_pieces(setting);
   TrainValues values(job);
   const Rank rank = setting.transport.rank();
   const Role& role = setting.roles.of_rank[at(rank.value)];
@@ -71,10 +85,13 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
                             if (reporter) reporter->stopping(label, by);
                           });
   confirm_checkpoints(service);
+  const std::shared_ptr<PathWords> path_words = collect_path_words(service);
+  std::optional<PathTable> path_table;
+  if (rank == Rank{0}) path_table.emplace(reported_pairs(values, setting), setting, service);
   note_clock();  // after all that a faster rank may send messages to
   if (role.worker) {
     run_worker(values, *role.worker, setting, service,
-               {trace.get(), reporter.get(), server ? server->stop() : nullptr});
+               {trace.get(), reporter.get(), server ? server->stop() : nullptr, path_words});
   }
   service.begin(role.worker ? "ending" : "serving");
   if (server) {

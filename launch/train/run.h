@@ -7,8 +7,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "launch/train/job.h"
+#include "launch/train/rank_device.h"
 #include "launch/train/reporter.h"
 #include "launch/train/roles.h"
+#include "runtime/transport/path_choice.h"
 #include "runtime/transport/transport.h"
 
 namespace hetpipe {
@@ -19,6 +21,8 @@ struct RankSetting {
   const Roles& roles;
   OpenData open_data;
   std::string host;
+  std::vector<RankDevice> devices;                    // by rank
+  std::vector<PathEnd> ends;                          // by rank
   Log& log;                                           // rank 0's speaks
   std::function<std::optional<int>()> stop_wanted{};  // the signal that asks to stop, if one came
   Watchers watchers{};

@@ -31,12 +31,14 @@ OpenData data_of(const TrainOptions& options, const TrainJob& job) {
 }
 
 void greet(const Preparation& prepared, const Roles& roles, const std::vector<RankFacts>& facts,
-           const std::string& transport, Log& log) {
+           const std::vector<RankDevice>& devices, const std::string& transport, Log& log) {
   const TrainJob& job = prepared.job;
   log.line(format("hetpipe trains %s on %lld samples (%lld for testing) with %zu ranks over %s",
                   job.model.c_str(), static_cast<long long>(job.dataset_size),
                   static_cast<long long>(job.test_size), facts.size(), transport.c_str()));
-  log.line(banner(job, roles, facts));
+  log.line(banner(job, roles, facts, devices));
+  const std::string on_cpu = left_to_the_cpu(devices);
+  if (!on_cpu.empty()) log.line(on_cpu);
   const std::string shared = shared_cores(facts, roles, job);
   if (!shared.empty()) log.warning(shared);
   if (!prepared.table.empty()) log.line(prepared.table);
@@ -105,8 +107,12 @@ int train_in_threads(const TrainCall& call) {
   const std::vector<RankFacts> facts(static_cast<std::size_t>(ranks), facts_of_this_rank());
   const Roles roles = decide_roles(job, facts, call.command);
   check_together(facts, roles, job, call.command);
+  std::vector<RankDevice> devices;
+  for (int r = 0; r < ranks; ++r) {
+    devices.push_back(device_of_rank(job, roles, hosts_of(facts), Rank{r}));
+  }
   take_run_directory(call.options, call.configuration, prepared, log);
-  greet(prepared, roles, facts, "threads of one process", log);
+  greet(prepared, roles, facts, devices, "threads of one process", log);
 
   const StopSignals signals;
   const RunEnd end = train_as_threads(job, roles, data_of(call.options, job), facts.front().host,

@@ -13,8 +13,9 @@ namespace hetpipe {
 // One call of `hetpipe train`, as all of its ranks were called.
 struct TrainCall {
   TrainOptions options;
-  std::string configuration;  // of all options, as a file
-  std::string command;        // as typed, for launch lines in messages
+  std::string configuration;      // of all options, as a file
+  std::string command;            // as typed, for launch lines in messages
+  bool mpi_reaches_gpus = false;  // says this rank's library
 };
 
 int train_over_mpi(const TrainCall& call);
@@ -22,7 +23,7 @@ int train_in_threads(const TrainCall& call);
 
 // What both have in common on rank 0: the words before the first wave, and those after the last.
 void greet(const Preparation& prepared, const Roles& roles, const std::vector<RankFacts>& facts,
-           const std::string& transport, Log& log);
+           const std::vector<RankDevice>& devices, const std::string& transport, Log& log);
 // Where people's text goes: standard output, unless that is for the result.
 Log log_of(const TrainOptions& options, Rank rank);
 void close_run(const TrainCall& call, const TrainJob& job, const RunEnd& end,

@@ -185,10 +185,15 @@ std::string launch_lines(const TrainJob& job, const std::string& command) {
          srun_line(job.plan, cluster, command, job.threads);
 }
 
-Roles decide_roles(const TrainJob& job, const std::vector<RankFacts>& facts,
-                   const std::string& command) {
+std::vector<std::string> hosts_of(const std::vector<RankFacts>& facts) {
   std::vector<std::string> hosts;
   for (const RankFacts& rank : facts) hosts.push_back(rank.host);
+  return hosts;
+}
+
+Roles decide_roles(const TrainJob& job, const std::vector<RankFacts>& facts,
+                   const std::string& command) {
+  const std::vector<std::string> hosts = hosts_of(facts);
   const bool one_host = std::set<std::string>(hosts.begin(), hosts.end()).size() == 1;
   const bool in_order = job.cluster ? job.cluster->emulated() : one_host;
   try {
@@ -200,7 +205,8 @@ Roles decide_roles(const TrainJob& job, const std::vector<RankFacts>& facts,
   }
 }
 
-std::string banner(const TrainJob& job, const Roles& roles, const std::vector<RankFacts>& facts) {
+std::string banner(const TrainJob& job, const Roles& roles, const std::vector<RankFacts>& facts,
+                   const std::vector<RankDevice>& devices) {
   Table table({"rank", "host", "pid", "device", "kind", "memory", "cores", "role"});
   for (std::size_t r = 0; r < facts.size(); ++r) {
     const Role& role = roles.of_rank[r];
@@ -209,12 +215,13 @@ std::string banner(const TrainJob& job, const Roles& roles, const std::vector<Ra
     double memory = static_cast<double>(facts[r].memory);
     if (role.worker) {
       device = to_string(role.worker->device);
-      kind = job.device;
+      kind = devices[r].text;
+      if (devices[r].memory > 0) memory = static_cast<double>(devices[r].memory);
       if (job.cluster) {
         const DeviceKind& of = job.cluster->kind_of(role.worker->device);
-        kind = of.name;
+        kind = of.name + (of.emulate ? "" : " (" + kind + ")");
         if (of.emulate) {
-          kind += format(" (%s, %gx slower)", job.device.c_str(), of.emulate->slowdown);
+          kind += format(" (%s, %gx slower)", devices[r].text.c_str(), of.emulate->slowdown);
           memory = static_cast<double>(of.memory) * of.gpus;
         }
       }

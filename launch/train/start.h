@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "launch/train/job.h"
 #include "launch/train/options.h"
+#include "launch/train/rank_device.h"
 #include "launch/train/roles.h"
 #include "launch/train/run_directory.h"
 #include "runtime/transport/transport.h"
@@ -45,8 +46,10 @@ struct RankFacts {
   std::uint64_t build = 0;    // hash of the program
   std::string boot;           // names the running machine, whatever its host names
   std::string configuration;  // all options, as a file
+  bool mpi_reaches_gpus = false;
 };
 RankFacts facts_of_this_rank();
+std::vector<std::string> hosts_of(const std::vector<RankFacts>& facts);
 std::string to_text(const RankFacts& facts);
 RankFacts facts_from_text(const std::string& text);
 
@@ -67,6 +70,7 @@ std::string shared_cores(const std::vector<RankFacts>& facts, const Roles& roles
 std::string launch_lines(const TrainJob& job, const std::string& command);
 
 // Every rank: host, process, device, memory, cores, role.
-std::string banner(const TrainJob& job, const Roles& roles, const std::vector<RankFacts>& facts);
+std::string banner(const TrainJob& job, const Roles& roles, const std::vector<RankFacts>& facts,
+                   const std::vector<RankDevice>& devices);
 
 }  // namespace hetpipe

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "launch/train/paths.h"
 #include "runtime/transport/threads.h"
 
 namespace hetpipe {
@@ -19,6 +20,13 @@ RunEnd train_as_threads(const TrainJob& job, const Roles& roles, const OpenData&
     const auto clock = LinkClock::in_process(links.resources);
     for (auto& transport : transports) transport->emulate_links(links, clock);
   }
+  std::vector<RankDevice> devices;
+  const std::vector<std::string> hosts(roles.of_rank.size(), host);
+  for (std::size_t r = 0; r < hosts.size(); ++r) {
+    devices.push_back(device_of_rank(job, roles, hosts, Rank{static_cast<int>(r)}));
+  }
+  const std::vector<PathEnd> ends =
+      path_ends(std::vector<RankFacts>(hosts.size(), facts_of_this_rank()), devices);
   std::mutex mutex;
   std::exception_ptr failure;
   RunEnd end;
@@ -26,7 +34,8 @@ RunEnd train_as_threads(const TrainJob& job, const Roles& roles, const OpenData&
   for (auto& transport : transports) {
     threads.emplace_back([&] {
       try {
-        RunEnd mine = run_rank(job, {*transport, roles, open_data, host, log, stop_wanted});
+        RunEnd mine =
+            run_rank(job, {*transport, roles, open_data, host, devices, ends, log, stop_wanted});
         if (transport->rank() == Rank{0}) end = std::move(mine);
       } catch (...) {
         {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kernels/devices.h"
+#include "launch/cache_folder.h"
 #include "launch/train/groups.h"
 #include "launch/train/trace.h"
 #include "partitioner/plan/pipeline.h"
@@ -16,6 +17,7 @@
 #include "runtime/data/prefetch.h"
 #include "runtime/pipeline/worker.h"
 #include "runtime/sync/server_client.h"
+#include "runtime/transport/device_transport.h"
 
 namespace hetpipe {
 namespace {
@@ -108,10 +110,10 @@ struct Built {
   FlatState start;
 };
 
-Built build(const TrainValues& common, const Role::Worker& role) {
+Built build(const TrainValues& common, const Role::Worker& role, const RankDevice& device) {
   const TrainJob& job = common.job;
   Built built;
-  built.device = make_device(job.device, job.threads);
+  built.device = make_device(device.name, job.threads, gpu_options(device.gpu, device.precision));
   if (job.cluster && job.cluster->kind_of(role.device).emulate) {
     const DeviceKind& kind = job.cluster->kind_of(role.device);
     built.device->memory().set_budget(static_cast<std::size_t>(kind.memory * kind.gpus),
@@ -182,13 +184,19 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   const System system = composition(job.plan);
   service.begin("building its stage and reading data", Doing::long_phase);
 
-  Built built = build(common, role);
+  Built built = build(common, role, setting.devices[at(service.transport().rank().value)]);
   std::vector<std::int64_t> parameters;  // elements of each
   for (const Stage* chunk : built.chunks) {
     for (const std::int64_t count : entry_counts(chunk->parameters())) parameters.push_back(count);
   }
   WorkerSetup setup;
   setup.place = place_of(common, role, setting.roles);
+  for (const auto& replicas : setup.place.ranks) {
+    auto& types = setup.place.element_types.emplace_back();
+    for (const Rank rank : replicas) {
+      types.push_back(element_of(setting.devices[at(rank.value)].precision));
+    }
+  }
   setup.policy = policy_for(job.plan, vw, role.stage());
   const bool plays = common.rules.end[at(worker)] > common.rules.start_minibatch();
   const ExactWeights* exact = common.exact_of_stage(role.virtual_worker, role.stage());
@@ -203,18 +211,31 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
       optimizer.load_slot(slot, built.start.slots[slot]);
     }
   }
+  const auto paths = std::make_shared<RankPaths>(
+      *built.device, *built.stream, setting.devices[at(service.transport().rank().value)].gpu,
+      service, company.path_words);
+  service.also_poll([weak = std::weak_ptr<RankPaths>(paths)] {
+    if (const auto alive = weak.lock()) alive->take_words();
+  });
+  paths->open(common, setting);
+  const auto transport =
+      std::make_shared<DeviceTransport>(service.transport(), *built.device, *built.stream);
+  transport->use(paths->paths());
+  service.also_poll([weak = std::weak_ptr<DeviceTransport>(transport), &service] {
+    const auto alive = weak.lock();
+    if (alive && alive->poll()) service.note_work();
+  });
   CheckpointSender parts(setting.roles.coordinator(),
                          common.parts.of_stage(role.virtual_worker, role.stage()), service);
   const auto synchronizer = [&]() -> std::unique_ptr<Synchronizer> {
     if (has_waves(job.plan)) {
       return std::make_unique<ServerClient>(role.virtual_worker, *built.chunks.front(),
                                             common.rules, common.map, setting.roles.server,
-                                            common.checkpoints, parts, service,
+                                            common.checkpoints, parts, *transport, service,
                                             stage_replica(common, setting.roles, role));
     }
     return std::make_unique<GroupSynchronizer>(
-        group_setup(common, setting.roles, role, company.stop), common.rules, *built.device,
-        *built.stream, service);
+        group_setup(common, setting.roles, role, company.stop), common.rules, *transport, service);
   }();
 
   const std::optional<Parts> needed = parts_for(built.chunks);
@@ -229,6 +250,11 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
     }
     return assemble_batch(train, common.sampler, worker, p, spans);
   };
+  for (std::size_t c = 0; plays && c < built.chunks.size(); ++c) {
+    const SampleSpan usual =
+        setup.place.split.of(setup.place.minibatch, 0, role.stages[c].value, role.replica);
+    built.chunks[c]->prepare(usual.count());
+  }
   std::unique_ptr<Prefetcher> prefetcher;
   if (needed && plays) {
     prefetcher = std::make_unique<Prefetcher>(assemble, common.rules.start_minibatch(),
@@ -243,6 +269,10 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   }
   setup.paces = paces_of(job, role);
   setup.clip_globally = job.optimizer.clipping.at(ClipScope::global);
+  setup.flushed = has_flush(system.schedule);
+  setup.scaled =
+      std::any_of(setting.devices.begin(), setting.devices.end(),
+                  [](const RankDevice& device) { return device.precision == Precision::fp16; });
   setup.batch = [&](Minibatch p) { return prefetcher ? prefetcher->take(p) : assemble(p); };
   setup.loss_samples = [&](Minibatch p) {
     return loss_samples(common, worker, p, setup.policy.by_wave);
@@ -281,8 +311,12 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   }
 
   Worker(setup, common.rules, built.chunks, *weights, optimizer, built.start.statistics,
-         *synchronizer, service)
+         *synchronizer, *transport, service)
       .run();
+  service.wait_for_others(
+      [&] { return transport->idle(); },
+      [] { return std::string("the last messages to leave the device's memory"); });
+  paths->close();
 }
 
 }  // namespace hetpipe

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "launch/train/paths.h"
 #include "launch/train/reporter.h"
 #include "launch/train/roles.h"
 #include "launch/train/run.h"
@@ -17,6 +18,7 @@ struct WorkerCompany {  // in this rank; each may be null
   TraceWriter* trace = nullptr;
   Reporter* reporter = nullptr;
   StopCoordinator* stop = nullptr;
+  std::shared_ptr<PathWords> path_words{};
 };
 void run_worker(const TrainValues& values, const Role::Worker& role, const RankSetting& setting,
                 RankService& service, const WorkerCompany& company);

@@ -70,7 +70,7 @@ constexpr CatalogueEntry kTable[] = {
     {"h100-nvl-94gb",  "h100-nvl",                2023, "Hopper",      9.0,  94, 60,    417,   835,    3900, "NVIDIA H100 data sheet (halved: stated with sparsity)", kOnce},
     {"h100-sxm-80gb",  "h100 h100-sxm",           2022, "Hopper",      9.0,  80, 66.9,  494,   989,    3350, "NVIDIA H100 data sheet (halved: stated with sparsity)", kTwice},
     {"h200-sxm-141gb", "h200 h200-sxm",           2024, "Hopper",      9.0, 141, 66.9,  494,   989,    4800, "NVIDIA H200 data sheet (halved: stated with sparsity)", kTwice},
-    {"gh200-96gb",     "gh200 gh-96",             2023, "Hopper",      9.0,  96, 66.9,  494,   989,    4000, "NVIDIA GH200 data sheet (halved: stated with sparsity)", kTwice},
+    {"gh200-96gb",     "gh200 gh-96 gh200-480gb",             2023, "Hopper",      9.0,  96, 66.9,  494,   989,    4000, "NVIDIA GH200 data sheet (halved: stated with sparsity)", kTwice},
     {"gh200-144gb",    "",                        2024, "Hopper",      9.0, 144, 66.9,  494,   989,    4900, "NVIDIA GH200 data sheet (halved: stated with sparsity)", kTwice},
     {"b200-180gb",     "b200 b200-sxm",           2024, "Blackwell",  10.0, 180, 75,   1100,  2250,    7700, "NVIDIA HGX B200 data sheet, an eighth of eight", kTwice},
     {"rtx-5090",       "",                        2025, "Blackwell",  12.0,  32, 104.8, 104.8, 209.5,  1792, kBlackwellPaper, kTwice},

@@ -24,8 +24,12 @@ struct DeviceName {
 std::string to_string(const DeviceName& name);
 std::optional<DeviceName> try_parse_device(std::string_view text);
 
+// Whose pace emulated kinds run at where nothing else is said: this machine's.
+inline constexpr const char* kEmulatingDevice = "cpu";
+
 struct Emulation {
-  double slowdown = 1;  // modelled time = time measured on this machine x slowdown
+  double slowdown = 1;                // modelled time = time measured on this machine x slowdown
+  std::string of = kEmulatingDevice;  // the device of the profile whose time that is
   bool operator==(const Emulation&) const = default;
 };
 

@@ -67,7 +67,8 @@ class ClusterFile {
       kind.gpus = static_cast<int>(reader.integer("gpus", kGpus).value_or(1));
       if (const TomlValue* emulate = reader.table("emulate")) {
         TomlReader inner(*emulate, "[device." + name + "] emulate", file_, problems_);
-        kind.emulate = Emulation{inner.real("slowdown", kSlowdown, Need::required).value_or(1)};
+        kind.emulate = Emulation{inner.real("slowdown", kSlowdown, Need::required).value_or(1),
+                                 inner.string("of").value_or(kEmulatingDevice)};
         inner.done();
       }
       reader.done();

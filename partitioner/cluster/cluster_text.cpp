@@ -50,7 +50,9 @@ std::string to_toml(const Cluster& cluster) {
     }
     if (kind.gpus != 1) text += "gpus = " + std::to_string(kind.gpus) + "\n";
     if (kind.emulate) {
-      text += "emulate = { slowdown = " + toml_real(kind.emulate->slowdown) + " }\n";
+      text += "emulate = { slowdown = " + toml_real(kind.emulate->slowdown);
+      if (kind.emulate->of != kEmulatingDevice) text += ", of = \"" + kind.emulate->of + "\"";
+      text += " }\n";
     }
   }
   for (const Node& node : cluster.nodes) {

@@ -78,7 +78,7 @@ void check_request(const PlanRequest& request) {
     policies.emplace_back("search");
     check_word(problems, "--policy", "policy", *request.policy, policies);
   }
-  check_word(problems, "--precision", "precision", request.precision, {"fp32", "tf32", "fp16"});
+  check_word(problems, "--precision", "precision", request.precision, precision_names());
   check_word(problems, "--placement", "placement", request.placement, {"default", "local"});
   check_word(problems, "--pull", "pull", request.pull, {"bound", "newest"});
   check_word(problems, "--optimizer", "optimizer", request.optimizer,

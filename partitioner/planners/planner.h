@@ -39,7 +39,7 @@ struct PlanRequest {
   std::string schedule;                // these three replace parts of the system's row; empty: its
   std::string weights;
   std::string sync;
-  std::string precision = "fp32";  // whose peak estimates take: "fp32" "tf32" "fp16"
+  std::string precision = "fp32";  // whose peak estimates take: "fp32" "tf32" "bf16" "fp16"
   std::string optimizer = "sgd-momentum";
   int clock_distance = 0;
   std::string placement = "default";

@@ -27,6 +27,10 @@ constexpr std::array kBatches{1, 8, 32, 128};
 // gradient and velocity in, weight and velocity out.
 constexpr double kUpdateTraffic = 5;
 
+bool two_bytes(Precision precision) {
+  return precision == Precision::bf16 || precision == Precision::fp16;
+}
+
 struct Rates {
   double flops = 0;      // per second
   double bandwidth = 0;  // bytes per second
@@ -107,7 +111,7 @@ Measurement absolute(const Profile& profile, const DeviceKind& kind, const Rates
   result.device = kind.name;
   result.batch = batch;
   result.estimate = "from flops and bytes by roofline";
-  const double share = precision == Precision::fp16 ? 0.5 : 1;  // of fp32's bytes
+  const double share = two_bytes(precision) ? 0.5 : 1;  // of fp32's bytes
   std::vector<double> outputs;
   for (const ProfileLayer& layer : profile.layers) outputs.push_back(layer.output_bytes * batch);
   for (std::size_t l = 0; l < profile.layers.size(); ++l) {
@@ -158,8 +162,9 @@ std::string no_pace(const Profile& profile, const DeviceKind& kind) {
       covered.push_back(m.device);
     }
   }
-  return "the profile of '" + profile.model + "' has no measurement on '" + kind.name +
-         "' or 'cpu' (an emulated device runs at this machine's pace times its slowdown; " +
+  return "the profile of '" + profile.model + "' has no measurement on '" + kind.name + "' or '" +
+         kind.emulate->of +
+         "' (an emulated device runs at this machine's pace times its slowdown; " +
          (covered.empty() ? "nothing was measured" : "measured: " + join(covered, ", ")) +
          "). Measure it on such a machine: hetpipe profile --model " + profile.model + ".";
 }
@@ -193,19 +198,11 @@ std::string refusal(const Profile& profile, const DeviceKind& kind, bool has_rat
 
 }  // namespace
 
-Precision precision_named(const std::string& name) {
-  if (name == "fp32") return Precision::fp32;
-  if (name == "tf32") return Precision::tf32;
-  if (name == "fp16") return Precision::fp16;
-  const std::vector<std::string> known{"fp32", "tf32", "fp16"};
-  throw UserError("--precision", unknown("precision", name, known) + ". Choose one of them.");
-}
-
 double sustained_flops(const DeviceKind& kind, Precision precision) {
   const double fp32 = kind.peak_flops * kind.fp32_efficiency;
-  const double tensor = precision == Precision::tf32   ? kind.peak_flops_tf32
-                        : precision == Precision::fp16 ? kind.peak_flops_fp16
-                                                       : 0;
+  const double tensor = precision == Precision::tf32 ? kind.peak_flops_tf32
+                        : two_bytes(precision)       ? kind.peak_flops_fp16
+                                                     : 0;
   return kind.gpus * std::max(fp32, tensor * kTensorEfficiency);
 }
 
@@ -225,7 +222,8 @@ Profile with_estimates(Profile profile, const Cluster& cluster, Precision precis
     const DeviceKind& kind = cluster.kinds[static_cast<std::size_t>(index)];
     if (has_measurement(profile, kind.name)) continue;
     if (kind.emulate) {
-      if (!has_measurement(profile, "cpu")) problems.add(where(kind), no_pace(profile, kind));
+      if (!has_measurement(profile, kind.emulate->of))
+        problems.add(where(kind), no_pace(profile, kind));
       continue;
     }
     const Rates rates = rates_of(kind, precision);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "base/precision.h"
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/profile/profile.h"
 
@@ -14,11 +15,8 @@
 // checked.
 namespace hetpipe {
 
-// Which peak arithmetic runs at.
-enum class Precision { fp32, tf32, fp16 };
-Precision precision_named(const std::string& name);  // UserError for an unknown one
-
-// Sustained rates of a device, a group of GPUs taken together: what is used of its peaks.
+// Sustained rates of a device, a group of GPUs taken together: what is used of its peaks. bf16 runs
+// at the rate of fp16.
 double sustained_flops(const DeviceKind& kind, Precision precision);  // 0: peak not given
 double sustained_bandwidth(const DeviceKind& kind);                   // 0: not given
 

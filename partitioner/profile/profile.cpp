@@ -64,7 +64,7 @@ std::vector<std::int64_t> scaled(const std::vector<std::int64_t>& bytes, int fro
 
 std::vector<const Measurement*> measurements_for(const Profile& profile, const DeviceKind& kind) {
   auto measured = measured_on(profile, kind.name);
-  return measured.empty() && kind.emulate ? measured_on(profile, kEmulatingDevice) : measured;
+  return measured.empty() && kind.emulate ? measured_on(profile, kind.emulate->of) : measured;
 }
 
 LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch) {
@@ -78,7 +78,7 @@ LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch) {
       if (std::find(known.begin(), known.end(), m.device) == known.end()) known.push_back(m.device);
     }
     throw UserError("", "the profile of '" + profile.model + "' has no measurement on '" +
-                            kind.name + (kind.emulate ? "' or 'cpu'" : "'") +
+                            kind.name + (kind.emulate ? "' or '" + kind.emulate->of + "'" : "'") +
                             " (it covers: " + (known.empty() ? "nothing" : join(known, ", ")) +
                             "). Measure it on such a machine: hetpipe profile --model " +
                             profile.model + ".");

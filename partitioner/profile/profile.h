@@ -83,11 +83,8 @@ struct LayerCosts {
                                         // layers with parameters
 };
 
-// The device whose measurements emulated kinds run at: this machine.
-inline constexpr const char* kEmulatingDevice = "cpu";
-
-// What a kind's costs are scaled from, by batch: its own measurements, or those of "cpu" for an
-// emulated kind without any. Points into `profile`.
+// What a kind's costs are scaled from, by batch: its own measurements, or those of Emulation::of
+// for an emulated kind without any. Points into `profile`.
 std::vector<const Measurement*> measurements_for(const Profile& profile, const DeviceKind& kind);
 
 // Costs on `kind` with `batch` samples per call. Takes the kind's own measurements, used as they

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "runtime/model/element_types.h"
 #include "runtime/pipeline/timed_model.h"
 
 namespace hetpipe {
@@ -113,23 +114,24 @@ void check_batches(const std::vector<int>& batches) {
 }
 
 // Whether a layer's output waits for the backward of a layer that reads it.
-bool kept_for_readers(const Model& model, int i) {
+bool kept_for_readers(const Model& model, const TimedModel& timed, int i) {
   for (int l = i + 1; l < model.layer_count(); ++l) {
     const std::vector<int>& inputs = model.layer(l).inputs;
     const bool reads = std::find(inputs.begin(), inputs.end(), i) != inputs.end();
-    if (reads && model.shapes(l, 1).backward_needs_input) return true;
+    if (reads && timed.shapes(l).backward_needs_input) return true;
   }
   return false;
 }
 
-ProfileLayer describe(const Model& model, int i) {
+ProfileLayer describe(const Model& model, const TimedModel& timed, int i) {
   const LayerShapes shapes = model.shapes(i, 1);
   ProfileLayer layer;
   layer.name = model.layer(i).name;
   layer.inputs = model.producers()[static_cast<std::size_t>(i)];
   if (const auto& owner = model.layer(i).shares) layer.shares = model.layer(*owner).name;
   for (const ParameterShape& p : shapes.parameters) layer.parameter_bytes += 4 * p.shape.elements();
-  layer.kept_for_readers = !shapes.backward_needs_output && kept_for_readers(model, i);
+  layer.kept_for_readers =
+      !timed.shapes(i).backward_needs_output && kept_for_readers(model, timed, i);
   layer.forward_flops = shapes.forward_flops;
   layer.backward_flops = shapes.backward_flops;
   for (const Shape& input : model.input_shapes(i, 1)) {
@@ -140,17 +142,18 @@ ProfileLayer describe(const Model& model, int i) {
 
 // Whether a layer's output waits for a backward, its own or that of a layer that reads it, in
 // memory of its own: no other layer writes over it.
-bool keeps_output(const Model& model, int i) {
-  return model.shapes(i, 1).backward_needs_output || kept_for_readers(model, i);
+bool keeps_output(const Model& model, const TimedModel& timed, int i) {
+  return timed.shapes(i).backward_needs_output || kept_for_readers(model, timed, i);
 }
 
 // The samples that a stage reads wait there as well; the first layer that reads them answers for
 // them.
-std::int64_t samples_bytes(const Model& model, int i, int batch) {
+std::int64_t samples_bytes(const Model& model, int i, int batch, ElementType activations) {
   for (int l = 0; l <= i; ++l) {
     const std::vector<int>& inputs = model.layer(l).inputs;
     if (std::find(inputs.begin(), inputs.end(), kSamples) == inputs.end()) continue;
-    return l == i ? 4 * model.batch_shape(batch).elements() : 0;
+    const auto each = static_cast<std::int64_t>(bytes_of(sample_type(model, activations)));
+    return l == i ? each * model.batch_shape(batch).elements() : 0;
   }
   return 0;
 }
@@ -164,9 +167,11 @@ Profile measure_profile(const Model& model, Device& device, const std::vector<in
   const int layers = model.layer_count();
   Profile profile;
   profile.model = model.name();
-  for (int i = 0; i < layers; ++i) profile.layers.push_back(describe(model, i));
   for (int batch : batches) {
     TimedModel timed(model, device, batch);
+    for (int i = 0; profile.measurements.empty() && i < layers; ++i) {
+      profile.layers.push_back(describe(model, timed, i));
+    }
     PassCheck check{.batch = batch};
     BatchTimes times = time_batch(timed, layers, options, check);
     Measurement m;
@@ -179,9 +184,9 @@ Profile measure_profile(const Model& model, Device& device, const std::vector<in
     m.backward = std::move(times.backward);
     m.update = std::move(times.update);
     for (int i = 0; i < layers; ++i) {
-      m.output_bytes.push_back(4 * timed.shapes(i).output.elements());
-      m.stash_bytes.push_back(samples_bytes(model, i, batch) +
-                              (keeps_output(model, i) ? m.output_bytes.back() : 0) +
+      m.output_bytes.push_back(timed.output_bytes(i));
+      m.stash_bytes.push_back(samples_bytes(model, i, batch, device.element_type()) +
+                              (keeps_output(model, timed, i) ? m.output_bytes.back() : 0) +
                               timed.shapes(i).stash_bytes);
     }
     check.layers_seconds = std::accumulate(m.forward.begin(), m.forward.end(), 0.0) +

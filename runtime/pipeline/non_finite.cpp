@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/text.h"
+#include "kernels/host_device.h"
+#include "runtime/model/element_types.h"
 
 namespace hetpipe {
 namespace {
@@ -15,11 +17,14 @@ struct Found {
   double value;
 };
 
-std::optional<Found> find_in(const Stage& stage, const float* values, std::int64_t count) {
-  std::vector<float> host(static_cast<std::size_t>(count));
-  stage.device().copy(stage.stream(), reinterpret_cast<std::byte*>(host.data()),
-                      reinterpret_cast<const std::byte*>(values), host.size() * sizeof(float));
+std::optional<Found> find_in(const Stage& stage, const std::byte* values, ElementType type,
+                             std::int64_t count) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(count) * bytes_of(type));
+  stage.device().copy(stage.stream(), bytes.data(), values, bytes.size());
   stage.stream().synchronize();
+  std::vector<float> host(static_cast<std::size_t>(count));
+  convert_elements(reinterpret_cast<std::byte*>(host.data()), ElementType::fp32, bytes.data(), type,
+                   count);
   const auto at = std::find_if(host.begin(), host.end(), [](float v) { return !std::isfinite(v); });
   if (at == host.end()) return std::nullopt;
   return Found{at - host.begin(), static_cast<double>(*at)};
@@ -37,29 +42,33 @@ std::optional<NonFinite> first_non_finite(const Stage& stage, const Pass& pass,
                                           const float* weights) {
   const Model& model = stage.model();
   if (stage.reads_samples()) {
-    const auto count = static_cast<std::int64_t>(pass.images.bytes() / sizeof(float));
-    if (const auto found = find_in(stage, pass.images.as<float>(), count)) {
+    const ElementType type = sample_type(model, stage.device().element_type());
+    const auto count = static_cast<std::int64_t>(pass.images.bytes() / bytes_of(type));
+    if (const auto found = find_in(stage, pass.images.data(), type, count)) {
       return NonFinite{"the data" + place(*found, count, pass.samples), {}};
     }
   }
   for (const Packed& packed : pass.activations_in) {
-    const float* values = packed.data.as<float>();
+    const std::byte* values = packed.data.data();
+    const ElementType type = stage.device().element_type();
     for (const int layer : packed.transfer->layers) {
       const std::int64_t count = model.shapes(layer, pass.samples).output.elements();
-      if (const auto found = find_in(stage, values, count)) {
+      if (const auto found = find_in(stage, values, type, count)) {
         return NonFinite{"the output of layer " + model.layer(layer).name +
                              place(*found, count, pass.samples) +
                              format(", as it came from stage %d", packed.transfer->from_stage),
                          packed.transfer->from_stage};
       }
-      values += count;
+      values += static_cast<std::size_t>(count) * bytes_of(type);
     }
   }
   int unseen =
       stage.first_layer();  // outputs from here on are gone: a later layer took their place
   for (int layer = stage.first_layer(); layer < stage.end_layer(); ++layer) {
     for (const ParameterEntry& entry : stage.parameters().of_layer(layer)) {
-      if (const auto found = find_in(stage, weights + entry.offset, entry.count)) {
+      if (const auto found =
+              find_in(stage, reinterpret_cast<const std::byte*>(weights + entry.offset),
+                      ElementType::fp32, entry.count)) {
         return NonFinite{format("parameter %s of layer %s (%g, by an update before)",
                                 entry.name.c_str(), model.layer(layer).name.c_str(), found->value),
                          {}};
@@ -67,8 +76,9 @@ std::optional<NonFinite> first_non_finite(const Stage& stage, const Pass& pass,
     }
     const Buffer& output = pass.outputs[static_cast<std::size_t>(layer - stage.first_layer())];
     if (output.bytes() == 0) continue;
-    const auto count = static_cast<std::int64_t>(output.bytes() / sizeof(float));
-    if (const auto found = find_in(stage, output.as<float>(), count)) {
+    const ElementType type = stage.element_type(layer);
+    const auto count = static_cast<std::int64_t>(output.bytes() / bytes_of(type));
+    if (const auto found = find_in(stage, output.data(), type, count)) {
       const std::string from = unseen < layer ? model.layer(unseen).name + ".." : "";
       return NonFinite{"the output of layer " + from + model.layer(layer).name +
                            place(*found, count, pass.samples),

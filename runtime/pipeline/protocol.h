@@ -8,7 +8,8 @@ namespace hetpipe {
 // MessageHeader::kind of every message of a run. The fields minibatch, label, part mean what the
 // comment says.
 enum class MessageKind : std::int32_t {
-  // Channel::forward / backward: tensors of one Transfer. minibatch; label of F
+  // Channel::forward / backward: tensors of one Transfer. minibatch; label of F, with gradients the
+  // exponent of the loss's scale
   activations = 1,
   gradients,
   evaluation,  // minibatch: batch of the test set
@@ -45,8 +46,12 @@ enum class MessageKind : std::int32_t {
   clock_question,       // any rank -> rank 0
   clock_answer,         // rank 0: label = its time in ns
   clock_known,          // that rank has asked enough
+  overflow,             // to the stages with the loss: minibatch, label = exponent of its scale
   gradient_squares,     // to the other ranks of the virtual worker: minibatch, part = position;
                         // payload: double per parameter
+  device_path,          // between two ranks that try a direct path, or use it (DevicePaths)
+  path_report,          // the lower rank of two -> rank 0: part = the other, label = PathKind;
+                        // payload: why, where it is staged
   find_non_finite,      // to an earlier stage, minibatch: what it sent holds NaN or infinity
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/model/element_types.h"
 #include "runtime/model/in_place.h"
 #include "runtime/pipeline/stage_parts.h"
 
@@ -29,7 +30,7 @@ Stage::Stage(const Model& model, std::vector<int> stage_end, StageId id, std::ui
     if (transfer.from_stage == id.value) outgoing_.push_back(transfer);
   }
   for (int l = 0; l < model.layer_count(); ++l) {
-    sample_floats_.push_back(model.output_shape(l, 1).elements());
+    sample_elements_.push_back(model.output_shape(l, 1).elements());
   }
   for (int l = first_; l < end_; ++l) {
     const auto& inputs = model.layer(l).inputs;
@@ -38,18 +39,27 @@ Stage::Stage(const Model& model, std::vector<int> stage_end, StageId id, std::ui
   }
 }
 
-std::int64_t Stage::floats_of(int layer, std::int64_t samples) const {
-  return sample_floats_[at(layer)] * samples;
+ElementType Stage::element_type(int layer) const {
+  return output_type(model_, layer, device_.element_type());
 }
 
-std::int64_t Stage::output_bytes(int layer, std::int64_t samples) const {
-  return floats_of(layer, samples) * static_cast<std::int64_t>(sizeof(float));
+std::int64_t Stage::output_elements(int layer, std::int64_t samples) const {
+  return sample_elements_[at(layer)] * samples;
+}
+
+std::int64_t Stage::bytes_of_output(int layer, std::int64_t samples) const {
+  return output_elements(layer, samples) * static_cast<std::int64_t>(bytes_of(element_type(layer)));
+}
+
+std::int64_t Stage::transfer_elements(const Transfer& transfer, std::int64_t samples) const {
+  std::int64_t elements = 0;
+  for (int layer : transfer.layers) elements += output_elements(layer, samples);
+  return elements;
 }
 
 std::int64_t Stage::transfer_bytes(const Transfer& transfer, std::int64_t samples) const {
-  std::int64_t floats = 0;
-  for (int layer : transfer.layers) floats += floats_of(layer, samples);
-  return floats * static_cast<std::int64_t>(sizeof(float));
+  return transfer_elements(transfer, samples) *
+         static_cast<std::int64_t>(bytes_of(device_.element_type()));
 }
 
 Stage::Kernels& Stage::kernels_for(std::int64_t samples) {
@@ -60,17 +70,28 @@ Stage::Kernels& Stage::kernels_for(std::int64_t samples) {
     kernels.kernels.push_back(device_.make_kernel(
         model_.layer(l).spec, model_.input_shapes(l, samples), layer_key(model_.layer(l), seed_)));
     kernels.shapes.push_back(model_.shapes(l, samples));
+    kernels.kernels.back()->adjust(kernels.shapes.back());
   }
   return kernels;
 }
 
-const float* Stage::activation(const Pass& pass, int layer) const {
-  if (layer == kSamples) return pass.images.as<float>();
-  if (layer >= first_) return pass.outputs[at(layer - first_)].as<float>();
+void Stage::prepare(std::int64_t samples) {
+  if (samples == 0) return;
+  Kernels& kernels = kernels_for(samples);
+  for (int l = first_; l < end_; ++l) {
+    const auto& inputs = model_.layer(l).inputs;
+    kernels.kernels[at(l - first_)]->prepare(
+        std::any_of(inputs.begin(), inputs.end(), [](int input) { return input != kSamples; }));
+  }
+}
+
+const std::byte* Stage::activation(const Pass& pass, int layer) const {
+  if (layer == kSamples) return pass.images.data();
+  if (layer >= first_) return pass.outputs[at(layer - first_)].data();
   for (const Packed& packed : pass.activations_in) {
     const std::int64_t offset =
-        offset_in(*packed.transfer, layer, [&](int l) { return floats_of(l, pass.samples); });
-    if (offset >= 0) return packed.data.as<float>() + offset;
+        offset_in(*packed.transfer, layer, [&](int l) { return bytes_of_output(l, pass.samples); });
+    if (offset >= 0) return packed.data.data() + offset;
   }
   ensure(false, "a layer's input did not arrive at its stage");
   return nullptr;
@@ -86,14 +107,13 @@ void Stage::forward(Pass& pass, const float* weights, float* statistics, Mode mo
   Kernels& kernels = kernels_for(pass.samples);
   for (int l = first_; l < end_; ++l) {
     const LayerShapes& shapes = kernels.shapes[at(l - first_)];
-    std::vector<const float*> inputs;
+    std::vector<const std::byte*> inputs;
     for (int input : model_.layer(l).inputs) inputs.push_back(activation(pass, input));
     Buffer& output = pass.outputs[at(l - first_)];
     if (in_place_[at(l - first_)]) {
       output = std::move(pass.outputs[at(model_.layer(l).inputs.front() - first_)]);
     } else {
-      output = Buffer(device_, stream_,
-                      static_cast<std::size_t>(shapes.output.elements()) * sizeof(float),
+      output = Buffer(device_, stream_, static_cast<std::size_t>(bytes_of_output(l, pass.samples)),
                       MemoryKind::activations);
     }
     if (mode == Mode::train) {
@@ -112,7 +132,7 @@ void Stage::forward(Pass& pass, const float* weights, float* statistics, Mode mo
         stream_, {.inputs = inputs,
                   .parameters = parameters,
                   .statistics = running,
-                  .output = output.as<float>(),
+                  .output = output.data(),
                   .stash = pass.stashes[at(l - first_)].data(),
                   .mode = mode,
                   .samples = pass.keys,
@@ -160,12 +180,17 @@ void Stage::drop_what_backward_read(Pass& pass) {
 }
 
 std::byte* Stage::pack_activations(const Pass& pass, const Transfer& transfer, std::int64_t first,
-                                   std::int64_t count, std::byte* to) {
+                                   std::int64_t count, ElementType type, std::byte* to) {
   for (int layer : transfer.layers) {
-    const auto sample = static_cast<std::size_t>(floats_of(layer, 1)) * sizeof(float);
-    const Buffer& output = pass.outputs[at(layer - first_)];
-    const std::size_t bytes = static_cast<std::size_t>(count) * sample;
-    device_.copy(stream_, to, output.data() + static_cast<std::size_t>(first) * sample, bytes);
+    const std::byte* const from =
+        pass.outputs[at(layer - first_)].data() + bytes_of_output(layer, first);
+    const std::int64_t elements = output_elements(layer, count);
+    const auto bytes = static_cast<std::size_t>(elements) * bytes_of(type);
+    if (type == element_type(layer)) {
+      device_.copy(stream_, to, from, bytes);
+    } else {
+      device_.convert(stream_, to, type, from, element_type(layer), elements);
+    }
     to += bytes;
   }
   return to;

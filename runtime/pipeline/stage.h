@@ -27,8 +27,9 @@ struct Pass {
   std::int64_t samples = 0;
   // The loss is a mean over so many, those of other passes too; 0: over the pass.
   std::int64_t loss_samples = 0;
+  float loss_scale = 1;  // of the gradients that go back from the loss
   std::vector<SampleKey> keys;
-  Buffer images;                       // (N, H, W, C), where the stage reads samples
+  Buffer images;                       // (N, H, W, C), or tokens, where the stage reads samples
   Buffer labels;                       // (N) int32, where the stage holds the loss
   std::vector<Packed> activations_in;  // one per Stage::incoming()
   std::vector<Buffer> outputs;         // per layer of the stage; empty where it was written over
@@ -39,7 +40,7 @@ struct Pass {
   // From backward to weight_gradient, where they are apart: of each layer's output, and where it
   // lies (here, or in gradients_in).
   std::vector<Buffer> output_gradients;
-  std::vector<const float*> output_gradient_at;
+  std::vector<const std::byte*> output_gradient_at;
 };
 
 // Re-computation updates running statistics a second time if it is let.
@@ -72,18 +73,24 @@ class Stage {
   // Activations that arrive (gradients leave along the same ones), and those that leave.
   const std::vector<Transfer>& incoming() const { return incoming_; }
   const std::vector<Transfer>& outgoing() const { return outgoing_; }
-  std::int64_t transfer_bytes(const Transfer& transfer, std::int64_t samples) const;
-  std::int64_t output_bytes(int layer, std::int64_t samples) const;  // of any layer of the model
+  std::int64_t transfer_elements(const Transfer& transfer, std::int64_t samples) const;
+  std::int64_t transfer_bytes(const Transfer& transfer, std::int64_t samples) const;  // here
+  std::int64_t output_elements(int layer, std::int64_t samples) const;  // of any layer of the model
+  ElementType element_type(int layer) const;                            // of its output here
+
+  // Makes the kernels of a pass of so many samples, which a device may search long for; else the
+  // first such pass does.
+  void prepare(std::int64_t samples);
 
   // Computes all layers. `pass` holds samples, keys and activations_in; forward fills the rest.
   // weights: flat, parameters(); statistics: flat, statistics(), updated in training. In
   // Mode::evaluate nothing is kept but outputs.
   void forward(Pass& pass, const float* weights, float* statistics, Mode mode,
                Statistics update = Statistics::update);
-  // Tensors of an outgoing transfer, packed for sending: of samples [first, first + count) of the
-  // pass. Returns one past the last byte written.
+  // Tensors of an outgoing transfer, packed for sending as elements of `type`: of samples [first,
+  // first + count) of the pass. Returns one past the last byte written.
   std::byte* pack_activations(const Pass& pass, const Transfer& transfer, std::int64_t first,
-                              std::int64_t count, std::byte* to);
+                              std::int64_t count, ElementType type, std::byte* to);
   // After the activations have been packed: gives back outputs that no backward of this stage
   // reads.
   void drop_what_backward_does_not_need(Pass& pass);
@@ -109,8 +116,8 @@ class Stage {
   };
   Kernels& kernels_for(std::int64_t samples);
   bool needed_in_backward(int layer, const Kernels& kernels) const;
-  const float* activation(const Pass& pass, int layer) const;
-  std::int64_t floats_of(int layer, std::int64_t samples) const;
+  const std::byte* activation(const Pass& pass, int layer) const;
+  std::int64_t bytes_of_output(int layer, std::int64_t samples) const;
   // The kernel of a layer writes its parameter gradients, or adds them through memory of its own.
   void run_backward(int layer, Kernels& kernels, BackwardArguments arguments, float* gradients,
                     Gradients mode);
@@ -127,7 +134,7 @@ class Stage {
   ParameterLayout statistics_;
   std::vector<Transfer> incoming_;
   std::vector<Transfer> outgoing_;
-  std::vector<std::int64_t> sample_floats_;  // of every layer's output
+  std::vector<std::int64_t> sample_elements_;  // of every layer's output
   std::vector<bool> in_place_;  // per layer of the stage: forward writes over its first input
   std::map<std::int64_t, Kernels> kernels_;  // by samples
 };

@@ -36,7 +36,8 @@ void Stage::run_backward(int layer, Kernels& kernels, BackwardArguments argument
 
 void Stage::backward(Pass& pass, const float* weights, float* gradients, BackwardPart part,
                      Gradients mode) {
-  const auto count = [&](int l) { return floats_of(l, pass.samples); };
+  const auto bytes = [&](int l) { return bytes_of_output(l, pass.samples); };
+  const auto count = [&](int l) { return output_elements(l, pass.samples); };
   pass.gradients_out.clear();
   for (const Transfer& transfer : incoming_) {
     pass.gradients_out.push_back(
@@ -51,29 +52,29 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients, Backwar
   Kernels& kernels = kernels_for(pass.samples);
 
   // Where each tensor's gradient is summed up: null until its last consumer has written it.
-  std::map<int, float*> target;
+  std::map<int, std::byte*> target;
   std::vector<Buffer> own(at(end_ - first_));
   for (auto packed = pass.gradients_in.rbegin(); packed != pass.gradients_in.rend(); ++packed) {
     for (int layer : packed->transfer->layers) {
-      float* arrived = packed->data.as<float>() + offset_in(*packed->transfer, layer, count);
-      float*& sum = target[layer];
+      std::byte* arrived = packed->data.data() + offset_in(*packed->transfer, layer, bytes);
+      std::byte*& sum = target[layer];
       if (sum == nullptr) {
         sum = arrived;
       } else {
-        device_.add(stream_, sum, arrived, count(layer));
+        device_.accumulate(stream_, sum, arrived, count(layer));
       }
     }
   }
-  const auto fresh = [&](int layer) -> float* {  // memory for a gradient not written yet
+  const auto fresh = [&](int layer) -> std::byte* {  // memory for a gradient not written yet
     if (layer >= first_) {
       Buffer& buffer = own[at(layer - first_)];
-      buffer = Buffer(device_, stream_, static_cast<std::size_t>(count(layer)) * sizeof(float),
-                      MemoryKind::workspace);
-      return buffer.as<float>();
+      buffer =
+          Buffer(device_, stream_, static_cast<std::size_t>(bytes(layer)), MemoryKind::workspace);
+      return buffer.data();
     }
     for (Packed& packed : pass.gradients_out) {
-      const std::int64_t offset = offset_in(*packed.transfer, layer, count);
-      if (offset >= 0) return packed.data.as<float>() + offset;
+      const std::int64_t offset = offset_in(*packed.transfer, layer, bytes);
+      if (offset >= 0) return packed.data.data() + offset;
     }
     ensure(false, "a gradient without a way back");
     return nullptr;
@@ -89,8 +90,8 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients, Backwar
     const bool loss = l + 1 == model_.layer_count();
     const bool kept = apart && !parameters_.of_layer(l).empty();  // for weight_gradient()
     ensure(loss || target[l] != nullptr, "a layer whose output nobody uses");
-    std::vector<const float*> inputs;
-    std::vector<float*> input_gradients;
+    std::vector<const std::byte*> inputs;
+    std::vector<std::byte*> input_gradients;
     struct Addition {
       int layer;
       Buffer term;
@@ -107,23 +108,22 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients, Backwar
         own[at(input - first_)] = std::move(own[at(l - first_)]);
         target[input] = target[l];
         input_gradients.push_back(target[l]);
-      } else if (float*& sum = target[input]; sum == nullptr) {
+      } else if (std::byte*& sum = target[input]; sum == nullptr) {
         sum = fresh(input);
         input_gradients.push_back(sum);
       } else {
-        additions.push_back(
-            {input, Buffer(device_, stream_, static_cast<std::size_t>(count(input)) * sizeof(float),
-                           MemoryKind::workspace)});
-        input_gradients.push_back(additions.back().term.as<float>());
+        additions.push_back({input, Buffer(device_, stream_, static_cast<std::size_t>(bytes(input)),
+                                           MemoryKind::workspace)});
+        input_gradients.push_back(additions.back().term.data());
       }
     }
     const auto parameters = parameter_pointers(parameters_, l, weights);
     const bool wanted = std::any_of(input_gradients.begin(), input_gradients.end(),
-                                    [](const float* gradient) { return gradient != nullptr; });
+                                    [](const std::byte* gradient) { return gradient != nullptr; });
     if (wanted || !apart) {
       run_backward(l, kernels,
                    {.inputs = inputs,
-                    .output = pass.outputs[at(l - first_)].as<float>(),
+                    .output = pass.outputs[at(l - first_)].data(),
                     .output_gradient = loss ? nullptr : target[l],
                     .parameters = parameters,
                     .stash = pass.stashes[at(l - first_)].data(),
@@ -131,12 +131,13 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients, Backwar
                     .parameter_gradients = {},
                     .samples = pass.keys,
                     .labels = pass.labels.as<std::int32_t>(),
-                    .loss_samples = pass.loss_samples},
+                    .loss_samples = pass.loss_samples,
+                    .loss_scale = pass.loss_scale},
                    apart ? nullptr : gradients, mode);
     }
     for (const Addition& addition : additions) {
-      device_.add(stream_, target[addition.layer], addition.term.as<float>(),
-                  count(addition.layer));
+      device_.accumulate(stream_, target[addition.layer], addition.term.data(),
+                         count(addition.layer));
     }
     if (kept) {
       pass.output_gradient_at[at(l - first_)] = target[l];
@@ -158,9 +159,9 @@ void Stage::weight_gradient(Pass& pass, const float* weights, float* gradients, 
   }
   Kernels& kernels = kernels_for(pass.samples);
   for (int l = end_ - 1; l >= first_; --l) {
-    const float* output_gradient = pass.output_gradient_at[at(l - first_)];
+    const std::byte* output_gradient = pass.output_gradient_at[at(l - first_)];
     if (output_gradient != nullptr) {
-      std::vector<const float*> inputs;
+      std::vector<const std::byte*> inputs;
       for (int input : model_.layer(l).inputs) {
         inputs.push_back(kernels.shapes[at(l - first_)].backward_needs_input
                              ? activation(pass, input)
@@ -169,7 +170,7 @@ void Stage::weight_gradient(Pass& pass, const float* weights, float* gradients, 
       const auto parameters = parameter_pointers(parameters_, l, weights);
       run_backward(l, kernels,
                    {.inputs = inputs,
-                    .output = pass.outputs[at(l - first_)].as<float>(),
+                    .output = pass.outputs[at(l - first_)].data(),
                     .output_gradient = output_gradient,
                     .parameters = parameters,
                     .stash = pass.stashes[at(l - first_)].data(),
@@ -177,7 +178,8 @@ void Stage::weight_gradient(Pass& pass, const float* weights, float* gradients, 
                     .parameter_gradients = {},
                     .samples = pass.keys,
                     .labels = pass.labels.as<std::int32_t>(),
-                    .loss_samples = pass.loss_samples},
+                    .loss_samples = pass.loss_samples,
+                    .loss_scale = pass.loss_scale},
                    gradients, mode);
     }
     pass.output_gradients[at(l - first_)] = Buffer();

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/model/element_types.h"
+
 namespace hetpipe {
 namespace {
 
@@ -26,7 +28,18 @@ Buffer upload(const Stage& stage, const std::vector<T>& values, std::int64_t sam
 void load(const Stage& stage, const Batch& batch, SampleSpan span, Pass& pass) {
   pass.samples = span.count();
   pass.keys.assign(batch.keys.begin() + span.first, batch.keys.begin() + span.end);
-  if (stage.reads_samples()) pass.images = upload(stage, batch.images, batch.count, span);
+  if (stage.reads_samples()) {
+    pass.images = upload(stage, batch.images, batch.count, span);
+    const ElementType type = sample_type(stage.model(), stage.device().element_type());
+    if (type != ElementType::fp32) {
+      const std::size_t elements = pass.images.bytes() / sizeof(float);
+      Buffer converted(stage.device(), stage.stream(), elements * bytes_of(type),
+                       MemoryKind::activations);
+      stage.device().convert(stage.stream(), converted.data(), type, pass.images.data(),
+                             ElementType::fp32, static_cast<std::int64_t>(elements));
+      pass.images = std::move(converted);
+    }
+  }
   if (stage.has_loss()) pass.labels = upload(stage, batch.labels, batch.count, span);
 }
 

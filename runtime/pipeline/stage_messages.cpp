@@ -21,19 +21,29 @@ Channel channel_of(Payload payload) {
   return payload == Payload::activations ? Channel::forward : Channel::backward;
 }
 
-// Samples `span` of a transfer's tensors, packed for samples `mine`, into or out of a message.
-// Returns one past what it took of that.
+// Samples `span` of a transfer's tensors, packed for samples `mine`, into or out of a message of
+// `wire` elements. Returns one past what it took of that.
 enum class Way { into_message, out_of_message };
 std::byte* copy_samples(const Stage& stage, const Transfer& transfer, SampleSpan mine,
-                        SampleSpan span, std::byte* packed, std::byte* message, Way way) {
+                        SampleSpan span, std::byte* packed, std::byte* message, ElementType wire,
+                        Way way) {
+  Device& device = stage.device();
+  const ElementType own = device.element_type();
   for (const int layer : transfer.layers) {
-    const auto sample = static_cast<std::size_t>(stage.output_bytes(layer, 1));
-    const std::size_t bytes = static_cast<std::size_t>(span.count()) * sample;
-    std::byte* const tensor = packed + static_cast<std::size_t>(span.first - mine.first) * sample;
+    const auto sample = static_cast<std::size_t>(stage.output_elements(layer, 1));
+    const std::size_t elements = static_cast<std::size_t>(span.count()) * sample;
+    std::byte* const tensor =
+        packed + static_cast<std::size_t>(span.first - mine.first) * sample * bytes_of(own);
     const bool into = way == Way::into_message;
-    stage.device().copy(stage.stream(), into ? message : tensor, into ? tensor : message, bytes);
-    message += bytes;
-    packed += static_cast<std::size_t>(mine.count()) * sample;
+    std::byte *const to = into ? message : tensor, *const from = into ? tensor : message;
+    if (wire == own) {
+      device.copy(stage.stream(), to, from, elements * bytes_of(own));
+    } else {
+      device.convert(stage.stream(), to, into ? wire : own, from, into ? own : wire,
+                     static_cast<std::int64_t>(elements));
+    }
+    message += elements * bytes_of(wire);
+    packed += static_cast<std::size_t>(mine.count()) * sample * bytes_of(own);
   }
   return message;
 }
@@ -41,9 +51,11 @@ std::byte* copy_samples(const Stage& stage, const Transfer& transfer, SampleSpan
 }  // namespace
 
 StageMessages::StageMessages(const WorkerPlace& place, std::vector<Stage*> chunks,
-                             RankService& service, Pace& pace, RankReport& report)
+                             DeviceTransport& transport, RankService& service, Pace& pace,
+                             RankReport& report)
     : place_(place),
       chunks_(std::move(chunks)),
+      transport_(transport),
       service_(service),
       pace_(pace),
       report_(report),
@@ -75,8 +87,9 @@ const std::vector<Transfer>& StageMessages::along(Payload payload, const Stage& 
   return arriving == (payload == Payload::activations) ? stage.incoming() : stage.outgoing();
 }
 
-std::int64_t StageMessages::bytes_of(const MessagePiece& piece) const {
-  return chunks_.front()->transfer_bytes(*piece.transfer, place_.samples_in(piece));
+std::int64_t StageMessages::message_bytes(const MessagePiece& piece) const {
+  return chunks_.front()->transfer_elements(*piece.transfer, place_.samples_in(piece)) *
+         static_cast<std::int64_t>(bytes_of(place_.wire_type(piece)));
 }
 
 void StageMessages::stop_before(Minibatch end) {
@@ -108,10 +121,10 @@ bool StageMessages::look_further(Source& source) {
 void StageMessages::post_next(Source& source) {
   const MessagePiece piece = source.coming.front();
   source.coming.pop_front();
-  const auto bytes = static_cast<std::size_t>(bytes_of(piece));
+  const auto bytes = static_cast<std::size_t>(message_bytes(piece));
   Posted posted{Buffer(device_, stream_, bytes, MemoryKind::messages), {}};
-  posted.operation = service_.transport().receive(source.peer, channel_of(source.payload),
-                                                  {posted.data.data(), bytes});
+  posted.operation =
+      transport_.receive(source.peer, channel_of(source.payload), {posted.data.data(), bytes});
   source.newest = piece.key();
   const bool added = posted_.emplace(piece.key(), std::move(posted)).second;
   ensure(added, "a message that comes twice");
@@ -205,7 +218,8 @@ StageMessages::Arrived StageMessages::take(Payload payload, const Action& action
 Packed StageMessages::unpack(const std::vector<MessagePiece>& from, std::vector<Posted>& messages,
                              std::vector<std::byte*>& read, const Transfer& transfer, int micro) {
   const bool as_it_came =
-      from.size() == 1 && from[0].micros.end - from[0].micros.first == 1 &&
+      from.size() == 1 && place_.wire_type(from[0]) == device_.element_type() &&
+      from[0].micros.end - from[0].micros.first == 1 &&
       place_.common_samples(from[0], micro) == place_.own_samples(from[0], micro, true);
   if (as_it_came) return {&transfer, std::move(messages[0].data)};
   const std::int64_t own = from.empty() ? 0 : place_.own_samples(from[0], micro, true).count();
@@ -215,14 +229,13 @@ Packed StageMessages::unpack(const std::vector<MessagePiece>& from, std::vector<
   for (std::size_t i = 0; i < from.size(); ++i) {
     read[i] = copy_samples(any, transfer, place_.own_samples(from[i], micro, true),
                            place_.common_samples(from[i], micro), packed.data(), read[i],
-                           Way::out_of_message);
+                           place_.wire_type(from[i]), Way::out_of_message);
   }
   return {&transfer, std::move(packed)};
 }
 
 void StageMessages::send(Buffer data, Rank to, Channel channel, const MessageHeader& header) {
-  service_.settle(stream_, [] { return std::string("tensors to be ready for sending"); });
-  Operation operation = service_.transport().send(to, channel, header, {data.data(), data.bytes()});
+  Operation operation = transport_.send(to, channel, header, {data.data(), data.bytes()});
   (channel == Channel::evaluate ? sending_tests_ : sending_)
       .push_back({std::move(operation), std::move(data), channel});
 }
@@ -246,14 +259,15 @@ void StageMessages::send_activations(const Action& action, const std::vector<Pas
   for (const Transfer& transfer : stage.outgoing()) {
     for (const MessagePiece& piece :
          place_.pieces(Payload::activations, transfer, action.minibatch, micros, false)) {
-      Buffer data(device_, stream_, static_cast<std::size_t>(bytes_of(piece)),
+      Buffer data(device_, stream_, static_cast<std::size_t>(message_bytes(piece)),
                   MemoryKind::messages);
       std::byte* to = data.data();
       for (int m = micros.first; m < micros.end; ++m) {
         const SampleSpan mine = place_.own_samples(piece, m, false);
         const SampleSpan span = place_.common_samples(piece, m);
-        to = stage.pack_activations(*passes[at(m - micros.first)], transfer,
-                                    span.first - mine.first, span.count(), to);
+        to =
+            stage.pack_activations(*passes[at(m - micros.first)], transfer, span.first - mine.first,
+                                   span.count(), place_.wire_type(piece), to);
       }
       send(piece, std::move(data), label);
     }
@@ -269,16 +283,19 @@ void StageMessages::send_gradients(const Action& action, const std::vector<Pass*
     const auto to = place_.pieces(Payload::gradients, transfer, action.minibatch, micros, false);
     for (const MessagePiece& piece : to) {
       const bool as_it_is = to.size() == 1 && passes.size() == 1 &&
+                            place_.wire_type(piece) == device_.element_type() &&
                             place_.common_samples(piece, micros.first) ==
                                 place_.own_samples(piece, micros.first, false);
-      Buffer data = as_it_is ? std::move(passes[0]->gradients_out[t].data)
-                             : Buffer(device_, stream_, static_cast<std::size_t>(bytes_of(piece)),
-                                      MemoryKind::messages);
+      Buffer data = as_it_is
+                        ? std::move(passes[0]->gradients_out[t].data)
+                        : Buffer(device_, stream_, static_cast<std::size_t>(message_bytes(piece)),
+                                 MemoryKind::messages);
       std::byte* next = data.data();
       for (int m = micros.first; m < micros.end && !as_it_is; ++m) {
-        next = copy_samples(
-            stage, transfer, place_.own_samples(piece, m, false), place_.common_samples(piece, m),
-            passes[at(m - micros.first)]->gradients_out[t].data.data(), next, Way::into_message);
+        next = copy_samples(stage, transfer, place_.own_samples(piece, m, false),
+                            place_.common_samples(piece, m),
+                            passes[at(m - micros.first)]->gradients_out[t].data.data(), next,
+                            place_.wire_type(piece), Way::into_message);
       }
       send(piece, std::move(data), label);
     }
@@ -298,14 +315,18 @@ std::vector<Packed> StageMessages::take_test_batch(int chunk, std::int64_t numbe
     for (int r = 0; r < place_.split.replicas(transfer.from_stage); ++r) {
       const SampleSpan span = common(mine, place_.split.whole(samples, transfer.from_stage, r));
       if (span.count() == 0) continue;
-      const auto bytes = static_cast<std::size_t>(stage.transfer_bytes(transfer, span.count()));
+      const ElementType wire =
+          place_.wire_type(transfer.from_stage, r, transfer.to_stage, place_.replica);
+      const auto bytes = static_cast<std::size_t>(stage.transfer_elements(transfer, span.count())) *
+                         bytes_of(wire);
       Buffer message(device_, stream_, bytes, MemoryKind::messages);
       const Rank from = place_.ranks[at(transfer.from_stage)][at(r)];
       const Operation operation =
-          service_.transport().receive(from, Channel::evaluate, {message.data(), bytes});
+          transport_.receive(from, Channel::evaluate, {message.data(), bytes});
       wait(operation, transfer, Payload::activations, from,
            {.kind = code(MessageKind::evaluation), .part = stage.id().value, .minibatch = number});
-      copy_samples(stage, transfer, mine, span, packed.data(), message.data(), Way::out_of_message);
+      copy_samples(stage, transfer, mine, span, packed.data(), message.data(), wire,
+                   Way::out_of_message);
     }
     tensors.push_back({&transfer, std::move(packed)});
   }
@@ -328,10 +349,14 @@ void StageMessages::send_test_batch(int chunk, const Pass& pass, std::int64_t nu
     for (int r = 0; r < place_.split.replicas(transfer.to_stage); ++r) {
       const SampleSpan span = common(mine, place_.split.whole(samples, transfer.to_stage, r));
       if (span.count() == 0) continue;
+      const ElementType wire =
+          place_.wire_type(transfer.from_stage, place_.replica, transfer.to_stage, r);
       Buffer data(device_, stream_,
-                  static_cast<std::size_t>(stage.transfer_bytes(transfer, span.count())),
+                  static_cast<std::size_t>(stage.transfer_elements(transfer, span.count())) *
+                      bytes_of(wire),
                   MemoryKind::messages);
-      stage.pack_activations(pass, transfer, span.first - mine.first, span.count(), data.data());
+      stage.pack_activations(pass, transfer, span.first - mine.first, span.count(), wire,
+                             data.data());
       report_.bytes_evaluation += static_cast<std::int64_t>(data.bytes());
       send(std::move(data), place_.ranks[at(transfer.to_stage)][at(r)], Channel::evaluate,
            {.kind = code(MessageKind::evaluation), .part = transfer.to_stage, .minibatch = number});

@@ -14,6 +14,7 @@
 #include "runtime/pipeline/reports.h"
 #include "runtime/pipeline/stage.h"
 #include "runtime/pipeline/worker_place.h"
+#include "runtime/transport/device_transport.h"
 
 namespace hetpipe {
 
@@ -28,8 +29,8 @@ namespace hetpipe {
 class StageMessages {
  public:
   // `chunks`: the rank's stages. All outlive this.
-  StageMessages(const WorkerPlace& place, std::vector<Stage*> chunks, RankService& service,
-                Pace& pace, RankReport& report);
+  StageMessages(const WorkerPlace& place, std::vector<Stage*> chunks, DeviceTransport& transport,
+                RankService& service, Pace& pace, RankReport& report);
 
   // Nothing will come of this minibatch and those after it.
   void stop_before(Minibatch end);
@@ -73,7 +74,7 @@ class StageMessages {
   };
 
   const std::vector<Transfer>& along(Payload payload, const Stage& stage, bool arriving) const;
-  std::int64_t bytes_of(const MessagePiece& piece) const;
+  std::int64_t message_bytes(const MessagePiece& piece) const;
 
   bool look_further(Source& source);
   void post_next(Source& source);
@@ -88,6 +89,7 @@ class StageMessages {
 
   const WorkerPlace& place_;
   std::vector<Stage*> chunks_;
+  DeviceTransport& transport_;
   RankService& service_;
   Pace& pace_;
   RankReport& report_;

@@ -13,14 +13,14 @@ namespace hetpipe::stage_parts {
 
 inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// Where the tensor of `layer` starts inside a packed transfer, in floats; -1 when it is not part of
+// Where the tensor of `layer` starts inside a packed transfer, in bytes; -1 when it is not part of
 // it.
-template <class FloatsOf>
-std::int64_t offset_in(const Transfer& transfer, int layer, FloatsOf floats_of) {
+template <class BytesOf>
+std::int64_t offset_in(const Transfer& transfer, int layer, BytesOf bytes_of) {
   std::int64_t offset = 0;
   for (int l : transfer.layers) {
     if (l == layer) return offset;
-    offset += floats_of(l);
+    offset += bytes_of(l);
   }
   return -1;
 }

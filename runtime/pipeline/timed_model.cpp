@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "runtime/model/element_types.h"
 #include "runtime/model/in_place.h"
 #include "runtime/model/parameters.h"
 
@@ -23,17 +24,23 @@ TimedModel::TimedModel(const Model& model, Device& device, int batch)
     s.shapes = model.shapes(i, batch);
     s.kernel = device.make_kernel(model.layer(i).spec, model.input_shapes(i, batch),
                                   layer_key(model.layer(i), kSeed));
+    s.kernel->adjust(s.shapes);
     if (forward_in_place(model, i, 0)) {
       s.output = states_[index(model.layer(i).inputs.front())].output;
     } else {
-      s.output_memory = make(s.shapes.output.elements() * 4, MemoryKind::activations);
-      s.output = s.output_memory.as<float>();
+      s.output_memory = make(output_bytes(i), MemoryKind::activations);
+      s.output = s.output_memory.data();
     }
     s.stash = make(s.shapes.stash_bytes, MemoryKind::activations);
   }
   make_parameters();
   for (int i = model.layer_count() - 1; i >= 0; --i) connect(i);
   synchronize();
+}
+
+std::int64_t TimedModel::output_bytes(int layer) const {
+  return states_[index(layer)].shapes.output.elements() *
+         static_cast<std::int64_t>(bytes_of(output_type(model_, layer, device_.element_type())));
 }
 
 void TimedModel::make_samples() {
@@ -49,6 +56,14 @@ void TimedModel::make_samples() {
   }
   for (int i = 0; i < batch_; ++i) keys_.push_back({0, i});
   images_ = upload(images, MemoryKind::activations);
+  const ElementType type = sample_type(model_, device_.element_type());
+  if (type != ElementType::fp32) {
+    const auto elements = static_cast<std::int64_t>(images.size());
+    Buffer converted =
+        make(elements * static_cast<std::int64_t>(bytes_of(type)), MemoryKind::activations);
+    device_.convert(*stream_, converted.data(), type, images_.data(), ElementType::fp32, elements);
+    images_ = std::move(converted);
+  }
   labels_ = upload(std::as_bytes(std::span<const std::int32_t>(labels)), MemoryKind::activations);
   correct_ = make(batch_ * 4, MemoryKind::activations);
 }
@@ -85,20 +100,20 @@ void TimedModel::connect(int layer) {
     const bool first = s.input_gradients.empty();
     Buffer& extra = s.extra.emplace_back();
     if (input == kSamples) {
-      s.inputs.push_back(images_.as<float>());
+      s.inputs.push_back(images_.data());
       s.input_gradients.push_back(nullptr);
     } else {
       State& producer = states_[index(input)];
-      const std::int64_t bytes = producer.shapes.output.elements() * 4;
+      const std::int64_t bytes = output_bytes(input);
       s.inputs.push_back(producer.output);
       if (producer.gradient != nullptr) {
         extra = make(bytes, MemoryKind::workspace);
-        s.input_gradients.push_back(extra.as<float>());
+        s.input_gradients.push_back(extra.data());
       } else if (first && s.shapes.backward_in_place) {
         s.input_gradients.push_back(producer.gradient = s.gradient);
       } else {
         producer.gradient_memory = make(bytes, MemoryKind::gradients);
-        s.input_gradients.push_back(producer.gradient = producer.gradient_memory.as<float>());
+        s.input_gradients.push_back(producer.gradient = producer.gradient_memory.data());
       }
     }
     s.backward_inputs.push_back(s.shapes.backward_needs_input ? s.inputs.back() : nullptr);
@@ -142,8 +157,8 @@ void TimedModel::backward(int layer) {
   for (std::size_t k = 0; k < s.extra.size(); ++k) {
     if (!s.extra[k]) continue;
     const State& producer = states_[index(model_.layer(layer).inputs[k])];
-    device_.add(*stream_, producer.gradient, s.extra[k].as<float>(),
-                producer.shapes.output.elements());
+    device_.accumulate(*stream_, producer.gradient, s.extra[k].data(),
+                       producer.shapes.output.elements());
   }
 }
 

@@ -24,18 +24,24 @@ class TimedModel {
   void backward(int layer);
   void update(int layer);  // SGD with momentum, and w += delta
   void synchronize() { stream_->synchronize(); }
-  const LayerShapes& shapes(int layer) const { return states_[index(layer)].shapes; }
+  const LayerShapes& shapes(int layer) const  // as its kernels here have them
+  {
+    return states_[index(layer)].shapes;
+  }
+  std::int64_t output_bytes(int layer) const;  // on this device
 
  private:
   struct State {
     LayerShapes shapes;
     std::unique_ptr<LayerKernel> kernel;
     Buffer output_memory, stash, gradient_memory;  // empty where another layer's is used in place
-    float* output = nullptr;
-    float* gradient = nullptr;  // of the output; set by its last consumer
+    std::byte* output = nullptr;
+    std::byte* gradient = nullptr;  // of the output; set by its last consumer
     std::vector<Buffer> extra;  // by input: its gradient, where another consumer made one before
-    std::vector<const float*> inputs, backward_inputs, parameters;
-    std::vector<float*> statistics, input_gradients, parameter_gradients;
+    std::vector<const std::byte*> inputs, backward_inputs;
+    std::vector<const float*> parameters;
+    std::vector<std::byte*> input_gradients;
+    std::vector<float*> statistics, parameter_gradients;
     std::int64_t first_parameter = 0, parameter_count = 0;
   };
 

@@ -20,7 +20,7 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> chunks,
                LocalWeights& weights, Optimizer& optimizer, std::vector<float> initial_statistics,
-               Synchronizer& synchronizer, RankService& service)
+               Synchronizer& synchronizer, DeviceTransport& transport, RankService& service)
     : setup_(std::move(setup)),
       rules_(rules),
       chunks_(std::move(chunks)),
@@ -34,9 +34,10 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
       synchronizer_(synchronizer),
       service_(service),
       pace_(service),
-      messages_(setup_.place, chunks_, service, pace_, report_),
+      messages_(setup_.place, chunks_, transport, service, pace_, report_),
       evaluator_(setup_.test, chunks_, messages_, service, pace_),
       accumulating_(chunks_.size()),
+      loss_scale_(rules.in_flight),
       label_(weights.label()) {
   if (!initial_statistics.empty()) {
     device_.copy(stream_, statistics_.data(),
@@ -46,6 +47,14 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
   }
   service.on(MessageKind::find_non_finite,
              [this](const ControlMessage& message) { look_again(message.header.minibatch); });
+  service.on(MessageKind::overflow, [this](const ControlMessage& message) {
+    if (loss_scale_.overflowed(static_cast<int>(message.header.label))) return;
+    throw NumericalError(
+        format("step %lld: gradients are not finite numbers, though the loss is not "
+               "scaled any more. Lower --learning-rate, or give --precision bf16 or "
+               "fp32.",
+               static_cast<long long>(message.header.minibatch)));
+  });
   service.on(MessageKind::gradient_squares, [this](const ControlMessage& message) {
     std::vector<double>& squares = squares_[{message.header.minibatch, message.header.part}];
     squares.resize(message.payload.size() / sizeof(double));
@@ -221,6 +230,9 @@ void Worker::receive(const Action& action) {
     (side == Payload::activations ? passes[i]->activations_in : passes[i]->gradients_in) =
         std::move(arrived.tensors[i]);
   }
+  if (side == Payload::gradients && setup_.scaled && arrived.label) {
+    flight_of(action.minibatch).scale = static_cast<int>(*arrived.label);
+  }
   if (side == Payload::activations && setup_.waves && arrived.label) {
     announced_label_ = *arrived.label;
     ensure(rules_.gate_before(action.minibatch) || announced_label_ == label_,
@@ -232,7 +244,8 @@ void Worker::send(const Action& action) {
   const Payload side = side_of(action);
   const std::vector<Pass*> passes = passes_of(action, side);
   if (side == Payload::gradients) {
-    messages_.send_gradients(action, passes, label_);
+    const Label scale = flight_of(action.minibatch).scale.value_or(0);
+    messages_.send_gradients(action, passes, setup_.scaled ? scale : label_);
     return;
   }
   messages_.send_activations(action, passes, label_);
@@ -248,7 +261,10 @@ void Worker::send(const Action& action) {
 void Worker::push(const Action& action) {
   const Minibatch p = action.minibatch;
   if (!setup_.waves) {
-    if (updates(p)) synchronizer_.reduce(p, gradient_);
+    if (updates(p)) {
+      take_out_scale(p);
+      synchronizer_.reduce(p, gradient_);
+    }
     return;
   }
   pace_.catch_up();

@@ -11,6 +11,7 @@
 #include "runtime/data/prefetch.h"
 #include "runtime/pipeline/evaluator.h"
 #include "runtime/pipeline/local_weights.h"
+#include "runtime/pipeline/loss_scale.h"
 #include "runtime/pipeline/optimizer.h"
 #include "runtime/pipeline/pace.h"
 #include "runtime/pipeline/pass_weights.h"
@@ -37,6 +38,8 @@ struct WorkerSetup {
   WeightPolicy policy;
   bool waves = true;                      // updates go to parameter servers, wave by wave
   bool clip_globally = false;             // gradients, by their norm over all stages
+  bool scaled = false;                    // the loss: some device of the run computes in fp16
+  bool flushed = false;                   // the pipeline is drained before each update
   bool split_backward = false;            // B makes the inputs' gradient, W the weights'
   std::vector<bool> recompute;            // by chunk: keeps its inputs, R makes the rest again
   std::vector<StagePace> paces;           // by chunk
@@ -54,7 +57,7 @@ class Worker {
   // `chunks`: the stages of this rank. Weights, slots and statistics are flat, chunk after chunk.
   Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> chunks,
          LocalWeights& weights, Optimizer& optimizer, std::vector<float> initial_statistics,
-         Synchronizer& synchronizer, RankService& service);
+         Synchronizer& synchronizer, DeviceTransport& transport, RankService& service);
 
   // Returns what the rank did with its time, sent to the reporter as well.
   RankReport run();
@@ -71,6 +74,7 @@ class Worker {
     int forwards_left = 0;
     Minibatch seen = 0;            // own updates that its first F found
     std::optional<Label> label{};  // of the weights that it runs with
+    std::optional<int> scale{};    // exponent of its loss's scale; set by its first B
   };
 
   void play(const Action& action);
@@ -86,7 +90,10 @@ class Worker {
   void send(const Action& action);
   void push(const Action& action);
   void update(const Action& action);
-  std::optional<float> global_clip_factor(Minibatch p);
+  std::vector<std::vector<double>> squares_of_stages(Minibatch p);
+  std::optional<float> global_clip_factor(const std::vector<std::vector<double>>& squares) const;
+  void take_out_scale(Minibatch p);
+  bool overflowed(Minibatch p, const std::vector<std::vector<double>>& squares_of_stages);
   void pull(Minibatch p);
   void evaluate(Minibatch p);
   void end_wave(Minibatch p);
@@ -139,6 +146,7 @@ class Worker {
   Buffer gradient_;                         // of what the next update takes
   std::vector<bool> accumulating_;          // by chunk: it holds something already
   std::optional<StageSnapshot> evaluated_;  // the gate that follows may want the same label
+  LossScale loss_scale_;                    // where the rank has the loss
   Label label_;                             // of the weights in use
   Label announced_label_ = 0;               // that came with the newest activation
   std::map<std::pair<Minibatch, int>, std::vector<double>> squares_;  // by position

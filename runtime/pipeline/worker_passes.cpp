@@ -152,6 +152,10 @@ void Worker::backward(const Action& action) {
     const int number = pass_number(action, m);
     const auto version = versions_.backward(action.minibatch, number);
     const float* weights = of_chunk(*version, action.chunk);
+    if (setup_.scaled && chunk(action).has_loss()) {
+      if (!flight.scale) flight.scale = loss_scale_.exponent(action.minibatch);
+      pass.loss_scale = scale_of(*flight.scale);
+    }
     if (apart) {
       chunk(action).backward(pass, weights, nullptr, BackwardPart::inputs);
     } else {

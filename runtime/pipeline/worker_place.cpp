@@ -67,4 +67,12 @@ std::int32_t WorkerPlace::part_of(const MessagePiece& piece) const {
   return piece.micros.first * stages() + piece.receiving_stage();
 }
 
+ElementType WorkerPlace::wire_type(int from_stage, int sender, int to_stage, int receiver) const {
+  if (element_types.empty()) return ElementType::fp32;
+  const auto at = [](int i) { return static_cast<std::size_t>(i); };
+  const ElementType from = element_types[at(from_stage)][at(sender)];
+  const ElementType to = element_types[at(to_stage)][at(receiver)];
+  return bytes_of(to) < bytes_of(from) ? to : from;
+}
+
 }  // namespace hetpipe

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "kernels/element.h"
 #include "partitioner/profile/cut.h"
 #include "partitioner/schedule/schedule.h"
 #include "runtime/data/sample_split.h"
@@ -50,7 +51,9 @@ struct WorkerPlace {
   int position = 0;
   int replica = 0;
   std::vector<std::vector<Rank>> ranks;  // [stage][replica]
-  std::vector<int> stage_end;            // one past the last layer of each stage
+  // What activations are made of there; empty: fp32 everywhere.
+  std::vector<std::vector<ElementType>> element_types{};  // [stage][replica]
+  std::vector<int> stage_end;                             // one past the last layer of each stage
   SampleSplit split{1, {}};
   // How many micro-batches one action takes.
   bool whole_minibatches = false;                  // all, in F and B alike (continuous 1F1B)
@@ -78,6 +81,12 @@ struct WorkerPlace {
   SampleSpan own_samples(const MessagePiece& piece, int micro, bool arriving) const;
   std::int64_t samples_in(const MessagePiece& piece) const;  // of all its micro-batches
   Rank other_end(const MessagePiece& piece, bool arriving) const;
+  // What a message's elements are: of its two ends the smaller type, of equally large ones the
+  // sender's. Each end converts from and to its own.
+  ElementType wire_type(int from_stage, int sender, int to_stage, int receiver) const;
+  ElementType wire_type(const MessagePiece& piece) const {
+    return wire_type(piece.sending_stage(), piece.sender, piece.receiving_stage(), piece.receiver);
+  }
   // What is checked of a message beside its minibatch.
   std::int32_t part_of(const MessagePiece& piece) const;
 

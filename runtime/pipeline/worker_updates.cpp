@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a worker does with its gradients: updates, the ends of waves, evaluations.
+#include <cmath>
+
 #include "base/text.h"
 #include "base/time.h"
 #include "runtime/pipeline/worker.h"
@@ -22,14 +24,22 @@ bool Worker::updates(Minibatch p) const { return !setup_.policy.by_wave || ends_
 void Worker::update(const Action& action) {
   const Minibatch p = action.minibatch;
   if (updates(p)) {
-    if (setup_.waves) synchronizer_.reduce(p, gradient_);  // replicas alone
+    if (setup_.waves) {  // replicas alone
+      take_out_scale(p);
+      synchronizer_.reduce(p, gradient_);
+    }
     const double waited = synchronizer_.finish_reduce(p);
     report_.server_wait_seconds += waited;
     if (waited > kBlocked) pace_.input_at(now_ns());
-    const std::optional<float> clip = global_clip_factor(p);
+    const auto squares = squares_of_stages(p);
+    const bool left_out = overflowed(p, squares);
+    const std::optional<float> clip = global_clip_factor(squares);
     const std::int64_t start = now_ns();
     wave_.learning_rate = optimizer_.learning_rate(p);
-    {
+    if (left_out) {
+      device_.fill(stream_, gradient_.as<float>(), 0,
+                   static_cast<std::int64_t>(gradient_.bytes() / sizeof(float)));
+    } else {
       const PassWeights::Version version = versions_.at_update(p);
       const std::int64_t step = setup_.policy.by_wave ? rules_.wave_of(p) + 1 : p + 1;
       optimizer_.update(p, step, gradient_, version->values.as<float>(), clip);
@@ -47,10 +57,54 @@ void Worker::update(const Action& action) {
   if (!setup_.waves && ends_wave(p)) end_wave(p);
 }
 
+// The scale of the loss, out of the gradient of p (or of its wave, which has one scale).
+void Worker::take_out_scale(Minibatch p) {
+  if (!setup_.scaled) return;
+  const int exponent = flight_of(p).scale.value_or(0);
+  const auto count = static_cast<std::int64_t>(gradient_.bytes() / sizeof(float));
+  if (exponent != 0 && count > 0) {
+    device_.scale(stream_, gradient_.as<float>(), scale_of(-exponent), count);
+  }
+}
+
+// Whether the update of p is left out: a gradient is infinite or NaN, of any stage where the
+// pipeline is drained before an update, else of this one. Those who set the scale are told.
+bool Worker::overflowed(Minibatch p, const std::vector<std::vector<double>>& squares_of_stages) {
+  if (!setup_.scaled) return false;
+  bool finite = true;
+  for (const std::vector<double>& squares : squares_of_stages) {
+    for (const double square : squares) finite &= std::isfinite(square);
+  }
+  const bool tells = setup_.place.replica == 0 && (!setup_.flushed || setup_.place.position == 0);
+  if (!finite && tells) {
+    for (const Rank rank : setup_.place.ranks.back()) {
+      service_.transport().send_control(rank,
+                                        {.kind = static_cast<std::int32_t>(MessageKind::overflow),
+                                         .minibatch = p,
+                                         .label = flight_of(p).scale.value_or(0)});
+    }
+  }
+  return !finite;
+}
+
+std::optional<float> Worker::global_clip_factor(
+    const std::vector<std::vector<double>>& squares) const {
+  if (!setup_.clip_globally) return std::nullopt;
+  return optimizer_.clip_factor(squares);
+}
+
+// Squares of the gradient of p, by stage, where somebody wants them: of all stages for clipping by
+// the norm of all, and to leave out an update of all; of this rank alone to leave out its own.
 // Every rank learns the squares of all stages and adds them up alike; replicas of a stage hold the
 // same gradient, so the first one speaks.
-std::optional<float> Worker::global_clip_factor(Minibatch p) {
-  if (!setup_.clip_globally) return std::nullopt;
+std::vector<std::vector<double>> Worker::squares_of_stages(Minibatch p) {
+  const bool of_all = setup_.clip_globally || (setup_.scaled && setup_.flushed);
+  if (!of_all && !setup_.scaled) return {};
+  if (!of_all) {
+    const std::span<const double> own = optimizer_.measure(gradient_);
+    settle("the gradient's norm");
+    return {{own.begin(), own.end()}};
+  }
   const WorkerPlace& place = setup_.place;
   const std::span<const double> own = optimizer_.measure(gradient_);
   settle("the gradient's norm");
@@ -94,7 +148,7 @@ std::optional<float> Worker::global_clip_factor(Minibatch p) {
   }
   if (seconds_between(start, now_ns()) > kBlocked) pace_.input_at(now_ns());
   std::erase_if(squares_, [p](const auto& of) { return of.first.first == p; });
-  return optimizer_.clip_factor(of_stages);
+  return of_stages;
 }
 
 // All updates of p's wave have been made.
@@ -172,6 +226,7 @@ void Worker::evaluate(Minibatch p) {
     Buffer statistics(device_, stream_, statistics_.bytes(), MemoryKind::workspace);
     device_.copy(stream_, statistics.data(), reinterpret_cast<const std::byte*>(mean.data()),
                  statistics.bytes());
+    settle("averaged running statistics");
     sum = evaluator_.evaluate(label, weights.as<float>(), statistics.as<float>());
   }
   sum.virtual_worker = setup_.place.virtual_worker.value;

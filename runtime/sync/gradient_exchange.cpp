@@ -54,11 +54,12 @@ struct GradientExchange::Sum {
   std::int64_t left = 0;  // messages, both ways
 };
 
-GradientExchange::GradientExchange(std::vector<ExchangePart> parts, Device& device, Stream& stream,
+GradientExchange::GradientExchange(std::vector<ExchangePart> parts, DeviceTransport& transport,
                                    RankService& service)
     : parts_(std::move(parts)),
-      device_(device),
-      stream_(stream),
+      transport_(transport),
+      device_(transport.device()),
+      stream_(transport.stream()),
       service_(service),
       self_(std::make_shared<GradientExchange*>(this)) {
   make_slots(parts_);
@@ -170,14 +171,14 @@ bool GradientExchange::post_sends(Link& link) {
     link.to_send.pop_front();
     const Piece& piece = *message.piece;
     const std::size_t bytes = bytes_of(piece.count);
-    message.operation = service_.transport().send(
-        link.peer, Channel::reduce,
-        {.kind = static_cast<std::int32_t>(message.up ? MessageKind::partial_sum
-                                                      : MessageKind::finished_sum),
-         .part = piece.part,
-         .minibatch = piece.sum->number,
-         .label = piece.number},
-        {reinterpret_cast<const std::byte*>(piece.values), bytes});
+    message.operation =
+        transport_.send(link.peer, Channel::reduce,
+                        {.kind = static_cast<std::int32_t>(message.up ? MessageKind::partial_sum
+                                                                      : MessageKind::finished_sum),
+                         .part = piece.part,
+                         .minibatch = piece.sum->number,
+                         .label = piece.number},
+                        {reinterpret_cast<const std::byte*>(piece.values), bytes});
     bytes_sent_ += static_cast<std::int64_t>(bytes);
     ++messages_sent_;
     link.sending.push_back(std::move(message));
@@ -193,7 +194,7 @@ bool GradientExchange::post_receives(Link& link) {
     const Piece& piece = *next.piece;
     if (next.up ? piece.slot >= slots_free_ + slot_count_ : !piece.up_sent) break;
     float* into = next.up ? slot(piece) : piece.values;
-    next.operation = service_.transport().receive(
+    next.operation = transport_.receive(
         link.peer, Channel::reduce, {reinterpret_cast<std::byte*>(into), bytes_of(piece.count)});
     link.receiving.push_back(std::move(next));
     link.to_receive.pop_front();
@@ -261,6 +262,7 @@ void GradientExchange::poll() {
     if (!more) break;
     service_.note_work();
     service_.transport().progress();
+    transport_.poll();
   }
   while (!sums_.empty() && sums_.front()->left == 0) sums_.pop_front();
 }

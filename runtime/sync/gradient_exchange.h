@@ -12,6 +12,7 @@
 #include "partitioner/cost/memory.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/sync/exchange_parts.h"
+#include "runtime/transport/device_transport.h"
 
 namespace hetpipe {
 
@@ -49,7 +50,7 @@ class GradientExchange {
  public:
   // `parts` of this rank, ascending by number. Memory for kExchangeSlots pieces, or as many as
   // there are, where partial sums come to this rank.
-  GradientExchange(std::vector<ExchangePart> parts, Device& device, Stream& stream,
+  GradientExchange(std::vector<ExchangePart> parts, DeviceTransport& transport,
                    RankService& service);
   ~GradientExchange();
   GradientExchange(const GradientExchange&) = delete;
@@ -89,6 +90,7 @@ class GradientExchange {
   Awaited awaited() const;
 
   std::vector<ExchangePart> parts_;
+  DeviceTransport& transport_;
   Device& device_;
   Stream& stream_;
   RankService& service_;

@@ -3,12 +3,12 @@
 
 namespace hetpipe {
 
-GroupSums::GroupSums(RankSums sums, Device& device, Stream& stream, RankService& service)
+GroupSums::GroupSums(RankSums sums, DeviceTransport& transport, RankService& service)
     : sums_(std::move(sums)),
-      device_(device),
-      stream_(stream),
+      device_(transport.device()),
+      stream_(transport.stream()),
       service_(service),
-      exchange_(sums_.gradients, device, stream, service) {}
+      exchange_(sums_.gradients, transport, service) {}
 
 void GroupSums::average(std::vector<float>& statistics) {
   if (statistics.empty() || sums_.statistics.empty()) return;  // nobody else has any of them

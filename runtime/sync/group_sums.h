@@ -19,7 +19,7 @@ struct RankSums {
 // A rank's sums of gradients, and means of running statistics, over one scope.
 class GroupSums {
  public:
-  GroupSums(RankSums sums, Device& device, Stream& stream, RankService& service);
+  GroupSums(RankSums sums, DeviceTransport& transport, RankService& service);
 
   void reduce(Minibatch p, Buffer& gradient) { exchange_.start(p, gradient.as<float>()); }
   double finish_reduce() { return exchange_.wait(); }

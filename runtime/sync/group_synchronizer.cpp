@@ -11,12 +11,12 @@ namespace {
 
 }  // namespace
 
-GroupSynchronizer::GroupSynchronizer(Setup setup, const WaveRules& rules, Device& device,
-                                     Stream& stream, RankService& service)
+GroupSynchronizer::GroupSynchronizer(Setup setup, const WaveRules& rules,
+                                     DeviceTransport& transport, RankService& service)
     : setup_(std::move(setup)),
       rules_(rules),
       service_(service),
-      sums_(setup_.sums, device, stream, service) {
+      sums_(setup_.sums, transport, service) {
   if (!speaks()) return;
   for (const GroupMember::Stage& stage : setup_.member.stages) {
     const int part = setup_.parts.of_stage(setup_.member.virtual_worker, stage.id);

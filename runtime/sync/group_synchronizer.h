@@ -36,7 +36,7 @@ class GroupSynchronizer final : public Synchronizer {
     Rank coordinator;
     StopCoordinator* stop = nullptr;  // at the coordinator
   };
-  GroupSynchronizer(Setup setup, const WaveRules& rules, Device& device, Stream& stream,
+  GroupSynchronizer(Setup setup, const WaveRules& rules, DeviceTransport& transport,
                     RankService& service);
 
   void before_forward(Minibatch p) override;

@@ -17,7 +17,7 @@ std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
 ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules,
                            const ShardMap& map, std::vector<Rank> server_ranks,
                            CheckpointRule checkpoints, CheckpointSender& parts,
-                           RankService& service, StageReplica replica)
+                           DeviceTransport& transport, RankService& service, StageReplica replica)
     : vw_(vw),
       stage_(stage),
       rules_(rules),
@@ -25,9 +25,10 @@ ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& ru
       server_ranks_(std::move(server_ranks)),
       checkpoints_(std::move(checkpoints)),
       parts_(parts),
+      transport_(transport),
       service_(service),
       replica_(std::move(replica)),
-      sums_(replica_.sums, stage.device(), stage.stream(), service) {
+      sums_(replica_.sums, transport, service) {
   service.on(MessageKind::gate_grant, [this](const ControlMessage& message) {
     granted_[message.header.minibatch] = message.header.label;
   });
@@ -55,7 +56,7 @@ void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
     for (const FlatRange& piece : pieces.parameters) {  // from where they lie
       const auto bytes = all.subspan(static_cast<std::size_t>(piece.offset) * sizeof(float),
                                      static_cast<std::size_t>(piece.count) * sizeof(float));
-      sending_.push_back({service_.transport().send(to, Channel::push, header, bytes), sum, {}});
+      sending_.push_back({transport_.send(to, Channel::push, header, bytes), sum, {}});
     }
     if (pieces.statistics == 0) continue;
     std::vector<float> payload;
@@ -64,7 +65,7 @@ void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
                      statistics.begin() + range.offset + range.count);
     }
     sending_.push_back({{}, nullptr, std::move(payload)});
-    sending_.back().operation = service_.transport().send(
+    sending_.back().operation = transport_.send_from_host(
         to, Channel::push, header, std::as_bytes(std::span(sending_.back().payload)));
   }
 }
@@ -122,21 +123,22 @@ ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What wha
     const ShardId shard{s};
     const auto ranges = map_.in_stage(what, shard, stage_.first_layer(), stage_.end_layer());
     if (ranges.empty()) continue;
-    std::span<std::byte> into;
     std::int64_t floats = 0;
     for (const FlatRange& range : ranges) floats += range.count;
+    const Rank server = server_ranks_[static_cast<std::size_t>(s)];
     std::vector<float> part;
     if (ranges.size() == 1) {
-      into = {asked.weights.data() + static_cast<std::size_t>(ranges[0].offset) * sizeof(float),
-              static_cast<std::size_t>(floats) * sizeof(float)};
+      asked.operations.push_back(transport_.receive(
+          server, Channel::pull,
+          {asked.weights.data() + static_cast<std::size_t>(ranges[0].offset) * sizeof(float),
+           static_cast<std::size_t>(floats) * sizeof(float)}));
     } else {
       part.resize(static_cast<std::size_t>(floats));
-      into = std::as_writable_bytes(std::span(part));
+      asked.operations.push_back(service_.transport().receive(
+          server, Channel::pull, std::as_writable_bytes(std::span(part))));
     }
     asked.parts.push_back(std::move(part));  // moving keeps the elements where they are
     asked.shards.push_back(shard);
-    asked.operations.push_back(service_.transport().receive(
-        server_ranks_[static_cast<std::size_t>(s)], Channel::pull, into));
     request(shard, gate, label, what);
   }
   return asked;
@@ -173,6 +175,7 @@ Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
       from += range.count;
     }
   }
+  service_.settle(stage_.stream(), [] { return std::string("a snapshot to reach the device"); });
   return std::move(asked.weights);
 }
 

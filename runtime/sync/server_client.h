@@ -36,7 +36,7 @@ class ServerClient final : public Synchronizer {
  public:
   ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules, const ShardMap& map,
                std::vector<Rank> server_ranks, CheckpointRule checkpoints, CheckpointSender& parts,
-               RankService& service, StageReplica replica = {});
+               DeviceTransport& transport, RankService& service, StageReplica replica = {});
 
   void before_forward(Minibatch) override {}  // gates see to a stop
   void reduce(Minibatch p, Buffer& gradient) override { sums_.reduce(p, gradient); }
@@ -80,6 +80,7 @@ class ServerClient final : public Synchronizer {
   std::vector<Rank> server_ranks_;
   CheckpointRule checkpoints_;
   CheckpointSender& parts_;
+  DeviceTransport& transport_;
   RankService& service_;
   StageReplica replica_;
   GroupSums sums_;

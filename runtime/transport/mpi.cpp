@@ -2,6 +2,9 @@
 #include "runtime/transport/mpi.h"
 
 #include <mpi.h>
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
 
 #include <algorithm>
 #include <cstdio>
@@ -76,6 +79,14 @@ std::string MpiSession::library() const {
   name = name.substr(0, name.find_first_of(",\n"));
   std::replace(name.begin(), name.end(), '\t', ' ');
   return name;
+}
+
+bool MpiSession::reaches_gpus() const {
+#ifdef MPIX_CUDA_AWARE_SUPPORT
+  return MPIX_Query_cuda_support() == 1;
+#else
+  return false;
+#endif
 }
 
 std::unique_ptr<Transport> MpiSession::make_transport(const MpiOptions& options) {

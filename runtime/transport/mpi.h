@@ -29,6 +29,8 @@ class MpiSession {
   Rank rank() const;
   int ranks() const;
   std::string library() const;  // "Open MPI v4.1.4"
+  // Whether the library says of itself that it takes addresses of GPU memory (MPIX's question).
+  bool reaches_gpus() const;
   // Called by all ranks together, with the same options.
   std::unique_ptr<Transport> make_transport(const MpiOptions& options = {});
 

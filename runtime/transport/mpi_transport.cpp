@@ -22,7 +22,8 @@
 
 // A message is its header and then its payload in pieces, all nonblocking, on the channel's
 // communicator with one tag: MPI does not let messages of one sender overtake each other there, so
-// the n-th receive meets the n-th send.
+// the n-th receive meets the n-th send. Whoever has a payload in pieces is asked for the next one
+// only when everything before it has been posted.
 namespace hetpipe {
 namespace {
 
@@ -33,14 +34,25 @@ constexpr double kAbortSeconds = 10;
 struct Posted : Operation::State {
   Route route;
   bool incoming = false;
-  std::uint64_t bytes = 0;     // incoming: of the posted payload
-  std::uint64_t sequence = 0;  // incoming: expected
+  std::uint64_t bytes = 0;                // of the payload
+  std::uint64_t piece_bytes = 0;          // of all pieces but the last
+  std::uint64_t posted = 0;               // bytes of the payload
+  std::uint64_t sequence = 0;             // incoming: expected
+  std::byte* payload = nullptr;           // where it lies in one piece; sends only read it
+  std::shared_ptr<PayloadPieces> pieces;  // where it does not
   MessageHeader wire;
   std::vector<std::byte> copy;        // control: header and payload in one
-  std::vector<MPI_Request> requests;  // header, then pieces
+  std::vector<MPI_Request> requests;  // header, then pieces, as far as posted
   std::size_t finished = 0;           // of requests
+
+  bool all_posted() const { return !requests.empty() && posted == bytes; }
+  bool all_finished() const { return all_posted() && finished == requests.size(); }
 };
-using Queue = std::deque<std::shared_ptr<Posted>>;
+
+struct Queue {
+  std::deque<std::shared_ptr<Posted>> messages;
+  std::size_t posted = 0;  // the first so many are wholly with MPI
+};
 
 struct IncomingControl {
   Route route;
@@ -78,6 +90,14 @@ class MpiTransport : public Transport {
   Operation send(Rank to, Channel channel, const MessageHeader& header,
                  std::span<const std::byte> payload) override;
   Operation receive(Rank from, Channel channel, std::span<std::byte> payload) override;
+  Operation send(Rank to, Channel channel, const MessageHeader& header, std::uint64_t bytes,
+                 std::shared_ptr<PayloadPieces> pieces) override;
+  Operation receive(Rank from, Channel channel, std::uint64_t bytes,
+                    std::shared_ptr<PayloadPieces> pieces) override;
+  void set_piece_bytes(Rank peer, std::uint64_t bytes) override { sizes_.set(peer, bytes); }
+  std::uint64_t piece_bytes(Rank peer, Channel channel) const override {
+    return sizes_.of(peer, channel);
+  }
   void send_control(Rank to, const MessageHeader& header,
                     std::span<const std::byte> payload) override;
   std::optional<ControlMessage> try_receive_control() override;
@@ -93,9 +113,13 @@ class MpiTransport : public Transport {
   MPI_Comm communicator(Channel channel) const {
     return communicators_[static_cast<std::size_t>(channel)];
   }
-  template <class Post>
-  void post_pieces(Posted& posted, std::uint64_t bytes, const Post& post);
-  void enqueue(Queue& queue, std::shared_ptr<Posted> posted);
+  std::shared_ptr<Posted> outgoing(Rank to, Channel channel, const MessageHeader& header,
+                                   std::uint64_t bytes) const;
+  std::shared_ptr<Posted> incoming(Rank from, Channel channel, std::uint64_t bytes);
+  Operation enqueue(Queue& queue, std::shared_ptr<Posted> posted);
+  bool post_more(Queue& queue);
+  bool post(Posted& posted);
+  void post_header(Posted& posted);
   bool test_fronts();
   void finished_one(Posted& posted, const MPI_Status& status);
   bool drain(Queue& queue);
@@ -107,6 +131,7 @@ class MpiTransport : public Transport {
   int ranks_;
   MpiOptions options_;
   OutgoingStamps stamps_;
+  PieceSizes sizes_;
   // Freed by MPI_Finalize alone: Open MPI keeps a late message of a freed communicator for the next
   // one that gets its number.
   std::array<MPI_Comm, kChannels> communicators_;
@@ -138,6 +163,7 @@ MpiTransport::MpiTransport(Rank rank, int ranks, const MpiOptions& options)
       ranks_(ranks),
       options_(options),
       stamps_(rank, ranks),
+      sizes_(ranks, options.piece_bytes),
       sends_(static_cast<std::size_t>(ranks * kChannels)),
       receives_(sends_.size()),
       receive_sequences_(sends_.size()) {
@@ -150,7 +176,7 @@ MpiTransport::MpiTransport(Rank rank, int ranks, const MpiOptions& options)
 // Cancels what is left, without waiting for anybody.
 MpiTransport::~MpiTransport() {
   for (Queue* queue : active_) {
-    for (std::shared_ptr<Posted>& posted : *queue) {
+    for (std::shared_ptr<Posted>& posted : queue->messages) {
       for (MPI_Request& request : posted->requests) {
         if (request == MPI_REQUEST_NULL) continue;
         if (posted->incoming) MPI_Cancel(&request);
@@ -166,60 +192,124 @@ MpiTransport::~MpiTransport() {
   if (exchange_ != nullptr) keep_for_ever(std::move(exchange_));
 }
 
-// Calls post(offset, count, request) for each piece of a payload.
-template <class Post>
-void MpiTransport::post_pieces(Posted& posted, std::uint64_t bytes, const Post& post) {
-  for (std::uint64_t offset = 0; offset < bytes; offset += options_.piece_bytes) {
-    const int count = static_cast<int>(std::min(options_.piece_bytes, bytes - offset));
-    posted.requests.push_back(MPI_REQUEST_NULL);
-    post(offset, count, &posted.requests.back());
-  }
-}
-
-void MpiTransport::enqueue(Queue& queue, std::shared_ptr<Posted> posted) {
-  if (!posted->incoming) ++outgoing_;
-  if (queue.empty()) active_.push_back(&queue);
-  queue.push_back(std::move(posted));
-}
-
-Operation MpiTransport::send(Rank to, Channel channel, const MessageHeader& header,
-                             std::span<const std::byte> payload) {
+std::shared_ptr<Posted> MpiTransport::outgoing(Rank to, Channel channel,
+                                               const MessageHeader& header,
+                                               std::uint64_t bytes) const {
   ensure(channel != Channel::control, "control messages go through send_control");
+  ensure(0 <= to.value && to.value < ranks_, "send to a rank outside the job");
   auto posted = std::make_shared<Posted>();
   posted->route = {rank_, to, channel};
-  posted->wire = stamps_.stamp(posted->route, header, payload.size());
-  posted->requests.push_back(MPI_REQUEST_NULL);
-  enqueue(sends_[index(to, channel)], posted);
-  check_mpi(MPI_Isend(&posted->wire, sizeof posted->wire, MPI_BYTE, to.value, kTag,
-                      communicator(channel), &posted->requests.front()),
-            "MPI_Isend", posted->route);
-  post_pieces(*posted, payload.size(), [&](std::uint64_t offset, int count, MPI_Request* request) {
-    check_mpi(MPI_Isend(payload.data() + offset, count, MPI_BYTE, to.value, kTag,
-                        communicator(channel), request),
-              "MPI_Isend", posted->route);
-  });
-  return Operation(std::move(posted));
+  posted->bytes = bytes;
+  posted->piece_bytes = sizes_.of(to, channel);
+  posted->wire = header;
+  return posted;
 }
 
-Operation MpiTransport::receive(Rank from, Channel channel, std::span<std::byte> payload) {
+std::shared_ptr<Posted> MpiTransport::incoming(Rank from, Channel channel, std::uint64_t bytes) {
   ensure(channel != Channel::control, "control messages come from try_receive_control");
   ensure(0 <= from.value && from.value < ranks_, "receive from a rank outside the job");
   auto posted = std::make_shared<Posted>();
   posted->route = {from, rank_, channel};
   posted->incoming = true;
-  posted->bytes = payload.size();
+  posted->bytes = bytes;
+  posted->piece_bytes = sizes_.of(from, channel);
   posted->sequence = receive_sequences_[index(from, channel)]++;
-  posted->requests.push_back(MPI_REQUEST_NULL);
-  enqueue(receives_[index(from, channel)], posted);
-  check_mpi(MPI_Irecv(&posted->wire, sizeof posted->wire, MPI_BYTE, from.value, kTag,
-                      communicator(channel), &posted->requests.front()),
-            "MPI_Irecv", posted->route);
-  post_pieces(*posted, payload.size(), [&](std::uint64_t offset, int count, MPI_Request* request) {
-    check_mpi(MPI_Irecv(payload.data() + offset, count, MPI_BYTE, from.value, kTag,
-                        communicator(channel), request),
-              "MPI_Irecv", posted->route);
-  });
+  return posted;
+}
+
+Operation MpiTransport::enqueue(Queue& queue, std::shared_ptr<Posted> posted) {
+  if (!posted->incoming) ++outgoing_;
+  if (queue.messages.empty()) active_.push_back(&queue);
+  queue.messages.push_back(posted);
+  post_more(queue);
   return Operation(std::move(posted));
+}
+
+// Gives MPI what it can have by now, in order; true when that was anything.
+bool MpiTransport::post_more(Queue& queue) {
+  bool more = false;
+  while (queue.posted < queue.messages.size()) {
+    Posted& posted = *queue.messages[queue.posted];
+    more |= post(posted);
+    if (!posted.all_posted()) return more;
+    ++queue.posted;
+  }
+  return more;
+}
+
+void MpiTransport::post_header(Posted& posted) {
+  const Route& route = posted.route;
+  posted.requests.push_back(MPI_REQUEST_NULL);
+  if (posted.incoming) {
+    check_mpi(MPI_Irecv(&posted.wire, sizeof posted.wire, MPI_BYTE, route.from.value, kTag,
+                        communicator(route.channel), &posted.requests.back()),
+              "MPI_Irecv", route);
+    return;
+  }
+  posted.wire = stamps_.stamp(route, posted.wire, posted.bytes);
+  check_mpi(MPI_Isend(&posted.wire, sizeof posted.wire, MPI_BYTE, route.to.value, kTag,
+                      communicator(route.channel), &posted.requests.back()),
+            "MPI_Isend", route);
+}
+
+bool MpiTransport::post(Posted& posted) {
+  const Route& route = posted.route;
+  bool any = false;
+  // A header goes out with the first piece: its time of sending is when that was there.
+  if (posted.requests.empty() && (posted.incoming || posted.bytes == 0)) {
+    post_header(posted);
+    any = true;
+  }
+  while (posted.posted < posted.bytes) {
+    const std::uint64_t offset = posted.posted;
+    const std::uint64_t bytes = std::min(posted.piece_bytes, posted.bytes - offset);
+    std::byte* const memory =
+        posted.pieces == nullptr ? posted.payload + offset : posted.pieces->next(offset, bytes);
+    if (memory == nullptr) return any;
+    if (posted.requests.empty()) post_header(posted);
+    const auto count = static_cast<int>(bytes);
+    posted.requests.push_back(MPI_REQUEST_NULL);
+    MPI_Request* const request = &posted.requests.back();
+    if (posted.incoming) {
+      check_mpi(MPI_Irecv(memory, count, MPI_BYTE, route.from.value, kTag,
+                          communicator(route.channel), request),
+                "MPI_Irecv", route);
+    } else {
+      check_mpi(MPI_Isend(memory, count, MPI_BYTE, route.to.value, kTag,
+                          communicator(route.channel), request),
+                "MPI_Isend", route);
+    }
+    posted.posted += bytes;
+    any = true;
+  }
+  return any;
+}
+
+Operation MpiTransport::send(Rank to, Channel channel, const MessageHeader& header,
+                             std::span<const std::byte> payload) {
+  std::shared_ptr<Posted> posted = outgoing(to, channel, header, payload.size());
+  posted->payload = const_cast<std::byte*>(payload.data());
+  return enqueue(sends_[index(to, channel)], std::move(posted));
+}
+
+Operation MpiTransport::send(Rank to, Channel channel, const MessageHeader& header,
+                             std::uint64_t bytes, std::shared_ptr<PayloadPieces> pieces) {
+  std::shared_ptr<Posted> posted = outgoing(to, channel, header, bytes);
+  posted->pieces = std::move(pieces);
+  return enqueue(sends_[index(to, channel)], std::move(posted));
+}
+
+Operation MpiTransport::receive(Rank from, Channel channel, std::span<std::byte> payload) {
+  std::shared_ptr<Posted> posted = incoming(from, channel, payload.size());
+  posted->payload = payload.data();
+  return enqueue(receives_[index(from, channel)], std::move(posted));
+}
+
+Operation MpiTransport::receive(Rank from, Channel channel, std::uint64_t bytes,
+                                std::shared_ptr<PayloadPieces> pieces) {
+  std::shared_ptr<Posted> posted = incoming(from, channel, bytes);
+  posted->pieces = std::move(pieces);
+  return enqueue(receives_[index(from, channel)], std::move(posted));
 }
 
 void MpiTransport::send_control(Rank to, const MessageHeader& header,
@@ -233,11 +323,11 @@ void MpiTransport::send_control(Rank to, const MessageHeader& header,
   if (!payload.empty()) {
     std::memcpy(posted->copy.data() + sizeof(MessageHeader), payload.data(), payload.size());
   }
-  posted->requests.push_back(MPI_REQUEST_NULL);
-  enqueue(sends_[index(to, Channel::control)], posted);
+  posted->requests.push_back(MPI_REQUEST_NULL);  // and so all is posted
   check_mpi(MPI_Isend(posted->copy.data(), static_cast<int>(posted->copy.size()), MPI_BYTE,
                       to.value, kTag, communicator(Channel::control), &posted->requests.front()),
             "MPI_Isend", posted->route);
+  enqueue(sends_[index(to, Channel::control)], std::move(posted));
 }
 
 std::optional<ControlMessage> MpiTransport::try_receive_control() {
@@ -253,8 +343,9 @@ bool MpiTransport::test_fronts() {
   fronts_.clear();
   front_requests_.clear();
   for (Queue* queue : active_) {
-    Posted& posted = *queue->front();
-    if (posted.finished == posted.requests.size()) continue;  // on its emulated way
+    Posted& posted = *queue->messages.front();
+    // On its emulated way, or its next piece is not there yet.
+    if (posted.finished == posted.requests.size()) continue;
     fronts_.push_back(&posted);
     front_requests_.push_back(posted.requests[posted.finished]);
   }
@@ -286,19 +377,24 @@ void MpiTransport::finished_one(Posted& posted, const MPI_Status& status) {
     }
     check_arrival(posted.route, posted.wire, posted.bytes, posted.sequence);
   }
+  if (posted.pieces != nullptr && posted.finished > 0) {
+    const std::uint64_t offset = (posted.finished - 1) * posted.piece_bytes;
+    posted.pieces->finished(offset, std::min(posted.piece_bytes, posted.bytes - offset));
+  }
   ++posted.finished;
 }
 
 // Hands over what is finished, in order; true when the queue is empty.
 bool MpiTransport::drain(Queue& queue) {
-  while (!queue.empty()) {
-    Posted& posted = *queue.front();
-    if (posted.finished < posted.requests.size()) return false;
+  while (!queue.messages.empty()) {
+    Posted& posted = *queue.messages.front();
+    if (!posted.all_finished()) return false;
     if (posted.incoming && posted.wire.deliver_ns > now_ns()) return false;
     posted.header = posted.wire;
     posted.done = true;
     if (!posted.incoming) --outgoing_;
-    queue.pop_front();
+    queue.messages.pop_front();
+    --queue.posted;
   }
   return true;
 }
@@ -309,6 +405,7 @@ void MpiTransport::progress() {
   bool more = true;
   while (more) {
     more = test_fronts();
+    for (Queue* queue : active_) more |= post_more(*queue);
     std::erase_if(active_, [&](Queue* queue) { return drain(*queue); });
   }
   finish_control();

@@ -44,6 +44,20 @@ MessageHeader OutgoingStamps::stamp(const Route& route, MessageHeader header, st
   return header;
 }
 
+PieceSizes::PieceSizes(int ranks, std::uint64_t usual_bytes)
+    : usual_(usual_bytes), of_peer_(static_cast<std::size_t>(ranks), usual_bytes) {}
+
+void PieceSizes::set(Rank peer, std::uint64_t bytes) {
+  ensure(0 <= peer.value && peer.value < std::ssize(of_peer_), "pieces for a rank outside the job");
+  ensure(0 < bytes && bytes <= usual_, "pieces of nothing, or larger than the transport's own");
+  of_peer_[static_cast<std::size_t>(peer.value)] = bytes;
+}
+
+std::uint64_t PieceSizes::of(Rank peer, Channel channel) const {
+  const bool of_devices = channel != Channel::control && channel != Channel::checkpoint;
+  return of_devices ? of_peer_.at(static_cast<std::size_t>(peer.value)) : usual_;
+}
+
 void check_sequence(const Route& route, const MessageHeader& header,
                     std::uint64_t expected_sequence) {
   if (header.sequence == expected_sequence) return;

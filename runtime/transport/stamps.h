@@ -41,6 +41,18 @@ class OutgoingStamps {
   std::shared_ptr<LinkClock> clock_;  // null: nothing is emulated
 };
 
+// How large the pieces of payloads are, by peer and channel.
+class PieceSizes {
+ public:
+  PieceSizes(int ranks, std::uint64_t usual_bytes);
+  void set(Rank peer, std::uint64_t bytes);  // at most the usual
+  std::uint64_t of(Rank peer, Channel channel) const;
+
+ private:
+  std::uint64_t usual_;
+  std::vector<std::uint64_t> of_peer_;
+};
+
 // SystemError naming the route and both numbers when the message is not the expected one.
 void check_arrival(const Route& route, const MessageHeader& header, std::uint64_t expected_bytes,
                    std::uint64_t expected_sequence);

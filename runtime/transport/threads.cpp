@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -17,9 +18,14 @@
 namespace hetpipe {
 namespace {
 
+constexpr std::uint64_t kUsualPiece = std::uint64_t{512} << 20;
+
+// A piece of a message; the first one brings the header.
 struct Mail {
   Route route;
+  bool first = true;
   MessageHeader header;
+  std::uint64_t bytes = 0;
   std::unique_ptr<std::byte[]> payload;
 };
 
@@ -49,14 +55,36 @@ struct Hall {
   std::map<std::int64_t, ExchangeRound> rounds;  // under exchange_mutex
 };
 
-struct Posted : Operation::State {
-  std::span<std::byte> payload;
+// Where a payload lies: in one piece, or in many.
+struct Payload {
+  std::byte* memory = nullptr;  // sends only read it
+  std::shared_ptr<PayloadPieces> pieces;
+  std::uint64_t bytes = 0;
+  std::byte* at(std::uint64_t offset, std::uint64_t piece) const {
+    return pieces == nullptr ? memory + offset : pieces->next(offset, piece);
+  }
+  void finished(std::uint64_t offset, std::uint64_t piece) const {
+    if (pieces != nullptr) pieces->finished(offset, piece);
+  }
+};
+
+struct Incoming : Operation::State {
+  Payload payload;
+  bool begun = false;  // its header has come
+  std::uint64_t arrived = 0;
+};
+
+struct Outgoing : Operation::State {
+  Route route;
+  Payload payload;
+  bool begun = false;
+  std::uint64_t left = 0;
 };
 
 // One (from, channel): what has come and what is waited for, both in order.
 struct Stream {
   std::deque<Mail> arrived;
-  std::deque<std::shared_ptr<Posted>> posted;
+  std::deque<std::shared_ptr<Incoming>> posted;
   std::uint64_t next_sequence = 0;
 };
 
@@ -66,6 +94,8 @@ class ThreadsTransport : public Transport {
       : hall_(std::move(hall)),
         rank_(rank),
         stamps_(rank, hall_->ranks),
+        sizes_(hall_->ranks, kUsualPiece),
+        outgoing_(static_cast<std::size_t>(hall_->ranks * kChannels)),
         streams_(static_cast<std::size_t>(hall_->ranks * kChannels)) {}
 
   Rank rank() const override { return rank_; }
@@ -77,28 +107,32 @@ class ThreadsTransport : public Transport {
 
   Operation send(Rank to, Channel channel, const MessageHeader& header,
                  std::span<const std::byte> payload) override {
-    ensure(channel != Channel::control, "control messages go through send_control");
-    post(to, channel, header, payload);
-    auto state = std::make_shared<Operation::State>();
-    state->done = true;  // the payload was copied
-    return Operation(std::move(state));
+    return send_payload(to, channel, header,
+                        {const_cast<std::byte*>(payload.data()), nullptr, payload.size()});
+  }
+  Operation send(Rank to, Channel channel, const MessageHeader& header, std::uint64_t bytes,
+                 std::shared_ptr<PayloadPieces> pieces) override {
+    return send_payload(to, channel, header, {nullptr, std::move(pieces), bytes});
   }
 
   Operation receive(Rank from, Channel channel, std::span<std::byte> payload) override {
-    ensure(channel != Channel::control, "control messages come from try_receive_control");
-    ensure(0 <= from.value && from.value < ranks(), "receive from a rank outside the job");
-    auto state = std::make_shared<Posted>();
-    state->payload = payload;
-    const std::size_t index = stream_index(from, channel);
-    if (streams_[index].posted.empty()) active_.push_back(index);
-    streams_[index].posted.push_back(state);
-    return Operation(std::move(state));
+    return receive_payload(from, channel, {payload.data(), nullptr, payload.size()});
+  }
+  Operation receive(Rank from, Channel channel, std::uint64_t bytes,
+                    std::shared_ptr<PayloadPieces> pieces) override {
+    return receive_payload(from, channel, {nullptr, std::move(pieces), bytes});
+  }
+
+  void set_piece_bytes(Rank peer, std::uint64_t bytes) override { sizes_.set(peer, bytes); }
+  std::uint64_t piece_bytes(Rank peer, Channel channel) const override {
+    return sizes_.of(peer, channel);
   }
 
   void send_control(Rank to, const MessageHeader& header,
                     std::span<const std::byte> payload) override {
     ensure(payload.size() <= kMaxControlBytes, "a control message is too large");
-    post(to, Channel::control, header, payload);
+    const Route route{rank_, to, Channel::control};
+    post(route, stamps_.stamp(route, header, payload.size()), true, payload);
   }
 
   std::optional<ControlMessage> try_receive_control() override {
@@ -113,11 +147,12 @@ class ThreadsTransport : public Transport {
     if (failed >= 0 && failed != rank_.value) {
       throw SystemError(format("rank %d failed", failed));
     }
+    std::erase_if(leaving_, [&](std::size_t index) { return leave(outgoing_[index]); });
     collect();
     std::erase_if(active_, [&](std::size_t index) { return deliver(streams_[index]); });
   }
 
-  bool idle() const override { return true; }
+  bool idle() const override { return leaving_.empty(); }
 
   std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> mine) override;
 
@@ -131,15 +166,61 @@ class ThreadsTransport : public Transport {
     return static_cast<std::size_t>(from.value * kChannels + static_cast<int>(channel));
   }
 
-  void post(Rank to, Channel channel, const MessageHeader& header,
-            std::span<const std::byte> payload) {
-    Mail mail{.route = {rank_, to, channel}, .header = {}, .payload = nullptr};
-    mail.header = stamps_.stamp(mail.route, header, payload.size());
-    if (!payload.empty()) {
-      mail.payload = std::make_unique_for_overwrite<std::byte[]>(payload.size());
-      std::memcpy(mail.payload.get(), payload.data(), payload.size());
+  // Copied at once as far as it is there and nothing waits before it.
+  Operation send_payload(Rank to, Channel channel, const MessageHeader& header, Payload payload) {
+    ensure(channel != Channel::control, "control messages go through send_control");
+    ensure(0 <= to.value && to.value < ranks(), "send to a rank outside the job");
+    auto message = std::make_shared<Outgoing>();
+    message->route = {rank_, to, channel};
+    message->header = header;
+    message->payload = std::move(payload);
+    const std::size_t index = stream_index(to, channel);
+    auto& queue = outgoing_[index];
+    queue.push_back(message);
+    if (queue.size() == 1 && !leave(queue)) leaving_.push_back(index);
+    return Operation(std::move(message));
+  }
+
+  Operation receive_payload(Rank from, Channel channel, Payload payload) {
+    ensure(channel != Channel::control, "control messages come from try_receive_control");
+    ensure(0 <= from.value && from.value < ranks(), "receive from a rank outside the job");
+    auto message = std::make_shared<Incoming>();
+    message->payload = std::move(payload);
+    const std::size_t index = stream_index(from, channel);
+    if (streams_[index].posted.empty()) active_.push_back(index);
+    streams_[index].posted.push_back(message);
+    return Operation(std::move(message));
+  }
+
+  // Posts what is there of the messages to one rank on one channel; true when all have left.
+  bool leave(std::deque<std::shared_ptr<Outgoing>>& queue) {
+    for (; !queue.empty(); queue.pop_front()) {
+      Outgoing& message = *queue.front();
+      const Payload& payload = message.payload;
+      const std::uint64_t size = sizes_.of(message.route.to, message.route.channel);
+      do {
+        const std::uint64_t bytes = std::min(size, payload.bytes - message.left);
+        const std::byte* const memory = bytes == 0 ? nullptr : payload.at(message.left, bytes);
+        if (bytes > 0 && memory == nullptr) return false;
+        const bool first = !std::exchange(message.begun, true);
+        if (first) message.header = stamps_.stamp(message.route, message.header, payload.bytes);
+        post(message.route, message.header, first, {memory, bytes});
+        if (bytes > 0) payload.finished(message.left, bytes);
+        message.left += bytes;
+      } while (message.left < payload.bytes);
+      message.done = true;
     }
-    Mailbox& box = hall_->mailboxes[static_cast<std::size_t>(to.value)];
+    return true;
+  }
+
+  void post(const Route& route, const MessageHeader& header, bool first,
+            std::span<const std::byte> piece) {
+    Mail mail{route, first, header, piece.size(), nullptr};
+    if (!piece.empty()) {
+      mail.payload = std::make_unique_for_overwrite<std::byte[]>(piece.size());
+      std::memcpy(mail.payload.get(), piece.data(), piece.size());
+    }
+    Mailbox& box = hall_->mailboxes[static_cast<std::size_t>(route.to.value)];
     const std::lock_guard lock(box.mutex);
     box.mail.push_back(std::move(mail));
     box.filled.store(true, std::memory_order_release);
@@ -171,28 +252,48 @@ class ThreadsTransport : public Transport {
 
   // Hands over what has come in order; true when nothing is waited for any more.
   bool deliver(Stream& stream) {
-    while (!stream.posted.empty() && !stream.arrived.empty()) {
-      Mail& mail = stream.arrived.front();
-      Posted& posted = *stream.posted.front();
-      check_arrival(mail.route, mail.header, posted.payload.size(), stream.next_sequence);
-      if (mail.header.deliver_ns > now_ns()) return false;
-      if (!posted.payload.empty()) {
-        std::memcpy(posted.payload.data(), mail.payload.get(), posted.payload.size());
-      }
-      posted.header = mail.header;
-      posted.done = true;
-      ++stream.next_sequence;
-      stream.arrived.pop_front();
+    while (!stream.posted.empty()) {
+      Incoming& message = *stream.posted.front();
+      if (!take_pieces(stream, message)) return false;
+      if (message.header.deliver_ns > now_ns()) return false;
+      message.done = true;
       stream.posted.pop_front();
     }
-    return stream.posted.empty();
+    return true;
+  }
+
+  // Of the first message waited for; true when all of it is there.
+  bool take_pieces(Stream& stream, Incoming& message) {
+    const Payload& payload = message.payload;
+    while (!message.begun || message.arrived < payload.bytes) {
+      if (stream.arrived.empty()) return false;
+      const Mail& mail = stream.arrived.front();
+      if (!message.begun) {
+        ensure(mail.first, "a piece where a message was to begin");
+        check_arrival(mail.route, mail.header, payload.bytes, stream.next_sequence++);
+        message.header = mail.header;
+        message.begun = true;
+      }
+      if (mail.bytes > 0) {
+        std::byte* const memory = payload.at(message.arrived, mail.bytes);
+        if (memory == nullptr) return false;
+        std::memcpy(memory, mail.payload.get(), mail.bytes);
+        payload.finished(message.arrived, mail.bytes);
+        message.arrived += mail.bytes;
+      }
+      stream.arrived.pop_front();
+    }
+    return true;
   }
 
   std::shared_ptr<Hall> hall_;
   Rank rank_;
   OutgoingStamps stamps_;
-  std::vector<Stream> streams_;      // [from * kChannels + channel]
-  std::vector<std::size_t> active_;  // streams with posted receives
+  PieceSizes sizes_;
+  std::vector<std::deque<std::shared_ptr<Outgoing>>> outgoing_;  // [to * kChannels + channel]
+  std::vector<std::size_t> leaving_;                             // those that are not empty
+  std::vector<Stream> streams_;                                  // [from * kChannels + channel]
+  std::vector<std::size_t> active_;                              // streams with posted receives
   std::vector<Mail> collected_;
   std::deque<ControlMessage> control_;
   std::int64_t exchanges_ = 0;

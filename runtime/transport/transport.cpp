@@ -23,6 +23,8 @@ const char* to_string(Channel channel) {
       return "pull";
     case Channel::checkpoint:
       return "checkpoint";
+    case Channel::path:
+      return "path";
   }
   ensure_failed("unknown channel", std::source_location::current());
 }

@@ -18,8 +18,8 @@ namespace hetpipe {
 
 // Each channel is a stream of its own between any two ranks: messages of one channel arrive in the
 // order sent.
-enum class Channel { control, forward, backward, evaluate, reduce, push, pull, checkpoint };
-inline constexpr int kChannels = 8;
+enum class Channel { control, forward, backward, evaluate, reduce, push, pull, checkpoint, path };
+inline constexpr int kChannels = 9;
 const char* to_string(Channel channel);
 
 // Travels before every payload and is checked by the receiver's side of the protocol.
@@ -52,6 +52,19 @@ class Operation {
   std::shared_ptr<State> state_;
 };
 
+// A payload that lies nowhere in one piece: its memory is asked for piece by piece, in order, while
+// the transport moves on. A piece is `bytes` long from `offset`; all but a payload's last one have
+// the size that Transport::piece_bytes() says.
+class PayloadPieces {
+ public:
+  virtual ~PayloadPieces() = default;
+  // Where the next piece lies (sends) or may lie (receives); lent until finished(). Null: not yet,
+  // and the transport asks again. What is behind it in its stream waits with it.
+  virtual std::byte* next(std::uint64_t offset, std::uint64_t bytes) = 0;
+  // The transport needs the piece no more (sends) or it has arrived (receives); in order.
+  virtual void finished(std::uint64_t offset, std::uint64_t bytes) = 0;
+};
+
 struct ControlMessage {
   Rank from;
   MessageHeader header;
@@ -78,6 +91,18 @@ class Transport {
   // sizes otherwise. Receives of one channel from one rank are done in the order posted. Payloads
   // past 512 MiB are split on the wire.
   virtual Operation receive(Rank from, Channel channel, std::span<std::byte> payload) = 0;
+  // The same for payloads in pieces; the other end may have its payload in one. Their time of
+  // sending is when the first piece was there.
+  virtual Operation send(Rank to, Channel channel, const MessageHeader& header, std::uint64_t bytes,
+                         std::shared_ptr<PayloadPieces> pieces) = 0;
+  virtual Operation receive(Rank from, Channel channel, std::uint64_t bytes,
+                            std::shared_ptr<PayloadPieces> pieces) = 0;
+
+  // From now on payloads to and from this rank go in pieces of this size on the channels that carry
+  // memory of devices (all but control and checkpoint). Both ends say the same, before they post
+  // anything on these channels.
+  virtual void set_piece_bytes(Rank peer, std::uint64_t bytes) = 0;
+  virtual std::uint64_t piece_bytes(Rank peer, Channel channel) const = 0;
 
   // Small messages (at most 1 MiB) on Channel::control, copied: send and forget, receive from
   // anyone in order of arrival. No posted receives on this channel.

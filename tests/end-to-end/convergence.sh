@@ -10,7 +10,7 @@ source=$2
 . "$source/tests/end-to-end/fashion_scratch.sh"
 cluster=$source/benchmarks/convergence/pool.toml
 
-"$hetpipe" profile --model lenet-bn --data fashion-mnist --threads 1 --minibatch 8,16,32 --output "$folder/profile.toml" > /dev/null
+"$hetpipe" profile --fresh --device cpu --model lenet-bn --data fashion-mnist --threads 1 --minibatch 8,16,32 --output "$folder/profile.toml" > /dev/null
 
 # compare NAME RATE SEEDS PLAN...
 compare() {

@@ -9,6 +9,6 @@ plan_quickstart() {
   local hetpipe=$1
   cluster=$2/cluster-configs/fashion-quickstart.toml
   shift 2
-  "$hetpipe" profile --model lenet --data fashion-mnist --minibatch 64 --output "$folder/profile.toml" > /dev/null
+  "$hetpipe" profile --fresh --device cpu --model lenet --data fashion-mnist --minibatch 64 --output "$folder/profile.toml" > /dev/null
   "$hetpipe" plan --cluster "$cluster" --profile "$folder/profile.toml" "$@" --output "$folder/plan.toml" > /dev/null
 }

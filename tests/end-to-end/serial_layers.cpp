@@ -37,10 +37,10 @@ SerialLayers::Kept SerialLayers::forward(int layer, const std::vector<const Floa
                                          std::span<float> statistics, const Samples& samples) {
   const Ready& of = ready(layer, samples.keys.size());
   std::vector<Buffer> input_buffers;
-  std::vector<const float*> input_pointers;
+  std::vector<const std::byte*> input_pointers;
   for (const Floats* input : inputs) {
     input_buffers.push_back(upload<float>(*input));
-    input_pointers.push_back(input_buffers.back().as<float>());
+    input_pointers.push_back(input_buffers.back().data());
   }
   const Buffer parameters = upload(weights);
   const Buffer running = upload(std::span<const float>(statistics));
@@ -52,7 +52,7 @@ SerialLayers::Kept SerialLayers::forward(int layer, const std::vector<const Floa
   of.kernel->forward(*stream_, {.inputs = input_pointers,
                                 .parameters = parameter_pointers,
                                 .statistics = running_pointers,
-                                .output = output.as<float>(),
+                                .output = output.data(),
                                 .stash = stash.data(),
                                 .mode = Mode::train,
                                 .samples = samples.keys,
@@ -70,15 +70,15 @@ SerialLayers::Gradients SerialLayers::backward(int layer, const std::vector<cons
   ensure(is_loss(layer) == (output_gradient == nullptr), "every layer but the loss has consumers");
   const std::vector<int>& producers = model_.layer(layer).inputs;
   std::vector<Buffer> input_buffers, gradient_buffers;
-  std::vector<const float*> input_pointers;
-  std::vector<float*> gradient_pointers;
+  std::vector<const std::byte*> input_pointers;
+  std::vector<std::byte*> gradient_pointers;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     input_buffers.push_back(upload<float>(*inputs[i]));
     const bool needed = of.shapes.backward_needs_input;
-    input_pointers.push_back(needed ? input_buffers.back().as<float>() : nullptr);
+    input_pointers.push_back(needed ? input_buffers.back().data() : nullptr);
     const bool wanted = producers[i] != kSamples;
     gradient_buffers.push_back(buffer(wanted ? bytes_of(of.inputs[i]) : 0));
-    gradient_pointers.push_back(wanted ? gradient_buffers.back().as<float>() : nullptr);
+    gradient_pointers.push_back(wanted ? gradient_buffers.back().data() : nullptr);
   }
   const Buffer parameters = upload(weights);
   const Buffer parameter_gradients = buffer(weights.size_bytes());
@@ -90,8 +90,8 @@ SerialLayers::Gradients SerialLayers::backward(int layer, const std::vector<cons
   const auto parameter_gradient_pointers = pointers(of.shapes.parameters, parameter_gradients);
   of.kernel->backward(*stream_,
                       {.inputs = input_pointers,
-                       .output = of.shapes.backward_needs_output ? output.as<float>() : nullptr,
-                       .output_gradient = output_gradient ? gradient.as<float>() : nullptr,
+                       .output = of.shapes.backward_needs_output ? output.data() : nullptr,
+                       .output_gradient = output_gradient ? gradient.data() : nullptr,
                        .parameters = parameter_pointers,
                        .stash = stash.data(),
                        .input_gradients = gradient_pointers,

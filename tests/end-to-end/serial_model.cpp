@@ -91,13 +91,13 @@ SerialModel::Result SerialModel::forward(std::span<const float> images,
   for (int i = 0; i < model_.layer_count(); ++i) {
     LayerState& layer = *layers_[static_cast<std::size_t>(i)];
     const bool loss = i + 1 == model_.layer_count();
-    std::vector<const float*> inputs;
+    std::vector<const std::byte*> inputs;
     for (int input : model_.layer(i).inputs) inputs.push_back(value_of(input));
     const std::vector<const float*> weights(layer.parameters.begin(), layer.parameters.end());
     layer.kernel->forward(*stream_, {.inputs = inputs,
                                      .parameters = weights,
                                      .statistics = layer.statistics,
-                                     .output = layer.output.as<float>(),
+                                     .output = layer.output.data(),
                                      .stash = layer.stash.data(),
                                      .mode = mode,
                                      .samples = keys_,
@@ -120,26 +120,24 @@ std::vector<float> SerialModel::backward(std::int64_t loss_samples) {
     const std::vector<int>& producers = model_.layer(i).inputs;
     const bool loss = i + 1 == model_.layer_count();
     ensure(loss || has_gradient[static_cast<std::size_t>(i)], "every layer has a consumer");
-    std::vector<const float*> inputs;
-    std::vector<float*> input_gradients;
+    std::vector<const std::byte*> inputs;
+    std::vector<std::byte*> input_gradients;
     for (std::size_t k = 0; k < producers.size(); ++k) {
       inputs.push_back(layer.shapes.backward_needs_input ? value_of(producers[k]) : nullptr);
-      input_gradients.push_back(producers[k] == kSamples ? nullptr
-                                                         : layer.contributions[k].as<float>());
+      input_gradients.push_back(producers[k] == kSamples ? nullptr : layer.contributions[k].data());
     }
     const std::vector<const float*> weights(layer.parameters.begin(), layer.parameters.end());
     layer.kernel->backward(
-        *stream_,
-        {.inputs = inputs,
-         .output = layer.shapes.backward_needs_output ? layer.output.as<float>() : nullptr,
-         .output_gradient = loss ? nullptr : layer.gradient.as<float>(),
-         .parameters = weights,
-         .stash = layer.stash.data(),
-         .input_gradients = input_gradients,
-         .parameter_gradients = layer.parameter_gradients,
-         .samples = keys_,
-         .labels = loss ? labels_.as<std::int32_t>() : nullptr,
-         .loss_samples = loss_samples == 0 ? batch_ : loss_samples});
+        *stream_, {.inputs = inputs,
+                   .output = layer.shapes.backward_needs_output ? layer.output.data() : nullptr,
+                   .output_gradient = loss ? nullptr : layer.gradient.data(),
+                   .parameters = weights,
+                   .stash = layer.stash.data(),
+                   .input_gradients = input_gradients,
+                   .parameter_gradients = layer.parameter_gradients,
+                   .samples = keys_,
+                   .labels = loss ? labels_.as<std::int32_t>() : nullptr,
+                   .loss_samples = loss_samples == 0 ? batch_ : loss_samples});
     // Consumers come in descending order here: the last one's contribution is the start of the sum.
     for (std::size_t k = 0; k < producers.size(); ++k) {
       if (producers[k] == kSamples) continue;
@@ -228,9 +226,9 @@ std::vector<float> SerialModel::download(const Buffer& from) const {
   return values;
 }
 
-const float* SerialModel::value_of(int layer) const {
-  return layer == kSamples ? images_.as<float>()
-                           : layers_[static_cast<std::size_t>(layer)]->output.as<float>();
+const std::byte* SerialModel::value_of(int layer) const {
+  return layer == kSamples ? images_.data()
+                           : layers_[static_cast<std::size_t>(layer)]->output.data();
 }
 
 }  // namespace hetpipe

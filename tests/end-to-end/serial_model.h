@@ -60,7 +60,7 @@ class SerialModel {
   Buffer buffer_of(std::span<const float> values);
   void upload(const Buffer& to, std::span<const float> values);
   std::vector<float> download(const Buffer& from) const;
-  const float* value_of(int layer) const;
+  const std::byte* value_of(int layer) const;
 
   const Model& model_;
   Device& device_;

@@ -282,7 +282,8 @@ Bench::Bench(Training training)
       model_(make_model(training_.model, training_.sample, training_.classes)),
       train_(make_data(training_, training_.samples, 1)),
       test_(make_data(training_, training_.test_samples, 2)),
-      device_(make_device(training_.device, 1)) {
+      device_(make_device(training_.device, 1,
+                          {.index = 0, .precision = training_.precision, .plan_cache = {}})) {
   model_.set_label_smoothing(training_.label_smoothing);
 }
 
@@ -330,6 +331,8 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
   job.optimizer.schedule = rate_schedule(training_.rate, job);
   job.target_accuracy = training_.target_accuracy;
   job.device = training_.device;
+  job.precision = training_.precision;
+  job.transport_path = training_.transport_path;
   job.checkpoint_folder = fs::path(folder) / "checkpoints";
   job.trace_folder = fs::path(folder) / "trace";
   return job;

@@ -116,14 +116,34 @@ class TransportsAgree : public ::testing::Test {
     const Checkpoint threads = train("threads", "", "threads");
     EXPECT_EQ(mpi.label, 8);  // 300 samples, 42 in a wave of both: the last one is partial
     EXPECT_EQ(mpi.sampler.consumed, 300);
-    expect_same_bits(mpi.parameters, threads.parameters);
-    expect_same_bits(mpi.statistics, threads.statistics);
-    ASSERT_EQ(mpi.slots.size(), 1u);
-    expect_same_bits(mpi.slots.at("velocity"), threads.slots.at("velocity"));
-    EXPECT_EQ(mpi, threads);  // and all the rest
+    expect_same(mpi, threads);
+  }
+
+  // Between devices whose memory no host reaches, by way of the host's and past it.
+  void expect_paths_agree() {
+    write_file(folder_ / "plan.toml", format(kPlan, 1, "false"));
+    const Checkpoint host = train("host", "", "threads --device cpu");
+    for (const std::string path : {"staged", "ipc", "auto"}) {
+      SCOPED_TRACE(path);
+      const Checkpoint devices = train(path, "'" MPIEXEC_COMMAND "' --oversubscribe -np 6",
+                                       "mpi --device offload --transport-path " + path);
+      expect_same(devices, host);
+      const std::string said = read_file(folder_ / (path + ".said"));
+      const std::string used = path == "auto" ? "ipc" : path;
+      for (const char* pair : {"0 - 1", "2 - 3"}) {
+        EXPECT_NE(said.find(std::string(pair) + "  " + used), std::string::npos) << said;
+      }
+    }
   }
 
  private:
+  static void expect_same(const Checkpoint& one, const Checkpoint& other) {
+    expect_same_bits(one.parameters, other.parameters);
+    expect_same_bits(one.statistics, other.statistics);
+    ASSERT_EQ(one.slots.size(), 1u);
+    expect_same_bits(one.slots.at("velocity"), other.slots.at("velocity"));
+    EXPECT_EQ(one, other);  // and all the rest
+  }
   static void expect_same_bits(const std::vector<NamedTensor>& a,
                                const std::vector<NamedTensor>& b) {
     ASSERT_FALSE(a.empty());
@@ -142,6 +162,7 @@ class TransportsAgree : public ::testing::Test {
 };
 
 TEST_F(TransportsAgree, TwoServers) { expect_agreement(0, false, 6); }
+TEST_F(TransportsAgree, PathsBetweenDevices) { expect_paths_agree(); }
 TEST_F(TransportsAgree, HostedServersAndDistance) { expect_agreement(2, true, 4); }
 
 }  // namespace

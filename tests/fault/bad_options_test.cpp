@@ -38,6 +38,8 @@ TEST_F(BadOptions, EveryNumberRefusesWhatIsAbsurd) {
         {"--clock-distance", true, true}}},
       {"profile --model mlp --sample 8x8x1 --classes 4 --output made.toml",
        {{"--minibatch", true, false}, {"--threads", true, false}}},
+      {"probe --device cpu --output made.toml",
+       {{"--seconds", false, false}, {"--threads", true, false}}},
   };
   for (const auto& [command, options] : kCommands) {
     for (const Option& option : options) {
@@ -76,7 +78,7 @@ TEST_F(BadOptions, WhatIsUnknownIsNamedWithTheNearest) {
       {train + " --ephocs 3", {"unknown option '--ephocs'", "'--epochs'"}},
       {train + " --epochs=3 extra", {"unexpected argument 'extra'"}},
       {train + " --epochs", {"--epochs: needs a value"}},
-      {train + " --device gpu", {"--device: ", "'gpu'", "cpu, reference"}},
+      {train + " --device gpu", {"--device: ", "'gpu'", "cpu, cuda, reference"}},
       {train + " --trace maybe", {"--trace: 'maybe'", "Give on or off"}},
       {train + " --config run.toml", {"run.toml:3: ", "'learning_rate'", "'learning-rate'"}},
       {train + " --config two.toml", {"two.toml:1: ", "format = 1 is known"}},
@@ -101,7 +103,12 @@ TEST_F(BadOptions, WhatIsUnknownIsNamedWithTheNearest) {
        {"--sample: '99999999x8x1'"}},
       {"profile --model lenet --sample 1x1x1 --classes 4 --output made.toml", {"model 'lenet'"}},
       {"profile --model lenet --sample 65536x65536x65536 --classes 4 --output made.toml",
-       {"--minibatch: 32 samples", "this machine has"}},
+       {"--model: one sample of lenet", "of this device measuring may take"}},
+      {"profile --model lenet --sample 65536x65536x1 --classes 4 --minibatch 8,32 --output "
+       "made.toml",
+       {"--minibatch: 32 samples", "of this device measuring may take"}},
+      {"probe --device gpu --output made.toml", {"--device: ", "'gpu'", "auto, cpu, cuda"}},
+      {"probe --device cpu --output no/such/folder.toml", {"--output: no/such/folder.toml"}},
       {"profile --model mlp --sample 8x8x1 --classes 4 --output no/such/folder.toml",
        {"--output: no/such/folder.toml"}},
       {std::string(kPlan) + " --virtual-workers 7 --policy np",

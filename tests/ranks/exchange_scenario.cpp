@@ -126,7 +126,8 @@ void play_exchange(Transport& transport, std::uint64_t seed) {
   const auto stream = device->make_stream();
   RankService service(transport, 60);
   std::vector<ExchangePart> other_parts = parts_of(others, rank);
-  GradientExchange exchange(parts_of(gradients, rank), *device, *stream, service);
+  DeviceTransport messages(transport, *device, *stream);
+  GradientExchange exchange(parts_of(gradients, rank), messages, service);
   // Started before any is waited for; every third is of the other groups.
   std::deque<std::vector<float>> arrays;
   for (std::int64_t number = 0; number < 4; ++number) {

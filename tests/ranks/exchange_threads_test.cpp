@@ -60,9 +60,10 @@ TEST(GradientExchange, CountsWhatItSends) {
     const auto stream = device->make_stream();
     RankService service(transport, 30);
     const int place = transport.rank().value;
+    DeviceTransport messages(transport, *device, *stream);
     GradientExchange exchange(
         {{.number = 0, .range = {0, count}, .group = {Rank{0}, Rank{1}, Rank{2}}, .place = place}},
-        *device, *stream, service);
+        messages, service);
     std::vector<float> values(static_cast<std::size_t>(count), 1.0f);
     exchange.start(7, values.data());
     exchange.wait();
@@ -80,9 +81,9 @@ TEST(GradientExchange, NamesTheRankThatItWaitsFor) {
   const auto device = make_device("reference", 1);
   const auto stream = device->make_stream();
   RankService service(*transports[1], 0.05);
+  DeviceTransport messages(*transports[1], *device, *stream);
   GradientExchange exchange(
-      {{.number = 0, .range = {0, 3}, .group = {Rank{0}, Rank{1}}, .place = 1}}, *device, *stream,
-      service);
+      {{.number = 0, .range = {0, 3}, .group = {Rank{0}, Rank{1}}, .place = 1}}, messages, service);
   std::vector<float> values(3);
   exchange.start(12, values.data());
   try {

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <string>
 
+#include "device_scenarios.h"
 #include "mpi_main.h"
 #include "runtime/transport/wait.h"
 #include "transport_scenarios.h"
@@ -52,6 +53,57 @@ INSTANTIATE_TEST_SUITE_P(Scenarios, MpiTransportTest, testing::ValuesIn(transpor
                          [](const testing::TestParamInfo<Scenario>& named) {
                            return std::string(named.param.name);
                          });
+
+INSTANTIATE_TEST_SUITE_P(Devices, MpiTransportTest, testing::ValuesIn(device_scenarios()),
+                         [](const testing::TestParamInfo<Scenario>& named) {
+                           return std::string(named.param.name);
+                         });
+
+INSTANTIATE_TEST_SUITE_P(Paths, MpiTransportTest, testing::ValuesIn(path_scenarios()),
+                         [](const testing::TestParamInfo<Scenario>& named) {
+                           return std::string(named.param.name);
+                         });
+
+// A payload past 2^31 bytes that is never in memory as a whole: every piece lies in the same place,
+// and its first word is its number.
+struct OnePlace : PayloadPieces {
+  OnePlace(std::uint64_t bytes, bool sends) : memory(bytes / 4), sends_(sends) {}
+  std::byte* next(std::uint64_t offset, std::uint64_t) override {
+    if (taken) return nullptr;
+    taken = true;
+    if (sends_) memory[0] = static_cast<std::uint32_t>(offset >> 20);
+    return reinterpret_cast<std::byte*>(memory.data());
+  }
+  void finished(std::uint64_t offset, std::uint64_t bytes) override {
+    taken = false;
+    if (!sends_ && memory[0] != static_cast<std::uint32_t>(offset >> 20)) ++wrong;
+    over = offset + bytes;
+  }
+  std::vector<std::uint32_t> memory;
+  bool taken = false;
+  int wrong = 0;
+  std::uint64_t over = 0;
+
+ private:
+  bool sends_;
+};
+
+TEST(MpiTransport, LargeMessageInPieces) {
+  if (mpi_session().ranks() != 2) GTEST_SKIP() << "needs 2 ranks";
+  const auto transport = mpi_session().make_transport();
+  constexpr std::uint64_t kSize = (std::uint64_t{1} << 31) + 4096, kLargePiece = 1 << 20;
+  const bool sends = transport->rank() == Rank{0};
+  const Rank peer{sends ? 1 : 0};
+  transport->set_piece_bytes(peer, kLargePiece);
+  const auto pieces = std::make_shared<OnePlace>(kLargePiece, sends);
+  const Operation operation = sends ? transport->send(peer, Channel::push, {}, kSize, pieces)
+                                    : transport->receive(peer, Channel::push, kSize, pieces);
+  wait_until([&] { return operation.done(); }, [&] { transport->progress(); }, 90,
+             [] { return std::string("the large message"); });
+  EXPECT_EQ(pieces->over, kSize);
+  EXPECT_EQ(pieces->wrong, 0);
+  transport->exchange({});
+}
 
 TEST(MpiSession, KnowsItsLibrary) {
   EXPECT_THAT(mpi_session().library(), testing::MatchesRegex(".*[0-9]+\\.[0-9]+.*"));

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "device_scenarios.h"
 #include "runtime/transport/wait.h"
 #include "transport_scenarios.h"
 
@@ -38,10 +39,11 @@ struct Case {
   int ranks;
 };
 
-std::vector<Case> cases() {
+std::vector<Case> cases(const std::vector<Scenario>& scenarios, int most_ranks = 4) {
   std::vector<Case> all;
-  for (const Scenario& scenario : transport_scenarios()) {
-    for (int ranks = scenario.min_ranks; ranks <= 4; ++ranks) all.push_back({scenario, ranks});
+  for (const Scenario& scenario : scenarios) {
+    for (int ranks = scenario.min_ranks; ranks <= most_ranks; ++ranks)
+      all.push_back({scenario, ranks});
   }
   return all;
 }
@@ -60,11 +62,19 @@ TEST_P(ThreadsTransportTest, Plays) {
              [&](Transport& transport) { GetParam().scenario.play(transport, make_clock); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Scenarios, ThreadsTransportTest, testing::ValuesIn(cases()),
-                         [](const testing::TestParamInfo<Case>& named) {
-                           return std::string(named.param.scenario.name) + "_" +
-                                  std::to_string(named.param.ranks);
-                         });
+std::string name_of(const testing::TestParamInfo<Case>& named) {
+  return std::string(named.param.scenario.name) + "_" + std::to_string(named.param.ranks);
+}
+
+INSTANTIATE_TEST_SUITE_P(Scenarios, ThreadsTransportTest,
+                         testing::ValuesIn(cases(transport_scenarios())), name_of);
+INSTANTIATE_TEST_SUITE_P(Devices, ThreadsTransportTest,
+                         testing::ValuesIn(cases(device_scenarios())), name_of);
+INSTANTIATE_TEST_SUITE_P(Paths, ThreadsTransportTest, testing::ValuesIn(cases(path_scenarios(), 3)),
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(Nccl, ThreadsTransportTest, testing::ValuesIn(cases(nccl_scenarios(), 3)),
+                         name_of);
 
 TEST(ThreadsTransport, AbortEndsTheOthersAndNamesTheFirst) {
   as_threads(4, [](Transport& transport) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/devices.h"
+#include "kernels/host_device.h"
 #include "tests/unit/kernels/layer_run.h"
 
 // Layers that may write over their first input, or their gradient over the output's, do so without
@@ -23,6 +24,13 @@ std::vector<T*> pointers(std::vector<std::vector<float>>& values) {
   return result;
 }
 
+template <class Byte>
+std::vector<Byte*> byte_pointers(std::vector<std::vector<float>>& values) {
+  std::vector<Byte*> result;
+  for (auto& v : values) result.push_back(activations(v.data()));
+  return result;
+}
+
 struct InPlace {
   std::vector<float> output, evaluated, input_gradient;
 };
@@ -36,13 +44,13 @@ InPlace run_in_place(Device& device, const LayerCase& c, LayerValues values) {
   const auto forward = [&](Mode mode) {
     std::vector<std::vector<float>> inputs = values.inputs, statistics = values.statistics;
     std::vector<float> apart(static_cast<std::size_t>(shapes.output.elements()));
-    const auto in = pointers<const float>(inputs);
+    const auto in = byte_pointers<const std::byte>(inputs);
     const auto running = pointers<float>(statistics);
     float* const output = shapes.forward_in_place ? inputs[0].data() : apart.data();
     kernel->forward(*stream, {.inputs = in,
                               .parameters = parameters,
                               .statistics = running,
-                              .output = output,
+                              .output = activations(output),
                               .stash = stash.data(),
                               .mode = mode,
                               .samples = values.samples,
@@ -56,14 +64,14 @@ InPlace run_in_place(Device& device, const LayerCase& c, LayerValues values) {
   result.output = forward(Mode::train);
   result.input_gradient = values.output_gradient;
   std::vector<float> second(values.output_gradient.size());
-  std::vector<float*> gradients{result.input_gradient.data()};
-  if (c.inputs.size() > 1) gradients.push_back(second.data());
+  std::vector<std::byte*> gradients{activations(result.input_gradient.data())};
+  if (c.inputs.size() > 1) gradients.push_back(activations(second.data()));
   std::vector<std::vector<float>> parameter_gradients = values.parameters;
   const auto dparameters = pointers<float>(parameter_gradients);
-  const auto in = pointers<const float>(values.inputs);
+  const auto in = byte_pointers<const std::byte>(values.inputs);
   kernel->backward(*stream, {.inputs = in,
-                             .output = result.output.data(),
-                             .output_gradient = result.input_gradient.data(),
+                             .output = activations(result.output.data()),
+                             .output_gradient = activations(result.input_gradient.data()),
                              .parameters = parameters,
                              .stash = stash.data(),
                              .input_gradients = gradients,

@@ -1,25 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/kernels/layer_run.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
-#include <limits>
 
 #include "base/random.h"
+#include "kernels/buffer.h"
+#include "kernels/host_device.h"
 
 namespace hetpipe::test {
 namespace {
 
-template <class Out, class In>
-std::vector<Out> pointers(In& values) {
-  std::vector<Out> out;
-  for (auto& v : values) out.push_back(v.data());
-  return out;
-}
+// Exact-sized memory of a device, filled with 0xff: a kernel that reads or leaves what it should
+// have written is found. Of the host where that is the device's: its own pool would round sizes up.
+class Memory {
+ public:
+  Memory(Device& device, Stream& stream, std::size_t bytes)
+      : device_(device), stream_(stream), bytes_(bytes) {
+    const std::vector<std::byte> unwritten(bytes, std::byte{0xff});
+    if (device.host_memory()) {
+      host_ = unwritten;
+    } else {
+      there_ = Buffer(device, stream, bytes, MemoryKind::activations);
+      write(unwritten.data(), bytes, 0);
+    }
+  }
+  std::byte* data() { return device_.host_memory() ? host_.data() : there_.data(); }
+  void write(const void* from, std::size_t bytes, std::size_t offset) {
+    if (bytes == 0) return;
+    device_.copy(stream_, data() + offset, static_cast<const std::byte*>(from), bytes);
+    stream_.synchronize();
+  }
+  void read(void* to, std::size_t bytes, std::size_t offset) {
+    if (bytes == 0) return;
+    device_.copy(stream_, static_cast<std::byte*>(to), data() + offset, bytes);
+    stream_.synchronize();
+  }
+  std::size_t bytes() const { return bytes_; }
 
-// Filled with NaN: a kernel that reads or leaves what it should have written is found.
-std::vector<float> unwritten(std::int64_t count) {
-  return std::vector<float>(static_cast<std::size_t>(count),
-                            std::numeric_limits<float>::quiet_NaN());
+ private:
+  Device& device_;
+  Stream& stream_;
+  std::size_t bytes_;
+  std::vector<std::byte> host_;
+  Buffer there_;
+};
+
+// Numbers on a device; floats here.
+class Tensor {
+ public:
+  Tensor(Device& device, Stream& stream, ElementType type, std::size_t count, std::int64_t offset)
+      : type_(type),
+        count_(count),
+        before_(static_cast<std::size_t>(offset) * bytes_of(type)),
+        memory_(std::make_unique<Memory>(device, stream, before_ + count * bytes_of(type))) {}
+  Tensor(Device& device, Stream& stream, ElementType type, const std::vector<float>& values,
+         std::int64_t offset)
+      : Tensor(device, stream, type, values.size(), offset) {
+    std::vector<std::byte> there(count_ * bytes_of(type));
+    convert_elements(there.data(), type, activations(values.data()), ElementType::fp32,
+                     static_cast<std::int64_t>(count_));
+    memory_->write(there.data(), there.size(), before_);
+  }
+  std::byte* data() { return memory_->data() + before_; }
+  float* floats() { return reinterpret_cast<float*>(data()); }
+  // What stands before the first element is still as it was.
+  std::vector<float> read() {
+    std::vector<std::byte> there(memory_->bytes());
+    memory_->read(there.data(), there.size(), 0);
+    for (std::size_t i = 0; i < before_; ++i) {
+      if (there[i] != std::byte{0xff}) ADD_FAILURE() << "written before the start of a tensor";
+    }
+    std::vector<float> values(count_);
+    convert_elements(activations(values.data()), ElementType::fp32, there.data() + before_, type_,
+                     static_cast<std::int64_t>(count_));
+    return values;
+  }
+
+ private:
+  ElementType type_;
+  std::size_t count_, before_;
+  std::unique_ptr<Memory> memory_;
+};
+
+template <class Pointer, class Get>
+std::vector<Pointer> pointers(std::vector<Tensor>& tensors, const Get& get) {
+  std::vector<Pointer> result;
+  for (Tensor& tensor : tensors) result.push_back(get(tensor));
+  return result;
+}
+std::byte* bytes(Tensor& tensor) { return tensor.data(); }
+float* floats_of(Tensor& tensor) { return tensor.floats(); }
+
+std::vector<std::vector<float>> read(std::vector<Tensor>& tensors) {
+  std::vector<std::vector<float>> values;
+  for (Tensor& tensor : tensors) values.push_back(tensor.read());
+  return values;
 }
 
 }  // namespace
@@ -69,65 +146,102 @@ LayerValues make_values(const LayerCase& c) {
 }
 
 LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& values,
-                      bool split_backward) {
-  const LayerShapes shapes = infer_shapes(c.spec, c.inputs);
+                      const RunOptions& options) {
+  LayerShapes shapes = infer_shapes(c.spec, c.inputs);
   const std::unique_ptr<Stream> stream = device.make_stream();
   const std::unique_ptr<LayerKernel> kernel = device.make_kernel(c.spec, c.inputs, kLayerKey);
+  kernel->adjust(shapes);
   const bool loss = std::holds_alternative<SoftmaxCrossEntropy>(c.spec);
+  const bool tokens = std::holds_alternative<Embedding>(c.spec);
+  const ElementType fp32 = ElementType::fp32, type = device.element_type();
+  const ElementType of_input = tokens ? fp32 : type, of_output = loss ? fp32 : type;
+
+  // Parameters and their gradients lie in flat arrays: anywhere too.
+  const auto tensor = [&](ElementType t, const auto& what) {
+    return Tensor(device, *stream, t, what, options.offset);
+  };
+  const auto tensors = [&](ElementType t, const std::vector<std::vector<float>>& all) {
+    std::vector<Tensor> result;
+    for (const auto& one : all) result.push_back(tensor(t, one));
+    return result;
+  };
+  const auto same_sizes = [&](ElementType t, const std::vector<std::vector<float>>& all) {
+    std::vector<Tensor> result;
+    for (const auto& one : all) result.push_back(tensor(t, one.size()));
+    return result;
+  };
+  std::vector<Tensor> inputs = tensors(of_input, values.inputs);
+  std::vector<Tensor> parameters = tensors(fp32, values.parameters);
+  std::vector<Tensor> frozen = tensors(fp32, values.statistics);
+  std::vector<Tensor> updated = tensors(fp32, values.statistics);
+  const auto outputs = static_cast<std::size_t>(shapes.output.elements());
+  const bool forward_in_place = options.in_place && shapes.forward_in_place;
+  const bool backward_in_place = options.in_place && shapes.backward_in_place;
+  Memory stash(device, *stream, static_cast<std::size_t>(shapes.stash_bytes));
+  Memory labels(device, *stream, values.labels.size() * sizeof(std::int32_t));
+  labels.write(values.labels.data(), labels.bytes(), 0);
+  Memory correct(device, *stream, (loss ? outputs : 0) * sizeof(std::int32_t));
 
   LayerResult r;
-  const auto inputs = pointers<const float*>(values.inputs);
-  const auto parameters = pointers<const float*>(values.parameters);
-  std::vector<std::vector<float>> kept_statistics = values.statistics;
-  const auto frozen = pointers<float*>(kept_statistics);
-  r.statistics = values.statistics;
-  const auto updated = pointers<float*>(r.statistics);
-  std::vector<std::byte> stash(static_cast<std::size_t>(shapes.stash_bytes), std::byte{0xff});
-  r.output = unwritten(shapes.output.elements());
-  r.evaluated = r.output;
-  if (loss) r.correct.assign(static_cast<std::size_t>(shapes.output.elements()), -1);
-
   ForwardArguments f;
-  f.inputs = inputs;
-  f.parameters = parameters;
-  f.labels = values.labels.data();
+  f.labels = reinterpret_cast<const std::int32_t*>(labels.data());
   f.samples = values.samples;
-  f.mode = Mode::evaluate;
-  f.statistics = frozen;
-  f.output = r.evaluated.data();
-  kernel->forward(*stream, f);
-  f.mode = Mode::train;
-  f.statistics = updated;
-  f.output = r.output.data();
+  const auto given = pointers<const std::byte*>(inputs, bytes);
+  const auto weights = pointers<const float*>(parameters, floats_of);
+  f.parameters = weights;
+  const auto forward = [&](Mode mode, std::vector<Tensor>& statistics) {
+    f.mode = mode;
+    const auto running = pointers<float*>(statistics, floats_of);
+    f.statistics = running;
+    Tensor output =
+        forward_in_place ? tensor(of_output, values.inputs[0]) : tensor(of_output, outputs);
+    std::vector<const std::byte*> in = given;
+    if (forward_in_place) in[0] = output.data();
+    f.inputs = in;
+    f.output = output.data();
+    kernel->forward(*stream, f);
+    stream->synchronize();
+    return output;
+  };
+  r.evaluated = forward(Mode::evaluate, frozen).read();
   f.stash = stash.data();
-  f.correct = loss ? r.correct.data() : nullptr;
-  kernel->forward(*stream, f);
-
-  for (const Shape& s : c.inputs) r.input_gradients.push_back(unwritten(s.elements()));
-  for (const ParameterShape& p : shapes.parameters) {
-    r.parameter_gradients.push_back(unwritten(p.shape.elements()));
+  f.correct = loss ? reinterpret_cast<std::int32_t*>(correct.data()) : nullptr;
+  Tensor output = forward(Mode::train, updated);
+  r.output = output.read();
+  r.statistics = read(updated);
+  if (loss) {
+    r.correct.resize(outputs);
+    correct.read(r.correct.data(), correct.bytes(), 0);
   }
-  const auto input_gradients = pointers<float*>(r.input_gradients);
-  const auto parameter_gradients = pointers<float*>(r.parameter_gradients);
-  const std::vector<const float*> no_inputs(inputs.size(), nullptr);
+
+  std::vector<Tensor> input_gradients = same_sizes(of_input, values.inputs);
+  std::vector<Tensor> parameter_gradients = same_sizes(fp32, values.parameters);
+  Tensor output_gradient = tensor(type, values.output_gradient);
+  auto wanted_inputs = pointers<std::byte*>(input_gradients, bytes);
+  if (backward_in_place) wanted_inputs[0] = output_gradient.data();
+  const auto wanted_parameters = pointers<float*>(parameter_gradients, floats_of);
+  const std::vector<const std::byte*> no_inputs(inputs.size(), nullptr);
   BackwardArguments b;
-  b.inputs = shapes.backward_needs_input ? inputs : no_inputs;
-  b.output = shapes.backward_needs_output ? r.output.data() : nullptr;
-  b.output_gradient = loss ? nullptr : values.output_gradient.data();
-  b.parameters = parameters;
+  b.inputs = shapes.backward_needs_input ? given : no_inputs;
+  b.output = shapes.backward_needs_output ? output.data() : nullptr;
+  b.output_gradient = loss ? nullptr : output_gradient.data();
+  b.parameters = weights;
   b.stash = stash.data();
-  b.input_gradients = input_gradients;
-  if (!split_backward) b.parameter_gradients = parameter_gradients;
+  b.input_gradients = wanted_inputs;
+  if (!options.split_backward) b.parameter_gradients = wanted_parameters;
   b.samples = values.samples;
-  b.labels = values.labels.data();
+  b.labels = f.labels;
   b.loss_samples = loss ? kLossSamples : 0;
   kernel->backward(*stream, b);
-  if (split_backward) {
+  if (options.split_backward) {
     b.input_gradients = {};
-    b.parameter_gradients = parameter_gradients;
+    b.parameter_gradients = wanted_parameters;
     kernel->backward(*stream, b);
   }
   stream->synchronize();
+  r.input_gradients = read(input_gradients);
+  if (backward_in_place) r.input_gradients[0] = output_gradient.read();
+  r.parameter_gradients = read(parameter_gradients);
   return r;
 }
 

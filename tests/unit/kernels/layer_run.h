@@ -39,10 +39,18 @@ struct LayerResult {
   std::vector<std::vector<float>> statistics;
   std::vector<std::int32_t> correct;
 };
-// Backward asks for all gradients at once, or for those of the inputs and then those of the
-// parameters.
+struct RunOptions {
+  // Backward asks for the gradients of the inputs and then for those of the parameters.
+  bool split_backward = false;
+  // Forward writes over its first input, backward over the output's gradient, where they may.
+  bool in_place = false;
+  // Tensors start so many elements behind the start of a block, as inside a packed message.
+  std::int64_t offset = 0;
+};
+// On any device: memory is the device's own, exact-sized, NaN before it is written. Activations are
+// rounded to the device's element type and come back as floats.
 LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& values,
-                      bool split_backward = false);
+                      const RunOptions& options = {});
 
 inline constexpr std::uint64_t kLayerKey = 77;
 inline constexpr std::int64_t kLossSamples = 24;

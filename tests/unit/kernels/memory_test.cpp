@@ -81,7 +81,7 @@ TEST_P(DeviceMemory, BudgetHolds) {
 }
 
 TEST_P(DeviceMemory, MoreThanTheMachineHasIsOutOfMemory) {
-  EXPECT_THROW(device_->allocate(std::size_t{1} << 60, MemoryKind::weights), OutOfMemory);
+  EXPECT_THROW(device_->allocate(*stream_, std::size_t{1} << 60, MemoryKind::weights), OutOfMemory);
   EXPECT_EQ(device_->memory().used(), 0u);
 }
 

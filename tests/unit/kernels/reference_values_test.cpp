@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "kernels/devices.h"
+#include "kernels/host_device.h"
 #include "tests/unit/kernels/layer_run.h"
 
 // Values known by hand, on both devices.
@@ -85,14 +86,14 @@ TEST_P(KnownValues, ReComputationUpdatesNoStatistics) {
   const std::unique_ptr<LayerKernel> kernel = device_->make_kernel(BatchNorm{}, {in}, 0);
   const Floats x = test::normal_values(1, in.elements()), scale(3, 1.0f), shift(3, 0.0f);
   Floats mean = {1, 2, 3}, variance = {4, 5, 6}, y(12), stash(6);
-  const float* inputs[] = {x.data()};
+  const std::byte* inputs[] = {activations(x.data())};
   const float* parameters[] = {scale.data(), shift.data()};
   float* statistics[] = {mean.data(), variance.data()};
   ForwardArguments f;
   f.inputs = inputs;
   f.parameters = parameters;
   f.statistics = statistics;
-  f.output = y.data();
+  f.output = activations(y.data());
   f.stash = reinterpret_cast<std::byte*>(stash.data());
   f.update_statistics = false;
   kernel->forward(*stream, f);

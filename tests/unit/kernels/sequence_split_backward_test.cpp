@@ -37,7 +37,7 @@ TEST(SequenceSplitBackward, GivesTheBitsOfOneBackward) {
         SCOPED_TRACE(name + " " + to_string(c));
         const test::LayerValues values = make_values(c);
         const LayerResult whole = run_layer(*device, c, values);
-        const LayerResult split = run_layer(*device, c, values, true);
+        const LayerResult split = run_layer(*device, c, values, {.split_backward = true});
         EXPECT_EQ(split.input_gradients, whole.input_gradients);
         EXPECT_EQ(split.parameter_gradients, whole.parameter_gradients);
       }

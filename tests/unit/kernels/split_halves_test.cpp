@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/devices.h"
+#include "kernels/host_device.h"
 #include "tests/unit/kernels/layer_run.h"
 
 // A split backward asks for the input gradients first and for the parameter gradients later: null
@@ -30,6 +31,12 @@ std::vector<float*> pointers(Arrays& arrays) {
   return all;
 }
 
+std::vector<std::byte*> byte_pointers(Arrays& arrays) {
+  std::vector<std::byte*> all;
+  for (auto& array : arrays) all.push_back(activations(array.data()));
+  return all;
+}
+
 class SplitBackward {
  public:
   SplitBackward(Device& device, const LayerCase& c)
@@ -39,7 +46,7 @@ class SplitBackward {
         kernel_(device.make_kernel(c.spec, c.inputs, test::kLayerKey)),
         stash_(static_cast<std::size_t>(shapes_.stash_bytes)),
         output_(static_cast<std::size_t>(shapes_.output.elements())) {
-    for (const auto& x : values_.inputs) inputs_.push_back(x.data());
+    for (const auto& x : values_.inputs) inputs_.push_back(activations(x.data()));
     for (const auto& x : values_.parameters) parameters_.push_back(x.data());
     for (const ParameterShape& p : shapes_.parameters) parameter_shapes_.push_back(p.shape);
     const std::vector<float*> statistics = pointers(values_.statistics);
@@ -47,18 +54,18 @@ class SplitBackward {
     f.inputs = inputs_;
     f.parameters = parameters_;
     f.statistics = statistics;
-    f.output = output_.data();
+    f.output = activations(output_.data());
     f.stash = stash_.data();
     f.samples = values_.samples;
     f.labels = values_.labels.data();
     kernel_->forward(*stream_, f);
   }
 
-  void backward(std::span<float* const> dinputs, std::span<float* const> dparameters) {
+  void backward(std::span<std::byte* const> dinputs, std::span<float* const> dparameters) {
     BackwardArguments b;
     b.inputs = inputs_;
-    b.output = output_.data();
-    b.output_gradient = values_.output_gradient.data();
+    b.output = activations(output_.data());
+    b.output_gradient = activations(values_.output_gradient.data());
     b.parameters = parameters_;
     b.stash = stash_.data();
     b.input_gradients = dinputs;
@@ -79,7 +86,8 @@ class SplitBackward {
   std::unique_ptr<LayerKernel> kernel_;
   std::vector<std::byte> stash_;
   std::vector<float> output_;
-  std::vector<const float*> inputs_, parameters_;
+  std::vector<const std::byte*> inputs_;
+  std::vector<const float*> parameters_;
   std::vector<Shape> parameter_shapes_;
 };
 
@@ -111,16 +119,16 @@ TEST(SplitBackward, HalvesHaveTheBitsOfTheWhole) {
       SCOPED_TRACE(name + " " + to_string(c));
       SplitBackward layer(*device, c);
       Arrays dx = unwritten(c.inputs), dw = unwritten(layer.parameter_shapes());
-      layer.backward(pointers(dx), pointers(dw));
+      layer.backward(byte_pointers(dx), pointers(dw));
       Arrays first = unwritten(c.inputs), second = unwritten(layer.parameter_shapes());
-      layer.backward(pointers(first), {});
+      layer.backward(byte_pointers(first), {});
       layer.backward({}, pointers(second));
       EXPECT_EQ(first, dx);
       EXPECT_EQ(second, dw);
       for (std::size_t i = 0; i < c.inputs.size(); ++i) {
         Arrays one = unwritten(c.inputs);
-        std::vector<float*> wanted(c.inputs.size(), nullptr);
-        wanted[i] = one[i].data();
+        std::vector<std::byte*> wanted(c.inputs.size(), nullptr);
+        wanted[i] = activations(one[i].data());
         layer.backward(wanted, std::vector<float*>(dw.size(), nullptr));
         EXPECT_EQ(one[i], dx[i]) << "input " << i;
       }
@@ -128,7 +136,7 @@ TEST(SplitBackward, HalvesHaveTheBitsOfTheWhole) {
         Arrays one = unwritten(layer.parameter_shapes());
         std::vector<float*> wanted(dw.size(), nullptr);
         wanted[i] = one[i].data();
-        layer.backward(std::vector<float*>(dx.size(), nullptr), wanted);
+        layer.backward(std::vector<std::byte*>(dx.size(), nullptr), wanted);
         EXPECT_EQ(one[i], dw[i]) << "parameter " << i;
       }
     }

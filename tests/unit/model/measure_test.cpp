@@ -134,11 +134,23 @@ class SlowDevice final : public Device {
   const std::string& kind() const override { return real_->kind(); }
   std::string description() const override { return real_->description(); }
   std::unique_ptr<Stream> make_stream() override { return real_->make_stream(); }
-  std::byte* allocate(std::size_t bytes, MemoryKind memory_kind) override {
-    return real_->allocate(bytes, memory_kind);
+  std::byte* allocate(Stream& stream, std::size_t bytes, MemoryKind memory_kind) override {
+    return real_->allocate(stream, bytes, memory_kind);
   }
-  void release(std::byte* memory, std::size_t bytes, MemoryKind memory_kind) noexcept override {
-    real_->release(memory, bytes, memory_kind);
+  void release(Stream& stream, std::byte* memory, std::size_t bytes,
+               MemoryKind memory_kind) noexcept override {
+    real_->release(stream, memory, bytes, memory_kind);
+  }
+  std::byte* allocate_host(std::size_t bytes) override { return real_->allocate_host(bytes); }
+  void release_host(std::byte* memory, std::size_t bytes) noexcept override {
+    real_->release_host(memory, bytes);
+  }
+  void accumulate(Stream& stream, std::byte* y, const std::byte* x, std::int64_t count) override {
+    real_->accumulate(stream, y, x, count);
+  }
+  void convert(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
+               ElementType from_type, std::int64_t count) override {
+    real_->convert(stream, to, to_type, from, from_type, count);
   }
   MemoryAccount& memory() override { return real_->memory(); }
   void copy(Stream& stream, std::byte* to, const std::byte* from, std::size_t bytes) override {

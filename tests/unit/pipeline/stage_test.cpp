@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "kernels/devices.h"
+#include "kernels/host_device.h"
 #include "runtime/model/zoo.h"
 #include "tests/end-to-end/serial_model.h"
 #include "tests/unit/model/tiny_inception.h"
@@ -140,8 +141,9 @@ class Chain {
       Buffer packed(stage.device(), stage.stream(),
                     static_cast<std::size_t>(stage.transfer_bytes(transfer, pass.samples)),
                     MemoryKind::messages);
-      EXPECT_EQ(stage.pack_activations(pass, transfer, 0, pass.samples, packed.data()),
-                packed.data() + packed.bytes());
+      EXPECT_EQ(
+          stage.pack_activations(pass, transfer, 0, pass.samples, ElementType::fp32, packed.data()),
+          packed.data() + packed.bytes());
       const auto to = static_cast<std::size_t>(transfer.to_stage);
       passes[to].activations_in.push_back(
           {counterpart(stages_[to]->incoming(), transfer), std::move(packed)});

@@ -285,7 +285,8 @@ class Play {
       statistics += stage.statistics;
     }
     seen.weights.resize(at(floats));
-    GroupSynchronizer group(setup, rules, *device, *stream, service);
+    DeviceTransport messages(transport, *device, *stream);
+    GroupSynchronizer group(setup, rules, messages, service);
     for (Minibatch p = 0; p < rules.end.front(); ++p) {
       if (p == case_.stop_before && rank == case_.ranks - 1) {
         transport.send_control(

@@ -335,8 +335,10 @@ class Play {
     Stage stage(model_, case_.stage_end[at(vw)], StageId{k}, 1, *device, *stream);
     CheckpointSender parts(server_ranks_.front(),
                            numbers().of_stage(VirtualWorkerId{vw}, StageId{k}), service);
+    DeviceTransport messages(service.transport(), *device, *stream);
     ServerClient client(VirtualWorkerId{vw}, stage, rules, map_, server_ranks_,
-                        {.labels = case_.checkpoint_labels}, parts, service, replica_of(vw, k, r));
+                        {.labels = case_.checkpoint_labels}, parts, messages, service,
+                        replica_of(vw, k, r));
     std::vector<int> layers(at(stage.end_layer() - stage.first_layer()));
     std::iota(layers.begin(), layers.end(), stage.first_layer());
     const auto weights_at = Expected::places(expected_.parameters, layers);

@@ -297,6 +297,7 @@ TEST(TrainJob, TextGivesTheSameJob) {
   job.checkpoint_every = 4;
   job.start = {.checkpoint = "runs/a \"b\"\\ü/checkpoint.h5", .label = 7, .consumed = 123};
   job.device = "reference";
+  job.transport_path = "ipc";
   job.threads = 3;
   job.timeout_seconds = 12.5;
   job.checkpoint_folder = "c";
@@ -355,6 +356,7 @@ latency = 1e-5
     EXPECT_EQ(again.start.label, job.start.label);
     EXPECT_EQ(again.start.consumed, job.start.consumed);
     EXPECT_EQ(again.device, job.device);
+    EXPECT_EQ(again.transport_path, job.transport_path);
     EXPECT_EQ(again.threads, job.threads);
     EXPECT_EQ(again.timeout_seconds, job.timeout_seconds);
     EXPECT_EQ(again.checkpoint_folder, job.checkpoint_folder);
@@ -370,7 +372,8 @@ TEST(RankFacts, TextGivesTheSame) {
                         .memory = 1LL << 40,
                         .build = ~0ULL,
                         .boot = "b",
-                        .configuration = "plan = \"a\\nb\"\n"};
+                        .configuration = "plan = \"a\\nb\"\n",
+                        .mpi_reaches_gpus = true};
   const RankFacts again = facts_from_text(to_text(facts));
   EXPECT_EQ(again.host, facts.host);
   EXPECT_EQ(again.pid, facts.pid);
@@ -380,6 +383,7 @@ TEST(RankFacts, TextGivesTheSame) {
   EXPECT_EQ(again.build, facts.build);
   EXPECT_EQ(again.boot, facts.boot);
   EXPECT_EQ(again.configuration, facts.configuration);
+  EXPECT_TRUE(again.mpi_reaches_gpus);
 }
 
 }  // namespace

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/cuda_device.h"
+
+#include <cuda_runtime.h>
+
+#include <utility>
+#include <variant>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/context.h"
+#include "kernels/cuda/cuda_memory.h"
+#include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/gpus.h"
+#include "kernels/cuda/layers/layers.h"
+#include "kernels/cuda/own/convert.h"
+#include "kernels/cuda/own/flat.h"
+#include "kernels/cuda/own/optimizer.h"
+
+namespace hetpipe::cuda {
+namespace {
+
+// A layer's calls on its own GPU, and failures with the layer's name.
+class GuardedKernel final : public LayerKernel {
+ public:
+  GuardedKernel(std::unique_ptr<LayerKernel> kernel, int device, std::string name)
+      : kernel_(std::move(kernel)), device_(device), name_(std::move(name)) {}
+
+  void adjust(LayerShapes& shapes) const override { kernel_->adjust(shapes); }
+  void prepare(bool input_gradients) override {
+    guarded("preparation", [&] { kernel_->prepare(input_gradients); });
+  }
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    guarded("forward", [&] { kernel_->forward(stream, a); });
+  }
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    guarded("backward", [&] { kernel_->backward(stream, a); });
+  }
+
+ private:
+  template <class Call>
+  void guarded(const char* pass, const Call& call) const {
+    const DeviceScope scope(device_);
+    try {
+      call();
+    } catch (const OutOfMemory&) {
+      throw;
+    } catch (const SystemError& error) {
+      throw SystemError(format("%s, in the %s of %s", error.what(), pass, name_.c_str()));
+    }
+  }
+
+  std::unique_ptr<LayerKernel> kernel_;
+  int device_;
+  std::string name_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(GpuInfo gpu, Precision precision, std::unique_ptr<Context> libraries)
+      : gpu_(std::move(gpu)),
+        precision_(precision),
+        memory_(gpu_.index),
+        libraries_(std::move(libraries)),
+        layers_{*this, *libraries_, precision} {}
+
+  const std::string& kind() const override { return kind_; }
+  std::string description() const override {
+    return gpu_.name + " (" + gpu_.uuid + "), " + to_string(precision_);
+  }
+  std::unique_ptr<Stream> make_stream() override {
+    return std::make_unique<CudaStream>(gpu_.index);
+  }
+  Precision precision() const override { return precision_; }
+  MemoryAccount& memory() override { return account_; }
+  bool host_memory() const override { return false; }
+  int index() const { return gpu_.index; }
+
+  std::byte* allocate(Stream& stream, std::size_t bytes, MemoryKind kind) override {
+    account_.take(bytes, kind);
+    std::byte* const memory = memory_.take(handle(stream), bytes);
+    if (memory != nullptr) return memory;
+    account_.give_back(bytes, kind);
+    std::size_t free = 0, total = 0;
+    const DeviceScope scope(gpu_.index);
+    check(cudaMemGetInfo(&free, &total), "asking for a GPU's free memory");
+    throw OutOfMemory(format(
+        "%s: no %s of memory left for %s (%s of %s free; others may use the card too). In use "
+        "here:\n%s",
+        gpu_.name.c_str(), format_bytes(static_cast<double>(bytes)).c_str(), to_string(kind),
+        format_bytes(static_cast<double>(free)).c_str(),
+        format_bytes(static_cast<double>(total)).c_str(), account_.ledger().c_str()));
+  }
+  void release(Stream& stream, std::byte* memory, std::size_t bytes,
+               MemoryKind kind) noexcept override {
+    memory_.give_back(handle(stream), memory);
+    account_.give_back(bytes, kind);
+  }
+  std::byte* allocate_host(std::size_t bytes) override {
+    const DeviceScope scope(gpu_.index);
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable),
+          format("locking %s of host memory", format_bytes(static_cast<double>(bytes)).c_str()));
+    return static_cast<std::byte*>(memory);
+  }
+  void release_host(std::byte* memory, std::size_t) noexcept override { cudaFreeHost(memory); }
+
+  void copy(Stream& stream, std::byte* to, const std::byte* from, std::size_t bytes) override {
+    if (bytes == 0) return;
+    const DeviceScope scope(gpu_.index);
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle(stream)), "copying");
+  }
+
+  std::unique_ptr<LayerKernel> make_kernel(const LayerSpec& spec, const std::vector<Shape>& inputs,
+                                           std::uint64_t key) override {
+    infer_shapes(spec, inputs);  // refuses what does not fit together
+    const DeviceScope scope(gpu_.index);
+    std::unique_ptr<LayerKernel> kernel =
+        std::visit([&](const auto& layer) { return make(layer, inputs, key); }, spec);
+    return std::make_unique<GuardedKernel>(std::move(kernel), gpu_.index,
+                                           to_string(spec) + " on " + to_string(inputs[0]));
+  }
+
+  void accumulate(Stream& stream, std::byte* y, const std::byte* x, std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    switch (element_type()) {
+      case ElementType::fp32:
+        return cuda::add(as<float>(y), as<float>(x), count, handle(stream));
+      case ElementType::bf16:
+        return cuda::add(as<Bf16>(y), as<Bf16>(x), count, handle(stream));
+      case ElementType::fp16:
+        return cuda::add(as<Fp16>(y), as<Fp16>(x), count, handle(stream));
+    }
+  }
+  void convert(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
+               ElementType from_type, std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    switch (from_type) {
+      case ElementType::fp32:
+        return convert_from<float>(stream, to, to_type, from, count);
+      case ElementType::bf16:
+        return convert_from<Bf16>(stream, to, to_type, from, count);
+      case ElementType::fp16:
+        return convert_from<Fp16>(stream, to, to_type, from, count);
+    }
+  }
+
+  void fill(Stream& stream, float* x, float value, std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    cuda::fill(x, value, count, handle(stream));
+  }
+  void add(Stream& stream, float* y, const float* x, std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    cuda::add(y, x, count, handle(stream));
+  }
+  void sum(Stream& stream, float* z, const float* x, const float* y, std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    cuda::sum(z, x, y, count, handle(stream));
+  }
+  void scale(Stream& stream, float* y, float factor, std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    cuda::scale(y, factor, count, handle(stream));
+  }
+  void sum_of_squares(Stream& stream, double* sum, const float* x, std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    const Workspace<double> scratch(layers_, stream, squares_scratch(count));
+    cuda::sum_of_squares(sum, x, count, scratch.get(), handle(stream));
+  }
+  void limit_norm(Stream& stream, float* y, const double* squares, std::int64_t parts,
+                  double max_norm, std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    const Workspace<float> factor(layers_, stream, 1);
+    cuda::limit_norm(y, squares, parts, max_norm, count, factor.get(), handle(stream));
+  }
+  void sgd(Stream& stream, float* delta, float* velocity, const float* gradient,
+           const float* weights, const SgdOptions& options, std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    ensure(velocity != nullptr || options.momentum == 0, "momentum needs a velocity");
+    cuda::sgd(delta, velocity, gradient, weights, options, count, handle(stream));
+  }
+  void adam(Stream& stream, float* delta, float* first, float* second, const float* gradient,
+            const float* weights, const AdamOptions& options, std::int64_t step,
+            std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    ensure(step >= 1, "Adam's steps count from 1");
+    cuda::adam(delta, first, second, gradient, weights, options, step, count, handle(stream));
+  }
+  void look_ahead(Stream& stream, float* ahead, const float* weights, const float* x, float factor,
+                  std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    cuda::look_ahead(ahead, weights, x, factor, count, handle(stream));
+  }
+  void look_ahead_adam(Stream& stream, float* ahead, const float* weights, const float* first,
+                       const float* second, const AdamOptions& options, std::int64_t step,
+                       float factor, std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    ensure(step >= 1, "Adam's steps count from 1");
+    cuda::look_ahead_adam(ahead, weights, first, second, options, step, factor, count,
+                          handle(stream));
+  }
+
+ private:
+  using Inputs = std::vector<Shape>;
+
+  template <class From>
+  static void convert_from(Stream& stream, std::byte* to, ElementType to_type,
+                           const std::byte* from, std::int64_t count) {
+    switch (to_type) {
+      case ElementType::fp32:
+        return cuda::convert(as<From>(from), as<float>(to), count, handle(stream));
+      case ElementType::bf16:
+        return cuda::convert(as<From>(from), as<Bf16>(to), count, handle(stream));
+      case ElementType::fp16:
+        return cuda::convert(as<From>(from), as<Fp16>(to), count, handle(stream));
+    }
+  }
+
+  LayerMaker make(const Convolution& l, const Inputs& in, std::uint64_t) {
+    return make_convolution(layers_, l, in[0]);
+  }
+  LayerMaker make(const Linear& l, const Inputs& in, std::uint64_t) {
+    return make_linear(layers_, l, in[0]);
+  }
+  LayerMaker make(const BatchNorm& l, const Inputs& in, std::uint64_t) {
+    return make_batch_norm(layers_, l, in[0]);
+  }
+  template <class Layer>
+  requires std::is_same_v<Layer, Relu> || std::is_same_v<Layer, Selu> || std::is_same_v<Layer, Gelu>
+      LayerMaker make(const Layer& l, const Inputs& in, std::uint64_t) {
+    return make_elementwise(layers_, l, in[0]);
+  }
+  template <class Layer>
+  requires std::is_same_v<Layer, MaxPool> || std::is_same_v<Layer, AveragePool> ||
+      std::is_same_v<Layer, GlobalAveragePool>
+          LayerMaker make(const Layer& l, const Inputs& in, std::uint64_t) {
+    return make_pooling(layers_, l, in[0]);
+  }
+  template <class Layer>
+  requires std::is_same_v<Layer, Dropout> || std::is_same_v<Layer, AlphaDropout> LayerMaker
+  make(const Layer& l, const Inputs& in, std::uint64_t key) {
+    return make_dropout(layers_, l, in[0], key);
+  }
+  LayerMaker make(const Add&, const Inputs& in, std::uint64_t) { return make_add(layers_, in[0]); }
+  LayerMaker make(const Flatten&, const Inputs& in, std::uint64_t) {
+    return make_flatten(layers_, in[0]);
+  }
+  LayerMaker make(const Concat&, const Inputs& in, std::uint64_t) {
+    return make_concat(layers_, in);
+  }
+  LayerMaker make(const Shift& l, const Inputs& in, std::uint64_t) {
+    return make_shift(layers_, l, in[0]);
+  }
+  LayerMaker make(const Embedding& l, const Inputs& in, std::uint64_t) {
+    return make_embedding(layers_, l, in[0]);
+  }
+  LayerMaker make(const PositionEmbedding& l, const Inputs& in, std::uint64_t) {
+    return make_positions(layers_, l, in[0]);
+  }
+  LayerMaker make(const LayerNorm& l, const Inputs& in, std::uint64_t) {
+    return make_layer_norm(layers_, l, in[0]);
+  }
+  LayerMaker make(const SelfAttention& l, const Inputs& in, std::uint64_t) {
+    return make_attention(layers_, l, in[0]);
+  }
+  LayerMaker make(const Lstm& l, const Inputs& in, std::uint64_t) {
+    return make_lstm(layers_, l, in[0]);
+  }
+  LayerMaker make(const SoftmaxCrossEntropy& l, const Inputs& in, std::uint64_t) {
+    return make_loss(layers_, l, in[0]);
+  }
+
+  std::string kind_ = "cuda";
+  GpuInfo gpu_;
+  Precision precision_;
+  CudaMemory memory_;
+  MemoryAccount account_;
+  std::unique_ptr<Context> libraries_;
+  LayerContext layers_;
+};
+
+void check_precision(const GpuInfo& gpu, Precision precision) {
+  const bool bf16 = gpu.major >= 8, tf32 = gpu.major >= 8, fp16 = gpu.major >= 6;
+  if (precision == Precision::fp32 || (precision == Precision::bf16 && bf16) ||
+      (precision == Precision::tf32 && tf32) || (precision == Precision::fp16 && fp16)) {
+    return;
+  }
+  throw UserError("--precision " + to_string(precision),
+                  format("is not known to %s (compute capability %d.%d). Give %sfp32.",
+                         gpu.name.c_str(), gpu.major, gpu.minor, fp16 ? "fp16 or " : ""));
+}
+
+}  // namespace
+
+int index_of(const Device& device) { return dynamic_cast<const CudaDevice&>(device).index(); }
+
+std::unique_ptr<Device> make_cuda_device(const GpuOptions& options) {
+  const std::vector<GpuInfo> gpus = find_gpus();
+  if (options.index < 0 || options.index >= static_cast<int>(gpus.size())) {
+    throw UserError("", format("GPU %d is not there (CUDA shows %zu). Give a smaller number.",
+                               options.index, gpus.size()));
+  }
+  const GpuInfo& gpu = gpus[static_cast<std::size_t>(options.index)];
+  const Precision precision = options.precision.value_or(usual_precision(gpu));
+  check_precision(gpu, precision);
+  const DeviceScope scope(gpu.index);
+  PlanOptions plans;
+  plans.cache_file = options.plan_cache;
+  return std::make_unique<CudaDevice>(gpu, precision, Context::on_device(std::move(plans)));
+}
+
+}  // namespace hetpipe::cuda

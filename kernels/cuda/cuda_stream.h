@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <memory>
+
+#include "base/unique_handle.h"
+#include "kernels/device.h"
+
+namespace hetpipe::cuda {
+
+// Makes a GPU the calling thread's for as long as this lives: ranks may be threads of one process.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int index);
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+  ~DeviceScope();
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+class CudaEvent final : public Event {
+ public:
+  // Recorded on the stream.
+  CudaEvent(int device, cudaStream_t stream);
+  bool done() const override;
+  cudaEvent_t get() const { return event_.get(); }
+
+ private:
+  struct Traits {
+    using Handle = cudaEvent_t;
+    static Handle empty() { return nullptr; }
+    static void close(Handle event) noexcept { cudaEventDestroy(event); }
+  };
+  int device_;
+  UniqueHandle<Traits> event_;
+};
+
+class CudaStream final : public Stream {
+ public:
+  explicit CudaStream(int device);  // does not wait for the default stream, nor that for it
+  std::unique_ptr<Event> record() override;
+  void wait(const Event& event) override;
+  void synchronize() override;
+  cudaStream_t get() const { return stream_.get(); }
+
+ private:
+  struct Traits {
+    using Handle = cudaStream_t;
+    static Handle empty() { return nullptr; }
+    // What is enqueued is done before the memory that it uses can be given back.
+    static void close(Handle stream) noexcept {
+      cudaStreamSynchronize(stream);
+      cudaStreamDestroy(stream);
+    }
+  };
+  int device_;
+  UniqueHandle<Traits> stream_;
+};
+
+inline cudaStream_t handle(const Stream& stream) {
+  return dynamic_cast<const CudaStream&>(stream).get();
+}
+
+}  // namespace hetpipe::cuda

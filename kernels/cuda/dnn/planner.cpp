@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/dnn/planner.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "kernels/cuda/measure.h"
+
+namespace hetpipe::cuda {
+namespace {
+
+constexpr int kRuns = 5;
+
+// Candidates in the library's order; at most `wanted`.
+std::vector<Plan> candidates(const Context& context, const std::shared_ptr<const Graph>& graph,
+                             const Descriptor& finalized, const EngineRules& rules, bool fp32_data,
+                             std::size_t wanted, std::string& reason) {
+  std::vector<Plan> plans;
+  reason = "no engine for this graph, card and choice of numbers";
+  visit_recommended(context.target(), finalized, rules, fp32_data, [&](const EngineChoice& choice) {
+    std::optional<Plan> plan = Plan::try_make(context.target(), graph, finalized, choice, reason);
+    if (plan && plan->workspace() > context.options().workspace) {
+      reason = format("needs %s of workspace, more than the %s allowed",
+                      format_bytes(static_cast<double>(plan->workspace())).c_str(),
+                      format_bytes(static_cast<double>(context.options().workspace)).c_str());
+      plan.reset();
+    }
+    if (plan) plans.push_back(*std::move(plan));
+    return plans.size() >= wanted;
+  });
+  return plans;
+}
+
+// The fastest one's place, and its time; the first, and 0, where there is no room to measure.
+std::pair<std::size_t, double> fastest(const Context& context, const Graph& graph,
+                                       const std::vector<Plan>& plans) {
+  std::vector<std::size_t> bytes;
+  for (const Graph::Tensor tensor : graph.memories()) bytes.push_back(graph.layout(tensor).bytes());
+  std::size_t workspace = 0;
+  for (const Plan& plan : plans) workspace = std::max(workspace, plan.workspace());
+  bytes.push_back(workspace);
+  const Scratch scratch(bytes);
+  if (!scratch.complete()) {
+    if (context.options().warn) {
+      context.options().warn("no room on the GPU to time " + graph.name() +
+                             ": the library's first recommendation is taken");
+    }
+    return {0, 0.0};
+  }
+  std::vector<void*> memories;
+  for (std::size_t i = 0; i + 1 < bytes.size(); ++i) memories.push_back(scratch.block(i));
+  std::size_t best = 0;
+  double best_seconds = 0;
+  std::string failure;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    try {
+      const double seconds = median_seconds(kRuns, [&](cudaStream_t stream) {
+        plans[i].run(context.dnn(), stream, memories, scratch.block(bytes.size() - 1));
+      });
+      if (best_seconds == 0 || seconds < best_seconds) {
+        best = i;
+        best_seconds = seconds;
+      }
+    } catch (const SystemError& e) {  // an engine that does not run on this card after all
+      failure = e.what();
+    }
+  }
+  if (best_seconds == 0) throw SystemError(failure);
+  return {best, best_seconds};
+}
+
+}  // namespace
+
+std::shared_ptr<const Plan> try_make_plan(Context& context, std::shared_ptr<const Graph> graph,
+                                          Precision precision, std::string& reason) {
+  const PlanOptions& options = context.options();
+  const std::string key = context.cache_key(
+      format("cuDNN %zu", cudnnGetVersion()),
+      std::string(to_string(precision)) + " | " + graph->name() + ": " + graph->key());
+  if (const auto at = context.plans().find(key); at != context.plans().end()) {
+    if (at->second == nullptr) reason = "no engine for it, as was found before";
+    return at->second;
+  }
+  const Descriptor finalized = graph->finalized(context.dnn());
+  if (const std::optional<PlanChoice> kept = context.cache().find(key)) {
+    if (const std::optional<EngineChoice> choice = try_parse_engine_choice(kept->choice)) {
+      std::optional<Plan> plan =
+          Plan::try_make(context.target(), graph, finalized, *choice, reason);
+      if (plan && plan->workspace() <= options.workspace) {
+        return context.plans()[key] = std::make_shared<const Plan>(*std::move(plan));
+      }
+    }
+  }
+  const bool measure = options.measure && context.has_device();
+  std::vector<Plan> plans =
+      candidates(context, graph, finalized, {precision != Precision::fp32, options.deterministic},
+                 element_of(precision) == ElementType::fp32,
+                 measure ? static_cast<std::size_t>(options.candidates) : 1, reason);
+  if (plans.empty()) return context.plans()[key] = nullptr;
+  std::size_t best = 0;
+  double seconds = 0;
+  if (measure && plans.size() > 1) std::tie(best, seconds) = fastest(context, *graph, plans);
+  // What was not measured is not kept: a later run may have the room.
+  if (seconds > 0) context.cache().store(key, {to_string(plans[best].choice()), seconds});
+  return context.plans()[key] = std::make_shared<const Plan>(std::move(plans[best]));
+}
+
+std::shared_ptr<const Plan> make_plan(Context& context, std::shared_ptr<const Graph> graph,
+                                      Precision precision) {
+  std::string reason, what;
+  for (const Graph::Tensor tensor : graph->memories())
+    what += (what.empty() ? "" : "; ") + to_string(graph->layout(tensor));
+  what = graph->name() + " of " + what;
+  std::shared_ptr<const Plan> plan = try_make_plan(context, std::move(graph), precision, reason);
+  if (plan == nullptr) {
+    throw SystemError("cuDNN: no plan for " + what + " on " + context.card().name + ": " + reason);
+  }
+  return plan;
+}
+
+}  // namespace hetpipe::cuda

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/gpus.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "kernels/cuda/check.h"
+
+namespace hetpipe::cuda {
+namespace {
+
+// As the driver's own tools print it: "GPU-8d2f1c4a-...".
+std::string text_of(const cudaUUID_t& uuid) {
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += format("%02x", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+// Linux keeps it beside the card; -1 where it does not say.
+int numa_node_of(std::string pci) {
+  std::transform(pci.begin(), pci.end(), pci.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ifstream file("/sys/bus/pci/devices/" + pci + "/numa_node");
+  int node = -1;
+  file >> node;
+  return file ? node : -1;
+}
+
+GpuInfo describe(int index) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index), "asking for a GPU's properties");
+  GpuInfo gpu;
+  gpu.index = index;
+  gpu.name = properties.name;
+  gpu.uuid = text_of(properties.uuid);
+  char pci[32] = {};
+  check(cudaDeviceGetPCIBusId(pci, sizeof pci, index), "asking for a GPU's PCI address");
+  gpu.pci = pci;
+  gpu.major = properties.major;
+  gpu.minor = properties.minor;
+  gpu.multiprocessors = properties.multiProcessorCount;
+  gpu.memory = properties.totalGlobalMem;
+  int clock = 0, bits = 0;  // kHz; two transfers per cycle
+  check(cudaDeviceGetAttribute(&clock, cudaDevAttrMemoryClockRate, index), "asking for a clock");
+  check(cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, index),
+        "asking for the width of a GPU's memory");
+  gpu.memory_bandwidth = 2.0 * 1e3 * clock * bits / 8;
+  gpu.numa_node = numa_node_of(gpu.pci);
+  int before = 0;
+  check(cudaGetDevice(&before), "asking for the GPU in use");
+  check(cudaSetDevice(index), "choosing a GPU");
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for a GPU's free memory");
+  gpu.free_memory = free;
+  check(cudaSetDevice(before), "choosing a GPU");
+  return gpu;
+}
+
+}  // namespace
+
+std::vector<GpuInfo> find_gpus() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorNoDevice) return {};
+  if (status == cudaErrorInsufficientDriver) {
+    int driver = 0, runtime = 0;
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    throw SystemError(driver == 0
+                          ? "no NVIDIA driver on this machine"
+                          : format("this machine's NVIDIA driver knows CUDA up to %d.%d, and "
+                                   "this build needs %d.%d",
+                                   driver / 1000, driver % 1000 / 10, runtime / 1000,
+                                   runtime % 1000 / 10));
+  }
+  check(status, "looking for GPUs");
+  std::vector<GpuInfo> gpus;
+  for (int i = 0; i < count; ++i) gpus.push_back(describe(i));
+  return gpus;
+}
+
+}  // namespace hetpipe::cuda

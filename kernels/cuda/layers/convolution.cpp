@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/dnn/convolution.h"
+
+#include "kernels/cuda/layers/aligned_tensor.h"
+#include "kernels/cuda/layers/layers.h"
+#include "kernels/cuda/layers/parameters.h"
+#include "kernels/cuda/own/column_sums.h"
+#include "kernels/cuda/own/convert.h"
+#include "kernels/window.h"
+
+namespace hetpipe::cuda {
+namespace {
+
+template <class T>
+class ConvolutionLayer final : public LayerKernel {
+ public:
+  ConvolutionLayer(LayerContext& context, const Convolution& spec, const Shape& in)
+      : context_(context),
+        plans_(context.libraries, spec, in, context.precision),
+        outputs_(spec.output_channels),
+        inputs_(in[3]),
+        taps_(window_of(spec).taps()),
+        bias_(spec.bias),
+        in_bytes_(bytes_of(in)),
+        out_bytes_(bytes_of(window_of(spec).output(in, spec.output_channels))),
+        pixels_(static_cast<std::int64_t>(out_bytes_ / sizeof(T)) / outputs_) {}
+
+  void prepare(bool input_gradients) override {
+    plans_.forward_workspace();
+    plans_.weight_gradient_workspace();
+    if (input_gradients) plans_.input_gradient_workspace();
+  }
+
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    const Workspace<T> weights = krsc(stream, a.parameters[0]);
+    const Rounded<T> own_bias(context_, stream, bias_ ? a.parameters[1] : nullptr,
+                              bias_ ? outputs_ : 0);
+    const AlignedTensor bias(context_, stream, own_bias.get(),
+                             bias_ ? static_cast<std::size_t>(outputs_) * sizeof(T) : 0);
+    const AlignedTensor x(context_, stream, a.inputs[0], in_bytes_);
+    const AlignedTensor y(context_, stream, a.output, out_bytes_);
+    const Workspace<> workspace = plan_memory(stream, plans_.forward_workspace());
+    plans_.forward(handle(stream), x.read(stream), weights.get(), bias.read(stream), y.write(),
+                   workspace.get());
+    y.written(stream);
+  }
+
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    const AlignedTensor gradient(context_, stream, a.output_gradient, out_bytes_);
+    const void* const dy = gradient.read(stream);
+    if (float* const dbias = wanted(a.parameter_gradients, 1)) {
+      const Workspace<> scratch =
+          plan_memory(stream, column_sums_scratch_bytes<T>(pixels_, outputs_));
+      column_sums(pixels_, outputs_, as<T>(a.output_gradient), dbias, scratch.get(),
+                  handle(stream));
+    }
+    if (float* const dweight = wanted(a.parameter_gradients, 0)) {
+      weight_gradient(stream, a, dy, dweight);
+    }
+    if (std::byte* const gradient_in = wanted(a.input_gradients, 0)) {
+      const AlignedTensor dx(context_, stream, gradient_in, in_bytes_);
+      const Workspace<T> weights = krsc(stream, a.parameters[0]);
+      const Workspace<> workspace = plan_memory(stream, plans_.input_gradient_workspace());
+      plans_.input_gradient(handle(stream), dy, weights.get(), dx.write(), workspace.get());
+      dx.written(stream);
+    }
+  }
+
+ private:
+  static std::size_t bytes_of(const Shape& shape) {
+    return static_cast<std::size_t>(shape.elements()) * sizeof(T);
+  }
+  std::int64_t weights() const { return outputs_ * inputs_ * taps_; }
+  Workspace<> plan_memory(Stream& stream, std::size_t bytes) const {
+    return {context_, stream, static_cast<std::int64_t>(bytes)};
+  }
+  // The model keeps weights as (O, I, KH, KW).
+  Workspace<T> krsc(Stream& stream, const float* oihw) const {
+    Workspace<T> copy(context_, stream, weights());
+    weights_to_krsc(oihw, copy.get(), outputs_, inputs_, taps_, handle(stream));
+    return copy;
+  }
+  void weight_gradient(Stream& stream, const BackwardArguments& a, const void* dy, float* dweight) {
+    const AlignedTensor x(context_, stream, a.inputs[0], in_bytes_);
+    const Workspace<> workspace = plan_memory(stream, plans_.weight_gradient_workspace());
+    const Workspace<T> gradient(context_, stream, weights());
+    plans_.weight_gradient(handle(stream), x.read(stream), dy, gradient.get(), workspace.get());
+    gradient_from_krsc(static_cast<const T*>(gradient.get()), dweight, outputs_, inputs_, taps_,
+                       handle(stream));
+  }
+
+  LayerContext& context_;
+  ConvolutionPlans plans_;
+  std::int64_t outputs_, inputs_, taps_;
+  bool bias_;
+  std::size_t in_bytes_, out_bytes_;
+  std::int64_t pixels_;
+};
+
+}  // namespace
+
+LayerMaker make_convolution(LayerContext& context, const Convolution& spec, const Shape& in) {
+  return make_of_type<ConvolutionLayer>(context, spec, in);
+}
+
+}  // namespace hetpipe::cuda

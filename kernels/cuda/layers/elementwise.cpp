@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/own/elementwise.h"
+
+#include "base/error.h"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/layers/layers.h"
+#include "kernels/cuda/own/dropout.h"
+#include "kernels/reference/elementwise.h"
+
+namespace hetpipe::cuda {
+namespace {
+
+template <class T>
+class ReluLayer final : public LayerKernel {
+ public:
+  ReluLayer(LayerContext&, const Shape& in) : count_(in.elements()) {}
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    relu_forward(as<T>(a.inputs[0]), as<T>(a.output), count_, handle(stream));
+  }
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    std::byte* const dx = wanted(a.input_gradients, 0);
+    if (dx == nullptr) return;
+    relu_backward(as<T>(a.output), as<T>(a.output_gradient), as<T>(dx), count_, handle(stream));
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+template <class T>
+class SeluLayer final : public LayerKernel {
+ public:
+  SeluLayer(LayerContext&, const Shape& in) : count_(in.elements()) {}
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    selu_forward(as<T>(a.inputs[0]), as<T>(a.output), count_, handle(stream));
+  }
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    std::byte* const dx = wanted(a.input_gradients, 0);
+    if (dx == nullptr) return;
+    selu_backward(as<T>(a.output), as<T>(a.output_gradient), as<T>(dx), count_, handle(stream));
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+template <class T>
+class GeluLayer final : public LayerKernel {
+ public:
+  GeluLayer(LayerContext&, const Shape& in) : count_(in.elements()) {}
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    gelu_forward(as<T>(a.inputs[0]), as<T>(a.output), count_, handle(stream));
+  }
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    std::byte* const dx = wanted(a.input_gradients, 0);
+    if (dx == nullptr) return;
+    gelu_backward(as<T>(a.inputs[0]), as<T>(a.output_gradient), as<T>(dx), count_, handle(stream));
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+template <class T>
+class AddLayer final : public LayerKernel {
+ public:
+  AddLayer(LayerContext&, const Shape& in) : count_(in.elements()) {}
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    add_forward(as<T>(a.inputs[0]), as<T>(a.inputs[1]), as<T>(a.output), count_, handle(stream));
+  }
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    for (std::byte* const dx : a.input_gradients) {
+      if (dx == nullptr) continue;
+      copy(as<T>(a.output_gradient), as<T>(dx), count_, handle(stream));
+    }
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+// Dropout and alpha dropout, which differ in what they do with what is kept.
+template <class T, class Spec>
+class DropoutLayer final : public LayerKernel {
+ public:
+  DropoutLayer(LayerContext& context, const Spec& spec, const Shape& in, std::uint64_t key)
+      : context_(context),
+        rate_(spec.rate),
+        samples_(in[0]),
+        elements_(in.elements() / in[0]),
+        key_(key) {}
+
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    const T* const x = as<T>(a.inputs[0]);
+    if (a.mode == Mode::evaluate) {
+      copy(x, as<T>(a.output), samples_ * elements_, handle(stream));
+      return;
+    }
+    ensure(static_cast<std::int64_t>(a.samples.size()) == samples_, "one sample key per sample");
+    std::vector<std::uint64_t> keys;
+    for (const SampleKey& sample : a.samples) keys.push_back(reference::dropout_key(key_, sample));
+    const Workspace<std::uint64_t> there(context_, stream, samples_);
+    // Read before the call returns: the host's memory is pageable.
+    check(cudaMemcpyAsync(there.get(), keys.data(), keys.size() * sizeof keys[0],
+                          cudaMemcpyHostToDevice, handle(stream)),
+          "copying the keys of dropout");
+    auto* const kept = reinterpret_cast<std::uint8_t*>(a.stash);
+    if constexpr (std::is_same_v<Spec, Dropout>) {
+      dropout_forward(there.get(), samples_, elements_, rate_, x, kept, as<T>(a.output),
+                      handle(stream));
+    } else {
+      alpha_dropout_forward(there.get(), samples_, elements_, rate_, x, kept, as<T>(a.output),
+                            handle(stream));
+    }
+  }
+
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    std::byte* const dx = wanted(a.input_gradients, 0);
+    if (dx == nullptr) return;
+    const auto* const kept = reinterpret_cast<const std::uint8_t*>(a.stash);
+    const std::int64_t count = samples_ * elements_;
+    if constexpr (std::is_same_v<Spec, Dropout>) {
+      dropout_backward(kept, count, rate_, as<T>(a.output_gradient), as<T>(dx), handle(stream));
+    } else {
+      alpha_dropout_backward(kept, count, rate_, as<T>(a.output_gradient), as<T>(dx),
+                             handle(stream));
+    }
+  }
+
+ private:
+  LayerContext& context_;
+  float rate_;
+  std::int64_t samples_, elements_;
+  std::uint64_t key_;
+};
+template <class T>
+using PlainDropout = DropoutLayer<T, Dropout>;
+template <class T>
+using SelfNormalizingDropout = DropoutLayer<T, AlphaDropout>;
+
+}  // namespace
+
+LayerMaker make_elementwise(LayerContext& context, const Relu&, const Shape& in) {
+  return make_of_type<ReluLayer>(context, in);
+}
+LayerMaker make_elementwise(LayerContext& context, const Selu&, const Shape& in) {
+  return make_of_type<SeluLayer>(context, in);
+}
+LayerMaker make_elementwise(LayerContext& context, const Gelu&, const Shape& in) {
+  return make_of_type<GeluLayer>(context, in);
+}
+LayerMaker make_add(LayerContext& context, const Shape& in) {
+  return make_of_type<AddLayer>(context, in);
+}
+LayerMaker make_dropout(LayerContext& context, const Dropout& spec, const Shape& in,
+                        std::uint64_t key) {
+  return make_of_type<PlainDropout>(context, spec, in, key);
+}
+LayerMaker make_dropout(LayerContext& context, const AlphaDropout& spec, const Shape& in,
+                        std::uint64_t key) {
+  return make_of_type<SelfNormalizingDropout>(context, spec, in, key);
+}
+
+}  // namespace hetpipe::cuda

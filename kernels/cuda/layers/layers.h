@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/buffer.h"
+#include "kernels/cuda/context.h"
+#include "kernels/cuda/cuda_stream.h"
+#include "kernels/element.h"
+#include "kernels/layer.h"
+
+// The CUDA device's layers: one class per layer type, a template on T, the type of activations.
+// They only arrange memory and order; what computes is own/ and the vendor's libraries.
+namespace hetpipe::cuda {
+
+// What all layers of a device share; outlives them.
+struct LayerContext {
+  Device& device;
+  Context& libraries;
+  Precision precision;
+};
+
+// Activations as elements of T.
+template <class T>
+const T* as(const std::byte* activations) {
+  return reinterpret_cast<const T*>(activations);
+}
+template <class T>
+T* as(std::byte* activations) {
+  return reinterpret_cast<T*>(activations);
+}
+
+// Gradients beyond the span, like null ones, are those nobody wants.
+template <class T>
+T* wanted(std::span<T* const> gradients, std::size_t i) {
+  return i < gradients.size() ? gradients[i] : nullptr;
+}
+
+// Memory for one call.
+template <class T = std::byte>
+class Workspace {
+ public:
+  Workspace() = default;
+  Workspace(const LayerContext& context, Stream& stream, std::int64_t elements)
+      : buffer_(context.device, stream, static_cast<std::size_t>(elements) * sizeof(T),
+                MemoryKind::workspace) {}
+  T* get() const { return buffer_.as<T>(); }
+
+ private:
+  Buffer buffer_;
+};
+
+using LayerMaker = std::unique_ptr<LayerKernel>;
+
+LayerMaker make_convolution(LayerContext& context, const Convolution& spec, const Shape& in);
+LayerMaker make_linear(LayerContext& context, const Linear& spec, const Shape& in);
+LayerMaker make_batch_norm(LayerContext& context, const BatchNorm& spec, const Shape& in);
+LayerMaker make_elementwise(LayerContext& context, const Relu& spec, const Shape& in);
+LayerMaker make_elementwise(LayerContext& context, const Selu& spec, const Shape& in);
+LayerMaker make_elementwise(LayerContext& context, const Gelu& spec, const Shape& in);
+LayerMaker make_add(LayerContext& context, const Shape& in);
+LayerMaker make_dropout(LayerContext& context, const Dropout& spec, const Shape& in,
+                        std::uint64_t key);
+LayerMaker make_dropout(LayerContext& context, const AlphaDropout& spec, const Shape& in,
+                        std::uint64_t key);
+LayerMaker make_pooling(LayerContext& context, const MaxPool& spec, const Shape& in);
+LayerMaker make_pooling(LayerContext& context, const AveragePool& spec, const Shape& in);
+LayerMaker make_pooling(LayerContext& context, const GlobalAveragePool& spec, const Shape& in);
+LayerMaker make_flatten(LayerContext& context, const Shape& in);
+LayerMaker make_shift(LayerContext& context, const Shift& spec, const Shape& in);
+LayerMaker make_concat(LayerContext& context, const std::vector<Shape>& inputs);
+LayerMaker make_embedding(LayerContext& context, const Embedding& spec, const Shape& in);
+LayerMaker make_positions(LayerContext& context, const PositionEmbedding& spec, const Shape& in);
+LayerMaker make_layer_norm(LayerContext& context, const LayerNorm& spec, const Shape& in);
+LayerMaker make_attention(LayerContext& context, const SelfAttention& spec, const Shape& in);
+LayerMaker make_lstm(LayerContext& context, const Lstm& spec, const Shape& in);
+LayerMaker make_loss(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in);
+
+// Kernel<T> of the context's type, made from `arguments`.
+template <template <class> class Kernel, class... Arguments>
+LayerMaker make_of_type(LayerContext& context, const Arguments&... arguments) {
+  switch (element_of(context.precision)) {
+    case ElementType::bf16:
+      return std::make_unique<Kernel<Bf16>>(context, arguments...);
+    case ElementType::fp16:
+      return std::make_unique<Kernel<Fp16>>(context, arguments...);
+    case ElementType::fp32:
+      break;
+  }
+  return std::make_unique<Kernel<float>>(context, arguments...);
+}
+
+}  // namespace hetpipe::cuda

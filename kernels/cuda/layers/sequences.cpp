@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/layers/layers.h"
+#include "kernels/cuda/own/elementwise.h"
+#include "kernels/cuda/own/embedding.h"
+#include "kernels/cuda/own/loss.h"
+
+namespace hetpipe::cuda {
+namespace {
+
+// Tokens and labels were checked when the data was read; one outside all the same makes NaNs, and
+// so ends the run as a numerical failure.
+template <class T>
+class EmbeddingLayer final : public LayerKernel {
+ public:
+  EmbeddingLayer(LayerContext& context, const Embedding& spec, const Shape& in)
+      : context_(context), sizes_{in.elements(), spec.vocabulary, spec.features} {}
+
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    const Workspace<std::int32_t> outside(context_, stream, 1);
+    embedding_forward(sizes_, as<float>(a.inputs[0]), a.parameters[0], as<T>(a.output),
+                      outside.get(), handle(stream));
+  }
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    if (std::byte* const dx = wanted(a.input_gradients, 0)) {  // of tokens: none
+      check(cudaMemsetAsync(dx, 0, static_cast<std::size_t>(sizes_.rows) * sizeof(float),
+                            handle(stream)),
+            "clearing the gradient of tokens");
+    }
+    float* const dweight = wanted(a.parameter_gradients, 0);
+    if (dweight == nullptr) return;
+    const Workspace<std::int32_t> outside(context_, stream, 1);
+    const Workspace<> scratch(context_, stream,
+                              static_cast<std::int64_t>(embedding_scratch_bytes(sizes_)));
+    embedding_weight_gradient(sizes_, as<float>(a.inputs[0]), as<T>(a.output_gradient), dweight,
+                              outside.get(), scratch.get(), handle(stream));
+  }
+
+ private:
+  LayerContext& context_;
+  EmbeddingSizes sizes_;
+};
+
+template <class T>
+class PositionLayer final : public LayerKernel {
+ public:
+  PositionLayer(LayerContext& context, const PositionEmbedding& spec, const Shape& in)
+      : context_(context),
+        batch_(in[0]),
+        count_(in[1] * in[2]),
+        weights_((spec.positions == 0 ? in[1] : spec.positions) * in[2]) {}
+
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    position_forward(batch_, count_, as<T>(a.inputs[0]), a.parameters[0], as<T>(a.output),
+                     handle(stream));
+  }
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    if (float* const dweight = wanted(a.parameter_gradients, 0)) {
+      const Workspace<> scratch(
+          context_, stream, static_cast<std::int64_t>(position_scratch_bytes<T>(batch_, count_)));
+      position_weight_gradient(batch_, count_, weights_, as<T>(a.output_gradient), dweight,
+                               scratch.get(), handle(stream));
+    }
+    if (std::byte* const dx = wanted(a.input_gradients, 0)) {
+      copy(as<T>(a.output_gradient), as<T>(dx), batch_ * count_, handle(stream));
+    }
+  }
+
+ private:
+  LayerContext& context_;
+  std::int64_t batch_, count_, weights_;
+};
+
+template <class T>
+class LossLayer final : public LayerKernel {
+ public:
+  LossLayer(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in)
+      : context_(context),
+        smoothing_(spec.smoothing),
+        sizes_{in[0], in.rank() == 3 ? in[1] : 1, in[in.rank() - 1]} {}
+
+  // Two numbers of each token, and the logits, instead of all probabilities.
+  void adjust(LayerShapes& shapes) const override {
+    shapes.stash_bytes = sizes_.rows() * static_cast<std::int64_t>(sizeof(SoftmaxSums));
+    shapes.backward_needs_input = true;
+  }
+
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    const bool train = a.mode == Mode::train;
+    const Workspace<std::int32_t> outside(context_, stream, 1);
+    const Workspace<> scratch(context_, stream,
+                              static_cast<std::int64_t>(loss_scratch_bytes(sizes_)));
+    loss_forward(sizes_, train ? smoothing_ : 0.0f, as<T>(a.inputs[0]), a.labels,
+                 as<float>(a.output), a.correct,
+                 train ? reinterpret_cast<SoftmaxSums*>(a.stash) : nullptr, outside.get(),
+                 scratch.get(), handle(stream));
+  }
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    std::byte* const dx = wanted(a.input_gradients, 0);
+    if (dx == nullptr) return;
+    const float factor = 1.0f / static_cast<float>(a.loss_samples * sizes_.tokens);
+    loss_backward(sizes_, smoothing_, as<T>(a.inputs[0]),
+                  reinterpret_cast<const SoftmaxSums*>(a.stash), a.labels, factor * a.loss_scale,
+                  as<T>(dx), handle(stream));
+  }
+
+ private:
+  LayerContext& context_;
+  float smoothing_;
+  LossSizes sizes_;
+};
+
+}  // namespace
+
+LayerMaker make_embedding(LayerContext& context, const Embedding& spec, const Shape& in) {
+  return make_of_type<EmbeddingLayer>(context, spec, in);
+}
+LayerMaker make_positions(LayerContext& context, const PositionEmbedding& spec, const Shape& in) {
+  return make_of_type<PositionLayer>(context, spec, in);
+}
+LayerMaker make_loss(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in) {
+  return make_of_type<LossLayer>(context, spec, in);
+}
+
+}  // namespace hetpipe::cuda

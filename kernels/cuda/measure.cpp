@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/measure.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/check.h"
+
+namespace hetpipe::cuda {
+namespace {
+
+struct StreamTraits {
+  using Handle = cudaStream_t;
+  static Handle empty() { return nullptr; }
+  static void close(Handle stream) noexcept { cudaStreamDestroy(stream); }
+};
+struct EventTraits {
+  using Handle = cudaEvent_t;
+  static Handle empty() { return nullptr; }
+  static void close(Handle event) noexcept { cudaEventDestroy(event); }
+};
+
+UniqueHandle<EventTraits> make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event), "making an event");
+  return UniqueHandle<EventTraits>(event);
+}
+
+}  // namespace
+
+Scratch::Scratch(const std::vector<std::size_t>& bytes) {
+  for (const std::size_t size : bytes) {
+    void* memory = nullptr;
+    if (size > 0) {
+      const cudaError_t status = cudaMalloc(&memory, size);
+      if (status == cudaErrorMemoryAllocation) {
+        cudaGetLastError();  // it would be told again by the next launch
+        complete_ = false;
+        memory = nullptr;
+      } else {
+        check(status, "taking memory to time kernels in");
+      }
+    }
+    blocks_.emplace_back(memory);
+    if (memory != nullptr) check(cudaMemset(memory, 0x3c, size), "filling memory");
+  }
+  // The streams that time do not wait for the one that fills.
+  check(cudaDeviceSynchronize(), "filling memory");
+}
+
+double median_seconds(int runs, const std::function<void(cudaStream_t)>& work) {
+  cudaStream_t raw = nullptr;
+  check(cudaStreamCreateWithFlags(&raw, cudaStreamNonBlocking), "making a stream");
+  const UniqueHandle<StreamTraits> stream(raw);
+  const UniqueHandle<EventTraits> before = make_event(), after = make_event();
+  std::vector<double> seconds;
+  work(stream.get());
+  for (int i = 0; i < runs; ++i) {
+    check(cudaEventRecord(before.get(), stream.get()), "timing a kernel");
+    work(stream.get());
+    check(cudaEventRecord(after.get(), stream.get()), "timing a kernel");
+    check(cudaEventSynchronize(after.get()), "timing a kernel");
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, before.get(), after.get()), "timing a kernel");
+    seconds.push_back(milliseconds * 1e-3);
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + runs / 2, seconds.end());
+  return seconds[static_cast<std::size_t>(runs / 2)];
+}
+
+}  // namespace hetpipe::cuda

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "base/unique_handle.h"
+
+// Timing candidates on the GPU in use: its own stream, its own memory.
+namespace hetpipe::cuda {
+
+// Device memory that is given back at the end. Every byte is 0x3c, which makes small normal numbers
+// of all types: a kernel runs as on data, and no sum overflows.
+class Scratch {
+ public:
+  // Null blocks, and no exception, where the card has no room for all: `complete` is then false.
+  explicit Scratch(const std::vector<std::size_t>& bytes);
+
+  bool complete() const { return complete_; }
+  void* block(std::size_t i) const { return blocks_[i].get(); }
+
+ private:
+  struct Traits {
+    using Handle = void*;
+    static Handle empty() { return nullptr; }
+    static void close(Handle memory) noexcept { cudaFree(memory); }
+  };
+  std::vector<UniqueHandle<Traits>> blocks_;
+  bool complete_ = true;
+};
+
+// Median time of `runs` calls of work(stream), after one that is not counted.
+double median_seconds(int runs, const std::function<void(cudaStream_t)>& work);
+
+}  // namespace hetpipe::cuda

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/device.h"
+#include "kernels/element.h"
+#include "kernels/peer_memory.h"
+
+// The CUDA device is a module that is loaded at run time: one program runs where there is a GPU and
+// where neither driver nor libraries are. This is what the two know of each other; it names nothing
+// of CUDA's.
+namespace hetpipe {
+
+// A GPU as the driver tells of it.
+struct GpuInfo {
+  int index = 0;     // as CUDA counts the visible ones
+  std::string name;  // "NVIDIA H200"
+  std::string uuid;  // "GPU-8d2f...": the same for every process that shares it
+  std::string pci;   // "0000:3b:00.0"
+  int major = 0;     // compute capability
+  int minor = 0;
+  int multiprocessors = 0;
+  std::size_t memory = 0;  // bytes
+  std::size_t free_memory = 0;
+  double memory_bandwidth = 0;  // bytes/s, from clock and width
+  int numa_node = -1;           // -1: not known
+};
+
+// The precision that a card is used in where nobody asks for one: bf16 from compute capability 8.0
+// on, fp16 on cards with tensor cores before (7.0), else fp32.
+inline Precision usual_precision(const GpuInfo& gpu) {
+  return gpu.major >= 8 ? Precision::bf16 : gpu.major >= 7 ? Precision::fp16 : Precision::fp32;
+}
+
+struct GpuOptions {
+  int index = 0;
+  std::optional<Precision> precision;  // absent: usual_precision
+  // Where execution plans that were found by measuring are kept; empty: nowhere.
+  std::string plan_cache;
+};
+
+class CudaModule {
+ public:
+  virtual ~CudaModule() = default;
+  virtual std::string versions() const = 0;  // "CUDA 13.0, cuDNN 9.19.0, cuBLASLt 13.1.0"
+  // SystemError where the driver does not answer, with its reason.
+  virtual std::vector<GpuInfo> gpus() const = 0;
+  // UserError for a precision that the card does not have.
+  virtual std::unique_ptr<Device> make_device(const GpuOptions& options) const = 0;
+  // Of a device that this module has made; outlives what is made by it.
+  virtual std::unique_ptr<PeerMemory> make_peer_memory(Device& device) const = 0;
+};
+
+// Grows with every change of what stands above or in kernels/device.h.
+inline constexpr int kCudaModuleAbi = 2;
+inline constexpr const char* kCudaModuleEntry = "hetpipe_cuda_module";
+// Null for another ABI number than the module's own.
+using CudaModuleEntry = const CudaModule* (*)(int abi);
+
+}  // namespace hetpipe

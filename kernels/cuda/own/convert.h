@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/own/stream.h"
+
+// From one type of numbers to another, and from one order of a convolution's weights to another.
+// T is float, Bf16 or Fp16 throughout. Arrays are device memory and do not overlap.
+namespace hetpipe::cuda {
+
+// y = x, rounded to nearest.
+template <class From, class To>
+void convert(const From* x, To* y, std::int64_t count, On on);
+
+// Weights of the model, (outputs, inputs, taps) in fp32, as convolutions of NHWC images want them:
+// (outputs, taps, inputs). taps = kernel rows * kernel columns.
+template <class T>
+void weights_to_krsc(const float* weights, T* krsc, std::int64_t outputs, std::int64_t inputs,
+                     std::int64_t taps, On on);
+// And a gradient back.
+template <class T>
+void gradient_from_krsc(const T* krsc, float* gradient, std::int64_t outputs, std::int64_t inputs,
+                        std::int64_t taps, On on);
+
+// *found = 0, then *found += the numbers of x that are infinite or NaN: for dynamic loss scaling
+// over several arrays.
+void clear_count(std::int32_t* found, On on);
+template <class T>
+void count_non_finite(const T* x, std::int64_t count, std::int32_t* found, On on);
+
+// y *= *factor, which the device itself has worked out.
+void unscale(float* y, const float* factor, std::int64_t count, On on);
+
+}  // namespace hetpipe::cuda

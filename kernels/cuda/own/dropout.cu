@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/own/dropout.h"
+
+#include "base/random.h"
+#include "kernels/cuda/own/pack.h"
+#include "kernels/selu.h"
+
+// Compiled without contraction, so that fp32 has the bits of the definition.
+namespace hetpipe::cuda {
+namespace {
+
+// y = kept ? x * scale + shift : dropped
+struct Affine {
+  float scale, shift, dropped;
+
+  HETPIPE_DEVICE float operator()(bool kept, float x) const {
+    return kept ? x * scale + shift : dropped;
+  }
+};
+// y = kept ? x * scale : 0. Beside Affine, whose + 0 would make +0 of -0.
+struct Scaled {
+  float scale;
+
+  HETPIPE_DEVICE float operator()(bool kept, float x) const { return kept ? x * scale : 0.0f; }
+};
+
+// A thread draws whole Philox blocks, of four elements each: packs are counted inside each sample.
+template <class T, class F>
+struct Drop {
+  static constexpr int pack = kPack<T>;
+  static_assert(pack % 4 == 0);
+  const std::uint64_t* keys;
+  std::int64_t elements, packs;  // of a sample
+  float rate;
+  F f;
+  const T* x;
+  std::uint8_t* kept;
+  T* y;
+
+  HETPIPE_DEVICE void operator()(std::int64_t i, std::int64_t) const {
+    const std::int64_t sample = i / packs;
+    const std::int64_t first = i % packs * pack;
+    const std::int64_t at = sample * elements + first, left = elements - first;
+    const auto from = load<pack>(x + at, left);
+    Pack<std::uint8_t, pack> keep;
+    Pack<T, pack> to;
+    const std::uint64_t key = keys[sample];
+    HETPIPE_UNROLL
+    for (int four = 0; four < pack / 4; ++four) {
+      const auto block = static_cast<std::uint64_t>(first / 4 + four);
+      const PhiloxBlock drawn = random_block(key, block);
+      HETPIPE_UNROLL
+      for (int k = 0; k < 4; ++k) {
+        const int e = four * 4 + k;
+        keep.at[e] = uniform_float(drawn[static_cast<std::size_t>(k)]) >= rate;
+        to.at[e] = T(f(keep.at[e] != 0, static_cast<float>(from.at[e])));
+      }
+    }
+    store(kept + at, keep, left);
+    store(y + at, to, left);
+  }
+};
+
+template <class T>
+struct DropBackward {
+  static constexpr int pack = kPack<T>;
+  const std::uint8_t* kept;
+  Scaled f;
+  const T* dy;
+  T* dx;
+
+  HETPIPE_DEVICE void operator()(std::int64_t i, std::int64_t left) const {
+    const auto keep = load<pack>(kept + i, left);
+    const auto from = load<pack>(dy + i, left);
+    Pack<T, pack> to;
+    HETPIPE_UNROLL
+    for (int k = 0; k < pack; ++k) {
+      to.at[k] = T(f(keep.at[k] != 0, static_cast<float>(from.at[k])));
+    }
+    store(dx + i, to, left);
+  }
+};
+
+template <class T, class F>
+void drop(const F& f, const std::uint64_t* keys, std::int64_t samples, std::int64_t elements,
+          float rate, const T* x, std::uint8_t* kept, T* y, On on) {
+  const std::int64_t packs = (elements + kPack<T> - 1) / kPack<T>;
+  each<1>(Drop<T, F>{keys, elements, packs, rate, f, x, kept, y}, samples * packs, on);
+}
+
+template <class T>
+void drop_backward(float factor, const std::uint8_t* kept, std::int64_t count, const T* dy, T* dx,
+                   On on) {
+  each<kPack<T>>(DropBackward<T>{kept, {factor}, dy, dx}, count, on);
+}
+
+AlphaDropoutMap map_of(float rate) { return AlphaDropoutMap(static_cast<double>(rate)); }
+
+}  // namespace
+
+template <class T>
+void dropout_forward(const std::uint64_t* keys, std::int64_t samples, std::int64_t elements,
+                     float rate, const T* x, std::uint8_t* kept, T* y, On on) {
+  drop(Scaled{1 / (1 - rate)}, keys, samples, elements, rate, x, kept, y, on);
+}
+template <class T>
+void dropout_backward(const std::uint8_t* kept, std::int64_t count, float rate, const T* dy, T* dx,
+                      On on) {
+  drop_backward(1 / (1 - rate), kept, count, dy, dx, on);
+}
+
+template <class T>
+void alpha_dropout_forward(const std::uint64_t* keys, std::int64_t samples, std::int64_t elements,
+                           float rate, const T* x, std::uint8_t* kept, T* y, On on) {
+  const AlphaDropoutMap map = map_of(rate);
+  const Affine f{static_cast<float>(map.scale), static_cast<float>(map.shift),
+                 static_cast<float>(map.dropped)};
+  drop(f, keys, samples, elements, rate, x, kept, y, on);
+}
+template <class T>
+void alpha_dropout_backward(const std::uint8_t* kept, std::int64_t count, float rate, const T* dy,
+                            T* dx, On on) {
+  drop_backward(static_cast<float>(map_of(rate).scale), kept, count, dy, dx, on);
+}
+
+#define HETPIPE_DROPOUT(T)                                                                         \
+  template void dropout_forward(const std::uint64_t*, std::int64_t, std::int64_t, float, const T*, \
+                                std::uint8_t*, T*, On);                                            \
+  template void dropout_backward(const std::uint8_t*, std::int64_t, float, const T*, T*, On);      \
+  template void alpha_dropout_forward(const std::uint64_t*, std::int64_t, std::int64_t, float,     \
+                                      const T*, std::uint8_t*, T*, On);                            \
+  template void alpha_dropout_backward(const std::uint8_t*, std::int64_t, float, const T*, T*, On);
+HETPIPE_DROPOUT(float)
+HETPIPE_DROPOUT(Bf16)
+HETPIPE_DROPOUT(Fp16)
+
+}  // namespace hetpipe::cuda

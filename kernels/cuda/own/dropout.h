@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/own/stream.h"
+
+// Dropout and alpha dropout of (samples, elements) activations of T: float, Bf16 or Fp16. The draws
+// are those of every other device: element e of a sample is kept where random_uniform(key, e) is at
+// least `rate`, `keys` (device memory) holding reference::dropout_key of each sample. `kept` is one
+// byte per element, for the backward. Output and input may be one array. In an evaluation both
+// layers are copies (elementwise.h).
+namespace hetpipe::cuda {
+
+template <class T>
+void dropout_forward(const std::uint64_t* keys, std::int64_t samples, std::int64_t elements,
+                     float rate, const T* x, std::uint8_t* kept, T* y, On on);
+template <class T>
+void dropout_backward(const std::uint8_t* kept, std::int64_t count, float rate, const T* dy, T* dx,
+                      On on);
+
+template <class T>
+void alpha_dropout_forward(const std::uint64_t* keys, std::int64_t samples, std::int64_t elements,
+                           float rate, const T* x, std::uint8_t* kept, T* y, On on);
+template <class T>
+void alpha_dropout_backward(const std::uint8_t* kept, std::int64_t count, float rate, const T* dy,
+                            T* dx, On on);
+
+}  // namespace hetpipe::cuda

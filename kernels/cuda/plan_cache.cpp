@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/plan_cache.h"
+
+#include <exception>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/text.h"
+
+namespace hetpipe::cuda {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string line_of(const std::string& key, const PlanChoice& choice) {
+  return Json{{"key", key}, {"choice", choice.choice}, {"seconds", choice.seconds}}.dump() + "\n";
+}
+
+bool is_entry(const Json& json) {
+  return json.is_object() && json.contains("key") && json["key"].is_string() &&
+         json.contains("choice") && json["choice"].is_string() && json.contains("seconds") &&
+         json["seconds"].is_number();
+}
+
+}  // namespace
+
+PlanCache::PlanCache(std::string file, Warn warn) : file_(std::move(file)), warn_(std::move(warn)) {
+  read();
+}
+
+std::optional<PlanChoice> PlanCache::find(const std::string& key) const {
+  const auto at = choices_.find(key);
+  if (at == choices_.end()) return std::nullopt;
+  return at->second;
+}
+
+void PlanCache::store(const std::string& key, const PlanChoice& choice) {
+  read();
+  choices_[key] = choice;
+  write();
+}
+
+// What the file holds goes before what is here: whoever wrote last, all processes then choose
+// alike.
+void PlanCache::read() {
+  std::error_code error;
+  if (file_.empty() || !std::filesystem::exists(file_, error)) return;
+  try {
+    for (const std::string& line : split(read_file(file_), '\n')) {
+      const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!is_entry(json)) continue;
+      choices_[json["key"].get<std::string>()] = {json["choice"].get<std::string>(),
+                                                  json["seconds"].get<double>()};
+    }
+  } catch (const std::exception& e) {
+    warn_once(e.what());
+  }
+}
+
+void PlanCache::write() {
+  if (file_.empty()) return;
+  std::string text;
+  for (const auto& [key, choice] : choices_) text += line_of(key, choice);
+  try {
+    const std::filesystem::path folder = std::filesystem::path(file_).parent_path();
+    if (!folder.empty()) std::filesystem::create_directories(folder);
+    write_file(file_, text);
+  } catch (const std::exception& e) {
+    warn_once(e.what());
+  }
+}
+
+void PlanCache::warn_once(const std::string& text) {
+  if (!warned_ && warn_) {
+    warn_("execution plans are found anew in every run: " + file_ + ": " + text);
+  }
+  warned_ = true;
+}
+
+}  // namespace hetpipe::cuda

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced, after common.sh, by launch/quickstart and by a bundle's hetpipe-quickstart: what the quick start is.
+
+# first_training HETPIPE CLUSTER DATA FOLDER [OPTION of hetpipe train]...
+# Measures LeNet on this machine, plans it for CLUSTER (emulated on this machine), and becomes the mpirun that
+# trains it. Profile and plan are written to FOLDER, the run to runs/.
+first_training() {
+  local hetpipe=$1 cluster=$2 data=$3 folder=$4 line
+  shift 4
+  mkdir -p "$folder"
+  say "measuring lenet on this machine"
+  "$hetpipe" profile --model lenet --data "$data" --device cpu --minibatch 64 --threads 1 --fresh --output "$folder/profile.toml"
+
+  say "planning for $cluster"
+  "$hetpipe" plan --cluster "$cluster" --profile "$folder/profile.toml" --optimizer adam --data "$data" \
+    --output "$folder/plan.toml" | tee "$folder/plan.txt"
+
+  # The line that plan prints is the one to start; it holds words quoted for a shell.
+  line=$(grep -m 1 -o 'mpirun .*' "$folder/plan.txt")
+  line+=" --epochs 6 --learning-rate 0.0007"
+  [ $# -eq 0 ] || line+=" $(printf '%q ' "$@")"
+  say "$line"
+  eval "exec $line"
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/module.h"
+#include "launch/train/start.h"
+
+namespace hetpipe {
+
+// A card as a rank sees it, with what the system beside CUDA says of it.
+struct SeenCard {
+  GpuInfo gpu;
+  std::string pcie;  // "16.0 GT/s x16", the most that card and slot agree on; empty: not known
+};
+
+// What a rank of `hetpipe probe` says of itself and of its machine.
+struct ProbeFacts {
+  RankFacts rank;
+  std::string processor;  // "AMD EPYC 9B45"; empty: not known
+  std::vector<SeenCard> cards;
+  std::string why_no_card;  // where there is none and one was looked for
+  std::string driver;       // of the cards: "580.95.05"; empty: not known
+  std::string libraries;    // "CUDA 13.0, cuDNN 9.19.0, ..."; empty without a CUDA module
+};
+std::string to_text(const ProbeFacts& facts);
+ProbeFacts probe_facts_from_text(const std::string& text);
+
+enum class LookForCards { no, yes };
+ProbeFacts probe_facts_here(LookForCards look);
+
+// The version of the cards' driver, as the kernel tells it: "580.95.05"; empty where it does not.
+std::string driver_version();
+// The machine's processor, as Linux names it.
+std::string processor_name();
+
+}  // namespace hetpipe

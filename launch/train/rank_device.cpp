@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/train/rank_device.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "runtime/transport/nccl_module.h"
+
+namespace hetpipe {
+namespace {
+
+using Json = nlohmann::json;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+bool pace_of_cpu(const TrainJob& job, const DeviceName& device) {
+  if (!job.cluster) return false;
+  const DeviceKind& kind = job.cluster->kind_of(device);
+  return kind.emulate && kind.emulate->of == kEmulatingDevice;
+}
+
+RankDevice on_gpu(const TrainJob& job, const GpuPlace& place, bool emulated,
+                  const VisibleGpus& seen) {
+  const int wanted = emulated ? place.on_host : place.in_node;
+  const GpuInfo& gpu = seen.gpus[at(wanted) % seen.gpus.size()];
+  RankDevice device;
+  device.name = "cuda";
+  device.gpu = gpu.index;
+  device.uuid = gpu.uuid;
+  device.memory = static_cast<std::int64_t>(gpu.memory);
+  device.precision = job.precision.value_or(usual_precision(gpu));
+  device.text = gpu.name + ", " + to_string(device.precision);
+  device.nccl = load_nccl().module != nullptr;
+  device.why_no_nccl = load_nccl().why_not;
+  return device;
+}
+
+}  // namespace
+
+std::string to_text(const RankDevice& device) {
+  return Json{{"name", device.name},
+              {"gpu", device.gpu},
+              {"uuid", device.uuid},
+              {"precision", to_string(device.precision)},
+              {"memory", device.memory},
+              {"text", device.text},
+              {"why", device.why},
+              {"nccl", device.nccl},
+              {"why_no_nccl", device.why_no_nccl}}
+      .dump();
+}
+
+RankDevice rank_device_from_text(const std::string& text) {
+  const Json json = Json::parse(text);
+  return {json.at("name").get<std::string>(),
+          json.at("gpu").get<int>(),
+          json.at("uuid").get<std::string>(),
+          precision_named(json.at("precision").get<std::string>()),
+          json.at("memory").get<std::int64_t>(),
+          json.at("text").get<std::string>(),
+          json.at("why").get<std::string>(),
+          json.at("nccl").get<bool>(),
+          json.at("why_no_nccl").get<std::string>()};
+}
+
+RankDevice decide_device(const TrainJob& job, const Role::Worker& worker, const GpuPlace& place,
+                         const VisibleGpus& seen) {
+  const bool emulated = job.cluster && job.cluster->emulated();
+  const bool to_the_cpu = pace_of_cpu(job, worker.device);
+  if (job.device == "cuda" || (job.device == "auto" && !to_the_cpu && !seen.gpus.empty())) {
+    if (seen.gpus.empty()) throw SystemError("device cuda: " + seen.why_none);
+    return on_gpu(job, place, emulated, seen);
+  }
+  RankDevice device;
+  device.name = job.device == "auto" ? "cpu" : job.device;
+  device.precision =
+      device.name == "offload" ? job.precision.value_or(Precision::fp32) : Precision::fp32;
+  device.text = device.name == "offload" ? "offload, " + to_string(device.precision) : device.name;
+  if (job.device == "auto") {
+    device.why = to_the_cpu ? "" : seen.why_none;  // emulated at the CPU's pace: as it should be
+  }
+  return device;
+}
+
+std::string left_to_the_cpu(const std::vector<RankDevice>& devices) {
+  std::map<std::string, std::vector<std::string>> ranks_of;
+  for (std::size_t r = 0; r < devices.size(); ++r) {
+    if (!devices[r].why.empty()) ranks_of[devices[r].why].push_back(std::to_string(r));
+  }
+  std::vector<std::string> lines;
+  for (const auto& [why, ranks] : ranks_of) {
+    lines.push_back(format("device auto: %s %s on the CPU (%s)",
+                           ranks.size() == 1 ? "rank" : "ranks", join(ranks, ", ").c_str(),
+                           why.c_str()));
+  }
+  return join(lines, "\n");
+}
+
+RankDevice device_of_rank(const TrainJob& job, const Roles& roles,
+                          const std::vector<std::string>& hosts, Rank rank) {
+  const std::optional<Role::Worker>& worker = roles.of_rank[at(rank.value)].worker;
+  if (!worker) {
+    RankDevice none;
+    none.text = "-";
+    return none;
+  }
+  GpuPlace place{.in_node = worker->device.index};
+  for (int r = 0; r < rank.value; ++r) {
+    if (roles.of_rank[at(r)].worker && hosts[at(r)] == hosts[at(rank.value)]) ++place.on_host;
+  }
+  const bool looks =
+      job.device == "cuda" || (job.device == "auto" && !pace_of_cpu(job, worker->device));
+  return decide_device(job, *worker, place, looks ? visible_gpus() : VisibleGpus{});
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "base/ids.h"
+
+namespace hetpipe {
+
+// By how much the loss of each wave is scaled, where some device keeps activations in fp16: small
+// gradients would be lost in it (Micikevicius et al. 2018, section 3.2). Powers of two, which
+// change no bit of a gradient that fits. Kept by the stage with the loss; a minibatch's exponent
+// travels with its gradients, and every stage takes it out again before the gradient is summed or
+// used. Where a gradient came out infinite or NaN its update is left out and the exponent falls;
+// after kGrowAfter minibatches without it grows. One exponent for a whole wave: its minibatches may
+// make one update.
+class LossScale {
+ public:
+  static constexpr int kFirst = 16;
+  static constexpr int kLargest = 24;
+  static constexpr int kGrowAfter = 2000;
+
+  explicit LossScale(int in_flight) : in_flight_(in_flight) {}
+
+  int exponent(Minibatch p) {
+    const auto [of, first] = of_wave_.try_emplace(p / in_flight_, exponent_);
+    while (of_wave_.size() > kKept) of_wave_.erase(of_wave_.begin());
+    if (++since_change_ >= kGrowAfter && exponent_ < kLargest) change(exponent_ + 1);
+    return of->second;
+  }
+  // Of a minibatch that was scaled by 2^exponent. False where scaling by less cannot help.
+  bool overflowed(int exponent) {
+    if (exponent <= 0) return false;
+    if (exponent <= exponent_) change(exponent - 1);
+    return true;
+  }
+  int newest() const { return exponent_; }
+
+ private:
+  static constexpr std::size_t kKept = 64;  // waves; far more than are in flight
+
+  void change(int exponent) {
+    exponent_ = exponent;
+    since_change_ = 0;
+  }
+
+  int in_flight_;
+  int exponent_ = kFirst;
+  int since_change_ = 0;
+  std::map<std::int64_t, int> of_wave_;
+};
+
+inline float scale_of(int exponent) { return std::ldexp(1.0f, exponent); }
+
+}  // namespace hetpipe

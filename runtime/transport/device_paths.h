@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/device.h"
+#include "runtime/transport/device_path.h"
+
+namespace hetpipe {
+
+// What became of the way to one peer.
+struct PathResult {
+  Rank peer;
+  PathKind kind = PathKind::staged;
+  std::string why;  // staged although another was to be tried
+};
+
+// The direct paths of one rank: made and tried before a run, each with its peer, which does the
+// same. Two ends tell each other whether they have one, try it with a small and a large message
+// each way, and use it only if both found their bytes within the time given; otherwise messages
+// between them are staged. All words between two ends are control messages; the trial has a channel
+// of its own, so that what is left of a failed one is in nobody's way.
+//
+// Paths of NCCL are begun one after another, by ascending peers: as this is one order of all pairs
+// of ranks, somebody's turn has always come at both ends.
+//
+//   this end: offer -------- connect, trial ---------- verdict    in use where both say yes
+//   the peer: offer -------- connect, trial ---------- verdict
+class DevicePaths {
+ public:
+  // SystemError says why there is none.
+  using Make = std::function<std::unique_ptr<DevicePath>()>;
+
+  // control_kind: MessageHeader::kind of control messages that the rank's service hands to take().
+  // Device and stream outlive this.
+  DevicePaths(Transport& transport, Device& device, Stream& stream, std::int32_t control_kind,
+              double trial_seconds);
+  DevicePaths(const DevicePaths&) = delete;
+  DevicePaths& operator=(const DevicePaths&) = delete;
+  ~DevicePaths();
+
+  void begin(Rank peer, PathKind kind, Make make);
+  void take(const ControlMessage& message);
+  bool poll();  // true when something moved
+  // Every path that was begun is in use, or will not be.
+  bool tried() const;
+  std::vector<PathResult> results() const;
+  std::string waiting_for() const;
+
+  // Null: staged.
+  DevicePath* path(Rank peer, Channel channel) const;
+  // To whoever makes a path: how its words reach the peer's.
+  std::function<void(const std::string&)> words_to(Rank peer);
+  bool idle() const;  // of those in use
+
+  // At the end, when nothing is under way: lets go of what is the peers'; own memory may be given
+  // back once they have done the same.
+  void close();
+  bool closed() const;
+
+ private:
+  enum class Step : std::int32_t { offer, verdict, word, closed };
+  struct Trial;
+  struct Answer {
+    bool yes = false;
+    std::string text;  // the offer, or why not
+  };
+  struct Way;
+
+  void say(Rank to, Step step, bool yes, const std::string& text);
+  void give_verdict(Way& way, bool yes, const std::string& why);
+  bool has_its_turn(const Way& way) const;
+  void offer(Way& way);
+  bool advance(Way& way);
+
+  Transport& transport_;
+  Device& device_;
+  Stream& stream_;
+  std::int32_t control_kind_;
+  double trial_seconds_;
+  std::map<Rank, std::unique_ptr<Way>> ways_;
+};
+
+}  // namespace hetpipe

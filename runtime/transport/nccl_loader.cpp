@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include "runtime/transport/nccl_module.h"
+
+namespace hetpipe {
+namespace {
+
+namespace fs = std::filesystem;
+
+NcclLoad load() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path path = program.parent_path().parent_path() / "lib" / "hetpipe_nccl.so";
+  if (error || !fs::exists(path, error)) return {nullptr, "not part of this build"};
+  // Bound at once and never unloaded, as the CUDA module is (kernels/cuda_loader.cpp).
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return {nullptr, std::string("not loadable: ") + dlerror()};
+  const auto entry = reinterpret_cast<NcclModuleEntry>(dlsym(handle, kNcclModuleEntry));
+  const NcclModule* const module = entry != nullptr ? entry(kNcclModuleAbi) : nullptr;
+  if (module == nullptr) return {nullptr, path.string() + " belongs to another build"};
+  return {module, ""};
+}
+
+}  // namespace
+
+const NcclLoad& load_nccl() {
+  static const NcclLoad loaded = load();
+  return loaded;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "kernels/element.h"
+
+// A double of what the CUDA device calls: the runtime's functions, cuBLASLt's, and cuDNN as plans
+// that compute their graphs on the host. Linked with the device's own sources it makes a module
+// that runs without a GPU. Own kernels run in their emulator (kernels/cuda/own/simt.h); two GPUs
+// are there. What a GPU would leave to chance is shown here:
+//   * a stream's work runs in a thread of its own, later than it was asked for;
+//   * memory is exact-sized, NaN in every element type when it is taken and when it is given back;
+//   * host memory that is not locked is read and written before a copy returns, as CUDA does, and
+//     locked memory when its turn comes;
+//   * an address that is not inside one block, a kernel on a GPU that is not in use, a factor that
+//     is less aligned than its algorithm was asked for, a workspace that is not there: refused.
+namespace hetpipe::cuda::stand_in {
+
+inline constexpr int kGpus = 2;
+inline constexpr std::size_t kMemory = std::size_t{1} << 30;  // bytes of each
+
+// The runtime's last error of this thread, and what cudaGetErrorString says of it.
+cudaError_t fail(cudaError_t status, const std::string& why);
+int gpu_in_use();  // of the calling thread
+
+// SystemError where the stream's GPU is not in use. What `work` throws comes out of the stream's
+// events.
+void enqueue(cudaStream_t stream, std::function<void()> work);
+
+// SystemError unless [memory, memory + bytes) lies in one block of a GPU's memory, at a multiple of
+// `alignment`.
+void check_inside(const char* what, const void* memory, std::size_t bytes, std::size_t alignment);
+// The same of a workspace, which need not be there where no bytes are wanted; filled with NaN.
+void use_workspace(cudaStream_t stream, void* memory, std::size_t bytes);
+
+std::size_t memory_used(int gpu);
+
+// Between T and double, element by element; tf32 rounds what is multiplied to 10 bits of mantissa.
+double element(const void* memory, ElementType type, std::int64_t i);
+void set_element(void* memory, ElementType type, std::int64_t i, double value);
+double rounded_factor(double value, Precision precision);
+
+}  // namespace hetpipe::cuda::stand_in

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <bit>
+#include <cstdio>
+#include <cstring>
+
+#include "tests/cuda/double/double.h"
+
+namespace hetpipe::cuda::stand_in {
+namespace {
+
+thread_local int in_use = 0;
+thread_local cudaError_t last = cudaSuccess;
+thread_local std::string reason;
+
+bool there(int device) { return device >= 0 && device < kGpus; }
+
+}  // namespace
+
+cudaError_t fail(cudaError_t status, const std::string& why) {
+  reason = why;
+  return last = status;
+}
+
+int gpu_in_use() { return in_use; }
+
+double element(const void* memory, ElementType type, std::int64_t i) {
+  switch (type) {
+    case ElementType::fp32:
+      return static_cast<double>(static_cast<const float*>(memory)[i]);
+    case ElementType::bf16:
+      return static_cast<double>(static_cast<float>(static_cast<const Bf16*>(memory)[i]));
+    case ElementType::fp16:
+      return static_cast<double>(static_cast<float>(static_cast<const Fp16*>(memory)[i]));
+  }
+  return 0;
+}
+
+void set_element(void* memory, ElementType type, std::int64_t i, double value) {
+  const auto narrow = static_cast<float>(value);
+  switch (type) {
+    case ElementType::fp32:
+      static_cast<float*>(memory)[i] = narrow;
+      return;
+    case ElementType::bf16:
+      static_cast<Bf16*>(memory)[i] = Bf16(narrow);
+      return;
+    case ElementType::fp16:
+      static_cast<Fp16*>(memory)[i] = Fp16(narrow);
+      return;
+  }
+}
+
+double rounded_factor(double value, Precision precision) {
+  if (precision != Precision::tf32) return value;
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  if ((bits & 0x7f800000u) == 0x7f800000u) return value;
+  return static_cast<double>(std::bit_cast<float>((bits + 0x1000u) & ~0x1fffu));
+}
+
+}  // namespace hetpipe::cuda::stand_in
+
+using namespace hetpipe::cuda::stand_in;
+
+extern "C" {
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t status = last;
+  last = cudaSuccess;
+  return status;
+}
+const char* cudaGetErrorString(cudaError_t) { return reason.c_str(); }
+const char* cudaGetErrorName(cudaError_t status) {
+  switch (status) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidDevice:
+      return "cudaErrorInvalidDevice";
+    case cudaErrorLaunchFailure:
+      return "cudaErrorLaunchFailure";
+    default:
+      return "cudaErrorInvalidValue";
+  }
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = kGpus;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = in_use;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  if (!there(device)) return fail(cudaErrorInvalidDevice, "no such GPU");
+  in_use = device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (!there(device)) return fail(cudaErrorInvalidDevice, "no such GPU");
+  *properties = {};
+  std::snprintf(properties->name, sizeof properties->name, "GPU's double %d", device);
+  std::memset(properties->uuid.bytes, 0x10 + device, sizeof properties->uuid.bytes);
+  properties->major = 9;
+  properties->multiProcessorCount = 4;
+  properties->totalGlobalMem = kMemory;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr name, int device) {
+  if (!there(device)) return fail(cudaErrorInvalidDevice, "no such GPU");
+  switch (name) {
+    case cudaDevAttrMemoryPoolsSupported:
+      *value = 1;
+      return cudaSuccess;
+    case cudaDevAttrMemoryClockRate:
+      *value = 1000000;
+      return cudaSuccess;
+    case cudaDevAttrGlobalMemoryBusWidth:
+      *value = 4096;
+      return cudaSuccess;
+    default:
+      return fail(cudaErrorInvalidValue, "an attribute that the double does not have");
+  }
+}
+cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
+  if (!there(device)) return fail(cudaErrorInvalidDevice, "no such GPU");
+  std::snprintf(text, static_cast<std::size_t>(length), "ffff:%02x:00.0", device);
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }  // the default stream runs at once
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *total = kMemory;
+  *free = kMemory - memory_used(in_use);
+  return cudaSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "tests/cuda/double/double.h"
+
+struct CUmemPoolHandle_st {
+  int gpu = 0;
+};
+
+namespace hetpipe::cuda::stand_in {
+namespace {
+
+constexpr std::align_val_t kAlignment{256};  // what CUDA promises
+constexpr int kHost = -1;
+
+struct Block {
+  std::size_t bytes = 0;
+  int gpu = kHost;
+  cudaMemPool_t pool = nullptr;
+};
+
+std::mutex mutex;
+std::map<const std::byte*, Block> blocks;  // of the GPUs, and locked ones of the host
+std::array<std::size_t, kGpus> used{};
+
+[[noreturn]] void die(const std::string& why) {
+  std::fprintf(stderr, "CUDA's double: %s\n", why.c_str());
+  std::abort();
+}
+
+void* take(std::size_t bytes, int gpu, cudaMemPool_t pool) {
+  const std::lock_guard lock(mutex);
+  if (gpu != kHost) {
+    if (bytes > kMemory - used[static_cast<std::size_t>(gpu)]) return nullptr;
+    used[static_cast<std::size_t>(gpu)] += bytes;
+  }
+  void* const memory = ::operator new(bytes, kAlignment);
+  std::memset(memory, 0xff, bytes);
+  blocks[static_cast<std::byte*>(memory)] = {bytes, gpu, pool};
+  return memory;
+}
+
+void destroy(void* memory, std::size_t bytes) {
+  std::memset(memory, 0xff, bytes);
+  ::operator delete(memory, kAlignment);
+}
+
+// No longer anybody's; its bytes are destroyed later.
+Block forget(const void* memory, const char* what) {
+  const std::lock_guard lock(mutex);
+  const auto at = blocks.find(static_cast<const std::byte*>(memory));
+  if (at == blocks.end()) die(std::string(what) + " of memory that nobody has");
+  const Block block = at->second;
+  if (block.gpu != kHost) used[static_cast<std::size_t>(block.gpu)] -= block.bytes;
+  blocks.erase(at);
+  return block;
+}
+
+struct Place {
+  Block block;
+  std::size_t left = 0;  // from the address on
+};
+std::optional<Place> place_of(const void* memory) {
+  const auto* const byte = static_cast<const std::byte*>(memory);
+  const std::lock_guard lock(mutex);
+  auto at = blocks.upper_bound(byte);
+  if (at == blocks.begin()) return std::nullopt;
+  --at;
+  const auto offset = static_cast<std::size_t>(byte - at->first);
+  if (offset >= at->second.bytes) return std::nullopt;
+  return Place{at->second, at->second.bytes - offset};
+}
+
+// Whether CUDA knows the memory; refuses what leaves its block.
+bool is_known(const void* memory, std::size_t bytes) {
+  const std::optional<Place> place = place_of(memory);
+  if (place && place->left < bytes) {
+    throw SystemError(format("%zu bytes where a block has %zu left", bytes, place->left));
+  }
+  return place.has_value();
+}
+
+template <class Call>
+cudaError_t guarded(const Call& call) {
+  try {
+    call();
+    return cudaSuccess;
+  } catch (const SystemError& e) {
+    return fail(cudaErrorInvalidValue, e.what());
+  }
+}
+
+}  // namespace
+
+std::size_t memory_used(int gpu) {
+  const std::lock_guard lock(mutex);
+  return used[static_cast<std::size_t>(gpu)];
+}
+
+void check_inside(const char* what, const void* memory, std::size_t bytes, std::size_t alignment) {
+  const std::optional<Place> place = place_of(memory);
+  if (!place || place->block.gpu == kHost) {
+    throw SystemError(std::string(what) + " is not in a GPU's memory");
+  }
+  if (place->block.gpu != gpu_in_use()) throw SystemError(std::string(what) + ": another GPU's");
+  if (place->left < bytes) {
+    throw SystemError(
+        format("%s takes %zu bytes where its block has %zu left", what, bytes, place->left));
+  }
+  if (reinterpret_cast<std::uintptr_t>(memory) % alignment != 0) {
+    throw SystemError(format("%s lies at %p, not at a multiple of %zu", what, memory, alignment));
+  }
+}
+
+void use_workspace(cudaStream_t stream, void* memory, std::size_t bytes) {
+  if (bytes == 0) return;
+  check_inside("the workspace", memory, bytes, 256);
+  enqueue(stream, [=] { std::memset(memory, 0xff, bytes); });
+}
+
+}  // namespace hetpipe::cuda::stand_in
+
+using namespace hetpipe::cuda::stand_in;
+
+extern "C" {
+
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
+  if (properties->location.type != cudaMemLocationTypeDevice) {
+    return fail(cudaErrorInvalidValue, "a pool that is nowhere");
+  }
+  *pool = new CUmemPoolHandle_st{properties->location.id};
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
+  {
+    const std::lock_guard lock(mutex);
+    for (const auto& [memory, block] : blocks) {
+      if (block.pool == pool) die("a pool goes before its memory was given back");
+    }
+  }
+  delete pool;
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr name, void*) {
+  if (name == cudaMemPoolAttrReleaseThreshold) return cudaSuccess;
+  return fail(cudaErrorInvalidValue, "an attribute of pools that the double does not have");
+}
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr name, void* value) {
+  if (name != cudaMemPoolAttrReservedMemCurrent && name != cudaMemPoolAttrReservedMemHigh) {
+    return fail(cudaErrorInvalidValue, "an attribute of pools that the double does not have");
+  }
+  const std::uint64_t bytes = memory_used(pool->gpu);
+  std::memcpy(value, &bytes, sizeof bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t pool,
+                                    cudaStream_t) {
+  *memory = take(bytes, pool->gpu, pool);
+  if (*memory == nullptr) return fail(cudaErrorMemoryAllocation, "out of memory");
+  return cudaSuccess;
+}
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
+  const Block block = forget(memory, "cudaFreeAsync");
+  int before = 0;  // any GPU may be in use
+  cudaGetDevice(&before);
+  cudaSetDevice(block.gpu);
+  const cudaError_t status =
+      guarded([&] { enqueue(stream, [memory, bytes = block.bytes] { destroy(memory, bytes); }); });
+  cudaSetDevice(before);
+  return status;
+}
+
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  *memory = take(bytes, gpu_in_use(), nullptr);
+  if (*memory == nullptr) return fail(cudaErrorMemoryAllocation, "out of memory");
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* memory) {
+  if (memory == nullptr) return cudaSuccess;
+  destroy(memory, forget(memory, "cudaFree").bytes);
+  return cudaSuccess;
+}
+// All are of one process, in which CUDA opens no handles.
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
+  return guarded([&] {
+    check_inside("cudaIpcGetMemHandle", memory, 1, 1);
+    *handle = {};
+  });
+}
+cudaError_t cudaIpcOpenMemHandle(void**, cudaIpcMemHandle_t, unsigned) {
+  return fail(cudaErrorInvalidValue, "a handle of this process's own memory");
+}
+cudaError_t cudaIpcCloseMemHandle(void*) { return cudaSuccess; }
+
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  *memory = take(bytes, kHost, nullptr);
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* memory) {
+  if (memory == nullptr) return cudaSuccess;
+  destroy(memory, forget(memory, "cudaFreeHost").bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
+  return guarded([&] {
+    check_inside("cudaMemset", memory, bytes, 1);
+    std::memset(memory, value, bytes);
+  });
+}
+cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
+  return guarded([&] {
+    if (bytes == 0) return;
+    check_inside("cudaMemsetAsync", memory, bytes, 1);
+    enqueue(stream, [=] { std::memset(memory, value, bytes); });
+  });
+}
+cudaError_t cudaMemset2DAsync(void* memory, std::size_t pitch, int value, std::size_t width,
+                              std::size_t height, cudaStream_t stream) {
+  return guarded([&] {
+    if (width == 0 || height == 0) return;
+    if (width > pitch) throw hetpipe::SystemError("cudaMemset2DAsync: rows that overlap");
+    check_inside("cudaMemset2DAsync", memory, (height - 1) * pitch + width, 1);
+    enqueue(stream, [=] {
+      for (std::size_t row = 0; row < height; ++row) {
+        std::memset(static_cast<std::byte*>(memory) + row * pitch, value, width);
+      }
+    });
+  });
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  return guarded([&] {
+    if (bytes == 0) return;
+    const bool from_known = is_known(from, bytes), to_known = is_known(to, bytes);
+    if (from_known) {
+      enqueue(stream, [=] { std::memmove(to, from, bytes); });
+    } else {
+      const auto* const first = static_cast<const std::byte*>(from);
+      auto copy = std::make_shared<std::vector<std::byte>>(first, first + bytes);
+      enqueue(stream, [=] { std::memcpy(to, copy->data(), copy->size()); });
+    }
+    if (!to_known && cudaStreamSynchronize(stream) != cudaSuccess) {
+      throw hetpipe::SystemError(cudaGetErrorString(cudaGetLastError()));
+    }
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "runtime/transport/nccl_module.h"
+
+namespace hetpipe {
+namespace {
+
+class NcclModuleTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    void* const handle = dlopen(HETPIPE_NCCL_MODULE, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(handle, nullptr) << dlerror();
+    entry_ = reinterpret_cast<NcclModuleEntry>(dlsym(handle, kNcclModuleEntry));
+    ASSERT_NE(entry_, nullptr);
+  }
+  NcclModuleEntry entry_ = nullptr;
+};
+
+TEST_F(NcclModuleTest, KnowsItsAbiAndItsVersion) {
+  EXPECT_EQ(entry_(kNcclModuleAbi + 1), nullptr);
+  ASSERT_NE(entry_(kNcclModuleAbi), nullptr);
+  EXPECT_THAT(entry_(kNcclModuleAbi)->version(), testing::StartsWith("NCCL 2."));
+}
+
+// All that one card can show: from it to itself. Between two cards nothing is proven by this.
+TEST_F(NcclModuleTest, SendsFromACardToItself) {
+  try {
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{1000}, std::size_t{9} << 20}) {
+      entry_(kNcclModuleAbi)->send_to_self(0, bytes);
+    }
+  } catch (const SystemError& error) {
+    const std::string why = error.what();
+    const bool no_gpu = why.find("no CUDA-capable device") != std::string::npos ||
+                        why.find("driver version is insufficient") != std::string::npos;
+    if (no_gpu) GTEST_SKIP() << why;
+    FAIL() << why;
+  }
+}
+
+}  // namespace
+}  // namespace hetpipe

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/error.h"
+#include "kernels/buffer.h"
+#include "kernels/host_device.h"
+#include "tests/gpu/cuda_test.h"
+#include "tests/unit/kernels/layer_run.h"
+
+// The CUDA device as its callers see it: memory, streams, events, refusals.
+namespace hetpipe {
+namespace {
+
+using testing::HasSubstr;
+
+class CudaDeviceTest : public testing::Test {
+ protected:
+  std::unique_ptr<Device> device_ = test::cuda_device(Precision::fp32);
+  std::unique_ptr<Stream> stream_ = device_->make_stream();
+};
+
+TEST_F(CudaDeviceTest, SaysWhatItIs) {
+  EXPECT_EQ(device_->kind(), "cuda");
+  EXPECT_FALSE(device_->host_memory());
+  EXPECT_EQ(device_->precision(), Precision::fp32);
+  EXPECT_THAT(device_->description(), HasSubstr(test::last_gpu().name));
+  EXPECT_THAT(device_->description(), HasSubstr(test::last_gpu().uuid));
+  EXPECT_THAT(known_devices().back(), HasSubstr("GPU"));
+}
+
+TEST_F(CudaDeviceTest, MemoryIsCountedAndGivenBack) {
+  {
+    const Buffer buffer(*device_, *stream_, 12345, MemoryKind::weights);
+    EXPECT_EQ(device_->memory().used(MemoryKind::weights), 12345u);
+  }
+  stream_->synchronize();
+  EXPECT_EQ(device_->memory().used(), 0u);
+  EXPECT_EQ(device_->memory().peak(), 12345u);
+}
+
+TEST_F(CudaDeviceTest, WhatDoesNotFitIsToldWithTheLedger) {
+  const Buffer there(*device_, *stream_, 4096, MemoryKind::gradients);
+  const std::size_t more = test::last_gpu().memory + (std::size_t{1} << 30);
+  try {
+    const Buffer buffer(*device_, *stream_, more, MemoryKind::activations);
+    FAIL() << "there was room";
+  } catch (const OutOfMemory& e) {
+    EXPECT_THAT(e.what(), HasSubstr(test::last_gpu().name));
+    EXPECT_THAT(e.what(), HasSubstr("activations"));
+    EXPECT_THAT(e.what(), HasSubstr("gradients"));
+  }
+  EXPECT_EQ(device_->memory().used(), 4096u);
+  // And it goes on.
+  const Buffer after(*device_, *stream_, 4096, MemoryKind::activations);
+  stream_->synchronize();
+}
+
+TEST_F(CudaDeviceTest, ABudgetIsHeldInFrontOfTheCard) {
+  device_->memory().set_budget(10000, "half a card");
+  EXPECT_THROW(Buffer(*device_, *stream_, 20000, MemoryKind::weights), OutOfMemory);
+  EXPECT_EQ(device_->memory().used(), 0u);
+}
+
+TEST_F(CudaDeviceTest, CopiesKeepTheirOrderAndHostMemoryThatIsNotLockedIsReadAtOnce) {
+  constexpr std::size_t kBytes = 1 << 16;
+  const Buffer buffer(*device_, *stream_, kBytes, MemoryKind::messages);
+  std::vector<std::byte> values(kBytes, std::byte{1}), back(kBytes);
+  device_->copy(*stream_, buffer.data(), values.data(), kBytes);
+  std::byte* const locked = device_->allocate_host(kBytes);
+  device_->copy(*stream_, locked, buffer.data(), kBytes);
+  device_->copy(*stream_, buffer.data(), locked, kBytes);
+  device_->copy(*stream_, back.data(), buffer.data(), kBytes);
+  device_->copy(*stream_, back.data(), buffer.data(), 0);
+  stream_->synchronize();
+  EXPECT_EQ(back, values);
+  device_->release_host(locked, kBytes);
+}
+
+TEST_F(CudaDeviceTest, AStreamWaitsForAnothersEvent) {
+  const std::unique_ptr<Stream> other = device_->make_stream();
+  constexpr std::int64_t kCount = 1 << 18;
+  const Buffer x(*device_, *stream_, kCount * sizeof(float), MemoryKind::weights);
+  for (int i = 0; i < 50; ++i)
+    device_->fill(*stream_, x.as<float>(), static_cast<float>(i), kCount);
+  const std::unique_ptr<Event> filled = stream_->record();
+  other->wait(*filled);
+  std::vector<float> back(kCount);
+  device_->copy(*other, activations(back.data()), activations(x.as<float>()),
+                back.size() * sizeof(float));
+  other->synchronize();
+  EXPECT_TRUE(filled->done());
+  EXPECT_EQ(back, std::vector<float>(kCount, 49.0f));
+}
+
+// Whose thread has never chosen a GPU.
+TEST_F(CudaDeviceTest, AnyThreadMayUseIt) {
+  const test::LayerCase c{Convolution{8, 3, 1, 1}, {{2, 6, 6, 8}}};
+  const test::LayerValues values = make_values(c);
+  const test::LayerResult here = run_layer(*device_, c, values);
+  test::LayerResult there;
+  std::thread([&] { there = run_layer(*device_, c, values); }).join();
+  EXPECT_EQ(there.output, here.output);
+  EXPECT_EQ(there.parameter_gradients, here.parameter_gradients);
+}
+
+TEST_F(CudaDeviceTest, DevicesOfOneProcessDoNotDisturbOneAnother) {
+  const test::LayerCase c{Linear{33}, {{7, 129}}};
+  const test::LayerValues values = make_values(c);
+  const test::LayerResult alone = run_layer(*device_, c, values);
+  std::vector<std::thread> threads;
+  std::vector<test::LayerResult> results(4);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const std::size_t gpus = load_cuda().module->gpus().size();
+      const auto own = make_device(
+          "cuda", 1,
+          {.index = static_cast<int>(i % gpus), .precision = Precision::fp32, .plan_cache = {}});
+      for (int round = 0; round < 3; ++round) results[i] = run_layer(*own, c, values);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // Devices choose algorithms by the clock, each for itself: the same numbers, maybe not bits.
+  for (const test::LayerResult& result : results) {
+    ASSERT_EQ(result.output.size(), alone.output.size());
+    for (std::size_t i = 0; i < alone.output.size(); ++i) {
+      EXPECT_NEAR(result.output[i], alone.output[i], 1e-4);
+    }
+  }
+}
+
+TEST(CudaDevice, WhatIsNotThereIsRefused) {
+  const int beyond = test::last_gpu().index + 1;
+  EXPECT_THROW(make_device("cuda", 1, {.index = beyond, .precision = {}, .plan_cache = {}}),
+               UserError);
+  EXPECT_THROW(make_device("cuda", 1, {.index = -1, .precision = {}, .plan_cache = {}}), UserError);
+  const auto usual = make_device("cuda", 1);
+  EXPECT_EQ(usual->precision(), usual_precision(load_cuda().module->gpus().front()));
+}
+
+}  // namespace
+}  // namespace hetpipe

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/own/convert.h"
+
+#include "tests/unit/kernels/cuda/own_test.h"
+
+namespace hetpipe::cuda {
+namespace {
+
+using namespace test;
+
+template <class Types>
+class ConvertPairs : public testing::Test {};
+template <class From, class To>
+struct Pair {
+  using Source = From;
+  using Target = To;
+};
+using Pairs = testing::Types<Pair<float, float>, Pair<float, Bf16>, Pair<float, Fp16>,
+                             Pair<Bf16, float>, Pair<Bf16, Bf16>, Pair<Bf16, Fp16>,
+                             Pair<Fp16, float>, Pair<Fp16, Bf16>, Pair<Fp16, Fp16>>;
+TYPED_TEST_SUITE(ConvertPairs, Pairs);
+
+TYPED_TEST(ConvertPairs, EachElementIsRounded) {
+  using From = typename TypeParam::Source;
+  using To = typename TypeParam::Target;
+  in_both_orders([] {
+    for (const std::int64_t count : kCounts) {
+      for (const std::int64_t x_offset : {0, 1}) {
+        for (const std::int64_t y_offset : {0, 3}) {
+          Array<From> x(draws<From>(1, count), x_offset);
+          Array<To> y(count, y_offset);
+          convert(x.data(), y.data(), count, nullptr);
+          ASSERT_TRUE(same_rounded(y.values(), widened(x.values()))) << count;
+        }
+      }
+    }
+  });
+}
+
+// More than one round of the grid.
+TEST(Convert, ManyElements) {
+  const std::int64_t count = (std::int64_t{1} << 23) + 12'345;
+  Array<float> x(count);
+  for (std::int64_t i = 0; i < count; ++i) x.data()[i] = static_cast<float>(i % 65'521) - 30'000;
+  Array<Bf16> y(count);
+  convert(x.data(), y.data(), count, nullptr);
+  for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(y[i].bits, Bf16(x[i]).bits) << i;
+}
+
+template <class T>
+class ConvertOwn : public testing::Test {};
+TYPED_TEST_SUITE(ConvertOwn, Elements);
+
+struct Weights {
+  std::int64_t outputs, inputs, taps;
+};
+const std::vector<Weights> kWeights = {{1, 1, 1},    {3, 5, 1},   {2, 3, 9},    {64, 3, 49},
+                                       {5, 700, 9},  {2, 37, 25}, {3, 2, 4100}, {2, 1, 4096},
+                                       {1, 4097, 2}, {7, 8, 4},   {130, 16, 3}};
+
+TYPED_TEST(ConvertOwn, WeightsToTheOrderOfTapsAndBack) {
+  in_both_orders([] {
+    for (const Weights& w : kWeights) {
+      SCOPED_TRACE(testing::Message() << w.outputs << ", " << w.inputs << ", " << w.taps);
+      const std::int64_t count = w.outputs * w.inputs * w.taps;
+      Array<float> weights(normal_values(2, count), 1);
+      Array<TypeParam> krsc(count, 1);
+      weights_to_krsc(weights.data(), krsc.data(), w.outputs, w.inputs, w.taps, nullptr);
+      std::vector<TypeParam> wanted;
+      for (std::int64_t o = 0; o < w.outputs; ++o)
+        for (std::int64_t t = 0; t < w.taps; ++t)
+          for (std::int64_t i = 0; i < w.inputs; ++i)
+            wanted.push_back(TypeParam(weights[(o * w.inputs + i) * w.taps + t]));
+      ASSERT_TRUE(same(krsc.values(), wanted));
+
+      Array<float> gradient(count);
+      gradient_from_krsc(krsc.data(), gradient.data(), w.outputs, w.inputs, w.taps, nullptr);
+      std::vector<float> back = weights.values();
+      for (float& value : back) value = static_cast<float>(TypeParam(value));
+      ASSERT_TRUE(same(gradient.values(), back));
+    }
+  });
+}
+
+TYPED_TEST(ConvertOwn, CountsWhatIsNotFinite) {
+  in_both_orders([] {
+    const float infinity = std::numeric_limits<float>::infinity();
+    for (const std::int64_t count : kCounts) {
+      for (const std::int64_t offset : {0, 1}) {
+        Array<TypeParam> x(draws<TypeParam>(3, count), offset);
+        std::int32_t found = 99;
+        clear_count(&found, nullptr);
+        count_non_finite(x.data(), count, &found, nullptr);
+        ASSERT_EQ(found, 0) << count;
+        std::int32_t wanted = 0;
+        for (std::int64_t i = 0; i < count; i += 7, ++wanted) {
+          x.data()[i] = TypeParam(wanted % 3 == 0   ? infinity
+                                  : wanted % 3 == 1 ? -infinity
+                                                    : std::nanf(""));
+        }
+        count_non_finite(x.data(), count, &found, nullptr);
+        ASSERT_EQ(found, wanted) << count;
+        count_non_finite(x.data(), count, &found, nullptr);
+        ASSERT_EQ(found, 2 * wanted) << count;
+      }
+    }
+  });
+}
+
+// The largest numbers are finite.
+TYPED_TEST(ConvertOwn, TheLargestAreFinite) {
+  std::vector<TypeParam> x(8, TypeParam(65504.0f));
+  if constexpr (!std::is_same_v<TypeParam, Fp16>) {
+    x[3] = TypeParam(std::bit_cast<float>(0x7f7f0000u));
+  }
+  std::int32_t found = 0;
+  count_non_finite(x.data(), 8, &found, nullptr);
+  EXPECT_EQ(found, 0);
+}
+
+TEST(Convert, UnscalesByAFactorInDeviceMemory) {
+  Array<float> y(normal_values(4, 1001), 1);
+  std::vector<float> wanted = y.values();
+  for (float& value : wanted) value *= 0.3f;
+  const float factor = 0.3f;
+  unscale(y.data(), &factor, 1001, nullptr);
+  EXPECT_TRUE(same(y.values(), wanted));
+}
+
+}  // namespace
+}  // namespace hetpipe::cuda

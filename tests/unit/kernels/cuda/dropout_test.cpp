@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/own/dropout.h"
+
+#include "kernels/reference/elementwise.h"
+#include "tests/unit/kernels/cuda/own_test.h"
+
+namespace hetpipe::cuda {
+namespace {
+
+using namespace test;
+
+template <class T>
+class DropoutKernels : public testing::Test {
+ protected:
+  // f(samples, their number of elements, offset of some arrays, rate)
+  template <class F>
+  static void sweep(const F& f) {
+    in_both_orders([&] {
+      for (const std::int64_t elements : {1, 3, 4, 8, 13, 32, 1021, 4096}) {
+        for (const std::int64_t batch : {1, 3}) {
+          for (const std::int64_t offset : {0, 1}) {
+            for (const float rate : {0.0f, 0.1f, 0.5f, 0.9f}) {
+              SCOPED_TRACE(testing::Message() << batch << " samples of " << elements << ", offset "
+                                              << offset << ", rate " << rate);
+              std::vector<SampleKey> samples;
+              for (std::int64_t n = 0; n < batch; ++n) samples.push_back({3, 1000 + 7 * n});
+              f(samples, elements, offset, rate);
+            }
+          }
+        }
+      }
+    });
+  }
+
+  static constexpr std::uint64_t kLayer = 0x123456789abcdef0;
+  static std::vector<std::uint64_t> keys(const std::vector<SampleKey>& samples) {
+    std::vector<std::uint64_t> keys;
+    for (const SampleKey& s : samples) keys.push_back(reference::dropout_key(kLayer, s));
+    return keys;
+  }
+};
+TYPED_TEST_SUITE(DropoutKernels, Elements);
+
+TYPED_TEST(DropoutKernels, DrawAndApplyAsTheDefinition) {
+  this->sweep([&](const std::vector<SampleKey>& samples, std::int64_t elements, std::int64_t offset,
+                  float rate) {
+    const auto batch = static_cast<std::int64_t>(samples.size()), count = batch * elements;
+    Array<std::uint64_t> keys(this->keys(samples));
+    Array<TypeParam> x(draws<TypeParam>(1, count), offset), y(count), dx(count);
+    Array<std::uint8_t> kept(count, offset);
+    Array<std::uint8_t> wanted_kept(count);
+    std::vector<float> wanted(static_cast<std::size_t>(count));
+    reference::dropout_draw(this->kLayer, samples, elements, rate, wanted_kept.data());
+    reference::dropout_apply(count, wanted_kept.data(), 1 / (1 - rate), widened(x.values()).data(),
+                             wanted.data());
+
+    dropout_forward(keys.data(), batch, elements, rate, x.data(), kept.data(), y.data(), nullptr);
+    ASSERT_TRUE(same(kept.values(), wanted_kept.values()));
+    ASSERT_TRUE(same_rounded(y.values(), wanted));
+    dropout_backward(kept.data(), count, rate, x.data(), dx.data(), nullptr);
+    ASSERT_TRUE(same_rounded(dx.values(), wanted));
+    dropout_forward(keys.data(), batch, elements, rate, x.data(), kept.data(), x.data(), nullptr);
+    ASSERT_TRUE(same_rounded(x.values(), wanted));
+  });
+}
+
+// A rate that is one of the draws: that element is kept.
+TYPED_TEST(DropoutKernels, ADrawOfTheRateItselfIsKept) {
+  const std::uint64_t key = 17;
+  const std::vector<TypeParam> x = draws<TypeParam>(3, 16);
+  for (std::uint64_t e = 0; e < 16; ++e) {
+    Array<std::uint8_t> kept(16);
+    Array<TypeParam> y(16);
+    dropout_forward(&key, 1, 16, random_uniform(key, e), x.data(), kept.data(), y.data(), nullptr);
+    EXPECT_EQ(kept[static_cast<std::int64_t>(e)], 1);
+  }
+}
+
+TYPED_TEST(DropoutKernels, AlphaDropoutAsTheDefinition) {
+  this->sweep([&](const std::vector<SampleKey>& samples, std::int64_t elements, std::int64_t offset,
+                  float rate) {
+    const auto batch = static_cast<std::int64_t>(samples.size()), count = batch * elements;
+    Array<std::uint64_t> keys(this->keys(samples));
+    Array<TypeParam> x(draws<TypeParam>(2, count), offset), y(count);
+    Array<std::uint8_t> kept(count, offset);
+    Array<std::uint8_t> wanted_kept(count);
+    std::vector<float> wanted(static_cast<std::size_t>(count));
+    const AlphaDropoutMap map(static_cast<double>(rate));
+    reference::dropout_draw(this->kLayer, samples, elements, rate, wanted_kept.data());
+    reference::alpha_dropout_forward(count, wanted_kept.data(), map, widened(x.values()).data(),
+                                     wanted.data());
+
+    alpha_dropout_forward(keys.data(), batch, elements, rate, x.data(), kept.data(), y.data(),
+                          nullptr);
+    ASSERT_TRUE(same(kept.values(), wanted_kept.values()));
+    ASSERT_TRUE(same_rounded(y.values(), wanted));
+    reference::dropout_apply(count, wanted_kept.data(), static_cast<float>(map.scale),
+                             widened(x.values()).data(), wanted.data());
+    alpha_dropout_backward(kept.data(), count, rate, x.data(), x.data(), nullptr);
+    ASSERT_TRUE(same_rounded(x.values(), wanted));
+  });
+}
+
+}  // namespace
+}  // namespace hetpipe::cuda

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/probe/measure.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+
+#include "base/time.h"
+#include "invented.h"
+#include "kernels/devices.h"
+#include "runtime/transport/threads.h"
+
+namespace hetpipe {
+namespace {
+
+using test::rank_on;
+using testing::HasSubstr;
+
+// A link that loses every message of `from` bytes and more between two ranks, as one does between
+// hosts that disagree about the largest packet.
+class Lossy final : public Transport {
+ public:
+  Lossy(std::unique_ptr<Transport> sound, int other, std::size_t from)
+      : sound_(std::move(sound)), other_(other), from_(from) {}
+  Rank rank() const override { return sound_->rank(); }
+  int ranks() const override { return sound_->ranks(); }
+  void emulate_links(LinkTable table, std::shared_ptr<LinkClock> clock) override {
+    sound_->emulate_links(std::move(table), std::move(clock));
+  }
+  Operation send(Rank to, Channel channel, const MessageHeader& header,
+                 std::span<const std::byte> payload) override {
+    if (to.value != other_ || payload.size() < from_) {
+      return sound_->send(to, channel, header, payload);
+    }
+    auto state = std::make_shared<Operation::State>();
+    state->done = true;
+    return Operation(std::move(state));
+  }
+  Operation receive(Rank from, Channel channel, std::span<std::byte> payload) override {
+    return sound_->receive(from, channel, payload);
+  }
+  Operation send(Rank to, Channel channel, const MessageHeader& header, std::uint64_t bytes,
+                 std::shared_ptr<PayloadPieces> pieces) override {
+    return sound_->send(to, channel, header, bytes, std::move(pieces));
+  }
+  Operation receive(Rank from, Channel channel, std::uint64_t bytes,
+                    std::shared_ptr<PayloadPieces> pieces) override {
+    return sound_->receive(from, channel, bytes, std::move(pieces));
+  }
+  void set_piece_bytes(Rank peer, std::uint64_t bytes) override {
+    sound_->set_piece_bytes(peer, bytes);
+  }
+  std::uint64_t piece_bytes(Rank peer, Channel channel) const override {
+    return sound_->piece_bytes(peer, channel);
+  }
+  void send_control(Rank to, const MessageHeader& header,
+                    std::span<const std::byte> payload) override {
+    sound_->send_control(to, header, payload);
+  }
+  std::optional<ControlMessage> try_receive_control() override {
+    return sound_->try_receive_control();
+  }
+  void progress() override { sound_->progress(); }
+  bool idle() const override { return sound_->idle(); }
+  std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> mine) override {
+    return sound_->exchange(mine);
+  }
+  void abort(int exit_code) override { sound_->abort(exit_code); }
+
+ private:
+  std::unique_ptr<Transport> sound_;
+  int other_;
+  std::size_t from_;
+};
+
+// All ranks of a pool of CPUs as threads; rank 0's numbers. Messages of `from` bytes from rank
+// `loser` to rank `other` are lost.
+Probed measured(const std::vector<ProbeFacts>& facts, const MeasureSetup& setup, int loser = -1,
+                int other = -1, std::size_t from = 0) {
+  auto transports = make_threads_transports(static_cast<int>(facts.size()));
+  if (loser >= 0) {
+    auto& transport = transports[static_cast<std::size_t>(loser)];
+    transport = std::make_unique<Lossy>(std::move(transport), other, from);
+  }
+  std::vector<std::unique_ptr<PoolMeasurement>> parts(facts.size());
+  for (std::size_t r = 0; r < facts.size(); ++r) {
+    parts[r] = std::make_unique<PoolMeasurement>(decide_pool(facts, ProbeFor::processors),
+                                                 *transports[r], setup);
+  }
+  std::vector<std::thread> others;
+  for (std::size_t r = 1; r < facts.size(); ++r) {
+    others.emplace_back([&, r] { EXPECT_EQ(parts[r]->take_part(), 7); });
+  }
+  Probed probed = parts[0]->measure();
+  dismiss(*transports[0], 7);
+  for (std::thread& other_rank : others) other_rank.join();
+  return probed;
+}
+
+TEST(PoolMeasurement, OneRankAlone) {
+  const Probed probed = measured({rank_on("n0")}, {.seconds = 0.5});
+  EXPECT_TRUE(probed.complete());
+  ASSERT_EQ(probed.devices.size(), 1u);
+  EXPECT_GT(probed.devices[0].fp32_flops, 1e8);
+  EXPECT_GT(probed.devices[0].copies.inside, 1e7);
+  EXPECT_GT(probed.devices[0].copies.to_device, 1e7);
+  ASSERT_EQ(probed.links.size(), 1u);
+  EXPECT_EQ(probed.links[0].test, (LinkTest{0, 0}));
+  EXPECT_GT(probed.links[0].numbers->there, 1e7);
+}
+
+TEST(PoolMeasurement, EachDistinctLinkOnce) {
+  const std::vector<ProbeFacts> facts{rank_on("n0"), rank_on("n0"), rank_on("n1"), rank_on("n2")};
+  const Probed probed = measured(facts, {.seconds = 0.5});
+  EXPECT_TRUE(probed.complete());
+  ASSERT_EQ(probed.links.size(), 4u);  // n0-n0, n0-n1, n0-n2, n1-n2
+  for (const LinkResult& link : probed.links) {
+    EXPECT_GT(link.numbers->there, 1e6);
+    EXPECT_GT(link.numbers->back, 1e6);
+    EXPECT_GT(link.numbers->latency, 0);
+    EXPECT_LT(link.numbers->latency, 1);
+  }
+}
+
+TEST(PoolMeasurement, ALinkThatLosesMessagesIsNamedAndTheOthersAreMeasured) {
+  const std::vector<ProbeFacts> facts{rank_on("n0"), rank_on("n1"), rank_on("n2")};
+  // Small messages pass, large ones do not; in one direction.
+  for (const auto& [loser, other] : {std::pair(1, 2), std::pair(2, 1), std::pair(0, 1)}) {
+    const std::int64_t start = now_ns();
+    const Probed probed =
+        measured(facts, {.seconds = 0.5, .link_deadline = 1}, loser, other, 100'000);
+    EXPECT_LT(seconds_between(start, now_ns()), 30);
+    EXPECT_FALSE(probed.complete());
+    ASSERT_EQ(probed.links.size(), 4u);  // and a rank with itself, for no node has two
+    for (const LinkResult& link : probed.links) {
+      const bool lost = std::minmax(link.test.from, link.test.to) == std::minmax(loser, other);
+      EXPECT_EQ(link.numbers.has_value(), !lost) << link.test.from << " " << link.test.to;
+      if (lost) {
+        EXPECT_THAT(link.failure, HasSubstr("no answer within"));
+      }
+    }
+  }
+}
+
+// What a device cannot do is its rank's answer, and no reason to leave the others out.
+TEST(Conduct, AFailureIsAnAnswerAndSilenceIsNone) {
+  auto transports = make_threads_transports(3);
+  const std::vector<ProbeStep> steps{{{1}, 5}, {{0, 2}, 5}, {{1, 2}, 0.2}};
+  const auto act = [](int rank, int step) -> std::string {
+    if (step == 0) throw SystemError("the card is on fire");
+    // Longer than anybody waits.
+    if (step == 2 && rank == 1) std::this_thread::sleep_for(std::chrono::seconds(3));
+    return "rank " + std::to_string(rank);
+  };
+  std::vector<std::thread> others;
+  for (int r = 1; r < 3; ++r) {
+    others.emplace_back([&, r] {
+      follow(*transports[static_cast<std::size_t>(r)], steps,
+             [&](int step) { return act(r, step); });
+    });
+  }
+  const auto replies = conduct(*transports[0], steps, [&](int step) { return act(0, step); });
+  dismiss(*transports[0], 0);
+  for (std::thread& other : others) other.join();
+  EXPECT_EQ(replies[0][0].failure, "the card is on fire");
+  EXPECT_EQ(replies[1][0].text, "rank 0");
+  EXPECT_EQ(replies[1][1].text, "rank 2");
+  EXPECT_FALSE(replies[2][0].text.has_value());
+  EXPECT_EQ(replies[2][1].text, "rank 2");
+}
+
+}  // namespace
+}  // namespace hetpipe
