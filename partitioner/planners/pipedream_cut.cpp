@@ -72,6 +72,7 @@ class Hierarchy {
   }
 
   double all_reduce(std::size_t level, int after, int state, int m) const {
+    if (m == 1) return 0;  // also on a level of one group, which needs no link
     const double bytes = at(states_.parameter_bytes, state) - at(states_.parameter_bytes, after);
     return 4.0 * (m - 1) * bytes / (request_.levels[level].bandwidth * m);
   }
