@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "partitioner/cluster/card_name.h"
 #include "runtime/transport/nccl_module.h"
 
 namespace hetpipe {
@@ -28,6 +29,7 @@ RankDevice on_gpu(const TrainJob& job, const GpuPlace& place, bool emulated,
   device.name = "cuda";
   device.gpu = gpu.index;
   device.uuid = gpu.uuid;
+  device.card = gpu.name;
   device.memory = static_cast<std::int64_t>(gpu.memory);
   device.precision = job.precision.value_or(usual_precision(gpu));
   device.text = gpu.name + ", " + to_string(device.precision);
@@ -36,12 +38,19 @@ RankDevice on_gpu(const TrainJob& job, const GpuPlace& place, bool emulated,
   return device;
 }
 
+bool is_another_card(const CatalogueEntry& kind, const RankDevice& device) {
+  constexpr double kSameMemory = 0.8;  // drivers and libraries take a little of it
+  if (const CatalogueEntry* card = find_card(device.card)) return card->name != kind.name;
+  return static_cast<double>(device.memory) < kSameMemory * kind.gigabytes * 1e9;
+}
+
 }  // namespace
 
 std::string to_text(const RankDevice& device) {
   return Json{{"name", device.name},
               {"gpu", device.gpu},
               {"uuid", device.uuid},
+              {"card", device.card},
               {"precision", to_string(device.precision)},
               {"memory", device.memory},
               {"text", device.text},
@@ -56,6 +65,7 @@ RankDevice rank_device_from_text(const std::string& text) {
   return {json.at("name").get<std::string>(),
           json.at("gpu").get<int>(),
           json.at("uuid").get<std::string>(),
+          json.at("card").get<std::string>(),
           precision_named(json.at("precision").get<std::string>()),
           json.at("memory").get<std::int64_t>(),
           json.at("text").get<std::string>(),
@@ -93,6 +103,30 @@ std::string left_to_the_cpu(const std::vector<RankDevice>& devices) {
     lines.push_back(format("device auto: %s %s on the CPU (%s)",
                            ranks.size() == 1 ? "rank" : "ranks", join(ranks, ", ").c_str(),
                            why.c_str()));
+  }
+  return join(lines, "\n");
+}
+
+std::string cards_of_other_kinds(const TrainJob& job, const Roles& roles,
+                                 const std::vector<RankDevice>& devices) {
+  if (!job.cluster) return "";
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> ranks_of;
+  for (std::size_t r = 0; r < devices.size(); ++r) {
+    if (!roles.of_rank[r].worker || devices[r].card.empty()) continue;
+    const DeviceKind& kind = job.cluster->kind_of(roles.of_rank[r].worker->device);
+    const CatalogueEntry* meant = kind.emulate ? nullptr : find_in_catalogue(kind.name);
+    if (meant == nullptr || !is_another_card(*meant, devices[r])) continue;
+    ranks_of[{kind.name, devices[r].card}].push_back(std::to_string(r));
+  }
+  std::vector<std::string> lines;
+  for (const auto& [pair, ranks] : ranks_of) {
+    const auto& [kind, card] = pair;
+    lines.push_back(format(
+        "%s %s %s on a card '%s' for a device of kind %s (the plan has that card's times and "
+        "memory). Name kind %s in the cluster file and plan again, or give the ranks other cards.",
+        ranks.size() == 1 ? "rank" : "ranks", join(ranks, ", ").c_str(),
+        ranks.size() == 1 ? "computes" : "compute", card.c_str(), kind.c_str(),
+        kind_of_card(card).c_str()));
   }
   return join(lines, "\n");
 }

@@ -17,6 +17,7 @@ struct RankDevice {
   std::string name = "cpu";  // of make_device
   int gpu = 0;               // cuda: as CUDA counts those that the rank sees
   std::string uuid{};        // cuda: names the card, whoever sees it
+  std::string card{};        // cuda: its name, as the driver gives it
   Precision precision = Precision::fp32;
   std::int64_t memory = 0;   // cuda: bytes of the card
   std::string text = "cpu";  // for people: "NVIDIA H200, bf16"
@@ -42,6 +43,13 @@ RankDevice decide_device(const TrainJob& job, const Role::Worker& worker, const 
 
 // For rank 0's log: who computes on the CPU although "auto" looked for a GPU, and why; else empty.
 std::string left_to_the_cpu(const std::vector<RankDevice>& devices);
+
+// A warning where a worker's GPU is another card than its kind is named after, by ranks, kind and
+// card; else empty. Only kinds that bear a name of the catalogue say which card they mean; a card
+// that has no row there is taken for another one where it has less than four fifths of the memory
+// (a part of a card). Emulated kinds are something else on purpose.
+std::string cards_of_other_kinds(const TrainJob& job, const Roles& roles,
+                                 const std::vector<RankDevice>& devices);
 
 // Of a rank of this process; a server computes on no device. `hosts`: by rank.
 RankDevice device_of_rank(const TrainJob& job, const Roles& roles,

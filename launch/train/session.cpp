@@ -39,6 +39,8 @@ void greet(const Preparation& prepared, const Roles& roles, const std::vector<Ra
   log.line(banner(job, roles, facts, devices));
   const std::string on_cpu = left_to_the_cpu(devices);
   if (!on_cpu.empty()) log.line(on_cpu);
+  const std::string other_cards = cards_of_other_kinds(job, roles, devices);
+  if (!other_cards.empty()) log.warning(other_cards);
   const std::string shared = shared_cores(facts, roles, job);
   if (!shared.empty()) log.warning(shared);
   if (!prepared.table.empty()) log.line(prepared.table);

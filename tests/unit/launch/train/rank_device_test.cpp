@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "partitioner/cluster/card_name.h"
 
 namespace hetpipe {
 namespace {
@@ -56,6 +57,7 @@ TEST_F(DecideDevice, AutoTakesTheGpuOfItsPlace) {
   EXPECT_EQ(device.gpu, 1);
   EXPECT_EQ(device.uuid, "GPU-B");
   EXPECT_EQ(device.text, "B, fp16");
+  EXPECT_EQ(device.card, "B");
   EXPECT_EQ(decide({.in_node = 3}).gpu, 0);  // counted round
   seen_.gpus.resize(1);                      // each rank sees its own alone, as under Slurm
   EXPECT_EQ(decide().gpu, 0);
@@ -98,6 +100,7 @@ TEST(RankDevice, TravelsAsText) {
   device.name = "cuda";
   device.gpu = 3;
   device.uuid = "GPU-1";
+  device.card = "NVIDIA X";
   device.precision = Precision::bf16;
   device.memory = 5;
   device.text = "X, bf16";
@@ -106,6 +109,7 @@ TEST(RankDevice, TravelsAsText) {
   EXPECT_EQ(back.name, device.name);
   EXPECT_EQ(back.gpu, device.gpu);
   EXPECT_EQ(back.uuid, device.uuid);
+  EXPECT_EQ(back.card, device.card);
   EXPECT_EQ(back.precision, device.precision);
   EXPECT_EQ(back.memory, device.memory);
   EXPECT_EQ(back.text, device.text);
@@ -117,6 +121,57 @@ TEST(LeftToTheCpu, NamesRanksByReason) {
   EXPECT_EQ(left_to_the_cpu(devices), "");
   devices[0].why = devices[2].why = "no driver";
   EXPECT_EQ(left_to_the_cpu(devices), "device auto: ranks 0, 2 on the CPU (no driver)");
+}
+
+// Devices n0:0 and n0:1 of one kind, and a parameter server, on invented cards.
+class CardsOfOtherKinds : public testing::Test {
+ protected:
+  std::string warning(const std::string& kind, const char* card, std::int64_t memory) {
+    Cluster cluster;
+    cluster.kinds = {{.name = kind, .memory = 24'000'000'000, .emulate = emulate_}};
+    cluster.nodes = {{.name = "n0", .kinds = {0, 0}}};
+    job_.cluster = cluster;
+    Roles roles;
+    roles.of_rank.resize(3);
+    std::vector<RankDevice> devices(3);
+    for (int r = 0; r < 2; ++r) {
+      const auto rank = static_cast<std::size_t>(r);
+      roles.of_rank[rank].worker.emplace().device = {"n0", r};
+      devices[rank].card = card;
+      devices[rank].memory = memory;
+    }
+    return cards_of_other_kinds(job_, roles, devices);
+  }
+
+  TrainJob job_;
+  std::optional<Emulation> emulate_;
+};
+
+TEST_F(CardsOfOtherKinds, NamesRanksKindAndCard) {
+  EXPECT_EQ(warning("rtx-3090", "NVIDIA H200", 141'000'000'000),
+            "ranks 0, 1 compute on a card 'NVIDIA H200' for a device of kind rtx-3090 (the plan "
+            "has that card's times and memory). Name kind " +
+                kind_of_card("NVIDIA H200") +
+                " in the cluster file and plan again, or give the ranks other cards.");
+  EXPECT_EQ(warning("rtx-3090", "NVIDIA GeForce RTX 3090", 25'000'000'000), "");
+}
+
+TEST_F(CardsOfOtherKinds, NamesOfOnesOwnAndEmulatedKindsMeanNoCard) {
+  EXPECT_EQ(warning("card", "NVIDIA H200", 141'000'000'000), "");
+  emulate_ = Emulation{2, "h200"};
+  EXPECT_EQ(warning("rtx-3090", "NVIDIA H200", 141'000'000'000), "");
+}
+
+TEST_F(CardsOfOtherKinds, ACardWithoutARowIsAnotherWhereItsMemoryIs) {
+  EXPECT_EQ(warning("rtx-3090", "NVIDIA Unheard-of", 24'000'000'000), "");
+  EXPECT_THAT(warning("rtx-3090", "NVIDIA GeForce RTX 3090 MIG 1g.5gb", 5'000'000'000),
+              testing::HasSubstr("'NVIDIA GeForce RTX 3090 MIG 1g.5gb'"));
+}
+
+TEST_F(CardsOfOtherKinds, WithoutAClusterOrGpusNothingIsSaid) {
+  EXPECT_EQ(warning("rtx-3090", "", 0), "");
+  job_.cluster.reset();
+  EXPECT_EQ(cards_of_other_kinds(job_, Roles{}, {}), "");
 }
 
 }  // namespace
