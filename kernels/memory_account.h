@@ -17,7 +17,6 @@ class MemoryAccount {
  public:
   // 0: no budget.
   void set_budget(std::size_t bytes, std::string device_name);
-  std::size_t budget() const { return budget_; }
 
   void take(std::size_t bytes, MemoryKind kind);  // OutOfMemory, with the ledger, when over budget
   void give_back(std::size_t bytes, MemoryKind kind) noexcept;

@@ -137,15 +137,6 @@ std::string to_string(const Role& role) {
   return text;
 }
 
-std::vector<std::vector<Rank>> Roles::first_replicas() const {
-  std::vector<std::vector<Rank>> ranks;
-  for (const auto& stages : worker) {
-    ranks.emplace_back();
-    for (const auto& replicas : stages) ranks.back().push_back(replicas.front());
-  }
-  return ranks;
-}
-
 Roles assign_roles(const Plan& plan, const std::vector<std::string>& host_of_rank,
                    Matching matching) {
   Roles roles;

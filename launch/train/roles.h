@@ -34,8 +34,6 @@ struct Roles {
   std::vector<std::vector<std::vector<Rank>>> worker;  // [virtual worker][stage][replica]
   std::vector<Rank> server;                            // [shard]
 
-  // Those that speak for their stage: [virtual worker][stage].
-  std::vector<std::vector<Rank>> first_replicas() const;
   // Where checkpoints come together and stops are agreed on: the first server or, without one, the
   // first virtual worker's first stage.
   Rank coordinator() const { return server.empty() ? worker.at(0).at(0).at(0) : server.front(); }

@@ -73,33 +73,6 @@ void turn(const Turn& t, const float* oihw_from, float* oihw_to, const T* krsc_f
          krsc_from, krsc_to);
 }
 
-HETPIPE_KERNEL void clear_kernel(std::int32_t* found) { *found = 0; }
-
-// Counts of integers do not depend on the order in which warps arrive.
-template <class T>
-HETPIPE_KERNEL void count_non_finite_kernel(const T* x, std::int64_t count, std::int32_t* found) {
-  constexpr int pack = kPack<T>;
-  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x * pack;
-  int mine = 0;
-  for (std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * pack; i < count;
-       i += step) {
-    const auto values = load<pack>(x + i, count - i);
-    HETPIPE_UNROLL
-    for (int k = 0; k < pack; ++k) {
-      const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(values.at[k]));
-      mine += (bits & 0x7f800000u) == 0x7f800000u;
-    }
-  }
-  HETPIPE_UNROLL
-  for (int lanes = 16; lanes > 0; lanes /= 2) mine += __shfl_xor_sync(~0u, mine, lanes);
-  if (threadIdx.x % 32 == 0 && mine != 0) atomicAdd(found, mine);
-}
-
-struct TimesFactor {
-  const float* factor;
-  HETPIPE_DEVICE float operator()(float x) const { return x * *factor; }
-};
-
 }  // namespace
 
 template <class From, class To>
@@ -120,19 +93,6 @@ void gradient_from_krsc(const T* krsc, float* gradient, std::int64_t outputs, st
   turn<T, false>({outputs, inputs, taps}, nullptr, gradient, krsc, nullptr, on);
 }
 
-void clear_count(std::int32_t* found, On on) { launch(clear_kernel, 1, 1, on, found); }
-
-template <class T>
-void count_non_finite(const T* x, std::int64_t count, std::int32_t* found, On on) {
-  if (count == 0) return;
-  launch(count_non_finite_kernel<T>, blocks_for((count + kPack<T> - 1) / kPack<T>), kThreads, on, x,
-         count, found);
-}
-
-void unscale(float* y, const float* factor, std::int64_t count, On on) {
-  map(TimesFactor{factor}, y, y, count, on);
-}
-
 #define HETPIPE_CONVERT(From, To) template void convert(const From*, To*, std::int64_t, On);
 HETPIPE_CONVERT(float, float)
 HETPIPE_CONVERT(float, Bf16)
@@ -146,9 +106,7 @@ HETPIPE_CONVERT(Fp16, Fp16)
 
 #define HETPIPE_WEIGHTS(T)                                                                       \
   template void weights_to_krsc(const float*, T*, std::int64_t, std::int64_t, std::int64_t, On); \
-  template void gradient_from_krsc(const T*, float*, std::int64_t, std::int64_t, std::int64_t,   \
-                                   On);                                                          \
-  template void count_non_finite(const T*, std::int64_t, std::int32_t*, On);
+  template void gradient_from_krsc(const T*, float*, std::int64_t, std::int64_t, std::int64_t, On);
 HETPIPE_WEIGHTS(float)
 HETPIPE_WEIGHTS(Bf16)
 HETPIPE_WEIGHTS(Fp16)

@@ -23,13 +23,4 @@ template <class T>
 void gradient_from_krsc(const T* krsc, float* gradient, std::int64_t outputs, std::int64_t inputs,
                         std::int64_t taps, On on);
 
-// *found = 0, then *found += the numbers of x that are infinite or NaN: for dynamic loss scaling
-// over several arrays.
-void clear_count(std::int32_t* found, On on);
-template <class T>
-void count_non_finite(const T* x, std::int64_t count, std::int32_t* found, On on);
-
-// y *= *factor, which the device itself has worked out.
-void unscale(float* y, const float* factor, std::int64_t count, On on);
-
 }  // namespace hetpipe::cuda

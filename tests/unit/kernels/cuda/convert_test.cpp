@@ -82,50 +82,5 @@ TYPED_TEST(ConvertOwn, WeightsToTheOrderOfTapsAndBack) {
   });
 }
 
-TYPED_TEST(ConvertOwn, CountsWhatIsNotFinite) {
-  in_both_orders([] {
-    const float infinity = std::numeric_limits<float>::infinity();
-    for (const std::int64_t count : kCounts) {
-      for (const std::int64_t offset : {0, 1}) {
-        Array<TypeParam> x(draws<TypeParam>(3, count), offset);
-        std::int32_t found = 99;
-        clear_count(&found, nullptr);
-        count_non_finite(x.data(), count, &found, nullptr);
-        ASSERT_EQ(found, 0) << count;
-        std::int32_t wanted = 0;
-        for (std::int64_t i = 0; i < count; i += 7, ++wanted) {
-          x.data()[i] = TypeParam(wanted % 3 == 0   ? infinity
-                                  : wanted % 3 == 1 ? -infinity
-                                                    : std::nanf(""));
-        }
-        count_non_finite(x.data(), count, &found, nullptr);
-        ASSERT_EQ(found, wanted) << count;
-        count_non_finite(x.data(), count, &found, nullptr);
-        ASSERT_EQ(found, 2 * wanted) << count;
-      }
-    }
-  });
-}
-
-// The largest numbers are finite.
-TYPED_TEST(ConvertOwn, TheLargestAreFinite) {
-  std::vector<TypeParam> x(8, TypeParam(65504.0f));
-  if constexpr (!std::is_same_v<TypeParam, Fp16>) {
-    x[3] = TypeParam(std::bit_cast<float>(0x7f7f0000u));
-  }
-  std::int32_t found = 0;
-  count_non_finite(x.data(), 8, &found, nullptr);
-  EXPECT_EQ(found, 0);
-}
-
-TEST(Convert, UnscalesByAFactorInDeviceMemory) {
-  Array<float> y(normal_values(4, 1001), 1);
-  std::vector<float> wanted = y.values();
-  for (float& value : wanted) value *= 0.3f;
-  const float factor = 0.3f;
-  unscale(y.data(), &factor, 1001, nullptr);
-  EXPECT_TRUE(same(y.values(), wanted));
-}
-
 }  // namespace
 }  // namespace hetpipe::cuda

@@ -45,6 +45,15 @@ std::vector<std::string> names(const Roles& roles) {
   return all;
 }
 
+std::vector<std::vector<Rank>> first_replicas(const Roles& roles) {  // [virtual worker][stage]
+  std::vector<std::vector<Rank>> ranks;
+  for (const auto& stages : roles.worker) {
+    ranks.emplace_back();
+    for (const auto& replicas : stages) ranks.back().push_back(replicas.front());
+  }
+  return ranks;
+}
+
 std::string error_of(const Plan& plan, const std::vector<std::string>& hosts, Matching matching) {
   try {
     assign_roles(plan, hosts, matching);
@@ -64,7 +73,7 @@ TEST(Roles, InPlanOrder) {
               ElementsAre("virtual worker 0, stage 0 on n0:2", "virtual worker 0, stage 1 on n1:0",
                           "virtual worker 1, stage 0 on n0:0", "virtual worker 1, stage 1 on n0:1",
                           "parameter server 0 on n1", "parameter server 1 on n2"));
-  EXPECT_EQ(roles.first_replicas(),
+  EXPECT_EQ(first_replicas(roles),
             (std::vector<std::vector<Rank>>{{Rank{0}, Rank{1}}, {Rank{2}, Rank{3}}}));
   EXPECT_EQ(roles.server, (std::vector<Rank>{Rank{4}, Rank{5}}));
 }
@@ -78,7 +87,7 @@ TEST(Roles, ByHostsOfUnequalNodes) {
               ElementsAre("parameter server 1 on n2", "virtual worker 0, stage 1 on n1:0",
                           "virtual worker 1, stage 0 on n0:0", "virtual worker 1, stage 1 on n0:1",
                           "parameter server 0 on n1", "virtual worker 0, stage 0 on n0:2"));
-  EXPECT_EQ(roles.first_replicas(),
+  EXPECT_EQ(first_replicas(roles),
             (std::vector<std::vector<Rank>>{{Rank{5}, Rank{1}}, {Rank{2}, Rank{3}}}));
   EXPECT_EQ(roles.server, (std::vector<Rank>{Rank{4}, Rank{0}}));
 }
@@ -86,7 +95,7 @@ TEST(Roles, ByHostsOfUnequalNodes) {
 TEST(Roles, ServersTakeWhatIsLeftWhereTheirNodesHaveNoRank) {
   const Roles roles = assign_roles(kUnequal, {"n0", "n0", "n0", "n1", "n3", "n0"}, Matching::hosts);
   EXPECT_EQ(roles.server, (std::vector<Rank>{Rank{4}, Rank{5}}));
-  EXPECT_EQ(roles.first_replicas()[1], (std::vector<Rank>{Rank{0}, Rank{1}}));
+  EXPECT_EQ(first_replicas(roles)[1], (std::vector<Rank>{Rank{0}, Rank{1}}));
 }
 
 // A replicated stage has a rank for each device; an interleaved one's chunks share theirs.
@@ -134,7 +143,7 @@ TEST(Roles, HostedServersLiveInTheFirstWorkerOfTheirNode) {
   EXPECT_EQ(roles.server, (std::vector<Rank>{Rank{1}, Rank{0}}));
   const Roles by_hosts = assign_roles(plan, {"n1", "n1", "n0", "n0"}, Matching::hosts);
   EXPECT_EQ(by_hosts.server, (std::vector<Rank>{Rank{0}, Rank{2}}));
-  EXPECT_EQ(by_hosts.first_replicas()[0], (std::vector<Rank>{Rank{2}, Rank{0}}));
+  EXPECT_EQ(first_replicas(by_hosts)[0], (std::vector<Rank>{Rank{2}, Rank{0}}));
 }
 
 TEST(Roles, AHostedServerNeedsAWorkerOnItsNode) {
