@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/huge_pages.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "benchmarks/raw_mpi.h"
@@ -26,8 +27,6 @@ constexpr int kRounds = 21;  // the first is left out
 constexpr int kKinds = 2;    // of waves in a round
 constexpr double kTimeout = 60;
 constexpr double kGoal = 0.9;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // What is compared: seconds of one worker in one round.
 struct Round {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "launch/probe/probed.h"
 #include "partitioner/cluster/catalogue.h"
@@ -11,8 +12,6 @@ namespace hetpipe {
 namespace {
 
 constexpr double kClearly = 2.0 / 3;  // below this share a link is another one, not a bad moment
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Three digits: more are noise. By way of text, so that a file shows no more either.
 double rounded(double value) {

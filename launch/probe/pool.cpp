@@ -7,13 +7,12 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "partitioner/cluster/card_name.h"
 
 namespace hetpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Memory of cards of one name differs by some MB with the driver's mood, by GB between variants.
 std::int64_t gibibytes(std::size_t bytes) {

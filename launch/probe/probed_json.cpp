@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "launch/probe/probed.h"
 
@@ -8,8 +9,6 @@ namespace hetpipe {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

@@ -2,13 +2,12 @@
 #include <algorithm>
 #include <set>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "launch/probe/probed.h"
 
 namespace hetpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::string rate(double value, const char* unit) {
   return value > 0 ? format("%s%s", format_count(value).c_str(), unit) : "-";

@@ -3,14 +3,13 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "partitioner/plan/pipeline.h"
 #include "partitioner/schedule/counts.h"
 #include "runtime/model/parameters.h"
 
 namespace hetpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 RankSums sums_of(const TrainValues& values, const Roles& roles, const Role::Worker& role,
                  ExchangeScope scope) {

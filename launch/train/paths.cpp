@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/train/paths.h"
 
+#include "base/index.h"
 #include "base/text.h"
 #include "kernels/devices.h"
 #include "launch/train/groups.h"
@@ -15,8 +16,6 @@ namespace {
 
 // Each way; a pair of processes that start to use a card needs the most of it.
 constexpr double kTrialSeconds = 10;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "partitioner/cluster/card_name.h"
 #include "runtime/transport/nccl_module.h"
@@ -16,8 +17,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankDevice, name, gpu, uuid, card, precision,
 namespace {
 
 using Json = nlohmann::json;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 bool pace_of_cpu(const TrainJob& job, const DeviceName& device) {
   if (!job.cluster) return false;

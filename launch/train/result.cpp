@@ -6,13 +6,12 @@
 #include <tuple>
 
 #include "base/hash.h"
+#include "base/index.h"
 
 namespace hetpipe {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 template <class T>
 Json or_null(const std::optional<T>& value) {

@@ -5,12 +5,11 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 
 namespace hetpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::string short_name(const std::string& host) { return host.substr(0, host.find('.')); }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "kernels/devices.h"
@@ -18,8 +19,6 @@
 
 namespace hetpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::unique_ptr<TraceWriter> open_trace(const TrainJob& job, const Role& role,
                                         const RankSetting& setting) {

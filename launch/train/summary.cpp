@@ -2,13 +2,12 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "launch/train/reporter.h"
 
 namespace hetpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::string milliseconds(double seconds) { return format("%.2f", seconds * 1e3); }
 std::string percent(double part, double whole) {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/train/values.h"
 
+#include "base/index.h"
 #include "launch/train/exact.h"
 #include "partitioner/plan/placement.h"
 
 namespace hetpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 int shard_count(const Plan& plan) {
   return plan.server ? static_cast<int>(plan.server->nodes.size()) : 0;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "base/index.h"
 #include "kernels/devices.h"
 #include "launch/cache_folder.h"
 #include "launch/train/groups.h"
@@ -21,8 +22,6 @@
 
 namespace hetpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Which samples each replica of each stage takes.
 SampleSplit split_of(const Plan& plan, VirtualWorkerId vw) {

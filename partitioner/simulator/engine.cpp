@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/huge_pages.h"
+#include "base/index.h"
 #include "base/text.h"
 
 // A process runs ahead of the clock until it has to wait or to send over something shared, so
@@ -16,11 +17,6 @@ namespace {
 
 constexpr std::uint32_t kIndexBits = 30;
 constexpr std::uint32_t kIndexMask = (1U << kIndexBits) - 1;
-
-template <class T>
-auto& at(T& values, std::int64_t index) {
-  return values[static_cast<std::size_t>(index)];
-}
 
 // splitmix64's finisher: neighbouring inputs give unrelated outputs.
 std::uint64_t mixed(std::uint64_t x) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/system.h"
@@ -12,11 +13,6 @@
 
 namespace hetpipe {
 namespace {
-
-template <class T>
-auto& at(T& values, std::int64_t index) {
-  return values[static_cast<std::size_t>(index)];
-}
 
 void check_runs(const Plan& plan) {
   const auto refuse = [](const std::string& what, const std::string& why, const std::string& then) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "partitioner/simulator/megatron.h"
 #include "partitioner/simulator/network.h"
 
@@ -12,11 +13,6 @@ namespace hetpipe {
 namespace {
 
 using Doing = MegatronOp::Doing;
-
-template <class T>
-auto& at(T& values, std::int64_t index) {
-  return values[static_cast<std::size_t>(index)];
-}
 
 class Lowering {
  public:

@@ -5,15 +5,11 @@
 #include <set>
 #include <string>
 
+#include "base/index.h"
 #include "partitioner/simulator/network.h"
 
 namespace hetpipe {
 namespace {
-
-template <class T>
-auto& at(T& values, std::int64_t index) {
-  return values[static_cast<std::size_t>(index)];
-}
 
 // Two layers with one weight.
 struct Tie {

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/huge_pages.h"
+#include "base/index.h"
 #include "partitioner/schedule/lower.h"
 #include "partitioner/schedule/wave_rules.h"
 #include "partitioner/simulator/all_reduce.h"
@@ -15,8 +16,6 @@
 
 namespace hetpipe {
 namespace {
-
-std::size_t size_of(int value) { return static_cast<std::size_t>(value); }
 
 // The actions of every process, one after another, as operations of the engine.
 class Builder {
@@ -40,7 +39,7 @@ class Builder {
     }
     std::size_t places = 0;
     for (const PlanWorker& worker : workers_) places += worker.places.size();
-    const std::size_t messages = size_of(passes_.actions) * size_of(result_.minibatches);
+    const std::size_t messages = at(passes_.actions) * at(result_.minibatches);
     reserve_huge(result_.engine.signals, 2 * places * messages);
     for (std::size_t vw = 0; vw < workers_.size(); ++vw) {
       connect_worker(workers_[vw], plan_.virtual_workers[vw], passes_, result_.minibatches, costs_,
@@ -49,7 +48,7 @@ class Builder {
     }
     add_synchronisation();
     drop_unshared_interfaces(result_.engine);
-    const std::size_t marks = result_.processes.size() * size_of(result_.minibatches);
+    const std::size_t marks = result_.processes.size() * at(result_.minibatches);
     result_.computed.assign(marks, -1);
     result_.updated.assign(marks, -1);
     reserve();
@@ -97,7 +96,7 @@ class Builder {
   }
 
   const StageActions& actions_of(const PlanProcess& process) const {
-    return (*schedules_of_[size_of(process.virtual_worker)])[size_of(process.position)];
+    return (*schedules_of_[at(process.virtual_worker)])[at(process.position)];
   }
 
   // Room for all operations: growing would write all of them twice.
@@ -105,7 +104,7 @@ class Builder {
     std::size_t operations = 0;
     std::size_t transfers = 0;
     for (const PlanProcess& process : result_.processes) {
-      const PlanWorker& worker = workers_[size_of(process.virtual_worker)];
+      const PlanWorker& worker = workers_[at(process.virtual_worker)];
       const std::size_t actions = actions_of(process).size();
       const StagePlace& place = worker.place(process.position, process.replica);
       const std::size_t pieces = place.activations.size() + place.gradients.size();
@@ -118,8 +117,8 @@ class Builder {
   }
 
   void play(int index) {
-    const PlanProcess& process = result_.processes[size_of(index)];
-    const PlanWorker& worker = workers_[size_of(process.virtual_worker)];
+    const PlanProcess& process = result_.processes[at(index)];
+    const PlanWorker& worker = workers_[at(process.virtual_worker)];
     const StageActions& actions = actions_of(process);
     for (std::size_t i = 0; i < actions.size(); ++i) {
       if (record_ == ActionRecord::kept) {
@@ -190,8 +189,7 @@ class Builder {
 
   // The last operation so far is the one that ends this of the action's minibatch.
   void mark(std::vector<std::int64_t>& marks, int index, const Action& action) const {
-    marks[size_of(index) * size_of(result_.minibatches) +
-          static_cast<std::size_t>(action.minibatch)] =
+    marks[at(index) * at(result_.minibatches) + static_cast<std::size_t>(action.minibatch)] =
         static_cast<std::int64_t>(result_.engine.ops.size()) - 1;
   }
 
@@ -213,7 +211,7 @@ class Builder {
     EngineJob& job = result_.engine;
     const bool forward = payload == Payload::activations;
     for (const MessagePiece& piece : forward ? place.activations : place.gradients) {
-      const StagePlace& to = worker.places[size_of(piece.to)];
+      const StagePlace& to = worker.places[at(piece.to)];
       const int signal = (forward ? to.activations_in : to.gradients_in) + message;
       if (piece.route < 0) {
         job.arrive(signal);

@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <map>
 
+#include "base/index.h"
 #include "partitioner/profile/cut.h"
 
 namespace hetpipe {
 namespace {
-
-std::size_t size_of(int value) { return static_cast<std::size_t>(value); }
 
 // The messages of one directed pair of devices go one after the other: one route per pair.
 class PairRoutes {
@@ -21,9 +20,8 @@ class PairRoutes {
     if (from == to) return -1;
     const auto [at, added] = routes_.try_emplace({from, to}, -1);
     if (added) {
-      at->second =
-          network_.add_route(processes_[size_of(from)].device, processes_[size_of(to)].device,
-                             {from, static_cast<double>(latencies_), 0});
+      at->second = network_.add_route(processes_[at(from)].device, processes_[at(to)].device,
+                                      {from, static_cast<double>(latencies_), 0});
     }
     return at->second;
   }
@@ -44,7 +42,7 @@ int common_samples(const ReplicaTimes& a, const ReplicaTimes& b) {
 int add_signals(EngineJob& job, int needed, int count) {
   if (needed == 0) return -1;
   const int base = static_cast<int>(job.signals.size());
-  job.signals.resize(size_of(base) + size_of(count), {needed});
+  job.signals.resize(at(base) + at(count), {needed});
   return base;
 }
 
@@ -57,14 +55,14 @@ Passes passes_of(ScheduleRule rule, int micro_batches) {
 
 PlanWorker place_worker(const Plan& plan, VirtualWorkerId vw, ScheduleRule rule, CostTable& costs,
                         std::vector<PlanProcess>& processes) {
-  const PlanVirtualWorker& planned = plan.virtual_workers[size_of(vw.value)];
+  const PlanVirtualWorker& planned = plan.virtual_workers[at(vw.value)];
   PlanWorker worker;
   worker.pipeline = pipeline_of(planned, rule);
   const int positions = worker.pipeline.positions;
   const WorkerTimes times = worker_times(plan, vw, costs);
   std::vector<int> process_of_position;
   for (int i = 0; i < positions; ++i) {
-    const PlanStage& stage = planned.stages[size_of(i)];
+    const PlanStage& stage = planned.stages[at(i)];
     process_of_position.push_back(static_cast<int>(processes.size()));
     for (std::size_t r = 0; r < stage.devices.size(); ++r) {
       PlanProcess process;
@@ -73,8 +71,8 @@ PlanWorker place_worker(const Plan& plan, VirtualWorkerId vw, ScheduleRule rule,
       process.replica = static_cast<int>(r);
       process.replicas = static_cast<int>(stage.devices.size());
       process.device = stage.devices[r];
-      process.kind = times[size_of(i)][r].kind;
-      for (std::size_t j = size_of(i); j < planned.stages.size(); j += size_of(positions)) {
+      process.kind = times[at(i)][r].kind;
+      for (std::size_t j = at(i); j < planned.stages.size(); j += at(positions)) {
         process.layers.emplace_back(planned.stages[j].first_layer, planned.stages[j].end_layer);
       }
       processes.push_back(std::move(process));
@@ -85,7 +83,7 @@ PlanWorker place_worker(const Plan& plan, VirtualWorkerId vw, ScheduleRule rule,
     for (std::size_t r = 0; r < times[j].size(); ++r) {
       StagePlace place;
       place.times = times[j][r];
-      place.process = process_of_position[j % size_of(positions)] + static_cast<int>(r);
+      place.process = process_of_position[j % at(positions)] + static_cast<int>(r);
       worker.places.push_back(std::move(place));
     }
   }
@@ -105,22 +103,22 @@ void connect_worker(PlanWorker& worker, const PlanVirtualWorker& planned, const 
     for (int a = worker.first(transfer.from_stage); a < worker.first(transfer.from_stage + 1);
          ++a) {
       for (int b = worker.first(transfer.to_stage); b < worker.first(transfer.to_stage + 1); ++b) {
-        StagePlace& from = worker.places[size_of(a)];
-        StagePlace& to = worker.places[size_of(b)];
+        StagePlace& from = worker.places[at(a)];
+        StagePlace& to = worker.places[at(b)];
         const int samples = common_samples(from.times, to.times);
         if (samples <= 0) continue;
         const LayerCosts& layer = costs.on(*from.times.kind, from.times.samples);
         double bytes = 0;
         for (const int l : transfer.layers) {
-          bytes += static_cast<double>(layer.output_bytes[size_of(l)]);
+          bytes += static_cast<double>(layer.output_bytes[at(l)]);
         }
         bytes *= static_cast<double>(samples) / from.times.samples;
         from.activations.push_back(
             {routes.between(from.process, to.process), bytes * passes.forward, b});
         to.gradients.push_back(
             {routes.between(to.process, from.process), bytes * passes.backward, a});
-        ++activations_in[size_of(b)];
-        ++gradients_in[size_of(a)];
+        ++activations_in[at(b)];
+        ++gradients_in[at(a)];
       }
     }
   }

@@ -2,16 +2,12 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "partitioner/simulator/engine.h"
 
 // The part of the engine that moves bytes: queues, and how flows share interfaces (engine.h).
 namespace hetpipe {
 namespace {
-
-template <class T>
-auto& at(T& values, std::int64_t index) {
-  return values[static_cast<std::size_t>(index)];
-}
 
 // Two shares of which one is bigger by rounding alone count as equal.
 constexpr double kRounding = 1 + 1e-12;

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "runtime/model/element_types.h"
 #include "runtime/model/in_place.h"
 #include "runtime/pipeline/stage_parts.h"
 
 namespace hetpipe {
 
-using stage_parts::at;
 using stage_parts::offset_in;
 using stage_parts::parameter_pointers;
 

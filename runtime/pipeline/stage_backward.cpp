@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "base/index.h"
 #include "runtime/pipeline/stage.h"
 #include "runtime/pipeline/stage_parts.h"
 
 namespace hetpipe {
 
-using stage_parts::at;
 using stage_parts::offset_in;
 using stage_parts::parameter_pointers;
 

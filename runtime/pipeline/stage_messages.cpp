@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "base/time.h"
 
@@ -11,7 +12,6 @@ namespace {
 
 constexpr std::size_t kTestMessagesAhead = 1;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
 
 MessageKind kind_of(Payload payload) {

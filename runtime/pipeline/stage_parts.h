@@ -5,13 +5,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/index.h"
 #include "partitioner/profile/cut.h"
 #include "runtime/model/parameters.h"
 
 // What forward and backward of a stage share.
 namespace hetpipe::stage_parts {
-
-inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Where the tensor of `layer` starts inside a packed transfer, in bytes; -1 when it is not part of
 // it.

@@ -5,16 +5,11 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "base/time.h"
 
 namespace hetpipe {
-namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
 Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> chunks,
                LocalWeights& weights, Optimizer& optimizer, std::vector<float> initial_statistics,
                Synchronizer& synchronizer, DeviceTransport& transport, RankService& service)

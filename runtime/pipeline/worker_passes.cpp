@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "runtime/pipeline/non_finite.h"
@@ -14,8 +15,6 @@ namespace {
 
 // For an earlier stage to find its layer; it computes a forward for it.
 constexpr std::int64_t kEarlierStageSpeaksNs = 10'000'000'000;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

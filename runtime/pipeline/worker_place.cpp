@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pipeline/worker_place.h"
 
+#include "base/index.h"
+
 namespace hetpipe {
-namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
 MicroSpan WorkerPlace::micros(Payload side, int micro) const {
   const bool all = whole_minibatches || (backward_by_minibatch && side == Payload::gradients);
   return all ? MicroSpan{0, split.micro_batches()} : MicroSpan{micro, micro + 1};

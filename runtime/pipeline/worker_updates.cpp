@@ -2,17 +2,12 @@
 // What a worker does with its gradients: updates, the ends of waves, evaluations.
 #include <cmath>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "runtime/pipeline/worker.h"
 
 namespace hetpipe {
-namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
 bool Worker::ends_wave(Minibatch p) const {
   return rules_.ends_wave(setup_.place.virtual_worker, p);
 }

@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "base/index.h"
 #include "base/text.h"
 
 namespace hetpipe {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
 
 void write(ByteWriter& writer, const ShardSnapshot& snapshot) {

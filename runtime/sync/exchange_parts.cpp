@@ -5,11 +5,10 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace hetpipe {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // One stage of one rank, in the order of adding.
 struct Seat {

@@ -4,13 +4,13 @@
 #include <algorithm>
 
 #include "base/huge_pages.h"
+#include "base/index.h"
 #include "base/text.h"
 #include "runtime/pipeline/reports.h"
 
 namespace hetpipe {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
 
 constexpr auto kParameters = ShardMap::What::parameters;

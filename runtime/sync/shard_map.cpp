@@ -2,11 +2,10 @@
 #include "runtime/sync/shard_map.h"
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace hetpipe {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::int64_t floats(const std::vector<ParameterShape>& shapes) {
   std::int64_t count = 0;

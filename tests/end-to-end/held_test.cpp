@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <ostream>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "launch/train/roles.h"
 #include "launch/train/threads.h"
@@ -25,8 +26,6 @@ namespace {
 constexpr int kStages = 4;
 constexpr int kMicroBatch = 32;  // samples of what one action computes
 constexpr int kMinibatches = 16;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // "snn-mlp": eight equal linear layers, each in front of SELU and dropout; a stage ends behind a
 // linear layer, whose output no backward reads. "resnet-8": stages of unlike layers, cut inside of

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "partitioner/schedule/wave_rules.h"
 #include "tests/end-to-end/serial_worker.h"
 
@@ -12,8 +13,6 @@
 // label.
 namespace hetpipe {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 class Played {
  public:

@@ -6,11 +6,10 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace hetpipe {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 void add(Floats& to, const Floats& what) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];

@@ -6,12 +6,11 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "partitioner/plan/system.h"
 
 namespace hetpipe {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // to[to_at, ...) += from, or = from where `first`.
 void add_part(Floats& to, std::int64_t to_at, std::span<const float> from, bool first) {

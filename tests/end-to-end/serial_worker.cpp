@@ -4,11 +4,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace hetpipe {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 void append(Floats& to, const Floats& what) { to.insert(to.end(), what.begin(), what.end()); }
 

@@ -5,13 +5,12 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace hetpipe {
 namespace {
 
 using Floats = std::vector<float>;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 void add(Floats& to, const Floats& what) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/index.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "kernels/devices.h"
@@ -27,8 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kFingerprint = 4711;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Rows of tokens, each labelled with the one that follows: at times any, else the one five on, in
 // turns.

@@ -7,14 +7,13 @@
 #include <cstring>
 #include <deque>
 
+#include "base/index.h"
 #include "base/random.h"
 #include "kernels/devices.h"
 #include "runtime/sync/gradient_exchange.h"
 
 namespace hetpipe {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // The same draws on every rank.
 constexpr std::int64_t kLargestPiece =

@@ -5,14 +5,13 @@
 
 #include <numeric>
 
+#include "base/index.h"
 #include "base/random.h"
 
 namespace hetpipe {
 namespace {
 
 using Ranks = std::vector<std::vector<std::vector<Rank>>>;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 PlanStage stage(int first, int end, int replicas = 1, std::vector<int> shares = {}) {
   PlanStage made;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sync/group_synchronizer.h"
+#include "base/index.h"
 
 #include <gtest/gtest.h>
 
@@ -15,8 +16,6 @@
 // checkpoint must come once, and a stop must find a label that all keep to.
 namespace hetpipe {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 //   0 linear  1 batch norm  2 relu  3 linear  4 batch norm  5 loss
 Model small_model() {

@@ -8,6 +8,7 @@
 #include <ostream>
 #include <thread>
 
+#include "base/index.h"
 #include "base/random.h"
 #include "kernels/devices.h"
 #include "runtime/sync/exchange_parts.h"
@@ -18,8 +19,6 @@
 // which label it is of, so a mix of labels is seen.
 namespace hetpipe {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 //   0 linear  1 batch norm  2 relu  3 linear  4 batch norm  5 relu  6 linear  7 loss
 Model small_model() {
