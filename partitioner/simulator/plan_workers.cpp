@@ -18,12 +18,12 @@ class PairRoutes {
 
   int between(int from, int to) {
     if (from == to) return -1;
-    const auto [at, added] = routes_.try_emplace({from, to}, -1);
+    const auto [route, added] = routes_.try_emplace({from, to}, -1);
     if (added) {
-      at->second = network_.add_route(processes_[at(from)].device, processes_[at(to)].device,
-                                      {from, static_cast<double>(latencies_), 0});
+      route->second = network_.add_route(processes_[at(from)].device, processes_[at(to)].device,
+                                         {from, static_cast<double>(latencies_), 0});
     }
-    return at->second;
+    return route->second;
   }
 
  private:
