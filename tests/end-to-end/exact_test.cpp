@@ -89,7 +89,9 @@ TEST(Exact, OnTheCpuDeviceWithHostedServersAndOtherPlacements) {
 
 // In fp16 the scale of the loss goes on too: with how many minibatches it has held, and where.
 TEST(Exact, InFp16) {
-  Training training = small("lenet", 2, 1);
+  Training training = small("mlp", 2, 1);
+  training.workers = {{8, {2}}, {6, {}}};
+  training.samples = 80;
   training.device = "offload";
   training.precision = Precision::fp16;
   training.optimizer.rate = 0.003f;
