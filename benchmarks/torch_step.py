@@ -109,7 +109,8 @@ def main():
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = options.precision != "fp32"
+    torch.backends.cudnn.allow_tf32 = options.precision != "fp32"
+    torch.set_float32_matmul_precision("highest" if options.precision == "fp32" else "high")
     sample = [int(extent) for extent in options.sample.split("x")]
     model = torch_models.make(options.model, sample, options.classes).to(options.device, memory_format=torch.channels_last)
     inputs, labels = samples(sample, options.classes, options.batch, options.device)
