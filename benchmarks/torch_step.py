@@ -2,7 +2,7 @@
 """PyTorch's side of the tables cpu-step and gpu-step: the zoo's networks at PyTorch's best, driven line by line.
 
 On standard input: "run N" answers the seconds of N training steps (forward, backward, update), to the end of the last;
-"memory" the bytes that its allocator had in use on a GPU at the peak; "profile N" the operators that took the time of N
+"memory" the bytes that its allocator had in use on a GPU at the peak of the last run; "profile N" the operators that took the time of N
 steps; "quit" ends. What is done for it: channels-last images and model, in-place ReLU and add, fused optimizers,
 gradients set to None, fused attention; on GPUs cuDNN's search for the fastest algorithms, TF32 or bf16 by autocast with
 fp32 parameters, samples that lie on the device. Only the benchmarks need Python.
@@ -87,6 +87,8 @@ def answer(options, step):
         count = int(words[1])
         if words[0] == "run":
             wait()
+            if cuda:  # without what cuDNN's search and compiling took
+                torch.cuda.reset_peak_memory_stats()
             start = time.perf_counter()
             for _ in range(count):
                 step()
