@@ -22,11 +22,24 @@ cluster() { # CARDS: each as large as a share of the real one
     "$(printf '"card", %.0s' $(seq "$1") | sed 's/, $//')" $'[link.intra_node]\nbandwidth = 2e10\nlatency = 1e-5' > "$work/cards-$1.toml"
 }
 
+# A pipeline of four ranks with a flush, which tied weights want: planners would rather replicate the whole model.
+write_gpt2_plan() { # MODEL MINIBATCH CUT...: layers where a stage begins, and one past the last
+  local model=$1 minibatch=$2 i first=0
+  shift 2
+  printf 'format = 1\nsystem = "pipedream-flush"\nmodel = "%s"\nminibatch = %d\nmicro_batches = 4\noptimizer = "adam"\n[[virtual_worker]]\n' \
+    "$model" "$minibatch"
+  for i in 0 1 2 3; do
+    printf '[[virtual_worker.stage]]\nlayers = [%d, %d]\ndevices = ["here:%d"]\n' $first "$1" $i
+    first=$1
+    shift
+  done
+}
+
 # prepare_sharing MODEL PRECISION: sets what a run is of, and makes data, profile and two plans: `whole`, of one rank, and
 # `split`, of four stages, each told that it has a card of its own. Images: HetPipe with a parameter server, five ranks.
-# GPT-2, whose tied weights want a flush: 1F1B, four ranks.
+# GPT-2: 1F1B, four ranks.
 prepare_sharing() {
-  local model=$1 optimizer=sgd-momentum micro=64 whole=(--system gpipe --micro-batches 1) split=(--system hetpipe --virtual-workers 1 --in-flight 4)
+  local model=$1 optimizer=sgd-momentum micro=64 stages whole=(--system gpipe --micro-batches 1) cuts=(39 75 111 150)
   precision=$(arithmetic "$2")
   work=$output/work/$1-$2
   ranks=5
@@ -34,10 +47,9 @@ prepare_sharing() {
   if [ "$model" = gpt2 ]; then
     optimizer=adam micro=8 ranks=4
     whole=(--system pipedream-flush --micro-batches 4)
-    split=("${whole[@]}")
     make_text 1024
     epochs=0.6
-    if [ $device = offload ]; then model=gpt2-tiny; make_text 64; epochs=0.01; fi
+    if [ $device = offload ]; then model=gpt2-tiny cuts=(12 22 32 45); make_text 64; epochs=0.01; fi
   else
     make_images 12288 224
     epochs=2
@@ -48,7 +60,14 @@ prepare_sharing() {
   cluster 1 && cluster 4 &&
     "$hetpipe" profile --model "$model" --data "$data" --kind card --device $device --precision "$precision" --minibatch $micro \
       --output "$work/profile.toml" &&
-    plan whole 1 "${whole[@]}" && plan split 4 "${split[@]}"
+    plan whole 1 "${whole[@]}" || return 1
+  if [ $ranks = 4 ]; then
+    write_gpt2_plan "$model" $minibatch "${cuts[@]}" > "$work/plan-split.toml"
+  else
+    plan split 4 --system hetpipe --in-flight 4 --virtual-workers 1 || return 1
+  fi
+  stages=$(grep -c '^\[\[virtual_worker.stage\]\]' "$work/plan-split.toml")
+  [ "$stages" -eq 4 ] || { echo "the plan for four cards has $stages stages" >&2; return 1; }
 }
 plan() { # NAME CARDS OPTION...: with prepare_sharing's variables
   "$hetpipe" plan --cluster "$work/cards-$2.toml" --profile "$work/profile.toml" "${@:3}" --minibatch $minibatch \
@@ -74,11 +93,13 @@ path_of() { sed -n 's/^[0-9]* - [0-9]* *\([a-z]*\) .*/\1/p' "$work/$1.txt" | sor
 
 # Of each stage the peak, as its allocator counted, against the plan's ledger.
 memory_of() { # RUN PLAN
-  local foretold measured i
-  foretold=($(sed -n 's/.*memory = \([0-9_]*\).*/\1/p' "$work/plan-$2.toml" | tr -d _))
+  local foretold measured i cards=1
+  [ "$2" = whole ] || cards=4
+  foretold=($("$hetpipe" simulate --cluster "$work/cards-$cards.toml" --profile "$work/profile.toml" --plan "$work/plan-$2.toml" --json |
+    sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p'))
   measured=($(sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p' "$work/$1/result.json"))
   [ ${#foretold[@]} -ge 1 ] && [ ${#foretold[@]} -eq ${#measured[@]} ] ||
-    { echo "${#foretold[@]} stages in the plan, ${#measured[@]} in the result" >&2; return 1; }
+    { echo "${#foretold[@]} stages foretold, ${#measured[@]} in the result" >&2; return 1; }
   for i in "${!foretold[@]}"; do
     awk -v r="${row#*-}, $1, stage $i" -v f="${foretold[i]}" -v m="${measured[i]}" 'BEGIN {e = m / f - 1
       printf "| %s | %.1f | %.1f | %+.1f %% | %s |\n", r, f / 1e6, m / 1e6, 100 * e, (e < 0.05 && e > -0.05) ? "yes" : "no"}'
@@ -95,7 +116,7 @@ bench_shared() { # MODEL PRECISION
     [ $path != auto ] || memory_of split-auto split >> "$output/rows/ledger-$row" || return 1
     train whole whole 0.5 && after=$(steady whole) || return 1
     awk -v r="${row#shared-}, $ranks ranks, $path ($(path_of "split-$path"))" -v a="$all" -v b="$before" -v c="$after" 'BEGIN {
-      ratio = 2 * a / (b + c); printf "| %s | %.1f | %.1f, %.1f | %.3f | %s |\n", r, a, b, c, ratio, ratio >= 0.9 ? "yes" : "no"}' || return 1
+      ratio = 2 * a / (b + c); printf "| %s | %.1f | %.1f, %.1f | %.3f | %s |\n", r, a, b, c, ratio, (ratio >= 0.9) ? "yes" : "no"}' || return 1
     printf '"%s": {"split": %s, "whole": [%s, %s]},\n' "$path" "$all" "$before" "$after" >> "$output/raw/$row.json"
     before=$after
   done
