@@ -155,7 +155,8 @@ void RankPaths::open(const TrainValues& values, const RankSetting& setting) {
     if (choice.kind == PathKind::staged) {
       results.push_back({peer, choice.kind, choice.why});
     } else {
-      paths_.begin(peer, choice.kind, [&] { return make(choice.kind, peer); });
+      paths_.begin(peer, choice.kind,
+                   [this, kind = choice.kind, peer] { return make(kind, peer); });
     }
   }
   service_.wait_for_others(

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "runtime/transport/nccl_module.h"
 
@@ -12,7 +14,9 @@ namespace {
 class NcclModuleTest : public testing::Test {
  protected:
   void SetUp() override {
-    void* const handle = dlopen(HETPIPE_NCCL_MODULE, RTLD_NOW | RTLD_LOCAL);
+    const auto program = std::filesystem::read_symlink("/proc/self/exe");
+    const auto path = program.parent_path().parent_path() / "lib" / "hetpipe_nccl.so";
+    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(handle, nullptr) << dlerror();
     entry_ = reinterpret_cast<NcclModuleEntry>(dlsym(handle, kNcclModuleEntry));
     ASSERT_NE(entry_, nullptr);

@@ -99,11 +99,11 @@ of_the_system='(linux-vdso|ld-linux-x86-64|lib(c|m|dl|pthread|rt|resolv|util)|li
 of_cuda='lib(cuda|cudart|cudnn[a-z_]*|cublas|cublasLt|nccl|nvrtc[a-z-]*|nvJitLink|nvidia-[a-z]*)\.so'
 mapfile -t objects < <(cd "$root" && grep -rlE -m 1 --binary-files=text $'^\x7fELF' "opt/$unpacked" | sed 's|^|/|')
 [ ${#objects[@]} -ge 100 ] || fail "${#objects[@]} objects in the bundle: fewer than Open MPI alone has"
-inside 0 "" /bin/bash -c 'for file; do echo "$file:"; /lib64/ld-linux-x86-64.so.2 --list "$file" || echo failed; done' bash \
+inside 0 "" /bin/bash -c 'for file; do echo "$file:"; LD_TRACE_LOADED_OBJECTS=1 /lib64/ld-linux-x86-64.so.2 "$file" || echo failed; done' bash \
   "${objects[@]}" > "$folder/lists" 2>&1
 sed -i 's/ (0x[0-9a-f]*)$//' "$folder/lists"
 grep -q "libmpi.so.40 => /opt/$unpacked/lib" "$folder/lists" || { cat "$folder/lists"; fail "nothing loads the bundle's MPI"; }
-expected="^\s$of_the_system[^ ]* =>|=> /opt/$unpacked/(lib|libexec|tests)/|^\s$of_cuda[^ ]* => not found"
+expected="^\s$of_the_system[^ ]* =>|=> /opt/$unpacked/(lib|libexec|tests|benchmarks)/|^\s$of_cuda[^ ]* => not found"
 strangers=$(grep -E '=>|failed|not found|error' "$folder/lists" | grep -vE "$expected" || true)
 [ -z "$strangers" ] || fail "loaded from outside the bundle: $strangers"
 

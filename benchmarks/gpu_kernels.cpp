@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Table gpu-kernels: the share of a device's memory bandwidth that layers and updates reach whose
+// time is memory's. gpu_kernels RAW.json DEVICE PRECISION SHRINK: batches are divided by SHRINK.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "benchmarks/statistics.h"
+#include "kernels/buffer.h"
+#include "kernels/devices.h"
+
+namespace hetpipe::bench {
+namespace {
+
+constexpr int kGroups = 7;
+constexpr double kGroupSeconds = 0.05;
+constexpr std::int64_t kFlat = 64 << 20;  // elements of flat arrays
+constexpr std::uint64_t kKey = 1;
+
+// A layer, and how many bytes each way moves at least: per element of its first input (which
+// Device::element_type() makes 4 or 2 bytes) and beside it. As kernels/cuda/own/ states them.
+struct Case {
+  std::string name;
+  LayerSpec spec;
+  std::vector<Shape> inputs;  // extent 0 is divided by SHRINK
+  std::function<double(double elements, double type)> forward, backward;
+  int tokens_below = 0;  // of the input, where it is tokens
+};
+
+std::vector<Case> cases() {
+  const Shape image{256, 56, 56, 64}, wide{128, 112, 112, 64}, text{64, 1024, 768};
+  const auto tensors = [](double count) {
+    return [count](double e, double t) { return count * e * t; };
+  };
+  const double classes = 50257, features = 768;
+  return {
+      {"batch norm", BatchNorm{}, {image}, tensors(3), tensors(5)},
+      {"layer norm", LayerNorm{}, {text}, tensors(2), tensors(5)},
+      {"relu", Relu{}, {image}, tensors(2), tensors(3)},
+      {"gelu", Gelu{}, {text}, tensors(2), tensors(3)},
+      {"add", Add{}, {image, image}, tensors(3), tensors(4)},
+      {"dropout",
+       Dropout{0.1f},
+       {text},
+       [](double e, double t) { return 2 * e * t + e; },
+       [](double e, double t) { return 2 * e * t + e; }},
+      {"max pool 3x3, stride 2",
+       MaxPool{.kernel = 3, .stride = 2, .padding = 1},
+       {wide},
+       [](double e, double t) { return e * t + e / 4 * (t + 1); },
+       [](double e, double t) { return e * t + e / 4 * (t + 1); }},
+      {"global average pool",
+       GlobalAveragePool{},
+       {{2048, 7, 7, 2048}},
+       [](double e, double t) { return e * t * 50 / 49; },
+       [](double e, double t) { return e * t * 50 / 49; }},
+      {"softmax cross-entropy", SoftmaxCrossEntropy{}, {{4096, 50257}}, tensors(1), tensors(2)},
+      {"embedding",
+       Embedding{.vocabulary = 50257, .features = 768},
+       {{64, 1024}},
+       [=](double e, double t) { return e * features * (t + 4); },
+       [=](double e, double t) { return e * features * t + 4 * classes * features + 40 * e; },
+       50257},
+      {"position embedding",
+       PositionEmbedding{.positions = 1024},
+       {text},
+       tensors(2),
+       [=](double e, double t) { return 3 * e * t + 4 * 1024 * features; }},
+  };
+}
+
+class Table {
+ public:
+  Table(Device& device, const std::string& raw, std::int64_t shrink)
+      : device_(device), stream_(device.make_stream()), raw_(raw), shrink_(shrink) {}
+
+  void run() {
+    const auto bytes = static_cast<std::size_t>(4 * kFlat / shrink_);
+    {
+      const Buffer from = made_of(ElementType::fp32, kFlat / shrink_), to = memory(bytes);
+      const double seconds =
+          timed("copy", [&] { device_.copy(*stream_, to.data(), from.data(), bytes); });
+      copy_bandwidth_ = 2 * static_cast<double>(bytes) / seconds;
+    }
+    std::printf("Copy of %.0f MB inside the device's memory: %.1f GB/s, both ways counted.\n\n",
+                static_cast<double>(bytes) / 1e6, copy_bandwidth_ / 1e9);
+    std::printf(
+        "| layer or update | input | forward us | GB/s | of the copy | backward us | GB/s | of the "
+        "copy |\n|---|---|---|---|---|---|---|---|\n");
+    for (const Case& c : cases()) layer(c);
+    std::printf(
+        "\n| flat fp32 arrays | elements | us | GB/s | of the copy |\n|---|---|---|---|---|\n");
+    flat();
+  }
+
+ private:
+  Buffer memory(std::size_t bytes) { return {device_, *stream_, bytes, MemoryKind::workspace}; }
+
+  // Numbers in [0, below), or whole ones.
+  Buffer made_of(ElementType type, std::int64_t count, int whole_below = 0) {
+    std::vector<float> piece(static_cast<std::size_t>(std::min<std::int64_t>(count, 1 << 20)));
+    for (std::size_t e = 0; e < piece.size(); ++e) {
+      piece[e] = random_uniform(kKey, e);
+      if (whole_below > 0) piece[e] = std::floor(piece[e] * static_cast<float>(whole_below));
+    }
+    const Buffer there = memory(piece.size() * sizeof(float));
+    device_.copy(*stream_, there.data(), reinterpret_cast<const std::byte*>(piece.data()),
+                 there.bytes());
+    stream_->synchronize();
+    Buffer values = memory(static_cast<std::size_t>(count) * bytes_of(type));
+    for (std::int64_t first = 0; first < count; first += 1 << 20) {
+      device_.convert(*stream_, values.data() + static_cast<std::size_t>(first) * bytes_of(type),
+                      type, there.data(), ElementType::fp32,
+                      std::min<std::int64_t>(count - first, 1 << 20));
+    }
+    return values;
+  }
+
+  // Seconds of a call, the median of several groups of calls.
+  double timed(const std::string& name, const std::function<void()>& call) {
+    const auto seconds_of = [&](int count) {
+      stream_->synchronize();
+      const std::int64_t start = now_ns();
+      for (int i = 0; i < count; ++i) call();
+      stream_->synchronize();
+      return seconds_between(start, now_ns());
+    };
+    seconds_of(2);
+    const double once = seconds_of(3) / 3;
+    const int count = std::max(3, static_cast<int>(std::lround(kGroupSeconds / once)));
+    std::vector<double> groups;
+    for (int group = 0; group < kGroups; ++group) groups.push_back(seconds_of(count) / count);
+    raw_.add(name + ", s", groups);
+    return spread_of(groups).median;
+  }
+
+  std::string cells(double seconds, double bytes) const {
+    return format("%.1f | %.1f | %.2f |", 1e6 * seconds, bytes / seconds / 1e9,
+                  bytes / seconds / copy_bandwidth_);
+  }
+
+  void layer(const Case& c) {
+    const ElementType type = device_.element_type();
+    const ElementType input_type = c.tokens_below > 0 ? ElementType::fp32 : type;
+    const bool loss = std::holds_alternative<SoftmaxCrossEntropy>(c.spec);
+    std::vector<Shape> shapes;
+    for (const Shape& shape : c.inputs) {
+      shapes.push_back(shape.with_batch(std::max<std::int64_t>(1, shape[0] / shrink_)));
+    }
+    LayerShapes s = infer_shapes(c.spec, shapes);
+    const auto kernel = device_.make_kernel(c.spec, shapes, kKey);
+    kernel->adjust(s);
+
+    std::vector<Buffer> inputs, input_gradients, parameters, parameter_gradients, statistics;
+    ForwardArguments f;
+    BackwardArguments b;
+    std::vector<const std::byte*> input_views;
+    std::vector<std::byte*> gradient_views;
+    std::vector<const float*> parameter_views;
+    std::vector<float*> parameter_gradient_views, statistics_views;
+    for (const Shape& shape : shapes) {
+      inputs.push_back(made_of(input_type, shape.elements(), c.tokens_below));
+      input_gradients.push_back(memory(inputs.back().bytes()));
+      input_views.push_back(inputs.back().data());
+      gradient_views.push_back(c.tokens_below > 0 ? nullptr : input_gradients.back().data());
+    }
+    for (const ParameterShape& p : s.parameters) {
+      parameters.push_back(made_of(ElementType::fp32, p.shape.elements()));
+      parameter_gradients.push_back(memory(parameters.back().bytes()));
+      parameter_views.push_back(parameters.back().as<float>());
+      parameter_gradient_views.push_back(parameter_gradients.back().as<float>());
+    }
+    for (const ParameterShape& p : s.statistics) {
+      statistics.push_back(made_of(ElementType::fp32, p.shape.elements()));
+      statistics_views.push_back(statistics.back().as<float>());
+    }
+    const ElementType output_type = loss ? ElementType::fp32 : type;
+    const Buffer output =
+        memory(static_cast<std::size_t>(s.output.elements()) * bytes_of(output_type));
+    const Buffer gradient = made_of(output_type, s.output.elements());
+    const Buffer stash = memory(static_cast<std::size_t>(s.stash_bytes));
+    const std::int64_t batch = shapes[0][0];
+    const std::vector<std::int32_t> zeros(
+        static_cast<std::size_t>(shapes[0].elements() / shapes[0][shapes[0].rank() - 1]));
+    const Buffer labels = memory(zeros.size() * sizeof zeros[0]);
+    device_.copy(*stream_, labels.data(), reinterpret_cast<const std::byte*>(zeros.data()),
+                 labels.bytes());
+    stream_->synchronize();
+    std::vector<SampleKey> keys;
+    for (std::int64_t i = 0; i < batch; ++i) keys.push_back({0, i});
+
+    f.inputs = b.inputs = input_views;
+    f.parameters = b.parameters = parameter_views;
+    f.statistics = statistics_views;
+    f.output = output.data();
+    b.output = output.data();
+    f.stash = stash.data();
+    b.stash = stash.data();
+    f.samples = b.samples = keys;
+    f.labels = b.labels = labels.as<std::int32_t>();
+    b.output_gradient = loss ? nullptr : gradient.data();
+    b.input_gradients = gradient_views;
+    b.parameter_gradients = parameter_gradient_views;
+    b.loss_samples = batch;
+    const auto elements = static_cast<double>(shapes[0].elements());
+    const auto size = static_cast<double>(bytes_of(type));
+    const double forward = timed(c.name + " forward", [&] { kernel->forward(*stream_, f); });
+    const double backward = timed(c.name + " backward", [&] { kernel->backward(*stream_, b); });
+    std::printf("| %s | %s | %s %s\n", c.name.c_str(), to_string(shapes[0]).c_str(),
+                cells(forward, c.forward(elements, size)).c_str(),
+                cells(backward, c.backward(elements, size)).c_str());
+    std::fflush(stdout);
+  }
+
+  void flat() {
+    const std::int64_t n = kFlat / shrink_;
+    const Buffer delta = made_of(ElementType::fp32, n), first = made_of(ElementType::fp32, n),
+                 second = made_of(ElementType::fp32, n), gradient = made_of(ElementType::fp32, n),
+                 weights = made_of(ElementType::fp32, n), sum = memory(sizeof(double));
+    const auto row = [&](const std::string& name, double bytes_each,
+                         const std::function<void()>& call) {
+      const double seconds = timed(name, call);
+      std::printf("| %s | %lld | %s\n", name.c_str(), static_cast<long long>(n),
+                  cells(seconds, bytes_each * static_cast<double>(n)).c_str());
+      std::fflush(stdout);
+    };
+    // Weight decay makes the optimizers read the weights.
+    row("sgd with momentum", 20, [&] {
+      device_.sgd(*stream_, delta.as<float>(), first.as<float>(), gradient.as<float>(),
+                  weights.as<float>(), {.momentum = 0.9f, .weight_decay = 1e-4f}, n);
+    });
+    row("adam", 28, [&] {
+      device_.adam(*stream_, delta.as<float>(), first.as<float>(), second.as<float>(),
+                   gradient.as<float>(), weights.as<float>(), {.weight_decay = 1e-4f}, 1, n);
+    });
+    row("weights += change", 12,
+        [&] { device_.add(*stream_, weights.as<float>(), delta.as<float>(), n); });
+    row("sum of squares", 4,
+        [&] { device_.sum_of_squares(*stream_, sum.as<double>(), gradient.as<float>(), n); });
+    row("fp32 to bf16", 6, [&] {
+      device_.convert(*stream_, delta.data(), ElementType::bf16, gradient.data(), ElementType::fp32,
+                      n);
+    });
+  }
+
+  Device& device_;
+  std::unique_ptr<Stream> stream_;
+  RawValues raw_;
+  std::int64_t shrink_;
+  double copy_bandwidth_ = 0;
+};
+
+}  // namespace
+}  // namespace hetpipe::bench
+
+int main(int argc, char** argv) {
+  using namespace hetpipe;
+  if (argc != 5) {
+    std::fprintf(stderr, "usage: gpu_kernels RAW.json DEVICE PRECISION SHRINK\n");
+    return 2;
+  }
+  try {
+    const auto device = make_device(
+        argv[2], 1, {.index = 0, .precision = precision_named(argv[3]), .plan_cache = {}});
+    bench::Table(*device, argv[1], std::stoll(argv[4])).run();
+  } catch (const UserError& error) {
+    std::fprintf(stderr, "gpu_kernels: %s\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "gpu_kernels: %s\n", error.what());
+    return 3;
+  }
+  return 0;
+}
