@@ -148,8 +148,10 @@ struct LayerShapes {
   double backward_flops = 0;
   bool backward_needs_input = false;  // so that callers can drop what is not needed
   bool backward_needs_output = false;
-  bool forward_in_place = false;   // the output may take the memory of the first input
-  bool backward_in_place = false;  // the first input's gradient may take that of the output's
+  // The output may take the memory of an input, that input's gradient that of the output's.
+  bool forward_in_place = false;
+  bool backward_in_place = false;
+  std::size_t in_place_input = 0;  // which one; a layer's first
 };
 // UserError-free: throws std::invalid_argument with a plain sentence ("convolution: input (8, 10)
 // is not (N, H, W, C)"); the caller adds model and layer name.
