@@ -179,7 +179,8 @@ struct ForwardArguments {
 struct BackwardArguments {
   std::span<const std::byte* const> inputs;    // null where backward does not need them
   const std::byte* output = nullptr;           // likewise
-  const std::byte* output_gradient = nullptr;  // null for the loss
+  // Null for the loss. A call for parameter gradients may write over it: nobody reads it after that.
+  std::byte* output_gradient = nullptr;
   std::span<const float* const> parameters;
   const std::byte* stash = nullptr;
   // Overwritten, never accumulated. Null, or an empty span, where nobody wants them: a split

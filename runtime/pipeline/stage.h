@@ -42,7 +42,7 @@ struct Pass {
   // From backward to weight_gradient, where they are apart: of each group's output, by its last
   // layer, and where it lies (here, or in gradients_in).
   std::vector<Buffer> output_gradients;
-  std::vector<const std::byte*> output_gradient_at;
+  std::vector<std::byte*> output_gradient_at;
 };
 
 // Re-computation updates running statistics a second time if it is let.

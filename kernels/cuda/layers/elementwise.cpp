@@ -79,6 +79,31 @@ class AddLayer final : public LayerKernel {
   std::int64_t count_;
 };
 
+template <class T>
+class AddReluLayer final : public LayerKernel {
+ public:
+  AddReluLayer(LayerContext&, const Shape& in) : count_(in.elements()) {}
+  void adjust(LayerShapes& shapes) const override {
+    shapes.forward_in_place = shapes.backward_in_place = true;
+  }
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    add_relu_forward(as<T>(a.inputs[0]), as<T>(a.inputs[1]), as<T>(a.output), count_,
+                     handle(stream));
+  }
+  // One gradient for both inputs.
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    T* const first = as<T>(wanted(a.input_gradients, 0));
+    T* const second = as<T>(wanted(a.input_gradients, 1));
+    T* const any = first != nullptr ? first : second;
+    if (any == nullptr) return;
+    relu_backward(as<T>(a.output), as<T>(a.output_gradient), any, count_, handle(stream));
+    if (second != nullptr) copy(static_cast<const T*>(any), second, count_, handle(stream));
+  }
+
+ private:
+  std::int64_t count_;
+};
+
 // Dropout and alpha dropout, which differ in what they do with what is kept.
 template <class T, class Spec>
 class DropoutLayer final : public LayerKernel {
@@ -151,6 +176,9 @@ LayerMaker make_elementwise(LayerContext& context, const Gelu&, const Shape& in)
 }
 LayerMaker make_add(LayerContext& context, const Shape& in) {
   return make_of_type<AddLayer>(context, in);
+}
+LayerMaker make_add_relu(LayerContext& context, const Shape& in) {
+  return make_of_type<AddReluLayer>(context, in);
 }
 LayerMaker make_dropout(LayerContext& context, const Dropout& spec, const Shape& in,
                         std::uint64_t key) {
