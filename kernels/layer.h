@@ -177,9 +177,9 @@ struct ForwardArguments {
 };
 
 struct BackwardArguments {
-  std::span<const std::byte* const> inputs;    // null where backward does not need them
-  const std::byte* output = nullptr;           // likewise
-  // Null for the loss. A call for parameter gradients may write over it: nobody reads it after that.
+  std::span<const std::byte* const> inputs;  // null where backward does not need them
+  const std::byte* output = nullptr;         // likewise
+  // Null for the loss. A call for parameter gradients may write over it: nobody reads it later.
   std::byte* output_gradient = nullptr;
   std::span<const float* const> parameters;
   const std::byte* stash = nullptr;

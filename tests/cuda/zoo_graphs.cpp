@@ -71,6 +71,11 @@ void ZooPlanner::convolutions(const Model& model) {
   for_each<Convolution>(model, [&](int i, const Convolution& spec) {
     ConvolutionPlans plans(context_, spec, model.input_shapes(i, batch_).front(), precision_);
     add(model, i, "forward", [&] { return plans.forward_plan(); });
+    if (std::holds_alternative<Relu>(model.layer(i + 1).spec)) {
+      ConvolutionPlans rectified(context_, spec, model.input_shapes(i, batch_).front(), precision_,
+                                 Activation::relu);
+      add(model, i, "forward and relu", [&] { return rectified.forward_plan(); });
+    }
     add(model, i, "weight gradient", [&] { return plans.weight_gradient_plan(); });
     if (model.layer(i).inputs.front() == kSamples) return;  // nobody asks for its input gradient
     add(model, i, "input gradient", [&] { return plans.input_gradient_plan(); });
