@@ -19,6 +19,7 @@ class BatchNormLayer final : public LayerKernel {
 
   void adjust(LayerShapes& shapes) const override {
     shapes.backward_in_place = true;
+    shapes.backward_needs_output = reads_output();
     if (!tail_.residual) return;
     shapes.forward_in_place = true;
     shapes.in_place_input = 1;
@@ -49,11 +50,12 @@ class BatchNormLayer final : public LayerKernel {
     const float* const batch = reinterpret_cast<const float*>(a.stash);
     BatchNormGradients<T> gradients;
     gradients.x = as<T>(a.inputs[0]);
-    if (tail_.relu) gradients.y = as<T>(a.output);
+    if (reads_output()) gradients.y = as<T>(a.output);
     gradients.dy = as<T>(a.output_gradient);
     gradients.mean = batch;
     gradients.variance = batch + sizes_.channels;
     gradients.scale = a.parameters[0];
+    gradients.shift = a.parameters[1];
     gradients.dx = as<T>(wanted(a.input_gradients, 0));
     if (tail_.residual) gradients.dresidual = as<T>(wanted(a.input_gradients, 1));
     gradients.dscale = wanted(a.parameter_gradients, 0);
@@ -63,6 +65,7 @@ class BatchNormLayer final : public LayerKernel {
   }
 
  private:
+  bool reads_output() const { return tail_.relu && tail_.residual; }
   AfterNorm after() const { return tail_.relu ? AfterNorm::relu : AfterNorm::nothing; }
   Workspace<> memory(Stream& stream) const {
     return {context_, stream, static_cast<std::int64_t>(batch_norm_scratch_bytes<T>(sizes_))};

@@ -3,18 +3,25 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/devices.h"
 
 namespace hetpipe::test {
 
-// The reference device, for tests that change some of what a device does.
+// Another device (the reference device unless one is given), for tests that change some of what it
+// does. Fuses nothing.
 class WrappedDevice : public Device {
  public:
+  WrappedDevice() : WrappedDevice(make_device("reference", 1)) {}
+  explicit WrappedDevice(std::unique_ptr<Device> real) : real_(std::move(real)) {}
+
   const std::string& kind() const override { return real_->kind(); }
   std::string description() const override { return real_->description(); }
   std::unique_ptr<Stream> make_stream() override { return real_->make_stream(); }
+  Precision precision() const override { return real_->precision(); }
+  bool host_memory() const override { return real_->host_memory(); }
   std::byte* allocate(Stream& stream, std::size_t bytes, MemoryKind memory_kind) override {
     return real_->allocate(stream, bytes, memory_kind);
   }
@@ -80,7 +87,7 @@ class WrappedDevice : public Device {
   }
 
  private:
-  std::unique_ptr<Device> real_ = make_device("reference", 1);
+  std::unique_ptr<Device> real_;
 };
 
 }  // namespace hetpipe::test
