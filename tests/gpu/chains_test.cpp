@@ -26,7 +26,8 @@ Chain then_add(Chain chain, std::size_t from_before) {
   return chain;
 }
 
-std::vector<Chain> normalising_chains() {
+// Batch norms, sums and dropouts with what follows them.
+std::vector<Chain> streaming_chains() {
   std::vector<Chain> chains;
   for (const Shape& in : {Shape{2, 5, 7, 3}, Shape{3, 8, 8, 16}, Shape{1, 9, 6, 17},
                           Shape{2, 4, 4, 64}, Shape{32, 100}, Shape{7, 9}}) {
@@ -36,6 +37,10 @@ std::vector<Chain> normalising_chains() {
       chains.push_back(then(chains.back(), Relu{}));
     }
     chains.push_back(then({{Add{}, {in, in}}}, Relu{}));
+    const ChainedLayer dropout{.spec = Dropout{0.3f}, .inputs = {in}, .key = test::kLayerKey};
+    for (const std::size_t from_before : {0, 1}) {
+      chains.push_back(then_add({dropout}, from_before));
+    }
   }
   return chains;
 }
@@ -62,7 +67,7 @@ std::vector<Chain> multiplying_chains() {
 }
 
 std::vector<Chain> all_chains(Precision precision) {
-  std::vector<Chain> chains = normalising_chains();
+  std::vector<Chain> chains = streaming_chains();
   for (const Chain& chain : convolving_chains()) chains.push_back(chain);
   if (precision == Precision::fp32) return chains;
   for (const Chain& chain : multiplying_chains()) chains.push_back(chain);
@@ -138,7 +143,8 @@ TEST_P(CudaChains, OthersAreLeftOneByOne) {
         then(then(norm(in), Relu{}), Relu{}), then(Chain{{Relu{}, {in}}}, Relu{}),
         then(then_add(norm(in), 0), Gelu{}), then(Chain{{MaxPool{}, {in}}}, Relu{}),
         then(Chain{{Linear{12}, {{4, 16}}}}, Gelu{}), then(Chain{{Linear{8}, {{4, 16}}}}, Relu{}),
-        then(Chain{{Linear{8, false}, {{4, 16}}}}, Gelu{})}) {
+        then(Chain{{Linear{8, false}, {{4, 16}}}}, Gelu{}),
+        then_add(Chain{{AlphaDropout{}, {in}}}, 0)}) {
     EXPECT_EQ(device_->fuse(chain), nullptr) << shapes_of(chain);
   }
   if (GetParam() != Precision::fp32) return;

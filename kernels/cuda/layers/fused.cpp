@@ -28,6 +28,9 @@ LayerMaker fuse_layers(LayerContext& context, std::span<const ChainedLayer> chai
     const auto* linear = layer<Linear>(chain, 0);
     return linear != nullptr ? make_linear_gelu(context, *linear, in) : nullptr;
   }
+  if (const auto* dropout = layer<Dropout>(chain, 0); dropout && layer<Add>(chain, 1)) {
+    return make_dropout_add(context, *dropout, in, chain[0].key);
+  }
   if (layer<Relu>(chain, 1) == nullptr) return nullptr;
   if (layer<Add>(chain, 0) != nullptr) return make_add_relu(context, in);
   if (const auto* convolution = layer<Convolution>(chain, 0)) {

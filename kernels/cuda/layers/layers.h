@@ -78,6 +78,8 @@ LayerMaker make_dropout(LayerContext& context, const Dropout& spec, const Shape&
                         std::uint64_t key);
 LayerMaker make_dropout(LayerContext& context, const AlphaDropout& spec, const Shape& in,
                         std::uint64_t key);
+LayerMaker make_dropout_add(LayerContext& context, const Dropout& spec, const Shape& in,
+                            std::uint64_t key);
 LayerMaker make_pooling(LayerContext& context, const MaxPool& spec, const Shape& in);
 LayerMaker make_pooling(LayerContext& context, const AveragePool& spec, const Shape& in);
 LayerMaker make_pooling(LayerContext& context, const GlobalAveragePool& spec, const Shape& in);
