@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
+#include "kernels/chain.h"
 #include "kernels/element.h"
 #include "kernels/layer.h"
 #include "kernels/memory_account.h"
@@ -67,6 +69,13 @@ class Device {
   virtual std::unique_ptr<LayerKernel> make_kernel(const LayerSpec& spec,
                                                    const std::vector<Shape>& inputs,
                                                    std::uint64_t key) = 0;
+  // One kernel for all layers of a chain; null where this device computes them one by one. Its
+  // inputs are outside_inputs(), its output the last layer's, parameters and statistics and their
+  // gradients those of all layers in order. Backward is given what infer_shapes() of the chain, and
+  // adjust() after it, say: no output in between, so what it needs of those is in its stash.
+  virtual std::unique_ptr<LayerKernel> fuse(std::span<const ChainedLayer> /*chain*/) {
+    return nullptr;
+  }
 
   // Activations and their gradients: y += x of element_type(), and from one type to another (to the
   // nearest value, ties to even).

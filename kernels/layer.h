@@ -148,8 +148,10 @@ struct LayerShapes {
   double backward_flops = 0;
   bool backward_needs_input = false;  // so that callers can drop what is not needed
   bool backward_needs_output = false;
-  bool forward_in_place = false;   // the output may take the memory of the first input
-  bool backward_in_place = false;  // the first input's gradient may take that of the output's
+  // The output may take the memory of an input, that input's gradient that of the output's.
+  bool forward_in_place = false;
+  bool backward_in_place = false;
+  std::size_t in_place_input = 0;  // which one; a layer's first
 };
 // UserError-free: throws std::invalid_argument with a plain sentence ("convolution: input (8, 10)
 // is not (N, H, W, C)"); the caller adds model and layer name.
@@ -175,9 +177,10 @@ struct ForwardArguments {
 };
 
 struct BackwardArguments {
-  std::span<const std::byte* const> inputs;    // null where backward does not need them
-  const std::byte* output = nullptr;           // likewise
-  const std::byte* output_gradient = nullptr;  // null for the loss
+  std::span<const std::byte* const> inputs;  // null where backward does not need them
+  const std::byte* output = nullptr;         // likewise
+  // Null for the loss. A call for parameter gradients may write over it: nobody reads it later.
+  std::byte* output_gradient = nullptr;
   std::span<const float* const> parameters;
   const std::byte* stash = nullptr;
   // Overwritten, never accumulated. Null, or an empty span, where nobody wants them: a split

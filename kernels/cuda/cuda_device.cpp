@@ -122,6 +122,15 @@ class CudaDevice final : public Device {
                                            to_string(spec) + " on " + to_string(inputs[0]));
   }
 
+  std::unique_ptr<LayerKernel> fuse(std::span<const ChainedLayer> chain) override {
+    const DeviceScope scope(gpu_.index);
+    std::unique_ptr<LayerKernel> kernel = fuse_layers(layers_, chain);
+    if (kernel == nullptr) return nullptr;
+    return std::make_unique<GuardedKernel>(
+        std::move(kernel), gpu_.index,
+        to_string(chain) + " on " + to_string(chain.front().inputs[0]));
+  }
+
   void accumulate(Stream& stream, std::byte* y, const std::byte* x, std::int64_t count) override {
     const DeviceScope scope(gpu_.index);
     switch (element_type()) {
@@ -223,7 +232,7 @@ class CudaDevice final : public Device {
     return make_linear(layers_, l, in[0]);
   }
   LayerMaker make(const BatchNorm& l, const Inputs& in, std::uint64_t) {
-    return make_batch_norm(layers_, l, in[0]);
+    return make_batch_norm(layers_, l, {}, in[0]);
   }
   template <class Layer>
   requires std::is_same_v<Layer, Relu> || std::is_same_v<Layer, Selu> || std::is_same_v<Layer, Gelu>

@@ -15,8 +15,9 @@ class AsFloats {
  public:
   explicit AsFloats(const FarMemory& memory) : memory_(memory) {}
 
-  const std::byte* read(const std::byte* far, std::int64_t count, ElementType type) {
-    const std::byte* const near = memory_.near(far);
+  template <class Byte>
+  Byte* read(Byte* far, std::int64_t count, ElementType type) {
+    Byte* const near = memory_.near(far);
     if (near == nullptr || type == ElementType::fp32) return near;
     std::byte* const copy = fresh(count);
     convert_elements(copy, ElementType::fp32, near, type, count);

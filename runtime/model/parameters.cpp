@@ -39,9 +39,9 @@ ParameterLayout ParameterLayout::make(const Model& model, int first, int end,
   return layout;
 }
 
-std::span<const ParameterEntry> ParameterLayout::of_layer(int layer) const {
-  const auto range = std::ranges::equal_range(entries_, layer, {}, &ParameterEntry::layer);
-  return {range.begin(), range.end()};
+std::span<const ParameterEntry> ParameterLayout::of_layers(int first, int end) const {
+  return {std::ranges::lower_bound(entries_, first, {}, &ParameterEntry::layer),
+          std::ranges::lower_bound(entries_, end, {}, &ParameterEntry::layer)};
 }
 
 void fill_initial(const ParameterLayout& layout, std::uint64_t seed, std::span<float> values) {

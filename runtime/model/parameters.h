@@ -31,7 +31,8 @@ class ParameterLayout {
   std::int64_t count() const { return count_; }  // floats
   const std::vector<ParameterEntry>& entries() const { return entries_; }
   // Entries of one layer; [offset, offset + count) of the whole layer is contiguous.
-  std::span<const ParameterEntry> of_layer(int layer) const;
+  std::span<const ParameterEntry> of_layer(int layer) const { return of_layers(layer, layer + 1); }
+  std::span<const ParameterEntry> of_layers(int first, int end) const;  // contiguous as well
 
  private:
   static ParameterLayout make(const Model& model, int first, int end,

@@ -15,7 +15,7 @@
 namespace hetpipe {
 namespace {
 
-// Seconds of each layer, pass after pass.
+// Seconds of each group (or, of updates, layer), pass after pass.
 using Times = std::vector<std::vector<double>>;
 
 double median(std::vector<double> values) {
@@ -25,13 +25,15 @@ double median(std::vector<double> values) {
 }
 
 struct BatchTimes {
-  std::vector<double> forward, backward, update;
+  std::vector<double> forward, backward;  // by group
+  std::vector<double> update;             // by layer
 };
 
-// Passes with a clock around every layer, alternating with passes without.
+// Passes with a clock around every group, alternating with passes without.
 BatchTimes time_batch(TimedModel& timed, int layers, const MeasureOptions& options,
                       PassCheck& check) {
-  Times forward(static_cast<std::size_t>(layers)), backward = forward, update = forward;
+  const std::size_t groups = timed.groups().size();
+  Times forward(groups), backward(groups), update(static_cast<std::size_t>(layers));
   std::vector<double> whole;
   const auto clock = [&](std::vector<double>& times, auto&& work) {
     const std::int64_t start = now_ns();
@@ -39,21 +41,17 @@ BatchTimes time_batch(TimedModel& timed, int layers, const MeasureOptions& optio
     timed.synchronize();
     times.push_back(seconds_between(start, now_ns()));
   };
-  const auto each_layer = [&] {
-    for (int i = 0; i < layers; ++i) {
-      clock(forward[static_cast<std::size_t>(i)], [&] { timed.forward(i); });
-    }
-    for (int i = layers - 1; i >= 0; --i) {
-      clock(backward[static_cast<std::size_t>(i)], [&] { timed.backward(i); });
-    }
+  const auto each_group = [&] {
+    for (std::size_t i = 0; i < groups; ++i) clock(forward[i], [&] { timed.forward(i); });
+    for (std::size_t i = groups; i-- > 0;) clock(backward[i], [&] { timed.backward(i); });
     for (int i = 0; i < layers; ++i) {
       clock(update[static_cast<std::size_t>(i)], [&] { timed.update(i); });
     }
   };
   const auto at_once = [&] {
     clock(whole, [&] {
-      for (int i = 0; i < layers; ++i) timed.forward(i);
-      for (int i = layers - 1; i >= 0; --i) timed.backward(i);
+      for (std::size_t i = 0; i < groups; ++i) timed.forward(i);
+      for (std::size_t i = groups; i-- > 0;) timed.backward(i);
     });
     for (int i = 0; i < layers; ++i) timed.update(i);
     timed.synchronize();
@@ -65,7 +63,7 @@ BatchTimes time_batch(TimedModel& timed, int layers, const MeasureOptions& optio
   for (int pass = 0; pass < options.repetitions ||
                      seconds_between(start, now_ns()) < options.seconds_per_layer * layers;
        ++pass) {
-    each_layer();
+    each_group();
     at_once();
   }
   const auto medians = [](const Times& times) {
@@ -78,22 +76,40 @@ BatchTimes time_batch(TimedModel& timed, int layers, const MeasureOptions& optio
   return {medians(forward), medians(backward), medians(update)};
 }
 
-// Layers that do the same work are told the same time: their differences are noise.
-void share_among_equal_layers(const Model& model, int batch, std::vector<double>& times) {
-  std::map<std::string, std::vector<std::size_t>> groups;
-  for (int i = 0; i < model.layer_count(); ++i) {
-    std::string key = to_string(model.layer(i).spec);
-    const std::vector<Shape> shapes = model.input_shapes(i, batch);
-    for (std::size_t k = 0; k < shapes.size(); ++k) {
-      key += to_string(shapes[k]) + (model.layer(i).inputs[k] == kSamples ? " no gradient" : "");
-    }
-    groups[key].push_back(static_cast<std::size_t>(i));
-  }
-  for (const auto& [key, members] : groups) {
+// What does the same work is told the same time: the differences are noise.
+void share_among_equals(const std::vector<std::string>& keys, std::vector<double>& times) {
+  std::map<std::string, std::vector<std::size_t>> equals;
+  for (std::size_t i = 0; i < keys.size(); ++i) equals[keys[i]].push_back(i);
+  for (const auto& [key, members] : equals) {
     double sum = 0;
     for (std::size_t i : members) sum += times[i];
     for (std::size_t i : members) times[i] = sum / static_cast<double>(members.size());
   }
+}
+
+std::string key_of_layer(const Model& model, int layer, int batch) {
+  std::string key = to_string(model.layer(layer).spec);
+  const std::vector<Shape> shapes = model.input_shapes(layer, batch);
+  for (std::size_t k = 0; k < shapes.size(); ++k) {
+    const bool samples = model.layer(layer).inputs[k] == kSamples;
+    key += to_string(shapes[k]) + (samples ? " no gradient" : "");
+  }
+  return key;
+}
+
+// A layer's share of its group's time is its share of the group's flops.
+std::vector<double> by_layer(const TimedModel& timed, const std::vector<double>& times,
+                             double LayerShapes::*flops) {
+  std::vector<double> result;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const LayerGroup& group = timed.groups()[i];
+    const double whole = group.shapes.*flops;
+    for (int l = group.first; l < group.end; ++l) {
+      const double share = group.first + 1 == group.end ? 1 : timed.shapes(l).*flops / whole;
+      result.push_back(times[i] * share);
+    }
+  }
+  return result;
 }
 
 void check_batches(const std::vector<int>& batches) {
@@ -177,11 +193,19 @@ Profile measure_profile(const Model& model, Device& device, const std::vector<in
     Measurement m;
     m.device = options.device.empty() ? device.kind() : options.device;
     m.batch = batch;
-    for (std::vector<double>* t : {&times.forward, &times.backward, &times.update}) {
-      share_among_equal_layers(model, batch, *t);
+    std::vector<std::string> of_layers, of_groups;
+    for (int i = 0; i < layers; ++i) of_layers.push_back(key_of_layer(model, i, batch));
+    for (const LayerGroup& group : timed.groups()) {
+      of_groups.emplace_back();
+      for (int i = group.first; i < group.end; ++i) {
+        of_groups.back() += of_layers[static_cast<std::size_t>(i)] + "; ";
+      }
     }
-    m.forward = std::move(times.forward);
-    m.backward = std::move(times.backward);
+    share_among_equals(of_groups, times.forward);
+    share_among_equals(of_groups, times.backward);
+    share_among_equals(of_layers, times.update);
+    m.forward = by_layer(timed, times.forward, &LayerShapes::forward_flops);
+    m.backward = by_layer(timed, times.backward, &LayerShapes::backward_flops);
     m.update = std::move(times.update);
     for (int i = 0; i < layers; ++i) {
       m.output_bytes.push_back(timed.output_bytes(i));

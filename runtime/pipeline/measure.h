@@ -30,8 +30,11 @@ struct MeasureOptions {
 // Times every layer of `model` on `device`, alone on it, at each batch. A layer timed by itself in
 // a loop finds its data in the caches and looks faster than it ever is in a stage, so layers are
 // timed inside passes over the whole model: forward through all layers, backward, then an update
-// (SGD with momentum) layer by layer. A layer's time is the median over passes; equal layers (same
-// spec, input shapes and gradients wanted) share the mean of their medians. Needs memory for one
+// (SGD with momentum) layer by layer. What the device computes in one go (Device::fuse) is timed in
+// one go, as a stage with all of these layers runs it, and each layer's share of that time is its
+// share of the flops. A time is the median over passes; equal layers (same spec, input shapes and
+// gradients wanted) or groups of them share the mean of their medians. Bytes are those of the
+// layers one by one, so that a stage may begin or end at any of them. Needs memory for one
 // whole minibatch of the largest batch. UserError for batches that are empty, repeated or not
 // positive.
 Profile measure_profile(const Model& model, Device& device, const std::vector<int>& batches,

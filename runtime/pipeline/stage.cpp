@@ -5,7 +5,6 @@
 
 #include "base/index.h"
 #include "runtime/model/element_types.h"
-#include "runtime/model/in_place.h"
 #include "runtime/pipeline/stage_parts.h"
 
 namespace hetpipe {
@@ -35,7 +34,6 @@ Stage::Stage(const Model& model, std::vector<int> stage_end, StageId id, std::ui
   for (int l = first_; l < end_; ++l) {
     const auto& inputs = model.layer(l).inputs;
     reads_samples_ |= std::find(inputs.begin(), inputs.end(), kSamples) != inputs.end();
-    in_place_.push_back(forward_in_place(model, l, first_));
   }
 }
 
@@ -62,26 +60,17 @@ std::int64_t Stage::transfer_bytes(const Transfer& transfer, std::int64_t sample
          static_cast<std::int64_t>(bytes_of(device_.element_type()));
 }
 
-Stage::Kernels& Stage::kernels_for(std::int64_t samples) {
-  const auto [found, inserted] = kernels_.try_emplace(samples);
-  Kernels& kernels = found->second;
-  if (!inserted) return kernels;
-  for (int l = first_; l < end_; ++l) {
-    kernels.kernels.push_back(device_.make_kernel(
-        model_.layer(l).spec, model_.input_shapes(l, samples), layer_key(model_.layer(l), seed_)));
-    kernels.shapes.push_back(model_.shapes(l, samples));
-    kernels.kernels.back()->adjust(kernels.shapes.back());
-  }
-  return kernels;
+const std::vector<LayerGroup>& Stage::groups(std::int64_t samples) {
+  const auto found = groups_.find(samples);
+  if (found != groups_.end()) return found->second;
+  return groups_[samples] = make_groups(model_, first_, end_, samples, seed_, device_);
 }
 
 void Stage::prepare(std::int64_t samples) {
   if (samples == 0) return;
-  Kernels& kernels = kernels_for(samples);
-  for (int l = first_; l < end_; ++l) {
-    const auto& inputs = model_.layer(l).inputs;
-    kernels.kernels[at(l - first_)]->prepare(
-        std::any_of(inputs.begin(), inputs.end(), [](int input) { return input != kSamples; }));
+  for (const LayerGroup& group : groups(samples)) {
+    group.kernel->prepare(std::any_of(group.inputs.begin(), group.inputs.end(),
+                                      [](int input) { return input != kSamples; }));
   }
 }
 
@@ -104,36 +93,37 @@ void Stage::forward(Pass& pass, const float* weights, float* statistics, Mode mo
   pass.stashes.resize(at(layers));
   if (pass.loss_samples == 0) pass.loss_samples = pass.samples;
   if (pass.samples == 0) return;
-  Kernels& kernels = kernels_for(pass.samples);
-  for (int l = first_; l < end_; ++l) {
-    const LayerShapes& shapes = kernels.shapes[at(l - first_)];
+  for (const LayerGroup& group : groups(pass.samples)) {
+    const int last = group.last();
     std::vector<const std::byte*> inputs;
-    for (int input : model_.layer(l).inputs) inputs.push_back(activation(pass, input));
-    Buffer& output = pass.outputs[at(l - first_)];
-    if (in_place_[at(l - first_)]) {
-      output = std::move(pass.outputs[at(model_.layer(l).inputs.front() - first_)]);
+    for (int input : group.inputs) inputs.push_back(activation(pass, input));
+    Buffer& output = pass.outputs[at(last - first_)];
+    if (group.in_place) {
+      output = std::move(pass.outputs[at(group.inputs[*group.in_place] - first_)]);
     } else {
-      output = Buffer(device_, stream_, static_cast<std::size_t>(bytes_of_output(l, pass.samples)),
-                      MemoryKind::activations);
+      output =
+          Buffer(device_, stream_, static_cast<std::size_t>(bytes_of_output(last, pass.samples)),
+                 MemoryKind::activations);
     }
+    Buffer& stash = pass.stashes[at(last - first_)];
     if (mode == Mode::train) {
-      pass.stashes[at(l - first_)] = Buffer(
-          device_, stream_, static_cast<std::size_t>(shapes.stash_bytes), MemoryKind::activations);
+      stash = Buffer(device_, stream_, static_cast<std::size_t>(group.shapes.stash_bytes),
+                     MemoryKind::activations);
     }
-    const bool loss = l + 1 == model_.layer_count();
+    const bool loss = group.end == model_.layer_count();
     if (loss) {
       pass.correct =
           Buffer(device_, stream_, static_cast<std::size_t>(pass.samples) * sizeof(std::int32_t),
                  MemoryKind::activations);
     }
-    const auto parameters = parameter_pointers(parameters_, l, weights);
-    const auto running = parameter_pointers(statistics_, l, statistics);
-    kernels.kernels[at(l - first_)]->forward(
+    const auto parameters = parameter_pointers(parameters_, group, weights);
+    const auto running = parameter_pointers(statistics_, group, statistics);
+    group.kernel->forward(
         stream_, {.inputs = inputs,
                   .parameters = parameters,
                   .statistics = running,
                   .output = output.data(),
-                  .stash = pass.stashes[at(l - first_)].data(),
+                  .stash = stash.data(),
                   .mode = mode,
                   .samples = pass.keys,
                   .labels = pass.labels.as<std::int32_t>(),
@@ -143,13 +133,11 @@ void Stage::forward(Pass& pass, const float* weights, float* statistics, Mode mo
 }
 
 // An output is kept for its own backward or for that of its consumers here.
-bool Stage::needed_in_backward(int layer, const Kernels& kernels) const {
-  if (kernels.shapes[at(layer - first_)].backward_needs_output) return true;
-  for (int l = layer + 1; l < end_; ++l) {
-    const auto& inputs = model_.layer(l).inputs;
-    if (kernels.shapes[at(l - first_)].backward_needs_input &&
-        std::find(inputs.begin(), inputs.end(), layer) != inputs.end()) {
-      return true;
+bool Stage::needed_in_backward(int layer, const std::vector<LayerGroup>& groups) const {
+  for (const LayerGroup& group : groups) {
+    if (group.last() == layer && group.shapes.backward_needs_output) return true;
+    for (std::size_t i = 0; i < group.inputs.size(); ++i) {
+      if (group.inputs[i] == layer && group.read_in_backward[i]) return true;
     }
   }
   return false;
@@ -157,9 +145,9 @@ bool Stage::needed_in_backward(int layer, const Kernels& kernels) const {
 
 void Stage::drop_what_backward_does_not_need(Pass& pass) {
   if (pass.samples == 0) return;
-  const Kernels& kernels = kernels_for(pass.samples);
+  const std::vector<LayerGroup>& of_pass = groups(pass.samples);
   for (int l = first_; l < end_; ++l) {
-    if (!needed_in_backward(l, kernels)) pass.outputs[at(l - first_)] = Buffer();
+    if (!needed_in_backward(l, of_pass)) pass.outputs[at(l - first_)] = Buffer();
   }
 }
 

@@ -10,6 +10,7 @@
 #include "base/sample.h"
 #include "kernels/buffer.h"
 #include "partitioner/profile/cut.h"
+#include "runtime/model/layer_groups.h"
 #include "runtime/model/model.h"
 #include "runtime/model/parameters.h"
 
@@ -32,15 +33,16 @@ struct Pass {
   Buffer images;                       // (N, H, W, C), or tokens, where the stage reads samples
   Buffer labels;                       // (N) int32, where the stage holds the loss
   std::vector<Packed> activations_in;  // one per Stage::incoming()
-  std::vector<Buffer> outputs;         // per layer of the stage; empty where it was written over
-  std::vector<Buffer> stashes;
-  Buffer correct;                     // (N) int32, where the stage holds the loss
-  std::vector<Packed> gradients_in;   // one per Stage::outgoing(): arrived from later stages
-  std::vector<Packed> gradients_out;  // one per Stage::incoming(): made by backward
-  // From backward to weight_gradient, where they are apart: of each layer's output, and where it
-  // lies (here, or in gradients_in).
+  std::vector<Buffer> outputs;         // per layer of the stage; empty where it was written over,
+                                       // or the layer was computed with the next in one go
+  std::vector<Buffer> stashes;         // per layer: of the group that ends there
+  Buffer correct;                      // (N) int32, where the stage holds the loss
+  std::vector<Packed> gradients_in;    // one per Stage::outgoing(): arrived from later stages
+  std::vector<Packed> gradients_out;   // one per Stage::incoming(): made by backward
+  // From backward to weight_gradient, where they are apart: of each group's output, by its last
+  // layer, and where it lies (here, or in gradients_in).
   std::vector<Buffer> output_gradients;
-  std::vector<const std::byte*> output_gradient_at;
+  std::vector<std::byte*> output_gradient_at;
 };
 
 // Re-computation updates running statistics a second time if it is let.
@@ -81,6 +83,8 @@ class Stage {
   // Makes the kernels of a pass of so many samples, which a device may search long for; else the
   // first such pass does.
   void prepare(std::int64_t samples);
+  // What its device computes in one go in such a pass.
+  const std::vector<LayerGroup>& groups(std::int64_t samples);
 
   // Computes all layers. `pass` holds samples, keys and activations_in; forward fills the rest.
   // weights: flat, parameters(); statistics: flat, statistics(), updated in training. In
@@ -99,7 +103,7 @@ class Stage {
   void drop_what_forward_makes(Pass& pass);
   // Gradients of the mean loss over Pass::loss_samples, written flat in parameters() order, and
   // gradients_out. A tensor with several consumers sums its gradients from the last consumer to the
-  // first. Frees what it used as it goes.
+  // first, a group being one. Frees what it used as it goes.
   void backward(Pass& pass, const float* weights, float* gradients,
                 BackwardPart part = BackwardPart::whole, Gradients mode = Gradients::overwrite);
   // After the last of backward() and weight_gradient(): gives back what came for them. What they
@@ -110,16 +114,12 @@ class Stage {
   void weight_gradient(Pass& pass, const float* weights, float* gradients, Gradients mode);
 
  private:
-  struct Kernels {
-    std::vector<std::unique_ptr<LayerKernel>> kernels;
-    std::vector<LayerShapes> shapes;
-  };
-  Kernels& kernels_for(std::int64_t samples);
-  bool needed_in_backward(int layer, const Kernels& kernels) const;
+  bool needed_in_backward(int layer, const std::vector<LayerGroup>& groups) const;
   const std::byte* activation(const Pass& pass, int layer) const;
+  std::vector<const std::byte*> backward_inputs(const Pass& pass, const LayerGroup& group) const;
   std::int64_t bytes_of_output(int layer, std::int64_t samples) const;
-  // The kernel of a layer writes its parameter gradients, or adds them through memory of its own.
-  void run_backward(int layer, Kernels& kernels, BackwardArguments arguments, float* gradients,
+  // The group's kernel writes its parameter gradients, or adds them through memory of its own.
+  void run_backward(const LayerGroup& group, BackwardArguments arguments, float* gradients,
                     Gradients mode);
 
   const Model& model_;
@@ -134,9 +134,8 @@ class Stage {
   ParameterLayout statistics_;
   std::vector<Transfer> incoming_;
   std::vector<Transfer> outgoing_;
-  std::vector<std::int64_t> sample_elements_;  // of every layer's output
-  std::vector<bool> in_place_;  // per layer of the stage: forward writes over its first input
-  std::map<std::int64_t, Kernels> kernels_;  // by samples
+  std::vector<std::int64_t> sample_elements_;               // of every layer's output
+  std::map<std::int64_t, std::vector<LayerGroup>> groups_;  // by samples
 };
 
 }  // namespace hetpipe

@@ -10,10 +10,19 @@ namespace hetpipe {
 using stage_parts::offset_in;
 using stage_parts::parameter_pointers;
 
-void Stage::run_backward(int layer, Kernels& kernels, BackwardArguments arguments, float* gradients,
+std::vector<const std::byte*> Stage::backward_inputs(const Pass& pass,
+                                                     const LayerGroup& group) const {
+  std::vector<const std::byte*> inputs;
+  for (std::size_t i = 0; i < group.inputs.size(); ++i) {
+    inputs.push_back(group.read_in_backward[i] ? activation(pass, group.inputs[i]) : nullptr);
+  }
+  return inputs;
+}
+
+void Stage::run_backward(const LayerGroup& group, BackwardArguments arguments, float* gradients,
                          Gradients mode) {
-  LayerKernel& kernel = *kernels.kernels[at(layer - first_)];
-  const auto entries = parameters_.of_layer(layer);
+  LayerKernel& kernel = *group.kernel;
+  const auto entries = parameters_.of_layers(group.first, group.end);
   if (gradients == nullptr || entries.empty()) {
     kernel.backward(stream_, arguments);
     return;
@@ -21,14 +30,14 @@ void Stage::run_backward(int layer, Kernels& kernels, BackwardArguments argument
   const std::int64_t first = entries.front().offset;
   const std::int64_t count = entries.back().offset + entries.back().count - first;
   Buffer own;
-  float* of_layer = gradients + first;
+  float* of_group = gradients + first;
   if (mode == Gradients::accumulate) {
     own = Buffer(device_, stream_, static_cast<std::size_t>(count) * sizeof(float),
                  MemoryKind::workspace);
-    of_layer = own.as<float>();
+    of_group = own.as<float>();
   }
   std::vector<float*> pointers;
-  for (const ParameterEntry& entry : entries) pointers.push_back(of_layer + (entry.offset - first));
+  for (const ParameterEntry& entry : entries) pointers.push_back(of_group + (entry.offset - first));
   arguments.parameter_gradients = pointers;
   kernel.backward(stream_, arguments);
   if (own) device_.add(stream_, gradients + first, own.as<float>(), count);
@@ -49,7 +58,7 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients, Backwar
     if (part == BackwardPart::whole) weight_gradient(pass, weights, gradients, mode);
     return;
   }
-  Kernels& kernels = kernels_for(pass.samples);
+  const std::vector<LayerGroup>& of_pass = groups(pass.samples);
 
   // Where each tensor's gradient is summed up: null until its last consumer has written it.
   std::map<int, std::byte*> target;
@@ -85,29 +94,30 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients, Backwar
     pass.output_gradients.resize(at(end_ - first_));
     pass.output_gradient_at.assign(at(end_ - first_), nullptr);
   }
-  for (int l = end_ - 1; l >= first_; --l) {
-    const LayerShapes& shapes = kernels.shapes[at(l - first_)];
-    const bool loss = l + 1 == model_.layer_count();
-    const bool kept = apart && !parameters_.of_layer(l).empty();  // for weight_gradient()
-    ensure(loss || target[l] != nullptr, "a layer whose output nobody uses");
-    std::vector<const std::byte*> inputs;
+  for (auto group = of_pass.rbegin(); group != of_pass.rend(); ++group) {
+    const int last = group->last();
+    const bool loss = group->end == model_.layer_count();
+    const bool kept =  // for weight_gradient()
+        apart && !parameters_.of_layers(group->first, group->end).empty();
+    ensure(loss || target[last] != nullptr, "a layer whose output nobody uses");
     std::vector<std::byte*> input_gradients;
     struct Addition {
       int layer;
       Buffer term;
     };
     std::vector<Addition> additions;
-    for (int input : model_.layer(l).inputs) {
-      inputs.push_back(shapes.backward_needs_input ? activation(pass, input) : nullptr);
+    for (std::size_t i = 0; i < group->inputs.size(); ++i) {
+      const int input = group->inputs[i];
       // Nobody reads the output's gradient after this.
-      const bool in_place = shapes.backward_in_place && !kept && input_gradients.empty() &&
-                            input >= first_ && target[input] == nullptr && own[at(l - first_)];
+      const bool in_place = group->shapes.backward_in_place && !kept &&
+                            i == group->shapes.in_place_input && input >= first_ &&
+                            target[input] == nullptr && own[at(last - first_)];
       if (input == kSamples) {
         input_gradients.push_back(nullptr);
       } else if (in_place) {
-        own[at(input - first_)] = std::move(own[at(l - first_)]);
-        target[input] = target[l];
-        input_gradients.push_back(target[l]);
+        own[at(input - first_)] = std::move(own[at(last - first_)]);
+        target[input] = target[last];
+        input_gradients.push_back(target[last]);
       } else if (std::byte*& sum = target[input]; sum == nullptr) {
         sum = fresh(input);
         input_gradients.push_back(sum);
@@ -117,16 +127,17 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients, Backwar
         input_gradients.push_back(additions.back().term.data());
       }
     }
-    const auto parameters = parameter_pointers(parameters_, l, weights);
     const bool wanted = std::any_of(input_gradients.begin(), input_gradients.end(),
                                     [](const std::byte* gradient) { return gradient != nullptr; });
     if (wanted || !apart) {
-      run_backward(l, kernels,
+      const auto inputs = backward_inputs(pass, *group);
+      const auto parameters = parameter_pointers(parameters_, *group, weights);
+      run_backward(*group,
                    {.inputs = inputs,
-                    .output = pass.outputs[at(l - first_)].data(),
-                    .output_gradient = loss ? nullptr : target[l],
+                    .output = pass.outputs[at(last - first_)].data(),
+                    .output_gradient = loss ? nullptr : target[last],
                     .parameters = parameters,
-                    .stash = pass.stashes[at(l - first_)].data(),
+                    .stash = pass.stashes[at(last - first_)].data(),
                     .input_gradients = input_gradients,
                     .parameter_gradients = {},
                     .samples = pass.keys,
@@ -140,13 +151,13 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients, Backwar
                          count(addition.layer));
     }
     if (kept) {
-      pass.output_gradient_at[at(l - first_)] = target[l];
-      pass.output_gradients[at(l - first_)] = std::move(own[at(l - first_)]);
+      pass.output_gradient_at[at(last - first_)] = target[last];
+      pass.output_gradients[at(last - first_)] = std::move(own[at(last - first_)]);
       continue;
     }
-    own[at(l - first_)] = Buffer();
-    pass.stashes[at(l - first_)] = Buffer();
-    if (!apart) pass.outputs[at(l - first_)] = Buffer();
+    own[at(last - first_)] = Buffer();
+    pass.stashes[at(last - first_)] = Buffer();
+    if (!apart) pass.outputs[at(last - first_)] = Buffer();
   }
 }
 
@@ -157,23 +168,18 @@ void Stage::weight_gradient(Pass& pass, const float* weights, float* gradients, 
     }
     return;
   }
-  Kernels& kernels = kernels_for(pass.samples);
-  for (int l = end_ - 1; l >= first_; --l) {
-    const std::byte* output_gradient = pass.output_gradient_at[at(l - first_)];
-    if (output_gradient != nullptr) {
-      std::vector<const std::byte*> inputs;
-      for (int input : model_.layer(l).inputs) {
-        inputs.push_back(kernels.shapes[at(l - first_)].backward_needs_input
-                             ? activation(pass, input)
-                             : nullptr);
-      }
-      const auto parameters = parameter_pointers(parameters_, l, weights);
-      run_backward(l, kernels,
+  const std::vector<LayerGroup>& of_pass = groups(pass.samples);
+  for (auto group = of_pass.rbegin(); group != of_pass.rend(); ++group) {
+    const int last = group->last();
+    if (!parameters_.of_layers(group->first, group->end).empty()) {
+      const auto inputs = backward_inputs(pass, *group);
+      const auto parameters = parameter_pointers(parameters_, *group, weights);
+      run_backward(*group,
                    {.inputs = inputs,
-                    .output = pass.outputs[at(l - first_)].data(),
-                    .output_gradient = output_gradient,
+                    .output = pass.outputs[at(last - first_)].data(),
+                    .output_gradient = pass.output_gradient_at[at(last - first_)],
                     .parameters = parameters,
-                    .stash = pass.stashes[at(l - first_)].data(),
+                    .stash = pass.stashes[at(last - first_)].data(),
                     .input_gradients = {},
                     .parameter_gradients = {},
                     .samples = pass.keys,
@@ -182,9 +188,9 @@ void Stage::weight_gradient(Pass& pass, const float* weights, float* gradients, 
                     .loss_scale = pass.loss_scale},
                    gradients, mode);
     }
-    pass.output_gradients[at(l - first_)] = Buffer();
-    pass.outputs[at(l - first_)] = Buffer();
-    pass.stashes[at(l - first_)] = Buffer();
+    pass.output_gradients[at(last - first_)] = Buffer();
+    pass.outputs[at(last - first_)] = Buffer();
+    pass.stashes[at(last - first_)] = Buffer();
   }
 }
 

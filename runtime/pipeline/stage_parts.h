@@ -7,6 +7,7 @@
 
 #include "base/index.h"
 #include "partitioner/profile/cut.h"
+#include "runtime/model/layer_groups.h"
 #include "runtime/model/parameters.h"
 
 // What forward and backward of a stage share.
@@ -25,9 +26,10 @@ std::int64_t offset_in(const Transfer& transfer, int layer, BytesOf bytes_of) {
 }
 
 template <class T>
-std::vector<T*> parameter_pointers(const ParameterLayout& layout, int layer, T* flat) {
+std::vector<T*> parameter_pointers(const ParameterLayout& layout, const LayerGroup& group,
+                                   T* flat) {
   std::vector<T*> pointers;
-  for (const ParameterEntry& entry : layout.of_layer(layer)) {
+  for (const ParameterEntry& entry : layout.of_layers(group.first, group.end)) {
     pointers.push_back(flat + entry.offset);
   }
   return pointers;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pipeline/timed_model.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/random.h"
 #include "runtime/model/element_types.h"
-#include "runtime/model/in_place.h"
-#include "runtime/model/parameters.h"
 
 namespace hetpipe {
 namespace {
@@ -16,30 +15,44 @@ constexpr std::uint64_t kSeed = 1;
 }  // namespace
 
 TimedModel::TimedModel(const Model& model, Device& device, int batch)
-    : model_(model), device_(device), batch_(batch), stream_(device.make_stream()) {
+    : model_(model),
+      device_(device),
+      batch_(batch),
+      stream_(device.make_stream()),
+      parameters_(ParameterLayout::parameters(model, 0, model.layer_count())),
+      groups_(make_groups(model, 0, model.layer_count(), batch, kSeed, device)) {
   make_samples();
-  states_.resize(index(model.layer_count()));
-  for (int i = 0; i < model.layer_count(); ++i) {
-    State& s = states_[index(i)];
-    s.shapes = model.shapes(i, batch);
-    s.kernel = device.make_kernel(model.layer(i).spec, model.input_shapes(i, batch),
-                                  layer_key(model.layer(i), kSeed));
-    s.kernel->adjust(s.shapes);
-    if (forward_in_place(model, i, 0)) {
-      s.output = states_[index(model.layer(i).inputs.front())].output;
+  for (int l = 0; l < model.layer_count(); ++l) {
+    shapes_.push_back(model.shapes(l, batch));
+    device
+        .make_kernel(model.layer(l).spec, model.input_shapes(l, batch),
+                     layer_key(model.layer(l), kSeed))
+        ->adjust(shapes_.back());
+  }
+  states_.resize(groups_.size());
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const LayerGroup& group = groups_[i];
+    State& s = states_[i];
+    if (group.in_place) {
+      s.output = producer(group.inputs[*group.in_place]).output;
     } else {
-      s.output_memory = make(output_bytes(i), MemoryKind::activations);
+      s.output_memory = make(output_bytes(group.last()), MemoryKind::activations);
       s.output = s.output_memory.data();
     }
-    s.stash = make(s.shapes.stash_bytes, MemoryKind::activations);
+    s.stash = make(group.shapes.stash_bytes, MemoryKind::activations);
   }
   make_parameters();
-  for (int i = model.layer_count() - 1; i >= 0; --i) connect(i);
+  for (std::size_t i = groups_.size(); i-- > 0;) connect(i);
   synchronize();
 }
 
+TimedModel::State& TimedModel::producer(int layer) {
+  const auto found = std::ranges::find(groups_, layer, &LayerGroup::last);
+  return states_[static_cast<std::size_t>(found - groups_.begin())];
+}
+
 std::int64_t TimedModel::output_bytes(int layer) const {
-  return states_[index(layer)].shapes.output.elements() *
+  return shapes_[index(layer)].output.elements() *
          static_cast<std::int64_t>(bytes_of(output_type(model_, layer, device_.element_type())));
 }
 
@@ -69,54 +82,55 @@ void TimedModel::make_samples() {
 }
 
 void TimedModel::make_parameters() {
-  const auto layout = ParameterLayout::parameters(model_, 0, model_.layer_count());
   const auto statistics = ParameterLayout::statistics(model_, 0, model_.layer_count());
-  std::vector<float> values(static_cast<std::size_t>(layout.count()));
+  std::vector<float> values(static_cast<std::size_t>(parameters_.count()));
   velocity_ = upload(values, MemoryKind::optimizer);
   gradients_ = upload(values, MemoryKind::gradients);
   delta_ = upload(values, MemoryKind::gradients);
-  fill_initial(layout, kSeed, values);
+  fill_initial(parameters_, kSeed, values);
   weights_ = upload(values, MemoryKind::weights);
   values.resize(static_cast<std::size_t>(statistics.count()));
   fill_initial(statistics, kSeed, values);
   statistics_ = upload(values, MemoryKind::weights);
-  for (const ParameterEntry& entry : layout.entries()) {
-    State& s = states_[index(entry.layer)];
-    if (s.parameters.empty()) s.first_parameter = entry.offset;
-    s.parameter_count += entry.count;
-    s.parameters.push_back(weights_.as<float>() + entry.offset);
-    s.parameter_gradients.push_back(gradients_.as<float>() + entry.offset);
-  }
-  for (const ParameterEntry& entry : statistics.entries()) {
-    states_[index(entry.layer)].statistics.push_back(statistics_.as<float>() + entry.offset);
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    State& s = states_[i];
+    const int first = groups_[i].first, end = groups_[i].end;
+    for (const ParameterEntry& entry : parameters_.of_layers(first, end)) {
+      s.parameters.push_back(weights_.as<float>() + entry.offset);
+      s.parameter_gradients.push_back(gradients_.as<float>() + entry.offset);
+    }
+    for (const ParameterEntry& entry : statistics.of_layers(first, end)) {
+      s.statistics.push_back(statistics_.as<float>() + entry.offset);
+    }
   }
 }
 
-// Inputs and where their gradients go; called from the last layer to the first, as backward runs:
+// Inputs and where their gradients go; called from the last group to the first, as backward runs:
 // a tensor's last consumer writes its gradient, the earlier ones add to it.
-void TimedModel::connect(int layer) {
-  State& s = states_[index(layer)];
-  for (int input : model_.layer(layer).inputs) {
-    const bool first = s.input_gradients.empty();
+void TimedModel::connect(std::size_t number) {
+  const LayerGroup& group = groups_[number];
+  State& s = states_[number];
+  for (std::size_t i = 0; i < group.inputs.size(); ++i) {
+    const int input = group.inputs[i];
     Buffer& extra = s.extra.emplace_back();
     if (input == kSamples) {
       s.inputs.push_back(images_.data());
       s.input_gradients.push_back(nullptr);
     } else {
-      State& producer = states_[index(input)];
+      State& from = producer(input);
       const std::int64_t bytes = output_bytes(input);
-      s.inputs.push_back(producer.output);
-      if (producer.gradient != nullptr) {
+      s.inputs.push_back(from.output);
+      if (from.gradient != nullptr) {
         extra = make(bytes, MemoryKind::workspace);
         s.input_gradients.push_back(extra.data());
-      } else if (first && s.shapes.backward_in_place) {
-        s.input_gradients.push_back(producer.gradient = s.gradient);
+      } else if (i == group.shapes.in_place_input && group.shapes.backward_in_place) {
+        s.input_gradients.push_back(from.gradient = s.gradient);
       } else {
-        producer.gradient_memory = make(bytes, MemoryKind::gradients);
-        s.input_gradients.push_back(producer.gradient = producer.gradient_memory.data());
+        from.gradient_memory = make(bytes, MemoryKind::gradients);
+        s.input_gradients.push_back(from.gradient = from.gradient_memory.data());
       }
     }
-    s.backward_inputs.push_back(s.shapes.backward_needs_input ? s.inputs.back() : nullptr);
+    s.backward_inputs.push_back(group.read_in_backward[i] ? s.inputs.back() : nullptr);
   }
 }
 
@@ -127,51 +141,55 @@ Buffer TimedModel::upload(std::span<const std::byte> bytes, MemoryKind kind) {
   return buffer;
 }
 
-void TimedModel::forward(int layer) {
-  State& s = states_[index(layer)];
-  const bool loss = layer + 1 == model_.layer_count();
-  s.kernel->forward(*stream_, {.inputs = s.inputs,
-                               .parameters = s.parameters,
-                               .statistics = s.statistics,
-                               .output = s.output,
-                               .stash = s.stash.data(),
-                               .mode = Mode::train,
-                               .samples = keys_,
-                               .labels = loss ? labels_.as<std::int32_t>() : nullptr,
-                               .correct = loss ? correct_.as<std::int32_t>() : nullptr});
+void TimedModel::forward(std::size_t group) {
+  State& s = states_[group];
+  const bool loss = group + 1 == groups_.size();
+  groups_[group].kernel->forward(*stream_,
+                                 {.inputs = s.inputs,
+                                  .parameters = s.parameters,
+                                  .statistics = s.statistics,
+                                  .output = s.output,
+                                  .stash = s.stash.data(),
+                                  .mode = Mode::train,
+                                  .samples = keys_,
+                                  .labels = loss ? labels_.as<std::int32_t>() : nullptr,
+                                  .correct = loss ? correct_.as<std::int32_t>() : nullptr});
 }
 
-void TimedModel::backward(int layer) {
-  State& s = states_[index(layer)];
-  const bool loss = layer + 1 == model_.layer_count();
-  s.kernel->backward(*stream_, {.inputs = s.backward_inputs,
-                                .output = s.shapes.backward_needs_output ? s.output : nullptr,
-                                .output_gradient = s.gradient,
-                                .parameters = s.parameters,
-                                .stash = s.stash.data(),
-                                .input_gradients = s.input_gradients,
-                                .parameter_gradients = s.parameter_gradients,
-                                .samples = keys_,
-                                .labels = loss ? labels_.as<std::int32_t>() : nullptr,
-                                .loss_samples = batch_});
+void TimedModel::backward(std::size_t number) {
+  const LayerGroup& group = groups_[number];
+  State& s = states_[number];
+  const bool loss = number + 1 == groups_.size();
+  group.kernel->backward(*stream_,
+                         {.inputs = s.backward_inputs,
+                          .output = group.shapes.backward_needs_output ? s.output : nullptr,
+                          .output_gradient = s.gradient,
+                          .parameters = s.parameters,
+                          .stash = s.stash.data(),
+                          .input_gradients = s.input_gradients,
+                          .parameter_gradients = s.parameter_gradients,
+                          .samples = keys_,
+                          .labels = loss ? labels_.as<std::int32_t>() : nullptr,
+                          .loss_samples = batch_});
   for (std::size_t k = 0; k < s.extra.size(); ++k) {
     if (!s.extra[k]) continue;
-    const State& producer = states_[index(model_.layer(layer).inputs[k])];
-    device_.accumulate(*stream_, producer.gradient, s.extra[k].data(),
-                       producer.shapes.output.elements());
+    const int input = group.inputs[k];
+    device_.accumulate(*stream_, producer(input).gradient, s.extra[k].data(),
+                       shapes(input).output.elements());
   }
 }
 
 // The rate is 0, so that weights stay what they are however often this runs.
 void TimedModel::update(int layer) {
-  const State& s = states_[index(layer)];
-  if (s.parameter_count == 0) return;
-  float* const weights = weights_.as<float>() + s.first_parameter;
-  float* const delta = delta_.as<float>() + s.first_parameter;
-  device_.sgd(*stream_, delta, velocity_.as<float>() + s.first_parameter,
-              gradients_.as<float>() + s.first_parameter, weights, {.rate = 0, .momentum = 0.9f},
-              s.parameter_count);
-  device_.add(*stream_, weights, delta, s.parameter_count);
+  const auto entries = parameters_.of_layer(layer);
+  if (entries.empty()) return;
+  const std::int64_t first = entries.front().offset;
+  const std::int64_t count = entries.back().offset + entries.back().count - first;
+  float* const weights = weights_.as<float>() + first;
+  float* const delta = delta_.as<float>() + first;
+  device_.sgd(*stream_, delta, velocity_.as<float>() + first, gradients_.as<float>() + first,
+              weights, {.rate = 0, .momentum = 0.9f}, count);
+  device_.add(*stream_, weights, delta, count);
 }
 
 }  // namespace hetpipe

@@ -9,31 +9,31 @@
 #include "base/sample.h"
 #include "kernels/buffer.h"
 #include "kernels/device.h"
+#include "runtime/model/layer_groups.h"
 #include "runtime/model/model.h"
+#include "runtime/model/parameters.h"
 
 namespace hetpipe {
 
-// The whole model at one batch, with all its memory, ready to run layer by layer: what the times of
-// a profile are taken of. Samples and weights are made up; times do not depend on values.
+// The whole model at one batch, with all its memory, ready to run group by group, as one stage
+// would: what the times of a profile are taken of. Samples and weights are made up; times do not
+// depend on values.
 class TimedModel {
  public:
   TimedModel(const Model& model, Device& device, int batch);
 
-  // Enqueue one layer's work: forwards in ascending order, then backwards in descending order.
-  void forward(int layer);
-  void backward(int layer);
+  const std::vector<LayerGroup>& groups() const { return groups_; }
+  // Enqueue one group's work: forwards in ascending order, then backwards in descending order.
+  void forward(std::size_t group);
+  void backward(std::size_t group);
   void update(int layer);  // SGD with momentum, and w += delta
   void synchronize() { stream_->synchronize(); }
-  const LayerShapes& shapes(int layer) const  // as its kernels here have them
-  {
-    return states_[index(layer)].shapes;
-  }
+  // As the kernel of this layer alone has them.
+  const LayerShapes& shapes(int layer) const { return shapes_[index(layer)]; }
   std::int64_t output_bytes(int layer) const;  // on this device
 
  private:
-  struct State {
-    LayerShapes shapes;
-    std::unique_ptr<LayerKernel> kernel;
+  struct State {                                   // of a group
     Buffer output_memory, stash, gradient_memory;  // empty where another layer's is used in place
     std::byte* output = nullptr;
     std::byte* gradient = nullptr;  // of the output; set by its last consumer
@@ -42,7 +42,6 @@ class TimedModel {
     std::vector<const float*> parameters;
     std::vector<std::byte*> input_gradients;
     std::vector<float*> statistics, parameter_gradients;
-    std::int64_t first_parameter = 0, parameter_count = 0;
   };
 
   static std::size_t index(int layer) { return static_cast<std::size_t>(layer); }
@@ -55,7 +54,8 @@ class TimedModel {
   }
   void make_samples();
   void make_parameters();
-  void connect(int layer);
+  void connect(std::size_t group);
+  State& producer(int layer);  // the group whose output this layer's is
 
   const Model& model_;
   Device& device_;
@@ -63,8 +63,11 @@ class TimedModel {
   std::unique_ptr<Stream> stream_;
   std::vector<SampleKey> keys_;
   Buffer images_, labels_, correct_;
+  ParameterLayout parameters_;
   Buffer weights_, statistics_, gradients_, velocity_, delta_;
-  std::vector<State> states_;
+  std::vector<LayerGroup> groups_;
+  std::vector<State> states_;        // by group
+  std::vector<LayerShapes> shapes_;  // by layer
 };
 
 }  // namespace hetpipe

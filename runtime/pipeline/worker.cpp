@@ -10,6 +10,7 @@
 #include "base/time.h"
 
 namespace hetpipe {
+
 Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> chunks,
                LocalWeights& weights, Optimizer& optimizer, std::vector<float> initial_statistics,
                Synchronizer& synchronizer, DeviceTransport& transport, RankService& service)

@@ -4,6 +4,7 @@
 #include "base/index.h"
 
 namespace hetpipe {
+
 MicroSpan WorkerPlace::micros(Payload side, int micro) const {
   const bool all = whole_minibatches || (backward_by_minibatch && side == Payload::gradients);
   return all ? MicroSpan{0, split.micro_batches()} : MicroSpan{micro, micro + 1};

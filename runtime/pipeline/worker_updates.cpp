@@ -8,6 +8,7 @@
 #include "runtime/pipeline/worker.h"
 
 namespace hetpipe {
+
 bool Worker::ends_wave(Minibatch p) const {
   return rules_.ends_wave(setup_.place.virtual_worker, p);
 }

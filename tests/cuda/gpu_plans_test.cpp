@@ -8,10 +8,8 @@
 #include "base/text.h"
 #include "kernels/cuda/blas/linear.h"
 #include "kernels/cuda/dnn/attention.h"
-#include "kernels/cuda/dnn/batch_norm.h"
 #include "kernels/cuda/dnn/convolution.h"
 #include "kernels/reference/attention.h"
-#include "kernels/reference/batch_norm.h"
 #include "kernels/reference/convolution.h"
 #include "kernels/reference/linear.h"
 #include "tests/cuda/device_numbers.h"
@@ -187,58 +185,6 @@ TEST_P(GpuPlans, LinearLayers) {
         expect_near(d_db.read(), db, ElementType::fp32, 1, what + " dbias");
       }
     }
-}
-
-TEST_P(GpuPlans, BatchNorms) {
-  const Shape in{4, 7, 7, 64};
-  const std::int64_t rows = 4 * 7 * 7, channels = 64;
-  const BatchNorm spec;
-  BatchNormPlans plans(*context_, spec, in, GetParam());
-  if (!plans.supported()) GTEST_SKIP() << "no engine on " << context_->card().name;
-  const Numbers x = coarse_numbers(in.elements(), 1), dy = coarse_numbers(in.elements(), 2),
-                scale = coarse_numbers(channels, 3), shift = coarse_numbers(channels, 4);
-  Numbers mean(channels), variance(channels), y(x.size()), dx(x.size()), dscale(channels),
-      dshift(channels), running_mean(channels, 0.5), running_variance(channels, 2.0);
-  const DeviceNumbers d_x(x, type()), d_dy(dy, type()), d_scale(scale, ElementType::fp32),
-      d_shift(shift, ElementType::fp32), d_y(x.size(), type()), d_dx(x.size(), type()),
-      d_mean(channels, ElementType::fp32), d_inverse(channels, ElementType::fp32),
-      d_dscale(channels, ElementType::fp32), d_dshift(channels, ElementType::fp32),
-      d_running_mean(running_mean, ElementType::fp32),
-      d_running_variance(running_variance, ElementType::fp32);
-  const DeviceNumbers room =
-      workspace(std::max(plans.forward_workspace(), plans.backward_workspace()));
-  const double epsilon = spec.epsilon;
-  reference::batch_statistics(rows, channels, x.data(), mean.data(), variance.data());
-  reference::update_running_statistics(rows, channels, static_cast<double>(spec.momentum),
-                                       mean.data(), variance.data(), running_mean.data(),
-                                       running_variance.data());
-  reference::batch_norm_forward(rows, channels, epsilon, x.data(), mean.data(), variance.data(),
-                                scale.data(), shift.data(), y.data());
-  reference::batch_norm_backward(rows, channels, epsilon, x.data(), mean.data(), variance.data(),
-                                 scale.data(), dy.data(), dx.data(), dscale.data(), dshift.data());
-  plans.forward(nullptr,
-                {d_x.get(), d_scale.fp32(), d_shift.fp32(), d_y.get(), d_mean.fp32(),
-                 d_inverse.fp32(), d_running_mean.fp32(), d_running_variance.fp32(), room.get()});
-  expect_near(d_y.read(), y, type(), 2, "y");
-  expect_near(d_mean.read(), mean, ElementType::fp32, 8, "mean");
-  Numbers inverse(channels);
-  for (std::size_t c = 0; c < inverse.size(); ++c)
-    inverse[c] = 1 / std::sqrt(variance[c] + epsilon);
-  expect_near(d_inverse.read(), inverse, ElementType::fp32, 8, "inverse deviation");
-  expect_near(d_running_mean.read(), running_mean, ElementType::fp32, 8, "running mean");
-  expect_near(d_running_variance.read(), running_variance, ElementType::fp32, 8,
-              "running variance");
-  plans.backward(nullptr, {d_x.get(), d_dy.get(), d_scale.fp32(), d_mean.fp32(), d_inverse.fp32(),
-                           d_dx.get(), d_dscale.fp32(), d_dshift.fp32(), room.get()});
-  expect_near(d_dx.read(), dx, type(), 2, "dx");
-  expect_near(d_dscale.read(), dscale, ElementType::fp32, 16, "dscale");
-  expect_near(d_dshift.read(), dshift, ElementType::fp32, 16, "dshift");
-
-  // Without statistics to update: the same y.
-  const DeviceNumbers d_again(x.size(), type());
-  plans.forward(nullptr, {d_x.get(), d_scale.fp32(), d_shift.fp32(), d_again.get(), d_mean.fp32(),
-                          d_inverse.fp32(), nullptr, nullptr, room.get()});
-  EXPECT_EQ(d_again.raw(), d_y.raw());
 }
 
 TEST_P(GpuPlans, Attentions) {

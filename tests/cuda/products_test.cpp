@@ -18,8 +18,8 @@ TEST(Products, EveryFormIsOneThatTheLibraryCanBeTold) {
   const std::unique_ptr<Context> context = Context::described(read_file(HETPIPE_H200), {});
   for (const Precision precision :
        {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16})
-    for (const Epilogue epilogue :
-         {Epilogue::none, Epilogue::bias, Epilogue::bias_from_a, Epilogue::bias_from_b})
+    for (const Epilogue epilogue : {Epilogue::none, Epilogue::bias, Epilogue::bias_gelu,
+                                    Epilogue::bias_from_a, Epilogue::bias_from_b})
       for (const bool transposed : {false, true}) {
         const Product product{.rows = 96,
                               .columns = 65,

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "kernels/cuda/dnn/attention.h"
-#include "kernels/cuda/dnn/batch_norm.h"
 #include "kernels/cuda/dnn/convolution.h"
 #include "runtime/model/zoo.h"
 #include "runtime/model/zoo_text.h"
@@ -72,21 +71,14 @@ void ZooPlanner::convolutions(const Model& model) {
   for_each<Convolution>(model, [&](int i, const Convolution& spec) {
     ConvolutionPlans plans(context_, spec, model.input_shapes(i, batch_).front(), precision_);
     add(model, i, "forward", [&] { return plans.forward_plan(); });
+    if (std::holds_alternative<Relu>(model.layer(i + 1).spec)) {
+      ConvolutionPlans rectified(context_, spec, model.input_shapes(i, batch_).front(), precision_,
+                                 Activation::relu);
+      add(model, i, "forward and relu", [&] { return rectified.forward_plan(); });
+    }
     add(model, i, "weight gradient", [&] { return plans.weight_gradient_plan(); });
     if (model.layer(i).inputs.front() == kSamples) return;  // nobody asks for its input gradient
     add(model, i, "input gradient", [&] { return plans.input_gradient_plan(); });
-  });
-}
-
-void ZooPlanner::batch_norms(const Model& model) {
-  for_each<BatchNorm>(model, [&](int i, const BatchNorm& spec) {
-    const Shape in = model.input_shapes(i, batch_).front();
-    BatchNormPlans plans(context_, spec, in, precision_);
-    if (in[in.rank() - 1] * static_cast<std::int64_t>(bytes_of(element_of(precision_))) % 16 != 0) {
-      return;
-    }
-    add(model, i, "forward", [&] { return plans.forward_plan(true); });
-    add(model, i, "backward", [&] { return plans.backward_plan(); });
   });
 }
 

@@ -30,7 +30,6 @@ class ZooPlanner {
       : context_(context), batch_(batch), precision_(precision) {}
 
   void convolutions(const Model& model);
-  void batch_norms(const Model& model);  // those for which the card has engines
   void attentions(const Model& model);
 
   const std::vector<PlannedGraph>& planned() const { return planned_; }

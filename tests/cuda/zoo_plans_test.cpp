@@ -26,8 +26,7 @@ std::unique_ptr<Context> described_card(bool deterministic = true) {
 }
 
 std::string words(std::int64_t batch, Precision precision) {
-  return format("batch %lld, %s", static_cast<long long>(batch),
-                to_string(precision).c_str());
+  return format("batch %lld, %s", static_cast<long long>(batch), to_string(precision).c_str());
 }
 
 // The table where it is asked for (HETPIPE_TABLES=1), one line otherwise.
@@ -66,22 +65,6 @@ TEST(ZooPlans, DISABLED_EveryConvolutionOfEveryBatchInEveryNumber) {
     for (const Precision precision :
          {Precision::bf16, Precision::fp16, Precision::tf32, Precision::fp32})
       plan_convolutions(batch, precision, kAll);
-}
-
-void plan_batch_norms(std::int64_t batch, Precision precision, const std::string& name) {
-  const std::unique_ptr<Context> context = described_card();
-  ZooPlanner planner(*context, batch, precision);
-  for (const Model& model : zoo_models())
-    if (name.empty() || model.name() == name) planner.batch_norms(model);
-  expect_planned(
-      planner, "batch norms of " + (name.empty() ? "all" : name) + ", " + words(batch, precision));
-}
-
-// Their engines are compiled for each shape, so that all would take minutes.
-TEST(ZooPlans, BatchNormsOfAModel) { plan_batch_norms(32, Precision::bf16, "resnet-50"); }
-TEST(ZooPlans, DISABLED_EveryBatchNorm) {
-  for (const Precision precision : {Precision::bf16, Precision::fp16, Precision::fp32})
-    plan_batch_norms(32, precision, "");
 }
 
 void plan_attentions(std::int64_t batch, Precision precision, bool deterministic) {

@@ -16,8 +16,11 @@ Epilogue bias_gradient(const Linear& spec) {
 
 LinearPlans::LinearPlans(Context& context, const Linear& spec, const Shape& in, Precision precision)
     : spec_(spec),
+      precision_(precision),
       biased_(context, linear_forward(spec, rows_of(in), columns_of(in)),
               {precision, element_of(precision)}, Epilogue::bias),
+      gelu_(context, linear_forward(spec, rows_of(in), columns_of(in)),
+            {precision, element_of(precision)}, Epilogue::bias_gelu),
       forward_(context, linear_forward(spec, rows_of(in), columns_of(in)),
                {precision, element_of(precision)}),
       input_gradient_(context, linear_input_gradient(spec, rows_of(in), columns_of(in)),
@@ -28,6 +31,10 @@ LinearPlans::LinearPlans(Context& context, const Linear& spec, const Shape& in, 
                        {precision, ElementType::fp32}) {}
 
 bool LinearPlans::adds_bias() { return !spec_.bias || biased_.supported(); }
+bool LinearPlans::adds_gelu() {
+  return spec_.bias && spec_.output_features % 8 == 0 && precision_ != Precision::fp32 &&
+         gelu_.supported();
+}
 bool LinearPlans::sums_bias_gradient() { return !spec_.bias || summing_.supported(); }
 
 std::size_t LinearPlans::forward_workspace() { return forward_product().workspace(); }
@@ -43,6 +50,16 @@ void LinearPlans::forward(cudaStream_t stream, const void* x, const void* weight
                        .c = y,
                        .bias = const_cast<void*>(bias),  // NOLINT: only read by this epilogue
                        .workspace = workspace});
+}
+
+void LinearPlans::forward_gelu(cudaStream_t stream, const void* x, const void* weight,
+                               const void* bias, void* h, void* y, void* workspace) {
+  gelu_.run(stream, {.a = x,
+                     .b = weight,
+                     .c = y,
+                     .bias = const_cast<void*>(bias),  // NOLINT: only read by this epilogue
+                     .aux = h,
+                     .workspace = workspace});
 }
 
 void LinearPlans::input_gradient(cudaStream_t stream, const void* dy, const void* weight, void* dx,

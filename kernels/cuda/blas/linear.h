@@ -26,12 +26,20 @@ class LinearPlans {
   bool adds_bias();
   bool sums_bias_gradient();
 
+  // Whether bias and GELU can be taken along: where there is a bias, rows of y are a multiple of 8
+  // elements, and less than fp32 is asked for, whose digits the library's GELU does not promise.
+  bool adds_gelu();
+
   std::size_t forward_workspace();
+  std::size_t gelu_workspace() { return gelu_.workspace(); }
   std::size_t input_gradient_workspace() { return input_gradient_.workspace(); }
   std::size_t weight_gradient_workspace();
 
   void forward(cudaStream_t stream, const void* x, const void* weight, const void* bias, void* y,
                void* workspace);
+  // Where adds_gelu(), all memory at multiples of 16 bytes: y = gelu(h), h = x · weight + bias.
+  void forward_gelu(cudaStream_t stream, const void* x, const void* weight, const void* bias,
+                    void* h, void* y, void* workspace);
   void input_gradient(cudaStream_t stream, const void* dy, const void* weight, void* dx,
                       void* workspace);
   // dbias is written where sums_bias_gradient().
@@ -45,7 +53,8 @@ class LinearPlans {
   }
 
   Linear spec_;
-  MatrixProduct biased_, forward_, input_gradient_, summing_, weight_gradient_;
+  Precision precision_;
+  MatrixProduct biased_, gelu_, forward_, input_gradient_, summing_, weight_gradient_;
 };
 
 }  // namespace hetpipe::cuda

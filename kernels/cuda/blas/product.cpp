@@ -28,6 +28,8 @@ const char* to_string(Epilogue epilogue) {
       return "none";
     case Epilogue::bias:
       return "bias";
+    case Epilogue::bias_gelu:
+      return "bias and gelu";
     case Epilogue::bias_from_a:
       return "bias from a";
     case Epilogue::bias_from_b:
@@ -43,6 +45,8 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_DEFAULT;
     case Epilogue::bias:
       return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::bias_gelu:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case Epilogue::bias_from_a:
       return CUBLASLT_EPILOGUE_BGRADB;
     case Epilogue::bias_from_b:
@@ -121,6 +125,9 @@ MatrixProduct::MatrixProduct(Context& context, const Product& product, ProductTy
     set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
         static_cast<std::int32_t>(type_of(types.result)));
   }
+  if (epilogue == Epilogue::bias_gelu) {
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.result.step);
+  }
   first_ = make_layout(p.first, element_of(types.precision), product.batch);
   second_ = make_layout(p.second, element_of(types.precision), product.batch);
   result_ = make_layout(p.result, types.result, product.batch);
@@ -167,7 +174,8 @@ bool MatrixProduct::supported() { return try_choose(best_alignment()).has_value(
 std::size_t MatrixProduct::workspace() { return choose(best_alignment()).workspace; }
 
 void MatrixProduct::run(cudaStream_t stream, const Memory& memory) {
-  const std::size_t alignment = alignment_of({memory.a, memory.b, memory.c, memory.bias});
+  const std::size_t alignment =
+      alignment_of({memory.a, memory.b, memory.c, memory.bias, memory.aux});
   const Choice& choice = choose(std::min(alignment, best_alignment()));
   multiply(stream, choice.algorithm, choice.workspace, memory);
 }
@@ -176,6 +184,9 @@ void MatrixProduct::multiply(cudaStream_t stream, const cublasLtMatmulAlgo_t& al
                              std::size_t workspace, const Memory& m) const {
   if (epilogue_ != Epilogue::none) {
     set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, m.bias);
+  }
+  if (epilogue_ == Epilogue::bias_gelu) {
+    set(description_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, m.aux);
   }
   check(cublasLtMatmul(context_.blas(), description_.get(), &m.alpha, m.b, first_.get(), m.a,
                        second_.get(), &m.beta, m.c, result_.get(), m.c, result_.get(), &algorithm,
@@ -236,6 +247,10 @@ std::optional<MatrixProduct::Choice> MatrixProduct::find(std::size_t alignment) 
     // Algorithms are recommended for the alignment of whatever address stands here.
     set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<void*>(alignment));
   }
+  if (epilogue_ == Epilogue::bias_gelu) {
+    set(description_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+        reinterpret_cast<void*>(alignment));
+  }
   cublasLtMatmulPreference_t raw = nullptr;
   check(cublasLtMatmulPreferenceCreate(&raw), "asking for algorithms");
   const UniqueHandle<PreferenceTraits> preference(raw);
@@ -281,7 +296,10 @@ std::optional<MatrixProduct::Choice> MatrixProduct::fastest(
   const std::size_t bias = static_cast<std::size_t>(std::max(p.m, p.n)) * sizeof(float);
   const ElementType type = element_of(types_.precision);
   const Scratch scratch({bytes(p.second, type) + alignment, bytes(p.first, type) + alignment,
-                         bytes(p.result, types_.result) + alignment, bias + alignment, workspace});
+                         bytes(p.result, types_.result) + alignment, bias + alignment, workspace,
+                         epilogue_ == Epilogue::bias_gelu
+                             ? bytes(p.result, types_.result) + alignment
+                             : std::size_t{0}});
   if (!scratch.complete()) {
     if (context_.options().warn) {
       context_.options().warn(
@@ -293,7 +311,7 @@ std::optional<MatrixProduct::Choice> MatrixProduct::fastest(
   const auto block = [&](std::size_t i) {
     return static_cast<std::byte*>(scratch.block(i)) + alignment;
   };
-  const Memory memory{block(0), block(1), block(2), block(3), scratch.block(4)};
+  const Memory memory{block(0), block(1), block(2), block(3), block(5), scratch.block(4)};
   double best = 0;
   Choice choice;
   std::string failure;

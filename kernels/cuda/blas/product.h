@@ -29,6 +29,7 @@ void check(cublasStatus_t status, std::string_view doing,
 enum class Epilogue {
   none,
   bias,         // c += bias (columns), of C's type
+  bias_gelu,    // then aux = c and c = gelu(c), the form of LayerSpec's Gelu
   bias_from_a,  // bias (rows) = the sums of A (rows, inner) over inner, of C's type
   bias_from_b   // bias (columns) = the sums of B (inner, columns) over inner, of C's type
 };
@@ -54,6 +55,7 @@ class MatrixProduct {
     const void* b;
     void* c;
     void* bias = nullptr;       // read or written, as the epilogue says
+    void* aux = nullptr;        // like c, where the epilogue writes one; columns: a multiple of 8
     void* workspace = nullptr;  // at a multiple of 256
     float alpha = 1;
     float beta = 0;

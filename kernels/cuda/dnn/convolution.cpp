@@ -33,8 +33,7 @@ Layout ConvolutionPlans::weight() const {
   return channels_last(type_, out_[3], in_[3], spec_.kernel.rows, spec_.kernel.columns);
 }
 
-std::shared_ptr<const Plan> ConvolutionPlans::forward_plan() {
-  if (forward_ != nullptr) return forward_;
+std::shared_ptr<const Graph> ConvolutionPlans::forward_graph() const {
   auto graph = std::make_shared<Graph>("convolution");
   const Graph::Tensor x = graph->memory(this->x());
   const Graph::Tensor w = graph->memory(weight());
@@ -57,7 +56,18 @@ std::shared_ptr<const Plan> ConvolutionPlans::forward_plan() {
       graph->pointwise(CUDNN_POINTWISE_RELU_FWD, {sums}, next(true));
     }
   }
-  return forward_ = make_plan(context_, std::move(graph), precision_);
+  return graph;
+}
+
+bool ConvolutionPlans::supported() {
+  std::string reason;
+  if (forward_ == nullptr) forward_ = try_make_plan(context_, forward_graph(), precision_, reason);
+  return forward_ != nullptr;
+}
+
+std::shared_ptr<const Plan> ConvolutionPlans::forward_plan() {
+  if (forward_ == nullptr) forward_ = make_plan(context_, forward_graph(), precision_);
+  return forward_;
 }
 
 std::shared_ptr<const Plan> ConvolutionPlans::input_gradient_plan() {

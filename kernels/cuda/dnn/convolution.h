@@ -25,6 +25,8 @@ class ConvolutionPlans {
   ConvolutionPlans(Context& context, const Convolution& spec, const Shape& in, Precision precision,
                    Activation after = Activation::none);
 
+  // Whether the library has a way forward with all that shall be taken along.
+  bool supported();
   std::size_t forward_workspace();
   std::size_t input_gradient_workspace();
   std::size_t weight_gradient_workspace();
@@ -41,6 +43,7 @@ class ConvolutionPlans {
   std::shared_ptr<const Plan> weight_gradient_plan();
 
  private:
+  std::shared_ptr<const Graph> forward_graph() const;
   Layout x() const;
   Layout y(cudnnDataType_t type) const;
   Layout weight() const;

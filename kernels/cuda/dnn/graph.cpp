@@ -103,10 +103,6 @@ Layout channels_last(cudnnDataType_t type, std::int64_t n, std::int64_t c, std::
   return {type, {n, c, h, w}, {h * w * c, 1, w * c, c}};
 }
 
-Layout per_channel(std::int64_t channels) {
-  return channels_last(CUDNN_DATA_FLOAT, 1, channels, 1, 1);
-}
-
 Layout packed(cudnnDataType_t type, Extents extents) {
   Extents steps(extents.size());
   std::int64_t step = 1;
@@ -232,6 +228,10 @@ void Graph::pointwise(cudnnPointwiseMode_t mode, std::initializer_list<Tensor> i
   const bool compares = layout(y).type == CUDNN_DATA_BOOLEAN;
   part.set_enum(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE,
                 compares ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT);
+  if (mode == CUDNN_POINTWISE_RELU_FWD) {  // or the news of a numerical failure may end here
+    part.set_enum(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION,
+                  CUDNN_PROPAGATE_NAN);
+  }
   part.finalize("describing a pointwise operation of " + name_);
   Descriptor d(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   d.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, part);
@@ -291,55 +291,6 @@ void Graph::reshape(Tensor x, Tensor y) {
   d.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, of(x));
   d.set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, of(y));
   add_operation(std::move(d), {Kind::reshape, {x}, {y}});
-}
-
-void Graph::batch_norm_training(const NormForward& norm) {
-  Descriptor d(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
-  d.set_enum(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, CUDNN_BATCH_NORM);
-  d.set_enum(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE,
-             CUDNN_NORM_FWD_TRAINING);
-  d.set(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, of(norm.x));
-  d.set(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, of(norm.mean));
-  d.set(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, of(norm.inverse_deviation));
-  d.set(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, of(norm.scale));
-  d.set(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, of(norm.shift));
-  d.set(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, of(norm.epsilon));
-  if (norm.running) {
-    d.set(CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC, of(norm.running->momentum));
-    d.set(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC, of(norm.running->mean));
-    d.set(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC, of(norm.running->variance));
-    d.set(CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC, of(norm.running->next_mean));
-    d.set(CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC, of(norm.running->next_variance));
-  }
-  d.set(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, of(norm.y));
-  Operation operation{Kind::batch_norm,
-                      {norm.x, norm.scale, norm.shift, norm.epsilon},
-                      {norm.y, norm.mean, norm.inverse_deviation}};
-  if (norm.running) {
-    operation.inputs.insert(operation.inputs.end(),
-                            {norm.running->momentum, norm.running->mean, norm.running->variance});
-    operation.outputs.insert(operation.outputs.end(),
-                             {norm.running->next_mean, norm.running->next_variance});
-  }
-  add_operation(std::move(d), std::move(operation));
-}
-
-void Graph::batch_norm_backward(const NormBackward& norm) {
-  Descriptor d(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR);
-  d.set_enum(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_TYPE_NORM_MODE, CUDNN_BATCH_NORM);
-  d.set(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, of(norm.x));
-  d.set(CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, of(norm.mean));
-  d.set(CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC, of(norm.inverse_deviation));
-  d.set(CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC, of(norm.dy));
-  d.set(CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, of(norm.scale));
-  d.set(CUDNN_ATTR_OPERATION_NORM_BWD_EPSILON_DESC, of(norm.epsilon));
-  d.set(CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, of(norm.dscale));
-  d.set(CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, of(norm.dshift));
-  d.set(CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, of(norm.dx));
-  add_operation(std::move(d),
-                {Kind::batch_norm_backward,
-                 {norm.x, norm.dy, norm.scale, norm.mean, norm.inverse_deviation, norm.epsilon},
-                 {norm.dx, norm.dscale, norm.dshift}});
 }
 
 Descriptor Graph::finalized(cudnnHandle_t handle) const {

@@ -32,7 +32,6 @@ std::string to_string(const Layout& layout);  // "bf16 32,64,56,56/200704,1,3584
 cudnnDataType_t dnn_type(ElementType type);
 Layout channels_last(cudnnDataType_t type, std::int64_t n, std::int64_t c, std::int64_t h,
                      std::int64_t w);
-Layout per_channel(std::int64_t channels);  // fp32, (1, C, 1, 1)
 Layout packed(cudnnDataType_t type, Extents extents);
 
 struct ConvolutionWindow {
@@ -62,20 +61,6 @@ class Graph {
   void matrix_product(Tensor a, Tensor b, Tensor c);        // of the last two extents
   void reduce(cudnnReduceTensorOp_t mode, Tensor x, Tensor y);
   void reshape(Tensor x, Tensor y);
-  // Over all but the channels; statistics (1, C, 1, 1).
-  struct NormForward {
-    Tensor x, scale, shift, epsilon, y;
-    Tensor mean, inverse_deviation;  // written
-    struct Running {
-      Tensor momentum, mean, variance, next_mean, next_variance;
-    };
-    std::optional<Running> running;
-  };
-  void batch_norm_training(const NormForward& norm);
-  struct NormBackward {
-    Tensor x, dy, scale, mean, inverse_deviation, epsilon, dscale, dshift, dx;
-  };
-  void batch_norm_backward(const NormBackward& norm);
 
   // What was asked for, as values. A reshape gives the same memory other extents and steps.
   enum class Kind {
@@ -86,9 +71,7 @@ class Graph {
     index,
     product,
     reduction,
-    reshape,
-    batch_norm,
-    batch_norm_backward
+    reshape
   };
   struct Operation {
     Kind kind;

@@ -6,17 +6,21 @@
 #include "kernels/cuda/layers/parameters.h"
 #include "kernels/cuda/own/column_sums.h"
 #include "kernels/cuda/own/convert.h"
+#include "kernels/cuda/own/elementwise.h"
 #include "kernels/window.h"
 
 namespace hetpipe::cuda {
 namespace {
 
+// With the activation behind it in one pass.
 template <class T>
 class ConvolutionLayer final : public LayerKernel {
  public:
-  ConvolutionLayer(LayerContext& context, const Convolution& spec, const Shape& in)
+  ConvolutionLayer(LayerContext& context, const Convolution& spec, const Activation& after,
+                   const Shape& in)
       : context_(context),
-        plans_(context.libraries, spec, in, context.precision),
+        plans_(context.libraries, spec, in, context.precision, after),
+        after_(after),
         outputs_(spec.output_channels),
         inputs_(in[3]),
         taps_(window_of(spec).taps()),
@@ -24,6 +28,8 @@ class ConvolutionLayer final : public LayerKernel {
         in_bytes_(bytes_of(in)),
         out_bytes_(bytes_of(window_of(spec).output(in, spec.output_channels))),
         pixels_(static_cast<std::int64_t>(out_bytes_ / sizeof(T)) / outputs_) {}
+
+  bool supported() { return plans_.supported(); }
 
   void prepare(bool input_gradients) override {
     plans_.forward_workspace();
@@ -46,14 +52,12 @@ class ConvolutionLayer final : public LayerKernel {
   }
 
   void backward(Stream& stream, const BackwardArguments& a) override {
-    const AlignedTensor gradient(context_, stream, a.output_gradient, out_bytes_);
+    float* const dbias = wanted(a.parameter_gradients, 1);
+    const Workspace<> masked(context_, stream, keeps_gradient(a) ? bytes() : 0);
+    std::byte* const passed = keeps_gradient(a) ? masked.get() : a.output_gradient;
+    pass_activation(stream, a, as<T>(passed), dbias);
+    const AlignedTensor gradient(context_, stream, passed, out_bytes_);
     const void* const dy = gradient.read(stream);
-    if (float* const dbias = wanted(a.parameter_gradients, 1)) {
-      const Workspace<> scratch =
-          plan_memory(stream, column_sums_scratch_bytes<T>(pixels_, outputs_));
-      column_sums(pixels_, outputs_, as<T>(a.output_gradient), dbias, scratch.get(),
-                  handle(stream));
-    }
     if (float* const dweight = wanted(a.parameter_gradients, 0)) {
       weight_gradient(stream, a, dy, dweight);
     }
@@ -67,6 +71,28 @@ class ConvolutionLayer final : public LayerKernel {
   }
 
  private:
+  // The first half of a split backward leaves the output's gradient to the second.
+  bool keeps_gradient(const BackwardArguments& a) const {
+    return after_ == Activation::relu && a.parameter_gradients.empty();
+  }
+  // To `passed`, what the activation lets through of the output's gradient, and its sums to dbias.
+  void pass_activation(Stream& stream, const BackwardArguments& a, T* passed, float* dbias) const {
+    const T* const dy = as<T>(a.output_gradient);
+    const bool relu = after_ == Activation::relu;
+    if (dbias == nullptr) {
+      if (relu) relu_backward(as<T>(a.output), dy, passed, pixels_ * outputs_, handle(stream));
+      return;
+    }
+    const Workspace<> scratch =
+        plan_memory(stream, column_sums_scratch_bytes<T>(pixels_, outputs_));
+    if (relu) {
+      relu_backward_sums(pixels_, outputs_, as<T>(a.output), dy, passed, dbias, scratch.get(),
+                         handle(stream));
+    } else {
+      column_sums(pixels_, outputs_, dy, dbias, scratch.get(), handle(stream));
+    }
+  }
+  std::int64_t bytes() const { return static_cast<std::int64_t>(out_bytes_); }
   static std::size_t bytes_of(const Shape& shape) {
     return static_cast<std::size_t>(shape.elements()) * sizeof(T);
   }
@@ -91,6 +117,7 @@ class ConvolutionLayer final : public LayerKernel {
 
   LayerContext& context_;
   ConvolutionPlans plans_;
+  Activation after_;
   std::int64_t outputs_, inputs_, taps_;
   bool bias_;
   std::size_t in_bytes_, out_bytes_;
@@ -100,7 +127,15 @@ class ConvolutionLayer final : public LayerKernel {
 }  // namespace
 
 LayerMaker make_convolution(LayerContext& context, const Convolution& spec, const Shape& in) {
-  return make_of_type<ConvolutionLayer>(context, spec, in);
+  return make_of_type<ConvolutionLayer>(context, spec, Activation::none, in);
+}
+
+LayerMaker make_convolution_relu(LayerContext& context, const Convolution& spec, const Shape& in) {
+  const auto make = [&]<class T>(T) -> LayerMaker {
+    auto kernel = std::make_unique<ConvolutionLayer<T>>(context, spec, Activation::relu, in);
+    return kernel->supported() ? std::move(kernel) : nullptr;
+  };
+  return with_type(context, make);
 }
 
 }  // namespace hetpipe::cuda

@@ -79,22 +79,59 @@ class AddLayer final : public LayerKernel {
   std::int64_t count_;
 };
 
-// Dropout and alpha dropout, which differ in what they do with what is kept.
+template <class T>
+class AddReluLayer final : public LayerKernel {
+ public:
+  AddReluLayer(LayerContext&, const Shape& in) : count_(in.elements()) {}
+  void adjust(LayerShapes& shapes) const override {
+    shapes.forward_in_place = shapes.backward_in_place = true;
+  }
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    add_relu_forward(as<T>(a.inputs[0]), as<T>(a.inputs[1]), as<T>(a.output), count_,
+                     handle(stream));
+  }
+  // One gradient for both inputs.
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    T* const first = as<T>(wanted(a.input_gradients, 0));
+    T* const second = as<T>(wanted(a.input_gradients, 1));
+    T* const any = first != nullptr ? first : second;
+    if (any == nullptr) return;
+    relu_backward(as<T>(a.output), as<T>(a.output_gradient), any, count_, handle(stream));
+    if (second != nullptr) copy(static_cast<const T*>(any), second, count_, handle(stream));
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+enum class AfterDropout { nothing, add };
+
+// Dropout and alpha dropout, which differ in what they do with what is kept. Behind dropout the sum
+// with a second input is taken along.
 template <class T, class Spec>
 class DropoutLayer final : public LayerKernel {
  public:
-  DropoutLayer(LayerContext& context, const Spec& spec, const Shape& in, std::uint64_t key)
+  DropoutLayer(LayerContext& context, const Spec& spec, const AfterDropout& after, const Shape& in,
+               std::uint64_t key)
       : context_(context),
+        adds_(after == AfterDropout::add),
         rate_(spec.rate),
         samples_(in[0]),
         elements_(in.elements() / in[0]),
         key_(key) {}
 
+  void adjust(LayerShapes& shapes) const override {
+    shapes.forward_in_place = shapes.backward_in_place = true;
+  }
+
   void forward(Stream& stream, const ForwardArguments& a) override {
     const T* const x = as<T>(a.inputs[0]);
+    const T* const residual = adds_ ? as<T>(a.inputs[1]) : nullptr;
+    T* const y = as<T>(a.output);
     if (a.mode == Mode::evaluate) {
-      copy(x, as<T>(a.output), samples_ * elements_, handle(stream));
-      return;
+      const std::int64_t count = samples_ * elements_;
+      if (adds_) return add_forward(x, residual, y, count, handle(stream));
+      return copy(x, y, count, handle(stream));
     }
     ensure(static_cast<std::int64_t>(a.samples.size()) == samples_, "one sample key per sample");
     std::vector<std::uint64_t> keys;
@@ -106,29 +143,30 @@ class DropoutLayer final : public LayerKernel {
           "copying the keys of dropout");
     auto* const kept = reinterpret_cast<std::uint8_t*>(a.stash);
     if constexpr (std::is_same_v<Spec, Dropout>) {
-      dropout_forward(there.get(), samples_, elements_, rate_, x, kept, as<T>(a.output),
+      dropout_forward(there.get(), samples_, elements_, rate_, x, residual, kept, y,
                       handle(stream));
     } else {
-      alpha_dropout_forward(there.get(), samples_, elements_, rate_, x, kept, as<T>(a.output),
-                            handle(stream));
+      alpha_dropout_forward(there.get(), samples_, elements_, rate_, x, kept, y, handle(stream));
     }
   }
 
   void backward(Stream& stream, const BackwardArguments& a) override {
-    std::byte* const dx = wanted(a.input_gradients, 0);
-    if (dx == nullptr) return;
+    T* const dx = as<T>(wanted(a.input_gradients, 0));
+    T* const dresidual = adds_ ? as<T>(wanted(a.input_gradients, 1)) : nullptr;
+    if (dx == nullptr && dresidual == nullptr) return;
+    const T* const dy = as<T>(a.output_gradient);
     const auto* const kept = reinterpret_cast<const std::uint8_t*>(a.stash);
     const std::int64_t count = samples_ * elements_;
     if constexpr (std::is_same_v<Spec, Dropout>) {
-      dropout_backward(kept, count, rate_, as<T>(a.output_gradient), as<T>(dx), handle(stream));
+      dropout_backward(kept, count, rate_, dy, dx, dresidual, handle(stream));
     } else {
-      alpha_dropout_backward(kept, count, rate_, as<T>(a.output_gradient), as<T>(dx),
-                             handle(stream));
+      alpha_dropout_backward(kept, count, rate_, dy, dx, handle(stream));
     }
   }
 
  private:
   LayerContext& context_;
+  bool adds_;
   float rate_;
   std::int64_t samples_, elements_;
   std::uint64_t key_;
@@ -152,13 +190,20 @@ LayerMaker make_elementwise(LayerContext& context, const Gelu&, const Shape& in)
 LayerMaker make_add(LayerContext& context, const Shape& in) {
   return make_of_type<AddLayer>(context, in);
 }
+LayerMaker make_add_relu(LayerContext& context, const Shape& in) {
+  return make_of_type<AddReluLayer>(context, in);
+}
 LayerMaker make_dropout(LayerContext& context, const Dropout& spec, const Shape& in,
                         std::uint64_t key) {
-  return make_of_type<PlainDropout>(context, spec, in, key);
+  return make_of_type<PlainDropout>(context, spec, AfterDropout::nothing, in, key);
+}
+LayerMaker make_dropout_add(LayerContext& context, const Dropout& spec, const Shape& in,
+                            std::uint64_t key) {
+  return make_of_type<PlainDropout>(context, spec, AfterDropout::add, in, key);
 }
 LayerMaker make_dropout(LayerContext& context, const AlphaDropout& spec, const Shape& in,
                         std::uint64_t key) {
-  return make_of_type<SelfNormalizingDropout>(context, spec, in, key);
+  return make_of_type<SelfNormalizingDropout>(context, spec, AfterDropout::nothing, in, key);
 }
 
 }  // namespace hetpipe::cuda

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/buffer.h"
+#include "kernels/chain.h"
 #include "kernels/cuda/context.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/element.h"
@@ -56,16 +57,29 @@ class Workspace {
 using LayerMaker = std::unique_ptr<LayerKernel>;
 
 LayerMaker make_convolution(LayerContext& context, const Convolution& spec, const Shape& in);
+// Null where the library cannot do both in one pass.
+LayerMaker make_convolution_relu(LayerContext& context, const Convolution& spec, const Shape& in);
 LayerMaker make_linear(LayerContext& context, const Linear& spec, const Shape& in);
-LayerMaker make_batch_norm(LayerContext& context, const BatchNorm& spec, const Shape& in);
+LayerMaker make_linear_gelu(LayerContext& context, const Linear& spec,
+                            const Shape& in);  // likewise
+// What a batch norm takes along: the sum with a second input, then ReLU.
+struct NormTail {
+  bool residual = false;
+  bool relu = false;
+};
+LayerMaker make_batch_norm(LayerContext& context, const BatchNorm& spec, const NormTail& tail,
+                           const Shape& in);
 LayerMaker make_elementwise(LayerContext& context, const Relu& spec, const Shape& in);
 LayerMaker make_elementwise(LayerContext& context, const Selu& spec, const Shape& in);
 LayerMaker make_elementwise(LayerContext& context, const Gelu& spec, const Shape& in);
 LayerMaker make_add(LayerContext& context, const Shape& in);
+LayerMaker make_add_relu(LayerContext& context, const Shape& in);
 LayerMaker make_dropout(LayerContext& context, const Dropout& spec, const Shape& in,
                         std::uint64_t key);
 LayerMaker make_dropout(LayerContext& context, const AlphaDropout& spec, const Shape& in,
                         std::uint64_t key);
+LayerMaker make_dropout_add(LayerContext& context, const Dropout& spec, const Shape& in,
+                            std::uint64_t key);
 LayerMaker make_pooling(LayerContext& context, const MaxPool& spec, const Shape& in);
 LayerMaker make_pooling(LayerContext& context, const AveragePool& spec, const Shape& in);
 LayerMaker make_pooling(LayerContext& context, const GlobalAveragePool& spec, const Shape& in);
@@ -79,18 +93,29 @@ LayerMaker make_attention(LayerContext& context, const SelfAttention& spec, cons
 LayerMaker make_lstm(LayerContext& context, const Lstm& spec, const Shape& in);
 LayerMaker make_loss(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in);
 
-// Kernel<T> of the context's type, made from `arguments`.
-template <template <class> class Kernel, class... Arguments>
-LayerMaker make_of_type(LayerContext& context, const Arguments&... arguments) {
+// One kernel for the whole chain (Device::fuse); null where there is none.
+LayerMaker fuse_layers(LayerContext& context, std::span<const ChainedLayer> chain);
+
+// make(T{}) with the context's type of activations.
+template <class Make>
+LayerMaker with_type(const LayerContext& context, const Make& make) {
   switch (element_of(context.precision)) {
     case ElementType::bf16:
-      return std::make_unique<Kernel<Bf16>>(context, arguments...);
+      return make(Bf16{});
     case ElementType::fp16:
-      return std::make_unique<Kernel<Fp16>>(context, arguments...);
+      return make(Fp16{});
     case ElementType::fp32:
       break;
   }
-  return std::make_unique<Kernel<float>>(context, arguments...);
+  return make(0.0f);
+}
+
+// Kernel<T> of the context's type, made from `arguments`.
+template <template <class> class Kernel, class... Arguments>
+LayerMaker make_of_type(LayerContext& context, const Arguments&... arguments) {
+  return with_type(context, [&]<class T>(T) -> LayerMaker {
+    return std::make_unique<Kernel<T>>(context, arguments...);
+  });
 }
 
 }  // namespace hetpipe::cuda

@@ -5,47 +5,92 @@
 #include "kernels/cuda/layers/layers.h"
 #include "kernels/cuda/layers/parameters.h"
 #include "kernels/cuda/own/column_sums.h"
+#include "kernels/cuda/own/elementwise.h"
 #include "kernels/cuda/own/embedding.h"
 
 namespace hetpipe::cuda {
 namespace {
 
+enum class AfterLinear { nothing, gelu };
+
+// With the activation behind it, whose input h is the stash.
 template <class T>
 class LinearLayer final : public LayerKernel {
  public:
-  LinearLayer(LayerContext& context, const Linear& spec, const Shape& in)
+  LinearLayer(LayerContext& context, const Linear& spec, const AfterLinear& after, const Shape& in)
       : context_(context),
+        after_(after),
         plans_(context.libraries, spec, in, context.precision),
         rows_(in.elements() / in[in.rank() - 1]),
         weights_(in[in.rank() - 1] * spec.output_features),
+        elements_(rows_ * spec.output_features),
         outputs_(spec.bias ? spec.output_features : 0) {}
+
+  bool adds_gelu() { return plans_.adds_gelu(); }
+
+  void adjust(LayerShapes& shapes) const override {
+    if (gelu()) shapes.stash_bytes = elements_ * static_cast<std::int64_t>(sizeof(T));
+  }
 
   void prepare(bool input_gradients) override {
     plans_.forward_workspace();
+    if (gelu()) plans_.gelu_workspace();
     plans_.weight_gradient_workspace();
     if (input_gradients) plans_.input_gradient_workspace();
   }
 
   void forward(Stream& stream, const ForwardArguments& a) override {
     const Rounded<T> weight(context_, stream, a.parameters[0], weights_);
-    const Workspace<> workspace = memory(stream, plans_.forward_workspace());
-    const auto multiply = [&](const void* bias) {
-      plans_.forward(handle(stream), a.inputs[0], weight.get(), bias, a.output, workspace.get());
-    };
-    if (outputs_ == 0) return multiply(nullptr);
-    if (plans_.adds_bias() && is_aligned(a.inputs[0]) && is_aligned(weight.get()) &&
-        is_aligned(a.output)) {
+    const bool keeps_h = gelu() && a.mode == Mode::train;
+    T* const y = as<T>(a.output);
+    T* const h = keeps_h ? as<T>(a.stash) : y;
+    const bool aligned =
+        is_aligned(a.inputs[0]) && is_aligned(weight.get()) && is_aligned(a.output);
+    if (keeps_h && aligned) {
+      const Workspace<> workspace = memory(stream, plans_.gelu_workspace());
       const Rounded<T> own_bias(context_, stream, a.parameters[1], outputs_);
-      const AlignedTensor bias(context_, stream, own_bias.get(),
-                               static_cast<std::size_t>(outputs_) * sizeof(T));
-      return multiply(bias.read(stream));
+      const AlignedTensor bias(context_, stream, own_bias.get(), bias_bytes());
+      plans_.forward_gelu(handle(stream), a.inputs[0], weight.get(), bias.read(stream), h, y,
+                          workspace.get());
+      return;
     }
-    multiply(nullptr);
-    T* const y = as<T>(a.output);  // a bias is added as positions are: row by row, in place
-    position_forward(rows_, outputs_, y, a.parameters[1], y, handle(stream));
+    multiply(stream, a, weight.get(), aligned, h);
+    if (gelu()) gelu_forward(static_cast<const T*>(h), y, elements_, handle(stream));
   }
 
+  // What the activation lets through takes the place of the output's gradient, unless that is left
+  // to the second half of a split backward.
   void backward(Stream& stream, const BackwardArguments& a) override {
+    if (!gelu()) return multiply_backward(stream, a);
+    const bool keeps_gradient = a.parameter_gradients.empty();
+    const Workspace<> passed(context_, stream,
+                             keeps_gradient ? elements_ * std::int64_t{sizeof(T)} : 0);
+    BackwardArguments own = a;
+    if (keeps_gradient) own.output_gradient = passed.get();
+    gelu_backward(as<T>(a.stash), as<T>(a.output_gradient), as<T>(own.output_gradient), elements_,
+                  handle(stream));
+    multiply_backward(stream, own);
+  }
+
+ private:
+  bool gelu() const { return after_ == AfterLinear::gelu; }
+  std::size_t bias_bytes() const { return static_cast<std::size_t>(outputs_) * sizeof(T); }
+  // h (rows, out) = x · weight + bias
+  void multiply(Stream& stream, const ForwardArguments& a, const T* weight, bool aligned, T* h) {
+    const Workspace<> workspace = memory(stream, plans_.forward_workspace());
+    const auto product = [&](const void* bias) {
+      plans_.forward(handle(stream), a.inputs[0], weight, bias, h, workspace.get());
+    };
+    if (outputs_ == 0) return product(nullptr);
+    if (plans_.adds_bias() && aligned) {
+      const Rounded<T> own_bias(context_, stream, a.parameters[1], outputs_);
+      const AlignedTensor bias(context_, stream, own_bias.get(), bias_bytes());
+      return product(bias.read(stream));
+    }
+    product(nullptr);  // a bias is added as positions are: row by row, in place
+    position_forward(rows_, outputs_, static_cast<const T*>(h), a.parameters[1], h, handle(stream));
+  }
+  void multiply_backward(Stream& stream, const BackwardArguments& a) {
     float* const dweight = wanted(a.parameter_gradients, 0);
     float* const dbias = wanted(a.parameter_gradients, 1);
     if (dweight != nullptr || dbias != nullptr) parameter_gradients(stream, a, dweight, dbias);
@@ -55,8 +100,6 @@ class LinearLayer final : public LayerKernel {
       plans_.input_gradient(handle(stream), a.output_gradient, weight.get(), dx, workspace.get());
     }
   }
-
- private:
   // One product makes both, where it can; what nobody wants goes to workspace.
   void parameter_gradients(Stream& stream, const BackwardArguments& a, float* dweight,
                            float* dbias) {
@@ -82,14 +125,24 @@ class LinearLayer final : public LayerKernel {
   }
 
   LayerContext& context_;
+  AfterLinear after_;
   LinearPlans plans_;
-  std::int64_t rows_, weights_, outputs_;  // no outputs: no bias
+  std::int64_t rows_, weights_, elements_;
+  std::int64_t outputs_;  // 0: no bias
 };
 
 }  // namespace
 
 LayerMaker make_linear(LayerContext& context, const Linear& spec, const Shape& in) {
-  return make_of_type<LinearLayer>(context, spec, in);
+  return make_of_type<LinearLayer>(context, spec, AfterLinear::nothing, in);
+}
+
+LayerMaker make_linear_gelu(LayerContext& context, const Linear& spec, const Shape& in) {
+  const auto make = [&]<class T>(T) -> LayerMaker {
+    auto kernel = std::make_unique<LinearLayer<T>>(context, spec, AfterLinear::gelu, in);
+    return kernel->adds_gelu() ? std::move(kernel) : nullptr;
+  };
+  return with_type(context, make);
 }
 
 }  // namespace hetpipe::cuda

@@ -6,13 +6,24 @@
 namespace hetpipe::cuda {
 namespace {
 
+// With what follows it in one pass; the residual is the second input.
 template <class T>
 class BatchNormLayer final : public LayerKernel {
  public:
-  BatchNormLayer(LayerContext& context, const BatchNorm& spec, const Shape& in)
+  BatchNormLayer(LayerContext& context, const BatchNorm& spec, const NormTail& tail,
+                 const Shape& in)
       : context_(context),
         momentum_(spec.momentum),
+        tail_(tail),
         sizes_{in.elements() / in[in.rank() - 1], in[in.rank() - 1], spec.epsilon} {}
+
+  void adjust(LayerShapes& shapes) const override {
+    shapes.backward_in_place = true;
+    shapes.backward_needs_output = reads_output();
+    if (!tail_.residual) return;
+    shapes.forward_in_place = true;
+    shapes.in_place_input = 1;
+  }
 
   void forward(Stream& stream, const ForwardArguments& a) override {
     const float *mean = a.statistics[0], *variance = a.statistics[1];
@@ -30,33 +41,39 @@ class BatchNormLayer final : public LayerKernel {
       mean = batch;
       variance = batch + sizes_.channels;
     }
-    batch_norm_forward(sizes_, AfterNorm::nothing, as<T>(a.inputs[0]), mean, variance,
-                       a.parameters[0], a.parameters[1], static_cast<const T*>(nullptr),
-                       as<T>(a.output), handle(stream));
+    const T* const residual = tail_.residual ? as<T>(a.inputs[1]) : nullptr;
+    batch_norm_forward(sizes_, after(), as<T>(a.inputs[0]), mean, variance, a.parameters[0],
+                       a.parameters[1], residual, as<T>(a.output), handle(stream));
   }
 
   void backward(Stream& stream, const BackwardArguments& a) override {
     const float* const batch = reinterpret_cast<const float*>(a.stash);
     BatchNormGradients<T> gradients;
     gradients.x = as<T>(a.inputs[0]);
+    if (reads_output()) gradients.y = as<T>(a.output);
     gradients.dy = as<T>(a.output_gradient);
     gradients.mean = batch;
     gradients.variance = batch + sizes_.channels;
     gradients.scale = a.parameters[0];
+    gradients.shift = a.parameters[1];
     gradients.dx = as<T>(wanted(a.input_gradients, 0));
+    if (tail_.residual) gradients.dresidual = as<T>(wanted(a.input_gradients, 1));
     gradients.dscale = wanted(a.parameter_gradients, 0);
     gradients.dshift = wanted(a.parameter_gradients, 1);
     const Workspace<> scratch = memory(stream);
-    batch_norm_backward(sizes_, AfterNorm::nothing, gradients, scratch.get(), handle(stream));
+    batch_norm_backward(sizes_, after(), gradients, scratch.get(), handle(stream));
   }
 
  private:
+  bool reads_output() const { return tail_.relu && tail_.residual; }
+  AfterNorm after() const { return tail_.relu ? AfterNorm::relu : AfterNorm::nothing; }
   Workspace<> memory(Stream& stream) const {
     return {context_, stream, static_cast<std::int64_t>(batch_norm_scratch_bytes<T>(sizes_))};
   }
 
   LayerContext& context_;
   float momentum_;
+  NormTail tail_;
   BatchNormSizes sizes_;
 };
 
@@ -99,8 +116,9 @@ class LayerNormLayer final : public LayerKernel {
 
 }  // namespace
 
-LayerMaker make_batch_norm(LayerContext& context, const BatchNorm& spec, const Shape& in) {
-  return make_of_type<BatchNormLayer>(context, spec, in);
+LayerMaker make_batch_norm(LayerContext& context, const BatchNorm& spec, const NormTail& tail,
+                           const Shape& in) {
+  return make_of_type<BatchNormLayer>(context, spec, tail, in);
 }
 LayerMaker make_layer_norm(LayerContext& context, const LayerNorm& spec, const Shape& in) {
   return make_of_type<LayerNormLayer>(context, spec, in);

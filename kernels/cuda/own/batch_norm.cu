@@ -139,9 +139,10 @@ HETPIPE_KERNEL void batch_moments(ColumnLayout l, const float* partial, float* m
     update(running.variance, batch_variance * (rows / (rows - 1)));
 }
 
-template <class T>
-HETPIPE_DEVICE float masked(AfterNorm after, T y, float dy) {
-  return after == AfterNorm::relu && static_cast<float>(y) <= 0 ? 0 : dy;
+// The value of x, which is d above the mean; the same in forward and in the mask of backward.
+HETPIPE_DEVICE float normalised(float d, float factor, float shift) { return d * factor + shift; }
+HETPIPE_DEVICE float factor_of(float scale, float variance, float epsilon) {
+  return scale / sqrtf(variance + epsilon);
 }
 
 template <class T, int V>
@@ -157,7 +158,8 @@ HETPIPE_KERNEL __launch_bounds__(kColumnThreads,
   if (place.first >= place.end) return;
   const auto means = load<V>(mean + place.column, V), shifts = load<V>(shift + place.column, V);
   auto factors = load<V>(scale + place.column, V);
-  for (int v = 0; v < V; ++v) factors.at[v] /= sqrtf(variance[place.column + v] + epsilon);
+  for (int v = 0; v < V; ++v)
+    factors.at[v] = factor_of(factors.at[v], variance[place.column + v], epsilon);
   for_rows<4>(
       place,
       [&](std::int64_t row) {
@@ -171,7 +173,7 @@ HETPIPE_KERNEL __launch_bounds__(kColumnThreads,
         Pack<T, V> out{};
         for (int v = 0; v < V; ++v) {
           const float d = static_cast<float>(loaded.x.at[v]) - means.at[v];
-          float value = d * factors.at[v] + shifts.at[v];
+          float value = normalised(d, factors.at[v], shifts.at[v]);
           if (residual != nullptr) value += static_cast<float>(loaded.residual.at[v]);
           if (after == AfterNorm::relu && value <= 0) value = 0;  // a NaN stays one
           out.at[v] = static_cast<T>(value);
@@ -181,13 +183,17 @@ HETPIPE_KERNEL __launch_bounds__(kColumnThreads,
       [] {});
 }
 
+// Where dy is taken as 0: where ReLU's output is 0 or less.
+enum class Mask { none, from_output, from_input };
+
 // The sums of dy*normalised and of dy.
-template <class T, int V>
+template <class T, int V, Mask mask>
 struct GradientTerms {
   static constexpr int kSums = 2;
   static constexpr int kGroup = V > 4 ? 2 : 4;  // what registers hold
   struct Columns {
     float mean[V], inverse[V];
+    float factor[V], shift[V];  // of the mask
   };
   struct Loaded {
     Pack<T, V> x{}, dy{}, y{};
@@ -195,13 +201,16 @@ struct GradientTerms {
 
   BatchNormGradients<T> g;
   BatchNormSizes s;
-  AfterNorm after;
 
   HETPIPE_DEVICE Columns columns(std::int64_t column) const {
     Columns c;
     for (int v = 0; v < V; ++v) {
       c.mean[v] = g.mean[column + v];
       c.inverse[v] = 1 / sqrtf(g.variance[column + v] + s.epsilon);
+      if constexpr (mask == Mask::from_input) {
+        c.factor[v] = factor_of(g.scale[column + v], g.variance[column + v], s.epsilon);
+        c.shift[v] = g.shift[column + v];
+      }
     }
     return c;
   }
@@ -210,45 +219,57 @@ struct GradientTerms {
     Loaded loaded{};
     loaded.x = load_pack<V>(g.x + at);
     loaded.dy = load_pack<V>(g.dy + at);
-    if (after == AfterNorm::relu) loaded.y = load_pack<V>(g.y + at);
+    if constexpr (mask == Mask::from_output) loaded.y = load_pack<V>(g.y + at);
     return loaded;
+  }
+  // What stays of dy; d: x above its mean.
+  HETPIPE_DEVICE float passed(const Columns& c, const Loaded& loaded, int v, float d) const {
+    const float dy = static_cast<float>(loaded.dy.at[v]);
+    if constexpr (mask == Mask::from_output) {
+      if (static_cast<float>(loaded.y.at[v]) <= 0) return 0;
+    } else if constexpr (mask == Mask::from_input) {
+      const T y = static_cast<T>(normalised(d, c.factor[v], c.shift[v]));
+      if (static_cast<float>(y) <= 0) return 0;
+    }
+    return dy;
   }
   HETPIPE_DEVICE void add(const Columns& c, std::int64_t, const Loaded& loaded,
                           float (&sums)[kSums][V]) const {
     for (int v = 0; v < V; ++v) {
-      const float dy = masked(after, loaded.y.at[v], static_cast<float>(loaded.dy.at[v]));
-      sums[0][v] += dy * ((static_cast<float>(loaded.x.at[v]) - c.mean[v]) * c.inverse[v]);
+      const float d = static_cast<float>(loaded.x.at[v]) - c.mean[v];
+      const float dy = passed(c, loaded, v, d);
+      sums[0][v] += dy * (d * c.inverse[v]);
       sums[1][v] += dy;
     }
   }
 };
 
 // dx and dresidual, from products = sum of dy*normalised and sum = sum of dy, which dx alone needs.
-template <class T, int V>
+template <class T, int V, Mask mask>
 HETPIPE_KERNEL __launch_bounds__(kColumnThreads,
-                                 2) void input_gradients(ColumnLayout l, GradientTerms<T, V> terms,
+                                 2) void input_gradients(ColumnLayout l,
+                                                         GradientTerms<T, V, mask> terms,
                                                          const float* products, const float* sum) {
   const ColumnPlace place(l, V);
   if (place.first >= place.end) return;
   const BatchNormGradients<T>& g = terms.g;
-  float mean[V] = {}, factor[V] = {}, shared[V] = {}, slope[V] = {};
+  const auto columns = terms.columns(place.column);
+  float factor[V] = {}, shared[V] = {}, slope[V] = {};
   if (g.dx != nullptr) {
-    const auto columns = terms.columns(place.column);
     const float rows = static_cast<float>(l.rows);
     for (int v = 0; v < V; ++v) {
-      mean[v] = columns.mean[v];
       factor[v] = g.scale[place.column + v] * columns.inverse[v];
       shared[v] = sum[place.column + v] / rows;
       slope[v] = columns.inverse[v] * (products[place.column + v] / rows);
     }
   }
-  for_rows<GradientTerms<T, V>::kGroup>(
+  for_rows<GradientTerms<T, V, mask>::kGroup>(
       place, [&](std::int64_t row) { return terms.load(row, place.column); },
       [&](std::int64_t row, const auto& loaded) {
         Pack<T, V> dx{}, dresidual{};
         for (int v = 0; v < V; ++v) {
-          const float dy = masked(terms.after, loaded.y.at[v], static_cast<float>(loaded.dy.at[v]));
-          const float d = static_cast<float>(loaded.x.at[v]) - mean[v];
+          const float d = static_cast<float>(loaded.x.at[v]) - columns.mean[v];
+          const float dy = terms.passed(columns, loaded, v, d);
           dx.at[v] = static_cast<T>(factor[v] * (dy - shared[v] - d * slope[v]));
           dresidual.at[v] = static_cast<T>(dy);
         }
@@ -263,19 +284,26 @@ ColumnLayout moments_layout(const BatchNormSizes& s, int pack) {
   return column_layout(s.rows, s.channels, pack, kSumRounds, kSumBlocks);
 }
 
-template <class T, int V>
-void backward(const BatchNormSizes& s, AfterNorm after, const BatchNormGradients<T>& g,
-              void* scratch, On on) {
+template <class T, int V, Mask mask>
+void backward(const BatchNormSizes& s, const BatchNormGradients<T>& g, void* scratch, On on) {
   // Sums that nobody wants but dx.
   float* const sums = static_cast<float*>(scratch);
   float* const dscale = g.dscale != nullptr ? g.dscale : sums;
   float* const dshift = g.dshift != nullptr ? g.dshift : sums + s.channels;
-  const GradientTerms<T, V> terms{g, s, after};
+  const GradientTerms<T, V, mask> terms{g, s};
   if (g.dx != nullptr || g.dscale != nullptr || g.dshift != nullptr)
     sum_columns<V>(s.rows, s.channels, terms, sums + 2 * s.channels, dscale, dshift, on);
   if (g.dx == nullptr && g.dresidual == nullptr) return;
   const ColumnLayout l = column_layout(s.rows, s.channels, V, 4, kMapBlocks);
-  launch(input_gradients<T, V>, l.blocks(), kColumnThreads, on, l, terms, dscale, dshift);
+  launch(input_gradients<T, V, mask>, l.blocks(), kColumnThreads, on, l, terms, dscale, dshift);
+}
+
+template <class T, int V>
+void backward(const BatchNormSizes& s, AfterNorm after, const BatchNormGradients<T>& g,
+              void* scratch, On on) {
+  if (after == AfterNorm::nothing) return backward<T, V, Mask::none>(s, g, scratch, on);
+  if (g.y != nullptr) return backward<T, V, Mask::from_output>(s, g, scratch, on);
+  backward<T, V, Mask::from_input>(s, g, scratch, on);
 }
 
 }  // namespace
@@ -317,7 +345,8 @@ void batch_norm_forward(const BatchNormSizes& s, AfterNorm after, const T* x, co
 template <class T>
 void batch_norm_backward(const BatchNormSizes& s, AfterNorm after, const BatchNormGradients<T>& g,
                          void* scratch, On on) {
-  ensure(after == AfterNorm::nothing || g.y != nullptr, "ReLU's mask is in the output");
+  ensure(after == AfterNorm::nothing || g.y != nullptr || g.shift != nullptr,
+         "ReLU's mask is in the output, or follows from the shift");
   ensure(g.dx == nullptr || g.dx != g.dresidual, "two gradients in one place");
   if (moves_in_packs<T>(s.channels, {g.x, g.y, g.dy, g.dx, g.dresidual})) {
     backward<T, kPack<T>>(s, after, g, scratch, on);

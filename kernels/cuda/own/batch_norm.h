@@ -44,8 +44,10 @@ void batch_norm_forward(const BatchNormSizes& s, AfterNorm after, const T* x, co
                         const float* variance, const float* scale, const float* shift,
                         const T* residual, T* y, On on);
 
-// What backward reads, and writes where it is not null. y, the output, is read after ReLU alone.
-// dx and dresidual, the gradient of the residual (dy where ReLU let it pass), may each be dy.
+// What backward reads, and writes where it is not null. What ReLU let pass is seen in y, the
+// output, or, where there was no residual and y is null, worked out from x and shift once more,
+// which costs less than reading. dx and dresidual, the gradient of the residual (dy where ReLU let
+// it pass), may each be dy.
 template <class T>
 struct BatchNormGradients {
   const T* x = nullptr;
@@ -54,14 +56,15 @@ struct BatchNormGradients {
   const float* mean = nullptr;
   const float* variance = nullptr;
   const float* scale = nullptr;
+  const float* shift = nullptr;
   T* dx = nullptr;
   T* dresidual = nullptr;
   float* dscale = nullptr;
   float* dshift = nullptr;
 };
 
-// Moves the bytes of x and dy (and y) twice and those of dx and dresidual once; without dx and
-// dresidual x and dy (and y) once.
+// Moves the bytes of x and dy (and of y, where it is read) twice and those of dx and dresidual
+// once; without dx and dresidual x and dy (and y) once.
 template <class T>
 void batch_norm_backward(const BatchNormSizes& s, AfterNorm after, const BatchNormGradients<T>& g,
                          void* scratch, On on);

@@ -18,4 +18,10 @@ template <class T>
 void column_sums(std::int64_t rows, std::int64_t columns, const T* x, float* sums, void* scratch,
                  On on);
 
+// Behind a ReLU, whose output is y: dx = dy where it let dy pass, and sums (columns) of dx, which
+// may be dy. Moves the bytes of y, dy and dx once.
+template <class T>
+void relu_backward_sums(std::int64_t rows, std::int64_t columns, const T* y, const T* dy, T* dx,
+                        float* sums, void* scratch, On on);
+
 }  // namespace hetpipe::cuda

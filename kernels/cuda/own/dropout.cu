@@ -34,6 +34,7 @@ struct Drop {
   float rate;
   F f;
   const T* x;
+  const T* residual;  // null: none
   std::uint8_t* kept;
   T* y;
 
@@ -42,6 +43,8 @@ struct Drop {
     const std::int64_t first = i % packs * pack;
     const std::int64_t at = sample * elements + first, left = elements - first;
     const auto from = load<pack>(x + at, left);
+    Pack<T, pack> sum{};
+    if (residual != nullptr) sum = load<pack>(residual + at, left);
     Pack<std::uint8_t, pack> keep;
     Pack<T, pack> to;
     const std::uint64_t key = keys[sample];
@@ -53,7 +56,9 @@ struct Drop {
       for (int k = 0; k < 4; ++k) {
         const int e = four * 4 + k;
         keep.at[e] = uniform_float(drawn[static_cast<std::size_t>(k)]) >= rate;
-        to.at[e] = T(f(keep.at[e] != 0, static_cast<float>(from.at[e])));
+        float value = f(keep.at[e] != 0, static_cast<float>(from.at[e]));
+        if (residual != nullptr) value += static_cast<float>(sum.at[e]);
+        to.at[e] = T(value);
       }
     }
     store(kept + at, keep, left);
@@ -68,30 +73,34 @@ struct DropBackward {
   Scaled f;
   const T* dy;
   T* dx;
+  T* dresidual;  // null, like dx: nobody wants it
 
   HETPIPE_DEVICE void operator()(std::int64_t i, std::int64_t left) const {
-    const auto keep = load<pack>(kept + i, left);
     const auto from = load<pack>(dy + i, left);
-    Pack<T, pack> to;
-    HETPIPE_UNROLL
-    for (int k = 0; k < pack; ++k) {
-      to.at[k] = T(f(keep.at[k] != 0, static_cast<float>(from.at[k])));
+    if (dx != nullptr) {
+      const auto keep = load<pack>(kept + i, left);
+      Pack<T, pack> to;
+      HETPIPE_UNROLL
+      for (int k = 0; k < pack; ++k) {
+        to.at[k] = T(f(keep.at[k] != 0, static_cast<float>(from.at[k])));
+      }
+      store(dx + i, to, left);
     }
-    store(dx + i, to, left);
+    if (dresidual != nullptr && dresidual != dy) store(dresidual + i, from, left);
   }
 };
 
 template <class T, class F>
 void drop(const F& f, const std::uint64_t* keys, std::int64_t samples, std::int64_t elements,
-          float rate, const T* x, std::uint8_t* kept, T* y, On on) {
+          float rate, const T* x, const T* residual, std::uint8_t* kept, T* y, On on) {
   const std::int64_t packs = (elements + kPack<T> - 1) / kPack<T>;
-  each<1>(Drop<T, F>{keys, elements, packs, rate, f, x, kept, y}, samples * packs, on);
+  each<1>(Drop<T, F>{keys, elements, packs, rate, f, x, residual, kept, y}, samples * packs, on);
 }
 
 template <class T>
 void drop_backward(float factor, const std::uint8_t* kept, std::int64_t count, const T* dy, T* dx,
-                   On on) {
-  each<kPack<T>>(DropBackward<T>{kept, {factor}, dy, dx}, count, on);
+                   T* dresidual, On on) {
+  each<kPack<T>>(DropBackward<T>{kept, {factor}, dy, dx, dresidual}, count, on);
 }
 
 AlphaDropoutMap map_of(float rate) { return AlphaDropoutMap(static_cast<double>(rate)); }
@@ -100,13 +109,13 @@ AlphaDropoutMap map_of(float rate) { return AlphaDropoutMap(static_cast<double>(
 
 template <class T>
 void dropout_forward(const std::uint64_t* keys, std::int64_t samples, std::int64_t elements,
-                     float rate, const T* x, std::uint8_t* kept, T* y, On on) {
-  drop(Scaled{1 / (1 - rate)}, keys, samples, elements, rate, x, kept, y, on);
+                     float rate, const T* x, const T* residual, std::uint8_t* kept, T* y, On on) {
+  drop(Scaled{1 / (1 - rate)}, keys, samples, elements, rate, x, residual, kept, y, on);
 }
 template <class T>
 void dropout_backward(const std::uint8_t* kept, std::int64_t count, float rate, const T* dy, T* dx,
-                      On on) {
-  drop_backward(1 / (1 - rate), kept, count, dy, dx, on);
+                      T* dresidual, On on) {
+  drop_backward(1 / (1 - rate), kept, count, dy, dx, dresidual, on);
 }
 
 template <class T>
@@ -115,18 +124,18 @@ void alpha_dropout_forward(const std::uint64_t* keys, std::int64_t samples, std:
   const AlphaDropoutMap map = map_of(rate);
   const Affine f{static_cast<float>(map.scale), static_cast<float>(map.shift),
                  static_cast<float>(map.dropped)};
-  drop(f, keys, samples, elements, rate, x, kept, y, on);
+  drop<T>(f, keys, samples, elements, rate, x, nullptr, kept, y, on);
 }
 template <class T>
 void alpha_dropout_backward(const std::uint8_t* kept, std::int64_t count, float rate, const T* dy,
                             T* dx, On on) {
-  drop_backward(static_cast<float>(map_of(rate).scale), kept, count, dy, dx, on);
+  drop_backward<T>(static_cast<float>(map_of(rate).scale), kept, count, dy, dx, nullptr, on);
 }
 
 #define HETPIPE_DROPOUT(T)                                                                         \
   template void dropout_forward(const std::uint64_t*, std::int64_t, std::int64_t, float, const T*, \
-                                std::uint8_t*, T*, On);                                            \
-  template void dropout_backward(const std::uint8_t*, std::int64_t, float, const T*, T*, On);      \
+                                const T*, std::uint8_t*, T*, On);                                  \
+  template void dropout_backward(const std::uint8_t*, std::int64_t, float, const T*, T*, T*, On);  \
   template void alpha_dropout_forward(const std::uint64_t*, std::int64_t, std::int64_t, float,     \
                                       const T*, std::uint8_t*, T*, On);                            \
   template void alpha_dropout_backward(const std::uint8_t*, std::int64_t, float, const T*, T*, On);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,6 +27,10 @@ struct Description {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   cudaDataType_t bias_type = CUDA_R_32F;
   void* bias = nullptr;
+  void* aux = nullptr;
+  std::int64_t aux_step = 0;
+
+  bool gelu() const { return epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS; }
 };
 struct Matrix {
   cudaDataType type;
@@ -105,8 +110,12 @@ struct Call {
           sum *= alpha;
           const std::int64_t at = i * d.distance + r + c * d.step;
           if (beta != 0) sum += beta * element(d_memory, type_of(d.type), at);
-          if (description.epilogue == CUBLASLT_EPILOGUE_BIAS) {
+          if (description.epilogue == CUBLASLT_EPILOGUE_BIAS || description.gelu()) {
             sum += element(description.bias, type_of(description.bias_type), r);
+          }
+          if (description.gelu()) {
+            set_element(description.aux, type_of(d.type), r + c * description.aux_step, sum);
+            sum *= 0.5 * (1 + std::tanh(std::sqrt(2 / M_PI) * (sum + 0.044715 * sum * sum * sum)));
           }
           set_element(d_memory, type_of(d.type), at, sum);
         }
@@ -141,6 +150,10 @@ std::string misfit(const Call& call) {
   }
   if (call.description.epilogue != CUBLASLT_EPILOGUE_DEFAULT && call.d.count > 1) {
     return "an epilogue of several products";
+  }
+  if (call.description.gelu() &&
+      (call.description.aux_step % 8 != 0 || call.description.aux_step < call.d.rows)) {
+    return "columns of GELU's input that are no multiple of 8 or overlap";
   }
   return "";
 }
@@ -211,6 +224,12 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
       break;
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       read(d.bias, value);
+      break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      read(d.aux, value);
+      break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      read(d.aux_step, value);
       break;
     default:
       return refuse("an attribute that the double does not have");
@@ -343,6 +362,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     }
     if (call.description.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
       check_inside("the bias", call.description.bias, bias_bytes(call), words[bias_alignment]);
+    }
+    if (call.description.gelu()) {
+      check_inside("GELU's input", call.description.aux, bytes_of(call.d), 16);
     }
     use_workspace(stream, workspace, words[workspace_bytes]);
     enqueue(stream, [call] { call.run(); });

@@ -138,7 +138,8 @@ TEST(EveryDevice, ComputesOnlyTheGradientsThatAreWanted) {
       BackwardArguments b;
       b.inputs = inputs;
       b.parameters = parameters;
-      b.output_gradient = activations(values.output_gradient.data());
+      std::vector<float> dy = values.output_gradient;
+      b.output_gradient = activations(dy.data());
       b.stash = stash.data();
       std::vector<float> dx(values.inputs[0].size()), dw(values.parameters[0].size());
       std::vector<float> db(values.parameters[1].size());

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stdexcept>
 
 #include "base/random.h"
 #include "kernels/buffer.h"
@@ -113,11 +114,12 @@ std::string to_string(const LayerCase& c) {
   return text;
 }
 
-LayerValues make_values(const LayerCase& c) {
-  const LayerShapes shapes = infer_shapes(c.spec, c.inputs);
+namespace {
+
+LayerValues make_values(const LayerShapes& shapes, const std::vector<Shape>& inputs) {
   LayerValues v;
   std::uint64_t key = 1;
-  for (const Shape& s : c.inputs) v.inputs.push_back(normal_values(key++, s.elements()));
+  for (const Shape& s : inputs) v.inputs.push_back(normal_values(key++, s.elements()));
   for (const ParameterShape& p : shapes.parameters) {
     v.parameters.push_back(normal_values(key++, p.shape.elements()));
   }
@@ -126,9 +128,26 @@ LayerValues make_values(const LayerCase& c) {
     if (p.name != "variance") continue;
     for (float& x : v.statistics.back()) x = 0.5f + std::abs(x);
   }
-  v.output_gradient = normal_values(key++, shapes.output.elements());
-  const std::int64_t batch = c.inputs[0][0];
-  for (std::int64_t n = 0; n < batch; ++n) v.samples.push_back({3, 1000 + 7 * n});
+  v.output_gradient = normal_values(key, shapes.output.elements());
+  for (std::int64_t n = 0; n < inputs[0][0]; ++n) v.samples.push_back({3, 1000 + 7 * n});
+  return v;
+}
+
+}  // namespace
+
+LayerValues make_values(std::span<const ChainedLayer> chain) {
+  std::vector<Shape> inputs;
+  for (const ChainInput& input : outside_inputs(chain)) {
+    inputs.push_back(chain[input.layer].inputs[input.input]);
+  }
+  return make_values(infer_shapes(chain), inputs);
+}
+
+LayerValues make_values(const LayerCase& c) {
+  const LayerShapes shapes = infer_shapes(c.spec, c.inputs);
+  LayerValues v = make_values(shapes, c.inputs);
+  const std::uint64_t key =
+      2 + c.inputs.size() + shapes.parameters.size() + shapes.statistics.size();
   if (std::holds_alternative<SoftmaxCrossEntropy>(c.spec)) {
     const std::int64_t classes = c.inputs[0][c.inputs[0].rank() - 1];
     for (std::int64_t n = 0; n < c.inputs[0].elements() / classes; ++n) {
@@ -145,14 +164,23 @@ LayerValues make_values(const LayerCase& c) {
   return v;
 }
 
-LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& values,
-                      const RunOptions& options) {
-  LayerShapes shapes = infer_shapes(c.spec, c.inputs);
+namespace {
+
+// A kernel and what it is given.
+struct Job {
+  LayerShapes shapes;
+  std::unique_ptr<LayerKernel> kernel;
+  std::vector<bool> read_in_backward = {};  // by input
+  bool loss = false;
+  bool tokens = false;
+};
+
+LayerResult run(Device& device, const Job& job, const LayerValues& values,
+                const RunOptions& options) {
+  const LayerShapes& shapes = job.shapes;
+  const bool loss = job.loss, tokens = job.tokens;
+  LayerKernel* const kernel = job.kernel.get();
   const std::unique_ptr<Stream> stream = device.make_stream();
-  const std::unique_ptr<LayerKernel> kernel = device.make_kernel(c.spec, c.inputs, kLayerKey);
-  kernel->adjust(shapes);
-  const bool loss = std::holds_alternative<SoftmaxCrossEntropy>(c.spec);
-  const bool tokens = std::holds_alternative<Embedding>(c.spec);
   const ElementType fp32 = ElementType::fp32, type = device.element_type();
   const ElementType of_input = tokens ? fp32 : type, of_output = loss ? fp32 : type;
 
@@ -177,6 +205,7 @@ LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& val
   const auto outputs = static_cast<std::size_t>(shapes.output.elements());
   const bool forward_in_place = options.in_place && shapes.forward_in_place;
   const bool backward_in_place = options.in_place && shapes.backward_in_place;
+  const std::size_t place = shapes.in_place_input;
   Memory stash(device, *stream, static_cast<std::size_t>(shapes.stash_bytes));
   Memory labels(device, *stream, values.labels.size() * sizeof(std::int32_t));
   labels.write(values.labels.data(), labels.bytes(), 0);
@@ -194,9 +223,9 @@ LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& val
     const auto running = pointers<float*>(statistics, floats_of);
     f.statistics = running;
     Tensor output =
-        forward_in_place ? tensor(of_output, values.inputs[0]) : tensor(of_output, outputs);
+        forward_in_place ? tensor(of_output, values.inputs[place]) : tensor(of_output, outputs);
     std::vector<const std::byte*> in = given;
-    if (forward_in_place) in[0] = output.data();
+    if (forward_in_place) in[place] = output.data();
     f.inputs = in;
     f.output = output.data();
     kernel->forward(*stream, f);
@@ -218,11 +247,14 @@ LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& val
   std::vector<Tensor> parameter_gradients = same_sizes(fp32, values.parameters);
   Tensor output_gradient = tensor(type, values.output_gradient);
   auto wanted_inputs = pointers<std::byte*>(input_gradients, bytes);
-  if (backward_in_place) wanted_inputs[0] = output_gradient.data();
+  if (backward_in_place) wanted_inputs[place] = output_gradient.data();
   const auto wanted_parameters = pointers<float*>(parameter_gradients, floats_of);
-  const std::vector<const std::byte*> no_inputs(inputs.size(), nullptr);
+  std::vector<const std::byte*> read_again = given;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!job.read_in_backward[i]) read_again[i] = nullptr;
+  }
   BackwardArguments b;
-  b.inputs = shapes.backward_needs_input ? given : no_inputs;
+  b.inputs = read_again;
   b.output = shapes.backward_needs_output ? output.data() : nullptr;
   b.output_gradient = loss ? nullptr : output_gradient.data();
   b.parameters = weights;
@@ -240,9 +272,36 @@ LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& val
   }
   stream->synchronize();
   r.input_gradients = read(input_gradients);
-  if (backward_in_place) r.input_gradients[0] = output_gradient.read();
+  if (backward_in_place) r.input_gradients[place] = output_gradient.read();
   r.parameter_gradients = read(parameter_gradients);
   return r;
+}
+
+}  // namespace
+
+LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& values,
+                      const RunOptions& options) {
+  Job job{.shapes = infer_shapes(c.spec, c.inputs),
+          .kernel = device.make_kernel(c.spec, c.inputs, kLayerKey),
+          .loss = std::holds_alternative<SoftmaxCrossEntropy>(c.spec),
+          .tokens = std::holds_alternative<Embedding>(c.spec)};
+  job.kernel->adjust(job.shapes);
+  job.read_in_backward.assign(c.inputs.size(), job.shapes.backward_needs_input);
+  return run(device, job, values, options);
+}
+
+LayerResult run_chain(Device& device, std::span<const ChainedLayer> chain,
+                      const LayerValues& values, const RunOptions& options) {
+  Job job{.shapes = infer_shapes(chain), .kernel = device.fuse(chain)};
+  if (job.kernel == nullptr) {
+    throw std::runtime_error(device.description() + " does not fuse " + to_string(chain));
+  }
+  job.kernel->adjust(job.shapes);
+  for (const ChainInput& input : outside_inputs(chain)) {
+    const ChainedLayer& layer = chain[input.layer];
+    job.read_in_backward.push_back(infer_shapes(layer.spec, layer.inputs).backward_needs_input);
+  }
+  return run(device, job, values, options);
 }
 
 }  // namespace hetpipe::test

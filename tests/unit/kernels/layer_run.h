@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "kernels/chain.h"
 #include "kernels/device.h"
 #include "kernels/layer.h"
 
-// Runs one layer on one device, from fixed pseudo-random inputs to everything it computes.
+// Runs one layer, or a chain that a device fuses, on one device, from fixed pseudo-random inputs to
+// everything it computes.
 namespace hetpipe::test {
 
 // `count` draws from the normal distribution, the same for the same key.
@@ -30,6 +32,7 @@ struct LayerValues {
   std::vector<std::int32_t> labels;  // loss only
 };
 LayerValues make_values(const LayerCase& c);
+LayerValues make_values(std::span<const ChainedLayer> chain);
 
 struct LayerResult {
   std::vector<float> output;
@@ -42,7 +45,7 @@ struct LayerResult {
 struct RunOptions {
   // Backward asks for the gradients of the inputs and then for those of the parameters.
   bool split_backward = false;
-  // Forward writes over its first input, backward over the output's gradient, where they may.
+  // Forward writes over an input, backward over the output's gradient, where they may.
   bool in_place = false;
   // Tensors start so many elements behind the start of a block, as inside a packed message.
   std::int64_t offset = 0;
@@ -51,6 +54,9 @@ struct RunOptions {
 // rounded to the device's element type and come back as floats.
 LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& values,
                       const RunOptions& options = {});
+// The same of layers that the device fuses: std::runtime_error where it does not.
+LayerResult run_chain(Device& device, std::span<const ChainedLayer> chain,
+                      const LayerValues& values, const RunOptions& options = {});
 
 inline constexpr std::uint64_t kLayerKey = 77;
 inline constexpr std::int64_t kLossSamples = 24;

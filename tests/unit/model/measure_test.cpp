@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "kernels/devices.h"
 #include "runtime/model/zoo.h"
+#include "tests/unit/kernels/fusing_device.h"
+#include "tests/unit/kernels/wrapped_device.h"
 
 namespace hetpipe {
 namespace {
@@ -129,79 +131,14 @@ class SlowKernel final : public LayerKernel {
 };
 
 // The reference device, with slow flattens.
-class SlowDevice final : public Device {
+class SlowDevice final : public test::WrappedDevice {
  public:
-  const std::string& kind() const override { return real_->kind(); }
-  std::string description() const override { return real_->description(); }
-  std::unique_ptr<Stream> make_stream() override { return real_->make_stream(); }
-  std::byte* allocate(Stream& stream, std::size_t bytes, MemoryKind memory_kind) override {
-    return real_->allocate(stream, bytes, memory_kind);
-  }
-  void release(Stream& stream, std::byte* memory, std::size_t bytes,
-               MemoryKind memory_kind) noexcept override {
-    real_->release(stream, memory, bytes, memory_kind);
-  }
-  std::byte* allocate_host(std::size_t bytes) override { return real_->allocate_host(bytes); }
-  void release_host(std::byte* memory, std::size_t bytes) noexcept override {
-    real_->release_host(memory, bytes);
-  }
-  void accumulate(Stream& stream, std::byte* y, const std::byte* x, std::int64_t count) override {
-    real_->accumulate(stream, y, x, count);
-  }
-  void convert(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
-               ElementType from_type, std::int64_t count) override {
-    real_->convert(stream, to, to_type, from, from_type, count);
-  }
-  MemoryAccount& memory() override { return real_->memory(); }
-  void copy(Stream& stream, std::byte* to, const std::byte* from, std::size_t bytes) override {
-    real_->copy(stream, to, from, bytes);
-  }
   std::unique_ptr<LayerKernel> make_kernel(const LayerSpec& spec, const std::vector<Shape>& inputs,
                                            std::uint64_t key) override {
-    auto kernel = real_->make_kernel(spec, inputs, key);
+    auto kernel = WrappedDevice::make_kernel(spec, inputs, key);
     if (!std::holds_alternative<Flatten>(spec)) return kernel;
     return std::make_unique<SlowKernel>(std::move(kernel));
   }
-  void fill(Stream& stream, float* x, float value, std::int64_t count) override {
-    real_->fill(stream, x, value, count);
-  }
-  void add(Stream& stream, float* y, const float* x, std::int64_t count) override {
-    real_->add(stream, y, x, count);
-  }
-  void sum(Stream& stream, float* z, const float* x, const float* y, std::int64_t count) override {
-    real_->sum(stream, z, x, y, count);
-  }
-  void scale(Stream& stream, float* y, float factor, std::int64_t count) override {
-    real_->scale(stream, y, factor, count);
-  }
-  void sum_of_squares(Stream& stream, double* sum, const float* x, std::int64_t count) override {
-    real_->sum_of_squares(stream, sum, x, count);
-  }
-  void limit_norm(Stream& stream, float* y, const double* squares, std::int64_t parts,
-                  double max_norm, std::int64_t count) override {
-    real_->limit_norm(stream, y, squares, parts, max_norm, count);
-  }
-  void sgd(Stream& stream, float* delta, float* velocity, const float* gradient,
-           const float* weights, const SgdOptions& options, std::int64_t count) override {
-    real_->sgd(stream, delta, velocity, gradient, weights, options, count);
-  }
-  void adam(Stream& stream, float* delta, float* first, float* second, const float* gradient,
-            const float* weights, const AdamOptions& options, std::int64_t step,
-            std::int64_t count) override {
-    real_->adam(stream, delta, first, second, gradient, weights, options, step, count);
-  }
-  void look_ahead(Stream& stream, float* ahead, const float* weights, const float* x, float factor,
-                  std::int64_t count) override {
-    real_->look_ahead(stream, ahead, weights, x, factor, count);
-  }
-  void look_ahead_adam(Stream& stream, float* ahead, const float* weights, const float* first,
-                       const float* second, const AdamOptions& options, std::int64_t step,
-                       float factor, std::int64_t count) override {
-    real_->look_ahead_adam(stream, ahead, weights, first, second, options, step, factor, count);
-  }
-
- private:
-  std::unique_ptr<Device> real_ = make_device("reference", 1);
 };
 
 // Medians leave out what a busy machine adds to some passes.
@@ -231,6 +168,33 @@ TEST(MeasureProfile, TimesBelongToTheirLayersAndSumToAPass) {
     EXPECT_NEAR(checks[b].layers_seconds, total(m.forward) + total(m.backward), 1e-9);
     EXPECT_NEAR(checks[b].layers_seconds / checks[b].pass_seconds, 1, 0.3);
   }
+}
+
+// A group's time is told as the shares of its layers, and bytes as if there were no groups: a stage
+// may begin in the middle.
+TEST(MeasureProfile, SharesTheTimeOfWhatIsComputedInOneGo) {
+  const Model model = make_model("lenet-bn", {6, 6, 1}, 4);
+  const auto measured = [&](Device& device) {
+    return measure_profile(model, device, {2}, quick()).measurements[0];
+  };
+  test::WrappedDevice plain;
+  test::FusingDevice fusing([](std::span<const ChainedLayer> chain) {
+    return chain.size() == 2 && std::holds_alternative<BatchNorm>(chain[0].spec);
+  });
+  const Measurement one_by_one = measured(plain), grouped = measured(fusing);
+  ASSERT_GT(fusing.fused(), 0);
+  EXPECT_EQ(grouped.output_bytes, one_by_one.output_bytes);
+  EXPECT_EQ(grouped.stash_bytes, one_by_one.stash_bytes);
+  int groups = 0;
+  for (int l = 1; l < model.layer_count(); ++l) {
+    if (!std::holds_alternative<Relu>(model.layer(l).spec)) continue;
+    ++groups;
+    const auto relu = static_cast<std::size_t>(l), norm = relu - 1;
+    EXPECT_GT(grouped.forward[norm], 0);
+    EXPECT_DOUBLE_EQ(grouped.forward[relu], grouped.forward[norm] / 7);
+    EXPECT_DOUBLE_EQ(grouped.backward[relu], grouped.backward[norm] / 11);
+  }
+  EXPECT_EQ(groups, 3);
 }
 
 TEST(MeasureProfile, MeasuresUntilItsTimeIsSpent) {

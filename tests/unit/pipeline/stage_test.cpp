@@ -13,6 +13,7 @@
 #include "kernels/host_device.h"
 #include "runtime/model/zoo.h"
 #include "tests/end-to-end/serial_model.h"
+#include "tests/unit/kernels/fusing_device.h"
 #include "tests/unit/model/tiny_inception.h"
 
 // Every way to cut a model into two and three stages gives the serial program's losses, statistics
@@ -21,6 +22,12 @@ namespace hetpipe {
 namespace {
 
 constexpr std::uint64_t kSeed = 5;
+
+// "fusing" computes in one go whatever may be.
+std::unique_ptr<Device> device_named(const std::string& name) {
+  if (name == "fusing") return std::make_unique<test::FusingDevice>(test::every_chain);
+  return make_device(name, 1);
+}
 
 struct Samples {
   std::vector<float> images;
@@ -224,7 +231,7 @@ void expect_same(const Model& model, const std::vector<int>& stage_end, Device& 
 // On failure the cuts are named; a model's arrays are not printed.
 Seen expect_every_cut(const Model& model, const std::string& device_name) {
   SCOPED_TRACE(model.name() + " on " + device_name);
-  const auto device = make_device(device_name, 1);
+  const auto device = device_named(device_name);
   const Samples samples(model, 3);
   const Outcome trained = run_serial(model, *device, samples, Mode::train);
   const Outcome evaluated = run_serial(model, *device, samples, Mode::evaluate);
@@ -280,7 +287,7 @@ TEST_P(EveryCut, OfBranchesThatAreConcatenated) {
   EXPECT_GT(seen.skipped_stages, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, EveryCut, testing::Values("cpu", "reference"),
+INSTANTIATE_TEST_SUITE_P(Devices, EveryCut, testing::Values("cpu", "reference", "fusing"),
                          [](const testing::TestParamInfo<const char*>& named) {
                            return std::string(named.param);
                          });
@@ -340,8 +347,8 @@ TEST(Stage, KnowsWhatItReadsAndHolds) {
 
 // Neither way to order the work changes a bit.
 TEST(Stage, BackwardInTwoPartsAndForwardOnceMore) {
-  for (const char* name : {"cpu", "reference"}) {
-    const auto device = make_device(name, 1);
+  for (const char* name : {"cpu", "reference", "fusing"}) {
+    const auto device = device_named(name);
     for (const char* model_name : {"lenet-bn", "resnet-8", "gnmt-tiny", "gpt2-tiny"}) {
       const bool text = std::string(model_name).ends_with("tiny");
       const Model model = make_model(model_name, text ? Shape{4} : Shape{8, 8, 1}, 5);
@@ -362,48 +369,50 @@ TEST(Stage, BackwardInTwoPartsAndForwardOnceMore) {
 // Gradients of micro-batches add up one after another; one without samples adds nothing.
 TEST(Stage, GradientsOfMicroBatchesAddUp) {
   const Model model = make_model("lenet-bn", {6, 6, 1}, 4);
-  const auto device = make_device("reference", 1);
-  const auto stream = device->make_stream();
-  Stage stage(model, {model.layer_count()}, StageId{0}, kSeed, *device, *stream);
-  const auto count = static_cast<std::size_t>(stage.parameters().count());
-  std::vector<float> weights(count);
-  fill_initial(stage.parameters(), kSeed, weights);
-  std::vector<float> statistics(static_cast<std::size_t>(stage.statistics().count()));
-  const auto gradient_of = [&](int samples_count, std::vector<float>& sum, Gradients mode,
-                               bool apart) {
-    const Samples samples(model, std::max(samples_count, 1));
-    Pass pass;
-    pass.samples = samples_count;
-    pass.loss_samples = 5;
-    pass.keys.assign(samples.keys.begin(), samples.keys.begin() + samples_count);
-    const auto upload = [&](const auto& values, std::size_t each) {
-      Buffer buffer(*device, *stream, static_cast<std::size_t>(samples_count) * each * 4,
-                    MemoryKind::workspace);
-      device->copy(*stream, buffer.data(), reinterpret_cast<const std::byte*>(values.data()),
-                   buffer.bytes());
-      return buffer;
+  for (const char* name : {"reference", "fusing"}) {
+    const auto device = device_named(name);
+    const auto stream = device->make_stream();
+    Stage stage(model, {model.layer_count()}, StageId{0}, kSeed, *device, *stream);
+    const auto count = static_cast<std::size_t>(stage.parameters().count());
+    std::vector<float> weights(count);
+    fill_initial(stage.parameters(), kSeed, weights);
+    std::vector<float> statistics(static_cast<std::size_t>(stage.statistics().count()));
+    const auto gradient_of = [&](int samples_count, std::vector<float>& sum, Gradients mode,
+                                 bool apart) {
+      const Samples samples(model, std::max(samples_count, 1));
+      Pass pass;
+      pass.samples = samples_count;
+      pass.loss_samples = 5;
+      pass.keys.assign(samples.keys.begin(), samples.keys.begin() + samples_count);
+      const auto upload = [&](const auto& values, std::size_t each) {
+        Buffer buffer(*device, *stream, static_cast<std::size_t>(samples_count) * each * 4,
+                      MemoryKind::workspace);
+        device->copy(*stream, buffer.data(), reinterpret_cast<const std::byte*>(values.data()),
+                     buffer.bytes());
+        return buffer;
+      };
+      pass.images = upload(samples.images, 36);
+      pass.labels = upload(samples.labels, 1);
+      stage.forward(pass, weights.data(), statistics.data(), Mode::train);
+      if (apart) {
+        stage.backward(pass, weights.data(), nullptr, BackwardPart::inputs);
+        stage.weight_gradient(pass, weights.data(), sum.data(), mode);
+      } else {
+        stage.backward(pass, weights.data(), sum.data(), BackwardPart::whole, mode);
+      }
     };
-    pass.images = upload(samples.images, 36);
-    pass.labels = upload(samples.labels, 1);
-    stage.forward(pass, weights.data(), statistics.data(), Mode::train);
-    if (apart) {
-      stage.backward(pass, weights.data(), nullptr, BackwardPart::inputs);
-      stage.weight_gradient(pass, weights.data(), sum.data(), mode);
-    } else {
-      stage.backward(pass, weights.data(), sum.data(), BackwardPart::whole, mode);
+    for (const bool apart : {false, true}) {
+      const auto nan = std::numeric_limits<float>::quiet_NaN();
+      std::vector<float> two(count, nan), three(count, nan), sum(count, nan);
+      gradient_of(2, two, Gradients::overwrite, apart);
+      gradient_of(3, three, Gradients::overwrite, apart);
+      gradient_of(2, sum, Gradients::overwrite, apart);
+      gradient_of(0, sum, Gradients::accumulate, apart);
+      gradient_of(3, sum, Gradients::accumulate, apart);
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(sum[i], two[i] + three[i]) << i;
+      gradient_of(0, sum, Gradients::overwrite, apart);
+      EXPECT_EQ(sum, std::vector<float>(count, 0.0f));
     }
-  };
-  for (const bool apart : {false, true}) {
-    const auto nan = std::numeric_limits<float>::quiet_NaN();
-    std::vector<float> two(count, nan), three(count, nan), sum(count, nan);
-    gradient_of(2, two, Gradients::overwrite, apart);
-    gradient_of(3, three, Gradients::overwrite, apart);
-    gradient_of(2, sum, Gradients::overwrite, apart);
-    gradient_of(0, sum, Gradients::accumulate, apart);
-    gradient_of(3, sum, Gradients::accumulate, apart);
-    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(sum[i], two[i] + three[i]) << i;
-    gradient_of(0, sum, Gradients::overwrite, apart);
-    EXPECT_EQ(sum, std::vector<float>(count, 0.0f));
   }
 }
 

@@ -175,22 +175,32 @@ struct Gradients {
   std::vector<std::byte> bits() const { return bits_of(dx, dresidual, dscale, dshift); }
 };
 
+enum class MaskOf { output, input };
+
 template <class T>
-void expect_backward(const Layer<T>& l, AfterNorm after, std::int64_t offset) {
+void expect_backward(const Layer<T>& l, AfterNorm after, std::int64_t offset,
+                     MaskOf mask = MaskOf::output) {
   const BatchNormSizes& s = l.s;
   SCOPED_TRACE(testing::Message() << s.rows << " x " << s.channels);
   const Array<T> x(l.x, offset), dy(l.dy, offset);
-  const Array<float> mean(l.mean), variance(l.variance), scale(l.scale);
-  // Any output will do for the mask.
-  const Numbers output = normal<T>(s.rows * s.channels, 26);
+  const Array<float> mean(l.mean), variance(l.variance), scale(l.scale), shift(l.shift);
+  // Any output will do for the mask that is read.
+  Numbers output = normal<T>(s.rows * s.channels, 26);
+  if (mask == MaskOf::input) {
+    const Array<T> own(s.rows * s.channels, offset);
+    batch_norm_forward<T>(s, after, x.data(), mean.data(), variance.data(), scale.data(),
+                          shift.data(), nullptr, own.data(), nullptr);
+    output = own.numbers();
+  }
   const Array<T> y(output, offset);
   const auto arguments = [&] {
     return BatchNormGradients<T>{.x = x.data(),
-                                 .y = y.data(),
+                                 .y = mask == MaskOf::input ? nullptr : y.data(),
                                  .dy = dy.data(),
                                  .mean = mean.data(),
                                  .variance = variance.data(),
-                                 .scale = scale.data()};
+                                 .scale = scale.data(),
+                                 .shift = shift.data()};
   };
   const auto space = scratch(batch_norm_scratch_bytes<T>(s));
   const std::int64_t count = s.rows * s.channels;
@@ -243,8 +253,10 @@ TYPED_TEST(OwnBatchNorm, Backward) {
     const Layer<TypeParam> l(s);
     for (const AfterNorm after : {AfterNorm::nothing, AfterNorm::relu})
       expect_backward(l, after, 0);
+    expect_backward(l, AfterNorm::relu, 0, MaskOf::input);
   }
-  expect_backward(Layer<TypeParam>({40, 16}), AfterNorm::relu, 1);
+  for (const MaskOf mask : {MaskOf::output, MaskOf::input})
+    expect_backward(Layer<TypeParam>({40, 16}), AfterNorm::relu, 1, mask);
 }
 
 }  // namespace

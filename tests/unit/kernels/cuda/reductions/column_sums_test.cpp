@@ -55,5 +55,47 @@ TYPED_TEST(ColumnSums, UnalignedRows) {
 
 TYPED_TEST(ColumnSums, ManyRowsLoseNothing) { expect_sums<TypeParam>(100'000, 2, 0, 3); }
 
+// Where y is 0 or less nothing passes; where it is NaN all does. dx takes the place of dy, or not.
+template <class T>
+void expect_masked_sums(std::int64_t rows, std::int64_t columns, std::int64_t offset,
+                        bool in_place) {
+  SCOPED_TRACE(testing::Message() << rows << " x " << columns << ", offset " << offset);
+  std::vector<double> y = normal<T>(rows * columns, 8);
+  y.front() = 0;
+  y.back() = NAN;
+  const std::vector<double> dy = normal<T>(rows * columns, 9);
+  std::vector<double> passed(dy.size());
+  for (std::size_t i = 0; i < dy.size(); ++i) passed[i] = y[i] <= 0 ? 0 : dy[i];
+  const Array<T> output(y, offset);
+  Array<T> dx(rows * columns, offset);
+  const auto got = in_both_orders([&] {
+    Array<T> gradient(dy, offset);
+    Array<float> sums(columns);
+    const auto space = scratch(column_sums_scratch_bytes<T>(rows, columns));
+    T* const to = in_place ? gradient.data() : dx.data();
+    relu_backward_sums<T>(rows, columns, output.data(), gradient.data(), to, sums.data(),
+                          space.data(), nullptr);
+    if (in_place) std::copy(to, to + rows * columns, dx.data());
+    return sums;
+  });
+  expect_close(dx, passed, 0, "dx");
+  const Array<T> masked(passed, offset);
+  Array<float> sums(columns);
+  const auto space = scratch(column_sums_scratch_bytes<T>(rows, columns));
+  column_sums<T>(rows, columns, masked.data(), sums.data(), space.data(), nullptr);
+  const std::vector<double> wanted(sums.data(), sums.data() + columns);
+  expect_close(got, wanted, 1e-6 * std::sqrt(double(rows)), "sums");
+}
+
+TYPED_TEST(ColumnSums, OfWhatReluLetsPass) {
+  for (const bool in_place : {false, true}) {
+    for (const std::int64_t columns : {1, 3, 8, 31, 64})
+      for (const std::int64_t rows : {1, 7, 300})
+        expect_masked_sums<TypeParam>(rows, columns, 0, in_place);
+    expect_masked_sums<TypeParam>(4099, 16, 0, in_place);
+    expect_masked_sums<TypeParam>(100, 16, 1, in_place);
+  }
+}
+
 }  // namespace
 }  // namespace hetpipe::cuda
