@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -346,9 +348,15 @@ Trained Bench::train(const std::optional<From>& from, const StopWanted& stop_wan
   const OpenData open_data = [this](Split split, Parts parts) {
     return only(split == Split::train ? train_ : test_, parts);
   };
-  Log silent(nullptr, nullptr, Log::Terminal::no);
+  char* said = nullptr;
+  std::size_t said_bytes = 0;
+  std::FILE* const memory = open_memstream(&said, &said_bytes);
+  Log log(memory, nullptr, Log::Terminal::no);
   Trained trained;
-  RunEnd end = train_as_threads(the_job, roles, open_data, "here", silent, stop_wanted);
+  RunEnd end = train_as_threads(the_job, roles, open_data, "here", log, stop_wanted);
+  std::fclose(memory);
+  trained.said.assign(said, said_bytes);
+  std::free(said);
   trained.outcome = std::move(end.outcome);
   trained.code = end.code;
   for (const auto& entry : fs::directory_iterator(the_job.checkpoint_folder)) {

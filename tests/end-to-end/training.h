@@ -73,6 +73,7 @@ struct Trained {
   std::vector<Trace> traces;                // by rank
   Reporter::Outcome outcome;
   ExitCode code = ExitCode::done;
+  std::string said;  // by the run
 
   Label end() const { return checkpoints.rbegin()->first; }
   // (virtual worker, minibatch) -> label of the weights of its F and B; fails the test where stages
