@@ -55,7 +55,7 @@ void run(const std::string& raw_path, const std::vector<std::string>& command) {
   }
   RawValues raw(raw_path);
   std::printf(
-      "Time of a training step (samples in, forward, backward, update), in ms: median and "
+      "Time of a training step (forward, backward, update), in ms: median and "
       "quartiles of %d turns of %.1f s, the two sides in turns. The ratio is the median of "
       "the pairs; the goal is at most %.2f.\n\n",
       kPairs, kTurnSeconds, kGoal);

@@ -74,53 +74,149 @@ std::vector<Case> cases() {
   };
 }
 
-class Table {
+// Device memory with numbers in it.
+class Values {
  public:
-  Table(Device& device, const std::string& raw, std::int64_t shrink)
-      : device_(device), stream_(device.make_stream()), raw_(raw), shrink_(shrink) {}
+  Values(Device& device, Stream& stream) : device_(device), stream_(stream) {}
 
-  void run() {
-    const auto bytes = static_cast<std::size_t>(4 * kFlat / shrink_);
-    {
-      const Buffer from = made_of(ElementType::fp32, kFlat / shrink_), to = memory(bytes);
-      const double seconds =
-          timed("copy", [&] { device_.copy(*stream_, to.data(), from.data(), bytes); });
-      copy_bandwidth_ = 2 * static_cast<double>(bytes) / seconds;
-    }
-    std::printf("Copy of %.0f MB inside the device's memory: %.1f GB/s, both ways counted.\n\n",
-                static_cast<double>(bytes) / 1e6, copy_bandwidth_ / 1e9);
-    std::printf(
-        "| layer or update | input | forward us | GB/s | of the copy | backward us | GB/s | of the "
-        "copy |\n|---|---|---|---|---|---|---|---|\n");
-    for (const Case& c : cases()) layer(c);
-    std::printf(
-        "\n| flat fp32 arrays | elements | us | GB/s | of the copy |\n|---|---|---|---|---|\n");
-    flat();
+  Buffer memory(std::int64_t bytes) {
+    return {device_, stream_, static_cast<std::size_t>(bytes), MemoryKind::workspace};
   }
-
- private:
-  Buffer memory(std::size_t bytes) { return {device_, *stream_, bytes, MemoryKind::workspace}; }
-
-  // Numbers in [0, below), or whole ones.
-  Buffer made_of(ElementType type, std::int64_t count, int whole_below = 0) {
-    std::vector<float> piece(static_cast<std::size_t>(std::min<std::int64_t>(count, 1 << 20)));
+  // Numbers in [0, 1), or whole ones below `whole_below`.
+  Buffer of(ElementType type, std::int64_t count, int whole_below = 0) {
+    std::vector<float> piece(static_cast<std::size_t>(std::min(count, kPiece)));
     for (std::size_t e = 0; e < piece.size(); ++e) {
       piece[e] = random_uniform(kKey, e);
       if (whole_below > 0) piece[e] = std::floor(piece[e] * static_cast<float>(whole_below));
     }
-    const Buffer there = memory(piece.size() * sizeof(float));
-    device_.copy(*stream_, there.data(), reinterpret_cast<const std::byte*>(piece.data()),
-                 there.bytes());
-    stream_->synchronize();
-    Buffer values = memory(static_cast<std::size_t>(count) * bytes_of(type));
-    for (std::int64_t first = 0; first < count; first += 1 << 20) {
-      device_.convert(*stream_, values.data() + static_cast<std::size_t>(first) * bytes_of(type),
-                      type, there.data(), ElementType::fp32,
-                      std::min<std::int64_t>(count - first, 1 << 20));
+    const Buffer there = upload(piece);
+    Buffer values = memory(count * static_cast<std::int64_t>(bytes_of(type)));
+    for (std::int64_t first = 0; first < count; first += kPiece) {
+      device_.convert(stream_, values.data() + static_cast<std::size_t>(first) * bytes_of(type),
+                      type, there.data(), ElementType::fp32, std::min(count - first, kPiece));
     }
     return values;
   }
+  template <class T>
+  Buffer upload(const std::vector<T>& values) {
+    Buffer there = memory(static_cast<std::int64_t>(values.size() * sizeof(T)));
+    device_.copy(stream_, there.data(), reinterpret_cast<const std::byte*>(values.data()),
+                 there.bytes());
+    stream_.synchronize();
+    return there;
+  }
 
+ private:
+  static constexpr std::int64_t kPiece = 1 << 20;
+  Device& device_;
+  Stream& stream_;
+};
+
+// One layer's kernel and everything that it reads and writes.
+class LayerRun {
+ public:
+  LayerRun(Device& device, Stream& stream, const Case& c, std::int64_t shrink)
+      : stream_(stream), values_(device, stream) {
+    for (const Shape& shape : c.inputs) {
+      shapes_.push_back(shape.with_batch(std::max<std::int64_t>(1, shape[0] / shrink)));
+    }
+    LayerShapes s = infer_shapes(c.spec, shapes_);
+    kernel_ = device.make_kernel(c.spec, shapes_, kKey);
+    kernel_->adjust(s);
+    const bool loss = std::holds_alternative<SoftmaxCrossEntropy>(c.spec);
+    const bool tokens = c.tokens_below > 0;
+    const ElementType type = device.element_type();
+    const ElementType output_type = loss ? ElementType::fp32 : type;
+    for (const Shape& shape : shapes_) {
+      inputs_.push_back(
+          keep(values_.of(tokens ? ElementType::fp32 : type, shape.elements(), c.tokens_below)));
+      input_gradients_.push_back(tokens ? nullptr : keep(values_.of(type, shape.elements())));
+    }
+    for (const ParameterShape& p : s.parameters) {
+      parameters_.push_back(keep_floats(p.shape.elements()));
+      parameter_gradients_.push_back(keep_floats(p.shape.elements()));
+    }
+    for (const ParameterShape& p : s.statistics) {
+      statistics_.push_back(keep_floats(p.shape.elements()));
+    }
+    const std::int64_t batch = shapes_[0][0];
+    for (std::int64_t i = 0; i < batch; ++i) keys_.push_back({0, i});
+    const auto labels = shapes_[0].elements() / shapes_[0][shapes_[0].rank() - 1];
+
+    forward_.inputs = inputs_;
+    forward_.parameters = parameters_;
+    forward_.statistics = statistics_;
+    forward_.output = keep(values_.of(output_type, s.output.elements()));
+    forward_.stash = keep(values_.memory(s.stash_bytes));
+    forward_.samples = keys_;
+    forward_.labels = reinterpret_cast<const std::int32_t*>(
+        keep(values_.upload(std::vector<std::int32_t>(static_cast<std::size_t>(labels)))));
+
+    backward_.inputs = inputs_;
+    backward_.output = forward_.output;
+    if (!loss) backward_.output_gradient = keep(values_.of(type, s.output.elements()));
+    backward_.parameters = parameters_;
+    backward_.stash = forward_.stash;
+    backward_.input_gradients = input_gradients_;
+    backward_.parameter_gradients = parameter_gradients_;
+    backward_.samples = keys_;
+    backward_.labels = forward_.labels;
+    backward_.loss_samples = batch;
+  }
+
+  void forward() { kernel_->forward(stream_, forward_); }
+  void backward() { kernel_->backward(stream_, backward_); }
+  const Shape& input() const { return shapes_[0]; }
+
+ private:
+  std::byte* keep(Buffer buffer) { return kept_.emplace_back(std::move(buffer)).data(); }
+  float* keep_floats(std::int64_t count) {
+    return reinterpret_cast<float*>(keep(values_.of(ElementType::fp32, count)));
+  }
+
+  Stream& stream_;
+  Values values_;
+  std::vector<Shape> shapes_;
+  std::unique_ptr<LayerKernel> kernel_;
+  std::vector<Buffer> kept_;
+  std::vector<const std::byte*> inputs_;
+  std::vector<std::byte*> input_gradients_;
+  std::vector<const float*> parameters_;
+  std::vector<float*> parameter_gradients_, statistics_;
+  std::vector<SampleKey> keys_;
+  ForwardArguments forward_;
+  BackwardArguments backward_;
+};
+
+class Table {
+ public:
+  Table(Device& device, const std::string& raw, std::int64_t shrink)
+      : device_(device),
+        stream_(device.make_stream()),
+        values_(device, *stream_),
+        raw_(raw),
+        shrink_(shrink) {}
+
+  void run() {
+    const std::int64_t n = kFlat / shrink_;
+    {
+      const Buffer from = values_.of(ElementType::fp32, n), to = values_.memory(4 * n);
+      const double seconds =
+          timed("copy", [&] { device_.copy(*stream_, to.data(), from.data(), from.bytes()); });
+      copy_bandwidth_ = 8 * static_cast<double>(n) / seconds;
+    }
+    std::printf("Copy of %.0f MB inside the device's memory: %.1f GB/s, both ways counted.\n\n",
+                4 * static_cast<double>(n) / 1e6, copy_bandwidth_ / 1e9);
+    std::printf(
+        "| layer | input | forward us | GB/s | of the copy | backward us | GB/s | of the copy |\n"
+        "|---|---|---|---|---|---|---|---|\n");
+    for (const Case& c : cases()) layer(c);
+    std::printf(
+        "\n| flat fp32 arrays | elements | us | GB/s | of the copy |\n|---|---|---|---|---|\n");
+    flat(n);
+  }
+
+ private:
   // Seconds of a call, the median of several groups of calls.
   double timed(const std::string& name, const std::function<void()>& call) {
     const auto seconds_of = [&](int count) {
@@ -145,83 +241,21 @@ class Table {
   }
 
   void layer(const Case& c) {
-    const ElementType type = device_.element_type();
-    const ElementType input_type = c.tokens_below > 0 ? ElementType::fp32 : type;
-    const bool loss = std::holds_alternative<SoftmaxCrossEntropy>(c.spec);
-    std::vector<Shape> shapes;
-    for (const Shape& shape : c.inputs) {
-      shapes.push_back(shape.with_batch(std::max<std::int64_t>(1, shape[0] / shrink_)));
-    }
-    LayerShapes s = infer_shapes(c.spec, shapes);
-    const auto kernel = device_.make_kernel(c.spec, shapes, kKey);
-    kernel->adjust(s);
-
-    std::vector<Buffer> inputs, input_gradients, parameters, parameter_gradients, statistics;
-    ForwardArguments f;
-    BackwardArguments b;
-    std::vector<const std::byte*> input_views;
-    std::vector<std::byte*> gradient_views;
-    std::vector<const float*> parameter_views;
-    std::vector<float*> parameter_gradient_views, statistics_views;
-    for (const Shape& shape : shapes) {
-      inputs.push_back(made_of(input_type, shape.elements(), c.tokens_below));
-      input_gradients.push_back(memory(inputs.back().bytes()));
-      input_views.push_back(inputs.back().data());
-      gradient_views.push_back(c.tokens_below > 0 ? nullptr : input_gradients.back().data());
-    }
-    for (const ParameterShape& p : s.parameters) {
-      parameters.push_back(made_of(ElementType::fp32, p.shape.elements()));
-      parameter_gradients.push_back(memory(parameters.back().bytes()));
-      parameter_views.push_back(parameters.back().as<float>());
-      parameter_gradient_views.push_back(parameter_gradients.back().as<float>());
-    }
-    for (const ParameterShape& p : s.statistics) {
-      statistics.push_back(made_of(ElementType::fp32, p.shape.elements()));
-      statistics_views.push_back(statistics.back().as<float>());
-    }
-    const ElementType output_type = loss ? ElementType::fp32 : type;
-    const Buffer output =
-        memory(static_cast<std::size_t>(s.output.elements()) * bytes_of(output_type));
-    const Buffer gradient = made_of(output_type, s.output.elements());
-    const Buffer stash = memory(static_cast<std::size_t>(s.stash_bytes));
-    const std::int64_t batch = shapes[0][0];
-    const std::vector<std::int32_t> zeros(
-        static_cast<std::size_t>(shapes[0].elements() / shapes[0][shapes[0].rank() - 1]));
-    const Buffer labels = memory(zeros.size() * sizeof zeros[0]);
-    device_.copy(*stream_, labels.data(), reinterpret_cast<const std::byte*>(zeros.data()),
-                 labels.bytes());
-    stream_->synchronize();
-    std::vector<SampleKey> keys;
-    for (std::int64_t i = 0; i < batch; ++i) keys.push_back({0, i});
-
-    f.inputs = b.inputs = input_views;
-    f.parameters = b.parameters = parameter_views;
-    f.statistics = statistics_views;
-    f.output = output.data();
-    b.output = output.data();
-    f.stash = stash.data();
-    b.stash = stash.data();
-    f.samples = b.samples = keys;
-    f.labels = b.labels = labels.as<std::int32_t>();
-    b.output_gradient = loss ? nullptr : gradient.data();
-    b.input_gradients = gradient_views;
-    b.parameter_gradients = parameter_gradient_views;
-    b.loss_samples = batch;
-    const auto elements = static_cast<double>(shapes[0].elements());
-    const auto size = static_cast<double>(bytes_of(type));
-    const double forward = timed(c.name + " forward", [&] { kernel->forward(*stream_, f); });
-    const double backward = timed(c.name + " backward", [&] { kernel->backward(*stream_, b); });
-    std::printf("| %s | %s | %s %s\n", c.name.c_str(), to_string(shapes[0]).c_str(),
+    LayerRun run(device_, *stream_, c, shrink_);
+    const auto elements = static_cast<double>(run.input().elements());
+    const auto size = static_cast<double>(bytes_of(device_.element_type()));
+    const double forward = timed(c.name + " forward", [&] { run.forward(); });
+    const double backward = timed(c.name + " backward", [&] { run.backward(); });
+    std::printf("| %s | %s | %s %s\n", c.name.c_str(), to_string(run.input()).c_str(),
                 cells(forward, c.forward(elements, size)).c_str(),
                 cells(backward, c.backward(elements, size)).c_str());
     std::fflush(stdout);
   }
 
-  void flat() {
-    const std::int64_t n = kFlat / shrink_;
-    const Buffer delta = made_of(ElementType::fp32, n), first = made_of(ElementType::fp32, n),
-                 second = made_of(ElementType::fp32, n), gradient = made_of(ElementType::fp32, n),
-                 weights = made_of(ElementType::fp32, n), sum = memory(sizeof(double));
+  void flat(std::int64_t n) {
+    const auto floats = [&] { return values_.of(ElementType::fp32, n); };
+    const Buffer delta = floats(), first = floats(), second = floats(), gradient = floats(),
+                 weights = floats(), sum = values_.memory(sizeof(double));
     const auto row = [&](const std::string& name, double bytes_each,
                          const std::function<void()>& call) {
       const double seconds = timed(name, call);
@@ -250,6 +284,7 @@ class Table {
 
   Device& device_;
   std::unique_ptr<Stream> stream_;
+  Values values_;
   RawValues raw_;
   std::int64_t shrink_;
   double copy_bandwidth_ = 0;

@@ -52,14 +52,22 @@ started=$SECONDS
 seconds_left() { echo $((60 * minutes - (SECONDS - started))); }
 
 # step NAME SECONDS COMMAND...: runs it in the output folder, within the time that is left. Its exit code: 77 skips, with
-# the log's last line as the reason.
+# the log's last line as the reason. One that the file $passed_before lists is not run again; those that pass are added.
 step() {
   local name=$1 limit=$2 code=0 left at=$SECONDS log=$output/${1//[^a-z0-9]/-}.log why
   shift 2
+  if [ -n "${passed_before:-}" ] && grep -qsxF -- "$name" "$passed_before"; then
+    passed+=("$name")
+    printf '[before]  %s\n' "$name"
+    return 0
+  fi
   left=$(seconds_left)
   if [ "$left" -lt 10 ]; then skip "$name" "the $minutes minutes are over"; return 1; fi
-  [ "$limit" -lt "$left" ] || limit=$left
-  (cd "$output" && timeout -k 5 "$limit" "$@") > "$log" 2>&1 < /dev/null || code=$?
+  (cd "$output" && timeout -k 5 $((limit < left ? limit : left)) "$@") > "$log" 2>&1 < /dev/null || code=$?
+  if [ "$left" -lt "$limit" ] && { [ $code -eq 124 ] || [ $code -eq 137 ]; }; then
+    skip "$name" "the $minutes minutes ended in the middle of it"
+    return 1
+  fi
   # GoogleTest calls it a success when every test skips itself.
   if [ $code -eq 0 ] && grep -q '^\[  PASSED  \] 0 tests' "$log"; then
     code=77
@@ -67,7 +75,10 @@ step() {
     echo "$why" >> "$log"
   fi
   case $code in
-    0) passed+=("$name"); printf '[ok]      %s (%d s)\n' "$name" $((SECONDS - at)) ;;
+    0)
+      passed+=("$name")
+      [ -z "${passed_before:-}" ] || echo "$name" >> "$passed_before"
+      printf '[ok]      %s (%d s)\n' "$name" $((SECONDS - at)) ;;
     77) skip "$name" "$(tail -n 1 "$log")"; return 1 ;;
     *)
       [ $code -ne 124 ] && [ $code -ne 137 ] || echo "ended after $limit s" >> "$log"
