@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "tests/gpu/cuda_test.h"
 #include "tests/gpu/layer_compare.h"
@@ -133,6 +136,25 @@ TEST_P(CudaChains, ComeToTheSameBitsEveryTimeInTwoHalvesAndInPlace) {
       test::compare_all(run_chain(*device_, chain, values, options), wanted, test::same_bits());
       ASSERT_FALSE(HasFailure());
     }
+  }
+}
+
+// The news of a numerical failure. (Algorithms that transform tiles may spread it further.)
+TEST_P(CudaChains, LetNaNsPass) {
+  const auto expect_nans = [](const auto& got, const auto& wanted, const std::string& what) {
+    ASSERT_EQ(got.size(), wanted.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      ASSERT_TRUE(std::isnan(got[i]) || !std::isnan(wanted[i])) << what << " element " << i;
+    }
+  };
+  for (const Chain& chain : all_chains(GetParam())) {
+    SCOPED_TRACE(shapes_of(chain));
+    LayerValues values = values_of(chain, GetParam());
+    values.inputs[0][1] = NAN;
+    const LayerResult wanted = run_chain(reference_, chain, values);
+    ASSERT_THAT(wanted.evaluated, testing::Contains(testing::IsNan()));
+    test::compare_all(run_chain(*device_, chain, values), wanted, expect_nans);
+    ASSERT_FALSE(HasFailure());
   }
 }
 
