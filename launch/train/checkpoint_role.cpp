@@ -22,7 +22,8 @@ CheckpointRole::CheckpointRole(const TrainValues& values, RankService& service, 
                 return StageState{.label = values.rules.start_wave(),
                                   .slots = std::move(start.slots),
                                   .statistics = std::move(start.statistics),
-                                  .exact = exact ? std::optional(*exact) : std::nullopt};
+                                  .exact = exact ? std::optional(*exact) : std::nullopt,
+                                  .loss_scale = values.loss_scale_of_stage(vw, stage)};
               },
           .complete = [this](CheckpointParts parts) { write(std::move(parts)); },
           .empty_shards = values.map.empty_shards()},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "partitioner/plan/system.h"
 #include "runtime/pipeline/optimizer.h"
@@ -52,6 +53,11 @@ std::int64_t number(const ExactState& state, const std::string& name) {
 // Hashes travel as signed numbers of the same bits.
 std::int64_t as_number(std::uint64_t hash) { return static_cast<std::int64_t>(hash); }
 
+// What the options say of it; two machines may still differ in their cards.
+std::uint64_t arithmetic_hash(const TrainJob& job) {
+  return hash_text(job.device + " " + (job.precision ? to_string(*job.precision) : ""));
+}
+
 // Its stages store what a continuation needs: under waves, of pipelines that are never drained,
 // with stashed weights (or one version, of one minibatch at a time). Replicas have running
 // statistics of their own, which nobody stores.
@@ -80,10 +86,13 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
   const Minibatch here = parts.label * rules.in_flight;
   const bool whole =
       std::all_of(rules.end.begin(), rules.end.end(), [&](Minibatch end) { return end >= here; });
-  state.numbers = {
-      {"build", as_number(job.build)},          {"plan", as_number(plan_hash(job.plan))},
-      {"origin_label", job.start.origin_label}, {"origin_consumed", job.start.origin_consumed},
-      {"end_position", job.end_position},       {"all_waves_full", whole ? 1 : 0}};
+  state.numbers = {{"build", as_number(job.build)},
+                   {"plan", as_number(plan_hash(job.plan))},
+                   {"arithmetic", as_number(arithmetic_hash(job))},
+                   {"origin_label", job.start.origin_label},
+                   {"origin_consumed", job.start.origin_consumed},
+                   {"end_position", job.end_position},
+                   {"all_waves_full", whole ? 1 : 0}};
   const std::vector<std::string> slots = optimizer_slot_names(job.optimizer.name);
   for (std::size_t i = 0; i < parts.workers.size(); ++i) {
     for (std::size_t k = 0; k < parts.workers[i].size(); ++k) {
@@ -91,6 +100,11 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
       const std::string top = of_stage(i, k) + "/";
       for (std::size_t s = 0; s < slots.size(); ++s) add(state, top + slots[s], stage.slots[s]);
       add(state, top + "statistics", stage.statistics);
+      if (stage.loss_scale) {
+        add(state, top + "loss-scale",
+            {static_cast<float>(stage.loss_scale->exponent),
+             static_cast<float>(stage.loss_scale->since_change)});
+      }
       if (!stage.exact) continue;
       add(state, top + "base", stage.exact->base);
       for (std::size_t u = 0; u < stage.exact->updates.size(); ++u) {
@@ -128,6 +142,9 @@ std::optional<std::string> why_not_exact(const Checkpoint& checkpoint, const Tra
   if (number(exact, "build") != as_number(job.build)) {
     return "it was written by another build of hetpipe";
   }
+  if (number(exact, "arithmetic") != as_number(arithmetic_hash(job))) {
+    return "it was written under another --device or --precision";
+  }
   if (number(exact, "all_waves_full") != 1 && number(exact, "end_position") != job.end_position) {
     return "its run was to end elsewhere (--epochs), inside of a wave";
   }
@@ -158,6 +175,10 @@ CheckpointParts parts_from(const Checkpoint& checkpoint, const TrainJob& job) {
         stage.slots.push_back(tensors.get(top + slot));
       }
       stage.statistics = tensors.get(top + "statistics");
+      const std::vector<float> scale = tensors.get(top + "loss-scale");
+      if (scale.size() == 2) {
+        stage.loss_scale = {static_cast<int>(scale[0]), static_cast<int>(scale[1])};
+      }
       ExactWeights& exact = stage.exact.emplace();
       exact.label = rules.bound_label(checkpoint.label - 1);
       exact.base = tensors.get(top + "base");

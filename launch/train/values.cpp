@@ -74,6 +74,12 @@ const ExactWeights* TrainValues::exact_of_stage(VirtualWorkerId vw, StageId stag
   return continued ? &*continued->workers[at(vw.value)][at(stage.value)].exact : nullptr;
 }
 
+std::optional<LossScale::State> TrainValues::loss_scale_of_stage(VirtualWorkerId vw,
+                                                                 StageId stage) const {
+  if (!continued) return std::nullopt;
+  return continued->workers[at(vw.value)][at(stage.value)].loss_scale;
+}
+
 std::vector<ShardSnapshot> TrainValues::snapshots_of(ShardId shard) const {
   std::vector<ShardSnapshot> snapshots;
   if (continued) snapshots = continued->shards[at(shard.value)].earlier;

@@ -33,6 +33,8 @@ struct TrainValues {
   // Those of a stage; a continuation has its own optimizer slots and running statistics.
   FlatState start_of_stage(VirtualWorkerId vw, StageId stage) const;
   const ExactWeights* exact_of_stage(VirtualWorkerId vw, StageId stage) const;  // null: none
+  // Of a continuation whose run had one, where the stage keeps it.
+  std::optional<LossScale::State> loss_scale_of_stage(VirtualWorkerId vw, StageId stage) const;
   // Snapshots that a shard starts from, and the virtual workers' running statistics there.
   std::vector<ShardSnapshot> snapshots_of(ShardId shard) const;
   std::vector<std::vector<float>> running_on(ShardId shard) const;

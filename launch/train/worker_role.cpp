@@ -273,6 +273,8 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   setup.scaled =
       std::any_of(setting.devices.begin(), setting.devices.end(),
                   [](const RankDevice& device) { return device.precision == Precision::fp16; });
+  setup.loss_scale = common.loss_scale_of_stage(role.virtual_worker, role.stages.back())
+                         .value_or(LossScale::State());
   setup.batch = [&](Minibatch p) { return prefetcher ? prefetcher->take(p) : assemble(p); };
   setup.loss_samples = [&](Minibatch p) {
     return loss_samples(common, worker, p, setup.policy.by_wave);

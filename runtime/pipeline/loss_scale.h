@@ -23,33 +23,41 @@ class LossScale {
   static constexpr int kLargest = 24;
   static constexpr int kGrowAfter = 2000;
 
-  explicit LossScale(int in_flight) : in_flight_(in_flight) {}
+  // Between two waves.
+  struct State {
+    int exponent = kFirst;
+    int since_change = 0;  // minibatches; counted up to kGrowAfter
+    bool operator==(const State&) const = default;
+  };
+
+  explicit LossScale(int in_flight) : LossScale(in_flight, State()) {}
+  LossScale(int in_flight, const State& start) : in_flight_(in_flight), state_(start) {}
 
   int exponent(Minibatch p) {
-    const auto [of, first] = of_wave_.try_emplace(p / in_flight_, exponent_);
+    const auto [of, first] = of_wave_.try_emplace(p / in_flight_, state_.exponent);
     while (of_wave_.size() > kKept) of_wave_.erase(of_wave_.begin());
-    if (++since_change_ >= kGrowAfter && exponent_ < kLargest) change(exponent_ + 1);
+    if (state_.since_change < kGrowAfter) ++state_.since_change;
+    if (state_.since_change == kGrowAfter && state_.exponent < kLargest) {
+      change(state_.exponent + 1);
+    }
     return of->second;
   }
   // Of a minibatch that was scaled by 2^exponent. False where scaling by less cannot help.
   bool overflowed(int exponent) {
     if (exponent <= 0) return false;
-    if (exponent <= exponent_) change(exponent - 1);
+    if (exponent <= state_.exponent) change(exponent - 1);
     return true;
   }
-  int newest() const { return exponent_; }
+  int newest() const { return state_.exponent; }
+  const State& state() const { return state_; }
 
  private:
   static constexpr std::size_t kKept = 64;  // waves; far more than are in flight
 
-  void change(int exponent) {
-    exponent_ = exponent;
-    since_change_ = 0;
-  }
+  void change(int exponent) { state_ = {exponent, 0}; }
 
   int in_flight_;
-  int exponent_ = kFirst;
-  int since_change_ = 0;
+  State state_;
   std::map<std::int64_t, int> of_wave_;
 };
 

@@ -18,6 +18,11 @@ std::vector<std::byte> to_bytes(const StageState& state) {
     writer.lists(state.exact->updates);
     writer.lists(state.exact->own_waves);
   }
+  writer.number(state.loss_scale ? 1 : 0);
+  if (state.loss_scale) {
+    writer.number(state.loss_scale->exponent);
+    writer.number(state.loss_scale->since_change);
+  }
   return writer.take();
 }
 
@@ -34,6 +39,11 @@ StageState stage_state_from(std::span<const std::byte> bytes) {
     exact.base = reader.list();
     exact.updates = reader.lists();
     exact.own_waves = reader.lists();
+  }
+  if (reader.number() != 0) {
+    LossScale::State& scale = state.loss_scale.emplace();
+    scale.exponent = static_cast<int>(reader.number());
+    scale.since_change = static_cast<int>(reader.number());
   }
   ensure(reader.done(), "a stage's state is longer than it says");
   return state;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "runtime/pipeline/loss_scale.h"
 
 namespace hetpipe {
 
@@ -29,6 +30,7 @@ struct StageState {
   std::vector<float> statistics;          // running means and variances
   std::vector<float> weights{};           // where no server has them
   std::optional<ExactWeights> exact;
+  std::optional<LossScale::State> loss_scale{};  // beside `exact`, of the stage that keeps it
   bool operator==(const StageState&) const = default;
 };
 

@@ -37,7 +37,7 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
       messages_(setup_.place, chunks_, transport, service, pace_, report_),
       evaluator_(setup_.test, chunks_, messages_, service, pace_),
       accumulating_(chunks_.size()),
-      loss_scale_(rules.in_flight),
+      loss_scale_(rules.in_flight, setup_.loss_scale),
       label_(weights.label()) {
   if (!initial_statistics.empty()) {
     device_.copy(stream_, statistics_.data(),

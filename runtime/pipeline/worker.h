@@ -39,6 +39,7 @@ struct WorkerSetup {
   bool waves = true;                      // updates go to parameter servers, wave by wave
   bool clip_globally = false;             // gradients, by their norm over all stages
   bool scaled = false;                    // the loss: some device of the run computes in fp16
+  LossScale::State loss_scale{};          // that it starts with
   bool flushed = false;                   // the pipeline is drained before each update
   bool split_backward = false;            // B makes the inputs' gradient, W the weights'
   std::vector<bool> recompute;            // by chunk: keeps its inputs, R makes the rest again

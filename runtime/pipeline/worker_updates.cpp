@@ -170,7 +170,10 @@ void Worker::save_state(Wave wave) {
   for (const Buffer& slot : optimizer_.slots()) state.slots.push_back(download(slot));
   if (setup_.waves) {
     state.statistics = wave_statistics_[wave];
-    if (setup_.policy.visible == Visible::exactly) state.exact = weights_.exact(wave);
+    if (setup_.policy.visible == Visible::exactly) {
+      state.exact = weights_.exact(wave);
+      if (setup_.scaled && chunks_.back()->has_loss()) state.loss_scale = loss_scale_.state();
+    }
   } else {
     state.statistics = average_statistics(wave + 1);
     state.weights = download(weights_.everything());

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "launch/train/exact.h"
+#include "runtime/pipeline/loss_scale.h"
 #include "tests/end-to-end/training.h"
 
 // A run that stops anywhere and is continued on the same plan ends as if it had never stopped, bit
@@ -84,6 +85,28 @@ TEST(Exact, OnTheCpuDeviceWithHostedServersAndOtherPlacements) {
   training.scale = "mean";
   training.workers = {{8, {4, 9}}, {6, {}}, {3, {7}}};
   expect_continues(training, {1, 4});
+}
+
+// In fp16 the scale of the loss goes on too: with how many minibatches it has held, and where.
+TEST(Exact, InFp16) {
+  Training training = small("mlp", 2, 1);
+  training.workers = {{8, {2}}, {6, {}}};
+  training.samples = 80;
+  training.device = "offload";
+  training.precision = Precision::fp16;
+  training.optimizer.rate = 0.003f;
+  expect_continues(training, {1, 3});
+  const Trained whole = Bench(training).train();
+  int scales = 0;
+  for (const NamedTensor& tensor : whole.checkpoints.at(3).exact->tensors) {
+    if (!tensor.name.ends_with("/loss-scale")) continue;
+    EXPECT_EQ(tensor.values, (std::vector<float>{LossScale::kFirst, 3 * 2})) << tensor.name;
+    ++scales;
+  }
+  EXPECT_EQ(scales, 2);  // of the last stage of both virtual workers
+  training.precision = Precision::bf16;
+  EXPECT_EQ(why_not_exact(whole.checkpoints.at(3), Bench(training).job_of()),
+            "it was written under another --device or --precision");
 }
 
 // Where one virtual worker has nothing left to do, and inside of the last, partial wave of another.

@@ -315,6 +315,8 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
   job.end_position = std::llround(training_.epochs * static_cast<double>(training_.samples));
   job.evaluate_every = training_.evaluate_every;
   job.checkpoint_every = 1;
+  job.device = training_.device;
+  job.precision = training_.precision;
   if (from) {
     const fs::path file = fs::path(folder) / "from.h5";
     write_checkpoint(file, from->checkpoint);
@@ -330,8 +332,6 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
   problems.throw_if_any();
   job.optimizer.schedule = rate_schedule(training_.rate, job);
   job.target_accuracy = training_.target_accuracy;
-  job.device = training_.device;
-  job.precision = training_.precision;
   job.transport_path = training_.transport_path;
   job.checkpoint_folder = fs::path(folder) / "checkpoints";
   job.trace_folder = fs::path(folder) / "trace";

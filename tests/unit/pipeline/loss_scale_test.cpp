@@ -42,6 +42,19 @@ TEST(LossScale, GrowsWhereNothingOverflows) {
   EXPECT_EQ(scale.newest(), LossScale::kLargest);
 }
 
+TEST(LossScale, GoesOnFromItsState) {
+  LossScale scale(1);
+  Minibatch p = 0;
+  EXPECT_TRUE(scale.overflowed(LossScale::kFirst));
+  for (; p < LossScale::kGrowAfter / 2; ++p) scale.exponent(p);
+  EXPECT_EQ(scale.state(), (LossScale::State{LossScale::kFirst - 1, LossScale::kGrowAfter / 2}));
+  LossScale other(1, scale.state());
+  for (; p < 3 * LossScale::kGrowAfter; ++p) EXPECT_EQ(other.exponent(p), scale.exponent(p)) << p;
+  EXPECT_GT(scale.newest(), LossScale::kFirst - 1);
+  for (; p < 40 * LossScale::kGrowAfter; ++p) scale.exponent(p);
+  EXPECT_EQ(scale.state(), (LossScale::State{LossScale::kLargest, LossScale::kGrowAfter}));
+}
+
 TEST(LossScale, PowersOfTwo) {
   EXPECT_EQ(scale_of(0), 1.0f);
   EXPECT_EQ(scale_of(16), 65536.0f);
