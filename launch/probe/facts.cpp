@@ -5,9 +5,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
+#include "base/error.h"
 #include "kernels/cuda_loader.h"
-#include "launch/train/rank_device.h"
+#include "launch/probe/pcie.h"
 
 namespace hetpipe {
 namespace {
@@ -22,19 +22,21 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// What card and slot agree on at most: an idle card lowers its speed for the moment.
-std::string pcie_of(std::string pci) {
-  for (char& c : pci) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  const std::string folder = "/sys/bus/pci/devices/" + pci;
-  std::string speed = first_line(folder + "/max_link_speed");  // "16.0 GT/s PCIe"
-  const std::string lanes = first_line(folder + "/max_link_width");
-  if (speed.empty() || lanes.empty()) return {};
-  if (const auto end = speed.find(" PCIe"); end != std::string::npos) speed.resize(end);
-  return speed + " x" + lanes;
+// NVML's answer is about this very slot; without it Linux says what both ends could do.
+std::string pcie_of(const GpuInfo& gpu, const Nvml* nvml) {
+  std::optional<PcieLink> link = nvml != nullptr ? nvml->pcie_link(gpu.uuid) : std::nullopt;
+  if (!link) link = pcie_link_of("/sys/bus/pci/devices/" + gpu.pci);
+  return link ? to_string(*link) : "";
+}
+
+Json json_of(const NvLinks& links) {
+  return {{"to", links.to}, {"links", links.links}, {"bandwidth", links.bandwidth}};
 }
 
 Json json_of(const SeenCard& card) {
   const GpuInfo& gpu = card.gpu;
+  Json nvlink = Json::array();
+  for (const NvLinks& links : card.nvlink) nvlink.push_back(json_of(links));
   return {{"index", gpu.index},
           {"name", gpu.name},
           {"uuid", gpu.uuid},
@@ -46,7 +48,8 @@ Json json_of(const SeenCard& card) {
           {"free_memory", gpu.free_memory},
           {"memory_bandwidth", gpu.memory_bandwidth},
           {"numa_node", gpu.numa_node},
-          {"pcie", card.pcie}};
+          {"pcie", card.pcie},
+          {"nvlink", nvlink}};
 }
 
 SeenCard card_from(const Json& json) {
@@ -63,6 +66,10 @@ SeenCard card_from(const Json& json) {
   json.at("memory_bandwidth").get_to(card.gpu.memory_bandwidth);
   json.at("numa_node").get_to(card.gpu.numa_node);
   json.at("pcie").get_to(card.pcie);
+  for (const Json& links : json.at("nvlink")) {
+    card.nvlink.push_back({links.at("to").get<std::string>(), links.at("links").get<int>(),
+                           links.at("bandwidth").get<double>()});
+  }
   return card;
 }
 
@@ -88,6 +95,7 @@ std::string to_text(const ProbeFacts& facts) {
               {"cards", cards},
               {"why_no_card", facts.why_no_card},
               {"driver", facts.driver},
+              {"why_no_nvlink", facts.why_no_nvlink},
               {"libraries", facts.libraries}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -100,6 +108,7 @@ ProbeFacts probe_facts_from_text(const std::string& text) {
   for (const Json& card : json.at("cards")) facts.cards.push_back(card_from(card));
   json.at("why_no_card").get_to(facts.why_no_card);
   json.at("driver").get_to(facts.driver);
+  json.at("why_no_nvlink").get_to(facts.why_no_nvlink);
   json.at("libraries").get_to(facts.libraries);
   return facts;
 }
@@ -111,9 +120,20 @@ ProbeFacts probe_facts_here(LookForCards look) {
   if (look == LookForCards::no) return facts;
   VisibleGpus seen = visible_gpus();
   facts.why_no_card = seen.why_none;
+  std::unique_ptr<Nvml> nvml;
+  try {
+    if (!seen.gpus.empty()) nvml = std::make_unique<Nvml>();
+  } catch (const SystemError& error) {
+    facts.why_no_nvlink = error.what();
+  }
   for (GpuInfo& gpu : seen.gpus) {
-    std::string pcie = pcie_of(gpu.pci);
-    facts.cards.push_back({std::move(gpu), std::move(pcie)});
+    // As Linux and NVML write it.
+    for (char& c : gpu.pci) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    SeenCard card;
+    card.pcie = pcie_of(gpu, nvml.get());
+    if (nvml != nullptr) card.nvlink = nvml->nv_links(gpu.uuid);
+    card.gpu = std::move(gpu);
+    facts.cards.push_back(std::move(card));
   }
   if (const CudaModule* const cuda = load_cuda().module) facts.libraries = cuda->versions();
   if (!facts.cards.empty()) facts.driver = driver_version();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cuda/module.h"
+#include "launch/probe/nvml.h"
 #include "launch/train/start.h"
 
 namespace hetpipe {
@@ -12,7 +13,8 @@ namespace hetpipe {
 // A card as a rank sees it, with what the system beside CUDA says of it.
 struct SeenCard {
   GpuInfo gpu;
-  std::string pcie;  // "16.0 GT/s x16", the most that card and slot agree on; empty: not known
+  std::string pcie;  // "4.0 x16", the most that card and slot agree on; empty: not known
+  std::vector<NvLinks> nvlink{};  // by peer
 };
 
 // What a rank of `hetpipe probe` says of itself and of its machine.
@@ -20,9 +22,10 @@ struct ProbeFacts {
   RankFacts rank;
   std::string processor;  // "AMD EPYC 9B45"; empty: not known
   std::vector<SeenCard> cards;
-  std::string why_no_card;  // where there is none and one was looked for
-  std::string driver;       // of the cards: "580.95.05"; empty: not known
-  std::string libraries;    // "CUDA 13.0, cuDNN 9.19.0, ..."; empty without a CUDA module
+  std::string why_no_card;    // where there is none and one was looked for
+  std::string driver;         // of the cards: "580.95.05"; empty: not known
+  std::string why_no_nvlink;  // why nobody could be asked for the cards' NVLinks
+  std::string libraries;      // "CUDA 13.0, cuDNN 9.19.0, ..."; empty without a CUDA module
 };
 std::string to_text(const ProbeFacts& facts);
 ProbeFacts probe_facts_from_text(const std::string& text);

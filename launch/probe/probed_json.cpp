@@ -31,6 +31,7 @@ std::string probe_json(const Probed& probed, const std::vector<ProbeFacts>& fact
       rank["shared"] = place.shared;
     }
     if (!facts[r].driver.empty()) rank["driver"] = facts[r].driver;
+    if (!facts[r].why_no_nvlink.empty()) rank["why_no_nvlink"] = facts[r].why_no_nvlink;
     if (!facts[r].libraries.empty()) rank["libraries"] = facts[r].libraries;
     if (!facts[r].why_no_card.empty()) rank["why_no_gpu"] = facts[r].why_no_card;
     json["ranks"].push_back(std::move(rank));
@@ -47,6 +48,11 @@ std::string probe_json(const Probed& probed, const std::vector<ProbeFacts>& fact
         device["uuid"] = gpu.uuid;
         device["pci"] = gpu.pci;
         device["pcie"] = of.card.pcie;
+        device["nvlink"] = Json::array();
+        for (const NvLinks& links : of.card.nvlink) {
+          device["nvlink"].push_back(
+              {{"to", links.to}, {"links", links.links}, {"bandwidth", links.bandwidth}});
+        }
         device["numa_node"] = gpu.numa_node;
         device["compute_capability"] = format("%d.%d", gpu.major, gpu.minor);
         device["multiprocessors"] = gpu.multiprocessors;

@@ -22,11 +22,23 @@ std::string other_end(const Pool& pool, const LinkTest& test) {
   return test.to == test.from ? "itself" : name_of_end(pool, test.to);
 }
 
-// "NVIDIA H200, GPU-8d2f..., 0000:3b:00.0 (PCIe 32.0 GT/s x16, NUMA node 0)"
-std::string words_of(const SeenCard& card) {
+// "4 NVLinks of 25.8 GB/s to n0:1"
+std::string words_of(const NvLinks& links, const PoolNode& node) {
+  std::string to = links.to.empty() ? "switches" : links.to;
+  for (std::size_t d = 0; d < node.devices.size(); ++d) {
+    if (node.devices[d].card.gpu.pci == links.to) to = format("%s:%zu", node.name.c_str(), d);
+  }
+  return format("%d %s%s to %s", links.links, links.links == 1 ? "NVLink" : "NVLinks",
+                links.bandwidth > 0 ? (" of " + rate(links.bandwidth, "B/s")).c_str() : "",
+                to.c_str());
+}
+
+// "GPU-8d2f..., 0000:3b:00.0 (PCIe 5.0 x16, NUMA node 0, 18 NVLinks of 26.6 GB/s to switches)"
+std::string words_of(const SeenCard& card, const PoolNode& node) {
   std::vector<std::string> beside;
   if (!card.pcie.empty()) beside.push_back("PCIe " + card.pcie);
   if (card.gpu.numa_node >= 0) beside.push_back(format("NUMA node %d", card.gpu.numa_node));
+  for (const NvLinks& links : card.nvlink) beside.push_back(words_of(links, node));
   const std::string where = beside.empty() ? "" : " (" + join(beside, ", ") + ")";
   return card.gpu.uuid + ", " + card.gpu.pci + where;
 }
@@ -73,7 +85,7 @@ std::string node_comment(const PoolNode& node) {
   for (std::size_t d = 0; d < node.devices.size(); ++d) {
     const SeenCard& card = node.devices[d].card;
     if (card.gpu.uuid.empty()) continue;
-    text += format("# %zu: %s\n", d, words_of(card).c_str());
+    text += format("# %zu: %s\n", d, words_of(card, node).c_str());
   }
   return text;
 }
@@ -120,9 +132,12 @@ std::string cluster_file(const Probed& probed, const std::vector<ProbeFacts>& fa
   const Cluster cluster = decide_cluster(probed);
   std::set<std::string> versions;
   for (const ProbeFacts& of : facts) {
-    if (!of.cards.empty())
-      versions.insert("driver " + (of.driver.empty() ? "not known" : of.driver) + "; " +
-                      of.libraries);
+    if (of.cards.empty()) continue;
+    versions.insert("driver " + (of.driver.empty() ? "not known" : of.driver) + "; " +
+                    of.libraries);
+    if (!of.why_no_nvlink.empty()) {
+      versions.insert("NVLinks of " + of.rank.host + " are not known: " + of.why_no_nvlink);
+    }
   }
   std::vector<std::string> comments{
       "# Written by hetpipe probe: the devices that these ranks had, and what was measured of "
@@ -172,7 +187,7 @@ std::string probe_tables(const Probed& probed, const std::vector<ProbeFacts>& fa
       const PoolDevice& of = node.devices[at(place.device)];
       device = format("%s:%d%s", node.name.c_str(), place.device, place.shared ? " (shared)" : "");
       kind = pool.kinds[at(of.kind)].name;
-      card = of.card.gpu.uuid.empty() ? pool.kinds[at(of.kind)].hardware : words_of(of.card);
+      card = of.card.gpu.uuid.empty() ? pool.kinds[at(of.kind)].hardware : words_of(of.card, node);
     }
     ranks.add({std::to_string(r), facts[r].rank.host, std::to_string(facts[r].rank.pid),
                std::to_string(facts[r].rank.cores.size()),

@@ -141,6 +141,29 @@ TEST(ProbedCluster, RanksOnOneCardStandInOnlyWhereNothingElseIs) {
   EXPECT_DOUBLE_EQ(decide_cluster(probed(both, link)).intra_node.bandwidth, 5e9);
 }
 
+TEST(ProbedCluster, LinksOfACardStandBesideIt) {
+  SeenCard left = rtx_3090("a", 0);
+  left.pcie = "4.0 x16";
+  left.gpu.numa_node = 1;
+  left.nvlink = {{"0000:01:00.0", 4, 14e9}, {"", 1, 0}, {"0000:99:00.0", 2, 0}};
+  std::vector<ProbeFacts> facts{rank_on("n0", {left}), rank_on("n0", {rtx_3090("b", 1)})};
+  facts[1].why_no_nvlink = "NVML: no driver";
+  for (ProbeFacts& of : facts) of = probe_facts_from_text(to_text(of));
+  EXPECT_EQ(facts[0].cards[0].nvlink, left.nvlink);
+  const Probed all = probed(facts, [](const LinkTest&) { return 8e9; });
+  const std::string text = cluster_file(all, facts);
+  EXPECT_EQ(parse_cluster(text, "cluster.toml"), decide_cluster(all)) << text;
+  EXPECT_THAT(text, HasSubstr("# 0: a, 0000:00:00.0 (PCIe 4.0 x16, NUMA node 1, 4 NVLinks of "
+                              "14.0 GB/s to n0:1, 1 NVLink to switches, 2 NVLinks to "
+                              "0000:99:00.0)\n"));
+  EXPECT_THAT(text, HasSubstr("# NVLinks of n0 are not known: NVML: no driver\n"));
+  const auto json = nlohmann::json::parse(probe_json(all, facts, "c.toml"));
+  EXPECT_EQ(json["devices"][0]["nvlink"][0]["to"], "0000:01:00.0");
+  EXPECT_EQ(json["devices"][0]["nvlink"][0]["links"], 4);
+  EXPECT_TRUE(json["devices"][1]["nvlink"].empty());
+  EXPECT_EQ(json["ranks"][1]["why_no_nvlink"], "NVML: no driver");
+}
+
 TEST(ProbedCluster, TheFileIsReadBackAsDecided) {
   std::vector<ProbeFacts> facts = two_kinds_on_two_nodes();
   facts.push_back(rank_on("server"));
