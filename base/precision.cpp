@@ -26,4 +26,42 @@ Precision precision_named(const std::string& name) {
   return static_cast<Precision>(found - names.begin());
 }
 
+std::optional<Precision> PrecisionChoice::of(const std::string& kind) const {
+  const auto found = of_kind.find(kind);
+  return found == of_kind.end() ? every : found->second;
+}
+
+PrecisionChoice precision_choice_from(const std::string& text) {
+  PrecisionChoice choice;
+  for (const std::string& part : split(text, ',')) {
+    const auto equals = part.find('=');
+    if (equals == std::string::npos) {
+      if (choice.every) {
+        throw UserError("--precision", "'" + text +
+                                           "' gives every kind of device two precisions. Name the "
+                                           "kinds: KIND=" +
+                                           part + ".");
+      }
+      choice.every = precision_named(part);
+      continue;
+    }
+    const std::string kind = part.substr(0, equals);
+    if (!choice.of_kind.emplace(kind, precision_named(part.substr(equals + 1))).second) {
+      throw UserError("--precision", "kind '" + kind +
+                                         "' stands twice (it has one precision). "
+                                         "Remove one.");
+    }
+  }
+  return choice;
+}
+
+std::string to_string(const PrecisionChoice& choice) {
+  std::vector<std::string> parts;
+  if (choice.every) parts.push_back(to_string(*choice.every));
+  for (const auto& [kind, precision] : choice.of_kind) {
+    parts.push_back(kind + "=" + to_string(precision));
+  }
+  return join(parts, ",");
+}
+
 }  // namespace hetpipe

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,5 +17,21 @@ enum class Precision : std::uint8_t { fp32, tf32, bf16, fp16 };
 const std::vector<std::string>& precision_names();  // in the order of the enumeration
 std::string to_string(Precision precision);
 Precision precision_named(const std::string& name);  // UserError for an unknown one
+
+// What --precision says: one for every kind of device ("bf16"), for some
+// ("a100=bf16,titan-v=fp16"), for all but some ("bf16,titan-v=fp16").
+struct PrecisionChoice {
+  PrecisionChoice() = default;
+  PrecisionChoice(Precision one) : every(one) {}                 // NOLINT: one is such a choice
+  PrecisionChoice(std::optional<Precision> one) : every(one) {}  // NOLINT
+
+  std::optional<Precision> every;  // of kinds that are not in of_kind
+  std::map<std::string, Precision> of_kind;
+
+  std::optional<Precision> of(const std::string& kind) const;  // nothing: it is left open
+  bool operator==(const PrecisionChoice&) const = default;
+};
+PrecisionChoice precision_choice_from(const std::string& text);  // UserError
+std::string to_string(const PrecisionChoice& choice);            // empty where all is left open
 
 }  // namespace hetpipe

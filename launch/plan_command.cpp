@@ -88,7 +88,7 @@ std::vector<ChangedPool> changed_pools(const PlanOptions& options, const PlanReq
     try {
       Cluster cluster = changed_cluster(request.cluster, change, try_catalogue_kind,
                                         catalogue_names(), "--what-if");
-      Profile profile = with_estimates(request.profile, cluster, precision_named(request.precision),
+      Profile profile = with_estimates(request.profile, cluster, request.precision,
                                        [&](const DeviceKind&) { return "--what-if " + change; });
       pools.push_back({change, std::move(cluster), std::move(profile)});
     } catch (const UserError& error) {

@@ -37,7 +37,31 @@ void check_profile_device(const std::string& name, const Cluster& cluster) {
                                           ". Name one of the cluster file or of the catalogue.");
 }
 
+void check_precision_kinds(const PrecisionChoice& choice, const Cluster& cluster) {
+  std::vector<std::string> known;
+  for (const DeviceKind& kind : cluster.kinds) known.push_back(kind.name);
+  Problems problems;
+  for (const auto& [kind, precision] : choice.of_kind) {
+    if (std::find(known.begin(), known.end(), kind) != known.end()) continue;
+    problems.add("--precision",
+                 known.empty()
+                     ? "names kind '" + kind +
+                           "' (without a cluster file no device has a kind). Give --cluster FILE, "
+                           "or one precision for all."
+                     : unknown("kind of device", kind, known) +
+                           ". Name one of the cluster's: " + join(known, ", ") + ".");
+  }
+  problems.throw_if_any();
+}
+
 }  // namespace
+
+PrecisionChoice precision_of(const PlanningOptions& options, const Cluster& cluster) {
+  if (!options.precision) return {};
+  PrecisionChoice choice = precision_choice_from(*options.precision);
+  check_precision_kinds(choice, cluster);
+  return choice;
+}
 
 Option profile_device_option(PlanningOptions& options) {
   return text_option("profile-device", "KIND", options.profile_device,
@@ -55,9 +79,9 @@ Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster) 
   if (options.profile_device) check_profile_device(*options.profile_device, cluster);
   LoadedProfile loaded =
       read_profile(*options.profile, {options.profile_device, options.profile_batch});
-  const Precision precision = precision_named(options.precision.value_or(PlanRequest{}.precision));
-  Profile profile =
-      with_estimates(std::move(loaded.profile), cluster, precision, [&](const DeviceKind& kind) {
+  Profile profile = with_estimates(
+      std::move(loaded.profile), cluster, precision_of(options, cluster),
+      [&](const DeviceKind& kind) {
         return options.cluster ? place_of_kind(*options.cluster, kind.name) : std::string();
       });
   if (speaks_for_all() && !loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
@@ -65,11 +89,23 @@ Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster) 
 }
 
 Option precision_option(PlanningOptions& options, PlanGiven given) {
-  return unset_means(unless_planned(PlanRequest{}.precision, given),
-                     choice_option("precision", options.precision, precision_names(),
-                                   "Arithmetic of GPUs: its peak is taken where a kind of device "
-                                   "was not measured and its times are estimated, and training "
-                                   "uses it on every GPU (unset: on each what it is best at)."));
+  const Slot<std::string> slot(options.precision);
+  Option option = text_option(
+      "precision", "P|KIND=P,...", slot,
+      "Arithmetic of GPUs, " + join(precision_names(), ", ") +
+          ": of all, or of each kind of device named. Its peak is taken where a kind was not "
+          "measured and its times are estimated, and training uses it on every GPU (unset: on each "
+          "what it is best at).");
+  option.set = [slot](const std::string& word) -> std::optional<std::string> {
+    try {
+      precision_choice_from(word);
+    } catch (const UserError& error) {
+      return error.problems().front().text;
+    }
+    slot.set(word);
+    return std::nullopt;
+  };
+  return unset_means(unless_planned(to_string(PlanRequest{}.precision), given), std::move(option));
 }
 
 OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
@@ -186,7 +222,7 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   request.weights = options.weights.value_or("");
   request.sync = options.sync.value_or("");
   if (options.system) request.system = *options.system;
-  if (options.precision) request.precision = *options.precision;
+  if (options.precision) request.precision = precision_choice_from(*options.precision);
   if (options.optimizer) request.optimizer = *options.optimizer;
   if (options.clock_distance) request.clock_distance = *options.clock_distance;
   if (options.placement) request.placement = *options.placement;

@@ -46,6 +46,10 @@ Option profile_batch_option(PlanningOptions& options);
 // kinds that were not measured. What had to be concluded is said on standard error.
 Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster);
 
+// What --precision says for the cluster's kinds; nothing where it is not given. UserError where it
+// names another kind.
+PrecisionChoice precision_of(const PlanningOptions& options, const Cluster& cluster);
+
 // The row --precision, which shape_options holds as well.
 Option precision_option(PlanningOptions& options, PlanGiven given);
 

@@ -55,7 +55,7 @@ std::int64_t as_number(std::uint64_t hash) { return static_cast<std::int64_t>(ha
 
 // What the options say of it; two machines may still differ in their cards.
 std::uint64_t arithmetic_hash(const TrainJob& job) {
-  return hash_text(job.device + " " + (job.precision ? to_string(*job.precision) : ""));
+  return hash_text(job.device + " " + to_string(job.precision));
 }
 
 // Its stages store what a continuation needs: under waves, of pipelines that are never drained,

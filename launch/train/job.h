@@ -60,7 +60,7 @@ struct TrainJob {
   StartingPoint start;
 
   std::string device = "cpu";           // of every worker, or "auto"
-  std::optional<Precision> precision;   // of GPUs; absent: what each card is best at
+  PrecisionChoice precision;            // of GPUs; left open: what each card is best at
   std::string transport_path = "auto";  // of path_named
   int threads = 1;
   double timeout_seconds = 60;

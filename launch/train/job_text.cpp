@@ -72,7 +72,7 @@ std::string to_text(const TrainJob& job) {
             {"build", job.build},
             {"device", job.device},
             {"transport_path", job.transport_path},
-            {"precision", job.precision ? to_string(*job.precision) : ""},
+            {"precision", to_string(job.precision)},
             {"threads", job.threads},
             {"timeout_seconds", job.timeout_seconds},
             {"checkpoint_folder", job.checkpoint_folder},
@@ -129,7 +129,7 @@ TrainJob job_from_text(const std::string& written) {
   text.at("device").get_to(job.device);
   text.at("transport_path").get_to(job.transport_path);
   const auto precision = text.at("precision").get<std::string>();
-  if (!precision.empty()) job.precision = precision_named(precision);
+  if (!precision.empty()) job.precision = precision_choice_from(precision);
   text.at("threads").get_to(job.threads);
   text.at("timeout_seconds").get_to(job.timeout_seconds);
   text.at("checkpoint_folder").get_to(job.checkpoint_folder);

@@ -173,6 +173,7 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
     RunDirectory::check(*options.output, options.resume ? RunStart::resume : RunStart::fresh);
   }
   if (options.planning.cluster) job.cluster = load_cluster(*options.planning.cluster);
+  job.precision = precision_of(options.planning, job.cluster.value_or(Cluster{}));
   if (options.planning.profile) {
     job.profile = load_profile_of(options.planning, job.cluster.value_or(Cluster{}));
   }
@@ -271,7 +272,6 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   job.build = build_hash();
   job.device = options.device;
   job.transport_path = options.transport_path;
-  if (options.planning.precision) job.precision = precision_named(*options.planning.precision);
   job.threads = options.threads;
   job.timeout_seconds = options.timeout;
   if (options.resume) {

@@ -21,7 +21,11 @@ bool pace_of_cpu(const TrainJob& job, const DeviceName& device) {
   return kind.emulate && kind.emulate->of == kEmulatingDevice;
 }
 
-RankDevice on_gpu(const TrainJob& job, const GpuPlace& place, bool emulated,
+std::optional<Precision> precision_for(const TrainJob& job, const DeviceName& device) {
+  return job.precision.of(job.cluster ? job.cluster->kind_of(device).name : "");
+}
+
+RankDevice on_gpu(const TrainJob& job, const DeviceName& of, const GpuPlace& place, bool emulated,
                   const VisibleGpus& seen) {
   const int wanted = emulated ? place.on_host : place.in_node;
   const GpuInfo& gpu = seen.gpus[at(wanted) % seen.gpus.size()];
@@ -31,7 +35,7 @@ RankDevice on_gpu(const TrainJob& job, const GpuPlace& place, bool emulated,
   device.uuid = gpu.uuid;
   device.card = gpu.name;
   device.memory = static_cast<std::int64_t>(gpu.memory);
-  device.precision = job.precision.value_or(usual_precision(gpu));
+  device.precision = precision_for(job, of).value_or(usual_precision(gpu));
   device.text = gpu.name + ", " + to_string(device.precision);
   device.nccl = load_nccl().module != nullptr;
   device.why_no_nccl = load_nccl().why_not;
@@ -80,12 +84,13 @@ RankDevice decide_device(const TrainJob& job, const Role::Worker& worker, const 
   const bool to_the_cpu = pace_of_cpu(job, worker.device);
   if (job.device == "cuda" || (job.device == "auto" && !to_the_cpu && !seen.gpus.empty())) {
     if (seen.gpus.empty()) throw SystemError("device cuda: " + seen.why_none);
-    return on_gpu(job, place, emulated, seen);
+    return on_gpu(job, worker.device, place, emulated, seen);
   }
   RankDevice device;
   device.name = job.device == "auto" ? "cpu" : job.device;
-  device.precision =
-      device.name == "offload" ? job.precision.value_or(Precision::fp32) : Precision::fp32;
+  device.precision = device.name == "offload"
+                         ? precision_for(job, worker.device).value_or(Precision::fp32)
+                         : Precision::fp32;
   device.text = device.name == "offload" ? "offload, " + to_string(device.precision) : device.name;
   if (job.device == "auto") {
     device.why = to_the_cpu ? "" : seen.why_none;  // emulated at the CPU's pace: as it should be

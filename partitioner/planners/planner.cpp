@@ -78,7 +78,6 @@ void check_request(const PlanRequest& request) {
     policies.emplace_back("search");
     check_word(problems, "--policy", "policy", *request.policy, policies);
   }
-  check_word(problems, "--precision", "precision", request.precision, precision_names());
   check_word(problems, "--placement", "placement", request.placement, {"default", "local"});
   check_word(problems, "--pull", "pull", request.pull, {"bound", "newest"});
   check_word(problems, "--optimizer", "optimizer", request.optimizer,
@@ -141,8 +140,7 @@ PlannerRule planner_of(const PlanRequest& request) {
 Plan make_plan(const PlanRequest& given) {
   const PlannerRule planner = planner_of(given);
   PlanRequest request = given;
-  request.profile = with_estimates(std::move(request.profile), request.cluster,
-                                   precision_named(request.precision));
+  request.profile = with_estimates(std::move(request.profile), request.cluster, request.precision);
   switch (planner) {
     case PlannerRule::hetpipe:
       return plan_hetpipe(request);

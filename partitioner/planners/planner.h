@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/precision.h"
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/plan/system.h"
@@ -39,7 +40,7 @@ struct PlanRequest {
   std::string schedule;                // these three replace parts of the system's row; empty: its
   std::string weights;
   std::string sync;
-  std::string precision = "fp32";  // whose peak estimates take: "fp32" "tf32" "bf16" "fp16"
+  PrecisionChoice precision = Precision::fp32;  // whose peak estimates take
   std::string optimizer = "sgd-momentum";
   int clock_distance = 0;
   std::string placement = "default";

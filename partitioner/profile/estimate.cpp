@@ -210,7 +210,7 @@ double sustained_bandwidth(const DeviceKind& kind) {
   return kind.gpus * kind.memory_bandwidth * kBandwidthEfficiency;
 }
 
-Profile with_estimates(Profile profile, const Cluster& cluster, Precision precision,
+Profile with_estimates(Profile profile, const Cluster& cluster, const PrecisionChoice& choice,
                        const KindPlace& place) {
   const std::vector<Measurement> measured = profile.measurements;
   const bool absolutes = has_flops(profile);
@@ -226,12 +226,15 @@ Profile with_estimates(Profile profile, const Cluster& cluster, Precision precis
         problems.add(where(kind), no_pace(profile, kind));
       continue;
     }
-    const Rates rates = rates_of(kind, precision);
+    const auto precision_of = [&](const std::string& name) {
+      return choice.of(name).value_or(Precision::fp32);
+    };
+    const Rates rates = rates_of(kind, precision_of(kind.name));
     // Only true measurements are scaled, and all batches of one kind.
     std::string nearest_kind;
     Rates nearest_rates;
     for (const Measurement& m : measured) {
-      const Rates from = rates_of_measured(cluster, m.device, precision);
+      const Rates from = rates_of_measured(cluster, m.device, precision_of(m.device));
       if (!m.estimate.empty() || !complete(from) || !complete(rates)) continue;
       if (nearest_kind.empty() || distance(from, rates) < distance(nearest_rates, rates)) {
         nearest_kind = m.device;
@@ -245,7 +248,8 @@ Profile with_estimates(Profile profile, const Cluster& cluster, Precision precis
       }
     } else if (absolutes && complete(rates)) {
       for (const int batch : kBatches) {
-        profile.measurements.push_back(absolute(profile, kind, rates, batch, precision));
+        profile.measurements.push_back(
+            absolute(profile, kind, rates, batch, precision_of(kind.name)));
       }
     } else {
       problems.add(where(kind), refusal(profile, kind, complete(rates)));

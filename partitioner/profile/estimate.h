@@ -27,8 +27,8 @@ using KindPlace = std::function<std::string(const DeviceKind& kind)>;
 // that has none of its own. Scaled from the measured kind whose rates are nearest (relative
 // roofline); where nothing was measured, from the layers' flops and bytes (absolute roofline).
 // Emulated kinds go without: they run at the pace of "cpu". UserError with every kind for which
-// there is neither, where `place` says.
-Profile with_estimates(Profile profile, const Cluster& cluster, Precision precision,
+// there is neither, where `place` says. Kinds whose precision is left open compute in fp32.
+Profile with_estimates(Profile profile, const Cluster& cluster, const PrecisionChoice& precision,
                        const KindPlace& place = {});
 
 }  // namespace hetpipe

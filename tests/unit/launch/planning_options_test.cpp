@@ -48,6 +48,30 @@ TEST(PlanningOptions, ServersForASystemThatAllReduces) {
   EXPECT_THAT(problems_of(options)[0].text, HasSubstr("--sync all-reduce"));
 }
 
+TEST(PlanningOptions, PrecisionOfKindsThatTheClusterHas) {
+  Cluster cluster;
+  for (const char* kind : {"a100", "titan-v"}) cluster.kinds.emplace_back().name = kind;
+  PlanningOptions options;
+  EXPECT_EQ(precision_of(options, cluster), PrecisionChoice());
+  options.precision = "bf16,titan-v=fp16";
+  EXPECT_EQ(precision_of(options, cluster).of("titan-v"), Precision::fp16);
+  EXPECT_EQ(request_of(options, cluster, {}).precision.of("a100"), Precision::bf16);
+  const auto error_of = [&](const std::string& text, const Cluster& of) -> std::string {
+    options.precision = text;
+    try {
+      precision_of(options, of);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(error_of("titan-x=fp16", cluster),
+              HasSubstr("--precision: unknown kind of device 'titan-x' (did you mean 'titan-v'?). "
+                        "Name one of the cluster's: a100, titan-v."));
+  EXPECT_THAT(error_of("a100=fp16", {}), HasSubstr("Give --cluster FILE"));
+  EXPECT_EQ(error_of("fp16", {}), "");
+}
+
 TEST(PlanningOptions, InFlightUnderAScheduleThatDrains) {
   PlanningOptions options = under("gpipe");
   options.in_flight = 4;

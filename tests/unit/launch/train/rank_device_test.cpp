@@ -72,6 +72,19 @@ TEST_F(DecideDevice, PrecisionFollowsTheCardUnlessItIsGiven) {
   EXPECT_EQ(decide({.in_node = 0}).precision, Precision::tf32);
 }
 
+TEST_F(DecideDevice, PrecisionOfItsKind) {
+  job_.device = "cuda";
+  job_.precision = precision_choice_from("slow=tf32");
+  EXPECT_EQ(decide({.in_node = 0}).precision, Precision::bf16);  // of no kind
+  emulate("h200");
+  EXPECT_EQ(decide().precision, Precision::tf32);
+  job_.precision = precision_choice_from("fp16,fast=tf32");
+  EXPECT_EQ(decide().precision, Precision::fp16);
+  job_.device = "offload";
+  job_.precision = precision_choice_from("slow=bf16");
+  EXPECT_EQ(decide().precision, Precision::bf16);
+}
+
 TEST_F(DecideDevice, WithoutAGpuAutoSaysWhyAndCudaFails) {
   seen_ = {{}, "no driver"};
   job_.device = "auto";

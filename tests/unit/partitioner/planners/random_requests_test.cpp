@@ -110,7 +110,7 @@ PlanRequest request_of(Draw& draw) {
   request.virtual_workers = draw.maybe({1, 2, 3});
   request.minibatch = draw.maybe({1, 3, 8, 32, 64});
   request.micro_batches = draw.maybe({1, 1, 2, 4});
-  request.precision = draw.of<const char*>({"fp32", "bf16"});
+  request.precision = draw.of({Precision::fp32, Precision::bf16});
   request.optimizer = draw.of<const char*>({"sgd", "sgd-momentum", "adam"});
   request.clock_distance = draw.between(0, 2);
   request.placement = draw.of<const char*>({"default", "local"});

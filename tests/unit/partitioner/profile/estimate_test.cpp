@@ -126,9 +126,24 @@ TEST(Estimate, PrecisionChoosesThePeak) {
   EXPECT_DOUBLE_EQ(sustained_flops(k, Precision::fp16), 70e12);
   k.gpus = 4;  // a group works together
   EXPECT_DOUBLE_EQ(sustained_flops(k, Precision::fp32), 20e12);
-  EXPECT_EQ(precision_named("tf32"), Precision::tf32);
-  EXPECT_THAT(test::user_error([] { precision_named("fp23"); }),
-              HasSubstr("unknown precision 'fp23' (did you mean 'fp32'?)"));
+}
+
+// Of three alike kinds one keeps fp32, and one that was measured in bf16 is what the third is
+// scaled from.
+TEST(Estimate, EachKindHasAPrecision) {
+  Profile p = two_layers();
+  Cluster cluster = cluster_with({kind("whole", 10, 100), kind("half", 10, 100)});
+  for (DeviceKind& k : cluster.kinds) k.peak_flops_fp16 = 100e12 / 0.7;
+  PrecisionChoice choice;
+  choice.of_kind["half"] = Precision::bf16;
+  const Profile absolute = with_estimates(p, cluster, choice);
+  EXPECT_NEAR(costs_on(absolute, cluster.kinds[0], 8).forward[0], 8e-4, 1e-12);
+  EXPECT_NEAR(costs_on(absolute, cluster.kinds[1], 8).forward[0], 0.8e-4, 1e-12);
+  EXPECT_NEAR(costs_on(absolute, cluster.kinds[1], 8).forward[1], 0.8e-4, 1e-12);  // half the bytes
+
+  p.measurements = {{"half", 8, {1, 1}, {1, 1}, {}, {8000000, 8000000}, {1, 1}}};
+  const Profile relative = with_estimates(p, cluster, choice);
+  EXPECT_NEAR(costs_on(relative, cluster.kinds[0], 8).forward[0], 8e-4 / 1.6e-4, 1e-9);
 }
 
 TEST(Estimate, MeasuredAndEmulatedKindsStayAsTheyAre) {
