@@ -25,6 +25,8 @@ const char* to_string(MemoryKind kind) {
       return "messages";
     case MemoryKind::workspace:
       return "workspace";
+    case MemoryKind::paths:
+      return "paths";
   }
   ensure(false, "memory kind out of range");
   return "";

@@ -7,8 +7,18 @@
 
 namespace hetpipe {
 
-enum class MemoryKind { weights, versions, gradients, optimizer, activations, messages, workspace };
-inline constexpr int kMemoryKinds = 7;
+// paths: what ways between devices share with peers (peer_memory.h).
+enum class MemoryKind {
+  weights,
+  versions,
+  gradients,
+  optimizer,
+  activations,
+  messages,
+  workspace,
+  paths
+};
+inline constexpr int kMemoryKinds = 8;
 const char* to_string(MemoryKind kind);
 
 // Bytes in use on one device, by kind, against a budget: real memory, or that of an emulated

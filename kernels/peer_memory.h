@@ -23,7 +23,7 @@ class PeerMemory {
   };
 
   virtual ~PeerMemory() = default;
-  // Counted as memory for messages.
+  // Counted as memory for paths.
   virtual Shared share(std::size_t bytes) = 0;
   // SystemError where this device cannot reach that memory.
   virtual std::unique_ptr<Block> open(const std::string& handle) = 0;

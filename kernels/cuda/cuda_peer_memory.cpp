@@ -16,11 +16,11 @@ class SharedBlock final : public PeerMemory::Block {
  public:
   SharedBlock(int device, std::size_t bytes, MemoryAccount& account)
       : device_(device), bytes_(bytes), account_(account) {
-    account_.take(bytes_, MemoryKind::messages);
+    account_.take(bytes_, MemoryKind::paths);
     const DeviceScope scope(device_);
     const cudaError_t status = cudaMalloc(&memory_, bytes_);
     if (status == cudaSuccess) return;
-    account_.give_back(bytes_, MemoryKind::messages);
+    account_.give_back(bytes_, MemoryKind::paths);
     cudaGetLastError();  // or the next launch would report it
     check(status, "taking memory to share");
   }
@@ -28,7 +28,7 @@ class SharedBlock final : public PeerMemory::Block {
   SharedBlock& operator=(const SharedBlock&) = delete;
   ~SharedBlock() override {
     cudaFree(memory_);
-    account_.give_back(bytes_, MemoryKind::messages);
+    account_.give_back(bytes_, MemoryKind::paths);
   }
   std::byte* data() const override { return static_cast<std::byte*>(memory_); }
 

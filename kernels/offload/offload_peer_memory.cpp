@@ -24,14 +24,14 @@ class FarBlock final : public PeerMemory::Block {
       close(file_);
       throw SystemError("offload device: no room for shared memory");
     }
-    if (account_ != nullptr) account_->take(bytes_, MemoryKind::messages);
+    if (account_ != nullptr) account_->take(bytes_, MemoryKind::paths);
   }
   FarBlock(const FarBlock&) = delete;
   FarBlock& operator=(const FarBlock&) = delete;
   ~FarBlock() override {
     memory_.remove(data_);
     close(file_);
-    if (account_ != nullptr) account_->give_back(bytes_, MemoryKind::messages);
+    if (account_ != nullptr) account_->give_back(bytes_, MemoryKind::paths);
   }
   std::byte* data() const override { return data_; }
 

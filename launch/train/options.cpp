@@ -104,7 +104,8 @@ OptionGroup machine_options(TrainOptions& options) {
                             "How messages get from GPU to GPU: through page-locked host memory "
                             "(staged), memory shared within a machine (ipc), NCCL, or an MPI "
                             "library that reaches GPUs (mpi). What is not to be had between two "
-                            "ranks is staged there; auto takes the best that works."),
+                            "ranks is staged there; auto takes the best that works. Plans do not "
+                            "count the memory that ipc (10 MiB for each peer) and nccl keep."),
               real_option("timeout", "S", options.timeout, kUpToAMillion,
                           "Seconds after which a rank that waits in vain ends the run, saying for "
                           "what it waited."),
