@@ -19,7 +19,7 @@ CudaEvent::CudaEvent(int device, cudaStream_t stream) : device_(device) {
   const DeviceScope scope(device_);
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
-  event_ = UniqueHandle<Traits>(event);
+  event_ = UniqueEvent(event);
   check(cudaEventRecord(event, stream), "recording an event");
 }
 

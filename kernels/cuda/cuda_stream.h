@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "base/unique_handle.h"
+#include "kernels/cuda/handles.h"
 #include "kernels/device.h"
 
 namespace hetpipe::cuda {
@@ -31,13 +31,8 @@ class CudaEvent final : public Event {
   cudaEvent_t get() const { return event_.get(); }
 
  private:
-  struct Traits {
-    using Handle = cudaEvent_t;
-    static Handle empty() { return nullptr; }
-    static void close(Handle event) noexcept { cudaEventDestroy(event); }
-  };
   int device_;
-  UniqueHandle<Traits> event_;
+  UniqueEvent event_;
 };
 
 class CudaStream final : public Stream {

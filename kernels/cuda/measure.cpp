@@ -8,21 +8,10 @@
 namespace hetpipe::cuda {
 namespace {
 
-struct StreamTraits {
-  using Handle = cudaStream_t;
-  static Handle empty() { return nullptr; }
-  static void close(Handle stream) noexcept { cudaStreamDestroy(stream); }
-};
-struct EventTraits {
-  using Handle = cudaEvent_t;
-  static Handle empty() { return nullptr; }
-  static void close(Handle event) noexcept { cudaEventDestroy(event); }
-};
-
-UniqueHandle<EventTraits> make_event() {
+UniqueEvent make_event() {
   cudaEvent_t event = nullptr;
   check(cudaEventCreate(&event), "making an event");
-  return UniqueHandle<EventTraits>(event);
+  return UniqueEvent(event);
 }
 
 }  // namespace
@@ -50,8 +39,8 @@ Scratch::Scratch(const std::vector<std::size_t>& bytes) {
 double median_seconds(int runs, const std::function<void(cudaStream_t)>& work) {
   cudaStream_t raw = nullptr;
   check(cudaStreamCreateWithFlags(&raw, cudaStreamNonBlocking), "making a stream");
-  const UniqueHandle<StreamTraits> stream(raw);
-  const UniqueHandle<EventTraits> before = make_event(), after = make_event();
+  const UniqueStream stream(raw);
+  const UniqueEvent before = make_event(), after = make_event();
   std::vector<double> seconds;
   work(stream.get());
   for (int i = 0; i < runs; ++i) {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "base/unique_handle.h"
+#include "kernels/cuda/handles.h"
 
 // Timing candidates on the GPU in use: its own stream, its own memory.
 namespace hetpipe::cuda {
@@ -23,12 +23,7 @@ class Scratch {
   void* block(std::size_t i) const { return blocks_[i].get(); }
 
  private:
-  struct Traits {
-    using Handle = void*;
-    static Handle empty() { return nullptr; }
-    static void close(Handle memory) noexcept { cudaFree(memory); }
-  };
-  std::vector<UniqueHandle<Traits>> blocks_;
+  std::vector<UniqueMemory> blocks_;
   bool complete_ = true;
 };
 

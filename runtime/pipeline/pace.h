@@ -18,6 +18,11 @@ class Pace {
 
   // Something that the next action needs came (or was delivered) at this time.
   void input_at(std::int64_t time_ns);
+  // The same of an answer that came after so long, where it was waited for rather than found.
+  void answered(double seconds, std::int64_t time_ns) {
+    constexpr double kFound = 100e-6;  // s
+    if (seconds > kFound) input_at(time_ns);
+  }
   // The action has been computed since start_ns: waits for its modelled end. 0 seconds: not
   // emulated. Returns how long the device was busy with it, in modelled time where it is emulated.
   double hold(std::int64_t start_ns, double modelled_seconds);

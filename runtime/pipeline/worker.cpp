@@ -11,9 +11,6 @@
 namespace hetpipe {
 namespace {
 
-// A call that took longer than this has waited for its answer rather than found it.
-constexpr double kBlocked = 100e-6;  // s
-
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
@@ -301,7 +298,7 @@ void Worker::pull(Minibatch p) {
   weights_.rebase(gate, label, std::move(snapshot.weights));
   label_ = label;
   const double waited = seconds_between(start, now_ns());
-  if (waited > kBlocked) pace_.input_at(now_ns());
+  pace_.answered(waited, now_ns());
   wave_.server_wait_seconds += waited;
   report_.server_wait_seconds += waited;
 }

@@ -12,8 +12,6 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kBlocked = 100e-6;  // s; a call that took longer has waited for its answer
-
 // For an earlier stage to find its layer; it computes a forward for it.
 constexpr std::int64_t kEarlierStageSpeaksNs = 10'000'000'000;
 
@@ -27,7 +25,7 @@ void Worker::begin(Minibatch p, InFlight& flight) {
   flight.batch = setup_.batch(p);
   const std::int64_t start = now_ns();
   report_.data_seconds += seconds_between(asked, start);
-  if (seconds_between(asked, start) > kBlocked) pace_.input_at(start);
+  pace_.answered(seconds_between(asked, start), start);
   if (setup_.started) setup_.started(p);
   flight.begun = true;
   ++report_.minibatches;

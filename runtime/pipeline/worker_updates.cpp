@@ -9,8 +9,6 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kBlocked = 100e-6;  // s; a call that took longer has waited for its answer
-
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
@@ -30,7 +28,7 @@ void Worker::update(const Action& action) {
     }
     const double waited = synchronizer_.finish_reduce(p);
     report_.server_wait_seconds += waited;
-    if (waited > kBlocked) pace_.input_at(now_ns());
+    pace_.answered(waited, now_ns());
     const auto squares = squares_of_stages(p);
     const bool left_out = overflowed(p, squares);
     const std::optional<float> clip = global_clip_factor(squares);
@@ -146,7 +144,7 @@ std::vector<std::vector<double>> Worker::squares_of_stages(Minibatch p) {
       if (entry.owner_layer == entry.layer) of_stage.push_back(square);  // tied weights once
     }
   }
-  if (seconds_between(start, now_ns()) > kBlocked) pace_.input_at(now_ns());
+  pace_.answered(seconds_between(start, now_ns()), now_ns());
   std::erase_if(squares_, [p](const auto& of) { return of.first.first == p; });
   return of_stages;
 }

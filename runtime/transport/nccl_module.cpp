@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "base/unique_handle.h"
+#include "kernels/cuda/handles.h"
 
 namespace hetpipe {
 namespace {
@@ -52,21 +52,10 @@ class GpuScope {
   int before_ = 0;
 };
 
-struct StreamTraits {
-  using Handle = cudaStream_t;
-  static Handle empty() { return nullptr; }
-  static void close(Handle stream) noexcept { cudaStreamDestroy(stream); }
-};
-struct EventTraits {
-  using Handle = cudaEvent_t;
-  static Handle empty() { return nullptr; }
-  static void close(Handle event) noexcept { cudaEventDestroy(event); }
-};
-
-UniqueHandle<StreamTraits> make_stream() {
+cuda::UniqueStream make_stream() {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
-  return UniqueHandle<StreamTraits>(stream);
+  return cuda::UniqueStream(stream);
 }
 
 ncclUniqueId id_from(const std::string& text) {
@@ -91,7 +80,7 @@ class Move final : public NcclLink::Transfer {
 
   void* memory;
   std::size_t bytes;
-  UniqueHandle<EventTraits> event{};  // recorded once NCCL has enqueued it
+  cuda::UniqueEvent event{};  // recorded once NCCL has enqueued it
   mutable bool finished = false;
 };
 
@@ -182,13 +171,13 @@ class Link final : public NcclLink {
   void mark(Move& move) {
     cudaEvent_t event = nullptr;
     check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
-    move.event = UniqueHandle<EventTraits>(event);
+    move.event = cuda::UniqueEvent(event);
     check(cudaEventRecord(event, stream_.get()), "recording an event");
   }
 
   int end_;
   int gpu_;
-  UniqueHandle<StreamTraits> stream_;
+  cuda::UniqueStream stream_;
   ncclComm_t communicator_ = nullptr;
   bool connected_ = false;
   bool failed_ = false;
@@ -215,14 +204,16 @@ class Module final : public NcclModule {
 
   void send_to_self(int gpu, std::size_t bytes) const override {
     const GpuScope scope(gpu);
-    const UniqueHandle<StreamTraits> stream = make_stream();
+    const cuda::UniqueStream stream = make_stream();
     ncclComm_t communicator = nullptr;
     check(ncclCommInitRank(&communicator, 1, id_from(make_id()), 0), nullptr,
           "making a communicator of one rank");
-    std::byte* memory = nullptr;
+    void* taken = nullptr;
+    check(cudaMalloc(&taken, 2 * bytes), "taking memory");
+    const cuda::UniqueMemory owner(taken);
+    auto* const memory = static_cast<std::byte*>(taken);
     std::vector<std::byte> sent(bytes), came(bytes);
     for (std::size_t i = 0; i < bytes; ++i) sent[i] = static_cast<std::byte>(i * 7 + i / 251);
-    check(cudaMalloc(&memory, 2 * bytes), "taking memory");
     check(cudaMemcpy(memory, sent.data(), bytes, cudaMemcpyDefault), "copying");
     check(ncclGroupStart(), communicator, "grouping calls");
     check(ncclSend(memory, bytes, ncclInt8, 0, communicator, stream.get()), communicator,
@@ -232,7 +223,6 @@ class Module final : public NcclModule {
     check(ncclGroupEnd(), communicator, "grouping calls");
     check(cudaStreamSynchronize(stream.get()), "waiting for NCCL");
     check(cudaMemcpy(came.data(), memory + bytes, bytes, cudaMemcpyDefault), "copying");
-    check(cudaFree(memory), "giving memory back");
     check(ncclCommDestroy(communicator), nullptr, "ending a communicator");
     if (came != sent) throw SystemError("NCCL: other bytes came than were sent");
   }

@@ -57,6 +57,8 @@ void shared_memory(Transport& transport, const MakeClock&) {
     EXPECT_NE(rank.paths.path(result.peer, Channel::forward), nullptr);
     EXPECT_EQ(rank.paths.path(result.peer, Channel::push), nullptr);
   }
+  EXPECT_EQ(rank.device->memory().used(MemoryKind::paths),
+            results.size() * 5 * kIpcSlots * kIpcSlotBytes);
   exchange_messages(rank);
   EXPECT_EQ(rank.messages.most_host_bytes() > 0, true);  // of push
   rank.leave();
