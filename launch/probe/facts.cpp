@@ -10,6 +10,12 @@
 #include "launch/probe/pcie.h"
 
 namespace hetpipe {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuInfo, index, name, uuid, pci, major, minor, multiprocessors,
+                                   memory, free_memory, memory_bandwidth, numa_node)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NvLinks, to, links, bandwidth)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SeenCard, gpu, pcie, nvlink)
+
 namespace {
 
 using Json = nlohmann::json;
@@ -29,50 +35,6 @@ std::string pcie_of(const GpuInfo& gpu, const Nvml* nvml) {
   return link ? to_string(*link) : "";
 }
 
-Json json_of(const NvLinks& links) {
-  return {{"to", links.to}, {"links", links.links}, {"bandwidth", links.bandwidth}};
-}
-
-Json json_of(const SeenCard& card) {
-  const GpuInfo& gpu = card.gpu;
-  Json nvlink = Json::array();
-  for (const NvLinks& links : card.nvlink) nvlink.push_back(json_of(links));
-  return {{"index", gpu.index},
-          {"name", gpu.name},
-          {"uuid", gpu.uuid},
-          {"pci", gpu.pci},
-          {"major", gpu.major},
-          {"minor", gpu.minor},
-          {"multiprocessors", gpu.multiprocessors},
-          {"memory", gpu.memory},
-          {"free_memory", gpu.free_memory},
-          {"memory_bandwidth", gpu.memory_bandwidth},
-          {"numa_node", gpu.numa_node},
-          {"pcie", card.pcie},
-          {"nvlink", nvlink}};
-}
-
-SeenCard card_from(const Json& json) {
-  SeenCard card;
-  json.at("index").get_to(card.gpu.index);
-  json.at("name").get_to(card.gpu.name);
-  json.at("uuid").get_to(card.gpu.uuid);
-  json.at("pci").get_to(card.gpu.pci);
-  json.at("major").get_to(card.gpu.major);
-  json.at("minor").get_to(card.gpu.minor);
-  json.at("multiprocessors").get_to(card.gpu.multiprocessors);
-  json.at("memory").get_to(card.gpu.memory);
-  json.at("free_memory").get_to(card.gpu.free_memory);
-  json.at("memory_bandwidth").get_to(card.gpu.memory_bandwidth);
-  json.at("numa_node").get_to(card.gpu.numa_node);
-  json.at("pcie").get_to(card.pcie);
-  for (const Json& links : json.at("nvlink")) {
-    card.nvlink.push_back({links.at("to").get<std::string>(), links.at("links").get<int>(),
-                           links.at("bandwidth").get<double>()});
-  }
-  return card;
-}
-
 }  // namespace
 
 std::string driver_version() { return first_line("/sys/module/nvidia/version"); }
@@ -88,14 +50,9 @@ std::string processor_name() {
 }
 
 std::string to_text(const ProbeFacts& facts) {
-  Json cards = Json::array();
-  for (const SeenCard& card : facts.cards) cards.push_back(json_of(card));
-  return Json{{"rank", to_text(facts.rank)},
-              {"processor", facts.processor},
-              {"cards", cards},
-              {"why_no_card", facts.why_no_card},
-              {"driver", facts.driver},
-              {"why_no_nvlink", facts.why_no_nvlink},
+  return Json{{"rank", to_text(facts.rank)}, {"processor", facts.processor},
+              {"cards", facts.cards},        {"why_no_card", facts.why_no_card},
+              {"driver", facts.driver},      {"why_no_nvlink", facts.why_no_nvlink},
               {"libraries", facts.libraries}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -105,7 +62,7 @@ ProbeFacts probe_facts_from_text(const std::string& text) {
   ProbeFacts facts;
   facts.rank = facts_from_text(json.at("rank").get<std::string>());
   json.at("processor").get_to(facts.processor);
-  for (const Json& card : json.at("cards")) facts.cards.push_back(card_from(card));
+  json.at("cards").get_to(facts.cards);
   json.at("why_no_card").get_to(facts.why_no_card);
   json.at("driver").get_to(facts.driver);
   json.at("why_no_nvlink").get_to(facts.why_no_nvlink);

@@ -7,30 +7,12 @@ namespace hetpipe {
 
 using Json = nlohmann::json;
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RateSchedule, rule, warmup, decay, milestones, every, power,
+                                   final_rate, length, shift)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartingPoint, checkpoint, label, consumed, exact, origin_label,
+                                   origin_consumed)
+
 namespace {
-
-Json to_json(const RateSchedule& schedule) {
-  return {
-      {"rule", to_string(schedule.rule)},  {"warmup", schedule.warmup}, {"decay", schedule.decay},
-      {"milestones", schedule.milestones}, {"every", schedule.every},   {"power", schedule.power},
-      {"final_rate", schedule.final_rate}, {"length", schedule.length}, {"shift", schedule.shift}};
-}
-
-RateSchedule rate_schedule_from(const Json& text) {
-  RateSchedule schedule;
-  const auto rule = try_parse_rate_rule(text.at("rule").get<std::string>());
-  ensure(rule.has_value(), "a rule that rank 0 knows");
-  schedule.rule = *rule;
-  text.at("warmup").get_to(schedule.warmup);
-  text.at("decay").get_to(schedule.decay);
-  text.at("milestones").get_to(schedule.milestones);
-  text.at("every").get_to(schedule.every);
-  text.at("power").get_to(schedule.power);
-  text.at("final_rate").get_to(schedule.final_rate);
-  text.at("length").get_to(schedule.length);
-  text.at("shift").get_to(schedule.shift);
-  return schedule;
-}
 
 std::vector<std::int64_t> extents_of(const Shape& shape) {
   std::vector<std::int64_t> extents;
@@ -53,7 +35,7 @@ std::string to_text(const TrainJob& job) {
             {"learning_rate", job.optimizer.learning_rate},
             {"momentum", job.optimizer.momentum},
             {"weight_decay", job.optimizer.weight_decay},
-            {"rate_schedule", to_json(job.optimizer.schedule)},
+            {"rate_schedule", job.optimizer.schedule},
             {"clip_norm", job.optimizer.clipping.max_norm},
             {"clip_scope", to_string(job.optimizer.clipping.scope)},
             {"label_smoothing", job.label_smoothing},
@@ -61,12 +43,7 @@ std::string to_text(const TrainJob& job) {
             {"end_position", job.end_position},
             {"evaluate_every", job.evaluate_every},
             {"checkpoint_every", job.checkpoint_every},
-            {"start_checkpoint", job.start.checkpoint},
-            {"start_label", job.start.label},
-            {"start_consumed", job.start.consumed},
-            {"start_exact", job.start.exact},
-            {"origin_label", job.start.origin_label},
-            {"origin_consumed", job.start.origin_consumed},
+            {"start", job.start},
             {"keep_checkpoints", job.keep_checkpoints},
             {"exact_checkpoints", job.exact_checkpoints},
             {"build", job.build},
@@ -106,7 +83,7 @@ TrainJob job_from_text(const std::string& written) {
   text.at("learning_rate").get_to(job.optimizer.learning_rate);
   text.at("momentum").get_to(job.optimizer.momentum);
   text.at("weight_decay").get_to(job.optimizer.weight_decay);
-  job.optimizer.schedule = rate_schedule_from(text.at("rate_schedule"));
+  text.at("rate_schedule").get_to(job.optimizer.schedule);
   text.at("clip_norm").get_to(job.optimizer.clipping.max_norm);
   const auto scope = try_parse_clip_scope(text.at("clip_scope").get<std::string>());
   ensure(scope.has_value(), "a scope that rank 0 knows");
@@ -117,12 +94,7 @@ TrainJob job_from_text(const std::string& written) {
   text.at("end_position").get_to(job.end_position);
   text.at("evaluate_every").get_to(job.evaluate_every);
   text.at("checkpoint_every").get_to(job.checkpoint_every);
-  text.at("start_checkpoint").get_to(job.start.checkpoint);
-  text.at("start_label").get_to(job.start.label);
-  text.at("start_consumed").get_to(job.start.consumed);
-  text.at("start_exact").get_to(job.start.exact);
-  text.at("origin_label").get_to(job.start.origin_label);
-  text.at("origin_consumed").get_to(job.start.origin_consumed);
+  text.at("start").get_to(job.start);
   text.at("keep_checkpoints").get_to(job.keep_checkpoints);
   text.at("exact_checkpoints").get_to(job.exact_checkpoints);
   text.at("build").get_to(job.build);
@@ -137,33 +109,14 @@ TrainJob job_from_text(const std::string& written) {
   return job;
 }
 
+// Another build may say less, or more: what it is can be told all the same.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankFacts, host, pid, cores, online, memory, build,
+                                                boot, configuration, mpi_reaches_gpus)
+
 std::string to_text(const RankFacts& facts) {
-  return Json{{"host", facts.host},
-              {"pid", facts.pid},
-              {"cores", facts.cores},
-              {"online", facts.online},
-              {"memory", facts.memory},
-              {"build", facts.build},
-              {"boot", facts.boot},
-              {"configuration", facts.configuration},
-              {"mpi_reaches_gpus", facts.mpi_reaches_gpus}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json(facts).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Another build may say less, or more: what it is can be told all the same.
-RankFacts facts_from_text(const std::string& written) {
-  const Json text = Json::parse(written);
-  RankFacts facts;
-  facts.host = text.value("host", facts.host);
-  facts.pid = text.value("pid", facts.pid);
-  facts.cores = text.value("cores", facts.cores);
-  facts.online = text.value("online", facts.online);
-  facts.memory = text.value("memory", facts.memory);
-  facts.build = text.value("build", facts.build);
-  facts.boot = text.value("boot", facts.boot);
-  facts.configuration = text.value("configuration", facts.configuration);
-  facts.mpi_reaches_gpus = text.value("mpi_reaches_gpus", facts.mpi_reaches_gpus);
-  return facts;
-}
+RankFacts facts_from_text(const std::string& text) { return Json::parse(text).get<RankFacts>(); }
 
 }  // namespace hetpipe

@@ -9,6 +9,10 @@
 #include "runtime/transport/nccl_module.h"
 
 namespace hetpipe {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankDevice, name, gpu, uuid, card, precision, memory, text, why,
+                                   nccl, why_no_nccl)
+
 namespace {
 
 using Json = nlohmann::json;
@@ -50,32 +54,10 @@ bool is_another_card(const CatalogueEntry& kind, const RankDevice& device) {
 
 }  // namespace
 
-std::string to_text(const RankDevice& device) {
-  return Json{{"name", device.name},
-              {"gpu", device.gpu},
-              {"uuid", device.uuid},
-              {"card", device.card},
-              {"precision", to_string(device.precision)},
-              {"memory", device.memory},
-              {"text", device.text},
-              {"why", device.why},
-              {"nccl", device.nccl},
-              {"why_no_nccl", device.why_no_nccl}}
-      .dump();
-}
+std::string to_text(const RankDevice& device) { return Json(device).dump(); }
 
 RankDevice rank_device_from_text(const std::string& text) {
-  const Json json = Json::parse(text);
-  return {json.at("name").get<std::string>(),
-          json.at("gpu").get<int>(),
-          json.at("uuid").get<std::string>(),
-          json.at("card").get<std::string>(),
-          precision_named(json.at("precision").get<std::string>()),
-          json.at("memory").get<std::int64_t>(),
-          json.at("text").get<std::string>(),
-          json.at("why").get<std::string>(),
-          json.at("nccl").get<bool>(),
-          json.at("why_no_nccl").get<std::string>()};
+  return Json::parse(text).get<RankDevice>();
 }
 
 RankDevice decide_device(const TrainJob& job, const Role::Worker& worker, const GpuPlace& place,
