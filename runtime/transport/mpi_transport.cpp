@@ -16,43 +16,15 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "runtime/transport/mpi_check.h"
+#include "runtime/transport/mpi_queues.h"
 #include "runtime/transport/mpi_watchdog.h"
 #include "runtime/transport/stamps.h"
 #include "runtime/transport/wait.h"
 
-// A message is its header and then its payload in pieces, all nonblocking, on the channel's
-// communicator with one tag: MPI does not let messages of one sender overtake each other there, so
-// the n-th receive meets the n-th send. Whoever has a payload in pieces is asked for the next one
-// only when everything before it has been posted.
 namespace hetpipe {
 namespace {
 
-constexpr int kTag = 1;
 constexpr double kAbortSeconds = 10;
-
-// A message on its way, with everything MPI reads or writes while it is.
-struct Posted : Operation::State {
-  Route route;
-  bool incoming = false;
-  std::uint64_t bytes = 0;                // of the payload
-  std::uint64_t piece_bytes = 0;          // of all pieces but the last
-  std::uint64_t posted = 0;               // bytes of the payload
-  std::uint64_t sequence = 0;             // incoming: expected
-  std::byte* payload = nullptr;           // where it lies in one piece; sends only read it
-  std::shared_ptr<PayloadPieces> pieces;  // where it does not
-  MessageHeader wire;
-  std::vector<std::byte> copy;        // control: header and payload in one
-  std::vector<MPI_Request> requests;  // header, then pieces, as far as posted
-  std::size_t finished = 0;           // of requests
-
-  bool all_posted() const { return !requests.empty() && posted == bytes; }
-  bool all_finished() const { return all_posted() && finished == requests.size(); }
-};
-
-struct Queue {
-  std::deque<std::shared_ptr<Posted>> messages;
-  std::size_t posted = 0;  // the first so many are wholly with MPI
-};
 
 struct IncomingControl {
   Route route;
@@ -68,14 +40,6 @@ struct Exchange {
   std::vector<std::byte> own;
   std::vector<std::byte> all;
 };
-
-// MPI may still write to what was cancelled or given up, so such memory is never freed. Happens
-// only on the way out of a failed job.
-template <class T>
-void keep_for_ever(T value) {
-  static auto* kept = new std::vector<T>;
-  kept->push_back(std::move(value));
-}
 
 class MpiTransport : public Transport {
  public:
@@ -102,7 +66,7 @@ class MpiTransport : public Transport {
                     std::span<const std::byte> payload) override;
   std::optional<ControlMessage> try_receive_control() override;
   void progress() override;
-  bool idle() const override { return outgoing_ == 0; }
+  bool idle() const override { return queues_.idle(); }
   std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> mine) override;
   void abort(int exit_code) override;
 
@@ -113,16 +77,9 @@ class MpiTransport : public Transport {
   MPI_Comm communicator(Channel channel) const {
     return communicators_[static_cast<std::size_t>(channel)];
   }
-  std::shared_ptr<Posted> outgoing(Rank to, Channel channel, const MessageHeader& header,
-                                   std::uint64_t bytes) const;
-  std::shared_ptr<Posted> incoming(Rank from, Channel channel, std::uint64_t bytes);
-  Operation enqueue(Queue& queue, std::shared_ptr<Posted> posted);
-  bool post_more(Queue& queue);
-  bool post(Posted& posted);
-  void post_header(Posted& posted);
-  bool test_fronts();
-  void finished_one(Posted& posted, const MPI_Status& status);
-  bool drain(Queue& queue);
+  std::shared_ptr<MpiMessage> outgoing(Rank to, Channel channel, const MessageHeader& header,
+                                       std::uint64_t bytes) const;
+  std::shared_ptr<MpiMessage> incoming(Rank from, Channel channel, std::uint64_t bytes);
   void probe_control();
   void finish_control();
   void wait_for_exchange(MPI_Request request, const char* function);
@@ -134,18 +91,10 @@ class MpiTransport : public Transport {
   PieceSizes sizes_;
   // Freed by MPI_Finalize alone: Open MPI keeps a late message of a freed communicator for the next
   // one that gets its number.
-  std::array<MPI_Comm, kChannels> communicators_;
+  MpiCommunicators communicators_;
   MPI_Comm exchange_communicator_;
-  std::vector<Queue> sends_;     // [to * kChannels + channel]
-  std::vector<Queue> receives_;  // [from * kChannels + channel]
+  MpiQueues queues_;
   std::vector<std::uint64_t> receive_sequences_;
-  std::vector<Queue*> active_;  // the queues that are not empty
-  // What test_fronts() asks MPI: the next request of the first message of each active queue.
-  std::vector<Posted*> fronts_;
-  std::vector<MPI_Request> front_requests_;
-  std::vector<int> front_indices_;
-  std::vector<MPI_Status> front_statuses_;
-  std::size_t outgoing_ = 0;
   std::deque<std::unique_ptr<IncomingControl>> incoming_control_;
   std::deque<ControlMessage> control_;
   std::unique_ptr<Exchange> exchange_;  // under way
@@ -164,27 +113,15 @@ MpiTransport::MpiTransport(Rank rank, int ranks, const MpiOptions& options)
       options_(options),
       stamps_(rank, ranks),
       sizes_(ranks, options.piece_bytes),
-      sends_(static_cast<std::size_t>(ranks * kChannels)),
-      receives_(sends_.size()),
-      receive_sequences_(sends_.size()) {
+      queues_(ranks, communicators_, stamps_),
+      receive_sequences_(static_cast<std::size_t>(ranks * kChannels)) {
   ensure(0 < options.piece_bytes && options.piece_bytes <= INT_MAX,
          "piece size outside MPI's counts");
   for (MPI_Comm& communicator : communicators_) communicator = duplicate_world();
   exchange_communicator_ = duplicate_world();
 }
 
-// Cancels what is left, without waiting for anybody.
 MpiTransport::~MpiTransport() {
-  for (Queue* queue : active_) {
-    for (std::shared_ptr<Posted>& posted : queue->messages) {
-      for (MPI_Request& request : posted->requests) {
-        if (request == MPI_REQUEST_NULL) continue;
-        if (posted->incoming) MPI_Cancel(&request);
-        MPI_Request_free(&request);
-      }
-      keep_for_ever(std::move(posted));
-    }
-  }
   for (auto& control : incoming_control_) {
     if (control->request != MPI_REQUEST_NULL) MPI_Request_free(&control->request);
     keep_for_ever(std::move(control));
@@ -192,12 +129,12 @@ MpiTransport::~MpiTransport() {
   if (exchange_ != nullptr) keep_for_ever(std::move(exchange_));
 }
 
-std::shared_ptr<Posted> MpiTransport::outgoing(Rank to, Channel channel,
-                                               const MessageHeader& header,
-                                               std::uint64_t bytes) const {
+std::shared_ptr<MpiMessage> MpiTransport::outgoing(Rank to, Channel channel,
+                                                   const MessageHeader& header,
+                                                   std::uint64_t bytes) const {
   ensure(channel != Channel::control, "control messages go through send_control");
   ensure(0 <= to.value && to.value < ranks_, "send to a rank outside the job");
-  auto posted = std::make_shared<Posted>();
+  auto posted = std::make_shared<MpiMessage>();
   posted->route = {rank_, to, channel};
   posted->bytes = bytes;
   posted->piece_bytes = sizes_.of(to, channel);
@@ -205,10 +142,11 @@ std::shared_ptr<Posted> MpiTransport::outgoing(Rank to, Channel channel,
   return posted;
 }
 
-std::shared_ptr<Posted> MpiTransport::incoming(Rank from, Channel channel, std::uint64_t bytes) {
+std::shared_ptr<MpiMessage> MpiTransport::incoming(Rank from, Channel channel,
+                                                   std::uint64_t bytes) {
   ensure(channel != Channel::control, "control messages come from try_receive_control");
   ensure(0 <= from.value && from.value < ranks_, "receive from a rank outside the job");
-  auto posted = std::make_shared<Posted>();
+  auto posted = std::make_shared<MpiMessage>();
   posted->route = {from, rank_, channel};
   posted->incoming = true;
   posted->bytes = bytes;
@@ -217,105 +155,37 @@ std::shared_ptr<Posted> MpiTransport::incoming(Rank from, Channel channel, std::
   return posted;
 }
 
-Operation MpiTransport::enqueue(Queue& queue, std::shared_ptr<Posted> posted) {
-  if (!posted->incoming) ++outgoing_;
-  if (queue.messages.empty()) active_.push_back(&queue);
-  queue.messages.push_back(posted);
-  post_more(queue);
-  return Operation(std::move(posted));
-}
-
-// Gives MPI what it can have by now, in order; true when that was anything.
-bool MpiTransport::post_more(Queue& queue) {
-  bool more = false;
-  while (queue.posted < queue.messages.size()) {
-    Posted& posted = *queue.messages[queue.posted];
-    more |= post(posted);
-    if (!posted.all_posted()) return more;
-    ++queue.posted;
-  }
-  return more;
-}
-
-void MpiTransport::post_header(Posted& posted) {
-  const Route& route = posted.route;
-  posted.requests.push_back(MPI_REQUEST_NULL);
-  if (posted.incoming) {
-    check_mpi(MPI_Irecv(&posted.wire, sizeof posted.wire, MPI_BYTE, route.from.value, kTag,
-                        communicator(route.channel), &posted.requests.back()),
-              "MPI_Irecv", route);
-    return;
-  }
-  posted.wire = stamps_.stamp(route, posted.wire, posted.bytes);
-  check_mpi(MPI_Isend(&posted.wire, sizeof posted.wire, MPI_BYTE, route.to.value, kTag,
-                      communicator(route.channel), &posted.requests.back()),
-            "MPI_Isend", route);
-}
-
-bool MpiTransport::post(Posted& posted) {
-  const Route& route = posted.route;
-  bool any = false;
-  // A header goes out with the first piece: its time of sending is when that was there.
-  if (posted.requests.empty() && (posted.incoming || posted.bytes == 0)) {
-    post_header(posted);
-    any = true;
-  }
-  while (posted.posted < posted.bytes) {
-    const std::uint64_t offset = posted.posted;
-    const std::uint64_t bytes = std::min(posted.piece_bytes, posted.bytes - offset);
-    std::byte* const memory =
-        posted.pieces == nullptr ? posted.payload + offset : posted.pieces->next(offset, bytes);
-    if (memory == nullptr) return any;
-    if (posted.requests.empty()) post_header(posted);
-    const auto count = static_cast<int>(bytes);
-    posted.requests.push_back(MPI_REQUEST_NULL);
-    MPI_Request* const request = &posted.requests.back();
-    if (posted.incoming) {
-      check_mpi(MPI_Irecv(memory, count, MPI_BYTE, route.from.value, kTag,
-                          communicator(route.channel), request),
-                "MPI_Irecv", route);
-    } else {
-      check_mpi(MPI_Isend(memory, count, MPI_BYTE, route.to.value, kTag,
-                          communicator(route.channel), request),
-                "MPI_Isend", route);
-    }
-    posted.posted += bytes;
-    any = true;
-  }
-  return any;
-}
-
 Operation MpiTransport::send(Rank to, Channel channel, const MessageHeader& header,
                              std::span<const std::byte> payload) {
-  std::shared_ptr<Posted> posted = outgoing(to, channel, header, payload.size());
+  std::shared_ptr<MpiMessage> posted = outgoing(to, channel, header, payload.size());
   posted->payload = const_cast<std::byte*>(payload.data());
-  return enqueue(sends_[index(to, channel)], std::move(posted));
+  return queues_.add(std::move(posted));
 }
 
 Operation MpiTransport::send(Rank to, Channel channel, const MessageHeader& header,
                              std::uint64_t bytes, std::shared_ptr<PayloadPieces> pieces) {
-  std::shared_ptr<Posted> posted = outgoing(to, channel, header, bytes);
+  std::shared_ptr<MpiMessage> posted = outgoing(to, channel, header, bytes);
   posted->pieces = std::move(pieces);
-  return enqueue(sends_[index(to, channel)], std::move(posted));
+  return queues_.add(std::move(posted));
 }
 
 Operation MpiTransport::receive(Rank from, Channel channel, std::span<std::byte> payload) {
-  std::shared_ptr<Posted> posted = incoming(from, channel, payload.size());
+  std::shared_ptr<MpiMessage> posted = incoming(from, channel, payload.size());
   posted->payload = payload.data();
-  return enqueue(receives_[index(from, channel)], std::move(posted));
+  return queues_.add(std::move(posted));
 }
 
 Operation MpiTransport::receive(Rank from, Channel channel, std::uint64_t bytes,
                                 std::shared_ptr<PayloadPieces> pieces) {
-  std::shared_ptr<Posted> posted = incoming(from, channel, bytes);
+  std::shared_ptr<MpiMessage> posted = incoming(from, channel, bytes);
   posted->pieces = std::move(pieces);
-  return enqueue(receives_[index(from, channel)], std::move(posted));
+  return queues_.add(std::move(posted));
 }
 
 void MpiTransport::send_control(Rank to, const MessageHeader& header,
                                 std::span<const std::byte> payload) {
   ensure(payload.size() <= kMaxControlBytes, "a control message is too large");
-  auto posted = std::make_shared<Posted>();
+  auto posted = std::make_shared<MpiMessage>();
   posted->route = {rank_, to, Channel::control};
   posted->wire = stamps_.stamp(posted->route, header, payload.size());
   posted->copy.resize(sizeof(MessageHeader) + payload.size());
@@ -325,9 +195,9 @@ void MpiTransport::send_control(Rank to, const MessageHeader& header,
   }
   posted->requests.push_back(MPI_REQUEST_NULL);  // and so all is posted
   check_mpi(MPI_Isend(posted->copy.data(), static_cast<int>(posted->copy.size()), MPI_BYTE,
-                      to.value, kTag, communicator(Channel::control), &posted->requests.front()),
+                      to.value, kMpiTag, communicator(Channel::control), &posted->requests.front()),
             "MPI_Isend", posted->route);
-  enqueue(sends_[index(to, Channel::control)], std::move(posted));
+  queues_.add(std::move(posted));
 }
 
 std::optional<ControlMessage> MpiTransport::try_receive_control() {
@@ -337,77 +207,10 @@ std::optional<ControlMessage> MpiTransport::try_receive_control() {
   return message;
 }
 
-// One call for all queues: each call that finds nothing makes MPI look through all its connections.
-// True when anything was finished.
-bool MpiTransport::test_fronts() {
-  fronts_.clear();
-  front_requests_.clear();
-  for (Queue* queue : active_) {
-    Posted& posted = *queue->messages.front();
-    // On its emulated way, or its next piece is not there yet.
-    if (posted.finished == posted.requests.size()) continue;
-    fronts_.push_back(&posted);
-    front_requests_.push_back(posted.requests[posted.finished]);
-  }
-  if (fronts_.empty()) return false;
-  front_indices_.resize(fronts_.size());
-  front_statuses_.resize(fronts_.size());
-  int count = 0;
-  const int code = MPI_Testsome(static_cast<int>(fronts_.size()), front_requests_.data(), &count,
-                                front_indices_.data(), front_statuses_.data());
-  if (code != MPI_ERR_IN_STATUS) check_mpi(code, "MPI_Testsome");
-  for (int i = 0; i < count; ++i) {
-    const auto front = static_cast<std::size_t>(front_indices_[static_cast<std::size_t>(i)]);
-    const MPI_Status& status = front_statuses_[static_cast<std::size_t>(i)];
-    Posted& posted = *fronts_[front];
-    posted.requests[posted.finished] = front_requests_[front];
-    if (code == MPI_ERR_IN_STATUS) check_mpi(status.MPI_ERROR, "MPI_Testsome", posted.route);
-    finished_one(posted, status);
-  }
-  return count > 0;
-}
-
-void MpiTransport::finished_one(Posted& posted, const MPI_Status& status) {
-  if (posted.incoming && posted.finished == 0) {
-    int length = 0;
-    check_mpi(MPI_Get_count(&status, MPI_BYTE, &length), "MPI_Get_count", posted.route);
-    if (length != static_cast<int>(sizeof(MessageHeader))) {
-      throw SystemError(format("%s: %d bytes came where a header of %zu was next",
-                               to_string(posted.route).c_str(), length, sizeof(MessageHeader)));
-    }
-    check_arrival(posted.route, posted.wire, posted.bytes, posted.sequence);
-  }
-  if (posted.pieces != nullptr && posted.finished > 0) {
-    const std::uint64_t offset = (posted.finished - 1) * posted.piece_bytes;
-    posted.pieces->finished(offset, std::min(posted.piece_bytes, posted.bytes - offset));
-  }
-  ++posted.finished;
-}
-
-// Hands over what is finished, in order; true when the queue is empty.
-bool MpiTransport::drain(Queue& queue) {
-  while (!queue.messages.empty()) {
-    Posted& posted = *queue.messages.front();
-    if (!posted.all_finished()) return false;
-    if (posted.incoming && posted.wire.deliver_ns > now_ns()) return false;
-    posted.header = posted.wire;
-    posted.done = true;
-    if (!posted.incoming) --outgoing_;
-    queue.messages.pop_front();
-    --queue.posted;
-  }
-  return true;
-}
-
 void MpiTransport::progress() {
   // The probe goes first: it takes in what has come, which MPI_Testsome does only after looking.
   probe_control();
-  bool more = true;
-  while (more) {
-    more = test_fronts();
-    for (Queue* queue : active_) more |= post_more(*queue);
-    std::erase_if(active_, [&](Queue* queue) { return drain(*queue); });
-  }
+  queues_.progress();
   finish_control();
 }
 
@@ -416,7 +219,7 @@ void MpiTransport::probe_control() {
     int found = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
-    check_mpi(MPI_Improbe(MPI_ANY_SOURCE, kTag, communicator(Channel::control), &found, &message,
+    check_mpi(MPI_Improbe(MPI_ANY_SOURCE, kMpiTag, communicator(Channel::control), &found, &message,
                           &status),
               "MPI_Improbe");
     if (found == 0) return;
