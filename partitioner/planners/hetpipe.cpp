@@ -69,12 +69,13 @@ class Planner {
     Plan best = planned(parts, 1);
     for (int in_flight = 2, waited = 0; in_flight <= kMostInFlight && waited < kPatience;
          ++in_flight) {
+      Plan plan;
       try {
         parts = cut(allocation, in_flight, parts);
+        plan = planned(parts, in_flight);
       } catch (const UserError&) {
         break;  // memory has run out; the plan with fewer in flight stands
       }
-      Plan plan = planned(parts, in_flight);
       if (plan.predicted->throughput >= best.predicted->throughput * kGrowth) {
         best = std::move(plan);
         waited = 0;
@@ -166,17 +167,38 @@ class Planner {
         stage.devices = {part.devices[k]};
         stage.predicted = StagePrediction{
             cost.forward_seconds / slices, cost.backward_seconds / slices,
-            (cost.receive_activations_seconds + cost.receive_gradients_seconds) / slices,
-            part.ledgers[k].total()};
+            (cost.receive_activations_seconds + cost.receive_gradients_seconds) / slices, 0};
         vw.stages.push_back(std::move(stage));
       }
       plan.virtual_workers.push_back(std::move(vw));
       prediction.bottleneck = std::max(prediction.bottleneck, part.bottleneck);
     }
     if (system_.sync != SyncRule::all_reduce) plan.server = server_of(request_);
-    prediction.throughput = simulate(plan, request_.cluster, request_.profile).throughput;
+    const Simulation simulation = simulate(plan, request_.cluster, request_.profile);
+    prediction.throughput = simulation.throughput;
     plan.predicted = std::move(prediction);
+    note_memory(simulation, plan);
     return plan;
+  }
+
+  // The cut was made by HetPipe's ledger, of one micro-batch in each minibatch; the plan's own is
+  // another where its weights, its sync or its micro-batches are. UserError where that is too much.
+  void note_memory(const Simulation& simulation, Plan& plan) const {
+    for (const SimulatedStage& of : simulation.stages) {
+      PlanStage& stage = plan.virtual_workers[static_cast<std::size_t>(of.virtual_worker)]
+                             .stages[static_cast<std::size_t>(of.stage)];
+      stage.predicted->memory = of.memory;
+      const DeviceKind& kind = request_.cluster.kind_of(of.device);
+      if (of.memory <= kind.for_plans()) continue;
+      throw UserError(
+          "",
+          format("the cut for %d in flight does not fit under %s: layers [%d, %d] need %s, %s "
+                 "(%s) has %s. Use a smaller --minibatch, fewer --in-flight, or --policy "
+                 "search.",
+                 plan.in_flight, plan.system.c_str(), stage.first_layer, stage.end_layer,
+                 format_bytes(static_cast<double>(of.memory)).c_str(), to_string(of.device).c_str(),
+                 kind.name.c_str(), memory_for_plans(kind).c_str()));
+    }
   }
 
   const PlanRequest& request_;

@@ -175,7 +175,7 @@ std::string memory_shortage(const PlanRequest& request, const Plan& plan) {
   return "";
 }
 
-void finish(const PlanRequest& request, Plan& plan, double objective) {
+void predict_stages(const PlanRequest& request, Plan& plan, VirtualWorkerId id) {
   std::map<std::pair<int, int>, LayerCosts> known;  // [kind, samples]
   const auto costs = [&](const DeviceName& device, int samples) -> const LayerCosts& {
     const int kind = kind_index(request.cluster, device);
@@ -186,37 +186,40 @@ void finish(const PlanRequest& request, Plan& plan, double objective) {
     }
     return at->second;
   };
-  for (std::size_t v = 0; v < plan.virtual_workers.size(); ++v) {
-    const VirtualWorkerId id{static_cast<int>(v)};
-    PlanVirtualWorker& vw = plan.virtual_workers[v];
-    const int samples = plan.minibatch_of(id) / plan.micro_batches;
-    std::vector<int> ends;
-    for (const PlanStage& stage : vw.stages) ends.push_back(stage.end_layer);
-    const auto crossing = transfers(request.profile, ends);
-    for (std::size_t k = 0; k < vw.stages.size(); ++k) {
-      PlanStage& stage = vw.stages[k];
-      StagePrediction predicted;
-      for (std::size_t r = 0; r < stage.devices.size(); ++r) {
-        const int replicas = static_cast<int>(stage.devices.size());
-        const int share = stage.shares.empty() ? std::max(1, samples / replicas) : stage.shares[r];
-        const LayerCosts& cost = costs(stage.devices[r], share);
-        double forward = 0;
-        double backward = 0;
-        for (int l = stage.first_layer; l < stage.end_layer; ++l) {
-          forward += cost.forward[static_cast<std::size_t>(l)];
-          backward += cost.backward[static_cast<std::size_t>(l)];
-        }
-        if (stage.recompute) backward += forward;
-        predicted.forward_seconds = std::max(predicted.forward_seconds, forward);
-        predicted.backward_seconds = std::max(predicted.backward_seconds, backward);
+  PlanVirtualWorker& vw = plan.virtual_workers[static_cast<std::size_t>(id.value)];
+  const int samples = plan.minibatch_of(id) / plan.micro_batches;
+  std::vector<int> ends;
+  for (const PlanStage& stage : vw.stages) ends.push_back(stage.end_layer);
+  const auto crossing = transfers(request.profile, ends);
+  for (std::size_t k = 0; k < vw.stages.size(); ++k) {
+    PlanStage& stage = vw.stages[k];
+    StagePrediction predicted;
+    for (std::size_t r = 0; r < stage.devices.size(); ++r) {
+      const int replicas = static_cast<int>(stage.devices.size());
+      const int share = stage.shares.empty() ? std::max(1, samples / replicas) : stage.shares[r];
+      const LayerCosts& cost = costs(stage.devices[r], share);
+      double forward = 0;
+      double backward = 0;
+      for (int l = stage.first_layer; l < stage.end_layer; ++l) {
+        forward += cost.forward[static_cast<std::size_t>(l)];
+        backward += cost.backward[static_cast<std::size_t>(l)];
       }
-      predicted.receive_seconds = receive_seconds(request, vw, crossing, static_cast<int>(k),
-                                                  costs(stage.devices[0], samples));
-      predicted.memory =
-          stage_ledger(plan, request.cluster, request.profile, id, StageId{static_cast<int>(k)})
-              .total();
-      stage.predicted = predicted;
+      if (stage.recompute) backward += forward;
+      predicted.forward_seconds = std::max(predicted.forward_seconds, forward);
+      predicted.backward_seconds = std::max(predicted.backward_seconds, backward);
     }
+    predicted.receive_seconds = receive_seconds(request, vw, crossing, static_cast<int>(k),
+                                                costs(stage.devices[0], samples));
+    predicted.memory =
+        stage_ledger(plan, request.cluster, request.profile, id, StageId{static_cast<int>(k)})
+            .total();
+    stage.predicted = predicted;
+  }
+}
+
+void finish(const PlanRequest& request, Plan& plan, double objective) {
+  for (std::size_t v = 0; v < plan.virtual_workers.size(); ++v) {
+    predict_stages(request, plan, VirtualWorkerId{static_cast<int>(v)});
   }
   plan.predicted = Prediction{};
   plan.predicted->bottleneck = objective;

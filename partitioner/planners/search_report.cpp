@@ -8,6 +8,7 @@
 
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/pipeline.h"
+#include "partitioner/planners/replicated.h"
 #include "partitioner/planners/search_compositions.h"
 
 namespace hetpipe {
@@ -129,7 +130,10 @@ Plan with_forecast(const PlanRequest& request, const ScoredPlan& scored) {
     const VirtualWorkerId id{static_cast<int>(vw)};
     const bool whole = std::all_of(stages.begin(), stages.end(),
                                    [](const PlanStage& s) { return s.devices.size() == 1; });
-    if (!whole) continue;  // a replicated stage's times are its own planner's
+    if (!whole) {
+      predict_stages(request, plan, id);
+      continue;
+    }
     const Partition part = evaluate_plan(request.cluster, request.profile, plan, id);
     for (std::size_t k = 0; k < stages.size(); ++k) {
       const PartCost& cost = part.costs[k];

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "partitioner/cost/memory.h"
+#include "partitioner/plan/pipeline.h"
 #include "partitioner/simulator/simulate.h"
 
 namespace hetpipe {
@@ -38,6 +39,19 @@ SimulationRequest without_ledgers() {
   return request;
 }
 
+// Without a server a worker's memory also hangs on who adds up gradients with it.
+std::string sums_key(const Plan& plan, std::size_t vw) {
+  if (plan.server || plan.virtual_workers.size() == 1) return "";
+  if (!replicated(plan)) return format("+%zu", plan.virtual_workers.size());
+  std::string key;
+  for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
+    const MemoryRule rule =
+        memory_rule(plan, VirtualWorkerId{static_cast<int>(vw)}, StageId{static_cast<int>(k)});
+    key += format("+%d", rule.all_reduced);
+  }
+  return key;
+}
+
 }  // namespace
 
 PlanScores::PlanScores(const Cluster& cluster, const Profile& profile)
@@ -66,7 +80,7 @@ std::string PlanScores::key(const Plan& plan, std::size_t vw) const {
 }
 
 bool PlanScores::fits(const Plan& plan, std::size_t vw) {
-  const auto [known, is_new] = fits_.emplace(key(plan, vw), true);
+  const auto [known, is_new] = fits_.emplace(key(plan, vw) + sums_key(plan, vw), true);
   if (!is_new) return known->second;
   const PlanVirtualWorker& worker = plan.virtual_workers[vw];
   const VirtualWorkerId id{static_cast<int>(vw)};

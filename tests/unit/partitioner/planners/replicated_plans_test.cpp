@@ -65,6 +65,15 @@ int devices_of(const Plan& plan) {
   return static_cast<int>(devices.size());
 }
 
+// One node needs no link to another, and its cluster file may leave that out.
+TEST(PipedreamPlans, OfOneNodeWithoutALinkBetweenNodes) {
+  Cluster cluster = test::cluster_of({{"card", "card"}}, 1'000'000'000);
+  cluster.inter_node = {};
+  const PlanRequest request = request_for(
+      cluster, test::chain_of(7, {"card"}, [](const auto&) { return 1e-3; }), "pipedream");
+  expect_valid(request, make_plan(request));
+}
+
 // The objective of PipeDream's published optimizer, activation transfers counted, by way of the
 // whole planner: nodes of equal devices, a machine's devices as the inner level.
 struct PublishedPlan {
