@@ -14,7 +14,7 @@ const char* to_string(PathKind kind);
 
 // Whether messages of a channel go between the memories of two devices: others have the host's at
 // one end at least.
-inline bool between_devices(Channel channel) {
+constexpr bool between_devices(Channel channel) {
   return channel == Channel::forward || channel == Channel::backward ||
          channel == Channel::evaluate || channel == Channel::reduce || channel == Channel::path;
 }

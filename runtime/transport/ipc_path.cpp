@@ -2,9 +2,9 @@
 #include "runtime/transport/ipc_path.h"
 
 #include <algorithm>
-#include <mutex>
 
 #include "base/error.h"
+#include "base/keep_for_ever.h"
 #include "base/text.h"
 
 namespace hetpipe {
@@ -17,10 +17,7 @@ struct Note {
   std::uint64_t slot = 0;    // counted from the first that the channel ever filled
 };
 
-// Those of the channels between devices, side by side.
-constexpr Channel kChannelsHere[] = {Channel::forward, Channel::backward, Channel::evaluate,
-                                     Channel::reduce, Channel::path};
-constexpr std::size_t kBlockBytes = std::size(kChannelsHere) * kIpcSlots * kIpcSlotBytes;
+constexpr std::size_t kBlockBytes = kChannelLanes * kIpcSlots * kIpcSlotBytes;
 
 std::uint64_t slots_of(std::size_t bytes) {
   return std::max<std::uint64_t>(1, (bytes + kIpcSlotBytes - 1) / kIpcSlotBytes);
@@ -79,20 +76,11 @@ IpcPath::IpcPath(Transport& transport, Rank peer, Device& device, Stream& stream
       send_word_(std::move(send_word)),
       own_(memory.share(kBlockBytes)),
       to_slots_(device.make_stream()),
-      from_slots_(device.make_stream()) {
-  for (const Channel channel : kChannelsHere) {
-    lanes_[static_cast<std::size_t>(channel)] = std::make_unique<Lane>(channel);
-  }
-}
+      from_slots_(device.make_stream()) {}
 
 // Notes that are under way stay lent to the transport for ever.
 IpcPath::~IpcPath() {
-  if (!idle()) {
-    static auto* const kept = new std::deque<std::array<std::unique_ptr<Lane>, kChannels>>;
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
-    kept->push_back(std::move(lanes_));
-  }
+  if (!idle()) keep_for_ever(std::move(lanes_));
 }
 
 void IpcPath::connect(const std::string& offer_of_peer) { theirs_ = memory_.open(offer_of_peer); }
@@ -104,15 +92,13 @@ void IpcPath::disconnect() {
 
 std::byte* IpcPath::slot_of(const PeerMemory::Block& block, Channel channel,
                             std::uint64_t number) const {
-  const auto place = std::find(std::begin(kChannelsHere), std::end(kChannelsHere), channel);
-  const auto lane = static_cast<std::size_t>(place - std::begin(kChannelsHere));
-  return block.data() + (lane * kIpcSlots + number % kIpcSlots) * kIpcSlotBytes;
+  return block.data() + (lanes_.index(channel) * kIpcSlots + number % kIpcSlots) * kIpcSlotBytes;
 }
 
 Operation IpcPath::send(Channel channel, const MessageHeader& header,
                         std::span<const std::byte> memory) {
   ensure(theirs_ != nullptr, "a path that is not connected");
-  Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
+  Lane& lane = lanes_[channel];
   auto state = std::make_shared<Operation::State>();
   lane.to_fill.push_back({state, header, memory, stream_.record(), 0});
   fill(lane);
@@ -121,7 +107,7 @@ Operation IpcPath::send(Channel channel, const MessageHeader& header,
 
 Operation IpcPath::receive(Channel channel, std::span<std::byte> memory) {
   ensure(theirs_ != nullptr, "a path that is not connected");
-  Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
+  Lane& lane = lanes_[channel];
   auto state = std::make_shared<Operation::State>();
   Incoming& incoming = lane.incoming.emplace_back(state, memory, stream_.record());
   for (std::uint64_t s = 0; s < slots_of(memory.size()); ++s) {
@@ -219,7 +205,7 @@ bool IpcPath::free_slots(Lane& lane) {
 
 void IpcPath::take_word(const std::string& word) {
   for (const std::unique_ptr<Lane>& lane : lanes_) {
-    if (lane == nullptr || word != to_string(lane->channel)) continue;
+    if (word != to_string(lane->channel)) continue;
     ensure(lane->freed < lane->filled, "a slot that was freed twice");
     ++lane->freed;
   }
@@ -228,7 +214,6 @@ void IpcPath::take_word(const std::string& word) {
 bool IpcPath::poll() {
   bool any = false;
   for (const std::unique_ptr<Lane>& lane : lanes_) {
-    if (lane == nullptr) continue;
     any |= fill(*lane);
     any |= send_notes(*lane);
     any |= read(*lane);
@@ -239,8 +224,8 @@ bool IpcPath::poll() {
 
 bool IpcPath::idle() const {
   return std::all_of(lanes_.begin(), lanes_.end(), [](const std::unique_ptr<Lane>& lane) {
-    return lane == nullptr || (lane->to_fill.empty() && lane->notes.empty() &&
-                               lane->incoming.empty() && lane->freed == lane->filled);
+    return lane->to_fill.empty() && lane->notes.empty() && lane->incoming.empty() &&
+           lane->freed == lane->filled;
   });
 }
 

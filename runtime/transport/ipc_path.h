@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <deque>
 #include <functional>
 #include <memory>
 
 #include "kernels/device.h"
 #include "kernels/peer_memory.h"
-#include "runtime/transport/device_path.h"
+#include "runtime/transport/channel_lanes.h"
 
 namespace hetpipe {
 
@@ -67,7 +66,7 @@ class IpcPath : public DevicePath {
   SendWord send_word_;
   PeerMemory::Shared own_;
   std::unique_ptr<PeerMemory::Block> theirs_;
-  std::array<std::unique_ptr<Lane>, kChannels> lanes_;
+  ChannelLanes<Lane> lanes_;
   std::unique_ptr<Stream> to_slots_;  // these die first: their copies use the blocks
   std::unique_ptr<Stream> from_slots_;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/keep_for_ever.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "runtime/transport/mpi_check.h"
@@ -24,7 +25,7 @@ MpiQueues::~MpiQueues() {
         if (message->incoming) MPI_Cancel(&request);
         MPI_Request_free(&request);
       }
-      keep_for_ever(std::move(message));
+      keep_for_ever(std::move(message));  // MPI may still write to what was cancelled
     }
   }
 }

@@ -18,14 +18,6 @@ namespace hetpipe {
 inline constexpr int kMpiTag = 1;
 using MpiCommunicators = std::array<MPI_Comm, kChannels>;
 
-// MPI may still write to what was cancelled or given up, so such memory is never freed. Happens
-// only on the way out of a failed job.
-template <class T>
-void keep_for_ever(T value) {
-  static auto* kept = new std::vector<T>;
-  kept->push_back(std::move(value));
-}
-
 // One on its way, with everything MPI reads or writes while it is.
 struct MpiMessage : Operation::State {
   Route route;

@@ -13,6 +13,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/keep_for_ever.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "runtime/transport/mpi_check.h"

@@ -2,10 +2,10 @@
 #include "runtime/transport/nccl_path.h"
 
 #include <algorithm>
-#include <mutex>
 #include <tuple>
 
 #include "base/error.h"
+#include "base/keep_for_ever.h"
 #include "base/text.h"
 
 namespace hetpipe {
@@ -56,23 +56,13 @@ NcclPath::NcclPath(Transport& transport, Rank peer, Stream& stream, const NcclMo
       stream_(stream),
       module_(module),
       gpu_(gpu),
-      send_word_(std::move(send_word)) {
-  for (int c = 0; c < kChannels; ++c) {
-    const auto channel = static_cast<Channel>(c);
-    if (between_devices(channel))
-      lanes_[static_cast<std::size_t>(c)] = std::make_unique<Lane>(channel);
-  }
-}
+      send_word_(std::move(send_word)) {}
 
 // Notes that are under way stay lent to the transport for ever.
 NcclPath::~NcclPath() {
   if (idle()) return;
   disconnect();
-  using Kept = std::tuple<decltype(lanes_), decltype(leaving_), decltype(arriving_)>;
-  static auto* const kept = new std::deque<Kept>;
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  kept->emplace_back(std::move(lanes_), std::move(leaving_), std::move(arriving_));
+  keep_for_ever(std::tuple(std::move(lanes_), std::move(leaving_), std::move(arriving_)));
 }
 
 std::string NcclPath::offer() {
@@ -93,7 +83,7 @@ void NcclPath::connect(const std::string& offer_of_peer) {
 
 Operation NcclPath::send(Channel channel, const MessageHeader& header,
                          std::span<const std::byte> memory) {
-  Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
+  Lane& lane = lanes_[channel];
   auto state = std::make_shared<Operation::State>();
   lane.to_send.push_back(std::make_shared<Outgoing>(state, header, memory, stream_.record()));
   send_awaited(lane);
@@ -101,7 +91,7 @@ Operation NcclPath::send(Channel channel, const MessageHeader& header,
 }
 
 Operation NcclPath::receive(Channel channel, std::span<std::byte> memory) {
-  Lane& lane = *lanes_[static_cast<std::size_t>(channel)];
+  Lane& lane = lanes_[channel];
   auto state = std::make_shared<Operation::State>();
   auto incoming = std::make_shared<Incoming>(state, memory, stream_.record());
   incoming->message = transport_.receive(
@@ -146,7 +136,7 @@ bool NcclPath::receive_next() {
   for (bool any = false;; any = true) {
     Lane* next = nullptr;
     for (const std::unique_ptr<Lane>& lane : lanes_) {
-      if (lane == nullptr || lane->incoming.empty()) continue;
+      if (lane->incoming.empty()) continue;
       const Incoming& first = *lane->incoming.front();
       if (first.message.done() && first.note.number == received_) next = lane.get();
     }
@@ -188,7 +178,7 @@ bool NcclPath::finish() {
 
 void NcclPath::take_word(const std::string& word) {
   for (const std::unique_ptr<Lane>& lane : lanes_) {
-    if (lane != nullptr && word == to_string(lane->channel)) ++lane->awaited;
+    if (word == to_string(lane->channel)) ++lane->awaited;
   }
 }
 
@@ -198,7 +188,6 @@ bool NcclPath::poll() {
   if (out_ != nullptr && (!out_->connected() || !leaving_.empty())) any |= out_->poll();
   if (in_ != nullptr && (!in_->connected() || !arriving_.empty())) any |= in_->poll();
   for (const std::unique_ptr<Lane>& lane : lanes_) {
-    if (lane == nullptr) continue;
     any |= send_awaited(*lane);
     any |= tell_awaited(*lane);
   }
@@ -210,7 +199,7 @@ bool NcclPath::poll() {
 bool NcclPath::idle() const {
   return leaving_.empty() && arriving_.empty() &&
          std::all_of(lanes_.begin(), lanes_.end(), [](const std::unique_ptr<Lane>& lane) {
-           return lane == nullptr || (lane->to_send.empty() && lane->incoming.empty());
+           return lane->to_send.empty() && lane->incoming.empty();
          });
 }
 

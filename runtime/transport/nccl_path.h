@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <deque>
 #include <functional>
 #include <memory>
 
 #include "kernels/device.h"
-#include "runtime/transport/device_path.h"
+#include "runtime/transport/channel_lanes.h"
 #include "runtime/transport/nccl_module.h"
 
 namespace hetpipe {
@@ -60,7 +59,7 @@ class NcclPath final : public DevicePath {
   SendWord send_word_;
   std::string ids_;  // of both links; the lower rank's
   std::unique_ptr<NcclLink> out_, in_;
-  std::array<std::unique_ptr<Lane>, kChannels> lanes_;
+  ChannelLanes<Lane> lanes_;
   std::uint64_t sent_ = 0;      // messages over the link, ever
   std::uint64_t received_ = 0;  // likewise
   std::deque<std::shared_ptr<Outgoing>> leaving_;

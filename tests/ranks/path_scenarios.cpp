@@ -58,7 +58,7 @@ void shared_memory(Transport& transport, const MakeClock&) {
     EXPECT_EQ(rank.paths.path(result.peer, Channel::push), nullptr);
   }
   EXPECT_EQ(rank.device->memory().used(MemoryKind::paths),
-            results.size() * 5 * kIpcSlots * kIpcSlotBytes);
+            results.size() * kChannelLanes * kIpcSlots * kIpcSlotBytes);
   exchange_messages(rank);
   EXPECT_EQ(rank.messages.most_host_bytes() > 0, true);  // of push
   rank.leave();
