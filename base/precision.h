@@ -25,7 +25,7 @@ struct PrecisionChoice {
   PrecisionChoice(Precision one) : every(one) {}                 // NOLINT: one is such a choice
   PrecisionChoice(std::optional<Precision> one) : every(one) {}  // NOLINT
 
-  std::optional<Precision> every;  // kind that is not in of_kind
+  std::optional<Precision> every;  // of kinds that are not in of_kind
   std::map<std::string, Precision> of_kind;
 
   std::optional<Precision> of(const std::string& kind) const;  // nothing: it is left open

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -125,8 +126,11 @@ class TransportsAgree : public ::testing::Test {
     const Checkpoint host = train("host", "", "threads --device cpu");
     for (const std::string path : {"staged", "ipc", "auto"}) {
       SCOPED_TRACE(path);
-      const Checkpoint devices = train(path, "'" MPIEXEC_COMMAND "' --oversubscribe -np 6",
-                                       "mpi --device offload --transport-path " + path);
+      Checkpoint devices = train(path, "'" MPIEXEC_COMMAND "' --oversubscribe -np 6",
+                                 "mpi --device offload --transport-path " + path);
+      // Of another --device, which a continuation would not take for the same.
+      const std::int64_t of_host = host.exact->numbers.at("arithmetic");
+      EXPECT_NE(std::exchange(devices.exact->numbers["arithmetic"], of_host), of_host);
       expect_same(devices, host);
       const std::string said = read_file(folder_ / (path + ".said"));
       const std::string used = path == "auto" ? "ipc" : path;
