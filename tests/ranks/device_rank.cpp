@@ -15,7 +15,6 @@ namespace hetpipe {
 namespace {
 
 constexpr double kPatience = 30;        // s
-constexpr double kTrialSeconds = 2;     // long enough where there is an answer
 constexpr std::int32_t kPathWord = 77;  // MessageHeader::kind
 
 constexpr Channel kDeviceChannels[] = {Channel::forward, Channel::backward, Channel::evaluate,
@@ -44,12 +43,13 @@ Rank neighbour(const Transport& transport, int distance) {
   return Rank{(transport.rank().value + distance % n + n) % n};
 }
 
-DeviceRank::DeviceRank(Transport& the_transport, const StagingLimits& limits, const char* name)
+DeviceRank::DeviceRank(Transport& the_transport, const StagingLimits& limits, const char* name,
+                       double trial_seconds)
     : transport(the_transport),
       device(make_device(name, 1)),
       stream(device->make_stream()),
       peer_memory(make_peer_memory(*device)),
-      paths(transport, *device, *stream, kPathWord, kTrialSeconds),
+      paths(transport, *device, *stream, kPathWord, trial_seconds),
       messages(transport, *device, *stream, limits) {}
 
 Buffer DeviceRank::filled(Bytes values) {

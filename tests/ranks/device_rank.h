@@ -20,10 +20,11 @@ Bytes content(std::uint64_t key, std::size_t size);
 // The rank so far round the ring.
 Rank neighbour(const Transport& transport, int distance);
 
-// A rank with a device whose memory the host does not reach.
+// A rank with a device whose memory the host does not reach. trial_seconds: of a path; long where
+// there is an answer, on a busy machine too.
 struct DeviceRank {
   explicit DeviceRank(Transport& the_transport, const StagingLimits& limits = {},
-                      const char* name = "offload");
+                      const char* name = "offload", double trial_seconds = 20);
 
   // Later than it returns, as all work.
   Buffer filled(Bytes values);
