@@ -164,7 +164,7 @@ std::shared_ptr<Switchboard> board_of(Transport& transport, bool stalls) {
 void play(Transport& transport, bool stalls) {
   const std::shared_ptr<Switchboard> board = board_of(transport, stalls);
   {
-    DeviceRank rank(transport);
+    DeviceRank rank(transport, {}, "offload", stalls ? 4 : 20);
     const NcclDouble nccl(*board, rank);
     try_paths(rank, PathKind::nccl, [&](Rank peer) -> Make {
       return [&, peer] {
