@@ -203,7 +203,7 @@ struct GradientTerms {
   BatchNormSizes s;
 
   HETPIPE_DEVICE Columns columns(std::int64_t column) const {
-    Columns c;
+    Columns c{};
     for (int v = 0; v < V; ++v) {
       c.mean[v] = g.mean[column + v];
       c.inverse[v] = 1 / sqrtf(g.variance[column + v] + s.epsilon);
