@@ -1,31 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
 
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/text.h"
-#include "base/time.h"
 #include "kernels/devices.h"
-#include "launch/cache_folder.h"
 #include "launch/options.h"
 #include "launch/output_file.h"
-#include "launch/profile_batches.h"
-#include "launch/profile_cache.h"
-#include "launch/profile_device.h"
+#include "launch/profile_measure.h"
 #include "launch/subcommand.h"
-#include "launch/version.h"
 #include "runtime/model/zoo.h"
-#include "runtime/pipeline/measure.h"
 #include "runtime/store/open_dataset.h"
 
 namespace hetpipe {
 namespace {
 
 constexpr int kLargestSide = 1 << 16;  // of a sample, as in data files
-constexpr double kBudgetSeconds = 60;  // for batches that nobody asked for, together
 
 struct ProfileOptions {
   std::optional<std::string> model;
@@ -140,39 +131,6 @@ std::optional<Precision> precision_of(const ProfileOptions& options) {
   return precision_named(*options.precision);
 }
 
-std::string listed(const std::vector<int>& numbers) {
-  std::vector<std::string> words;
-  for (const int number : numbers) words.push_back(std::to_string(number));
-  return join(words, ", ");
-}
-
-ProfileCache::Key cache_key(const ProfileOptions& options, const Model& model,
-                            const ProfiledDevice& measured) {
-  return {{"model", model.name()},
-          {"fingerprint", to_hex(model.fingerprint())},
-          {"device", measured.device->kind()},
-          {"hardware", measured.hardware},
-          {"driver", measured.driver},
-          {"libraries", measured.libraries},
-          {"precision", to_string(measured.device->precision())},
-          {"batches", options.minibatch.empty() ? "chosen" : listed(options.minibatch)},
-          {"threads", std::to_string(options.threads)},
-          {"build", to_hex(build_hash()) + "+" + to_hex(measured.module)}};
-}
-
-void check_memory(const Model& model, const ProfileOptions& options,
-                  const ProfiledDevice& measured) {
-  if (options.minibatch.empty()) return;
-  const int samples = *std::max_element(options.minibatch.begin(), options.minibatch.end());
-  const double needed = measuring_memory(model, measured.device->element_type()).of(samples);
-  if (needed <= measured.memory) return;
-  throw UserError("--minibatch",
-                  format("%d samples of %s need %s (of this device measuring may take %s). Give "
-                         "fewer samples, or smaller ones.",
-                         samples, to_string(model.sample_shape()).c_str(),
-                         format_bytes(needed).c_str(), format_bytes(measured.memory).c_str()));
-}
-
 std::string milliseconds(double seconds) { return format("%.3f", seconds * 1e3); }
 
 std::string gigaflops(double flops, double seconds) {
@@ -202,44 +160,6 @@ std::string measurement_table(const Model& model, const Measurement& measured) {
   return table.text();
 }
 
-// Measures the batches that were asked for, or chooses them as it goes. `remark`: which, and why.
-Profile measure(const ProfileOptions& options, const Model& model, const ProfiledDevice& measured,
-                std::vector<PassCheck>& checks, std::string& remark) {
-  MeasureOptions how;
-  how.on_batch = [&](const PassCheck& pass) { checks.push_back(pass); };
-  if (!options.minibatch.empty()) {
-    remark = "batches of " + listed(options.minibatch) + " samples";
-    return measure_profile(model, *measured.device, options.minibatch, how);
-  }
-  Profile profile;
-  const auto one = [&](int batch) -> std::optional<double> {
-    const std::int64_t start = now_ns();
-    try {
-      Profile next = measure_profile(model, *measured.device, {batch}, how);
-      if (profile.measurements.empty()) {
-        profile = std::move(next);
-      } else {
-        profile.measurements.push_back(std::move(next.measurements.front()));
-      }
-    } catch (const OutOfMemory&) {
-      if (profile.measurements.empty()) throw;
-      return std::nullopt;
-    }
-    return seconds_between(start, now_ns());
-  };
-  const MeasuringMemory needed = measuring_memory(model, measured.device->element_type());
-  if (needed.of(1) > measured.memory) {
-    throw UserError("--model",
-                    format("one sample of %s needs %s (of this device measuring may take "
-                           "%s). Take a smaller model, or smaller samples.",
-                           model.name().c_str(), format_bytes(needed.of(1)).c_str(),
-                           format_bytes(measured.memory).c_str()));
-  }
-  const BatchChoice choice = measure_batches(needed, measured.memory, kBudgetSeconds, one);
-  remark = "batches of " + listed(choice.batches) + " samples (" + choice.why_no_more + ")";
-  return profile;
-}
-
 }  // namespace
 
 int profile_command(const Invocation& how) {
@@ -249,38 +169,33 @@ int profile_command(const Invocation& how) {
     return 0;
   }
   const Model model = model_of(options);
-  const ProfiledDevice measured =
+  const ProfiledDevice device =
       open_profiled_device({options.device, options.threads, options.gpu, precision_of(options)});
-  check_memory(model, options, measured);
-  std::printf("%s on %s\n", model.name().c_str(), measured.device->description().c_str());
+  std::printf("%s on %s\n", model.name().c_str(), device.device->description().c_str());
 
-  const ProfileCache cache(cache_folder(), cache_key(options, model, measured));
-  const std::optional<ProfileCache::Found> found = options.fresh ? std::nullopt : cache.find();
-  std::vector<PassCheck> checks;
-  Profile profile;
-  if (found) {
-    profile = found->profile;
+  MeasuredProfile measured = measured_profile(
+      model, device,
+      {.batches = options.minibatch, .threads = options.threads, .fresh = options.fresh});
+  if (measured.found) {
     std::printf("%s, measured before and kept in %s (--fresh measures anew)\n",
-                found->remark.c_str(), cache.file().c_str());
+                measured.remark.c_str(), measured.kept_in.c_str());
   } else {
-    std::string remark;
-    profile = measure(options, model, measured, checks, remark);
-    const std::string problem = cache.keep(profile, remark);
-    std::printf("%s%s%s\n", remark.c_str(),
-                cache.file().empty() || !problem.empty() ? "" : "; kept in ",
-                cache.file().empty() || !problem.empty() ? "" : cache.file().c_str());
-    if (!problem.empty()) {
-      std::fprintf(stderr, "warning: the profile is not kept for later: %s\n", problem.c_str());
+    std::printf("%s%s%s\n", measured.remark.c_str(), measured.kept_in.empty() ? "" : "; kept in ",
+                measured.kept_in.c_str());
+    if (!measured.not_kept.empty()) {
+      std::fprintf(stderr, "warning: the profile is not kept for later: %s\n",
+                   measured.not_kept.c_str());
     }
   }
+  Profile& profile = measured.profile;
   for (Measurement& of : profile.measurements) {
-    of.device = options.kind.value_or(measured.kind);
+    of.device = options.kind.value_or(device.kind);
   }
   write_file(options.output, to_toml(profile));
 
   for (const Measurement& of : profile.measurements) {
     std::printf("\n%d samples per call\n%s", of.batch, measurement_table(model, of).c_str());
-    for (const PassCheck& pass : checks) {
+    for (const PassCheck& pass : measured.checks) {
       if (pass.batch != of.batch) continue;
       std::printf("layers together %s, a whole pass %s (medians of %d)\n",
                   format_seconds(pass.layers_seconds).c_str(),

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "launch/compare/child.h"
+#include "launch/child.h"
 #include "launch/compare/contenders.h"
 #include "launch/compare/options.h"
 #include "launch/compare/report.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/compare/child.h"
+#include "launch/child.h"
 
 #include <fcntl.h>
 #include <signal.h>

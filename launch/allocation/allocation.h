@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "partitioner/cluster/cluster.h"
+
+// What a scheduler gave to this job, or a launcher to these ranks, and the cluster that it is.
+// Plain values.
+namespace hetpipe {
+
+struct AllocatedNode {
+  std::string name;
+  std::vector<std::string> gpus{};      // of each that the job was given, its type; "": not said
+  std::vector<std::string> features{};  // as the administrator has named them
+  bool answers = true;                  // false: the scheduler holds it for down
+  bool operator==(const AllocatedNode&) const = default;
+};
+
+struct Allocation {
+  std::string of;           // "Slurm job 17", "the hosts of these ranks"
+  bool gpus_known = false;  // to whoever gave it: then a node without some has none for this job
+  std::vector<AllocatedNode> nodes;
+  bool operator==(const Allocation&) const = default;
+};
+std::string to_text(const Allocation& allocation);
+Allocation allocation_from_text(const std::string& text);
+
+// The nodes that answer, as a cluster with kinds and links of `pool`. A node that the pool names
+// has its devices, as many as the job was given; on any other each GPU is of the pool's kind, or
+// the catalogue's, that its type says ("titanv" for titan-v). UserError, with all problems: a GPU
+// whose kind nobody knows.
+Cluster cluster_of(const Allocation& allocation, const Cluster& pool, const std::string& pool_file);
+
+// Whether a scheduler's type of GPU means this kind of device: "a100", "A100-40GB", "titanv".
+bool means_kind(const std::string& type, const std::string& kind);
+
+// The ranks that a launch gives to each node: one for each device, one where there is none (for a
+// parameter server); nodes with devices first.
+struct RanksOfNode {
+  std::string node;
+  int ranks = 0;
+  int devices = 0;
+};
+std::vector<RanksOfNode> ranks_of_nodes(const Cluster& cluster);
+
+// A cluster cut down to the ranks that are there: on each host the first ranks have its devices, in
+// their order. What is left over on either side is said in `notes`.
+struct Seats {
+  Cluster cluster;                // nodes with ranks
+  std::vector<std::string> free;  // nodes that have a rank more than devices, once each
+  std::vector<std::string> notes;
+};
+Seats seats_of(const Cluster& cluster, const std::vector<std::string>& host_of_rank);
+
+}  // namespace hetpipe
