@@ -40,6 +40,7 @@ struct StartingPoint {
 struct TrainJob {
   Plan plan;
   std::optional<Cluster> cluster;  // without it nothing is emulated
+  bool on_allocation = false;      // its nodes are the hosts of the ranks, some may have no role
   std::optional<Profile> profile;  // of the model, where devices are emulated
 
   std::string model;
@@ -57,6 +58,7 @@ struct TrainJob {
   std::int64_t end_position = 0;  // samples of the whole training, those before a resume too
   int evaluate_every = 0;         // waves, and at the end of every epoch; 0: there alone
   int checkpoint_every = 0;       // likewise
+  int rehearse_preemption = 0;    // waves after which the run stops as on request; 0: never
   StartingPoint start;
 
   std::string device = "cpu";           // of every worker, or "auto"

@@ -43,6 +43,8 @@ std::string to_text(const TrainJob& job) {
             {"end_position", job.end_position},
             {"evaluate_every", job.evaluate_every},
             {"checkpoint_every", job.checkpoint_every},
+            {"rehearse_preemption", job.rehearse_preemption},
+            {"on_allocation", job.on_allocation},
             {"start", job.start},
             {"keep_checkpoints", job.keep_checkpoints},
             {"exact_checkpoints", job.exact_checkpoints},
@@ -94,6 +96,8 @@ TrainJob job_from_text(const std::string& written) {
   text.at("end_position").get_to(job.end_position);
   text.at("evaluate_every").get_to(job.evaluate_every);
   text.at("checkpoint_every").get_to(job.checkpoint_every);
+  text.at("rehearse_preemption").get_to(job.rehearse_preemption);
+  text.at("on_allocation").get_to(job.on_allocation);
   text.at("start").get_to(job.start);
   text.at("keep_checkpoints").get_to(job.keep_checkpoints);
   text.at("exact_checkpoints").get_to(job.exact_checkpoints);

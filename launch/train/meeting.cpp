@@ -2,6 +2,7 @@
 #include "launch/train/meeting.h"
 
 #include "launch/round.h"
+#include "launch/train/ground.h"
 
 namespace hetpipe {
 namespace {
@@ -36,12 +37,20 @@ Meeting meet(const TrainCall& call, Transport& transport, Log& log) try {
   check_alike(meeting.facts);
   const std::vector<std::string> hosts = hosts_of(meeting.facts);
 
+  const std::optional<Ground> ground = take_ground(call, transport, meeting.facts);
   const auto job_here = [&] {
     if (!first) return std::string();
-    meeting.prepared = prepare_training(call.options, transport.ranks(), call.command, log);
-    return to_text(meeting.prepared.job);
+    meeting.prepared = prepare_training(call.options, transport.ranks(), call.command, log,
+                                        ground ? &*ground : nullptr);
+    return meeting.prepared.ended.empty() ? to_text(meeting.prepared.job) : std::string();
   };
-  meeting.job = job_from_text(round(transport, hosts, job_here).front());
+  const std::string job = round(transport, hosts, job_here).front();
+  meeting.ended = job.empty();
+  if (meeting.ended) {
+    if (first) log.line(meeting.prepared.ended);
+    return meeting;
+  }
+  meeting.job = job_from_text(job);
   meeting.roles = decide_roles(meeting.job, meeting.facts, call.command);
   check_together(meeting.facts, meeting.roles, meeting.job, call.command);
 

@@ -19,8 +19,15 @@ OptionGroup source_options(TrainOptions& options) {
           text_option("plan", "FILE", options.plan,
                       "Plan to run, as written by hetpipe plan or by hand. Without it a plan is "
                       "made at the start for --cluster."),
-          text_option("cluster", "FILE", options.planning.cluster,
-                      "Cluster file. Beside --plan: needed where the cluster is emulated."),
+          text_option("cluster", "FILE|slurm|ranks", options.planning.cluster,
+                      "Cluster file (beside --plan: needed where the cluster is emulated). Or what "
+                      "this launch was given: slurm, the nodes and GPUs of this Slurm job; ranks, "
+                      "the hosts of these ranks. Every rank with a GPU is a device, others are "
+                      "parameter servers; the plan follows from them."),
+          text_option("pool", "FILE", options.pool,
+                      "With slurm or ranks: cluster file with the kinds of device and links of all "
+                      "nodes that may come, and with their devices where Slurm does not know them. "
+                      "Without it devices and links are measured at the start, once."),
           text_option(
               "profile", "FILE", options.planning.profile,
               "Profile of the model, as written by hetpipe profile. Where one is needed and "
@@ -38,7 +45,8 @@ OptionGroup source_options(TrainOptions& options) {
           alone_means("latest",
                       text_option("resume", "FILE", options.resume,
                                   "Goes on from this checkpoint; without FILE (or with latest) "
-                                  "from the newest in --output.")),
+                                  "from the newest in --output; with auto from that where there is "
+                                  "one, else from the start.")),
       }};
 }
 
@@ -133,6 +141,9 @@ OptionGroup report_options(TrainOptions& options) {
                             "size of some weight versions per stage."),
               on_off_option("trace", options.trace,
                             "Records what every rank did when, in the run directory."),
+              integer_option("rehearse-preemption", "WAVES", options.rehearse_preemption, {0},
+                             "Stops the run after so many waves as a request from outside would: "
+                             "with a checkpoint and exit code 75, to be run again; 0: never."),
               alone_means("32", integer_option("flight-recorder", "N", options.flight_recorder,
                                                {0, 1'000'000},
                                                "Keeps the last N actions of every rank at hand, "
@@ -147,6 +158,10 @@ OptionGroup report_options(TrainOptions& options) {
 
 double TrainOptions::rate_for(const std::string& optimizer) const {
   return learning_rate.value_or(optimizer == "adam" ? kAdamRate : kSgdRate);
+}
+
+bool on_allocation(const TrainOptions& options) {
+  return options.planning.cluster == "slurm" || options.planning.cluster == "ranks";
 }
 
 OptionTable train_option_table(TrainOptions& options) {
@@ -176,7 +191,7 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
                    "is missing (without --plan a plan is made for a cluster). Give --cluster FILE, "
                    "or --plan FILE.");
     }
-    if (!options.planning.profile && !options.model && !from_the_run) {
+    if (!options.planning.profile && !options.model && !from_the_run && !on_allocation(options)) {
       problems.add("--model",
                    "is missing (neither a plan nor a profile names one). Give --model NAME, which "
                    "is then measured at the start, --profile FILE or --plan FILE.");
@@ -187,7 +202,29 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
                  "is useless without --clip-norm (nothing is clipped). Give --clip-norm X, or "
                  "leave it out.");
   }
-  if (options.resume == "latest" && !options.output) {
+  const bool allocation = on_allocation(options);
+  if (allocation && options.plan) {
+    problems.add("--cluster", "cannot be " + *options.planning.cluster +
+                                  " beside --plan (a plan names its devices). Leave --plan out, or "
+                                  "give the plan's cluster file.");
+  }
+  if (allocation && options.transport == "threads") {
+    problems.add("--cluster", "cannot be " + *options.planning.cluster +
+                                  " with --transport threads (one process has no hosts). Start "
+                                  "ranks by srun or mpirun, or give --cluster FILE.");
+  }
+  if (allocation && !options.model && !options.planning.profile) {
+    problems.add("--model",
+                 "is missing (--cluster " + *options.planning.cluster +
+                     " measures the model at the start). Give --model NAME, or --profile "
+                     "FILE.");
+  }
+  if (options.pool && !allocation) {
+    problems.add("--pool",
+                 "is useless without --cluster slurm or --cluster ranks (a cluster file "
+                 "says it all). Leave it out.");
+  }
+  if ((options.resume == "latest" || options.resume == "auto") && !options.output) {
     problems.add("--resume",
                  "does not say what to go on with (the newest checkpoint is looked for "
                  "in --output, which is not given). Give --output DIR or --resume FILE.");

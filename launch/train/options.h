@@ -13,12 +13,14 @@
 namespace hetpipe {
 
 struct TrainOptions {
-  std::optional<std::string> plan;  // file; absent: planned at the start from `planning`
-  PlanningOptions planning;
+  std::optional<std::string> plan;   // file; absent: planned at the start from `planning`
+  PlanningOptions planning;          // its cluster may be "slurm" or "ranks": see Ground
+  std::optional<std::string> pool;   // cluster file with their kinds and links
   std::optional<std::string> model;  // absent: the plan's or the profile's
   std::optional<std::string> data;   // set once read_options() is through
   std::optional<std::string> output;
-  std::optional<std::string> resume;  // a checkpoint file, or "latest": the newest of `output`
+  // A checkpoint file, or "latest": the newest of `output`; "auto": that if there is one.
+  std::optional<std::string> resume;
 
   double epochs = 1;
   std::optional<double> learning_rate;  // absent: rate_for(optimizer)
@@ -42,11 +44,15 @@ struct TrainOptions {
   int keep = 0;              // checkpoints; 0: all
   bool exact = true;         // checkpoints hold what a bit-identical continuation needs
   bool trace = true;
-  int flight_recorder = 0;  // actions kept of each rank
-  bool json = false;        // the result on standard output, people's text elsewhere
+  int rehearse_preemption = 0;  // waves after which the run stops as on request; 0: never
+  int flight_recorder = 0;      // actions kept of each rank
+  bool json = false;            // the result on standard output, people's text elsewhere
 
   double rate_for(const std::string& optimizer) const;
 };
+
+// Whether the devices are those of this launch: --cluster slurm or --cluster ranks.
+bool on_allocation(const TrainOptions& options);
 
 // The table bound to `options`, which must outlive it.
 OptionTable train_option_table(TrainOptions& options);

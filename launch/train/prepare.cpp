@@ -9,6 +9,7 @@
 #include "launch/said_of.h"
 #include "launch/train/checkpoint.h"
 #include "launch/train/exact.h"
+#include "launch/train/ground.h"
 #include "launch/train/rates.h"
 #include "launch/train/start.h"
 #include "launch/version.h"
@@ -64,10 +65,12 @@ void check_profile(const Profile& profile, const std::string& file, const Model&
   }
 }
 
+// Empty: there is none, and the training starts afresh.
 std::string checkpoint_to_resume(const TrainOptions& options) {
-  if (*options.resume != "latest") return *options.resume;
+  if (*options.resume != "latest" && *options.resume != "auto") return *options.resume;
   const fs::path folder = fs::path(*options.output) / "checkpoints";
   const std::optional<fs::path> newest = newest_checkpoint(folder);
+  if (!newest && *options.resume == "auto") return {};
   if (!newest) {
     throw UserError(
         "--resume",
@@ -155,20 +158,47 @@ Clipping clipping_of(const TrainOptions& options, const Plan& plan, Problems& pr
 
 void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command) {
   const int needed = job.plan.worker_ranks() + job.plan.server_ranks();
-  if (!ranks || *ranks == needed) return;
+  if (!ranks || *ranks == needed || (job.on_allocation && *ranks > needed)) return;
   throw UserError("", format("the plan needs %d ranks, %d workers and %d parameter servers (this "
                              "launch has %d). Start it with one of\n%s",
                              needed, job.plan.worker_ranks(), job.plan.server_ranks(), *ranks,
                              launch_lines(job, command).c_str()));
 }
 
+// Servers take ranks without a device; where there are too few of these they are hosted by workers.
+void seat_servers(Plan& plan, const std::vector<std::string>& free_nodes) {
+  if (!plan.server) return;
+  const auto has_room = [&](const std::string& node) {
+    return std::find(free_nodes.begin(), free_nodes.end(), node) != free_nodes.end();
+  };
+  std::vector<std::string>& nodes = plan.server->nodes;
+  if (std::all_of(nodes.begin(), nodes.end(), has_room)) return;
+  plan.server->hosted = true;
+  std::set<std::string> of_workers;
+  for (const PlanVirtualWorker& vw : plan.virtual_workers) {
+    for (const PlanStage& stage : vw.stages) {
+      for (const DeviceName& device : stage.devices) of_workers.insert(device.node);
+    }
+  }
+  std::erase_if(nodes, [&](const std::string& node) { return !of_workers.contains(node); });
+  if (nodes.empty()) nodes = {plan.virtual_workers.front().stages.front().devices.front().node};
+}
+
 }  // namespace
 
 Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks,
-                             const std::string& launch_command, Log& log) {
-  const TrainOptions options = with_files_of_the_run(given);
+                             const std::string& launch_command, Log& log, const Ground* ground) {
+  TrainOptions options = with_files_of_the_run(given);
   Preparation prepared;
   TrainJob& job = prepared.job;
+  if (ground != nullptr) {
+    options.planning.cluster.reset();
+    if (options.planning.servers.empty()) options.planning.servers = ground->free_nodes;
+    job.cluster = ground->cluster;
+    job.on_allocation = true;
+    if (!options.planning.profile) job.profile = ground->profile;
+    prepared.notes = ground->notes;
+  }
   if (options.output) {
     RunDirectory::check(*options.output, options.resume ? RunStart::resume : RunStart::fresh);
   }
@@ -237,6 +267,7 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
       return make_plan(request_of(options.planning, *job.cluster, *job.profile));
     });
     override_server(options.planning, job.plan);
+    if (ground != nullptr) seat_servers(job.plan, ground->free_nodes);
   }
   check_plan(job.plan, plan_file, job.cluster ? &*job.cluster : nullptr, model.layer_count());
   said_of(plan_file, [&] {
@@ -267,6 +298,7 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   job.end_position = std::llround(options.epochs * static_cast<double>(job.dataset_size));
   job.evaluate_every = options.evaluate_every;
   job.checkpoint_every = options.checkpoint_every;
+  job.rehearse_preemption = options.rehearse_preemption;
   job.keep_checkpoints = options.keep;
   job.exact_checkpoints = options.exact;
   job.build = build_hash();
@@ -274,9 +306,15 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   job.transport_path = options.transport_path;
   job.threads = options.threads;
   job.timeout_seconds = options.timeout;
-  if (options.resume) {
-    job.start.checkpoint = checkpoint_to_resume(options);
+  if (options.resume) job.start.checkpoint = checkpoint_to_resume(options);
+  if (!job.start.checkpoint.empty()) {
     const Checkpoint checkpoint = read_checkpoint(job.start.checkpoint);
+    if (options.resume == "auto" && checkpoint.sampler.consumed >= job.end_position) {
+      prepared.ended =
+          format("%s holds the end of the training (%lld samples): nothing is left to do",
+                 job.start.checkpoint.c_str(), static_cast<long long>(checkpoint.sampler.consumed));
+    }
+    if (!prepared.ended.empty()) return prepared;
     check_resumable(checkpoint, job.start.checkpoint, job, model, problems);
     const std::optional<std::string> why_not = why_not_exact(checkpoint, job);
     job.start = why_not ? StartingPoint::empty_pipelines(job.start.checkpoint, checkpoint.label,

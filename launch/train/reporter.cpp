@@ -100,11 +100,17 @@ void Reporter::stopping(Label label, const StopWanted& by) {
   }));
   outcome_.stopped = label;
   outcome_.stopped_at_target = by.signal == kTargetReached;
-  const std::string why = outcome_.stopped_at_target
-                              ? std::string("the target accuracy is reached")
-                              : format("%s on rank %d", signal_name(by.signal), by.rank.value);
+  const std::string why =
+      outcome_.stopped_at_target ? "the target accuracy is reached"
+      : by.signal == kRehearsal
+          ? format("%d waves are done, a preemption is rehearsed", job_.rehearse_preemption)
+          : format("%s on rank %d", signal_name(by.signal), by.rank.value);
   log_.line(format("%s: stopping at label %lld, then a checkpoint", why.c_str(),
                    static_cast<long long>(label)));
+}
+
+bool Reporter::rehearsal_due() const {
+  return job_.rehearse_preemption > 0 && next_wave_ - rules_.first_wave >= job_.rehearse_preemption;
 }
 
 double Reporter::Outcome::training_seconds() const {

@@ -28,6 +28,7 @@ class Reporter {
   bool complete() const;
   std::string waiting_for() const;
   bool target_reached() const { return outcome_.target.has_value(); }
+  bool rehearsal_due() const;  // of a preemption
 
   struct Evaluation {
     Label label = 0;

@@ -109,7 +109,11 @@ std::vector<Role> by_hosts(std::vector<Role> roles, const std::vector<std::strin
   for (const Role* role : elsewhere)
     ensure(place(*role, true), "more server roles than ranks left");
   std::vector<Role> result;
-  for (auto& role : placed) result.push_back(std::move(*role));
+  for (std::size_t r = 0; r < placed.size(); ++r) {
+    Role spare;
+    spare.node = hosts[r];
+    result.push_back(placed[r] ? std::move(*placed[r]) : std::move(spare));
+  }
   return result;
 }
 
@@ -133,14 +137,14 @@ std::string to_string(const Role& role) {
     text += format("%sparameter server %d on %s", text.empty() ? "" : " + ", role.shard->value,
                    role.node.c_str());
   }
-  return text;
+  return text.empty() ? "spare" : text;
 }
 
 Roles assign_roles(const Plan& plan, const std::vector<std::string>& host_of_rank,
                    Matching matching) {
   Roles roles;
   roles.of_rank = roles_in_plan_order(plan);
-  ensure(roles.of_rank.size() == host_of_rank.size(), "as many ranks as the plan needs");
+  ensure(roles.of_rank.size() <= host_of_rank.size(), "as many ranks as the plan needs");
   if (matching == Matching::hosts) roles.of_rank = by_hosts(std::move(roles.of_rank), host_of_rank);
   for (const PlanVirtualWorker& vw : plan.virtual_workers) {
     std::vector<std::vector<Rank>>& stages = roles.worker.emplace_back();

@@ -11,7 +11,8 @@
 
 namespace hetpipe {
 
-// What one rank does. A worker may host a server shard beside its stage.
+// What one rank does. A worker may host a server shard beside its stage. Neither: a spare rank,
+// which waits for the end.
 struct Role {
   struct Worker {
     VirtualWorkerId virtual_worker;
@@ -43,8 +44,9 @@ enum class Matching { plan_order, hosts };
 
 // Who does what. plan_order: ranks follow the plan, workers first, then servers. hosts: a worker
 // goes to the rank on its node, by host name and order on that host; servers take the remaining
-// ranks, on their nodes where possible. UserError when hosts and plan do not fit. host_of_rank has
-// as many entries as the plan needs ranks.
+// ranks, on their nodes where possible; ranks beyond those that the plan needs are spare. UserError
+// when hosts and plan do not fit. host_of_rank has at least as many entries as the plan needs
+// ranks.
 Roles assign_roles(const Plan& plan, const std::vector<std::string>& host_of_rank,
                    Matching matching);
 

@@ -76,7 +76,9 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   }
   const auto stop_wanted = [&]() -> std::optional<int> {
     const auto signal = setting.stop_wanted ? setting.stop_wanted() : std::nullopt;
-    return !signal && reporter && reporter->target_reached() ? kTargetReached : signal;
+    if (signal || !reporter) return signal;
+    if (reporter->target_reached()) return kTargetReached;
+    return reporter->rehearsal_due() ? std::optional(kRehearsal) : std::nullopt;
   };
   const StopListener stop(service, setting.roles.coordinator(), stop_wanted,
                           [&](Label label, const StopWanted& by) {
@@ -92,7 +94,7 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
     run_worker(values, *role.worker, setting, service,
                {trace.get(), reporter.get(), server ? server->stop() : nullptr, path_words});
   }
-  service.begin(role.worker ? "ending" : "serving");
+  service.begin(role.worker ? "ending" : role.shard ? "serving" : "standing by");
   if (server) {
     service.wait_for_others([&] { return server->finished(); },
                             [&] { return server->waiting_for(); }, "what other ranks send");

@@ -41,6 +41,7 @@ void greet(const Preparation& prepared, const Roles& roles, const std::vector<Ra
   if (!on_cpu.empty()) log.line(on_cpu);
   const std::string other_cards = cards_of_other_kinds(job, roles, devices);
   if (!other_cards.empty()) log.warning(other_cards);
+  for (const std::string& note : prepared.notes) log.line(note);
   const std::string shared = shared_cores(facts, roles, job);
   if (!shared.empty()) log.warning(shared);
   if (!prepared.table.empty()) log.line(prepared.table);
@@ -58,12 +59,11 @@ Log log_of(const TrainOptions& options, Rank rank) {
           first && !options.json && people_watch() ? Log::Terminal::yes : Log::Terminal::no};
 }
 
-void close_run(const TrainCall& call, const TrainJob& job, const RunEnd& end,
+void close_run(const TrainCall& call, const TrainJob& job, int ranks, const RunEnd& end,
                const Preparation& prepared, Log& log) {
   const Reporter::Outcome& outcome = end.outcome;
   if (!job.trace_folder.empty()) {
     std::vector<std::filesystem::path> files;
-    const int ranks = job.plan.worker_ranks() + job.plan.server_ranks();
     for (int r = 0; r < ranks; ++r) {
       files.push_back(format("%s/rank-%d.h5", job.trace_folder.c_str(), r));
     }
@@ -104,6 +104,10 @@ int train_in_threads(const TrainCall& call) {
   Log log = log_of(call.options, Rank{0});
   // As many threads as the plan needs: the number of ranks cannot be wrong.
   Preparation prepared = prepare_training(call.options, std::nullopt, call.command, log);
+  if (!prepared.ended.empty()) {
+    log.line(prepared.ended);
+    return 0;
+  }
   const TrainJob& job = prepared.job;
   const int ranks = job.plan.worker_ranks() + job.plan.server_ranks();
   const std::vector<RankFacts> facts(static_cast<std::size_t>(ranks), facts_of_this_rank());
@@ -119,7 +123,7 @@ int train_in_threads(const TrainCall& call) {
   const StopSignals signals;
   const RunEnd end = train_as_threads(job, roles, data_of(call.options, job), facts.front().host,
                                       log, StopSignals::wanted);
-  close_run(call, job, end, prepared, log);
+  close_run(call, job, ranks, end, prepared, log);
   return static_cast<int>(end.code);
 }
 

@@ -26,7 +26,7 @@ void greet(const Preparation& prepared, const Roles& roles, const std::vector<Ra
            const std::vector<RankDevice>& devices, const std::string& transport, Log& log);
 // Where people's text goes: standard output, unless that is for the result.
 Log log_of(const TrainOptions& options, Rank rank);
-void close_run(const TrainCall& call, const TrainJob& job, const RunEnd& end,
+void close_run(const TrainCall& call, const TrainJob& job, int ranks, const RunEnd& end,
                const Preparation& prepared, Log& log);
 // Opens the data of these options; UserError when they are not those of the job.
 OpenData data_of(const TrainOptions& options, const TrainJob& job);

@@ -195,7 +195,7 @@ Roles decide_roles(const TrainJob& job, const std::vector<RankFacts>& facts,
                    const std::string& command) {
   const std::vector<std::string> hosts = hosts_of(facts);
   const bool one_host = std::set<std::string>(hosts.begin(), hosts.end()).size() == 1;
-  const bool in_order = job.cluster ? job.cluster->emulated() : one_host;
+  const bool in_order = !job.on_allocation && (job.cluster ? job.cluster->emulated() : one_host);
   try {
     return assign_roles(job.plan, hosts, in_order ? Matching::plan_order : Matching::hosts);
   } catch (const UserError& error) {
@@ -211,7 +211,7 @@ std::string banner(const TrainJob& job, const Roles& roles, const std::vector<Ra
   for (std::size_t r = 0; r < facts.size(); ++r) {
     const Role& role = roles.of_rank[r];
     std::string device = "-";
-    std::string kind = "server";
+    std::string kind = role.shard ? "server" : "-";
     double memory = static_cast<double>(facts[r].memory);
     if (role.worker) {
       device = to_string(role.worker->device);

@@ -10,13 +10,15 @@
 
 namespace hetpipe {
 
-// Instead of a signal's number: the accuracy that the run was to reach has been reached.
+// Instead of a signal's number: the accuracy that the run was to reach has been reached; the waves
+// after which it was to rehearse being preempted are done.
 inline constexpr int kTargetReached = 0;
+inline constexpr int kRehearsal = -1;
 
 // Who asked a run to stop, and how.
 struct StopWanted {
   Rank rank;
-  int signal = 0;  // or kTargetReached
+  int signal = 0;  // or one of these
 };
 
 // A rank's part in stopping on request: passes a signal that it got on to the coordinator
@@ -24,8 +26,8 @@ struct StopWanted {
 // the decision when it comes.
 class StopListener {
  public:
-  // stop_wanted: the signal that came (or kTargetReached), if one did; may be empty. apply: called
-  // once.
+  // stop_wanted: the signal that came (or one of the above), if one did; may be empty. apply:
+  // called once.
   StopListener(RankService& service, Rank decides, std::function<std::optional<int>()> stop_wanted,
                std::function<void(Label, const StopWanted&)> apply);
 
