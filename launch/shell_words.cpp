@@ -30,4 +30,10 @@ std::string shell_words(const std::vector<std::string>& words) {
   return line;
 }
 
+SplitWords split_words(const std::vector<std::string>& words) {
+  const auto at = std::find(words.begin(), words.end(), "--");
+  if (at == words.end()) return {words, {}};
+  return {{words.begin(), at}, {at + 1, words.end()}};
+}
+
 }  // namespace hetpipe

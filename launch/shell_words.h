@@ -9,4 +9,11 @@ namespace hetpipe {
 // Words as a shell reads them back, quoted where it matters.
 std::string shell_words(const std::vector<std::string>& words);
 
+// What stands before "--" in a command line, and what behind it.
+struct SplitWords {
+  std::vector<std::string> own;
+  std::vector<std::string> behind;
+};
+SplitWords split_words(const std::vector<std::string>& words);
+
 }  // namespace hetpipe

@@ -95,6 +95,8 @@ std::span<const Subcommand> subcommands() {
       Subcommand{"train", "trains a model over all ranks of a plan", train_command},
       Subcommand{"compare", "trains by several systems in turn: speed, accuracy, memory, traffic",
                  compare_command},
+      Subcommand{"sbatch", "writes a batch script for Slurm", sbatch_command},
+      Subcommand{"allocation", "what this Slurm job was given, and its ranks", allocation_command},
       Subcommand{"checkpoint", "looks into, verifies, compares, exports checkpoints",
                  checkpoint_command},
       Subcommand{"data", "turns images into data sets", data_command},

@@ -35,12 +35,14 @@ struct ActionGroup {
 // Picks the action, or prints what there is. UserError for one that is not known.
 int run_action(const ActionGroup& group, const Invocation& how);
 
+int allocation_command(const Invocation& how);
 int checkpoint_command(const Invocation& how);
 int compare_command(const Invocation& how);
 int data_command(const Invocation& how);
 int plan_command(const Invocation& how);
 int probe_command(const Invocation& how);
 int profile_command(const Invocation& how);
+int sbatch_command(const Invocation& how);
 int simulate_command(const Invocation& how);
 int train_command(const Invocation& how);
 

@@ -124,6 +124,24 @@ std::vector<AllocatedNode> described_nodes(std::string_view scontrol_nodes) {
   return nodes;
 }
 
+std::vector<AllocatedNode> listed_nodes(std::string_view sinfo, const std::string& partition) {
+  std::vector<AllocatedNode> nodes;
+  for (const std::string& line : split(sinfo, '\n')) {
+    const std::vector<std::string> fields = split(line, '|');
+    if (fields.size() != 5) continue;
+    const bool usual = fields[1].ends_with('*');
+    const std::string of = usual ? fields[1].substr(0, fields[1].size() - 1) : fields[1];
+    if (partition.empty() ? !usual : of != partition) continue;
+    if (fields[4].starts_with("down") || fields[4].starts_with("drain")) continue;
+    AllocatedNode node;
+    node.name = fields[0];
+    node.gpus = gpu_types(fields[2]);
+    if (fields[3] != "(null)") node.features = split(fields[3], ',');
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
 Allocation slurm_allocation() {
   if (variable("SLURM_JOB_ID").empty()) {
     throw UserError("--cluster",

@@ -30,6 +30,10 @@ std::vector<GivenGpus> given_gpus(std::string_view scontrol_jobs);
 // they answer.
 std::vector<AllocatedNode> described_nodes(std::string_view scontrol_nodes);
 
+// The nodes of a partition that are not down, of `sinfo --noheader --Node
+// --format=%N|%P|%G|%f|%T`; partition "": the default one, which sinfo marks by a star.
+std::vector<AllocatedNode> listed_nodes(std::string_view sinfo, const std::string& partition);
+
 // "gpu:titanv:1(S:0-1),gpu:a100:2(IDX:0-1)" as one type for each GPU; other resources are left out.
 std::vector<std::string> gpu_types(std::string_view gres);
 

@@ -136,10 +136,4 @@ void check_compare_options(const CompareOptions& options, Problems& problems) {
   }
 }
 
-SplitWords split_words(const std::vector<std::string>& words) {
-  const auto at = std::find(words.begin(), words.end(), "--");
-  if (at == words.end()) return {words, {}};
-  return {{words.begin(), at}, {at + 1, words.end()}};
-}
-
 }  // namespace hetpipe

@@ -31,11 +31,4 @@ struct CompareOptions {
 OptionTable compare_option_table(CompareOptions& options);
 void check_compare_options(const CompareOptions& options, Problems& problems);
 
-// What stands before "--" in a command line, and what behind it.
-struct SplitWords {
-  std::vector<std::string> own;
-  std::vector<std::string> behind;
-};
-SplitWords split_words(const std::vector<std::string>& words);
-
 }  // namespace hetpipe

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "launch/allocation/slurm.h"
+#include "launch/options.h"
+#include "launch/output_file.h"
+#include "launch/subcommand.h"
+
+namespace hetpipe {
+namespace {
+
+struct AllocationOptions {
+  std::optional<std::string> pool;
+  std::optional<std::string> hosts;
+  std::string format = "slurm";
+};
+
+OptionTable table_of(AllocationOptions& options) {
+  return {
+      "allocation",
+      "Says which nodes and GPUs this Slurm job was given, and how many ranks each node gets: one "
+      "for each GPU, one for a parameter server where there is none. Nodes that are down get none.",
+      {{"What to say",
+        {
+            text_option("pool", "FILE", options.pool,
+                        "Cluster file with the devices of nodes, where Slurm does not know them."),
+            text_option("hosts", "FILE", options.hosts,
+                        "Writes a host file for the launcher as well."),
+            choice_option("format", options.format, {"slurm", "openmpi"},
+                          "Of the host file: a line for each rank, for SLURM_HOSTFILE and srun "
+                          "--distribution=arbitrary; a line for each node with its slots, for "
+                          "mpirun --hostfile."),
+        }}}};
+}
+
+// Without a cluster file the types stand for the kinds.
+Cluster plain_cluster(const Allocation& allocation) {
+  Cluster cluster;
+  for (const AllocatedNode& node : allocation.nodes) {
+    if (!node.answers) continue;
+    Node plain{.name = node.name, .kinds = {}};
+    for (const std::string& type : node.gpus) {
+      std::size_t k = 0;
+      while (k < cluster.kinds.size() && cluster.kinds[k].name != type) ++k;
+      if (k == cluster.kinds.size()) cluster.kinds.emplace_back().name = type;
+      plain.kinds.push_back(static_cast<int>(k));
+    }
+    cluster.nodes.push_back(std::move(plain));
+  }
+  return cluster;
+}
+
+std::string host_file(const std::vector<RanksOfNode>& ranks, bool slots) {
+  std::string text;
+  for (const RanksOfNode& of : ranks) {
+    if (slots) {
+      text += format("%s slots=%d\n", of.node.c_str(), of.ranks);
+    } else {
+      for (int i = 0; i < of.ranks; ++i) text += of.node + "\n";
+    }
+  }
+  return text;
+}
+
+std::string kinds_of(const Cluster& cluster, const std::string& name) {
+  std::vector<std::string> kinds;
+  for (const int kind :
+       cluster.nodes[static_cast<std::size_t>(cluster.find_node(name)->value)].kinds) {
+    const std::string& of = cluster.kinds[static_cast<std::size_t>(kind)].name;
+    kinds.push_back(of.empty() ? "gpu" : of);
+  }
+  return kinds.empty() ? "-" : join(kinds, ", ");
+}
+
+}  // namespace
+
+int allocation_command(const Invocation& how) {
+  AllocationOptions options;
+  OptionTable table = table_of(options);
+  const auto check = [&](Problems& problems) {
+    if (options.hosts) check_output_file("--hosts", *options.hosts, problems);
+  };
+  if (!read_options(table, how.arguments, check)) return 0;
+  const Allocation allocation = slurm_allocation();
+  const Cluster cluster = options.pool
+                              ? cluster_of(allocation, load_cluster(*options.pool), *options.pool)
+                              : plain_cluster(allocation);
+  const std::vector<RanksOfNode> ranks = ranks_of_nodes(cluster);
+  if (ranks.empty()) throw SystemError("no node of " + allocation.of + " answers");
+  if (options.hosts) write_file(*options.hosts, host_file(ranks, options.format == "openmpi"));
+  Table nodes({"node", "devices", "ranks"});
+  for (const RanksOfNode& of : ranks) {
+    nodes.add({of.node, kinds_of(cluster, of.node), std::to_string(of.ranks)});
+  }
+  std::printf("%s\n%s", allocation.of.c_str(), nodes.text("  ").c_str());
+  for (const AllocatedNode& node : allocation.nodes) {
+    if (!node.answers) std::printf("  %s is down\n", node.name.c_str());
+  }
+  return 0;
+}
+
+}  // namespace hetpipe

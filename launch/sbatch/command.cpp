@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "launch/allocation/slurm.h"
+#include "launch/child.h"
+#include "launch/output_file.h"
+#include "launch/sbatch/script.h"
+#include "launch/shell_words.h"
+#include "launch/subcommand.h"
+#include "launch/train/options.h"
+
+namespace hetpipe {
+namespace {
+
+struct SbatchOptions {
+  std::string cluster = "slurm";
+  std::string script = "hetpipe-job.sh";
+  std::optional<std::string> name;
+  std::optional<std::string> partition;
+  std::optional<std::string> nodes;
+  std::string time = "01:00:00";
+  int notice = 120;
+  std::optional<std::string> array;
+  std::vector<std::string> more;
+  bool heterogeneous = false;
+  std::string launcher = "srun";
+  int attempts = 5;
+};
+
+OptionTable table_of(SbatchOptions& options) {
+  return {
+      "sbatch",
+      "Writes a batch script for Slurm that trains on whatever nodes its job is given: it plans "
+      "for "
+      "them at every start, stops with a checkpoint before its time is up or when it is preempted, "
+      "goes back into the queue, and goes on. What stands behind -- goes to hetpipe train, as in: "
+      "hetpipe sbatch --time 04:00:00 -- --model resnet-50 --data images.h5 --epochs 90",
+      {{"What to ask for",
+        {
+            text_option("cluster", "FILE|slurm", options.cluster,
+                        "Cluster file of the nodes that may come; its kinds and links are planned "
+                        "with. Or slurm: whatever sinfo lists, measured in the job."),
+            text_option("partition", "NAME", options.partition, "Slurm's partition."),
+            unset_means("from one with a GPU up to all",
+                        text_option("nodes", "MIN-MAX", options.nodes,
+                                    "Nodes with which the job may start.")),
+            text_option("time", "LIMIT", options.time, "Time limit, as Slurm writes it."),
+            integer_option("notice", "S", options.notice, {1, 65535},
+                           "Seconds before the time limit at which the training is asked to stop; "
+                           "longer than a wave and a checkpoint take."),
+            text_option("array", "LIST", options.array,
+                        "Job array, such as 0-4: a training for each number, which is its --seed, "
+                        "in a run directory of its own."),
+            flag_option("heterogeneous", options.heterogeneous,
+                        "Nodes that differ as components of a heterogeneous job, in place of whole "
+                        "nodes: where Slurm shows a job no GPU that it has not asked for. Starts "
+                        "again when all components are there."),
+            repeated_option("sbatch", "OPTION", options.more,
+                            "Further option of sbatch, such as --sbatch=--account=lab. May be "
+                            "repeated."),
+        }},
+       {"How to run",
+        {
+            choice_option("launcher", options.launcher, {"srun", "mpirun"}, "What starts ranks."),
+            integer_option("attempts", "N", options.attempts, {1, 1000},
+                           "Attempts in a row, after failures of the machine, that may come no "
+                           "further than the one before."),
+            unset_means("the model's",
+                        text_option("name", "NAME", options.name, "The job's name.")),
+            text_option("script", "FILE", options.script, "Where the script is written."),
+        }}}};
+}
+
+// The words for hetpipe train, which has to be able to read them.
+TrainOptions checked_training(const SbatchOptions& options, const std::vector<std::string>& words,
+                              Problems& problems) {
+  TrainOptions train;
+  OptionTable table = train_option_table(train);
+  for (const char* own : {"--cluster", "--plan", "--pool", "--resume", "--transport"}) {
+    const bool said = std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+      return word.substr(0, word.find('=')) == own;
+    });
+    if (said) {
+      problems.add(own,
+                   "cannot stand behind -- (the script says it itself, for the nodes that the "
+                   "job is given). Leave it out.");
+    }
+  }
+  if (!problems.empty()) return train;
+  std::vector<std::string> whole = words;
+  whole.insert(whole.end(), {"--cluster", "slurm", "--resume", "auto"});
+  if (options.cluster != "slurm") whole.insert(whole.end(), {"--pool", options.cluster});
+  table.read(whole, problems);
+  if (!train.output) train.output = "runs";
+  if (!train.data) return train;
+  check_train_options(train, problems);
+  return train;
+}
+
+// sinfo's nodes of one partition; empty where there is no Slurm here.
+std::vector<AllocatedNode> nodes_of_slurm(const std::optional<std::string>& partition) {
+  if (find_program("sinfo").empty()) return {};
+  return listed_nodes(ask_slurm({"sinfo", "--noheader", "--Node", "--format=%N|%P|%G|%f|%T"}),
+                      partition.value_or(""));
+}
+
+// Nodes of the file, as Slurm knows them where it does.
+void take_from_file(const Cluster& cluster, const std::string& file,
+                    const std::vector<AllocatedNode>& known, BatchJob& job) {
+  std::vector<AllocatedNode> nodes;
+  std::vector<std::string> unknown;
+  for (const Node& node : cluster.nodes) {
+    const auto found = std::find_if(known.begin(), known.end(), [&](const AllocatedNode& of) {
+      return of.name == node.name.substr(0, node.name.find('.'));
+    });
+    if (found != known.end()) {
+      nodes.push_back(*found);
+    } else if (known.empty()) {
+      AllocatedNode of;
+      of.name = node.name;
+      of.gpus.resize(node.kinds.size());
+      nodes.push_back(std::move(of));
+    } else {
+      unknown.push_back(node.name);
+    }
+  }
+  if (!unknown.empty()) {
+    throw UserError(file,
+                    format("names %s (no such node in this partition of Slurm). Name nodes as "
+                           "sinfo lists them, or give --partition.",
+                           join(unknown, ", ").c_str()));
+  }
+  for (const AllocatedNode& of : known) {
+    const bool named = std::any_of(nodes.begin(), nodes.end(),
+                                   [&](const AllocatedNode& node) { return node.name == of.name; });
+    if (!named) job.left_out.push_back(of.name);
+  }
+  job.classes = node_classes(nodes);
+}
+
+void decide_nodes(const SbatchOptions& options, BatchJob& job) {
+  int all = 0;
+  int without = 0;
+  for (const NodeClass& of : job.classes) {
+    all += static_cast<int>(of.nodes.size());
+    if (of.gpus == 0) without += static_cast<int>(of.nodes.size());
+  }
+  job.most_nodes = all;
+  job.least_nodes = std::min(all, without == all ? 1 : without + 1);
+  if (!options.nodes) return;
+  const std::vector<std::string> parts = split(*options.nodes, '-');
+  std::vector<int> numbers;
+  for (const std::string& part : parts) {
+    int number = 0;
+    const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (error == std::errc() && stop == part.data() + part.size()) numbers.push_back(number);
+  }
+  if (numbers.size() != parts.size() || parts.size() > 2 || numbers.front() < 1 ||
+      numbers.back() < numbers.front()) {
+    throw UserError("--nodes",
+                    "'" + *options.nodes + "' (neither a number nor a range). Give N, or MIN-MAX.");
+  }
+  if (numbers.back() > all) {
+    throw UserError("--nodes", format("%d (there are %d). Ask for fewer.", numbers.back(), all));
+  }
+  job.least_nodes = numbers.front();
+  job.most_nodes = numbers.back();
+}
+
+JobShape shape_of(const SbatchOptions& options, const BatchJob& job) {
+  const bool managed = std::any_of(job.classes.begin(), job.classes.end(),
+                                   [](const NodeClass& of) { return of.gpus > 0; });
+  if (!managed) return JobShape::whole_nodes;
+  if (job.classes.size() == 1) return JobShape::alike;
+  return options.heterogeneous ? JobShape::heterogeneous : JobShape::whole_nodes;
+}
+
+std::string in_words(const BatchJob& job) {
+  std::vector<std::string> classes;
+  for (const NodeClass& of : job.classes) {
+    classes.push_back(of.gpus == 0 ? format("%zu without GPUs", of.nodes.size())
+                                   : format("%zu with %d%s%s", of.nodes.size(), of.gpus,
+                                            of.type.empty() ? " GPU" : " ", of.type.c_str()));
+  }
+  return join(classes, ", ");
+}
+
+}  // namespace
+
+int sbatch_command(const Invocation& how) {
+  SbatchOptions options;
+  OptionTable table = table_of(options);
+  const SplitWords words = split_words(how.arguments);
+  TrainOptions train;
+  const auto check = [&](Problems& problems) {
+    check_output_file("--script", options.script, problems);
+    train = checked_training(options, words.behind, problems);
+  };
+  if (!read_options(table, words.own, check)) return 0;
+
+  BatchJob job;
+  std::vector<std::string> all{how.program, "sbatch"};
+  all.insert(all.end(), how.arguments.begin(), how.arguments.end());
+  job.written_by = shell_words(all);
+  const std::string model = train.model.value_or("");
+  job.name = options.name.value_or(model.empty() ? "hetpipe" : model);
+  job.partition = options.partition.value_or("");
+  job.time = options.time;
+  job.notice_seconds = options.notice;
+  job.array = options.array.value_or("");
+  job.more = options.more;
+  job.mpirun = options.launcher == "mpirun";
+  job.threads = train.threads;
+  job.attempts = options.attempts;
+  job.program = how.program;
+  // The script says the run directory itself.
+  for (std::size_t i = 0; i < words.behind.size(); ++i) {
+    const std::string& word = words.behind[i];
+    if (word == "--output" && i + 1 < words.behind.size()) {
+      job.output = words.behind[++i];
+    } else if (word.starts_with("--output=")) {
+      job.output = word.substr(std::string("--output=").size());
+    } else {
+      job.train.push_back(word);
+    }
+  }
+  const std::vector<AllocatedNode> known = nodes_of_slurm(options.partition);
+  if (options.cluster == "slurm") {
+    if (known.empty()) {
+      throw UserError("--cluster",
+                      "slurm (sinfo is not here, or lists no node of this partition). "
+                      "Give --cluster FILE, or call this where sbatch works.");
+    }
+    job.classes = node_classes(known);
+  } else {
+    job.pool = options.cluster;
+    take_from_file(load_cluster(options.cluster), options.cluster, known, job);
+  }
+  decide_nodes(options, job);
+  job.shape = shape_of(options, job);
+  if (job.mpirun && job.shape == JobShape::heterogeneous) {
+    throw UserError("--launcher",
+                    "mpirun cannot start one job over the components of a "
+                    "heterogeneous one (it sees the first alone). Use srun.");
+  }
+  write_file(options.script, script_of(job));
+  ::chmod(options.script.c_str(), 0755);
+  std::printf("%s written, for %s%s\nsubmit it with\n  sbatch %s\n", options.script.c_str(),
+              in_words(job).c_str(), known.empty() ? " (Slurm was not asked)" : "",
+              shell_words({options.script}).c_str());
+  if (!known.empty() && !job.mpirun && !find_program("srun").empty() &&
+      ask_slurm({"srun", "--mpi=list"}).find("pmix") == std::string::npos) {
+    std::fprintf(stderr,
+                 "warning: srun --mpi=list has no pmix, by which the ranks of Open MPI find "
+                 "each other. Ask the administrator for Slurm's PMIx plug-in, or use "
+                 "--launcher mpirun.\n");
+  }
+  return 0;
+}
+
+}  // namespace hetpipe

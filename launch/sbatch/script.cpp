@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/sbatch/script.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "launch/shell_words.h"
+
+namespace hetpipe {
+namespace {
+
+std::string sbatch_line(const std::string& option) { return "#SBATCH " + option + "\n"; }
+
+// What one component of a job asks for.
+std::string class_lines(const NodeClass& of, const std::string& nodes, int threads) {
+  std::string text = sbatch_line("--nodes=" + nodes);
+  text += sbatch_line(format("--ntasks-per-node=%d", of.ranks()));
+  if (threads > 1) text += sbatch_line(format("--cpus-per-task=%d", threads));
+  if (of.gpus > 0) {
+    text += sbatch_line(
+        format("--gres=gpu:%s%d", of.type.empty() ? "" : (of.type + ":").c_str(), of.gpus));
+  }
+  return text;
+}
+
+std::string common_lines(const BatchJob& job) {
+  std::string text = sbatch_line("--job-name=" + job.name);
+  if (!job.partition.empty()) text += sbatch_line("--partition=" + job.partition);
+  text += sbatch_line("--time=" + job.time);
+  for (const std::string& line : job.more) text += sbatch_line(line);
+  return text;
+}
+
+std::string range(const BatchJob& job) {
+  return job.least_nodes == job.most_nodes ? std::to_string(job.most_nodes)
+                                           : format("%d-%d", job.least_nodes, job.most_nodes);
+}
+
+std::string resource_lines(const BatchJob& job) {
+  std::string text;
+  switch (job.shape) {
+    case JobShape::alike:
+      text += common_lines(job);
+      text +=
+          "# One task for each GPU.\n" + class_lines(job.classes.front(), range(job), job.threads);
+      break;
+    case JobShape::whole_nodes:
+      text += common_lines(job);
+      text +=
+          "# Whole nodes, with all GPUs that each has: nodes that differ cannot be asked for GPUs\n"
+          "# in one request. Started with as many as there are.\n";
+      text += sbatch_line("--nodes=" + range(job));
+      text += sbatch_line("--exclusive");
+      text += sbatch_line("--mem=0");
+      break;
+    case JobShape::heterogeneous:
+      text += "# One component for each kind of node.\n";
+      for (std::size_t c = 0; c < job.classes.size(); ++c) {
+        const NodeClass& of = job.classes[c];
+        if (c > 0) text += sbatch_line("hetjob");
+        text += common_lines(job) + class_lines(of, std::to_string(of.nodes.size()), job.threads);
+        if (of.gpus == 0) text += sbatch_line("--nodelist=" + join(of.nodes, ","));
+      }
+      break;
+  }
+  if (!job.left_out.empty() && job.shape != JobShape::heterogeneous) {
+    text += sbatch_line("--exclude=" + join(job.left_out, ","));
+  }
+  return text;
+}
+
+// What makes an interruption harmless; of a heterogeneous job said once, before its components.
+std::string interruption_lines(const BatchJob& job) {
+  std::string text = "# Interrupted at any time, and gone on with on the nodes that come then.\n";
+  text += sbatch_line("--requeue");
+  text += sbatch_line("--open-mode=append");
+  text += sbatch_line(format("--signal=%sUSR1@%d", job.mpirun ? "B:" : "", job.notice_seconds));
+  const std::string log = job.array.empty() ? "%x-%j.log" : "%x-%A_%a.log";
+  text += sbatch_line("--output=" + log);
+  if (!job.array.empty()) text += sbatch_line("--array=" + job.array);
+  return text;
+}
+
+std::string launch_lines(const BatchJob& job) {
+  const std::string train = "\"${train[@]}\"";
+  if (job.shape == JobShape::heterogeneous) {
+    return format("  srun --mpi=pmix --kill-on-bad-exit=1 --het-group=0-%zu %s &\n",
+                  job.classes.size() - 1, train.c_str());
+  }
+  const std::string places = format(
+      "  # Which node gets how many ranks: one for each GPU, one for a parameter server "
+      "where there is none.\n"
+      "  \"$hetpipe\" allocation%s --hosts \"$run/hosts\"%s || exit\n",
+      job.pool.empty() ? "" : " --pool \"$pool\"", job.mpirun ? " --format openmpi" : "");
+  if (job.mpirun) {
+    return places + format(
+                        "  ranks=$(awk -F= '{ n += $2 } END { print n }' \"$run/hosts\")\n"
+                        "  mpirun --hostfile \"$run/hosts\" -np \"$ranks\"%s %s &\n",
+                        job.threads > 1 ? " --bind-to none" : "", train.c_str());
+  }
+  return places +
+         format(
+             "  SLURM_HOSTFILE=$run/hosts srun --mpi=pmix --kill-on-bad-exit=1 "
+             "--distribution=arbitrary%s \\\n    --ntasks=\"$(wc -l < \"$run/hosts\")\" %s &\n",
+             job.threads > 1 ? format(" --cpus-per-task=%d", job.threads).c_str() : "",
+             train.c_str());
+}
+
+std::string run_directory(const BatchJob& job) {
+  if (!job.output.empty()) {
+    return shell_words({job.output}) + (job.array.empty() ? "" : "-$SLURM_ARRAY_TASK_ID");
+  }
+  return "runs/" + job.name +
+         (job.array.empty() ? "-$SLURM_JOB_ID" : "-$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID");
+}
+
+constexpr const char* kLoop = R"(
+# The newest checkpoint: what an attempt that came no further leaves as it was.
+newest() { find "$run/checkpoints" -name 'checkpoint-*.h5' 2> /dev/null | sort | tail -n 1; }
+
+# Asked to stop (before the time limit, or by hand): so is the training, which writes a checkpoint.
+pass_on() { [ -z "${training:-}" ] || kill -USR1 "$training" 2> /dev/null; }
+trap pass_on USR1
+ended=
+trap 'ended=yes' TERM  # from Slurm, to the training too: this script waits for its end
+
+mkdir -p "$run"
+echo "job ${SLURM_JOB_ID}, start $((${SLURM_RESTART_COUNT:-0} + 1)), on ${SLURM_JOB_NODELIST}"
+fruitless=0
+while :; do
+  before=$(newest)
+)";
+
+constexpr const char* kAfter = R"(  training=$!
+  wait "$training"
+  code=$?
+  while kill -0 "$training" 2> /dev/null; do  # a signal ended the wait, not the training
+    wait "$training"
+    code=$?
+  done
+  training=
+
+  case $code in
+    0) exit 0 ;;
+    2 | 4) exit "$code" ;;  # a mistake, or the numbers failed: it would be so again
+    75)  # stopped on request, with a checkpoint: back into the queue, for the nodes that come then
+      [ -z "$ended" ] || exit 75  # Slurm is at it, or the job was cancelled
+      scontrol requeue "$SLURM_JOB_ID" || { echo "submit this script again to go on in $run"; exit 75; }
+      sleep 300  # until Slurm ends this script
+      exit 75
+      ;;
+  esac
+
+  # The machine failed. Where a node died Slurm will requeue this job; else once more on the same.
+  [ -z "$ended" ] || exit "$code"
+  if [ "$(newest)" = "$before" ];
+then fruitless = $((fruitless + 1));
+else fruitless = 0;
+fi if["$fruitless" - ge "$attempts"]; then
+    echo "$attempts attempts in a row came no further (last exit code $code)"
+    exit "$code"
+  fi
+  echo "exit code $code: another attempt in $((10 << fruitless)) s"
+  sleep $((10 << fruitless)) & wait $!
+done
+)";
+
+}  // namespace
+
+std::vector<NodeClass> node_classes(const std::vector<AllocatedNode>& nodes) {
+  std::vector<NodeClass> classes;
+  for (const AllocatedNode& node : nodes) {
+    const int gpus = static_cast<int>(node.gpus.size());
+    const std::string type = node.gpus.empty() ? "" : node.gpus.front();
+    auto known = std::find_if(classes.begin(), classes.end(), [&](const NodeClass& of) {
+      return of.gpus == gpus && of.type == type;
+    });
+    if (known == classes.end()) {
+      known = classes.insert(classes.end(), NodeClass{.nodes = {}, .gpus = gpus, .type = type});
+    }
+    known->nodes.push_back(node.name);
+  }
+  std::stable_partition(classes.begin(), classes.end(),
+                        [](const NodeClass& of) { return of.gpus > 0; });
+  return classes;
+}
+
+std::string script_of(const BatchJob& job) {
+  std::string text = "#!/bin/bash\n";
+  text += "# Trains on whatever nodes this job is given, planned for them at every start.\n";
+  text += "# Written by: " + job.written_by + "\n";
+  text += interruption_lines(job) + resource_lines(job);
+  text += "\nset -u\n";
+  text += "hetpipe=" + shell_words({job.program}) + "\n";
+  if (!job.pool.empty()) {
+    text += "pool=" + shell_words({job.pool}) + "  # kinds of device, links\n";
+  }
+  text += "run=" + run_directory(job) + "  # configuration, log, checkpoints, trace\n";
+  text += format("attempts=%d\n", job.attempts);
+  // Those of the first node, which other nodes would inherit.
+  if (job.shape == JobShape::whole_nodes) text += "unset CUDA_VISIBLE_DEVICES\n";
+  text += "train=(\"$hetpipe\" train --cluster slurm";
+  if (!job.pool.empty()) text += " --pool \"$pool\"";
+  text += " --output \"$run\" --resume auto";
+  if (!job.array.empty()) text += " --seed \"$SLURM_ARRAY_TASK_ID\"";
+  text += "\n  " + shell_words(job.train) + ")\n";
+  return text + kLoop + launch_lines(job) + kAfter;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/allocation/allocation.h"
+#include "partitioner/cluster/cluster.h"
+
+// A batch script for a pool of mismatched nodes, as a plain value and as text.
+namespace hetpipe {
+
+// Nodes that are alike to Slurm: of one number and type of GPU.
+struct NodeClass {
+  std::vector<std::string> nodes;
+  int gpus = 0;        // of each node
+  std::string type{};  // of its GPUs, as Slurm calls it; empty: not said
+  int ranks() const { return gpus > 0 ? gpus : 1; }
+};
+// Classes with GPUs first, in the order of the nodes.
+std::vector<NodeClass> node_classes(const std::vector<AllocatedNode>& nodes);
+
+// How nodes are asked for.
+enum class JobShape {
+  alike,          // one class: so many nodes with so many GPUs each
+  whole_nodes,    // several classes in one job, whole nodes: it can come back on fewer of them
+  heterogeneous,  // a component for each class: `#SBATCH hetjob`
+};
+
+struct BatchJob {
+  std::string written_by;  // the command, for the script's head
+  std::string name = "hetpipe";
+  JobShape shape = JobShape::alike;
+  std::vector<NodeClass> classes;
+  int least_nodes = 1;  // with which the job may start (not of a heterogeneous one)
+  int most_nodes = 1;
+  std::vector<std::string> left_out{};  // nodes that Slurm has and the pool does not
+  std::string partition{};              // empty: Slurm's default
+  std::string time = "01:00:00";
+  int notice_seconds = 120;         // from the signal to the time limit
+  std::string array{};              // "0-4": a training for each, with that seed; empty: one
+  std::vector<std::string> more{};  // further options of sbatch: "--account=lab"
+  bool mpirun = false;              // else srun
+  int threads = 1;                  // of each rank
+  int attempts = 5;                 // in a row that make no progress
+  std::string program = "hetpipe";
+  std::string pool{};                // cluster file for --pool; empty: probed in the job
+  std::string output{};              // run directory; empty: one for each job, below runs/
+  std::vector<std::string> train{};  // further words for hetpipe train
+};
+
+std::string script_of(const BatchJob& job);
+
+}  // namespace hetpipe
