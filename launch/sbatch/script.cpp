@@ -114,7 +114,7 @@ std::string run_directory(const BatchJob& job) {
          (job.array.empty() ? "-$SLURM_JOB_ID" : "-$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID");
 }
 
-constexpr const char* kLoop = R"(
+constexpr const char* kLoop = R"SH(
 # The newest checkpoint: what an attempt that came no further leaves as it was.
 newest() { find "$run/checkpoints" -name 'checkpoint-*.h5' 2> /dev/null | sort | tail -n 1; }
 
@@ -129,9 +129,9 @@ echo "job ${SLURM_JOB_ID}, start $((${SLURM_RESTART_COUNT:-0} + 1)), on ${SLURM_
 fruitless=0
 while :; do
   before=$(newest)
-)";
+)SH";
 
-constexpr const char* kAfter = R"(  training=$!
+constexpr const char* kAfter = R"SH(  training=$!
   wait "$training"
   code=$?
   while kill -0 "$training" 2> /dev/null; do  # a signal ended the wait, not the training
@@ -163,7 +163,7 @@ fi if["$fruitless" - ge "$attempts"]; then
   echo "exit code $code: another attempt in $((10 << fruitless)) s"
   sleep $((10 << fruitless)) & wait $!
 done
-)";
+)SH";
 
 }  // namespace
 
