@@ -251,7 +251,7 @@ int sbatch_command(const Invocation& how) {
   }
   write_file(options.script, script_of(job));
   ::chmod(options.script.c_str(), 0755);
-  std::printf("%s written, for %s%s\nsubmit it with\n  sbatch %s\n", options.script.c_str(),
+  std::printf("%s written, for nodes: %s%s\nsubmit it with\n  sbatch %s\n", options.script.c_str(),
               in_words(job).c_str(), known.empty() ? " (Slurm was not asked)" : "",
               shell_words({options.script}).c_str());
   if (!known.empty() && !job.mpirun && !find_program("srun").empty() &&

@@ -153,10 +153,8 @@ constexpr const char* kAfter = R"SH(  training=$!
 
   # The machine failed. Where a node died Slurm will requeue this job; else once more on the same.
   [ -z "$ended" ] || exit "$code"
-  if [ "$(newest)" = "$before" ];
-then fruitless = $((fruitless + 1));
-else fruitless = 0;
-fi if["$fruitless" - ge "$attempts"]; then
+  if [ "$(newest)" = "$before" ]; then fruitless=$((fruitless + 1)); else fruitless=0; fi
+  if [ "$fruitless" -ge "$attempts" ]; then
     echo "$attempts attempts in a row came no further (last exit code $code)"
     exit "$code"
   fi
