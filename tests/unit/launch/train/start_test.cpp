@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace hetpipe {
 namespace {
@@ -37,6 +40,7 @@ std::vector<RankFacts> three_ranks() {
                      .memory = 1,
                      .build = 5,
                      .boot = host,
+                     .place = host,
                      .configuration = "epochs = 1\n"});
   }
   return facts;
@@ -54,6 +58,22 @@ std::string refusal(Call call) {
 
 std::string together(const std::vector<RankFacts>& facts, const TrainJob& job) {
   return refusal([&] { check_together(facts, decide_roles(job, facts, "CMD"), job, "CMD"); });
+}
+
+TEST(RankFacts, AContainerOfTheSameMachineIsAnotherPlace) {
+  const RankFacts outside = facts_of_this_rank();
+  EXPECT_EQ(facts_of_this_rank().place, outside.place);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWNET) != 0) ::_exit(77);
+    const RankFacts inside = facts_of_this_rank();
+    ::_exit(inside.boot == outside.boot && inside.place != outside.place ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no network namespace to be had";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(CheckAlike, OneBuildAndOneSetOfOptions) {
