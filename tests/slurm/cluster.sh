@@ -9,8 +9,8 @@
 # The GPUs are names: Slurm counts and hands them out, and there is no device behind them. Login node and nodes are
 # namespaces: each with processes, network, host name and /dev/shm of its own; files are shared, but for /run, which is
 # the cluster's. So clusters cannot collide, a node that goes off is silent as after a power cut, and the kernel ends
-# everything when this script ends, however it ends. To TERM it answers when COMMAND does.
-# functions.sh, sourced by COMMAND, turns nodes off and on and waits for jobs.
+# everything when this script ends, however it ends. functions.sh, sourced by COMMAND, turns nodes off and on and waits
+# for jobs.
 # Exit code: COMMAND's; 77: this machine cannot do it (the reason is printed); 1: Slurm did not work.
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
@@ -41,7 +41,7 @@ mkdir /run/{dev,log,munge,netns,spool,state,tmp}
 . "$here/functions.sh"
 broken() {
   echo "cluster.sh: $*" >&2
-  tail -n 15 /run/log/* >&2
+  tail -n 15 /run/log/*.errors >&2
   exit 1
 }
 
@@ -119,8 +119,9 @@ slurmctld -D > /dev/null 2> /run/log/slurmctld.errors &
 nodes=(node1 node2 node3 node4)
 for node in "${nodes[@]}"; do start_node "$node"; done
 nodes_idle() { [ "$(timeout -k 2 5 sinfo -h -N -t idle -o %N | wc -l)" -eq ${#nodes[@]} ]; }
-within 10 nodes_idle || broken "not all nodes were idle within 30 s: $(sinfo -h -N -o '%N %T' | tr '\n' ' ')"
+within 30 nodes_idle || broken "not all nodes were idle within 30 s: $(sinfo -h -N -o '%N %T' | tr '\n' ' ')"
 
+export HETPIPE_TEST_CLUSTER=/run
 code=0
 "$@" || code=$?
 exit $code

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by commands that run under cluster.sh. SECONDS are whole.
+# Sourced by commands that run under cluster.sh. Seconds are whole.
+
+# on_cluster "$0" "$@": starts the script again under cluster.sh, unless it runs there.
+on_cluster() {
+  [ -n "${HETPIPE_TEST_CLUSTER:-}" ] || exec "$(dirname "${BASH_SOURCE[0]}")/cluster.sh" "$@"
+}
 
 # within SECONDS COMMAND...: polls until it succeeds; 1: it did not.
 within() {
@@ -10,7 +15,7 @@ within() {
   done
 }
 
-# start_node NODE: connects and boots it. Does not wait for Slurm to notice.
+# start_node NODE: connects and boots it. Does not wait for Slurm to notice (node_is NODE idle).
 start_node() {
   local node=$1
   ip netns add "$node"
@@ -42,6 +47,9 @@ stop_node() {
   within 5 eval "! kill -0 $pid" || { echo "stop_node: $node is still there after 5 s" >&2; return 1; }
   ip netns delete "$node"
 }
+
+# report_down NODE: slurmctld notices at once, and not when it has missed the node for 15 to 30 s.
+report_down() { timeout -k 2 10 scontrol update "nodename=$1" state=down reason="power cut"; }
 
 # node_is NODE STATE: one of sinfo's long forms (idle, allocated, down ...).
 node_is() { [ "$(timeout -k 2 5 sinfo -h -N -n "$1" -o %T)" = "$2" ]; }

@@ -112,7 +112,7 @@ TEST(CheckTogether, AsManyCoresAsThreads) {
   EXPECT_THAT(bound, HasSubstr("--threads: 2, and the launcher has bound rank 1 on b to 1 core ("));
   EXPECT_THAT(bound,
               HasSubstr("\n  mpirun -np 3 --bind-to none --host a:1,b:2 CMD\n  srun --mpi=pmix "
-                        "-K -n 3 --cpus-per-task=2 --cpu-bind=cores -w a,b CMD"));
+                        "-K -n 3 --cpus-per-task=2 --cpu-bind=cores -m arbitrary -w a,b,b CMD"));
   facts[1].cores = {0, 1};
   job.threads = 3;
   EXPECT_THAT(together(facts, job), HasSubstr("Give --threads 2 at most"));
