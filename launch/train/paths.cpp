@@ -27,7 +27,7 @@ std::vector<PathEnd> path_ends(const std::vector<RankFacts>& facts,
                                const std::vector<RankDevice>& devices) {
   std::vector<PathEnd> ends;
   for (std::size_t r = 0; r < devices.size(); ++r) {
-    ends.push_back({.machine = facts[r].boot,
+    ends.push_back({.machine = facts[r].place,
                     .process = facts[r].pid,
                     .device = devices[r].name,
                     .uuid = devices[r].uuid,

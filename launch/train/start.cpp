@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <span>
+#include <system_error>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -34,6 +36,11 @@ RankFacts facts_of_this_rank() {
   facts.build = build_hash();
   facts.boot = read_file("/proc/sys/kernel/random/boot_id");
   while (!facts.boot.empty() && facts.boot.back() == '\n') facts.boot.pop_back();
+  facts.place = facts.boot;
+  for (const char* space : {"/proc/self/ns/net", "/proc/self/ns/pid"}) {
+    std::error_code none;  // a kernel without namespaces has one of each
+    facts.place += " " + std::filesystem::read_symlink(space, none).string();
+  }
   return facts;
 }
 

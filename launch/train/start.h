@@ -50,7 +50,8 @@ struct RankFacts {
   int online = 0;             // cores of the machine
   std::int64_t memory = 0;    // bytes of the machine
   std::uint64_t build = 0;    // hash of the program
-  std::string boot;           // names the running machine, whatever its host names
+  std::string boot;           // names the running machine, whatever its host names: one clock
+  std::string place;          // the same where loopback and process ids are: containers differ
   std::string configuration;  // all options, as a file
   bool mpi_reaches_gpus = false;
 };

@@ -61,7 +61,7 @@ std::string failure_line(const Failure& failure, const std::vector<RankState>& s
 
 StartWatch::StartWatch(double timeout_seconds, Transport& transport, Log& log) {
   const RankFacts mine = facts_of_this_rank();
-  const std::string text = format("%s\n%d\n%s", mine.host.c_str(), mine.pid, mine.boot.c_str());
+  const std::string text = format("%s\n%d\n%s", mine.host.c_str(), mine.pid, mine.place.c_str());
   LifelineSetup setup{
       .rank = transport.rank(),
       .machines = {},
@@ -120,7 +120,7 @@ TrainWatch::TrainWatch(const std::filesystem::path& run, int entries, double tim
                       .say = [this](const Failure& failure,
                                     const std::vector<RankState>& states) { say(failure, states); },
                       .claim = [this] { return claim(); }};
-  for (const RankFacts& rank : facts) setup.machines.push_back(rank.boot);
+  for (const RankFacts& rank : facts) setup.machines.push_back(rank.place);
   lifeline_ = std::make_unique<Lifeline>(std::move(setup));
   if (!lifeline_->problem().empty()) {
     log_.warning(format(

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "partitioner/plan/plan_table.h"
 
@@ -58,8 +59,14 @@ std::string srun_line(const Plan& plan, const Cluster& cluster, std::string_view
   std::string line = format("srun --mpi=pmix -K -n %d ", ranks);
   if (threads > 1) line += format("--cpus-per-task=%d --cpu-bind=cores ", threads);
   if (!cluster.emulated()) {
+    const auto counts = ranks_per_host(plan);
+    const bool alike = std::all_of(counts.begin(), counts.end(), [&](const auto& entry) {
+      return entry.second == counts.front().second;
+    });
     std::vector<std::string> hosts;
-    for (const auto& entry : ranks_per_host(plan)) hosts.push_back(entry.first);
+    for (const auto& [host, count] : counts) hosts.insert(hosts.end(), at(alike ? 1 : count), host);
+    // Else Slurm would spread the ranks evenly over the hosts.
+    if (!alike) line += "-m arbitrary ";
     line += "-w " + join(hosts, ",") + " ";
   }
   return line + std::string(command);

@@ -147,7 +147,7 @@ TEST_F(BadLaunch, HostsThatTheClusterDoesNotName) {
   expect_all_refuse("-n 3 HETPIPE " + std::string(kTrainMpi),
                     {"node 'elsewhere' has 2 workers", "started 0 ranks there",
                      "\n  mpirun -np 3 --host elsewhere:2,s0:1 ",
-                     "\n  srun --mpi=pmix -K -n 3 -w elsewhere,s0 "});
+                     "\n  srun --mpi=pmix -K -n 3 -m arbitrary -w elsewhere,elsewhere,s0 "});
 }
 
 TEST_F(BadLaunch, MoreThreadsThanCores) {

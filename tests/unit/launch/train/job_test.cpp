@@ -372,6 +372,7 @@ TEST(RankFacts, TextGivesTheSame) {
                         .memory = 1LL << 40,
                         .build = ~0ULL,
                         .boot = "b",
+                        .place = "b net:[1]",
                         .configuration = "plan = \"a\\nb\"\n",
                         .mpi_reaches_gpus = true};
   const RankFacts again = facts_from_text(to_text(facts));
@@ -382,6 +383,7 @@ TEST(RankFacts, TextGivesTheSame) {
   EXPECT_EQ(again.memory, facts.memory);
   EXPECT_EQ(again.build, facts.build);
   EXPECT_EQ(again.boot, facts.boot);
+  EXPECT_EQ(again.place, facts.place);
   EXPECT_EQ(again.configuration, facts.configuration);
   EXPECT_TRUE(again.mpi_reaches_gpus);
 }

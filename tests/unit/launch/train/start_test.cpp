@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace hetpipe {
 namespace {
@@ -37,6 +40,7 @@ std::vector<RankFacts> three_ranks() {
                      .memory = 1,
                      .build = 5,
                      .boot = host,
+                     .place = host,
                      .configuration = "epochs = 1\n"});
   }
   return facts;
@@ -54,6 +58,22 @@ std::string refusal(Call call) {
 
 std::string together(const std::vector<RankFacts>& facts, const TrainJob& job) {
   return refusal([&] { check_together(facts, decide_roles(job, facts, "CMD"), job, "CMD"); });
+}
+
+TEST(RankFacts, AContainerOfTheSameMachineIsAnotherPlace) {
+  const RankFacts outside = facts_of_this_rank();
+  EXPECT_EQ(facts_of_this_rank().place, outside.place);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWNET) != 0) ::_exit(77);
+    const RankFacts inside = facts_of_this_rank();
+    ::_exit(inside.boot == outside.boot && inside.place != outside.place ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no network namespace to be had";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(CheckAlike, OneBuildAndOneSetOfOptions) {
@@ -92,7 +112,7 @@ TEST(CheckTogether, AsManyCoresAsThreads) {
   EXPECT_THAT(bound, HasSubstr("--threads: 2, and the launcher has bound rank 1 on b to 1 core ("));
   EXPECT_THAT(bound,
               HasSubstr("\n  mpirun -np 3 --bind-to none --host a:1,b:2 CMD\n  srun --mpi=pmix "
-                        "-K -n 3 --cpus-per-task=2 --cpu-bind=cores -w a,b CMD"));
+                        "-K -n 3 --cpus-per-task=2 --cpu-bind=cores -m arbitrary -w a,b,b CMD"));
   facts[1].cores = {0, 1};
   job.threads = 3;
   EXPECT_THAT(together(facts, job), HasSubstr("Give --threads 2 at most"));

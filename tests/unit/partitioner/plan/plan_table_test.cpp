@@ -123,7 +123,11 @@ TEST(LaunchLines, OneRankPerDeviceThenTheServers) {
   EXPECT_EQ(mpirun_line(p.plan, p.cluster, "hetpipe train"),
             "mpirun -np 5 --host n0:2,n1:2,n2:1 hetpipe train");
   EXPECT_EQ(srun_line(p.plan, p.cluster, "hetpipe train"),
-            "srun --mpi=pmix -K -n 5 -w n0,n1,n2 hetpipe train");
+            "srun --mpi=pmix -K -n 5 -m arbitrary -w n0,n0,n1,n1,n2 hetpipe train");
+  Planned even;
+  even.plan.server.reset();
+  EXPECT_EQ(srun_line(even.plan, even.cluster, "hetpipe train"),
+            "srun --mpi=pmix -K -n 4 -w n0,n1 hetpipe train");
   p.cluster.kinds[0].emulate = Emulation{2};
   EXPECT_EQ(mpirun_line(p.plan, p.cluster, "hetpipe train"),
             "mpirun -np 5 --oversubscribe hetpipe train");
@@ -135,7 +139,8 @@ TEST(LaunchLines, SeveralThreadsWantAsManyCores) {
   EXPECT_EQ(mpirun_line(p.plan, p.cluster, "hetpipe train", 2),
             "mpirun -np 5 --bind-to none --host n0:2,n1:2,n2:1 hetpipe train");
   EXPECT_EQ(srun_line(p.plan, p.cluster, "hetpipe train", 2),
-            "srun --mpi=pmix -K -n 5 --cpus-per-task=2 --cpu-bind=cores -w n0,n1,n2 hetpipe train");
+            "srun --mpi=pmix -K -n 5 --cpus-per-task=2 --cpu-bind=cores -m arbitrary -w "
+            "n0,n0,n1,n1,n2 hetpipe train");
 }
 
 TEST(ShardOfLayers, RoundRobinOverLayersWithParameters) {

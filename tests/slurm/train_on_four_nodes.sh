@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# train_on_four_nodes.sh HETPIPE SOURCE_DIR
+# One plan over all nodes of the test cluster, with a rank for each GPU and the server on the node without, in one MPI
+# world: under the srun line and the mpirun line that `hetpipe plan` prints, in an ordinary job, and under srun in a
+# heterogeneous job. All end with the same weights. Exit code 77: this machine cannot do it (the reason is printed).
+set -euo pipefail
+hetpipe=$1
+source=$2
+. "$source/tests/slurm/functions.sh"
+on_cluster "$0" "$@"
+. "$source/tests/end-to-end/fashion_scratch.sh"
+
+cluster=$source/tests/slurm/pool.toml
+"$hetpipe" profile --fresh --device cpu --model mlp --data fashion-mnist --minibatch 64 \
+  --output "$folder/profile.toml" > /dev/null
+"$hetpipe" plan --cluster "$cluster" --profile "$folder/profile.toml" --policy ed --in-flight 4 \
+  --output "$folder/plan.toml" > "$folder/planned"
+
+# launch LAUNCHER: the printed line, of a rehearsal that is short.
+launch() {
+  sed -n "s|^  \($1 .*\) --data DATA\$|\1 --data fashion-mnist --epochs 0.1 --output $folder/$1|p" "$folder/planned"
+}
+cat > "$folder/ordinary.sh" <<SCRIPT
+#!/bin/bash
+#SBATCH --exclusive --nodes=4 --time=5
+unset CUDA_VISIBLE_DEVICES  # of the first node
+timeout -v -k 2 60 $(launch srun)
+echo "srun: \$?"
+timeout -v -k 2 60 $(launch mpirun)
+echo "mpirun: \$?"
+SCRIPT
+# srun of this Slurm hangs after 2 % of heterogeneous steps that are done, until it is killed: its code is not asked for.
+cat > "$folder/heterogeneous.sh" <<SCRIPT
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-task=1 --constraint=titanv --time=5
+#SBATCH hetjob
+#SBATCH --nodes=1 --ntasks-per-node=2 --gpus-per-task=1 --constraint=a100 --time=5
+#SBATCH hetjob
+#SBATCH --nodes=1 --ntasks-per-node=1 --constraint=cpu --time=5
+timeout -v -k 2 30 srun --het-group=0-2 --mpi=pmix $(launch mpirun | sed "s|^.*\($hetpipe train .*\)/mpirun\$|\1/het|")
+exit 0
+SCRIPT
+
+failed=0
+for script in ordinary heterogeneous; do
+  job=$(sbatch --parsable --output "$folder/$script.said" "$folder/$script.sh")
+  if ! wait_for_job "$job" 150; then cat "$folder/$script.said"; exit 1; fi
+done
+grep -x "srun: 0" "$folder/ordinary.said" && grep -x "mpirun: 0" "$folder/ordinary.said" || failed=1
+
+for run in mpirun het; do
+  echo "srun against $run: $("$hetpipe" checkpoint diff "$folder/srun" "$folder/$run")" || failed=1
+done
+[ $failed -eq 0 ] || cat "$folder"/*.said
+exit $failed
