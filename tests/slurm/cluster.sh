@@ -28,9 +28,14 @@ if [ "$1" != --inside ]; then
   command -v ip > /dev/null || skip "ip is not installed (package iproute2)"
   ldconfig -p | grep 'libpmix\.so ' > /dev/null || skip "libpmix.so is not installed (package libpmix-dev)"
   [ "$(id -u)" -eq 0 ] || skip "slurmd starts tasks as root alone"
-  unshare "${namespaces[@]}" --net ip link add bridge0 type bridge 2> /dev/null ||
-    skip "this machine gives no namespaces with a network of their own (a container without CAP_SYS_ADMIN and CAP_NET_ADMIN?)"
-  exec unshare "${namespaces[@]}" --net "$here/$(basename "$0")" --inside "$@"
+  unshare "${namespaces[@]}" --net sh -c 'ip link add type bridge && ip link add type veth' > /dev/null 2>&1 ||
+    skip "no bridge in a network namespace (a container without CAP_SYS_ADMIN and CAP_NET_ADMIN?)"
+  # unshare is deaf to TERM, so this shell stays and hears it; if it is killed itself, unshare goes with it.
+  setpriv --pdeathsig KILL unshare "${namespaces[@]}" --net "$here/$(basename "$0")" --inside "$@" <&0 &
+  trap 'kill -KILL $!; exit 143' INT TERM
+  code=0
+  wait $! || code=$?
+  exit $code
 fi
 shift
 trap 'exit 143' INT TERM
