@@ -27,10 +27,10 @@ test_packages=(
   "libgtest-dev: GoogleTest"
   "libgmock-dev: GoogleTest's matchers"
   "ccache: what two builds share is compiled once"
-  "slurm-wlm: a Slurm of one machine, to test srun"
+  "slurm-wlm: a Slurm of virtual nodes, to test srun and jobs"
   "munge: authentication of that Slurm"
   "libpmix-dev: srun --mpi=pmix loads its unversioned library"
-  "iproute2: an address for that Slurm"
+  "iproute2: the network of those nodes"
 )
 bundle_packages=(
   "patchelf: makes programs and libraries look for each other beside themselves"

@@ -28,9 +28,14 @@ if [ "$1" != --inside ]; then
   command -v ip > /dev/null || skip "ip is not installed (package iproute2)"
   ldconfig -p | grep 'libpmix\.so ' > /dev/null || skip "libpmix.so is not installed (package libpmix-dev)"
   [ "$(id -u)" -eq 0 ] || skip "slurmd starts tasks as root alone"
-  unshare "${namespaces[@]}" --net ip link add bridge0 type bridge 2> /dev/null ||
-    skip "this machine gives no namespaces with a network of their own (a container without CAP_SYS_ADMIN and CAP_NET_ADMIN?)"
-  exec unshare "${namespaces[@]}" --net "$here/$(basename "$0")" --inside "$@"
+  unshare "${namespaces[@]}" --net sh -c 'ip link add type bridge && ip link add type veth' > /dev/null 2>&1 ||
+    skip "no bridge in a network namespace (a container without CAP_SYS_ADMIN and CAP_NET_ADMIN?)"
+  # unshare is deaf to TERM, so this shell stays and hears it; if it is killed itself, unshare goes with it.
+  setpriv --pdeathsig KILL unshare "${namespaces[@]}" --net "$here/$(basename "$0")" --inside "$@" <&0 &
+  trap 'kill -KILL $!; exit 143' INT TERM
+  code=0
+  wait $! || code=$?
+  exit $code
 fi
 shift
 trap 'exit 143' INT TERM
@@ -97,13 +102,17 @@ SlurmdTimeout=10
 KillWait=3
 JobRequeue=1
 ReturnToService=2
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+SlurmctldParameters=preempt_send_user_signal
 MinJobAge=3600
 SchedulerParameters=sched_interval=2,bf_interval=1,bf_continue,batch_sched_delay=0,sched_min_interval=100000
 MailProg=/bin/true
 NodeName=node[1-2] CPUs=4 RealMemory=4000 Gres=gpu:titanv:1 Feature=titanv,sm70 State=UNKNOWN
 NodeName=node3 CPUs=8 RealMemory=8000 Gres=gpu:a100:2 Feature=a100,sm80 State=UNKNOWN
 NodeName=node4 CPUs=2 RealMemory=2000 Feature=cpu State=UNKNOWN
-PartitionName=all Nodes=node[1-4] Default=YES DefaultTime=10 MaxTime=60 State=UP
+PartitionName=all Nodes=node[1-4] Default=YES DefaultTime=10 MaxTime=60 PriorityTier=1 GraceTime=20 State=UP
+PartitionName=urgent Nodes=node[1-4] DefaultTime=10 MaxTime=60 PriorityTier=2 State=UP
 CONFIGURATION
 export SLURM_CONF=/run/slurm.conf
 # mpirun refuses root without the first two, and would bind the first rank of every node to the same core.
@@ -116,10 +125,12 @@ credential_works() { munge -n -S /run/munge/socket | unmunge -S /run/munge/socke
 within 20 credential_works || broken "munged did not answer within 20 s"
 
 slurmctld -D > /dev/null 2> /run/log/slurmctld.errors &
+controller_up() { (: < /dev/tcp/198.51.100.254/6817) && timeout -k 2 5 scontrol ping | grep ' is UP'; }
+within 30 controller_up || broken "slurmctld did not answer within 30 s"
 nodes=(node1 node2 node3 node4)
 for node in "${nodes[@]}"; do start_node "$node"; done
-nodes_idle() { [ "$(timeout -k 2 5 sinfo -h -N -t idle -o %N | wc -l)" -eq ${#nodes[@]} ]; }
-within 30 nodes_idle || broken "not all nodes were idle within 30 s: $(sinfo -h -N -o '%N %T' | tr '\n' ' ')"
+nodes_idle() { [ "$(timeout -k 2 5 sinfo -h -N -p all -t idle -o %N | wc -l)" -eq ${#nodes[@]} ]; }
+within 30 nodes_idle || broken "not all nodes were idle within 30 s: $(sinfo -h -N -p all -o '%N %T' | tr '\n' ' ')"
 
 export HETPIPE_TEST_CLUSTER=/run
 code=0

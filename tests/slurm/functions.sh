@@ -19,7 +19,7 @@ within() {
 start_node() {
   local node=$1
   ip netns add "$node"
-  ip link add "$node" type veth peer name eth0 netns "$node"
+  ip link add "$node" type veth peer name eth0 address "02:00:00:00:00:0${node#node}" netns "$node"
   ip link set "$node" master bridge0 up
   ip -n "$node" -batch - <<COMMANDS
 link set lo up
@@ -52,7 +52,7 @@ stop_node() {
 report_down() { timeout -k 2 10 scontrol update "nodename=$1" state=down reason="power cut"; }
 
 # node_is NODE STATE: one of sinfo's long forms (idle, allocated, down ...).
-node_is() { [ "$(timeout -k 2 5 sinfo -h -N -n "$1" -o %T)" = "$2" ]; }
+node_is() { [ "$(timeout -k 2 5 sinfo -h -N -p all -n "$1" -o %T)" = "$2" ]; }
 
 # job_states JOB: of all its components, each state once.
 job_states() { timeout -k 2 5 scontrol -o show job "$1" | sed -n 's/.* JobState=\([A-Z_]*\) .*/\1/p' | sort -u; }
@@ -66,4 +66,14 @@ job_ended() {
   local states
   states=$(job_states "$1") && [ -n "$states" ] &&
     ! grep -q -v -E '^(BOOT_FAIL|CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|TIMEOUT)$' <<< "$states"
+}
+
+# rank_pid PROGRAM RANK: of a rank that srun has started, on any node, as the login node counts processes.
+rank_pid() {
+  local process
+  for process in /proc/[0-9]*; do
+    [ "$(cat "$process/comm" 2> /dev/null)" = "$1" ] || continue
+    if grep -q -z -x "SLURM_PROCID=$2" "$process/environ" 2> /dev/null; then echo "${process#/proc/}"; return 0; fi
+  done
+  return 1
 }

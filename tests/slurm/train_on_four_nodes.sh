@@ -10,12 +10,8 @@ source=$2
 . "$source/tests/slurm/functions.sh"
 on_cluster "$0" "$@"
 . "$source/tests/end-to-end/fashion_scratch.sh"
-
-cluster=$source/tests/slurm/pool.toml
-"$hetpipe" profile --fresh --device cpu --model mlp --data fashion-mnist --minibatch 64 \
-  --output "$folder/profile.toml" > /dev/null
-"$hetpipe" plan --cluster "$cluster" --profile "$folder/profile.toml" --policy ed --in-flight 4 \
-  --output "$folder/plan.toml" > "$folder/planned"
+. "$source/tests/slurm/pool.sh"
+plan_four_nodes "$hetpipe" "$source"
 
 # launch LAUNCHER: the printed line, of a rehearsal that is short.
 launch() {
