@@ -20,8 +20,13 @@ std::string name_of(const PairLink& link, const std::vector<DoctorFacts>& facts)
   return name_of_rank(facts, link.pair.a) + " <-> " + name_of_rank(facts, link.pair.b);
 }
 
-Finding blocked(const PairLink& link, const std::vector<DoctorFacts>& facts, double seconds) {
+// more: pairs of the same two hosts that do not answer either.
+Finding blocked(const PairLink& link, std::size_t more, const std::vector<DoctorFacts>& facts,
+                double seconds) {
   Finding finding{Severity::failure, name_of(link, facts), "", "", ""};
+  if (more > 0) {
+    finding.where += format(" and %zu more pair%s of these hosts", more, more == 1 ? "" : "s");
+  }
   const auto one_way = [&](int from, int to) {
     return format("no message from rank %d to rank %d within %g s, the other way they come", from,
                   to, seconds);
@@ -73,18 +78,25 @@ Check check_links(const std::vector<PairLink>& links, const std::vector<DoctorFa
   std::vector<const PairLink*> inside, between;
   const PairLink* slowest = nullptr;
   std::size_t answer = 0;
+  const auto host_of = [&](int rank) -> const std::string& {
+    return facts[at(rank)].machine.rank.host;
+  };
+  std::map<std::pair<std::string, std::string>, std::vector<const PairLink*>> silent;  // by hosts
   for (const PairLink& link : links) {
+    const std::string& host_a = host_of(link.pair.a);
+    const std::string& host_b = host_of(link.pair.b);
     if (!link.answers()) {
-      check.findings.push_back(blocked(link, facts, seconds));
+      silent[std::minmax(host_a, host_b)].push_back(&link);
       continue;
     }
     ++answer;
-    const bool same =
-        facts[at(link.pair.a)].machine.rank.host == facts[at(link.pair.b)].machine.rank.host;
-    (same ? inside : between).push_back(&link);
+    (host_a == host_b ? inside : between).push_back(&link);
     if (slowest == nullptr || slower_way(*link.numbers) < slower_way(*slowest->numbers)) {
       slowest = &link;
     }
+  }
+  for (const auto& [hosts, pairs] : silent) {
+    check.findings.push_back(blocked(*pairs.front(), pairs.size() - 1, facts, seconds));
   }
   if (!links.empty()) check.seen = format("%zu of %zu pairs answer", answer, links.size());
   if (slowest != nullptr) {
@@ -96,9 +108,10 @@ Check check_links(const std::vector<PairLink>& links, const std::vector<DoctorFa
   note_slow(inside, "inside a host", facts, check);
   note_slow(between, "between hosts", facts, check);
   if (!lifelines.empty()) {
-    check.findings.push_back({Severity::note, "", "no lifeline from rank 0 to " + lifelines,
-                              "a rank that dies there is only missed after --timeout",
-                              "Open all TCP ports between the hosts of a job."});
+    check.findings.push_back(
+        {Severity::note, "", "no lifeline from rank 0 to " + lifelines,
+         "a rank that is lost there is missed only where others wait for it, after --timeout",
+         "Let the hosts of a job connect to each other over TCP."});
   }
   return check;
 }
@@ -116,9 +129,9 @@ Check check_clocks(const std::vector<double>& offsets, const std::vector<DoctorF
     }
     said.push_back(host);
     check.findings.push_back(
-        {Severity::note, host,
+        {Severity::note, name_of_rank(facts, static_cast<int>(r)),
          format("its clock is %s %s that of %s", format_seconds(std::abs(offsets[r])).c_str(),
-                offsets[r] > 0 ? "before" : "behind", facts.front().machine.rank.host.c_str()),
+                offsets[r] > 0 ? "ahead of" : "behind", name_of_rank(facts, 0).c_str()),
          "logs and files of a shared folder get wrong times; traces are corrected for it",
          "Have chronyd or ntpd set the clocks of all hosts."});
   }

@@ -16,15 +16,17 @@ Check check_versions(const std::vector<DoctorFacts>& facts) {
   std::vector<std::string> seen;
   for (const auto& [name, versions] : ranks_with) {
     if (versions.size() == 1) {
-      if (has_to_agree(name)) seen.push_back(name + " " + versions.begin()->first);
+      if (has_to_agree(name)) seen.push_back(name);
       continue;
     }
-    std::vector<std::string> each;
+    std::map<std::size_t, std::string> each;  // by the first rank that has it
     for (const auto& [version, with] : versions) {
-      each.push_back(version + " at " + named(with, ranks));
+      each[with.front()] = version + " at " + named(with, ranks);
     }
+    std::vector<std::string> texts;
+    for (const auto& [rank, text] : each) texts.push_back(text);
     Finding finding{has_to_agree(name) ? Severity::failure : Severity::note, name,
-                    format("%zu versions: %s", versions.size(), join(each, "; ").c_str()), "", ""};
+                    format("%zu versions: %s", versions.size(), join(texts, "; ").c_str()), "", ""};
     if (name == "hetpipe") {
       finding.why = "mixed builds do not understand each other";
       finding.remedy = "Install one build on all hosts.";
@@ -39,7 +41,7 @@ Check check_versions(const std::vector<DoctorFacts>& facts) {
     }
     check.findings.push_back(std::move(finding));
   }
-  check.seen = join(seen, ", ");
+  check.seen = "one each of " + join(seen, ", ");
   return check;
 }
 

@@ -12,8 +12,6 @@ namespace {
 
 std::string short_name(const std::string& host) { return host.substr(0, host.find('.')); }
 
-bool emulated(const PlannedRun& run) { return run.job.cluster && run.job.cluster->emulated(); }
-
 // The cards that ranks of this host see, each once.
 std::vector<GpuInfo> cards_of(const std::string& host, const std::vector<DoctorFacts>& facts) {
   std::vector<GpuInfo> cards;
@@ -138,60 +136,6 @@ Check check_devices(const PlannedRun& run, const std::vector<DoctorFacts>& facts
     if (!line.empty()) check.findings.push_back(finding_from(Severity::mistake, {"", line}));
   }
   note_shared_cards(facts, devices, check);
-  return check;
-}
-
-Check check_cores(const PlannedRun& run, const std::vector<DoctorFacts>& facts,
-                  const std::optional<Roles>& roles, int threads, const std::string& command) {
-  Check check{"cores", ""};
-  const std::vector<RankFacts> ranks = ranks_of(facts);
-  std::map<std::string, std::vector<std::size_t>> ranks_on;
-  for (std::size_t r = 0; r < ranks.size(); ++r) ranks_on[ranks[r].host].push_back(r);
-  std::vector<std::string> seen;
-  for (const auto& [host, on] : ranks_on) {
-    std::set<int> cores;
-    for (const std::size_t r : on) cores.insert(ranks[r].cores.begin(), ranks[r].cores.end());
-    seen.push_back(format("%zu for %zu rank%s on %s", cores.size(), on.size(),
-                          on.size() == 1 ? "" : "s", host.c_str()));
-  }
-  constexpr std::size_t kMostHosts = 4;
-  if (seen.size() > kMostHosts) {
-    const std::size_t more = seen.size() - kMostHosts;
-    seen.resize(kMostHosts);
-    seen.push_back(format("%zu more hosts", more));
-  }
-  check.seen = join(seen, "; ");
-  if (roles) {
-    try {
-      check_together(ranks, *roles, run.job, command);
-    } catch (const UserError& error) {
-      check.findings = findings_from(Severity::mistake, error.problems());
-    }
-    const std::string shared = shared_cores(ranks, *roles, run.job);
-    if (!shared.empty()) {
-      check.findings.push_back(finding_from(
-          Severity::note, {"", shared + ". Start fewer ranks there, or give the job more cores."}));
-    }
-  }
-  if (emulated(run)) return check;
-  for (const auto& [host, on] : ranks_on) {
-    std::map<std::vector<int>, std::vector<std::size_t>> bound;  // by their cores
-    for (const std::size_t r : on) {
-      if (static_cast<int>(ranks[r].cores.size()) < ranks[r].online)
-        bound[ranks[r].cores].push_back(r);
-    }
-    for (const auto& [cores, together] : bound) {
-      const int wanted = static_cast<int>(together.size()) * threads;
-      if (together.size() == 1 || wanted <= static_cast<int>(cores.size())) continue;
-      check.findings.push_back(
-          {Severity::note, named(together, ranks),
-           format("are bound to the same core%s %s", cores.size() == 1 ? "" : "s",
-                  listed_cores(cores).c_str()),
-           "each is slower than it would be alone",
-           "Give each cores of its own (srun --cpus-per-task=N --cpu-bind=cores, mpirun --map-by "
-           "slot:pe=N --bind-to core), or bind none (mpirun --bind-to none)."});
-    }
-  }
   return check;
 }
 
