@@ -31,7 +31,7 @@ std::vector<std::vector<RankPair>> tournament(int ranks) {
     return seat == 0 ? 0 : 1 + (seat - 1 + round) % (seats - 1);
   };
   std::vector<std::vector<RankPair>> rounds;
-  for (int round = 0; round + 1 < seats; ++round) {
+  for (int round = 0; ranks > 1 && round + 1 < seats; ++round) {
     std::vector<RankPair>& pairs = rounds.emplace_back();
     for (int seat = 0; seat < seats / 2; ++seat) {
       const int one = at_seat(seat, round);
