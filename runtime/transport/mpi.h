@@ -10,9 +10,10 @@
 // The only door to MPI.
 namespace hetpipe {
 
-// How the ranks of a transport come together, at its start and in exchange(). By collectives of MPI,
-// which take any way between ranks that they like; or through the launcher and without a message
-// between ranks, for links that nobody has tried yet.
+// How the ranks of a transport come together, at its start and in exchange(). By collectives of
+// MPI, which take any way between ranks that they like; or through the launcher and without a
+// message between ranks, for links that nobody has tried yet: then all channels share
+// MPI_COMM_WORLD, so that a session has one such transport in its life.
 enum class MeetBy { mpi, launcher };
 
 struct MpiOptions {

@@ -53,7 +53,6 @@ std::vector<std::byte> get(const pmix_proc_t& from, const std::string& key) {
 struct PmixExchange::State {
   pmix_proc_t self{};
   int ranks = 0;
-  int exchanges = 0;
 };
 
 PmixExchange::PmixExchange(Rank rank, int ranks) : state_(std::make_unique<State>()) {
@@ -79,7 +78,9 @@ std::vector<std::vector<std::byte>> PmixExchange::exchange(std::span<const std::
     all.emplace_back(mine.begin(), mine.end());
     return all;
   }
-  const std::string key = format("hetpipe.exchange.%d", state_->exchanges++);
+  // What was put stays as long as the process.
+  static std::atomic<int> exchanges{0};
+  const std::string key = format("hetpipe.exchange.%d", exchanges++);
   // PMIx has no values of no bytes.
   std::vector<std::byte> padded(mine.begin(), mine.end());
   padded.push_back({});
