@@ -139,7 +139,8 @@ Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links
   if (first) {
     run = read_planned_run(options);
     plan = one_world ? check_plan_ranks(run, seen.facts, call.command, seen.roles)
-                     : Check{"plan", run.files, findings_from(Severity::mistake, run.problems)};
+                     : Check{"plan", "ranks without a common world are not compared with one",
+                             findings_from(Severity::mistake, run.problems)};
   }
   if (const auto job = hand_round(run, seen.roles.has_value(), transport)) {
     if (!first) seen.roles = decide_roles(*job, ranks_of(seen.facts), call.command);

@@ -112,6 +112,12 @@ if ! "$hetpipe" --version | grep -q 'device cuda: .*GPUs'; then
   says "failure: rank 0 on $host: device cuda: "
 fi
 
+run 2 env PMI_RANK=0 PMI_SIZE=3 "$hetpipe" doctor --output out/run
+says "mistake: mpiexec of another MPI started 3 ranks, and MPI sees 1" "  mpirun -np 3 $hetpipe doctor --output out/run" \
+  "out/run, tried in out"
+run 2 env PMI_RANK=1 PMI_SIZE=3 "$hetpipe" doctor
+[ ! -s said ] || fail "not the first rank alone speaks: $(cat said)"
+
 # --- two versions, and more of what is wrong with a host --------------------------------------------------------------------------------------------------------
 cp "$hetpipe" other-build
 echo x >> other-build
