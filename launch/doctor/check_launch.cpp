@@ -23,6 +23,17 @@ std::size_t hosts_among(const std::vector<DoctorFacts>& facts) {
   return hosts.size();
 }
 
+// Another build, which is told elsewhere, may well have other options.
+std::vector<RankFacts> as_one_build(std::vector<RankFacts> ranks) {
+  const RankFacts& first = ranks.front();
+  for (RankFacts& rank : ranks) {
+    if (rank.build == first.build) continue;
+    rank.build = first.build;
+    rank.configuration = first.configuration;
+  }
+  return ranks;
+}
+
 // Hosts of a cluster that have no rank, where there is no plan to say how many each needs.
 std::vector<Problem> hosts_without_ranks(const PlannedRun& run,
                                          const std::vector<DoctorFacts>& facts) {
@@ -63,7 +74,14 @@ Check check_launch(const std::vector<DoctorFacts>& facts, const std::vector<Prob
                       ranks == 1 ? "" : "s", hosts_among(facts), hosts_among(facts) == 1 ? "" : "s",
                       version("MPI").c_str(), version("PMIx").c_str());
   if (!refused.empty()) check.seen = format("%s started %d ranks", first.launcher.c_str(), ranks);
-  if (!check.findings.empty() && !srun_offers.empty()) {
+  try {
+    check_alike(as_one_build(ranks_of(facts)));
+  } catch (const UserError& error) {
+    for (Finding& finding : findings_from(Severity::mistake, error.problems())) {
+      check.findings.push_back(std::move(finding));
+    }
+  }
+  if (!refused.empty() && !srun_offers.empty()) {
     check.findings.front().remedy += "\nThis Slurm offers: " + lines_of(srun_offers) +
                                      (srun_offers.find("pmix") == std::string::npos
                                           ? ". Without pmix among them ask for Slurm's PMIx "

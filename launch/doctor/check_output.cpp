@@ -58,7 +58,7 @@ Check check_output(const OutputFacts& output, const std::vector<OutputSeen>& see
         "Make room, look at your quota, or give another --output.");
   } else if (needed > 0 && output.free < needed) {
     add(Severity::failure,
-        format("%s free, and the run's checkpoints take up to %s",
+        format("%s free, and the checkpoints that the run keeps take about %s",
                format_bytes(output.free).c_str(), format_bytes(needed).c_str()),
         "a run whose disk is full goes on without saving",
         "Make room, keep fewer (--keep 1), or give another --output.");

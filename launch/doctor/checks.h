@@ -20,8 +20,8 @@
 namespace hetpipe {
 
 // Ranks that have their MPI world in common. `refused`: why MPI could not be started, or has
-// another number of ranks than the launcher (check_launcher's and check_world's words).
-// srun_offers: what `srun --mpi=list` says; empty: not asked.
+// another number of ranks than the launcher (check_launcher's and check_world's words). And that
+// they were called alike. srun_offers: what `srun --mpi=list` says; empty: not asked.
 Check check_launch(const std::vector<DoctorFacts>& facts, const std::vector<Problem>& refused,
                    const std::string& srun_offers);
 

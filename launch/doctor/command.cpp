@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <optional>
-#include <thread>
 
 #include "base/log.h"
 #include "launch/doctor/examine.h"
+#include "launch/failure.h"
 #include "launch/launched.h"
 #include "launch/round.h"
 #include "launch/shell_words.h"
@@ -20,7 +21,6 @@ namespace {
 
 constexpr double kSilentSeconds = 60;     // a rank that is silent for longer is lost
 constexpr double kExchangeSeconds = 120;  // for all ranks to come to an exchange, beside a time-out
-constexpr std::chrono::seconds kFirstRankEnds{5};  // the job, for the others
 
 // Rank 0 says it; all leave with its exit code.
 int tell(const DoctorCall& call, const Diagnosis& diagnosis, Transport& transport) {
@@ -66,12 +66,14 @@ int examine_together(DoctorCall& call, MpiSession& session) {
   } catch (const JobEnds& ends) {
     transport->abort(ends.code());
     throw;
+  } catch (const std::exception& error) {
+    // The others are in the middle of their work.
+    std::fprintf(stderr, "rank %d on %s: %s\n", transport->rank().value,
+                 facts_of_this_rank().host.c_str(), text_of(error).c_str());
+    transport->abort(static_cast<int>(exit_code_of(error)));
   }
-  if (lost) {
-    // MPI would wait for it. Rank 0 ends the job for all.
-    if (transport->rank() != Rank{0}) std::this_thread::sleep_for(kFirstRankEnds);
-    transport->abort(code);
-  }
+  // MPI_Finalize would wait for it. All know the code, so that no rank has to end the others.
+  if (lost) std::_Exit(code);
   return code;
 }
 
@@ -100,6 +102,7 @@ int doctor_command(const Invocation& how) {
   std::vector<std::string> words{how.program, "doctor"};
   words.insert(words.end(), how.arguments.begin(), how.arguments.end());
   call.command = shell_words(words);
+  call.configuration = table.configuration();
   return doctor(call);
 }
 

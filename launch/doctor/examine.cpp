@@ -45,12 +45,24 @@ std::vector<double> clock_offsets(Transport& transport) {
   return offsets;
 }
 
-// Rank 0 reads for all; the others need to know where each rank would compute.
-std::optional<TrainJob> hand_round(const PlannedRun& run, bool usable, Transport& transport) {
-  const std::string text =
-      round(transport, {}, [&] { return usable ? to_text(run.job) : std::string(); }).front();
-  if (text.empty()) return std::nullopt;
-  return job_from_text(text);
+// What rank 0 tells all, which may have been called otherwise, by a program of another build.
+struct Told {
+  std::optional<TrainJob> job;  // where it is known which rank does what
+  std::string output;           // to be tried; empty: none
+};
+Told hand_round(const PlannedRun& run, bool usable, const DoctorOptions& options,
+                Transport& transport) {
+  const auto mine = [&] {
+    return Json{{"job", usable ? to_text(run.job) : ""}, {"output", options.output.value_or("")}}
+        .dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  const Json json = Json::parse(round(transport, {}, mine).front());
+  Told told;
+  json.at("output").get_to(told.output);
+  if (const auto job = json.at("job").get<std::string>(); !job.empty()) {
+    told.job = job_from_text(job);
+  }
+  return told;
 }
 
 std::vector<FoundDevice> found_devices(const TrainJob& job, const Roles& roles,
@@ -126,8 +138,11 @@ Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links
   const bool first = transport.rank() == Rank{0};
   Diagnosis seen;
   const auto facts_here = [&] {
-    return to_text(doctor_facts_here(options.device == "cpu" ? LookForCards::no : LookForCards::yes,
-                                     transport.ranks(), call.mpi));
+    DoctorFacts facts =
+        doctor_facts_here(options.device == "cpu" ? LookForCards::no : LookForCards::yes,
+                          transport.ranks(), call.mpi);
+    facts.machine.rank.configuration = call.configuration;
+    return to_text(facts);
   };
   for (const std::string& text : round(transport, {}, facts_here)) {
     seen.facts.push_back(doctor_facts_from_text(text));
@@ -142,16 +157,17 @@ Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links
                      : Check{"plan", "ranks without a common world are not compared with one",
                              findings_from(Severity::mistake, run.problems)};
   }
-  if (const auto job = hand_round(run, seen.roles.has_value(), transport)) {
-    if (!first) seen.roles = decide_roles(*job, ranks_of(seen.facts), call.command);
-    seen.devices = found_devices(*job, *seen.roles, hosts_of(ranks_of(seen.facts)), transport);
+  const Told told = hand_round(run, seen.roles.has_value(), options, transport);
+  if (told.job) {
+    if (!first) seen.roles = decide_roles(*told.job, ranks_of(seen.facts), call.command);
+    seen.devices = found_devices(*told.job, *seen.roles, hosts_of(ranks_of(seen.facts)), transport);
   } else {
     seen.devices = ranks_without_cards(options, seen.facts);
   }
   seen.clocks = clock_offsets(transport);
   if (one_world) seen.links = links.run();
   std::optional<Output> output;
-  if (options.output) output = try_output(*options.output, transport);
+  if (!told.output.empty()) output = try_output(told.output, transport);
   if (!first) return seen;
 
   seen.checks.push_back(check_launch(

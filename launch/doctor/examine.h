@@ -24,6 +24,7 @@ struct Diagnosis {
 struct DoctorCall {
   DoctorOptions options;
   std::string command;           // all words, for launch lines
+  std::string configuration;     // all options, as a file
   std::string mpi;               // what the library says of itself; empty: it was not started
   std::vector<Problem> refused;  // why the ranks have no MPI world in common; else empty
   std::string lifelines;         // Lifeline::problem()

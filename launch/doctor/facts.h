@@ -20,7 +20,7 @@ struct DoctorFacts {
 std::string to_text(const DoctorFacts& facts);
 DoctorFacts doctor_facts_from_text(const std::string& text);
 
-// world, mpi: what MPI says; mpi is empty where it was not started.
+// world, mpi: what MPI says; mpi is empty where it was not started. Leaves the configuration out.
 DoctorFacts doctor_facts_here(LookForCards look, int world, const std::string& mpi);
 
 // "rank 1 on n1"

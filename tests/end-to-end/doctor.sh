@@ -115,6 +115,9 @@ fi
 run 2 env PMI_RANK=0 PMI_SIZE=3 "$hetpipe" doctor --output out/run
 says "mistake: mpiexec of another MPI started 3 ranks, and MPI sees 1" "  mpirun -np 3 $hetpipe doctor --output out/run" \
   "out/run, tried in out"
+# Called otherwise: rank 0's options are everybody's, and that is told.
+together 2 -n 1 "$hetpipe" doctor --output out/run : -n 1 "$hetpipe" doctor --timeout 4
+says "rank 1 on $host: called with " "out/run, tried in out" "1 of 1 pairs answer"
 run 2 env PMI_RANK=1 PMI_SIZE=3 "$hetpipe" doctor
 [ ! -s said ] || fail "not the first rank alone speaks: $(cat said)"
 

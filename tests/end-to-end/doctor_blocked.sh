@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # doctor_blocked.sh HETPIPE: `hetpipe doctor` on three hosts of which two cannot reach each other: network namespaces
 # behind a router, in which mpirun runs, and which drops what they send each other. The pair is named with its hosts,
-# the others are measured, and all leave with exit code 3. Exit code 77: this machine cannot do it (the reason is
+# the others are measured, and all leave with exit code 3. Nor do they share the output directory. Exit code 77: this machine cannot do it (the reason is
 # printed).
 set -uo pipefail
 PATH=$PATH:/usr/sbin:/sbin
@@ -41,9 +41,12 @@ cat > "$folder/agent" << AGENT
 # HOST COMMAND...: as ssh would.
 host=\$1
 shift
-exec ip netns exec $net-\$host unshare --uts sh -c "hostname \$host; \$*"
+# node3 has a folder of its own where the others have one together.
+[ \$host != node3 ] || alone="mount -t tmpfs none $folder/out;"
+exec ip netns exec $net-\$host unshare --uts --mount sh -c "hostname \$host; \$alone \$*"
 AGENT
 chmod +x "$folder/agent"
+mkdir "$folder/out"
 
 doctor() { # WORDS...: a rank on each host
   timeout -k 2 60 ip netns exec "$net-router" \
@@ -70,9 +73,11 @@ block() { # add|del A B: silence from host A to host B
 block add 2 3
 block add 3 2
 code=0
-doctor --timeout 1 || code=$?
-expect 3 $code "failure: rank 1 on node2 <-> rank 2 on node3: no answer within 1 s" "2 of 3 pairs answer"
-[ "$(grep -c '^failure: ' "$folder/said")" -eq 1 ] || { echo "FAILED: more than one failure: $(cat "$folder/said")"; failed=1; }
+doctor --timeout 1 --output "$folder/out/run" || code=$?
+expect 3 $code "failure: rank 1 on node2 <-> rank 2 on node3: no answer within 1 s" "2 of 3 pairs answer" \
+  "failure: --output $folder/out/run: is not the same folder for rank 2 on node3"
+[ "$(grep -c '^failure: ' "$folder/said")" -eq 2 ] || { echo "FAILED: not two failures: $(cat "$folder/said")"; failed=1; }
+[ -z "$(ls -A "$folder/out")" ] || { echo "FAILED: left behind: $(ls -A "$folder/out")"; failed=1; }
 
 # The third host reaches nobody, rank 0 neither: who it is, is known all the same.
 block add 1 3
