@@ -18,7 +18,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMost = 4 << 20;  // bytes of the largest message
-constexpr double kPairSeconds = 0.05;   // for the measurement of one pair, about
+constexpr double kMeasureSeconds = 1;   // of all rounds together, about; many take longer
+constexpr double kLeastPair = 0.05, kMostPair = 0.2;  // s
 constexpr std::int32_t kHello = 1;
 
 void meet(Transport& transport) { transport.exchange({}); }
@@ -76,16 +77,17 @@ std::vector<bool> LinkTests::hear_all() {
 }
 
 // What the rank that asks has measured, as text; empty: nothing, or the other rank asks.
-std::string LinkTests::measure(const RankPair& pair) {
+std::string LinkTests::measure(const RankPair& pair, double seconds) {
   if (!end_) {
     device_ = make_device("cpu", 1);
     end_.emplace(transport_, *device_, kMost);
   }
+  const double deadline = seconds_ + 3 * seconds;  // of all that the two send each other
   if (transport_.rank().value == pair.b) {
-    end_->answer(Rank{pair.a}, seconds_);
+    end_->answer(Rank{pair.a}, deadline);
     return {};
   }
-  const auto numbers = end_->ask(Rank{pair.b}, kPairSeconds, seconds_);
+  const auto numbers = end_->ask(Rank{pair.b}, seconds, deadline);
   if (!numbers) return {};
   return Json{{"a", pair.a},
               {"b", pair.b},
@@ -116,13 +118,14 @@ std::vector<PairLink> LinkTests::run() {
     return links[at(pair.a * (2 * ranks - pair.a - 1) / 2 + pair.b - pair.a - 1)];
   };
   Json asked = Json::array();
+  const double each = std::clamp(kMeasureSeconds / ranks, kLeastPair, kMostPair);
   for (const std::vector<RankPair>& pairs : tournament(ranks)) {
     meet(transport_);
     for (const RankPair& pair : pairs) {
       if (self != pair.a && self != pair.b) continue;
       const PairLink& link = link_of(pair);
       if (!link.a_heard_b || !link.b_heard_a) continue;
-      const std::string numbers = measure(pair);
+      const std::string numbers = measure(pair, each);
       if (!numbers.empty()) asked.push_back(Json::parse(numbers));
     }
   }

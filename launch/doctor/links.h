@@ -43,7 +43,7 @@ class LinkTests {
 
  private:
   std::vector<bool> hear_all();
-  std::string measure(const RankPair& pair);
+  std::string measure(const RankPair& pair, double seconds);
 
   Transport& transport_;
   const double seconds_;
