@@ -203,7 +203,8 @@ void MpiTransport::send_control(Rank to, const MessageHeader& header,
   }
   posted->requests.push_back(MPI_REQUEST_NULL);  // and so all is posted
   check_mpi(MPI_Isend(posted->copy.data(), static_cast<int>(posted->copy.size()), MPI_BYTE,
-                      to.value, mpi_tag(Channel::control), communicator(Channel::control), &posted->requests.front()),
+                      to.value, mpi_tag(Channel::control), communicator(Channel::control),
+                      &posted->requests.front()),
             "MPI_Isend", posted->route);
   queues_.add(std::move(posted));
 }
@@ -227,8 +228,8 @@ void MpiTransport::probe_control() {
     int found = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
-    check_mpi(MPI_Improbe(MPI_ANY_SOURCE, mpi_tag(Channel::control), communicator(Channel::control), &found, &message,
-                          &status),
+    check_mpi(MPI_Improbe(MPI_ANY_SOURCE, mpi_tag(Channel::control), communicator(Channel::control),
+                          &found, &message, &status),
               "MPI_Improbe");
     if (found == 0) return;
     auto control = std::make_unique<IncomingControl>();

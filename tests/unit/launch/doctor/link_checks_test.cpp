@@ -47,10 +47,9 @@ TEST(CheckLinks, PairsOfTwoHostsAreOneFinding) {
 }
 
 TEST(CheckLinks, OneThatIsFarSlowerIsANote) {
-  EXPECT_THAT(
-      said(check_links({link(0, 1), link(0, 2), link(1, 2, 1e8)}, three_hosts(), 5, "")),
-      ElementsAre(AllOf(HasSubstr("note: rank 1 on n1 <-> rank 2 on n2: carries 100 MB/s"),
-                        HasSubstr("1.0 GB/s between hosts is usual"))));
+  EXPECT_THAT(said(check_links({link(0, 1), link(0, 2), link(1, 2, 1e8)}, three_hosts(), 5, "")),
+              ElementsAre(AllOf(HasSubstr("note: rank 1 on n1 <-> rank 2 on n2: carries 100 MB/s"),
+                                HasSubstr("1.0 GB/s between hosts is usual"))));
   EXPECT_THAT(check_links({link(0, 1), link(0, 2, 4e8), link(1, 2)}, three_hosts(), 5, "").findings,
               IsEmpty());
 }

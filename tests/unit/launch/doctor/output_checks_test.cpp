@@ -57,7 +57,8 @@ TEST(CheckOutput, WhatRankZeroFinds) {
       said_of(with([](auto& o) { o.write_failure = "No space left on device"; })),
       ElementsAre(HasSubstr("failure: --output runs/a: No space left on device after 32.0 MB")));
   EXPECT_THAT(said_of(sound_output(), 60e9),
-              ElementsAre(HasSubstr("50.0 GB free, and the checkpoints that the run keeps take about 60.0 GB")));
+              ElementsAre(HasSubstr(
+                  "50.0 GB free, and the checkpoints that the run keeps take about 60.0 GB")));
   EXPECT_THAT(said_of(with([](auto& o) { o.free = 0.5e9; })),
               ElementsAre(HasSubstr("note: --output runs/a: 500 MB free")));
   EXPECT_THAT(said_of(with([](auto& o) { o.sync_seconds = 8; })),
