@@ -38,6 +38,14 @@ endif()
 set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI REQUIRED COMPONENTS CXX)
 hetpipe_found("MPI ${MPI_CXX_VERSION}")
+# The one that Open MPI was built with.
+find_path(HETPIPE_PMIX_INCLUDE_DIR pmix.h
+  PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} PATH_SUFFIXES pmix2/include)
+find_library(HETPIPE_PMIX_LIBRARY pmix)
+if(NOT HETPIPE_PMIX_INCLUDE_DIR OR NOT HETPIPE_PMIX_LIBRARY)
+  message(FATAL_ERROR "PMIx not found. Install Debian's libpmix-dev.")
+endif()
+hetpipe_found("PMIx ${HETPIPE_PMIX_LIBRARY}")
 
 set(HDF5_PREFER_PARALLEL OFF)
 find_package(HDF5 REQUIRED COMPONENTS C)

@@ -11,6 +11,7 @@ build_packages=(
   "ninja-build: builds"
   "pkg-config: finds libraries"
   "libopenmpi-dev: MPI between ranks"
+  "libpmix-dev: ranks meet through their launcher, and srun --mpi=pmix loads its unversioned library"
   "openmpi-bin: mpirun"
   "libhdf5-dev: checkpoints and traces"
   "libboost-program-options-dev: command line"
@@ -29,7 +30,6 @@ test_packages=(
   "ccache: what two builds share is compiled once"
   "slurm-wlm: a Slurm of virtual nodes, to test srun and jobs"
   "munge: authentication of that Slurm"
-  "libpmix-dev: srun --mpi=pmix loads its unversioned library"
   "iproute2: the network of those nodes"
 )
 bundle_packages=(

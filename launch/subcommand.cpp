@@ -92,6 +92,8 @@ std::span<const Subcommand> subcommands() {
       Subcommand{"plan", "cuts a profiled model into stages for a cluster", plan_command},
       Subcommand{"simulate", "plays a plan on paper: speed, idle times, memory, pictures",
                  simulate_command},
+      Subcommand{"doctor", "looks for what stands between this allocation and a run",
+                 doctor_command},
       Subcommand{"train", "trains a model over all ranks of a plan", train_command},
       Subcommand{"compare", "trains by several systems in turn: speed, accuracy, memory, traffic",
                  compare_command},

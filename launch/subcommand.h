@@ -39,6 +39,7 @@ int allocation_command(const Invocation& how);
 int checkpoint_command(const Invocation& how);
 int compare_command(const Invocation& how);
 int data_command(const Invocation& how);
+int doctor_command(const Invocation& how);
 int plan_command(const Invocation& how);
 int probe_command(const Invocation& how);
 int profile_command(const Invocation& how);

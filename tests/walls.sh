@@ -41,6 +41,8 @@ check() ( # ROOT: prints every breach; 1 if there is one
 
   door "$(include 'mpi(-ext)?\.h')" '^runtime/transport/mpi|^tests/(ranks|unit/transport)/|^benchmarks/raw_mpi\.' 'MPI'
   door '\bMPIX?_[A-Z][A-Za-z_]*\(' '^runtime/transport/mpi|^tests/ranks/|^benchmarks/raw_mpi\.' 'MPI call'
+  door "$(include 'pmix')" '^runtime/transport/pmix_exchange\.cpp' 'PMIx'
+  door '\bPMIx_[A-Z][A-Za-z_]*\(' '^runtime/transport/pmix_exchange\.cpp' 'PMIx call'
   door "$(include '(hdf5|H5[A-Z][A-Za-z]*)\.h')" '^runtime/store/|^tests/unit/store/|^tests/fault/bad_data' 'HDF5'
   door '\bH5[A-Z][a-z_0-9]*\(' '^runtime/store/|^tests/unit/store/|^tests/fault/bad_data' 'HDF5 call'
   door "$(include 'toml\+\+')" '^partitioner/' 'toml++'
@@ -102,6 +104,8 @@ kernels/cuda/dnn/a.cpp|#include <cublasLt.h>
 kernels/cuda/a.cpp|#include <nccl.h>
 runtime/sync/a.cpp|  ncclSend(memory, bytes, ncclInt8, 0, communicator, stream);
 launch/a.cpp|#include <mpi-ext.h>
+launch/a.cpp|#include <pmix.h>
+runtime/transport/mpi.cpp|  PMIx_Fence(nullptr, 0, nullptr, 0);
 runtime/pipeline/a.cpp|  if (MPIX_Query_cuda_support() == 1) return;
 base/a.cpp|  std::exit(1);
 runtime/sync/a.cpp|  _exit(1);

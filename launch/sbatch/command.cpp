@@ -30,7 +30,7 @@ struct SbatchOptions {
   std::vector<std::string> more;
   bool heterogeneous = false;
   std::string launcher = "srun";
-  int attempts = 5;
+  int attempts = 8;
 };
 
 OptionTable table_of(SbatchOptions& options) {
@@ -68,7 +68,7 @@ OptionTable table_of(SbatchOptions& options) {
        {"How to run",
         {
             choice_option("launcher", options.launcher, {"srun", "mpirun"}, "What starts ranks."),
-            integer_option("attempts", "N", options.attempts, {1, 1000},
+            integer_option("attempts", "N", options.attempts, {1, 16},
                            "Attempts in a row, after failures of the machine, that may come no "
                            "further than the one before."),
             unset_means("the model's",

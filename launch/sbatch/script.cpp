@@ -158,8 +158,8 @@ constexpr const char* kAfter = R"SH(  training=$!
     echo "$attempts attempts in a row came no further (last exit code $code)"
     exit "$code"
   fi
-  echo "exit code $code: another attempt in $((10 << fruitless)) s"
-  sleep $((10 << fruitless)) & wait $!
+  echo "exit code $code: another attempt in $((5 << fruitless)) s"
+  sleep $((5 << fruitless)) & wait $!
 done
 )SH";
 

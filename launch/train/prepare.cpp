@@ -156,6 +156,8 @@ Clipping clipping_of(const TrainOptions& options, const Plan& plan, Problems& pr
   return {*options.clip_norm, scope};
 }
 
+}  // namespace
+
 void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command) {
   const int needed = job.plan.worker_ranks() + job.plan.server_ranks();
   if (!ranks || *ranks == needed || (job.on_allocation && *ranks > needed)) return;
@@ -164,6 +166,8 @@ void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::strin
                              needed, job.plan.worker_ranks(), job.plan.server_ranks(), *ranks,
                              launch_lines(job, command).c_str()));
 }
+
+namespace {
 
 // Servers take ranks without a device; where there are too few of these they are hosted by workers.
 void seat_servers(Plan& plan, const std::vector<std::string>& free_nodes) {

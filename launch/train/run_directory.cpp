@@ -61,7 +61,7 @@ void refuse_earlier_run(const fs::path& path) {
 
 }  // namespace
 
-void RunDirectory::FileDescriptor::close(Handle descriptor) noexcept { ::close(descriptor); }
+void FileDescriptor::close(Handle descriptor) noexcept { ::close(descriptor); }
 
 fs::path RunDirectory::default_path(const std::string& model) {
   const std::time_t now = std::time(nullptr);
@@ -86,6 +86,13 @@ void RunDirectory::check(const fs::path& path, RunStart start) {
   if (start == RunStart::fresh) refuse_earlier_run(path);
 }
 
+int try_lock(int file) {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  return ::fcntl(file, F_OFD_SETLK, &whole) == 0 ? 0 : errno;
+}
+
 // The lock is the kernel's (of the open file, so that it ends with the process however that ends);
 // the text in the file only tells others who holds it.
 RunDirectory::RunDirectory(fs::path path, RunStart start) : path_(std::move(path)) {
@@ -93,16 +100,13 @@ RunDirectory::RunDirectory(fs::path path, RunStart start) : path_(std::move(path
   const fs::path file = path_ / "lock";
   lock_ = UniqueHandle<FileDescriptor>(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock_) unusable(path_, "cannot be written", std::strerror(errno));
-  struct flock whole {};
-  whole.l_type = F_WRLCK;
-  whole.l_whence = SEEK_SET;
-  if (::fcntl(lock_.get(), F_OFD_SETLK, &whole) != 0) {
-    if (errno == EAGAIN || errno == EACCES) {
+  if (const int error = try_lock(lock_.get()); error != 0) {
+    if (error == EAGAIN || error == EACCES) {
       throw UserError("--output " + path_.string(),
                       "is in use by another run (" + holder(lock_.get()) +
                           "). Wait for it to end, or give another --output.");
     }
-    unusable(path_, "cannot be locked", std::strerror(errno));
+    unusable(path_, "cannot be locked", std::strerror(error));
   }
   if (start == RunStart::fresh) refuse_earlier_run(path_);
   const std::string text =

@@ -18,6 +18,16 @@ namespace hetpipe {
 // A run that starts anew does not write over an earlier one; one that resumes goes on with it.
 enum class RunStart { fresh, resume };
 
+struct FileDescriptor {
+  using Handle = int;
+  static Handle empty() { return -1; }
+  static void close(Handle descriptor) noexcept;
+};
+
+// Tries the lock that a run holds, on an open file: 0, or errno (EAGAIN or EACCES: somebody else
+// holds it). It ends when the file is closed.
+int try_lock(int file);
+
 class RunDirectory {
  public:
   // "runs/lenet-20260131-154500" (local time).
@@ -43,12 +53,6 @@ class RunDirectory {
   std::filesystem::path trace() const { return path_ / "trace"; }
 
  private:
-  struct FileDescriptor {
-    using Handle = int;
-    static Handle empty() { return -1; }
-    static void close(Handle descriptor) noexcept;
-  };
-
   std::filesystem::path path_;
   UniqueHandle<FileDescriptor> lock_;
 };

@@ -78,7 +78,8 @@ std::string differences(const std::string& there, const std::string& at_rank_0) 
   return join(texts, ", ");
 }
 
-// "rank 3 on n1", "ranks 1, 2 and 3 on n1 and n2".
+}  // namespace
+
 std::string named(const std::vector<std::size_t>& ranks, const std::vector<RankFacts>& facts) {
   const auto listed = [](const std::vector<std::string>& words) {
     if (words.size() == 1) return words[0];
@@ -94,8 +95,6 @@ std::string named(const std::vector<std::size_t>& ranks, const std::vector<RankF
   }
   return (ranks.size() == 1 ? "rank " : "ranks ") + listed(numbers) + " on " + listed(hosts);
 }
-
-}  // namespace
 
 void check_alike(const std::vector<RankFacts>& facts) {
   std::vector<std::size_t> other_build;

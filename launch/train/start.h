@@ -56,6 +56,8 @@ struct RankFacts {
   bool mpi_reaches_gpus = false;
 };
 RankFacts facts_of_this_rank();
+// "rank 3 on n1", "ranks 1, 2 and 3 on n1 and n2".
+std::string named(const std::vector<std::size_t>& ranks, const std::vector<RankFacts>& facts);
 std::vector<std::string> hosts_of(const std::vector<RankFacts>& facts);
 std::string to_text(const RankFacts& facts);
 RankFacts facts_from_text(const std::string& text);
@@ -63,6 +65,8 @@ RankFacts facts_from_text(const std::string& text);
 // Before anything is read: one build, called with the same options (but for the place of the data,
 // which may differ from host to host). UserError.
 void check_alike(const std::vector<RankFacts>& facts);
+// UserError where a launch has another number of ranks than the plan needs.
+void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command);
 // Once the job is known: emulated links between machines, more threads than cores. UserError.
 void check_together(const std::vector<RankFacts>& facts, const Roles& roles, const TrainJob& job,
                     const std::string& command);

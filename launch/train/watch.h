@@ -38,6 +38,7 @@ class StartWatch {
   StartWatch(double timeout_seconds, Transport& transport, Log& log);
   ~StartWatch();   // says goodbye where that was not done: this rank leaves by itself
   void goodbye();  // may throw JobEnds
+  const std::string& problem() const { return lifeline_->problem(); }
   StartWatch(const StartWatch&) = delete;
   StartWatch& operator=(const StartWatch&) = delete;
 

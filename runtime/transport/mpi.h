@@ -10,10 +10,17 @@
 // The only door to MPI.
 namespace hetpipe {
 
+// How the ranks of a transport come together, at its start and in exchange(). By collectives of
+// MPI, which take any way between ranks that they like; or through the launcher and without a
+// message between ranks, for links that nobody has tried yet: then all channels share
+// MPI_COMM_WORLD, so that a session has one such transport in its life.
+enum class MeetBy { mpi, launcher };
+
 struct MpiOptions {
   std::uint64_t piece_bytes = std::uint64_t{512}
                               << 20;  // longer payloads are split; counts of MPI are 32-bit
   double exchange_seconds = 300;      // until exchange() gives up
+  MeetBy meet_by = MeetBy::mpi;
 };
 
 // Owns MPI_Init_thread and MPI_Finalize (both under a watchdog that names them and ends the process

@@ -68,14 +68,14 @@ void MpiQueues::post_header(MpiMessage& posted) {
   const Route& route = posted.route;
   posted.requests.push_back(MPI_REQUEST_NULL);
   if (posted.incoming) {
-    check_mpi(MPI_Irecv(&posted.wire, sizeof posted.wire, MPI_BYTE, route.from.value, kMpiTag,
-                        communicator(route), &posted.requests.back()),
+    check_mpi(MPI_Irecv(&posted.wire, sizeof posted.wire, MPI_BYTE, route.from.value,
+                        mpi_tag(route.channel), communicator(route), &posted.requests.back()),
               "MPI_Irecv", route);
     return;
   }
   posted.wire = stamps_.stamp(route, posted.wire, posted.bytes);
-  check_mpi(MPI_Isend(&posted.wire, sizeof posted.wire, MPI_BYTE, route.to.value, kMpiTag,
-                      communicator(route), &posted.requests.back()),
+  check_mpi(MPI_Isend(&posted.wire, sizeof posted.wire, MPI_BYTE, route.to.value,
+                      mpi_tag(route.channel), communicator(route), &posted.requests.back()),
             "MPI_Isend", route);
 }
 
@@ -98,13 +98,13 @@ bool MpiQueues::post(MpiMessage& posted) {
     posted.requests.push_back(MPI_REQUEST_NULL);
     MPI_Request* const request = &posted.requests.back();
     if (posted.incoming) {
-      check_mpi(MPI_Irecv(memory, count, MPI_BYTE, route.from.value, kMpiTag, communicator(route),
-                          request),
+      check_mpi(MPI_Irecv(memory, count, MPI_BYTE, route.from.value, mpi_tag(route.channel),
+                          communicator(route), request),
                 "MPI_Irecv", route);
     } else {
-      check_mpi(
-          MPI_Isend(memory, count, MPI_BYTE, route.to.value, kMpiTag, communicator(route), request),
-          "MPI_Isend", route);
+      check_mpi(MPI_Isend(memory, count, MPI_BYTE, route.to.value, mpi_tag(route.channel),
+                          communicator(route), request),
+                "MPI_Isend", route);
     }
     posted.posted += bytes;
     any = true;

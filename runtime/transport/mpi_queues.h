@@ -15,7 +15,8 @@
 
 namespace hetpipe {
 
-inline constexpr int kMpiTag = 1;
+// Tells channels apart where they share a communicator.
+inline int mpi_tag(Channel channel) { return 1 + static_cast<int>(channel); }
 using MpiCommunicators = std::array<MPI_Comm, kChannels>;
 
 // One on its way, with everything MPI reads or writes while it is.
@@ -38,7 +39,7 @@ struct MpiMessage : Operation::State {
 };
 
 // Messages that leave and arrive, a queue for each route. A message is its header and then its
-// payload in pieces, all nonblocking, on the channel's communicator with one tag: MPI does not let
+// payload in pieces, all nonblocking, on the channel's communicator with its tag: MPI does not let
 // messages of one sender overtake each other there, so the n-th receive meets the n-th send.
 // Whoever has a payload in pieces is asked for the next one only when everything before it has been
 // posted.

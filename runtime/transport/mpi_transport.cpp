@@ -19,6 +19,7 @@
 #include "runtime/transport/mpi_check.h"
 #include "runtime/transport/mpi_queues.h"
 #include "runtime/transport/mpi_watchdog.h"
+#include "runtime/transport/pmix_exchange.h"
 #include "runtime/transport/stamps.h"
 #include "runtime/transport/wait.h"
 
@@ -93,7 +94,8 @@ class MpiTransport : public Transport {
   // Freed by MPI_Finalize alone: Open MPI keeps a late message of a freed communicator for the next
   // one that gets its number.
   MpiCommunicators communicators_;
-  MPI_Comm exchange_communicator_;
+  MPI_Comm exchange_communicator_ = MPI_COMM_NULL;
+  std::unique_ptr<PmixExchange> launcher_;  // in its place
   MpiQueues queues_;
   std::vector<std::uint64_t> receive_sequences_;
   std::deque<std::unique_ptr<IncomingControl>> incoming_control_;
@@ -118,6 +120,11 @@ MpiTransport::MpiTransport(Rank rank, int ranks, const MpiOptions& options)
       receive_sequences_(static_cast<std::size_t>(ranks * kChannels)) {
   ensure(0 < options.piece_bytes && options.piece_bytes <= INT_MAX,
          "piece size outside MPI's counts");
+  if (options.meet_by == MeetBy::launcher) {
+    launcher_ = std::make_unique<PmixExchange>(rank, ranks);
+    communicators_.fill(MPI_COMM_WORLD);
+    return;
+  }
   for (MPI_Comm& communicator : communicators_) communicator = duplicate_world();
   exchange_communicator_ = duplicate_world();
 }
@@ -196,7 +203,8 @@ void MpiTransport::send_control(Rank to, const MessageHeader& header,
   }
   posted->requests.push_back(MPI_REQUEST_NULL);  // and so all is posted
   check_mpi(MPI_Isend(posted->copy.data(), static_cast<int>(posted->copy.size()), MPI_BYTE,
-                      to.value, kMpiTag, communicator(Channel::control), &posted->requests.front()),
+                      to.value, mpi_tag(Channel::control), communicator(Channel::control),
+                      &posted->requests.front()),
             "MPI_Isend", posted->route);
   queues_.add(std::move(posted));
 }
@@ -220,8 +228,8 @@ void MpiTransport::probe_control() {
     int found = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
-    check_mpi(MPI_Improbe(MPI_ANY_SOURCE, kMpiTag, communicator(Channel::control), &found, &message,
-                          &status),
+    check_mpi(MPI_Improbe(MPI_ANY_SOURCE, mpi_tag(Channel::control), communicator(Channel::control),
+                          &found, &message, &status),
               "MPI_Improbe");
     if (found == 0) return;
     auto control = std::make_unique<IncomingControl>();
@@ -271,6 +279,9 @@ void MpiTransport::wait_for_exchange(MPI_Request request, const char* function) 
 }
 
 std::vector<std::vector<std::byte>> MpiTransport::exchange(std::span<const std::byte> mine) {
+  if (launcher_ != nullptr) {
+    return launcher_->exchange(mine, options_.exchange_seconds, [this] { progress(); });
+  }
   ensure(exchange_ == nullptr, "an exchange after one that failed");
   exchange_ = std::make_unique<Exchange>();
   Exchange& e = *exchange_;

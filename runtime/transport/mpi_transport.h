@@ -7,7 +7,7 @@
 
 namespace hetpipe {
 
-// Collective over MPI_COMM_WORLD, whose rank and size these are.
+// Called by all ranks of MPI_COMM_WORLD together, whose rank and size these are.
 std::unique_ptr<Transport> make_mpi_transport(Rank rank, int ranks, const MpiOptions& options);
 
 }  // namespace hetpipe

@@ -64,6 +64,24 @@ INSTANTIATE_TEST_SUITE_P(Paths, MpiTransportTest, testing::ValuesIn(path_scenari
                            return std::string(named.param.name);
                          });
 
+// Over one communicator, on which nothing may be left: one transport for those that leave nothing.
+TEST(MpiTransport, RanksThatMeetThroughTheirLauncher) {
+  const auto transport = mpi_session().make_transport(
+      {.piece_bytes = kTestPieceBytes, .exchange_seconds = 30, .meet_by = MeetBy::launcher});
+  int played = 0;
+  for (const Scenario& scenario : transport_scenarios()) {
+    const std::string name = scenario.name;
+    if (name != "ManyMessages" && name != "ControlFromAnyone" && name != "Exchange" &&
+        name != "RandomTraffic") {
+      continue;
+    }
+    SCOPED_TRACE(name);
+    scenario.play(*transport, clock_in_file);
+    ++played;
+  }
+  EXPECT_EQ(played, 4);
+}
+
 // A payload past 2^31 bytes that is never in memory as a whole: every piece lies in the same place,
 // and its first word is its number.
 struct OnePlace : PayloadPieces {

@@ -114,6 +114,7 @@ NodeName=node4 CPUs=2 RealMemory=2000 Feature=cpu State=UNKNOWN
 PartitionName=all Nodes=node[1-4] Default=YES DefaultTime=10 MaxTime=60 PriorityTier=1 GraceTime=20 State=UP
 PartitionName=urgent Nodes=node[1-4] DefaultTime=10 MaxTime=60 PriorityTier=2 State=UP
 CONFIGURATION
+unset "${!SLURM_@}"  # of a job that all this may be part of
 export SLURM_CONF=/run/slurm.conf
 # mpirun refuses root without the first two, and would bind the first rank of every node to the same core.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_hwloc_base_binding_policy=none

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <set>
+
+#include "base/text.h"
+#include "launch/doctor/checks.h"
+
+namespace hetpipe {
+
+Check check_versions(const std::vector<DoctorFacts>& facts) {
+  const std::vector<RankFacts> ranks = ranks_of(facts);
+  std::map<std::string, std::map<std::string, std::vector<std::size_t>>> ranks_with;
+  for (std::size_t r = 0; r < facts.size(); ++r) {
+    for (const auto& [name, version] : facts[r].versions) ranks_with[name][version].push_back(r);
+  }
+  Check check{"versions", ""};
+  std::vector<std::string> seen;
+  for (const auto& [name, versions] : ranks_with) {
+    if (versions.size() == 1) {
+      if (has_to_agree(name)) seen.push_back(name);
+      continue;
+    }
+    std::map<std::size_t, std::string> each;  // by the first rank that has it
+    for (const auto& [version, with] : versions) {
+      each[with.front()] = version + " at " + named(with, ranks);
+    }
+    std::vector<std::string> texts;
+    for (const auto& [rank, text] : each) texts.push_back(text);
+    Finding finding{has_to_agree(name) ? Severity::failure : Severity::note, name,
+                    format("%zu versions: %s", versions.size(), join(texts, "; ").c_str()), "", ""};
+    if (name == "hetpipe") {
+      finding.why = "mixed builds do not understand each other";
+      finding.remedy = "Install one build on all hosts.";
+    } else if (has_to_agree(name)) {
+      finding.why = "ranks that disagree about messages, files or numbers fail late and strangely";
+      finding.remedy =
+          "Install one version on all hosts; where it is, look at modules and LD_LIBRARY_PATH "
+          "there.";
+    } else {
+      finding.why = "mostly harmless";
+      finding.remedy = "Look here first where hosts behave differently.";
+    }
+    check.findings.push_back(std::move(finding));
+  }
+  check.seen = "one each of " + join(seen, ", ");
+  return check;
+}
+
+}  // namespace hetpipe

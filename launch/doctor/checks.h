@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/doctor/facts.h"
+#include "launch/doctor/finding.h"
+#include "launch/doctor/links.h"
+#include "launch/doctor/output.h"
+#include "launch/train/job.h"
+#include "launch/train/rank_device.h"
+#include "launch/train/roles.h"
+#include "launch/train/start.h"
+
+// From what the ranks saw to what stands in a run's way: pure functions, one for each thing that is
+// looked at. Facts are by rank.
+namespace hetpipe {
+
+// Ranks that have their MPI world in common. `refused`: why MPI could not be started, or has
+// another number of ranks than the launcher (check_launcher's and check_world's words). And that
+// they were called alike. srun_offers: what `srun --mpi=list` says; empty: not asked.
+Check check_launch(const std::vector<DoctorFacts>& facts, const std::vector<Problem>& refused,
+                   const std::string& srun_offers);
+
+// One version of each thing on all ranks that have it.
+Check check_versions(const std::vector<DoctorFacts>& facts);
+
+// What the files of --plan, --cluster and --profile are, as far as they could be read.
+struct PlannedRun {
+  std::vector<Problem> problems{};  // of the files, in themselves and against each other
+  std::vector<std::string> notes{};
+  bool has_plan = false;
+  TrainJob job{};
+  std::string files{};  // "plan.toml, cluster.toml"; empty: none was given
+};
+// Number and hosts of ranks against the plan; without a plan, hosts against the cluster. `command`
+// stands in the launch lines. roles: where all is well.
+Check check_plan_ranks(const PlannedRun& run, const std::vector<DoctorFacts>& facts,
+                       const std::string& command, std::optional<Roles>& roles);
+
+// Where a rank with a role computes, or why it cannot.
+struct FoundDevice {
+  RankDevice device;
+  std::string failure{};
+};
+// Every worker has a card of the kind that the plan was made for. No roles: devices of the cluster
+// against the cards of its hosts.
+Check check_devices(const PlannedRun& run, const std::vector<DoctorFacts>& facts,
+                    const std::optional<Roles>& roles, const std::vector<FoundDevice>& devices);
+
+// Every pair; seconds: after which a message was taken for lost. lifelines: Lifeline::problem().
+Check check_links(const std::vector<PairLink>& links, const std::vector<DoctorFacts>& facts,
+                  double seconds, const std::string& lifelines);
+
+// How far each rank's clock (the time of day) is before rank 0's, in seconds.
+Check check_clocks(const std::vector<double>& offsets, const std::vector<DoctorFacts>& facts);
+
+// Cores for each rank's threads, and none bound twice.
+Check check_cores(const PlannedRun& run, const std::vector<DoctorFacts>& facts,
+                  const std::optional<Roles>& roles, int threads, const std::string& command);
+
+// needed: bytes of the checkpoints that the run keeps; 0: not known. seen: by rank, rank 0's empty.
+Check check_output(const OutputFacts& output, const std::vector<OutputSeen>& seen,
+                   const std::vector<DoctorFacts>& facts, double needed);
+
+// From `scontrol --oneliner show job`; empty outside of a job.
+Check check_job(const std::string& job, const std::string& scontrol_job);
+
+// Bytes of the checkpoints of a run that keeps so many (0: all, at least two): parameters,
+// optimizer slots and, for a continuation bit for bit, as much again for each minibatch in flight.
+// 0 without a profile, which knows the parameters.
+double checkpoint_bytes(const TrainJob& job, int keep);
+
+}  // namespace hetpipe

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/doctor/examine.h"
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/index.h"
+#include "base/text.h"
+#include "launch/allocation/slurm.h"
+#include "launch/doctor/planned_run.h"
+#include "launch/failure.h"
+#include "launch/program_output.h"
+#include "launch/round.h"
+
+namespace hetpipe {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kClockReadings = 3;
+
+double time_of_day() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Ranks leave an exchange at nearly the same time; of several readings the closest counts.
+std::vector<double> clock_offsets(Transport& transport) {
+  std::vector<double> mine;
+  for (int i = 0; i < kClockReadings; ++i) {
+    transport.exchange({});
+    mine.push_back(time_of_day());
+  }
+  std::vector<double> offsets;
+  std::vector<double> first;
+  for (const std::string& text : round(transport, {}, [&] { return Json(mine).dump(); })) {
+    const auto theirs = Json::parse(text).get<std::vector<double>>();
+    if (first.empty()) first = theirs;
+    double offset = theirs[0] - first[0];
+    for (std::size_t i = 1; i < theirs.size(); ++i) {
+      if (std::abs(theirs[i] - first[i]) < std::abs(offset)) offset = theirs[i] - first[i];
+    }
+    offsets.push_back(offset);
+  }
+  return offsets;
+}
+
+// What rank 0 tells all, which may have been called otherwise, by a program of another build.
+struct Told {
+  std::optional<TrainJob> job;  // where it is known which rank does what
+  std::string output;           // to be tried; empty: none
+};
+Told hand_round(const PlannedRun& run, bool usable, const DoctorOptions& options,
+                Transport& transport) {
+  const auto mine = [&] {
+    return Json{{"job", usable ? to_text(run.job) : ""}, {"output", options.output.value_or("")}}
+        .dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  const Json json = Json::parse(round(transport, {}, mine).front());
+  Told told;
+  json.at("output").get_to(told.output);
+  if (const auto job = json.at("job").get<std::string>(); !job.empty()) {
+    told.job = job_from_text(job);
+  }
+  return told;
+}
+
+std::vector<FoundDevice> found_devices(const TrainJob& job, const Roles& roles,
+                                       const std::vector<std::string>& hosts,
+                                       Transport& transport) {
+  const auto mine = [&] {
+    FoundDevice found;
+    try {
+      found.device = device_of_rank(job, roles, hosts, transport.rank());
+    } catch (const SystemError& error) {
+      found.failure = text_of(error);
+    }
+    return Json{{"device", to_text(found.device)}, {"failure", found.failure}}.dump(
+        -1, ' ', false, Json::error_handler_t::replace);
+  };
+  std::vector<FoundDevice> devices;
+  for (const std::string& text : round(transport, hosts, mine)) {
+    const Json json = Json::parse(text);
+    devices.push_back({rank_device_from_text(json.at("device").get<std::string>()),
+                       json.at("failure").get<std::string>()});
+  }
+  return devices;
+}
+
+// Without a plan --device cuda still says what each rank computes on.
+std::vector<FoundDevice> ranks_without_cards(const DoctorOptions& options,
+                                             const std::vector<DoctorFacts>& facts) {
+  std::vector<FoundDevice> devices;
+  if (options.device != "cuda") return devices;
+  for (const DoctorFacts& rank : facts) {
+    FoundDevice& found = devices.emplace_back();
+    if (rank.machine.cards.empty()) found.failure = "device cuda: " + rank.machine.why_no_card;
+  }
+  return devices;
+}
+
+struct Output {
+  OutputFacts facts;
+  std::vector<OutputSeen> seen;
+};
+
+Output try_output(const std::string& output, Transport& transport) {
+  const bool first = transport.rank() == Rank{0};
+  std::optional<OutputTrial> trial;
+  const auto tried = [&] {
+    if (first) trial.emplace(output);
+    return first ? to_text(trial->facts()) : std::string();
+  };
+  Output found;
+  found.facts = output_facts_from_text(round(transport, {}, tried).front());
+  const auto seen = [&] {
+    return to_text(first ? OutputSeen{} : look_at_output(found.facts, transport.rank().value));
+  };
+  for (const std::string& text : round(transport, {}, seen)) {
+    found.seen.push_back(output_seen_from_text(text));
+  }
+  return found;
+}
+
+// What a command of Slurm says, or nothing: a doctor does without.
+std::string try_ask(const std::vector<std::string>& words) {
+  try {
+    return output_of(words, 5).text;
+  } catch (const SystemError&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links) {
+  const DoctorOptions& options = call.options;
+  const bool first = transport.rank() == Rank{0};
+  Diagnosis seen;
+  const auto facts_here = [&] {
+    DoctorFacts facts =
+        doctor_facts_here(options.device == "cpu" ? LookForCards::no : LookForCards::yes,
+                          transport.ranks(), call.mpi);
+    facts.machine.rank.configuration = call.configuration;
+    return to_text(facts);
+  };
+  for (const std::string& text : round(transport, {}, facts_here)) {
+    seen.facts.push_back(doctor_facts_from_text(text));
+  }
+  const bool one_world = call.refused.empty();
+
+  PlannedRun run;
+  Check plan{"plan", "", {}};
+  if (first) {
+    run = read_planned_run(options);
+    plan = one_world ? check_plan_ranks(run, seen.facts, call.command, seen.roles)
+                     : Check{"plan", "ranks without a common world are not compared with one",
+                             findings_from(Severity::mistake, run.problems)};
+  }
+  const Told told = hand_round(run, seen.roles.has_value(), options, transport);
+  if (told.job) {
+    if (!first) seen.roles = decide_roles(*told.job, ranks_of(seen.facts), call.command);
+    seen.devices = found_devices(*told.job, *seen.roles, hosts_of(ranks_of(seen.facts)), transport);
+  } else {
+    seen.devices = ranks_without_cards(options, seen.facts);
+  }
+  seen.clocks = clock_offsets(transport);
+  if (one_world) seen.links = links.run();
+  std::optional<Output> output;
+  if (!told.output.empty()) output = try_output(told.output, transport);
+  if (!first) return seen;
+
+  seen.checks.push_back(check_launch(
+      seen.facts, call.refused,
+      !one_world && seen.facts.front().launcher == "srun" ? try_ask({"srun", "--mpi=list"}) : ""));
+  if (const std::string job = slurm_job_id(); !job.empty()) {
+    seen.checks.push_back(check_job(job, try_ask({"scontrol", "--oneliner", "show", "job", job})));
+  }
+  seen.checks.push_back(std::move(plan));
+  seen.checks.push_back(check_versions(seen.facts));
+  seen.checks.push_back(check_devices(run, seen.facts, seen.roles, seen.devices));
+  seen.checks.push_back(check_cores(run, seen.facts, seen.roles, options.threads, call.command));
+  if (one_world) {
+    seen.checks.push_back(check_links(seen.links, seen.facts, options.timeout, call.lifelines));
+  }
+  seen.checks.push_back(check_clocks(seen.clocks, seen.facts));
+  if (output) {
+    seen.output = output->facts;
+    seen.checks.push_back(check_output(output->facts, output->seen, seen.facts,
+                                       checkpoint_bytes(run.job, options.keep)));
+  }
+  return seen;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/doctor/versions.h"
+#include "launch/probe/facts.h"
+
+namespace hetpipe {
+
+// What a rank of `hetpipe doctor` says of itself, before any rank has sent another a message.
+struct DoctorFacts {
+  ProbeFacts machine;
+  std::string launcher;  // of Launched::by; empty: started by hand
+  int started = 1;       // ranks, by what the launcher says
+  int world = 1;         // ranks, by what MPI says
+  Versions versions;
+};
+std::string to_text(const DoctorFacts& facts);
+DoctorFacts doctor_facts_from_text(const std::string& text);
+
+// world, mpi: what MPI says; mpi is empty where it was not started. Leaves the configuration out.
+DoctorFacts doctor_facts_here(LookForCards look, int world, const std::string& mpi);
+
+// "rank 1 on n1"
+std::string name_of_rank(const std::vector<DoctorFacts>& facts, int rank);
+std::vector<RankFacts> ranks_of(const std::vector<DoctorFacts>& facts);
+// "0-3,6", as Slurm and Linux write cores.
+std::string listed_cores(const std::vector<int>& cores);
+
+}  // namespace hetpipe

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/doctor/links.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "base/time.h"
+#include "kernels/devices.h"
+#include "launch/round.h"
+#include "runtime/transport/wait.h"
+
+namespace hetpipe {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMost = 4 << 20;  // bytes of the largest message
+constexpr double kMeasureSeconds = 1;   // of all rounds together, about; many take longer
+constexpr double kLeastPair = 0.05, kMostPair = 0.2;  // s
+constexpr std::int32_t kHello = 1;
+
+void meet(Transport& transport) { transport.exchange({}); }
+
+}  // namespace
+
+std::vector<std::vector<RankPair>> tournament(int ranks) {
+  // The first stays, the others move on by one seat each round; who faces an empty seat rests.
+  const int seats = ranks + ranks % 2;
+  const auto at_seat = [&](int seat, int round) {
+    return seat == 0 ? 0 : 1 + (seat - 1 + round) % (seats - 1);
+  };
+  std::vector<std::vector<RankPair>> rounds;
+  for (int round = 0; ranks > 1 && round + 1 < seats; ++round) {
+    std::vector<RankPair>& pairs = rounds.emplace_back();
+    for (int seat = 0; seat < seats / 2; ++seat) {
+      const int one = at_seat(seat, round);
+      const int other = at_seat(seats - 1 - seat, round);
+      if (std::max(one, other) < ranks) {
+        pairs.push_back({std::min(one, other), std::max(one, other)});
+      }
+    }
+  }
+  return rounds;
+}
+
+LinkTests::LinkTests(Transport& transport, double seconds)
+    : transport_(transport), seconds_(seconds) {}
+
+LinkTests::~LinkTests() = default;
+
+std::vector<bool> LinkTests::hear_all() {
+  const int self = transport_.rank().value;
+  std::vector<bool> heard(at(transport_.ranks()), false);
+  heard[at(self)] = true;
+  for (int rank = 0; rank < transport_.ranks(); ++rank) {
+    if (rank == self) continue;
+    try {
+      transport_.send_control(Rank{rank}, {.kind = kHello});
+    } catch (const SystemError&) {
+      // MPI knows no way there: nothing will be heard, which is told like any other silence.
+    }
+  }
+  const std::int64_t end = now_ns() + to_ns(seconds_);
+  const auto poll = [&] {
+    transport_.progress();
+    while (const auto message = transport_.try_receive_control()) {
+      heard[at(message->from.value)] = true;
+    }
+  };
+  const auto all = [&] { return std::find(heard.begin(), heard.end(), false) == heard.end(); };
+  wait_until([&] { return (all() && transport_.idle()) || now_ns() > end; }, poll,
+             std::numeric_limits<double>::infinity(), [] { return std::string("the others"); });
+  return heard;
+}
+
+// What the rank that asks has measured, as text; empty: nothing, or the other rank asks.
+std::string LinkTests::measure(const RankPair& pair, double seconds) {
+  if (!end_) {
+    device_ = make_device("cpu", 1);
+    end_.emplace(transport_, *device_, kMost);
+  }
+  const double deadline = seconds_ + 3 * seconds;  // of all that the two send each other
+  if (transport_.rank().value == pair.b) {
+    end_->answer(Rank{pair.a}, deadline);
+    return {};
+  }
+  const auto numbers = end_->ask(Rank{pair.b}, seconds, deadline);
+  if (!numbers) return {};
+  return Json{{"a", pair.a},
+              {"b", pair.b},
+              {"latency", numbers->latency},
+              {"there", numbers->there},
+              {"back", numbers->back},
+              {"bytes", numbers->bytes}}
+      .dump();
+}
+
+std::vector<PairLink> LinkTests::run() {
+  const int ranks = transport_.ranks();
+  const int self = transport_.rank().value;
+  meet(transport_);  // from here all have the same time
+  const std::vector<bool> mine = hear_all();
+  std::vector<std::vector<bool>> heard;
+  const auto said = [&] { return Json(mine).dump(); };
+  for (const std::string& text : round(transport_, {}, said)) {
+    heard.push_back(Json::parse(text).get<std::vector<bool>>());
+  }
+  std::vector<PairLink> links;
+  for (int a = 0; a < ranks; ++a) {
+    for (int b = a + 1; b < ranks; ++b) {
+      links.push_back({{a, b}, heard[at(a)][at(b)], heard[at(b)][at(a)]});
+    }
+  }
+  const auto link_of = [&](const RankPair& pair) -> PairLink& {
+    return links[at(pair.a * (2 * ranks - pair.a - 1) / 2 + pair.b - pair.a - 1)];
+  };
+  Json asked = Json::array();
+  const double each = std::clamp(kMeasureSeconds / ranks, kLeastPair, kMostPair);
+  for (const std::vector<RankPair>& pairs : tournament(ranks)) {
+    meet(transport_);
+    for (const RankPair& pair : pairs) {
+      if (self != pair.a && self != pair.b) continue;
+      const PairLink& link = link_of(pair);
+      if (!link.a_heard_b || !link.b_heard_a) continue;
+      const std::string numbers = measure(pair, each);
+      if (!numbers.empty()) asked.push_back(Json::parse(numbers));
+    }
+  }
+  for (const std::string& text : round(transport_, {}, [&] { return asked.dump(); })) {
+    for (const Json& json : Json::parse(text)) {
+      link_of({json.at("a").get<int>(), json.at("b").get<int>()}).numbers = {
+          json.at("latency").get<double>(), json.at("there").get<double>(),
+          json.at("back").get<double>(), json.at("bytes").get<std::size_t>()};
+    }
+  }
+  return links;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "launch/options.h"
+#include "launch/planning_options.h"
+
+namespace hetpipe {
+
+struct DoctorOptions {
+  std::optional<std::string> plan;  // files
+  PlanningOptions planning;         // cluster, profile
+  std::optional<std::string> output;
+  int keep = 0;  // as of train
+  std::string device = "auto";
+  int threads = 1;
+  double timeout = 5;  // s, for a pair of ranks
+  bool json = false;
+};
+
+// The table bound to `options`, which must outlive it.
+OptionTable doctor_option_table(DoctorOptions& options);
+
+}  // namespace hetpipe

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/unique_handle.h"
+#include "launch/train/run_directory.h"
+
+// Whether a run can keep its files in a folder: tried, and left as it was.
+namespace hetpipe {
+
+// What rank 0 finds.
+struct OutputFacts {
+  std::string asked;        // --output
+  std::string tried;        // the folder tried in: that one, or the nearest above it that exists
+  std::string file;         // lies there while the others look
+  std::string unusable;     // why it cannot be created or written (UserError's words); else empty
+  std::string earlier_run;  // why a new run would be refused there; else empty
+  std::string file_system;  // "ext4"; empty: not known
+  double free = 0;          // bytes
+  double written = 0;       // bytes of the trial
+  double write_seconds = 0;
+  double sync_seconds = 0;
+  std::string write_failure;  // why not all of the trial could be written
+  std::string lock_failure;   // why the file could not be locked
+  bool lock_holds = true;     // a second lock on it was refused
+};
+std::string to_text(const OutputFacts& facts);
+OutputFacts output_facts_from_text(const std::string& text);
+
+// What every other rank finds there.
+struct OutputSeen {
+  bool visible = true;
+  std::string unwritable;    // why it cannot make a file of its own there
+  std::string lock_failure;  // why it could not ask for the lock
+  bool lock_holds = true;    // and was refused it, as it should be
+};
+std::string to_text(const OutputSeen& seen);
+OutputSeen output_seen_from_text(const std::string& text);
+
+// Rank 0's trial: a file of its own that it writes, syncs, locks and, when this goes, removes.
+class OutputTrial {
+ public:
+  explicit OutputTrial(const std::string& output);
+  ~OutputTrial();
+  OutputTrial(const OutputTrial&) = delete;
+  OutputTrial& operator=(const OutputTrial&) = delete;
+  const OutputFacts& facts() const { return facts_; }
+
+ private:
+  void write();
+  void lock();
+
+  OutputFacts facts_;
+  UniqueHandle<FileDescriptor> file_;
+};
+
+// While rank 0 holds its trial.
+OutputSeen look_at_output(const OutputFacts& facts, int rank);
+
+}  // namespace hetpipe

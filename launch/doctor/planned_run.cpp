@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/doctor/planned_run.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/text.h"
+#include "partitioner/plan/unmeasured.h"
+
+namespace hetpipe {
+namespace {
+
+int layers_of(const Plan& plan) {
+  int layers = 0;
+  for (const PlanVirtualWorker& vw : plan.virtual_workers) {
+    for (const PlanStage& stage : vw.stages) layers = std::max(layers, stage.end_layer);
+  }
+  return layers;
+}
+
+void load_plan_of(const DoctorOptions& options, PlannedRun& run) {
+  TrainJob& job = run.job;
+  if (job.cluster && job.profile) {
+    job.plan = load_plan(*options.plan, *job.cluster, *job.profile);
+  } else {
+    job.plan = load_plan(*options.plan);
+    const int layers =
+        job.profile ? static_cast<int>(job.profile->layers.size()) : layers_of(job.plan);
+    check_plan(job.plan, *options.plan, job.cluster ? &*job.cluster : nullptr, layers);
+  }
+  job.model = job.plan.model;
+  run.has_plan = true;
+  if (!job.cluster || !job.profile || job.cluster->emulated()) return;
+  for (const UnmeasuredTimes& times : unmeasured_times(job.plan, *job.cluster, *job.profile)) {
+    run.notes.push_back(format(
+        "%s (nobody measured '%s' so: the plan may be far from the best). Run hetpipe profile "
+        "--model %s on such a device, and plan again.",
+        times.text.c_str(), times.kind.c_str(), job.model.c_str()));
+  }
+}
+
+}  // namespace
+
+PlannedRun read_planned_run(const DoctorOptions& options) {
+  PlannedRun run;
+  std::vector<std::string> files;
+  const auto read = [&](const std::optional<std::string>& file, const std::function<void()>& act) {
+    if (!file) return;
+    files.push_back(*file);
+    try {
+      act();
+    } catch (const UserError& error) {
+      run.problems.insert(run.problems.end(), error.problems().begin(), error.problems().end());
+    }
+  };
+  TrainJob& job = run.job;
+  read(options.planning.cluster, [&] { job.cluster = load_cluster(*options.planning.cluster); });
+  read(options.planning.profile,
+       [&] { job.profile = load_profile_of(options.planning, job.cluster.value_or(Cluster{})); });
+  read(options.plan, [&] { load_plan_of(options, run); });
+  run.files = join(files, ", ");
+  job.sample = Shape{1};  // no data are looked at
+  job.device = options.device;
+  job.threads = options.threads;
+  job.keep_checkpoints = options.keep;
+  return run;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launch/doctor/checks.h"
+#include "launch/doctor/options.h"
+
+namespace hetpipe {
+
+// Reads the files that the options name, one after the other, and keeps all their problems.
+PlannedRun read_planned_run(const DoctorOptions& options);
+
+}  // namespace hetpipe

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/launch/doctor/lying.h"
+
+namespace hetpipe {
+namespace {
+
+using test::fact;
+using test::planned;
+using test::planned_hosts;
+using test::roles_of;
+using test::rtx_3090;
+using test::said;
+using test::unknown_card;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// --- devices
+// -------------------------------------------------------------------------------------------
+
+std::vector<FoundDevice> devices_of(const std::vector<DoctorFacts>& facts) {
+  std::vector<FoundDevice> devices;
+  for (const DoctorFacts& rank : facts) {
+    FoundDevice& found = devices.emplace_back();
+    if (rank.machine.cards.empty()) continue;
+    const GpuInfo& gpu = rank.machine.cards.front().gpu;
+    found.device.card = gpu.name;
+    found.device.uuid = gpu.uuid;
+    found.device.memory = static_cast<std::int64_t>(gpu.memory);
+  }
+  return devices;
+}
+
+std::vector<std::string> said_of_devices(const PlannedRun& run,
+                                         const std::vector<DoctorFacts>& facts) {
+  return said(check_devices(run, facts, roles_of(run, facts), devices_of(facts)));
+}
+
+TEST(CheckDevices, AWorkerWithoutTheCardOfItsPlan) {
+  const PlannedRun run = planned("rtx-3090");
+  EXPECT_THAT(
+      said_of_devices(run, {fact("a", {rtx_3090("x")}), fact("b", {rtx_3090("y")}), fact("b")}),
+      IsEmpty());
+  EXPECT_THAT(said_of_devices(run, {fact("a", {rtx_3090("x")}), fact("b"), fact("b")}),
+              ElementsAre(AllOf(HasSubstr("mistake: rank 1 on b: no GPU for a device of kind "
+                                          "rtx-3090 (the driver shows no GPU"),
+                                HasSubstr("--gres"))));
+  EXPECT_THAT(
+      said_of_devices(run, {fact("a", {unknown_card("x")}), fact("b", {rtx_3090("y")}), fact("b")}),
+      ElementsAre(HasSubstr("mistake: rank 0 computes on a card 'NVIDIA Marvel X1' for a "
+                            "device of kind rtx-3090")));
+  EXPECT_THAT(
+      said_of_devices(run, {fact("a", {rtx_3090("x")}), fact("b", {rtx_3090("x")}), fact("b")}),
+      ElementsAre(HasSubstr("mistake: ranks 0 and 1 on a and b: would share one NVIDIA")));
+  // An emulated kind is something else on purpose.
+  EXPECT_THAT(said_of_devices(planned("rtx-3090", true), planned_hosts()), IsEmpty());
+}
+
+TEST(CheckDevices, AClusterAgainstTheCardsOfItsHosts) {
+  PlannedRun run = planned("rtx-3090");
+  run.has_plan = false;
+  run.files = "lab.toml";
+  const auto check = [&](const std::vector<DoctorFacts>& facts) {
+    return said(check_devices(run, facts, std::nullopt, {}));
+  };
+  EXPECT_THAT(check({fact("a", {rtx_3090("x")}), fact("b", {rtx_3090("y")})}), IsEmpty());
+  EXPECT_THAT(check({fact("a", {unknown_card("x")}), fact("b", {rtx_3090("y")})}),
+              ElementsAre(HasSubstr("mistake: a: has 1 device of kind rtx-3090 in lab.toml (its "
+                                    "ranks see 1 x NVIDIA Marvel X1)")));
+}
+
+TEST(CheckDevices, CudaThatIsAskedForAndCannotBeHad) {
+  FoundDevice none;
+  none.failure = "device cuda: no driver";
+  EXPECT_THAT(
+      said(check_devices({}, {fact("n0"), fact("n1")}, std::nullopt, {FoundDevice{}, none})),
+      ElementsAre(HasSubstr("failure: rank 1 on n1: device cuda: no driver (")));
+}
+
+// --- cores
+// -----------------------------------------------------------------------------------------------
+
+TEST(CheckCores, BoundTogether) {
+  std::vector<DoctorFacts> facts{fact("n0"), fact("n0"), fact("n1")};
+  for (DoctorFacts& rank : facts) {
+    rank.machine.rank.online = 8;
+    rank.machine.rank.cores = {4};
+  }
+  EXPECT_THAT(said(check_cores({}, facts, std::nullopt, 1, "")),
+              ElementsAre(HasSubstr("note: ranks 0 and 1 on n0: are bound to the same core 4 (")));
+  facts[0].machine.rank.cores = {3};
+  EXPECT_THAT(check_cores({}, facts, std::nullopt, 1, "").findings, IsEmpty());
+  EXPECT_EQ(check_cores({}, facts, std::nullopt, 1, "").seen,
+            "2 for 2 ranks on n0; 1 for 1 rank on n1");
+  EXPECT_EQ(listed_cores({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
+}
+
+TEST(CheckCores, MoreThreadsThanCores) {
+  const PlannedRun run = [] {
+    PlannedRun three_threads = planned("rtx-3090");
+    three_threads.job.threads = 3;
+    return three_threads;
+  }();
+  const std::vector<DoctorFacts> facts = planned_hosts();  // of two cores each
+  EXPECT_THAT(said(check_cores(run, facts, roles_of(run, facts), 3, "hetpipe doctor")),
+              testing::Contains(HasSubstr("mistake: --threads: 3, and ranks 0 and 1 on a and b")));
+  EXPECT_THAT(said(check_cores({}, facts, std::nullopt, 2, "")),
+              ElementsAre(HasSubstr("note: b: 4 threads of its ranks share 2 cores")));
+  EXPECT_THAT(check_cores(planned("x", true), facts, std::nullopt, 2, "").findings, IsEmpty());
+}
+
+}  // namespace
+}  // namespace hetpipe
