@@ -170,8 +170,8 @@ mistake "--output: is missing" "${hosts[@]}" -- "$hetpipe" train --model mlp
 [ ! -e "$run" ] || failed "a mistake left a run directory"
 
 # --- hosts that die and come back --------------------------------------------------------------------------------
-start() { # OPTION of the training...
-  "$supervise" "${hosts[@]}" --pause 1 --grace 5 -- "${train[@]}" "$@" >> "$folder/said" 2>&1 &
+start() { # GRACE [OPTION of the training]...
+  "$supervise" "${hosts[@]}" --pause 1 --grace "$1" -- "${train[@]}" "${@:2}" >> "$folder/said" 2>&1 &
   supervisor=$!
 }
 ended() { # CODE
@@ -191,7 +191,7 @@ comes_further() { # BEFORE
 
 : > "$folder/said"
 for host in a b c; do power_on $host; done
-start
+start 5
 comes_further ""
 power_off c
 within 30 "an attempt without c" said "^== attempt .*: 4 ranks on a \(2\), b \(1\), $this \(1\); exit code [0-9]+ before; no answer from c$"
@@ -212,7 +212,7 @@ ended 75
 # --- stopped, and started again; once more in the midst of it, rehearsed ----------------------------------------------
 power_on b
 stopped=$(newest)
-start --rehearse-preemption 50
+start 20 --rehearse-preemption 50
 ended 0
 said "^== attempt 2: 5 ranks .*; exit code 75 before$" || failed "the rehearsed preemption was not gone on from"
 [[ $(newest) > $stopped ]] || failed "no checkpoint after $stopped"
