@@ -168,6 +168,12 @@ mistake "plan': cannot be supervised" "${hosts[@]}" -- "$hetpipe" plan
 mistake "--plan: cannot be given here" "${hosts[@]}" -- "${train[@]}" --plan p.toml
 mistake "--output: is missing" "${hosts[@]}" -- "$hetpipe" train --model mlp
 [ ! -e "$run" ] || failed "a mistake left a run directory"
+echo localhost > "$folder/alone.txt"
+mistake "--epochs: 'x' (not a number)" --hosts "$folder/alone.txt" -- "$hetpipe" train --output "$folder/none" --model mlp --data d --epochs x
+code=0
+"$supervise" --hosts "$folder/alone.txt" --mpirun false --attempts 2 --pause 1 -- "${train[@]}" > "$folder/said" 2>&1 || code=$?
+[ $code -eq 3 ] && grep -qx '2 attempts in a row came no further than the start (last exit code 1).' "$folder/said" ||
+  failed "an mpirun that fails: exit code $code, and not 3 after two attempts"
 
 # --- hosts that die and come back --------------------------------------------------------------------------------
 start() { # GRACE [OPTION of the training]...
