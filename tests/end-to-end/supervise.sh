@@ -1,0 +1,241 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# supervise.sh HETPIPE SOURCE_DIR
+# launch/supervise over hosts that die, freeze and come back: namespaces of this machine, each with a host name, processes
+# and shared memory of its own, and an agent in place of ssh. Exit code 77: this machine cannot do it (the reason is printed).
+set -euo pipefail
+hetpipe=$1
+supervise=$2/launch/supervise
+
+skip() { echo "skipped: $*"; exit 77; }
+for program in mpirun unshare nsenter setsid; do
+  command -v "$program" > /dev/null || skip "$program is not installed"
+done
+namespaces=(--uts --pid --mount)
+unshare "${namespaces[@]}" --mount-proc --fork bash -c 'hostname a && mount -t tmpfs tmpfs /dev/shm' 2> /dev/null ||
+  skip "no namespaces for hosts can be made here (that takes root)"
+
+folder=$(mktemp -d)
+mkdir "$folder"/{hosts,data,tmp}
+supervisor=
+powered=()  # hosts
+clean_up() {
+  local code=$? host
+  trap - EXIT
+  if [ -n "$supervisor" ] && kill -0 "$supervisor" 2> /dev/null; then
+    kill -KILL "$supervisor"
+    for pid in $(children "$supervisor"); do kill -KILL "$pid" 2> /dev/null || true; done
+  fi
+  for host in "${powered[@]}"; do power_off "$host"; done
+  rm -rf "$folder"
+  exit "$code"
+}
+trap clean_up EXIT
+trap 'exit 143' INT TERM
+
+failed() {
+  echo "$*"
+  [ ! -s "$folder/said" ] || { echo "--- what supervise and the training said:"; grep -v '^wave \|^checkpoint of' "$folder/said"; }
+  exit 1
+}
+within() { # SECONDS WHAT COMMAND...: until it succeeds
+  local end=$((SECONDS + $1)) what=$2
+  shift 2
+  until "$@" > /dev/null 2>&1; do
+    [ $SECONDS -lt "$end" ] || failed "waited in vain for $what"
+    sleep 0.1
+  done
+}
+
+# --- hosts ------------------------------------------------------------------------------------------------
+children() { cat "/proc/$1/task/$1/children" 2> /dev/null || true; }
+
+power_on() { # HOST
+  mkdir -p "$folder/tmp-$1"
+  unshare "${namespaces[@]}" --mount-proc --fork --kill-child bash -c "hostname $1
+    mount -t tmpfs tmpfs /dev/shm
+    touch $folder/hosts/$1.on
+    while :; do sleep 100 & wait \$!; done" > /dev/null 2>&1 &
+  echo $! > "$folder/hosts/$1.holder"
+  disown  # its end is no news
+  powered+=("$1")
+  within 10 "host $1" test -e "$folder/hosts/$1.on"
+  children "$(cat "$folder/hosts/$1.holder")" | tr -d " " > "$folder/hosts/$1"
+}
+power_off() { # HOST: everything of it ends at once
+  rm -f "$folder/hosts/$1" "$folder/hosts/$1.on"
+  kill -KILL "$(cat "$folder/hosts/$1.holder")" 2> /dev/null || true
+}
+freeze() { # HOST: its daemon and its ranks stop where they are
+  local init namespace process
+  init=$(cat "$folder/hosts/$1")
+  namespace=$(readlink "/proc/$init/ns/pid")
+  for process in /proc/[0-9]*; do
+    [ "$(readlink "$process/ns/pid")" = "$namespace" ] || continue
+    case $(cat "$process/comm") in orted | hetpipe) kill -STOP "${process#/proc/}" ;; esac
+  done 2> /dev/null
+}
+cat > "$folder/agent" << AGENT
+#!/bin/bash
+host=\$1
+shift
+init=\$(cat "$folder/hosts/\$host") || exit 255
+exec nsenter --target \$init ${namespaces[*]} env TMPDIR="$folder/tmp-\$host" sh -c "\$*"
+AGENT
+chmod +x "$folder/agent"
+
+# --- a small training: 10x10 images of four classes ---------------------------------------------------------------
+this=$(uname -n)
+number() { printf '%b' "$(printf '\\x%02x' $(($1 >> 24)) $(($1 >> 16 & 255)) $(($1 >> 8 & 255)) $(($1 & 255)))"; }
+images() { # SPLIT COUNT
+  { number 2051; number "$2"; number 10; number 10; head -c $((100 * $2)) "$hetpipe"; } > "$folder/data/$1-images-idx3-ubyte"
+  { number 2049; number "$2"; head -c "$2" < <(while :; do printf '\0\1\2\3'; done); } > "$folder/data/$1-labels-idx1-ubyte"
+}
+samples=2048
+epochs=2
+images train $samples
+images t10k 32
+cat > "$folder/pool.toml" << POOL
+format = 1
+[device.small]
+memory = 1_000_000_000
+emulate = { slowdown = 1.0 }
+[[node]]
+name = "a"
+devices = ["small", "small"]
+[[node]]
+name = "b"
+devices = ["small"]
+[[node]]
+name = "c"
+devices = ["small"]
+[[node]]
+name = "$this"
+devices = []
+[link.intra_node]
+bandwidth = 10e9
+[link.inter_node]
+bandwidth = 1e9
+POOL
+# Times made up, so that a minibatch takes some milliseconds.
+cat > "$folder/profile.toml" << 'PROFILE'
+format = 1
+model = "mlp"
+layer = [
+  { name = "flatten", parameter_bytes = 0 },
+  { name = "linear1", parameter_bytes = 103424 },
+  { name = "relu1", parameter_bytes = 0 },
+  { name = "linear2", parameter_bytes = 131584 },
+  { name = "relu2", parameter_bytes = 0 },
+  { name = "linear3", parameter_bytes = 2064 },
+  { name = "loss", parameter_bytes = 0 },
+]
+[[measurement]]
+device = "cpu"
+batch = 8
+forward = [0, 3e-3, 1e-3, 3e-3, 1e-3, 1e-3, 1e-3]
+backward = [0, 6e-3, 2e-3, 6e-3, 2e-3, 2e-3, 2e-3]
+output_bytes = [3200, 8192, 8192, 4096, 4096, 128, 32]
+stash_bytes = [3200, 8192, 8192, 4096, 4096, 128, 160]
+PROFILE
+cat > "$folder/hosts.txt" << HOSTS
+# the pool, with as many ranks as each has devices
+a slots=2
+b slots = 1  # spaces may be
+c
+$this slots=1  # of parameters
+HOSTS
+run=$folder/run
+train=("$hetpipe" train --pool "$folder/pool.toml" --profile "$folder/profile.toml" --model mlp --data "$folder/data"
+  --device cpu --epochs "$epochs" --checkpoint-every 4 --timeout 4 --output "$run")
+export TMPDIR=$folder/tmp OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
+
+# --- mistakes ---------------------------------------------------------------------------------------------
+mistake() { # TEXT ARGUMENT...
+  local code=0 text=$1
+  shift
+  "$supervise" "$@" > "$folder/said" 2>&1 || code=$?
+  [ $code -eq 2 ] && grep -qF -- "$text" "$folder/said" || failed "supervise $*: exit code $code, and not 2 with '$text'"
+}
+hosts=(--hosts "$folder/hosts.txt" --agent "$folder/agent")
+echo 'a slot=2' > "$folder/odd.txt"
+mistake "unknown option '--host'" --host x
+mistake "--attempts: '0' is no whole number" "${hosts[@]}" --attempts 0 -- "${train[@]}"
+mistake "--hosts: is missing" -- "${train[@]}"
+mistake "odd.txt:1: 'slot=2' is not understood" --hosts "$folder/odd.txt" -- "${train[@]}"
+mistake "the training is missing" "${hosts[@]}"
+mistake "plan': cannot be supervised" "${hosts[@]}" -- "$hetpipe" plan
+mistake "--plan: cannot be given here" "${hosts[@]}" -- "${train[@]}" --plan p.toml
+mistake "--output: is missing" "${hosts[@]}" -- "$hetpipe" train --model mlp
+[ ! -e "$run" ] || failed "a mistake left a run directory"
+
+# --- hosts that die and come back --------------------------------------------------------------------------------
+start() { # OPTION of the training...
+  "$supervise" "${hosts[@]}" --pause 1 --grace 5 -- "${train[@]}" "$@" >> "$folder/said" 2>&1 &
+  supervisor=$!
+}
+ended() { # CODE
+  local code=0
+  within 60 "the end of supervise" eval "! kill -0 $supervisor"
+  wait "$supervisor" || code=$?
+  supervisor=
+  [ $code -eq "$1" ] || failed "supervise ended with exit code $code, and not $1"
+}
+said() { grep -qE -- "$1" "$folder/said"; }
+newest() { find "$run/checkpoints" -name 'checkpoint-*.h5' 2> /dev/null | sort | tail -n 1; }
+further() { [[ $(newest) > $1 ]]; }
+comes_further() { # BEFORE
+  kill -0 $supervisor || failed "supervise has ended"
+  within 40 "a checkpoint after '$1'" further "$1"
+}
+
+: > "$folder/said"
+for host in a b c; do power_on $host; done
+start
+comes_further ""
+power_off c
+within 30 "an attempt without c" said "^== attempt .*: 4 ranks on a \(2\), b \(1\), $this \(1\); exit code [0-9]+ before; no answer from c$"
+comes_further "$(newest)"
+power_on c
+power_off b
+within 30 "an attempt with c, without b" said "^== attempt .*: 4 ranks on a \(2\), c \(1\), $this \(1\); .*; no answer from b$"
+comes_further "$(newest)"
+
+# The host of the first rank, whose daemon mpirun waits for without end.
+freeze a
+within 30 "mpirun's end" said '^== mpirun has not ended within 5 s of its ranks, and is killed$'
+grep -q 'on a (.* has not been heard of' "$run/train.log" || failed "nobody missed the ranks of a"
+comes_further "$(newest)"
+kill -USR1 $supervisor
+ended 75
+
+# --- stopped, and started again; once more in the midst of it, rehearsed ----------------------------------------------
+power_on b
+stopped=$(newest)
+start --rehearse-preemption 50
+ended 0
+said "^== attempt 2: 5 ranks .*; exit code 75 before$" || failed "the rehearsed preemption was not gone on from"
+[[ $(newest) > $stopped ]] || failed "no checkpoint after $stopped"
+
+# Every start took up the newest checkpoint as it was, and the last one trained on what was left.
+resumed=0
+while read -r file label consumed; do
+  "$hetpipe" checkpoint info "$file" > "$folder/info"
+  grep -qE "^ *label +$label \(" "$folder/info" && grep -qE "^ *samples +$consumed consumed" "$folder/info" ||
+    failed "resumed at label $label with $consumed samples, which is not what $file holds: $(cat "$folder/info")"
+  resumed=$((resumed + 1))
+  before=$consumed
+done < <(sed -n 's/^resuming from \(.*\): label \([0-9]*\), \([0-9]*\) samples consumed;.*/\1 \2 \3/p' "$run/train.log")
+[ $resumed -ge 5 ] || failed "resumed $resumed times, and not 5 times or more"
+rest=$(sed -n 's/^throughput: .*; \([0-9]*\) samples in .*/\1/p' "$run/train.log" | tail -n 1)
+[ $((before + rest)) -eq $((epochs * samples)) ] ||
+  failed "$before samples before the last start and $rest after it are not the $((epochs * samples)) of $epochs epochs"
+"$hetpipe" checkpoint info "$run" | grep -q "samples  *$((epochs * samples)) consumed" || failed "the last checkpoint is of another sample"
+
+# --- no host left -------------------------------------------------------------------------------------------
+for host in a b c; do power_off $host; done
+grep -v "^$this" "$folder/hosts.txt" > "$folder/others.txt"
+code=0
+"$supervise" --hosts "$folder/others.txt" --agent "$folder/agent" -- "${train[@]}" > "$folder/said" 2>&1 || code=$?
+[ $code -eq 3 ] && said '^no host is left; no answer from a b c' || failed "without hosts: exit code $code, and not 3 with the reason"
+echo "gone on from checkpoints $resumed times, with exit code 0 at the end"
