@@ -153,7 +153,8 @@ constexpr const char* kAfter = R"SH(  wait "$training"
 
   case $code in
     0) exit 0 ;;
-    2 | 4) exit "$code" ;;  # a mistake, or the numbers failed: it would be so again
+    4) exit 4 ;;  # the numbers failed: they would again
+    2) [ -n "$before" ] || exit 2 ;;  # a mistake; one that was none before is these nodes'
     75)  # stopped on request, with a checkpoint: back into the queue, for the nodes that come then
       [ -z "$ended" ] || exit 75  # Slurm is at it, or the job was cancelled
       scontrol requeue "$SLURM_JOB_ID" || { echo "submit this script again to go on in $run"; exit 75; }
