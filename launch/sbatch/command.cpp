@@ -103,11 +103,17 @@ TrainOptions checked_training(const SbatchOptions& options, const std::vector<st
   return train;
 }
 
-// sinfo's nodes of one partition; empty where there is no Slurm here.
-std::vector<AllocatedNode> nodes_of_slurm(const std::optional<std::string>& partition) {
+// sinfo's nodes of one partition; empty where there is no Slurm here, which a cluster file stands
+// in for.
+std::vector<AllocatedNode> nodes_of_slurm(const std::optional<std::string>& partition,
+                                          bool file_given) try {
   if (find_program("sinfo").empty()) return {};
   return listed_nodes(ask_slurm({"sinfo", "--noheader", "--Node", "--format=%N|%P|%G|%f|%T"}),
                       partition.value_or(""));
+} catch (const SystemError& error) {
+  if (!file_given) throw;
+  std::fprintf(stderr, "warning: %s\n", error.what());
+  return {};
 }
 
 // Nodes of the file, as Slurm knows them where it does.
@@ -230,7 +236,8 @@ int sbatch_command(const Invocation& how) {
       job.train.push_back(word);
     }
   }
-  const std::vector<AllocatedNode> known = nodes_of_slurm(options.partition);
+  const std::vector<AllocatedNode> known =
+      nodes_of_slurm(options.partition, options.cluster != "slurm");
   if (options.cluster == "slurm") {
     if (known.empty()) {
       throw UserError("--cluster",

@@ -131,8 +131,19 @@ while :; do
   before=$(newest)
 )SH";
 
-constexpr const char* kAfter = R"SH(  training=$!
-  wait "$training"
+// Slurm 22.05's srun may hang once a heterogeneous step is done, deaf to TERM.
+constexpr const char* kHungSrun =
+    R"SH(  # Of a heterogeneous step that is done srun may hang: it is ended, and the next attempt finds what is left to do.
+  (
+    gone=0
+    while sleep 10 && kill -0 "$training" 2> /dev/null; do
+      if squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i | grep -q '\.[0-9]*$'; then gone=0; else gone=$((gone + 1)); fi
+      [ "$gone" -lt 3 ] || kill -KILL "$training"
+    done
+  ) &
+)SH";
+
+constexpr const char* kAfter = R"SH(  wait "$training"
   code=$?
   while kill -0 "$training" 2> /dev/null; do  # a signal ended the wait, not the training
     wait "$training"
@@ -142,7 +153,8 @@ constexpr const char* kAfter = R"SH(  training=$!
 
   case $code in
     0) exit 0 ;;
-    2 | 4) exit "$code" ;;  # a mistake, or the numbers failed: it would be so again
+    4) exit 4 ;;  # the numbers failed: they would again
+    2) [ -n "$before" ] || exit 2 ;;  # a mistake; one that was none before is these nodes'
     75)  # stopped on request, with a checkpoint: back into the queue, for the nodes that come then
       [ -z "$ended" ] || exit 75  # Slurm is at it, or the job was cancelled
       scontrol requeue "$SLURM_JOB_ID" || { echo "submit this script again to go on in $run"; exit 75; }
@@ -202,7 +214,8 @@ std::string script_of(const BatchJob& job) {
   text += " --output \"$run\" --resume auto";
   if (!job.array.empty()) text += " --seed \"$SLURM_ARRAY_TASK_ID\"";
   text += "\n  " + shell_words(job.train) + ")\n";
-  return text + kLoop + launch_lines(job) + kAfter;
+  text += kLoop + launch_lines(job) + "  training=$!\n";
+  return text + (job.shape == JobShape::heterogeneous ? kHungSrun : "") + kAfter;
 }
 
 }  // namespace hetpipe

@@ -110,7 +110,8 @@ void Reporter::stopping(Label label, const StopWanted& by) {
 }
 
 bool Reporter::rehearsal_due() const {
-  return job_.rehearse_preemption > 0 && next_wave_ - rules_.start_wave() >= job_.rehearse_preemption;
+  return job_.rehearse_preemption > 0 &&
+         next_wave_ - rules_.start_wave() >= job_.rehearse_preemption;
 }
 
 double Reporter::Outcome::training_seconds() const {

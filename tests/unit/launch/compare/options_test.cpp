@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/compare/options.h"
+#include "launch/shell_words.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# doctor.sh HETPIPE SOURCE_DIR
+# `hetpipe doctor` under srun, over all nodes of the test cluster: as it should be; without PMIx, which is said once with
+# what this Slurm offers; and with a firewall between two nodes that leaves Slurm alone and drops what MPI sends. Exit
+# code 77: this machine cannot do it (the reason is printed).
+set -euo pipefail
+hetpipe=$1
+source=$2
+. "$source/tests/slurm/functions.sh"
+on_cluster "$0" "$@"
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+failed=0
+
+doctor() { # CODE MPI TEXT...: a rank on each node; each text once
+  local code=0 expected=$1 mpi=$2 text
+  shift 2
+  timeout -v -k 2 60 srun --nodes=4 --mpi="$mpi" -K -n 4 "$hetpipe" doctor --timeout 2 > "$said" 2>&1 || code=$?
+  for text in "$@"; do
+    [ "$(grep -c -F -- "$text" "$said")" -eq 1 ] || code="not once '$text'"
+  done
+  [ "$code" = "$expected" ] || { echo "FAILED: $code (expected code $expected): $(cat "$said")"; failed=1; }
+}
+
+doctor 0 pmix "srun: 4 ranks on 4 hosts" "6 of 6 pairs answer" "Nothing that was looked at stands in the way"
+doctor 2 none "mistake: srun started 4 ranks without PMIx" "srun --mpi=pmix -K -n 4 $hetpipe doctor" \
+  "This Slurm offers: MPI plugin types are"
+
+export OMPI_MCA_btl_tcp_port_min_v4=41000 OMPI_MCA_btl_tcp_port_range_v4=100
+firewall() { # NODE ADDRESS: what MPI sends there from NODE goes nowhere
+  ip -n "$1" rule add to "$2" ipproto tcp dport 41000-41099 blackhole
+}
+firewall node2 198.51.100.3
+firewall node3 198.51.100.2
+doctor 3 pmix "failure: rank 1 on node2 <-> rank 2 on node3: no answer within 2 s" "5 of 6 pairs answer"
+[ "$(grep -c '^failure: ' "$said")" -eq 1 ] || { echo "FAILED: more than one failure: $(cat "$said")"; failed=1; }
+exit $failed
