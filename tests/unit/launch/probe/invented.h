@@ -43,6 +43,7 @@ inline ProbeFacts rank_on(const std::string& host, std::vector<SeenCard> cards =
                 .memory = 64'000'000'000,
                 .build = 5,
                 .boot = "boot of " + host,
+                .place = "boot of " + host,
                 .configuration = ""};
   facts.processor = "Invented CPU";
   facts.cards = std::move(cards);
