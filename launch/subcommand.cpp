@@ -19,18 +19,8 @@
 namespace hetpipe {
 namespace {
 
-// A rank that leaves at once makes mpirun end the others, the first among them perhaps before it
-// has printed what is the matter. So the others wait for it, and when the launcher ends them (as
-// srun -K does once the first is gone) they still leave with the code, which would else become that
-// of SIGTERM.
 constexpr std::chrono::milliseconds kFirstRankSpeaks{1000};
 volatile std::sig_atomic_t code_of_silent_rank = 0;
-
-void leave_after_first_rank(ExitCode code) {
-  code_of_silent_rank = static_cast<int>(code);
-  std::signal(SIGTERM, [](int) { std::_Exit(code_of_silent_rank); });
-  std::this_thread::sleep_for(kFirstRankSpeaks);
-}
 
 std::string overview() {
   std::string text =
@@ -83,6 +73,16 @@ int report(ExitCode code, const std::string& text) {
 }
 
 }  // namespace
+
+// A rank that leaves at once makes mpirun end the others, the first among them perhaps before it
+// has printed what is the matter. So the others wait for it, and when the launcher ends them (as
+// srun -K does once the first is gone) they still leave with the code, which would else become that
+// of SIGTERM.
+void leave_after_first_rank(ExitCode code) {
+  code_of_silent_rank = static_cast<int>(code);
+  std::signal(SIGTERM, [](int) { std::_Exit(code_of_silent_rank); });
+  std::this_thread::sleep_for(kFirstRankSpeaks);
+}
 
 std::span<const Subcommand> subcommands() {
   static constexpr std::array kSubcommands{

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+
 // The subcommands of `hetpipe`: one row each.
 namespace hetpipe {
 
@@ -24,6 +26,10 @@ std::span<const Subcommand> subcommands();
 // `hetpipe ...`: picks the subcommand, reports what it throws once and in the project's grammar,
 // and turns it into the exit code.
 int run_hetpipe(std::span<const std::string> words);
+
+// For a rank that has nothing to say and will leave with this code: waits a while, so that the
+// launcher does not end the first rank before it has spoken.
+void leave_after_first_rank(ExitCode code);
 
 // A subcommand that has actions of its own.
 struct ActionGroup {

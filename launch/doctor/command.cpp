@@ -72,6 +72,9 @@ int examine_together(DoctorCall& call, MpiSession& session) {
                  facts_of_this_rank().host.c_str(), text_of(error).c_str());
     transport->abort(static_cast<int>(exit_code_of(error)));
   }
+  if (code != 0 && transport->rank() != Rank{0}) {
+    leave_after_first_rank(static_cast<ExitCode>(code));
+  }
   // MPI_Finalize would wait for it. All know the code, so that no rank has to end the others.
   if (lost) std::_Exit(code);
   return code;
