@@ -72,11 +72,11 @@ int examine_together(DoctorCall& call, MpiSession& session) {
                  facts_of_this_rank().host.c_str(), text_of(error).c_str());
     transport->abort(static_cast<int>(exit_code_of(error)));
   }
-  if (code != 0 && transport->rank() != Rank{0}) {
-    leave_after_first_rank(static_cast<ExitCode>(code));
+  if (lost) {
+    // MPI_Finalize would wait for it. All know the code, so that no rank has to end the others.
+    if (transport->rank() != Rank{0}) leave_after_first_rank(static_cast<ExitCode>(code));
+    std::_Exit(code);
   }
-  // MPI_Finalize would wait for it. All know the code, so that no rank has to end the others.
-  if (lost) std::_Exit(code);
   return code;
 }
 
@@ -106,7 +106,9 @@ int doctor_command(const Invocation& how) {
   words.insert(words.end(), how.arguments.begin(), how.arguments.end());
   call.command = shell_words(words);
   call.configuration = table.configuration();
-  return doctor(call);
+  const int code = doctor(call);
+  if (code != 0 && !speaks_for_all()) leave_after_first_rank(static_cast<ExitCode>(code));
+  return code;
 }
 
 }  // namespace hetpipe
