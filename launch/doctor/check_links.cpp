@@ -27,6 +27,14 @@ Finding blocked(const PairLink& link, std::size_t more, const std::vector<Doctor
   if (more > 0) {
     finding.where += format(" and %zu more pair%s of these hosts", more, more == 1 ? "" : "s");
   }
+  if (!link.no_route.empty()) {
+    finding.what = "no route";
+    finding.why = link.no_route;
+    finding.remedy =
+        "Give both hosts an address in one network (ip route get ADDRESS shows what a host knows), "
+        "or leave one of them out.";
+    return finding;
+  }
   const auto one_way = [&](int from, int to) {
     return format("no message from rank %d to rank %d within %g s, the other way they come", from,
                   to, seconds);

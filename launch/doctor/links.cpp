@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "kernels/devices.h"
 #include "launch/round.h"
+#include "runtime/transport/lifeline_socket.h"
 #include "runtime/transport/wait.h"
 
 namespace hetpipe {
@@ -51,12 +52,36 @@ LinkTests::LinkTests(Transport& transport, double seconds)
 
 LinkTests::~LinkTests() = default;
 
-std::vector<bool> LinkTests::hear_all() {
+// [rank][other rank]: why the one's host knows no way to the other's; empty: it does.
+std::vector<std::vector<std::string>> LinkTests::routes() {
+  std::vector<std::vector<std::string>> addresses;
+  for (const std::string& text :
+       round(transport_, {}, [] { return Json(own_addresses()).dump(); })) {
+    addresses.push_back(Json::parse(text).get<std::vector<std::string>>());
+  }
+  const auto mine = [&] {
+    Json why = Json::array();
+    for (const std::vector<std::string>& of_rank : addresses) why.push_back(why_no_route(of_rank));
+    return why.dump();
+  };
+  std::vector<std::vector<std::string>> no_route;
+  for (const std::string& text : round(transport_, {}, mine)) {
+    no_route.push_back(Json::parse(text).get<std::vector<std::string>>());
+  }
+  return no_route;
+}
+
+std::vector<bool> LinkTests::hear_all(const std::vector<std::vector<std::string>>& no_route) {
   const int self = transport_.rank().value;
   std::vector<bool> heard(at(transport_.ranks()), false);
   heard[at(self)] = true;
+  std::ptrdiff_t silent = 0;  // ranks that are not asked
   for (int rank = 0; rank < transport_.ranks(); ++rank) {
     if (rank == self) continue;
+    if (!no_route[at(self)][at(rank)].empty() || !no_route[at(rank)][at(self)].empty()) {
+      ++silent;
+      continue;
+    }
     try {
       transport_.send_control(Rank{rank}, {.kind = kHello});
     } catch (const SystemError&) {
@@ -70,7 +95,7 @@ std::vector<bool> LinkTests::hear_all() {
       heard[at(message->from.value)] = true;
     }
   };
-  const auto all = [&] { return std::find(heard.begin(), heard.end(), false) == heard.end(); };
+  const auto all = [&] { return std::count(heard.begin(), heard.end(), false) == silent; };
   wait_until([&] { return (all() && transport_.idle()) || now_ns() > end; }, poll,
              std::numeric_limits<double>::infinity(), [] { return std::string("the others"); });
   return heard;
@@ -101,8 +126,9 @@ std::string LinkTests::measure(const RankPair& pair, double seconds) {
 std::vector<PairLink> LinkTests::run() {
   const int ranks = transport_.ranks();
   const int self = transport_.rank().value;
+  const std::vector<std::vector<std::string>> no_route = routes();
   meet(transport_);  // from here all have the same time
-  const std::vector<bool> mine = hear_all();
+  const std::vector<bool> mine = hear_all(no_route);
   std::vector<std::vector<bool>> heard;
   const auto said = [&] { return Json(mine).dump(); };
   for (const std::string& text : round(transport_, {}, said)) {
@@ -111,7 +137,11 @@ std::vector<PairLink> LinkTests::run() {
   std::vector<PairLink> links;
   for (int a = 0; a < ranks; ++a) {
     for (int b = a + 1; b < ranks; ++b) {
-      links.push_back({{a, b}, heard[at(a)][at(b)], heard[at(b)][at(a)]});
+      const std::string& there = no_route[at(a)][at(b)];
+      links.push_back({.pair = {a, b},
+                       .a_heard_b = heard[at(a)][at(b)],
+                       .b_heard_a = heard[at(b)][at(a)],
+                       .no_route = there.empty() ? no_route[at(b)][at(a)] : there});
     }
   }
   const auto link_of = [&](const RankPair& pair) -> PairLink& {

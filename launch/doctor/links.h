@@ -8,9 +8,10 @@
 
 #include "launch/probe/measure_link.h"
 
-// A test of every pair of ranks, in time that grows with the number of ranks and not of pairs: a
-// small message from each to each at once; then, between those that heard of each other, larger
-// ones in rounds in which each rank has one partner.
+// A test of every pair of ranks, in time that grows with the number of ranks and not of pairs: does
+// each host know a way to the other (some MPI libraries end a process that sends where there is
+// none); a small message from each to each at once; then, between those that heard of each other,
+// larger ones in rounds in which each rank has one partner.
 namespace hetpipe {
 
 struct RankPair {
@@ -27,7 +28,8 @@ struct PairLink {
   bool a_heard_b = false;  // a small message has come, each way
   bool b_heard_a = false;
   std::optional<LinkNumbers>
-      numbers{};  // there: from a to b. None: large ones did not come through
+      numbers{};           // there: from a to b. None: large ones did not come through
+  std::string no_route{};  // from one host to the other, and why: MPI was not asked to send
   bool answers() const { return a_heard_b && b_heard_a && numbers.has_value(); }
 };
 
@@ -42,7 +44,8 @@ class LinkTests {
   std::vector<PairLink> run();
 
  private:
-  std::vector<bool> hear_all();
+  std::vector<std::vector<std::string>> routes();
+  std::vector<bool> hear_all(const std::vector<std::vector<std::string>>& no_route);
   std::string measure(const RankPair& pair, double seconds);
 
   Transport& transport_;

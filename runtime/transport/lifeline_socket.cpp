@@ -143,6 +143,19 @@ Socket connect_to(const std::vector<std::string>& addresses, int port, double se
   throw SystemError(complaints.empty() ? "no address to connect to" : join(complaints, ", "));
 }
 
+std::string why_no_route(const std::vector<std::string>& addresses) {
+  constexpr int kAnyPort = 9;
+  std::vector<std::string> complaints;
+  for (const std::string& text : addresses) {
+    Address address = make_address(text, kAnyPort);
+    // Connecting a datagram socket looks the way up, and no more.
+    const Socket socket(::socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (socket && ::connect(socket.get(), address.get(), address.size) == 0) return "";
+    complaints.push_back(text + ": " + std::strerror(errno));
+  }
+  return join(complaints, ", ");
+}
+
 std::optional<Socket> try_accept(const Socket& listener) {
   Socket socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (socket) return socket;

@@ -30,6 +30,9 @@ Listener listen_for(int connections, Reach reach);  // SystemError
 std::vector<std::string> own_addresses();           // but loopback and link-local ones
 // The first of the addresses that answers within the time; SystemError with what each said.
 Socket connect_to(const std::vector<std::string>& addresses, int port, double seconds_each);
+// Why this host knows no way to any of the addresses ("10.0.0.7: Network is unreachable"), as far
+// as it can tell without sending anything; empty: it knows one, or there is no address.
+std::string why_no_route(const std::vector<std::string>& addresses);
 std::optional<Socket> try_accept(const Socket& listener);
 
 // One connection with frames on it: a kind and some bytes. Never blocks.

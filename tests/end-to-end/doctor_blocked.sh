@@ -85,4 +85,13 @@ code=0
 doctor --timeout 1 || code=$?
 expect 3 $code "failure: rank 0 on node1 <-> rank 2 on node3: no answer within 1 s" \
   "failure: rank 1 on node2 <-> rank 2 on node3: no answer within 1 s" "1 of 3 pairs answer"
+
+# Where a host knows no way at all, Open MPI would end the rank that sends.
+block del 1 3
+block del 2 3
+block del 3 2
+ip -n "$net-node2" route add unreachable 10.77.3.2
+code=0
+doctor --timeout 1 || code=$?
+expect 3 $code "failure: rank 1 on node2 <-> rank 2 on node3: no route (10.77.3.2: No route to host)" "2 of 3 pairs answer"
 exit $failed

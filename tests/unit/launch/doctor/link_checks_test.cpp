@@ -37,6 +37,14 @@ TEST(CheckLinks, ABlockedPairIsNamedAndEachWayTold) {
               ElementsAre(AllOf(HasSubstr("large ones do not within 5 s"), HasSubstr("MTU"))));
 }
 
+TEST(CheckLinks, NoRouteIsToldWithItsReason) {
+  PairLink parted{{0, 1}, false, false, {}};
+  parted.no_route = "10.0.0.2: Network is unreachable";
+  EXPECT_THAT(said(check_links({parted}, three_hosts(), 5, "")),
+              ElementsAre(HasSubstr("failure: rank 0 on n0 <-> rank 1 on n1: no route (10.0.0.2: "
+                                    "Network is unreachable). Give both hosts")));
+}
+
 TEST(CheckLinks, PairsOfTwoHostsAreOneFinding) {
   const std::vector<DoctorFacts> facts{fact("n1"), fact("n0"), fact("n0")};
   const std::vector<PairLink> links{
