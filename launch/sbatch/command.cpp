@@ -30,7 +30,7 @@ struct SbatchOptions {
   std::vector<std::string> more;
   bool heterogeneous = false;
   std::string launcher = "srun";
-  int attempts = 8;
+  int attempts = 10;
 };
 
 OptionTable table_of(SbatchOptions& options) {

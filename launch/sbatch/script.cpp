@@ -170,8 +170,10 @@ constexpr const char* kAfter = R"SH(  wait "$training"
     echo "$attempts attempts in a row came no further (last exit code $code)"
     exit "$code"
   fi
-  echo "exit code $code: another attempt in $((5 << fruitless)) s"
-  sleep $((5 << fruitless)) & wait $!
+  # Slurm may refuse a step or two whose number it has seen before; later on it needs time to miss a node.
+  pause=$((fruitless < 4 ? 1 : 5 << (fruitless - 4)))
+  echo "exit code $code: another attempt in $pause s"
+  sleep $pause & wait $!
 done
 )SH";
 

@@ -26,8 +26,6 @@ link set lo up
 address add 198.51.100.${node#node}/24 dev eth0
 link set eth0 up
 COMMANDS
-  # Sockets that Slurm's PMIx plug-in left behind at a power cut would refuse the steps of the same numbers.
-  rm -rf "/run/spool/$node"
   mkdir -p "/run/tmp/$node" "/run/spool/$node"
   # The shell stays as the node's first process, which has to reap those that lost their parents. Its own parent is the
   # login node, whoever called.
