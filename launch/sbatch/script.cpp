@@ -164,7 +164,10 @@ constexpr const char* kAfter = R"SH(  wait "$training"
   esac
 
   # The machine failed. Where a node died Slurm will requeue this job; else once more on the same.
-  [ -z "$ended" ] || exit "$code"
+  if [ -n "$ended" ]; then
+    echo "exit code $code, and Slurm ends this start"
+    exit "$code"
+  fi
   if [ "$(newest)" = "$before" ]; then fruitless=$((fruitless + 1)); else fruitless=0; fi
   if [ "$fruitless" -ge "$attempts" ]; then
     echo "$attempts attempts in a row came no further (last exit code $code)"

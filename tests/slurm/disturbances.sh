@@ -53,7 +53,8 @@ power_on() {
 fail() {
   echo "$*" >&2
   tail -n 60 "$folder/said" >&2
-  squeue >&2
+  scontrol show job "$job" >&2
+  tail -n 40 "$HETPIPE_TEST_CLUSTER/log/slurmctld" >&2
   exit 1
 }
 
