@@ -2,7 +2,7 @@
 // Loaded before the C library (LD_PRELOAD), makes of this host one that is not sound, as BAD_HOST
 // lists, by commas:
 //   locks   no file system has locks, as NFS 3 without its lock daemon
-//   clock   the time of day is an hour ahead
+//   clock   the time of day is half an hour ahead
 #include <dlfcn.h>
 #include <fcntl.h>
 
@@ -39,6 +39,6 @@ extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   static const auto sound =
       reinterpret_cast<int (*)(clockid_t, timespec*)>(dlsym(RTLD_NEXT, "clock_gettime"));
   const int result = sound(clock, time);
-  if (clock == CLOCK_REALTIME && is_bad("clock")) time->tv_sec += 3600;
+  if (clock == CLOCK_REALTIME && is_bad("clock")) time->tv_sec += 1800;
   return result;
 }
