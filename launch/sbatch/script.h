@@ -42,7 +42,7 @@ struct BatchJob {
   std::vector<std::string> more{};  // further options of sbatch: "--account=lab"
   bool mpirun = false;              // else srun
   int threads = 1;                  // of each rank
-  int attempts = 10;                 // in a row that make no progress
+  int attempts = 10;                // in a row that make no progress
   std::string program = "hetpipe";
   std::string pool{};                // cluster file for --pool; empty: probed in the job
   std::string output{};              // run directory; empty: one for each job, below runs/
