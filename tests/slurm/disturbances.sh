@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # disturbances.sh HETPIPE SOURCE_DIR [COUNT [SEED [EPOCHS]]]
 # A job of `hetpipe sbatch` on the test cluster is disturbed COUNT times (default 3), by chance that follows from SEED:
-# signals to its ranks and to its script, requeued, ranks killed and stopped, nodes without power, the server's too, which
-# may come back later. It goes on each time, on the nodes that are left, and ends: every start resumes where the newest
+# signals to its ranks and to its script, requeued, preempted, ranks killed and stopped, nodes without power, the server's
+# too, which may come back later. It goes on each time, on the nodes that are left, and ends: every start resumes where the newest
 # checkpoint stands, and the last one holds every sample of EPOCHS once. Prints what happened, as a table.
 # Exit code 77: this machine cannot do it (the reason is printed).
 set -euo pipefail
@@ -65,7 +65,7 @@ while [ $done_ -lt "$count" ]; do
   ! job_ended "$job" || fail "the training ended after $done_ of $count disturbances: give it more epochs"
   before=$(starts)
   started=$SECONDS
-  case $((RANDOM % 8)) in
+  case $((RANDOM % 9)) in
     0) what="USR1 to all ranks"; scancel -s USR1 "$job" ;;
     1) what="USR1 to the script"; scancel --batch -s USR1 "$job" ;;
     2) what="scontrol requeue"; scontrol requeue "$job" ;;
@@ -73,6 +73,8 @@ while [ $done_ -lt "$count" ]; do
     4) rank=$(a_rank) || continue; what="a rank is stopped"; kill -STOP "$rank" 2> /dev/null || continue ;;
     5 | 6) [ ${#off[@]} -lt 2 ] || continue
       node=$(one_of $(nodes_of_job | grep -v node4)) || continue; what="$node loses power"; power_off "$node" ;;
+    8) what="preempted by an urgent job"
+      sbatch --parsable --partition urgent --exclusive --nodes=2-4 --time 1 --output /dev/null --wrap 'sleep 2' > /dev/null ;;
     7) nodes_of_job | grep -q node4 || continue; what="node4, the server's, loses power"; power_off node4 ;;
   esac
   goes_on 180 "$before" || fail "no wave within 180 s after: $what"
