@@ -142,7 +142,7 @@ std::vector<AllocatedNode> listed_nodes(std::string_view sinfo, const std::strin
   return nodes;
 }
 
-Allocation slurm_allocation() {
+Allocation slurm_allocation() try {
   if (variable("SLURM_JOB_ID").empty()) {
     throw UserError("--cluster",
                     "slurm (SLURM_JOB_ID is not set: this is no Slurm job). Submit it with hetpipe "
@@ -173,6 +173,9 @@ Allocation slurm_allocation() {
     allocation.nodes.push_back(std::move(node));
   }
   return allocation;
+} catch (const SystemError& error) {
+  throw SystemError(std::string(error.what()) +
+                    " (the job's nodes and GPUs are asked for there; --cluster ranks does without)");
 }
 
 }  // namespace hetpipe
