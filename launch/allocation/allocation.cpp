@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/text.h"
+#include "launch/host_name.h"
 #include "partitioner/cluster/catalogue.h"
 
 namespace hetpipe {
@@ -19,8 +20,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Allocation, of, gpus_known, nodes)
 namespace {
 
 using Json = nlohmann::json;
-
-std::string short_name(const std::string& host) { return host.substr(0, host.find('.')); }
 
 // Letters and digits alone: types of GPUs are written in every way.
 std::string bare(const std::string& name) {

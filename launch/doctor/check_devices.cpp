@@ -5,12 +5,11 @@
 #include "base/index.h"
 #include "base/text.h"
 #include "launch/doctor/checks.h"
+#include "launch/host_name.h"
 #include "partitioner/cluster/card_name.h"
 
 namespace hetpipe {
 namespace {
-
-std::string short_name(const std::string& host) { return host.substr(0, host.find('.')); }
 
 // The cards that ranks of this host see, each once.
 std::vector<GpuInfo> cards_of(const std::string& host, const std::vector<DoctorFacts>& facts) {

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "launch/doctor/checks.h"
+#include "launch/host_name.h"
 #include "launch/said_of.h"
 
 namespace hetpipe {
@@ -42,11 +43,11 @@ std::vector<Problem> hosts_without_ranks(const PlannedRun& run,
   std::set<std::string> hosts;
   for (const DoctorFacts& rank : facts) {
     const std::string& host = rank.machine.rank.host;
-    hosts.insert(host.substr(0, host.find('.')));
+    hosts.insert(short_name(host));
   }
   std::vector<std::string> missing;
   for (const Node& node : run.job.cluster->nodes) {
-    if (!hosts.contains(node.name.substr(0, node.name.find('.')))) missing.push_back(node.name);
+    if (!hosts.contains(short_name(node.name))) missing.push_back(node.name);
   }
   if (missing.empty()) return problems;
   problems.push_back(

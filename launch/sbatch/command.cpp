@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "launch/allocation/slurm.h"
 #include "launch/child.h"
+#include "launch/host_name.h"
 #include "launch/output_file.h"
 #include "launch/sbatch/script.h"
 #include "launch/shell_words.h"
@@ -97,9 +98,10 @@ TrainOptions checked_training(const SbatchOptions& options, const std::vector<st
   whole.insert(whole.end(), {"--cluster", "slurm", "--resume", "auto"});
   if (options.cluster != "slurm") whole.insert(whole.end(), {"--pool", options.cluster});
   table.read(whole, problems);
-  if (!train.output) train.output = "runs";
   if (!train.data) return train;
-  check_train_options(train, problems);
+  TrainOptions started = train;
+  if (!started.output) started.output = "runs";  // the script has one of its own
+  check_train_options(started, problems);
   return train;
 }
 
@@ -123,7 +125,7 @@ void take_from_file(const Cluster& cluster, const std::string& file,
   std::vector<std::string> unknown;
   for (const Node& node : cluster.nodes) {
     const auto found = std::find_if(known.begin(), known.end(), [&](const AllocatedNode& of) {
-      return of.name == node.name.substr(0, node.name.find('.'));
+      return of.name == short_name(node.name);
     });
     if (found != known.end()) {
       nodes.push_back(*found);
@@ -225,14 +227,13 @@ int sbatch_command(const Invocation& how) {
   job.threads = train.threads;
   job.attempts = options.attempts;
   job.program = how.program;
+  job.output = train.output.value_or("");
   // The script says the run directory itself.
   for (std::size_t i = 0; i < words.behind.size(); ++i) {
     const std::string& word = words.behind[i];
-    if (word == "--output" && i + 1 < words.behind.size()) {
-      job.output = words.behind[++i];
-    } else if (word.starts_with("--output=")) {
-      job.output = word.substr(std::string("--output=").size());
-    } else {
+    if (word == "--output") {
+      ++i;
+    } else if (!word.starts_with("--output=")) {
       job.train.push_back(word);
     }
   }

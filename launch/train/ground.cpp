@@ -15,6 +15,7 @@
 #include "launch/allocation/slurm.h"
 #include "launch/cache_folder.h"
 #include "launch/failure.h"
+#include "launch/host_name.h"
 #include "launch/probe/measure.h"
 #include "launch/profile_measure.h"
 #include "launch/round.h"
@@ -189,9 +190,7 @@ std::vector<Measurer> measurers_of(const Cluster& cluster, const std::vector<std
   std::map<std::string, int> taken;  // devices of a node, by ranks before
   for (std::size_t r = 0; r < hosts.size(); ++r) {
     for (const Node& node : cluster.nodes) {
-      if (node.name.substr(0, node.name.find('.')) != hosts[r].substr(0, hosts[r].find('.'))) {
-        continue;
-      }
+      if (short_name(node.name) != short_name(hosts[r])) continue;
       const int device = taken[node.name]++;
       if (device >= static_cast<int>(node.kinds.size())) continue;
       const DeviceKind& kind = cluster.kinds[at(node.kinds[at(device)])];

@@ -7,11 +7,10 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/text.h"
+#include "launch/host_name.h"
 
 namespace hetpipe {
 namespace {
-
-std::string short_name(const std::string& host) { return host.substr(0, host.find('.')); }
 
 // Roles in plan order: workers, then servers that are not hosted.
 std::vector<Role> roles_in_plan_order(const Plan& plan) {
