@@ -57,6 +57,18 @@ std::vector<int> given_of(const Node& node, const AllocatedNode& allocated, cons
   return given;
 }
 
+// What a GPU is called: its type or, where none is said, the feature of its node that means a kind.
+std::string type_of(const std::string& type, const AllocatedNode& node, const Cluster& pool) {
+  if (!type.empty()) return type;
+  for (const std::string& feature : node.features) {
+    if (entry_meant(feature) != nullptr) return feature;
+    for (const DeviceKind& kind : pool.kinds) {
+      if (means_kind(feature, kind.name)) return feature;
+    }
+  }
+  return type;
+}
+
 // The kind that a scheduler's type means: the pool's, else the catalogue's, which joins them.
 std::optional<int> kind_meant(const std::string& type, Cluster& cluster) {
   for (std::size_t k = 0; k < cluster.kinds.size(); ++k) {
@@ -132,7 +144,7 @@ Cluster cluster_of(const Allocation& allocation, const Cluster& pool,
       node.kinds = managed ? given_of(*known, allocated, pool) : known->kinds;
     } else {
       for (const std::string& type : allocated.gpus) {
-        const std::optional<int> kind = kind_meant(type, cluster);
+        const std::optional<int> kind = kind_meant(type_of(type, allocated, pool), cluster);
         if (kind) {
           node.kinds.push_back(*kind);
           continue;

@@ -29,8 +29,8 @@ Allocation allocation_from_text(const std::string& text);
 
 // The nodes that answer, as a cluster with kinds and links of `pool`. A node that the pool names
 // has its devices, as many as the job was given; on any other each GPU is of the pool's kind, or
-// the catalogue's, that its type says ("titanv" for titan-v). UserError, with all problems: a GPU
-// whose kind nobody knows.
+// the catalogue's, that its type says ("titanv" for titan-v) or, without one, a feature of the
+// node. UserError, with all problems: a GPU whose kind nobody knows.
 Cluster cluster_of(const Allocation& allocation, const Cluster& pool, const std::string& pool_file);
 
 // Whether a scheduler's type of GPU means this kind of device: "a100", "A100-40GB", "titanv".

@@ -111,6 +111,13 @@ TEST(ClusterOf, ANewNodesGpusAreOfThePoolsKindsOrTheCatalogues) {
   EXPECT_GT(cluster.kinds[1].peak_flops, 1e13);
 }
 
+TEST(ClusterOf, AFeatureOfTheNodeSaysWhatATypeDoesNot) {
+  AllocatedNode plain = node("x9", {"", ""});
+  plain.features = {"rack7", "a100"};
+  const Cluster cluster = cluster_of(slurm({plain}), pool(), "p");
+  EXPECT_EQ(kinds_of(cluster, "x9"), Names({"a100", "a100"}));
+}
+
 TEST(ClusterOf, AKindThatNobodyKnowsIsAMistake) {
   try {
     cluster_of(slurm({node("x9", {"warp9"}), node("x8", {""})}), pool(), "pool.toml");
