@@ -65,7 +65,10 @@ int train_over_mpi(const TrainCall& call) {
   TrainCall of_this_rank = call;
   of_this_rank.mpi_reaches_gpus = session.reaches_gpus();
   const Meeting meeting = meet_watched(of_this_rank, *transport, log);
-  if (meeting.code != 0 || meeting.ended) return meeting.code;
+  if (meeting.code != 0 || meeting.ended) {
+    StopSignals::exit_code_is_settled();
+    return meeting.code;
+  }
   const TrainJob& job = meeting.job;
   const Roles& roles = meeting.roles;
   const std::vector<RankFacts>& facts = meeting.facts;
@@ -80,6 +83,7 @@ int train_over_mpi(const TrainCall& call) {
         job, {*transport, roles, data_of(call.options, job),
               facts[static_cast<std::size_t>(session.rank().value)].host, meeting.devices,
               path_ends(facts, meeting.devices), log, StopSignals::wanted, watch->watchers()});
+    StopSignals::exit_code_is_settled();
     if (first) close_run(call, job, session.ranks(), end, meeting.prepared, log);
     watch->goodbye();
     return static_cast<int>(end.code);

@@ -21,6 +21,7 @@ constexpr unsigned kMainThreadLeaves = 2;           // s
 std::atomic<int> first_signal{0};
 std::atomic<std::int64_t> first_ns{0};
 std::atomic<int> second_signal{0};
+bool settled = false;
 struct sigaction before_usr1;
 struct sigaction before_term;
 
@@ -54,8 +55,16 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
+  if (settled) return;
   ::sigaction(SIGUSR1, &before_usr1, nullptr);
   ::sigaction(SIGTERM, &before_term, nullptr);
+}
+
+void StopSignals::exit_code_is_settled() {
+  settled = true;
+  ::signal(SIGUSR1, SIG_IGN);
+  ::signal(SIGTERM, SIG_IGN);
+  ::alarm(0);
 }
 
 std::optional<int> StopSignals::wanted() {

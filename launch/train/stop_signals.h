@@ -11,9 +11,14 @@ namespace hetpipe {
 class StopSignals {
  public:
   StopSignals();
-  ~StopSignals();  // what was in force before comes back
+  ~StopSignals();  // what was in force before comes back, unless the exit code was settled
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
+
+  // From now on until the process ends, both signals change nothing: all ranks leave with one exit
+  // code, and launchers (srun -K) end the slower ones by SIGTERM once the first has left with a
+  // code that is not 0. The job's code would become that of the signal.
+  static void exit_code_is_settled();
 
   // The first signal that came. Throws SystemError once there was a second.
   static std::optional<int> wanted();

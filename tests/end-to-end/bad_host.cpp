@@ -3,8 +3,10 @@
 // lists, by commas:
 //   locks   no file system has locks, as NFS 3 without its lock daemon
 //   clock   the time of day is half an hour ahead
+//   late    the process that srun calls task 2 takes 0.7 s more than others to end
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdarg>
@@ -17,6 +19,11 @@ namespace {
 bool is_bad(const char* what) {
   const char* bad = std::getenv("BAD_HOST");
   return bad != nullptr && std::strstr(bad, what) != nullptr;
+}
+
+[[gnu::destructor]] void end_late() {
+  const char* task = std::getenv("SLURM_PROCID");
+  if (task != nullptr && std::strcmp(task, "2") == 0 && is_bad("late")) ::usleep(700'000);
 }
 
 }  // namespace
