@@ -7,9 +7,6 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kSgdRate = 0.01;
-constexpr double kAdamRate = 0.001;
-
 constexpr Limits kUpToAMillion{0, 1e6, true};
 
 OptionGroup source_options(TrainOptions& options) {
@@ -55,7 +52,9 @@ OptionGroup training_options(TrainOptions& options) {
           {
               real_option("epochs", "N", options.epochs, kUpToAMillion,
                           "Passes over the training samples; a fraction is allowed."),
-              unset_means(format("%g; %g with adam", kSgdRate, kAdamRate),
+              unset_means(format("%g, lowered where virtual workers miss many updates of each "
+                                 "other; %g with adam",
+                                 kSgdRate, kAdamRate),
                           real_option("learning-rate", "R", options.learning_rate, kUpToAMillion,
                                       "Learning rate.")),
               real_option("momentum", "M", options.momentum, {0, 1}, "Momentum of sgd-momentum."),
@@ -155,10 +154,6 @@ OptionGroup report_options(TrainOptions& options) {
 }
 
 }  // namespace
-
-double TrainOptions::rate_for(const std::string& optimizer) const {
-  return learning_rate.value_or(optimizer == "adam" ? kAdamRate : kSgdRate);
-}
 
 bool on_allocation(const TrainOptions& options) {
   return options.planning.cluster == "slurm" || options.planning.cluster == "ranks";

@@ -23,7 +23,7 @@ struct TrainOptions {
   std::optional<std::string> resume;
 
   double epochs = 1;
-  std::optional<double> learning_rate;  // absent: rate_for(optimizer)
+  std::optional<double> learning_rate;  // absent: default_rate(plan)
   double momentum = 0.9;
   double weight_decay = 0;
   RateOptions rate;
@@ -47,8 +47,6 @@ struct TrainOptions {
   int rehearse_preemption = 0;  // waves after which the run stops as on request; 0: never
   int flight_recorder = 0;      // actions kept of each rank
   bool json = false;            // the result on standard output, people's text elsewhere
-
-  double rate_for(const std::string& optimizer) const;
 };
 
 // Whether the devices are those of this launch: --cluster slurm or --cluster ranks.

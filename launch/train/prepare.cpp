@@ -286,8 +286,15 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   job.plan.model = job.model;
   check_ranks(job, ranks, launch_command);
 
+  const DefaultRate usual = default_rate(job.plan);
+  if (!options.learning_rate && usual.lowered()) {
+    prepared.notes.push_back(
+        format("learning rate %g instead of %g: up to %d updates are under way that do not see "
+               "each other (--learning-rate sets another)",
+               usual.rate, kSgdRate, usual.unseen_updates));
+  }
   job.optimizer = {.name = job.plan.optimizer,
-                   .learning_rate = options.rate_for(job.plan.optimizer),
+                   .learning_rate = options.learning_rate.value_or(usual.rate),
                    .momentum = options.momentum,
                    .weight_decay = options.weight_decay};
   job.optimizer.clipping = clipping_of(options, job.plan, problems);

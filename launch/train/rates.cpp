@@ -2,6 +2,7 @@
 #include "launch/train/rates.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.h"
 
@@ -9,8 +10,18 @@ namespace hetpipe {
 namespace {
 
 constexpr double kDecay = 0.1;
+constexpr double kHarmless = 5;  // updates that do not see each other
 
 }  // namespace
+
+DefaultRate default_rate(const Plan& plan) {
+  if (plan.optimizer == "adam") return {.rate = kAdamRate};
+  if (plan.optimizer != "sgd-momentum" || composition(plan).sync == SyncRule::all_reduce) return {};
+  const int others = static_cast<int>(plan.virtual_workers.size()) - 1;
+  const int unseen = plan.in_flight + others * (2 * plan.in_flight - 1);
+  const double rate = kSgdRate * std::pow(std::min(1.0, kHarmless / unseen), 1.5);
+  return {.rate = std::stod(format("%.2g", rate)), .unseen_updates = unseen};
+}
 
 void check_rate_options(const RateOptions& options, Problems& problems) {
   const RateRule rule = *try_parse_rate_rule(options.schedule);

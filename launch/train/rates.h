@@ -21,6 +21,22 @@ struct RateOptions {
   std::optional<double> final_rate{};  // absent: 0
 };
 
+// The learning rate where none is asked for.
+constexpr double kSgdRate = 0.01;
+constexpr double kAdamRate = 0.001;
+struct DefaultRate {
+  double rate = kSgdRate;
+  int unseen_updates = 1;  // that may be under way without seeing each other, its own among them
+  bool lowered() const { return rate < kSgdRate && unseen_updates > 1; }
+};
+// kAdamRate with adam, else kSgdRate. With sgd-momentum under WSP and ASP every virtual worker adds
+// its own updates, and adds them late: N virtual workers that keep pace (D = 0) have up to
+// U = Nm + (N - 1)(2 Nm - 1) minibatches' updates under way that do not see each other. Above
+// U = 5 the rate is multiplied by (5 / U)^1.5 (to two digits), which keeps mlp and lenet learning
+// up to U = 58 where the whole rate diverges (benchmarks/results/2026-11-22-default-rate.md).
+// Staleness-aware rates: Zhang et al., arXiv 1511.05950, which divides by the staleness.
+DefaultRate default_rate(const Plan& plan);
+
 // Options that the schedule has no use for, or cannot do without.
 void check_rate_options(const RateOptions& options, Problems& problems);
 

@@ -134,14 +134,6 @@ TEST(TrainOptions, ARunThatIsGoneOnWithHoldsItsPlan) {
   EXPECT_EQ(problems_of(options, {"--data", "d", "--output", "o", "--resume"}), "");
 }
 
-TEST(TrainOptions, TheUsualRateFollowsTheOptimizer) {
-  TrainOptions options;
-  EXPECT_EQ(options.rate_for("sgd-momentum"), 0.01);
-  EXPECT_EQ(options.rate_for("adam"), 0.001);
-  options.learning_rate = 0.3;
-  EXPECT_EQ(options.rate_for("adam"), 0.3);
-}
-
 TEST(TrainOptions, SomeWinOverAPlan) {
   TrainOptions options;
   problems_of(options, {"--plan", "p", "--data", "d", "--clock-distance", "3", "--scale", "mean"});

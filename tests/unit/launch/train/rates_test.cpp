@@ -127,5 +127,36 @@ TEST(Rates, TravelWithTheJob) {
                          said.length, said.shift}));
 }
 
+// By hand: U = Nm + (N - 1)(2 Nm - 1), and 0.01 (5 / U)^1.5 to two digits.
+TEST(DefaultRate, FallsWithTheUpdatesThatDoNotSeeEachOther) {
+  const auto of = [](const std::string& system, int in_flight, int workers) {
+    Plan plan = job_of().plan;
+    plan.system = system;
+    plan.in_flight = in_flight;
+    plan.virtual_workers.resize(static_cast<std::size_t>(workers), plan.virtual_workers.front());
+    return default_rate(plan);
+  };
+  EXPECT_EQ(of("hetpipe", 2, 2).unseen_updates, 5);
+  EXPECT_EQ(of("hetpipe", 2, 2).rate, 0.01);
+  EXPECT_FALSE(of("hetpipe", 2, 2).lowered());
+  EXPECT_EQ(of("hetpipe", 6, 3).unseen_updates, 28);
+  EXPECT_EQ(of("hetpipe", 6, 3).rate, 0.00075);
+  EXPECT_TRUE(of("hetpipe", 6, 3).lowered());
+  EXPECT_EQ(of("hetpipe", 4, 1).rate, 0.01);  // its own four
+  EXPECT_EQ(of("hetpipe", 1, 8).rate, 0.0049);
+  EXPECT_EQ(of("asp", 6, 3).rate, 0.00075);
+  EXPECT_EQ(of("dapple", 6, 3).rate, 0.01);  // one sum of all
+}
+
+TEST(DefaultRate, OfOtherOptimizers) {
+  Plan plan = job_of().plan;
+  plan.in_flight = 6;
+  plan.optimizer = "sgd";
+  EXPECT_EQ(default_rate(plan).rate, 0.01);
+  plan.optimizer = "adam";
+  EXPECT_EQ(default_rate(plan).rate, 0.001);
+  EXPECT_FALSE(default_rate(plan).lowered());
+}
+
 }  // namespace
 }  // namespace hetpipe
