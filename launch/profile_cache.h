@@ -4,23 +4,20 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "launch/kept_file.h"
 #include "partitioner/profile/profile.h"
 
 namespace hetpipe {
 
-// Profiles that this user measured before, one file each, named by the hash of what their times
-// depend on. A file says all of that in its first line, which has to be the same.
+// Profiles that this user measured before, each with a remark in its second line.
 class ProfileCache {
  public:
-  // What times depend on, as name and value. An empty folder keeps nothing.
-  using Key = std::vector<std::pair<std::string, std::string>>;
-  ProfileCache(std::filesystem::path folder, const Key& key);
+  ProfileCache(const std::filesystem::path& folder, const KeptFile::Key& key)
+      : kept_(folder, "profiles", key) {}
 
   // Empty: nothing is kept.
-  const std::filesystem::path& file() const { return file_; }
+  const std::filesystem::path& file() const { return kept_.path(); }
 
   struct Found {
     Profile profile;
@@ -28,12 +25,11 @@ class ProfileCache {
   };
   // Nothing where there is none, or none that can be read: it is measured anew then.
   std::optional<Found> find() const;
-  // A folder that cannot be written is no reason to fail: what was the matter, or empty.
+  // As KeptFile::keep.
   std::string keep(const Profile& profile, const std::string& remark) const;
 
  private:
-  std::string first_line_;
-  std::filesystem::path file_;
+  KeptFile kept_;
 };
 
 }  // namespace hetpipe

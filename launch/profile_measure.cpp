@@ -21,8 +21,8 @@ std::string listed(const std::vector<int>& numbers) {
   return join(words, ", ");
 }
 
-ProfileCache::Key cache_key(const ProfileWanted& wanted, const Model& model,
-                            const ProfiledDevice& measured) {
+KeptFile::Key cache_key(const ProfileWanted& wanted, const Model& model,
+                        const ProfiledDevice& measured) {
   return {{"model", model.name()},
           {"fingerprint", to_hex(model.fingerprint())},
           {"device", measured.device->kind()},

@@ -177,11 +177,14 @@ std::vector<RanksOfNode> ranks_of_nodes(const Cluster& cluster) {
 }
 
 Seats seats_of(const Cluster& cluster, const std::vector<std::string>& host_of_rank) {
-  std::map<std::string, int> ranks_on;
-  for (const std::string& host : host_of_rank) ++ranks_on[short_name(host)];
+  std::map<std::string, std::vector<std::size_t>> ranks_on;
+  for (std::size_t r = 0; r < host_of_rank.size(); ++r) {
+    ranks_on[short_name(host_of_rank[r])].push_back(r);
+  }
   Seats seats;
   seats.cluster = cluster;
   seats.cluster.nodes.clear();
+  seats.device_of_rank.resize(host_of_rank.size());
   for (const Node& node : cluster.nodes) {
     const auto found = ranks_on.find(short_name(node.name));
     if (found == ranks_on.end()) {
@@ -189,14 +192,17 @@ Seats seats_of(const Cluster& cluster, const std::vector<std::string>& host_of_r
       continue;
     }
     Node taken = node;
-    const int ranks = found->second;
-    const int devices = static_cast<int>(node.kinds.size());
+    const std::size_t ranks = found->second.size();
+    const std::size_t devices = node.kinds.size();
     if (ranks < devices) {
-      taken.kinds.resize(at(ranks));
-      seats.notes.push_back(format("%s has %d devices and %d rank%s: start one for each device",
+      taken.kinds.resize(ranks);
+      seats.notes.push_back(format("%s has %zu devices and %zu rank%s: start one for each device",
                                    node.name.c_str(), devices, ranks, ranks == 1 ? "" : "s"));
     } else if (ranks > devices) {
       seats.free.push_back(node.name);
+    }
+    for (std::size_t i = 0; i < taken.kinds.size(); ++i) {
+      seats.device_of_rank[found->second[i]] = DeviceName{node.name, static_cast<int>(i)};
     }
     seats.cluster.nodes.push_back(std::move(taken));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,7 @@ std::vector<RanksOfNode> ranks_of_nodes(const Cluster& cluster);
 struct Seats {
   Cluster cluster;                // nodes with ranks
   std::vector<std::string> free;  // nodes that have a rank more than devices, once each
+  std::vector<std::optional<DeviceName>> device_of_rank;  // by rank; nothing: it has none
   std::vector<std::string> notes;
 };
 Seats seats_of(const Cluster& cluster, const std::vector<std::string>& host_of_rank);

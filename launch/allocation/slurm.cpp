@@ -174,8 +174,9 @@ Allocation slurm_allocation() try {
   }
   return allocation;
 } catch (const SystemError& error) {
-  throw SystemError(std::string(error.what()) +
-                    " (the job's nodes and GPUs are asked for there; --cluster ranks does without)");
+  throw SystemError(
+      std::string(error.what()) +
+      " (the job's nodes and GPUs are asked for there; --cluster ranks does without)");
 }
 
 }  // namespace hetpipe

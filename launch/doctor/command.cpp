@@ -12,7 +12,7 @@
 #include "launch/round.h"
 #include "launch/shell_words.h"
 #include "launch/subcommand.h"
-#include "launch/train/watch.h"
+#include "launch/start_watch.h"
 #include "runtime/transport/mpi.h"
 #include "runtime/transport/threads.h"
 

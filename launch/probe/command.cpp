@@ -8,12 +8,13 @@
 #include "base/text.h"
 #include "launch/failure.h"
 #include "launch/launched.h"
+#include "launch/options.h"
 #include "launch/output_file.h"
 #include "launch/probe/measure.h"
 #include "launch/round.h"
 #include "launch/shell_words.h"
+#include "launch/start_watch.h"
 #include "launch/subcommand.h"
-#include "launch/train/watch.h"
 #include "runtime/transport/mpi.h"
 
 namespace hetpipe {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "kernels/cuda_loader.h"
+#include "kernels/devices.h"
 #include "launch/probe/pcie.h"
 
 namespace hetpipe {

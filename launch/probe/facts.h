@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/module.h"
 #include "launch/probe/nvml.h"
-#include "launch/train/start.h"
+#include "launch/rank_facts.h"
 
 namespace hetpipe {
 

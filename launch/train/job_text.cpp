@@ -114,13 +114,5 @@ TrainJob job_from_text(const std::string& written) {
 }
 
 // Another build may say less, or more: what it is can be told all the same.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankFacts, host, pid, cores, online, memory, build,
-                                                boot, place, configuration, mpi_reaches_gpus)
-
-std::string to_text(const RankFacts& facts) {
-  return Json(facts).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-RankFacts facts_from_text(const std::string& text) { return Json::parse(text).get<RankFacts>(); }
 
 }  // namespace hetpipe

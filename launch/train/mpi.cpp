@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "launch/failure.h"
 #include "launch/launched.h"
+#include "launch/start_watch.h"
 #include "launch/train/meeting.h"
 #include "launch/train/paths.h"
 #include "launch/train/stop_signals.h"

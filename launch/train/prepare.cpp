@@ -5,11 +5,11 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "kernels/devices.h"
 #include "launch/said_of.h"
 #include "launch/train/checkpoint.h"
 #include "launch/train/exact.h"
 #include "launch/train/ground.h"
+#include "launch/train/measured_model.h"
 #include "launch/train/rates.h"
 #include "launch/train/start.h"
 #include "launch/version.h"
@@ -18,7 +18,6 @@
 #include "partitioner/plan/system.h"
 #include "partitioner/plan/unmeasured.h"
 #include "runtime/model/zoo.h"
-#include "runtime/pipeline/measure.h"
 #include "runtime/store/checkpoint.h"
 #include "runtime/store/open_dataset.h"
 
@@ -43,11 +42,19 @@ TrainOptions with_files_of_the_run(TrainOptions options) {
   return options;
 }
 
-Profile measure_here(const TrainOptions& options, const Model& model, Log& log) {
+// By the first rank, on what emulated kinds run on where there are some.
+Profile measure_here(const TrainOptions& options, const Model& model,
+                     const std::optional<Cluster>& cluster, Log& log) {
+  ModelMeasurer by{.batches = {options.planning.minibatch.value_or(kMeasuredMinibatch)}};
+  by.on_cpu = cluster &&
+              std::any_of(cluster->kinds.begin(), cluster->kinds.end(), [](const DeviceKind& kind) {
+                return kind.emulate && kind.emulate->of == kEmulatingDevice;
+              });
+  if (by.on_cpu) by.kind = kEmulatingDevice;
   log.line("no --profile given: measuring " + model.name() + " on this machine");
-  const std::unique_ptr<Device> device = make_device(options.device, options.threads);
-  return measure_profile(model, *device, {options.planning.minibatch.value_or(kMeasuredMinibatch)},
-                         {.device = "cpu", .on_batch = {}});
+  MeasuredModel measured = measure_model(options, model, by);
+  log.line(measured.note);
+  return std::move(measured.profile);
 }
 
 void check_profile(const Profile& profile, const std::string& file, const Model& model,
@@ -259,7 +266,7 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   const std::string profile_file = options.planning.profile.value_or("the measured profile");
 
   if (!job.profile && (!options.plan || (job.cluster && job.cluster->emulated()))) {
-    job.profile = measure_here(options, model, log);
+    job.profile = measure_here(options, model, job.cluster, log);
   }
   Problems problems;
   if (job.profile) {

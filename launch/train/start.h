@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "launch/rank_facts.h"
 #include "launch/train/job.h"
 #include "launch/train/options.h"
 #include "launch/train/rank_device.h"
@@ -42,29 +43,6 @@ void take_run_directory(const TrainOptions& options, const std::string& configur
 std::string to_text(const TrainJob& job);
 TrainJob job_from_text(const std::string& text);
 
-// What a rank says of itself at the start.
-struct RankFacts {
-  std::string host;
-  int pid = 0;
-  std::vector<int> cores;     // that it may run on
-  int online = 0;             // cores of the machine
-  std::int64_t memory = 0;    // bytes of the machine
-  std::uint64_t build = 0;    // hash of the program
-  std::string boot;           // names the running machine, whatever its host names: one clock
-  std::string place;          // the same where loopback and process ids are: containers differ
-  std::string configuration;  // all options, as a file
-  bool mpi_reaches_gpus = false;
-};
-RankFacts facts_of_this_rank();
-// "rank 3 on n1", "ranks 1, 2 and 3 on n1 and n2".
-std::string named(const std::vector<std::size_t>& ranks, const std::vector<RankFacts>& facts);
-std::vector<std::string> hosts_of(const std::vector<RankFacts>& facts);
-std::string to_text(const RankFacts& facts);
-RankFacts facts_from_text(const std::string& text);
-
-// Before anything is read: one build, called with the same options (but for the place of the data,
-// which may differ from host to host). UserError.
-void check_alike(const std::vector<RankFacts>& facts);
 // UserError where a launch has another number of ranks than the plan needs.
 void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command);
 // Once the job is known: emulated links between machines, more threads than cores. UserError.

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/log.h"
+#include "launch/rank_facts.h"
 #include "launch/train/job.h"
 #include "launch/train/roles.h"
-#include "launch/train/start.h"
 #include "runtime/pipeline/flight_recorder.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/transport/lifeline.h"
@@ -29,24 +29,6 @@ struct RankNames {
 // One line: who was lost, or said what, and what it was last doing.
 std::string failure_line(const Failure& failure, const std::vector<RankState>& states,
                          const RankNames& names, std::int64_t now_ns);
-
-// Watches over the ranks while they meet, before there are roles and a run directory: whoever is
-// lost is named on standard error, and the others leave.
-class StartWatch {
- public:
-  // Called by all ranks together.
-  StartWatch(double timeout_seconds, Transport& transport, Log& log);
-  ~StartWatch();   // says goodbye where that was not done: this rank leaves by itself
-  void goodbye();  // may throw JobEnds
-  const std::string& problem() const { return lifeline_->problem(); }
-  StartWatch(const StartWatch&) = delete;
-  StartWatch& operator=(const StartWatch&) = delete;
-
- private:
-  std::vector<std::string> names_;  // by rank
-  bool goodbye_said_ = false;
-  std::unique_ptr<Lifeline> lifeline_;
-};
 
 // Watches over a training under MPI: every rank's recorder (DIR/flight/rank-R) and its lifeline.
 // When a rank is lost or fails, one rank says why on standard error and in train.log, with the last

@@ -39,7 +39,7 @@ class ProfileCacheTest : public testing::Test {
     made.measurements.push_back(measured);
     return made;
   }
-  static ProfileCache::Key key(const std::string& driver = "580.95") {
+  static KeptFile::Key key(const std::string& driver = "580.95") {
     return {{"model", "small"}, {"driver", driver}, {"threads", "1"}};
   }
 

@@ -3,9 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace hetpipe {
 namespace {
@@ -58,39 +55,6 @@ std::string refusal(Call call) {
 
 std::string together(const std::vector<RankFacts>& facts, const TrainJob& job) {
   return refusal([&] { check_together(facts, decide_roles(job, facts, "CMD"), job, "CMD"); });
-}
-
-TEST(RankFacts, AContainerOfTheSameMachineIsAnotherPlace) {
-  const RankFacts outside = facts_of_this_rank();
-  EXPECT_EQ(facts_of_this_rank().place, outside.place);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (::unshare(CLONE_NEWNET) != 0) ::_exit(77);
-    const RankFacts inside = facts_of_this_rank();
-    ::_exit(inside.boot == outside.boot && inside.place != outside.place ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no network namespace to be had";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
-}
-
-TEST(CheckAlike, OneBuildAndOneSetOfOptions) {
-  std::vector<RankFacts> facts = three_ranks();
-  EXPECT_EQ(refusal([&] { check_alike(facts); }), "");
-  facts[1].configuration = facts[2].configuration = "epochs = 2\nkeep = 3\n";
-  EXPECT_EQ(refusal([&] { check_alike(facts); }),
-            "ranks 1 and 2 on b: called with --epochs 2 (rank 0 with --epochs 1), --keep 3 (rank 0 "
-            "with no --keep). All ranks of a run do the same: start them with the same options.");
-  facts[2].build = 6;
-  EXPECT_THAT(refusal([&] { check_alike(facts); }), HasSubstr("rank 2 on b: another build"));
-}
-
-TEST(CheckAlike, DataMayLieElsewhere) {
-  std::vector<RankFacts> facts = three_ranks();
-  facts[1].configuration += "data = \"/other\"\n";
-  EXPECT_EQ(refusal([&] { check_alike(facts); }), "");
 }
 
 TEST(CheckTogether, AnEmulatedClusterIsOneMachine) {

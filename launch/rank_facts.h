@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hetpipe {
+
+// What a rank says of itself at the start.
+struct RankFacts {
+  std::string host;
+  int pid = 0;
+  std::vector<int> cores;     // that it may run on
+  int online = 0;             // cores of the machine
+  std::int64_t memory = 0;    // bytes of the machine
+  std::uint64_t build = 0;    // hash of the program
+  std::string boot;           // names the running machine, whatever its host names: one clock
+  std::string place;          // the same where loopback and process ids are: containers differ
+  std::string configuration;  // all options, as a file
+  bool mpi_reaches_gpus = false;
+};
+RankFacts facts_of_this_rank();
+// "rank 3 on n1", "ranks 1, 2 and 3 on n1 and n2".
+std::string named(const std::vector<std::size_t>& ranks, const std::vector<RankFacts>& facts);
+std::vector<std::string> hosts_of(const std::vector<RankFacts>& facts);
+std::string to_text(const RankFacts& facts);
+RankFacts facts_from_text(const std::string& text);
+
+// Before anything is read: one build, called with the same options (but for the place of the data,
+// which may differ from host to host). UserError.
+void check_alike(const std::vector<RankFacts>& facts);
+
+}  // namespace hetpipe

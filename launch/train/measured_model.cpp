@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/train/measured_model.h"
+
+#include "base/text.h"
+#include "launch/profile_measure.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr double kBudgetSeconds = 20;  // for batches that are chosen
+
+}  // namespace
+
+MeasuredModel measure_model(const TrainOptions& options, const Model& model,
+                            const ModelMeasurer& by) {
+  std::optional<Precision> precision;
+  if (options.planning.precision && !by.kind.empty()) {
+    precision = precision_choice_from(*options.planning.precision).of(by.kind);
+  }
+  const ProfiledDevice device = open_profiled_device(
+      {.device = by.on_cpu && options.device == "auto" ? "cpu" : options.device,
+       .threads = options.threads,
+       .gpu = by.gpu,
+       .precision = precision});
+  MeasuredProfile measured = measured_profile(
+      model, device,
+      {.batches = by.batches, .threads = options.threads, .budget_seconds = kBudgetSeconds});
+  const std::string kind = by.kind.empty() ? device.kind : by.kind;
+  for (Measurement& of : measured.profile.measurements) of.device = kind;
+  return {std::move(measured.profile),
+          format("%s on %s: %s, %s", model.name().c_str(), kind.c_str(), measured.remark.c_str(),
+                 measured.found ? "measured before" : "measured now")};
+}
+
+}  // namespace hetpipe

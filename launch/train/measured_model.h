@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/train/options.h"
+#include "partitioner/profile/profile.h"
+#include "runtime/model/model.h"
+
+namespace hetpipe {
+
+// Where a rank measures a model that no profile is given for.
+struct ModelMeasurer {
+  std::string kind{};          // what the profile calls the device; empty: the device's own kind
+  bool on_cpu = false;         // unless --device says something else
+  int gpu = 0;                 // as CUDA counts
+  std::vector<int> batches{};  // samples per call; empty: as many as a while allows
+};
+
+struct MeasuredModel {
+  Profile profile;
+  std::string note;  // "lenet on cpu: batches of 32 samples, measured before"
+};
+
+// As measured_profile(), which keeps it.
+MeasuredModel measure_model(const TrainOptions& options, const Model& model,
+                            const ModelMeasurer& by);
+
+}  // namespace hetpipe
