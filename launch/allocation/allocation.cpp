@@ -5,6 +5,7 @@
 #include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/index.h"
@@ -117,6 +118,16 @@ Allocation allocation_from_text(const std::string& text) {
   return Json::parse(text).get<Allocation>();
 }
 
+Allocation hosts_allocation(const std::vector<std::string>& host_of_rank) {
+  Allocation allocation;
+  allocation.of = "the hosts of these ranks";
+  std::set<std::string> seen;
+  for (const std::string& host : host_of_rank) {
+    if (seen.insert(host).second) allocation.nodes.push_back({.name = host});
+  }
+  return allocation;
+}
+
 bool means_kind(const std::string& type, const std::string& kind) {
   if (bare(type) == bare(kind)) return true;
   const CatalogueEntry* meant = entry_meant(type);
@@ -161,6 +172,22 @@ Cluster cluster_of(const Allocation& allocation, const Cluster& pool,
   }
   problems.throw_if_any();
   leave_out_unused(cluster);
+  return cluster;
+}
+
+Cluster plain_cluster(const Allocation& allocation) {
+  Cluster cluster;
+  for (const AllocatedNode& node : allocation.nodes) {
+    if (!node.answers) continue;
+    Node plain{.name = node.name, .kinds = {}};
+    for (const std::string& type : node.gpus) {
+      std::size_t k = 0;
+      while (k < cluster.kinds.size() && cluster.kinds[k].name != type) ++k;
+      if (k == cluster.kinds.size()) cluster.kinds.emplace_back().name = type;
+      plain.kinds.push_back(static_cast<int>(k));
+    }
+    cluster.nodes.push_back(std::move(plain));
+  }
   return cluster;
 }
 

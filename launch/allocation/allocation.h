@@ -28,11 +28,17 @@ struct Allocation {
 std::string to_text(const Allocation& allocation);
 Allocation allocation_from_text(const std::string& text);
 
+// The hosts of these ranks, each once, in rank order.
+Allocation hosts_allocation(const std::vector<std::string>& host_of_rank);
+
 // The nodes that answer, as a cluster with kinds and links of `pool`. A node that the pool names
 // has its devices, as many as the job was given; on any other each GPU is of the pool's kind, or
 // the catalogue's, that its type says ("titanv" for titan-v) or, without one, a feature of the
 // node. UserError, with all problems: a GPU whose kind nobody knows.
 Cluster cluster_of(const Allocation& allocation, const Cluster& pool, const std::string& pool_file);
+
+// The same without a cluster file: types of GPU stand for kinds, of which nothing else is known.
+Cluster plain_cluster(const Allocation& allocation);
 
 // Whether a scheduler's type of GPU means this kind of device: "a100", "A100-40GB", "titanv".
 bool means_kind(const std::string& type, const std::string& kind);

@@ -35,23 +35,6 @@ OptionTable table_of(AllocationOptions& options) {
         }}}};
 }
 
-// Without a cluster file the types stand for the kinds.
-Cluster plain_cluster(const Allocation& allocation) {
-  Cluster cluster;
-  for (const AllocatedNode& node : allocation.nodes) {
-    if (!node.answers) continue;
-    Node plain{.name = node.name, .kinds = {}};
-    for (const std::string& type : node.gpus) {
-      std::size_t k = 0;
-      while (k < cluster.kinds.size() && cluster.kinds[k].name != type) ++k;
-      if (k == cluster.kinds.size()) cluster.kinds.emplace_back().name = type;
-      plain.kinds.push_back(static_cast<int>(k));
-    }
-    cluster.nodes.push_back(std::move(plain));
-  }
-  return cluster;
-}
-
 std::string host_file(const std::vector<RanksOfNode>& ranks, bool slots) {
   std::string text;
   for (const RanksOfNode& of : ranks) {

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "launch/allocation/allocation.h"
 #include "launch/doctor/checks.h"
 #include "launch/host_name.h"
 #include "launch/said_of.h"
@@ -59,6 +60,30 @@ std::vector<Problem> hosts_without_ranks(const PlannedRun& run,
   return problems;
 }
 
+// Each rank a device of the allocation, or a parameter server where none is left.
+void compare_with_allocation(const PlannedRun& run, const std::vector<DoctorFacts>& facts,
+                             Check& check) {
+  const std::size_t devices = run.job.cluster->devices().size();
+  if (devices == 0 && run.job.cluster->kinds.empty()) {
+    check.seen += ": nobody says how many devices there are; hetpipe train measures them";
+    return;
+  }
+  const Seats seats = seats_of(*run.job.cluster, hosts_of(ranks_of(facts)));
+  const std::size_t seated = seats.cluster.devices().size();
+  check.seen += format(": %zu of %zu devices have a rank, %zu ranks have none", seated, devices,
+                       facts.size() - seated);
+  if (seated == 0) {
+    check.findings.push_back({Severity::mistake, run.files, "has no device for any of these ranks",
+                              "nothing could be trained",
+                              "Ask for GPUs, or name devices of its nodes in --pool FILE."});
+    return;
+  }
+  for (const std::string& note : seats.notes) {
+    check.findings.push_back({Severity::note, run.files, note, "devices without a rank stay idle",
+                              "The script of hetpipe sbatch starts them so."});
+  }
+}
+
 }  // namespace
 
 Check check_launch(const std::vector<DoctorFacts>& facts, const std::vector<Problem>& refused,
@@ -110,6 +135,8 @@ Check check_plan_ranks(const PlannedRun& run, const std::vector<DoctorFacts>& fa
       roles = said_of(run.files, [&] { return decide_roles(run.job, ranks_of(facts), command); });
       check.seen += format(": %d workers, %d parameter server ranks, each on its host",
                            run.job.plan.worker_ranks(), run.job.plan.server_ranks());
+    } else if (run.from_allocation) {
+      compare_with_allocation(run, facts, check);
     } else if (auto problems = hosts_without_ranks(run, facts); !problems.empty()) {
       throw UserError(std::move(problems));
     }

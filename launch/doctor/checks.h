@@ -33,10 +33,12 @@ struct PlannedRun {
   std::vector<Problem> problems{};  // of the files, in themselves and against each other
   std::vector<std::string> notes{};
   bool has_plan = false;
+  bool from_allocation = false;  // the job's cluster; its plan is made when it starts
   TrainJob job{};
-  std::string files{};  // "plan.toml, cluster.toml"; empty: none was given
+  std::string files{};  // "plan.toml, cluster.toml", "Slurm job 17"; empty: none was given
 };
-// Number and hosts of ranks against the plan; without a plan, hosts against the cluster. `command`
+// Number and hosts of ranks against the plan; without a plan, hosts against the cluster, ranks
+// against the devices of an allocation. `command`
 // stands in the launch lines. roles: where all is well.
 Check check_plan_ranks(const PlannedRun& run, const std::vector<DoctorFacts>& facts,
                        const std::string& command, std::optional<Roles>& roles);

@@ -11,8 +11,8 @@
 #include "launch/launched.h"
 #include "launch/round.h"
 #include "launch/shell_words.h"
-#include "launch/subcommand.h"
 #include "launch/start_watch.h"
+#include "launch/subcommand.h"
 #include "runtime/transport/mpi.h"
 #include "runtime/transport/threads.h"
 

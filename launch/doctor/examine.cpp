@@ -152,7 +152,7 @@ Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links
   PlannedRun run;
   Check plan{"plan", "", {}};
   if (first) {
-    run = read_planned_run(options);
+    run = read_planned_run(options, hosts_of(ranks_of(seen.facts)));
     plan = one_world ? check_plan_ranks(run, seen.facts, call.command, seen.roles)
                      : Check{"plan", "ranks without a common world are not compared with one",
                              findings_from(Severity::mistake, run.problems)};

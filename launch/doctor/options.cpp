@@ -16,9 +16,12 @@ OptionTable doctor_option_table(DoctorOptions& options) {
         {
             text_option("plan", "FILE", options.plan,
                         "Plan: ranks are compared with it, by number, host and device."),
-            text_option("cluster", "FILE", options.planning.cluster,
+            text_option("cluster", "FILE|slurm|ranks", options.planning.cluster,
                         "Cluster file of the plan; without a plan its hosts and devices are looked "
-                        "for."),
+                        "for. Or slurm, ranks, as of hetpipe train: whether ranks and devices of "
+                        "the allocation meet."),
+            text_option("pool", "FILE", options.pool,
+                        "With slurm or ranks: cluster file with the devices of all nodes."),
             text_option("profile", "FILE", options.planning.profile,
                         "Profile of the model: what of it nobody measured, and how large "
                         "checkpoints will be."),

@@ -11,7 +11,8 @@ namespace hetpipe {
 
 struct DoctorOptions {
   std::optional<std::string> plan;  // files
-  PlanningOptions planning;         // cluster, profile
+  PlanningOptions planning;         // cluster, which may be slurm or ranks as of train; profile
+  std::optional<std::string> pool;
   std::optional<std::string> output;
   int keep = 0;  // as of train
   std::string device = "auto";

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/text.h"
+#include "launch/allocation/slurm.h"
 #include "partitioner/plan/unmeasured.h"
 
 namespace hetpipe {
@@ -39,9 +40,31 @@ void load_plan_of(const DoctorOptions& options, PlannedRun& run) {
   }
 }
 
+bool on_allocation(const DoctorOptions& options) {
+  return options.planning.cluster == "slurm" || options.planning.cluster == "ranks";
+}
+
+// Of an allocation without a pool nothing is known but what the scheduler calls its GPUs.
+void load_allocation(const DoctorOptions& options, const std::vector<std::string>& host_of_rank,
+                     PlannedRun& run) {
+  if (options.plan) {
+    throw UserError("--cluster", "cannot be " + *options.planning.cluster +
+                                     " beside --plan (a plan names its devices). Leave --plan "
+                                     "out, or give the plan's cluster file.");
+  }
+  const Allocation allocation =
+      options.planning.cluster == "slurm" ? slurm_allocation() : hosts_allocation(host_of_rank);
+  run.files = allocation.of;
+  run.from_allocation = true;
+  run.job.cluster = options.pool
+                        ? cluster_of(allocation, load_cluster(*options.pool), *options.pool)
+                        : plain_cluster(allocation);
+}
+
 }  // namespace
 
-PlannedRun read_planned_run(const DoctorOptions& options) {
+PlannedRun read_planned_run(const DoctorOptions& options,
+                            const std::vector<std::string>& host_of_rank) {
   PlannedRun run;
   std::vector<std::string> files;
   const auto read = [&](const std::optional<std::string>& file, const std::function<void()>& act) {
@@ -54,7 +77,20 @@ PlannedRun read_planned_run(const DoctorOptions& options) {
     }
   };
   TrainJob& job = run.job;
-  read(options.planning.cluster, [&] { job.cluster = load_cluster(*options.planning.cluster); });
+  if (on_allocation(options)) {
+    read(options.planning.cluster, [&] {
+      load_allocation(options, host_of_rank, run);
+      files.back() = run.files;
+    });
+    if (options.pool) files.push_back(*options.pool);
+  } else {
+    read(options.planning.cluster, [&] { job.cluster = load_cluster(*options.planning.cluster); });
+    if (options.pool) {
+      run.problems.push_back({"--pool",
+                              "is useless without --cluster slurm or --cluster ranks (a cluster "
+                              "file says it all). Leave it out."});
+    }
+  }
   read(options.planning.profile,
        [&] { job.profile = load_profile_of(options.planning, job.cluster.value_or(Cluster{})); });
   read(options.plan, [&] { load_plan_of(options, run); });

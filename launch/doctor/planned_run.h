@@ -6,7 +6,9 @@
 
 namespace hetpipe {
 
-// Reads the files that the options name, one after the other, and keeps all their problems.
-PlannedRun read_planned_run(const DoctorOptions& options);
+// Reads the files that the options name, one after the other, asks Slurm where --cluster says so,
+// and keeps all their problems.
+PlannedRun read_planned_run(const DoctorOptions& options,
+                            const std::vector<std::string>& host_of_rank);
 
 }  // namespace hetpipe

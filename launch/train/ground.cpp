@@ -19,17 +19,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The hosts of these ranks, each once, in rank order.
-Allocation hosts_allocation(const std::vector<std::string>& hosts) {
-  Allocation allocation;
-  allocation.of = "the hosts of these ranks";
-  std::set<std::string> seen;
-  for (const std::string& host : hosts) {
-    if (seen.insert(host).second) allocation.nodes.push_back({.name = host});
-  }
-  return allocation;
-}
-
 // One rank of each kind measures; an emulated kind runs at the pace of another.
 std::map<int, ModelMeasurer> measurers_of(const Seats& seats) {
   std::map<int, ModelMeasurer> by_rank;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # doctor.sh HETPIPE SOURCE_DIR
 # `hetpipe doctor` under srun, over all nodes of the test cluster: as it should be; without PMIx, which is said once with
-# what this Slurm offers; and with a firewall between two nodes that leaves Slurm alone and drops what MPI sends. Exit
+# what this Slurm offers; ranks and devices of the allocation; and with a firewall between two nodes that leaves Slurm alone and drops what MPI sends. Exit
 # code 77: this machine cannot do it (the reason is printed).
 set -euo pipefail
 hetpipe=$1
@@ -16,13 +16,19 @@ failed=0
 doctor() { # CODE MPI TEXT...: a rank on each node; each text once
   local code=0 expected=$1 mpi=$2 text
   shift 2
-  timeout -v -k 2 60 srun --nodes=4 --mpi="$mpi" -K -n 4 "$hetpipe" doctor --timeout 2 > "$said" 2>&1 || code=$?
+  timeout -v -k 2 60 srun --nodes=4 --exclusive --mpi="$mpi" -K -n 4 "$hetpipe" doctor --timeout 2 "${more[@]}" > "$said" 2>&1 || code=$?
   for text in "$@"; do
     [ "$(grep -c -F -- "$text" "$said")" -eq 1 ] || code="not once '$text'"
   done
   [ "$code" = "$expected" ] || { echo "FAILED: $code (expected code $expected): $(cat "$said")"; failed=1; }
 }
 
+more=(--cluster slurm --pool "$source/tests/slurm/emulated_pool.toml")
+doctor 0 pmix "emulated_pool.toml: 3 of 4 devices have a rank, 1 ranks have none" \
+  "note: Slurm job 1, $source/tests/slurm/emulated_pool.toml: node3 has 2 devices and 1 rank"
+more=(--cluster slurm)  # the cluster's GPUs are names, which no driver knows
+doctor 2 pmix "mistake: node3: has 2 devices of kind a100 in Slurm job 2 (its ranks see no GPU)"
+more=()
 doctor 0 pmix "srun: 4 ranks on 4 hosts" "6 of 6 pairs answer" "Nothing that was looked at stands in the way"
 doctor 2 none "mistake: srun started 4 ranks without PMIx" "srun --mpi=pmix -K -n 4 $hetpipe doctor" \
   "This Slurm offers: MPI plugin types are"

@@ -147,7 +147,7 @@ TEST(SeatsOf, DevicesAndRanksMeet) {
   EXPECT_EQ(seats.free, Names({"n1.lab", "n3"}));
   ASSERT_EQ(seats.notes.size(), 1U);
   EXPECT_NE(seats.notes[0].find("n2 has 3 devices and 2 ranks"), std::string::npos);
-  const std::vector<std::string> devices{"n0:0", "n2:0", "n2:1", "-", "n1.lab:0", "-"};
+  const std::vector<std::string> devices{"n0.lab:0", "n2:0", "n2:1", "-", "n1.lab:0", "-"};
   ASSERT_EQ(seats.device_of_rank.size(), devices.size());
   for (std::size_t r = 0; r < devices.size(); ++r) {
     const std::optional<DeviceName>& device = seats.device_of_rank[r];

@@ -116,6 +116,23 @@ TEST(CheckPlanRanks, AClusterWithoutAPlan) {
   EXPECT_THAT(check_plan_ranks(run, planned_hosts(), "", roles).findings, IsEmpty());
 }
 
+TEST(CheckPlanRanks, RanksAndDevicesOfAnAllocationMeet) {
+  PlannedRun run = planned("rtx-3090");  // a device on each of a and b
+  run.has_plan = false;
+  run.from_allocation = true;
+  run.files = "Slurm job 17, lab.toml";
+  std::optional<Roles> roles;
+  const Check met = check_plan_ranks(run, planned_hosts(), "", roles);
+  EXPECT_THAT(met.findings, IsEmpty());
+  EXPECT_EQ(met.seen, "Slurm job 17, lab.toml: 2 of 2 devices have a rank, 1 ranks have none");
+  EXPECT_THAT(said(check_plan_ranks(run, {fact("a")}, "", roles)),
+              ElementsAre(HasSubstr("note: Slurm job 17, lab.toml: b has no rank")));
+  EXPECT_THAT(said(check_plan_ranks(run, {fact("c")}, "", roles)),
+              ElementsAre(HasSubstr("mistake: Slurm job 17, lab.toml: has no device for any of")));
+  run.job.cluster = Cluster{};
+  EXPECT_THAT(check_plan_ranks(run, planned_hosts(), "", roles).findings, IsEmpty());
+}
+
 // --- versions
 // ------------------------------------------------------------------------------------------
 
