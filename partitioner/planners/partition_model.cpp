@@ -8,19 +8,29 @@
 #include <utility>
 
 namespace hetpipe {
+
+std::vector<bool> allowed_cuts(const Profile& profile) {
+  std::vector<bool> allowed(profile.layers.size() + 1, true);
+  std::map<std::string, std::size_t> first_user;
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    const ProfileLayer& layer = profile.layers[l];
+    const auto user = first_user.emplace(layer.shares.empty() ? layer.name : layer.shares, l).first;
+    for (std::size_t cut = user->second + 1; cut <= l; ++cut) allowed[cut] = false;
+  }
+  return allowed;
+}
+
 namespace {
 
 void read_layers(PartitionModel& model, const Profile& profile) {
   model.consumers.resize(at_index(model.layers));
   model.crossing.resize(at_index(model.layers + 1));
-  model.may_cut.assign(at_index(model.layers + 1), true);
+  model.may_cut = allowed_cuts(profile);
   model.parameters.assign(1, 0);
-  std::map<std::string, int> first_user;
+  std::set<std::string> owners;
   for (int l = 0; l < model.layers; ++l) {
     const ProfileLayer& layer = profile.layers[at_index(l)];
-    const std::string& owner = layer.shares.empty() ? layer.name : layer.shares;
-    const auto [user, is_first] = first_user.emplace(owner, l);
-    for (int cut = user->second + 1; cut <= l; ++cut) model.may_cut[at_index(cut)] = false;
+    const bool is_first = owners.insert(layer.shares.empty() ? layer.name : layer.shares).second;
     model.parameters.push_back(model.parameters.back() + (is_first ? layer.parameter_bytes : 0));
     for (const int producer : layer.inputs) model.consumers[at_index(producer)].push_back(l);
   }

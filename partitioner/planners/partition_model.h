@@ -43,6 +43,9 @@ struct PartitionModel {
   std::vector<bool> may_cut;  // [cut]
 };
 
+// Before which layers a model may be cut, [0, layers]: layers with shared parameters stay together.
+std::vector<bool> allowed_cuts(const Profile& profile);
+
 PartitionModel partition_model(const Cluster& cluster, const Profile& profile,
                                const PartitionRequest& request);
 

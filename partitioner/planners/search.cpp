@@ -186,7 +186,9 @@ class Search {
       }
     }
     if (found_.all().size() == before) {
-      why_not_.push_back(rows_[row].request.system + ": " + scores_.why_not());
+      const std::string& why = scores_.why_not();
+      why_not_.push_back(rows_[row].request.system + ": " +
+                         (why.empty() ? "no virtual workers could be formed and cut so" : why));
     }
   }
 

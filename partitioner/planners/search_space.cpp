@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/planners/partition_model.h"
 #include "partitioner/planners/search_compositions.h"
 
 namespace hetpipe {
@@ -85,14 +86,14 @@ std::vector<SearchRow> search_rows(const PlanRequest& request) {
 SearchSpace::SearchSpace(const SearchRow& row, int minibatch, CutCache& cuts)
     : row_(row), minibatch_(minibatch), blank_(blank_plan(row.request)), cuts_(cuts) {
   blank_.minibatch = minibatch;
+  if (without_pipeline(row_.parts)) return;
+  const std::vector<bool> cuts_allowed = allowed_cuts(row_.request.profile);
+  // One stage more than cuts inside of the model.
+  max_stages_ = static_cast<int>(std::count(cuts_allowed.begin() + 1, cuts_allowed.end(), true));
 }
 
 bool SearchSpace::chooses_in_flight() const {
   return row_.parts.schedule == ScheduleRule::continuous_1f1b;
-}
-
-int SearchSpace::max_stages() const {
-  return without_pipeline(row_.parts) ? 1 : static_cast<int>(row_.request.profile.layers.size());
 }
 
 std::vector<int> SearchSpace::depths(int most_in_flight) const {

@@ -55,7 +55,8 @@ class SearchSpace {
   bool chooses_in_flight() const;
   bool has_server() const { return row_.parts.sync != SyncRule::all_reduce; }
 
-  int max_stages() const;  // of a virtual worker
+  // Of a virtual worker: layers with shared parameters stay together.
+  int max_stages() const { return max_stages_; }
 
   // Values of the knob, ascending; one where the user fixed it. Micro-batches are no smaller than
   // the smallest batch that was measured unless the user gave a minibatch: what a pass costs beside
@@ -85,6 +86,7 @@ class SearchSpace {
 
   SearchRow row_;
   int minibatch_;
+  int max_stages_ = 1;
   Plan blank_;
   CutCache& cuts_;
 };

@@ -105,15 +105,45 @@ Measurement relative(const Profile& profile, const Measurement& measured, const 
   return result;
 }
 
-Measurement absolute(const Profile& profile, const DeviceKind& kind, const Rates& rates, int batch,
-                     Precision precision) {
+// Each layer's bytes per sample, fp32.
+struct Sizes {
+  std::vector<double> output;
+  std::vector<double> stash;
+};
+
+// As the layers state them. Where none does, as they were measured on another kind: they hardly
+// depend on it, but for the precision, so that the largest count.
+Sizes sizes_of(const Profile& profile) {
+  Sizes sizes;
+  double stated = 0;
+  for (const ProfileLayer& layer : profile.layers) {
+    sizes.output.push_back(layer.output_bytes);
+    sizes.stash.push_back(layer.stash_bytes);
+    stated += layer.output_bytes + layer.stash_bytes;
+  }
+  if (stated > 0) return sizes;
+  for (const Measurement& m : profile.measurements) {
+    if (!m.estimate.empty()) continue;
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+      const auto per_sample = [&](std::int64_t bytes) {
+        return static_cast<double>(bytes) / m.batch;
+      };
+      sizes.output[l] = std::max(sizes.output[l], per_sample(m.output_bytes[l]));
+      sizes.stash[l] = std::max(sizes.stash[l], per_sample(m.stash_bytes[l]));
+    }
+  }
+  return sizes;
+}
+
+Measurement absolute(const Profile& profile, const Sizes& sizes, const DeviceKind& kind,
+                     const Rates& rates, int batch, Precision precision) {
   Measurement result;
   result.device = kind.name;
   result.batch = batch;
   result.estimate = "from flops and bytes by roofline";
   const double share = two_bytes(precision) ? 0.5 : 1;  // of fp32's bytes
   std::vector<double> outputs;
-  for (const ProfileLayer& layer : profile.layers) outputs.push_back(layer.output_bytes * batch);
+  for (const double bytes : sizes.output) outputs.push_back(bytes * batch);
   for (std::size_t l = 0; l < profile.layers.size(); ++l) {
     const ProfileLayer& layer = profile.layers[l];
     Work forward =
@@ -125,7 +155,7 @@ Measurement absolute(const Profile& profile, const DeviceKind& kind, const Rates
     result.update.push_back(kUpdateTraffic * static_cast<double>(layer.parameter_bytes) /
                             rates.bandwidth);
     result.output_bytes.push_back(std::llround(outputs[l]));
-    result.stash_bytes.push_back(std::llround(layer.stash_bytes * batch));
+    result.stash_bytes.push_back(std::llround(sizes.stash[l] * batch));
   }
   return result;
 }
@@ -214,6 +244,7 @@ Profile with_estimates(Profile profile, const Cluster& cluster, const PrecisionC
                        const KindPlace& place) {
   const std::vector<Measurement> measured = profile.measurements;
   const bool absolutes = has_flops(profile);
+  const Sizes sizes = sizes_of(profile);
   const auto where = [&](const DeviceKind& kind) { return place ? place(kind) : ""; };
   std::set<int> used;
   for (const Node& node : cluster.nodes) used.insert(node.kinds.begin(), node.kinds.end());
@@ -249,7 +280,7 @@ Profile with_estimates(Profile profile, const Cluster& cluster, const PrecisionC
     } else if (absolutes && complete(rates)) {
       for (const int batch : kBatches) {
         profile.measurements.push_back(
-            absolute(profile, kind, rates, batch, precision_of(kind.name)));
+            absolute(profile, sizes, kind, rates, batch, precision_of(kind.name)));
       }
     } else {
       problems.add(where(kind), refusal(profile, kind, complete(rates)));

@@ -22,7 +22,7 @@ struct ProfileLayer {
   double forward_flops = 0;   // per sample; 0: not given
   double backward_flops = 0;  // per sample
   double input_bytes = 0;     // per sample
-  double output_bytes = 0;    // per sample, fp32; used only for kinds without any measurement
+  double output_bytes = 0;    // per sample, fp32; only for estimates where nothing was measured
   double stash_bytes = 0;     // per sample, fp32; likewise
   std::string shares;         // owner of its parameters, or empty
   bool output = false;  // a result of the network that no layer reads, beside the last layer's

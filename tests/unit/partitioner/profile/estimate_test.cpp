@@ -79,6 +79,28 @@ TEST(Estimate, AbsoluteIsTheLongerOfArithmeticAndTraffic) {
   EXPECT_EQ(parse_profile(to_toml(p), "again"), p);
 }
 
+// As `hetpipe profile` writes it on a machine whose speed nobody knows.
+TEST(Estimate, BytesThatNoLayerStatesAreThoseMeasuredElsewhere) {
+  const Cluster cluster = cluster_with({kind("new", 10, 100)});
+  Profile p = two_layers();
+  for (ProfileLayer& layer : p.layers) layer.output_bytes = layer.stash_bytes = 0;
+  Measurement elsewhere;
+  elsewhere.device = "cpu";
+  elsewhere.batch = 4;
+  elsewhere.forward = elsewhere.backward = {1, 1};
+  elsewhere.output_bytes = {4'000'000, 4'000'000};
+  elsewhere.stash_bytes = {8'000'000, 0};
+  p.measurements = {elsewhere};
+  const LayerCosts costs =
+      costs_on(with_estimates(p, cluster, Precision::fp32), cluster.kinds[0], 8);
+  const LayerCosts stated =
+      costs_on(with_estimates(two_layers(), cluster, Precision::fp32), cluster.kinds[0], 8);
+  EXPECT_EQ(costs.output_bytes, stated.output_bytes);
+  EXPECT_EQ(costs.stash_bytes, stated.stash_bytes);
+  EXPECT_EQ(costs.stash_bytes[0], 16'000'000);
+  EXPECT_EQ(costs.forward, stated.forward);
+}
+
 TEST(Estimate, RelativeScalesAMeasurementByTheRooflines) {
   Profile p = two_layers();
   p.measurements = {{"old", 4, {1.0, 2.0}, {3.0, 4.0}, {0.5, 0.5}, {4000000, 4000000}, {1, 1}}};
