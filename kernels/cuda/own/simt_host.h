@@ -166,8 +166,6 @@ void store_word(void* to, const Word& word) {
   std::memcpy(to, &word, sizeof word);
 }
 
-inline void __threadfence() {}
-inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 template <class T>
 T __ldg(const T* place) {
   return *place;
