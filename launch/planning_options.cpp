@@ -129,12 +129,15 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
           unset_means(otherwise("the system's"),
                       choice_option("sync", options.sync, sync_names(),
                                     "What keeps replicas and virtual workers together.")),
-          unset_means(otherwise("the system's planner; hetpipe: the best of np, ed, hd"),
-                      choice_option("policy", options.policy, {"np", "ed", "hd", "search"},
-                                    "Which devices form a virtual worker: those of a node, one "
-                                    "of every node, nodes in pairs, or whatever a search finds "
-                                    "to be fastest (hetpipe plan: of all systems, unless "
-                                    "--system names one).")),
+          unset_means(
+              otherwise("the system's planner; hetpipe: the best of np, ed, hd, or a search "
+                        "where all of them form longer pipelines than the model can be cut "
+                        "into"),
+              choice_option("policy", options.policy, {"np", "ed", "hd", "search"},
+                            "Which devices form a virtual worker: those of a node, one "
+                            "of every node, nodes in pairs, or whatever a search finds "
+                            "to be fastest (hetpipe plan: of all systems, unless "
+                            "--system names one).")),
           unset_means(otherwise("raised while the predicted throughput grows"),
                       integer_option("in-flight", "N", options.in_flight, kInFlight,
                                      "Minibatches in flight in each virtual worker (Nm), the "

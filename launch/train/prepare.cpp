@@ -297,8 +297,9 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   if (!options.learning_rate && usual.lowered()) {
     prepared.notes.push_back(
         format("learning rate %g instead of %g: up to %d updates are under way that do not see "
-               "each other (--learning-rate sets another)",
-               usual.rate, kSgdRate, usual.unseen_updates));
+               "each other (--learning-rate sets another%s)",
+               usual.rate, kSgdRate, usual.unseen_updates,
+               job.plan.in_flight > 1 ? "; a smaller --in-flight leaves fewer" : ""));
   }
   job.optimizer = {.name = job.plan.optimizer,
                    .learning_rate = options.learning_rate.value_or(usual.rate),

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kEqual = 1 + 1e-12;
 constexpr int kBeam = 2;
-constexpr int kMostPriced = 400'000;      // stages, with a beam
+constexpr int kMostPriced = 400'000;   // stages, with a beam
 constexpr int kMostPricedWhole = 300;  // stages, of a quick search without one
 constexpr int kNoLimit = std::numeric_limits<int>::max();
 constexpr std::array kPolicies{DevicePolicy::fresh_first, DevicePolicy::append_first,

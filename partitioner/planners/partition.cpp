@@ -192,10 +192,12 @@ Partition partition(const Cluster& cluster, const Profile& profile,
   const bool exact = search.exact();
   const auto least_bad = search.best(Objective::memory);
   if (!least_bad) {
-    throw UserError("",
-                    format("the model cannot be cut into %zu parts (layers with shared parameters "
-                           "stay together). Form virtual workers of fewer devices.",
-                           request.devices.size()));
+    throw UserError(
+        "",
+        format("the model cannot be cut into %zu parts (layers with shared parameters "
+               "stay together). Form virtual workers of fewer devices (--virtual-workers), or use "
+               "--policy search.",
+               request.devices.size()));
   }
   nothing_fits(cluster, request,
                evaluate_partition(cluster, profile, request, named(request, least_bad->order),

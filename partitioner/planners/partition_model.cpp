@@ -20,6 +20,12 @@ std::vector<bool> allowed_cuts(const Profile& profile) {
   return allowed;
 }
 
+std::size_t most_stages(const Profile& profile) {
+  const std::vector<bool> allowed = allowed_cuts(profile);
+  // The model's end among them: one stage more than cuts inside.
+  return static_cast<std::size_t>(std::count(allowed.begin() + 1, allowed.end(), true));
+}
+
 namespace {
 
 void read_layers(PartitionModel& model, const Profile& profile) {

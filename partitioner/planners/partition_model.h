@@ -45,6 +45,7 @@ struct PartitionModel {
 
 // Before which layers a model may be cut, [0, layers]: layers with shared parameters stay together.
 std::vector<bool> allowed_cuts(const Profile& profile);
+std::size_t most_stages(const Profile& profile);
 
 PartitionModel partition_model(const Cluster& cluster, const Profile& profile,
                                const PartitionRequest& request);

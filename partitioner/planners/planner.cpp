@@ -11,6 +11,7 @@
 #include "partitioner/planners/allocation.h"
 #include "partitioner/planners/dapple.h"
 #include "partitioner/planners/data_parallel.h"
+#include "partitioner/planners/partition_model.h"
 #include "partitioner/planners/pipedream.h"
 #include "partitioner/planners/replicated.h"
 #include "partitioner/planners/search.h"
@@ -131,10 +132,44 @@ System composition(const PlanRequest& request) {
   return replaced(request);
 }
 
+namespace {
+
+// Whether some policy forms virtual workers that can all be cut: into as many stages as they have
+// devices, which a short model, or one with layers that stay together, does not allow.
+bool a_policy_can_cut(const PlanRequest& request) {
+  const std::size_t most = most_stages(request.profile);
+  if (request.cluster.devices().size() <= most) return true;
+  PlanRequest estimated = request;
+  estimated.profile =
+      with_estimates(std::move(estimated.profile), request.cluster, request.precision);
+  const std::vector<double> speeds = kind_speeds(estimated, default_minibatch(estimated));
+  bool formed = false;
+  for (const std::string& policy : allocation_policies()) {
+    try {
+      const Allocation allocation =
+          allocate(request.cluster, policy, speeds, request.virtual_workers);
+      formed = true;
+      if (std::all_of(allocation.begin(), allocation.end(),
+                      [&](const auto& devices) { return devices.size() <= most; })) {
+        return true;
+      }
+    } catch (const UserError&) {
+      // This policy cannot form so many; where none can, HetPipe's planner says it.
+    }
+  }
+  return !formed;
+}
+
+}  // namespace
+
 PlannerRule planner_of(const PlanRequest& request) {
   const System system = composition(request);
   if (allocates(request)) return PlannerRule::hetpipe;
-  return request.policy ? PlannerRule::search : system.planner;
+  if (request.policy) return PlannerRule::search;
+  if (system.planner == PlannerRule::hetpipe && !a_policy_can_cut(request)) {
+    return PlannerRule::search;
+  }
+  return system.planner;
 }
 
 Plan make_plan(const PlanRequest& given) {

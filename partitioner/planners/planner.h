@@ -66,7 +66,8 @@ void check_request(const PlanRequest& request);
 System composition(const PlanRequest& request);
 
 // Who makes the plan: HetPipe's planner for its allocation policies, the search for the policy
-// "search", else the planner of the system's row.
+// "search", else the planner of the system's row; the search, too, in place of HetPipe's planner
+// where no policy forms virtual workers that can all be cut.
 PlannerRule planner_of(const PlanRequest& request);
 
 // The plan of that planner, with its prediction; kinds that the profile does not cover are

@@ -50,7 +50,8 @@ int smallest_measured(const Profile& profile) {
 }  // namespace
 
 std::vector<SearchRow> search_rows(const PlanRequest& request) {
-  if (request.search.systems == SystemChoice::requested) {
+  // Without its policy the search stands in for a system's own planner.
+  if (request.search.systems == SystemChoice::requested || !request.policy) {
     SearchRow row{request, composition(request)};
     row.minibatch = minibatch_of(request, row.parts);
     row.request.policy.reset();
@@ -86,10 +87,9 @@ std::vector<SearchRow> search_rows(const PlanRequest& request) {
 SearchSpace::SearchSpace(const SearchRow& row, int minibatch, CutCache& cuts)
     : row_(row), minibatch_(minibatch), blank_(blank_plan(row.request)), cuts_(cuts) {
   blank_.minibatch = minibatch;
-  if (without_pipeline(row_.parts)) return;
-  const std::vector<bool> cuts_allowed = allowed_cuts(row_.request.profile);
-  // One stage more than cuts inside of the model.
-  max_stages_ = static_cast<int>(std::count(cuts_allowed.begin() + 1, cuts_allowed.end(), true));
+  if (!without_pipeline(row_.parts)) {
+    max_stages_ = static_cast<int>(most_stages(row_.request.profile));
+  }
 }
 
 bool SearchSpace::chooses_in_flight() const {
