@@ -205,7 +205,11 @@ SearchChoice search_choice(const PlanningOptions& options) {
   SearchChoice choice;
   const bool of_servers = options.clock_distance || options.pull || options.scale ||
                           options.placement || !options.servers.empty();
-  if (!options.system && !options.in_flight && !of_servers) choice.systems = SystemChoice::any;
+  // Where nobody asks for a search it may stand in for the planner of a system, which stays.
+  const bool asked = options.policy.has_value();
+  if (asked && !options.system && !options.in_flight && !of_servers) {
+    choice.systems = SystemChoice::any;
+  }
   if (!options.clock_distance) choice.clock_distances = {0, 1, 4};
   if (!options.placement && options.servers.empty()) choice.placements = {"default", "local"};
   return choice;

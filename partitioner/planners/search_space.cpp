@@ -50,8 +50,7 @@ int smallest_measured(const Profile& profile) {
 }  // namespace
 
 std::vector<SearchRow> search_rows(const PlanRequest& request) {
-  // Without its policy the search stands in for a system's own planner.
-  if (request.search.systems == SystemChoice::requested || !request.policy) {
+  if (request.search.systems == SystemChoice::requested) {
     SearchRow row{request, composition(request)};
     row.minibatch = minibatch_of(request, row.parts);
     row.request.policy.reset();

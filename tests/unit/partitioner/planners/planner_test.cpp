@@ -83,7 +83,6 @@ TEST(Planner, ASearchWherePoliciesFormLongerPipelinesThanTheModelHasStages) {
   const Cluster pool = test::cluster_of({{"fast", "slow", "slow"}}, 1'000'000'000);
   PlanRequest request = request_of(pool, 4);
   request.virtual_workers = 1;
-  request.search.systems = SystemChoice::any;  // asked of a search by name alone
   EXPECT_EQ(planner_of(request), PlannerRule::hetpipe);
   EXPECT_EQ(make_plan(request).virtual_workers.at(0).stages.size(), 3U);
   request.profile.layers[2].shares = request.profile.layers[0].name;
