@@ -38,6 +38,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 std::string join(std::span<const std::string> parts, std::string_view separator);
 std::vector<std::string> split(std::string_view text, char separator);
 

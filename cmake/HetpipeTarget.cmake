@@ -13,6 +13,10 @@ function(hetpipe_flags target)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
   # No contraction of multiply-add: equality with the serial programs is bit for bit.
   hetpipe_options(${target} -Wall -Wextra -Wshadow -Wnon-virtual-dtor -ffp-contract=off)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_UNITY_BUILD)
+    # Sources that are compiled together are included by another one: what is theirs alone looks like a header's.
+    hetpipe_options(${target} -Wno-subobject-linkage)
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # GCC 12 warns of overlaps inside its own std::string (bug 105651).
     hetpipe_options(${target} -Wno-restrict)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/subcommand.h"
+#include "launch/command/subcommand.h"
 
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv, argv + argc);

@@ -72,6 +72,7 @@ check() ( # ROOT: prints every breach; 1 if there is one
   wall runtime/store 'base|runtime/(data|store)'
   wall runtime/pipeline 'base|kernels|partitioner|runtime/(transport|model|data|store|pipeline)'
   wall runtime/sync 'base|kernels|partitioner|runtime/(transport|model|data|store|pipeline|sync)'
+  wall runtime/training 'base|kernels|partitioner|runtime'
 
   [ $breaches -eq 0 ]
 )
@@ -122,7 +123,7 @@ runtime/model/a.h|#include "partitioner/plan/plan.h"
 runtime/data/a.h|#include "kernels/device.h"
 runtime/store/a.h|#include "runtime/pipeline/stage.h"
 runtime/pipeline/a.h|#include "runtime/sync/wave_clock.h"
-runtime/sync/a.h|#include "launch/options.h"
+runtime/sync/a.h|#include "launch/command/options.h"
 BREACHES
   return $failed
 }

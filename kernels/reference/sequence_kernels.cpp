@@ -19,9 +19,9 @@ namespace {
 
 // One kernel per layer type: the overload of forward and backward for its spec.
 template <class Spec>
-class Kernel final : public LayerKernel {
+class SequenceKernel final : public LayerKernel {
  public:
-  Kernel(const Spec& spec, const Shape& in) : spec_(spec), in_(in) {}
+  SequenceKernel(const Spec& spec, const Shape& in) : spec_(spec), in_(in) {}
   void forward(Stream&, const ForwardArguments& a) override { forward(spec_, a); }
   void backward(Stream&, const BackwardArguments& a) override { backward(spec_, a); }
 
@@ -165,26 +165,26 @@ class Kernel final : public LayerKernel {
 }  // namespace
 
 std::unique_ptr<LayerKernel> make_sequence_kernel(const Embedding& spec, const Shape& in) {
-  return std::make_unique<Kernel<Embedding>>(spec, in);
+  return std::make_unique<SequenceKernel<Embedding>>(spec, in);
 }
 std::unique_ptr<LayerKernel> make_sequence_kernel(const PositionEmbedding& spec, const Shape& in) {
-  return std::make_unique<Kernel<PositionEmbedding>>(spec, in);
+  return std::make_unique<SequenceKernel<PositionEmbedding>>(spec, in);
 }
 std::unique_ptr<LayerKernel> make_sequence_kernel(const LayerNorm& spec, const Shape& in) {
-  return std::make_unique<Kernel<LayerNorm>>(spec, in);
+  return std::make_unique<SequenceKernel<LayerNorm>>(spec, in);
 }
 std::unique_ptr<LayerKernel> make_sequence_kernel(const Gelu& spec, const Shape& in) {
-  return std::make_unique<Kernel<Gelu>>(spec, in);
+  return std::make_unique<SequenceKernel<Gelu>>(spec, in);
 }
 std::unique_ptr<LayerKernel> make_sequence_kernel(const SelfAttention& spec, const Shape& in) {
-  return std::make_unique<Kernel<SelfAttention>>(spec, in);
+  return std::make_unique<SequenceKernel<SelfAttention>>(spec, in);
 }
 std::unique_ptr<LayerKernel> make_sequence_kernel(const Lstm& spec, const Shape& in) {
-  return std::make_unique<Kernel<Lstm>>(spec, in);
+  return std::make_unique<SequenceKernel<Lstm>>(spec, in);
 }
 std::unique_ptr<LayerKernel> make_sequence_kernel(const SoftmaxCrossEntropy& spec,
                                                   const Shape& in) {
-  return std::make_unique<Kernel<SoftmaxCrossEntropy>>(spec, in);
+  return std::make_unique<SequenceKernel<SoftmaxCrossEntropy>>(spec, in);
 }
 
 }  // namespace hetpipe

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/host_name.h"
 #include "base/index.h"
 #include "base/text.h"
-#include "launch/host_name.h"
 #include "partitioner/cluster/catalogue.h"
 
 namespace hetpipe {

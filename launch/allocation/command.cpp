@@ -4,9 +4,9 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "launch/allocation/slurm.h"
-#include "launch/options.h"
-#include "launch/output_file.h"
-#include "launch/subcommand.h"
+#include "launch/command/options.h"
+#include "launch/command/output_file.h"
+#include "launch/command/subcommand.h"
 
 namespace hetpipe {
 namespace {

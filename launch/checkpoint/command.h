@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "launch/subcommand.h"
+#include "launch/command/subcommand.h"
 
 // What `hetpipe checkpoint` can do: one function each.
 namespace hetpipe {

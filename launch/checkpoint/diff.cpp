@@ -5,12 +5,12 @@
 #include "base/text.h"
 #include "launch/checkpoint/command.h"
 #include "launch/checkpoint/compare.h"
-#include "launch/options.h"
+#include "launch/command/options.h"
 
 namespace hetpipe {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using Kind = TensorDifference::Kind;
 
 struct DiffOptions {
@@ -54,11 +54,11 @@ const char* kind_name(Kind kind) {
 }
 
 std::string json_text(const CheckpointDifference& difference) {
-  Json attributes = Json::array();
+  OrderedJson attributes = OrderedJson::array();
   for (const AttributeDifference& a : difference.attributes) {
     attributes.push_back({{"name", a.name}, {"first", a.first}, {"second", a.second}});
   }
-  Json tensors = Json::array();
+  OrderedJson tensors = OrderedJson::array();
   for (const TensorDifference& t : difference.tensors) {
     tensors.push_back({{"path", t.path},
                        {"difference", kind_name(t.kind)},
@@ -67,9 +67,9 @@ std::string json_text(const CheckpointDifference& difference) {
                        {"max_absolute", t.absolute},  // null: infinite
                        {"max_relative", t.relative}});
   }
-  const Json json{
+  const OrderedJson json{
       {"identical", difference.none()}, {"attributes", attributes}, {"tensors", tensors}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 void print_text(const CheckpointDifference& difference) {

@@ -6,8 +6,8 @@
 #include "launch/checkpoint/command.h"
 #include "launch/checkpoint/files.h"
 #include "launch/checkpoint/tensor_file.h"
-#include "launch/options.h"
-#include "launch/output_file.h"
+#include "launch/command/options.h"
+#include "launch/command/output_file.h"
 
 namespace hetpipe {
 namespace {

@@ -5,12 +5,12 @@
 #include "base/text.h"
 #include "launch/checkpoint/command.h"
 #include "launch/checkpoint/files.h"
-#include "launch/options.h"
+#include "launch/command/options.h"
 
 namespace hetpipe {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 struct VerifyOptions {
   std::vector<std::string> files;
@@ -36,16 +36,16 @@ struct Verdict {
 };
 
 std::string json_text(const std::vector<Verdict>& verdicts) {
-  Json files = Json::array();
+  OrderedJson files = OrderedJson::array();
   bool intact = true;
   for (const Verdict& verdict : verdicts) {
-    Json problems = Json::array();
+    OrderedJson problems = OrderedJson::array();
     for (const Problem& problem : verdict.problems) problems.push_back(problem.text);
     intact = intact && problems.empty();
     files.push_back({{"file", verdict.file}, {"intact", problems.empty()}, {"problems", problems}});
   }
-  const Json json{{"intact", intact}, {"files", files}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const OrderedJson json{{"intact", intact}, {"files", files}};
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace

@@ -6,18 +6,18 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "launch/child.h"
+#include "launch/command/shell_words.h"
+#include "launch/command/subcommand.h"
+#include "launch/command/version.h"
 #include "launch/compare/contenders.h"
 #include "launch/compare/options.h"
 #include "launch/compare/report.h"
 #include "launch/compare/results.h"
-#include "launch/launched.h"
-#include "launch/shell_words.h"
-#include "launch/subcommand.h"
-#include "launch/train/job.h"
-#include "launch/version.h"
+#include "launch/launcher/child.h"
+#include "launch/launcher/launched.h"
 #include "partitioner/plan/plan_table.h"
 #include "runtime/store/open_dataset.h"
+#include "runtime/training/job.h"
 
 // OUTPUT/
 //   profile.toml  plans/NAME.toml         what was planned from, and what came of it
@@ -202,8 +202,6 @@ void check_place(const std::vector<Contender>& contenders) {
                     "-- --transport threads.");
   }
 }
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 

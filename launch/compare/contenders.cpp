@@ -7,10 +7,10 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "kernels/devices.h"
-#include "launch/train/job.h"
 #include "partitioner/plan/plan.h"
 #include "runtime/model/zoo.h"
 #include "runtime/pipeline/measure.h"
+#include "runtime/training/job.h"
 
 namespace hetpipe {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "launch/options.h"
-#include "launch/planning_options.h"
+#include "launch/command/options.h"
+#include "launch/plan/options.h"
 
 namespace hetpipe {
 

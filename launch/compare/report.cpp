@@ -8,7 +8,7 @@
 namespace hetpipe {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using Row = std::vector<std::string>;
 
 Row header(const Comparison& comparison) {
@@ -82,17 +82,17 @@ std::vector<std::string> remarks(const Comparison& comparison) {
   return lines;
 }
 
-Json json_of(const std::optional<Spread>& spread) {
+OrderedJson json_of(const std::optional<Spread>& spread) {
   if (!spread) return nullptr;
   return {{"mean", spread->mean}, {"min", spread->least}, {"max", spread->most}};
 }
 
 template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
+OrderedJson or_null(const std::optional<T>& value) {
+  return value ? OrderedJson(*value) : OrderedJson(nullptr);
 }
 
-Json json_of(const RunResult& run) {
+OrderedJson json_of(const RunResult& run) {
   return {{"seed", run.seed},
           {"exit", run.exit},
           {"samples", run.samples},
@@ -108,13 +108,14 @@ Json json_of(const RunResult& run) {
           {"bytes", run.bytes}};
 }
 
-Json json_of(const Entry& entry, const Comparison& comparison) {
-  Json json{{"name", entry.name},
-            {"system", entry.system},
-            {"why_not", entry.why_not.empty() ? Json(nullptr) : Json(entry.why_not)},
-            {"runs", Json::array()},
-            {"failures", Json::array()},
-            {"not_run", entry.not_run}};
+OrderedJson json_of(const Entry& entry, const Comparison& comparison) {
+  OrderedJson json{
+      {"name", entry.name},
+      {"system", entry.system},
+      {"why_not", entry.why_not.empty() ? OrderedJson(nullptr) : OrderedJson(entry.why_not)},
+      {"runs", OrderedJson::array()},
+      {"failures", OrderedJson::array()},
+      {"not_run", entry.not_run}};
   for (const RunResult& run : entry.runs) json["runs"].push_back(json_of(run));
   for (const RunFailure& failure : entry.failures) {
     json["failures"].push_back(
@@ -182,21 +183,21 @@ std::string comparison_markdown(const Comparison& comparison) {
 }
 
 std::string comparison_json(const Comparison& comparison) {
-  Json json{{"format", 1},
-            {"version", comparison.version},
-            {"command", comparison.command},
-            {"cluster", comparison.cluster},
-            {"model", comparison.model},
-            {"data", comparison.data},
-            {"dataset_size", comparison.dataset_size},
-            {"epochs", comparison.epochs},
-            {"target_accuracy", or_null(comparison.target_accuracy)},
-            {"seeds", comparison.seeds},
-            {"entries", Json::array()}};
+  OrderedJson json{{"format", 1},
+                   {"version", comparison.version},
+                   {"command", comparison.command},
+                   {"cluster", comparison.cluster},
+                   {"model", comparison.model},
+                   {"data", comparison.data},
+                   {"dataset_size", comparison.dataset_size},
+                   {"epochs", comparison.epochs},
+                   {"target_accuracy", or_null(comparison.target_accuracy)},
+                   {"seeds", comparison.seeds},
+                   {"entries", OrderedJson::array()}};
   for (const Entry& entry : comparison.entries) {
     json["entries"].push_back(json_of(entry, comparison));
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace hetpipe

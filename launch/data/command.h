@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "launch/subcommand.h"
+#include "launch/command/subcommand.h"
 
 // The actions of `hetpipe data`.
 namespace hetpipe {

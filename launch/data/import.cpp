@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include "base/text.h"
+#include "launch/command/options.h"
+#include "launch/command/output_file.h"
 #include "launch/data/command.h"
-#include "launch/options.h"
-#include "launch/output_file.h"
 #include "runtime/data/image_source.h"
 #include "runtime/store/dataset_writer.h"
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <set>
 
+#include "base/host_name.h"
 #include "base/index.h"
 #include "base/text.h"
 #include "launch/doctor/checks.h"
-#include "launch/host_name.h"
 #include "partitioner/cluster/card_name.h"
 
 namespace hetpipe {

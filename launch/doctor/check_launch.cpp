@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <set>
 
+#include "base/host_name.h"
 #include "base/text.h"
 #include "launch/allocation/allocation.h"
+#include "launch/command/said_of.h"
 #include "launch/doctor/checks.h"
-#include "launch/host_name.h"
-#include "launch/said_of.h"
 
 namespace hetpipe {
 namespace {

@@ -10,10 +10,10 @@
 #include "launch/doctor/finding.h"
 #include "launch/doctor/links.h"
 #include "launch/doctor/output.h"
-#include "launch/train/job.h"
-#include "launch/train/rank_device.h"
-#include "launch/train/roles.h"
 #include "launch/train/start.h"
+#include "runtime/training/job.h"
+#include "runtime/training/rank_device.h"
+#include "runtime/training/roles.h"
 
 // From what the ranks saw to what stands in a run's way: pure functions, one for each thing that is
 // looked at. Facts are by rank.

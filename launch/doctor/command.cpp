@@ -5,14 +5,14 @@
 #include <exception>
 #include <optional>
 
+#include "base/failure.h"
 #include "base/log.h"
+#include "launch/command/shell_words.h"
+#include "launch/command/subcommand.h"
 #include "launch/doctor/examine.h"
-#include "launch/failure.h"
-#include "launch/launched.h"
-#include "launch/round.h"
-#include "launch/shell_words.h"
-#include "launch/start_watch.h"
-#include "launch/subcommand.h"
+#include "launch/launcher/launched.h"
+#include "launch/launcher/round.h"
+#include "launch/launcher/start_watch.h"
 #include "runtime/transport/mpi.h"
 #include "runtime/transport/threads.h"
 

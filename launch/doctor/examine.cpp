@@ -5,13 +5,14 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/failure.h"
 #include "base/index.h"
 #include "base/text.h"
 #include "launch/allocation/slurm.h"
 #include "launch/doctor/planned_run.h"
-#include "launch/failure.h"
-#include "launch/program_output.h"
-#include "launch/round.h"
+#include "launch/launcher/program_output.h"
+#include "launch/launcher/round.h"
+#include "runtime/training/job_text.h"
 
 namespace hetpipe {
 namespace {

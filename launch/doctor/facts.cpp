@@ -5,7 +5,7 @@
 
 #include "base/index.h"
 #include "base/text.h"
-#include "launch/launched.h"
+#include "launch/launcher/launched.h"
 #include "runtime/transport/nccl_module.h"
 
 namespace hetpipe {

@@ -9,7 +9,7 @@
 #include "base/index.h"
 #include "base/time.h"
 #include "kernels/devices.h"
-#include "launch/round.h"
+#include "launch/launcher/round.h"
 #include "runtime/transport/lifeline_socket.h"
 #include "runtime/transport/wait.h"
 

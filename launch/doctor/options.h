@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "launch/options.h"
-#include "launch/planning_options.h"
+#include "launch/command/options.h"
+#include "launch/plan/options.h"
 
 namespace hetpipe {
 

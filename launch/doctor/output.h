@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/unique_handle.h"
-#include "launch/train/run_directory.h"
+#include "runtime/training/run_directory.h"
 
 // Whether a run can keep its files in a folder: tried, and left as it was.
 namespace hetpipe {

@@ -9,7 +9,7 @@
 namespace hetpipe {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string device_text(const Diagnosis& diagnosis, std::size_t rank) {
   if (!diagnosis.devices.empty() && diagnosis.roles) return diagnosis.devices[rank].device.text;
@@ -65,24 +65,24 @@ std::string diagnosis_text(const Diagnosis& diagnosis) {
 
 std::string diagnosis_json(const Diagnosis& diagnosis) {
   const ExitCode code = exit_code_of(diagnosis.checks);
-  Json json{{"exit_code", static_cast<int>(code)}};
-  json["ranks"] = Json::array();
+  OrderedJson json{{"exit_code", static_cast<int>(code)}};
+  json["ranks"] = OrderedJson::array();
   for (std::size_t r = 0; r < diagnosis.facts.size(); ++r) {
     const DoctorFacts& facts = diagnosis.facts[r];
-    Json rank{{"rank", r},
-              {"host", facts.machine.rank.host},
-              {"pid", facts.machine.rank.pid},
-              {"cores", facts.machine.rank.cores},
-              {"launcher", facts.launcher},
-              {"device", device_text(diagnosis, r)},
-              {"clock_offset", diagnosis.clocks[r]},
-              {"versions", facts.versions}};
+    OrderedJson rank{{"rank", r},
+                     {"host", facts.machine.rank.host},
+                     {"pid", facts.machine.rank.pid},
+                     {"cores", facts.machine.rank.cores},
+                     {"launcher", facts.launcher},
+                     {"device", device_text(diagnosis, r)},
+                     {"clock_offset", diagnosis.clocks[r]},
+                     {"versions", facts.versions}};
     if (diagnosis.roles) rank["role"] = to_string(diagnosis.roles->of_rank[r]);
     json["ranks"].push_back(std::move(rank));
   }
-  json["links"] = Json::array();
+  json["links"] = OrderedJson::array();
   for (const PairLink& link : diagnosis.links) {
-    Json one{{"from", link.pair.a}, {"to", link.pair.b}, {"answers", link.answers()}};
+    OrderedJson one{{"from", link.pair.a}, {"to", link.pair.b}, {"answers", link.answers()}};
     if (link.numbers) {
       one["latency"] = link.numbers->latency;
       one["there"] = link.numbers->there;
@@ -102,12 +102,12 @@ std::string diagnosis_json(const Diagnosis& diagnosis) {
         {"sync_seconds", output.sync_seconds},
         {"locks", !output.file.empty() && output.lock_failure.empty() && output.lock_holds}};
   }
-  json["checks"] = Json::array();
+  json["checks"] = OrderedJson::array();
   for (const Check& check : diagnosis.checks) {
     json["checks"].push_back(
         {{"check", check.name}, {"state", state_of(check)}, {"seen", check.seen}});
   }
-  json["findings"] = Json::array();
+  json["findings"] = OrderedJson::array();
   for (const Finding& finding : worst_first(diagnosis.checks)) {
     json["findings"].push_back({{"severity", to_string(finding.severity)},
                                 {"where", finding.where},
@@ -115,7 +115,7 @@ std::string diagnosis_json(const Diagnosis& diagnosis) {
                                 {"why", finding.why},
                                 {"remedy", finding.remedy}});
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace hetpipe

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/doctor/versions.h"
+#include "runtime/training/build_hash.h"
 
 #include <gnu/libc-version.h>
 #include <link.h>
@@ -11,7 +12,6 @@
 
 #include "base/hash.h"
 #include "launch/probe/facts.h"
-#include "launch/version.h"
 
 namespace hetpipe {
 namespace {

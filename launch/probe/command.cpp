@@ -4,17 +4,17 @@
 #include <memory>
 #include <optional>
 
+#include "base/failure.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "launch/failure.h"
-#include "launch/launched.h"
-#include "launch/options.h"
-#include "launch/output_file.h"
+#include "launch/command/options.h"
+#include "launch/command/output_file.h"
+#include "launch/command/shell_words.h"
+#include "launch/command/subcommand.h"
+#include "launch/launcher/launched.h"
+#include "launch/launcher/round.h"
+#include "launch/launcher/start_watch.h"
 #include "launch/probe/measure.h"
-#include "launch/round.h"
-#include "launch/shell_words.h"
-#include "launch/start_watch.h"
-#include "launch/subcommand.h"
 #include "runtime/transport/mpi.h"
 
 namespace hetpipe {

@@ -7,9 +7,9 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/failure.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "launch/failure.h"
 #include "runtime/transport/wait.h"
 
 namespace hetpipe {

@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::json;
 
 // Empty where there is no such file.
-std::string first_line(const std::string& path) {
+std::string first_line_of_file(const std::string& path) {
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
@@ -38,7 +38,7 @@ std::string pcie_of(const GpuInfo& gpu, const Nvml* nvml) {
 
 }  // namespace
 
-std::string driver_version() { return first_line("/sys/module/nvidia/version"); }
+std::string driver_version() { return first_line_of_file("/sys/module/nvidia/version"); }
 
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");

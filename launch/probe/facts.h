@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/module.h"
 #include "launch/probe/nvml.h"
-#include "launch/rank_facts.h"
+#include "runtime/training/rank_facts.h"
 
 namespace hetpipe {
 

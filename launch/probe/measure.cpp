@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/failure.h"
 #include "base/text.h"
 #include "kernels/devices.h"
-#include "launch/failure.h"
 
 namespace hetpipe {
 namespace {

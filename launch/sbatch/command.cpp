@@ -6,14 +6,14 @@
 #include <cstdio>
 
 #include "base/file.h"
+#include "base/host_name.h"
 #include "base/text.h"
 #include "launch/allocation/slurm.h"
-#include "launch/child.h"
-#include "launch/host_name.h"
-#include "launch/output_file.h"
+#include "launch/command/output_file.h"
+#include "launch/command/shell_words.h"
+#include "launch/command/subcommand.h"
+#include "launch/launcher/child.h"
 #include "launch/sbatch/script.h"
-#include "launch/shell_words.h"
-#include "launch/subcommand.h"
 #include "launch/train/options.h"
 
 namespace hetpipe {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "launch/shell_words.h"
+#include "launch/command/shell_words.h"
 
 namespace hetpipe {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/shell_words.h"
+#include "launch/command/shell_words.h"
 #include "launch/train/session.h"
 
 namespace hetpipe {

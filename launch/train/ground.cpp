@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "kernels/devices.h"
 #include "launch/allocation/slurm.h"
-#include "launch/round.h"
+#include "launch/launcher/round.h"
 #include "launch/train/measured_model.h"
 #include "launch/train/probed_cluster.h"
 #include "runtime/model/zoo.h"

@@ -2,7 +2,7 @@
 #include "launch/train/measured_model.h"
 
 #include "base/text.h"
-#include "launch/profile_measure.h"
+#include "launch/profile/measure.h"
 
 namespace hetpipe {
 namespace {

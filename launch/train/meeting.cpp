@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/train/meeting.h"
 
-#include "launch/round.h"
+#include "launch/launcher/round.h"
 #include "launch/train/ground.h"
+#include "runtime/training/job_text.h"
 
 namespace hetpipe {
 namespace {

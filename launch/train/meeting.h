@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "launch/train/rank_device.h"
 #include "launch/train/session.h"
+#include "runtime/training/rank_device.h"
 #include "runtime/transport/transport.h"
 
 namespace hetpipe {

@@ -4,14 +4,15 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/failure.h"
 #include "base/text.h"
-#include "launch/failure.h"
-#include "launch/launched.h"
-#include "launch/start_watch.h"
+#include "launch/command/cache_folder.h"
+#include "launch/launcher/launched.h"
+#include "launch/launcher/start_watch.h"
 #include "launch/train/meeting.h"
-#include "launch/train/paths.h"
-#include "launch/train/stop_signals.h"
-#include "launch/train/watch.h"
+#include "runtime/training/paths.h"
+#include "runtime/training/stop_signals.h"
+#include "runtime/training/watch.h"
 #include "runtime/transport/mpi.h"
 
 namespace hetpipe {
@@ -80,10 +81,10 @@ int train_over_mpi(const TrainCall& call) {
     watch.emplace(std::filesystem::path(job.checkpoint_folder).parent_path(),
                   call.options.flight_recorder, job.timeout_seconds, roles, facts, *transport, log);
     if (job.cluster) share_links(job, roles, *transport);
-    const RunEnd end = run_rank(
-        job, {*transport, roles, data_of(call.options, job),
-              facts[static_cast<std::size_t>(session.rank().value)].host, meeting.devices,
-              path_ends(facts, meeting.devices), log, StopSignals::wanted, watch->watchers()});
+    const RunEnd end = run_rank(job, {*transport, roles, data_of(call.options, job),
+                                      facts[static_cast<std::size_t>(session.rank().value)].host,
+                                      meeting.devices, path_ends(facts, meeting.devices), log,
+                                      StopSignals::wanted, plan_cache(), watch->watchers()});
     StopSignals::exit_code_is_settled();
     if (first) close_run(call, job, session.ranks(), end, meeting.prepared, log);
     watch->goodbye();

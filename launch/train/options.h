@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "launch/options.h"
-#include "launch/planning_options.h"
-#include "launch/train/rates.h"
+#include "launch/command/options.h"
+#include "launch/plan/options.h"
+#include "runtime/training/rates.h"
 
 // Everything that can be said to `hetpipe train`.
 namespace hetpipe {

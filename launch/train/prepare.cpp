@@ -5,14 +5,10 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "launch/said_of.h"
-#include "launch/train/checkpoint.h"
-#include "launch/train/exact.h"
+#include "launch/command/said_of.h"
 #include "launch/train/ground.h"
 #include "launch/train/measured_model.h"
-#include "launch/train/rates.h"
 #include "launch/train/start.h"
-#include "launch/version.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/plan_table.h"
 #include "partitioner/plan/system.h"
@@ -20,6 +16,10 @@
 #include "runtime/model/zoo.h"
 #include "runtime/store/checkpoint.h"
 #include "runtime/store/open_dataset.h"
+#include "runtime/training/build_hash.h"
+#include "runtime/training/checkpoint.h"
+#include "runtime/training/exact.h"
+#include "runtime/training/rates.h"
 
 namespace hetpipe {
 namespace {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/train/probed_cluster.h"
+#include "runtime/training/build_hash.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <map>
 #include <optional>
 
+#include "base/failure.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "launch/cache_folder.h"
-#include "launch/failure.h"
-#include "launch/kept_file.h"
+#include "launch/command/cache_folder.h"
+#include "launch/command/kept_file.h"
+#include "launch/launcher/round.h"
 #include "launch/probe/measure.h"
-#include "launch/round.h"
-#include "launch/version.h"
 
 namespace hetpipe {
 namespace {

@@ -6,12 +6,13 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "launch/terminal.h"
-#include "launch/train/result.h"
-#include "launch/train/stop_signals.h"
-#include "launch/train/threads.h"
+#include "launch/command/cache_folder.h"
+#include "launch/command/terminal.h"
 #include "runtime/store/open_dataset.h"
 #include "runtime/store/trace.h"
+#include "runtime/training/result.h"
+#include "runtime/training/stop_signals.h"
+#include "runtime/training/threads.h"
 
 namespace hetpipe {
 
@@ -122,7 +123,7 @@ int train_in_threads(const TrainCall& call) {
 
   const StopSignals signals;
   const RunEnd end = train_as_threads(job, roles, data_of(call.options, job), facts.front().host,
-                                      log, StopSignals::wanted);
+                                      log, StopSignals::wanted, plan_cache());
   close_run(call, job, ranks, end, prepared, log);
   return static_cast<int>(end.code);
 }

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "launch/subcommand.h"
-#include "launch/train/run.h"
+#include "launch/command/subcommand.h"
 #include "launch/train/start.h"
+#include "runtime/training/run.h"
 
 namespace hetpipe {
 

@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "launch/version.h"
+#include "launch/command/version.h"
 #include "partitioner/plan/plan_table.h"
 
 namespace hetpipe {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/log.h"
-#include "launch/rank_facts.h"
-#include "launch/train/job.h"
 #include "launch/train/options.h"
-#include "launch/train/rank_device.h"
-#include "launch/train/roles.h"
-#include "launch/train/run_directory.h"
+#include "runtime/training/job.h"
+#include "runtime/training/rank_device.h"
+#include "runtime/training/rank_facts.h"
+#include "runtime/training/roles.h"
+#include "runtime/training/run_directory.h"
 #include "runtime/transport/transport.h"
 
 namespace hetpipe {
@@ -38,10 +38,6 @@ Preparation prepare_training(const TrainOptions& options, std::optional<int> ran
 // Takes the run directory and fills it with what was decided; the job learns of its folders.
 void take_run_directory(const TrainOptions& options, const std::string& configuration,
                         Preparation& prepared, Log& log);
-
-// A job as text, so that one rank can hand it to all.
-std::string to_text(const TrainJob& job);
-TrainJob job_from_text(const std::string& text);
 
 // UserError where a launch has another number of ranks than the plan needs.
 void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "partitioner/planners/allocation.h"
+#include "partitioner/planners/limits.h"
 #include "partitioner/planners/partition.h"
 #include "partitioner/simulator/simulate.h"
 
@@ -24,7 +25,6 @@ namespace {
 
 constexpr double kGrowth = 1.01;  // what another minibatch in flight must bring
 constexpr int kPatience = 2;      // values of Nm without growth: minibatches_held rises in steps
-constexpr int kMostInFlight = 64;
 
 class Planner {
  public:

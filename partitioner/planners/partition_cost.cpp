@@ -8,8 +8,6 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // The first consumer of a layer at or after `from`, or past the end.
 int first_from(const std::vector<int>& consumers, int from) {
   const auto at = std::lower_bound(consumers.begin(), consumers.end(), from);

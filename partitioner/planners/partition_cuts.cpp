@@ -6,16 +6,6 @@
 #include <utility>
 
 namespace hetpipe {
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-Link better(const Link& a, const Link& b) {
-  return {std::max(a.bandwidth, b.bandwidth), std::min(a.latency, b.latency), false};
-}
-
-}  // namespace
-
 void PartitionSearch::search_order(const std::vector<int>& order) {
   set_order(order);
   work_ += std::int64_t{m_.stages} * m_.layers;

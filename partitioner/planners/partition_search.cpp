@@ -8,12 +8,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kMostSplits = 20'000;  // some ten megabytes
-
-Link better(const Link& a, const Link& b) {
-  return {std::max(a.bandwidth, b.bandwidth), std::min(a.latency, b.latency), false};
-}
 
 // What the ledger charges for one byte of each. Of one micro-batch a minibatch its total is linear
 // in the footprint; what more of them add stands in memory() (partition_cost.cpp).

@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/cost/memory.h"
+#include "partitioner/planners/limits.h"
 #include "partitioner/planners/partition.h"
 #include "partitioner/planners/partition_model.h"
 #include "partitioner/profile/profile.h"
@@ -34,6 +35,11 @@ namespace hetpipe {
 // What is minimised: the largest part time under the memory limits, or, for the report when nothing
 // fits, the largest share needed / available of a device's memory.
 enum class Objective { time, memory };
+
+// A link that is as good as the better of two in each respect.
+inline Link better(const Link& a, const Link& b) {
+  return {std::max(a.bandwidth, b.bandwidth), std::min(a.latency, b.latency), false};
+}
 
 class PartitionSearch {
  public:

@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "partitioner/planners/limits.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kEqual = 1 + 1e-12;  // two ways to add up the same times
 
 // A number per state and count of machines, machines 0 ... groups.

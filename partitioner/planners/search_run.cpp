@@ -8,15 +8,15 @@
 #include <set>
 
 #include "partitioner/plan/placement.h"
+#include "partitioner/planners/limits.h"
 #include "partitioner/planners/search_compositions.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr double kGrowth = 1.01;  // what another step of depth must bring
-constexpr double kFarOff = 0.5;   // of the best so far, by an estimate: not worth simulating
-constexpr int kMostInFlight = 64;
-constexpr std::size_t kManyDevices = 128;
+constexpr double kGrowth = 1.01;   // what another step of depth must bring
+constexpr double kHopeless = 0.5;  // of the best so far, by an estimate: not worth simulating
+constexpr std::size_t kManyInSpace = 128;
 constexpr int kLongestOfMany = 16;  // stages
 
 // The slowest virtual worker by its part times; index and seconds per minibatch.
@@ -109,7 +109,7 @@ std::optional<Plan> first_plan(SearchSpace& space, const Allocation& composition
 }
 
 bool is_large(const SearchSpace& space) {
-  return space.row().request.cluster.devices().size() > kManyDevices;
+  return space.row().request.cluster.devices().size() > kManyInSpace;
 }
 
 // Waves so long that the servers' interfaces let in all gradients while the slowest virtual worker
@@ -219,7 +219,7 @@ void search_compositions(SearchSpace& space, PlanScores& scores, FoundPlans& fou
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   for (std::size_t i = 0; i < std::min(deep.size(), effort.simulated); ++i) {
     if (i >= (is_large(space) ? 1 : 2) && scores.spent()) break;
-    if (deep[i].first * space.minibatch() < kFarOff * found.best()) break;
+    if (deep[i].first * space.minibatch() < kHopeless * found.best()) break;
     found.add(deep[i].second, "search");
   }
 }

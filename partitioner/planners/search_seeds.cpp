@@ -6,14 +6,13 @@
 #include <set>
 
 #include "base/error.h"
+#include "partitioner/planners/limits.h"
 #include "partitioner/planners/search_compositions.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kPartitionWork = 2'000'000;  // of HetPipe's planner; some ten milliseconds
-constexpr int kMostInFlight = 64;                   // that HetPipe's planner tries
 
 // Every wave, each virtual worker that has no device on a server's node sends all its gradients
 // into the servers' interfaces.

@@ -24,8 +24,6 @@ Answer no_answer(const std::string& change, const Cluster& cluster, const UserEr
   return answer;
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 }  // namespace
 
 Answer judged(const Plan& plan, const Cluster& cluster, const Profile& profile) {

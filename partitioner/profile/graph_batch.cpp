@@ -12,7 +12,6 @@
 namespace hetpipe {
 namespace {
 
-constexpr int kMostBatch = 10'000'000;
 constexpr double kFloat = 4;  // bytes
 
 // The integer that follows `key`, or nothing.

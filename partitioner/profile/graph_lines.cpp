@@ -15,7 +15,6 @@ namespace hetpipe {
 namespace {
 
 constexpr double kMostMilliseconds = 1e8;
-constexpr double kMostBytes = 1e13;
 constexpr std::size_t kMostNodes = 100'000;
 constexpr std::size_t kMostProblems = 100;
 

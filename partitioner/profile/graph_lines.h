@@ -12,6 +12,9 @@
 // The lines of a graph.txt (graph_txt.h), read one by one: nodes and edges as they are written.
 namespace hetpipe {
 
+constexpr double kMostBytes = 1e13;     // of one node, or of all
+constexpr int kMostBatch = 10'000'000;  // samples
+
 struct GraphNode {
   int number = 0;
   int line = 0;

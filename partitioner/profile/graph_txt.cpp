@@ -12,9 +12,6 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kMostBytes = 1e13;
-constexpr int kMostBatch = 10'000'000;
-
 void check_totals(const GraphLines& graph, GraphProblems& problems) {
   double parameters = 0;
   double activations = 0;

@@ -43,15 +43,17 @@ std::vector<double> at_batch(const Measurement& low, const Measurement& high, in
   return result;
 }
 
-constexpr double kMostBytes = 1e13;  // of all layers' outputs; sums of it stay far from overflow
+constexpr double kMostOutputBytes =
+    1e13;  // of all layers' outputs; sums of it stay far from overflow
 
 std::vector<std::int64_t> scaled(const std::vector<std::int64_t>& bytes, int from, int to) {
   double sum = 0;
   for (const std::int64_t value : bytes) sum += static_cast<double>(value) * to / from;
-  if (sum > kMostBytes) {
-    throw UserError("", format("%d samples per call need %s of activations (more than %s, which no "
-                               "device holds). Use a smaller minibatch.",
-                               to, format_bytes(sum).c_str(), format_bytes(kMostBytes).c_str()));
+  if (sum > kMostOutputBytes) {
+    throw UserError("",
+                    format("%d samples per call need %s of activations (more than %s, which no "
+                           "device holds). Use a smaller minibatch.",
+                           to, format_bytes(sum).c_str(), format_bytes(kMostOutputBytes).c_str()));
   }
   std::vector<std::int64_t> result;
   for (const std::int64_t value : bytes) {

@@ -14,7 +14,7 @@ namespace {
 
 // libjpeg leaves its functions by longjmp; between setjmp and there nothing may need a destructor,
 // so this holds all state and the functions below no objects of their own.
-struct Decoder {
+struct JpegDecoder {
   jpeg_decompress_struct jpeg;
   jpeg_error_mgr errors;
   std::jmp_buf back;
@@ -22,7 +22,7 @@ struct Decoder {
 };
 
 void leave(j_common_ptr jpeg) {
-  Decoder& decoder = *static_cast<Decoder*>(jpeg->client_data);
+  JpegDecoder& decoder = *static_cast<JpegDecoder*>(jpeg->client_data);
   jpeg->err->format_message(jpeg, decoder.why);
   std::longjmp(decoder.back, 1);
 }
@@ -34,7 +34,7 @@ void on_message(j_common_ptr jpeg, int level) {
   if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM) leave(jpeg);
 }
 
-bool begin(Decoder& decoder, const unsigned char* bytes, std::size_t count) {
+bool begin(JpegDecoder& decoder, const unsigned char* bytes, std::size_t count) {
   decoder.jpeg.err = jpeg_std_error(&decoder.errors);
   decoder.errors.error_exit = leave;
   decoder.errors.emit_message = on_message;
@@ -51,7 +51,7 @@ bool begin(Decoder& decoder, const unsigned char* bytes, std::size_t count) {
   return true;
 }
 
-bool read_rows(Decoder& decoder, unsigned char* pixels) {
+bool read_rows(JpegDecoder& decoder, unsigned char* pixels) {
   if (setjmp(decoder.back) != 0) return false;
   jpeg_start_decompress(&decoder.jpeg);
   const std::size_t length = std::size_t{decoder.jpeg.output_width} *
@@ -78,7 +78,7 @@ std::vector<std::uint8_t> without_inks(const std::vector<std::uint8_t>& inks, bo
 }
 
 struct Cleanup {
-  Decoder& decoder;
+  JpegDecoder& decoder;
   ~Cleanup() { jpeg_destroy_decompress(&decoder.jpeg); }
 };
 
@@ -87,7 +87,7 @@ struct Cleanup {
 bool is_jpeg(std::string_view bytes) { return bytes.starts_with("\xff\xd8\xff"); }
 
 Image decode_jpeg(std::string_view bytes, const std::string& name) {
-  Decoder decoder{};
+  JpegDecoder decoder{};
   const Cleanup cleanup{decoder};
   if (!begin(decoder, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size())) {
     refuse_damaged(name, "JPEG", decoder.why);

@@ -13,18 +13,18 @@ namespace {
 
 // libpng leaves its functions by longjmp; between setjmp and there nothing may need a destructor,
 // so this holds all state and the functions below no objects of their own.
-struct Decoder {
+struct PngDecoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
   const char* at = nullptr;
   std::size_t left = 0;
   char why[128] = "";
 
-  ~Decoder() { png_destroy_read_struct(&png, &info, nullptr); }
+  ~PngDecoder() { png_destroy_read_struct(&png, &info, nullptr); }
 };
 
 void leave(png_structp png, png_const_charp why) {
-  Decoder& decoder = *static_cast<Decoder*>(png_get_error_ptr(png));
+  PngDecoder& decoder = *static_cast<PngDecoder*>(png_get_error_ptr(png));
   std::snprintf(decoder.why, sizeof decoder.why, "%s", why);
   png_longjmp(png, 1);
 }
@@ -32,14 +32,14 @@ void leave(png_structp png, png_const_charp why) {
 void ignore(png_structp, png_const_charp) {}  // of what is beside the pixels: profiles, texts
 
 void take(png_structp png, png_bytep to, std::size_t count) {
-  Decoder& decoder = *static_cast<Decoder*>(png_get_io_ptr(png));
+  PngDecoder& decoder = *static_cast<PngDecoder*>(png_get_io_ptr(png));
   if (count > decoder.left) png_error(png, "its data end early");
   std::memcpy(to, decoder.at, count);
   decoder.at += count;
   decoder.left -= count;
 }
 
-bool begin(Decoder& decoder) {
+bool begin(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_read_fn(decoder.png, &decoder, take);
   png_set_user_limits(decoder.png, kLargestImageSide, kLargestImageSide);
@@ -54,7 +54,7 @@ bool begin(Decoder& decoder) {
   return true;
 }
 
-bool read_rows(Decoder& decoder, png_bytepp rows) {
+bool read_rows(PngDecoder& decoder, png_bytepp rows) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_read_image(decoder.png, rows);
   png_read_end(decoder.png, nullptr);
@@ -66,7 +66,7 @@ bool read_rows(Decoder& decoder, png_bytepp rows) {
 bool is_png(std::string_view bytes) { return bytes.starts_with("\x89PNG\r\n\x1a\n"); }
 
 Image decode_png(std::string_view bytes, const std::string& name) {
-  Decoder decoder;
+  PngDecoder decoder;
   decoder.at = bytes.data();
   decoder.left = bytes.size();
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, leave, ignore);

@@ -54,5 +54,6 @@ enum class MessageKind : std::int32_t {
                         // payload: why, where it is staged
   find_non_finite,      // to an earlier stage, minibatch: what it sent holds NaN or infinity
 };
+constexpr std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
 
 }  // namespace hetpipe

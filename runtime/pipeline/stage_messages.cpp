@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::size_t kTestMessagesAhead = 1;
 
-std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
-
 MessageKind kind_of(Payload payload) {
   return payload == Payload::activations ? MessageKind::activations : MessageKind::gradients;
 }

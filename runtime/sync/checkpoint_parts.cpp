@@ -10,8 +10,6 @@
 namespace hetpipe {
 namespace {
 
-std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
-
 void write(ByteWriter& writer, const ShardSnapshot& snapshot) {
   writer.number(snapshot.label);
   writer.list(snapshot.weights);

@@ -11,8 +11,6 @@
 namespace hetpipe {
 namespace {
 
-std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
-
 constexpr auto kParameters = ShardMap::What::parameters;
 constexpr auto kStatistics = ShardMap::What::statistics;
 

@@ -8,12 +8,6 @@
 #include <algorithm>
 
 namespace hetpipe {
-namespace {
-
-std::int32_t code(MessageKind kind) { return static_cast<std::int32_t>(kind); }
-
-}  // namespace
-
 ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules,
                            const ShardMap& map, std::vector<Rank> server_ranks,
                            CheckpointRule checkpoints, CheckpointSender& parts,

@@ -11,7 +11,7 @@ namespace hetpipe {
 namespace {
 
 // What travels through the Transport in place of a slot's bytes.
-struct Note {
+struct IpcNote {
   std::uint64_t message_bytes = 0;
   std::uint64_t offset = 0;  // in the message
   std::uint64_t slot = 0;    // counted from the first that the channel ever filled
@@ -36,7 +36,7 @@ struct IpcPath::Outgoing {
 
 struct IpcPath::Incoming {
   struct Slot {
-    Note note{};
+    IpcNote note{};
     Operation message{};
     std::unique_ptr<Event> copied{};
   };
@@ -50,7 +50,7 @@ struct IpcPath::Incoming {
 
 struct IpcPath::Lane {
   struct Noted {
-    Note note{};
+    IpcNote note{};
     MessageHeader header{};
     std::unique_ptr<Event> copied{};
     std::shared_ptr<Operation::State> last_of{};  // the message that it completes
@@ -113,7 +113,7 @@ Operation IpcPath::receive(Channel channel, std::span<std::byte> memory) {
   for (std::uint64_t s = 0; s < slots_of(memory.size()); ++s) {
     Incoming::Slot& slot = incoming.slots.emplace_back();
     slot.message = transport_.receive(peer_, channel,
-                                      std::as_writable_bytes(std::span<Note, 1>(&slot.note, 1)));
+                                      std::as_writable_bytes(std::span<IpcNote, 1>(&slot.note, 1)));
   }
   return Operation(std::move(state));
 }
@@ -144,7 +144,7 @@ bool IpcPath::send_notes(Lane& lane) {
     Lane::Noted& noted = lane.notes[lane.notes_sent];
     if (!noted.copied->done()) break;
     noted.message = transport_.send(peer_, lane.channel, noted.header,
-                                    std::as_bytes(std::span<const Note, 1>(&noted.note, 1)));
+                                    std::as_bytes(std::span<const IpcNote, 1>(&noted.note, 1)));
     if (noted.last_of != nullptr) noted.last_of->done = true;
     any = true;
   }

@@ -12,7 +12,7 @@ namespace hetpipe {
 namespace {
 
 // What travels through the Transport in place of a message's bytes.
-struct Note {
+struct NcclNote {
   std::uint64_t bytes = 0;
   std::uint64_t number = 0;  // on the link
 };
@@ -26,7 +26,7 @@ struct NcclPath::Outgoing {
   MessageHeader header;
   std::span<const std::byte> memory;
   std::unique_ptr<Event> ready;  // what is sent has been computed
-  Note note{};
+  NcclNote note{};
   Operation message{};  // the note's
   std::shared_ptr<NcclLink::Transfer> transfer{};
 };
@@ -36,7 +36,7 @@ struct NcclPath::Incoming {
   std::span<std::byte> memory;
   std::unique_ptr<Event> free;  // the memory's earlier users are done
   bool told = false;            // the peer knows that it is awaited
-  Note note{};
+  NcclNote note{};
   Operation message{};
   std::shared_ptr<NcclLink::Transfer> transfer{};
 };
@@ -95,7 +95,7 @@ Operation NcclPath::receive(Channel channel, std::span<std::byte> memory) {
   auto state = std::make_shared<Operation::State>();
   auto incoming = std::make_shared<Incoming>(state, memory, stream_.record());
   incoming->message = transport_.receive(
-      peer_, channel, std::as_writable_bytes(std::span<Note, 1>(&incoming->note, 1)));
+      peer_, channel, std::as_writable_bytes(std::span<NcclNote, 1>(&incoming->note, 1)));
   lane.incoming.push_back(std::move(incoming));
   tell_awaited(lane);
   return Operation(std::move(state));
@@ -111,7 +111,7 @@ bool NcclPath::send_awaited(Lane& lane) {
     next->note = {next->memory.size(), sent_++};
     next->transfer = out_->send(next->memory);
     next->message = transport_.send(peer_, lane.channel, next->header,
-                                    std::as_bytes(std::span<const Note, 1>(&next->note, 1)));
+                                    std::as_bytes(std::span<const NcclNote, 1>(&next->note, 1)));
     leaving_.push_back(std::move(next));
     any = true;
   }

@@ -16,7 +16,7 @@
 
 // Plans that run, against the definition of each layer. Skipped where there is no GPU.
 namespace hetpipe::cuda {
-namespace {
+namespace gpu_plans_test {
 
 class GpuPlans : public testing::TestWithParam<Precision> {
  protected:
@@ -230,5 +230,5 @@ INSTANTIATE_TEST_SUITE_P(Numbers, GpuPlans,
                                          Precision::fp16),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
-}  // namespace
+}  // namespace gpu_plans_test
 }  // namespace hetpipe::cuda

@@ -14,7 +14,7 @@
 
 // Whether the graphs that cuDNN is given say what their layers mean.
 namespace hetpipe::cuda {
-namespace {
+namespace graph_meaning_test {
 
 using Numbers = std::vector<double>;
 
@@ -134,5 +134,5 @@ TEST(ConvolutionGraphs, AreTheDefinition) {
   }
 }
 
-}  // namespace
+}  // namespace graph_meaning_test
 }  // namespace hetpipe::cuda

@@ -9,7 +9,7 @@
 #include "runtime/transport/nccl_module.h"
 
 namespace hetpipe {
-namespace {
+namespace nccl_module_test {
 
 class NcclModuleTest : public testing::Test {
  protected:
@@ -45,5 +45,5 @@ TEST_F(NcclModuleTest, SendsFromACardToItself) {
   }
 }
 
-}  // namespace
+}  // namespace nccl_module_test
 }  // namespace hetpipe

@@ -12,7 +12,7 @@
 #include "kernels/cuda/dnn/planner.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace plans_test {
 
 using testing::HasSubstr;
 
@@ -184,5 +184,5 @@ TEST(Plans, ChoicesAreTextAndBack) {
     EXPECT_EQ(try_parse_engine_choice(wrong), std::nullopt) << wrong;
 }
 
-}  // namespace
+}  // namespace plans_test
 }  // namespace hetpipe::cuda

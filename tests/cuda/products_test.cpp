@@ -10,7 +10,7 @@
 // tested is that it takes every description of a product. The arithmetic behind these is tested in
 // tests/unit/kernels/plans.
 namespace hetpipe::cuda {
-namespace {
+namespace products_test {
 
 using testing::HasSubstr;
 
@@ -49,5 +49,5 @@ TEST(Products, WithoutAGpuTheySaySo) {
   }
 }
 
-}  // namespace
+}  // namespace products_test
 }  // namespace hetpipe::cuda

@@ -12,7 +12,7 @@
 #include "tests/cuda/zoo_graphs.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace zoo_plans_test {
 
 constexpr std::size_t kMostWorkspace = std::size_t{1} << 30;
 
@@ -99,5 +99,5 @@ TEST(ZooPlans, ConvolutionsForAnOlderCard) {
   EXPECT_FALSE(attention.supported());
 }
 
-}  // namespace
+}  // namespace zoo_plans_test
 }  // namespace hetpipe::cuda

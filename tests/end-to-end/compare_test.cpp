@@ -18,7 +18,7 @@
 // `hetpipe compare` as people run it: it starts mpirun itself, goes on where it was, and reports
 // what it could not do.
 namespace hetpipe {
-namespace {
+namespace end_to_end_compare_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -206,5 +206,5 @@ TEST_F(Compare, IsNotStartedByALauncher) {
   EXPECT_FALSE(fs::exists(output()));
 }
 
-}  // namespace
+}  // namespace end_to_end_compare_test
 }  // namespace hetpipe

@@ -7,7 +7,7 @@
 // Where the model is cut changes who computes what and nothing else: the same weights, the same
 // losses, bit for bit.
 namespace hetpipe {
-namespace {
+namespace cuts_test {
 
 Training cut(const std::string& model, const std::string& device, std::vector<int> ends) {
   Training training{.model = model,
@@ -73,5 +73,5 @@ TEST(Cuts, SkipsOverWholeStages) {
 // A stage without parameters has nothing to push and is part of every wave nevertheless.
 TEST(Cuts, StagesWithoutParameters) { expect_cuts_alike("mlp", "cpu", {{1, 2, 3, 4, 5, 6}}); }
 
-}  // namespace
+}  // namespace cuts_test
 }  // namespace hetpipe

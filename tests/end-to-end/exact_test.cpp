@@ -5,14 +5,14 @@
 #include <atomic>
 
 #include "base/text.h"
-#include "launch/train/exact.h"
 #include "runtime/pipeline/loss_scale.h"
+#include "runtime/training/exact.h"
 #include "tests/end-to-end/training.h"
 
 // A run that stops anywhere and is continued on the same plan ends as if it had never stopped, bit
 // for bit, and so does every checkpoint on the way.
 namespace hetpipe {
-namespace {
+namespace exact_test {
 
 Training small(const std::string& model, int in_flight, int distance) {
   return {.model = model,
@@ -186,5 +186,5 @@ TEST(Exact, StoppedOnRequestAndContinued) {
   }
 }
 
-}  // namespace
+}  // namespace exact_test
 }  // namespace hetpipe

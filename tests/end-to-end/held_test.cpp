@@ -8,20 +8,20 @@
 
 #include "base/index.h"
 #include "base/text.h"
-#include "launch/train/roles.h"
-#include "launch/train/threads.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/staleness.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/schedule/counts.h"
 #include "runtime/pipeline/measure.h"
+#include "runtime/training/roles.h"
+#include "runtime/training/threads.h"
 #include "tests/end-to-end/training.h"
 
 // What every rank holds and sends, as its allocator and its messages counted it in a training,
 // against what the schedule says (partitioner/schedule/counts.h) and the ledger makes of it
 // (partitioner/cost/memory.h).
 namespace hetpipe {
-namespace {
+namespace held_test {
 
 constexpr int kStages = 4;
 constexpr int kMicroBatch = 32;  // samples of what one action computes
@@ -313,5 +313,5 @@ TEST(HeldMessages, AreCountedByTheSchedule) {
   }
 }
 
-}  // namespace
+}  // namespace held_test
 }  // namespace hetpipe

@@ -12,7 +12,7 @@
 // training comes to the bits of the CPU device: everybody waits for what is being computed, and
 // messages are staged or take the path that ranks of one machine share.
 namespace hetpipe {
-namespace {
+namespace offload_test {
 
 class Offload : public testing::TestWithParam<DeviceCase> {};
 
@@ -103,5 +103,5 @@ TEST(LossScaling, LeavesOutUpdatesThatOverflow) {
   }
 }
 
-}  // namespace
+}  // namespace offload_test
 }  // namespace hetpipe

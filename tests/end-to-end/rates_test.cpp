@@ -10,7 +10,7 @@
 // Learning rates that change and norms that are clipped, through pipelines of several stages: as
 // the serial program, which has its own formulas, bit for bit.
 namespace hetpipe {
-namespace {
+namespace end_to_end_rates_test {
 
 constexpr double kBase = 0.08;
 
@@ -112,5 +112,5 @@ TEST(Clipping, ChangesTheWeights) {
   }
 }
 
-}  // namespace
+}  // namespace end_to_end_rates_test
 }  // namespace hetpipe

@@ -7,7 +7,7 @@
 // A resumed run starts its pipelines empty: the first minibatches see the checkpoint's weights, and
 // every virtual worker's optimizer goes on from the mean of all.
 namespace hetpipe {
-namespace {
+namespace resume_test {
 
 void expect_resumes(const Training& training, const Checkpoint& checkpoint) {
   SCOPED_TRACE(format("from label %d", static_cast<int>(checkpoint.label)));
@@ -80,5 +80,5 @@ TEST(Resume, Twice) {
   expect_resumes(training, second);
 }
 
-}  // namespace
+}  // namespace resume_test
 }  // namespace hetpipe

@@ -5,7 +5,7 @@
 
 // The serial programs against programs of a few lines that know one whole model and no stages.
 namespace hetpipe {
-namespace {
+namespace serial_by_hand_test {
 
 // g = g0 + g1 + ... over micro-batches.
 TEST(SerialByHand, Accumulation) {
@@ -217,5 +217,5 @@ TEST(SerialByHand, Recomputation) {
   EXPECT_EQ(outputs(passes), of_forward);
 }
 
-}  // namespace
+}  // namespace serial_by_hand_test
 }  // namespace hetpipe

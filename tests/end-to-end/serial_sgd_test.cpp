@@ -9,7 +9,7 @@
 // One virtual worker with one minibatch in flight is plain training: the weights after each
 // minibatch are those of a loop that a beginner would write.
 namespace hetpipe {
-namespace {
+namespace serial_sgd_test {
 
 using Floats = std::vector<float>;
 using Step = std::function<void(Floats& weights, const Floats& gradient, int step)>;
@@ -112,5 +112,5 @@ TEST(SerialSgd, Adam) {
   }
 }
 
-}  // namespace
+}  // namespace serial_sgd_test
 }  // namespace hetpipe

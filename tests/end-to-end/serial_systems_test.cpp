@@ -6,7 +6,7 @@
 // The serial programs of all systems against simpler ones, against each other, and against the
 // tables of the papers.
 namespace hetpipe {
-namespace {
+namespace serial_systems_test {
 
 Training small(const Composed& of, std::vector<Training::Worker> workers, int in_flight = 1,
                int micro_batches = 1) {
@@ -179,5 +179,5 @@ TEST(SerialSystems, SystemsDiffer) {
   }
 }
 
-}  // namespace
+}  // namespace serial_systems_test
 }  // namespace hetpipe

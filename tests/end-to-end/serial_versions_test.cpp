@@ -10,7 +10,7 @@
 // Which weights the serial programs' passes see, and how far predictions look: against the drawings
 // and tables of the papers.
 namespace hetpipe {
-namespace {
+namespace serial_versions_test {
 
 Training small(const Composed& of, const std::vector<int>& cut, int in_flight,
                int micro_batches = 1) {
@@ -256,5 +256,5 @@ TEST(SerialVersions, VirtualWorkersWithOtherCuts) {
   }
 }
 
-}  // namespace
+}  // namespace serial_versions_test
 }  // namespace hetpipe

@@ -8,7 +8,7 @@
 
 // Virtual workers that run ahead of each other (D > 0).
 namespace hetpipe {
-namespace {
+namespace end_to_end_staleness_test {
 
 // A fast virtual worker and a slow one: labels depend on who comes first.
 Training uneven(int distance) {
@@ -130,5 +130,5 @@ TEST(Staleness, NewestOfThreeWorkersAndTwoShards) {
               bench.model());
 }
 
-}  // namespace
+}  // namespace end_to_end_staleness_test
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 // What else must not depend on who trains: evaluations change nothing, two runs are one, a run goes
 // on where another one stopped. Skipped where training does not play the system yet.
 namespace hetpipe {
-namespace {
+namespace systems_more_test {
 
 struct Small {
   Composed of;
@@ -141,5 +141,5 @@ TEST(ServerSystems, ReplayTheirLabels) {
   if (!not_played.empty()) GTEST_SKIP() << "not played yet: " << not_played;
 }
 
-}  // namespace
+}  // namespace systems_more_test
 }  // namespace hetpipe

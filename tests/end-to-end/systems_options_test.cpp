@@ -10,7 +10,7 @@
 // What a training may ask for beside its system: tied weights across cuts, norms that are clipped
 // over all stages, rates that change, smoothed labels, forwards that are computed again.
 namespace hetpipe {
-namespace {
+namespace systems_options_test {
 
 // bert-tiny: layers 0 (words) and 26 (head) share a weight; 27 is the loss.
 Training texts(const Composed& of, std::vector<Training::Worker> workers, int in_flight = 1,
@@ -250,5 +250,5 @@ TEST(Recomputation, IsRefusedWhereItWouldChangeSomething) {
   }
 }
 
-}  // namespace
+}  // namespace systems_options_test
 }  // namespace hetpipe

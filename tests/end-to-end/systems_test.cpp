@@ -14,7 +14,7 @@
 // workers, replicas and micro-batches. Sizes do not divide, so that last rounds, waves and
 // micro-batches are partial. What training refuses to play today is skipped, and says so.
 namespace hetpipe {
-namespace {
+namespace systems_test {
 
 struct Composed {
   std::string system, schedule, weights, sync;
@@ -220,5 +220,5 @@ TEST_P(Systems, TrainLikeTheirSerialPrograms) {
 INSTANTIATE_TEST_SUITE_P(All, Systems, ::testing::ValuesIn(all_cases()),
                          [](const auto& param) { return param.param.name; });
 
-}  // namespace
+}  // namespace systems_test
 }  // namespace hetpipe

@@ -5,13 +5,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "launch/train/result.h"
+#include "runtime/training/result.h"
 #include "tests/end-to-end/training.h"
 
 // A run that is to reach an accuracy stops soon after it has, with a checkpoint; what it did until
 // then is what it would have done anyway.
 namespace hetpipe {
-namespace {
+namespace target_test {
 
 Training small(int distance) {
   Training training{.model = "mlp",
@@ -145,5 +145,5 @@ TEST(Result, HoldsWhatTheRunDid) {
   EXPECT_GT(ranks[0].at("bytes").at("forward"), 0);
 }
 
-}  // namespace
+}  // namespace target_test
 }  // namespace hetpipe

@@ -17,12 +17,12 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "kernels/devices.h"
-#include "launch/train/checkpoint.h"
-#include "launch/train/exact.h"
-#include "launch/train/roles.h"
-#include "launch/train/threads.h"
 #include "partitioner/plan/system.h"
 #include "runtime/model/zoo.h"
+#include "runtime/training/checkpoint.h"
+#include "runtime/training/exact.h"
+#include "runtime/training/roles.h"
+#include "runtime/training/threads.h"
 
 namespace hetpipe {
 namespace {

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "launch/train/job.h"
-#include "launch/train/rates.h"
-#include "launch/train/reporter.h"
 #include "runtime/store/checkpoint.h"
 #include "runtime/store/trace.h"
+#include "runtime/training/job.h"
+#include "runtime/training/rates.h"
+#include "runtime/training/reporter.h"
 #include "tests/end-to-end/serial_systems.h"
 #include "tests/end-to-end/serial_wsp.h"
 

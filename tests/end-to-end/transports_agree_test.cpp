@@ -19,7 +19,7 @@
 // The command, started as people start it: a process per rank under mpirun, and all ranks as
 // threads of one process. What they write must be the same, bit for bit.
 namespace hetpipe {
-namespace {
+namespace transports_agree_test {
 
 namespace fs = std::filesystem;
 
@@ -169,5 +169,5 @@ TEST_F(TransportsAgree, TwoServers) { expect_agreement(0, false, 6); }
 TEST_F(TransportsAgree, PathsBetweenDevices) { expect_paths_agree(); }
 TEST_F(TransportsAgree, HostedServersAndDistance) { expect_agreement(2, true, 4); }
 
-}  // namespace
+}  // namespace transports_agree_test
 }  // namespace hetpipe

@@ -6,7 +6,7 @@
 
 // Pipelines that wait for each other at every wave (D = 0) reach the serial program's weights.
 namespace hetpipe {
-namespace {
+namespace wsp_test {
 
 using Workers = std::vector<Training::Worker>;
 
@@ -175,5 +175,5 @@ TEST_P(Wsp, TwiceTheSame) {
 INSTANTIATE_TEST_SUITE_P(Devices, Wsp, ::testing::Values("reference", "cpu"),
                          [](const auto& param) { return param.param; });
 
-}  // namespace
+}  // namespace wsp_test
 }  // namespace hetpipe

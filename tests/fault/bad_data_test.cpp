@@ -9,7 +9,7 @@
 
 // Data sets that are not as they should be, through hetpipe train.
 namespace hetpipe::test {
-namespace {
+namespace bad_data_test {
 
 namespace fs = std::filesystem;
 
@@ -197,5 +197,5 @@ TEST_F(BadData, Hdf5Files) {
   expect_refused(train, {"data.h5: cannot be opened as an HDF5 file"});
 }
 
-}  // namespace
+}  // namespace bad_data_test
 }  // namespace hetpipe::test

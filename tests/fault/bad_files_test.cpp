@@ -6,7 +6,7 @@
 
 // Cluster, profile and plan files that are not as they should be: each refused with its line.
 namespace hetpipe::test {
-namespace {
+namespace bad_files_test {
 
 using BadFiles = SoundInput;
 
@@ -354,5 +354,5 @@ TEST_F(BadFiles, WhatIsNoFileOfItsKind) {
   }
 }
 
-}  // namespace
+}  // namespace bad_files_test
 }  // namespace hetpipe::test

@@ -11,7 +11,7 @@
 // Launches in which the ranks do not fit the plan, the machine or each other: all leave together,
 // before anything is written, and the first of them says what to type instead.
 namespace hetpipe::test {
-namespace {
+namespace bad_launch_test {
 
 namespace fs = std::filesystem;
 
@@ -211,5 +211,5 @@ TEST_F(BadLaunch, ARunDirectoryInUse) {
   expect_refused(ran, {"Wait for it to end"});
 }
 
-}  // namespace
+}  // namespace bad_launch_test
 }  // namespace hetpipe::test

@@ -3,7 +3,7 @@
 
 // What is typed wrongly: each named with its option, before anything is done.
 namespace hetpipe::test {
-namespace {
+namespace bad_options_test {
 
 using BadOptions = SoundInput;
 
@@ -182,5 +182,5 @@ TEST_F(BadOptions, AReadOnlyFileSystem) {
   expect_refused(ran, {"--output mnt/run: cannot be created", "Read-only file system"});
 }
 
-}  // namespace
+}  // namespace bad_options_test
 }  // namespace hetpipe::test

@@ -6,7 +6,7 @@
 // A GPU is asked for where there is none: exit code 3 with the loader's or the driver's reason.
 // "auto" computes on the CPU there, and says so.
 namespace hetpipe::test {
-namespace {
+namespace fault_device_test {
 
 using testing::HasSubstr;
 
@@ -50,5 +50,5 @@ TEST_F(WithoutGpu, NothingIsSaidOfKindsThatTheCpuEmulates) {
   EXPECT_EQ(train.out.find("device auto"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace fault_device_test
 }  // namespace hetpipe::test

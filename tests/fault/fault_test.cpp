@@ -16,7 +16,7 @@
 // Trainings under mpirun in which one rank fails: what is said, by whom, and how all leave. Ranks
 // that are killed or stopped at any moment: kill_campaign.cpp.
 namespace hetpipe::fault {
-namespace {
+namespace fault_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -125,5 +125,5 @@ TEST_F(FaultTest, AHungRankIsNamedByThoseThatWaitForIt) {
                                 HasSubstr("was last seen ")));
 }
 
-}  // namespace
+}  // namespace fault_test
 }  // namespace hetpipe::fault

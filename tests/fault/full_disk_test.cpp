@@ -3,7 +3,7 @@
 
 // Disks that are full from the start, or become so: said in words, never by a crash.
 namespace hetpipe::test {
-namespace {
+namespace full_disk_test {
 
 namespace fs = std::filesystem;
 
@@ -75,5 +75,5 @@ TEST_F(FullDisk, ALogThatCannotBeWrittenIsNoReasonToStop) {
   EXPECT_EQ(ran.error.find(warning, at + 1), std::string::npos) << ran.error;
 }
 
-}  // namespace
+}  // namespace full_disk_test
 }  // namespace hetpipe::test

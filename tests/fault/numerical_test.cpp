@@ -4,7 +4,7 @@
 // Numbers that run away: exit code 4, one line that names step, layer, virtual worker, stage and
 // rank, and checkpoints that stay good.
 namespace hetpipe::test {
-namespace {
+namespace numerical_test {
 
 struct Runaway {
   const char* name;
@@ -65,5 +65,5 @@ INSTANTIATE_TEST_SUITE_P(
                     Runaway{"FirstOfTwoStages", "sgd", "[0, 6]", "[6, 7]", "0", "0"}),
     [](const auto& at) { return at.param.name; });
 
-}  // namespace
+}  // namespace numerical_test
 }  // namespace hetpipe::test

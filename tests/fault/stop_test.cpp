@@ -12,7 +12,7 @@
 
 // Trainings under mpirun that are asked to stop by a signal, and what they are when they go on.
 namespace hetpipe::fault {
-namespace {
+namespace stop_test {
 
 using testing::HasSubstr;
 
@@ -100,5 +100,5 @@ TEST_F(StopTest, ASecondSignalEndsTheRunAtOnce) {
   EXPECT_EQ(job.left_after(2), 0);
 }
 
-}  // namespace
+}  // namespace stop_test
 }  // namespace hetpipe::fault

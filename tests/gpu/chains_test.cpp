@@ -10,7 +10,7 @@
 
 // Chains of layers that the CUDA device computes in one go, against the definitions one by one.
 namespace hetpipe {
-namespace {
+namespace chains_test {
 
 using test::LayerResult;
 using test::LayerValues;
@@ -178,5 +178,5 @@ INSTANTIATE_TEST_SUITE_P(Precisions, CudaChains,
                                          Precision::fp16),
                          [](const auto& of) { return to_string(of.param); });
 
-}  // namespace
+}  // namespace chains_test
 }  // namespace hetpipe

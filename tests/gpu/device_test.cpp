@@ -12,7 +12,7 @@
 
 // The CUDA device as its callers see it: memory, streams, events, refusals.
 namespace hetpipe {
-namespace {
+namespace gpu_device_test {
 
 using testing::HasSubstr;
 
@@ -140,5 +140,5 @@ TEST(CudaDevice, WhatIsNotThereIsRefused) {
   EXPECT_EQ(usual->precision(), usual_precision(load_cuda().module->gpus().front()));
 }
 
-}  // namespace
+}  // namespace gpu_device_test
 }  // namespace hetpipe

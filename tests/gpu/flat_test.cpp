@@ -13,7 +13,7 @@
 
 // Flat arrays and optimizers: the bits of the reference device.
 namespace hetpipe {
-namespace {
+namespace gpu_flat_test {
 
 using Floats = std::vector<float>;
 
@@ -232,5 +232,5 @@ INSTANTIATE_TEST_SUITE_P(Precisions, CudaElements,
                          testing::Values(Precision::fp32, Precision::bf16, Precision::fp16),
                          [](const auto& of) { return to_string(of.param); });
 
-}  // namespace
+}  // namespace gpu_flat_test
 }  // namespace hetpipe

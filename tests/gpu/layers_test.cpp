@@ -9,7 +9,7 @@
 
 // Every layer on the CUDA device against the definition, in every precision.
 namespace hetpipe {
-namespace {
+namespace layers_test {
 
 using test::compare_all;
 using test::LayerCase;
@@ -130,5 +130,5 @@ INSTANTIATE_TEST_SUITE_P(Precisions, CudaLayers,
                                          Precision::fp16),
                          [](const auto& of) { return to_string(of.param); });
 
-}  // namespace
+}  // namespace layers_test
 }  // namespace hetpipe

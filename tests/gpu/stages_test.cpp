@@ -13,7 +13,7 @@
 // What a stage on the CUDA device computes in one go, and that it comes to what layers one by one
 // come to, in no more memory.
 namespace hetpipe {
-namespace {
+namespace stages_test {
 
 using testing::Contains;
 using testing::ElementsAre;
@@ -156,5 +156,5 @@ TEST(CudaStages, ComeToWhatLayersOneByOneComeTo) {
   }
 }
 
-}  // namespace
+}  // namespace stages_test
 }  // namespace hetpipe

@@ -12,7 +12,7 @@
 // Whole trainings on the CUDA device, every rank a thread: in fp32 they come to the weights of the
 // reference device within rounding, in other precisions they learn alike.
 namespace hetpipe {
-namespace {
+namespace trainings_test {
 
 double distance(const std::vector<float>& a, const std::vector<float>& b,
                 const ParameterEntry& entry) {
@@ -88,5 +88,5 @@ TEST_P(CudaTrainings, LearnAlikeInBf16) {
 
 INSTANTIATE_TEST_SUITE_P(Systems, CudaTrainings, testing::ValuesIn(device_cases()), name_of_case);
 
-}  // namespace
+}  // namespace trainings_test
 }  // namespace hetpipe

@@ -5,12 +5,12 @@
 #include "mpi_main.h"
 
 namespace hetpipe {
-namespace {
+namespace exchange_mpi_test {
 
 TEST(GradientExchangeMpi, RandomGroupsAddUpAsASerialProgram) {
   const auto transport = mpi_session().make_transport({.exchange_seconds = 60});
   for (std::uint64_t seed = 0; seed < 8; ++seed) play_exchange(*transport, seed);
 }
 
-}  // namespace
+}  // namespace exchange_mpi_test
 }  // namespace hetpipe

@@ -12,7 +12,7 @@
 #include "runtime/transport/threads.h"
 
 namespace hetpipe {
-namespace {
+namespace exchange_threads_test {
 
 void as_threads(int ranks, const std::function<void(Transport&)>& play) {
   const auto transports = make_threads_transports(ranks);
@@ -96,5 +96,5 @@ TEST(GradientExchange, NamesTheRankThatItWaitsFor) {
   }
 }
 
-}  // namespace
+}  // namespace exchange_threads_test
 }  // namespace hetpipe

@@ -20,7 +20,7 @@
 // Ranks are processes that this test forks: they can be killed and stopped like real ones. In place
 // of MPI they exchange bytes through files.
 namespace hetpipe {
-namespace {
+namespace lifeline_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -281,5 +281,5 @@ TEST_F(LifelineTest, WhoSleptToldNobodyAndBlamesNobody) {
   EXPECT_THAT(ends(5), Each(0));
 }
 
-}  // namespace
+}  // namespace lifeline_test
 }  // namespace hetpipe

@@ -7,7 +7,7 @@
 #include "base/error.h"
 
 namespace hetpipe {
-namespace {
+namespace path_choice_test {
 
 using testing::HasSubstr;
 
@@ -112,5 +112,5 @@ TEST(PathChoice, KnowsItsNames) {
   EXPECT_THROW(path_named("ncl"), UserError);
 }
 
-}  // namespace
+}  // namespace path_choice_test
 }  // namespace hetpipe

@@ -7,7 +7,7 @@
 #include "base/time.h"
 
 namespace hetpipe {
-namespace {
+namespace rank_state_test {
 
 constexpr double kPatience = 5;  // s
 constexpr std::int64_t kNow = 1'000'000'000'000;
@@ -84,5 +84,5 @@ TEST(RankState, TravelsWithItsAge) {
   EXPECT_THROW(state_from_bytes(std::span(bytes).first(8), there), SystemError);
 }
 
-}  // namespace
+}  // namespace rank_state_test
 }  // namespace hetpipe

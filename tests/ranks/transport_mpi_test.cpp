@@ -17,7 +17,7 @@
 #include "transport_scenarios.h"
 
 namespace hetpipe {
-namespace {
+namespace transport_mpi_test {
 
 // Rank 0 makes the file, then the others open it.
 std::shared_ptr<LinkClock> clock_in_file(Transport& transport, int resources) {
@@ -182,5 +182,5 @@ TEST(MpiTransport, LargeMessage) {
   transport->exchange({});
 }
 
-}  // namespace
+}  // namespace transport_mpi_test
 }  // namespace hetpipe

@@ -16,7 +16,7 @@
 #include "runtime/transport/wait.h"
 
 namespace hetpipe {
-namespace {
+namespace transport_parts_test {
 
 constexpr std::int64_t kMs = 1'000'000;
 const EmulatedLink kLink{
@@ -143,5 +143,5 @@ TEST(WaitUntilTime, NeverReturnsEarlyAndPollsMeanwhile) {
   }
 }
 
-}  // namespace
+}  // namespace transport_parts_test
 }  // namespace hetpipe

@@ -15,7 +15,7 @@
 #include "transport_scenarios.h"
 
 namespace hetpipe {
-namespace {
+namespace transport_threads_test {
 
 // Runs every rank in a thread of its own; a rank that throws fails the test and ends the others.
 void as_threads(int ranks, const std::function<void(Transport&)>& play) {
@@ -92,5 +92,5 @@ TEST(ThreadsTransport, AbortEndsTheOthersAndNamesTheFirst) {
   });
 }
 
-}  // namespace
+}  // namespace transport_threads_test
 }  // namespace hetpipe

@@ -15,7 +15,6 @@ void* part_of(const void* memory, std::int64_t features, int parts) {
   return const_cast<std::byte*>(static_cast<const std::byte*>(memory)) +  // NOLINT: only read
          features * parts * kBytes;
 }
-void* mutable_pointer(const void* memory) { return const_cast<void*>(memory); }  // NOLINT
 
 }  // namespace
 

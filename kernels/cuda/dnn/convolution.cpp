@@ -10,7 +10,6 @@ namespace hetpipe::cuda {
 namespace {
 
 // cuDNN takes every pointer as one it may write to.
-void* mutable_pointer(const void* memory) { return const_cast<void*>(memory); }  // NOLINT
 
 }  // namespace
 

@@ -20,6 +20,9 @@ std::shared_ptr<const Plan> make_plan(Context& context, std::shared_ptr<const Gr
 std::shared_ptr<const Plan> try_make_plan(Context& context, std::shared_ptr<const Graph> graph,
                                           Precision precision, std::string& reason);
 
+// A graph takes all of its tensors by pointers that it may write through, those it reads too.
+inline void* mutable_pointer(const void* memory) { return const_cast<void*>(memory); }  // NOLINT
+
 // Bytes of workspace, rounded up so that what lies behind them is aligned.
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 

@@ -5,7 +5,6 @@
 namespace hetpipe {
 namespace {
 
-const MaxPool kHalving{.kernel = 3, .stride = 2};
 const AveragePool kSmoothing{.kernel = 3, .stride = 1, .padding = 1};
 
 class InceptionV3 {

@@ -6,8 +6,7 @@
 namespace hetpipe {
 namespace {
 
-const MaxPool kHalving{.kernel = 3, .stride = 2};
-const AveragePool kSmoothing{.kernel = 3, .stride = 1, .padding = 1, .count_padding = false};
+const AveragePool kSmoothingInside{.kernel = 3, .stride = 1, .padding = 1, .count_padding = false};
 const Sides kRow{1, 7}, kColumn{7, 1};
 
 class InceptionV4 {
@@ -90,7 +89,7 @@ class InceptionV4 {
     return model_.add(name + ".concat", Concat{}, std::move(inputs));
   }
   int smoothed(const std::string& name, int x, int channels) const {
-    const int pool = model_.add(name + ".pool", kSmoothing, {x});
+    const int pool = model_.add(name + ".pool", kSmoothingInside, {x});
     return units_.chain(name + ".pooled", pool, {same(channels, 1)});
   }
 

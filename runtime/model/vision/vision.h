@@ -50,6 +50,8 @@ void build_amoebanet(Model& model, int cells, int filters);
 // of mean 0 and variance 1.
 void build_snn_mlp(Model& model, int hidden, int width, float rate);
 
+const MaxPool kHalving{.kernel = 3, .stride = 2};
+
 // What these builders share: convolutions without bias, each with a batch norm behind it.
 class ConvolutionUnits {
  public:

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace hetpipe {
-namespace {
+namespace log_test {
 
 std::string text_of(std::FILE* file) {
   std::string text(4096, '\0');
@@ -33,5 +33,5 @@ TEST(Log, AFileThatCannotBeWrittenIsWarnedOfOnce) {
   std::fclose(err);
 }
 
-}  // namespace
+}  // namespace log_test
 }  // namespace hetpipe

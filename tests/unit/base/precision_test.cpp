@@ -7,7 +7,7 @@
 #include "base/error.h"
 
 namespace hetpipe {
-namespace {
+namespace precision_test {
 
 using testing::HasSubstr;
 
@@ -47,5 +47,5 @@ TEST(PrecisionChoice, NamesWhatIsWrong) {
   EXPECT_THAT(error_of("a100=bf16,a100=fp16"), HasSubstr("kind 'a100' stands twice"));
 }
 
-}  // namespace
+}  // namespace precision_test
 }  // namespace hetpipe

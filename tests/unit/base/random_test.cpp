@@ -6,12 +6,11 @@
 #include <vector>
 
 namespace hetpipe {
-namespace {
+namespace random_test {
 
 // Known answers of Random123's kat_vectors for philox4x32-10.
 TEST(Philox, KnownAnswers) {
-  EXPECT_EQ(philox(0, {0, 0, 0, 0}),
-            (PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox(0, {0, 0, 0, 0}), (PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox(0xffffffffffffffffULL, {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}),
             (PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox(0x299f31d0a4093822ULL, {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}),
@@ -50,5 +49,5 @@ TEST(Normal, HasMeanZeroAndDeviationOne) {
   EXPECT_NEAR(squares / kDraws, 1, 0.03);
 }
 
-}  // namespace
+}  // namespace random_test
 }  // namespace hetpipe

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace hetpipe {
-namespace {
+namespace base_text_test {
 
 TEST(Text, Units) {
   EXPECT_EQ(format_bytes(0), "0 B");
@@ -37,5 +37,5 @@ TEST(Text, TableAlignsNumbersRight) {
   EXPECT_EQ(table.text(), "name       count\na              1\nlong name    100\n");
 }
 
-}  // namespace
+}  // namespace base_text_test
 }  // namespace hetpipe

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace hetpipe {
-namespace {
+namespace unique_handle_test {
 
 std::vector<int>& closed() {
   static std::vector<int> handles;
@@ -57,5 +57,5 @@ TEST_F(UniqueHandleTest, SelfMoveKeepsTheHandle) {
   EXPECT_TRUE(closed().empty());
 }
 
-}  // namespace
+}  // namespace unique_handle_test
 }  // namespace hetpipe

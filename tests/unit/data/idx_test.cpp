@@ -9,7 +9,7 @@
 #include "tests/unit/data/scratch_folder.h"
 
 namespace hetpipe {
-namespace {
+namespace idx_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -229,5 +229,5 @@ TEST(FashionMnist, LoadsOrNamesItsPackage) {
   EXPECT_EQ(counts, std::vector<int>(10, 1000));
 }
 
-}  // namespace
+}  // namespace idx_test
 }  // namespace hetpipe

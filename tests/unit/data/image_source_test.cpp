@@ -8,7 +8,7 @@
 #include "tests/unit/data/scratch_folder.h"
 
 namespace hetpipe {
-namespace {
+namespace image_source_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -170,5 +170,5 @@ TEST_F(ImageFolder, ADamagedImageIsNamed) {
               HasSubstr("b/1.png: is neither JPEG nor PNG"));
 }
 
-}  // namespace
+}  // namespace image_source_test
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 #include "tests/unit/data/scratch_folder.h"
 
 namespace hetpipe {
-namespace {
+namespace image_test {
 
 using ::testing::AllOf;
 using ::testing::Each;
@@ -184,5 +184,5 @@ TEST(Crop, TakesTheMiddle) {
   EXPECT_THAT(center_cropped({3, 1, 1, {1, 2, 3}}, 5, 5).pixels, ElementsAre(2));
 }
 
-}  // namespace
+}  // namespace image_test
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 #include "tests/unit/data/scratch_folder.h"
 
 namespace hetpipe {
-namespace {
+namespace prefetch_test {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
@@ -153,5 +153,5 @@ TEST(Prefetcher, DeadlineNamesTheMinibatch) {
   go = true;
 }
 
-}  // namespace
+}  // namespace prefetch_test
 }  // namespace hetpipe

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace hetpipe {
-namespace {
+namespace sample_split_test {
 
 TEST(SampleSplit, MicroBatchesAreAsEqualAsCanBe) {
   const SampleSplit split(4, {{1}});
@@ -49,5 +49,5 @@ TEST(SampleSpan, Common) {
   EXPECT_EQ(common({2, 4}, {6, 9}).count(), 0);
 }
 
-}  // namespace
+}  // namespace sample_split_test
 }  // namespace hetpipe

@@ -6,7 +6,7 @@
 #include <string>
 
 namespace hetpipe {
-namespace {
+namespace sampler_test {
 
 // The worker that takes each position, drawn as in sampler.h: '0' + worker, '.' for nobody.
 std::string owners(const Sampler& sampler, std::int64_t end) {
@@ -119,5 +119,5 @@ TEST(Sampler, OrderIsOfSeedAndEpochAlone) {
   EXPECT_LT(equal_epochs, 10);
 }
 
-}  // namespace
+}  // namespace sampler_test
 }  // namespace hetpipe

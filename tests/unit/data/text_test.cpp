@@ -8,7 +8,7 @@
 #include "tests/unit/data/scratch_folder.h"
 
 namespace hetpipe {
-namespace {
+namespace data_text_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -135,5 +135,5 @@ TEST(TinyShakespeare, IsReadAsPublished) {
   EXPECT_THAT(std::span(train.values).first(5), ElementsAre(18, 47, 56, 57, 58));
 }
 
-}  // namespace
+}  // namespace data_text_test
 }  // namespace hetpipe

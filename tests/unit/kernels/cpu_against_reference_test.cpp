@@ -9,7 +9,7 @@
 #include "tests/unit/kernels/layer_run.h"
 
 namespace hetpipe {
-namespace {
+namespace cpu_against_reference_test {
 
 using test::LayerCase;
 using test::LayerResult;
@@ -80,5 +80,5 @@ TEST_P(CpuAgainstReference, OwnLoopsAgreeInEveryBit) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, CpuAgainstReference, testing::Values(1, 2));
 
-}  // namespace
+}  // namespace cpu_against_reference_test
 }  // namespace hetpipe

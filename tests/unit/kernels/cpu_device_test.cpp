@@ -12,7 +12,7 @@
 #include "tests/unit/kernels/layer_run.h"
 
 namespace hetpipe {
-namespace {
+namespace cpu_device_test {
 
 using test::LayerCase;
 using test::LayerResult;
@@ -187,5 +187,5 @@ TEST(Devices, RefuseShapesThatDoNotFit) {
   }
 }
 
-}  // namespace
+}  // namespace cpu_device_test
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 // Layers that may write over their first input, or their gradient over the output's, do so without
 // a bit of difference.
 namespace hetpipe {
-namespace {
+namespace in_place_test {
 
 using test::LayerCase;
 using test::LayerResult;
@@ -128,5 +128,5 @@ TEST(InPlaceKernels, OthersDoNotPromiseIt) {
   }
 }
 
-}  // namespace
+}  // namespace in_place_test
 }  // namespace hetpipe

@@ -8,7 +8,7 @@
 #include "kernels/layer.h"
 
 namespace hetpipe {
-namespace {
+namespace layer_shapes_test {
 
 using testing::HasSubstr;
 
@@ -145,5 +145,5 @@ TEST(LayerText, NamesWhatMatters) {
   EXPECT_EQ(to_string(LayerSpec{Shift{}}), "shift by 1, 1");
 }
 
-}  // namespace
+}  // namespace layer_shapes_test
 }  // namespace hetpipe

@@ -10,7 +10,7 @@
 #include "kernels/devices.h"
 
 namespace hetpipe {
-namespace {
+namespace kernels_memory_test {
 
 TEST(MemoryAccount, RefusesWhatIsOverBudgetWithALedger) {
   MemoryAccount account;
@@ -115,5 +115,5 @@ TEST(MemoryPool, GivesAReturnedBlockOutAgain) {
   pool.give_back(again, 100001);
 }
 
-}  // namespace
+}  // namespace kernels_memory_test
 }  // namespace hetpipe

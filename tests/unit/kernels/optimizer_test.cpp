@@ -7,7 +7,7 @@
 #include "tests/unit/kernels/layer_run.h"
 
 namespace hetpipe {
-namespace {
+namespace kernels_optimizer_test {
 
 using test::normal_values;
 
@@ -171,5 +171,5 @@ TEST(OptimizerBits, AreTheSameOnEveryDeviceAndThreadCount) {
   EXPECT_TRUE(run("cpu", 2) == wanted);
 }
 
-}  // namespace
+}  // namespace kernels_optimizer_test
 }  // namespace hetpipe

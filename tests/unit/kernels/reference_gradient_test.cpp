@@ -16,7 +16,7 @@
 
 // Every gradient of the reference against central differences.
 namespace hetpipe {
-namespace {
+namespace reference_gradient_test {
 
 using test::expect_gradient;
 using test::sized;
@@ -247,5 +247,5 @@ TEST(ReferenceGradient, SoftmaxCrossEntropy) {
   }
 }
 
-}  // namespace
+}  // namespace reference_gradient_test
 }  // namespace hetpipe

@@ -12,7 +12,7 @@
 
 // Values known by hand, on both devices.
 namespace hetpipe {
-namespace {
+namespace reference_values_test {
 
 using test::kLayerKey;
 using test::LayerCase;
@@ -292,5 +292,5 @@ TEST(ReferenceLossDeathTest, ALabelOutsideTheClassesIsABug) {
   EXPECT_DEATH(run_layer(*device, c, v), "label outside");
 }
 
-}  // namespace
+}  // namespace reference_values_test
 }  // namespace hetpipe

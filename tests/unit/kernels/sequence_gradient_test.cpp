@@ -16,7 +16,7 @@
 
 // Gradients of the layers for sequences against central differences.
 namespace hetpipe {
-namespace {
+namespace sequence_gradient_test {
 
 using test::expect_gradient;
 using test::sized;
@@ -188,5 +188,5 @@ TEST(SequenceGradient, CrossEntropyOverTokensAndSmoothing) {
   }
 }
 
-}  // namespace
+}  // namespace sequence_gradient_test
 }  // namespace hetpipe

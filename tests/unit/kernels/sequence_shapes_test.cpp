@@ -7,7 +7,7 @@
 #include "kernels/layer.h"
 
 namespace hetpipe {
-namespace {
+namespace sequence_shapes_test {
 
 using testing::HasSubstr;
 
@@ -80,5 +80,5 @@ TEST(SequenceShapes, SaysWhatDoesNotFit) {
   EXPECT_THAT(refusal(SoftmaxCrossEntropy{1}, {8, 10}), HasSubstr("smoothing 1 is not in [0, 1)"));
 }
 
-}  // namespace
+}  // namespace sequence_shapes_test
 }  // namespace hetpipe

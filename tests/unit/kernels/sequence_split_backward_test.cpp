@@ -7,7 +7,7 @@
 // A split backward asks for the inputs' gradients and for the parameters' later: every bit is that
 // of a backward that asks for both.
 namespace hetpipe {
-namespace {
+namespace sequence_split_backward_test {
 
 using test::LayerCase;
 using test::LayerResult;
@@ -45,5 +45,5 @@ TEST(SequenceSplitBackward, GivesTheBitsOfOneBackward) {
   }
 }
 
-}  // namespace
+}  // namespace sequence_split_backward_test
 }  // namespace hetpipe

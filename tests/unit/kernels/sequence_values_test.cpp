@@ -11,7 +11,7 @@
 // approximate="tanh", LSTM, cross_entropy with label_smoothing; attention from matmul and softmax),
 // from values that both compute.
 namespace hetpipe {
-namespace {
+namespace sequence_values_test {
 
 using test::LayerCase;
 using test::LayerResult;
@@ -291,5 +291,5 @@ TEST_P(SequenceValues, TransposedLinear) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, SequenceValues, testing::Values("cpu", "reference"));
 
-}  // namespace
+}  // namespace sequence_values_test
 }  // namespace hetpipe

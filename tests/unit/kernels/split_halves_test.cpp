@@ -10,7 +10,7 @@
 // A split backward asks for the input gradients first and for the parameter gradients later: null
 // pointers, or empty spans, for what is not wanted. Both halves have the bits of the whole.
 namespace hetpipe {
-namespace {
+namespace split_halves_test {
 
 using test::LayerCase;
 using test::LayerValues;
@@ -143,5 +143,5 @@ TEST(SplitBackward, HalvesHaveTheBitsOfTheWhole) {
   }
 }
 
-}  // namespace
+}  // namespace split_halves_test
 }  // namespace hetpipe

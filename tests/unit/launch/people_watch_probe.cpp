@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <string>
 
-#include "launch/launched.h"
-#include "launch/terminal.h"
+#include "launch/command/terminal.h"
+#include "launch/launcher/launched.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;

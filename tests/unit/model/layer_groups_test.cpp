@@ -8,7 +8,7 @@
 #include "tests/unit/kernels/fusing_device.h"
 
 namespace hetpipe {
-namespace {
+namespace layer_groups_test {
 
 //   0 conv  1 bn  2 relu  3 conv  4 bn  5 add(4, 2)  6 relu  7 dropout  8 flatten  9 linear  10
 //   loss
@@ -147,5 +147,5 @@ TEST(LayerGroups, WriteOverAnInputThatNobodyElseReads) {
   EXPECT_EQ(groups[2].in_place, std::optional<std::size_t>(1));
 }
 
-}  // namespace
+}  // namespace layer_groups_test
 }  // namespace hetpipe

@@ -16,7 +16,7 @@
 #include "tests/unit/kernels/wrapped_device.h"
 
 namespace hetpipe {
-namespace {
+namespace model_measure_test {
 
 using namespace std::chrono_literals;
 using testing::AllOf;
@@ -223,5 +223,5 @@ TEST(MeasureProfile, RefusesBadBatchesTogether) {
   EXPECT_THROW(measure_profile(model, *device, {}), UserError);
 }
 
-}  // namespace
+}  // namespace model_measure_test
 }  // namespace hetpipe

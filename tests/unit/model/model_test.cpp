@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 namespace hetpipe {
-namespace {
+namespace model_test {
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -158,5 +158,5 @@ TEST(Model, LabelSmoothingIsTheLosss) {
   EXPECT_EQ(model.fingerprint(), before);
 }
 
-}  // namespace
+}  // namespace model_test
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 #include "runtime/model/zoo.h"
 
 namespace hetpipe {
-namespace {
+namespace parameters_test {
 
 using Make = ParameterLayout (*)(const Model&, int, int);
 
@@ -127,5 +127,5 @@ TEST(InitialValues, DependOnTheSeed) {
   EXPECT_NE(initial(layout, 1), initial(layout, 2));
 }
 
-}  // namespace
+}  // namespace parameters_test
 }  // namespace hetpipe

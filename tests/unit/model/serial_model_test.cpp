@@ -13,7 +13,7 @@
 #include "tests/unit/model/tiny_inception.h"
 
 namespace hetpipe {
-namespace {
+namespace serial_model_test {
 
 // A block with a projection and one without: tensors with two consumers, pooling, dropout.
 Model tiny_resnet() {
@@ -301,5 +301,5 @@ TEST(SerialModel, LearnsAFewTexts) {
   }
 }
 
-}  // namespace
+}  // namespace serial_model_test
 }  // namespace hetpipe

@@ -9,7 +9,7 @@
 #include "runtime/model/parameters.h"
 
 namespace hetpipe {
-namespace {
+namespace shared_weights_test {
 
 using testing::HasSubstr;
 
@@ -91,5 +91,5 @@ TEST(SharedWeights, RefusesWhatCannotBeOneTensor) {
   EXPECT_THAT(refusal(kHead, -1), HasSubstr("layer -1"));
 }
 
-}  // namespace
+}  // namespace shared_weights_test
 }  // namespace hetpipe

@@ -10,7 +10,7 @@
 #include "runtime/model/zoo_text.h"
 
 namespace hetpipe {
-namespace {
+namespace zoo_test {
 
 using testing::HasSubstr;
 
@@ -139,5 +139,5 @@ TEST(Zoo, RefusesSmallSamplesAndUnknownNames) {
   EXPECT_THAT(refusal("transformer", kCifar), HasSubstr("known: mlp, lenet"));
 }
 
-}  // namespace
+}  // namespace zoo_test
 }  // namespace hetpipe

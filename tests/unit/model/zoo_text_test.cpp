@@ -12,7 +12,7 @@
 #include "runtime/model/zoo.h"
 
 namespace hetpipe {
-namespace {
+namespace zoo_text_test {
 
 using testing::HasSubstr;
 
@@ -111,5 +111,5 @@ TEST(ZooText, RefusesWhatItCannotTake) {
   EXPECT_THAT(refusal("gpt2-tin", {64}, 65), HasSubstr("did you mean 'gpt2-tiny'"));
 }
 
-}  // namespace
+}  // namespace zoo_text_test
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 #include "runtime/model/zoo.h"
 
 namespace hetpipe {
-namespace {
+namespace zoo_vision_test {
 
 using testing::HasSubstr;
 
@@ -162,5 +162,5 @@ TEST(VisionZoo, RefusesSmallerSamplesWithTheSmallestSize) {
   EXPECT_THAT(refusal("amoebanet", {64, 100, 3}), HasSubstr("multiples of 32"));
 }
 
-}  // namespace
+}  // namespace zoo_vision_test
 }  // namespace hetpipe

@@ -8,7 +8,7 @@
 #include "partitioner/profile/profile.h"
 
 namespace hetpipe {
-namespace {
+namespace files_test {
 
 using test::user_error;
 using testing::HasSubstr;
@@ -484,5 +484,5 @@ TEST(AbsurdFiles, NumbersEndInAMessage) {
   }
 }
 
-}  // namespace
+}  // namespace files_test
 }  // namespace hetpipe

@@ -8,7 +8,7 @@
 #include "partitioner/profile/profile.h"
 
 namespace hetpipe {
-namespace {
+namespace measured_files_test {
 
 // Files of runs measured on real clusters, where a checkout has them beside it.
 TEST(MeasuredFiles, AllParseAndRoundTrip) {
@@ -30,5 +30,5 @@ TEST(MeasuredFiles, AllParseAndRoundTrip) {
   EXPECT_GT(cases, 0);
 }
 
-}  // namespace
+}  // namespace measured_files_test
 }  // namespace hetpipe

@@ -10,7 +10,7 @@
 
 // The worked example of docs/planning.md, by hand.
 namespace hetpipe {
-namespace {
+namespace planning_example_test {
 
 PlanRequest example(const std::string& policy) {
   const std::string folder = HETPIPE_SOURCE_DIR "/docs/example/";
@@ -68,5 +68,5 @@ TEST(PlanningExample, TheSearchComparesAllPlans) {
   EXPECT_LE(result.plan.predicted->throughput, 2 * 32 / 0.048);
 }
 
-}  // namespace
+}  // namespace planning_example_test
 }  // namespace hetpipe

@@ -24,7 +24,7 @@
 //   <!-- drawing|actions|versions|staleness|memory|chart PLAN -->
 // HETPIPE_UPDATE_PAGES=1 writes the pages anew instead.
 namespace hetpipe {
-namespace {
+namespace systems_pages_test {
 
 const std::string kDocs = HETPIPE_SOURCE_DIR "/docs/";
 
@@ -273,5 +273,5 @@ TEST(SystemsPages, TheTableIsTheCodes) {
   }
 }
 
-}  // namespace
+}  // namespace systems_pages_test
 }  // namespace hetpipe

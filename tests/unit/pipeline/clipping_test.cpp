@@ -12,7 +12,7 @@
 #include "runtime/pipeline/optimizer.h"
 
 namespace hetpipe {
-namespace {
+namespace clipping_test {
 
 using testing::HasSubstr;
 
@@ -130,5 +130,5 @@ TEST_F(ClippedOptimizer, AWaveClipsItsPush) {
             (std::vector<float>{-3, 0, -4}));
 }
 
-}  // namespace
+}  // namespace clipping_test
 }  // namespace hetpipe

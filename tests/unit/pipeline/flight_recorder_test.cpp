@@ -17,7 +17,7 @@
 #include "base/time.h"
 
 namespace hetpipe {
-namespace {
+namespace flight_recorder_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -176,5 +176,5 @@ TEST(Describe, SaysWhatARankIsDoing) {
   EXPECT_EQ(describe(RankState{}, now), "at its start");
 }
 
-}  // namespace
+}  // namespace flight_recorder_test
 }  // namespace hetpipe

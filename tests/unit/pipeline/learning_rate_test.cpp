@@ -9,7 +9,7 @@
 #include "runtime/pipeline/optimizer.h"
 
 namespace hetpipe {
-namespace {
+namespace learning_rate_test {
 
 // The rates of minibatches 0, 1, ... from a base of 0.1.
 void expect_rates(const RateSchedule& schedule, const std::vector<double>& expected) {
@@ -116,5 +116,5 @@ TEST(LearningRate, TheOptimizerFollowsIt) {
   }
 }
 
-}  // namespace
+}  // namespace learning_rate_test
 }  // namespace hetpipe

@@ -12,7 +12,7 @@
 #include "partitioner/schedule/schedule.h"
 
 namespace hetpipe {
-namespace {
+namespace local_weights_test {
 
 using Floats = std::vector<float>;
 
@@ -186,5 +186,5 @@ TEST(LocalWeights, AStageWithoutParametersHasEmptyWeights) {
   EXPECT_EQ(weights.version_for(3)->label, 1);
 }
 
-}  // namespace
+}  // namespace local_weights_test
 }  // namespace hetpipe

@@ -6,7 +6,7 @@
 #include "runtime/pipeline/worker_place.h"
 
 namespace hetpipe {
-namespace {
+namespace loss_scale_test {
 
 TEST(LossScale, IsOneForAWave) {
   LossScale scale(4);
@@ -74,5 +74,5 @@ TEST(WireType, IsTheSmallerOfBothEnds) {
   EXPECT_EQ(place.wire_type(2, 0, 0, 0), fp32);
 }
 
-}  // namespace
+}  // namespace loss_scale_test
 }  // namespace hetpipe

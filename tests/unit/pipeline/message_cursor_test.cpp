@@ -6,7 +6,7 @@
 #include <string>
 
 namespace hetpipe {
-namespace {
+namespace message_cursor_test {
 
 std::string sends(const std::string& text, Payload payload, std::optional<Minibatch> end = {}) {
   const StageActions actions = parse_actions(text);
@@ -37,5 +37,5 @@ TEST(MessageCursor, OneBackwardForAll) {
   EXPECT_EQ(sends(all, Payload::gradients), "S0");
 }
 
-}  // namespace
+}  // namespace message_cursor_test
 }  // namespace hetpipe

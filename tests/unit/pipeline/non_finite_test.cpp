@@ -12,7 +12,7 @@
 #include "runtime/model/zoo.h"
 
 namespace hetpipe {
-namespace {
+namespace non_finite_test {
 
 using testing::HasSubstr;
 
@@ -134,5 +134,5 @@ TEST(FirstNonFinite, OutputsThatAreGoneArePassedOver) {
   EXPECT_THAT(found->what, HasSubstr("the output of layer flatten..loss (nan"));
 }
 
-}  // namespace
+}  // namespace non_finite_test
 }  // namespace hetpipe

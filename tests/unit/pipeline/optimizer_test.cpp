@@ -11,7 +11,7 @@
 #include "kernels/devices.h"
 
 namespace hetpipe {
-namespace {
+namespace pipeline_optimizer_test {
 
 const std::vector<float> kWeights{1.0f, -2.0f, 0.5f};
 
@@ -95,5 +95,5 @@ TEST(OptimizerDeathTest, RefusesStateOfAnotherSize) {
   EXPECT_DEATH(rig.optimizer.load_slot(0, std::vector<float>(2)), "another size");
 }
 
-}  // namespace
+}  // namespace pipeline_optimizer_test
 }  // namespace hetpipe

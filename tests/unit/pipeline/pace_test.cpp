@@ -11,7 +11,7 @@
 // Bounds that hold on a busy machine, too: nothing ends early; what is late is late by what passed
 // for sure.
 namespace hetpipe {
-namespace {
+namespace pace_test {
 
 struct Rig {
   std::vector<std::unique_ptr<Transport>> transports = make_threads_transports(1);
@@ -83,5 +83,5 @@ TEST(Pace, DoesNotWaitWhereNothingIsEmulated) {
   EXPECT_EQ(rig.polls, 0);
 }
 
-}  // namespace
+}  // namespace pace_test
 }  // namespace hetpipe

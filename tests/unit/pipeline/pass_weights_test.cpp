@@ -7,7 +7,7 @@
 #include "partitioner/schedule/counts.h"
 
 namespace hetpipe {
-namespace {
+namespace pass_weights_test {
 
 // One weight, 10 at first, that every update lowers by 1: what a pass finds tells the version.
 class Weights : public testing::Test {
@@ -151,5 +151,5 @@ TEST_F(Weights, TwoVersions) {
   EXPECT_EQ(forward(4), 9);
 }
 
-}  // namespace
+}  // namespace pass_weights_test
 }  // namespace hetpipe

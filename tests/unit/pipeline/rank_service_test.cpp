@@ -11,7 +11,7 @@
 #include "runtime/transport/threads.h"
 
 namespace hetpipe {
-namespace {
+namespace rank_service_test {
 
 constexpr auto kCode = [](MessageKind kind) { return static_cast<std::int32_t>(kind); };
 
@@ -71,5 +71,5 @@ TEST(RankServiceDeathTest, RefusesUnexpectedMessagesAndSecondHandlers) {
                "nobody in this rank expects");
 }
 
-}  // namespace
+}  // namespace rank_service_test
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 // What a stage keeps of layers that are computed in one go. That the numbers are those of layers
 // one by one is stage_test's.
 namespace hetpipe {
-namespace {
+namespace stage_groups_test {
 
 TEST(StageGroups, KeepNothingOfWhatLiesBetween) {
   const Model model = make_model("lenet-bn", {6, 6, 1}, 4);
@@ -45,5 +45,5 @@ TEST(StageGroups, KeepNothingOfWhatLiesBetween) {
   EXPECT_EQ(device.memory().used(), 0u);
 }
 
-}  // namespace
+}  // namespace stage_groups_test
 }  // namespace hetpipe

@@ -19,7 +19,7 @@
 // Every way to cut a model into two and three stages gives the serial program's losses, statistics
 // and gradients, bit for bit.
 namespace hetpipe {
-namespace {
+namespace stage_test {
 
 constexpr std::uint64_t kSeed = 5;
 
@@ -428,5 +428,5 @@ TEST(Stage, TakesAnyNumberOfSamples) {
   }
 }
 
-}  // namespace
+}  // namespace stage_test
 }  // namespace hetpipe

@@ -22,7 +22,7 @@
 // A damaged checkpoint is refused by its bytes alone, and one that is sealed well and lacks
 // something by what it lacks.
 namespace hetpipe {
-namespace {
+namespace checkpoint_damage_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -408,5 +408,5 @@ TEST_F(CheckpointDamage, WhatMayNotBeReadIsSaid) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-}  // namespace
+}  // namespace checkpoint_damage_test
 }  // namespace hetpipe

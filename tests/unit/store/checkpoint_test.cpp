@@ -17,7 +17,7 @@
 #include "tests/unit/store/sample_checkpoint.h"
 
 namespace hetpipe {
-namespace {
+namespace store_checkpoint_test {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
@@ -221,5 +221,5 @@ TEST_F(CheckpointFolder, PruneNeverRemovesTheOnlyCompleteOne) {
   EXPECT_EQ(names_in(folder_.path()).size(), 3u);
 }
 
-}  // namespace
+}  // namespace store_checkpoint_test
 }  // namespace hetpipe

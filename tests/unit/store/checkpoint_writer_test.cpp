@@ -14,7 +14,7 @@
 #include "base/text.h"
 
 namespace hetpipe {
-namespace {
+namespace checkpoint_writer_test {
 
 namespace fs = std::filesystem;
 using Fate = CheckpointWriter::Fate;
@@ -49,7 +49,8 @@ class CheckpointWriterTest : public testing::Test {
   }
   std::vector<std::string> files() const {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_)) names.push_back(entry.path().filename());
+    for (const auto& entry : fs::directory_iterator(folder_))
+      names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -60,8 +61,8 @@ class CheckpointWriterTest : public testing::Test {
 TEST_F(CheckpointWriterTest, WritesInOrderAndKeepsTheNewest) {
   CheckpointWriter writer({.folder = folder_, .keep = 2});
   for (Label label = 1; label <= 5; ++label) {
-    writer.write(label, 8, [label] { return at(label); },
-                 label == 5 ? Which::last : Which::one_of_many);
+    writer.write(
+        label, 8, [label] { return at(label); }, label == 5 ? Which::last : Which::one_of_many);
   }
   const auto results = all_results(writer, 5);
   ASSERT_EQ(results.size(), 5u);
@@ -80,37 +81,41 @@ TEST_F(CheckpointWriterTest, LeavesOutTheOldestThatWaits) {
   std::promise<void> go;
   std::shared_future<void> gate(go.get_future());
   std::promise<void> begun;
-  writer.write(1, 60,
-               [&] {
-                 begun.set_value();
-                 gate.wait();
-                 return at(1);
-               },
-               Which::one_of_many);
+  writer.write(
+      1, 60,
+      [&] {
+        begun.set_value();
+        gate.wait();
+        return at(1);
+      },
+      Which::one_of_many);
   begun.get_future().wait();
   for (Label label = 2; label <= 4; ++label) {
-    writer.write(label, 60, [label] { return at(label); },
-                 label == 4 ? Which::last : Which::one_of_many);
+    writer.write(
+        label, 60, [label] { return at(label); }, label == 4 ? Which::last : Which::one_of_many);
   }
   go.set_value();
   const auto results = all_results(writer, 4);
   std::map<Label, Fate> fates;
   for (const auto& result : results) fates[result.label] = result.fate;
-  EXPECT_EQ(fates, (std::map<Label, Fate>{
-                       {1, Fate::written}, {2, Fate::left_out}, {3, Fate::left_out}, {4, Fate::written}}));
+  EXPECT_EQ(fates,
+            (std::map<Label, Fate>{
+                {1, Fate::written}, {2, Fate::left_out}, {3, Fate::left_out}, {4, Fate::written}}));
 }
 
 TEST_F(CheckpointWriterTest, AFailureIsToldAndTheLastOneIsTriedAgain) {
   const fs::path missing = folder_ / "not-there-yet";
   CheckpointWriter writer({.folder = missing, .retry_seconds = 60});
-  writer.write(1, 8, [] { return at(1); }, Which::one_of_many);
+  writer.write(
+      1, 8, [] { return at(1); }, Which::one_of_many);
   const auto failed = all_results(writer, 1);
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].fate, Fate::failed);
   EXPECT_EQ(failed[0].code, ExitCode::system);
   EXPECT_NE(failed[0].text.find("not-there-yet"), std::string::npos) << failed[0].text;
 
-  writer.write(2, 8, [] { return at(2); }, Which::last);
+  writer.write(
+      2, 8, [] { return at(2); }, Which::last);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_FALSE(writer.idle());
   fs::create_directories(missing);
@@ -121,7 +126,8 @@ TEST_F(CheckpointWriterTest, AFailureIsToldAndTheLastOneIsTriedAgain) {
 
 TEST_F(CheckpointWriterTest, TheLastOneIsGivenUpInTheEnd) {
   CheckpointWriter writer({.folder = folder_ / "never", .retry_seconds = 0.1});
-  writer.write(7, 8, [] { return at(7); }, Which::last);
+  writer.write(
+      7, 8, [] { return at(7); }, Which::last);
   const auto results = all_results(writer, 1);
   ASSERT_EQ(results.size(), 1u);
   EXPECT_EQ(results[0].fate, Fate::failed);
@@ -132,12 +138,13 @@ TEST_F(CheckpointWriterTest, TheLastOneIsGivenUpInTheEnd) {
 TEST_F(CheckpointWriterTest, DoesNotTryAgainWhatCannotBeMade) {
   std::atomic<int> tries = 0;
   CheckpointWriter writer({.folder = folder_, .retry_seconds = 60});
-  writer.write(3, 1,
-               [&]() -> Checkpoint {
-                 ++tries;
-                 throw NumericalError("parameter a/weight holds nan");
-               },
-               Which::last);
+  writer.write(
+      3, 1,
+      [&]() -> Checkpoint {
+        ++tries;
+        throw NumericalError("parameter a/weight holds nan");
+      },
+      Which::last);
   const auto results = all_results(writer, 1);
   ASSERT_EQ(results.size(), 1u);
   EXPECT_EQ(results[0].fate, Fate::failed);
@@ -146,5 +153,5 @@ TEST_F(CheckpointWriterTest, DoesNotTryAgainWhatCannotBeMade) {
   EXPECT_EQ(tries, 1);
 }
 
-}  // namespace
+}  // namespace checkpoint_writer_test
 }  // namespace hetpipe

@@ -10,7 +10,7 @@
 #include "tests/unit/data/scratch_folder.h"
 
 namespace hetpipe {
-namespace {
+namespace dataset_writer_test {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
@@ -111,5 +111,5 @@ TEST_F(DatasetFile, AFolderThatIsNotThereIsTheMachinesFailure) {
   EXPECT_THROW(DatasetWriter(folder_ / "nowhere/a.h5"), SystemError);
 }
 
-}  // namespace
+}  // namespace dataset_writer_test
 }  // namespace hetpipe

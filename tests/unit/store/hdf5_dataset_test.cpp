@@ -11,7 +11,7 @@
 #include "tests/unit/data/scratch_folder.h"
 
 namespace hetpipe {
-namespace {
+namespace hdf5_dataset_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -195,5 +195,5 @@ TEST_F(Hdf5Dataset, MissingPartsAreNamed) {
   EXPECT_THAT(error("d.h5"), HasSubstr("cannot be opened as an HDF5 file"));
 }
 
-}  // namespace
+}  // namespace hdf5_dataset_test
 }  // namespace hetpipe

@@ -16,7 +16,7 @@
 #include "tests/unit/data/scratch_folder.h"
 
 namespace hetpipe {
-namespace {
+namespace trace_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -220,5 +220,5 @@ TEST(Trace, UnwritableFolderIsTheMachinesFailure) {
               HasSubstr("none/a.h5"));
 }
 
-}  // namespace
+}  // namespace trace_test
 }  // namespace hetpipe

@@ -9,7 +9,7 @@
 #include "base/random.h"
 
 namespace hetpipe {
-namespace {
+namespace exchange_parts_test {
 
 using Ranks = std::vector<std::vector<std::vector<Rank>>>;
 
@@ -189,5 +189,5 @@ TEST(MeanFactors, AreSharesOfTheSamples) {
             (Factors{{{0, 8}, static_cast<float>(2 / 3.)}}));
 }
 
-}  // namespace
+}  // namespace exchange_parts_test
 }  // namespace hetpipe

@@ -15,7 +15,7 @@
 // another. Every rank must have the same weights as a serial program at each label, every due
 // checkpoint must come once, and a stop must find a label that all keep to.
 namespace hetpipe {
-namespace {
+namespace group_synchronizer_test {
 
 //   0 linear  1 batch norm  2 relu  3 linear  4 batch norm  5 loss
 Model small_model() {
@@ -425,5 +425,5 @@ INSTANTIATE_TEST_SUITE_P(Runs, GroupSynchronizerTest, testing::ValuesIn(cases())
                            return std::string(named.param.name);
                          });
 
-}  // namespace
+}  // namespace group_synchronizer_test
 }  // namespace hetpipe

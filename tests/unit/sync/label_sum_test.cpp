@@ -11,7 +11,7 @@
 #include "runtime/sync/push_pieces.h"
 
 namespace hetpipe {
-namespace {
+namespace label_sum_test {
 
 // Numbers for one trial, in order.
 class Draws {
@@ -162,5 +162,5 @@ TEST(PushPieces, TileAStagesPartOfAShardInOrder) {
   }
 }
 
-}  // namespace
+}  // namespace label_sum_test
 }  // namespace hetpipe

@@ -18,7 +18,7 @@
 // every virtual worker, wave and weight, and never zero: each weight of a snapshot tells by itself
 // which label it is of, so a mix of labels is seen.
 namespace hetpipe {
-namespace {
+namespace parameter_server_test {
 
 //   0 linear  1 batch norm  2 relu  3 linear  4 batch norm  5 relu  6 linear  7 loss
 Model small_model() {
@@ -704,5 +704,5 @@ TEST(CheckpointCollector, WaitsForASignOfLifeAfterTheParts) {
   EXPECT_EQ(complete, std::vector<Label>{2});
 }
 
-}  // namespace
+}  // namespace parameter_server_test
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 #include "runtime/model/zoo.h"
 
 namespace hetpipe {
-namespace {
+namespace shard_map_test {
 
 using What = ShardMap::What;
 
@@ -130,5 +130,5 @@ TEST(ShardMapDeathTest, ALayerWithParametersLiesSomewhere) {
       "lies on no shard");
 }
 
-}  // namespace
+}  // namespace shard_map_test
 }  // namespace hetpipe

@@ -13,7 +13,7 @@
 // Virtual workers of unequal and jittering speed, played event by event through WaveClock, and the
 // worst staleness that any minibatch met: counted one by one, not by the formula.
 namespace hetpipe {
-namespace {
+namespace sync_staleness_test {
 
 struct Pool {
   std::vector<double> seconds;  // of a minibatch, by virtual worker
@@ -240,5 +240,5 @@ TEST(Staleness, UnboundedIsAsynchronous) {
   EXPECT_EQ(play.furthest_apart(), 19);  // 20 waves, and a finished worker has no clock
 }
 
-}  // namespace
+}  // namespace sync_staleness_test
 }  // namespace hetpipe

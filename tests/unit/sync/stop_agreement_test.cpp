@@ -11,7 +11,7 @@
 #include "partitioner/schedule/lower.h"
 
 namespace hetpipe {
-namespace {
+namespace stop_agreement_test {
 
 WaveRules rules_of(Wave distance, std::vector<Minibatch> end, Wave played = 0) {
   return {.in_flight = 3,
@@ -247,5 +247,5 @@ TEST(StopAtForward, OnceAndUntilAllKnow) {
   EXPECT_EQ(StopAtForward(rules, {.held = 2}, 2).decide(26), std::nullopt) << "ends by then";
 }
 
-}  // namespace
+}  // namespace stop_agreement_test
 }  // namespace hetpipe

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace hetpipe {
-namespace {
+namespace wave_clock_test {
 
 constexpr VirtualWorkerId kFirst{0}, kSecond{1};
 
@@ -292,5 +292,5 @@ TEST_P(WaveClockWalk, EveryInterleavingKeepsTheRules) {
 
 INSTANTIATE_TEST_SUITE_P(Workers, WaveClockWalk, testing::Values(1, 2, 3));
 
-}  // namespace
+}  // namespace wave_clock_test
 }  // namespace hetpipe

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace hetpipe {
-namespace {
+namespace wave_rules_test {
 
 constexpr VirtualWorkerId kWorker{0};
 
@@ -107,5 +107,5 @@ TEST(WaveRules, StalenessIsWhatTheLabelLacks) {
   EXPECT_EQ(rules.staleness(7, 3), 0);  // the label holds later ones, too
 }
 
-}  // namespace
+}  // namespace wave_rules_test
 }  // namespace hetpipe

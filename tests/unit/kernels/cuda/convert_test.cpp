@@ -4,7 +4,7 @@
 #include "tests/unit/kernels/cuda/own_test.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace convert_test {
 
 using namespace test;
 
@@ -82,5 +82,5 @@ TYPED_TEST(ConvertOwn, WeightsToTheOrderOfTapsAndBack) {
   });
 }
 
-}  // namespace
+}  // namespace convert_test
 }  // namespace hetpipe::cuda

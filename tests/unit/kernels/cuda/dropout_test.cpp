@@ -5,7 +5,7 @@
 #include "tests/unit/kernels/cuda/own_test.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace dropout_test {
 
 using namespace test;
 
@@ -139,5 +139,5 @@ TYPED_TEST(DropoutKernels, AlphaDropoutAsTheDefinition) {
   });
 }
 
-}  // namespace
+}  // namespace dropout_test
 }  // namespace hetpipe::cuda

@@ -11,7 +11,7 @@
 #include "base/random.h"
 
 namespace hetpipe {
-namespace {
+namespace element_test {
 
 // The value of a pattern of bits by its definition: sign, exponent, mantissa, in double.
 double value_of(std::uint16_t bits, int exponent_bits, int mantissa_bits) {
@@ -136,5 +136,5 @@ TYPED_TEST(Narrow, RoundsWhatIsSpecial) {
   }
 }
 
-}  // namespace
+}  // namespace element_test
 }  // namespace hetpipe

@@ -6,7 +6,7 @@
 #include "tests/unit/kernels/cuda/own_test.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace elementwise_test {
 
 using namespace test;
 
@@ -190,5 +190,5 @@ TYPED_TEST(GeluKernels, FarOut) {
   EXPECT_TRUE(std::isnan(run(std::nanf("")).second));
 }
 
-}  // namespace
+}  // namespace elementwise_test
 }  // namespace hetpipe::cuda

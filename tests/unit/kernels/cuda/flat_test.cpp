@@ -6,7 +6,7 @@
 #include "tests/unit/kernels/cuda/own_test.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace cuda_flat_test {
 
 using namespace test;
 
@@ -111,5 +111,5 @@ TYPED_TEST(FlatElements, AddsAndSums) {
   });
 }
 
-}  // namespace
+}  // namespace cuda_flat_test
 }  // namespace hetpipe::cuda

@@ -5,7 +5,7 @@
 #include "tests/unit/kernels/cuda/own_test.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace moving_test {
 
 using namespace test;
 
@@ -84,5 +84,5 @@ TYPED_TEST(Moving, ShiftsAndBack) {
   });
 }
 
-}  // namespace
+}  // namespace moving_test
 }  // namespace hetpipe::cuda

@@ -4,7 +4,7 @@
 #include "tests/unit/kernels/cuda/own_test.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace optimizer_kernels_test {
 
 using namespace test;
 
@@ -89,5 +89,5 @@ TEST_F(OptimizerKernels, MomentumNeedsAVelocity) {
   EXPECT_DEATH(adam(&x, &x, &x, &x, &x, {}, 0, 1, nullptr), "steps count from 1");
 }
 
-}  // namespace
+}  // namespace optimizer_kernels_test
 }  // namespace hetpipe::cuda

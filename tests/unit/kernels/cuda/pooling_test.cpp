@@ -5,7 +5,7 @@
 #include "tests/unit/kernels/cuda/own_test.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace pooling_test {
 
 using namespace test;
 
@@ -115,5 +115,5 @@ TYPED_TEST(PoolingKernels, MeanOfAnImage) {
   });
 }
 
-}  // namespace
+}  // namespace pooling_test
 }  // namespace hetpipe::cuda

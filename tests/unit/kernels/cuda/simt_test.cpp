@@ -11,7 +11,7 @@
 
 // The emulator that the other tests of this folder stand on.
 namespace hetpipe::cuda {
-namespace {
+namespace simt_test {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -255,5 +255,5 @@ INSTANTIATE_TEST_SUITE_P(Orders, Simt, testing::Values(SimtOrder::ascending, Sim
                            return order.param == SimtOrder::ascending ? "ascending" : "descending";
                          });
 
-}  // namespace
+}  // namespace simt_test
 }  // namespace hetpipe::cuda

@@ -13,7 +13,7 @@
 // column_major() against brute force: a product computed column by column as the library would, in
 // the very memory in which ours lies row by row.
 namespace hetpipe::cuda {
-namespace {
+namespace matrix_layout_test {
 
 using Memory = std::vector<double>;
 
@@ -142,5 +142,5 @@ TEST_P(LinearProducts, AreTheDefinition) {
 
 INSTANTIATE_TEST_SUITE_P(BothWeights, LinearProducts, testing::Bool());
 
-}  // namespace
+}  // namespace matrix_layout_test
 }  // namespace hetpipe::cuda

@@ -13,7 +13,7 @@
 #include "base/file.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace plan_cache_test {
 
 using testing::HasSubstr;
 
@@ -130,5 +130,5 @@ TEST_F(PlanCacheTest, AFileThatCannotBeWrittenIsWarnedOfOnce) {
   EXPECT_THAT(warnings[0], HasSubstr(file_));
 }
 
-}  // namespace
+}  // namespace plan_cache_test
 }  // namespace hetpipe::cuda

@@ -6,7 +6,7 @@
 #include "base/error.h"
 
 namespace hetpipe {
-namespace {
+namespace allocation_allocation_test {
 
 constexpr const char* kPool = R"(format = 1
 [device.titan-v]
@@ -161,5 +161,5 @@ TEST(SeatsOf, NodesWithoutRanksAreLeftOut) {
   EXPECT_EQ(seats.notes.size(), 3U);
 }
 
-}  // namespace
+}  // namespace allocation_allocation_test
 }  // namespace hetpipe

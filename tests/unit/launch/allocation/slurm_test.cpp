@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 namespace hetpipe {
-namespace {
+namespace slurm_test {
 
 using Types = std::vector<std::string>;
 
@@ -90,5 +90,5 @@ TEST(SlurmAllocation, OutsideOfAJobIsAMistake) {
   }
 }
 
-}  // namespace
+}  // namespace slurm_test
 }  // namespace hetpipe

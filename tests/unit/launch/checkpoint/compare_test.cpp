@@ -8,7 +8,7 @@
 #include "tests/unit/store/sample_checkpoint.h"
 
 namespace hetpipe {
-namespace {
+namespace checkpoint_compare_test {
 
 using ::testing::ElementsAre;
 using Kind = TensorDifference::Kind;
@@ -89,5 +89,5 @@ TEST(CompareCheckpoints, MissingTensorsAndOtherShapes) {
   EXPECT_EQ(compare(a, b).tensors.size(), 6u);
 }
 
-}  // namespace
+}  // namespace checkpoint_compare_test
 }  // namespace hetpipe

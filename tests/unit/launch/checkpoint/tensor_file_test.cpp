@@ -15,7 +15,7 @@
 
 // Files for other programs, read back byte by byte as their descriptions say.
 namespace hetpipe {
-namespace {
+namespace tensor_file_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -231,5 +231,5 @@ TEST(TensorFiles, NoSpaceLeavesNoFile) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-}  // namespace
+}  // namespace tensor_file_test
 }  // namespace hetpipe

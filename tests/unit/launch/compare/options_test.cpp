@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/compare/options.h"
-#include "launch/shell_words.h"
+#include "launch/command/shell_words.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "launch/compare/contenders.h"
 
 namespace hetpipe {
-namespace {
+namespace compare_options_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -139,5 +139,5 @@ TEST(CompareOptions, EvaluationsAreSpreadOverAnEpoch) {
   EXPECT_EQ(run_options(contender, 7, 4, 600).evaluate_every, 3);
 }
 
-}  // namespace
+}  // namespace compare_options_test
 }  // namespace hetpipe

@@ -13,7 +13,7 @@
 #include "launch/compare/report.h"
 
 namespace hetpipe {
-namespace {
+namespace results_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -194,5 +194,5 @@ TEST(CompareReport, DrawsALinePerEntry) {
   EXPECT_THAT(accuracy_svg(c), Not(HasSubstr("nan")));
 }
 
-}  // namespace
+}  // namespace results_test
 }  // namespace hetpipe

@@ -2,14 +2,14 @@
 #include <gmock/gmock.h>
 
 #include "base/file.h"
-#include "launch/subcommand.h"
+#include "launch/command/subcommand.h"
 #include "runtime/store/hdf5_dataset.h"
 #include "tests/unit/data/made_images.h"
 #include "tests/unit/data/scratch_folder.h"
 
 // hetpipe data import, from files to what hetpipe train would load.
 namespace hetpipe {
-namespace {
+namespace import_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -162,5 +162,5 @@ TEST_F(DataImport, OptionsThatDoNotFit) {
                  "no: is not a folder");
 }
 
-}  // namespace
+}  // namespace import_test
 }  // namespace hetpipe

@@ -2,7 +2,7 @@
 #include "tests/unit/launch/doctor/lying.h"
 
 namespace hetpipe {
-namespace {
+namespace launch_checks_test {
 
 using test::fact;
 using test::planned;
@@ -165,5 +165,5 @@ TEST(Versions, OfThisProcess) {
   EXPECT_EQ(library_name("libcudnn_ops.so.9"), "");
 }
 
-}  // namespace
+}  // namespace launch_checks_test
 }  // namespace hetpipe

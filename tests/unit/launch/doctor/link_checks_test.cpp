@@ -2,7 +2,7 @@
 #include "tests/unit/launch/doctor/lying.h"
 
 namespace hetpipe {
-namespace {
+namespace link_checks_test {
 
 using test::fact;
 using test::said;
@@ -75,5 +75,5 @@ TEST(CheckClocks, OneThatIsWrong) {
                   HasSubstr("note: rank 2 on n2: its clock is 1 m 30 s behind that of rank 0")));
 }
 
-}  // namespace
+}  // namespace link_checks_test
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 #include "tests/unit/launch/lossy.h"
 
 namespace hetpipe {
-namespace {
+namespace doctor_links_test {
 
 using test::Lossy;
 using testing::ElementsAre;
@@ -98,5 +98,5 @@ TEST(LinkTests, APairThatLosesLargeMessages) {
   }
 }
 
-}  // namespace
+}  // namespace doctor_links_test
 }  // namespace hetpipe

@@ -2,7 +2,7 @@
 #include "tests/unit/launch/doctor/lying.h"
 
 namespace hetpipe {
-namespace {
+namespace output_checks_test {
 
 using test::planned;
 using test::said;
@@ -100,5 +100,5 @@ TEST(CheckpointBytes, ParametersSlotsAndWhatIsInFlight) {
   EXPECT_EQ(checkpoint_bytes(job, 0), 1000 * (2 + 2 + 2) * 2);
 }
 
-}  // namespace
+}  // namespace output_checks_test
 }  // namespace hetpipe

@@ -9,7 +9,7 @@
 #include "base/text.h"
 
 namespace hetpipe {
-namespace {
+namespace output_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -67,5 +67,5 @@ TEST_F(Output, AnEarlierRunAndAFileInItsPlace) {
   EXPECT_EQ(taken.facts().file, "");
 }
 
-}  // namespace
+}  // namespace output_test
 }  // namespace hetpipe

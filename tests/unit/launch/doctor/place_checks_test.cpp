@@ -2,7 +2,7 @@
 #include "tests/unit/launch/doctor/lying.h"
 
 namespace hetpipe {
-namespace {
+namespace place_checks_test {
 
 using test::fact;
 using test::planned;
@@ -110,5 +110,5 @@ TEST(CheckCores, MoreThreadsThanCores) {
   EXPECT_THAT(check_cores(planned("x", true), facts, std::nullopt, 2, "").findings, IsEmpty());
 }
 
-}  // namespace
+}  // namespace place_checks_test
 }  // namespace hetpipe

@@ -9,7 +9,7 @@
 #include "launch/probe/probed.h"
 
 namespace hetpipe {
-namespace {
+namespace cluster_test {
 
 using test::rank_on;
 using test::rtx_3090;
@@ -206,5 +206,5 @@ TEST(ProbedCluster, WhatDidNotAnswerIsNamedAndAskedFor) {
   EXPECT_EQ(parse_cluster(cluster_file(some, more), "c"), decide_cluster(some));
 }
 
-}  // namespace
+}  // namespace cluster_test
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 #include "launch/probe/pcie.h"
 
 namespace hetpipe {
-namespace {
+namespace links_of_card_test {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -95,5 +95,5 @@ TEST_F(Pcie, NothingWhereLinuxDoesNotSay) {
   EXPECT_EQ(pcie_link_of(card()), std::nullopt);
 }
 
-}  // namespace
+}  // namespace links_of_card_test
 }  // namespace hetpipe

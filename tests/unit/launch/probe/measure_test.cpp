@@ -14,7 +14,7 @@
 #include "tests/unit/launch/lossy.h"
 
 namespace hetpipe {
-namespace {
+namespace probe_measure_test {
 
 using test::Lossy;
 using test::rank_on;
@@ -116,5 +116,5 @@ TEST(Conduct, AFailureIsAnAnswerAndSilenceIsNone) {
   EXPECT_EQ(replies[2][1].text, "rank 2");
 }
 
-}  // namespace
+}  // namespace probe_measure_test
 }  // namespace hetpipe

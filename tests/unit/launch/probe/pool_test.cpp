@@ -8,7 +8,7 @@
 #include "invented.h"
 
 namespace hetpipe {
-namespace {
+namespace pool_test {
 
 using test::rank_on;
 using test::rtx_3090;
@@ -152,5 +152,5 @@ TEST(Pool, CardsThatWereAskedForHaveToBeThere) {
   }
 }
 
-}  // namespace
+}  // namespace pool_test
 }  // namespace hetpipe

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace hetpipe {
-namespace {
+namespace script_test {
 
 AllocatedNode node(std::string name, std::vector<std::string> gpus = {}) {
   return {.name = std::move(name), .gpus = std::move(gpus), .features = {}, .answers = true};
@@ -103,5 +103,5 @@ TEST(Script, UnderMpirunPassesTheSignalOnItself) {
   EXPECT_FALSE(has(script, "srun --mpi"));
 }
 
-}  // namespace
+}  // namespace script_test
 }  // namespace hetpipe

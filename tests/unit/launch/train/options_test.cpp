@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace hetpipe {
-namespace {
+namespace train_options_test {
 
 using ::testing::HasSubstr;
 
@@ -146,5 +146,5 @@ TEST(TrainOptions, SomeWinOverAPlan) {
   EXPECT_EQ(plan.server->pull, "bound");
 }
 
-}  // namespace
+}  // namespace train_options_test
 }  // namespace hetpipe

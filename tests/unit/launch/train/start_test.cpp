@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace hetpipe {
-namespace {
+namespace start_test {
 
 using testing::HasSubstr;
 
@@ -109,5 +109,5 @@ TEST(DecideRoles, HostsThatDoNotFitGetTheLaunchLines) {
   EXPECT_EQ(refusal([&] { decide_roles(small_job(true), facts, "CMD"); }), "");
 }
 
-}  // namespace
+}  // namespace start_test
 }  // namespace hetpipe

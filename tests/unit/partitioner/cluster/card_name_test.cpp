@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace hetpipe {
-namespace {
+namespace card_name_test {
 
 // As drivers write them.
 TEST(CardName, IsFoundInTheCatalogue) {
@@ -68,5 +68,5 @@ TEST(CardName, EveryRowIsFoundByItsOwnName) {
   }
 }
 
-}  // namespace
+}  // namespace card_name_test
 }  // namespace hetpipe

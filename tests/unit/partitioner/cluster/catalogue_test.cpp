@@ -10,7 +10,7 @@
 #include "base/text.h"
 
 namespace hetpipe {
-namespace {
+namespace catalogue_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -141,5 +141,5 @@ TEST(Catalogue, UnknownNamesGetTheNearest) {
   EXPECT_THAT(with("", "abacus"), Not(HasSubstr("did you mean")));
 }
 
-}  // namespace
+}  // namespace catalogue_test
 }  // namespace hetpipe

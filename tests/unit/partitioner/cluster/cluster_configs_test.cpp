@@ -18,7 +18,7 @@
 #include "partitioner/profile/estimate.h"
 
 namespace hetpipe {
-namespace {
+namespace cluster_configs_test {
 
 std::vector<std::filesystem::path> cluster_files() {
   std::vector<std::filesystem::path> files;
@@ -165,5 +165,5 @@ TEST(ClusterConfigs, TwoNodesNeedALinkBetweenThem) {
                                  "Add it with a bandwidth."));
 }
 
-}  // namespace
+}  // namespace cluster_configs_test
 }  // namespace hetpipe

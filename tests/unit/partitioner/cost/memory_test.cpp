@@ -7,7 +7,7 @@
 #include "../cases.h"
 
 namespace hetpipe {
-namespace {
+namespace cost_memory_test {
 
 std::string drawn(const MemoryLedger& ledger) {
   std::string text;
@@ -314,5 +314,5 @@ TEST(PlanLedger, EachReplicaHasItsShare) {
             "total 29000");
 }
 
-}  // namespace
+}  // namespace cost_memory_test
 }  // namespace hetpipe

@@ -8,7 +8,7 @@
 #include "partitioner/planners/planner.h"
 
 namespace hetpipe {
-namespace {
+namespace stage_cost_test {
 
 const Cluster kPool = test::cluster_of({{"fast", "slow"}, {"fast", "slow"}}, 1'000'000'000);
 const Profile kChain = test::chain_of(
@@ -53,5 +53,5 @@ TEST(StageCost, AReplicatedStageTakesItsSlowestReplica) {
   EXPECT_EQ(costs[1].receive_gradients, 0);
 }
 
-}  // namespace
+}  // namespace stage_cost_test
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 #include "partitioner/planners/planner.h"
 
 namespace hetpipe {
-namespace {
+namespace plan_table_test {
 
 using testing::HasSubstr;
 
@@ -165,5 +165,5 @@ TEST(ShardOfLayers, LocalIsWhereTheStageIs) {
               HasSubstr("placement 'local'"));
 }
 
-}  // namespace
+}  // namespace plan_table_test
 }  // namespace hetpipe

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace hetpipe {
-namespace {
+namespace plan_staleness_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -42,5 +42,5 @@ TEST(PlanStaleness, NothingWhereVersionsAreKeptOrNothingIsPiped) {
   EXPECT_THAT(plan_staleness(plan_of("spectrain", 1, 1, 1)), IsEmpty());
 }
 
-}  // namespace
+}  // namespace plan_staleness_test
 }  // namespace hetpipe

@@ -8,7 +8,7 @@
 #include "partitioner/planners/planner.h"
 
 namespace hetpipe {
-namespace {
+namespace system_test {
 
 using testing::HasSubstr;
 
@@ -70,5 +70,5 @@ TEST(System, NoPlanOfOneVersionForAPipelineThatIsNeverDrained) {
   EXPECT_NO_THROW(check_request(request));
 }
 
-}  // namespace
+}  // namespace system_test
 }  // namespace hetpipe

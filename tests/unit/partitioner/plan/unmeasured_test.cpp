@@ -7,7 +7,7 @@
 #include "partitioner/profile/estimate.h"
 
 namespace hetpipe {
-namespace {
+namespace unmeasured_test {
 
 PlanStage stage(int first, int end, std::vector<DeviceName> devices) {
   PlanStage result;
@@ -106,5 +106,5 @@ TEST(UnmeasuredTimes, EmulatedKindsStandOnTheCpus) {
   EXPECT_EQ(unmeasured_times(c.plan, c.cluster, c.profile).size(), 2u);
 }
 
-}  // namespace
+}  // namespace unmeasured_test
 }  // namespace hetpipe

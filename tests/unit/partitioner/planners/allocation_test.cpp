@@ -10,7 +10,7 @@
 #include "base/text.h"
 
 namespace hetpipe {
-namespace {
+namespace planners_allocation_test {
 
 using test::user_error;
 using testing::HasSubstr;
@@ -86,5 +86,5 @@ TEST(Allocation, RefusesWhatCannotBeFormed) {
               HasSubstr("no node has a device"));
 }
 
-}  // namespace
+}  // namespace planners_allocation_test
 }  // namespace hetpipe

@@ -10,7 +10,7 @@
 #include "partitioner/planners/replicated.h"
 
 namespace hetpipe {
-namespace {
+namespace dapple_latency_test {
 
 TEST(DappleLatency, OneStageIsGradientAccumulation) {
   const std::vector<PipelineBlock> one{{1, 2, 0.5}};
@@ -241,5 +241,5 @@ TEST(DapplePlan, Table4OnTheShippedClusters) {
   }
 }
 
-}  // namespace
+}  // namespace dapple_latency_test
 }  // namespace hetpipe

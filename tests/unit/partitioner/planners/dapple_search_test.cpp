@@ -9,7 +9,7 @@
 #include <random>
 
 namespace hetpipe {
-namespace {
+namespace dapple_search_test {
 
 // --- brute force, by the definition alone ---
 
@@ -365,5 +365,5 @@ TEST(DappleSearch, QuickSaysWhereItMayBeWrong) {
   EXPECT_LT(worst, 1.1);
 }
 
-}  // namespace
+}  // namespace dapple_search_test
 }  // namespace hetpipe

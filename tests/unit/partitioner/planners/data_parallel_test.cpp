@@ -10,7 +10,7 @@
 #include "../cases.h"
 
 namespace hetpipe {
-namespace {
+namespace data_parallel_test {
 
 struct Case {
   PlanRequest request;
@@ -87,5 +87,5 @@ TEST(DataParallelPlan, EqualToBruteForceOnRandomCases) {
   EXPECT_GT(unequal, 300);
 }
 
-}  // namespace
+}  // namespace data_parallel_test
 }  // namespace hetpipe

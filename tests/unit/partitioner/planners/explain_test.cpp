@@ -9,7 +9,7 @@
 #include "partitioner/simulator/simulate.h"
 
 namespace hetpipe {
-namespace {
+namespace explain_test {
 
 using testing::HasSubstr;
 
@@ -112,5 +112,5 @@ TEST(Explain, AFasterLinkIsSimulated) {
   EXPECT_LT(*e.links[1].relative, *e.links[0].relative / 1000);
 }
 
-}  // namespace
+}  // namespace explain_test
 }  // namespace hetpipe

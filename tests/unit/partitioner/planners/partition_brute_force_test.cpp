@@ -13,7 +13,7 @@
 #include "../cases.h"
 
 namespace hetpipe {
-namespace {
+namespace partition_brute_force_test {
 
 using test::user_error;
 using testing::HasSubstr;
@@ -294,5 +294,5 @@ TEST(Partition, SameAnswerEveryTime) {
   }
 }
 
-}  // namespace
+}  // namespace partition_brute_force_test
 }  // namespace hetpipe

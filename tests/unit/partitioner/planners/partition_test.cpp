@@ -12,7 +12,7 @@
 #include "base/text.h"
 
 namespace hetpipe {
-namespace {
+namespace partition_test {
 
 using test::user_error;
 using testing::HasSubstr;
@@ -118,5 +118,5 @@ TEST(Partition, IsQuickForLargeModels) {
   }
 }
 
-}  // namespace
+}  // namespace partition_test
 }  // namespace hetpipe

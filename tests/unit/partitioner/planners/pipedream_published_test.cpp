@@ -7,7 +7,7 @@
 #include "partitioner/planners/replicated.h"
 
 namespace hetpipe {
-namespace {
+namespace pipedream_published_test {
 
 // What PipeDream's published optimizer sees of a profile.
 std::vector<LayerLoad> loads_of(const Profile& profile, int batch) {
@@ -95,5 +95,5 @@ TEST(PipedreamCut, StagesOfTheVectors) {
   EXPECT_EQ(replicas_of(cut_of("resnet50.txt", 16, 1.25e9)), (std::vector<int>{8, 5, 3}));
 }
 
-}  // namespace
+}  // namespace pipedream_published_test
 }  // namespace hetpipe

@@ -10,7 +10,7 @@
 #include <set>
 
 namespace hetpipe {
-namespace {
+namespace pipedream_test {
 
 // --- brute force, by the definition alone ---
 
@@ -222,5 +222,5 @@ TEST(PipedreamCut, MemoryAndMostReplicasAreHeld) {
   }
 }
 
-}  // namespace
+}  // namespace pipedream_test
 }  // namespace hetpipe

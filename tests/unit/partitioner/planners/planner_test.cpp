@@ -12,7 +12,7 @@
 #include "partitioner/simulator/simulate.h"
 
 namespace hetpipe {
-namespace {
+namespace planner_test {
 
 using test::user_error;
 using testing::HasSubstr;
@@ -155,5 +155,5 @@ TEST(Planner, EverythingWrongAtOnce) {
   }
 }
 
-}  // namespace
+}  // namespace planner_test
 }  // namespace hetpipe

@@ -12,7 +12,7 @@
 // Small requests of every kind, drawn by a seed: a planner answers each with a plan that holds or
 // with a UserError, whatever ties, zeros and gaps stand in it.
 namespace hetpipe {
-namespace {
+namespace random_requests_test {
 
 class Draw {
  public:
@@ -174,5 +174,5 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomRequests, testing::Range(0U, 60U));
 // Plans of the search that did not fit, or foretold the memory of another plan.
 INSTANTIATE_TEST_SUITE_P(Found, RandomRequests, testing::Values(202U, 262U, 335U, 446U, 557U));
 
-}  // namespace
+}  // namespace random_requests_test
 }  // namespace hetpipe

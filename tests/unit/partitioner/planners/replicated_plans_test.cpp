@@ -15,7 +15,7 @@
 #include "partitioner/planners/pipedream.h"
 
 namespace hetpipe {
-namespace {
+namespace replicated_plans_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -271,5 +271,5 @@ TEST(ReplicatedPlans, OneVirtualWorkerOnly) {
   EXPECT_THAT(test::user_error([&] { plan_pipedream(request); }), HasSubstr("--virtual-workers"));
 }
 
-}  // namespace
+}  // namespace replicated_plans_test
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 #include "../cases.h"
 
 namespace hetpipe {
-namespace {
+namespace replicated_test {
 
 using testing::ElementsAre;
 
@@ -87,5 +87,5 @@ TEST(SlowestLinks, RulesThatLower) {
   EXPECT_EQ(slowest_links(fast).across.bandwidth, 1e9);
 }
 
-}  // namespace
+}  // namespace replicated_test
 }  // namespace hetpipe

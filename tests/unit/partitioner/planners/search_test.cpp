@@ -18,7 +18,7 @@
 #include "partitioner/simulator/simulate.h"
 
 namespace hetpipe {
-namespace {
+namespace search_test {
 
 using test::user_error;
 using testing::HasSubstr;
@@ -381,5 +381,5 @@ TEST(Search, HetPipesTestbed) {
   }
 }
 
-}  // namespace
+}  // namespace search_test
 }  // namespace hetpipe

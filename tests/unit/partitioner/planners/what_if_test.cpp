@@ -7,7 +7,7 @@
 #include "../cases.h"
 
 namespace hetpipe {
-namespace {
+namespace what_if_test {
 
 using test::user_error;
 using testing::HasSubstr;
@@ -140,5 +140,5 @@ TEST(WhatIf, APoolOnWhichNothingFitsIsAnswered) {
   EXPECT_THAT(what_if_table(answers), HasSubstr("none"));
 }
 
-}  // namespace
+}  // namespace what_if_test
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 #include "base/file.h"
 
 namespace hetpipe {
-namespace {
+namespace architectures_test {
 
 double parameters(const Profile& profile) {
   double sum = 0;
@@ -81,5 +81,5 @@ TEST(Architectures, FilesAreUpToDate) {
   }
 }
 
-}  // namespace
+}  // namespace architectures_test
 }  // namespace hetpipe

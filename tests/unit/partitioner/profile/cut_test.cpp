@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace hetpipe {
-namespace {
+namespace cut_test {
 
 // Layer 0 feeds 1, 3 and 5; layer 5 also reads 3.
 //   0 -> 1 -> 2 -> 3 -> 4 -> 5
@@ -39,5 +39,5 @@ TEST(StageOfLayer, LooksUpTheCut) {
   EXPECT_EQ(stage_of_layer(ends, 5), 2);
 }
 
-}  // namespace
+}  // namespace cut_test
 }  // namespace hetpipe

@@ -14,7 +14,7 @@
 // How far estimates are off where measurements exist. The bounds are what was found, rounded up, so
 // that a change for the worse is noticed; docs/devices-and-profiles.md tells the numbers.
 namespace hetpipe {
-namespace {
+namespace estimate_accuracy_test {
 
 std::filesystem::path data() {
   return std::filesystem::path(HETPIPE_SOURCE_DIR).parent_path() / "shared/data";
@@ -129,5 +129,5 @@ TEST(EstimateAccuracy, HetPipesTestbed) {
   }
 }
 
-}  // namespace
+}  // namespace estimate_accuracy_test
 }  // namespace hetpipe

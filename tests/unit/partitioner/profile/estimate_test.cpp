@@ -10,7 +10,7 @@
 #include "../cases.h"
 
 namespace hetpipe {
-namespace {
+namespace estimate_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -202,5 +202,5 @@ TEST(Estimate, NothingToEstimateFromTellsEveryKind) {
                               "pace times its slowdown; measured: mystery)"));
 }
 
-}  // namespace
+}  // namespace estimate_test
 }  // namespace hetpipe

@@ -12,7 +12,7 @@
 #include "../cases.h"
 
 namespace hetpipe {
-namespace {
+namespace graph_txt_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -232,5 +232,5 @@ TEST(GraphTxt, PublishedProfiles) {
   }
 }
 
-}  // namespace
+}  // namespace graph_txt_test
 }  // namespace hetpipe

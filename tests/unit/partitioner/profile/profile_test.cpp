@@ -7,7 +7,7 @@
 #include "../cases.h"
 
 namespace hetpipe {
-namespace {
+namespace profile_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -110,5 +110,5 @@ TEST(ProfileFile, WhatNobodyReadsIsForgottenOrAnOutput) {
   EXPECT_EQ(parse_profile(to_toml(p), "again"), p);
 }
 
-}  // namespace
+}  // namespace profile_test
 }  // namespace hetpipe

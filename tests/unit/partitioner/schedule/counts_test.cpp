@@ -7,7 +7,7 @@
 #include <cmath>
 
 namespace hetpipe {
-namespace {
+namespace counts_test {
 
 using Rule = ScheduleRule;
 using Differences = std::vector<VersionDifference>;
@@ -227,5 +227,5 @@ TEST(VersionDifferences, NoneWithAFlush) {
   }
 }
 
-}  // namespace
+}  // namespace counts_test
 }  // namespace hetpipe

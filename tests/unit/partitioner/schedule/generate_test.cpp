@@ -18,7 +18,7 @@
 #include "zero_bubble_tables.h"
 
 namespace hetpipe {
-namespace {
+namespace generate_test {
 
 using test::user_error;
 using testing::HasSubstr;
@@ -300,5 +300,5 @@ TEST(Drawings, AreThoseOfTheDocs) {
   }
 }
 
-}  // namespace
+}  // namespace generate_test
 }  // namespace hetpipe

@@ -11,7 +11,7 @@
 #include "partitioner/schedule/generate.h"
 
 namespace hetpipe {
-namespace {
+namespace lower_test {
 
 using test::user_error;
 using testing::HasSubstr;
@@ -213,5 +213,5 @@ TEST(Validate, OrderOfMessagesBetweenChunks) {
   EXPECT_THAT(error, HasSubstr("(V0/1): stage 1 sends S0.1 in this place"));
 }
 
-}  // namespace
+}  // namespace lower_test
 }  // namespace hetpipe

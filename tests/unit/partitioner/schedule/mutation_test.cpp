@@ -15,7 +15,7 @@
 // Whatever is done to a schedule: validate() refuses it where it is broken, and only there. What is
 // broken is decided by a player that knows messages as queues and nothing of validate().
 namespace hetpipe {
-namespace {
+namespace mutation_test {
 
 using Rule = ScheduleRule;
 
@@ -313,5 +313,5 @@ TEST(Mutations, SwapsAreRefusedWhereTheyBreakSomething) {
   EXPECT_GE(harmless, 1000);
 }
 
-}  // namespace
+}  // namespace mutation_test
 }  // namespace hetpipe

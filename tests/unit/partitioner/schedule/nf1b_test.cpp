@@ -14,7 +14,7 @@
 // nF1B (TiMePReSt, arXiv 2410.14312) for W = 2 ... 12 stages and N = 2 ... 8 micro-batches: in
 // every slot every stage does what the rule says, which leaves one schedule only.
 namespace hetpipe {
-namespace {
+namespace nf1b_test {
 
 constexpr Minibatch kMinibatches = 14;
 
@@ -127,5 +127,5 @@ TEST(NF1B, Messages) {
   }
 }
 
-}  // namespace
+}  // namespace nf1b_test
 }  // namespace hetpipe

@@ -7,7 +7,7 @@
 #include "../cases.h"
 
 namespace hetpipe {
-namespace {
+namespace schedule_test {
 
 using test::user_error;
 using testing::HasSubstr;
@@ -208,5 +208,5 @@ TEST(Validate, NamesEveryKindOfFault) {
   }
 }
 
-}  // namespace
+}  // namespace schedule_test
 }  // namespace hetpipe

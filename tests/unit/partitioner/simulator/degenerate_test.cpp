@@ -13,7 +13,7 @@
 
 // Plans at the edge of what a plan can be.
 namespace hetpipe {
-namespace {
+namespace degenerate_test {
 
 using test::user_error;
 using testing::HasSubstr;
@@ -152,5 +152,5 @@ TEST(Degenerate, TooLargeToPlay) {
                              HasSubstr("fewer micro_batches")));
 }
 
-}  // namespace
+}  // namespace degenerate_test
 }  // namespace hetpipe

@@ -9,7 +9,7 @@
 #include "naive_engine.h"
 
 namespace hetpipe {
-namespace {
+namespace engine_test {
 
 // Two interfaces (out of node A, into node B) and routes over both.
 struct Pair {
@@ -294,5 +294,5 @@ TEST(Engine, EqualsTheNaiveEngineOnRandomJobs) {
   }
 }
 
-}  // namespace
+}  // namespace engine_test
 }  // namespace hetpipe

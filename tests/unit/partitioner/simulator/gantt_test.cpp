@@ -11,7 +11,7 @@
 #include "pictures.h"
 
 namespace hetpipe {
-namespace {
+namespace gantt_test {
 
 using testing::HasSubstr;
 
@@ -165,5 +165,5 @@ TEST(GanttSvg, OnlyThePartAskedFor) {
   for (const Drawn& box : boxes_of(svg)) EXPECT_LE(box.width, 1400.01);
 }
 
-}  // namespace
+}  // namespace gantt_test
 }  // namespace hetpipe

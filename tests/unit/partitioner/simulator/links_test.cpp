@@ -12,7 +12,7 @@
 // What plans make of links: pipelines of two stages of which a minibatch is F 1 s, a message, F 1 s
 // and B 2 s, a message, B 2 s; 4000 bytes each way, 4 s of a node's interface.
 namespace hetpipe {
-namespace {
+namespace simulator_links_test {
 
 Cluster four_devices_on_each_of(int nodes) {
   Cluster cluster = test::cluster_of(
@@ -99,5 +99,5 @@ TEST(Links, TheNarrowerEndDecides) {
               {30, 30, 30});
 }
 
-}  // namespace
+}  // namespace simulator_links_test
 }  // namespace hetpipe

@@ -6,7 +6,7 @@
 #include "partitioner/simulator/simulate.h"
 
 namespace hetpipe {
-namespace {
+namespace measured_runs_test {
 
 // Runs measured on real clusters, where a checkout has them beside it. The table with every run:
 // benchmarks/run measured-runs; what the numbers mean: docs/measured.md.
@@ -62,5 +62,5 @@ TEST_F(MeasuredRuns, MemoryOfTheFullestGpuOnGraceHopper) {
   EXPECT_LE(bench::worst_of(e.memory), 0.06);
 }
 
-}  // namespace
+}  // namespace measured_runs_test
 }  // namespace hetpipe

@@ -8,7 +8,7 @@
 #include "partitioner/cost/megatron_ledger.h"
 
 namespace hetpipe {
-namespace {
+namespace megatron_test {
 
 using test::user_error;
 using testing::HasSubstr;
@@ -280,5 +280,5 @@ TEST(MegatronLedger, CountsWhatStandsInItsHead) {
             4 * 3'000'000'000 + 2'000'000'000);
 }
 
-}  // namespace
+}  // namespace megatron_test
 }  // namespace hetpipe

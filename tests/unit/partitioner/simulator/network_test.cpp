@@ -7,7 +7,7 @@
 #include "../cases.h"
 
 namespace hetpipe {
-namespace {
+namespace network_test {
 
 using testing::HasSubstr;
 
@@ -231,5 +231,5 @@ TEST(Chain, OfOneHasNothingToDo) {
   EXPECT_EQ(Chain(network, {&alone, 1}).add_round(job, {1, 1}, {}).first, -1);
 }
 
-}  // namespace
+}  // namespace network_test
 }  // namespace hetpipe

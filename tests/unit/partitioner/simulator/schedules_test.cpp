@@ -13,7 +13,7 @@
 
 // Every schedule through simulate(), against published numbers and closed forms.
 namespace hetpipe {
-namespace {
+namespace schedules_test {
 
 // One layer per stage, a device and a node each; latency alone between them.
 struct Line {
@@ -127,5 +127,5 @@ TEST(Schedules, WhatCannotBeGeneratedIsSaid) {
   EXPECT_THAT(test::user_error([&] { iteration_seconds(line); }), testing::HasSubstr("multiple"));
 }
 
-}  // namespace
+}  // namespace schedules_test
 }  // namespace hetpipe

@@ -7,7 +7,7 @@
 #include "../cases.h"
 
 namespace hetpipe {
-namespace {
+namespace simulate_test {
 
 using test::user_error;
 using testing::HasSubstr;
@@ -160,5 +160,5 @@ TEST(Simulate, SaysWhatItDoesNotKnow) {
               HasSubstr("cuts 2 layers, the profile has 3 (a plan for another profile)"));
 }
 
-}  // namespace
+}  // namespace simulate_test
 }  // namespace hetpipe

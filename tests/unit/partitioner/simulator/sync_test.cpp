@@ -16,7 +16,7 @@
 // Replicas, all-reduce and servers through simulate(): hand-computed cases, and what must hold for
 // any plan.
 namespace hetpipe {
-namespace {
+namespace sync_test {
 
 using testing::HasSubstr;
 
@@ -296,5 +296,5 @@ TEST(Simulate, NeverFasterThanTheBusiestDevice) {
   }
 }
 
-}  // namespace
+}  // namespace sync_test
 }  // namespace hetpipe

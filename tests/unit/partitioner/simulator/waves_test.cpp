@@ -14,7 +14,7 @@
 // Wave synchronous parallel on unequal virtual workers, against a recurrence written down from its
 // rules (arXiv 2005.14038; docs/wsp.md) without schedules, engine or routes.
 namespace hetpipe {
-namespace {
+namespace waves_test {
 
 // Links have a latency and no end of bandwidth, so that nobody waits for anybody's bytes.
 struct Case {
@@ -225,5 +225,5 @@ TEST(Waves, EqualTheRecurrenceOnRandomWorkers) {
   }
 }
 
-}  // namespace
+}  // namespace waves_test
 }  // namespace hetpipe

@@ -7,7 +7,7 @@
 #include "tests/unit/kernels/cuda/reductions/arrays.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace attention_softmax_test {
 
 using namespace test;
 using Numbers = std::vector<double>;
@@ -151,5 +151,5 @@ TYPED_TEST(AttentionSoftmax, ANanIsSeen) {
   EXPECT_TRUE(std::isnan(number(p.data()[2])) && std::isnan(number(p.data()[3])));
 }
 
-}  // namespace
+}  // namespace attention_softmax_test
 }  // namespace hetpipe::cuda

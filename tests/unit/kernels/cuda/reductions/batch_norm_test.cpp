@@ -9,7 +9,7 @@
 #include "tests/unit/kernels/cuda/reductions/arrays.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace batch_norm_test {
 
 using namespace test;
 using Numbers = std::vector<double>;
@@ -259,5 +259,5 @@ TYPED_TEST(OwnBatchNorm, Backward) {
     expect_backward(Layer<TypeParam>({40, 16}), AfterNorm::relu, 1, mask);
 }
 
-}  // namespace
+}  // namespace batch_norm_test
 }  // namespace hetpipe::cuda

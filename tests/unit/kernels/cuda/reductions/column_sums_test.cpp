@@ -4,7 +4,7 @@
 #include "tests/unit/kernels/cuda/reductions/arrays.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace column_sums_test {
 
 using namespace test;
 
@@ -97,5 +97,5 @@ TYPED_TEST(ColumnSums, OfWhatReluLetsPass) {
   }
 }
 
-}  // namespace
+}  // namespace column_sums_test
 }  // namespace hetpipe::cuda

@@ -5,7 +5,7 @@
 #include "tests/unit/kernels/cuda/reductions/arrays.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace embedding_test {
 
 using namespace test;
 using Numbers = std::vector<double>;
@@ -122,5 +122,5 @@ TYPED_TEST(OwnEmbedding, Positions) {
         }
 }
 
-}  // namespace
+}  // namespace embedding_test
 }  // namespace hetpipe::cuda

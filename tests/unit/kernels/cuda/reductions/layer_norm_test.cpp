@@ -5,7 +5,7 @@
 #include "tests/unit/kernels/cuda/reductions/arrays.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace layer_norm_test {
 
 using namespace test;
 using Numbers = std::vector<double>;
@@ -111,5 +111,5 @@ TYPED_TEST(OwnLayerNorm, Unaligned) {
 
 TYPED_TEST(OwnLayerNorm, AboutALargeMean) { expect_layer_norm<TypeParam>(5, 768, 0, 1000); }
 
-}  // namespace
+}  // namespace layer_norm_test
 }  // namespace hetpipe::cuda

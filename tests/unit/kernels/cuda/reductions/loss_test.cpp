@@ -7,7 +7,7 @@
 #include "tests/unit/kernels/cuda/reductions/arrays.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace loss_test {
 
 using namespace test;
 using Numbers = std::vector<double>;
@@ -182,5 +182,5 @@ TYPED_TEST(OwnLoss, NobodyWantsTheCount) {
   }
 }
 
-}  // namespace
+}  // namespace loss_test
 }  // namespace hetpipe::cuda

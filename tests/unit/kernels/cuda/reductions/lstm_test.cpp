@@ -5,7 +5,7 @@
 #include "tests/unit/kernels/cuda/reductions/arrays.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace lstm_test {
 
 using namespace test;
 using Numbers = std::vector<double>;
@@ -136,5 +136,5 @@ TEST(OwnLstmInPlace, GatesTakeThePlaceOfSums) {
   EXPECT_TRUE(together.bits() == gates.bits());
 }
 
-}  // namespace
+}  // namespace lstm_test
 }  // namespace hetpipe::cuda

@@ -4,7 +4,7 @@
 #include "tests/unit/kernels/cuda/reductions/arrays.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace reduce_test {
 
 using namespace test;
 
@@ -67,5 +67,5 @@ void expect_reduced() {
 TEST(Reduce, ByWarps) { expect_reduced<kWarp>(); }
 TEST(Reduce, ByBlocks) { expect_reduced<256>(); }
 
-}  // namespace
+}  // namespace reduce_test
 }  // namespace hetpipe::cuda

@@ -5,7 +5,7 @@
 #include "tests/unit/kernels/cuda/reductions/arrays.h"
 
 namespace hetpipe::cuda {
-namespace {
+namespace token_rows_test {
 
 using namespace test;
 
@@ -70,5 +70,5 @@ TEST(TokenRows, TokensOutsideBelongToNone) {
   }
 }
 
-}  // namespace
+}  // namespace token_rows_test
 }  // namespace hetpipe::cuda

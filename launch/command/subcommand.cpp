@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/command/subcommand.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+
+#include "base/error.h"
+#include "base/failure.h"
+#include "base/text.h"
+#include "launch/command/version.h"
+#include "launch/launcher/launched.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstRankSpeaks{1000};
+volatile std::sig_atomic_t code_of_silent_rank = 0;
+
+std::string overview() {
+  std::string text =
+      "usage: hetpipe <subcommand> [options]\n\n"
+      "Trains one neural network on a pool of mismatched devices.\n\n";
+  std::size_t width = 0;
+  for (const Subcommand& subcommand : subcommands()) {
+    width = std::max(width, std::string(subcommand.name).size());
+  }
+  for (const Subcommand& subcommand : subcommands()) {
+    text += format("  %-*s  %s\n", static_cast<int>(width), subcommand.name, subcommand.help);
+  }
+  return text +
+         "\nhetpipe <subcommand> --help lists its options; hetpipe --version says what was built.\n"
+         "Exit codes: 0 done, 2 a mistake in options or files, 3 the machine failed, 4 the numbers "
+         "failed,\n75 stopped on request with a checkpoint: run me again.\n";
+}
+
+int run_subcommand(std::span<const std::string> words) {
+  if (words.size() < 2 || words[1] == "--help" || words[1] == "-h" || words[1] == "help") {
+    if (speaks_for_all()) std::fputs(overview().c_str(), words.size() < 2 ? stderr : stdout);
+    return static_cast<int>(words.size() < 2 ? ExitCode::user : ExitCode::done);
+  }
+  if (words[1] == "--version") {
+    if (speaks_for_all()) std::fputs(version_text().c_str(), stdout);
+    return static_cast<int>(ExitCode::done);
+  }
+  std::vector<std::string> known;
+  for (const Subcommand& subcommand : subcommands()) {
+    if (words[1] == subcommand.name) {
+      return subcommand.run({words[0], {words.begin() + 2, words.end()}});
+    }
+    known.emplace_back(subcommand.name);
+  }
+  throw UserError("", unknown("subcommand", words[1], known) + ". See hetpipe --help.");
+}
+
+// Prints once. Ranks of one job fail alike before they have met, so the first speaks for all; what
+// a rank meets alone (a failed machine) each says for itself.
+int report(ExitCode code, const std::string& text) {
+  const bool shared = code == ExitCode::user;
+  if (!shared || speaks_for_all()) {
+    const auto here = launched();
+    const std::string rank = !shared && here ? format("rank %d: ", here->rank) : std::string();
+    std::fprintf(stderr, "%s%s\n", rank.c_str(), text.c_str());
+  } else {
+    leave_after_first_rank(code);
+  }
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+// A rank that leaves at once makes mpirun end the others, the first among them perhaps before it
+// has printed what is the matter. So the others wait for it, and when the launcher ends them (as
+// srun -K does once the first is gone) they still leave with the code, which would else become that
+// of SIGTERM.
+void leave_after_first_rank(ExitCode code) {
+  code_of_silent_rank = static_cast<int>(code);
+  std::signal(SIGTERM, [](int) { std::_Exit(code_of_silent_rank); });
+  std::this_thread::sleep_for(kFirstRankSpeaks);
+}
+
+std::span<const Subcommand> subcommands() {
+  static constexpr std::array kSubcommands{
+      Subcommand{"probe", "finds the devices, measures them and their links: the cluster file",
+                 probe_command},
+      Subcommand{"profile", "measures a model, layer by layer, on this machine", profile_command},
+      Subcommand{"plan", "cuts a profiled model into stages for a cluster", plan_command},
+      Subcommand{"simulate", "plays a plan on paper: speed, idle times, memory, pictures",
+                 simulate_command},
+      Subcommand{"doctor", "looks for what stands between this allocation and a run",
+                 doctor_command},
+      Subcommand{"train", "trains a model over all ranks of a plan", train_command},
+      Subcommand{"compare", "trains by several systems in turn: speed, accuracy, memory, traffic",
+                 compare_command},
+      Subcommand{"sbatch", "writes a batch script for Slurm", sbatch_command},
+      Subcommand{"allocation", "what this Slurm job was given, and its ranks", allocation_command},
+      Subcommand{"checkpoint", "looks into, verifies, compares, exports checkpoints",
+                 checkpoint_command},
+      Subcommand{"data", "turns images into data sets", data_command},
+  };
+  return kSubcommands;
+}
+
+int run_hetpipe(std::span<const std::string> words) {
+  try {
+    const int code = run_subcommand(words);
+    if (std::fflush(stdout) != 0) {
+      return report(ExitCode::system, "standard output cannot be written");
+    }
+    return code;
+  } catch (const std::exception& error) {
+    return report(exit_code_of(error), text_of(error));
+  }
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+// What this build is.
+namespace hetpipe {
+
+// "hetpipe 0.1.0 (build 0123456789abcdef)", the compiler, and one line per device type.
+std::string version_text();
+
+}  // namespace hetpipe

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <set>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "launch/command/output_file.h"
+#include "launch/command/shell_words.h"
+#include "launch/command/subcommand.h"
+#include "launch/command/terminal.h"
+#include "launch/plan/options.h"
+#include "launch/plan/plan_json.h"
+#include "launch/plan/search_text.h"
+#include "partitioner/cluster/catalogue.h"
+#include "partitioner/plan/plan_table.h"
+#include "partitioner/planners/explain.h"
+#include "partitioner/planners/what_if.h"
+#include "partitioner/profile/estimate.h"
+#include "runtime/training/job.h"
+
+namespace hetpipe {
+namespace {
+
+struct PlanOptions {
+  PlanningOptions planning;
+  std::optional<std::string> data;
+  std::string output = "plan.toml";
+  bool json = false;
+  bool ledger = false;
+  bool explain = false;
+  std::vector<std::string> what_if;
+};
+
+OptionTable table_of(PlanOptions& options) {
+  return {
+      "plan",
+      "Cuts a profiled model into stages for the devices of a cluster, and writes the plan.",
+      {{"What to plan",
+        {
+            required(text_option("cluster", "FILE", options.planning.cluster, "Cluster file.")),
+            required(text_option("profile", "FILE", options.planning.profile,
+                                 "Profile of the model, as written by hetpipe profile, or "
+                                 "PipeDream's graph.txt.")),
+            profile_device_option(options.planning),
+            profile_batch_option(options.planning),
+            text_option("data", "DATA", options.data,
+                        "Data set to name in the launch lines; the plan does not depend on it."),
+            text_option("output", "FILE", options.output, "Where the plan is written."),
+            flag_option("ledger", options.ledger,
+                        "Prints every stage's memory line by line as well."),
+            flag_option("json", options.json,
+                        "Prints the plan as one JSON document instead of tables."),
+        }},
+       {"Questions about it",
+        {
+            flag_option("explain", options.explain,
+                        "Says what the bottleneck is and what would be faster: a layer moved, more "
+                        "in flight, a device left out, faster links."),
+            repeated_option("what-if", "CHANGES", options.what_if,
+                            "Plans for a changed cluster as well, and compares: \"+2 rtx-3090 "
+                            "@n0\", \"-n3\" (a node), \"-n0:1\" (a device), \"-2 rtx-2060\"; "
+                            "several separated by commas are made together. May be repeated."),
+        }},
+       shape_options(options.planning, PlanGiven::never),
+       server_options(options.planning, PlanGiven::never)}};
+}
+
+std::string train_words(const Invocation& how, const PlanOptions& options) {
+  std::vector<std::string> words{how.program, "train",
+                                 "--plan",    options.output,
+                                 "--cluster", *options.planning.cluster,
+                                 "--profile", *options.planning.profile};
+  if (options.planning.profile_device) {
+    words.insert(words.end(), {"--profile-device", *options.planning.profile_device});
+  }
+  if (options.planning.profile_batch) {
+    words.insert(words.end(), {"--profile-batch", std::to_string(*options.planning.profile_batch)});
+  }
+  words.insert(words.end(), {"--data", options.data.value_or("DATA")});
+  return shell_words(words);
+}
+
+// The pools asked about. All that is wrong with the questions is said before anything is planned.
+std::vector<ChangedPool> changed_pools(const PlanOptions& options, const PlanRequest& request) {
+  std::vector<ChangedPool> pools;
+  Problems problems;
+  for (const std::string& change : options.what_if) {
+    try {
+      Cluster cluster = changed_cluster(request.cluster, change, try_catalogue_kind,
+                                        catalogue_names(), "--what-if");
+      Profile profile = with_estimates(request.profile, cluster, request.precision,
+                                       [&](const DeviceKind&) { return "--what-if " + change; });
+      pools.push_back({change, std::move(cluster), std::move(profile)});
+    } catch (const UserError& error) {
+      for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
+    }
+  }
+  problems.throw_if_any();
+  return pools;
+}
+
+std::vector<StageNeed> needs_of(const Plan& plan, const Cluster& cluster, const Profile& profile) {
+  std::vector<StageNeed> needs;
+  for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
+    for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
+      needs.push_back(fullest_replica(plan, cluster, profile, VirtualWorkerId{static_cast<int>(vw)},
+                                      StageId{static_cast<int>(k)}));
+    }
+  }
+  return needs;
+}
+
+// Of the plan, and of those for changed pools what they add to it.
+std::vector<UnmeasuredTimes> all_unmeasured(const PlanNotes& notes) {
+  std::vector<UnmeasuredTimes> all = notes.unmeasured;
+  std::set<std::string> said;
+  for (const UnmeasuredTimes& one : all) said.insert(one.text);
+  for (const Answer& answer : notes.answers) {
+    for (const UnmeasuredTimes& one : answer.unmeasured) {
+      if (said.insert(one.text).second) all.push_back(one);
+    }
+  }
+  return all;
+}
+
+void print_start(const Plan& plan, const Cluster& cluster, const Invocation& how,
+                 const PlanOptions& options) {
+  std::printf("\nplan written to %s", options.output.c_str());
+  Problems problems;
+  check_playable(plan, problems);
+  if (!problems.empty()) {
+    std::printf("; training cannot play it (hetpipe simulate can):\n");
+    for (const Problem& problem : problems.list()) {
+      const bool of_a_stage = problem.where.starts_with("plan: ");
+      std::printf("  %s%s\n", of_a_stage ? (problem.where.substr(6) + ": ").c_str() : "",
+                  problem.text.c_str());
+    }
+    return;
+  }
+  const std::string command = train_words(how, options);
+  std::printf("; start it with one of\n  %s\n  %s\n", mpirun_line(plan, cluster, command).c_str(),
+              srun_line(plan, cluster, command).c_str());
+}
+
+}  // namespace
+
+int plan_command(const Invocation& how) {
+  PlanOptions options;
+  OptionTable table = table_of(options);
+  const auto check = [&](Problems& problems) {
+    check_output_file("--output", options.output, problems);
+    check_file_of_its_own(
+        "--output", options.output,
+        {{"--cluster", options.planning.cluster}, {"--profile", options.planning.profile}},
+        problems);
+    check_planning_options(options.planning, problems);
+  };
+  if (!read_options(table, how.arguments, check)) return 0;
+
+  const Cluster cluster = load_cluster(*options.planning.cluster);
+  if (cluster.devices().empty()) {
+    throw UserError(*options.planning.cluster,
+                    "no node has a device (somebody has to compute). Give a node devices.");
+  }
+  PlanRequest request =
+      request_of(options.planning, cluster, load_profile_of(options.planning, cluster));
+  request.search = search_choice(options.planning);
+  const Profile& profile = request.profile;
+  const std::vector<ChangedPool> pools = changed_pools(options, request);
+  PlanNotes notes;
+  if (planner_of(request) == PlannerRule::search) notes.search = search_plans(request);
+  Plan plan = notes.search ? notes.search->plan : make_plan(request);
+  override_server(options.planning, plan);
+  write_file(options.output, to_toml(plan));
+  if (!pools.empty()) notes.answers = what_if(request, plan, pools);
+  if (options.explain) notes.explanation = explain(request, plan);
+  notes.unmeasured = unmeasured_times(plan, cluster, profile);
+  if (options.json) {
+    if (options.ledger) notes.ledger = needs_of(plan, cluster, profile);
+    std::fputs(to_json(plan, notes).c_str(), stdout);
+    return 0;
+  }
+  std::fputs(plan_table(plan, cluster, profile).c_str(), stdout);
+  std::printf("\n%s", memory_table(plan, cluster, profile).c_str());
+  if (options.ledger) std::printf("\n%s", ledger_table(plan, cluster, profile).c_str());
+  if (notes.search) std::printf("\n%s", search_text(*notes.search, cluster).c_str());
+  if (!notes.answers.empty()) std::printf("\n%s", what_if_table(notes.answers).c_str());
+  if (notes.explanation) {
+    const auto width = static_cast<std::size_t>(line_width() - 2);
+    std::printf("\n");
+    for (const std::string& sentence : notes.explanation->sentences) {
+      std::printf("%s\n", wrapped(sentence, 2, width).c_str());
+    }
+  }
+  const std::string unmeasured = unmeasured_text(all_unmeasured(notes));
+  if (!unmeasured.empty()) std::printf("\n%s", unmeasured.c_str());
+  print_start(plan, cluster, how, options);
+  return 0;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/plan/options.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "base/text.h"
+#include "launch/launcher/launched.h"
+#include "partitioner/cluster/catalogue.h"
+#include "partitioner/plan/system.h"
+#include "partitioner/profile/estimate.h"
+
+namespace hetpipe {
+namespace {
+
+// As in a plan file.
+constexpr Limits kInFlight{1, 1e4};
+constexpr Limits kVirtualWorkers{1, 1 << 20};
+constexpr Limits kMinibatch{1, 1e9};
+constexpr Limits kMicroBatches{1, 1e4};
+constexpr Limits kClockDistance{0, 1e4};
+
+std::string unless_planned(const std::string& otherwise, PlanGiven given) {
+  return given == PlanGiven::possibly ? "the plan's, else " + otherwise : otherwise;
+}
+
+// A kind that nobody knows could not be told from a slip of the pen.
+void check_profile_device(const std::string& name, const Cluster& cluster) {
+  std::vector<std::string> known;
+  for (const DeviceKind& kind : cluster.kinds) known.push_back(kind.name);
+  if (std::find(known.begin(), known.end(), name) != known.end() || try_catalogue_kind(name)) {
+    return;
+  }
+  for (const std::string& kind : catalogue_names()) known.push_back(kind);
+  throw UserError("--profile-device", unknown("kind of device", name, known) +
+                                          ". Name one of the cluster file or of the catalogue.");
+}
+
+void check_precision_kinds(const PrecisionChoice& choice, const Cluster& cluster) {
+  std::vector<std::string> known;
+  for (const DeviceKind& kind : cluster.kinds) known.push_back(kind.name);
+  Problems problems;
+  for (const auto& [kind, precision] : choice.of_kind) {
+    if (std::find(known.begin(), known.end(), kind) != known.end()) continue;
+    problems.add("--precision",
+                 known.empty()
+                     ? "names kind '" + kind +
+                           "' (without a cluster file no device has a kind). Give --cluster FILE, "
+                           "or one precision for all."
+                     : unknown("kind of device", kind, known) +
+                           ". Name one of the cluster's: " + join(known, ", ") + ".");
+  }
+  problems.throw_if_any();
+}
+
+}  // namespace
+
+PrecisionChoice precision_of(const PlanningOptions& options, const Cluster& cluster) {
+  if (!options.precision) return {};
+  PrecisionChoice choice = precision_choice_from(*options.precision);
+  check_precision_kinds(choice, cluster);
+  return choice;
+}
+
+Option profile_device_option(PlanningOptions& options) {
+  return text_option("profile-device", "KIND", options.profile_device,
+                     "Kind of device that a profile in PipeDream's format (graph.txt) was "
+                     "measured on; such a file does not say.");
+}
+
+Option profile_batch_option(PlanningOptions& options) {
+  return unset_means("from the file's name or its layers",
+                     integer_option("profile-batch", "N", options.profile_batch, kMinibatch,
+                                    "Samples per call of a profile in PipeDream's format."));
+}
+
+Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster) {
+  if (options.profile_device) check_profile_device(*options.profile_device, cluster);
+  LoadedProfile loaded =
+      read_profile(*options.profile, {options.profile_device, options.profile_batch});
+  Profile profile = with_estimates(
+      std::move(loaded.profile), cluster, precision_of(options, cluster),
+      [&](const DeviceKind& kind) {
+        return options.cluster ? place_of_kind(*options.cluster, kind.name) : std::string();
+      });
+  if (speaks_for_all() && !loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
+  return profile;
+}
+
+Option precision_option(PlanningOptions& options, PlanGiven given) {
+  const Slot<std::string> slot(options.precision);
+  Option option = text_option(
+      "precision", "P|KIND=P,...", slot,
+      "Arithmetic of GPUs, " + join(precision_names(), ", ") +
+          ": of all, or of each kind of device named. Its peak is taken where a kind was not "
+          "measured and its times are estimated, and training uses it on every GPU (unset: on each "
+          "what it is best at).");
+  option.set = [slot](const std::string& word) -> std::optional<std::string> {
+    try {
+      precision_choice_from(word);
+    } catch (const UserError& error) {
+      return error.problems().front().text;
+    }
+    slot.set(word);
+    return std::nullopt;
+  };
+  return unset_means(unless_planned(to_string(PlanRequest{}.precision), given), std::move(option));
+}
+
+OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
+  const PlanRequest usual;
+  const auto otherwise = [given](const std::string& text) { return unless_planned(text, given); };
+  return {
+      "The plan",
+      {
+          unset_means(otherwise(usual.system),
+                      text_option("system", "S", options.system,
+                                  "How minibatches are pipelined and kept together: " +
+                                      join(system_names(), ", ") + ".")),
+          unset_means(otherwise("the system's"),
+                      text_option("schedule", "RULE", options.schedule,
+                                  "Order of work at a stage, instead of the system's: " +
+                                      join(schedule_names(), ", ") + ".")),
+          unset_means(otherwise("the system's"),
+                      text_option("weights", "RULE", options.weights,
+                                  "Weights that forward and backward see: " +
+                                      join(weight_names(), ", ") + ".")),
+          unset_means(otherwise("the system's"),
+                      choice_option("sync", options.sync, sync_names(),
+                                    "What keeps replicas and virtual workers together.")),
+          unset_means(
+              otherwise("the system's planner; hetpipe: the best of np, ed, hd, or a search "
+                        "where all of them form longer pipelines than the model can be cut "
+                        "into"),
+              choice_option("policy", options.policy, {"np", "ed", "hd", "search"},
+                            "Which devices form a virtual worker: those of a node, one "
+                            "of every node, nodes in pairs, or whatever a search finds "
+                            "to be fastest (hetpipe plan: of all systems, unless "
+                            "--system names one).")),
+          unset_means(otherwise("raised while the predicted throughput grows"),
+                      integer_option("in-flight", "N", options.in_flight, kInFlight,
+                                     "Minibatches in flight in each virtual worker (Nm), the "
+                                     "length of a wave.")),
+          unset_means(otherwise("what the policy forms"),
+                      integer_option("virtual-workers", "N", options.virtual_workers,
+                                     kVirtualWorkers, "Number of virtual workers.")),
+          unset_means(otherwise("the measured batch, times the micro-batches, nearest to 32"),
+                      integer_option("minibatch", "N", options.minibatch, kMinibatch,
+                                     "Samples of one virtual worker's minibatch.")),
+          unset_means(otherwise("what suits the schedule"),
+                      integer_option("micro-batches", "N", options.micro_batches, kMicroBatches,
+                                     "Slices of a minibatch that are pipelined one by one.")),
+          precision_option(options, given),
+          unset_means(otherwise(usual.optimizer),
+                      choice_option("optimizer", options.optimizer, {"sgd", "sgd-momentum", "adam"},
+                                    "Optimizer; its state counts in every stage's memory.")),
+      }};
+}
+
+OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
+  const PlanRequest usual;
+  const auto otherwise = [given](const std::string& text) { return unless_planned(text, given); };
+  return {
+      "Parameter servers",
+      {
+          unset_means(otherwise(std::to_string(usual.clock_distance)),
+                      integer_option("clock-distance", "D", options.clock_distance, kClockDistance,
+                                     "Waves that a virtual worker may be ahead of the "
+                                     "slowest; 0 is synchronous.")),
+          unset_means(otherwise(usual.pull),
+                      choice_option("pull", options.pull, {"bound", "newest"},
+                                    "Which weights a pull brings: those of exactly D waves "
+                                    "ago, the same in every run, or the newest there are.")),
+          unset_means(otherwise(PlanServer{}.scale),
+                      choice_option("scale", options.scale, {"sum", "mean"},
+                                    "How the servers add the updates of virtual workers.")),
+          unset_means(otherwise("nodes without devices, or the first"),
+                      list_option("servers", "NODE,...", options.servers,
+                                  "Nodes that hold a shard of the parameters each.")),
+          unset_means(otherwise(usual.placement),
+                      choice_option("placement", options.placement, {"default", "local"},
+                                    "Layers round-robin over the servers, or each on the node "
+                                    "of the stage that owns it.")),
+      }};
+}
+
+std::vector<std::string> settled_by_plan(const PlanningOptions& options) {
+  std::vector<std::string> names;
+  if (options.system) names.push_back("--system");
+  if (options.schedule) names.push_back("--schedule");
+  if (options.weights) names.push_back("--weights");
+  if (options.sync) names.push_back("--sync");
+  if (options.policy) names.push_back("--policy");
+  if (options.in_flight) names.push_back("--in-flight");
+  if (options.virtual_workers) names.push_back("--virtual-workers");
+  if (options.minibatch) names.push_back("--minibatch");
+  if (options.micro_batches) names.push_back("--micro-batches");
+  if (!options.servers.empty()) names.push_back("--servers");
+  if (options.placement) names.push_back("--placement");
+  return names;
+}
+
+SearchChoice search_choice(const PlanningOptions& options) {
+  SearchChoice choice;
+  const bool of_servers = options.clock_distance || options.pull || options.scale ||
+                          options.placement || !options.servers.empty();
+  // Where nobody asks for a search it may stand in for the planner of a system, which stays.
+  const bool asked = options.policy.has_value();
+  if (asked && !options.system && !options.in_flight && !of_servers) {
+    choice.systems = SystemChoice::any;
+  }
+  if (!options.clock_distance) choice.clock_distances = {0, 1, 4};
+  if (!options.placement && options.servers.empty()) choice.placements = {"default", "local"};
+  return choice;
+}
+
+PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile profile) {
+  PlanRequest request;
+  request.cluster = std::move(cluster);
+  request.profile = std::move(profile);
+  request.policy = options.policy;
+  request.in_flight = options.in_flight;
+  request.virtual_workers = options.virtual_workers;
+  request.minibatch = options.minibatch;
+  request.micro_batches = options.micro_batches;
+  request.server_nodes = options.servers;
+  request.schedule = options.schedule.value_or("");
+  request.weights = options.weights.value_or("");
+  request.sync = options.sync.value_or("");
+  if (options.system) request.system = *options.system;
+  if (options.precision) request.precision = precision_choice_from(*options.precision);
+  if (options.optimizer) request.optimizer = *options.optimizer;
+  if (options.clock_distance) request.clock_distance = *options.clock_distance;
+  if (options.placement) request.placement = *options.placement;
+  if (options.pull) request.pull = *options.pull;
+  return request;
+}
+
+void override_server(const PlanningOptions& options, Plan& plan) {
+  if (options.scale && plan.server) plan.server->scale = *options.scale;
+}
+
+namespace {
+
+// "--schedule gpipe", or "--system gpipe" where that brings the part along.
+std::string given_by(const std::optional<std::string>& part, const char* option,
+                     const std::string& system) {
+  return part ? std::string(option) + " " + *part : "--system " + system;
+}
+
+// The systems whose row has the property.
+std::string systems_with(bool (*has)(const System&)) {
+  std::vector<std::string> names;
+  for (const System& system : systems()) {
+    if (has(system)) names.push_back(system.name);
+  }
+  return join(names, ", ");
+}
+
+}  // namespace
+
+void check_planning_options(const PlanningOptions& options, Problems& problems) {
+  PlanRequest request = request_of(options, {}, {});
+  request.server_nodes.clear();  // nodes are checked against a cluster
+  const auto checked = [&](const auto& check) {
+    try {
+      check();
+      return true;
+    } catch (const UserError& error) {
+      for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
+      return false;
+    }
+  };
+  std::optional<System> parts;
+  const auto policy = std::exchange(request.policy, std::nullopt);
+  if (!checked([&] { parts = composition(request); })) return;
+  request.policy = policy;
+  checked([&] { check_request(request); });
+  const auto contradicts = [&](bool given, const char* option, const std::string& other,
+                               const std::string& why, const std::string& remedy) {
+    if (given) {
+      problems.add(option, "cannot stand beside " + other + " (" + why + "). " + remedy);
+    }
+  };
+  if (parts->sync == SyncRule::all_reduce) {
+    const std::string other = given_by(options.sync, "--sync", request.system);
+    const std::string why = "its replicas all-reduce, there is no parameter server";
+    const std::string remedy =
+        "Leave it out, or choose a system with parameter servers: " +
+        systems_with([](const System& s) { return s.sync != SyncRule::all_reduce; }) + ".";
+    contradicts(options.clock_distance.has_value(), "--clock-distance", other, why, remedy);
+    contradicts(options.pull.has_value(), "--pull", other, why, remedy);
+    contradicts(options.scale.has_value(), "--scale", other, why, remedy);
+    contradicts(!options.servers.empty(), "--servers", other, why, remedy);
+    contradicts(options.placement.has_value(), "--placement", other, why, remedy);
+  }
+  contradicts(parts->sync == SyncRule::asp && options.clock_distance, "--clock-distance",
+              given_by(options.sync, "--sync", request.system),
+              "asynchronous virtual workers are never held back",
+              "Leave it out, or choose --sync wsp.");
+  contradicts(has_flush(parts->schedule) && options.in_flight, "--in-flight",
+              given_by(options.schedule, "--schedule", request.system),
+              "it drains after every minibatch, so that only micro-batches are in flight",
+              "Use --micro-batches, or choose a system that is never drained: " +
+                  systems_with([](const System& s) { return !has_flush(s.schedule); }) + ".");
+}
+
+void override_plan(const PlanningOptions& options, Plan& plan) {
+  if (options.optimizer) plan.optimizer = *options.optimizer;
+  Problems problems;
+  const auto apply = [&](const char* name, const auto& option, auto member) {
+    if (!option) return;
+    if (plan.server) {
+      (*plan.server).*member = *option;
+    } else {
+      problems.add(name, "has nothing to act on (the plan has no parameter server). Leave it out.");
+    }
+  };
+  apply("--clock-distance", options.clock_distance, &PlanServer::clock_distance);
+  apply("--pull", options.pull, &PlanServer::pull);
+  apply("--scale", options.scale, &PlanServer::scale);
+  problems.throw_if_any();
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <charconv>
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "kernels/devices.h"
+#include "launch/command/options.h"
+#include "launch/command/output_file.h"
+#include "launch/command/subcommand.h"
+#include "launch/profile/measure.h"
+#include "runtime/model/zoo.h"
+#include "runtime/store/open_dataset.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr int kLargestSide = 1 << 16;  // of a sample, as in data files
+
+struct ProfileOptions {
+  std::optional<std::string> model;
+  std::optional<std::string> data;
+  std::optional<std::string> sample;
+  std::optional<int> classes;
+  std::string device = "auto";
+  std::optional<std::string> precision;
+  std::optional<std::string> kind;
+  std::vector<int> minibatch;  // empty: chosen
+  int gpu = 0;
+  int threads = 1;
+  std::string output = "profile.toml";
+  bool fresh = false;
+};
+
+OptionTable table_of(ProfileOptions& options) {
+  return {
+      "profile",
+      "Measures every layer of a model on this machine's device, and writes the profile that plans "
+      "are made from. Run it alone: what else runs is measured too.",
+      {{"What to measure",
+        {
+            required(text_option("model", "NAME", options.model, "Model of the zoo.")),
+            text_option("data", "DATA", options.data,
+                        "Data set whose samples the model is for: fashion-mnist, a folder of IDX "
+                        "files, HDF5 files, or text:FILE,T=64."),
+            text_option("sample", "HxWxC", options.sample,
+                        "In place of --data: rows, columns and channels of a sample, or T, its "
+                        "tokens."),
+            integer_option("classes", "N", options.classes, {2, 1e6},
+                           "In place of --data: number of classes."),
+            unset_means("1, 2, 8, 32, 128, 512 as memory and a minute allow",
+                        integers_option("minibatch", "N,...", options.minibatch, {1, 1e6},
+                                        "Samples per call; several are measured one after "
+                                        "another.")),
+            flag_option("fresh", options.fresh,
+                        "Measures although this was measured before, by this build on such a "
+                        "device."),
+            text_option("output", "FILE", options.output, "Where the profile is written."),
+        }},
+       {"This machine",
+        {
+            choice_option("device", options.device, device_names(),
+                          "What computes: a GPU where there is one, else the CPU (auto); oneDNN "
+                          "(cpu); a GPU (cuda). To check others: plain loops (reference), the CPU "
+                          "behind streams and memory of its own (offload)."),
+            integer_option("gpu", "N", options.gpu, {0, 1023},
+                           "Which GPU, of those that CUDA shows."),
+            unset_means("what the GPU is best at",
+                        choice_option("precision", options.precision, precision_names(),
+                                      "Arithmetic of a GPU.")),
+            unset_means(
+                "the device's name",
+                text_option("kind", "NAME", options.kind,
+                            "How the profile calls the device: a kind of the cluster file; "
+                            "emulated kinds use cpu. A GPU is called as hetpipe probe calls "
+                            "it, by its name in the catalogue.")),
+            integer_option("threads", "N", options.threads, {1, 1024}, "Threads of the device."),
+        }}}};
+}
+
+// "28x28x1", or "64" of a text; nothing when it is not of this form.
+std::optional<Shape> try_parse_sample(const std::string& text) {
+  const std::vector<std::string> parts = split(text, 'x');
+  if (parts.size() != 3 && parts.size() != 1) return std::nullopt;
+  std::array<int, 3> extents{};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const char* end = parts[i].data() + parts[i].size();
+    const auto [stop, error] = std::from_chars(parts[i].data(), end, extents[i]);
+    if (error != std::errc() || stop != end || extents[i] < 1 || extents[i] > kLargestSide) {
+      return std::nullopt;
+    }
+  }
+  return parts.size() == 1 ? Shape{extents[0]} : Shape{extents[0], extents[1], extents[2]};
+}
+
+void check(const ProfileOptions& options, Problems& problems) {
+  check_output_file("--output", options.output, problems);
+  if (options.data) {
+    for (const auto& [given, name] : {std::pair(options.sample.has_value(), "--sample"),
+                                      std::pair(options.classes.has_value(), "--classes")}) {
+      if (given) {
+        problems.add(name, "cannot stand beside --data (the data set says it). Leave one out.");
+      }
+    }
+    return;
+  }
+  if (!options.sample || !options.classes) {
+    problems.add(
+        "--data",
+        "is missing (the model must know its samples). Give --data DATA, or --sample HxWxC "
+        "and --classes N.");
+  }
+  if (options.sample && !try_parse_sample(*options.sample)) {
+    problems.add("--sample", "'" + *options.sample +
+                                 "' (neither rows x columns x channels nor tokens). Give three "
+                                 "positive numbers up to 65536, as in 28x28x1, or one.");
+  }
+}
+
+Model model_of(const ProfileOptions& options) {
+  if (!options.data) {
+    return make_model(*options.model, *try_parse_sample(*options.sample), *options.classes);
+  }
+  const Dataset data = open_dataset(*options.data, Split::train, Parts::labels);
+  return make_model(*options.model, Shape(data.sample_shape()), data.classes);
+}
+
+std::optional<Precision> precision_of(const ProfileOptions& options) {
+  if (!options.precision) return std::nullopt;
+  return precision_named(*options.precision);
+}
+
+std::string milliseconds(double seconds) { return format("%.3f", seconds * 1e3); }
+
+std::string gigaflops(double flops, double seconds) {
+  return flops > 0 && seconds > 0 ? format("%.1f", flops / seconds * 1e-9) : "-";
+}
+
+std::string measurement_table(const Model& model, const Measurement& measured) {
+  Table table({"layer", "output", "parameters", "forward ms", "backward ms", "GFLOP/s"});
+  double forward = 0;
+  double backward = 0;
+  double flops = 0;
+  for (int l = 0; l < model.layer_count(); ++l) {
+    const LayerShapes shapes = model.shapes(l, measured.batch);
+    const std::int64_t parameters = model.parameter_count(l);
+    const auto i = static_cast<std::size_t>(l);
+    const double layer_flops = shapes.forward_flops + shapes.backward_flops;
+    const double seconds = measured.forward[i] + measured.backward[i];
+    table.add({model.layer(l).name, to_string(shapes.output),
+               parameters > 0 ? std::to_string(parameters) : "-", milliseconds(measured.forward[i]),
+               milliseconds(measured.backward[i]), gigaflops(layer_flops, seconds)});
+    forward += measured.forward[i];
+    backward += measured.backward[i];
+    flops += layer_flops;
+  }
+  table.add({"all", "", std::to_string(model.parameter_count()), milliseconds(forward),
+             milliseconds(backward), gigaflops(flops, forward + backward)});
+  return table.text();
+}
+
+}  // namespace
+
+int profile_command(const Invocation& how) {
+  ProfileOptions options;
+  OptionTable table = table_of(options);
+  if (!read_options(table, how.arguments, [&](Problems& problems) { check(options, problems); })) {
+    return 0;
+  }
+  const Model model = model_of(options);
+  const ProfiledDevice device =
+      open_profiled_device({options.device, options.threads, options.gpu, precision_of(options)});
+  std::printf("%s on %s\n", model.name().c_str(), device.device->description().c_str());
+
+  MeasuredProfile measured = measured_profile(
+      model, device,
+      {.batches = options.minibatch, .threads = options.threads, .fresh = options.fresh});
+  if (measured.found) {
+    std::printf("%s, measured before and kept in %s (--fresh measures anew)\n",
+                measured.remark.c_str(), measured.kept_in.c_str());
+  } else {
+    std::printf("%s%s%s\n", measured.remark.c_str(), measured.kept_in.empty() ? "" : "; kept in ",
+                measured.kept_in.c_str());
+    if (!measured.not_kept.empty()) {
+      std::fprintf(stderr, "warning: the profile is not kept for later: %s\n",
+                   measured.not_kept.c_str());
+    }
+  }
+  Profile& profile = measured.profile;
+  for (Measurement& of : profile.measurements) {
+    of.device = options.kind.value_or(device.kind);
+  }
+  write_file(options.output, to_toml(profile));
+
+  for (const Measurement& of : profile.measurements) {
+    std::printf("\n%d samples per call\n%s", of.batch, measurement_table(model, of).c_str());
+    for (const PassCheck& pass : measured.checks) {
+      if (pass.batch != of.batch) continue;
+      std::printf("layers together %s, a whole pass %s (medians of %d)\n",
+                  format_seconds(pass.layers_seconds).c_str(),
+                  format_seconds(pass.pass_seconds).c_str(), pass.passes);
+    }
+  }
+  std::printf("\nprofile written to %s\n", options.output.c_str());
+  return 0;
+}
+
+}  // namespace hetpipe

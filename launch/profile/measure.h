@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "launch/profile/device.h"
+#include "partitioner/profile/profile.h"
+#include "runtime/model/model.h"
+#include "runtime/pipeline/measure.h"
+
+// A model measured on one device, or taken from what was measured before on such a device.
+namespace hetpipe {
+
+struct ProfileWanted {
+  std::vector<int> batches{};  // samples per call; empty: chosen as memory and time allow
+  int threads = 1;
+  double budget_seconds = 60;  // for batches that are chosen, together
+  bool fresh = false;          // measure although it was measured before
+};
+
+struct MeasuredProfile {
+  Profile profile;
+  std::string remark;               // which batches, and why
+  bool found = false;               // measured before
+  std::filesystem::path kept_in{};  // where it was found or is kept now; empty: nowhere
+  std::string not_kept{};           // why, where it should have been
+  std::vector<PassCheck> checks{};  // of what was measured now
+};
+
+// UserError where the model does not fit into the device's memory.
+MeasuredProfile measured_profile(const Model& model, const ProfiledDevice& on,
+                                 const ProfileWanted& wanted);
+
+}  // namespace hetpipe

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "launch/command/options.h"
+#include "launch/command/output_file.h"
+#include "launch/command/said_of.h"
+#include "launch/command/subcommand.h"
+#include "launch/command/terminal.h"
+#include "launch/plan/options.h"
+#include "launch/simulate/text.h"
+#include "partitioner/simulator/chrome_trace.h"
+#include "partitioner/simulator/gantt.h"
+#include "partitioner/simulator/simulate.h"
+#include "partitioner/toml_file.h"
+
+namespace hetpipe {
+namespace {
+
+struct SimulateOptions {
+  PlanningOptions files;  // cluster, profile, profile_device
+  std::string plan;
+  std::optional<int> minibatches;
+  std::optional<std::int64_t> seed;
+  double jitter = 0;
+  bool json = false;
+  bool gantt = false;
+  std::optional<std::string> svg;
+  std::optional<std::string> trace;
+  std::optional<double> from;
+  std::optional<double> until;
+};
+
+OptionTable table_of(SimulateOptions& options) {
+  return {
+      "simulate",
+      "Plays a plan with the times of a profile and the links of a cluster, without running it: "
+      "throughput, what every device does with its time, its memory.",
+      {{"What to simulate",
+        {
+            required(text_option("cluster", "FILE", options.files.cluster, "Cluster file.")),
+            required(text_option("profile", "FILE", options.files.profile,
+                                 "Profile of the model that the plan was made for.")),
+            profile_device_option(options.files),
+            profile_batch_option(options.files),
+            precision_option(options.files, PlanGiven::never),
+            required(text_option("plan", "FILE", options.plan,
+                                 "Plan, as written by hetpipe plan or by hand.")),
+            unset_means("enough for a steady pace",
+                        integer_option("minibatches", "N", options.minibatches, {1, 1e6},
+                                       "Minibatches of each virtual worker.")),
+            real_option("jitter", "X", options.jitter, {0, 2},
+                        "Relative standard deviation of every compute time; 0: none."),
+            unset_means("0", integer_option("seed", "N", options.seed, {0},
+                                            "Seed of the jitter: the same one gives the same "
+                                            "answer.")),
+        }},
+       {"What to see",
+        {
+            flag_option("json", options.json, "Prints one JSON document instead of a table."),
+            flag_option("gantt", options.gantt,
+                        "Draws what every device does when, in letters, below the table."),
+            text_option("svg", "FILE", options.svg, "Writes that drawing as an SVG picture."),
+            text_option("trace", "FILE", options.trace,
+                        "Writes every action as a Chrome trace (JSON), for ui.perfetto.dev."),
+            unset_means("the start", real_option("from", "S", options.from, kNotNegative,
+                                                 "Second at which the drawings begin.")),
+            unset_means("as far as single actions can be told apart",
+                        real_option("until", "S", options.until, kPositive,
+                                    "Second at which the drawings end.")),
+        }}}};
+}
+
+void check(const SimulateOptions& options, Problems& problems) {
+  NamedFiles used{{"--cluster", options.files.cluster},
+                  {"--profile", options.files.profile},
+                  {"--plan", options.plan}};
+  for (const auto& [option, file] : {std::pair{"--svg", options.svg}, {"--trace", options.trace}}) {
+    if (!file) continue;
+    check_output_file(option, *file, problems);
+    check_file_of_its_own(option, *file, used, problems);
+    used.emplace_back(option, file);
+  }
+  if (options.seed && options.jitter == 0) {
+    problems.add("--seed",
+                 "has nothing to act on (nothing is random but the jitter). Add --jitter X.");
+  }
+  if (options.json && options.gantt) {
+    problems.add("--gantt",
+                 "cannot stand beside --json (standard output is then one JSON document). Leave "
+                 "one out, or draw with --svg FILE.");
+  }
+  if (options.from && options.until && *options.from >= *options.until) {
+    problems.add("--until", format("%g is not after --from %g (nothing lies between). Raise it.",
+                                   *options.until, *options.from));
+  }
+  for (const auto& [option, given] :
+       {std::pair{"--from", options.from.has_value()}, {"--until", options.until.has_value()}}) {
+    if (given && !options.gantt && !options.svg) {
+      problems.add(option, "has nothing to act on (it bounds a drawing). Add --gantt or --svg.");
+    }
+  }
+}
+
+// Where a plan file holds a key, at its top or in [predicted].
+std::string place_of_key(const std::string& file, const std::string& key) {
+  const TomlValue root = parse_toml(read_file(file), file);
+  const auto place = [&](const TomlValue& value) {
+    return file + ":" + std::to_string(value.line);
+  };
+  for (const auto& [name, value] : root.entries) {
+    if (name == key) return place(value);
+    if (name != "predicted") continue;
+    for (const auto& [inner, entry] : value.entries) {
+      if (inner == key) return place(entry);
+    }
+  }
+  return file;
+}
+
+// A plan says which files it was made for. On another cluster that has its devices it is worth a
+// look, but another profile is a mistake: its cuts would have been others. Only where the kinds of
+// another cluster are estimated, so that the profile's hash has to differ, nobody can tell.
+void check_files_of_plan(const SimulateOptions& options, const Plan& plan, const Cluster& cluster,
+                         const Profile& profile) {
+  if (!plan.predicted) return;
+  const auto differs = [](const std::string& hash, const std::string& text) {
+    return !hash.empty() && hash != to_hex(hash_text(text));
+  };
+  const bool other_cluster = differs(plan.predicted->cluster_hash, to_toml(cluster));
+  const bool estimated = std::any_of(profile.measurements.begin(), profile.measurements.end(),
+                                     [](const Measurement& m) { return !m.estimate.empty(); });
+  if (differs(plan.predicted->profile_hash, to_toml(profile)) && !(other_cluster && estimated)) {
+    throw UserError(
+        place_of_key(options.plan, "profile_hash"),
+        format("the plan was made with another profile than %s, or with another --profile-device, "
+               "--profile-batch or --precision (profile_hash differs). Give what it was made with, "
+               "plan again, or remove this line to simulate it all the same.",
+               options.files.profile->c_str()));
+  }
+  if (other_cluster) {
+    std::fprintf(stderr,
+                 "warning: %s: the plan was made for another cluster than %s (cluster_hash "
+                 "differs): what it predicts may not hold\n",
+                 place_of_key(options.plan, "cluster_hash").c_str(),
+                 options.files.cluster->c_str());
+  }
+}
+
+}  // namespace
+
+int simulate_command(const Invocation& how) {
+  SimulateOptions options;
+  OptionTable table = table_of(options);
+  if (!read_options(table, how.arguments, [&](Problems& p) { check(options, p); })) return 0;
+
+  const Cluster cluster = load_cluster(*options.files.cluster);
+  const Profile profile = load_profile_of(options.files, cluster);
+  const Plan plan = load_plan(options.plan, cluster, profile);
+  check_files_of_plan(options, plan, cluster, profile);
+  const SimulationRequest request{options.minibatches,
+                                  static_cast<std::uint64_t>(options.seed.value_or(0)),
+                                  options.jitter, options.gantt || options.svg || options.trace};
+  const Simulation simulation =
+      said_of(plan.runtime.empty() ? options.plan : place_of_key(options.plan, "runtime"),
+              [&] { return simulate(plan, cluster, profile, request); });
+
+  const std::vector<UnmeasuredTimes> unmeasured = unmeasured_times(plan, cluster, profile);
+  GanttRequest drawing{100, options.from, options.until};
+  if (options.svg) write_file(*options.svg, gantt_svg(simulation, cluster, drawing));
+  if (options.trace) write_file(*options.trace, chrome_trace(simulation, cluster));
+  if (options.json) {
+    std::fputs(to_json(plan, simulation, unmeasured).c_str(), stdout);
+    return 0;
+  }
+  std::string text = simulation_table(plan, cluster, simulation);
+  if (!unmeasured.empty()) text += "\n" + unmeasured_text(unmeasured);
+  if (options.gantt) {
+    drawing.width = line_width();
+    text += "\n" + gantt_text(simulation, cluster, drawing);
+  }
+  std::fputs(text.c_str(), stdout);
+  if (options.svg) std::printf("drawing written to %s\n", options.svg->c_str());
+  if (options.trace) {
+    std::printf("trace written to %s; open it at ui.perfetto.dev\n", options.trace->c_str());
+  }
+  return 0;
+}
+
+}  // namespace hetpipe

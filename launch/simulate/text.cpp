@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/simulate/text.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "launch/plan/plan_json.h"
+#include "partitioner/plan/system.h"
+
+namespace hetpipe {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+constexpr std::size_t kMostRows = 64;
+
+std::string percent(double fraction) { return format("%.1f", 100 * fraction); }
+
+}  // namespace
+
+std::string to_json(const Plan& plan, const Simulation& simulation,
+                    const std::vector<UnmeasuredTimes>& unmeasured) {
+  OrderedJson json{{"version", kVersion},
+                   {"model", plan.model},
+                   {"system", plan.system},
+                   {"throughput", simulation.throughput},
+                   {"iteration_time", simulation.iteration_seconds},
+                   {"global_batch", simulation.global_batch},
+                   {"bytes_between_nodes", simulation.bytes_between_nodes},
+                   {"window", simulation.window_seconds},
+                   {"actions", simulation.actions},
+                   {"stages", OrderedJson::array()}};
+  for (const SimulatedStage& stage : simulation.stages) {
+    json["stages"].push_back({{"virtual_worker", stage.virtual_worker},
+                              {"stage", stage.stage},
+                              {"replica", stage.replica},
+                              {"device", to_string(stage.device)},
+                              {"busy", stage.busy},
+                              {"bubble", stage.bubble},
+                              {"communication", stage.communication},
+                              {"peak_memory", stage.memory}});
+  }
+  json["unmeasured"] = unmeasured_json(unmeasured);
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
+
+std::string simulation_table(const Plan& plan, const Cluster& cluster,
+                             const Simulation& simulation) {
+  const System parts = composition(plan);
+  std::string text = format(
+      "%s under %s (%s, %s, %s)%s\n\n", plan.model.c_str(), plan.system.c_str(),
+      std::string(to_string(parts.schedule)).c_str(), std::string(to_string(parts.weights)).c_str(),
+      std::string(to_string(parts.sync)).c_str(),
+      plan.runtime.empty() ? "" : (", as " + plan.runtime + " runs it").c_str());
+  Table table({"worker", "stage", "device", "kind", "busy %", "bubble %", "communication %",
+               "peak memory", "of", ""});
+  const std::size_t shown = std::min(simulation.stages.size(), kMostRows);
+  for (std::size_t row = 0; row < shown; ++row) {
+    const SimulatedStage& stage = simulation.stages[row];
+    const DeviceKind& kind = cluster.kind_of(stage.device);
+    const bool first =
+        row == 0 || simulation.stages[row - 1].virtual_worker != stage.virtual_worker;
+    const bool same = !first && simulation.stages[row - 1].stage == stage.stage;
+    table.add({first ? std::to_string(stage.virtual_worker) : "",
+               same ? "" : std::to_string(stage.stage), to_string(stage.device), kind.name,
+               percent(stage.busy), percent(stage.bubble), percent(stage.communication),
+               format_bytes(static_cast<double>(stage.memory)),
+               format_bytes(static_cast<double>(kind.memory)),
+               stage.memory > kind.memory ? "too much" : ""});
+  }
+  text += table.text();
+  if (shown < simulation.stages.size()) {
+    text += format("%zu more devices are not shown (--json lists all)\n",
+                   simulation.stages.size() - shown);
+  }
+  text += "\n";
+  text += format("throughput %.4g samples/s: %d samples every %s\n", simulation.throughput,
+                 simulation.global_batch, format_seconds(simulation.iteration_seconds).c_str());
+  if (simulation.bytes_between_nodes > 0) {
+    text += format("between nodes, for synchronisation: %s per iteration\n",
+                   format_bytes(simulation.bytes_between_nodes).c_str());
+  }
+  return text;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <limits>
+
+// What several planners have in common.
+namespace hetpipe {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();  // s: of what is impossible
+constexpr int kMostInFlight = 64;                                      // minibatches, ever tried
+
+}  // namespace hetpipe

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/training/checkpoint.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "base/text.h"
+#include "runtime/model/parameters.h"
+#include "runtime/training/exact.h"
+
+namespace hetpipe {
+namespace {
+
+using Layout = ParameterLayout (*)(const Model&, int, int);
+
+// "OIHW" and "in,out" for convolution and linear weights; vectors need no order.
+std::string order_of(const LayerSpec& owner, const Shape& shape) {
+  if (std::holds_alternative<Embedding>(owner)) return "vocabulary,features";
+  if (std::holds_alternative<PositionEmbedding>(owner)) return "position,features";
+  const auto* linear = std::get_if<Linear>(&owner);
+  if (linear != nullptr && linear->transposed && shape.rank() == 2) return "out,in";
+  return shape.rank() == 4 ? "OIHW" : shape.rank() == 2 ? "in,out" : "";
+}
+
+std::vector<NamedTensor> name_tensors(const Model& model, Layout layout,
+                                      const std::vector<int>& layers,
+                                      const std::vector<float>& flat) {
+  std::vector<NamedTensor> tensors;
+  auto from = flat.begin();
+  for (int layer : layers) {
+    const ParameterLayout one = layout(model, layer, layer + 1);
+    for (const ParameterEntry& entry : one.entries()) {
+      if (entry.owner_layer != layer) {  // a copy of a shared weight
+        from += entry.count;
+        continue;
+      }
+      NamedTensor tensor{.name = entry.name,
+                         .shape = {},
+                         .values = {},
+                         .order = order_of(model.layer(layer).spec, entry.shape.shape)};
+      for (int d = 0; d < entry.shape.shape.rank(); ++d)
+        tensor.shape.push_back(entry.shape.shape[d]);
+      tensor.values.assign(from, from + entry.count);
+      from += entry.count;
+      tensors.push_back(std::move(tensor));
+    }
+  }
+  ensure(from == flat.end(), "a shard's state has another size than its layers");
+  return tensors;
+}
+
+void append(std::vector<NamedTensor>& to, std::vector<NamedTensor> from) {
+  std::move(from.begin(), from.end(), std::back_inserter(to));
+}
+
+std::vector<float> flatten(const Model& model, Layout layout, const std::vector<int>& layers,
+                           const std::vector<NamedTensor>& tensors) {
+  std::map<std::string, const NamedTensor*> by_name;
+  for (const NamedTensor& tensor : tensors) by_name[tensor.name] = &tensor;
+  std::vector<float> flat;
+  for (int layer : layers) {
+    const ParameterLayout one = layout(model, layer, layer + 1);
+    for (const ParameterEntry& entry : one.entries()) {
+      const auto found = by_name.find(entry.name);
+      ensure(found != by_name.end() &&
+                 static_cast<std::int64_t>(found->second->values.size()) == entry.count,
+             "a checkpoint of this model lacks a tensor");
+      flat.insert(flat.end(), found->second->values.begin(), found->second->values.end());
+    }
+  }
+  return flat;
+}
+
+std::vector<float> initial(const Model& model, Layout layout, const std::vector<int>& layers,
+                           std::uint64_t seed) {
+  std::vector<float> flat;
+  for (int layer : layers) {
+    const ParameterLayout one = layout(model, layer, layer + 1);
+    std::vector<float> values(static_cast<std::size_t>(one.count()));
+    fill_initial(one, seed, values);
+    flat.insert(flat.end(), values.begin(), values.end());
+  }
+  return flat;
+}
+
+// The optimizer's state as a checkpoint holds it: the mean over virtual workers, element by
+// element, in their order.
+std::vector<float> mean_slot(const CheckpointParts& parts, std::size_t slot) {
+  std::vector<double> sum;
+  for (const auto& stages : parts.workers) {
+    std::size_t element = 0;
+    for (const StageState& stage : stages) {  // slices of the model, in its order
+      for (const float value : stage.slots[slot]) {
+        if (element == sum.size()) sum.push_back(0);
+        sum[element++] += static_cast<double>(value);
+      }
+    }
+  }
+  std::vector<float> mean;
+  mean.reserve(sum.size());
+  for (const double value : sum) {
+    mean.push_back(static_cast<float>(value / static_cast<double>(parts.workers.size())));
+  }
+  return mean;
+}
+
+// The next loss ends the run; a checkpoint that holds the cause would only take the place of a good
+// one.
+void check_finite(const std::vector<NamedTensor>& parameters) {
+  for (const NamedTensor& tensor : parameters) {
+    const auto wrong = std::find_if(tensor.values.begin(), tensor.values.end(),
+                                    [](float value) { return !std::isfinite(value); });
+    if (wrong == tensor.values.end()) continue;
+    throw NumericalError(
+        format("parameter %s holds %g", tensor.name.c_str(), static_cast<double>(*wrong)));
+  }
+}
+
+// Of a run without servers, where every stage has them, and one virtual worker speaks for all.
+std::vector<float> of_stages(const CheckpointParts& parts, std::vector<float> StageState::*which) {
+  std::vector<float> flat;
+  for (const StageState& stage : parts.workers.front()) {
+    flat.insert(flat.end(), (stage.*which).begin(), (stage.*which).end());
+  }
+  return flat;
+}
+
+}  // namespace
+
+Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const ShardMap& map,
+                               const WaveRules& rules, const Sampler& sampler,
+                               const CheckpointParts& parts) {
+  Checkpoint checkpoint;
+  checkpoint.model = model.name();
+  checkpoint.model_fingerprint = model.fingerprint();
+  checkpoint.system = job.plan.system;
+  checkpoint.label = parts.label;
+  checkpoint.optimizer = job.optimizer.name;
+  checkpoint.optimizer_step = checkpoint.label * rules.in_flight;
+  for (const Minibatch end : rules.end) {
+    checkpoint.minibatches += std::min(end, checkpoint.label * rules.in_flight);
+  }
+  checkpoint.sampler = {
+      .seed = job.seed,
+      .dataset_size = job.dataset_size,
+      .dataset_fingerprint = job.dataset_fingerprint,
+      .consumed = sampler.consumed((checkpoint.label - rules.first_wave) * rules.in_flight)};
+  for (std::size_t s = 0; s < parts.shards.size(); ++s) {
+    const std::vector<int> layers = map.layers(ShardId{static_cast<int>(s)});
+    const ShardSnapshot& snapshot = parts.shards[s].snapshot;
+    append(checkpoint.parameters,
+           name_tensors(model, ParameterLayout::parameters, layers, snapshot.weights));
+    append(checkpoint.statistics,
+           name_tensors(model, ParameterLayout::statistics, layers, snapshot.statistics));
+  }
+  std::vector<int> layers(static_cast<std::size_t>(model.layer_count()));
+  std::iota(layers.begin(), layers.end(), 0);
+  if (parts.shards.empty()) {
+    checkpoint.parameters = name_tensors(model, ParameterLayout::parameters, layers,
+                                         of_stages(parts, &StageState::weights));
+    checkpoint.statistics = name_tensors(model, ParameterLayout::statistics, layers,
+                                         of_stages(parts, &StageState::statistics));
+  }
+  const std::vector<std::string> slot_names = optimizer_slot_names(job.optimizer.name);
+  for (std::size_t i = 0; i < slot_names.size(); ++i) {
+    append(checkpoint.slots[slot_names[i]],
+           name_tensors(model, ParameterLayout::parameters, layers, mean_slot(parts, i)));
+  }
+  checkpoint.exact = exact_state(job, rules, parts);
+  check_finite(checkpoint.parameters);
+  return checkpoint;
+}
+
+std::vector<float> of_layers(const Model& model, ShardMap::What what,
+                             const std::vector<float>& of_all, const std::vector<int>& layers) {
+  const Layout layout = what == ShardMap::What::parameters ? ParameterLayout::parameters
+                                                           : ParameterLayout::statistics;
+  std::vector<float> some;
+  for (const int layer : layers) {
+    const auto first = of_all.begin() + layout(model, 0, layer).count();
+    some.insert(some.end(), first, first + layout(model, layer, layer + 1).count());
+  }
+  return some;
+}
+
+FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoint* checkpoint,
+                         const std::vector<int>& layers) {
+  FlatState state;
+  const std::vector<std::string> slot_names = optimizer_slot_names(job.optimizer.name);
+  if (checkpoint == nullptr) {
+    state.parameters = initial(model, ParameterLayout::parameters, layers, job.seed);
+    state.statistics = initial(model, ParameterLayout::statistics, layers, job.seed);
+    state.slots.assign(slot_names.size(), std::vector<float>(state.parameters.size()));
+    return state;
+  }
+  state.parameters = flatten(model, ParameterLayout::parameters, layers, checkpoint->parameters);
+  state.statistics = flatten(model, ParameterLayout::statistics, layers, checkpoint->statistics);
+  for (const std::string& slot : slot_names) {
+    state.slots.push_back(
+        flatten(model, ParameterLayout::parameters, layers, checkpoint->slots.at(slot)));
+  }
+  return state;
+}
+
+void check_resumable(const Checkpoint& checkpoint, const std::string& file, const TrainJob& job,
+                     const Model& model, Problems& problems) {
+  if (checkpoint.model_fingerprint != model.fingerprint()) {
+    problems.add(
+        file,
+        "is of model '" + checkpoint.model + "' (this run trains '" + model.name() +
+            "', whose layers or shapes differ). Train the checkpoint's model, or start afresh.");
+  }
+  if (checkpoint.sampler.dataset_fingerprint != job.dataset_fingerprint ||
+      checkpoint.sampler.dataset_size != job.dataset_size) {
+    problems.add(file, format("was trained on another data set (of %lld samples; this one has "
+                              "%lld). Give --data as before.",
+                              static_cast<long long>(checkpoint.sampler.dataset_size),
+                              static_cast<long long>(job.dataset_size)));
+  }
+  if (checkpoint.sampler.seed != job.seed) {
+    problems.add(file, format("was trained with --seed %llu (another seed would repeat and leave "
+                              "out samples). Give that seed.",
+                              static_cast<unsigned long long>(checkpoint.sampler.seed)));
+  }
+  if (checkpoint.optimizer != job.optimizer.name) {
+    problems.add(file, "holds the state of optimizer '" + checkpoint.optimizer +
+                           "' (this run uses '" + job.optimizer.name + "'). Give --optimizer " +
+                           checkpoint.optimizer + ".");
+  }
+  if (checkpoint.sampler.consumed >= job.end_position) {
+    problems.add(
+        file,
+        format("has consumed %lld samples already (--epochs asks for %lld in all). Raise --epochs.",
+               static_cast<long long>(checkpoint.sampler.consumed),
+               static_cast<long long>(job.end_position)));
+  }
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/training/checkpoint_role.h"
+
+#include "base/time.h"
+#include "runtime/pipeline/protocol.h"
+#include "runtime/training/trace.h"
+
+namespace hetpipe {
+
+CheckpointRole::CheckpointRole(const TrainValues& values, RankService& service, Log& log,
+                               TraceWriter* trace)
+    : values_(values), service_(service), log_(log), trace_(trace) {
+  const TrainJob& job = values.job;
+  collector_ = std::make_unique<CheckpointCollector>(
+      CheckpointCollector::Setup{
+          .numbers = values.parts,
+          .rule = values.checkpoints,
+          .unplayed =
+              [&values](VirtualWorkerId vw, StageId stage) {
+                FlatState start = values.start_of_stage(vw, stage);
+                const ExactWeights* exact = values.exact_of_stage(vw, stage);
+                return StageState{.label = values.rules.start_wave(),
+                                  .slots = std::move(start.slots),
+                                  .statistics = std::move(start.statistics),
+                                  .exact = exact ? std::optional(*exact) : std::nullopt,
+                                  .loss_scale = values.loss_scale_of_stage(vw, stage)};
+              },
+          .complete = [this](CheckpointParts parts) { write(std::move(parts)); },
+          .empty_shards = values.map.empty_shards()},
+      values.rules, service);
+  writer_ = std::make_unique<CheckpointWriter>(
+      CheckpointWriter::Options{.folder = job.checkpoint_folder,
+                                .keep = job.keep_checkpoints,
+                                .retry_seconds = job.timeout_seconds / 2});
+}
+
+// The rules may change (a stop) while the writer's thread works: it has its own.
+void CheckpointRole::write(CheckpointParts parts) {
+  const Label label = parts.label;
+  const bool last = label == values_.rules.end_label();
+  const std::size_t bytes = bytes_of(parts);
+  auto shared = std::make_shared<const CheckpointParts>(std::move(parts));
+  ++given_;
+  writer_->write(
+      label, bytes,
+      [&values = values_, rules = values_.rules, shared] {
+        return assemble_checkpoint(values.job, values.model, values.map, rules, values.sampler,
+                                   *shared);
+      },
+      last ? CheckpointWriter::Which::last : CheckpointWriter::Which::one_of_many);
+}
+
+void CheckpointRole::tell(const CheckpointWriter::Result& result) {
+  ++told_;
+  const MessageKind kind =
+      result.fate == CheckpointWriter::Fate::written  ? MessageKind::checkpoint_written
+      : result.fate == CheckpointWriter::Fate::failed ? MessageKind::checkpoint_failed
+                                                      : MessageKind::checkpoint_left_out;
+  service_.transport().send_control(Rank{0},
+                                    {.kind = static_cast<std::int32_t>(kind),
+                                     .part = static_cast<std::int32_t>(result.code),
+                                     .label = result.label},
+                                    std::as_bytes(std::span(result.text)));
+  if (trace_ == nullptr || result.fate != CheckpointWriter::Fate::written) return;
+  keep_training(log_, [&] {
+    trace_->record({.start_ns = result.start_ns,
+                    .end_ns = result.end_ns,
+                    .kind = static_cast<char>(ActionKind::checkpoint),
+                    .minibatch = result.label * values_.rules.in_flight,
+                    .version = result.label});
+    trace_->flush();
+  });
+}
+
+void CheckpointRole::poll() {
+  collector_->poll();
+  for (const CheckpointWriter::Result& result : writer_->take_results()) tell(result);
+  // The run's end waits for its last checkpoint, which may take long: somebody is at it.
+  if (told_ < given_) service_.give_life_sign();
+}
+
+bool CheckpointRole::finished() const { return collector_->finished() && told_ == given_; }
+
+std::string CheckpointRole::waiting_for() const {
+  return collector_->finished() ? "the last checkpoint to be on the disk"
+                                : collector_->waiting_for();
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/training/exact.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "partitioner/plan/system.h"
+#include "runtime/pipeline/optimizer.h"
+
+namespace hetpipe {
+namespace {
+
+std::string of_stage(std::size_t worker, std::size_t stage) {
+  return format("worker-%zu/stage-%zu", worker, stage);
+}
+
+std::string of_shard(std::size_t shard) { return format("shard-%zu", shard); }
+
+std::string numbered(const char* what, std::size_t number) {
+  return format("%s-%zu", what, number);
+}
+
+// Tensors without elements are left out; to the reader, what is not there is empty.
+void add(ExactState& state, const std::string& name, const std::vector<float>& values) {
+  if (values.empty()) return;
+  state.tensors.push_back({.name = name,
+                           .shape = {static_cast<std::int64_t>(values.size())},
+                           .values = values,
+                           .order = {}});
+}
+
+class Tensors {
+ public:
+  explicit Tensors(const ExactState& state) {
+    for (const NamedTensor& tensor : state.tensors) by_name_[tensor.name] = &tensor;
+  }
+  std::vector<float> get(const std::string& name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? std::vector<float>() : found->second->values;
+  }
+
+ private:
+  std::map<std::string, const NamedTensor*> by_name_;
+};
+
+std::int64_t number(const ExactState& state, const std::string& name) {
+  const auto found = state.numbers.find(name);
+  return found == state.numbers.end() ? -1 : found->second;
+}
+
+// Hashes travel as signed numbers of the same bits.
+std::int64_t as_number(std::uint64_t hash) { return static_cast<std::int64_t>(hash); }
+
+// What the options say of it; two machines may still differ in their cards.
+std::uint64_t arithmetic_hash(const TrainJob& job) {
+  return hash_text(job.device + " " + to_string(job.precision));
+}
+
+// Its stages store what a continuation needs: under waves, of pipelines that are never drained,
+// with stashed weights (or one version, of one minibatch at a time). Replicas have running
+// statistics of their own, which nobody stores.
+bool plan_can_be_exact(const Plan& plan) {
+  const System system = composition(plan);
+  const bool stashes = system.weights == WeightRule::stash ||
+                       (system.weights == WeightRule::one_version && plan.in_flight == 1);
+  for (const PlanVirtualWorker& vw : plan.virtual_workers) {
+    for (const PlanStage& stage : vw.stages) {
+      if (stage.devices.size() > 1) return false;
+    }
+  }
+  return system.sync != SyncRule::all_reduce && !has_flush(system.schedule) && stashes;
+}
+
+}  // namespace
+
+bool writes_exact(const TrainJob& job, const WaveRules& rules) {
+  return job.exact_checkpoints && plan_can_be_exact(job.plan) && can_be_exact(rules);
+}
+
+std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rules,
+                                      const CheckpointParts& parts) {
+  if (!writes_exact(job, rules)) return std::nullopt;
+  ExactState state;
+  const Minibatch here = parts.label * rules.in_flight;
+  const bool whole =
+      std::all_of(rules.end.begin(), rules.end.end(), [&](Minibatch end) { return end >= here; });
+  state.numbers = {{"build", as_number(job.build)},
+                   {"plan", as_number(plan_hash(job.plan))},
+                   {"arithmetic", as_number(arithmetic_hash(job))},
+                   {"origin_label", job.start.origin_label},
+                   {"origin_consumed", job.start.origin_consumed},
+                   {"end_position", job.end_position},
+                   {"all_waves_full", whole ? 1 : 0}};
+  const std::vector<std::string> slots = optimizer_slot_names(job.optimizer.name);
+  for (std::size_t i = 0; i < parts.workers.size(); ++i) {
+    for (std::size_t k = 0; k < parts.workers[i].size(); ++k) {
+      const StageState& stage = parts.workers[i][k];
+      const std::string top = of_stage(i, k) + "/";
+      for (std::size_t s = 0; s < slots.size(); ++s) add(state, top + slots[s], stage.slots[s]);
+      add(state, top + "statistics", stage.statistics);
+      if (stage.loss_scale) {
+        add(state, top + "loss-scale",
+            {static_cast<float>(stage.loss_scale->exponent),
+             static_cast<float>(stage.loss_scale->since_change)});
+      }
+      if (!stage.exact) continue;
+      add(state, top + "base", stage.exact->base);
+      for (std::size_t u = 0; u < stage.exact->updates.size(); ++u) {
+        add(state, top + numbered("update", u), stage.exact->updates[u]);
+      }
+      for (std::size_t w = 0; w < stage.exact->own_waves.size(); ++w) {
+        add(state, top + numbered("own-wave", w), stage.exact->own_waves[w]);
+      }
+    }
+  }
+  for (std::size_t s = 0; s < parts.shards.size(); ++s) {
+    const auto& earlier = parts.shards[s].earlier;
+    for (std::size_t e = 0; e < earlier.size(); ++e) {
+      add(state, of_shard(s) + "/" + numbered("weights", e), earlier[e].weights);
+      add(state, of_shard(s) + "/" + numbered("statistics", e), earlier[e].statistics);
+    }
+  }
+  return state;
+}
+
+std::optional<std::string> why_not_exact(const Checkpoint& checkpoint, const TrainJob& job) {
+  const System system = composition(job.plan);
+  if (system.sync == SyncRule::all_reduce) {
+    return has_flush(system.schedule)
+               ? "between minibatches they are empty anyway (weights and optimizer state go on "
+                 "exactly)"
+               : "without parameter servers nothing is stored of minibatches in flight";
+  }
+  if (!checkpoint.exact) return "it holds no exact state";
+  const ExactState& exact = *checkpoint.exact;
+  if (checkpoint.system != job.plan.system) return "it was written under another system";
+  if (number(exact, "plan") != as_number(plan_hash(job.plan))) {
+    return "it was written under another plan";
+  }
+  if (number(exact, "build") != as_number(job.build)) {
+    return "it was written by another build of hetpipe";
+  }
+  if (number(exact, "arithmetic") != as_number(arithmetic_hash(job))) {
+    return "it was written under another --device or --precision";
+  }
+  if (number(exact, "all_waves_full") != 1 && number(exact, "end_position") != job.end_position) {
+    return "its run was to end elsewhere (--epochs), inside of a wave";
+  }
+  return std::nullopt;
+}
+
+StartingPoint exact_start(std::string file, const Checkpoint& checkpoint) {
+  return {.checkpoint = std::move(file),
+          .label = checkpoint.label,
+          .consumed = checkpoint.sampler.consumed,
+          .exact = true,
+          .origin_label = number(*checkpoint.exact, "origin_label"),
+          .origin_consumed = number(*checkpoint.exact, "origin_consumed")};
+}
+
+CheckpointParts parts_from(const Checkpoint& checkpoint, const TrainJob& job) {
+  const Tensors tensors(*checkpoint.exact);
+  const WaveRules rules = make_wave_rules(job, make_sampler(job));
+  CheckpointParts parts{.label = checkpoint.label, .workers = {}, .shards = {}};
+  const Label oldest = rules.bound_label(checkpoint.label);
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    std::vector<StageState>& stages = parts.workers.emplace_back();
+    for (std::size_t k = 0; k < job.plan.virtual_workers[i].stages.size(); ++k) {
+      const std::string top = of_stage(i, k) + "/";
+      StageState& stage = stages.emplace_back();
+      stage.label = checkpoint.label;
+      for (const std::string& slot : optimizer_slot_names(job.optimizer.name)) {
+        stage.slots.push_back(tensors.get(top + slot));
+      }
+      stage.statistics = tensors.get(top + "statistics");
+      const std::vector<float> scale = tensors.get(top + "loss-scale");
+      if (scale.size() == 2) {
+        stage.loss_scale = {static_cast<int>(scale[0]), static_cast<int>(scale[1])};
+      }
+      ExactWeights& exact = stage.exact.emplace();
+      exact.label = rules.bound_label(checkpoint.label - 1);
+      exact.base = tensors.get(top + "base");
+      for (int u = 0; u + 1 < rules.in_flight; ++u) {
+        exact.updates.push_back(tensors.get(top + numbered("update", static_cast<std::size_t>(u))));
+      }
+      for (Label w = oldest; w < checkpoint.label; ++w) {
+        exact.own_waves.push_back(
+            tensors.get(top + numbered("own-wave", static_cast<std::size_t>(w - oldest))));
+      }
+    }
+  }
+  for (std::size_t s = 0; job.plan.server && s < job.plan.server->nodes.size(); ++s) {
+    ShardState& shard = parts.shards.emplace_back();
+    shard.snapshot.label = checkpoint.label;
+    for (Label label = oldest; label < checkpoint.label; ++label) {
+      const auto e = static_cast<std::size_t>(label - oldest);
+      shard.earlier.push_back(
+          {.label = label,
+           .weights = tensors.get(of_shard(s) + "/" + numbered("weights", e)),
+           .statistics = tensors.get(of_shard(s) + "/" + numbered("statistics", e))});
+    }
+  }
+  return parts;
+}
+
+}  // namespace hetpipe

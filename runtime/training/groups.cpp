@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/training/groups.h"
+
+#include <algorithm>
+
+#include "base/index.h"
+#include "partitioner/plan/pipeline.h"
+#include "partitioner/schedule/counts.h"
+#include "runtime/model/parameters.h"
+
+namespace hetpipe {
+namespace {
+
+RankSums sums_of(const TrainValues& values, const Roles& roles, const Role::Worker& role,
+                 ExchangeScope scope) {
+  const Plan& plan = values.job.plan;
+  const int ranks = static_cast<int>(roles.of_rank.size());
+  const Rank rank =
+      roles.worker[at(role.virtual_worker.value)][at(role.stage().value)][at(role.replica)];
+  std::vector<int> minibatches;
+  for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
+    minibatches.push_back(plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)}));
+  }
+  ExchangePlan parameters{plan.virtual_workers, roles.worker,
+                          floats_of_layers(values.model, ShardMap::What::parameters)};
+  for (int l = 0; l < values.model.layer_count(); ++l) {
+    const ModelLayer& layer = values.model.layer(l);
+    if (!layer.shares) continue;
+    const ParameterShape first = values.model.shapes(l, 1).parameters.front();
+    ensure(is_shared(layer, first), "a shared weight is a layer's first parameter");
+    parameters.tied[l] = {*layer.shares, first.shape.elements()};
+  }
+  const ExchangePlan statistics{plan.virtual_workers, roles.worker,
+                                floats_of_layers(values.model, ShardMap::What::statistics)};
+  return {.gradients = exchange_parts(parameters, scope, ranks)[at(rank.value)],
+          .statistics = exchange_parts(statistics, scope, ranks)[at(rank.value)],
+          .factors = mean_factors(statistics, scope, minibatches, plan.micro_batches,
+                                  ranks)[at(rank.value)]};
+}
+
+}  // namespace
+
+StageReplica stage_replica(const TrainValues& values, const Roles& roles,
+                           const Role::Worker& role) {
+  return {.number = role.replica,
+          .ranks = roles.worker[at(role.virtual_worker.value)][at(role.stage().value)],
+          .sums = sums_of(values, roles, role, ExchangeScope::virtual_worker)};
+}
+
+GroupSynchronizer::Setup group_setup(const TrainValues& values, const Roles& roles,
+                                     const Role::Worker& role, StopCoordinator* stop) {
+  GroupMember member{.virtual_worker = role.virtual_worker, .replica = role.replica, .stages = {}};
+  const auto& stages = values.job.plan.virtual_workers[at(role.virtual_worker.value)].stages;
+  for (const StageId id : role.stages) {
+    const PlanStage& stage = stages[at(id.value)];
+    const auto floats = [&](auto layout) {
+      return layout(values.model, stage.first_layer, stage.end_layer).count();
+    };
+    member.stages.push_back({.id = id,
+                             .parameters = floats(ParameterLayout::parameters),
+                             .statistics = floats(ParameterLayout::statistics)});
+  }
+  return {.member = std::move(member),
+          .sums = sums_of(values, roles, role, ExchangeScope::everybody),
+          .checkpoints = values.checkpoints,
+          .parts = values.parts,
+          .coordinator = roles.coordinator(),
+          .stop = stop};
+}
+
+RunAhead run_ahead(const Plan& plan) {
+  const System system = composition(plan);
+  RunAhead ahead;
+  if (system.weights == WeightRule::two_versions) ahead.between_sums = plan.in_flight;
+  HeldTable held;
+  for (const PlanVirtualWorker& vw : plan.virtual_workers) {
+    const ScheduleRequest request = schedule_request(plan, vw, system.schedule);
+    for (const HeldCounts& counts : held.of(system.schedule, request)) {
+      ahead.held = std::max(ahead.held, counts.minibatches);
+    }
+  }
+  return ahead;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/training/job.h"
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "partitioner/plan/pipeline.h"
+#include "partitioner/plan/plan.h"
+#include "partitioner/plan/system.h"
+#include "partitioner/schedule/generate.h"
+#include "partitioner/schedule/lower.h"
+#include "runtime/model/zoo.h"
+
+#include <algorithm>
+#include <set>
+
+namespace hetpipe {
+
+Model make_model_of(const TrainJob& job) {
+  Model model = make_model(job.model, job.sample, job.classes);
+  model.set_label_smoothing(static_cast<float>(job.label_smoothing));
+  return model;
+}
+
+Sampler make_sampler(const TrainJob& job) {
+  std::vector<int> minibatches;
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    minibatches.push_back(job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)}));
+  }
+  return Sampler(job.seed, job.dataset_size, std::move(minibatches), job.start.origin_consumed,
+                 job.end_position, job.start.origin_label * job.plan.in_flight);
+}
+
+bool has_waves(const Plan& plan) { return composition(plan).sync != SyncRule::all_reduce; }
+
+WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler) {
+  WaveRules rules;
+  rules.in_flight = job.plan.in_flight;
+  rules.first_wave = job.start.origin_label;
+  rules.played = job.start.label - job.start.origin_label;
+  for (int i = 0; i < sampler.workers(); ++i) rules.end.push_back(sampler.count(i));
+  const System system = composition(job.plan);
+  if (system.sync == SyncRule::all_reduce) {
+    // All take part in every sum: who has no sample left in the last round adds nothing.
+    rules.end.assign(rules.end.size(), *std::max_element(rules.end.begin(), rules.end.end()));
+    return rules;
+  }
+  rules.distance = job.plan.server->clock_distance;
+  rules.pull = job.plan.server->pull == "newest" ? PullRule::newest : PullRule::bound;
+  if (system.sync == SyncRule::asp) {
+    rules.distance = kUnbounded;
+    rules.pull = PullRule::newest;
+  }
+  return rules;
+}
+
+std::vector<Label> due_labels(const TrainJob& job, const WaveRules& rules, int every, Label after) {
+  std::set<Label> labels;
+  const Label end = rules.end_label();
+  if (every > 0) {
+    for (Label l = every; l < end; l += every) labels.insert(l);
+  }
+  std::int64_t round = 0;
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
+  }
+  const std::int64_t wave =
+      round * job.plan.in_flight;  // samples of one wave of all virtual workers
+  const std::int64_t origin = job.start.origin_consumed;
+  for (std::int64_t epoch = origin / job.dataset_size + 1;; ++epoch) {
+    const std::int64_t left = epoch * job.dataset_size - origin;
+    const Label label = rules.first_wave + (left + wave - 1) / wave;
+    if (label >= end) break;
+    labels.insert(label);
+  }
+  labels.insert(end);
+  labels.erase(labels.begin(), labels.upper_bound(after));
+  return {labels.begin(), labels.end()};
+}
+
+Minibatch gate_minibatch(const WaveRules& rules, Label label) {
+  return (label + rules.distance + 1) * rules.in_flight - 1;
+}
+
+Minibatch evaluation_minibatch(const TrainJob& job, const WaveRules& rules, Label label) {
+  if (has_waves(job.plan)) return gate_minibatch(rules, label);
+  const Minibatch end = *std::max_element(rules.end.begin(), rules.end.end());
+  return std::min(label * rules.in_flight, end) - 1;
+}
+
+std::vector<Label> evaluation_labels(const TrainJob& job, const WaveRules& rules) {
+  // A continued run comes by the gates of the labels before its start once more.
+  const Label after = std::max(rules.first_wave, rules.bound_label(rules.start_wave()) - 1);
+  std::vector<Label> labels = due_labels(job, rules, job.evaluate_every, after);
+  const Minibatch shortest = *std::min_element(rules.end.begin(), rules.end.end());
+  std::erase_if(labels, [&](Label label) {
+    return label < rules.end_label() && evaluation_minibatch(job, rules, label) >= shortest;
+  });
+  return labels;
+}
+
+namespace {
+
+// Before the gate that rests on the label; the last one where all has been done. Without gates:
+// behind the update that completes it.
+void put_in(const TrainJob& job, const WaveRules& rules, Minibatch end, Label label,
+            StageActions& actions) {
+  const bool waves = has_waves(job.plan);
+  const Minibatch p =
+      waves && label == rules.end_label() ? end : evaluation_minibatch(job, rules, label);
+  const auto at = std::find_if(actions.begin(), actions.end(), [&](const Action& action) {
+    return action.minibatch == p && (waves || action.kind == ActionKind::update);
+  });
+  ensure(waves || at != actions.end(), "a label without the update that completes it");
+  actions.insert(waves ? at : at + 1, Action{.kind = ActionKind::evaluate, .minibatch = p});
+}
+
+}  // namespace
+
+Schedule worker_schedule(const TrainJob& job, const WaveRules& rules, VirtualWorkerId vw,
+                         const std::vector<Label>& evaluations) {
+  const System system = composition(job.plan);
+  const PlanVirtualWorker& worker = job.plan.virtual_workers[static_cast<std::size_t>(vw.value)];
+  const Minibatch end = rules.end[static_cast<std::size_t>(vw.value)];
+  ScheduleRequest request = schedule_request(job.plan, worker, system.schedule);
+  request.first = rules.start_minibatch();
+  request.end = end;
+  Schedule schedule(static_cast<std::size_t>(request.stages));
+  if (request.first < end) {  // who comes too late for any sample only evaluates
+    const bool waves = system.sync != SyncRule::all_reduce;
+    Lowering how;
+    how.sync = waves ? StageSync::waves : StageSync::all_reduce;
+    how.in_flight = waves ? rules.in_flight : 1;
+    how.first = waves ? rules.first_minibatch() : request.first;
+    how.end = end;
+    for (const PlanStage& stage : worker.stages) {
+      how.recompute.push_back(recomputes(stage, system.weights));
+    }
+    schedule = lower(generate(system.schedule, request), how);
+  }
+  for (const Label label : evaluations) {
+    for (StageActions& actions : schedule) put_in(job, rules, end, label, actions);
+  }
+  return schedule;
+}
+
+std::uint64_t plan_hash(const Plan& plan) {
+  Plan decided = plan;
+  decided.predicted.reset();
+  for (PlanVirtualWorker& vw : decided.virtual_workers) {
+    for (PlanStage& stage : vw.stages) stage.predicted.reset();
+  }
+  return hash_text(to_toml(decided));
+}
+
+namespace {
+
+// B computes with the weights that its F had, so that it can run the forward again; or running it
+// again is what its rule says.
+bool can_recompute(WeightRule rule) {
+  switch (rule) {
+    case WeightRule::one_version:
+    case WeightRule::stash:
+    case WeightRule::vertical_sync:
+    case WeightRule::two_versions:
+    case WeightRule::recomputed:
+      return true;
+    case WeightRule::newest:
+    case WeightRule::predicted:
+    case WeightRule::bellwether:
+    case WeightRule::mixed:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+void check_playable(const Plan& plan, Problems& problems) {
+  const System parts = composition(plan);
+  const bool waves = parts.sync != SyncRule::all_reduce;
+  const std::string senseless = why_senseless(plan);
+  if (!senseless.empty()) problems.add("plan", senseless + ". Change one of them.");
+  if (!plan.runtime.empty()) {
+    problems.add("plan", "runtime = '" + plan.runtime +
+                             "' (hetpipe simulate imitates it; training has its own). Leave it "
+                             "out.");
+  }
+  if (waves && !plan.server) {
+    problems.add("plan",
+                 "no [parameter_server] (the virtual workers meet there). Add one with its nodes.");
+  }
+  if (!waves && plan.server) {
+    problems.add("plan",
+                 "a [parameter_server], and sync = 'all-reduce' (gradients are added up between "
+                 "the workers; the server would have nothing to do). Leave it out, or set sync = "
+                 "\"wsp\".");
+  }
+  if (waves && parts.weights == WeightRule::two_versions) {
+    problems.add("plan",
+                 "weights 'two-versions' under sync 'wsp' (a wave's update is pushed when it is "
+                 "made, so there is no second version to keep). Use sync = \"all-reduce\".");
+  }
+  if (waves && parts.schedule == ScheduleRule::interleaved_1f1b) {
+    problems.add("plan",
+                 "schedule 'interleaved-1f1b' under sync 'wsp' (a stage pushes one run of layers, "
+                 "and a device has several here). Use sync = \"all-reduce\".");
+  }
+  for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
+    const PlanVirtualWorker& vw = plan.virtual_workers[i];
+    const int micro_batch =
+        plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)}) / plan.micro_batches;
+    for (std::size_t k = 0; k < vw.stages.size(); ++k) {
+      const PlanStage& stage = vw.stages[k];
+      const std::vector<int> samples = samples_of_replicas(stage, micro_batch);
+      const std::string where = format("plan: virtual worker %zu stage %zu", i, k);
+      if (stage.recompute && vw.stages.size() > 1 && !can_recompute(parts.weights)) {
+        problems.add(where, "recompute = true under weights '" +
+                                std::string(to_string(parts.weights)) +
+                                "' (the weights of the first forward are gone when it would run "
+                                "again, so the gradient would be another). Leave it out, or use "
+                                "weights that are kept, such as stash.");
+      }
+      if (*std::min_element(samples.begin(), samples.end()) < 1) {
+        problems.add(where, format("%zu devices for a micro-batch of %d samples (each needs one at "
+                                   "least). Use fewer devices or micro_batches.",
+                                   stage.devices.size(), micro_batch));
+      }
+      const auto first = std::find_if(vw.stages.begin(), vw.stages.end(), [&](const auto& other) {
+        return other.devices == stage.devices;
+      });
+      if (samples != samples_of_replicas(*first, micro_batch)) {
+        problems.add(where,
+                     "other shares than the stage before on the same devices (they compute "
+                     "the same samples in all their chunks). Use the same.");
+      }
+    }
+  }
+}
+
+void check_tied_weights(const Plan& plan, const Model& model, Problems& problems) {
+  if (has_flush(composition(plan).schedule)) return;
+  for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
+    const std::vector<PlanStage>& stages = plan.virtual_workers[i].stages;
+    const auto stage_of = [&](int layer) {
+      return std::find_if(stages.begin(), stages.end(),
+                          [&](const PlanStage& stage) { return layer < stage.end_layer; }) -
+             stages.begin();
+    };
+    for (int l = 0; l < model.layer_count(); ++l) {
+      const std::optional<int> owner = model.layer(l).shares;
+      if (!owner || stage_of(l) == stage_of(*owner)) continue;
+      problems.add(
+          format("plan: virtual worker %zu", i),
+          format("layers %s and %s share a weight and lie in stages %td and %td (without a flush "
+                 "an update of one stage cannot wait for the other's gradient). Put both into one "
+                 "stage, or use a schedule with a flush.",
+                 model.layer(*owner).name.c_str(), model.layer(l).name.c_str(), stage_of(*owner),
+                 stage_of(l)));
+    }
+  }
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/training/rates.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr double kDecay = 0.1;
+constexpr double kHarmless = 5;  // updates that do not see each other
+
+}  // namespace
+
+DefaultRate default_rate(const Plan& plan) {
+  if (plan.optimizer == "adam") return {.rate = kAdamRate};
+  if (plan.optimizer != "sgd-momentum" || composition(plan).sync == SyncRule::all_reduce) return {};
+  const int others = static_cast<int>(plan.virtual_workers.size()) - 1;
+  const int unseen = plan.in_flight + others * (2 * plan.in_flight - 1);
+  const double rate = kSgdRate * std::pow(std::min(1.0, kHarmless / unseen), 1.5);
+  return {.rate = std::stod(format("%.2g", rate)), .unseen_updates = unseen};
+}
+
+void check_rate_options(const RateOptions& options, Problems& problems) {
+  const RateRule rule = *try_parse_rate_rule(options.schedule);
+  const auto useless = [&](bool given, const char* name, const std::string& user) {
+    if (!given) return;
+    problems.add(name, "cannot stand beside --lr-schedule " + options.schedule +
+                           " (which has no use for it). Leave it out, or give --lr-schedule " +
+                           user + ".");
+  };
+  if (rule != RateRule::step) {
+    useless(options.decay.has_value(), "--lr-decay", "step");
+    useless(!options.steps.empty(), "--lr-steps", "step");
+    useless(options.every.has_value(), "--lr-every", "step");
+  }
+  if (rule != RateRule::polynomial) useless(options.power.has_value(), "--lr-power", "polynomial");
+  if (rule != RateRule::polynomial && rule != RateRule::cosine) {
+    useless(options.final_rate.has_value(), "--lr-final", "cosine or polynomial");
+  }
+  if (rule == RateRule::step && options.steps.empty() == !options.every) {
+    problems.add("--lr-schedule",
+                 std::string("step ") +
+                     (options.every ? "has --lr-steps and --lr-every beside it (either says when "
+                                      "the rate falls). Leave one out."
+                                    : "does not say when the rate falls. Give --lr-steps EPOCHS or "
+                                      "--lr-every EPOCHS."));
+  }
+  if (!std::is_sorted(options.steps.begin(), options.steps.end())) {
+    problems.add("--lr-steps",
+                 "is not in ascending order (the rate falls at one after the other). "
+                 "Sort it.");
+  }
+}
+
+RateSchedule rate_schedule(const RateOptions& options, const TrainJob& job) {
+  std::int64_t round = 0;  // samples that all virtual workers consume by a minibatch each
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
+  }
+  const auto minibatches = [&](double epochs) {
+    return epochs * static_cast<double>(job.dataset_size) / static_cast<double>(round);
+  };
+  RateSchedule schedule;
+  schedule.rule = *try_parse_rate_rule(options.schedule);
+  schedule.warmup = minibatches(options.warmup);
+  schedule.decay = options.decay.value_or(kDecay);
+  for (const double epoch : options.steps) schedule.milestones.push_back(minibatches(epoch));
+  schedule.every = minibatches(options.every.value_or(0));
+  schedule.power = options.power.value_or(1);
+  schedule.final_rate = options.final_rate.value_or(0);
+  schedule.length = static_cast<double>(job.end_position) / static_cast<double>(round);
+  const std::int64_t number = job.start.origin_label * job.plan.in_flight;
+  schedule.shift =
+      static_cast<double>(job.start.origin_consumed - number * round) / static_cast<double>(round);
+  return schedule;
+}
+
+void check_rate_schedule(const RateOptions& options, const TrainJob& job, Problems& problems) {
+  const RateSchedule schedule = rate_schedule(options, job);
+  if (schedule.warmup > schedule.length) {
+    problems.add(
+        "--lr-warmup",
+        format("%g epochs are longer than the training of %g. Lower it, or raise --epochs.",
+               options.warmup,
+               static_cast<double>(job.end_position) / static_cast<double>(job.dataset_size)));
+  }
+  if (schedule.final_rate > job.optimizer.learning_rate) {
+    problems.add(
+        "--lr-final",
+        format("%g is above the learning rate of %g (it is what the rate falls to). Give a "
+               "smaller one, or another --learning-rate.",
+               schedule.final_rate, job.optimizer.learning_rate));
+  }
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/training/reporter.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "base/time.h"
+#include "runtime/training/stop_signals.h"
+
+namespace hetpipe {
+namespace {
+
+constexpr std::int64_t kProgressEvery = 200'000'000;  // ns
+
+std::string text_of(const ControlMessage& message) {
+  return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
+}
+
+double added(const std::map<std::pair<int, int>, double>& parts) {
+  double sum = 0;
+  for (const auto& [place, part] : parts) sum += part;
+  return sum;
+}
+
+int ranks_of(const PlanVirtualWorker& vw) {
+  std::set<DeviceName> devices;  // one of an interleaved schedule has several stages
+  for (const PlanStage& stage : vw.stages) {
+    devices.insert(stage.devices.begin(), stage.devices.end());
+  }
+  return static_cast<int>(devices.size());
+}
+
+}  // namespace
+
+Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& sampler,
+                   RankService& service, Log& log, TraceWriter* trace)
+    : job_(job),
+      rules_(rules),
+      sampler_(sampler),
+      service_(service),
+      log_(log),
+      trace_(trace),
+      start_ns_(now_ns()),
+      next_wave_(rules.start_wave()),
+      evaluations_ahead_(job.test_size > 0 ? evaluation_labels(job, rules) : std::vector<Label>{}),
+      evaluations_left_(evaluations_ahead_.size()),
+      ranks_left_(static_cast<std::size_t>(job.plan.worker_ranks())),
+      last_checkpoint_(job.checkpoint_folder.empty() || rules.end_label() == rules.start_wave()) {
+  const Minibatch last = *std::max_element(rules.end.begin(), rules.end.end());
+  total_samples_ = sampler.consumed(last - rules.first_minibatch()) -
+                   sampler.consumed(rules.start_minibatch() - rules.first_minibatch());
+  service.on(MessageKind::wave_report, [this](const ControlMessage& message) {
+    on_wave(message.from, from_payload<WaveReport>(message.payload));
+  });
+  service.on(MessageKind::evaluation_report, [this](const ControlMessage& message) {
+    on_evaluation(from_payload<EvaluationReport>(message.payload));
+  });
+  service.on(MessageKind::rank_report, [this](const ControlMessage& message) {
+    const RankReport& report =
+        outcome_.ranks.emplace_back(from_payload<RankReport>(message.payload));
+    outcome_.evaluation_seconds = std::max(outcome_.evaluation_seconds, report.evaluate_seconds);
+    --ranks_left_;
+    outcome_.seconds = seconds_between(start_ns_, now_ns());
+  });
+  service.on(MessageKind::checkpoint_written, [this](const ControlMessage& message) {
+    outcome_.checkpoint = text_of(message);
+    log_.line(format("checkpoint of label %lld: %s", static_cast<long long>(message.header.label),
+                     outcome_.checkpoint.c_str()));
+    last_checkpoint_ |= message.header.label == rules_.end_label();
+  });
+  service.on(MessageKind::checkpoint_failed, [this](const ControlMessage& message) {
+    on_checkpoint_failed(message.header.label, static_cast<ExitCode>(message.header.part),
+                         text_of(message));
+  });
+  service.on(MessageKind::checkpoint_left_out, [this](const ControlMessage& message) {
+    log_.line(format("no checkpoint of label %lld: the one before was still being written",
+                     static_cast<long long>(message.header.label)));
+  });
+}
+
+void Reporter::on_checkpoint_failed(Label label, ExitCode code, const std::string& why) {
+  const bool last = label == rules_.end_label();
+  const std::string kept = outcome_.checkpoint.empty() ? "none was written before"
+                                                       : "the newest is " + outcome_.checkpoint;
+  log_.warning(format("checkpoint of label %lld was not written: %s; %s%s",
+                      static_cast<long long>(label), why.c_str(), kept.c_str(),
+                      last ? "" : "; the training goes on"));
+  if (!last) return;
+  outcome_.not_written = why;
+  outcome_.code = code;
+  last_checkpoint_ = true;
+}
+
+void Reporter::stopping(Label label, const StopWanted& by) {
+  const std::vector<Label>& all = evaluations_ahead_;
+  evaluations_left_ -= static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](Label l) {
+    if (!has_waves(job_.plan)) return l > label;
+    return l == all.back() || gate_minibatch(rules_, l) >= label * rules_.in_flight;
+  }));
+  outcome_.stopped = label;
+  outcome_.stopped_at_target = by.signal == kTargetReached;
+  const std::string why =
+      outcome_.stopped_at_target ? "the target accuracy is reached"
+      : by.signal == kRehearsal
+          ? format("%d waves are done, a preemption is rehearsed", job_.rehearse_preemption)
+          : format("%s on rank %d", signal_name(by.signal), by.rank.value);
+  log_.line(format("%s: stopping at label %lld, then a checkpoint", why.c_str(),
+                   static_cast<long long>(label)));
+}
+
+bool Reporter::rehearsal_due() const {
+  return job_.rehearse_preemption > 0 &&
+         next_wave_ - rules_.start_wave() >= job_.rehearse_preemption;
+}
+
+double Reporter::Outcome::training_seconds() const {
+  return std::max(seconds - evaluation_seconds, 1e-9);
+}
+
+double Reporter::Outcome::throughput() const {
+  return static_cast<double>(samples) / training_seconds();
+}
+
+// One of each rank that plays the wave.
+int Reporter::expected_reports(Wave wave) const {
+  int expected = 0;
+  for (int i = 0; i < rules_.workers(); ++i) {
+    if (wave < rules_.end_wave(VirtualWorkerId{i})) {
+      expected += ranks_of(job_.plan.virtual_workers[static_cast<std::size_t>(i)]);
+    }
+  }
+  return expected;
+}
+
+// One of each rank that holds the loss.
+std::size_t Reporter::expected_evaluations() const {
+  std::size_t expected = 0;
+  for (const PlanVirtualWorker& vw : job_.plan.virtual_workers) {
+    expected += vw.stages.back().devices.size();
+  }
+  return expected;
+}
+
+void Reporter::on_wave(Rank from, const WaveReport& report) {
+  service_.give_life_sign();
+  if (!started_) {
+    started_ = true;
+    start_ns_ = now_ns() - to_ns(report.elapsed_seconds);
+  }
+  WaveSum& sum = waves_[report.wave];
+  const bool first = ++sum.reports == 1;
+  sum.staleness_min =
+      first ? report.staleness_min : std::min(sum.staleness_min, report.staleness_min);
+  sum.staleness_max =
+      first ? report.staleness_max : std::max(sum.staleness_max, report.staleness_max);
+  if (report.samples > 0) {  // a last stage's
+    sum.samples += report.samples;
+    sum.labels += report.labels;
+    sum.correct += report.correct;
+    sum.loss_sums[{report.virtual_worker, report.replica}] = report.loss_sum;
+    sum.samples_per_second +=
+        static_cast<double>(report.samples) / std::max(report.elapsed_seconds, 1e-9);
+    sum.learning_rate = report.learning_rate;
+  }
+  sum.elapsed += report.elapsed_seconds;
+  double& trained = trained_[from.value];
+  trained += report.elapsed_seconds;
+  sum.until = std::max(sum.until, trained + report.evaluated_seconds);
+  sum.evaluated = std::max(sum.evaluated, report.evaluated_seconds);
+  sum.server_wait += report.server_wait_seconds;
+  sum.step = std::max(sum.step, report.last_minibatch + 1);
+  print_waves();
+}
+
+void Reporter::print_waves() {
+  for (auto next = waves_.find(next_wave_);
+       next != waves_.end() && next->second.reports == expected_reports(next_wave_);
+       next = waves_.find(next_wave_)) {
+    print_wave(next_wave_, next->second);
+    ++next_wave_;
+    label_seconds_[next_wave_] = next->second.until - next->second.evaluated;
+    waves_.erase(next);
+  }
+  finish_evaluations();
+}
+
+void Reporter::print_wave(Wave wave, const WaveSum& sum) {
+  const bool first = outcome_.samples == 0;
+  outcome_.staleness_min =
+      first ? sum.staleness_min : std::min(outcome_.staleness_min, sum.staleness_min);
+  outcome_.staleness_max = std::max(outcome_.staleness_max, sum.staleness_max);
+  outcome_.samples += sum.samples;
+  const double loss =
+      added(sum.loss_sums) / static_cast<double>(std::max<std::int64_t>(sum.samples, 1));
+  const double accuracy =
+      static_cast<double>(sum.correct) / static_cast<double>(std::max<std::int64_t>(sum.labels, 1));
+  const double wait = sum.elapsed > 0 ? sum.server_wait / sum.elapsed : 0;
+  const double elapsed = seconds_between(start_ns_, now_ns());
+  const double left = elapsed * static_cast<double>(total_samples_ - outcome_.samples) /
+                      static_cast<double>(std::max<std::int64_t>(outcome_.samples, 1));
+  log_.line(
+      format("wave %4lld/%lld  step %5lld  loss %.4f  acc %5.2f%%  lr %.4g  %6.0f samples/s  "
+             "stale %lld..%lld  wait %4.1f%%  eta %s",
+             static_cast<long long>(wave + 1), static_cast<long long>(rules_.end_label()),
+             static_cast<long long>(sum.step), loss, 100 * accuracy, sum.learning_rate,
+             sum.samples_per_second, static_cast<long long>(sum.staleness_min),
+             static_cast<long long>(sum.staleness_max), 100 * wait, format_seconds(left).c_str()));
+  if (trace_ == nullptr) return;
+  trace_->metric("loss", wave, loss);
+  trace_->metric("accuracy", wave, accuracy);
+  trace_->metric("learning_rate", wave, sum.learning_rate);
+  trace_->metric("samples_per_second", wave, sum.samples_per_second);
+  trace_->metric("staleness_min", wave, static_cast<double>(sum.staleness_min));
+  trace_->metric("staleness_max", wave, static_cast<double>(sum.staleness_max));
+  trace_->metric("server_wait_fraction", wave, wait);
+}
+
+void Reporter::on_evaluation(const EvaluationReport& report) {
+  service_.give_life_sign();
+  EvaluationSum& sum = evaluations_[report.label];
+  sum.samples += report.samples;
+  sum.labels += report.labels;
+  sum.correct += report.correct;
+  sum.loss_sums[{report.virtual_worker, report.replica}] = report.loss_sum;
+  finish_evaluations();
+}
+
+// Those that every virtual worker has reported, of labels whose last wave is in: the report of a
+// push may come after that of an evaluation of what was pushed.
+void Reporter::finish_evaluations() {
+  for (auto next = evaluations_.begin(); next != evaluations_.end() && next->first <= next_wave_ &&
+                                         next->second.loss_sums.size() == expected_evaluations();
+       next = evaluations_.erase(next)) {
+    finish_evaluation(next->first, next->second);
+    --evaluations_left_;
+  }
+}
+
+void Reporter::finish_evaluation(Label label, const EvaluationSum& sum) {
+  const auto seconds = label_seconds_.find(label);  // none of a label that the run started from
+  const Evaluation evaluation{
+      .label = label,
+      .samples = sampler_.consumed((label - rules_.first_wave) * rules_.in_flight),
+      .seconds = seconds == label_seconds_.end() ? 0 : seconds->second,
+      .loss = added(sum.loss_sums) / static_cast<double>(sum.samples),
+      .accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.labels)};
+  label_seconds_.erase(label_seconds_.begin(), label_seconds_.upper_bound(label));
+  log_.line(format("evaluation of label %lld: test loss %.4f, test accuracy %.2f %% (%lld of %lld)",
+                   static_cast<long long>(label), evaluation.loss, 100 * evaluation.accuracy,
+                   static_cast<long long>(sum.correct), static_cast<long long>(sum.labels)));
+  if (trace_ != nullptr) {
+    trace_->metric("test_loss", label, evaluation.loss);
+    trace_->metric("test_accuracy", label, evaluation.accuracy);
+  }
+  outcome_.test_loss = evaluation.loss;
+  outcome_.test_accuracy = evaluation.accuracy;
+  outcome_.evaluations.push_back(evaluation);
+  if (!outcome_.target && job_.target_accuracy && evaluation.accuracy >= *job_.target_accuracy) {
+    outcome_.target = evaluation;
+    log_.line(target_text(job_, outcome_));
+  }
+}
+
+void Reporter::started(Minibatch p) {
+  const std::int64_t now = now_ns();
+  if (now - last_progress_ns_ < kProgressEvery) return;
+  last_progress_ns_ = now;
+  log_.progress(format("wave %lld/%lld: virtual worker 0 starts minibatch %lld (%.0f %% done)",
+                       static_cast<long long>(rules_.wave_of(p) + 1),
+                       static_cast<long long>(rules_.end_label()), static_cast<long long>(p),
+                       100.0 * static_cast<double>(outcome_.samples) /
+                           static_cast<double>(std::max<std::int64_t>(total_samples_, 1))));
+}
+
+bool Reporter::complete() const {
+  return next_wave_ == rules_.end_label() && evaluations_left_ == 0 && ranks_left_ == 0 &&
+         last_checkpoint_;
+}
+
+std::string Reporter::waiting_for() const {
+  return format("the last reports (wave %lld of %lld, %zu evaluations, %zu ranks%s)",
+                static_cast<long long>(next_wave_), static_cast<long long>(rules_.end_label()),
+                evaluations_left_, ranks_left_, last_checkpoint_ ? "" : ", the last checkpoint");
+}
+
+}  // namespace hetpipe

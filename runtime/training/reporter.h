@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "runtime/pipeline/rank_service.h"
+#include "runtime/pipeline/reports.h"
+#include "runtime/store/trace.h"
+#include "runtime/training/job.h"
+#include "runtime/training/stop.h"
+
+namespace hetpipe {
+
+// Rank 0's ears and mouth: takes in every rank's reports, prints one line per wave, evaluations and
+// checkpoints as they come, and keeps what the summary needs. Decides nothing.
+class Reporter {
+ public:
+  // `trace`: where the per-wave metrics go; may be null.
+  Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& sampler,
+           RankService& service, Log& log, TraceWriter* trace);
+
+  void started(Minibatch p);                         // of this rank: the live progress line
+  void stopping(Label label, const StopWanted& by);  // the run ends there, as the rules say now
+  bool complete() const;
+  std::string waiting_for() const;
+  bool target_reached() const { return outcome_.target.has_value(); }
+  bool rehearsal_due() const;  // of a preemption
+
+  struct Evaluation {
+    Label label = 0;
+    std::int64_t samples = 0;  // of the whole training up to the label
+    double seconds = 0;        // of this run until the label was complete, evaluations left out
+    double loss = 0;
+    double accuracy = 0;
+  };
+  struct Outcome {
+    std::vector<RankReport> ranks;
+    double seconds = 0;             // from the first wave's start to the last report
+    double evaluation_seconds = 0;  // of these, of the rank that took longest
+    std::int64_t samples = 0;
+    Minibatch staleness_min = 0;  // over all minibatches
+    Minibatch staleness_max = 0;
+    std::vector<Evaluation> evaluations;
+    std::optional<Evaluation> target{};  // the first that reached the job's target
+    std::optional<double> test_loss;
+    std::optional<double> test_accuracy;
+    std::string checkpoint;          // the newest
+    std::string not_written{};       // why the last one could not be written ...
+    ExitCode code = ExitCode::done;  // ... and what the run ends with therefore
+    std::optional<Label> stopped{};  // before its end, at this label ...
+    bool stopped_at_target = false;  // ... since the target was reached, not on request
+
+    double training_seconds() const;  // the rest
+    double throughput() const;        // samples/s of training
+  };
+  const Outcome& outcome() const { return outcome_; }
+
+ private:
+  // By virtual worker and replica of its last stage: added up in their order.
+  using LossSums = std::map<std::pair<int, int>, double>;
+  struct WaveSum {
+    int reports = 0;
+    std::int64_t samples = 0;
+    std::int64_t labels = 0;
+    std::int64_t correct = 0;
+    LossSums loss_sums;
+    double samples_per_second = 0;
+    double elapsed = 0;
+    double until = 0;      // seconds of this run until the last push ...
+    double evaluated = 0;  // ... and of these the evaluations of the rank that took longest
+    double server_wait = 0;
+    double learning_rate = 0;
+    Minibatch step = 0;
+    Minibatch staleness_min = 0;
+    Minibatch staleness_max = 0;
+  };
+  struct EvaluationSum {
+    std::int64_t samples = 0;
+    std::int64_t labels = 0;
+    std::int64_t correct = 0;
+    LossSums loss_sums;
+  };
+  void on_wave(Rank from, const WaveReport& report);
+  void on_evaluation(const EvaluationReport& report);
+  void finish_evaluations();
+  void finish_evaluation(Label label, const EvaluationSum& sum);
+  void on_checkpoint_failed(Label label, ExitCode code, const std::string& why);
+  void print_waves();
+  void print_wave(Wave wave, const WaveSum& sum);
+  int expected_reports(Wave wave) const;
+  std::size_t expected_evaluations() const;  // of one label
+
+  const TrainJob& job_;
+  const WaveRules& rules_;
+  const Sampler& sampler_;
+  RankService& service_;
+  Log& log_;
+  TraceWriter* trace_;
+  std::int64_t total_samples_ = 0;
+  bool started_ = false;
+  std::int64_t start_ns_;  // of the first wave
+  std::int64_t last_progress_ns_ = 0;
+  Wave next_wave_;
+  std::map<Wave, WaveSum> waves_;
+  std::map<int, double> trained_;          // by rank
+  std::map<Label, double> label_seconds_;  // when it was complete, as Evaluation has it
+  std::map<Label, EvaluationSum> evaluations_;
+  std::vector<Label> evaluations_ahead_;  // when the run started
+  std::size_t evaluations_left_;
+  std::size_t ranks_left_;
+  bool last_checkpoint_ = false;
+  Outcome outcome_;
+};
+
+// "90 % test accuracy at label 12 ..."; whether and when the job's target was reached, if it has
+// one.
+std::string target_text(const TrainJob& job, const Reporter::Outcome& outcome);
+
+// At the end: predicted against measured per stage, where the time went, totals.
+std::string summary(const TrainJob& job, const Reporter::Outcome& outcome);
+
+}  // namespace hetpipe

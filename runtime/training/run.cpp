@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/training/run.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/index.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "kernels/devices.h"
+#include "runtime/training/clock.h"
+#include "runtime/training/paths.h"
+#include "runtime/training/server.h"
+#include "runtime/training/stop.h"
+#include "runtime/training/trace.h"
+#include "runtime/training/values.h"
+#include "runtime/training/worker_role.h"
+#include "runtime/transport/staging.h"
+
+namespace hetpipe {
+namespace {
+
+std::unique_ptr<TraceWriter> open_trace(const TrainJob& job, const Role& role,
+                                        const RankSetting& setting) {
+  if (job.trace_folder.empty()) return nullptr;
+  const int rank = setting.transport.rank().value;
+  TraceInfo info{.rank = rank, .host = setting.host, .device = role.node};
+  if (role.worker) {
+    info.device = to_string(role.worker->device);
+    info.virtual_worker = role.worker->virtual_worker.value;
+    info.stage = role.worker->stage().value;
+  }
+  return std::make_unique<TraceWriter>(format("%s/rank-%d.h5", job.trace_folder.c_str(), rank),
+                                       info);
+}
+
+// Payloads of a rank whose memory the host does not reach go in small pieces, which are on the wire
+// while others are copied. Both ends know it of what all ranks have said.
+void set_pieces(const RankSetting& setting) {
+  const auto staged = [&](int rank) { return !host_reaches(setting.devices[at(rank)].name); };
+  const int self = setting.transport.rank().value;
+  for (int r = 0; r < setting.transport.ranks(); ++r) {
+    if (staged(self) || staged(r)) setting.transport.set_piece_bytes(Rank{r}, kStagedPieceBytes);
+  }
+}
+
+}  // namespace
+
+RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
+  set_pieces(setting);
+  TrainValues values(job);
+  const Rank rank = setting.transport.rank();
+  const Role& role = setting.roles.of_rank[at(rank.value)];
+  RankService service(setting.transport, job.timeout_seconds, setting.watchers);
+  const std::unique_ptr<TraceWriter> trace = open_trace(job, role, setting);
+
+  std::optional<ExitCode> over;
+  service.on(MessageKind::run_over, [&over](const ControlMessage& message) {
+    over = static_cast<ExitCode>(message.header.part);
+  });
+  ClockComparison clocks(service);
+  const auto note_clock = [&] {
+    const ClockEstimate estimate = clocks.compare();
+    if (trace) keep_training(setting.log, [&] { trace->set_clock(estimate); });
+  };
+  std::unique_ptr<Reporter> reporter;
+  if (rank == Rank{0}) {
+    reporter = std::make_unique<Reporter>(job, values.rules, values.sampler, service, setting.log,
+                                          trace.get());
+  }
+  std::unique_ptr<ServerRole> server;
+  if (role.shard || rank == setting.roles.coordinator()) {
+    server = std::make_unique<ServerRole>(values, role.shard, setting.roles, service, setting.log,
+                                          trace.get());
+    service.also_poll([&server] { server->poll(); });
+  }
+  const auto stop_wanted = [&]() -> std::optional<int> {
+    const auto signal = setting.stop_wanted ? setting.stop_wanted() : std::nullopt;
+    if (signal || !reporter) return signal;
+    if (reporter->target_reached()) return kTargetReached;
+    return reporter->rehearsal_due() ? std::optional(kRehearsal) : std::nullopt;
+  };
+  const StopListener stop(service, setting.roles.coordinator(), stop_wanted,
+                          [&](Label label, const StopWanted& by) {
+                            values.rules.stop_at(label);
+                            if (reporter) reporter->stopping(label, by);
+                          });
+  confirm_checkpoints(service);
+  const std::shared_ptr<PathWords> path_words = collect_path_words(service);
+  std::optional<PathTable> path_table;
+  if (rank == Rank{0}) path_table.emplace(reported_pairs(values, setting), setting, service);
+  note_clock();  // after all that a faster rank may send messages to
+  if (role.worker) {
+    run_worker(values, *role.worker, setting, service,
+               {trace.get(), reporter.get(), server ? server->stop() : nullptr, path_words});
+  }
+  service.begin(role.worker ? "ending" : role.shard ? "serving" : "standing by");
+  if (server) {
+    service.wait_for_others([&] { return server->finished(); },
+                            [&] { return server->waiting_for(); }, "what other ranks send");
+  }
+  note_clock();
+  if (reporter) {
+    service.wait_for_others([&] { return reporter->complete(); },
+                            [&] { return reporter->waiting_for(); }, "the last reports");
+    const Reporter::Outcome& outcome = reporter->outcome();
+    const bool on_request = outcome.stopped && !outcome.stopped_at_target;
+    const ExitCode code = outcome.code != ExitCode::done ? outcome.code
+                          : on_request                   ? ExitCode::stopped
+                                                         : ExitCode::done;
+    service.tell_all({.kind = static_cast<std::int32_t>(MessageKind::run_over),
+                      .part = static_cast<std::int32_t>(code)});
+  }
+  service.wait_for_others([&] { return over.has_value(); },
+                          [] { return std::string("rank 0 to close the run"); });
+  service.wait([&] { return setting.transport.idle(); },
+               [] { return std::string("the last messages to leave"); });
+  if (trace) keep_training(setting.log, [&] { trace->flush(); });
+  return {.code = *over, .outcome = reporter ? reporter->outcome() : Reporter::Outcome{}};
+}
+
+}  // namespace hetpipe

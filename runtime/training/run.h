@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "runtime/training/job.h"
+#include "runtime/training/rank_device.h"
+#include "runtime/training/reporter.h"
+#include "runtime/training/roles.h"
+#include "runtime/transport/path_choice.h"
+#include "runtime/transport/transport.h"
+
+namespace hetpipe {
+
+// What a rank needs beside the job.
+struct RankSetting {
+  Transport& transport;
+  const Roles& roles;
+  OpenData open_data;
+  std::string host;
+  std::vector<RankDevice> devices;                    // by rank
+  std::vector<PathEnd> ends;                          // by rank
+  Log& log;                                           // rank 0's speaks
+  std::function<std::optional<int>()> stop_wanted{};  // the signal that asks to stop, if one came
+  std::string plan_cache{};  // file in which a GPU keeps its execution plans; empty: nowhere
+  Watchers watchers{};
+};
+
+// How a rank's part ended.
+struct RunEnd {
+  ExitCode code = ExitCode::done;  // the same on all ranks: done, stopped, or its end was not saved
+  Reporter::Outcome outcome;       // rank 0's; empty on others
+};
+
+// One rank's part in a training, from its role to the end of the run. Links must have been emulated
+// already where the cluster asks for it.
+RunEnd run_rank(const TrainJob& job, const RankSetting& setting);
+
+}  // namespace hetpipe

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/training/server.h"
+
+#include "runtime/training/groups.h"
+
+namespace hetpipe {
+namespace {
+
+// What a virtual worker's wave weighs in the sum: its samples; all the same: each counts 1 (sum) or
+// 1/N (mean).
+std::vector<float> update_factors(const Plan& plan) {
+  double samples = 0;
+  const std::size_t workers = plan.virtual_workers.size();
+  for (std::size_t i = 0; i < workers; ++i) {
+    samples += plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
+  }
+  const double whole = plan.server->scale == "mean" ? 1 : static_cast<double>(workers);
+  std::vector<float> factors;
+  for (std::size_t i = 0; i < workers; ++i) {
+    const double share = plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)}) / samples;
+    factors.push_back(static_cast<float>(whole * share));
+  }
+  return factors;
+}
+
+ServerSetup server_setup(const TrainValues& values, ShardId shard, const Roles& roles) {
+  const TrainJob& job = values.job;
+  ServerSetup setup;
+  setup.shard = shard;
+  setup.server_ranks = roles.server;
+  setup.worker_ranks = roles.worker;
+  for (const PlanVirtualWorker& vw : job.plan.virtual_workers) {
+    setup.stage_end.push_back(stage_ends(vw));
+  }
+  setup.update_factor = update_factors(job.plan);
+  setup.snapshots = values.snapshots_of(shard);
+  setup.running = values.running_on(shard);
+  setup.checkpoints = values.checkpoints;
+  setup.part = values.parts.of_shard(shard);
+  return setup;
+}
+
+}  // namespace
+
+ServerRole::ServerRole(const TrainValues& values, std::optional<ShardId> shard, const Roles& roles,
+                       RankService& service, Log& log, TraceWriter* trace) {
+  if (shard) {
+    shard_ = std::make_unique<ParameterServer>(server_setup(values, *shard, roles), values.rules,
+                                               values.map, service);
+  }
+  if (roles.coordinator() != service.transport().rank()) return;
+  if (!shard) {
+    stop_ = std::make_unique<StopCoordinator>(values.rules, run_ahead(values.job.plan), service);
+  }
+  if (!values.job.checkpoint_folder.empty()) {
+    checkpoints_ = std::make_unique<CheckpointRole>(values, service, log, trace);
+  }
+}
+
+void ServerRole::poll() {
+  if (shard_) shard_->poll();
+  if (checkpoints_) checkpoints_->poll();
+}
+
+bool ServerRole::finished() const {
+  return (!shard_ || shard_->finished()) && (!checkpoints_ || checkpoints_->finished());
+}
+
+std::string ServerRole::waiting_for() const {
+  if (shard_ && !shard_->finished()) return shard_->waiting_for();
+  return checkpoints_ ? checkpoints_->waiting_for() : "nothing";
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/training/worker_role.h"
+
+#include <algorithm>
+#include <memory>
+#include <span>
+
+#include "base/index.h"
+#include "kernels/devices.h"
+#include "partitioner/plan/pipeline.h"
+#include "partitioner/plan/staleness.h"
+#include "partitioner/plan/system.h"
+#include "partitioner/schedule/counts.h"
+#include "partitioner/simulator/stage_times.h"
+#include "runtime/data/prefetch.h"
+#include "runtime/pipeline/worker.h"
+#include "runtime/sync/server_client.h"
+#include "runtime/training/groups.h"
+#include "runtime/training/trace.h"
+#include "runtime/transport/device_transport.h"
+
+namespace hetpipe {
+namespace {
+
+// Which samples each replica of each stage takes.
+SampleSplit split_of(const Plan& plan, VirtualWorkerId vw) {
+  std::vector<std::vector<int>> shares;
+  for (const PlanStage& stage : plan.virtual_workers[at(vw.value)].stages) {
+    shares.push_back(samples_of_replicas(stage, plan.minibatch_of(vw) / plan.micro_batches));
+  }
+  return {plan.micro_batches, std::move(shares)};
+}
+
+// The prediction steps of a stage, where the plan's weights are predicted.
+WeightPolicy policy_for(const Plan& plan, const PlanVirtualWorker& vw, StageId stage) {
+  VersionDifference steps;
+  for (const PlanStaleness& of : plan_staleness(plan)) {
+    if (of.stages != static_cast<int>(vw.stages.size()) || of.forward.empty()) continue;
+    steps = {of.forward[at(stage.value)], of.backward[at(stage.value)]};
+  }
+  return policy_of(plan, steps.forward, steps.backward);
+}
+
+std::vector<StagePace> paces_of(const TrainJob& job, const Role::Worker& role) {
+  std::vector<StagePace> paces(role.stages.size());
+  if (!job.cluster || !job.cluster->kind_of(role.device).emulate) return paces;
+  CostTable costs(*job.cluster, *job.profile);
+  const WorkerTimes times = worker_times(job.plan, role.virtual_worker, costs);
+  for (std::size_t c = 0; c < role.stages.size(); ++c) {
+    const ReplicaTimes& of = times[at(role.stages[c].value)][at(role.replica)];
+    paces[c] = {of.forward, of.backward, of.weight_gradient, of.update, of.samples};
+  }
+  return paces;
+}
+
+// What the rank's stages read of the data: samples, labels, both, nothing.
+std::optional<Parts> parts_for(const std::vector<Stage*>& chunks) {
+  bool images = false;
+  bool labels = false;
+  for (const Stage* chunk : chunks) {
+    images |= chunk->reads_samples();
+    labels |= chunk->has_loss();
+  }
+  if (images) return labels ? Parts::both : Parts::images;
+  if (labels) return Parts::labels;
+  return std::nullopt;
+}
+
+// The test set, dealt out to the virtual workers in its own order: every sample once, by batches of
+// as many samples as each one's micro-batches have, which is what fits its devices.
+Sampler deal_test_set(const TrainJob& job) {
+  std::vector<int> batches;
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    batches.push_back(job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)}) /
+                      job.plan.micro_batches);
+  }
+  return Sampler(job.seed, std::max<std::int64_t>(job.test_size, 1), std::move(batches), 0,
+                 job.test_size);
+}
+
+// Samples [first, first + count) of the test set.
+Batch assemble_test_batch(const Dataset& test, std::int64_t first, std::int64_t count,
+                          std::int64_t number) {
+  Batch batch;
+  batch.minibatch = number;
+  batch.count = static_cast<int>(count);
+  if (test.has_images()) {
+    batch.images.resize(static_cast<std::size_t>(count * test.sample_values()));
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    batch.keys.push_back({0, first + i});
+    if (test.has_images()) {
+      test.copy_sample(first + i, batch.images.data() + i * test.sample_values());
+    }
+    if (!test.has_labels()) continue;
+    const std::span<const std::int32_t> labels = test.labels_of(first + i);
+    batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
+  }
+  return batch;
+}
+
+// The stages of a rank on their device, and what they start from.
+struct Built {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  std::vector<std::unique_ptr<Stage>> stages;
+  std::vector<Stage*> chunks;
+  FlatState start;
+};
+
+Built build(const TrainValues& common, const Role::Worker& role, const RankDevice& device,
+            const std::string& plan_cache) {
+  const TrainJob& job = common.job;
+  Built built;
+  built.device = make_device(device.name, job.threads, {device.gpu, device.precision, plan_cache});
+  if (job.cluster && job.cluster->kind_of(role.device).emulate) {
+    const DeviceKind& kind = job.cluster->kind_of(role.device);
+    built.device->memory().set_budget(static_cast<std::size_t>(kind.memory * kind.gpus),
+                                      to_string(role.device) + " (" + kind.name + ", emulated)");
+  }
+  built.stream = built.device->make_stream();
+  const PlanVirtualWorker& vw = job.plan.virtual_workers[at(role.virtual_worker.value)];
+  const auto append = [](std::vector<float>& to, const std::vector<float>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  for (const StageId id : role.stages) {
+    built.stages.push_back(std::make_unique<Stage>(common.model, stage_ends(vw), id, job.seed,
+                                                   *built.device, *built.stream));
+    built.chunks.push_back(built.stages.back().get());
+    const FlatState start = common.start_of_stage(role.virtual_worker, id);
+    append(built.start.parameters, start.parameters);
+    append(built.start.statistics, start.statistics);
+    built.start.slots.resize(start.slots.size());
+    for (std::size_t slot = 0; slot < start.slots.size(); ++slot) {
+      append(built.start.slots[slot], start.slots[slot]);
+    }
+  }
+  return built;
+}
+
+WorkerPlace place_of(const TrainValues& common, const Role::Worker& role, const Roles& roles) {
+  const Plan& plan = common.job.plan;
+  const System system = composition(plan);
+  const int worker = role.virtual_worker.value;
+  WorkerPlace place;
+  place.virtual_worker = role.virtual_worker;
+  place.position = role.stage().value;
+  place.replica = role.replica;
+  place.ranks = roles.worker[at(worker)];
+  place.stage_end = stage_ends(plan.virtual_workers[at(worker)]);
+  place.split = split_of(plan, role.virtual_worker);
+  place.whole_minibatches = system.schedule == ScheduleRule::continuous_1f1b;
+  place.backward_by_minibatch = system.schedule == ScheduleRule::nf1b;
+  place.minibatch = plan.minibatch_of(role.virtual_worker);
+  place.samples = [&sampler = common.sampler, worker](Minibatch p) -> std::int64_t {
+    return sampler.samples(worker, p).count;
+  };
+  place.schedule = std::make_shared<const Schedule>(
+      worker_schedule(common.job, common.rules, role.virtual_worker, common.evaluations));
+  return place;
+}
+
+// Samples whose mean loss one update follows.
+std::int64_t loss_samples(const TrainValues& common, int worker, Minibatch p, bool by_wave) {
+  if (has_waves(common.job.plan)) return common.sampler.samples(worker, p).count;
+  const WaveRules& rules = common.rules;
+  const Minibatch first = by_wave ? rules.wave_of(p) * rules.in_flight : p;
+  const Minibatch end = by_wave ? first + rules.in_flight : p + 1;
+  std::int64_t samples = 0;
+  for (int i = 0; i < common.sampler.workers(); ++i) {
+    for (Minibatch q = first; q < end; ++q) samples += common.sampler.samples(i, q).count;
+  }
+  return samples;
+}
+
+}  // namespace
+
+void run_worker(const TrainValues& common, const Role::Worker& role, const RankSetting& setting,
+                RankService& service, const WorkerCompany& company) {
+  const TrainJob& job = common.job;
+  const int worker = role.virtual_worker.value;
+  const PlanVirtualWorker& vw = job.plan.virtual_workers[at(worker)];
+  const System system = composition(job.plan);
+  service.begin("building its stage and reading data", Doing::long_phase);
+
+  Built built = build(common, role, setting.devices[at(service.transport().rank().value)],
+                      setting.plan_cache);
+  std::vector<std::int64_t> parameters;  // elements of each
+  for (const Stage* chunk : built.chunks) {
+    for (const std::int64_t count : entry_counts(chunk->parameters())) parameters.push_back(count);
+  }
+  WorkerSetup setup;
+  setup.place = place_of(common, role, setting.roles);
+  for (const auto& replicas : setup.place.ranks) {
+    auto& types = setup.place.element_types.emplace_back();
+    for (const Rank rank : replicas) {
+      types.push_back(element_of(setting.devices[at(rank.value)].precision));
+    }
+  }
+  setup.policy = policy_for(job.plan, vw, role.stage());
+  const bool plays = common.rules.end[at(worker)] > common.rules.start_minibatch();
+  const ExactWeights* exact = common.exact_of_stage(role.virtual_worker, role.stage());
+  const std::unique_ptr<LocalWeights> weights =
+      exact != nullptr && plays
+          ? std::make_unique<LocalWeights>(*built.device, *built.stream, common.rules, *exact)
+          : std::make_unique<LocalWeights>(*built.device, *built.stream, common.rules,
+                                           setup.policy.visible, built.start.parameters);
+  Optimizer optimizer(job.optimizer, *built.device, *built.stream, parameters);
+  if (common.checkpoint) {
+    for (std::size_t slot = 0; slot < built.start.slots.size(); ++slot) {
+      optimizer.load_slot(slot, built.start.slots[slot]);
+    }
+  }
+  const auto paths = std::make_shared<RankPaths>(
+      *built.device, *built.stream, setting.devices[at(service.transport().rank().value)].gpu,
+      service, company.path_words);
+  service.also_poll([weak = std::weak_ptr<RankPaths>(paths)] {
+    if (const auto alive = weak.lock()) alive->take_words();
+  });
+  paths->open(common, setting);
+  const auto transport =
+      std::make_shared<DeviceTransport>(service.transport(), *built.device, *built.stream);
+  transport->use(paths->paths());
+  service.also_poll([weak = std::weak_ptr<DeviceTransport>(transport), &service] {
+    const auto alive = weak.lock();
+    if (alive && alive->poll()) service.note_work();
+  });
+  CheckpointSender parts(setting.roles.coordinator(),
+                         common.parts.of_stage(role.virtual_worker, role.stage()), service);
+  const auto synchronizer = [&]() -> std::unique_ptr<Synchronizer> {
+    if (has_waves(job.plan)) {
+      return std::make_unique<ServerClient>(role.virtual_worker, *built.chunks.front(),
+                                            common.rules, common.map, setting.roles.server,
+                                            common.checkpoints, parts, *transport, service,
+                                            stage_replica(common, setting.roles, role));
+    }
+    return std::make_unique<GroupSynchronizer>(
+        group_setup(common, setting.roles, role, company.stop), common.rules, *transport, service);
+  }();
+
+  const std::optional<Parts> needed = parts_for(built.chunks);
+  const Dataset train = needed ? setting.open_data(Split::train, *needed) : Dataset{};
+  const Dataset test =
+      needed && job.test_size > 0 ? setting.open_data(Split::test, *needed) : Dataset{};
+  const auto assemble = [&](Minibatch p) {
+    std::vector<SampleSpan> spans;
+    const std::int64_t samples = common.sampler.samples(worker, p).count;
+    for (int m = 0; m < job.plan.micro_batches; ++m) {
+      spans.push_back(setup.place.split.of(samples, m, role.stage().value, role.replica));
+    }
+    return assemble_batch(train, common.sampler, worker, p, spans);
+  };
+  for (std::size_t c = 0; plays && c < built.chunks.size(); ++c) {
+    const SampleSpan usual =
+        setup.place.split.of(setup.place.minibatch, 0, role.stages[c].value, role.replica);
+    built.chunks[c]->prepare(usual.count());
+  }
+  std::unique_ptr<Prefetcher> prefetcher;
+  if (needed && plays) {
+    prefetcher = std::make_unique<Prefetcher>(assemble, common.rules.start_minibatch(),
+                                              common.rules.end[at(worker)], job.timeout_seconds);
+  }
+
+  setup.reporter = Rank{0};
+  setup.waves = has_waves(job.plan);
+  setup.split_backward = splits_backward(system.schedule);
+  for (const StageId id : role.stages) {
+    setup.recompute.push_back(recomputes(vw.stages[at(id.value)], system.weights));
+  }
+  setup.paces = paces_of(job, role);
+  setup.clip_globally = job.optimizer.clipping.at(ClipScope::global);
+  setup.flushed = has_flush(system.schedule);
+  setup.scaled =
+      std::any_of(setting.devices.begin(), setting.devices.end(),
+                  [](const RankDevice& device) { return device.precision == Precision::fp16; });
+  setup.loss_scale = common.loss_scale_of_stage(role.virtual_worker, role.stages.back())
+                         .value_or(LossScale::State());
+  setup.batch = [&](Minibatch p) { return prefetcher ? prefetcher->take(p) : assemble(p); };
+  setup.loss_samples = [&](Minibatch p) {
+    return loss_samples(common, worker, p, setup.policy.by_wave);
+  };
+  const Sampler dealt = deal_test_set(job);
+  for (std::int64_t b = 0; b < dealt.count(worker); ++b) setup.test.numbers.push_back(b);
+  setup.test.samples = [&](std::int64_t b) -> std::int64_t {
+    return dealt.samples(worker, b).count;
+  };
+  setup.test.batch = [&](std::int64_t b) {
+    const SampleRange range = dealt.samples(worker, b);
+    const SampleSpan own = setup.place.split.whole(range.count, role.stage().value, role.replica);
+    return assemble_test_batch(test, range.first + own.first, own.count(), b);
+  };
+  setup.test.modelled = [&](int chunk, std::int64_t samples) {
+    const StagePace& pace = setup.paces[at(chunk)];
+    if (pace.forward <= 0) return 0.0;
+    return pace.forward * static_cast<double>(samples) / static_cast<double>(pace.samples);
+  };
+  if (company.trace != nullptr) {
+    setup.record = [&, trace = company.trace](const ActionRecord& record) {
+      keep_training(setting.log, [&] {
+        trace->record({.start_ns = record.start_ns,
+                       .end_ns = record.end_ns,
+                       .kind = static_cast<char>(record.kind),
+                       .minibatch = record.minibatch,
+                       .version = record.label,
+                       .bytes = record.bytes,
+                       .samples = common.sampler.samples(worker, record.minibatch).count});
+        if (record.kind == ActionKind::push || record.kind == ActionKind::evaluate) trace->flush();
+      });
+    };
+  }
+  if (company.reporter != nullptr) {
+    setup.started = [&company](Minibatch p) { company.reporter->started(p); };
+  }
+
+  Worker(setup, common.rules, built.chunks, *weights, optimizer, built.start.statistics,
+         *synchronizer, *transport, service)
+      .run();
+  service.wait_for_others(
+      [&] { return transport->idle(); },
+      [] { return std::string("the last messages to leave the device's memory"); });
+  paths->close();
+}
+
+}  // namespace hetpipe

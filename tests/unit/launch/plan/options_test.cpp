@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/plan/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace hetpipe {
+namespace plan_options_test {
+
+using testing::HasSubstr;
+
+std::vector<Problem> problems_of(const PlanningOptions& options) {
+  Problems problems;
+  check_planning_options(options, problems);
+  return problems.list();
+}
+
+PlanningOptions under(const std::string& system) {
+  PlanningOptions options;
+  options.system = system;
+  return options;
+}
+
+TEST(PlanningOptions, EverySystemStandsByItself) {
+  EXPECT_TRUE(problems_of({}).empty());
+  for (const std::string& system : system_names()) {
+    EXPECT_TRUE(problems_of(under(system)).empty()) << system;
+  }
+}
+
+TEST(PlanningOptions, ServersForASystemThatAllReduces) {
+  PlanningOptions options = under("dapple");
+  options.clock_distance = 1;
+  options.pull = "newest";
+  options.scale = "mean";
+  options.servers = {"n0"};
+  options.placement = "local";
+  const auto problems = problems_of(options);
+  ASSERT_EQ(problems.size(), 5u);
+  EXPECT_EQ(problems[0].where, "--clock-distance");
+  EXPECT_THAT(problems[0].text, HasSubstr("--system dapple"));
+  EXPECT_THAT(problems[0].text, HasSubstr("Leave it out, or choose"));
+  EXPECT_THAT(problems[0].text, HasSubstr("hetpipe, ssp, asp"));
+  options = {};
+  options.sync = "all-reduce";
+  options.clock_distance = 1;
+  ASSERT_EQ(problems_of(options).size(), 1u);
+  EXPECT_THAT(problems_of(options)[0].text, HasSubstr("--sync all-reduce"));
+}
+
+TEST(PlanningOptions, PrecisionOfKindsThatTheClusterHas) {
+  Cluster cluster;
+  for (const char* kind : {"a100", "titan-v"}) cluster.kinds.emplace_back().name = kind;
+  PlanningOptions options;
+  EXPECT_EQ(precision_of(options, cluster), PrecisionChoice());
+  options.precision = "bf16,titan-v=fp16";
+  EXPECT_EQ(precision_of(options, cluster).of("titan-v"), Precision::fp16);
+  EXPECT_EQ(request_of(options, cluster, {}).precision.of("a100"), Precision::bf16);
+  const auto error_of = [&](const std::string& text, const Cluster& of) -> std::string {
+    options.precision = text;
+    try {
+      precision_of(options, of);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(error_of("titan-x=fp16", cluster),
+              HasSubstr("--precision: unknown kind of device 'titan-x' (did you mean 'titan-v'?). "
+                        "Name one of the cluster's: a100, titan-v."));
+  EXPECT_THAT(error_of("a100=fp16", {}), HasSubstr("Give --cluster FILE"));
+  EXPECT_EQ(error_of("fp16", {}), "");
+}
+
+TEST(PlanningOptions, InFlightUnderAScheduleThatDrains) {
+  PlanningOptions options = under("gpipe");
+  options.in_flight = 4;
+  const auto problems = problems_of(options);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].where, "--in-flight");
+  EXPECT_THAT(problems[0].text, HasSubstr("--system gpipe"));
+  EXPECT_THAT(problems[0].text, HasSubstr("--micro-batches"));
+  options.system = "xpipe";
+  EXPECT_TRUE(problems_of(options).empty());
+}
+
+TEST(PlanningOptions, AnAllocationPolicyForAPipelineThatDrains) {
+  PlanningOptions options = under("dapple");
+  options.policy = "ed";
+  options.in_flight = 2;  // said together with the other
+  const auto problems = problems_of(options);
+  ASSERT_EQ(problems.size(), 2u);
+  EXPECT_EQ(problems[0].where, "--policy");
+  EXPECT_THAT(problems[0].text, HasSubstr("ed cannot stand beside --system dapple"));
+  options.in_flight.reset();
+  options.policy = "search";
+  EXPECT_TRUE(problems_of(options).empty());
+}
+
+TEST(PlanningOptions, BoundsForWorkersThatAreNeverHeldBack) {
+  PlanningOptions options = under("asp");
+  options.clock_distance = 3;
+  const auto problems = problems_of(options);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_THAT(problems[0].text, HasSubstr("choose --sync wsp"));
+}
+
+TEST(PlanningOptions, UnknownWordsAndPartsThatDoNotGoTogether) {
+  PlanningOptions options = under("dappel");
+  EXPECT_THAT(problems_of(options)[0].text, HasSubstr("did you mean 'dapple'?"));
+  options = {};
+  options.schedule = "gpipe";  // hetpipe's weights are stashed
+  ASSERT_EQ(problems_of(options).size(), 1u);
+  EXPECT_THAT(problems_of(options)[0].text, HasSubstr("a flush leaves one version"));
+  options.weights = "one-version";
+  EXPECT_TRUE(problems_of(options).empty());
+}
+
+}  // namespace plan_options_test
+}  // namespace hetpipe

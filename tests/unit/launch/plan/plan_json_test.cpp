@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/plan/plan_json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace hetpipe {
+namespace plan_json_test {
+
+TEST(PlanJson, HasTheKeysOfThePlanFile) {
+  const Plan plan = parse_plan(
+      "format = 1\nsystem = \"hetpipe\"\nmodel = \"a \\\"b\\\"\"\nminibatch = 32\nin_flight = 4\n"
+      "[[virtual_worker]]\n[[virtual_worker.stage]]\nlayers = [0, 12]\ndevices = [\"n0:0\"]\n"
+      "[[virtual_worker.stage]]\nlayers = [12, 20]\ndevices = [\"n0:1\"]\n"
+      "[parameter_server]\nnodes = [\"n0\"]\nclock_distance = 2\n"
+      "[predicted]\nthroughput = 530.0\nbottleneck = 0.0603\n",
+      "plan.toml");
+  const auto json = nlohmann::json::parse(to_json(plan));
+  EXPECT_EQ(json["format"], 1);
+  EXPECT_EQ(json["model"], "a \"b\"");
+  EXPECT_EQ(json["in_flight"], 4);
+  ASSERT_EQ(json["virtual_worker"].size(), 1u);
+  const auto& stages = json["virtual_worker"][0]["stage"];
+  ASSERT_EQ(stages.size(), 2u);
+  EXPECT_EQ(stages[1]["layers"], (std::vector<int>{12, 20}));
+  EXPECT_EQ(stages[0]["devices"], std::vector<std::string>{"n0:0"});
+  EXPECT_EQ(json["parameter_server"]["clock_distance"], 2);
+  EXPECT_EQ(json["predicted"]["throughput"], 530.0);
+  EXPECT_EQ(json["predicted"]["bottleneck"], 0.0603);
+}
+
+}  // namespace plan_json_test
+}  // namespace hetpipe

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/training/rates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/training/job_text.h"
+
+namespace hetpipe {
+namespace training_rates_test {
+
+using testing::HasSubstr;
+
+// Two virtual workers with minibatches of 6 and 4: a round of 10 samples.
+TrainJob job_of(const StartingPoint& start = {}) {
+  TrainJob job;
+  job.plan = parse_plan(
+      "format = 1\nsystem = \"hetpipe\"\nmodel = \"mlp\"\nminibatch = 6\nin_flight = 2\n"
+      "[[virtual_worker]]\n[[virtual_worker.stage]]\nlayers = [0, 7]\ndevices = [\"a:0\"]\n"
+      "[[virtual_worker]]\nminibatch = 4\n[[virtual_worker.stage]]\nlayers = [0, 7]\n"
+      "devices = [\"b:0\"]\n[parameter_server]\nnodes = [\"b\"]\n",
+      "plan.toml");
+  job.dataset_size = 200;
+  job.end_position = 600;
+  job.optimizer.learning_rate = 0.5;
+  job.start = start;
+  return job;
+}
+
+std::string problems_of(const RateOptions& options) {
+  Problems problems;
+  check_rate_options(options, problems);
+  if (problems.empty()) check_rate_schedule(options, job_of(), problems);
+  try {
+    problems.throw_if_any();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Rates, EpochsBecomeMinibatches) {
+  const RateSchedule schedule = rate_schedule(
+      {.schedule = "step", .warmup = 0.5, .decay = 0.2, .steps = {1, 2.25}}, job_of());
+  EXPECT_EQ(schedule.rule, RateRule::step);
+  EXPECT_EQ(schedule.warmup, 10);
+  EXPECT_EQ(schedule.decay, 0.2);
+  EXPECT_EQ(schedule.milestones, (std::vector<double>{20, 45}));
+  EXPECT_EQ(schedule.length, 60);
+  EXPECT_EQ(schedule.shift, 0);
+  EXPECT_EQ(rate_schedule({.schedule = "step", .every = 2}, job_of()).every, 40);
+}
+
+// Where numbers and samples agree, there is no shift: a run resumed on its own plan has, minibatch
+// by minibatch, the rates of one that was not.
+TEST(Rates, AResumedRunGoesOn) {
+  const RateOptions options{.schedule = "cosine", .warmup = 1, .final_rate = 0.1};
+  const RateSchedule whole = rate_schedule(options, job_of());
+  for (const bool exact : {true, false}) {
+    StartingPoint start = StartingPoint::empty_pipelines("c.h5", 7, 140);
+    if (exact) {
+      start.exact = true;
+      start.origin_label = 0;
+      start.origin_consumed = 0;
+    }
+    const RateSchedule resumed = rate_schedule(options, job_of(start));
+    for (Minibatch p = 14; p < 60; ++p) {
+      EXPECT_EQ(rate_at(resumed, 0.5, p), rate_at(whole, 0.5, p)) << p;
+    }
+  }
+}
+
+// Under another plan the numbers say less; the samples count: label 7 is minibatch 14, and 400
+// samples are position 40.
+TEST(Rates, AnotherPlanGoesOnFromTheSamples) {
+  const RateSchedule schedule = rate_schedule(
+      {.schedule = "polynomial"}, job_of(StartingPoint::empty_pipelines("c.h5", 7, 400)));
+  EXPECT_EQ(schedule.shift, 26);
+  EXPECT_DOUBLE_EQ(rate_at(schedule, 0.5, 14), 0.5 * 20 / 60);
+}
+
+TEST(Rates, OptionsThatDoNotFit) {
+  EXPECT_EQ(problems_of({}), "");
+  EXPECT_EQ(problems_of({.schedule = "step", .steps = {1}}), "");
+  EXPECT_THAT(problems_of({.schedule = "step"}), HasSubstr("does not say when the rate falls"));
+  EXPECT_THAT(problems_of({.schedule = "step", .steps = {1}, .every = 1}),
+              HasSubstr("--lr-steps and --lr-every"));
+  EXPECT_THAT(problems_of({.schedule = "step", .steps = {2, 1}}), HasSubstr("ascending"));
+  EXPECT_THAT(problems_of({.schedule = "cosine", .steps = {1}, .power = 2}),
+              testing::AllOf(HasSubstr("--lr-steps: cannot stand beside --lr-schedule cosine"),
+                             HasSubstr("--lr-power: cannot stand beside --lr-schedule cosine")));
+  EXPECT_THAT(problems_of({.final_rate = 0.1}), HasSubstr("--lr-final: cannot stand beside"));
+  EXPECT_THAT(problems_of({.decay = 0.1}), HasSubstr("--lr-decay: cannot stand beside"));
+  EXPECT_THAT(problems_of({.warmup = 4}), HasSubstr("longer than the training of 3"));
+  EXPECT_THAT(problems_of({.schedule = "cosine", .final_rate = 0.6}),
+              HasSubstr("above the learning rate of 0.5"));
+}
+
+// All ranks work with what the first one made of the options.
+TEST(Rates, TravelWithTheJob) {
+  TrainJob job = job_of();
+  job.sample = Shape{1, 1, 1};
+  job.optimizer.schedule = {.rule = RateRule::polynomial,
+                            .warmup = 1.5,
+                            .decay = 0.3,
+                            .milestones = {1, 2.5},
+                            .every = 0.1,
+                            .power = 2.5,
+                            .final_rate = 1e-5,
+                            .length = 60.1,
+                            .shift = -0.7};
+  job.optimizer.clipping = {.max_norm = 0.7, .scope = ClipScope::wave};
+  job.label_smoothing = 0.1;
+  job.target_accuracy = 0.9;
+  const TrainJob other = job_from_text(to_text(job));
+  EXPECT_EQ(other.optimizer.clipping.max_norm, 0.7);
+  EXPECT_EQ(other.optimizer.clipping.scope, ClipScope::wave);
+  EXPECT_EQ(other.label_smoothing, 0.1);
+  EXPECT_EQ(other.target_accuracy, 0.9);
+  const RateSchedule& heard = other.optimizer.schedule;
+  const RateSchedule& said = job.optimizer.schedule;
+  EXPECT_EQ(heard.rule, said.rule);
+  EXPECT_EQ(heard.milestones, said.milestones);
+  EXPECT_EQ((std::vector{heard.warmup, heard.decay, heard.every, heard.power, heard.final_rate,
+                         heard.length, heard.shift}),
+            (std::vector{said.warmup, said.decay, said.every, said.power, said.final_rate,
+                         said.length, said.shift}));
+}
+
+// By hand: U = Nm + (N - 1)(2 Nm - 1), and 0.01 (5 / U)^1.5 to two digits.
+TEST(DefaultRate, FallsWithTheUpdatesThatDoNotSeeEachOther) {
+  const auto of = [](const std::string& system, int in_flight, int workers) {
+    Plan plan = job_of().plan;
+    plan.system = system;
+    plan.in_flight = in_flight;
+    plan.virtual_workers.resize(static_cast<std::size_t>(workers), plan.virtual_workers.front());
+    return default_rate(plan);
+  };
+  EXPECT_EQ(of("hetpipe", 2, 2).unseen_updates, 5);
+  EXPECT_EQ(of("hetpipe", 2, 2).rate, 0.01);
+  EXPECT_FALSE(of("hetpipe", 2, 2).lowered());
+  EXPECT_EQ(of("hetpipe", 6, 3).unseen_updates, 28);
+  EXPECT_EQ(of("hetpipe", 6, 3).rate, 0.00075);
+  EXPECT_TRUE(of("hetpipe", 6, 3).lowered());
+  EXPECT_EQ(of("hetpipe", 4, 1).rate, 0.01);  // its own four
+  EXPECT_EQ(of("hetpipe", 1, 8).rate, 0.0049);
+  EXPECT_EQ(of("asp", 6, 3).rate, 0.00075);
+  EXPECT_EQ(of("dapple", 6, 3).rate, 0.01);  // one sum of all
+}
+
+TEST(DefaultRate, OfOtherOptimizers) {
+  Plan plan = job_of().plan;
+  plan.in_flight = 6;
+  plan.optimizer = "sgd";
+  EXPECT_EQ(default_rate(plan).rate, 0.01);
+  plan.optimizer = "adam";
+  EXPECT_EQ(default_rate(plan).rate, 0.001);
+  EXPECT_FALSE(default_rate(plan).lowered());
+}
+
+}  // namespace training_rates_test
+}  // namespace hetpipe
