@@ -27,7 +27,7 @@ struct Times {
   HETPIPE_DEVICE float operator()(float x) const { return x * factor; }
 };
 
-struct Plus {
+struct Added {
   HETPIPE_DEVICE float operator()(float x, float y) const { return x + y; }
 };
 
@@ -117,11 +117,11 @@ void scale(float* y, float factor, std::int64_t count, On on) {
 
 template <class T>
 void add(T* y, const T* x, std::int64_t count, On on) {
-  map<Plus, T>(Plus{}, y, x, y, count, on);
+  map<Added, T>(Added{}, y, x, y, count, on);
 }
 template <class T>
 void sum(T* z, const T* x, const T* y, std::int64_t count, On on) {
-  map<Plus, T>(Plus{}, x, y, z, count, on);
+  map<Added, T>(Added{}, x, y, z, count, on);
 }
 
 std::int64_t squares_scratch(std::int64_t count) {
