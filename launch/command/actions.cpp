@@ -21,6 +21,10 @@ std::string overview(const ActionGroup& group) {
 }  // namespace
 
 int run_action(const ActionGroup& group, const Invocation& how) {
+  if (how.reader != nullptr) {
+    how.reader->actions(group);
+    return static_cast<int>(ExitCode::done);
+  }
   const std::vector<std::string>& words = how.arguments;
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
     if (speaks_for_all()) std::fputs(overview(group).c_str(), words.empty() ? stderr : stdout);

@@ -13,19 +13,20 @@
 #include "base/error.h"
 #include "base/failure.h"
 #include "base/text.h"
+#include "launch/command/terminal.h"
 #include "launch/command/version.h"
 #include "launch/launcher/launched.h"
 
 namespace hetpipe {
 namespace {
 
+constexpr std::size_t kOverviewWidth = 98;
 constexpr std::chrono::milliseconds kFirstRankSpeaks{1000};
 volatile std::sig_atomic_t code_of_silent_rank = 0;
 
 std::string overview() {
   std::string text =
-      "usage: hetpipe <subcommand> [options]\n\n"
-      "Trains one neural network on a pool of mismatched devices.\n\n";
+      "usage: hetpipe <subcommand> [options]\n\n" + std::string(kAboutHetpipe) + "\n\n";
   std::size_t width = 0;
   for (const Subcommand& subcommand : subcommands()) {
     width = std::max(width, std::string(subcommand.name).size());
@@ -33,10 +34,12 @@ std::string overview() {
   for (const Subcommand& subcommand : subcommands()) {
     text += format("  %-*s  %s\n", static_cast<int>(width), subcommand.name, subcommand.help);
   }
-  return text +
-         "\nhetpipe <subcommand> --help lists its options; hetpipe --version says what was built.\n"
-         "Exit codes: 0 done, 2 a mistake in options or files, 3 the machine failed, 4 the numbers "
-         "failed,\n75 stopped on request with a checkpoint: run me again.\n";
+  std::vector<std::string> codes;
+  for (const auto& [code, meaning] : exit_codes()) {
+    codes.push_back(format("%d %s", static_cast<int>(code), meaning));
+  }
+  return text + '\n' + kMoreHelp + '\n' +
+         wrapped("Exit codes: " + join(codes, ", ") + ".", 0, kOverviewWidth) + '\n';
 }
 
 int run_subcommand(std::span<const std::string> words) {
@@ -82,6 +85,21 @@ void leave_after_first_rank(ExitCode code) {
   code_of_silent_rank = static_cast<int>(code);
   std::signal(SIGTERM, [](int) { std::_Exit(code_of_silent_rank); });
   std::this_thread::sleep_for(kFirstRankSpeaks);
+}
+
+const char* const kAboutHetpipe = "Trains one neural network on a pool of mismatched devices.";
+const char* const kMoreHelp =
+    "hetpipe <subcommand> --help lists its options; hetpipe --version says what was built.";
+
+std::span<const ExitCodeMeaning> exit_codes() {
+  static constexpr std::array kCodes{
+      ExitCodeMeaning{ExitCode::done, "done"},
+      ExitCodeMeaning{ExitCode::user, "a mistake in options or files"},
+      ExitCodeMeaning{ExitCode::system, "the machine failed"},
+      ExitCodeMeaning{ExitCode::numerical, "the numbers failed"},
+      ExitCodeMeaning{ExitCode::stopped, "stopped on request with a checkpoint: run me again"},
+  };
+  return kCodes;
 }
 
 std::span<const Subcommand> subcommands() {

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "partitioner/plan/system.h"
+#include "runtime/model/zoo.h"
 
 namespace hetpipe {
 namespace {
@@ -25,11 +26,12 @@ OptionGroup what_options(CompareOptions& options) {
               profile_device_option(options.planning),
               profile_batch_option(options.planning),
               unset_means("the profile's or the plans'",
-                          text_option("model", "NAME", options.model, "Model of the zoo.")),
+                          offering(model_names(), text_option("model", "NAME", options.model,
+                                                              "Model of the zoo."))),
               required(text_option("data", "DATA", options.data,
                                    "Data set, as hetpipe train takes it.")),
-              list_option("systems", "SYSTEM,...", options.systems,
-                          "Systems: each is planned for the cluster."),
+              offering(system_names(), list_option("systems", "SYSTEM,...", options.systems,
+                                                   "Systems: each is planned for the cluster.")),
               list_option("plans", "FILE,...", options.plans,
                           "Plans, in place of --systems; each is called by its file's name."),
               required(text_option("output", "DIR", options.output,

@@ -64,9 +64,10 @@ PrecisionChoice precision_of(const PlanningOptions& options, const Cluster& clus
 }
 
 Option profile_device_option(PlanningOptions& options) {
-  return text_option("profile-device", "KIND", options.profile_device,
-                     "Kind of device that a profile in PipeDream's format (graph.txt) was "
-                     "measured on; such a file does not say.");
+  return offering(catalogue_names(),
+                  text_option("profile-device", "KIND", options.profile_device,
+                              "Kind of device that a profile in PipeDream's format (graph.txt) was "
+                              "measured on; such a file does not say."));
 }
 
 Option profile_batch_option(PlanningOptions& options) {
@@ -115,17 +116,20 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
       "The plan",
       {
           unset_means(otherwise(usual.system),
-                      text_option("system", "S", options.system,
-                                  "How minibatches are pipelined and kept together: " +
-                                      join(system_names(), ", ") + ".")),
+                      offering(system_names(),
+                               text_option("system", "S", options.system,
+                                           "How minibatches are pipelined and kept together: " +
+                                               join(system_names(), ", ") + "."))),
           unset_means(otherwise("the system's"),
-                      text_option("schedule", "RULE", options.schedule,
-                                  "Order of work at a stage, instead of the system's: " +
-                                      join(schedule_names(), ", ") + ".")),
-          unset_means(otherwise("the system's"),
-                      text_option("weights", "RULE", options.weights,
-                                  "Weights that forward and backward see: " +
-                                      join(weight_names(), ", ") + ".")),
+                      offering(schedule_names(),
+                               text_option("schedule", "RULE", options.schedule,
+                                           "Order of work at a stage, instead of the system's: " +
+                                               join(schedule_names(), ", ") + "."))),
+          unset_means(
+              otherwise("the system's"),
+              offering(weight_names(), text_option("weights", "RULE", options.weights,
+                                                   "Weights that forward and backward see: " +
+                                                       join(weight_names(), ", ") + "."))),
           unset_means(otherwise("the system's"),
                       choice_option("sync", options.sync, sync_names(),
                                     "What keeps replicas and virtual workers together.")),

@@ -40,7 +40,8 @@ OptionTable table_of(ProfileOptions& options) {
       "are made from. Run it alone: what else runs is measured too.",
       {{"What to measure",
         {
-            required(text_option("model", "NAME", options.model, "Model of the zoo.")),
+            required(offering(model_names(),
+                              text_option("model", "NAME", options.model, "Model of the zoo."))),
             text_option("data", "DATA", options.data,
                         "Data set whose samples the model is for: fashion-mnist, a folder of IDX "
                         "files, HDF5 files, or text:FILE,T=64."),
@@ -165,7 +166,7 @@ std::string measurement_table(const Model& model, const Measurement& measured) {
 int profile_command(const Invocation& how) {
   ProfileOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments, [&](Problems& problems) { check(options, problems); })) {
+  if (!read_options(table, how, [&](Problems& problems) { check(options, problems); })) {
     return 0;
   }
   const Model model = model_of(options);
