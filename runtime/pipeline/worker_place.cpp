@@ -60,10 +60,6 @@ Rank WorkerPlace::other_end(const MessagePiece& piece, bool arriving) const {
                   : ranks[at(piece.receiving_stage())][at(piece.receiver)];
 }
 
-std::int32_t WorkerPlace::part_of(const MessagePiece& piece) const {
-  return piece.micros.first * stages() + piece.receiving_stage();
-}
-
 ElementType WorkerPlace::wire_type(int from_stage, int sender, int to_stage, int receiver) const {
   if (element_types.empty()) return ElementType::fp32;
   const auto at = [](int i) { return static_cast<std::size_t>(i); };

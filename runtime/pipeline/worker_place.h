@@ -87,8 +87,6 @@ struct WorkerPlace {
   ElementType wire_type(const MessagePiece& piece) const {
     return wire_type(piece.sending_stage(), piece.sender, piece.receiving_stage(), piece.receiver);
   }
-  // What is checked of a message beside its minibatch.
-  std::int32_t part_of(const MessagePiece& piece) const;
 
  private:
   SampleSpan common_samples(const MessagePiece& piece, int micro, std::int64_t of) const;

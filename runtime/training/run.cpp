@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "kernels/devices.h"
 #include "runtime/training/clock.h"
+#include "runtime/training/messages.h"
 #include "runtime/training/paths.h"
 #include "runtime/training/server.h"
 #include "runtime/training/stop.h"
@@ -55,9 +56,7 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   const std::unique_ptr<TraceWriter> trace = open_trace(job, role, setting);
 
   std::optional<ExitCode> over;
-  service.on(MessageKind::run_over, [&over](const ControlMessage& message) {
-    over = static_cast<ExitCode>(message.header.part);
-  });
+  service.on<RunOver>([&over](Rank, const RunOver& message) { over = message.code; });
   ClockComparison clocks(service);
   const auto note_clock = [&] {
     const ClockEstimate estimate = clocks.compare();
@@ -108,8 +107,7 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
     const ExitCode code = outcome.code != ExitCode::done ? outcome.code
                           : on_request                   ? ExitCode::stopped
                                                          : ExitCode::done;
-    service.tell_all({.kind = static_cast<std::int32_t>(MessageKind::run_over),
-                      .part = static_cast<std::int32_t>(code)});
+    service.tell_all(RunOver{.code = code});
   }
   service.wait_for_others([&] { return over.has_value(); },
                           [] { return std::string("rank 0 to close the run"); });
