@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "launch/command/cache_folder.h"
 #include "launch/command/terminal.h"
+#include "launch/train/start.h"
 #include "runtime/store/open_dataset.h"
 #include "runtime/store/trace.h"
 #include "runtime/training/result.h"
