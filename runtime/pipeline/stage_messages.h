@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "partitioner/schedule/schedule.h"
-#include "runtime/pipeline/message_cursor.h"
 #include "runtime/pipeline/pace.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"
