@@ -30,7 +30,7 @@ enum class SyncKind : std::int32_t {
   end
 };
 
-// Waves. Before each piece of a wave's sum, on Channel::push (push_pieces.h).
+// Waves. Before each piece of a wave's sum, on Channel::push (PushPieces).
 struct PushPiece {
   static constexpr auto kKind = SyncKind::push_piece;
   Wave wave = 0;

@@ -12,7 +12,6 @@
 #include "runtime/sync/checkpoint_parts.h"
 #include "runtime/sync/label_sum.h"
 #include "runtime/sync/messages.h"
-#include "runtime/sync/push_pieces.h"
 #include "runtime/sync/shard_map.h"
 #include "runtime/sync/stop_agreement.h"
 #include "runtime/sync/wave_clock.h"

@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "runtime/sync/messages.h"
-#include "runtime/sync/push_pieces.h"
+#include "runtime/sync/shard_map.h"
 
 #include <algorithm>
 
