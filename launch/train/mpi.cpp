@@ -11,7 +11,7 @@
 #include "launch/launcher/start_watch.h"
 #include "launch/train/meeting.h"
 #include "runtime/training/paths.h"
-#include "runtime/training/stop_signals.h"
+#include "runtime/training/stop.h"
 #include "runtime/training/watch.h"
 #include "runtime/transport/mpi.h"
 

@@ -12,7 +12,7 @@
 #include "runtime/store/open_dataset.h"
 #include "runtime/store/trace.h"
 #include "runtime/training/result.h"
-#include "runtime/training/stop_signals.h"
+#include "runtime/training/stop.h"
 #include "runtime/training/threads.h"
 
 namespace hetpipe {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sync/server_client.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "runtime/sync/messages.h"
-#include "runtime/sync/shard_map.h"
-
-#include <algorithm>
 
 namespace hetpipe {
 ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules,

@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "base/time.h"
-#include "runtime/training/stop_signals.h"
 
 namespace hetpipe {
 namespace {
