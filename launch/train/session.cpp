@@ -11,9 +11,8 @@
 #include "launch/train/start.h"
 #include "runtime/store/open_dataset.h"
 #include "runtime/store/trace.h"
-#include "runtime/training/result.h"
+#include "runtime/training/run.h"
 #include "runtime/training/stop.h"
-#include "runtime/training/threads.h"
 
 namespace hetpipe {
 
