@@ -3,7 +3,6 @@
 
 #include "base/time.h"
 #include "runtime/training/messages.h"
-#include "runtime/training/trace.h"
 
 namespace hetpipe {
 

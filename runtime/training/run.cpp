@@ -17,7 +17,6 @@
 #include "runtime/training/paths.h"
 #include "runtime/training/server.h"
 #include "runtime/training/stop.h"
-#include "runtime/training/trace.h"
 #include "runtime/training/values.h"
 #include "runtime/training/worker_role.h"
 #include "runtime/transport/staging.h"

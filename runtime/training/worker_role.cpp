@@ -17,7 +17,6 @@
 #include "runtime/sync/server_client.h"
 #include "runtime/training/groups.h"
 #include "runtime/training/messages.h"
-#include "runtime/training/trace.h"
 #include "runtime/transport/device_transport.h"
 
 namespace hetpipe {
