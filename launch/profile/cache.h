@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "launch/command/kept_file.h"
+#include "launch/command/cache.h"
 #include "partitioner/profile/profile.h"
 
 namespace hetpipe {

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "launch/command/cache_folder.h"
+#include "launch/command/cache.h"
 #include "launch/profile/batches.h"
 #include "launch/profile/cache.h"
 

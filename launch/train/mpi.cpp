@@ -6,7 +6,7 @@
 
 #include "base/failure.h"
 #include "base/text.h"
-#include "launch/command/cache_folder.h"
+#include "launch/command/cache.h"
 #include "launch/launcher/launched.h"
 #include "launch/launcher/start_watch.h"
 #include "launch/train/meeting.h"

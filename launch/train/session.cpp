@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "launch/command/cache_folder.h"
+#include "launch/command/cache.h"
 #include "launch/command/terminal.h"
 #include "launch/train/start.h"
 #include "runtime/store/open_dataset.h"
