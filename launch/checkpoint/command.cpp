@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/checkpoint/command.h"
-
 #include <array>
+
+#include "launch/command/subcommand.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr std::array kActions{
+constexpr std::array kCheckpointActions{
     Subcommand{"info", "says what a checkpoint holds", checkpoint_info},
     Subcommand{"verify", "tells whether checkpoints are what was written", checkpoint_verify},
     Subcommand{"diff", "compares two checkpoints", checkpoint_diff},
@@ -20,7 +20,7 @@ int checkpoint_command(const Invocation& how) {
       {"checkpoint", "FILE... [options]",
        "Looks into checkpoints. FILE is one, or a run's directory: then its newest complete "
        "one.",
-       kActions},
+       kCheckpointActions},
       how);
 }
 

@@ -7,9 +7,18 @@
 #include <utility>
 #include <vector>
 
+// What was measured once, kept for later runs.
 namespace hetpipe {
 
-// What was measured once, kept for later runs: a file FOLDER/SORT/HASH.toml, named by the hash of
+// Where what was measured once is kept for later runs of this user on this machine: $HETPIPE_CACHE,
+// or hetpipe/ in $XDG_CACHE_HOME or ~/.cache. Made where it is missing. Empty where there is no
+// such place, or it cannot be written: nothing is kept then.
+std::filesystem::path cache_folder();
+
+// The file there in which GPUs keep their execution plans; empty: nothing is kept.
+std::string plan_cache();
+
+// A file FOLDER/SORT/HASH.toml, named by the hash of
 // what its numbers depend on. Its first line says all of that, and has to be the same.
 class KeptFile {
  public:
