@@ -7,8 +7,8 @@ namespace hetpipe {
 namespace {
 
 constexpr std::array kActions{
-    Subcommand{"info", "says what a checkpoint holds", checkpoint_info},
-    Subcommand{"verify", "tells whether checkpoints are what was written", checkpoint_verify},
+    Subcommand{"info", "shows what a checkpoint holds", checkpoint_info},
+    Subcommand{"verify", "checks whether checkpoints are complete and undamaged", checkpoint_verify},
     Subcommand{"diff", "compares two checkpoints", checkpoint_diff},
     Subcommand{"export", "writes a checkpoint's tensors for PyTorch or NumPy", checkpoint_export},
 };
@@ -18,8 +18,8 @@ constexpr std::array kActions{
 int checkpoint_command(const Invocation& how) {
   return run_action(
       {"checkpoint", "FILE... [options]",
-       "Looks into checkpoints. FILE is one, or a run's directory: then its newest complete "
-       "one.",
+       "Shows, verifies, compares and exports checkpoints. FILE is a checkpoint, or a run "
+       "directory, whose newest complete checkpoint is used.",
        kActions},
       how);
 }

@@ -103,7 +103,7 @@ Profile profile_for(const CompareOptions& options, const Cluster& cluster, const
     if (name.empty() && !options.plans.empty()) name = load_plan(options.plans.front()).model;
     if (name.empty()) {
       throw UserError(
-          "--model", "is missing (there is no profile that names one). Give --model NAME; known: " +
+          "--model", "is missing (no profile names one). Give --model NAME; known: " +
                          join(model_names(), ", ") + ".");
     }
     const Model model = make_model(name, {data.height, data.width, data.channels}, data.classes);

@@ -7,7 +7,7 @@ namespace hetpipe {
 namespace {
 
 constexpr std::array kActions{
-    Subcommand{"import", "turns CIFAR or folders of images into a file for --data", data_import},
+    Subcommand{"import", "converts CIFAR or folders of images to a file for --data", data_import},
 };
 
 }  // namespace

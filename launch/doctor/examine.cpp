@@ -155,7 +155,7 @@ Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links
   if (first) {
     run = read_planned_run(options, hosts_of(ranks_of(seen.facts)));
     plan = one_world ? check_plan_ranks(run, seen.facts, call.command, seen.roles)
-                     : Check{"plan", "ranks without a common world are not compared with one",
+                     : Check{"plan", "ranks without a common MPI world are not compared with a plan",
                              findings_from(Severity::mistake, run.problems)};
   }
   const Told told = hand_round(run, seen.roles.has_value(), options, transport);

@@ -34,7 +34,7 @@ struct PlanOptions {
 OptionTable table_of(PlanOptions& options) {
   return {
       "plan",
-      "Cuts a profiled model into stages for the devices of a cluster, and writes the plan.",
+      "Partitions a profiled model into stages for the devices of a cluster, and writes the plan.",
       {{"What to plan",
         {
             required(text_option("cluster", "FILE", options.planning.cluster, "Cluster file.")),
@@ -44,22 +44,22 @@ OptionTable table_of(PlanOptions& options) {
             profile_device_option(options.planning),
             profile_batch_option(options.planning),
             text_option("data", "DATA", options.data,
-                        "Data set to name in the launch lines; the plan does not depend on it."),
-            text_option("output", "FILE", options.output, "Where the plan is written."),
+                        "Data set for the printed launch lines; the plan does not depend on it."),
+            text_option("output", "FILE", options.output, "Where to write the plan."),
             flag_option("ledger", options.ledger,
-                        "Prints every stage's memory line by line as well."),
+                        "Also prints the memory of every stage item by item."),
             flag_option("json", options.json,
                         "Prints the plan as one JSON document instead of tables."),
         }},
-       {"Questions about it",
+       {"Questions about the plan",
         {
             flag_option("explain", options.explain,
-                        "Says what the bottleneck is and what would be faster: a layer moved, more "
-                        "in flight, a device left out, faster links."),
+                        "Names the bottleneck and what would be faster: a layer moved, more "
+                        "minibatches in flight, a device left out, faster links."),
             repeated_option("what-if", "CHANGES", options.what_if,
-                            "Plans for a changed cluster as well, and compares: \"+2 rtx-3090 "
+                            "Also plans for a changed cluster, and compares: \"+2 rtx-3090 "
                             "@n0\", \"-n3\" (a node), \"-n0:1\" (a device), \"-2 rtx-2060\"; "
-                            "several separated by commas are made together. May be repeated."),
+                            "changes separated by commas are made together. May be repeated."),
         }},
        shape_options(options.planning, PlanGiven::never),
        server_options(options.planning, PlanGiven::never)}};
@@ -129,7 +129,7 @@ void print_start(const Plan& plan, const Cluster& cluster, const Invocation& how
   Problems problems;
   check_playable(plan, problems);
   if (!problems.empty()) {
-    std::printf("; training cannot play it (hetpipe simulate can):\n");
+    std::printf("; it cannot be trained, only simulated (hetpipe simulate):\n");
     for (const Problem& problem : problems.list()) {
       const bool of_a_stage = problem.where.starts_with("plan: ");
       std::printf("  %s%s\n", of_a_stage ? (problem.where.substr(6) + ": ").c_str() : "",
@@ -160,7 +160,7 @@ int plan_command(const Invocation& how) {
   const Cluster cluster = load_cluster(*options.planning.cluster);
   if (cluster.devices().empty()) {
     throw UserError(*options.planning.cluster,
-                    "no node has a device (somebody has to compute). Give a node devices.");
+                    "no node has a device (at least one is needed to compute). Give a node devices.");
   }
   PlanRequest request =
       request_of(options.planning, cluster, load_profile_of(options.planning, cluster));

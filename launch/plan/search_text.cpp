@@ -29,12 +29,12 @@ std::string search_text(const SearchResult& result, const Cluster& cluster) {
   }
   text += result.exact ? format("all plans were compared (%lld simulations)\n",
                                 static_cast<long long>(result.simulations))
-                       : format("%lld simulations; no plan can pass %.4g samples/s\n",
+                       : format("%lld simulations; no plan can exceed %.4g samples/s\n",
                                 static_cast<long long>(result.simulations), result.bound);
   const double chosen = result.plan.predicted ? result.plan.predicted->throughput : 0;
   if (shown > 0 && result.considered.front().throughput > chosen * (1 + 1e-6)) {
     text += format(
-        "taken: the plan of %.4g samples/s, the least stale of those within 1 %% of the "
+        "chosen: the plan of %.4g samples/s, the least stale of those within 1 %% of the "
         "best\n",
         chosen);
   }
@@ -42,11 +42,11 @@ std::string search_text(const SearchResult& result, const Cluster& cluster) {
     text += format("left idle: %s %s", to_string(left.device).c_str(),
                    cluster.kind_of(left.device).name.c_str());
     if (!left.change) {
-      text += " (no plan was found that uses it)\n";
+      text += " (no plan that uses it was found)\n";
     } else if (std::abs(*left.change) < kVisible) {
-      text += " (with it no change)\n";
+      text += " (using it: no change)\n";
     } else {
-      text += format(" (with it %+.1f %%)\n", 100 * *left.change);
+      text += format(" (using it: %+.1f %%)\n", 100 * *left.change);
     }
   }
   return text;

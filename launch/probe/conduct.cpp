@@ -41,7 +41,7 @@ std::string text_of(const ControlMessage& message) {
 // Until all messages posted here have left.
 void flush(Transport& transport) {
   wait_until([&] { return transport.idle(); }, [&] { transport.progress(); }, kPatienceSeconds,
-             [] { return std::string("the other ranks to take their messages"); });
+             [] { return std::string("the other ranks to receive their messages"); });
 }
 
 std::vector<StepReply> conduct_step(Transport& transport, const ProbeStep& step, int number,
@@ -106,7 +106,7 @@ int follow(Transport& transport, const std::vector<ProbeStep>& steps,
                [] { return std::string("rank 0 to say who measures next"); });
     if (message->header.kind == kDismissed) return static_cast<int>(message->header.label);
     const auto number = message->header.minibatch;
-    ensure(0 <= number && number < static_cast<std::int64_t>(steps.size()), "a step that is none");
+    ensure(0 <= number && number < static_cast<std::int64_t>(steps.size()), "an unknown step");
     const Acted acted = act_here(act, static_cast<int>(number));
     transport.send_control(Rank{0}, {.kind = acted.failed ? kFailure : kReply, .minibatch = number},
                            std::as_bytes(std::span(acted.text)));

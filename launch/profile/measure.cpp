@@ -41,7 +41,7 @@ void check_memory(const Model& model, const ProfileWanted& wanted, const Profile
   const double needed = measuring_memory(model, measured.device->element_type()).of(samples);
   if (needed <= measured.memory) return;
   throw UserError("--minibatch",
-                  format("%d samples of %s need %s (of this device measuring may take %s). Give "
+                  format("%d samples of %s need %s (measuring may use %s of this device). Give "
                          "fewer samples, or smaller ones.",
                          samples, to_string(model.sample_shape()).c_str(),
                          format_bytes(needed).c_str(), format_bytes(measured.memory).c_str()));
@@ -75,8 +75,8 @@ Profile measure(const ProfileWanted& wanted, const Model& model, const ProfiledD
   const MeasuringMemory needed = measuring_memory(model, measured.device->element_type());
   if (needed.of(1) > measured.memory) {
     throw UserError("--model",
-                    format("one sample of %s needs %s (of this device measuring may take "
-                           "%s). Take a smaller model, or smaller samples.",
+                    format("one sample of %s needs %s (measuring may use %s of this "
+                           "device). Take a smaller model, or smaller samples.",
                            model.name().c_str(), format_bytes(needed.of(1)).c_str(),
                            format_bytes(measured.memory).c_str()));
   }

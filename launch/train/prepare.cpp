@@ -64,7 +64,7 @@ void check_profile(const Profile& profile, const std::string& file, const Model&
     same = profile.layers[static_cast<std::size_t>(l)].name == model.layer(l).name;
   }
   if (!same) {
-    problems.add(file, format("profile of '%s' has other layers than model '%s' (%zu and %d). "
+    problems.add(file, format("the profile of '%s' has different layers from model '%s' (%zu and %d). "
                               "Measure this model: hetpipe profile "
                               "--model %s.",
                               profile.model.c_str(), model.name().c_str(), profile.layers.size(),
@@ -83,7 +83,7 @@ std::string checkpoint_to_resume(const TrainOptions& options) {
         "--resume",
         folder.string() +
             " holds no complete checkpoint (a run writes them at the end of every epoch, and every "
-            "--checkpoint-every waves). Give --resume FILE, or start afresh.");
+            "--checkpoint-every waves). Give --resume FILE, or start without --resume.");
   }
   return newest->string();
 }
@@ -106,7 +106,7 @@ void check_memory(const TrainJob& job, const std::string& file, Problems& proble
       problems.add(file,
                    format("virtual worker %zu, stage %zu needs %s on %s, which has %s (%s). "
                           "Use a smaller minibatch, fewer minibatches in flight, or another "
-                          "cut.",
+                          "partition.",
                           i, k, format_bytes(static_cast<double>(need.ledger.total())).c_str(),
                           to_string(need.device).c_str(),
                           format_bytes(static_cast<double>(need.memory)).c_str(),
@@ -136,7 +136,7 @@ void check_length(const TrainJob& job, double epochs, Problems& problems) {
   if (minibatches > most) {
     problems.add("--epochs",
                  format("%g are %lld minibatches for each virtual worker (one run of this plan "
-                        "takes at most %lld). Lower it, and go on from the last checkpoint with "
+                        "takes at most %lld). Lower it, and continue from the last checkpoint with "
                         "--resume.",
                         epochs, static_cast<long long>(minibatches), static_cast<long long>(most)));
   }
@@ -296,10 +296,10 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
   const DefaultRate usual = default_rate(job.plan);
   if (!options.learning_rate && usual.lowered()) {
     prepared.notes.push_back(
-        format("learning rate %g instead of %g: up to %d updates are under way that do not see "
-               "each other (--learning-rate sets another%s)",
+        format("learning rate %g instead of %g: up to %d pending updates do not see each other "
+               "(--learning-rate sets another rate%s)",
                usual.rate, kSgdRate, usual.unseen_updates,
-               job.plan.in_flight > 1 ? "; a smaller --in-flight leaves fewer" : ""));
+               job.plan.in_flight > 1 ? "; a smaller --in-flight leaves fewer pending" : ""));
   }
   job.optimizer = {.name = job.plan.optimizer,
                    .learning_rate = options.learning_rate.value_or(usual.rate),
@@ -330,7 +330,7 @@ Preparation prepare_training(const TrainOptions& given, std::optional<int> ranks
     const Checkpoint checkpoint = read_checkpoint(job.start.checkpoint);
     if (options.resume == "auto" && checkpoint.sampler.consumed >= job.end_position) {
       prepared.ended =
-          format("%s holds the end of the training (%lld samples): nothing is left to do",
+          format("%s is from the end of the training (%lld samples): nothing is left to do",
                  job.start.checkpoint.c_str(), static_cast<long long>(checkpoint.sampler.consumed));
     }
     if (!prepared.ended.empty()) return prepared;
