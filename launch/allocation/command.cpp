@@ -21,11 +21,13 @@ OptionTable table_of(AllocationOptions& options) {
   return {
       "allocation",
       "Shows which nodes and GPUs this Slurm job was given, and how many ranks each node gets: one "
-      "per GPU, and one for a parameter server on a node without GPUs. Nodes that are down get none.",
+      "per GPU, and one for a parameter server on a node without GPUs. Nodes that are down get "
+      "none.",
       {{"Output",
         {
-            text_option("pool", "FILE", options.pool,
-                        "Cluster file with the devices of the nodes, where Slurm does not list them."),
+            text_option(
+                "pool", "FILE", options.pool,
+                "Cluster file with the devices of the nodes, where Slurm does not list them."),
             text_option("hosts", "FILE", options.hosts,
                         "Also writes a host file for the launcher."),
             choice_option("format", options.format, {"slurm", "openmpi"},

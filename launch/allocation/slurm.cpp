@@ -174,9 +174,8 @@ Allocation slurm_allocation() try {
   }
   return allocation;
 } catch (const SystemError& error) {
-  throw SystemError(
-      std::string(error.what()) +
-      " (it lists the job's nodes and GPUs; --cluster ranks works without it)");
+  throw SystemError(std::string(error.what()) +
+                    " (it lists the job's nodes and GPUs; --cluster ranks works without it)");
 }
 
 }  // namespace hetpipe

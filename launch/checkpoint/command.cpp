@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::array kActions{
     Subcommand{"info", "shows what a checkpoint holds", checkpoint_info},
-    Subcommand{"verify", "checks whether checkpoints are complete and undamaged", checkpoint_verify},
+    Subcommand{"verify", "checks whether checkpoints are complete and undamaged",
+               checkpoint_verify},
     Subcommand{"diff", "compares two checkpoints", checkpoint_diff},
     Subcommand{"export", "writes a checkpoint's tensors for PyTorch or NumPy", checkpoint_export},
 };

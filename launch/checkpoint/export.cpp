@@ -53,8 +53,9 @@ void check(const ExportOptions& options, Problems& problems) {
   check_output_file("--output", path.string(), problems);
   std::error_code code;
   if (!options.force && std::filesystem::is_regular_file(path, code)) {
-    problems.add("--output",
-                 path.string() + " (already exists). Give another name, or --force to overwrite it.");
+    problems.add(
+        "--output",
+        path.string() + " (already exists). Give another name, or --force to overwrite it.");
   }
 }
 

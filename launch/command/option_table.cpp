@@ -82,9 +82,9 @@ OptionTable::OptionTable(std::string command, std::string summary, std::vector<O
       text_option("config", "FILE", config_,
                   "Reads options from a TOML file: format = 1, then for example in-flight = 4. "
                   "The command line takes precedence.")));
-  common.options.push_back(command_line_only(flag_option(
-      "print-config", configuration_asked_,
-      "Prints the options in effect as a file for --config, and exits.")));
+  common.options.push_back(command_line_only(
+      flag_option("print-config", configuration_asked_,
+                  "Prints the options in effect as a file for --config, and exits.")));
   common.options.push_back(
       command_line_only(flag_option("help", help_asked_, "Prints this help and exits.")));
   groups_.push_back(std::move(common));
@@ -151,9 +151,9 @@ void OptionTable::read_file(const std::string& file, Problems& problems) {
       problems.add(where(value.line),
                    key + " (allowed on the command line only). Remove the line.");
     } else if (const auto word = as_typed(value); !word) {
-      problems.add(where(value.line), key +
-                                          " (a table or a date cannot be the value of an option). Write " +
-                                          key + " = " + option->value + ".");
+      problems.add(where(value.line),
+                   key + " (a table or a date cannot be the value of an option). Write " + key +
+                       " = " + option->value + ".");
     } else if (const auto complaint = option->set(*word)) {
       problems.add(where(value.line), key + " = " + *complaint);
     }
@@ -256,8 +256,8 @@ OptionTable::Asked OptionTable::read(std::span<const std::string> arguments, Pro
       const bool tried = std::any_of(values.begin(), values.end(),
                                      [&](const auto& value) { return value.first == option.name; });
       if (option.required && option.positional && !tried) {
-        problems.add(placeholder(option), "is missing (hetpipe " + command_ +
-                                              " requires it). Give " + usage() + ".");
+        problems.add(placeholder(option),
+                     "is missing (hetpipe " + command_ + " requires it). Give " + usage() + ".");
       } else if (option.required && !option.text() && !tried) {
         problems.add("--" + option.name, "is missing (hetpipe " + command_ +
                                              " requires it). Give --" + option.name + " " +

@@ -34,7 +34,8 @@ std::string overview() {
     text += format("  %-*s  %s\n", static_cast<int>(width), subcommand.name, subcommand.help);
   }
   return text +
-         "\nhetpipe <subcommand> --help lists its options; hetpipe --version shows what was built.\n"
+         "\nhetpipe <subcommand> --help lists its options; hetpipe --version shows what was "
+         "built.\n"
          "Exit codes: 0 success, 2 a mistake in options or files, 3 system failure, 4 numerical "
          "failure,\n75 stopped on request after writing a checkpoint: run again with --resume.\n";
 }
@@ -92,13 +93,13 @@ std::span<const Subcommand> subcommands() {
       Subcommand{"plan", "partitions a profiled model into stages for a cluster", plan_command},
       Subcommand{"simulate", "simulates a plan: speed, idle times, memory, drawings",
                  simulate_command},
-      Subcommand{"doctor", "checks an allocation before a run",
-                 doctor_command},
+      Subcommand{"doctor", "checks an allocation before a run", doctor_command},
       Subcommand{"train", "trains a model over all ranks of a plan", train_command},
       Subcommand{"compare", "trains with several systems in turn: speed, accuracy, memory, traffic",
                  compare_command},
       Subcommand{"sbatch", "writes a batch script for Slurm", sbatch_command},
-      Subcommand{"allocation", "shows what this Slurm job was given, and its ranks", allocation_command},
+      Subcommand{"allocation", "shows what this Slurm job was given, and its ranks",
+                 allocation_command},
       Subcommand{"checkpoint", "shows, verifies, compares, exports checkpoints",
                  checkpoint_command},
       Subcommand{"data", "converts images to data sets", data_command},

@@ -17,25 +17,26 @@ constexpr const char* kOwn[] = {
     "--config", "--help",          "--epochs",  "--target-accuracy", "--print-config"};
 
 OptionGroup what_options(CompareOptions& options) {
-  return {"What to compare",
-          {
-              required(text_option("cluster", "FILE", options.planning.cluster, "Cluster file.")),
-              text_option("profile", "FILE", options.planning.profile,
-                          "Profile of the model. Without it, the model is measured here."),
-              profile_device_option(options.planning),
-              profile_batch_option(options.planning),
-              unset_means("the profile's or the plans'",
-                          text_option("model", "NAME", options.model, "Name of a built-in model.")),
-              required(text_option("data", "DATA", options.data,
-                                   "Data set, as for hetpipe train.")),
-              list_option("systems", "SYSTEM,...", options.systems,
-                          "Systems to plan for the cluster, train and compare."),
-              list_option("plans", "FILE,...", options.plans,
-                          "Plans to train and compare instead of --systems, each named after its file."),
-              required(text_option("output", "DIR", options.output,
-                                   "Directory for plans, runs and results. Runs that are finished "
-                                   "there are skipped.")),
-          }};
+  return {
+      "What to compare",
+      {
+          required(text_option("cluster", "FILE", options.planning.cluster, "Cluster file.")),
+          text_option("profile", "FILE", options.planning.profile,
+                      "Profile of the model. Without it, the model is measured here."),
+          profile_device_option(options.planning),
+          profile_batch_option(options.planning),
+          unset_means("the profile's or the plans'",
+                      text_option("model", "NAME", options.model, "Name of a built-in model.")),
+          required(text_option("data", "DATA", options.data, "Data set, as for hetpipe train.")),
+          list_option("systems", "SYSTEM,...", options.systems,
+                      "Systems to plan for the cluster, train and compare."),
+          list_option(
+              "plans", "FILE,...", options.plans,
+              "Plans to train and compare instead of --systems, each named after its file."),
+          required(text_option("output", "DIR", options.output,
+                               "Directory for plans, runs and results. Runs that are finished "
+                               "there are skipped.")),
+      }};
 }
 
 OptionGroup how_options(CompareOptions& options) {

@@ -29,7 +29,8 @@ OptionTable table_of(ImportOptions& options) {
   return {
       "data import",
       "Writes a labelled set of images to one HDF5 file, which hetpipe train reads with --data "
-      "FILE.h5: bytes of one shape, in the order of the source. The same input gives the same bytes.",
+      "FILE.h5: bytes of one shape, in the order of the source. The same input gives the same "
+      "bytes.",
       {{"What to read",
         {
             required(choice_option("from", options.from, {"cifar-10", "cifar-100", "folder"},
@@ -50,9 +51,10 @@ OptionTable table_of(ImportOptions& options) {
                 integers_option("size", "H,W", options.size, {1, double{kLargestImageSide}},
                                 "Rows and columns of every image: larger ones are averaged over "
                                 "areas, smaller ones are interpolated linearly.")),
-            choice_option("fit", options.fit, {"stretch", "crop"},
-                          "How --size treats an image of another aspect ratio: stretches it, or crops "
-                          "it to the largest part around its centre that has the ratio."),
+            choice_option(
+                "fit", options.fit, {"stretch", "crop"},
+                "How --size treats an image of another aspect ratio: stretches it, or crops "
+                "it to the largest part around its centre that has the ratio."),
             choice_option("channels", options.channels, {"1", "3"},
                           "Channels of every image: 3 repeats grey, 1 converts colours to grey."),
             flag_option("force", options.force, "Overwrites the output file if it exists."),
@@ -61,8 +63,9 @@ OptionTable table_of(ImportOptions& options) {
 
 void check(const ImportOptions& options, Problems& problems) {
   if (options.size && options.size->size() != 2) {
-    problems.add("--size", format("%zu numbers (there must be two: rows and columns). Write --size 32,32.",
-                                  options.size->size()));
+    problems.add("--size",
+                 format("%zu numbers (there must be two: rows and columns). Write --size 32,32.",
+                        options.size->size()));
   }
   if (options.fit == "crop" && !options.size) {
     problems.add("--fit",
@@ -90,8 +93,9 @@ void check(const ImportOptions& options, Problems& problems) {
   check_output_file("--output", path.string(), problems);
   std::error_code code;
   if (!options.force && std::filesystem::exists(path, code)) {
-    problems.add("--output",
-                 path.string() + " (already exists). Give another name, or --force to overwrite it.");
+    problems.add(
+        "--output",
+        path.string() + " (already exists). Give another name, or --force to overwrite it.");
   }
 }
 
@@ -124,9 +128,10 @@ class Shaper {
       width_ = image.width;
     }
     if (image.height == height_ && image.width == width_) return image;
-    throw UserError(name, format("is %d x %d, and %s is %d x %d (all images of a data set must have the same "
-                                 "size). Give --size H,W.",
-                                 image.height, image.width, first_.c_str(), height_, width_));
+    throw UserError(
+        name, format("is %d x %d, and %s is %d x %d (all images of a data set must have the same "
+                     "size). Give --size H,W.",
+                     image.height, image.width, first_.c_str(), height_, width_));
   }
   std::string text() const { return format("%d x %d x %d", height_, width_, channels_); }
 

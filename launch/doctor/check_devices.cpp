@@ -87,12 +87,11 @@ void note_shared_cards(const std::vector<DoctorFacts>& facts,
   }
   for (const auto& [uuid, ranks] : ranks_on) {
     if (ranks.size() == 1) continue;
-    check.findings.push_back(
-        {Severity::mistake, named(ranks, ranks_of(facts)),
-         "would share one " + devices[ranks.front()].device.card,
-         "the plan has a device for each of them",
-         "Start as many ranks on a host as it has GPUs, each with its own GPU "
-         "(--gpus-per-task=1)."});
+    check.findings.push_back({Severity::mistake, named(ranks, ranks_of(facts)),
+                              "would share one " + devices[ranks.front()].device.card,
+                              "the plan has a device for each of them",
+                              "Start as many ranks on a host as it has GPUs, each with its own GPU "
+                              "(--gpus-per-task=1)."});
   }
 }
 

@@ -70,8 +70,8 @@ void compare_with_allocation(const PlannedRun& run, const std::vector<DoctorFact
   }
   const Seats seats = seats_of(*run.job.cluster, hosts_of(ranks_of(facts)));
   const std::size_t seated = seats.cluster.devices().size();
-  check.seen += format(": %zu of %zu devices have a rank, %zu ranks have no device", seated, devices,
-                       facts.size() - seated);
+  check.seen += format(": %zu of %zu devices have a rank, %zu ranks have no device", seated,
+                       devices, facts.size() - seated);
   if (seated == 0) {
     check.findings.push_back({Severity::mistake, run.files, "has no device for any of these ranks",
                               "nothing could be trained",

@@ -7,29 +7,34 @@ OptionTable doctor_option_table(DoctorOptions& options) {
   return {
       "doctor",
       "Checks an allocation before a run, and says for each finding what to do. Start it the way "
-      "the run will be started, with the same number of ranks under the same launcher; it leaves no "
+      "the run will be started, with the same number of ranks under the same launcher; it leaves "
+      "no "
       "files behind. Exit code: 0 no problem, 2 mistakes in options, files or the launch, 3 a "
       "problem of the system.",
       {{"The run, as far as it is known",
         {
             text_option("plan", "FILE", options.plan,
                         "Plan: ranks are compared with it by number, host and device."),
-            text_option("cluster", "FILE|slurm|ranks", options.planning.cluster,
-                        "Cluster file of the plan; without a plan, its hosts and devices are looked "
-                        "for. Or slurm or ranks, as for hetpipe train: checks whether ranks and "
-                        "devices of the allocation match."),
+            text_option(
+                "cluster", "FILE|slurm|ranks", options.planning.cluster,
+                "Cluster file of the plan; without a plan, its hosts and devices are looked "
+                "for. Or slurm or ranks, as for hetpipe train: checks whether ranks and "
+                "devices of the allocation match."),
             text_option("pool", "FILE", options.pool,
                         "With slurm or ranks: cluster file with the devices of all nodes."),
-            text_option("profile", "FILE", options.planning.profile,
-                        "Profile of the model: reports which times are estimated, not measured, and "
-                        "how large checkpoints will be."),
+            text_option(
+                "profile", "FILE", options.planning.profile,
+                "Profile of the model: reports which times are estimated, not measured, and "
+                "how large checkpoints will be."),
             profile_device_option(options.planning),
             profile_batch_option(options.planning),
-            text_option("output", "DIR", options.output,
-                        "Run directory: checks whether it can be written and locked, is fast enough, "
-                        "and is the same one for all ranks."),
-            integer_option("keep", "N", options.keep, {0},
-                           "Checkpoints that the run keeps: checks whether there is room for them."),
+            text_option(
+                "output", "DIR", options.output,
+                "Run directory: checks whether it can be written and locked, is fast enough, "
+                "and is the same one for all ranks."),
+            integer_option(
+                "keep", "N", options.keep, {0},
+                "Checkpoints that the run keeps: checks whether there is room for them."),
         }},
        {"This machine",
         {

@@ -159,8 +159,9 @@ int plan_command(const Invocation& how) {
 
   const Cluster cluster = load_cluster(*options.planning.cluster);
   if (cluster.devices().empty()) {
-    throw UserError(*options.planning.cluster,
-                    "no node has a device (at least one is needed to compute). Give a node devices.");
+    throw UserError(
+        *options.planning.cluster,
+        "no node has a device (at least one is needed to compute). Give a node devices.");
   }
   PlanRequest request =
       request_of(options.planning, cluster, load_profile_of(options.planning, cluster));

@@ -114,10 +114,11 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
   return {
       "The plan",
       {
-          unset_means(otherwise(usual.system),
-                      text_option("system", "S", options.system,
-                                  "How minibatches are pipelined and virtual workers synchronised: " +
-                                      join(system_names(), ", ") + ".")),
+          unset_means(
+              otherwise(usual.system),
+              text_option("system", "S", options.system,
+                          "How minibatches are pipelined and virtual workers synchronised: " +
+                              join(system_names(), ", ") + ".")),
           unset_means(otherwise("the system's"),
                       text_option("schedule", "RULE", options.schedule,
                                   "Order of work at a stage, instead of the system's: " +
@@ -179,10 +180,11 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
           unset_means(otherwise("nodes without devices, or the first node"),
                       list_option("servers", "NODE,...", options.servers,
                                   "Nodes that each hold a shard of the parameters.")),
-          unset_means(otherwise(usual.placement),
-                      choice_option("placement", options.placement, {"default", "local"},
-                                    "Where parameters are kept: layers round-robin over the "
-                                    "servers (default), or each on the node of its stage (local).")),
+          unset_means(
+              otherwise(usual.placement),
+              choice_option("placement", options.placement, {"default", "local"},
+                            "Where parameters are kept: layers round-robin over the "
+                            "servers (default), or each on the node of its stage (local).")),
       }};
 }
 

@@ -34,7 +34,8 @@ OptionTable table_of(ProbeOptions& options) {
   return {
       "probe",
       "Finds the devices of this machine or, under mpirun or srun with one rank per GPU (or per "
-      "node), of all machines; measures each device type and each distinct link; writes the cluster "
+      "node), of all machines; measures each device type and each distinct link; writes the "
+      "cluster "
       "file that plans are made for. Run it when nothing else runs.",
       {{"What to measure",
         {

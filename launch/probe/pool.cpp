@@ -188,8 +188,9 @@ class PoolMaker {
           kind.memory_whole = static_cast<std::int64_t>(gpu.memory);
         }
         if (static_cast<double>(free) >= kOthers * static_cast<double>(gpu.memory)) continue;
-        pool_.notes.push_back(format("%s:%zu has %s free of %s (other programs use it)", node.name.c_str(),
-                                     d, format_bytes(static_cast<double>(free)).c_str(),
+        pool_.notes.push_back(format("%s:%zu has %s free of %s (other programs use it)",
+                                     node.name.c_str(), d,
+                                     format_bytes(static_cast<double>(free)).c_str(),
                                      format_bytes(static_cast<double>(gpu.memory)).c_str()));
       }
     }

@@ -41,9 +41,10 @@ OptionTable table_of(ProfileOptions& options) {
       {{"What to measure",
         {
             required(text_option("model", "NAME", options.model, "Name of a built-in model.")),
-            text_option("data", "DATA", options.data,
-                        "Data set that the model is for: fashion-mnist, a folder of IDX files, HDF5 "
-                        "files, or text:FILE,T=64."),
+            text_option(
+                "data", "DATA", options.data,
+                "Data set that the model is for: fashion-mnist, a folder of IDX files, HDF5 "
+                "files, or text:FILE,T=64."),
             text_option("sample", "HxWxC", options.sample,
                         "Instead of --data: rows, columns and channels of a sample, or T, its "
                         "number of tokens."),
@@ -60,10 +61,11 @@ OptionTable table_of(ProfileOptions& options) {
         }},
        {"This machine",
         {
-            choice_option("device", options.device, device_names(),
-                          "Device to compute on: a GPU if there is one, otherwise the CPU (auto); "
-                          "oneDNN (cpu); a GPU (cuda). For testing: plain loops (reference), the CPU "
-                          "with streams and memory like a GPU's (offload)."),
+            choice_option(
+                "device", options.device, device_names(),
+                "Device to compute on: a GPU if there is one, otherwise the CPU (auto); "
+                "oneDNN (cpu); a GPU (cuda). For testing: plain loops (reference), the CPU "
+                "with streams and memory like a GPU's (offload)."),
             integer_option("gpu", "N", options.gpu, {0, 1023},
                            "Which GPU, of those that CUDA lists."),
             unset_means("what suits the GPU best",
@@ -100,16 +102,16 @@ void check(const ProfileOptions& options, Problems& problems) {
     for (const auto& [given, name] : {std::pair(options.sample.has_value(), "--sample"),
                                       std::pair(options.classes.has_value(), "--classes")}) {
       if (given) {
-        problems.add(name, "cannot be combined with --data (the data set determines it). Leave one out.");
+        problems.add(name,
+                     "cannot be combined with --data (the data set determines it). Leave one out.");
       }
     }
     return;
   }
   if (!options.sample || !options.classes) {
-    problems.add(
-        "--data",
-        "is missing (a model is built for the shape of its samples). Give --data DATA, or "
-        "--sample HxWxC and --classes N.");
+    problems.add("--data",
+                 "is missing (a model is built for the shape of its samples). Give --data DATA, or "
+                 "--sample HxWxC and --classes N.");
   }
   if (options.sample && !try_parse_sample(*options.sample)) {
     problems.add("--sample", "'" + *options.sample +
@@ -183,8 +185,7 @@ int profile_command(const Invocation& how) {
     std::printf("%s%s%s\n", measured.remark.c_str(), measured.kept_in.empty() ? "" : "; cached in ",
                 measured.kept_in.c_str());
     if (!measured.not_kept.empty()) {
-      std::fprintf(stderr, "warning: the profile was not cached: %s\n",
-                   measured.not_kept.c_str());
+      std::fprintf(stderr, "warning: the profile was not cached: %s\n", measured.not_kept.c_str());
     }
   }
   Profile& profile = measured.profile;

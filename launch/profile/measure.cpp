@@ -74,11 +74,10 @@ Profile measure(const ProfileWanted& wanted, const Model& model, const ProfiledD
   };
   const MeasuringMemory needed = measuring_memory(model, measured.device->element_type());
   if (needed.of(1) > measured.memory) {
-    throw UserError("--model",
-                    format("one sample of %s needs %s (measuring may use %s of this "
-                           "device). Take a smaller model, or smaller samples.",
-                           model.name().c_str(), format_bytes(needed.of(1)).c_str(),
-                           format_bytes(measured.memory).c_str()));
+    throw UserError("--model", format("one sample of %s needs %s (measuring may use %s of this "
+                                      "device). Take a smaller model, or smaller samples.",
+                                      model.name().c_str(), format_bytes(needed.of(1)).c_str(),
+                                      format_bytes(measured.memory).c_str()));
   }
   const BatchChoice choice = measure_batches(needed, measured.memory, wanted.budget_seconds, one);
   remark = "batches of " + listed(choice.batches) + " samples (" + choice.why_no_more + ")";

@@ -55,20 +55,23 @@ OptionTable table_of(SbatchOptions& options) {
             integer_option("notice", "S", options.notice, {1, 65535},
                            "Seconds before the time limit at which the training is asked to stop; "
                            "must be longer than a wave and a checkpoint take."),
-            text_option("array", "LIST", options.array,
-                        "Job array, such as 0-4: one training for each number, which is its --seed, "
-                        "in its own run directory."),
-            flag_option("heterogeneous", options.heterogeneous,
-                        "Requests nodes that differ as components of a heterogeneous job instead of "
-                        "as whole nodes: for sites where a job sees only the GPUs it requested. "
-                        "Restarts only when all components are available."),
+            text_option(
+                "array", "LIST", options.array,
+                "Job array, such as 0-4: one training for each number, which is its --seed, "
+                "in its own run directory."),
+            flag_option(
+                "heterogeneous", options.heterogeneous,
+                "Requests nodes that differ as components of a heterogeneous job instead of "
+                "as whole nodes: for sites where a job sees only the GPUs it requested. "
+                "Restarts only when all components are available."),
             repeated_option("sbatch", "OPTION", options.more,
                             "Further option for sbatch, such as --sbatch=--account=lab. May be "
                             "repeated."),
         }},
        {"How to run",
         {
-            choice_option("launcher", options.launcher, {"srun", "mpirun"}, "Program that starts the ranks."),
+            choice_option("launcher", options.launcher, {"srun", "mpirun"},
+                          "Program that starts the ranks."),
             integer_option("attempts", "N", options.attempts, {1, 16},
                            "Attempts in a row without a new checkpoint, after system failures, "
                            "before the job gives up."),
@@ -175,7 +178,8 @@ void decide_nodes(const SbatchOptions& options, BatchJob& job) {
                     "'" + *options.nodes + "' (neither a number nor a range). Give N, or MIN-MAX.");
   }
   if (numbers.back() > all) {
-    throw UserError("--nodes", format("%d (there are only %d). Request fewer.", numbers.back(), all));
+    throw UserError("--nodes",
+                    format("%d (there are only %d). Request fewer.", numbers.back(), all));
   }
   job.least_nodes = numbers.front();
   job.most_nodes = numbers.back();

@@ -47,7 +47,8 @@ std::string resource_lines(const BatchJob& job) {
     case JobShape::whole_nodes:
       text += common_lines(job);
       text +=
-          "# Whole nodes, with all their GPUs: one request cannot name the GPUs of nodes that differ.\n"
+          "# Whole nodes, with all their GPUs: one request cannot name the GPUs of nodes that "
+          "differ.\n"
           "# Starts on any number of nodes in this range.\n";
       text += sbatch_line("--nodes=" + range(job));
       text += sbatch_line("--exclusive");

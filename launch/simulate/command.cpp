@@ -85,8 +85,7 @@ void check(const SimulateOptions& options, Problems& problems) {
     used.emplace_back(option, file);
   }
   if (options.seed && options.jitter == 0) {
-    problems.add("--seed",
-                 "has no effect (only the jitter is random). Add --jitter X.");
+    problems.add("--seed", "has no effect (only the jitter is random). Add --jitter X.");
   }
   if (options.json && options.gantt) {
     problems.add("--gantt",
@@ -94,8 +93,9 @@ void check(const SimulateOptions& options, Problems& problems) {
                  "Leave one out, or draw with --svg FILE.");
   }
   if (options.from && options.until && *options.from >= *options.until) {
-    problems.add("--until", format("%g is not after --from %g (there is nothing to draw). Raise it.",
-                                   *options.until, *options.from));
+    problems.add("--until",
+                 format("%g is not after --from %g (there is nothing to draw). Raise it.",
+                        *options.until, *options.from));
   }
   for (const auto& [option, given] :
        {std::pair{"--from", options.from.has_value()}, {"--until", options.until.has_value()}}) {

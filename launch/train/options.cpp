@@ -48,53 +48,53 @@ OptionGroup source_options(TrainOptions& options) {
 }
 
 OptionGroup training_options(TrainOptions& options) {
-  return {"Training",
-          {
-              real_option("epochs", "N", options.epochs, kUpToAMillion,
-                          "Passes over the training samples; a fraction is allowed."),
-              unset_means(format("%g, or less if virtual workers miss many of each other's "
-                                 "updates; %g with adam",
-                                 kSgdRate, kAdamRate),
-                          real_option("learning-rate", "R", options.learning_rate, kUpToAMillion,
-                                      "Learning rate.")),
-              real_option("momentum", "M", options.momentum, {0, 1}, "Momentum of sgd-momentum."),
-              real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
-                          "Weight decay, added to the gradient."),
-              real_option("clip-norm", "X", options.clip_norm, kUpToAMillion,
-                          "Clips gradients to norm X."),
-              unset_means("global for systems that flush their pipeline, otherwise stage",
-                          choice_option("clip-scope", options.clip_scope, clip_scope_names(),
-                                        "What is clipped: the gradient over all stages (global), "
-                                        "each stage's part of it (stage), or each stage's push of a "
-                                        "wave, to X times the sum of the wave's learning rates "
-                                        "(wave).")),
-              real_option("label-smoothing", "S", options.label_smoothing, {0, 1},
-                          "Share of each label that is spread evenly over all classes."),
-              integer_option("seed", "N", options.seed, {0},
-                             "Seed of initial weights, sample order and dropout."),
-          }};
+  return {
+      "Training",
+      {
+          real_option("epochs", "N", options.epochs, kUpToAMillion,
+                      "Passes over the training samples; a fraction is allowed."),
+          unset_means(format("%g, or less if virtual workers miss many of each other's "
+                             "updates; %g with adam",
+                             kSgdRate, kAdamRate),
+                      real_option("learning-rate", "R", options.learning_rate, kUpToAMillion,
+                                  "Learning rate.")),
+          real_option("momentum", "M", options.momentum, {0, 1}, "Momentum of sgd-momentum."),
+          real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
+                      "Weight decay, added to the gradient."),
+          real_option("clip-norm", "X", options.clip_norm, kUpToAMillion,
+                      "Clips gradients to norm X."),
+          unset_means("global for systems that flush their pipeline, otherwise stage",
+                      choice_option("clip-scope", options.clip_scope, clip_scope_names(),
+                                    "What is clipped: the gradient over all stages (global), "
+                                    "each stage's part of it (stage), or each stage's push of a "
+                                    "wave, to X times the sum of the wave's learning rates "
+                                    "(wave).")),
+          real_option("label-smoothing", "S", options.label_smoothing, {0, 1},
+                      "Share of each label that is spread evenly over all classes."),
+          integer_option("seed", "N", options.seed, {0},
+                         "Seed of initial weights, sample order and dropout."),
+      }};
 }
 
 OptionGroup rate_options(RateOptions& options) {
-  return {
-      "Learning rate schedule, in epochs since the start of training (fractions are allowed)",
-      {
-          choice_option("lr-schedule", options.schedule, rate_rule_names(),
-                        "How the learning rate changes."),
-          real_option("lr-warmup", "EPOCHS", options.warmup, {0, 1e6},
-                      "Length of the linear warm-up to --learning-rate."),
-          reals_option("lr-steps", "EPOCH,...", options.steps, kUpToAMillion,
-                       "step: epochs at which the rate decays (is multiplied by --lr-decay)."),
-          real_option("lr-every", "EPOCHS", options.every, kUpToAMillion,
-                      "step: decays every EPOCHS epochs, instead of at --lr-steps."),
-          unset_means("0.1", real_option("lr-decay", "FACTOR", options.decay, {0, 1, true},
-                                         "step: factor of each decay.")),
-          unset_means("1", real_option("lr-power", "P", options.power, kUpToAMillion,
-                                       "polynomial: exponent of the share of the training that "
-                                       "remains.")),
-          unset_means("0", real_option("lr-final", "R", options.final_rate, {0, 1e6},
-                                       "cosine, polynomial: rate at the end of training.")),
-      }};
+  return {"Learning rate schedule, in epochs since the start of training (fractions are allowed)",
+          {
+              choice_option("lr-schedule", options.schedule, rate_rule_names(),
+                            "How the learning rate changes."),
+              real_option("lr-warmup", "EPOCHS", options.warmup, {0, 1e6},
+                          "Length of the linear warm-up to --learning-rate."),
+              reals_option("lr-steps", "EPOCH,...", options.steps, kUpToAMillion,
+                           "step: epochs at which the rate decays (is multiplied by --lr-decay)."),
+              real_option("lr-every", "EPOCHS", options.every, kUpToAMillion,
+                          "step: decays every EPOCHS epochs, instead of at --lr-steps."),
+              unset_means("0.1", real_option("lr-decay", "FACTOR", options.decay, {0, 1, true},
+                                             "step: factor of each decay.")),
+              unset_means("1", real_option("lr-power", "P", options.power, kUpToAMillion,
+                                           "polynomial: exponent of the share of the training that "
+                                           "remains.")),
+              unset_means("0", real_option("lr-final", "R", options.final_rate, {0, 1e6},
+                                           "cosine, polynomial: rate at the end of training.")),
+          }};
 }
 
 OptionGroup machine_options(TrainOptions& options) {
@@ -106,7 +106,8 @@ OptionGroup machine_options(TrainOptions& options) {
                             "(reference), the CPU with streams and memory like a GPU's (offload)."),
               integer_option("threads", "N", options.threads, {1, 1024}, "Threads per rank."),
               choice_option("transport", options.transport, {"mpi", "threads"},
-                            "Ranks are processes under mpirun or srun (mpi), or threads of one process (threads)."),
+                            "Ranks are processes under mpirun or srun (mpi), or threads of one "
+                            "process (threads)."),
               choice_option("transport-path", options.transport_path,
                             {"auto", "staged", "ipc", "nccl", "mpi"},
                             "How messages get from GPU to GPU: through page-locked host memory "
@@ -201,9 +202,10 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
   }
   const bool allocation = on_allocation(options);
   if (allocation && options.plan) {
-    problems.add("--cluster", "cannot be " + *options.planning.cluster +
-                                  " together with --plan (a plan names its devices). Leave --plan out, "
-                                  "or give the plan's cluster file.");
+    problems.add("--cluster",
+                 "cannot be " + *options.planning.cluster +
+                     " together with --plan (a plan names its devices). Leave --plan out, "
+                     "or give the plan's cluster file.");
   }
   if (allocation && options.transport == "threads") {
     problems.add("--cluster", "cannot be " + *options.planning.cluster +

@@ -64,11 +64,12 @@ void check_profile(const Profile& profile, const std::string& file, const Model&
     same = profile.layers[static_cast<std::size_t>(l)].name == model.layer(l).name;
   }
   if (!same) {
-    problems.add(file, format("the profile of '%s' has different layers from model '%s' (%zu and %d). "
-                              "Measure this model: hetpipe profile "
-                              "--model %s.",
-                              profile.model.c_str(), model.name().c_str(), profile.layers.size(),
-                              model.layer_count(), model.name().c_str()));
+    problems.add(file,
+                 format("the profile of '%s' has different layers from model '%s' (%zu and %d). "
+                        "Measure this model: hetpipe profile "
+                        "--model %s.",
+                        profile.model.c_str(), model.name().c_str(), profile.layers.size(),
+                        model.layer_count(), model.name().c_str()));
   }
 }
 

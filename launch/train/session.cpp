@@ -21,11 +21,12 @@ OpenData data_of(const TrainOptions& options, const TrainJob& job) {
              Split split, Parts parts) {
     Dataset data = open_dataset(spec, split, parts);
     if (data.fingerprint != (split == Split::train ? train : test)) {
-      throw UserError("--data " + spec,
-                      format("has different %s samples from those of rank 0 (all ranks train on the "
-                             "same ones). Give every rank the same files, and do not change them "
-                             "during a run.",
-                             split_name(split)));
+      throw UserError(
+          "--data " + spec,
+          format("has different %s samples from those of rank 0 (all ranks train on the "
+                 "same ones). Give every rank the same files, and do not change them "
+                 "during a run.",
+                 split_name(split)));
     }
     return data;
   };
@@ -81,19 +82,20 @@ void close_run(const TrainCall& call, const TrainJob& job, int ranks, const RunE
   const std::string directory = prepared.directory->path().string();
   log.line("files of this run: " + directory);
   if (end.code == ExitCode::numerical) {
-    log.warning("the final state was not saved: " + outcome.not_written +
-                " (the learning rate may be too high). Lower --learning-rate, and continue from the "
-                "newest checkpoint with --resume --output " +
-                directory + ".");
+    log.warning(
+        "the final state was not saved: " + outcome.not_written +
+        " (the learning rate may be too high). Lower --learning-rate, and continue from the "
+        "newest checkpoint with --resume --output " +
+        directory + ".");
   } else if (end.code == ExitCode::system) {
     log.warning("the final state was not saved: " + outcome.not_written +
                 ". Make room, then continue from the newest checkpoint with --resume --output " +
                 directory + ".");
   } else if (outcome.stopped_at_target) {
-    log.line(
-        format("stopped after wave %lld: the target was reached. To train further, run again without "
-               "--target-accuracy, with --resume --output %s",
-               static_cast<long long>(*outcome.stopped), directory.c_str()));
+    log.line(format(
+        "stopped after wave %lld: the target was reached. To train further, run again without "
+        "--target-accuracy, with --resume --output %s",
+        static_cast<long long>(*outcome.stopped), directory.c_str()));
   } else if (end.code == ExitCode::stopped) {
     log.line(format("stopped on request after wave %lld. Run again with --resume --output %s",
                     static_cast<long long>(*outcome.stopped), directory.c_str()));
