@@ -216,7 +216,7 @@ void CheckpointCollector::poll() {
     if (!coming.operation.done()) return false;
     const MessageHeader& header = coming.operation.header();
     ensure(header.part == coming.part && header.label == coming.label,
-           "another part of a checkpoint came than was announced");
+           "a part of a checkpoint that was not announced");
     parts_[at(coming.part)].emplace(coming.label, std::move(coming.bytes));
     return true;
   });
@@ -245,7 +245,7 @@ bool CheckpointCollector::finished() const { return !next_due(); }
 std::string CheckpointCollector::waiting_for() const {
   const auto due = next_due();
   if (!due) return "nothing";
-  return format("the parts of the checkpoint of label %lld", static_cast<long long>(*due));
+  return format("the parts of the checkpoint after wave %lld", static_cast<long long>(*due));
 }
 
 }  // namespace hetpipe

@@ -24,7 +24,7 @@ void StopCoordinator::before_forward(Minibatch p) {
                      .label = *label});
   service_.wait_for_others([this] { return agreement_.all_know(); },
                            [label] {
-                             return format("all ranks to know that the run stops at label %lld",
+                             return format("all ranks to know that the run stops after wave %lld",
                                            static_cast<long long>(*label));
                            });
 }

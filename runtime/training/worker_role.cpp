@@ -317,7 +317,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
       .run();
   service.wait_for_others(
       [&] { return transport->idle(); },
-      [] { return std::string("the last messages to leave the device's memory"); });
+      [] { return std::string("the last messages to be sent from device memory"); });
   paths->close();
 }
 
