@@ -165,7 +165,7 @@ Cluster cluster_of(const Allocation& allocation, const Cluster& pool,
             format("does not name node '%s' of %s, nor a device type for its GPU of "
                    "type '%s' (the catalogue does not either). Add [device.%s], or the node.",
                    allocated.name.c_str(), allocation.of.c_str(), type.c_str(),
-                   type.empty() ? "KIND" : type.c_str()));
+                   type.empty() ? "TYPE" : type.c_str()));
         break;
       }
     }
