@@ -68,7 +68,8 @@ std::string headline(const Plan& plan) {
                  plan.minibatch);
   if (plan.micro_batches > 1) text += format(" in %d micro-batches", plan.micro_batches);
   if (!has_flush(composition(plan).schedule)) {
-    text += format(", %d minibatches in flight (Nm)", plan.in_flight);
+    text +=
+        format(", %d minibatch%s in flight (Nm)", plan.in_flight, plan.in_flight == 1 ? "" : "es");
   }
   return text + "\n\n";
 }

@@ -32,10 +32,10 @@ std::string device_list(const std::vector<DeviceName>& devices) {
 [[noreturn]] void nothing_fits(const Cluster& cluster, const PartitionRequest& request,
                                const Partition& least_bad, bool ruled_out) {
   std::string text = format(
-      "no partition of the model %s the virtual worker %s with %d minibatches in flight and a "
+      "no partition of the model %s the virtual worker %s with %d minibatch%s in flight and a "
       "minibatch of %d (each stage must fit its device's memory). The closest one:",
       ruled_out ? "fits" : "was found that fits", device_list(request.devices).c_str(),
-      request.in_flight, request.minibatch);
+      request.in_flight, request.in_flight == 1 ? "" : "es", request.minibatch);
   int first = 0;
   for (std::size_t k = 0; k < least_bad.devices.size(); ++k) {
     const DeviceKind& kind = cluster.kind_of(least_bad.devices[k]);

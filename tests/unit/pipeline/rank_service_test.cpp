@@ -68,7 +68,7 @@ TEST(RankServiceDeathTest, RefusesUnexpectedMessagesAndSecondHandlers) {
                "the same control message");
   transports[0]->send_control(Rank{0}, {.kind = kCode(MessageKind::run_over)});
   EXPECT_DEATH(service.wait([] { return false; }, [] { return std::string("nothing"); }),
-               "nobody in this rank expects");
+               "no role of this rank expects");
 }
 
 }  // namespace rank_service_test
