@@ -38,8 +38,8 @@ std::string bottleneck_text(const Bottleneck& b, const PlanRequest& request) {
 }
 
 std::string move_text(const Alternative& move) {
-  if (!move.relative) return "Not possible: " + move.what + ": " + move.why_not + ".";
-  return "Possible: " + move.what + ": " + change_text(*move.relative) + ".";
+  if (!move.relative) return "Cannot " + move.what + ": " + move.why_not + ".";
+  return "If you " + move.what + ": " + change_text(*move.relative) + ".";
 }
 
 std::string depth_text(const DepthLimit& depth, const PlanRequest& request) {

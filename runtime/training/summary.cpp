@@ -14,7 +14,7 @@ std::string percent(double part, double whole) {
   return whole > 0 ? format("%.1f", 100 * part / whole) : "-";
 }
 
-// "predicted -> measured" in ms; a dash where nothing was foretold.
+// "predicted -> measured" in ms; a dash where nothing was predicted.
 std::string against(const std::optional<StagePrediction>& predicted,
                     double StagePrediction::*seconds, double measured) {
   return (predicted ? milliseconds((*predicted).*seconds) : std::string("-")) + " / " +
