@@ -3,7 +3,7 @@
 
 #include "launch/command/subcommand.h"
 
-// What `hetpipe checkpoint` can do: one function each.
+// The actions of `hetpipe checkpoint`: one function each.
 namespace hetpipe {
 
 int checkpoint_info(const Invocation& how);

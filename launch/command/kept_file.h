@@ -9,20 +9,20 @@
 
 namespace hetpipe {
 
-// What was measured once, kept for later runs: a file FOLDER/SORT/HASH.toml, named by the hash of
-// what its numbers depend on. Its first line says all of that, and has to be the same.
+// A measurement cached for later runs: a file FOLDER/SORT/HASH.toml, named by the hash of
+// what its numbers depend on. Its first line lists all of that, and has to be the same.
 class KeptFile {
  public:
-  // What numbers depend on, as name and value. An empty folder keeps nothing.
+  // What the numbers depend on, as name and value. With an empty folder nothing is cached.
   using Key = std::vector<std::pair<std::string, std::string>>;
   KeptFile(const std::filesystem::path& folder, const std::string& sort, const Key& key);
 
-  // Empty: nothing is kept.
+  // Empty: nothing is cached.
   const std::filesystem::path& path() const { return path_; }
 
-  // The text behind the first line; nothing where there is none, or none of this key.
+  // The text after the first line; nothing if there is none, or none with this key.
   std::optional<std::string> find() const;
-  // A folder that cannot be written is no reason to fail: what was the matter, or empty.
+  // A folder that cannot be written is not a failure: returns the reason, or empty.
   std::string keep(const std::string& text) const;
 
  private:

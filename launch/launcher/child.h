@@ -8,7 +8,7 @@
 
 namespace hetpipe {
 
-// Where a program stands that PATH finds; empty: nowhere.
+// The path of a program found in PATH; empty: not found.
 std::string find_program(const std::string& name);
 
 // While it lives, SIGINT and SIGTERM ask this process to stop instead of ending it.

@@ -8,8 +8,8 @@
 
 namespace hetpipe {
 
-// What a search looked at, how far its plan can be from the best, and which devices it leaves idle
-// at what cost, for people.
+// What a search considered, how far its plan can be from the best, and which devices it leaves idle
+// at what cost, as text.
 std::string search_text(const SearchResult& result, const Cluster& cluster);
 
 }  // namespace hetpipe

@@ -10,20 +10,20 @@
 
 namespace hetpipe {
 
-// Profiles that this user measured before, each with a remark in its second line.
+// Profiles that this user measured earlier, each with a remark in its second line.
 class ProfileCache {
  public:
   ProfileCache(const std::filesystem::path& folder, const KeptFile::Key& key)
       : kept_(folder, "profiles", key) {}
 
-  // Empty: nothing is kept.
+  // Empty: nothing is cached.
   const std::filesystem::path& file() const { return kept_.path(); }
 
   struct Found {
     Profile profile;
-    std::string remark;  // of whoever kept it: which batches and why
+    std::string remark;  // stored with it: which batches and why
   };
-  // Nothing where there is none, or none that can be read: it is measured anew then.
+  // Nothing if there is none, or it cannot be read: it is then measured again.
   std::optional<Found> find() const;
   // As KeptFile::keep.
   std::string keep(const Profile& profile, const std::string& remark) const;

@@ -35,10 +35,10 @@ Allocation node_partition(const std::vector<NodeDevices>& nodes, std::optional<i
     const auto parts = static_cast<std::size_t>(wanted / count);
     for (const NodeDevices& node : nodes) {
       if (node.size() < parts) {
-        refuse(
-            "np", wanted,
-            "node " + node[0].node + " has too few devices to split it into " std::to_string(parts),
-            "Ask for fewer.");
+        refuse("np", wanted,
+               "node " + node[0].node + " has too few devices to split it into " +
+                   std::to_string(parts),
+               "Ask for fewer.");
       }
       for (std::size_t i = 0; i < parts; ++i) {
         const auto [begin, end] = run_of(node.size(), parts, i);
