@@ -10,12 +10,12 @@
 // What was measured once, kept for later runs.
 namespace hetpipe {
 
-// Where what was measured once is kept for later runs of this user on this machine: $HETPIPE_CACHE,
-// or hetpipe/ in $XDG_CACHE_HOME or ~/.cache. Made where it is missing. Empty where there is no
-// such place, or it cannot be written: nothing is kept then.
+// Where measurements are cached for later runs of this user on this machine: $HETPIPE_CACHE,
+// or hetpipe/ in $XDG_CACHE_HOME or ~/.cache. Created if missing. Empty if there is no
+// such place, or it cannot be written: then nothing is cached.
 std::filesystem::path cache_folder();
 
-// The file there in which GPUs keep their execution plans; empty: nothing is kept.
+// The file there that caches execution plans of GPUs; empty: nothing is cached.
 std::string plan_cache();
 
 // A file FOLDER/SORT/HASH.toml, named by the hash of

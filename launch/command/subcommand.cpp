@@ -34,9 +34,10 @@ std::string overview() {
     text += format("  %-*s  %s\n", static_cast<int>(width), subcommand.name, subcommand.help);
   }
   return text +
-         "\nhetpipe <subcommand> --help lists its options; hetpipe --version says what was built.\n"
-         "Exit codes: 0 done, 2 a mistake in options or files, 3 the machine failed, 4 the numbers "
-         "failed,\n75 stopped on request with a checkpoint: run me again.\n";
+         "\nhetpipe <subcommand> --help lists its options; hetpipe --version shows what was "
+         "built.\n"
+         "Exit codes: 0 success, 2 a mistake in options or files, 3 system failure, 4 numerical "
+         "failure,\n75 stopped on request after writing a checkpoint: run again with --resume.\n";
 }
 
 int run_subcommand(std::span<const std::string> words) {
@@ -95,22 +96,22 @@ void leave_after_first_rank(ExitCode code) {
 
 std::span<const Subcommand> subcommands() {
   static constexpr std::array kSubcommands{
-      Subcommand{"probe", "finds the devices, measures them and their links: the cluster file",
+      Subcommand{"probe", "finds and measures devices and links, writes the cluster file",
                  probe_command},
-      Subcommand{"profile", "measures a model, layer by layer, on this machine", profile_command},
-      Subcommand{"plan", "cuts a profiled model into stages for a cluster", plan_command},
-      Subcommand{"simulate", "plays a plan on paper: speed, idle times, memory, pictures",
+      Subcommand{"profile", "measures a model layer by layer on this machine", profile_command},
+      Subcommand{"plan", "partitions a profiled model into stages for a cluster", plan_command},
+      Subcommand{"simulate", "simulates a plan: speed, idle times, memory, drawings",
                  simulate_command},
-      Subcommand{"doctor", "looks for what stands between this allocation and a run",
-                 doctor_command},
+      Subcommand{"doctor", "checks an allocation before a run", doctor_command},
       Subcommand{"train", "trains a model over all ranks of a plan", train_command},
-      Subcommand{"compare", "trains by several systems in turn: speed, accuracy, memory, traffic",
+      Subcommand{"compare", "trains with several systems in turn: speed, accuracy, memory, traffic",
                  compare_command},
       Subcommand{"sbatch", "writes a batch script for Slurm", sbatch_command},
-      Subcommand{"allocation", "what this Slurm job was given, and its ranks", allocation_command},
-      Subcommand{"checkpoint", "looks into, verifies, compares, exports checkpoints",
+      Subcommand{"allocation", "shows what this Slurm job was given, and its ranks",
+                 allocation_command},
+      Subcommand{"checkpoint", "shows, verifies, compares, exports checkpoints",
                  checkpoint_command},
-      Subcommand{"data", "turns images into data sets", data_command},
+      Subcommand{"data", "converts images to data sets", data_command},
   };
   return kSubcommands;
 }
@@ -119,7 +120,7 @@ int run_hetpipe(std::span<const std::string> words) {
   try {
     const int code = run_subcommand(words);
     if (std::fflush(stdout) != 0) {
-      return report(ExitCode::system, "standard output cannot be written");
+      return report(ExitCode::system, "cannot write to standard output");
     }
     return code;
   } catch (const std::exception& error) {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-// What this build is.
+// The version of this build.
 namespace hetpipe {
 
 // "hetpipe 0.1.0 (build 0123456789abcdef)", the compiler, and one line per device type.

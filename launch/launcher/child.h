@@ -8,7 +8,7 @@
 
 namespace hetpipe {
 
-// Where a program stands that PATH finds; empty: nowhere.
+// The path of a program found in PATH; empty: not found.
 std::string find_program(const std::string& name);
 
 // While it lives, SIGINT and SIGTERM ask this process to stop instead of ending it.
@@ -30,10 +30,10 @@ int run_child(const std::vector<std::string>& words, const std::filesystem::path
 
 struct ProgramOutput {
   int code = 0;      // its exit code; 128 + N when signal N ended it
-  std::string text;  // standard output and standard error, as they came
+  std::string text;  // standard output and standard error, interleaved
 };
 
-// Runs a program that PATH finds, without input, to its end. SystemError: not found, not started,
+// Runs a program from PATH, without input, to its end. SystemError: not found, not started,
 // or not ended within `seconds` (it is killed then).
 ProgramOutput output_of(const std::vector<std::string>& words, double seconds);
 

@@ -55,7 +55,7 @@ Acted act_here(const std::function<std::string(int step)>& act, int step) {
 // Until all messages posted here have left.
 void flush(Transport& transport) {
   wait_until([&] { return transport.idle(); }, [&] { transport.progress(); }, kPatienceSeconds,
-             [] { return std::string("the other ranks to take their messages"); });
+             [] { return std::string("the other ranks to receive their messages"); });
 }
 
 std::vector<StepReply> conduct_step(Transport& transport, const ProbeStep& step, int number,
@@ -120,7 +120,7 @@ int follow(Transport& transport, const std::vector<ProbeStep>& steps,
                [] { return std::string("rank 0 to say who measures next"); });
     if (is_a<Dismissed>(*message)) return read_as<Dismissed>(*message).code;
     const int number = read_as<Go>(*message).step;
-    ensure(0 <= number && number < static_cast<int>(steps.size()), "a step that is none");
+    ensure(0 <= number && number < static_cast<int>(steps.size()), "an unknown step");
     const Acted acted = act_here(act, number);
     send_control(transport, Rank{0}, Reply{number, acted.failed, acted.text});
   }

@@ -3,7 +3,7 @@
 
 #include "kernels/device.h"
 
-// What a device does when it is alone and asked for one large thing at a time.
+// The rates of a device on large operations, one at a time, without other load.
 namespace hetpipe {
 
 // Flop/s of square matrix products through the device's own layer of type Linear, in the device's

@@ -39,7 +39,7 @@ void check_memory(const Model& model, const ProfileWanted& wanted, const Profile
   const double needed = measuring_memory(model, measured.device->element_type()).of(samples);
   if (needed <= measured.memory) return;
   throw UserError("--minibatch",
-                  format("%d samples of %s need %s (of this device measuring may take %s). Give "
+                  format("%d samples of %s need %s (measuring may use %s of this device). Give "
                          "fewer samples, or smaller ones.",
                          samples, to_string(model.sample_shape()).c_str(),
                          format_bytes(needed).c_str(), format_bytes(measured.memory).c_str()));
@@ -72,11 +72,10 @@ Profile measure(const ProfileWanted& wanted, const Model& model, const ProfiledD
   };
   const MeasuringMemory needed = measuring_memory(model, measured.device->element_type());
   if (needed.of(1) > measured.memory) {
-    throw UserError("--model",
-                    format("one sample of %s needs %s (of this device measuring may take "
-                           "%s). Take a smaller model, or smaller samples.",
-                           model.name().c_str(), format_bytes(needed.of(1)).c_str(),
-                           format_bytes(measured.memory).c_str()));
+    throw UserError("--model", format("one sample of %s needs %s (measuring may use %s of this "
+                                      "device). Take a smaller model, or smaller samples.",
+                                      model.name().c_str(), format_bytes(needed.of(1)).c_str(),
+                                      format_bytes(measured.memory).c_str()));
   }
   const BatchChoice choice = measure_batches(needed, measured.memory, wanted.budget_seconds, one);
   remark = "batches of " + listed(choice.batches) + " samples (" + choice.why_no_more + ")";

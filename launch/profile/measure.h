@@ -12,10 +12,10 @@
 #include "runtime/model/model.h"
 #include "runtime/pipeline/measure.h"
 
-// A model measured on one device, or taken from what was measured before on such a device.
+// A model measured on one device, or taken from an earlier measurement on such a device.
 namespace hetpipe {
 
-// Profiles that this user measured before, each with a remark in its second line.
+// Profiles that this user measured earlier, each with a remark in its second line.
 class ProfileCache {
  public:
   ProfileCache(const std::filesystem::path& folder, const KeptFile::Key& key)
@@ -26,9 +26,9 @@ class ProfileCache {
 
   struct Found {
     Profile profile;
-    std::string remark;  // of whoever kept it: which batches and why
+    std::string remark;  // stored with it: which batches and why
   };
-  // Nothing where there is none, or none that can be read: it is measured anew then.
+  // Nothing if there is none, or it cannot be read: it is then measured again.
   std::optional<Found> find() const;
   // As KeptFile::keep.
   std::string keep(const Profile& profile, const std::string& remark) const;
@@ -41,19 +41,19 @@ struct ProfileWanted {
   std::vector<int> batches{};  // samples per call; empty: chosen as memory and time allow
   int threads = 1;
   double budget_seconds = 60;  // for batches that are chosen, together
-  bool fresh = false;          // measure although it was measured before
+  bool fresh = false;          // measure even if it was measured earlier
 };
 
 struct MeasuredProfile {
   Profile profile;
   std::string remark;               // which batches, and why
-  bool found = false;               // measured before
-  std::filesystem::path kept_in{};  // where it was found or is kept now; empty: nowhere
-  std::string not_kept{};           // why, where it should have been
+  bool found = false;               // measured earlier
+  std::filesystem::path kept_in{};  // where it was found or is cached now; empty: nowhere
+  std::string not_kept{};           // why it was not cached, if it should have been
   std::vector<PassCheck> checks{};  // of what was measured now
 };
 
-// UserError where the model does not fit into the device's memory.
+// UserError if the model does not fit into the device's memory.
 MeasuredProfile measured_profile(const Model& model, const ProfiledDevice& on,
                                  const ProfileWanted& wanted);
 

@@ -14,12 +14,12 @@ namespace hetpipe {
 
 struct Ground;
 
-// What the first rank makes of the options, before the others hear of it.
+// What the first rank derives from the options, before it tells the others.
 struct Preparation {
   TrainJob job;
   std::optional<RunDirectory> directory;  // holds the lock as long as it lives
-  std::string table;                      // the plan for people
-  std::string resumed;                    // how a resumed run goes on
+  std::string table;                      // the plan as text
+  std::string resumed;                    // how a resumed run continues
   std::string ended;                      // why there is nothing left to train; empty: there is
   std::vector<std::string> notes;         // of what the plan was made for
 };
@@ -30,7 +30,7 @@ struct Preparation {
 Preparation prepare_training(const TrainOptions& options, std::optional<int> ranks,
                              const std::string& launch_command, Log& log,
                              const Ground* ground = nullptr);
-// Takes the run directory and fills it with what was decided; the job learns of its folders.
+// Creates the run directory and writes what was decided; the job gets its folders.
 void take_run_directory(const TrainOptions& options, const std::string& configuration,
                         Preparation& prepared, Log& log);
 

@@ -32,7 +32,7 @@ void check_memory(const TrainJob& job, const std::string& file, Problems& proble
       problems.add(file,
                    format("virtual worker %zu, stage %zu needs %s on %s, which has %s (%s). "
                           "Use a smaller minibatch, fewer minibatches in flight, or another "
-                          "cut.",
+                          "partition.",
                           i, k, format_bytes(static_cast<double>(need.ledger.total())).c_str(),
                           to_string(need.device).c_str(),
                           format_bytes(static_cast<double>(need.memory)).c_str(),
@@ -62,7 +62,7 @@ void check_length(const TrainJob& job, double epochs, Problems& problems) {
   if (minibatches > most) {
     problems.add("--epochs",
                  format("%g are %lld minibatches for each virtual worker (one run of this plan "
-                        "takes at most %lld). Lower it, and go on from the last checkpoint with "
+                        "takes at most %lld). Lower it, and continue from the last checkpoint with "
                         "--resume.",
                         epochs, static_cast<long long>(minibatches), static_cast<long long>(most)));
   }
@@ -90,7 +90,7 @@ void check_profile(const Given& given) {
   }
   if (same) return;
   throw UserError(given.profile_file,
-                  format("profile of '%s' has other layers than model '%s' (%zu and %d). "
+                  format("the profile of '%s' has different layers from model '%s' (%zu and %d). "
                          "Measure this model: hetpipe profile "
                          "--model %s.",
                          profile.model.c_str(), model.name().c_str(), profile.layers.size(),

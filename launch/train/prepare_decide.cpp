@@ -56,7 +56,7 @@ std::string checkpoint_to_resume(const TrainOptions& options) {
         "--resume",
         folder.string() +
             " holds no complete checkpoint (a run writes them at the end of every epoch, and every "
-            "--checkpoint-every waves). Give --resume FILE, or start afresh.");
+            "--checkpoint-every waves). Give --resume FILE, or start without --resume.");
   }
   return newest->string();
 }
@@ -91,7 +91,7 @@ std::string note_on_rate(const TrainOptions& options, const Plan& plan) {
       "learning rate %g instead of %g: up to %d updates are under way that do not see "
       "each other (--learning-rate sets another%s)",
       usual.rate, kSgdRate, usual.unseen_updates,
-      plan.in_flight > 1 ? "; a smaller --in-flight leaves fewer" : "");
+      plan.in_flight > 1 ? "; a smaller --in-flight leaves fewer pending" : "");
 }
 
 void take_options(const TrainOptions& options, TrainJob& job) {
@@ -118,7 +118,7 @@ Resumption decide_resumption(const TrainOptions& options, const TrainJob& job) {
   const Checkpoint& checkpoint = *resumption.checkpoint;
   if (options.resume == "auto" && checkpoint.sampler.consumed >= job.end_position) {
     resumption.ended =
-        format("%s holds the end of the training (%lld samples): nothing is left to do",
+        format("%s is from the end of the training (%lld samples): nothing is left to do",
                file.c_str(), static_cast<long long>(checkpoint.sampler.consumed));
     return resumption;
   }

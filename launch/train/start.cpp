@@ -58,7 +58,7 @@ void check_together(const std::vector<RankFacts>& facts, const Roles& roles, con
       if (facts[r].boot != facts[0].boot) elsewhere.push_back(r);
     }
     if (!elsewhere.empty()) {
-      problems.add("", format("%s: another machine than that of rank 0 on %s (an emulated cluster "
+      problems.add("", format("%s: not on the machine of rank 0 on %s (an emulated cluster "
                               "shares one machine's clock). Start all ranks on one machine.",
                               named(elsewhere, facts).c_str(), facts[0].host.c_str()));
     }
@@ -89,7 +89,7 @@ std::string shared_cores(const std::vector<RankFacts>& facts, const Roles& roles
     }
   }
   if (texts.empty()) return {};
-  return join(texts, "; ") + " (each device is slower than it would be alone)";
+  return join(texts, "; ") + " (each device runs slower than it would alone)";
 }
 
 std::string launch_lines(const TrainJob& job, const std::string& command) {

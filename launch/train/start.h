@@ -12,15 +12,15 @@
 
 namespace hetpipe {
 
-// UserError where a launch has another number of ranks than the plan needs.
+// UserError if a launch has another number of ranks than the plan needs.
 void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command);
 // Once the job is known: emulated links between machines, more threads than cores. UserError.
 void check_together(const std::vector<RankFacts>& facts, const Roles& roles, const TrainJob& job,
                     const std::string& command);
-// UserError where hosts and plan do not fit.
+// UserError if hosts and plan do not match.
 Roles decide_roles(const TrainJob& job, const std::vector<RankFacts>& facts,
                    const std::string& command);
-// A warning where workers that are not emulated have to share cores; else empty.
+// A warning if workers that are not emulated have to share cores; else empty.
 std::string shared_cores(const std::vector<RankFacts>& facts, const Roles& roles,
                          const TrainJob& job);
 

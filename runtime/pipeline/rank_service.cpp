@@ -23,7 +23,7 @@ RankService::RankService(Transport& transport, double timeout_seconds, Watchers 
 
 void RankService::on(std::int32_t kind, TakesMessage handler) {
   const bool first = handlers_.emplace(kind, std::move(handler)).second;
-  ensure(first, "two roles of one rank want the same control message");
+  ensure(first, "two roles of one rank handle the same control message");
 }
 
 void RankService::begin(std::string_view what, Doing doing) {
@@ -42,7 +42,7 @@ void RankService::poll() {
   transport_.progress();
   while (auto message = transport_.try_receive_control()) {
     const auto handler = handlers_.find(message->header.kind);
-    ensure(handler != handlers_.end(), "a control message that nobody in this rank expects");
+    ensure(handler != handlers_.end(), "a control message that no role of this rank expects");
     handler->second(*message);
     note_work();
   }

@@ -131,7 +131,7 @@ void StageMessages::post_next(Source& source) {
       transport_.receive(source.peer, channel_of(source.payload), {posted.data.data(), bytes});
   source.newest = piece.key();
   const bool added = posted_.emplace(piece.key(), std::move(posted)).second;
-  ensure(added, "a message that comes twice");
+  ensure(added, "a message that is expected twice");
 }
 
 // One receive of each source waits for what comes next; for a gradient only once all activations
@@ -155,7 +155,7 @@ StageMessages::Posted StageMessages::claim(const MessagePiece& piece) {
     const auto source = std::find_if(sources_.begin(), sources_.end(), [&](const Source& s) {
       return s.peer == from && s.payload == piece.payload;
     });
-    ensure(source != sources_.end() && look_further(*source), "a message that nobody sends");
+    ensure(source != sources_.end() && look_further(*source), "a message that no rank sends");
     post_next(*source);
   }
   Posted posted = std::move(posted_.at(key));
@@ -346,7 +346,7 @@ void StageMessages::send_test_batch(int chunk, const Pass& pass, std::int64_t nu
   // may wait until the next stage has evaluated too, it must not wait for any.)
   while (sending_tests_.size() > kTestMessagesAhead) {
     service_.wait(sending_tests_.front().operation, [&] {
-      return "activations of a test batch before " + std::to_string(number) + " to leave";
+      return "activations of a test batch before " + std::to_string(number) + " to be sent";
     });
     sending_tests_.pop_front();
   }
@@ -378,7 +378,7 @@ void StageMessages::release_sent() {
 void StageMessages::finish() {
   for (std::deque<Sending>* all : {&sending_, &sending_tests_}) {
     for (const Sending& sending : *all) {
-      service_.wait(sending.operation, [] { return std::string("the last sends to leave"); });
+      service_.wait(sending.operation, [] { return std::string("the last sends to complete"); });
     }
     all->clear();
   }

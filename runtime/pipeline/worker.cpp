@@ -42,8 +42,8 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
   service.on<LossScaleOverflow>([this](Rank, const LossScaleOverflow& message) {
     if (loss_scale_.overflowed(message.scale_exponent)) return;
     throw NumericalError(
-        format("step %lld: gradients are not finite numbers, though the loss is not "
-               "scaled any more. Lower --learning-rate, or give --precision bf16 or "
+        format("step %lld: gradients are not finite numbers, even without loss "
+               "scaling. Lower --learning-rate, or give --precision bf16 or "
                "fp32.",
                static_cast<long long>(message.minibatch)));
   });
@@ -121,7 +121,7 @@ void Worker::play(const Action& action) {
     case ActionKind::checkpoint:
       break;
   }
-  ensure(false, "an action that this executor does not play: " + to_string(action));
+  ensure(false, "an action that this executor does not run: " + to_string(action));
 }
 
 // The run was told to stop before this.

@@ -117,7 +117,7 @@ void keep_training(Log& log, Write write) {
   try {
     write();
   } catch (const SystemError& error) {
-    log.warning(std::string(error.what()) + "; the training goes on without this trace");
+    log.warning(std::string(error.what()) + "; training continues without this trace");
   }
 }
 

@@ -30,7 +30,7 @@ void check_format(hid_t place, const std::string& wanted, const hdf5::Doing& doi
   const std::int64_t version = hdf5::read_integer(place, "version", doing);
   if (found != wanted || version != trace_format::kVersion) {
     throw UserError(doing.path, "is '" + found + "' version " + std::to_string(version) +
-                                    " (needed is '" + wanted + "' version " +
+                                    " (expected: '" + wanted + "' version " +
                                     std::to_string(trace_format::kVersion) + kRemedy);
   }
 }

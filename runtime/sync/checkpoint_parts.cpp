@@ -211,7 +211,7 @@ void CheckpointCollector::poll() {
   std::erase_if(coming_, [this](Coming& coming) {
     if (!coming.operation.done()) return false;
     const auto part = read_as<CheckpointPart>(coming.operation.header());
-    ensure(part == coming.announced, "another part of a checkpoint came than was announced");
+    ensure(part == coming.announced, "a part of a checkpoint that was not announced");
     parts_[at(part.part)].emplace(part.label, std::move(coming.bytes));
     return true;
   });
@@ -239,7 +239,7 @@ bool CheckpointCollector::finished() const { return !next_due(); }
 std::string CheckpointCollector::waiting_for() const {
   const auto due = next_due();
   if (!due) return "nothing";
-  return format("the parts of the checkpoint of label %lld", static_cast<long long>(*due));
+  return format("the parts of the checkpoint after wave %lld", static_cast<long long>(*due));
 }
 
 }  // namespace hetpipe

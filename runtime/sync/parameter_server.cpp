@@ -169,7 +169,7 @@ bool ParameterServer::take_piece(Peer& peer) {
 
 void ParameterServer::end_push(Peer& peer) {
   const Wave wave = peer.next_wave++;
-  service_.begin(format("took in wave %lld of virtual worker %d, stage %d",
+  service_.begin(format("received wave %lld of virtual worker %d, stage %d",
                         static_cast<long long>(wave), peer.vw.value, peer.stage.value));
   peer.posted = 0;
   const auto stages = stages_arrived_.try_emplace({wave, peer.vw.value}, 0).first;
@@ -230,7 +230,8 @@ void ParameterServer::start_sum() {
     last = peer.vw.value;
     contributors.back().parts.emplace_back(peer.parameters);
   }
-  service_.begin(format("forming label %lld", static_cast<long long>(before.label + 1)));
+  service_.begin(
+      format("forming the weights after wave %lld", static_cast<long long>(before.label + 1)));
   sum_.emplace(before.weights, take_spare(spare_, before.weights.size()), std::move(contributors));
 }
 
@@ -371,7 +372,7 @@ bool ParameterServer::finished() const {
 }
 
 std::string ParameterServer::waiting_for() const {
-  std::string text = format("server shard %d at label %lld:", setup_.shard.value,
+  std::string text = format("server shard %d after wave %lld:", setup_.shard.value,
                             static_cast<long long>(snapshots_.back()->label));
   for (const Peer& peer : peers_) {
     if (peer.all_finished()) continue;

@@ -129,12 +129,11 @@ Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
         [&] { return asked.operations[i].done(); },
         [&] {
           const Rank server = server_ranks_[static_cast<std::size_t>(shard.value)];
-          return Awaited(
-              format(
-                  "snapshot %lld from server shard %d, rank %d (for virtual worker %d, stage %d)",
-                  static_cast<long long>(asked.label), shard.value, server.value, vw_.value,
-                  stage_.id().value),
-              server);
+          return Awaited(format("the weights after wave %lld from server shard %d, rank %d (for "
+                                "virtual worker %d, stage %d)",
+                                static_cast<long long>(asked.label), shard.value, server.value,
+                                vw_.value, stage_.id().value),
+                         server);
         });
     ensure(read_as<Pulled>(asked.operations[i].header()) ==
                Pulled{.label = asked.label, .shard = shard, .what = what},
@@ -151,7 +150,8 @@ Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
       from += range.count;
     }
   }
-  service_.settle(stage_.stream(), [] { return std::string("a snapshot to reach the device"); });
+  service_.settle(stage_.stream(),
+                  [] { return std::string("weights from a server to reach the device"); });
   return std::move(asked.weights);
 }
 
@@ -177,7 +177,7 @@ StageSnapshot ServerClient::pull(Wave gate, Label label, WithStatistics statisti
 void ServerClient::finish() {
   sums_.finish_reduce();
   for (const Sending& sending : sending_) {
-    service_.wait(sending.operation, [] { return std::string("the last push to leave"); });
+    service_.wait(sending.operation, [] { return std::string("the last push to be sent"); });
   }
   sending_.clear();
   service_.wait(
@@ -185,7 +185,7 @@ void ServerClient::finish() {
         parts_.release_sent();
         return parts_.idle();
       },
-      [] { return std::string("the last part of a checkpoint to leave"); });
+      [] { return std::string("the last part of a checkpoint to be sent"); });
   for (const Rank server : server_ranks_) {
     service_.send(server, WorkerFinished{.virtual_worker = vw_, .stage = stage_.id()});
   }

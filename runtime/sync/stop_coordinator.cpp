@@ -21,7 +21,7 @@ void StopCoordinator::before_forward(Minibatch p) {
   service_.tell_all(StopAt{.label = *label, .by = wanted_->by, .signal = wanted_->signal});
   service_.wait_for_others([this] { return agreement_.all_know(); },
                            [label] {
-                             return format("all ranks to know that the run stops at label %lld",
+                             return format("all ranks to know that the run stops after wave %lld",
                                            static_cast<long long>(*label));
                            });
 }

@@ -84,8 +84,7 @@ void CheckpointRole::poll() {
 bool CheckpointRole::finished() const { return collector_->finished() && told_ == given_; }
 
 std::string CheckpointRole::waiting_for() const {
-  return collector_->finished() ? "the last checkpoint to be on the disk"
-                                : collector_->waiting_for();
+  return collector_->finished() ? "the last checkpoint to be on disk" : collector_->waiting_for();
 }
 
 }  // namespace hetpipe

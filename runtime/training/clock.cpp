@@ -28,7 +28,7 @@ ClockComparison::Reading ClockComparison::ask() {
     const std::int64_t start = now_ns();
     service_.send(Rank{0}, ClockQuestion{});
     service_.wait_for_others([this] { return answer_ns_.has_value(); },
-                             [] { return std::string("rank 0 to tell the time"); });
+                             [] { return std::string("rank 0 to send the time"); });
     const std::int64_t end = now_ns();
     const double uncertainty = static_cast<double>(end - start) / 2;
     if (i > 0 && uncertainty >= best.uncertainty_ns) continue;
@@ -43,7 +43,7 @@ ClockEstimate ClockComparison::compare() {
   if (service_.transport().rank() == Rank{0}) {
     const int others = service_.transport().ranks() - 1;
     service_.wait_for_others([&] { return answered_ranks_ >= rounds_ * others; },
-                             [] { return std::string("all ranks to have asked the time"); });
+                             [] { return std::string("all ranks to ask for the time"); });
     return {};  // the clock that the others are compared with
   }
   const Reading now = ask();

@@ -183,7 +183,7 @@ void RankPaths::close() {
         take_words();
         return paths_.closed();
       },
-      [] { return std::string("the peers to let go of this rank's device memory"); });
+      [] { return std::string("the peers to release this rank's device memory"); });
 }
 
 }  // namespace hetpipe

@@ -56,14 +56,14 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
   });
   service.on<CheckpointWritten>([this](Rank, const CheckpointWritten& written) {
     outcome_.checkpoint = written.path;
-    log_.line(format("checkpoint of label %lld: %s", static_cast<long long>(written.label),
+    log_.line(format("checkpoint after wave %lld: %s", static_cast<long long>(written.label),
                      outcome_.checkpoint.c_str()));
     last_checkpoint_ |= written.label == rules_.end_label();
   });
   service.on<CheckpointFailed>(
       [this](Rank, const CheckpointFailed& failed) { on_checkpoint_failed(failed); });
   service.on<CheckpointLeftOut>([this](Rank, const CheckpointLeftOut& left_out) {
-    log_.line(format("no checkpoint of label %lld: the one before was still being written",
+    log_.line(format("no checkpoint after wave %lld: the previous one was still being written",
                      static_cast<long long>(left_out.label)));
   });
 }
@@ -72,9 +72,9 @@ void Reporter::on_checkpoint_failed(const CheckpointFailed& failed) {
   const bool last = failed.label == rules_.end_label();
   const std::string kept = outcome_.checkpoint.empty() ? "none was written before"
                                                        : "the newest is " + outcome_.checkpoint;
-  log_.warning(format("checkpoint of label %lld was not written: %s; %s%s",
+  log_.warning(format("checkpoint after wave %lld was not written: %s; %s%s",
                       static_cast<long long>(failed.label), failed.why.c_str(), kept.c_str(),
-                      last ? "" : "; the training goes on"));
+                      last ? "" : "; training continues"));
   if (!last) return;
   outcome_.not_written = failed.why;
   outcome_.code = failed.code;
@@ -90,11 +90,11 @@ void Reporter::stopping(Label label, const StopWanted& by) {
   outcome_.stopped = label;
   outcome_.stopped_at_target = by.signal == kTargetReached;
   const std::string why =
-      outcome_.stopped_at_target ? "the target accuracy is reached"
+      outcome_.stopped_at_target ? "target accuracy reached"
       : by.signal == kRehearsal
-          ? format("%d waves are done, a preemption is rehearsed", job_.rehearse_preemption)
+          ? format("rehearsed preemption after %d waves", job_.rehearse_preemption)
           : format("%s on rank %d", signal_name(by.signal), by.rank.value);
-  log_.line(format("%s: stopping at label %lld, then a checkpoint", why.c_str(),
+  log_.line(format("%s: stopping after wave %lld, then a checkpoint", why.c_str(),
                    static_cast<long long>(label)));
 }
 
@@ -235,9 +235,10 @@ void Reporter::finish_evaluation(Label label, const EvaluationSum& sum) {
       .loss = added(sum.loss_sums) / static_cast<double>(sum.samples),
       .accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.labels)};
   label_seconds_.erase(label_seconds_.begin(), label_seconds_.upper_bound(label));
-  log_.line(format("evaluation of label %lld: test loss %.4f, test accuracy %.2f %% (%lld of %lld)",
-                   static_cast<long long>(label), evaluation.loss, 100 * evaluation.accuracy,
-                   static_cast<long long>(sum.correct), static_cast<long long>(sum.labels)));
+  log_.line(
+      format("evaluation after wave %lld: test loss %.4f, test accuracy %.2f %% (%lld of %lld)",
+             static_cast<long long>(label), evaluation.loss, 100 * evaluation.accuracy,
+             static_cast<long long>(sum.correct), static_cast<long long>(sum.labels)));
   if (trace_ != nullptr) {
     trace_->metric("test_loss", label, evaluation.loss);
     trace_->metric("test_accuracy", label, evaluation.accuracy);

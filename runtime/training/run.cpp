@@ -100,7 +100,7 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   service.begin(role.worker ? "ending" : role.shard ? "serving" : "standing by");
   if (server) {
     service.wait_for_others([&] { return server->finished(); },
-                            [&] { return server->waiting_for(); }, "what other ranks send");
+                            [&] { return server->waiting_for(); }, "messages from other ranks");
   }
   note_clock();
   if (reporter) {
@@ -116,7 +116,7 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   service.wait_for_others([&] { return over.has_value(); },
                           [] { return std::string("rank 0 to close the run"); });
   service.wait([&] { return setting.transport.idle(); },
-               [] { return std::string("the last messages to leave"); });
+               [] { return std::string("the last messages to be sent"); });
   if (trace) keep_training(setting.log, [&] { trace->flush(); });
   return {.code = *over, .outcome = reporter ? reporter->outcome() : Reporter::Outcome{}};
 }

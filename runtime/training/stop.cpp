@@ -71,8 +71,8 @@ void StopSignals::exit_code_is_settled() {
 std::optional<int> StopSignals::wanted() {
   if (const int second = second_signal; second != 0) {
     throw SystemError(
-        format("a second signal (%s) came before the run had stopped: leaving at "
-               "once, without a checkpoint of this moment",
+        format("a second signal (%s) came before the run had stopped: exiting at "
+               "once, without a checkpoint",
                signal_name(second)));
   }
   const int first = first_signal;

@@ -325,7 +325,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   service.send(kReporter, RankDone{report});
   service.wait_for_others(
       [&] { return transport->idle(); },
-      [] { return std::string("the last messages to leave the device's memory"); });
+      [] { return std::string("the last messages to be sent from device memory"); });
   paths->close();
 }
 

@@ -131,7 +131,7 @@ void DevicePaths::take(Rank from, const PathWord& word) {
       way->closed_there = true;
       return;
   }
-  ensure_failed("a word about a path that nobody knows", std::source_location::current());
+  ensure_failed("an unknown message about a path", std::source_location::current());
 }
 
 void DevicePaths::give_verdict(Way& way, bool yes, const std::string& why) {
@@ -179,7 +179,7 @@ bool DevicePaths::advance(Way& way) {
       const auto& all = way.trial->messages;
       const bool same =
           std::all_of(all.begin(), all.end(), [](const auto& m) { return m.came == m.expected; });
-      give_verdict(way, same, same ? "" : "other bytes came than were sent");
+      give_verdict(way, same, same ? "" : "the bytes received differ from those sent");
     } else {
       auto& all = way.trial->messages;
       const bool moved = way.path->poll();

@@ -271,7 +271,7 @@ void MpiTransport::wait_for_exchange(MPI_Request request, const char* function) 
              },
              options_.exchange_seconds,
              [&] {
-               return format("all %d ranks to come to the exchange at start-up or shutdown (%s)",
+               return format("all %d ranks to join the exchange at start-up or shutdown (%s)",
                              ranks_, function);
              });
 }

@@ -85,9 +85,9 @@ void DeviceRank::wait(const std::function<bool()>& ready, const char* what) {
 }
 
 void DeviceRank::leave() {
-  wait([this] { return messages.idle() && paths.idle() && transport.idle(); }, "sends to leave");
+  wait([this] { return messages.idle() && paths.idle() && transport.idle(); }, "sends to complete");
   paths.close();
-  wait([this] { return paths.closed() && transport.idle(); }, "the peers to let go");
+  wait([this] { return paths.closed() && transport.idle(); }, "the peers to release memory");
   transport.exchange({});
 }
 

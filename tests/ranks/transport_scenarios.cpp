@@ -75,7 +75,7 @@ void wait_for(Transport& transport, const Operation& operation, const char* what
 // Everything of this rank has left, and all ranks have come here.
 void leave_together(Transport& transport) {
   wait_for(
-      transport, [&] { return transport.idle(); }, "sends to leave");
+      transport, [&] { return transport.idle(); }, "sends to complete");
   transport.exchange({});
 }
 

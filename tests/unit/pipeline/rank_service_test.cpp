@@ -82,7 +82,7 @@ TEST(RankServiceDeathTest, RefusesUnexpectedMessagesAndSecondHandlers) {
   EXPECT_DEATH(service.on<Answer>([](Rank, const Answer&) {}), "the same control message");
   service.send(Rank{0}, Question{});
   EXPECT_DEATH(service.wait([] { return false; }, [] { return std::string("nothing"); }),
-               "nobody in this rank expects");
+               "no role of this rank expects");
 }
 
 }  // namespace rank_service_test

@@ -47,8 +47,8 @@ TEST(Action, RefusesWhatIsNone) {
     EXPECT_FALSE(try_parse_action(text)) << text;
   }
   const std::string error = user_error([] { parse_actions("F0 G1 B0 F1x"); });
-  EXPECT_THAT(error, HasSubstr("'G1' is no action"));
-  EXPECT_THAT(error, HasSubstr("'F1x' is no action"));
+  EXPECT_THAT(error, HasSubstr("'G1' is not an action"));
+  EXPECT_THAT(error, HasSubstr("'F1x' is not an action"));
 }
 
 // Front stages hold more, the last one holds 1.
@@ -157,7 +157,7 @@ TEST(Validate, PassesWhatIsGenerated) {
 
 TEST(Validate, MarksTheWrongCell) {
   const std::string error = user_error([] { validate(read({"F0 B1 F1 B0", "F0 B0 F1 B1"}), 2); });
-  EXPECT_THAT(error, HasSubstr("stage 0, action 1 (B1): its forward does not stand before it"));
+  EXPECT_THAT(error, HasSubstr("stage 0, action 1 (B1): its forward does not come before it"));
   EXPECT_THAT(error, HasSubstr("  stage 0: F0 >B1< F1  B0\n"
                                "  stage 1: F0  B0  F1  B1"));
 }
@@ -190,18 +190,18 @@ TEST(Validate, NamesEveryKindOfFault) {
       {{"F0 F1 F2 B0 B1 B2"}, 2, "(F2): more than in_flight = 2"},
       {{"F0 U0 B0"}, 1, "(U0): its backward"},
       {{"F0 B0 P0 U0"}, 1, "(P0): its update"},
-      {{"F0 L0 B0"}, 1, "(L0): it must stand before"},
+      {{"F0 L0 B0"}, 1, "(L0): it must come before"},
       {{"F0 S0 V0 B0", "F0 B0 S0"}, 1, "(F0): no receive brings its activations"},
       {{"F0 S0 B0", "V0 F0 B0 S0"}, 1, "(B0): no receive brings its gradients"},
-      {{"F0 V0 B0", "V0 F0 B0 S0"}, 1, "(F0): no send takes its activations on"},
-      {{"F0 S0 V0 B0", "V0 F0 B0"}, 1, "(B0): no send takes its gradients back"},
+      {{"F0 V0 B0", "V0 F0 B0 S0"}, 1, "(F0): no send passes its activations on"},
+      {{"F0 S0 V0 B0", "V0 F0 B0"}, 1, "(B0): no send passes its gradients back"},
       {{"V0 F0 S0 V0 B0", "V0 F0 B0 S0"}, 1, "(V0): no stage on that side sends"},
       {{"F0 S0 V0 B0 S0", "V0 F0 B0 S0"}, 1, "(S0): no stage on that side receives"},
       {{"F0 S0 S0 V0 B0", "V0 F0 B0 S0"}, 1, "(S0): this message is sent twice"},
       {{"F0 S0 V0 V0 B0", "V0 F0 B0 S0"}, 1, "(V0): this message is received twice"},
       {{"F0 S0 F1 S1 V0 B0 V1 B1", "V1 F1 V0 F0 B0 S0 B1 S1"},
        2,
-       "(V1): stage 0 sends S0 in this place"},
+       "(V1): stage 0 sends S0 at this point"},
   };
   for (const Fault& fault : faults) {
     EXPECT_THAT(user_error([&] { validate(read(fault.stages), fault.in_flight); }),
