@@ -88,8 +88,8 @@ std::string note_on_rate(const TrainOptions& options, const Plan& plan) {
   const DefaultRate usual = default_rate(plan);
   if (options.learning_rate || !usual.lowered()) return {};
   return format(
-      "learning rate %g instead of %g: up to %d updates are under way that do not see "
-      "each other (--learning-rate sets another%s)",
+      "learning rate %g instead of %g: up to %d pending updates do not see "
+      "each other (--learning-rate sets another rate%s)",
       usual.rate, kSgdRate, usual.unseen_updates,
       plan.in_flight > 1 ? "; a smaller --in-flight leaves fewer pending" : "");
 }
