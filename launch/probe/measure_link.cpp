@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "launch/probe/measure_device.h"
 #include "runtime/transport/typed_message.h"
 #include "runtime/transport/wait.h"
 
@@ -24,12 +25,6 @@ struct LinkQuestion {
   std::int64_t answer_bytes = 0;  // of the answer to this
   bool last = false;
 };
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Times of `once` for a while, a few at least; nothing when one of them failed.
 std::optional<double> median_of(double seconds,
