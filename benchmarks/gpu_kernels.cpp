@@ -205,7 +205,7 @@ class Table {
           timed("copy", [&] { device_.copy(*stream_, to.data(), from.data(), from.bytes()); });
       copy_bandwidth_ = 8 * static_cast<double>(n) / seconds;
     }
-    std::printf("Copy of %.0f MB inside the device's memory: %.1f GB/s, both ways counted.\n\n",
+    std::printf("Copy of %.0f MB within device memory: %.1f GB/s, reads and writes counted.\n\n",
                 4 * static_cast<double>(n) / 1e6, copy_bandwidth_ / 1e9);
     std::printf(
         "| layer | input | forward us | GB/s | of the copy | backward us | GB/s | of the copy |\n"

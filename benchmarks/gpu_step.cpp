@@ -76,7 +76,7 @@ class Row {
       }
       ways.push_back(way);
     }
-    if (!best) throw SystemError("none of PyTorch's ways ran (its messages are above)");
+    if (!best) throw SystemError("none of PyTorch's modes ran (its messages are above)");
 
     TrainingStep step(setting_);
     const std::int64_t start = now_ns();

@@ -140,8 +140,9 @@ PartitionCase random_case(Network network, std::mt19937& random) {
 
 void measure_partitions(RawValues& raw) {
   std::printf(
-      "HetPipe's partition of %d layers for %d devices: %d random cases of each kind of network "
-      "(kinds, nodes, links, times, memory), milliseconds. The goal is %.0f ms for the worst.\n\n",
+      "HetPipe's partition of %d layers for %d devices: %d random cases of each type of network "
+      "(device types, nodes, links, times, memory), milliseconds. The goal is %.0f ms for the "
+      "worst.\n\n",
       kLayers, kDevices, kRandomCases, 1e3 * kPartitionGoal);
   std::puts(
       "| network | median (quartiles) | worst | worst, CPU | cases that fit | exact | goal |");
@@ -208,11 +209,10 @@ Cluster pool_of(const Pool& pool, const std::string& configs) {
 void measure_searches(RawValues& raw, int rounds, const std::string& configs,
                       const std::string& only) {
   std::puts(
-      "\nThe search, from cluster and profile in memory to the plan, estimates of unmeasured kinds "
-      "and the plans of the other planners included, seconds. Systems: hetpipe alone "
+      "\nThe search, from cluster and profile in memory to the plan, with estimates for unmeasured "
+      "device types and the plans of the other planners, seconds. Systems: hetpipe only "
       "(--system hetpipe) or all that train as serial training would (no --system). The goal is "
-      "for "
-      "the slowest round.\n");
+      "for the slowest round.\n");
   std::puts(
       "| pool | model | systems | median (quartiles) | worst | worst, CPU | simulations | "
       "million actions | samples/s | bound | goal, s | met |");

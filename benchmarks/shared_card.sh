@@ -93,15 +93,15 @@ path_of() { sed -n 's/^[0-9]* - [0-9]* *\([a-z]*\) .*/\1/p' "$work/$1.txt" | sor
 
 # Of each stage the peak, as its allocator counted, against the plan's ledger.
 memory_of() { # RUN PLAN
-  local foretold measured i cards=1
+  local predicted measured i cards=1
   [ "$2" = whole ] || cards=4
-  foretold=($("$hetpipe" simulate --cluster "$work/cards-$cards.toml" --profile "$work/profile.toml" --plan "$work/plan-$2.toml" --json |
+  predicted=($("$hetpipe" simulate --cluster "$work/cards-$cards.toml" --profile "$work/profile.toml" --plan "$work/plan-$2.toml" --json |
     sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p'))
   measured=($(sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p' "$work/$1/result.json"))
-  [ ${#foretold[@]} -ge 1 ] && [ ${#foretold[@]} -eq ${#measured[@]} ] ||
-    { echo "${#foretold[@]} stages foretold, ${#measured[@]} in the result" >&2; return 1; }
-  for i in "${!foretold[@]}"; do
-    awk -v r="${row#*-}, $1, stage $i" -v f="${foretold[i]}" -v m="${measured[i]}" 'BEGIN {e = m / f - 1
+  [ ${#predicted[@]} -ge 1 ] && [ ${#predicted[@]} -eq ${#measured[@]} ] ||
+    { echo "${#predicted[@]} stages predicted, ${#measured[@]} in the result" >&2; return 1; }
+  for i in "${!predicted[@]}"; do
+    awk -v r="${row#*-}, $1, stage $i" -v f="${predicted[i]}" -v m="${measured[i]}" 'BEGIN {e = m / f - 1
       printf "| %s | %.1f | %.1f | %+.1f %% | %s |\n", r, f / 1e6, m / 1e6, 100 * e, (e < 0.05 && e > -0.05) ? "yes" : "no"}'
   done
 }

@@ -138,11 +138,11 @@ double peak_bytes() {
 void run(const std::string& raw_path, int rounds) {
   RawValues raw(raw_path);
   std::printf(
-      "Everything that `simulate()` does is in the time: costs, schedule, lowering, playing, "
+      "The time includes everything that `simulate()` does: costs, schedule, lowering, simulation, "
       "measuring, memory ledger.\nProcessor seconds of its one thread, median and quartiles of %d "
       "rounds. Linear: the time per action over that of the\nsmallest size, all of which fits into "
-      "the processor's caches. Bytes: the most in memory per action, where actions are\nwhat fills "
-      "it. The goal is %.0f million actions/s at every size.\n\n",
+      "the processor's caches. Bytes: the peak memory per action, where actions fill most\n"
+      "of it. The goal is %.0f million actions/s at every size.\n\n",
       rounds, kGoal / 1e6);
   std::printf("| plan | actions | ms | million actions/s | goal met | linear | bytes |\n");
   std::printf("|---|---|---|---|---|---|---|\n");

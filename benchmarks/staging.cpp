@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
   hetpipe::MpiSession session(&argc, &argv);
   try {
     if (session.ranks() % 2 != 0) {
-      throw hetpipe::UserError("", "ranks send to each other by twos. Start an even number.");
+      throw hetpipe::UserError("", "ranks send to each other in pairs. Start an even number.");
     }
     hetpipe::bench::run(
         session, argc > 1 ? argv[1] : "offload",

@@ -81,7 +81,7 @@ void check_ready(Peer& peer, const Model& model) {
   const std::string line = peer.hear();
   const std::vector<std::string> words = split(line, ' ');
   if (words.size() < 3 || words[0] != "ready") {
-    throw SystemError("the peer said '" + line + "' in place of ready");
+    throw SystemError("the peer printed '" + line + "' instead of ready");
   }
   if (std::stoll(words[1]) != model.parameter_count()) {
     throw SystemError(format("%s has %lld parameters here and %s at the peer", model.name().c_str(),
@@ -128,7 +128,7 @@ void print_where_a_step_goes(const StepSetting& s, const std::string& name,
     const std::vector<std::string> words = split(line, ' ');
     operators.emplace(std::stod(words.at(1)), words.at(0));
   }
-  std::printf("\nPyTorch, its own profiler, operators of 1 %% and more:\n\n");
+  std::printf("\nPyTorch, from its own profiler, operators of 1 %% and more:\n\n");
   std::printf("| operator | ms |\n|---|---|\n");
   double all = 0;
   for (const auto& [seconds, operation] : operators) all += seconds;

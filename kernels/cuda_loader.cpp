@@ -43,7 +43,7 @@ CudaLoad load() {
   const auto entry = reinterpret_cast<CudaModuleEntry>(dlsym(handle, kCudaModuleEntry));
   const CudaModule* const module = entry != nullptr ? entry(kCudaModuleAbi) : nullptr;
   if (module == nullptr) {
-    return {nullptr, path.string() + " belongs to another build. Build both anew."};
+    return {nullptr, path.string() + " belongs to another build. Rebuild both."};
   }
   return {module, ""};
 }

@@ -111,7 +111,7 @@ TomlValue parse_toml(std::string_view text, const std::string& file) {
   } catch (const toml::parse_error& error) {
     throw refuse(static_cast<int>(error.source().begin.line), std::string(error.description()));
   } catch (const ParserStuck&) {
-    throw refuse(line_that_sticks(text), "a key or a bracket is not as it should be");
+    throw refuse(line_that_sticks(text), "a key or a bracket is malformed");
   }
 }
 

@@ -198,7 +198,7 @@ void TomlReader::format_is_1() {
                                [](const auto& entry) { return entry.key == "format"; });
   if (at == entries.end()) {
     problem(1,
-            "the file's format is missing (it tells which rules the file follows). "
+            "the file's format is missing (it determines how to read the file). "
             "Start the file with 'format = 1'.");
   } else if (at->value.kind != TomlValue::Kind::integer || at->value.integer != 1) {
     problem(at->value.line,
@@ -206,7 +206,7 @@ void TomlReader::format_is_1() {
             "Write 'format = 1', or use a newer version.");
   } else if (at != entries.begin()) {
     problem(at->value.line,
-            "format stands too late (it tells how to read the rest). "
+            "format comes too late (it determines how to read the rest). "
             "Make 'format = 1' the first key.");
   }
 }

@@ -31,7 +31,7 @@ void write_npz(const std::filesystem::path& path, const std::vector<ExportTensor
 // The parts of a zip file around the data of its members, which the caller writes.
 class ZipHeaders {
  public:
-  // What stands before the data of the next member.
+  // The header before the data of the next member.
   std::string member(const std::string& name, std::uint32_t crc32, std::uint64_t bytes);
   std::string end() const;  // after the last one
 

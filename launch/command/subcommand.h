@@ -45,22 +45,22 @@ struct ExitCodeMeaning {
 };
 std::span<const ExitCodeMeaning> exit_codes();
 
-// `hetpipe ...`: picks the subcommand, reports what it throws once and in the project's grammar,
+// `hetpipe ...`: runs the subcommand, reports what it throws once and in the project's grammar,
 // and turns it into the exit code.
 int run_hetpipe(std::span<const std::string> words);
 
-// For a rank that has nothing to say and will leave with this code: waits a while, so that the
-// launcher does not end the first rank before it has spoken.
+// For a rank that prints nothing and will exit with this code: waits a while, so that the
+// launcher does not end the first rank before it has reported.
 void leave_after_first_rank(ExitCode code);
 
-// A subcommand that has actions of its own.
+// A subcommand with actions.
 struct ActionGroup {
   const char* name;
   const char* usage;  // behind "hetpipe NAME <action> "
   const char* about;
   std::span<const Subcommand> actions;
 };
-// Picks the action, or prints what there is. UserError for one that is not known.
+// Runs the action, or lists the actions. UserError for an unknown one.
 int run_action(const ActionGroup& group, const Invocation& how);
 
 int allocation_command(const Invocation& how);
@@ -74,5 +74,12 @@ int profile_command(const Invocation& how);
 int sbatch_command(const Invocation& how);
 int simulate_command(const Invocation& how);
 int train_command(const Invocation& how);
+
+// Actions of `hetpipe checkpoint` and `hetpipe data`.
+int checkpoint_info(const Invocation& how);
+int checkpoint_verify(const Invocation& how);
+int checkpoint_diff(const Invocation& how);
+int checkpoint_export(const Invocation& how);
+int data_import(const Invocation& how);
 
 }  // namespace hetpipe

@@ -3,7 +3,7 @@
 
 #include <string>
 
-// What this build is.
+// The version of this build.
 namespace hetpipe {
 
 const char* version_number();  // "0.1.0"

@@ -15,7 +15,7 @@
 // and runtime meet in this value's file form (docs/files.md); one written by hand runs as well.
 namespace hetpipe {
 
-// What the planner foretold for one stage.
+// What the planner predicted for one stage.
 struct StagePrediction {
   double forward_seconds = 0;  // compute, per micro-batch
   double backward_seconds = 0;

@@ -32,7 +32,7 @@ void check_same_order(const Schedule& schedule, std::size_t from, std::size_t to
     const Action& send = schedule[from][sends[i].index];
     if (key_of(neighbour(stages, to, receive, by).action) == key_of(send)) continue;
     fault_at(schedule, {receives[i]},
-             format("stage %zu sends %s in this place (messages between two stages are received "
+             format("stage %zu sends %s at this point (messages between two stages are received "
                     "in the order in which they are sent)",
                     from, to_string(send).c_str()));
   }

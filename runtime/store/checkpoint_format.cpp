@@ -44,7 +44,7 @@ std::vector<Entry> entries_of(const Checkpoint& checkpoint) {
             [](const Entry& a, const Entry& b) { return a.path < b.path; });
   for (std::size_t i = 1; i < entries.size(); ++i) {
     ensure(entries[i - 1].path != entries[i].path,
-           "checkpoint: two tensors are called '" + entries[i].path + "'");
+           "checkpoint: two tensors are named '" + entries[i].path + "'");
   }
   return entries;
 }

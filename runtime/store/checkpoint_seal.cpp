@@ -131,7 +131,7 @@ void SealedFile::open() {
   }
   struct stat status {};
   if (::fstat(fd_.get(), &status) != 0) {
-    throw SystemError("cannot look at " + path_ + ": " + std::strerror(errno));
+    throw SystemError("cannot examine " + path_ + ": " + std::strerror(errno));
   }
   if (!S_ISREG(status.st_mode)) {
     fail("is a folder or a device (a file is needed). Give the path of a checkpoint.");
@@ -150,9 +150,9 @@ void SealedFile::refuse_unknown(const std::string& start) const {
            std::to_string(checkpoint_format::kVersion) +
            "). Read it with the build that wrote it.");
     }
-    fail("is a file of HDF5, but no checkpoint (it lacks the header of one). Give a checkpoint.");
+    fail("is an HDF5 file, but not a checkpoint (it lacks the header of one). Give a checkpoint.");
   }
-  fail(std::string("is no checkpoint (it does not start with '") + std::string(kMagic) +
+  fail(std::string("is not a checkpoint (it does not start with '") + std::string(kMagic) +
        "'; or its start was overwritten)." + kRemedy);
 }
 
@@ -186,7 +186,7 @@ void SealedFile::read_table(const std::string& header) {
 
 std::vector<Region> SealedFile::parse_table(const std::string& lines, std::uint64_t end) const {
   const auto refuse = [&] {
-    fail(std::string("has a table of checksums that does not fit its bytes.") + kRemedy);
+    fail(std::string("has a table of checksums that does not match its bytes.") + kRemedy);
   };
   std::vector<Region> regions;
   std::uint64_t reached = kHeaderBytes;

@@ -186,7 +186,7 @@ class SplitReader {
     if (wrong == dataset.values.end()) return;
     throw UserError(
         path_,
-        format("dataset %s: image %lld holds %g (no training survives it)", name("images").c_str(),
+        format("dataset %s: image %lld holds %g (training cannot use it)", name("images").c_str(),
                static_cast<long long>((wrong - dataset.values.begin()) / dataset.sample_values()),
                static_cast<double>(*wrong)) +
             kWriteAgain);

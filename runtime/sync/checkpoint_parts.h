@@ -13,6 +13,7 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/stage_state.h"
 #include "runtime/pipeline/synchronizer.h"
+#include "runtime/sync/messages.h"
 
 // How a checkpoint comes together. What it holds lies with many ranks: weights and running
 // statistics with the shards, optimizer slots and the pipelines' state with the stages. Without
@@ -125,8 +126,7 @@ class CheckpointCollector {
 
  private:
   struct Coming {
-    int part = 0;
-    Label label = 0;
+    CheckpointPart announced;
     std::vector<std::byte> bytes;
     Operation operation;
   };

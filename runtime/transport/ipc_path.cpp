@@ -165,7 +165,7 @@ bool IpcPath::read(Lane& lane) {
       if (slot.note.message_bytes != message.memory.size() || slot.note.offset != offset) {
         throw SystemError(format(
             "rank %d, channel %s: byte %llu of a message of %llu bytes came where byte %llu of "
-            "%zu was next",
+            "%zu was expected",
             peer_.value, to_string(lane.channel), static_cast<unsigned long long>(slot.note.offset),
             static_cast<unsigned long long>(slot.note.message_bytes),
             static_cast<unsigned long long>(offset), message.memory.size()));

@@ -34,7 +34,7 @@ class JobEnds : public std::exception {
  public:
   explicit JobEnds(int code) : code_(code) {}
   int code() const { return code_; }
-  const char* what() const noexcept override { return "the job ends: another rank says why"; }
+  const char* what() const noexcept override { return "the job ends: another rank reports why"; }
 
  private:
   int code_;

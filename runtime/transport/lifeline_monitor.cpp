@@ -127,8 +127,7 @@ void Lifeline::Monitor::goodbye() {
   const bool heard =
       changed_.wait_for(lock, limit, [&] { return goodbye_done_ || leaving().has_value(); });
   if (heard || !hub_) return;
-  throw SystemError(
-      format("waited %.1f s for all ranks to end their part", setup_.timeout_seconds));
+  throw SystemError(format("waited %.1f s for all ranks to finish", setup_.timeout_seconds));
 }
 
 void Lifeline::Monitor::wake() {

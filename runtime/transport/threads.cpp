@@ -269,7 +269,7 @@ class ThreadsTransport : public Transport {
       if (stream.arrived.empty()) return false;
       const Mail& mail = stream.arrived.front();
       if (!message.begun) {
-        ensure(mail.first, "a piece where a message was to begin");
+        ensure(mail.first, "a piece where a message should begin");
         check_arrival(mail.route, mail.header, payload.bytes, stream.next_sequence++);
         message.header = mail.header;
         message.begun = true;

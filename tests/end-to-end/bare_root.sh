@@ -47,8 +47,8 @@ inside() {
 trained() {
   local accuracy
   grep -q ' with 5 ranks over Open MPI ' "$1" || { cat "$1"; fail "$kind: no run of 5 ranks"; }
-  accuracy=$(sed -n 's/^evaluation of label .*test accuracy \([0-9]*\)\.[0-9]* % (.* of 10000)$/\1/p' "$1" | tail -n 1)
+  accuracy=$(sed -n 's/^evaluation after wave .*test accuracy \([0-9]*\)\.[0-9]* % (.* of 10000)$/\1/p' "$1" | tail -n 1)
   [ -n "$accuracy" ] || { cat "$1"; fail "$kind: no test accuracy"; }
   [ "$accuracy" -ge "$2" ] || { cat "$1"; fail "$kind: a test accuracy of $accuracy %, and not $2 % at least"; }
-  echo "$kind: $(grep '^evaluation of label' "$1" | tail -n 1)"
+  echo "$kind: $(grep '^evaluation after wave' "$1" | tail -n 1)"
 }

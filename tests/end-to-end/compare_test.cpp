@@ -104,7 +104,7 @@ TEST_F(Compare, TrainsWhatItCanAndSaysWhatItCannot) {
   const auto when = fs::last_write_time(output() / "runs/hetpipe-seed-1/result.json");
   ASSERT_EQ(compare("hetpipe,ssp,asp", more), 0) << said();
   EXPECT_EQ(fs::last_write_time(output() / "runs/hetpipe-seed-1/result.json"), when);
-  EXPECT_THAT(said(), HasSubstr("[4/4] ssp, seed 2: done already"));
+  EXPECT_THAT(said(), HasSubstr("[4/4] ssp, seed 2: already finished"));
   EXPECT_EQ(result().at("entries"), json.at("entries"));
 
   // Other conditions are another comparison.
@@ -159,7 +159,7 @@ TEST_F(Compare, GoesOnAfterAnInterruption) {
     EXPECT_EQ(job.wait(kLong), 75) << said();
     EXPECT_EQ(job.left_after(20), 0);
   }
-  EXPECT_THAT(said(), HasSubstr("hetpipe, seed 1: done already"));
+  EXPECT_THAT(said(), HasSubstr("hetpipe, seed 1: already finished"));
   EXPECT_THAT(said(), HasSubstr("ssp, seed 1: interrupted"));
   Json entries = result().at("entries");
   EXPECT_EQ(entries[0].at("runs").size(), 1u);
@@ -192,7 +192,7 @@ TEST_F(Compare, JsonStandsAlone) {
   EXPECT_EQ(trained, Json::parse(read_file(run / "result.json")));
   EXPECT_EQ(trained.at("ranks").size(), 3u);
   EXPECT_EQ(trained.at("samples"), fault::kSamples);
-  EXPECT_THAT(said(), HasSubstr("everything of this run"));
+  EXPECT_THAT(said(), HasSubstr("files of this run"));
 }
 
 TEST_F(Compare, IsNotStartedByALauncher) {

@@ -152,7 +152,8 @@ TEST(Exact, NotUnderAnotherPlanNorInsideOfAWave) {
   other = training;
   other.epochs = 2;
   EXPECT_EQ(why(other, 2), std::nullopt);
-  EXPECT_EQ(why(other, trained.end()), "its run was to end elsewhere (--epochs), inside of a wave");
+  EXPECT_EQ(why(other, trained.end()),
+            "its run was to end at another point (--epochs), within a wave");
 }
 
 // Stopped on request at any moment: the label at which all agreed is that of an undisturbed run.

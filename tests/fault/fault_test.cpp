@@ -61,7 +61,7 @@ TEST_F(FaultTest, AKilledServerIsNamedWithTheLastActionsOfAll) {
   const std::size_t flights = text.find("last actions");
   ASSERT_NE(flights, std::string::npos) << text;
   EXPECT_THAT(text.substr(flights), AllOf(HasSubstr("rank 0 on"), HasSubstr("rank 4 on"),
-                                          HasSubstr(" took in wave "), HasSubstr("  V")));
+                                          HasSubstr(" received wave "), HasSubstr("  V")));
 }
 
 TEST_F(FaultTest, ARankThatFailsIsHeardOnceAndAllLeaveWithItsCode) {

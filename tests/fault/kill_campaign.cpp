@@ -203,7 +203,7 @@ class Run {
     steps_.push_back(format("gone after %.2f s with code %d", took, *code));
     if (left > 0) return format("%d processes were left", left);
     // Who has finished is not missed.
-    finished_ = contents(output_ / "train.log").find("everything of this run") != std::string::npos;
+    finished_ = contents(output_ / "train.log").find("files of this run") != std::string::npos;
     if (finished_) return "";
     if (shot_.kind == Kind::stop && *code != 3) return "the exit code should be 3";
     if (shot_.kind == Kind::kill && *code == 0) return "the exit code should not be 0";
@@ -215,8 +215,7 @@ class Run {
       steps_.push_back("it had finished");
       return "";
     }
-    const std::string what =
-        shot_.kind == Kind::stop ? "has not been heard of for" : "has died while";
+    const std::string what = shot_.kind == Kind::stop ? "has not responded for" : "has died while";
     std::vector<std::string> lines;
     for (const std::string& line : split(contents(output_ / "train.log"), '\n')) {
       if (line.starts_with("rank ")) lines.push_back(line);
@@ -238,7 +237,7 @@ class Run {
     }
     Label announced = 0;
     const std::string log = contents(output_ / "train.log");
-    const std::regex line("checkpoint of label ([0-9]+):");
+    const std::regex line("checkpoint after wave ([0-9]+):");
     for (std::sregex_iterator next(log.begin(), log.end(), line), end; next != end; ++next) {
       announced = std::stoll((*next)[1]);
     }
@@ -246,7 +245,7 @@ class Run {
     const Label label = newest_ ? read_checkpoint(*newest_).label : 0;
     steps_.push_back(format("label %lld", static_cast<long long>(label)));
     if (label < announced) {
-      return format("the checkpoint of label %lld was announced",
+      return format("the checkpoint after wave %lld was announced",
                     static_cast<long long>(announced));
     }
     return "";
@@ -302,7 +301,7 @@ class Run {
   std::string compare() {
     const auto mine = newest_checkpoint(output_ / "checkpoints");
     if (mine && read_checkpoint(*mine, WithExact::no).sampler.consumed != kAllSamples) {
-      return "it did not come to the end";
+      return "it did not reach the end";
     }
     if (!options_.bits || !goes_on_exactly(shot_.shape)) return "";
     const auto whole = newest_checkpoint(options_.folder / name(shot_.shape) / "checkpoints");

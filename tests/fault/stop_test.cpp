@@ -42,10 +42,10 @@ TEST_F(StopTest, AnyRankBySignalAndOnAgainBitForBit) {
     }
     const Checkpoint stopped = newest(c.name);
     EXPECT_LT(stopped.label, end.label);
-    EXPECT_THAT(log(c.name), HasSubstr(format("%s on rank %d: stopping at label %lld",
+    EXPECT_THAT(log(c.name), HasSubstr(format("%s on rank %d: stopping after wave %lld",
                                               c.signal == SIGTERM ? "SIGTERM" : "SIGUSR1", c.rank,
                                               static_cast<long long>(stopped.label))));
-    EXPECT_THAT(log(c.name), HasSubstr("Go on with --resume"));
+    EXPECT_THAT(log(c.name), HasSubstr("Run again with --resume"));
     ASSERT_EQ(hetpipe::fault::run(launch(c.name, 30, {"--resume"}), output(c.name), said(), 60), 0)
         << contents(said());
     EXPECT_THAT(log(c.name), HasSubstr("bit for bit as if it had not stopped"));

@@ -21,7 +21,7 @@ lose() {
   shift
   rm -rf "$run" "$said"
   timeout -v -k 2 90 srun --exclusive --nodes=4 --mpi=pmix -n 5 -m arbitrary -w node1,node2,node3,node3,node4 \
-    "$hetpipe" train --plan "$folder/plan.toml" --cluster "$cluster" --profile "$folder/profile.toml" \
+    "$hetpipe" train --plan "$folder/plan.toml" --cluster "$cluster" --profile "$profile" \
     --data fashion-mnist --epochs 20 --timeout "$timeout" --output "$run" > "$said" 2>&1 &
   local srun=$!
   if within 60 grep -q '^wave' "$said"; then
@@ -34,7 +34,7 @@ lose() {
       [ "$(grep -c '^rank ' "$run/train.log")" -eq 1 ] && grep -E "$line" "$run/train.log" && return 0
   fi
   kill -KILL $srun 2> /dev/null || true
-  echo "expected a step that fails within $((timeout + 10)) s and says '$line' alone; its output:"
+  echo "expected a step that fails within $((timeout + 10)) s and prints only '$line'; its output:"
   grep -v '^wave' "$said"
   failed=1
 }
@@ -42,5 +42,5 @@ kill_rank() { kill -KILL "$(rank_pid hetpipe "$1")"; }
 
 lose '^rank 3 on node3 \(node3:1, .* has died while ' kill_rank 3
 lose '^rank 0 on node1 \(node1:0, .* has died while ' kill_rank 0
-lose '^rank 4 on node4 \(parameter server 0 of node4, .* has not been heard of for ' stop_node node4
+lose '^rank 4 on node4 \(parameter server 0 of node4, .* has not responded for ' stop_node node4
 exit $failed

@@ -45,7 +45,7 @@ std::pair<std::size_t, double> fastest(const Context& context, const Graph& grap
   if (!scratch.complete()) {
     if (context.options().warn) {
       context.options().warn("no room on the GPU to time " + graph.name() +
-                             ": the library's first recommendation is taken");
+                             ": using the library's first recommendation");
     }
     return {0, 0.0};
   }
@@ -80,7 +80,7 @@ std::shared_ptr<const Plan> try_make_plan(Context& context, std::shared_ptr<cons
       format("cuDNN %zu", cudnnGetVersion()),
       std::string(to_string(precision)) + " | " + graph->name() + ": " + graph->key());
   if (const auto at = context.plans().find(key); at != context.plans().end()) {
-    if (at->second == nullptr) reason = "no engine for it, as was found before";
+    if (at->second == nullptr) reason = "no engine for it (found earlier)";
     return at->second;
   }
   const Descriptor finalized = graph->finalized(context.dnn());

@@ -147,8 +147,8 @@ TEST_F(ImageFolder, AllThatIsWrongIsSaidAtOnce) {
   add("val/a/1.png");
   EXPECT_THAT(refusal(), AllOf(HasSubstr("train/b/deeper: is a folder inside a class"),
                                HasSubstr("train/empty: holds no image"),
-                               HasSubstr("test/z: is a class that train/ has not"),
-                               HasSubstr("val: is a folder beside train/")));
+                               HasSubstr("test/z: is a class that train/ does not have"),
+                               HasSubstr("val: is a folder next to train/")));
 }
 
 TEST_F(ImageFolder, WithoutClassesThereIsNothingToImport) {

@@ -233,7 +233,7 @@ TEST(SystemsPages, DrawingsAreWhatTheCodeMakes) {
       EXPECT_FALSE(expected.empty()) << what << " of " << plan;
       if (!update) {
         EXPECT_EQ(std::vector<std::string>(begin, end), expected)
-            << what << " of " << plan << "; HETPIPE_UPDATE_PAGES=1 writes it anew";
+            << what << " of " << plan << "; HETPIPE_UPDATE_PAGES=1 rewrites it";
       }
       anew.emplace_back("```");
       anew.insert(anew.end(), expected.begin(), expected.end());

@@ -25,7 +25,7 @@ TEST(StageLedger, LineByLine) {
             "gradients 100\n"
             "optimizer 100\n"
             "stashed versions 100\n"
-            "late updates 200\n"
+            "deferred updates 200\n"
             "wave updates 400\n"
             "activations 20\n"
             "messages 21\n"
