@@ -168,7 +168,7 @@ std::unique_ptr<ParameterServer> make_server(const Job& job, int self, const Mod
   setup.shard = ShardId{self - job.workers};
   setup.server_ranks = server_ranks(job);
   for (int i = 0; i < job.workers; ++i) {
-    setup.worker_ranks.push_back({Rank{i}});
+    setup.worker_ranks.push_back(std::vector<std::vector<Rank>>{{Rank{i}}});
     setup.stage_end.push_back({model.layer_count()});
   }
   setup.update_factor.assign(at(job.workers), 1.0f);
