@@ -9,12 +9,12 @@
 
 namespace hetpipe {
 
-// Walks along a stage's actions from one of its sends to the next, telling what each carries
+// Walks along a stage's actions from one of its sends to the next, reporting what each carries
 // (partitioner/schedule/schedule.h's rule: before the B of its pass activations, after it
 // gradients).
 class MessageCursor {
  public:
-  // `actions` outlives this. Other payloads than this one are passed over.
+  // `actions` outlives this. Other payloads than this one are skipped.
   MessageCursor(const StageActions& actions, Payload payload)
       : actions_(actions), payload_(payload) {}
 

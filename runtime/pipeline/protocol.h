@@ -5,8 +5,8 @@
 
 namespace hetpipe {
 
-// MessageHeader::kind of every message of a run. The fields minibatch, label, part mean what the
-// comment says.
+// MessageHeader::kind of every message of a run. The fields minibatch, label, part are explained in
+// the comments.
 enum class MessageKind : std::int32_t {
   // Channel::forward / backward: tensors of one Transfer. minibatch; label of F, with gradients the
   // exponent of the loss's scale
@@ -41,8 +41,8 @@ enum class MessageKind : std::int32_t {
   stop_wanted,          // any rank -> first server rank: part = signal
   stop_at,              // first server rank -> all: label, part = signal, minibatch = rank of it
   stop_known,           // ... -> first server rank
-  run_over,             // reporter -> all: everything has been said
-  life_sign,            // any rank -> all: somebody has moved on
+  run_over,             // reporter -> all: everything has been reported
+  life_sign,            // any rank -> all: a rank has made progress
   clock_question,       // any rank -> rank 0
   clock_answer,         // rank 0: label = its time in ns
   clock_known,          // that rank has asked enough

@@ -15,7 +15,7 @@
 // one), and a master file that links to them.
 namespace hetpipe {
 
-// One action as it was played.
+// One action as it was executed.
 struct TraceEvent {
   std::int64_t start_ns = 0;  // of the rank's own monotonic clock
   std::int64_t end_ns = 0;
@@ -85,7 +85,7 @@ class TraceWriter {
   // Replaces the estimate in the file: at the start, and again at the end with a drift.
   void set_clock(const ClockEstimate& clock);
   // Appends what waits. SystemError when it cannot be written (no space left): from then on this
-  // writer drops what it is given, so that a training can go on without its trace.
+  // writer drops what it is given, so that a training can continue without its trace.
   void flush(IfBusy if_busy = IfBusy::skip);
   bool failed() const;
 

@@ -45,7 +45,7 @@ class ParameterServer {
   void poll();
   // Every worker has finished, and everything sent has left.
   bool finished() const;
-  // First shard: somebody asked the run to stop. Agrees on where, and tells all ranks.
+  // First shard: the run was asked to stop. Agrees on where, and tells all ranks.
   void stop(const ControlMessage& wanted);
   // What is missing, for the message of a wait that failed.
   std::string waiting_for() const;

@@ -23,7 +23,7 @@ struct PullRequest {
   std::int32_t statistics = 0;  // 1: wanted
 };
 
-// A replica of a replicated stage, and what it does with the others of that stage.
+// A replica of a replicated stage, and its exchange with the others of that stage.
 struct StageReplica {
   int number = 0;
   std::vector<Rank> ranks;  // of all replicas of the stage

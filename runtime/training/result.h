@@ -8,10 +8,10 @@
 namespace hetpipe {
 
 // Why a run ended, in a word: "finished", "target-accuracy", "stopped" (on request), "numerical" or
-// "system" (the state at the end was not saved).
+// "system" (the final state was not saved).
 std::string exit_word(const RunEnd& end);
 
-// What came of a run, for machines; docs/training.md says what the keys mean.
+// The result of a run as JSON; docs/training.md describes the keys.
 std::string result_json(const TrainJob& job, const RunEnd& end);
 
 }  // namespace hetpipe

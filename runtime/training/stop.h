@@ -15,7 +15,7 @@ namespace hetpipe {
 inline constexpr int kTargetReached = 0;
 inline constexpr int kRehearsal = -1;
 
-// Who asked a run to stop, and how.
+// Which rank was asked to stop the run, and how.
 struct StopWanted {
   Rank rank;
   int signal = 0;  // or one of these

@@ -8,7 +8,7 @@
 
 namespace hetpipe {
 
-// A trace that cannot be written any more (a full disk) is given up, not the training.
+// A trace that cannot be written any more (a full disk) is abandoned; training continues.
 template <class Write>
 void keep_training(Log& log, Write write) {
   try {
