@@ -6,7 +6,7 @@
 
 #include "partitioner/planners/dapple_search.h"
 
-// What no DAPPLE plan can be faster than: bounds that let the search drop beginnings.
+// Bounds on the speed of DAPPLE plans, with which the search drops beginnings.
 namespace hetpipe {
 
 // Some of a pool's devices.

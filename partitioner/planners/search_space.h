@@ -28,7 +28,7 @@ struct SearchRow {
 // unbounded staleness are left to those who ask for them. Rows of equal parts are looked at once.
 std::vector<SearchRow> search_rows(const PlanRequest& request);
 
-// What is chosen beside composition and cuts.
+// What is chosen in addition to composition and cuts.
 struct Knobs {
   int in_flight = 1;      // Nm, for the schedule that has it
   int micro_batches = 1;  // for the others

@@ -5,7 +5,7 @@
 
 #include "partitioner/schedule/schedule.h"
 
-// From what is computed to what a stage does: messages, re-computation, updates, synchronisation.
+// From what is computed to what a stage does: messages, recomputation, updates, synchronisation.
 namespace hetpipe {
 
 struct Lowering {

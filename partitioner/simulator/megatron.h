@@ -37,7 +37,7 @@ StageActions megatron_order(int stages, StageId stage, int micro_batches, Miniba
 
 // UserError where the plan is none that this runtime could run: another schedule than 1F1B with a
 // flush, parameter servers, several devices in a stage (its replicas are virtual workers), virtual
-// workers that are cut differently, recompute.
+// workers that are partitioned differently, recompute.
 Simulation simulate_megatron(const Plan& plan, const Cluster& cluster, const Profile& profile,
                              const SimulationRequest& request = {},
                              const MegatronConstants& constants = {});
