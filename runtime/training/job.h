@@ -56,7 +56,7 @@ struct TrainJob {
   std::optional<double> target_accuracy;  // on the test samples, at which the run stops
   std::uint64_t seed = 1;
   std::int64_t end_position = 0;  // samples of the whole training, those before a resume too
-  int evaluate_every = 0;         // waves, and at the end of every epoch; 0: there alone
+  int evaluate_every = 0;         // waves, and at the end of every epoch; 0: only then
   int checkpoint_every = 0;       // likewise
   int rehearse_preemption = 0;    // waves after which the run stops as on request; 0: never
   StartingPoint start;

@@ -5,7 +5,7 @@
 #include "tests/end-to-end/training.h"
 
 // A resumed run starts its pipelines empty: the first minibatches see the checkpoint's weights, and
-// every virtual worker's optimizer goes on from the mean of all.
+// every virtual worker's optimizer resumes from the mean of all.
 namespace hetpipe {
 namespace resume_test {
 

@@ -4,7 +4,7 @@
 //   every checkpoint that has its name is complete, and none that was announced is missing;
 //   --resume ends with the same bits as the run that was never killed, under systems that can, and
 //   goes on to the end under the others;
-//   on another plan, of any system, the training goes on from the label, no sample lost or
+//   on another plan, of any system, training resumes from the label, no sample lost or
 //   repeated.
 #include <signal.h>
 #include <sys/inotify.h>
