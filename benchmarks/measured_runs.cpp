@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Table measured-runs: iteration time and memory predicted by the simulator against runs measured on
-// real clusters. measured_runs RAW.json FOLDER
+// Table measured-runs: iteration time and memory predicted by the simulator against runs measured
+// on real clusters. measured_runs RAW.json FOLDER
 #include "benchmarks/measured_runs.h"
 
 #include <cstdio>

@@ -2,8 +2,8 @@
 # Sourced by tests/gpu/run and benchmarks/gpu, in a build tree and in a bundle: where things are, and steps with a time
 # limit and a log each. They set `device`, `minutes` and `output`.
 
-# locate SCRIPT PATH_IN_TREE PROGRAM: sets root, bundled, hetpipe, mpirun, data, tests and benchmarks (folders of
-# programs); of a tree's builds the first that has PROGRAM.
+# locate SCRIPT PATH_IN_TREE PROGRAM: sets root, bundled, hetpipe, mpirun, data, profiles (which tests bring), tests and
+# benchmarks (folders of programs); of a tree's builds the first that has PROGRAM.
 locate() {
   local script=$1
   if [ -e "${script%/bin/*}/tests/list" ]; then
@@ -25,6 +25,7 @@ locate() {
     data=fashion-mnist
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
+  profiles=$root/tests/profiles
 }
 
 # CUDA's libraries may be those of a Python environment.

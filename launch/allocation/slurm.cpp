@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "launch/launcher/program_output.h"
+#include "launch/launcher/child.h"
 
 namespace hetpipe {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/checkpoint/command.h"
-
 #include <array>
+
+#include "launch/command/subcommand.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr std::array kActions{
+constexpr std::array kCheckpointActions{
     Subcommand{"info", "shows what a checkpoint holds", checkpoint_info},
     Subcommand{"verify", "checks whether checkpoints are complete and undamaged",
                checkpoint_verify},
@@ -21,7 +21,7 @@ int checkpoint_command(const Invocation& how) {
       {"checkpoint", "FILE... [options]",
        "Shows, verifies, compares and exports checkpoints. FILE is a checkpoint, or a run "
        "directory, whose newest complete checkpoint is used.",
-       kActions},
+       kCheckpointActions},
       how);
 }
 

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "launch/checkpoint/command.h"
 #include "launch/checkpoint/compare.h"
 #include "launch/command/options.h"
+#include "launch/command/subcommand.h"
 
 namespace hetpipe {
 namespace {

@@ -3,11 +3,11 @@
 #include <set>
 
 #include "base/text.h"
-#include "launch/checkpoint/command.h"
 #include "launch/checkpoint/files.h"
 #include "launch/checkpoint/tensor_file.h"
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
+#include "launch/command/subcommand.h"
 
 namespace hetpipe {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "base/hash.h"
 #include "base/text.h"
-#include "launch/checkpoint/command.h"
 #include "launch/checkpoint/files.h"
 #include "launch/command/options.h"
+#include "launch/command/subcommand.h"
 
 namespace hetpipe {
 namespace {

@@ -73,6 +73,15 @@ int report(ExitCode code, const std::string& text) {
   return static_cast<int>(code);
 }
 
+std::string overview(const ActionGroup& group) {
+  std::string text =
+      format("usage: hetpipe %s <action> %s\n\n%s\n\n", group.name, group.usage, group.about);
+  for (const Subcommand& action : group.actions) {
+    text += format("  %-6s  %s\n", action.name, action.help);
+  }
+  return text + format("\nhetpipe %s <action> --help lists its options.\n", group.name);
+}
+
 }  // namespace
 
 // A rank that leaves at once makes mpirun end the others, the first among them perhaps before it
@@ -117,6 +126,21 @@ int run_hetpipe(std::span<const std::string> words) {
   } catch (const std::exception& error) {
     return report(exit_code_of(error), text_of(error));
   }
+}
+
+int run_action(const ActionGroup& group, const Invocation& how) {
+  const std::vector<std::string>& words = how.arguments;
+  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
+    if (speaks_for_all()) std::fputs(overview(group).c_str(), words.empty() ? stderr : stdout);
+    return static_cast<int>(words.empty() ? ExitCode::user : ExitCode::done);
+  }
+  std::vector<std::string> known;
+  for (const Subcommand& action : group.actions) {
+    if (words[0] == action.name) return action.run({how.program, {words.begin() + 1, words.end()}});
+    known.emplace_back(action.name);
+  }
+  throw UserError(
+      "", unknown("action", words[0], known) + format(". See hetpipe %s --help.", group.name));
 }
 
 }  // namespace hetpipe

@@ -53,4 +53,11 @@ int sbatch_command(const Invocation& how);
 int simulate_command(const Invocation& how);
 int train_command(const Invocation& how);
 
+// Actions of `hetpipe checkpoint` and `hetpipe data`.
+int checkpoint_info(const Invocation& how);
+int checkpoint_verify(const Invocation& how);
+int checkpoint_diff(const Invocation& how);
+int checkpoint_export(const Invocation& how);
+int data_import(const Invocation& how);
+
 }  // namespace hetpipe

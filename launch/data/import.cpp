@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cstdio>
 #include <filesystem>
 
 #include "base/text.h"
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
-#include "launch/data/command.h"
+#include "launch/command/subcommand.h"
 #include "runtime/data/image_source.h"
 #include "runtime/store/dataset_writer.h"
 
@@ -167,6 +168,10 @@ void write_split(DatasetWriter& writer, Split split, ImageSource& source, Shaper
   }
 }
 
+constexpr std::array kDataActions{
+    Subcommand{"import", "converts CIFAR or folders of images to a file for --data", data_import},
+};
+
 }  // namespace
 
 int data_import(const Invocation& how) {
@@ -190,6 +195,10 @@ int data_import(const Invocation& how) {
                 sources.ignored.size(), sources.ignored.front().c_str());
   }
   return 0;
+}
+
+int data_command(const Invocation& how) {
+  return run_action({"data", "[options]", "Prepares data sets.", kDataActions}, how);
 }
 
 }  // namespace hetpipe

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "launch/allocation/slurm.h"
 #include "launch/doctor/planned_run.h"
-#include "launch/launcher/program_output.h"
+#include "launch/launcher/child.h"
 #include "launch/launcher/round.h"
 #include "runtime/training/job_text.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <set>
 
@@ -10,10 +12,10 @@
 #include "launch/command/terminal.h"
 #include "launch/plan/options.h"
 #include "launch/plan/plan_json.h"
-#include "launch/plan/search_text.h"
 #include "partitioner/cluster/catalogue.h"
 #include "partitioner/plan/plan_table.h"
 #include "partitioner/planners/explain.h"
+#include "partitioner/planners/search.h"
 #include "partitioner/planners/what_if.h"
 #include "partitioner/profile/estimate.h"
 #include "runtime/training/job.h"
@@ -140,6 +142,49 @@ void print_start(const Plan& plan, const Cluster& cluster, const Invocation& how
   const std::string command = train_words(how, options);
   std::printf("; start it with one of\n  %s\n  %s\n", mpirun_line(plan, cluster, command).c_str(),
               srun_line(plan, cluster, command).c_str());
+}
+
+constexpr std::size_t kMostCandidates = 8;
+constexpr double kVisible = 5e-4;  // less prints as 0.0 %
+
+// What a search considered, how far its plan can be from the best, and which devices it leaves idle
+// at what cost, as text.
+std::string search_text(const SearchResult& result, const Cluster& cluster) {
+  Table table({"considered", "plan", "samples/s"});
+  const std::size_t shown = std::min(result.considered.size(), kMostCandidates);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const SearchCandidate& candidate = result.considered[i];
+    table.add({candidate.origin,
+               candidate.throughput > 0 ? candidate.what : first_line(candidate.why_not),
+               candidate.throughput > 0 ? format("%.4g", candidate.throughput) : "-"});
+  }
+  std::string text = table.text();
+  if (shown < result.considered.size()) {
+    text += format("and %zu more\n", result.considered.size() - shown);
+  }
+  text += result.exact ? format("all plans were compared (%lld simulations)\n",
+                                static_cast<long long>(result.simulations))
+                       : format("%lld simulations; no plan can exceed %.4g samples/s\n",
+                                static_cast<long long>(result.simulations), result.bound);
+  const double chosen = result.plan.predicted ? result.plan.predicted->throughput : 0;
+  if (shown > 0 && result.considered.front().throughput > chosen * (1 + 1e-6)) {
+    text += format(
+        "chosen: the plan of %.4g samples/s, the least stale of those within 1 %% of the "
+        "best\n",
+        chosen);
+  }
+  for (const LeftOut& left : result.left_out) {
+    text += format("left idle: %s %s", to_string(left.device).c_str(),
+                   cluster.kind_of(left.device).name.c_str());
+    if (!left.change) {
+      text += " (no plan that uses it was found)\n";
+    } else if (std::abs(*left.change) < kVisible) {
+      text += " (using it: no change)\n";
+    } else {
+      text += format(" (using it: %+.1f %%)\n", 100 * *left.change);
+    }
+  }
+  return text;
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "kernels/cuda_loader.h"
 #include "kernels/devices.h"
-#include "launch/command/cache_folder.h"
+#include "launch/command/cache.h"
 #include "launch/probe/facts.h"
 #include "partitioner/cluster/card_name.h"
 #include "runtime/training/rank_device.h"

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/profile/measure.h"
-#include "runtime/training/build_hash.h"
 
 #include <algorithm>
-#include <optional>
+#include <exception>
 
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "launch/command/cache_folder.h"
 #include "launch/profile/batches.h"
-#include "launch/profile/cache.h"
+#include "runtime/training/build_hash.h"
 
 namespace hetpipe {
 namespace {
@@ -102,6 +100,24 @@ MeasuredProfile measured_profile(const Model& model, const ProfiledDevice& on,
   result.not_kept = cache.keep(result.profile, result.remark);
   if (result.not_kept.empty()) result.kept_in = cache.file();
   return result;
+}
+
+std::optional<ProfileCache::Found> ProfileCache::find() const {
+  const std::optional<std::string> text = kept_.find();
+  if (!text || !text->starts_with("# ")) return std::nullopt;
+  const std::size_t end = text->find('\n');
+  if (end == std::string::npos) return std::nullopt;
+  try {
+    return Found{parse_profile(*text, file().string()), text->substr(2, end - 2)};
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string ProfileCache::keep(const Profile& profile, const std::string& remark) const {
+  std::string line = remark;  // of one line, whatever names hold
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return kept_.keep("# " + line + '\n' + to_toml(profile));
 }
 
 }  // namespace hetpipe

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "launch/command/cache.h"
 #include "launch/profile/device.h"
 #include "partitioner/profile/profile.h"
 #include "runtime/model/model.h"
@@ -12,6 +14,28 @@
 
 // A model measured on one device, or taken from an earlier measurement on such a device.
 namespace hetpipe {
+
+// Profiles that this user measured earlier, each with a remark in its second line.
+class ProfileCache {
+ public:
+  ProfileCache(const std::filesystem::path& folder, const KeptFile::Key& key)
+      : kept_(folder, "profiles", key) {}
+
+  // Empty: nothing is kept.
+  const std::filesystem::path& file() const { return kept_.path(); }
+
+  struct Found {
+    Profile profile;
+    std::string remark;  // stored with it: which batches and why
+  };
+  // Nothing if there is none, or it cannot be read: it is then measured again.
+  std::optional<Found> find() const;
+  // As KeptFile::keep.
+  std::string keep(const Profile& profile, const std::string& remark) const;
+
+ private:
+  KeptFile kept_;
+};
 
 struct ProfileWanted {
   std::vector<int> batches{};  // samples per call; empty: chosen as memory and time allow

@@ -10,8 +10,7 @@
 #include "base/failure.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "launch/command/cache_folder.h"
-#include "launch/command/kept_file.h"
+#include "launch/command/cache.h"
 #include "launch/launcher/round.h"
 #include "launch/probe/measure.h"
 

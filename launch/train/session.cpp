@@ -6,13 +6,13 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "launch/command/cache_folder.h"
+#include "launch/command/cache.h"
 #include "launch/command/terminal.h"
+#include "launch/train/start.h"
 #include "runtime/store/open_dataset.h"
 #include "runtime/store/trace.h"
-#include "runtime/training/result.h"
-#include "runtime/training/stop_signals.h"
-#include "runtime/training/threads.h"
+#include "runtime/training/run.h"
+#include "runtime/training/stop.h"
 
 namespace hetpipe {
 

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "launch/command/subcommand.h"
-#include "launch/train/start.h"
+#include "launch/train/prepare.h"
+#include "runtime/training/rank_facts.h"
 #include "runtime/training/run.h"
 
 namespace hetpipe {

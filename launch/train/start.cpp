@@ -18,6 +18,15 @@
 
 namespace hetpipe {
 
+void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command) {
+  const int needed = job.plan.worker_ranks() + job.plan.server_ranks();
+  if (!ranks || *ranks == needed || (job.on_allocation && *ranks > needed)) return;
+  throw UserError("", format("the plan needs %d ranks, %d workers and %d parameter servers (this "
+                             "launch has %d). Start it with one of\n%s",
+                             needed, job.plan.worker_ranks(), job.plan.server_ranks(), *ranks,
+                             launch_lines(job, command).c_str()));
+}
+
 void check_together(const std::vector<RankFacts>& facts, const Roles& roles, const TrainJob& job,
                     const std::string& command) {
   Problems problems;

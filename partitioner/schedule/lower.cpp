@@ -168,8 +168,4 @@ Schedule lower(const Schedule& schedule, const Lowering& how) {
   return lowered;
 }
 
-Schedule lower_wsp(const Schedule& schedule, int in_flight, Minibatch first, Minibatch end) {
-  return lower(schedule, {StageSync::waves, in_flight, first, end});
-}
-
 }  // namespace hetpipe

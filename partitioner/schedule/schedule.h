@@ -61,12 +61,6 @@ int minibatches_held(int in_flight, int stages, StageId stage);
 //   stage 2: F0 B0 F1 B1 F2 B2 F3 B3
 Schedule continuous_1f1b(int stages, int in_flight, Minibatch first, Minibatch end);
 
-// Adds what wave synchronous parallel needs to a schedule of F and B: V before and S after F and B
-// (where the stage has a neighbour on that side), U after each B, P after the U that ends a wave
-// (and after the last one), L before the last F of every wave but the first. `end` as above; a wave
-// is in_flight minibatches. For everything else: lower.h.
-Schedule lower_wsp(const Schedule& schedule, int in_flight, Minibatch first, Minibatch end);
-
 // What a send or receive of a schedule carries, told by its place: a send before the B of its
 // minibatch carries activations, one after it gradients; a receive before the F activations, one
 // after it gradients.

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "kernels/device.h"
 #include "runtime/pipeline/flight_recorder.h"
-#include "runtime/pipeline/protocol.h"
+#include "runtime/pipeline/messages.h"
 #include "runtime/transport/lifeline.h"
 #include "runtime/transport/transport.h"
 
@@ -48,13 +48,18 @@ struct Watchers {
 // doing is recorded here too.
 class RankService {
  public:
-  using Handler = std::function<void(const ControlMessage&)>;
   using Name = std::function<Awaited()>;
 
   RankService(Transport& transport, double timeout_seconds, Watchers watchers = {});
 
   Transport& transport() { return transport_; }
-  void on(MessageKind kind, Handler handler);
+  // Messages of type M go to the handler: (Rank from, const M& message).
+  template <class M, class Handler>
+  void on(Handler handler) {
+    on(kind_of<M>, [handler = std::move(handler)](const ControlMessage& message) {
+      handler(message.from, read_as<M>(message));
+    });
+  }
   void also_poll(std::function<void()> poll) { polls_.push_back(std::move(poll)); }
 
   // The rank begins something: "B17", "forming label 12". Others that wait for it are patient with
@@ -65,10 +70,16 @@ class RankService {
   // again soon.
   void note_work() { ++work_; }
 
-  // A control message without payload to every rank, this one too.
-  void tell_all(const MessageHeader& header);
-  // A rank has made progress: those that wait for others restart their wait. At most one per
-  // second.
+  template <class M>
+  void send(Rank to, const M& message) {
+    send_control(transport_, to, message);
+  }
+  // To every rank, this one too.
+  template <class M>
+  void tell_all(const M& message) {
+    for (int r = 0; r < transport_.ranks(); ++r) send(Rank{r}, message);
+  }
+  // A rank has made progress: the others restart their waits. At most one per second is sent.
   void give_life_sign();
 
   // JobEnds if the lifeline reports it.
@@ -89,6 +100,9 @@ class RankService {
  private:
   // What restarts a wait without lifeline.
   enum class Patience { fixed, until_no_life_sign };
+  using TakesMessage = std::function<void(const ControlMessage&)>;
+
+  void on(std::int32_t kind, TakesMessage handler);
   double wait(const std::function<bool()>& ready, const Name& name, Patience patience,
               std::string_view brief);
   void give_up_if_stuck(const Awaited& awaited, std::int64_t start_ns);
@@ -99,7 +113,7 @@ class RankService {
   std::int64_t life_signs_ = 0;
   std::int64_t last_life_sign_ns_ = 0;  // given by this rank
   std::int64_t work_ = 0;
-  std::map<MessageKind, Handler> handlers_;
+  std::map<std::int32_t, TakesMessage> handlers_;  // by kind
   std::vector<std::function<void()>> polls_;
 };
 

@@ -2,22 +2,16 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <span>
-#include <type_traits>
-#include <vector>
 
-#include "base/error.h"
 #include "base/ids.h"
 #include "kernels/memory_account.h"
 #include "partitioner/schedule/schedule.h"
 
-// What ranks send to the reporter. Plain structs: they travel as bytes between ranks of one build.
+// A worker's reports, as plain structs: they travel as bytes between ranks of one build.
 namespace hetpipe {
 
-// One worker rank, one wave: sent when the wave is pushed (all-reduce: when its last update has
+// One worker rank, one wave: made when the wave is pushed (all-reduce: when its last update has
 // been made).
 struct WaveReport {
   std::int32_t virtual_worker = 0;
@@ -93,20 +87,5 @@ struct ActionRecord {
   Minibatch visible = 0;   // ... and own updates in them, 0 ... visible-1
   std::int64_t bytes = 0;  // sent or received
 };
-
-template <class T>
-std::span<const std::byte> as_payload(const T& report) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  return std::as_bytes(std::span(&report, 1));
-}
-
-template <class T>
-T from_payload(std::span<const std::byte> payload) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  ensure(payload.size() == sizeof(T), "a report of another size: mixed builds");
-  T report;
-  std::memcpy(&report, payload.data(), sizeof(T));
-  return report;
-}
 
 }  // namespace hetpipe

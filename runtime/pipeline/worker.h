@@ -34,7 +34,6 @@ struct StagePace {
 
 struct WorkerSetup {
   WorkerPlace place;
-  Rank reporter;
   WeightPolicy policy;
   bool waves = true;                      // updates go to parameter servers, wave by wave
   bool clip_globally = false;             // gradients, by their norm over all stages
@@ -47,8 +46,10 @@ struct WorkerSetup {
   std::function<Batch(Minibatch)> batch;  // the rank's samples, micro-batch after micro-batch
   std::function<std::int64_t(Minibatch)> loss_samples;  // that one update is a mean over
   TestBatches test;
-  std::function<void(const ActionRecord&)> record;  // may be empty
-  std::function<void(Minibatch)> started;           // live progress; may be empty
+  std::function<void(const WaveReport&)> wave_done;
+  std::function<void(const EvaluationReport&)> evaluated;  // where the rank has the loss
+  std::function<void(const ActionRecord&)> record;         // may be empty
+  std::function<void(Minibatch)> started;                  // live progress; may be empty
 };
 
 // The executor: runs one rank's actions, one after another. It decides nothing about order; what
@@ -60,7 +61,7 @@ class Worker {
          LocalWeights& weights, Optimizer& optimizer, std::vector<float> initial_statistics,
          Synchronizer& synchronizer, DeviceTransport& transport, RankService& service);
 
-  // Returns what the rank did with its time, sent to the reporter as well.
+  // Returns what the rank did with its time.
   RankReport run();
 
  private:

@@ -200,9 +200,7 @@ void Worker::fail_numerically(Minibatch p, const Stage& stage, const Pass& pass,
   const auto found = first_non_finite(stage, pass, weights);
   if (found && found->sender) {
     for (const Rank sender : setup_.place.ranks[at(*found->sender)]) {
-      service_.transport().send_control(
-          sender,
-          {.kind = static_cast<std::int32_t>(MessageKind::find_non_finite), .minibatch = p});
+      service_.send(sender, FindNonFinite{.minibatch = p});
     }
     service_.wait_until_ns(now_ns() + kEarlierStageSpeaksNs);
   }

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -13,7 +15,8 @@
 #include "partitioner/schedule/schedule.h"
 #include "runtime/data/sample_split.h"
 
-// Who sends what to whom within a virtual worker: pure arithmetic, the same at both ends.
+// Who sends what to whom within a virtual worker, and in which order: pure arithmetic, the same at
+// both ends.
 namespace hetpipe {
 
 // Micro-batches [first, end) of a minibatch.
@@ -87,11 +90,30 @@ struct WorkerPlace {
   ElementType wire_type(const MessagePiece& piece) const {
     return wire_type(piece.sending_stage(), piece.sender, piece.receiving_stage(), piece.receiver);
   }
-  // What is checked of a message in addition to its minibatch.
-  std::int32_t part_of(const MessagePiece& piece) const;
 
  private:
   SampleSpan common_samples(const MessagePiece& piece, int micro, std::int64_t of) const;
+};
+
+// Walks along a stage's actions from one of its sends to the next, telling what each carries
+// (partitioner/schedule/schedule.h's rule: before the B of its pass activations, after it
+// gradients).
+class MessageCursor {
+ public:
+  // `actions` outlives this. Other payloads than this one are passed over.
+  MessageCursor(const StageActions& actions, Payload payload)
+      : actions_(actions), payload_(payload) {}
+
+  // Minibatches from this one on are never sent.
+  void stop_before(Minibatch end) { end_ = end; }
+  std::optional<Action> next();
+
+ private:
+  const StageActions& actions_;
+  Payload payload_;
+  std::optional<Minibatch> end_;
+  std::size_t at_ = 0;
+  std::set<std::tuple<Minibatch, int, int>> backward_;  // begun and not updated: with micro, chunk
 };
 
 }  // namespace hetpipe

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/ids.h"
+#include "base/log.h"
 
 // Traces: what each rank did and when, one HDF5 file per rank (docs/checkpoint.md says how to read
 // one), and a master file that links to them.
@@ -108,5 +110,15 @@ void write_trace_master(const std::filesystem::path& path,
 Trace read_trace(const std::filesystem::path& path);
 // All ranks of a master file, by rank.
 std::vector<Trace> read_trace_master(const std::filesystem::path& path);
+
+// A trace that cannot be written any more (a full disk) is given up, not the training.
+template <class Write>
+void keep_training(Log& log, Write write) {
+  try {
+    write();
+  } catch (const SystemError& error) {
+    log.warning(std::string(error.what()) + "; training continues without this trace");
+  }
+}
 
 }  // namespace hetpipe

@@ -13,6 +13,7 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/stage_state.h"
 #include "runtime/pipeline/synchronizer.h"
+#include "runtime/sync/messages.h"
 
 // How a checkpoint is collected. Its parts are on many ranks: weights and running
 // statistics on the shards, optimizer slots and the pipelines' state on the stages. Without
@@ -125,8 +126,7 @@ class CheckpointCollector {
 
  private:
   struct Coming {
-    int part = 0;
-    Label label = 0;
+    CheckpointPart announced;
     std::vector<std::byte> bytes;
     Operation operation;
   };

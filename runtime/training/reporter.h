@@ -8,9 +8,9 @@
 
 #include "base/log.h"
 #include "runtime/pipeline/rank_service.h"
-#include "runtime/pipeline/reports.h"
 #include "runtime/store/trace.h"
 #include "runtime/training/job.h"
+#include "runtime/training/messages.h"
 #include "runtime/training/stop.h"
 
 namespace hetpipe {
@@ -88,7 +88,7 @@ class Reporter {
   void on_evaluation(const EvaluationReport& report);
   void finish_evaluations();
   void finish_evaluation(Label label, const EvaluationSum& sum);
-  void on_checkpoint_failed(Label label, ExitCode code, const std::string& why);
+  void on_checkpoint_failed(const CheckpointFailed& failed);
   void print_waves();
   void print_wave(Wave wave, const WaveSum& sum);
   int expected_reports(Wave wave) const;

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -38,5 +40,20 @@ struct RunEnd {
 // One rank's part in a training, from its role to the end of the run. Links must have been emulated
 // already if the cluster requires it.
 RunEnd run_rank(const TrainJob& job, const RankSetting& setting);
+
+// A whole training with its ranks as threads of this process, one for each role; returns when all
+// have ended. Links are emulated where the job's cluster asks for it. When a rank fails the others
+// end too, and the first failure is thrown.
+RunEnd train_as_threads(const TrainJob& job, const Roles& roles, const OpenData& open_data,
+                        const std::string& host, Log& log,
+                        const std::function<std::optional<int>()>& stop_wanted = {},
+                        const std::string& plan_cache = {});
+
+// Why a run ended, in a word: "finished", "target-accuracy", "stopped" (on request), "numerical" or
+// "system" (the state at the end was not saved).
+std::string exit_word(const RunEnd& end);
+
+// What came of a run, for machines; docs/training.md says what the keys mean.
+std::string result_json(const TrainJob& job, const RunEnd& end);
 
 }  // namespace hetpipe

@@ -9,6 +9,7 @@
 
 #include "kernels/device.h"
 #include "runtime/transport/device_path.h"
+#include "runtime/transport/messages.h"
 
 namespace hetpipe {
 
@@ -35,17 +36,15 @@ class DevicePaths {
   // SystemError if there is none, with the reason.
   using Make = std::function<std::unique_ptr<DevicePath>()>;
 
-  // control_kind: MessageHeader::kind of control messages that the rank's service hands to take().
   // Device and stream outlive this.
-  DevicePaths(Transport& transport, Device& device, Stream& stream, std::int32_t control_kind,
-              double trial_seconds);
+  DevicePaths(Transport& transport, Device& device, Stream& stream, double trial_seconds);
   DevicePaths(const DevicePaths&) = delete;
   DevicePaths& operator=(const DevicePaths&) = delete;
   ~DevicePaths();
 
   void begin(Rank peer, PathKind kind, Make make);
-  void take(const ControlMessage& message);
-  bool poll();  // true when something moved
+  void take(Rank from, const PathWord& word);  // that came for this rank
+  bool poll();                                 // true when something moved
   // Every path that was begun is in use, or will not be.
   bool tried() const;
   std::vector<PathResult> results() const;
@@ -63,7 +62,7 @@ class DevicePaths {
   bool closed() const;
 
  private:
-  enum class Step : std::int32_t { offer, verdict, word, closed };
+  using Step = PathWord::Step;
   struct Trial;
   struct Answer {
     bool yes = false;
@@ -80,7 +79,6 @@ class DevicePaths {
   Transport& transport_;
   Device& device_;
   Stream& stream_;
-  std::int32_t control_kind_;
   double trial_seconds_;
   std::map<Rank, std::unique_ptr<Way>> ways_;
 };

@@ -7,7 +7,7 @@
 #include "base/keep_for_ever.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "runtime/transport/mpi_check.h"
+#include "runtime/transport/mpi_parts.h"
 
 namespace hetpipe {
 

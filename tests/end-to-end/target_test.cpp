@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/training/result.h"
+#include "runtime/training/run.h"
 #include "tests/end-to-end/training.h"
 
 // A run that is to reach an accuracy stops soon after it has, with a checkpoint; what it did until

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # train_on_ranks.sh HETPIPE
 # `hetpipe train --cluster ranks` under mpirun: devices, links and model are measured, the plan is made for the ranks that
-# were started; resumed with fewer of them; ended; with a rank that no plan needs.
+# were started; resumed with fewer of them; ended; with a rank that no plan needs. Whatever is measured, the plan has a
+# virtual worker on each device and waves of one length.
 # Exit code 77: this machine cannot do it (the reason is printed).
 set -euo pipefail
 hetpipe=$1
@@ -14,7 +15,7 @@ train() { # RANKS NAME OPTION...: what it said is in $folder/NAME
   local ranks=$1 name=$2 code=0
   shift 2
   mpirun --oversubscribe -n "$ranks" "$hetpipe" train --cluster ranks --device cpu --model mlp --data fashion-mnist \
-    --trace off "$@" > "$folder/$name" 2>&1 || code=$?
+    --policy ed --minibatch 32 --in-flight 2 --trace off "$@" > "$folder/$name" 2>&1 || code=$?
   echo "exit code $code" >> "$folder/$name"
 }
 said() { # NAME TEXT...

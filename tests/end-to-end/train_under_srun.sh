@@ -11,7 +11,7 @@ plan_quickstart "$hetpipe" "$source"
 train() {
   local output=$1
   shift
-  "$@" "$hetpipe" train --plan "$folder/plan.toml" --cluster "$cluster" --profile "$folder/profile.toml" \
+  "$@" "$hetpipe" train --plan "$folder/plan.toml" --cluster "$cluster" --profile "$profile" \
     --data fashion-mnist --epochs 0.05 --output "$folder/$output" > "$folder/$output.txt" 2>&1 && return 0
   local code=$?
   cat "$folder/$output.txt"

@@ -12,7 +12,6 @@ bad_host=$3
 . "$source/tests/slurm/functions.sh"
 on_cluster "$0" "$@"
 . "$source/tests/end-to-end/fashion_scratch.sh"
-export HETPIPE_CACHE=$folder/cache
 export PATH=${hetpipe%/*}:$PATH
 cd "$folder"
 
@@ -21,7 +20,7 @@ write() { # NAME [OPTION...]: its script
   shift
   hetpipe sbatch --cluster "$source/tests/slurm/emulated_pool.toml" --time 5 --script "$name.sh" --name "$name" "$@" > /dev/null
 }
-training=(--model lenet --data fashion-mnist --epochs 0.4 --target-accuracy 0.7 --evaluate-every 30 --trace off)
+training=(--model lenet --profile "$source/tests/profiles/lenet.toml" --data fashion-mnist --epochs 0.4 --target-accuracy 0.7 --evaluate-every 30 --trace off)
 write whole -- "${training[@]}" --rehearse-preemption 40
 write parts --heterogeneous -- "${training[@]}"
 write under_mpirun --launcher mpirun -- "${training[@]}"

@@ -17,12 +17,10 @@ on_cluster "$0" "$@"
 . "$source/tests/end-to-end/fashion_scratch.sh"
 RANDOM=$seed
 
-# What is measured once is kept, as in a user's home.
-export HETPIPE_CACHE=$folder/cache
 export PATH=${hetpipe%/*}:$PATH
 cd "$folder"
-hetpipe sbatch --cluster "$source/tests/slurm/emulated_pool.toml" --time 30 --script job.sh -- --model lenet \
-  --data fashion-mnist --epochs "$epochs" --seed "$seed" --checkpoint-every 20 --keep 3 --timeout 10 --output run --trace off
+hetpipe sbatch --cluster "$source/tests/slurm/emulated_pool.toml" --time 30 --script job.sh -- \
+  --model lenet --profile "$source/tests/profiles/lenet.toml" --data fashion-mnist --epochs "$epochs" --seed "$seed" --checkpoint-every 20 --keep 3 --timeout 10 --output run --trace off
 job=$(sbatch --parsable --output "$folder/said" job.sh)
 
 starts() { grep -c '^hetpipe trains' "$folder/said" 2> /dev/null || true; }

@@ -21,7 +21,7 @@ lose() {
   shift
   rm -rf "$run" "$said"
   timeout -v -k 2 90 srun --exclusive --nodes=4 --mpi=pmix -n 5 -m arbitrary -w node1,node2,node3,node3,node4 \
-    "$hetpipe" train --plan "$folder/plan.toml" --cluster "$cluster" --profile "$folder/profile.toml" \
+    "$hetpipe" train --plan "$folder/plan.toml" --cluster "$cluster" --profile "$profile" \
     --data fashion-mnist --epochs 20 --timeout "$timeout" --output "$run" > "$said" 2>&1 &
   local srun=$!
   if within 60 grep -q '^wave' "$said"; then

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/random.h"
-#include "runtime/sync/push_pieces.h"
+#include "runtime/sync/shard_map.h"
 
 namespace hetpipe {
 namespace label_sum_test {

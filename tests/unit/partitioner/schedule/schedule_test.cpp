@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "../cases.h"
+#include "partitioner/schedule/lower.h"
 
 namespace hetpipe {
 namespace schedule_test {
@@ -105,7 +106,7 @@ TEST(Continuous1F1B, StartsAnywhere) {
 // Waves of two: {0 1} {2 3} {4}. The gate of wave 1 stands before F3; wave 2 is never completed, so
 // that it has no gate, but what it did is pushed.
 TEST(LowerWsp, ThreeStages) {
-  const Schedule lowered = lower_wsp(continuous_1f1b(3, 2, 0, 5), 2, 0, 5);
+  const Schedule lowered = lower(continuous_1f1b(3, 2, 0, 5), {StageSync::waves, 2, 0, 5});
   EXPECT_EQ(
       drawn(lowered),
       (std::vector<std::string>{
@@ -120,12 +121,12 @@ TEST(LowerWsp, ThreeStages) {
 }
 
 TEST(LowerWsp, WavesOfOneAreBulkSynchronous) {
-  EXPECT_EQ(drawn(lower_wsp(continuous_1f1b(1, 1, 0, 3), 1, 0, 3)),
+  EXPECT_EQ(drawn(lower(continuous_1f1b(1, 1, 0, 3), {StageSync::waves, 1, 0, 3})),
             (std::vector<std::string>{"F0 B0 U0 P0 L1 F1 B1 U1 P1 L2 F2 B2 U2 P2"}));
 }
 
 TEST(LowerWsp, TheFirstWaveOfAResumedRunHasNoGate) {
-  EXPECT_EQ(drawn(lower_wsp(continuous_1f1b(1, 2, 4, 8), 2, 4, 8)),
+  EXPECT_EQ(drawn(lower(continuous_1f1b(1, 2, 4, 8), {StageSync::waves, 2, 4, 8})),
             (std::vector<std::string>{"F4 B4 U4 F5 B5 U5 P5 F6 B6 U6 L7 F7 B7 U7 P7"}));
 }
 
@@ -148,7 +149,7 @@ TEST(Validate, PassesWhatIsGenerated) {
         const Minibatch end = first + waves * in_flight + (waves == 2 ? 1 : 0);
         const Schedule schedule = continuous_1f1b(stages, in_flight, first, end);
         validate(schedule, in_flight);
-        validate(lower_wsp(schedule, in_flight, first, end), in_flight);
+        validate(lower(schedule, {StageSync::waves, in_flight, first, end}), in_flight);
       }
     }
   }
