@@ -184,7 +184,7 @@ class Run {
     }
     const auto ranks = job.ranks();
     const auto victim = ranks.find(shot_.victim);
-    if (victim == ranks.end()) return "the rank to kill is not there";
+    if (victim == ranks.end()) return "the rank to kill does not exist";
     const std::int64_t begun = now_ns();
     while (seconds_between(begun, now_ns()) < shot_.moment) nap(0.0005);
     if (shot_.in_checkpoint) {

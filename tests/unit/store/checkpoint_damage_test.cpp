@@ -140,9 +140,9 @@ TEST_F(CheckpointDamage, CutShortAnywhere) {
 TEST_F(CheckpointDamage, CutShortSaysHowMuchIsThere) {
   EXPECT_THAT(error_of_bytes(bytes_.substr(0, bytes_.size() - 100)),
               HasSubstr("was cut short (" + std::to_string(bytes_.size() - 100) + " of " +
-                        std::to_string(bytes_.size()) + " bytes are there)"));
+                        std::to_string(bytes_.size()) + " bytes remain)"));
   EXPECT_THAT(error_of_bytes(bytes_.substr(0, 100)),
-              HasSubstr("was cut short (100 bytes are there)"));
+              HasSubstr("was cut short (100 bytes remain)"));
   EXPECT_THAT(error_of_bytes(""), HasSubstr("is empty"));
 }
 
