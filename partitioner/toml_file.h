@@ -43,7 +43,7 @@ struct Range {
 };
 
 // One table while it is read. Every accessor notes the key as known and reports a wrong type or
-// range; done() reports the keys that nobody asked for. A required key that is missing is reported
+// range; done() reports the keys that were not read. A required key that is missing is reported
 // as well; what the accessor then returns is empty.
 class TomlReader {
  public:

@@ -52,13 +52,13 @@ struct Explanation {
   Bottleneck bottleneck;
   std::vector<Alternative> moves;  // one layer of the bottleneck to a neighbour, each way
   DepthLimit depth;
-  std::vector<Alternative> leave_out;  // one device of each kind and node, planned anew
+  std::vector<Alternative> leave_out;  // one device of each kind and node, planned again
   std::vector<Alternative> links;      // each link with twice its bandwidth
   std::vector<std::string> idle;       // devices that the plan does not use
   std::vector<std::string> sentences;  // all of it as text
 };
 
-// Pools with more devices are not planned anew without each of theirs: it would take too long.
+// Pools with more devices are not planned again without each of theirs: it would take too long.
 inline constexpr int kMostDevicesToLeaveOut = 64;
 
 Explanation explain(const PlanRequest& request, const Plan& plan);

@@ -41,7 +41,7 @@ struct Knobs {
 // Partitions by what they depend on, which the system is not: all rows share them.
 using CutCache = std::unordered_map<std::string, std::optional<Partition>>;
 
-// Whether virtual workers are cut anew where the cut for the least memory does not fit.
+// Whether virtual workers are cut again where the cut for the least memory does not fit.
 enum class Recut { never, where_needed };
 
 // Turns compositions into plans; virtual workers that are alike are cut once.

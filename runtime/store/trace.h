@@ -67,7 +67,7 @@ struct Trace {
 // them wait; what was flushed can be read even when the rank is killed later. One thread at a time.
 //
 // Another thread of the process may be busy in the store (a checkpoint is laid out, another rank's
-// trace is appended). What waits then goes on waiting, so that training does not, up to
+// trace is appended). What waits then continues waiting, so that training does not, up to
 // kMostBuffers times the capacity; the writer that has reached that waits itself: nothing is
 // dropped.
 class TraceWriter {

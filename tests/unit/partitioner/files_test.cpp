@@ -411,7 +411,7 @@ std::string cluster_error(const std::string& text) {
   return user_error([&] { parse_cluster(text, "c.toml"); });
 }
 
-// Found by fuzzing: toml++ stopped the program, or went on with nonsense in a release build.
+// Found by fuzzing: toml++ stopped the program, or continued with nonsense in a release build.
 TEST(FuzzedFiles, BracketWithoutAKeyIsRefusedWithItsLine) {
   for (const std::string line : {"[!x]", "[[!x]]", "[ #", "[=]"}) {
     SCOPED_TRACE(line);

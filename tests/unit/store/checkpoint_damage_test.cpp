@@ -77,7 +77,7 @@ class CheckpointDamage : public ::testing::Test {
     ASSERT_GE(H5Fclose(file), 0);
   }
 
-  // What is said after `act` was done to the file through HDF5 itself, and sealed anew: as a
+  // What is said after `act` was done to the file through HDF5 itself, and sealed again: as a
   // program would leave it that means to write checkpoints and does not know how.
   std::string error_after(const std::function<void(hid_t)>& act) {
     change(act);
