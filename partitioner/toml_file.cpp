@@ -13,7 +13,7 @@ namespace hetpipe {
 namespace {
 
 // toml++ 3.3 takes some errors for impossible ("[!]", a quoted key that does not end): it stops the
-// program, or in a release build goes on with nonsense. Here it throws.
+// program, or in a release build continues with nonsense. Here it throws.
 struct ParserStuck {};
 [[noreturn]] void parser_is_stuck() { throw ParserStuck(); }
 

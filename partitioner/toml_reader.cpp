@@ -82,7 +82,7 @@ void TomlReader::wrong_type(const std::string& key, int line, TomlValue::Kind is
 bool TomlReader::in_range(const std::string& key, int line, double value, Range range) {
   if (value >= range.least && value <= range.most) return true;
   std::string why =
-      "must lie between " + number_text(range.least) + " and " + number_text(range.most);
+      "must be between " + number_text(range.least) + " and " + number_text(range.most);
   if (range.least == 0 && value < 0) why = "must not be negative";
   if (range.least > 0 && value <= 0) why = "must be positive";
   problem(line, name_ + ": " + key + " = " + number_text(value) + " (" + why + "). Correct it.");

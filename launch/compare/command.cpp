@@ -23,7 +23,7 @@
 //   profile.toml  plans/NAME.toml         what was planned from, and what came of it
 //   runs/NAME-seed-S.toml .log            a run's options, and what it said
 //   runs/NAME-seed-S/                     its run directory; result.json says that it is done
-//   compare.json compare.md accuracy.svg  written anew by every call
+//   compare.json compare.md accuracy.svg  rewritten by every call
 namespace hetpipe {
 namespace {
 

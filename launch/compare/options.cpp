@@ -36,9 +36,9 @@ OptionGroup what_options(CompareOptions& options) {
           list_option(
               "plans", "FILE,...", options.plans,
               "Plans to train and compare instead of --systems, each named after its file."),
-          required(text_option("output", "DIR", options.output,
-                               "Directory for plans, runs and results. Runs that are finished "
-                               "there are skipped.")),
+          required(text_option(
+              "output", "DIR", options.output,
+              "Directory for plans, runs and results. Runs that are finished there are skipped.")),
       }};
 }
 

@@ -51,7 +51,7 @@ void note_bound_together(const std::vector<std::size_t>& on, const std::vector<R
   }
 }
 
-// Where nobody knows which of the ranks compute.
+// If it is not known which of the ranks compute.
 void note_shared(const RanksOn& ranks_on, const std::vector<RankFacts>& ranks, int threads,
                  Check& check) {
   for (const auto& [host, on] : ranks_on) {

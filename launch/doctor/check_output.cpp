@@ -8,7 +8,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kLittle = 1e9;     // bytes, where nobody knows what a run needs
+constexpr double kLittle = 1e9;     // bytes, where it is not known what a run needs
 constexpr double kSlowDisk = 20e6;  // bytes/s
 constexpr double kSlowSync = 5;     // s
 

@@ -25,7 +25,7 @@ std::string unless_planned(const std::string& otherwise, PlanGiven given) {
   return given == PlanGiven::possibly ? "the plan's, else " + otherwise : otherwise;
 }
 
-// A kind that nobody knows could not be told from a slip of the pen.
+// An unknown type could not be distinguished from a typing mistake.
 void check_profile_device(const std::string& name, const Cluster& cluster) {
   std::vector<std::string> known;
   for (const DeviceKind& kind : cluster.kinds) known.push_back(kind.name);
@@ -213,7 +213,7 @@ SearchChoice search_choice(const PlanningOptions& options) {
   SearchChoice choice;
   const bool of_servers = options.clock_distance || options.pull || options.scale ||
                           options.placement || !options.servers.empty();
-  // Where nobody asks for a search it may stand in for the planner of a system, which stays.
+  // If no search is requested it may replace the planner of a system, which stays.
   const bool asked = options.policy.has_value();
   if (asked && !options.system && !options.in_flight && !of_servers) {
     choice.systems = SystemChoice::any;

@@ -42,10 +42,9 @@ OptionTable table_of(ProfileOptions& options) {
         {
             required(offering(model_names(), text_option("model", "NAME", options.model,
                                                          "Name of a built-in model."))),
-            text_option(
-                "data", "DATA", options.data,
-                "Data set that the model is for: fashion-mnist, a folder of IDX files, HDF5 "
-                "files, or text:FILE,T=64."),
+            text_option("data", "DATA", options.data,
+                        "Data set that the model is for: fashion-mnist, a folder of IDX files, "
+                        "HDF5 files, or text:FILE,T=64."),
             text_option("sample", "HxWxC", options.sample,
                         "Instead of --data: rows, columns and channels of a sample, or T, its "
                         "number of tokens."),

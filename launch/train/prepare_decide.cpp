@@ -45,7 +45,7 @@ Clipping decide_clipping(const TrainOptions& options, const Plan& plan) {
   return {*options.clip_norm, scope};
 }
 
-// The checkpoint to go on from; empty: there is none, and the training starts afresh.
+// The checkpoint to continue from; empty: there is none, and the training starts afresh.
 std::string checkpoint_to_resume(const TrainOptions& options) {
   if (*options.resume != "latest" && *options.resume != "auto") return *options.resume;
   const fs::path folder = fs::path(*options.output) / "checkpoints";

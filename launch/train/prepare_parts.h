@@ -38,7 +38,7 @@ std::string note_on_rate(const TrainOptions& options, const Plan& plan);
 // What the options say and nothing else changes.
 void take_options(const TrainOptions& options, TrainJob& job);
 
-// Where a resumed run goes on.
+// Where a resumed run continues.
 struct Resumption {
   StartingPoint start;
   std::optional<Checkpoint> checkpoint;  // none: a fresh start

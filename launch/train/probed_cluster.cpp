@@ -30,7 +30,7 @@ KeptFile kept_cluster(const std::vector<ProbeFacts>& facts) {
   return {cache_folder(), "clusters", key};
 }
 
-// A file that cannot be read is measured anew.
+// A file that cannot be read is measured again.
 std::optional<Cluster> find_cluster(const KeptFile& kept) {
   const std::optional<std::string> text = kept.find();
   if (!text) return std::nullopt;

@@ -93,7 +93,7 @@ std::string shared_cores(const std::vector<RankFacts>& facts, const Roles& roles
 }
 
 std::string launch_lines(const TrainJob& job, const std::string& command) {
-  // Without a cluster file nobody knows the hosts: the lines are those of one machine.
+  // Without a cluster file the hosts are not known: the lines are those of one machine.
   Cluster cluster = job.cluster.value_or(Cluster{});
   if (!job.cluster) cluster.intra_node.emulate = true;
   return "  " + mpirun_line(job.plan, cluster, command, job.threads) + "\n  " +

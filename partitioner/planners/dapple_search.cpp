@@ -153,7 +153,7 @@ class DappleSearch {
     }
     std::vector<DappleStage> stages = partial.stages;
     stages.push_back({layer, layers_, rest.runs, false});
-    // Re-computation first: a longer backward behind the pivot hides more of an all-reduce, so that
+    // Recomputation first: a longer backward behind the pivot hides more of an all-reduce, so that
     // the latency without it says nothing.
     if (!settle_memory(model_, pool_, request_, stages)) return;
     const double seconds = latency(stages);

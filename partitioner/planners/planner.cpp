@@ -35,7 +35,7 @@ void check_part(Problems& problems, const char* option, const char* what, const 
 
 void check_count(Problems& problems, const char* option, int value, int least, int most) {
   if (value >= least && value <= most) return;
-  problems.add(option, format("%d (must lie between %d and %d). Correct it.", value, least, most));
+  problems.add(option, format("%d (must be between %d and %d). Correct it.", value, least, most));
 }
 
 std::vector<std::string> default_server_nodes(const PlanRequest& request) {

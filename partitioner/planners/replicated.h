@@ -66,7 +66,7 @@ void predict_stages(const PlanRequest& request, Plan& plan, VirtualWorkerId id);
 // own objective, the simulated throughput.
 void finish(const PlanRequest& request, Plan& plan, double objective);
 
-// UserError for a number of virtual workers that a planner, which forms one, was asked for.
+// UserError if several virtual workers are requested of a planner that forms one.
 void refuse_virtual_workers(const PlanRequest& request, const char* planner);
 
 }  // namespace hetpipe

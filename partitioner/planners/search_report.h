@@ -6,7 +6,7 @@
 
 #include "partitioner/planners/search_run.h"
 
-// What the search says about the plan it chose.
+// What the search reports about the plan it chose.
 namespace hetpipe {
 
 // Of the plans within 1 % of the best, and no slower than `at_least`, the one of least staleness;

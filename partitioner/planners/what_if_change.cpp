@@ -101,7 +101,7 @@ class ClusterChange {
     if (words.size() != 1) refuse(change, std::string("is not understood. ") + kGrammar);
     change.name = words[0];
     if (change.number && (*change.number < 1 || *change.number > kMostDevices)) {
-      refuse(change, format("%d devices (must lie between 1 and %d). Correct the number.",
+      refuse(change, format("%d devices (must be between 1 and %d). Correct the number.",
                             *change.number, kMostDevices));
     }
     if (change.adds && change.node.empty()) {

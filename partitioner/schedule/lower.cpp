@@ -160,7 +160,7 @@ Schedule lower(const Schedule& schedule, const Lowering& how) {
   const Shape shape = shape_of(schedule, how);
   ensure(how.recompute.empty() ||
              how.recompute.size() == static_cast<std::size_t>(shape.stages.count()),
-         "recompute is told for every virtual stage");
+         "recompute is given for every virtual stage");
   Schedule lowered;
   for (const StageActions& actions : schedule) {
     lowered.push_back(StageLowering(actions, shape, static_cast<int>(lowered.size()), how).run());

@@ -9,7 +9,7 @@
 
 #include "base/ids.h"
 
-// A schedule is a value: for each stage of a virtual worker, actions in the order in which the
+// A schedule is a value: for each stage of a virtual worker, its actions in the order in which the
 // stage does them. generate -> lower (adds sends and receives) -> validate -> simulate or run.
 //
 // Text form: kind, then minibatch[.micro][/chunk][@replica], all counted from 0; "F3.1" is the
@@ -74,7 +74,7 @@ enum class BackwardForm {
   by_minibatch,  // of all micro-batches of its minibatch at once (nF1B)
 };
 
-// What keeps a stage's weights together with those of its replicas and other virtual workers.
+// How a stage's weights are synchronised with its replicas and other virtual workers.
 enum class StageSync {
   all_reduce,  // P hands a minibatch's gradients over, U waits for their sum
   waves,       // U with the own gradients, P pushes a wave's updates, L pulls (WSP, ASP)

@@ -5,7 +5,7 @@
 #include "partitioner/schedule/schedule_cells.h"
 
 // validate(): what each stage holds to by itself (stage_check.cpp), what the messages of two stages
-// hold to, and whether everybody can go on (schedule_play.cpp).
+// hold to, and whether all stages can continue (schedule_play.cpp).
 namespace hetpipe {
 namespace {
 

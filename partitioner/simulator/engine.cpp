@@ -198,7 +198,7 @@ void Engine::run(std::int32_t process) {
   }
 }
 
-// False while the process cannot go on.
+// False while the process cannot continue.
 bool Engine::send(std::int32_t process, const Op& op) {
   Process& p = at(processes_, process);
   const EngineTransfer& transfer = at(job_->transfers, op.index);

@@ -50,7 +50,7 @@ Run play(const Plan& plan, const System& system, CostTable& costs, const Simulat
 
 // A schedule with a flush has settled once every device ends a minibatch at one and the same
 // distance from the one before: then the state of all devices repeats, and so does everything after
-// it, for ever.
+// it, forever.
 bool settled(const Run& run, Minibatch minibatch) {
   const double pace =
       run.at(run.job.updated, 0, minibatch) - run.at(run.job.updated, 0, minibatch - 1);

@@ -75,7 +75,7 @@ class CifarSource final : public ImageSource {
       const int label =
           static_cast<unsigned char>(bytes[r * variant_.record() + variant_.label_at]);
       if (label >= variant_.classes) {
-        problems.add(path.string(), format("record %zu has label %d (must lie in 0..%d). The file "
+        problems.add(path.string(), format("record %zu has label %d (must be in 0..%d). The file "
                                            "is damaged or of another format: fetch it again.",
                                            r, label, variant_.classes - 1));
         return;

@@ -60,7 +60,7 @@ class IdxFile {
 
   void check_size(std::int64_t value, const char* what, std::int64_t limit) {
     if (value <= 0 || value > limit) {
-      fail(format("%s = %lld (must lie in 1..%lld). The file is damaged: fetch it again.", what,
+      fail(format("%s = %lld (must be in 1..%lld). The file is damaged: fetch it again.", what,
                   static_cast<long long>(value), static_cast<long long>(limit)));
     }
   }

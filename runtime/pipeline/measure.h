@@ -24,7 +24,7 @@ struct MeasureOptions {
   std::string device;                              // name in the profile; empty: the device's kind
   int repetitions = 5;                             // passes at least
   double seconds_per_layer = 0.01;                 // and time spent, times the number of layers
-  std::function<void(const PassCheck&)> on_batch;  // told after each batch
+  std::function<void(const PassCheck&)> on_batch;  // called after each batch
 };
 
 // Times every layer of `model` on `device`, alone on it, at each batch. A layer timed by itself in

@@ -74,7 +74,7 @@ struct FindNonFinite {
   Minibatch minibatch = 0;
 };
 
-// From any rank to all: somebody has moved on.
+// From any rank to all: a rank has made progress.
 struct LifeSign {
   static constexpr auto kKind = PipelineKind::life_sign;
 };

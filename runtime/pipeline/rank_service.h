@@ -17,7 +17,7 @@
 
 namespace hetpipe {
 
-// What a wait is for, and which rank has to do something for it (nothing: several have).
+// What a wait is for, and which rank has to act for it (nothing: several have).
 struct Awaited {
   std::string what;
   std::optional<Rank> from;
@@ -25,7 +25,7 @@ struct Awaited {
   Awaited(std::string the_what, Rank rank) : what(std::move(the_what)), from(rank) {}
 };
 
-// A wait in vain; the culprit, where one is known, is stuck or silent.
+// A wait that timed out; the culprit, if known, is stuck or silent.
 class WaitFailed : public SystemError {
  public:
   WaitFailed(const std::string& text, std::optional<Rank> culprit)
@@ -42,7 +42,7 @@ struct Watchers {
   Lifeline* lifeline = nullptr;
 };
 
-// What a rank does whenever it waits: moves messages on, hands control messages to whom they
+// What a rank does whenever it waits: moves messages on, passes control messages to the roles they
 // concern, and lets the roles that live in this rank (a hosted server, the reporter) do their part.
 // Every wait goes through here, so every wait has the run's deadline and a name. What the rank is
 // doing is recorded here too.
@@ -79,10 +79,10 @@ class RankService {
   void tell_all(const M& message) {
     for (int r = 0; r < transport_.ranks(); ++r) send(Rank{r}, message);
   }
-  // Somebody has moved on: whoever waits for others waits anew. At most one a second goes out.
+  // A rank has made progress: the others restart their waits. At most one per second is sent.
   void give_life_sign();
 
-  // JobEnds where the lifeline says so.
+  // JobEnds if the lifeline reports it.
   void poll();
   // Returns seconds waited. WaitFailed naming `name` past the deadline. With a lifeline, the
   // deadline moves on for as long as the rank that is waited for does (see judge_wait).
@@ -98,7 +98,7 @@ class RankService {
   void wait_until_ns(std::int64_t deadline_ns);
 
  private:
-  // What makes a wait without lifeline begin anew.
+  // What restarts a wait without lifeline.
   enum class Patience { fixed, until_no_life_sign };
   using TakesMessage = std::function<void(const ControlMessage&)>;
 

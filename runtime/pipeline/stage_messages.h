@@ -23,7 +23,7 @@ namespace hetpipe {
 //
 // What a peer sends, and in which order, follows from its schedule: receives are posted in that
 // order, one ahead of what is needed where memory is counted for it, so that transfers overlap with
-// compute whatever the order here. Waiting is booked as transfer (the message was on its way) or
+// compute whatever the order here. Waiting is counted as transfer (the message was in transit) or
 // bubble (it had not been sent).
 class StageMessages {
  public:
@@ -50,8 +50,8 @@ class StageMessages {
   std::vector<Packed> take_test_batch(int chunk, std::int64_t number, std::int64_t samples);
   void send_test_batch(int chunk, const Pass& pass, std::int64_t number, std::int64_t samples);
 
-  void release_sent();  // gives back what has left
-  void finish();        // waits until everything has
+  void release_sent();  // releases what has been sent
+  void finish();        // waits until everything has been sent
 
  private:
   struct Posted {

@@ -27,7 +27,7 @@ namespace hetpipe {
 struct StagePace {
   double forward = 0;          // of a pass of `samples`; smaller ones take proportionally less
   double backward = 0;         // with the weight gradient
-  double weight_gradient = 0;  // of that, where it is apart
+  double weight_gradient = 0;  // of that, where it is separate
   double update = 0;           // of a minibatch
   std::int64_t samples = 0;
 };
@@ -39,7 +39,7 @@ struct WorkerSetup {
   bool clip_globally = false;             // gradients, by their norm over all stages
   bool scaled = false;                    // the loss: some device of the run computes in fp16
   LossScale::State loss_scale{};          // that it starts with
-  bool flushed = false;                   // the pipeline is drained before each update
+  bool flushed = false;                   // the pipeline is flushed before each update
   bool split_backward = false;            // B makes the inputs' gradient, W the weights'
   std::vector<bool> recompute;            // by chunk: keeps its inputs, R makes the rest again
   std::vector<StagePace> paces;           // by chunk
@@ -52,7 +52,7 @@ struct WorkerSetup {
   std::function<void(Minibatch)> started;                  // live progress; may be empty
 };
 
-// The executor: plays one rank's actions, one after another. It decides nothing about order; what
+// The executor: runs one rank's actions, one after another. It decides nothing about order; what
 // it adds is where bytes lie and who waits for what.
 class Worker {
  public:

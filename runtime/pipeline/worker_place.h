@@ -15,7 +15,7 @@
 #include "partitioner/schedule/schedule.h"
 #include "runtime/data/sample_split.h"
 
-// Who sends what to whom inside a virtual worker, and in which order: arithmetic alone, the same at
+// Who sends what to whom within a virtual worker, and in which order: pure arithmetic, the same at
 // both ends.
 namespace hetpipe {
 
@@ -54,13 +54,13 @@ struct WorkerPlace {
   int position = 0;
   int replica = 0;
   std::vector<std::vector<Rank>> ranks;  // [stage][replica]
-  // What activations are made of there; empty: fp32 everywhere.
+  // The type of activations there; empty: fp32 everywhere.
   std::vector<std::vector<ElementType>> element_types{};  // [stage][replica]
   std::vector<int> stage_end;                             // one past the last layer of each stage
   SampleSplit split{1, {}};
   // How many micro-batches one action takes.
   bool whole_minibatches = false;                  // all, in F and B alike (continuous 1F1B)
-  bool backward_by_minibatch = false;              // all, in B alone (nF1B)
+  bool backward_by_minibatch = false;              // all, only in B (nF1B)
   std::int64_t minibatch = 0;                      // samples of a whole one
   std::function<std::int64_t(Minibatch)> samples;  // of a minibatch of this virtual worker
   std::shared_ptr<const Schedule> schedule;        // of all its positions
@@ -73,7 +73,7 @@ struct WorkerPlace {
   // Micro-batches [first, end) that an F (or V, S, R of its side) and a B take.
   MicroSpan micros(Payload side, int micro) const;
 
-  // The messages of a transfer that come here or go from here, one for each replica at its other
+  // The messages of a transfer that arrive or leave here, one for each replica at its other
   // end that computes some of the same samples.
   std::vector<MessagePiece> pieces(Payload payload, const Transfer& transfer, Minibatch minibatch,
                                    MicroSpan micros, bool arriving) const;
@@ -84,7 +84,7 @@ struct WorkerPlace {
   SampleSpan own_samples(const MessagePiece& piece, int micro, bool arriving) const;
   std::int64_t samples_in(const MessagePiece& piece) const;  // of all its micro-batches
   Rank other_end(const MessagePiece& piece, bool arriving) const;
-  // What a message's elements are: of its two ends the smaller type, of equally large ones the
+  // The element type of a message: of its two ends the smaller type, of equally large ones the
   // sender's. Each end converts from and to its own.
   ElementType wire_type(int from_stage, int sender, int to_stage, int receiver) const;
   ElementType wire_type(const MessagePiece& piece) const {

@@ -62,7 +62,7 @@ void Worker::take_out_scale(Minibatch p) {
 }
 
 // Whether the update of p is left out: a gradient is infinite or NaN, of any stage where the
-// pipeline is drained before an update, else of this one. Those who set the scale are told.
+// pipeline is flushed before an update, else of this one. Those who set the scale are told.
 bool Worker::overflowed(Minibatch p, const std::vector<std::vector<double>>& squares_of_stages) {
   if (!setup_.scaled) return false;
   bool finite = true;

@@ -106,7 +106,7 @@ SealedFile::SealedFile(const std::filesystem::path& path) : path_(path.string())
   const std::string header = text_at(0, std::min(bytes_, kHeaderBytes));
   if (!header.starts_with(kMagic.substr(0, header.size()))) refuse_unknown(header);
   if (header.size() < kHeaderBytes) {
-    fail(format("was cut short (%zu bytes are there).", header.size()) + kRemedy);
+    fail(format("was cut short (%zu bytes remain).", header.size()) + kRemedy);
   }
   const std::string covered = header.substr(0, kHeaderBytes - kChecksumDigits - 1);
   if (header.substr(covered.size()) != checksum_text(crc32_of(covered)) + "\n") {
@@ -166,7 +166,7 @@ void SealedFile::read_table(const std::string& header) {
   const std::uint64_t bytes = labelled(header, "bytes").value_or(0);
   const std::uint64_t table = labelled(header, "table").value_or(0);
   if (bytes_ < bytes) {
-    fail("was cut short (" + count(bytes_) + " of " + count(bytes) + " bytes are there)." +
+    fail("was cut short (" + count(bytes_) + " of " + count(bytes) + " bytes remain)." +
          kRemedy);
   }
   if (bytes_ > bytes) {

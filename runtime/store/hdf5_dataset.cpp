@@ -71,7 +71,7 @@ class SplitReader {
     });
     if (wrong != stored.end()) {
       throw UserError(path_,
-                      format("dataset %s: label %lld is %lld (must lie in 0..%lld%s)",
+                      format("dataset %s: label %lld is %lld (must be in 0..%lld%s)",
                              name("labels").c_str(), static_cast<long long>(wrong - stored.begin()),
                              static_cast<long long>(*wrong), static_cast<long long>(limit - 1),
                              classes ? ", the classes of the train labels" : "") +

@@ -287,7 +287,7 @@ bool ParameterServer::serve(const Waiting& waiting) {
   const Snapshot& newest = *snapshots_.back();
   if (waiting.label > newest.label) return false;
   const Snapshot& oldest = *snapshots_.front();
-  ensure(waiting.label >= oldest.label, "a label is asked for that was given up");
+  ensure(waiting.label >= oldest.label, "a label is requested that was given up");
   const auto& snapshot = snapshots_[at(waiting.label - oldest.label)];
   const bool weights = waiting.what == kParameters;
   const FlatRange range = weights ? waiting.peer->parameters : waiting.peer->statistics;

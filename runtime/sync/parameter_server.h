@@ -98,7 +98,7 @@ class ParameterServer {
   bool form_label();
   bool serve(const Waiting& waiting);
   void open_gates();
-  // First shard: somebody asked the run to stop. Agrees on where, and tells all ranks.
+  // First shard: the run was asked to stop. Agrees on where, and tells all ranks.
   void stop(Rank by, int signal);
   void forget_labels();
   void save_state();

@@ -162,7 +162,7 @@ void ServerClient::prefetch(Wave gate, Label label) {
 StageSnapshot ServerClient::pull(Wave gate, Label label, WithStatistics statistics) {
   StageSnapshot snapshot;
   snapshot.label = label;
-  ensure(!prefetched_ || prefetched_->label == label, "another label was asked for ahead");
+  ensure(!prefetched_ || prefetched_->label == label, "another label was requested ahead");
   Asked asked =
       prefetched_ ? std::move(*prefetched_) : ask(gate, label, ShardMap::What::parameters);
   prefetched_.reset();

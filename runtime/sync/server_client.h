@@ -16,7 +16,7 @@
 
 namespace hetpipe {
 
-// A replica of a replicated stage, and what it does with the others of that stage.
+// A replica of a replicated stage, and its exchange with the others of that stage.
 struct StageReplica {
   int number = 0;
   std::vector<Rank> ranks;  // of all replicas of the stage

@@ -16,7 +16,7 @@ struct FlatRange {
   bool operator==(const FlatRange&) const = default;
 };
 
-// How the layers of a model lie on parameter-server shards. A shard's flat array holds its layers
+// How the layers of a model are placed on server shards. A shard's flat array holds its layers
 // in order, so the part that a stage (a contiguous slice of layers) has there is contiguous; in the
 // stage's own flat array it is a list of ranges.
 class ShardMap {

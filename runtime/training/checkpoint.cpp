@@ -232,7 +232,7 @@ void check_resumable(const Checkpoint& checkpoint, const std::string& file, cons
   if (checkpoint.sampler.consumed >= job.end_position) {
     problems.add(
         file,
-        format("has consumed %lld samples already (--epochs asks for %lld in all). Raise --epochs.",
+        format("has consumed %lld samples already (--epochs gives %lld in all). Raise --epochs.",
                static_cast<long long>(checkpoint.sampler.consumed),
                static_cast<long long>(job.end_position)));
   }

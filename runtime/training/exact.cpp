@@ -58,7 +58,7 @@ std::uint64_t arithmetic_hash(const TrainJob& job) {
   return hash_text(job.device + " " + to_string(job.precision));
 }
 
-// Its stages store what a continuation needs: under waves, of pipelines that are never drained,
+// Its stages store what a continuation needs: under waves, of pipelines that are never flushed,
 // with stashed weights (or one version, of one minibatch at a time). Replicas have running
 // statistics of their own, which nobody stores.
 bool plan_can_be_exact(const Plan& plan) {

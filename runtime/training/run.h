@@ -17,7 +17,7 @@
 
 namespace hetpipe {
 
-// What a rank needs beside the job.
+// What a rank needs in addition to the job.
 struct RankSetting {
   Transport& transport;
   const Roles& roles;
@@ -25,7 +25,7 @@ struct RankSetting {
   std::string host;
   std::vector<RankDevice> devices;                    // by rank
   std::vector<PathEnd> ends;                          // by rank
-  Log& log;                                           // rank 0's speaks
+  Log& log;                                           // rank 0's prints
   std::function<std::optional<int>()> stop_wanted{};  // the signal that asks to stop, if one came
   std::string plan_cache{};  // file in which a GPU keeps its execution plans; empty: nowhere
   Watchers watchers{};
@@ -38,7 +38,7 @@ struct RunEnd {
 };
 
 // One rank's part in a training, from its role to the end of the run. Links must have been emulated
-// already where the cluster asks for it.
+// already if the cluster requires it.
 RunEnd run_rank(const TrainJob& job, const RankSetting& setting);
 
 // A whole training with its ranks as threads of this process, one for each role; returns when all

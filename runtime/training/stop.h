@@ -12,7 +12,7 @@ namespace hetpipe {
 
 // While it lives, SIGUSR1 and SIGTERM ask this process to stop when it can, instead of ending it. A
 // second one that comes later than the first (launchers send the same request twice at once) means
-// that nobody wants to wait: the process ends soon, whatever it is doing.
+// exit now: the process ends soon, whatever it is doing.
 class StopSignals {
  public:
   StopSignals();
@@ -36,7 +36,7 @@ const char* signal_name(int signal);
 inline constexpr int kTargetReached = 0;
 inline constexpr int kRehearsal = -1;
 
-// Who asked a run to stop, and how.
+// Which rank was asked to stop the run, and how.
 struct StopWanted {
   Rank rank;
   int signal = 0;  // or one of these

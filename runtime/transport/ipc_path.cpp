@@ -78,7 +78,7 @@ IpcPath::IpcPath(Transport& transport, Rank peer, Device& device, Stream& stream
       to_slots_(device.make_stream()),
       from_slots_(device.make_stream()) {}
 
-// Notes that are under way stay lent to the transport for ever.
+// Notes that are under way stay lent to the transport forever.
 IpcPath::~IpcPath() {
   if (!idle()) keep_for_ever(std::move(lanes_));
 }

@@ -30,7 +30,7 @@ constexpr double kStagger = 0.1;  // s between ranks that want to speak for a lo
 
 enum FrameKind : std::uint32_t { kState = 16, kTable, kFailure, kLeave, kGoodbye, kFarewellFrame };
 
-// What kFailure and kLeave begin with; kFailure goes on with its text, kLeave with lost ranks.
+// What kFailure and kLeave begin with; kFailure continues with its text, kLeave with lost ranks.
 struct Verdict {
   std::int32_t code = 0;
   std::int32_t culprit = -1;

@@ -13,7 +13,7 @@
 #include "runtime/transport/link_emulation.h"
 
 // Moving bytes between ranks. Everything after start-up is nonblocking: an operation is posted and
-// polled; whoever waits brings a deadline and a name for what it waits for
+// polled; a caller that waits gives a deadline and a name for what it waits for
 // (runtime/transport/wait.h).
 namespace hetpipe {
 
@@ -53,7 +53,7 @@ class Operation {
   std::shared_ptr<State> state_;
 };
 
-// A payload that lies nowhere in one piece: its memory is asked for piece by piece, in order, while
+// A payload that is nowhere in one piece: its memory is requested piece by piece, in order, while
 // the transport moves on. A piece is `bytes` long from `offset`; all but a payload's last one have
 // the size that Transport::piece_bytes() says.
 class PayloadPieces {
@@ -113,7 +113,7 @@ class Transport {
 
   // Moves everything on; never blocks. Throws SystemError when a peer failed.
   virtual void progress() = 0;
-  // All sends posted by this rank have left (control included).
+  // All sends posted by this rank are complete (control included).
   virtual bool idle() const = 0;
 
   // Start-up and shutdown only, called by all ranks together: every rank's bytes, by rank.

@@ -15,7 +15,7 @@
 #include "tests/fault/launched_job.h"
 #include "tests/fault/small_training.h"
 
-// `hetpipe compare` as people run it: it starts mpirun itself, goes on where it was, and reports
+// `hetpipe compare` as people run it: it starts mpirun itself, continues where it was, and reports
 // what it could not do.
 namespace hetpipe {
 namespace end_to_end_compare_test {
@@ -129,7 +129,7 @@ TEST_F(Compare, StopsEachAtTheTarget) {
   }
 }
 
-// One whose numbers run away is reported, and the others go on.
+// One whose numbers run away is reported, and the others continue.
 TEST_F(Compare, AFailedRunDoesNotEndTheOthers) {
   EXPECT_EQ(compare("ssp,hetpipe", {"--epochs", "2", "--learning-rate", "ssp=1e6", "--",
                                     "--transport", "threads"}),

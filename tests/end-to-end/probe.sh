@@ -19,7 +19,7 @@ run() { # WANTED-CODE COMMAND...: into out and err
 }
 says() { grep -q -F -- "$1" "$2" || fail "no '$1' in $2: $(cat "$2")"; }
 
-# --- profile: kept, taken, measured anew -----------------------------------------------------------
+# --- profile: kept, taken, measured again -----------------------------------------------------------
 profile=("$hetpipe" profile --model mlp --sample 8x8x1 --classes 4 --device cpu)
 run 0 "${profile[@]}" --output profile.toml
 says "batches of 1, 2, 8, 32, 128, 512 samples" out

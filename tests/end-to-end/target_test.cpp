@@ -116,7 +116,7 @@ TEST(Result, HoldsWhatTheRunDid) {
   EXPECT_EQ(json.at("staleness").at("min"), 0);
   EXPECT_EQ(json.at("staleness").at("max"), 4);  // (D + 1) Nm + Nm - 1 - 1
 
-  // Labels of 28 samples each, the last one partial; their time goes on.
+  // Labels of 28 samples each, the last one partial; their time continues.
   const nlohmann::json& evaluations = json.at("evaluations");
   ASSERT_GE(evaluations.size(), 6u);
   double before = 0;

@@ -161,7 +161,7 @@ TEST_F(BadOptions, OutputThatCannotBeUsed) {
   write(file("data/t10k-images-idx3-ubyte"), idx_images(16));
   expect_refused(with_output("fresh") + " --resume", {"--resume: fresh/checkpoints holds no"});
   expect_refused(with_output("fresh") + " --resume nowhere.h5", {"nowhere.h5"});
-  // And can be gone on with.
+  // And can be resumed.
   EXPECT_EQ(hetpipe(std::string(kTrain) + " --resume --epochs 2").code, 0);
 }
 

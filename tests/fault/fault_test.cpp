@@ -102,7 +102,7 @@ TEST_F(FaultTest, ARankThatDiesAtTheStartIsNamedAndNobodyWaitsForIt) {
   EXPECT_THAT(contents(said()), AllOf(HasSubstr("rank 3 on "), HasSubstr("has died while")));
 }
 
-// The thread that plays the schedule hangs; the lifeline's goes on to say that the rank is there.
+// The thread that plays the schedule hangs; the lifeline's continues to say that the rank is there.
 TEST_F(FaultTest, AHungRankIsNamedByThoseThatWaitForIt) {
   constexpr double kTimeout = 3;
   LaunchedJob job(launch(kTimeout, {}), output(), said());

@@ -45,7 +45,7 @@ TEST_F(FullDisk, OfAnySizeIsToldInWords) {
   }
 }
 
-// There is room for the first checkpoints, not for all: training goes on, and what was written
+// There is room for the first checkpoints, not for all: training continues, and what was written
 // stays.
 TEST_F(FullDisk, DuringTheRunTrainingGoesOnAndCheckpointsStay) {
   const std::string train = std::string(HETPIPE_COMMAND) + " " + in_mnt(kTrain) +

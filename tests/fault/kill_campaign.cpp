@@ -3,8 +3,8 @@
 //   the job ends in time, without processes left, and train.log names the rank;
 //   every checkpoint that has its name is complete, and none that was announced is missing;
 //   --resume ends with the same bits as the run that was never killed, under systems that can, and
-//   goes on to the end under the others;
-//   on another plan, of any system, the training goes on from the label, no sample lost or
+//   continues to the end under the others;
+//   on another plan, of any system, training resumes from the label, no sample lost or
 //   repeated.
 #include <signal.h>
 #include <sys/inotify.h>
@@ -184,7 +184,7 @@ class Run {
     }
     const auto ranks = job.ranks();
     const auto victim = ranks.find(shot_.victim);
-    if (victim == ranks.end()) return "the rank to kill is not there";
+    if (victim == ranks.end()) return "the rank to kill does not exist";
     const std::int64_t begun = now_ns();
     while (seconds_between(begun, now_ns()) < shot_.moment) nap(0.0005);
     if (shot_.in_checkpoint) {
@@ -289,7 +289,7 @@ class Run {
     if (newest_) {
       words.push_back("--resume");
     } else {
-      fs::remove_all(output_);  // killed before its first checkpoint: nothing to go on from
+      fs::remove_all(output_);  // killed before its first checkpoint: nothing to continue from
     }
     const std::string complaint = whole(words, shot_.shape, output_);
     if (!complaint.empty()) return format("resumed, it %s", complaint.c_str());

@@ -10,7 +10,7 @@
 #include "launched_training.h"
 #include "runtime/store/checkpoint.h"
 
-// Trainings under mpirun that are asked to stop by a signal, and what they are when they go on.
+// Trainings under mpirun that are asked to stop by a signal, and what they are when they continue.
 namespace hetpipe::fault {
 namespace stop_test {
 
@@ -79,7 +79,7 @@ TEST_F(StopTest, WithoutServers) {
     ASSERT_EQ(hetpipe::fault::run(launch(run, 30, again, shape), output(run), said(), 60), 0)
         << contents(said());
     EXPECT_EQ(newest(run).sampler.consumed, end.sampler.consumed);
-    if (shape != Shape::dapple) continue;  // what was in flight has begun anew
+    if (shape != Shape::dapple) continue;  // what was in flight has begun again
     EXPECT_TRUE(newest(run).parameters == end.parameters);
     EXPECT_TRUE(newest(run).slots == end.slots);
   }

@@ -40,7 +40,7 @@ TEST(PathChoice, TwoCardsOfOneNode) {
   EXPECT_EQ(choose_path(a, b, PathKind::ipc).kind, PathKind::ipc);
   EXPECT_EQ(choose_path(a, without_nccl(b), {}).kind, PathKind::ipc);
   EXPECT_EQ(choose_path(a, b, PathKind::staged).kind, PathKind::staged);
-  EXPECT_EQ(choose_path(a, b, PathKind::staged).why, "asked for");
+  EXPECT_EQ(choose_path(a, b, PathKind::staged).why, "requested");
 }
 
 TEST(PathChoice, OneCardForTwoRanks) {

@@ -3,7 +3,7 @@
 # disturbances.sh HETPIPE SOURCE_DIR [COUNT [SEED [EPOCHS]]]
 # A job of `hetpipe sbatch` on the test cluster is disturbed COUNT times (default 3), by chance that follows from SEED:
 # signals to its ranks and to its script, requeued, preempted, ranks killed and stopped, nodes without power, the server's
-# too, which may come back later. It goes on each time, on the nodes that are left, and ends: every start resumes where the newest
+# too, which may come back later. It continues each time, on the nodes that are left, and ends: every start resumes where the newest
 # checkpoint stands, and the last one holds every sample of EPOCHS once. Prints what happened, as a table.
 # Exit code 77: this machine cannot do it (the reason is printed).
 set -euo pipefail

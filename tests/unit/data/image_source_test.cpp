@@ -83,7 +83,7 @@ TEST_F(Cifar, AllThatIsWrongIsSaidAtOnce) {
               AllOf(HasSubstr("data_batch_2.bin: does not exist"),
                     HasSubstr("data_batch_3.bin: holds 3000 bytes (records of 3073"),
                     HasSubstr("data_batch_4.bin: holds 0 bytes"),
-                    HasSubstr("data_batch_5.bin: record 1 has label 10 (must lie in 0..9)"),
+                    HasSubstr("data_batch_5.bin: record 1 has label 10 (must be in 0..9)"),
                     HasSubstr("batches.meta.txt: names 2 classes (the data set has 10)")));
   EXPECT_THAT(refusal(CifarLabels::fine), HasSubstr("train.bin: does not exist"));
   EXPECT_THAT(

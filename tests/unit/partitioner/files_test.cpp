@@ -137,7 +137,7 @@ colour = "red"
         "c.toml:14: [[node]]: an item of devices is a whole number (it must be a string)",
         "c.toml:19: node name 'n[0-' does not expand",
         "c.toml:22: [link.intra_node]: bandwidth = -5",
-        "c.toml:23: [link.intra_node]: latency = 100 (must lie between 0 and 60)",
+        "c.toml:23: [link.intra_node]: latency = 100 (must be between 0 and 60)",
         "c.toml:24: [[link.between]] names no pair", "unknown device type 'z'",
         "c.toml:30: [[link.between]]: unknown key 'colour'"}) {
     EXPECT_THAT(error, HasSubstr(part));
@@ -411,7 +411,7 @@ std::string cluster_error(const std::string& text) {
   return user_error([&] { parse_cluster(text, "c.toml"); });
 }
 
-// Found by fuzzing: toml++ stopped the program, or went on with nonsense in a release build.
+// Found by fuzzing: toml++ stopped the program, or continued with nonsense in a release build.
 TEST(FuzzedFiles, BracketWithoutAKeyIsRefusedWithItsLine) {
   for (const std::string line : {"[!x]", "[[!x]]", "[ #", "[=]"}) {
     SCOPED_TRACE(line);

@@ -22,7 +22,7 @@
 // The drawings of docs/systems.md and docs/systems/: each is made again from its plan in
 // docs/example/systems and compared with the page. A block says what it is in the line above it:
 //   <!-- drawing|actions|versions|staleness|memory|chart PLAN -->
-// HETPIPE_UPDATE_PAGES=1 writes the pages anew instead.
+// HETPIPE_UPDATE_PAGES=1 writes the pages again instead.
 namespace hetpipe {
 namespace systems_pages_test {
 

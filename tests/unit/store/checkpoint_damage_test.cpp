@@ -77,7 +77,7 @@ class CheckpointDamage : public ::testing::Test {
     ASSERT_GE(H5Fclose(file), 0);
   }
 
-  // What is said after `act` was done to the file through HDF5 itself, and sealed anew: as a
+  // What is said after `act` was done to the file through HDF5 itself, and sealed again: as a
   // program would leave it that means to write checkpoints and does not know how.
   std::string error_after(const std::function<void(hid_t)>& act) {
     change(act);
@@ -140,9 +140,9 @@ TEST_F(CheckpointDamage, CutShortAnywhere) {
 TEST_F(CheckpointDamage, CutShortSaysHowMuchIsThere) {
   EXPECT_THAT(error_of_bytes(bytes_.substr(0, bytes_.size() - 100)),
               HasSubstr("was cut short (" + std::to_string(bytes_.size() - 100) + " of " +
-                        std::to_string(bytes_.size()) + " bytes are there)"));
+                        std::to_string(bytes_.size()) + " bytes remain)"));
   EXPECT_THAT(error_of_bytes(bytes_.substr(0, 100)),
-              HasSubstr("was cut short (100 bytes are there)"));
+              HasSubstr("was cut short (100 bytes remain)"));
   EXPECT_THAT(error_of_bytes(""), HasSubstr("is empty"));
 }
 

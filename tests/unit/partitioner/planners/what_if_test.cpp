@@ -74,7 +74,7 @@ TEST(ChangedCluster, WhatCannotBeDoneSaysWhy) {
       {"+", "is not understood"},
       {"+1 2 fast @n0", "is not understood"},
       {"+x fast @n0", "'x' is not a number"},
-      {"+0 fast @n0", "must lie between 1 and"},
+      {"+0 fast @n0", "must be between 1 and"},
       {"+2 fast", "names no node"},
       {"+2 fast @", "no node follows"},
       {"+2 fast @n0:1", "'n0:1' is a device (a node is expected)"},

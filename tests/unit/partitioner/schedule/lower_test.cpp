@@ -65,7 +65,7 @@ TEST(Lower, Chunks) {
   EXPECT_EQ(lowered(Rule::interleaved_1f1b, {1, 2, 1}, {}), (Lines{"F0 F0/1 B0/1 B0 P0 U0"}));
 }
 
-// Re-computation needs no gradient, so it does not wait for one.
+// Recomputation needs no gradient, so it does not wait for one.
 TEST(Lower, Recompute) {
   EXPECT_EQ(lowered(Rule::flush_1f1b, {2, 1, 2}, {StageSync::all_reduce, 1, 0, 1, {true, false}}),
             (Lines{"F0 S0 F0.1 S0.1 R0 V0 B0 R0.1 V0.1 B0.1 P0 U0",

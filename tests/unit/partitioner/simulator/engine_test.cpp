@@ -190,7 +190,7 @@ TEST(Engine, JitterIsDrawnByCounter) {
 }
 
 // Random jobs: a program that a single process could run in the order in which it was drawn, so
-// nobody waits for ever; its operations are dealt to a few processes.
+// nobody waits forever; its operations are dealt to a few processes.
 struct Draw {
   std::mt19937 random;
   explicit Draw(unsigned seed) : random(seed) {}
