@@ -14,7 +14,6 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kPatience = 30;        // s
 constexpr std::int32_t kPathWord = 77;  // MessageHeader::kind
 
 constexpr Channel kDeviceChannels[] = {Channel::forward, Channel::backward, Channel::evaluate,
@@ -75,7 +74,7 @@ void DeviceRank::poll() {
 
 void DeviceRank::wait(const std::function<bool()>& ready, const char* what) {
   wait_until(
-      ready, [this] { poll(); }, kPatience, [&] { return std::string(what); });
+      ready, [this] { poll(); }, test::patience(30), [&] { return std::string(what); });
 }
 
 void DeviceRank::leave() {
