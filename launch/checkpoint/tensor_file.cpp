@@ -24,11 +24,6 @@ std::string_view bytes_of(const ExportTensor& tensor) {
           tensor.values.size() * sizeof(float)};
 }
 
-template <class Number>
-void put(std::string& to, Number value) {
-  to.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
 // "(3,)", "(2, 3)", "()": a tuple of Python.
 std::string tuple(const std::vector<std::int64_t>& shape) {
   std::vector<std::string> sides;

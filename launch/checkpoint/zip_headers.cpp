@@ -17,11 +17,6 @@ constexpr std::uint16_t kDate = 1 << 5 | 1;  // 1980-01-01: the same tensors, th
 constexpr std::uint16_t kZip64Extra = 1;
 constexpr std::uint16_t kPlainFile = 0;
 
-template <class Number>
-void put(std::string& to, Number value) {
-  to.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
 std::uint32_t or_most(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, kMost32));
 }
