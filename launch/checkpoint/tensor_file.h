@@ -28,9 +28,9 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Expo
 // A zip file (stored, with zip64 where sizes need it) of one NAME.npy per tensor.
 void write_npz(const std::filesystem::path& path, const std::vector<ExportTensor>& tensors);
 
-// Appends a number as this machine stores it; both formats want little-endian.
+// A number as it lies in memory; all of these formats are little-endian.
 template <class Number>
-void put(std::string& to, Number value) {
+void append_number(std::string& to, Number value) {
   to.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
