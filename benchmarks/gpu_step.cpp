@@ -33,15 +33,9 @@ struct Way {
   double memory = 0;         // bytes, at the peak
 };
 
-Shape shape_of(const std::string& text) {
-  std::vector<std::int64_t> extents;
-  for (const std::string& word : split(text, 'x')) extents.push_back(std::stoll(word));
-  return Shape(std::span<const std::int64_t>(extents));
-}
-
 StepSetting setting_of(const Options& o) {
   return {.model = o.at("model"),
-          .sample = shape_of(o.at("sample")),
+          .sample = sample_named(o.at("sample")),
           .classes = std::stoi(o.at("classes")),
           .batch = std::stoi(o.at("batch")),
           .device = o.at("device"),

@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by benchmarks/gpu, in a build tree and in a bundle: runs of ranks that share a card, for the tables gpu-shared
-# and gpu-memory. Needs hetpipe, mpirun, device, output and row.
+# and gpu-memory. Needs hetpipe, mpirun, device, smallest, output, row and noise.sh.
 
-big_endian() { printf "$(printf '\\x%02x\\x%02x\\x%02x\\x%02x' $(($1 >> 24)) $((($1 >> 16) & 255)) $((($1 >> 8) & 255)) $(($1 & 255)))"; }
-make_split() { # FOLDER NAME SAMPLES SIDE: noise in the IDX format, two classes
-  { big_endian 2051; big_endian "$3"; big_endian "$4"; big_endian "$4"; head -c $(($3 * $4 * $4)) /dev/urandom; } > "$1/$2-images-idx3-ubyte"
-  { big_endian 2049; big_endian "$3"; head -c "$3" /dev/urandom | LC_ALL=C tr '\000-\377' '[\000*128][\001*128]'; } > "$1/$2-labels-idx1-ubyte"
-}
 make_images() { # SAMPLES SIDE
   data=$output/work/images-$2
   [ ! -e "$data/made" ] || return 0
-  mkdir -p "$data"
-  make_split "$data" train "$1" "$2" && make_split "$data" t10k 128 "$2" && touch "$data/made"
+  make_pictures "$data" "$1" "$2" && touch "$data/made"
 }
 make_text() { # TOKENS
   data=text:$output/work/text,T=$1
-  [ -e "$output/work/text" ] || head -c 2250000 /dev/urandom | base64 -w 0 > "$output/work/text" # 2,636 windows of 1024 to train on
+  local bytes=2250000 # 2,636 windows of 1024 to train on
+  [ -z "$smallest" ] || bytes=30000
+  [ -e "$output/work/text" ] || head -c $bytes /dev/urandom | base64 -w 0 > "$output/work/text"
 }
 cluster() { # CARDS: each as large as a share of the real one
   printf 'format = 1\n[device.card]\nmemory = 20_000_000_000\n[[node]]\nname = "here"\ndevices = [%s]\n%s\n' \
@@ -50,10 +46,12 @@ prepare_sharing() {
     make_text 1024
     epochs=0.6
     if [ $device = offload ]; then model=gpt2-tiny cuts=(12 22 32 45); make_text 64; epochs=0.01; fi
+    [ -z "$smallest" ] || epochs=1
   else
-    make_images 12288 224
+    [ $device = offload ] || make_images 12288 224
     epochs=2
     if [ $device = offload ]; then model=resnet-20 micro=16; make_images 512 32; epochs=1; fi
+    if [ -n "$smallest" ]; then model=lenet micro=4; make_images 96 28; fi
   fi
   local minibatch=$micro
   [ $ranks = 5 ] || minibatch=$((4 * micro))
@@ -107,11 +105,12 @@ memory_of() { # RUN PLAN
 }
 
 bench_shared() { # MODEL PRECISION
-  local path all before after
+  local path all before after paths="auto staged ipc"
+  [ -z "$smallest" ] || paths="auto ipc"
   prepare_sharing "$@" >&2 || return 1
   echo '{' > "$output/raw/$row.json"
   train whole whole 0.5 && memory_of whole whole > "$output/rows/ledger-$row" && before=$(steady whole) || return 1
-  for path in auto staged ipc; do
+  for path in $paths; do
     train "split-$path" split 1 --transport-path $path && all=$(steady "split-$path") || return 1
     [ $path != auto ] || memory_of split-auto split >> "$output/rows/ledger-$row" || return 1
     train whole whole 0.5 && after=$(steady whole) || return 1

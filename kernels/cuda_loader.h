@@ -7,13 +7,13 @@
 
 namespace hetpipe {
 
-// The result of loading the CUDA module, which happens once per process.
+// What became of loading the CUDA module, which happens once per process.
 struct CudaLoad {
   const CudaModule* module = nullptr;
   std::string why_not;  // where there is none: "not loadable: libcudart.so.13: cannot open ..."
 };
 
-// Looks for lib/hetpipe_cuda.so next to the folder of the running program, unless given another.
+// Looks for the module hetpipe_cuda.so (base/module_file.h), unless given another.
 const CudaLoad& load_cuda();
 
 // For tests, before the first load: the module at this path.

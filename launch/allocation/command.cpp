@@ -67,7 +67,7 @@ int allocation_command(const Invocation& how) {
   const auto check = [&](Problems& problems) {
     if (options.hosts) check_output_file("--hosts", *options.hosts, problems);
   };
-  if (!read_options(table, how.arguments, check)) return 0;
+  if (!read_options(table, how, check)) return 0;
   const Allocation allocation = slurm_allocation();
   const Cluster cluster = options.pool
                               ? cluster_of(allocation, load_cluster(*options.pool), *options.pool)

@@ -101,7 +101,7 @@ void print_text(const CheckpointDifference& difference) {
 int checkpoint_diff(const Invocation& how) {
   DiffOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments)) return 0;
+  if (!read_options(table, how)) return 0;
   const WithExact exact = options.exact ? WithExact::yes : WithExact::no;
   const Checkpoint first = read_checkpoint(one_checkpoint(options.first), exact);
   const Checkpoint second = read_checkpoint(one_checkpoint(options.second), exact);

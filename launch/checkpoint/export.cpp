@@ -77,7 +77,7 @@ void check_names(const std::string& file, const std::vector<ExportTensor>& tenso
 int checkpoint_export(const Invocation& how) {
   ExportOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments, [&](Problems& p) { check(options, p); })) return 0;
+  if (!read_options(table, how, [&](Problems& p) { check(options, p); })) return 0;
   const std::filesystem::path path = one_checkpoint(options.file);
   const Checkpoint checkpoint = read_checkpoint(path, WithExact::no);
   const ExportSlots slots = options.optimizer ? ExportSlots::yes : ExportSlots::no;

@@ -142,7 +142,7 @@ void print_text(const std::string& path, const Checkpoint& c, bool with_tensors)
 int checkpoint_info(const Invocation& how) {
   InfoOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments)) return 0;
+  if (!read_options(table, how)) return 0;
   const std::filesystem::path path = one_checkpoint(options.file);
   const Checkpoint outline = read_checkpoint_outline(path);
   if (options.json) {

@@ -53,7 +53,7 @@ std::string json_text(const std::vector<Verdict>& verdicts) {
 int checkpoint_verify(const Invocation& how) {
   VerifyOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments)) return 0;
+  if (!read_options(table, how)) return 0;
   std::vector<Verdict> verdicts;
   Problems problems;
   for (const std::string& word : options.files) {

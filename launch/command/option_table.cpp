@@ -58,6 +58,8 @@ std::string signature(const Option& option) {
   return text;
 }
 
+}  // namespace
+
 std::string described(const Option& option) {
   std::string text = option.help;
   const auto value = option.text();
@@ -72,8 +74,6 @@ std::string described(const Option& option) {
   }
   return text;
 }
-
-}  // namespace
 
 OptionTable::OptionTable(std::string command, std::string summary, std::vector<OptionGroup> groups)
     : command_(std::move(command)), summary_(std::move(summary)), groups_(std::move(groups)) {
@@ -303,10 +303,14 @@ std::string OptionTable::configuration() const {
   return text;
 }
 
-bool read_options(OptionTable& table, std::span<const std::string> arguments,
+bool read_options(OptionTable& table, const Invocation& how,
                   const std::function<void(Problems&)>& check) {
+  if (how.reader != nullptr) {
+    how.reader->options(table);
+    return false;
+  }
   Problems problems;
-  const OptionTable::Asked asked = table.read(arguments, problems);
+  const OptionTable::Asked asked = table.read(how.arguments, problems);
   if (asked == OptionTable::Asked::help) {
     if (speaks_for_all()) std::fputs(table.help().c_str(), stdout);
     return false;

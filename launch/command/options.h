@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "launch/command/subcommand.h"
 
 // Options as one table: command line, configuration file, help, printed configuration and checks
 // all follow from its rows. A row is bound to the variable it fills; the variable's value before
@@ -38,8 +39,9 @@ struct Option {
   std::string implicit;  // its value when none is given; empty: it needs one
   bool in_file = true;   // allowed in a configuration file
   bool required = false;
-  bool positional = false;  // a word without a name in front: `checkpoint info FILE`
-  bool repeats = false;     // of a positional: takes all remaining words
+  std::vector<std::string> known{};  // values a shell may offer beside those spelt out in `value`
+  bool positional = false;           // a word without a name in front: `checkpoint info FILE`
+  bool repeats = false;              // of a positional: takes all remaining words
   std::function<std::optional<std::string>(const std::string&)> set;  // the problem, or nothing
   std::function<std::optional<std::string>()> text;                   // as typed; nothing: unset
   std::function<std::optional<std::string>()> toml;                   // as written in a file
@@ -80,6 +82,7 @@ Option flag_option(std::string name, bool& variable, std::string help);
 Option required(Option option);
 Option command_line_only(Option option);
 Option unset_means(std::string what, Option option);
+Option offering(std::vector<std::string> known, Option option);
 Option alone_means(std::string value, Option option);
 
 // Rows of words without a name, in the order of the command line; before the options or between.
@@ -91,6 +94,9 @@ struct OptionGroup {
   std::string title;
   std::vector<Option> options;
 };
+
+// The help of a row, with its default.
+std::string described(const Option& option);
 
 class OptionTable {
  public:
@@ -110,9 +116,13 @@ class OptionTable {
   std::string configuration() const;  // TOML that --config reads back
   std::vector<std::string> names() const;
 
+  const std::string& command() const { return command_; }  // "checkpoint diff"
+  const std::string& summary() const { return summary_; }
+  const std::vector<OptionGroup>& groups() const { return groups_; }
+  std::vector<const Option*> positionals() const;
+
  private:
   const Option* find(const std::string& name) const;
-  std::vector<const Option*> positionals() const;
   std::string usage() const;  // "hetpipe checkpoint diff A B"
   void read_file(const std::string& file, Problems& problems);
   void read_words(std::span<const std::string> arguments, Problems& problems,
@@ -128,8 +138,8 @@ class OptionTable {
 
 // What every subcommand does first: reads its options, answers --help and --print-config itself (on
 // standard output, from the first rank alone) and throws UserError with every problem, `check`'s
-// included. False: answered, the command is done.
-bool read_options(OptionTable& table, std::span<const std::string> arguments,
+// included. False: answered, or shown to a reader; the command is done.
+bool read_options(OptionTable& table, const Invocation& how,
                   const std::function<void(Problems&)>& check = {});
 
 }  // namespace hetpipe

@@ -13,19 +13,20 @@
 #include "base/error.h"
 #include "base/failure.h"
 #include "base/text.h"
+#include "launch/command/terminal.h"
 #include "launch/command/version.h"
 #include "launch/launcher/launched.h"
 
 namespace hetpipe {
 namespace {
 
+constexpr std::size_t kOverviewWidth = 98;
 constexpr std::chrono::milliseconds kFirstRankSpeaks{1000};
 volatile std::sig_atomic_t code_of_silent_rank = 0;
 
 std::string overview() {
   std::string text =
-      "usage: hetpipe <subcommand> [options]\n\n"
-      "Trains one neural network on a pool of mismatched devices.\n\n";
+      "usage: hetpipe <subcommand> [options]\n\n" + std::string(kAboutHetpipe) + "\n\n";
   std::size_t width = 0;
   for (const Subcommand& subcommand : subcommands()) {
     width = std::max(width, std::string(subcommand.name).size());
@@ -33,11 +34,12 @@ std::string overview() {
   for (const Subcommand& subcommand : subcommands()) {
     text += format("  %-*s  %s\n", static_cast<int>(width), subcommand.name, subcommand.help);
   }
-  return text +
-         "\nhetpipe <subcommand> --help lists its options; hetpipe --version shows what was "
-         "built.\n"
-         "Exit codes: 0 success, 2 a mistake in options or files, 3 system failure, 4 numerical "
-         "failure,\n75 stopped on request after writing a checkpoint: run again with --resume.\n";
+  std::vector<std::string> codes;
+  for (const auto& [code, meaning] : exit_codes()) {
+    codes.push_back(format("%d %s", static_cast<int>(code), meaning));
+  }
+  return text + '\n' + kMoreHelp + '\n' +
+         wrapped("Exit codes: " + join(codes, ", ") + ".", 0, kOverviewWidth) + '\n';
 }
 
 int run_subcommand(std::span<const std::string> words) {
@@ -94,6 +96,22 @@ void leave_after_first_rank(ExitCode code) {
   std::this_thread::sleep_for(kFirstRankSpeaks);
 }
 
+const char* const kAboutHetpipe = "Trains one neural network on a pool of mismatched devices.";
+const char* const kMoreHelp =
+    "hetpipe <subcommand> --help lists its options; hetpipe --version shows what was built.";
+
+std::span<const ExitCodeMeaning> exit_codes() {
+  static constexpr std::array kCodes{
+      ExitCodeMeaning{ExitCode::done, "success"},
+      ExitCodeMeaning{ExitCode::user, "a mistake in options or files"},
+      ExitCodeMeaning{ExitCode::system, "system failure"},
+      ExitCodeMeaning{ExitCode::numerical, "numerical failure"},
+      ExitCodeMeaning{ExitCode::stopped,
+                      "stopped on request after writing a checkpoint: run again with --resume"},
+  };
+  return kCodes;
+}
+
 std::span<const Subcommand> subcommands() {
   static constexpr std::array kSubcommands{
       Subcommand{"probe", "finds and measures devices and links, writes the cluster file",
@@ -129,6 +147,10 @@ int run_hetpipe(std::span<const std::string> words) {
 }
 
 int run_action(const ActionGroup& group, const Invocation& how) {
+  if (how.reader != nullptr) {
+    how.reader->actions(group);
+    return static_cast<int>(ExitCode::done);
+  }
   const std::vector<std::string>& words = how.arguments;
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
     if (speaks_for_all()) std::fputs(overview(group).c_str(), words.empty() ? stderr : stdout);

@@ -10,9 +10,21 @@
 // The subcommands of `hetpipe`: one row each.
 namespace hetpipe {
 
+class OptionTable;
+struct ActionGroup;
+
+// Who wants to see what a subcommand understands: manual pages and completion are made of it.
+class CommandReader {
+ public:
+  virtual ~CommandReader() = default;
+  virtual void options(const OptionTable& table) = 0;
+  virtual void actions(const ActionGroup& group) = 0;
+};
+
 struct Invocation {
   std::string program;                 // as it was called: "hetpipe", "build/release/bin/hetpipe"
   std::vector<std::string> arguments;  // after the subcommand
+  CommandReader* reader = nullptr;     // is shown the options or actions; nothing else is done then
 };
 
 struct Subcommand {
@@ -22,6 +34,16 @@ struct Subcommand {
 };
 
 std::span<const Subcommand> subcommands();
+
+// What `hetpipe` itself says of the whole: what it is for, where more is to be found, and what its
+// exit codes mean.
+extern const char* const kAboutHetpipe;
+extern const char* const kMoreHelp;
+struct ExitCodeMeaning {
+  ExitCode code;
+  const char* meaning;
+};
+std::span<const ExitCodeMeaning> exit_codes();
 
 // `hetpipe ...`: runs the subcommand, reports what it throws once and in the project's grammar,
 // and turns it into the exit code.

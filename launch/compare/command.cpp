@@ -216,7 +216,7 @@ int compare_command(const Invocation& how) {
     check_compare_options(options, problems);
     if (problems.empty()) contenders = make_contenders(options, problems);
   };
-  if (!read_options(table, words.own, check)) return 0;
+  if (!read_options(table, {how.program, words.own, how.reader}, check)) return 0;
   check_place(contenders);
   std::FILE* out = options.json ? stderr : stdout;
 

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "partitioner/plan/system.h"
+#include "runtime/model/zoo.h"
 
 namespace hetpipe {
 namespace {
@@ -26,16 +27,18 @@ OptionGroup what_options(CompareOptions& options) {
           profile_device_option(options.planning),
           profile_batch_option(options.planning),
           unset_means("the profile's or the plans'",
-                      text_option("model", "NAME", options.model, "Name of a built-in model.")),
+                      offering(model_names(), text_option("model", "NAME", options.model,
+                                                          "Name of a built-in model."))),
           required(text_option("data", "DATA", options.data, "Data set, as for hetpipe train.")),
-          list_option("systems", "SYSTEM,...", options.systems,
-                      "Systems to plan for the cluster, train and compare."),
+          offering(system_names(),
+                   list_option("systems", "SYSTEM,...", options.systems,
+                               "Systems to plan for the cluster, train and compare.")),
           list_option(
               "plans", "FILE,...", options.plans,
               "Plans to train and compare instead of --systems, each named after its file."),
-          required(text_option("output", "DIR", options.output,
-                               "Directory for plans, runs and results. Runs that are finished "
-                               "there are skipped.")),
+          required(text_option(
+              "output", "DIR", options.output,
+              "Directory for plans, runs and results. Runs that are finished there are skipped.")),
       }};
 }
 

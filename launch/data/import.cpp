@@ -177,7 +177,7 @@ constexpr std::array kDataActions{
 int data_import(const Invocation& how) {
   ImportOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments, [&](Problems& p) { check(options, p); })) return 0;
+  if (!read_options(table, how, [&](Problems& p) { check(options, p); })) return 0;
   const ImageSources sources = open_sources(options);
   Shaper shaper(options);
   Problems problems;

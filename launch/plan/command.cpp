@@ -200,7 +200,7 @@ int plan_command(const Invocation& how) {
         problems);
     check_planning_options(options.planning, problems);
   };
-  if (!read_options(table, how.arguments, check)) return 0;
+  if (!read_options(table, how, check)) return 0;
 
   const Cluster cluster = load_cluster(*options.planning.cluster);
   if (cluster.devices().empty()) {

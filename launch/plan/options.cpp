@@ -64,9 +64,10 @@ PrecisionChoice precision_of(const PlanningOptions& options, const Cluster& clus
 }
 
 Option profile_device_option(PlanningOptions& options) {
-  return text_option("profile-device", "TYPE", options.profile_device,
-                     "Device type that a profile in PipeDream's format (graph.txt) was "
-                     "measured on; such a file does not name it.");
+  return offering(catalogue_names(),
+                  text_option("profile-device", "TYPE", options.profile_device,
+                              "Device type that a profile in PipeDream's format (graph.txt) was "
+                              "measured on; such a file does not name it."));
 }
 
 Option profile_batch_option(PlanningOptions& options) {
@@ -116,17 +117,21 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
       {
           unset_means(
               otherwise(usual.system),
-              text_option("system", "S", options.system,
-                          "How minibatches are pipelined and virtual workers synchronised: " +
-                              join(system_names(), ", ") + ".")),
+              offering(
+                  system_names(),
+                  text_option("system", "S", options.system,
+                              "How minibatches are pipelined and virtual workers synchronised: " +
+                                  join(system_names(), ", ") + "."))),
           unset_means(otherwise("the system's"),
-                      text_option("schedule", "RULE", options.schedule,
-                                  "Order of work at a stage, instead of the system's: " +
-                                      join(schedule_names(), ", ") + ".")),
+                      offering(schedule_names(),
+                               text_option("schedule", "RULE", options.schedule,
+                                           "Order of work at a stage, instead of the system's: " +
+                                               join(schedule_names(), ", ") + "."))),
           unset_means(otherwise("the system's"),
-                      text_option("weights", "RULE", options.weights,
-                                  "Weights that forward and backward passes use: " +
-                                      join(weight_names(), ", ") + ".")),
+                      offering(weight_names(),
+                               text_option("weights", "RULE", options.weights,
+                                           "Weights that forward and backward passes use: " +
+                                               join(weight_names(), ", ") + "."))),
           unset_means(otherwise("the system's"),
                       choice_option("sync", options.sync, sync_names(),
                                     "How replicas and virtual workers are synchronised.")),

@@ -188,7 +188,7 @@ int probe_over_mpi(const ProbeOptions& options, const std::string& configuration
 int probe_command(const Invocation& how) {
   ProbeOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments)) return 0;
+  if (!read_options(table, how)) return 0;
   const std::string configuration = table.configuration();
   std::vector<std::string> words{how.program, "probe"};
   words.insert(words.end(), how.arguments.begin(), how.arguments.end());

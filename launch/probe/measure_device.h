@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <vector>
+
 #include "kernels/device.h"
 
 // The rates of a device on large operations, one at a time, without other load.
@@ -10,6 +12,8 @@ namespace hetpipe {
 // precision. The matrices grow until a product takes a while, fills a sixteenth of `memory` or has
 // 8192 rows; the rate is that of the median product of the largest size.
 double measure_products(Device& device, double memory, double seconds);
+
+double median(std::vector<double> values);  // the upper one of two
 
 // Bytes/s of copies: inside the device (each byte is read and written once), from and to host
 // memory of Device::allocate_host. Each the median.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "launch/probe/measure_device.h"
 #include "runtime/transport/typed_message.h"
 #include "runtime/transport/wait.h"
 
@@ -25,20 +26,14 @@ struct LinkQuestion {
   bool last = false;
 };
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // Times of `once` for a while, a few at least; nothing when one of them failed.
 std::optional<double> median_of(double seconds,
                                 const std::function<std::optional<double>()>& once) {
-  constexpr std::size_t kFewest = 5, kMost = 1000;
+  constexpr std::size_t kFewestTimes = 5, kMostTimes = 1000;
   std::vector<double> times;
   const std::int64_t start = now_ns();
-  while (times.size() < kFewest ||
-         (times.size() < kMost && seconds_between(start, now_ns()) < seconds)) {
+  while (times.size() < kFewestTimes ||
+         (times.size() < kMostTimes && seconds_between(start, now_ns()) < seconds)) {
     const std::optional<double> time = once();
     if (!time) return std::nullopt;
     times.push_back(*time);

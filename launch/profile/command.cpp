@@ -40,11 +40,11 @@ OptionTable table_of(ProfileOptions& options) {
       "are made from. Run it when nothing else runs: other load distorts the times.",
       {{"What to measure",
         {
-            required(text_option("model", "NAME", options.model, "Name of a built-in model.")),
-            text_option(
-                "data", "DATA", options.data,
-                "Data set that the model is for: fashion-mnist, a folder of IDX files, HDF5 "
-                "files, or text:FILE,T=64."),
+            required(offering(model_names(), text_option("model", "NAME", options.model,
+                                                         "Name of a built-in model."))),
+            text_option("data", "DATA", options.data,
+                        "Data set that the model is for: fashion-mnist, a folder of IDX files, "
+                        "HDF5 files, or text:FILE,T=64."),
             text_option("sample", "HxWxC", options.sample,
                         "Instead of --data: rows, columns and channels of a sample, or T, its "
                         "number of tokens."),
@@ -167,7 +167,7 @@ std::string measurement_table(const Model& model, const Measurement& measured) {
 int profile_command(const Invocation& how) {
   ProfileOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments, [&](Problems& problems) { check(options, problems); })) {
+  if (!read_options(table, how, [&](Problems& problems) { check(options, problems); })) {
     return 0;
   }
   const Model model = model_of(options);

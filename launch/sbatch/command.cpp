@@ -214,7 +214,7 @@ int sbatch_command(const Invocation& how) {
     check_output_file("--script", options.script, problems);
     train = checked_training(options, words.behind, problems);
   };
-  if (!read_options(table, words.own, check)) return 0;
+  if (!read_options(table, {how.program, words.own, how.reader}, check)) return 0;
 
   BatchJob job;
   std::vector<std::string> all{how.program, "sbatch"};

@@ -155,7 +155,7 @@ void check_files_of_plan(const SimulateOptions& options, const Plan& plan, const
 int simulate_command(const Invocation& how) {
   SimulateOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments, [&](Problems& p) { check(options, p); })) return 0;
+  if (!read_options(table, how, [&](Problems& p) { check(options, p); })) return 0;
 
   const Cluster cluster = load_cluster(*options.files.cluster);
   const Profile profile = load_profile_of(options.files, cluster);

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "kernels/devices.h"
+#include "runtime/model/zoo.h"
 
 namespace hetpipe {
 namespace {
@@ -32,7 +33,8 @@ OptionGroup source_options(TrainOptions& options) {
           profile_device_option(options.planning),
           profile_batch_option(options.planning),
           unset_means("the plan's or profile's",
-                      text_option("model", "NAME", options.model, "Name of a built-in model.")),
+                      offering(model_names(), text_option("model", "NAME", options.model,
+                                                          "Name of a built-in model."))),
           required(text_option("data", "DATA", options.data,
                                "Data set: fashion-mnist, a folder of IDX files, HDF5 files, or "
                                "text:FILE,T=64.")),

@@ -23,7 +23,6 @@ std::shared_ptr<SharedCuts> share_cuts() { return std::make_shared<SharedCuts>()
 
 namespace {
 
-constexpr double kGrowth = 1.01;  // what another minibatch in flight must bring
 constexpr int kPatience = 2;      // values of Nm without growth: minibatches_held rises in steps
 
 class Planner {

@@ -14,7 +14,6 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kGrowth = 1.01;   // what another step of depth must bring
 constexpr double kHopeless = 0.5;  // of the best so far, by an estimate: not worth simulating
 constexpr std::size_t kManyInSpace = 128;
 constexpr int kLongestOfMany = 16;  // stages

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-// NCCL is a module that is loaded at run time, like the CUDA device: this is the interface between
-// the program and the module, and where tests put a double.
+// NCCL is a module that is loaded at run time, like the CUDA device: this is what the program and
+// the module know of each other, and where tests put a double.
 namespace hetpipe {
 
 // One direction between two ranks: a communicator of the two, and a stream for it. Nothing here
@@ -19,7 +19,7 @@ class NcclLink {
     virtual ~Transfer() = default;
     virtual bool done() const = 0;
   };
-  // Abandons NCCL (ncclCommAbort) unless it is connected and nothing is in progress.
+  // Gives NCCL up (ncclCommAbort) unless it is connected and nothing is under way.
   virtual ~NcclLink() = default;
   // Moves on; true when something moved. SystemError when NCCL failed at either end.
   virtual bool poll() = 0;
@@ -42,7 +42,7 @@ class NcclModule {
   virtual void send_to_self(int gpu, std::size_t bytes) const = 0;
 };
 
-inline constexpr int kNcclModuleAbi = 1;  // increased with every change of the above
+inline constexpr int kNcclModuleAbi = 1;  // grows with every change of what stands above
 inline constexpr const char* kNcclModuleEntry = "hetpipe_nccl_module";
 using NcclModuleEntry = const NcclModule* (*)(int abi);
 
@@ -50,7 +50,7 @@ struct NcclLoad {
   const NcclModule* module = nullptr;
   std::string why_not;  // where there is none: "not loadable: libnccl.so.2: cannot open ..."
 };
-// Looks for lib/hetpipe_nccl.so next to the folder of the running program, once per process.
+// Looks for the module hetpipe_nccl.so (base/module_file.h), once per process.
 const NcclLoad& load_nccl();
 
 }  // namespace hetpipe

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 std::string problems_of(TrainOptions& options, const std::vector<std::string>& words) {
   OptionTable table = train_option_table(options);
   try {
-    EXPECT_TRUE(read_options(table, words,
+    EXPECT_TRUE(read_options(table, {"hetpipe", words},
                              [&](Problems& problems) { check_train_options(options, problems); }));
   } catch (const UserError& error) {
     return error.what();
