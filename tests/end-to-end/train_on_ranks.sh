@@ -33,7 +33,7 @@ said three 'exit code 75' 'devices and links were measured now' 'measured now' '
 train 2 two --epochs 0.1 --output "$folder/run" --resume auto
 said two 'exit code 0' 'with 2 ranks' 'mlp on cpu: .* measured earlier' 'samples consumed; pipelines start empty'
 train 2 ended --epochs 0.1 --output "$folder/run" --resume auto
-said ended 'exit code 0' 'holds the end of the training (6000 samples): nothing is left to do'
+said ended 'exit code 0' 'is from the end of the training (6000 samples): nothing is left to do'
 
 # A device, a server, and a rank too many.
 cat > "$folder/pool.toml" <<POOL
