@@ -267,10 +267,10 @@ class Run {
     words.insert(words.end(), {"--resume", *newest_});
     const std::string complaint = whole(words, shot_.other, output);
     if (!complaint.empty()) return format("on plan %s it %s", name(shot_.other), complaint.c_str());
-    steps_.push_back(format("went on as %s", name(shot_.other)));
+    steps_.push_back(format("continued as %s", name(shot_.other)));
     const std::string log = contents(output / "train.log");
     const std::string resumed =
-        format("label %lld, %lld samples consumed", static_cast<long long>(from.label),
+        format("after wave %lld, %lld samples consumed", static_cast<long long>(from.label),
                static_cast<long long>(from.sampler.consumed));
     if (log.find(resumed) == std::string::npos) return "its log lacks: " + resumed;
     const auto last = newest_checkpoint(output / "checkpoints");
