@@ -53,8 +53,8 @@ pace=1  # how much longer than its limit a step may take
 
 seconds_left() { echo $((60 * minutes - (SECONDS - started))); }
 
-# step NAME SECONDS COMMAND...: runs it in the output folder, within the time that is left. Its exit code: 77 skips, with
-# the log's last line as the reason. One that the file $passed_before lists is not run again; those that pass are added.
+# step NAME SECONDS COMMAND...: runs it in the output folder, within the time that is left. Exit code 77 means skipped, with
+# the log's last line as the reason. Steps that the file $passed_before lists are not run again; those that pass are added.
 step() {
   local name=$1 limit=$(($2 * pace)) code=0 left at=$SECONDS log=$output/${1//[^a-z0-9]/-}.log why
   shift 2
@@ -93,7 +93,7 @@ step() {
 }
 skip() { skipped+=("$1 ($2)"); printf '[skipped] %s: %s\n' "$1" "$2"; }
 
-# Lists what was done, and returns 0 where something was and nothing failed.
+# Lists what was done; returns 0 if at least one step passed and none failed.
 say_what_was_covered() {
   echo
   echo "covered:"

@@ -114,7 +114,8 @@ std::vector<double> by_layer(const TimedModel& timed, const std::vector<double>&
 void check_batches(const std::vector<int>& batches) {
   Problems problems;
   if (batches.empty()) {
-    problems.add("batches", "none are given (a profile holds times per batch). Give at least one.");
+    problems.add("batches",
+                 "none are given (a profile holds times per batch size). Give at least one.");
   }
   for (std::size_t i = 0; i < batches.size(); ++i) {
     if (batches[i] < 1) {

@@ -26,7 +26,7 @@ struct MeasureOptions {
   std::string device;                              // name in the profile; empty: the device's kind
   int repetitions = 5;                             // passes at least
   double seconds_per_layer = 0.01;                 // and time spent, times the number of layers
-  std::function<void(const PassCheck&)> on_batch;  // told after each batch
+  std::function<void(const PassCheck&)> on_batch;  // called after each batch
   std::function<std::int64_t()> clock = now_ns;    // ns; a test's own is no machine's
 };
 

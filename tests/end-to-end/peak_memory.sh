@@ -16,15 +16,15 @@ mpirun --oversubscribe -n 5 "$hetpipe" train --plan "$folder/plan.toml" --cluste
   --data fashion-mnist --epochs 0.1 --output "$folder/run" > "$folder/run.txt" 2>&1 || { cat "$folder/run.txt"; exit 1; }
 
 # By virtual worker and stage, as simulator and result list them.
-foretold=($(sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p' "$folder/simulated.json"))
+predicted=($(sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p' "$folder/simulated.json"))
 measured=($(sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p' "$folder/run/result.json"))
-[ ${#foretold[@]} -ge 2 ] && [ ${#foretold[@]} -eq ${#measured[@]} ] ||
-  { echo "${#foretold[@]} stages foretold, ${#measured[@]} in the result"; exit 1; }
+[ ${#predicted[@]} -ge 2 ] && [ ${#predicted[@]} -eq ${#measured[@]} ] ||
+  { echo "${#predicted[@]} stages predicted, ${#measured[@]} in the result"; exit 1; }
 failed=0
-for i in "${!foretold[@]}"; do
-  echo "stage $i: ${foretold[i]} bytes foretold, ${measured[i]} measured"
-  difference=$((measured[i] - foretold[i]))
-  [ $((20 * ${difference#-})) -le "${foretold[i]}" ] || failed=1
+for i in "${!predicted[@]}"; do
+  echo "stage $i: ${predicted[i]} bytes predicted, ${measured[i]} measured"
+  difference=$((measured[i] - predicted[i]))
+  [ $((20 * ${difference#-})) -le "${predicted[i]}" ] || failed=1
 done
 [ $failed -eq 0 ] || cat "$folder/run.txt"
 exit $failed

@@ -155,7 +155,7 @@ mistake() { # TEXT ARGUMENT...
 hosts=(--hosts "$folder/hosts.txt" --agent "$folder/agent")
 echo 'a slot=2' > "$folder/odd.txt"
 mistake "unknown option '--host'" --host x
-mistake "--attempts: '0' is no whole number" "${hosts[@]}" --attempts 0 -- "${train[@]}"
+mistake "--attempts: '0' is not a whole number" "${hosts[@]}" --attempts 0 -- "${train[@]}"
 mistake "--hosts: is missing" -- "${train[@]}"
 mistake "odd.txt:1: 'slot=2' is not understood" --hosts "$folder/odd.txt" -- "${train[@]}"
 mistake "the training is missing" "${hosts[@]}"
@@ -167,7 +167,7 @@ echo localhost > "$folder/alone.txt"
 mistake "--epochs: 'x' (not a number)" --hosts "$folder/alone.txt" -- "$hetpipe" train --output "$folder/none" --model mlp --data d --epochs x
 code=0
 "$supervise" --hosts "$folder/alone.txt" --mpirun false --attempts 2 --pause 1 -- "${train[@]}" > "$folder/said" 2>&1 || code=$?
-[ $code -eq 3 ] && grep -qx '2 attempts in a row came no further than the start (last exit code 1).' "$folder/said" ||
+[ $code -eq 3 ] && grep -qx '2 attempts in a row made no progress beyond the start (last exit code 1).' "$folder/said" ||
   failed "an mpirun that fails: exit code $code, and not 3 after two attempts"
 
 # --- hosts that die and come back --------------------------------------------------------------------------------
@@ -204,8 +204,8 @@ comes_further "$(newest)"
 
 # The host of the first rank, whose daemon mpirun waits for without end.
 freeze a
-expect 40 "mpirun's end" said '^== mpirun has not ended within 15 s of its ranks, and is killed$'
-grep -q 'on a (.* has not been heard of' "$run/train.log" || failed "nobody missed the ranks of a"
+expect 40 "mpirun's end" said '^== mpirun has not ended within 15 s after its ranks: killing it$'
+grep -q 'on a (.* has not responded for' "$run/train.log" || failed "the loss of the ranks of a was not reported"
 comes_further "$(newest)"
 kill -USR1 $supervisor
 ended 75
@@ -217,7 +217,7 @@ consumed=$("$hetpipe" checkpoint info "$stopped" | sed -n 's/^ *samples *\([0-9]
 epochs=$((consumed / samples + 2))
 start 20 $epochs --rehearse-preemption 20
 ended 0
-said "^== attempt 2: 5 ranks .*; exit code 75 before$" || failed "the rehearsed preemption was not gone on from"
+said "^== attempt 2: 5 ranks .*; exit code 75 before$" || failed "the run was not resumed after the rehearsed preemption"
 [[ $(newest) > $stopped ]] || failed "no checkpoint after $stopped"
 
 # Every start took up the newest checkpoint as it was, and the last one trained on what was left.
@@ -225,10 +225,10 @@ resumed=0
 while read -r file label consumed; do
   "$hetpipe" checkpoint info "$file" > "$folder/info"
   grep -qE "^ *label +$label \(" "$folder/info" && grep -qE "^ *samples +$consumed consumed" "$folder/info" ||
-    failed "resumed at label $label with $consumed samples, which is not what $file holds: $(cat "$folder/info")"
+    failed "resumed after wave $label with $consumed samples, which is not what $file holds: $(cat "$folder/info")"
   resumed=$((resumed + 1))
   before=$consumed
-done < <(sed -n 's/^resuming from \(.*\): label \([0-9]*\), \([0-9]*\) samples consumed;.*/\1 \2 \3/p' "$run/train.log")
+done < <(sed -n 's/^resuming from \(.*\): after wave \([0-9]*\), \([0-9]*\) samples consumed;.*/\1 \2 \3/p' "$run/train.log")
 [ $resumed -ge 5 ] || failed "resumed $resumed times, and not 5 times or more"
 rest=$(sed -n 's/^throughput: .*; \([0-9]*\) samples in .*/\1/p' "$run/train.log" | tail -n 1)
 [ $((before + rest)) -eq $((epochs * samples)) ] ||
@@ -241,4 +241,4 @@ grep -v "^$this" "$folder/hosts.txt" > "$folder/others.txt"
 code=0
 "$supervise" --hosts "$folder/others.txt" --agent "$folder/agent" -- "${train[@]}" > "$folder/said" 2>&1 || code=$?
 [ $code -eq 3 ] && said '^no host is left; no answer from a b c' || failed "without hosts: exit code $code, and not 3 with the reason"
-echo "gone on from checkpoints $resumed times, with exit code 0 at the end"
+echo "resumed from checkpoints $resumed times, with exit code 0 at the end"

@@ -22,7 +22,7 @@
 #include "runtime/training/checkpoint.h"
 #include "runtime/training/exact.h"
 #include "runtime/training/roles.h"
-#include "runtime/training/threads.h"
+#include "runtime/training/run.h"
 #include "tests/main/patience.h"
 
 namespace hetpipe {

@@ -101,7 +101,7 @@ TEST_F(BadLaunch, MixedBuilds) {
   const std::string train = kTrainMpi;
   expect_all_refuse(
       "-n 2 HETPIPE " + train + " : -n 1 " + file("other-build").string() + " " + train,
-      {"rank 2 on ", "another build of hetpipe", "Install one build"});
+      {"rank 2 on ", "another build of hetpipe", "Install the same build"});
 }
 
 TEST_F(BadLaunch, OtherOptionsOnSomeRanks) {
@@ -124,7 +124,7 @@ TEST_F(BadLaunch, OtherDataOnSomeRanks) {
            " : -n 1 HETPIPE " + train;
   };
   expect_all_refuse(mixed("--data other"),
-                    {"rank 1 on ", "--data other: holds other train samples"});
+                    {"rank 1 on ", "--data other: has different train samples"});
   expect_all_refuse(mixed("--data nowhere"), {"rank 1 on ", "nowhere: does not exist"});
   // The same files in another place are the same data.
   fs::copy(file("data"), file("same"));

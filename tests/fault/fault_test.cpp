@@ -56,7 +56,7 @@ TEST_F(FaultTest, AKilledServerIsNamedWithTheLastActionsOfAll) {
   const std::size_t flights = text.find("last actions");
   ASSERT_NE(flights, std::string::npos) << text;
   EXPECT_THAT(text.substr(flights), AllOf(HasSubstr("rank 0 on"), HasSubstr("rank 4 on"),
-                                          HasSubstr(" took in wave "), HasSubstr("  V")));
+                                          HasSubstr(" received wave "), HasSubstr("  V")));
 }
 
 TEST_F(FaultTest, ARankThatFailsIsHeardOnceAndAllLeaveWithItsCode) {
@@ -98,7 +98,7 @@ TEST_F(FaultTest, ARankThatDiesAtTheStartIsNamedAndNobodyWaitsForIt) {
   EXPECT_THAT(contents(said()), AllOf(HasSubstr("rank 3 on "), HasSubstr("has died while")));
 }
 
-// The thread that plays the schedule hangs; the lifeline's goes on to say that the rank is there.
+// The thread that plays the schedule hangs; the lifeline's continues to say that the rank is there.
 TEST_F(FaultTest, AHungRankIsNamedByThoseThatWaitForIt) {
   constexpr double kTimeout = 8;  // s; where nothing hangs, nobody waits so long
   LaunchedJob job(launch(kTimeout, {}), output(), said());

@@ -3,8 +3,8 @@
 //   the job ends in time, without processes left, and train.log names the rank;
 //   every checkpoint that has its name is complete, and none that was announced is missing;
 //   --resume ends with the same bits as the run that was never killed, under systems that can, and
-//   goes on to the end under the others;
-//   on another plan, of any system, the training goes on from the label, no sample lost or
+//   continues to the end under the others;
+//   on another plan, of any system, training resumes from the label, no sample lost or
 //   repeated.
 #include <signal.h>
 #include <sys/inotify.h>
@@ -184,7 +184,7 @@ class Run {
     if (!begins()) return "the training did not begin";
     const auto ranks = job.ranks();
     const auto victim = ranks.find(shot_.victim);
-    if (victim == ranks.end() && !has_finished()) return "the rank to kill is not there";
+    if (victim == ranks.end() && !has_finished()) return "the rank to kill does not exist";
     const std::int64_t begun = now_ns();
     while (seconds_between(begun, now_ns()) < shot_.moment) nap(0.0005);
     if (shot_.in_checkpoint) {
@@ -211,7 +211,7 @@ class Run {
   }
 
   bool has_finished() const {
-    return contents(output_ / "train.log").find("everything of this run") != std::string::npos;
+    return contents(output_ / "train.log").find("files of this run") != std::string::npos;
   }
 
   std::string look_at_log() {
@@ -219,8 +219,7 @@ class Run {
       steps_.push_back("it had finished");
       return "";
     }
-    const std::string what =
-        shot_.kind == Kind::stop ? "has not been heard of for" : "has died while";
+    const std::string what = shot_.kind == Kind::stop ? "has not responded for" : "has died while";
     std::vector<std::string> lines;
     for (const std::string& line : split(contents(output_ / "train.log"), '\n')) {
       if (line.starts_with("rank ")) lines.push_back(line);
@@ -242,7 +241,7 @@ class Run {
     }
     Label announced = 0;
     const std::string log = contents(output_ / "train.log");
-    const std::regex line("checkpoint of label ([0-9]+):");
+    const std::regex line("checkpoint after wave ([0-9]+):");
     for (std::sregex_iterator next(log.begin(), log.end(), line), end; next != end; ++next) {
       announced = std::stoll((*next)[1]);
     }
@@ -250,7 +249,7 @@ class Run {
     const Label label = newest_ ? read_checkpoint(*newest_).label : 0;
     steps_.push_back(format("label %lld", static_cast<long long>(label)));
     if (label < announced) {
-      return format("the checkpoint of label %lld was announced",
+      return format("the checkpoint after wave %lld was announced",
                     static_cast<long long>(announced));
     }
     return "";
@@ -272,10 +271,10 @@ class Run {
     words.insert(words.end(), {"--resume", *newest_});
     const std::string complaint = whole(words, shot_.other, output);
     if (!complaint.empty()) return format("on plan %s it %s", name(shot_.other), complaint.c_str());
-    steps_.push_back(format("went on as %s", name(shot_.other)));
+    steps_.push_back(format("continued as %s", name(shot_.other)));
     const std::string log = contents(output / "train.log");
     const std::string resumed =
-        format("label %lld, %lld samples consumed", static_cast<long long>(from.label),
+        format("after wave %lld, %lld samples consumed", static_cast<long long>(from.label),
                static_cast<long long>(from.sampler.consumed));
     if (log.find(resumed) == std::string::npos) return "its log lacks: " + resumed;
     const auto last = newest_checkpoint(output / "checkpoints");
@@ -294,7 +293,7 @@ class Run {
     if (newest_) {
       words.push_back("--resume");
     } else {
-      fs::remove_all(output_);  // killed before its first checkpoint: nothing to go on from
+      fs::remove_all(output_);  // killed before its first checkpoint: nothing to continue from
     }
     const std::string complaint = whole(words, shot_.shape, output_);
     if (!complaint.empty()) return format("resumed, it %s", complaint.c_str());
@@ -306,7 +305,7 @@ class Run {
   std::string compare() {
     const auto mine = newest_checkpoint(output_ / "checkpoints");
     if (mine && read_checkpoint(*mine, WithExact::no).sampler.consumed != kAllSamples) {
-      return "it did not come to the end";
+      return "it did not reach the end";
     }
     if (!options_.bits || !goes_on_exactly(shot_.shape)) return "";
     const auto whole = newest_checkpoint(options_.folder / name(shot_.shape) / "checkpoints");

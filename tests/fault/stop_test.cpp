@@ -10,7 +10,7 @@
 #include "launched_training.h"
 #include "runtime/store/checkpoint.h"
 
-// Trainings under mpirun that are asked to stop by a signal, and what they are when they go on.
+// Trainings under mpirun that are asked to stop by a signal, and what they are when they continue.
 namespace hetpipe::fault {
 namespace stop_test {
 
@@ -42,10 +42,10 @@ TEST_F(StopTest, AnyRankBySignalAndOnAgainBitForBit) {
     }
     const Checkpoint stopped = newest(c.name);
     EXPECT_LT(stopped.label, end.label);
-    EXPECT_THAT(log(c.name), HasSubstr(format("%s on rank %d: stopping at label %lld",
+    EXPECT_THAT(log(c.name), HasSubstr(format("%s on rank %d: stopping after wave %lld",
                                               c.signal == SIGTERM ? "SIGTERM" : "SIGUSR1", c.rank,
                                               static_cast<long long>(stopped.label))));
-    EXPECT_THAT(log(c.name), HasSubstr("Go on with --resume"));
+    EXPECT_THAT(log(c.name), HasSubstr("Run again with --resume"));
     ASSERT_EQ(
         hetpipe::fault::run(launch(c.name, never(), {"--resume"}), output(c.name), said(), 60), 0)
         << contents(said());
@@ -80,7 +80,7 @@ TEST_F(StopTest, WithoutServers) {
     ASSERT_EQ(hetpipe::fault::run(launch(run, never(), again, shape), output(run), said(), 60), 0)
         << contents(said());
     EXPECT_EQ(newest(run).sampler.consumed, end.sampler.consumed);
-    if (shape != Shape::dapple) continue;  // what was in flight has begun anew
+    if (shape != Shape::dapple) continue;  // what was in flight has begun again
     EXPECT_TRUE(newest(run).parameters == end.parameters);
     EXPECT_TRUE(newest(run).slots == end.slots);
   }

@@ -11,7 +11,7 @@ within() {
   end=$((SECONDS + limit))
   shift 2
   until "$@" > /dev/null 2>&1; do
-    [ $SECONDS -lt $end ] || { echo "waited $limit s in vain for $what" >&2; return 1; }
+    [ $SECONDS -lt $end ] || { echo "timed out after $limit s: no $what" >&2; return 1; }
     sleep 0.05
   done
 }

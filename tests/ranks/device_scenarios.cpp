@@ -28,7 +28,7 @@ void wait_for(Transport& transport, const std::function<bool()>& ready, const ch
 
 void leave_together(Transport& transport) {
   wait_for(
-      transport, [&] { return transport.idle(); }, "sends to leave");
+      transport, [&] { return transport.idle(); }, "sends to complete");
   transport.exchange({});
 }
 

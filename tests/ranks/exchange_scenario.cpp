@@ -162,7 +162,7 @@ void play_exchange(Transport& transport, std::uint64_t seed) {
   EXPECT_LE(device->memory().peak(),
             2 * static_cast<std::size_t>(kExchangeSlots * kLargestPiece) * sizeof(float));
   // Nobody leaves while others still read what it sent.
-  service.wait([&] { return transport.idle(); }, [] { return std::string("sends to leave"); });
+  service.wait([&] { return transport.idle(); }, [] { return std::string("sends to complete"); });
   transport.exchange({});
 }
 

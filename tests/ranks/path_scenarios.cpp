@@ -147,7 +147,8 @@ const std::vector<Scenario>& path_scenarios() {
        }},
       scenario("NonsenseOffered", Broken::How::offers_nonsense, "a handle of another kind"),
       scenario("NoAnswer", Broken::How::swallows, "no answer within 2 s"),
-      scenario("OtherBytes", Broken::How::changes_bytes, "other bytes came than were sent")};
+      scenario("OtherBytes", Broken::How::changes_bytes,
+               "the bytes received differ from those sent")};
   return scenarios;
 }
 

@@ -28,11 +28,11 @@ write under_mpirun --launcher mpirun -- "${training[@]}"
 for name in whole parts under_mpirun; do
   job=$(LD_PRELOAD=$bad_host BAD_HOST=late sbatch --parsable --output "$name.said" "$name.sh")
   wait_for_job "$job" 150 || { cat "$name.said"; exit 1; }
-  for wanted in 'parameter server 0 on node4' 'node3:1' 'with 5 ranks over' 'stopped at label .* the target being reached'; do
+  for wanted in 'parameter server 0 on node4' 'node3:1' 'with 5 ranks over' 'stopped after wave .*: the target was reached'; do
     grep -q -- "$wanted" "$name.said" || { echo "$name: not said: $wanted"; cat "$name.said"; exit 1; }
   done
   echo "$name: $(grep '^target' "$name.said"), in $(grep -c '^hetpipe trains' "$name.said") starts"
 done
-for wanted in 'a preemption is rehearsed' 'start 2, on' 'resuming from .* label'; do
+for wanted in 'rehearsed preemption after 40 waves' 'start 2, on' 'resuming from .* after wave'; do
   grep -q -- "$wanted" whole.said || { echo "whole: not said: $wanted"; cat whole.said; exit 1; }
 done

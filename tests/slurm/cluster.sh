@@ -72,7 +72,7 @@ NodeName=node3 Name=gpu Type=a100 File=/run/dev/gpu[0-1]
 CONFIGURATION
 # The default fence of this PMIx plug-in is no barrier on a busy machine, and ranks crash in MPI_Init.
 echo "PMIxCollFence=ring" > /run/mpi.conf
-# Named, or slurmd looks in vain for one where there are no cgroups. Nothing here uses it.
+# Named, or slurmd fails to find one where there are no cgroups. Nothing here uses it.
 echo "CgroupPlugin=cgroup/v1" > /run/cgroup.conf
 # config_overrides: CPUs and memory as written here, not as they are. cred_expire is how long a requeued job is held
 # back; 5 s is the least.

@@ -24,12 +24,12 @@ doctor() { # CODE MPI TEXT...: a rank on each node; each text once
 }
 
 more=(--cluster slurm --pool "$source/tests/slurm/emulated_pool.toml")
-doctor 0 pmix "emulated_pool.toml: 3 of 4 devices have a rank, 1 ranks have none" \
+doctor 0 pmix "emulated_pool.toml: 3 of 4 devices have a rank, 1 ranks have no device" \
   "note: Slurm job 1, $source/tests/slurm/emulated_pool.toml: node3 has 2 devices and 1 rank"
 more=(--cluster slurm)  # the cluster's GPUs are names, which no driver knows
-doctor 2 pmix "mistake: node3: has 2 devices of kind a100 in Slurm job 2 (its ranks see no GPU)"
+doctor 2 pmix "mistake: node3: has 2 devices of type a100 in Slurm job 2 (its ranks see no GPU)"
 more=()
-doctor 0 pmix "srun: 4 ranks on 4 hosts" "6 of 6 pairs answer" "Nothing that was looked at stands in the way"
+doctor 0 pmix "srun: 4 ranks on 4 hosts" "6 of 6 pairs answer" "No problem was found."
 doctor 2 none "mistake: srun started 4 ranks without PMIx" "srun --mpi=pmix -K -n 4 $hetpipe doctor" \
   "This Slurm offers: MPI plugin types are"
 

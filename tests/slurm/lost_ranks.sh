@@ -33,7 +33,7 @@ lose() {
       [ "$(grep -c '^rank ' "$run/train.log")" -eq 1 ] && grep -E "$line" "$run/train.log" && return 0
   fi
   kill -KILL $srun 2> /dev/null || true
-  echo "expected a step that fails by itself and says '$line' alone; its output:"
+  echo "expected a step that fails by itself and prints only '$line'; its output:"
   grep -v '^wave' "$said"
   failed=1
 }
@@ -41,5 +41,5 @@ kill_rank() { kill -KILL "$(rank_pid hetpipe "$1")"; }
 
 lose '^rank 3 on node3 \(node3:1, .* has died while ' kill_rank 3
 lose '^rank 0 on node1 \(node1:0, .* has died while ' kill_rank 0
-lose '^rank 4 on node4 \(parameter server 0 of node4, .* has not been heard of for ' stop_node node4
+lose '^rank 4 on node4 \(parameter server 0 of node4, .* has not responded for ' stop_node node4
 exit $failed

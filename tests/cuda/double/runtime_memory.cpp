@@ -60,7 +60,7 @@ void destroy(void* memory, std::size_t bytes) {
 Block forget(const void* memory, const char* what) {
   const std::lock_guard lock(mutex);
   const auto at = blocks.find(static_cast<const std::byte*>(memory));
-  if (at == blocks.end()) die(std::string(what) + " of memory that nobody has");
+  if (at == blocks.end()) die(std::string(what) + " of memory that is not allocated");
   const Block block = at->second;
   if (block.gpu != kHost) used[static_cast<std::size_t>(block.gpu)] -= block.bytes;
   blocks.erase(at);

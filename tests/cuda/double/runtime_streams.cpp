@@ -44,7 +44,7 @@ cudaError_t guarded_launch(const Call& call) {
 }  // namespace
 
 void enqueue(cudaStream_t stream, std::function<void()> work) {
-  if (stream == nullptr) throw SystemError("work for the default stream, which nobody waits for");
+  if (stream == nullptr) throw SystemError("work for the default stream, on which no rank waits");
   if (stream->gpu != gpu_in_use()) {
     throw SystemError("work for a stream of GPU " + std::to_string(stream->gpu) + " while GPU " +
                       std::to_string(gpu_in_use()) + " is in use");

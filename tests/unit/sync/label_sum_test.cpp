@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "base/random.h"
-#include "runtime/sync/push_pieces.h"
+#include "runtime/sync/shard_map.h"
 #include "tests/main/patience.h"
 
 namespace hetpipe {

@@ -424,8 +424,8 @@ class Play {
     if (service.transport().rank() != stages[0][0]) return label;
     for (std::size_t k = 1; k < stages.size(); ++k) {
       for (const Rank rank : stages[k]) {
-        service.transport().send(rank, Channel::forward, {.minibatch = wave, .label = label},
-                                 kNothing);
+        const ActivationsSent sent{.of = {.minibatch = wave}, .label = label};
+        service.transport().send(rank, Channel::forward, header_of(sent), kNothing);
       }
     }
     return label;
@@ -435,8 +435,9 @@ class Play {
     const Operation heard =
         service.transport().receive(worker_ranks_[at(vw)][0][0], Channel::forward, nothing);
     service.wait(heard, [] { return std::string("the label"); });
-    EXPECT_EQ(heard.header().minibatch, wave);
-    return heard.header().label;
+    const auto sent = read_as<ActivationsSent>(heard.header());
+    EXPECT_EQ(sent.of.minibatch, wave);
+    return sent.label;
   }
 
   const Case& case_;

@@ -52,9 +52,10 @@ TEST(Partition, NothingFitsNamesLedgersAndRemedies) {
   request.in_flight = 4;
   const std::string error = user_error([&] { partition(cluster, profile, request); });
   EXPECT_THAT(error, HasSubstr("stage 0 on n0:0 (small), layers 0 to"));
-  EXPECT_THAT(error, HasSubstr("has 20.0 kB  <- too much"));
+  EXPECT_THAT(error, HasSubstr("has 20.0 kB  <- too large"));
   EXPECT_THAT(error, HasSubstr("stashed versions"));
-  for (const char* remedy : {"smaller minibatch", "smaller Nm", "more or larger devices"}) {
+  for (const char* remedy :
+       {"smaller minibatch", "fewer minibatches in flight", "more or larger devices"}) {
     EXPECT_THAT(error, HasSubstr(remedy));
   }
 }
