@@ -50,7 +50,7 @@ run_emulated_pool() {
   done
   echo
   echo "Of the bound, median (least .. most): $(for r in $(seq $repetitions); do awk -v s="$(steady "pool$r")" -v b="$bound" 'BEGIN {print s / b}'; done | spread)."
-  echo "In kernels: the stages' times alone on this machine (profile) times minibatches per second, over two cores."
+  echo "In kernels: the stages' times without other load (profile) times minibatches per second, over two cores."
   echo
   echo "Where the rest goes, whole runs, start and end included:"
   echo

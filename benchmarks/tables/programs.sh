@@ -21,11 +21,11 @@ run_push_pull() {
   build_targets bench_push_pull
   local workers servers mebibytes
   echo "Bandwidth in GB/s, median and quartiles of 20 rounds; in every round push, pull, both together, and the same bytes"
-  echo "between the same ranks by MPI alone (Isend/Irecv/Waitall, buffers touched before, in the same kind of pages)."
+  echo "between the same ranks with plain MPI (Isend/Irecv/Waitall, buffers touched before, in the same type of pages)."
   echo "A push ends when the servers have added all of it (the clock lets the worker start its next wave), a pull when the"
   echo "snapshot is in the worker's buffer. The ratio is ours / MPI, the median of the rounds; the goal is at least 0.90."
   echo
-  echo "| workers + servers | of each worker | what | hetpipe GB/s | MPI GB/s | ratio | goal met |"
+  echo "| workers + servers | per worker | operation | hetpipe GB/s | MPI GB/s | ratio | goal met |"
   echo "|---|---|---|---|---|---|---|"
   while read -r workers servers mebibytes; do
     mpirun --oversubscribe -n $((workers + servers)) "$build/bin/bench_push_pull" $smallest \
@@ -42,8 +42,8 @@ run_push_pull() {
 run_staging() {
   build_targets bench_staging
   echo "Messages from the memory of one rank's device to that of another's, through host memory, between two processes of one"
-  echo "machine, on the CPU behind streams and memory of its own (\`--device offload\`): seconds until the last message has arrived"
-  echo "and the sender knows, and bandwidth; median and quartiles of 9. Ahead: messages that may be under way at once."
+  echo "machine, on the CPU with streams and memory like a GPU's (\`--device offload\`): seconds until the last message has arrived"
+  echo "and the sender knows, and bandwidth; median and quartiles of 9. Ahead: messages that may be in transit at once."
   local kibibytes
   for kibibytes in $(sized "0 512" 512); do
     echo

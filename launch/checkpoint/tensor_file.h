@@ -28,6 +28,12 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Expo
 // A zip file (stored, with zip64 where sizes need it) of one NAME.npy per tensor.
 void write_npz(const std::filesystem::path& path, const std::vector<ExportTensor>& tensors);
 
+// A number as it lies in memory; all of these formats are little-endian.
+template <class Number>
+void append_number(std::string& to, Number value) {
+  to.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
 // The parts of a zip file around the data of its members, which the caller writes.
 class ZipHeaders {
  public:

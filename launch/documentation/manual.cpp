@@ -24,9 +24,8 @@ constexpr File kFiles[] = {
      "How to plan, train and compare; docs/files.md has the formats of cluster files, profiles, "
      "plans, checkpoints and traces."},
     {"~/.cache/hetpipe/",
-     "What was measured once, for later runs. HETPIPE_CACHE names another folder, XDG_CACHE_HOME "
-     "one "
-     "that hetpipe/ is made in."},
+     "Cached measurements, for later runs. HETPIPE_CACHE names another folder, XDG_CACHE_HOME "
+     "one in which hetpipe/ is created."},
 };
 
 std::string escaped(const std::string& word) {

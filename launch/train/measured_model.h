@@ -20,7 +20,7 @@ struct ModelMeasurer {
 
 struct MeasuredModel {
   Profile profile;
-  std::string note;  // "lenet on cpu: batches of 32 samples, measured before"
+  std::string note;  // "lenet on cpu: batches of 32 samples, measured earlier"
 };
 
 // As measured_profile(), which keeps it.

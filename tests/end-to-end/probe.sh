@@ -5,6 +5,7 @@
 # what it has not measured before.
 set -uo pipefail
 hetpipe=$1
+. "$(dirname "$0")/../main/patience.sh"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export HETPIPE_CACHE=$folder/cache
@@ -14,7 +15,7 @@ fail() { echo "FAILED: $*"; failed=1; }
 
 run() { # WANTED-CODE COMMAND...: into out and err
   local want=$1 code=0; shift
-  timeout -k 2 90 "$@" > out 2> err || code=$?
+  timeout -k 2 "$(patience 60)" "$@" > out 2> err || code=$?
   [ $code -eq "$want" ] || fail "$*: exit code $code, not $want: $(cat out err)"
 }
 says() { grep -q -F -- "$1" "$2" || fail "no '$1' in $2: $(cat "$2")"; }

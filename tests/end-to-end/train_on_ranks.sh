@@ -27,13 +27,13 @@ said() { # NAME TEXT...
 }
 
 train 3 three --epochs 0.1 --output "$folder/run" --rehearse-preemption 5
-said three 'exit code 75' 'devices and links were measured now' 'measured now' 'a preemption is rehearsed' \
+said three 'exit code 75' 'devices and links were measured now' 'measured now' 'rehearsed preemption after' \
   'virtual worker 0, stage 0 on .* + parameter server 0'
 [ "$(grep -c "virtual worker [0-2], stage 0 on $host:[0-2]" "$folder/three")" -eq 3 ] || { cat "$folder/three"; exit 1; }
 train 2 two --epochs 0.1 --output "$folder/run" --resume auto
-said two 'exit code 0' 'with 2 ranks' 'mlp on cpu: .* measured before' 'samples consumed; pipelines start empty'
+said two 'exit code 0' 'with 2 ranks' 'mlp on cpu: .* measured earlier' 'samples consumed; pipelines start empty'
 train 2 ended --epochs 0.1 --output "$folder/run" --resume auto
-said ended 'exit code 0' 'holds the end of the training (6000 samples): nothing is left to do'
+said ended 'exit code 0' 'is from the end of the training (6000 samples): nothing is left to do'
 
 # A device, a server, and a rank too many.
 cat > "$folder/pool.toml" <<POOL

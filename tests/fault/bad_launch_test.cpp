@@ -198,10 +198,9 @@ TEST_F(BadLaunch, ARunDirectoryInUse) {
                              " --resume --epochs 20000 > holder.out 2>&1 & echo $!";
   const Ran started = run(folder(), {"sh", "-c", holder});
   const pid_t pid = std::stoi(started.out);
-  for (int i = 0; i < 200 && read(file("holder.out")).find("run directory") == std::string::npos;
-       ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
+  EXPECT_TRUE(comes_true([&] {
+    return read(file("holder.out")).find("run directory") != std::string::npos;
+  })) << read(file("holder.out"));
   const Ran ran = mpirun(3, train + " --resume --epochs 20000");
   ::kill(pid, SIGKILL);
   EXPECT_NE(ran.error.find("--output run: is in use by another run (process " +

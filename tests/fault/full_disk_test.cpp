@@ -36,7 +36,7 @@ TEST_F(FullDisk, OfAnySizeIsToldInWords) {
   for (const char* size : {"4k", "8k", "12k", "16k", "20k", "24k", "28k", "36k", "64k", "300k"}) {
     SCOPED_TRACE(size);
     const Ran ran = mounted(size, std::string(MPIEXEC_COMMAND) + " --oversubscribe -n 3 " +
-                                      HETPIPE_COMMAND + " " + in_mnt(kTrainMpi) + " --timeout 5");
+                                      HETPIPE_COMMAND + " " + in_mnt(kTrainMpi) + " --timeout 20");
     EXPECT_EQ(ran.code, 3) << ran.out << ran.error;
     EXPECT_NE(ran.error.find("No space left on device"), std::string::npos) << ran.error;
     for (const char* crash : {"signal", "Bus error", "terminate called", "internal error"}) {
@@ -49,7 +49,7 @@ TEST_F(FullDisk, OfAnySizeIsToldInWords) {
 // stays.
 TEST_F(FullDisk, DuringTheRunTrainingGoesOnAndCheckpointsStay) {
   const std::string train = std::string(HETPIPE_COMMAND) + " " + in_mnt(kTrain) +
-                            " --checkpoint-every 1 --epochs 8 --trace off --timeout 2";
+                            " --checkpoint-every 1 --epochs 8 --trace off --timeout 10";
   const std::string verify = std::string(HETPIPE_COMMAND) + " checkpoint verify mnt/run";
   const Ran ran = mounted("4m", train + "; code=$?; " + verify + "; echo verified $?; exit $code");
   EXPECT_EQ(ran.code, 3) << "the end could not be saved";

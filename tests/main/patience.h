@@ -14,4 +14,15 @@ double patience(double usual_seconds);
 // Looks every 2 ms until the condition holds; false: it did not, within patience(usual_seconds).
 bool comes_true(const std::function<bool()>& condition, double usual_seconds = 10);
 
+// A deadline tells what is lost from what is late, and how late a sound answer may come depends on
+// the machine: plays with longer and longer ones, up to patience(seconds), until `sound` holds of
+// what was played.
+template <class Play, class Sound>
+auto with_longer_deadlines(double seconds, const Play& play, const Sound& sound) {
+  for (double deadline = seconds;; deadline *= 3) {
+    auto played = play(deadline);
+    if (sound(played) || deadline > patience(seconds)) return played;
+  }
+}
+
 }  // namespace hetpipe::test

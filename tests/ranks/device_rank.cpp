@@ -14,8 +14,6 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kPatience = 30;  // s
-
 struct Numbered {
   static constexpr std::int32_t kKind = 77;
   std::int64_t number = 0;
@@ -81,7 +79,7 @@ void DeviceRank::poll() {
 
 void DeviceRank::wait(const std::function<bool()>& ready, const char* what) {
   wait_until(
-      ready, [this] { poll(); }, kPatience, [&] { return std::string(what); });
+      ready, [this] { poll(); }, test::patience(30), [&] { return std::string(what); });
 }
 
 void DeviceRank::leave() {

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "kernels/devices.h"
 #include "runtime/sync/gradient_exchange.h"
+#include "tests/main/patience.h"
 
 namespace hetpipe {
 namespace {
@@ -123,7 +124,7 @@ void play_exchange(Transport& transport, std::uint64_t seed) {
   const Groups others = draw_groups(draws, transport.ranks());
   const auto device = make_device("cpu", 1);
   const auto stream = device->make_stream();
-  RankService service(transport, 60);
+  RankService service(transport, test::patience(20));
   std::vector<ExchangePart> other_parts = parts_of(others, rank);
   DeviceTransport messages(transport, *device, *stream);
   GradientExchange exchange(parts_of(gradients, rank), messages, service);

@@ -17,12 +17,12 @@
 #include "base/time.h"
 #include "runtime/transport/typed_message.h"
 #include "runtime/transport/wait.h"
+#include "tests/main/patience.h"
 
 namespace hetpipe {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-constexpr double kPatience = 30;  // s
 constexpr Channel kDataChannels[] = {Channel::forward, Channel::backward, Channel::push,
                                      Channel::pull, Channel::checkpoint};
 
@@ -64,7 +64,7 @@ Rank neighbour(const Transport& transport, int distance) {
 
 void wait_for(Transport& transport, const std::function<bool()>& ready, const char* what) {
   wait_until(
-      ready, [&] { transport.progress(); }, kPatience, [&] { return std::string(what); });
+      ready, [&] { transport.progress(); }, test::patience(10), [&] { return std::string(what); });
 }
 
 void wait_for(Transport& transport, const Operation& operation, const char* what) {

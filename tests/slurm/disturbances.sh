@@ -19,8 +19,9 @@ RANDOM=$seed
 
 export PATH=${hetpipe%/*}:$PATH
 cd "$folder"
-hetpipe sbatch --cluster "$source/tests/slurm/emulated_pool.toml" --time 30 --script job.sh -- \
-  --model lenet --profile "$source/tests/profiles/lenet.toml" --data fashion-mnist --epochs "$epochs" --seed "$seed" --checkpoint-every 20 --keep 3 --timeout 10 --output run --trace off
+hetpipe sbatch --cluster "$source/tests/slurm/emulated_pool.toml" --time "$(patience 30)" --script job.sh -- \
+  --model lenet --profile "$source/tests/profiles/lenet.toml" --data fashion-mnist --epochs "$epochs" --seed "$seed" \
+  --checkpoint-every 20 --keep 3 --timeout 15 --output run --trace off
 job=$(sbatch --parsable --output "$folder/said" job.sh)
 
 starts() { grep -c '^hetpipe trains' "$folder/said" 2> /dev/null || true; }
@@ -29,7 +30,7 @@ started_again() {
   job_ended "$job" || awk -v before="$1" '/^hetpipe trains/ { ++n; wave = 0 } /^wave/ { wave = 1 }
     END { exit !(n > before && wave) }' "$folder/said"
 }
-goes_on() { within "$1" started_again "$2"; }
+goes_on() { within "$1" "another start and a wave of it" started_again "$2"; }
 nodes_of_job() { scontrol show hostnames "$(squeue -h -j "$job" -o %N)"; }
 one_of() { local all=("$@"); [ ${#all[@]} -gt 0 ] && echo "${all[RANDOM % ${#all[@]}]}"; }
 a_rank() { one_of $(pgrep -x hetpipe); }
@@ -56,7 +57,7 @@ fail() {
   exit 1
 }
 
-goes_on 120 0 || fail "no wave within 120 s"
+goes_on 60 0 || fail "no wave"
 done_=0
 while [ $done_ -lt "$count" ]; do
   sleep $((1 + RANDOM % 4)).$((RANDOM % 10))
@@ -75,13 +76,13 @@ while [ $done_ -lt "$count" ]; do
       sbatch --parsable --partition urgent --exclusive --nodes=2-4 --time 1 --output /dev/null --wrap 'sleep 2' > /dev/null ;;
     7) nodes_of_job | grep -q node4 || continue; what="node4, the server's, loses power"; power_off node4 ;;
   esac
-  goes_on 180 "$before" || fail "no wave within 180 s after: $what"
+  goes_on 90 "$before" || fail "no wave after: $what"
   done_=$((done_ + 1))
   printf '%3d  %-34s resumed after %3d s on %s\n' $done_ "$what" $((SECONDS - started)) "$(squeue -h -j "$job" -o %N)"
   [ $((RANDOM % 3)) -eq 0 ] || power_on
 done
 power_on
-wait_for_job "$job" 600 || fail "the job did not end well"
+wait_for_job "$job" 300 || fail "the job did not end well"
 
 # Every start resumed from the newest checkpoint, and at the end nothing is missing.
 grep -E '^(resuming from|checkpoint after wave)' said > "$folder/steps" || true

@@ -16,7 +16,7 @@ failed=0
 doctor() { # CODE MPI TEXT...: a rank on each node; each text once
   local code=0 expected=$1 mpi=$2 text
   shift 2
-  timeout -v -k 2 60 srun --nodes=4 --exclusive --mpi="$mpi" -K -n 4 "$hetpipe" doctor --timeout 2 "${more[@]}" > "$said" 2>&1 || code=$?
+  timeout -v -k 2 "$(patience 60)" srun --nodes=4 --exclusive --mpi="$mpi" -K -n 4 "$hetpipe" doctor --timeout 5 "${more[@]}" > "$said" 2>&1 || code=$?
   for text in "$@"; do
     [ "$(grep -c -F -- "$text" "$said")" -eq 1 ] || code="not once '$text'"
   done
@@ -39,6 +39,6 @@ firewall() { # NODE ADDRESS: who connects from there to MPI on NODE gets no answ
 }
 firewall node2 198.51.100.3
 firewall node3 198.51.100.2
-doctor 3 pmix "failure: rank 1 on node2 <-> rank 2 on node3: no answer within 2 s" "5 of 6 pairs answer"
+doctor 3 pmix "failure: rank 1 on node2 <-> rank 2 on node3: no answer within 5 s" "5 of 6 pairs answer"
 [ "$(grep -c '^failure: ' "$said")" -eq 1 ] || { echo "FAILED: more than one failure: $(cat "$said")"; failed=1; }
 exit $failed

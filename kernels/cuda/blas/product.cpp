@@ -13,7 +13,6 @@
 namespace hetpipe::cuda {
 namespace {
 
-constexpr int kRuns = 5;
 constexpr std::uintptr_t kAlignment = 16;  // bytes; of all but the workspace
 
 cudaDataType_t type_of(ElementType type) {
@@ -317,7 +316,7 @@ std::optional<MatrixProduct::Choice> MatrixProduct::fastest(
   std::string failure;
   for (const auto& result : results) {
     try {
-      const double seconds = median_seconds(kRuns, [&](cudaStream_t stream) {
+      const double seconds = median_seconds(kPlanRuns, [&](cudaStream_t stream) {
         multiply(stream, result.algo, result.workspaceSize, memory);
       });
       if (best == 0 || seconds < best) {

@@ -11,8 +11,6 @@
 namespace hetpipe::cuda {
 namespace {
 
-constexpr int kRuns = 5;
-
 // Candidates in the library's order; at most `wanted`.
 std::vector<Plan> candidates(const Context& context, const std::shared_ptr<const Graph>& graph,
                              const Descriptor& finalized, const EngineRules& rules, bool fp32_data,
@@ -56,7 +54,7 @@ std::pair<std::size_t, double> fastest(const Context& context, const Graph& grap
   std::string failure;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     try {
-      const double seconds = median_seconds(kRuns, [&](cudaStream_t stream) {
+      const double seconds = median_seconds(kPlanRuns, [&](cudaStream_t stream) {
         plans[i].run(context.dnn(), stream, memories, scratch.block(bytes.size() - 1));
       });
       if (best_seconds == 0 || seconds < best_seconds) {

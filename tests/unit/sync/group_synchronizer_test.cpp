@@ -10,6 +10,7 @@
 
 #include "kernels/devices.h"
 #include "runtime/transport/threads.h"
+#include "tests/main/patience.h"
 
 // Runs without servers, ranks as threads: stages without their arithmetic play one minibatch after
 // another. Every rank must have the same weights as a serial program at each label, every due
@@ -256,7 +257,7 @@ class Play {
                     .pull = PullRule::bound,
                     .first_wave = 0,
                     .end = std::vector<Minibatch>(case_.workers.size(), case_.end)};
-    RankService service(transport, 30);
+    RankService service(transport, test::patience(10));
     confirm_checkpoints(service);
     const int rank = transport.rank().value;
     const Rank coordinator{case_.workers[0][0].ranks[0]};

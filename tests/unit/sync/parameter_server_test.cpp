@@ -13,6 +13,7 @@
 #include "kernels/devices.h"
 #include "runtime/sync/exchange_parts.h"
 #include "runtime/transport/threads.h"
+#include "tests/main/patience.h"
 
 // Parameter server and its clients, ranks as threads. Updates are whole numbers, different for
 // every virtual worker, wave and weight, and never zero: each weight of a snapshot tells by itself
@@ -235,7 +236,7 @@ class Play {
   }
 
   void run_rank(Transport& transport, Seen& seen) {
-    RankService service(transport, 30);
+    RankService service(transport, test::patience(10));
     confirm_checkpoints(service);
     std::unique_ptr<ParameterServer> server;
     std::unique_ptr<CheckpointCollector> collector;

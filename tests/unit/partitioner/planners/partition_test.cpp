@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <random>
 
 #include "../cases.h"
@@ -85,7 +84,8 @@ TEST(Partition, FewerLayersThanDevices) {
 }
 
 // Eight unequal devices and 200 layers, as a chain, with residual edges and with a U's long skips.
-TEST(Partition, IsQuickForLargeModels) {
+// How long that takes is measured by benchmarks/planner_speed.cpp.
+TEST(Partition, CutsLargeModels) {
   std::mt19937 random(3);
   std::uniform_real_distribution<double> share(0.5, 1.5);
   std::vector<std::string> kinds;
@@ -108,14 +108,7 @@ TEST(Partition, IsQuickForLargeModels) {
     request.devices = pool.devices();
     request.minibatch = 32;
     request.in_flight = 8;
-    const auto start = std::chrono::steady_clock::now();
-    const Partition found = partition(pool, profile, request);
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    RecordProperty(shape, format("%.2f s", seconds));
-    std::printf("%s: %.2f s\n", shape.c_str(), seconds);
-    EXPECT_LT(seconds, 30) << shape;
-    EXPECT_EQ(found.ends.size(), 8u);
+    EXPECT_EQ(partition(pool, profile, request).ends.size(), 8u) << shape;
   }
 }
 
