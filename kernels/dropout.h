@@ -11,7 +11,7 @@
 // What the devices' dropouts have in common.
 namespace hetpipe {
 
-// The key of one sample's draws: the same in any batch, place, cut and re-computation.
+// The key of one sample's draws: the same in any batch, place, cut and recomputation.
 inline std::uint64_t dropout_key(std::uint64_t layer_key, const SampleKey& sample) {
   return random_key({layer_key, static_cast<std::uint64_t>(sample.epoch),
                      static_cast<std::uint64_t>(sample.index)});

@@ -10,17 +10,17 @@
 
 namespace hetpipe {
 
-// Where a rank measures a model that no profile is given for.
+// The device on which a rank measures a model without a profile.
 struct ModelMeasurer {
-  std::string kind{};          // what the profile calls the device; empty: the device's own kind
+  std::string kind{};          // the device's name in the profile; empty: the device's own type
   bool on_cpu = false;         // unless --device says something else
   int gpu = 0;                 // as CUDA counts
-  std::vector<int> batches{};  // samples per call; empty: as many as a while allows
+  std::vector<int> batches{};  // samples per call; empty: as many as time allows
 };
 
 struct MeasuredModel {
   Profile profile;
-  std::string note;  // "lenet on cpu: batches of 32 samples, measured before"
+  std::string note;  // "lenet on cpu: batches of 32 samples, measured earlier"
 };
 
 // As measured_profile(), which keeps it.

@@ -8,7 +8,7 @@
 
 namespace hetpipe {
 
-// What a rank says of itself at the start.
+// What a rank reports about itself at the start.
 struct RankFacts {
   std::string host;
   int pid = 0;
@@ -28,7 +28,7 @@ std::vector<std::string> hosts_of(const std::vector<RankFacts>& facts);
 std::string to_text(const RankFacts& facts);
 RankFacts facts_from_text(const std::string& text);
 
-// Before anything is read: one build, called with the same options (but for the place of the data,
+// Before anything is read: one build, started with the same options (except the path of the data,
 // which may differ from host to host). UserError.
 void check_alike(const std::vector<RankFacts>& facts);
 
