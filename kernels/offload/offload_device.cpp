@@ -21,9 +21,9 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kFarAlignment = 256;
 
-std::size_t class_of(std::size_t bytes) { return size_class(bytes, kAlignment); }
+std::size_t class_of(std::size_t bytes) { return size_class(bytes, kFarAlignment); }
 
 class OffloadDevice final : public Device {
  public:

@@ -11,7 +11,6 @@ namespace hetpipe {
 std::unique_ptr<LayerKernel> make_sequence_kernel(const Embedding& spec, const Shape& in);
 std::unique_ptr<LayerKernel> make_sequence_kernel(const PositionEmbedding& spec, const Shape& in);
 std::unique_ptr<LayerKernel> make_sequence_kernel(const LayerNorm& spec, const Shape& in);
-std::unique_ptr<LayerKernel> make_sequence_kernel(const Gelu& spec, const Shape& in);
 std::unique_ptr<LayerKernel> make_sequence_kernel(const SelfAttention& spec, const Shape& in);
 std::unique_ptr<LayerKernel> make_sequence_kernel(const Lstm& spec, const Shape& in);
 std::unique_ptr<LayerKernel> make_sequence_kernel(const SoftmaxCrossEntropy& spec, const Shape& in);
