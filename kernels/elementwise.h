@@ -90,7 +90,7 @@ struct ElementwiseRow {
 };
 
 inline constexpr std::tuple kElementwise{
-    //                    name    backward reads         flops  and backward  on the CPU
+    // name, what backward reads, flops of forward and of backward, whose kernel on the CPU
     ElementwiseRow<Relu>{"relu", BackwardReads::output, 1, 1, CpuKernel::loop},
     ElementwiseRow<Selu>{"selu", BackwardReads::output, 3, 2, CpuKernel::loop},
     ElementwiseRow<Gelu>{"gelu", BackwardReads::input, 9, 16, CpuKernel::onednn},
