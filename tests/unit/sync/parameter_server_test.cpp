@@ -11,6 +11,8 @@
 #include "base/index.h"
 #include "base/random.h"
 #include "kernels/devices.h"
+#include "runtime/model/parameters.h"
+#include "runtime/pipeline/stage.h"
 #include "runtime/sync/exchange_parts.h"
 #include "runtime/transport/threads.h"
 #include "tests/main/patience.h"
