@@ -14,6 +14,8 @@
 #include "runtime/model/parameters.h"
 #include "runtime/pipeline/stage.h"
 #include "runtime/sync/exchange_parts.h"
+#include "runtime/sync/server_client.h"
+#include "runtime/transport/device_transport.h"
 #include "runtime/transport/threads.h"
 #include "tests/main/patience.h"
 
