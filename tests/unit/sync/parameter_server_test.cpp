@@ -428,7 +428,7 @@ class Play {
     if (service.transport().rank() != stages[0][0]) return label;
     for (std::size_t k = 1; k < stages.size(); ++k) {
       for (const Rank rank : stages[k]) {
-        const ActivationsSent sent{.of = {.minibatch = wave}, .label = label};
+        const ActivationsSent sent{.of = {.minibatch = wave, .micro = 0, .stage = {}}, .label = label};
         service.transport().send(rank, Channel::forward, header_of(sent), kNothing);
       }
     }
