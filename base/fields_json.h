@@ -82,7 +82,7 @@ template <class T>
 void refuse_unknown_keys(const Json& json) {
   for (const Json::Member& member : json.members()) {
     bool known = false;
-    for_each_field<T>([&](const auto& field) { known = known || field.name == member.key; });
+    for_each_field<T>([&](auto field) { known = known || field.name == member.key; });
     if (!known) throw JsonError("the key '" + member.key + "' is unknown");
   }
 }
@@ -90,7 +90,7 @@ void refuse_unknown_keys(const Json& json) {
 template <class T>
 void read_fields(const Json& json, T& value, Keys keys) {
   if (keys == Keys::all) refuse_unknown_keys<T>(json);
-  for_each_field<T>([&](const auto& field) {
+  for_each_field<T>([&](auto field) {
     if (keys == Keys::as_far_as_known && !json.contains(field.name)) return;
     const Json& found = json.at(field.name);
     read_inside(std::string(field.name), [&] { read_json(found, value.*field.member, keys); });
@@ -105,8 +105,7 @@ Json to_json(const T& value) {
   if constexpr (Described<T>) {
     static_assert(describes_all<T>(), "fields_of leaves out a member, or has one twice");
     Json object = Json::object();
-    for_each_field<T>(
-        [&](const auto& field) { object[field.name] = to_json(value.*field.member); });
+    for_each_field<T>([&](auto field) { object[field.name] = to_json(value.*field.member); });
     return object;
   } else if constexpr (is_optional<T>) {
     return value ? to_json(*value) : Json();
@@ -148,8 +147,8 @@ void read_json(const Json& json, T& value, Keys keys) {
     }
   } else if constexpr (is_map<T>) {
     value.clear();
-    for (const auto& [key, item] : json.members()) {
-      read_inside(key, [&] { read_json(item, value[key], keys); });
+    for (const Json::Member& entry : json.members()) {
+      read_inside(entry.key, [&] { read_json(entry.value, value[entry.key], keys); });
     }
   } else if constexpr (std::is_floating_point_v<T>) {
     value = static_cast<T>(real_of_json(json));

@@ -108,13 +108,6 @@ class Builder : public Library::json_sax_t {
   std::string problem_;
 };
 
-std::optional<Json> parse(std::string_view text, std::string& problem) {
-  Builder builder;
-  if (Library::sax_parse(text, &builder)) return std::move(builder.whole());
-  problem = builder.problem();
-  return std::nullopt;
-}
-
 template <class A, class B>
 bool same_number(A a, B b) {
   if constexpr (std::integral<A> && std::integral<B>) {
@@ -168,15 +161,9 @@ Json Json::object() {
 }
 
 Json Json::parse(std::string_view text) {
-  std::string problem;
-  std::optional<Json> json = hetpipe::parse(text, problem);
-  if (!json) throw JsonError("not JSON: " + problem);
-  return std::move(*json);
-}
-
-std::optional<Json> Json::try_parse(std::string_view text) {
-  std::string problem;
-  return hetpipe::parse(text, problem);
+  Builder builder;
+  if (!Library::sax_parse(text, &builder)) throw JsonError("not JSON: " + builder.problem());
+  return std::move(builder.whole());
 }
 
 std::string Json::dump(int indent) const {

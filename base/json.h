@@ -77,7 +77,6 @@ class Json {
   // One document, of which a key that stands twice has the later value. JsonError with line and
   // column; also for more than 200 levels.
   static Json parse(std::string_view text);
-  static std::optional<Json> try_parse(std::string_view text);
   // In one line, or indented. Numbers in the fewest digits that read back as the same ("1.0" for a
   // real number), those that are not finite as null; bytes that are not UTF-8 as U+FFFD.
   std::string dump(int indent = kOneLine) const;

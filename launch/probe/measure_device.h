@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "base/fields.h"
 #include "kernels/device.h"
 
 // What a device does when it is alone and asked for one large thing at a time.
@@ -18,6 +19,9 @@ struct CopyRates {
   double to_device = 0;
   double from_device = 0;
 };
+constexpr auto fields_of(Type<CopyRates>) {
+  return fields<&CopyRates::inside, &CopyRates::to_device, &CopyRates::from_device>;
+}
 CopyRates measure_copies(Device& device, double memory, double seconds);
 
 }  // namespace hetpipe

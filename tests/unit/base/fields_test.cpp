@@ -19,8 +19,7 @@ struct FieldsSeat {
   std::optional<double> width;
 };
 constexpr auto fields_of(Type<FieldsSeat>) {
-  return std::tuple(Field{"row", &FieldsSeat::row}, Field{"colour", &FieldsSeat::colour},
-                    Field{"width", &FieldsSeat::width});
+  return fields<&FieldsSeat::row, &FieldsSeat::colour, &FieldsSeat::width>;
 }
 
 struct FieldsCar {
@@ -35,11 +34,9 @@ struct FieldsCar {
   Precision precision = Precision::fp32;
 };
 constexpr auto fields_of(Type<FieldsCar>) {
-  return std::tuple(Field{"driver", &FieldsCar::driver}, Field{"others", &FieldsCar::others},
-                    Field{"numbers", &FieldsCar::numbers}, Field{"best", &FieldsCar::best},
-                    Field{"doors", &FieldsCar::doors}, Field{"mileage", &FieldsCar::mileage},
-                    Field{"speed", &FieldsCar::speed}, Field{"sold", &FieldsCar::sold},
-                    Field{"precision", &FieldsCar::precision});
+  return fields<&FieldsCar::driver, &FieldsCar::others, &FieldsCar::numbers, &FieldsCar::best,
+                &FieldsCar::doors, &FieldsCar::mileage, &FieldsCar::speed, &FieldsCar::sold,
+                &FieldsCar::precision>;
 }
 
 namespace fields_test {
@@ -52,42 +49,36 @@ struct Forgotten {
   int row = 0;
   std::string colour;
 };
-constexpr auto fields_of(Type<Forgotten>) { return std::tuple(Field{"row", &Forgotten::row}); }
+constexpr auto fields_of(Type<Forgotten>) { return fields<&Forgotten::row>; }
 static_assert(!describes_all<Forgotten>());
 
 struct LastForgotten {
   std::string colour;
   std::optional<FieldsSeat> seat;
 };
-constexpr auto fields_of(Type<LastForgotten>) {
-  return std::tuple(Field{"colour", &LastForgotten::colour});
-}
+constexpr auto fields_of(Type<LastForgotten>) { return fields<&LastForgotten::colour>; }
 static_assert(!describes_all<LastForgotten>());
 
 struct Twice {
   int row = 0;
   int column = 0;
 };
-constexpr auto fields_of(Type<Twice>) {
-  return std::tuple(Field{"row", &Twice::row}, Field{"column", &Twice::row});
-}
+constexpr auto fields_of(Type<Twice>) { return fields<&Twice::row, &Twice::row>; }
 static_assert(!describes_all<Twice>());
 
-struct SameName {
+struct TwiceAndAll {
   int row = 0;
   int column = 0;
 };
-constexpr auto fields_of(Type<SameName>) {
-  return std::tuple(Field{"row", &SameName::row}, Field{"row", &SameName::column});
+constexpr auto fields_of(Type<TwiceAndAll>) {
+  return fields<&TwiceAndAll::row, &TwiceAndAll::column, &TwiceAndAll::row>;
 }
-static_assert(!describes_all<SameName>());
+static_assert(!describes_all<TwiceAndAll>());
 
 struct WithBase : FieldsSeat {
   int row_of_its_own = 0;
 };
-constexpr auto fields_of(Type<WithBase>) {
-  return std::tuple(Field{"row_of_its_own", &WithBase::row_of_its_own});
-}
+constexpr auto fields_of(Type<WithBase>) { return fields<&WithBase::row_of_its_own>; }
 static_assert(!describes_all<WithBase>());
 
 struct NotDescribed {};

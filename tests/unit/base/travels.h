@@ -23,7 +23,7 @@ class Filler {
   void fill(T& value) {
     using namespace fields_detail;
     if constexpr (Described<T>) {
-      for_each_field<T>([&](const auto& field) { fill(value.*field.member); });
+      for_each_field<T>([&](auto field) { fill(value.*field.member); });
     } else if constexpr (is_optional<T>) {
       fill(value.emplace());
     } else if constexpr (is_vector<T>) {
