@@ -44,7 +44,7 @@ class ByteReader {
   }
   std::vector<float> list() {
     const auto count = static_cast<std::size_t>(number());
-    ensure(count <= left_.size() / sizeof(float), "a message is shorter than it says");
+    ensure(count <= left_.size() / sizeof(float), "a message is shorter than it states");
     std::vector<float> values(count);
     copy(values.data(), count * sizeof(float));
     return values;
@@ -58,7 +58,7 @@ class ByteReader {
 
  private:
   void copy(void* to, std::size_t count) {
-    ensure(count <= left_.size(), "a message is shorter than it says");
+    ensure(count <= left_.size(), "a message is shorter than it states");
     if (count > 0) std::memcpy(to, left_.data(), count);
     left_ = left_.subspan(count);
   }

@@ -34,11 +34,10 @@ void Problems::throw_if_any() {
 }
 
 void ensure_failed(std::string_view message, const std::source_location& where) {
-  std::fprintf(
-      stderr,
-      "%s:%u: broken invariant: %.*s (in %s). This is a bug of hetpipe: please report it.\n",
-      where.file_name(), static_cast<unsigned>(where.line()), static_cast<int>(message.size()),
-      message.data(), where.function_name());
+  std::fprintf(stderr,
+               "%s:%u: internal error: %.*s (in %s). This is a bug in hetpipe: please report it.\n",
+               where.file_name(), static_cast<unsigned>(where.line()),
+               static_cast<int>(message.size()), message.data(), where.function_name());
   std::fflush(stderr);
   std::abort();
 }

@@ -7,19 +7,19 @@
 #include <string_view>
 #include <vector>
 
-// Failures have kinds, and the kind decides who has to act and with which code a rank leaves.
+// Failures have types; the type decides who has to act and with which code a rank exits.
 namespace hetpipe {
 
 enum class ExitCode : int { done = 0, user = 2, system = 3, numerical = 4, stopped = 75 };
 
-// One problem of the user's: where it stands ("file:line", "--option" or empty) and one sentence
+// One problem for the user: its place ("file:line", "--option" or empty) and one sentence
 // "what (why it is one). What to do."
 struct Problem {
   std::string where;
   std::string text;
 };
 
-// The user's mistake (option, config, plan, data). Carries all of a file's problems at once.
+// A mistake of the user (option, config, plan, data). Carries all of a file's problems at once.
 // what() holds one line per problem. Exit code 2.
 class UserError : public std::runtime_error {
  public:
@@ -43,13 +43,13 @@ class Problems {
   std::vector<Problem> problems_;
 };
 
-// The machine failed: a library or the operating system returned an error. Exit code 3.
+// System failure: a library or the operating system returned an error. Exit code 3.
 class SystemError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A device or its emulated budget has no room: the message carries the ledger. Exit code 3.
+// A device or its emulated budget is out of memory: the message carries the ledger. Exit code 3.
 class OutOfMemory : public SystemError {
  public:
   using SystemError::SystemError;
@@ -61,7 +61,7 @@ class NumericalError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A broken invariant of ours: prints expression, place and message, then aborts. On in release too.
+// An internal error: prints expression, place and message, then aborts. Active in release too.
 [[noreturn]] void ensure_failed(std::string_view message, const std::source_location& where);
 
 inline void ensure(bool condition, std::string_view message,

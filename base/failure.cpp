@@ -13,7 +13,7 @@ ExitCode exit_code_of(const std::exception& error) {
 
 std::string text_of(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return "this machine has no memory left";
+    return "out of memory on this machine";
   }
   return error.what();
 }

@@ -8,9 +8,9 @@
 
 namespace hetpipe {
 
-// With which code a process leaves that this exception ends. The one place that knows.
+// The exit code of a process that this exception ends. The only place that maps them.
 ExitCode exit_code_of(const std::exception& error);
-// What is said of it: what(), or in our words where that is the library's name of a type.
+// Its message: what(), or our own text where that is only the library's name of a type.
 std::string text_of(const std::exception& error);
 
 }  // namespace hetpipe

@@ -8,12 +8,12 @@
 #include <string_view>
 
 // Whole files. A missing or unreadable file is the user's mistake (UserError naming the path and
-// what to do); a failed write is the machine's (SystemError).
+// what to do); a failed write is a system failure (SystemError).
 namespace hetpipe {
 
 std::string read_file(const std::filesystem::path& path);
 
-// Writes to a temporary name beside it ("PATH.tmp.PID"), syncs it, renames, syncs the folder:
+// Writes to a temporary name next to it ("PATH.tmp.PID"), syncs it, renames, syncs the folder:
 // readers see the old or the new text, and after a failure no temporary file stays.
 void write_file(const std::filesystem::path& path, std::string_view text);
 void write_file(const std::filesystem::path& path, std::initializer_list<std::string_view> pieces);

@@ -6,8 +6,8 @@
 
 namespace hetpipe {
 
-// Wishes huge pages for the whole ones inside [memory, memory + bytes), before it is touched: fewer
-// page faults, and faster copies between processes. Failing is of no concern.
+// Requests huge pages for those within [memory, memory + bytes), before it is touched: fewer
+// page faults, and faster copies between processes. A failure is ignored.
 void ask_for_huge_pages(void* memory, std::size_t bytes);
 
 // Reserves it in such memory where it is large.

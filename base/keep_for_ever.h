@@ -7,7 +7,7 @@
 
 namespace hetpipe {
 
-// For memory that somebody else may still write to after it was given up. Happens only on the way
+// For memory that may still be written to after its owner is gone. Happens only on the way
 // out of a failed job.
 template <class T>
 void keep_for_ever(T value) {

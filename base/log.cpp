@@ -79,7 +79,7 @@ void Log::put_in_file_locked(std::string_view text) {
   std::clearerr(file_);
   if (file_failed_) return;
   file_failed_ = true;
-  put_line(err_, std::string("warning: the log file cannot be written (") + std::strerror(error) +
+  put_line(err_, std::string("warning: cannot write to the log file (") + std::strerror(error) +
                      "): lines will be missing in it");
 }
 

@@ -6,17 +6,17 @@
 #include <string>
 #include <string_view>
 
-// What a run tells people. A line goes to standard output and to the run's log file; a warning to
-// standard error and the file. On a terminal a live progress line stands below the last line and
+// The messages of a run. A line goes to standard output and to the run's log file; a warning to
+// standard error and the file. On a terminal a live progress line is kept below the last line and
 // is redrawn in place; in a file it never appears, so logs stay clean. A log file that cannot be
-// written (a full disk) is warned of once, and no reason to stop. Any thread may speak.
+// written (a full disk) causes one warning and does not stop the run. Any thread may log.
 namespace hetpipe {
 
 class Log {
  public:
   enum class Terminal { no, yes };
 
-  // Speaks to `out` and `err` (null: silent, for ranks that have nothing to say).
+  // Writes to `out` and `err` (null: silent, for ranks that print nothing).
   Log(std::FILE* out, std::FILE* err, Terminal terminal);
   ~Log();
   Log(const Log&) = delete;
@@ -25,7 +25,7 @@ class Log {
   void open_file(const std::string& path);  // appends; throws SystemError
   void line(std::string_view text);         // may hold several lines
   void warning(std::string_view text);
-  // Why the run ends, to standard error and the file. Does not wait for anybody: another thread may
+  // Why the run ends, to standard error and the file. Does not wait for a lock: another thread may
   // hang in the middle of a line.
   void failure(std::string_view text);
   void progress(std::string_view text);  // terminal only

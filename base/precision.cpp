@@ -45,8 +45,8 @@ PrecisionChoice precision_choice_from(const std::string& text) {
     if (equals == std::string::npos) {
       if (choice.every) {
         throw UserError("--precision", "'" + text +
-                                           "' gives every kind of device two precisions. Name the "
-                                           "kinds: KIND=" +
+                                           "' gives every device type two precisions. Name the "
+                                           "types: TYPE=" +
                                            part + ".");
       }
       choice.every = precision_named(part);
@@ -54,8 +54,8 @@ PrecisionChoice precision_choice_from(const std::string& text) {
     }
     const std::string kind = part.substr(0, equals);
     if (!choice.of_kind.emplace(kind, precision_named(part.substr(equals + 1))).second) {
-      throw UserError("--precision", "kind '" + kind +
-                                         "' stands twice (it has one precision). "
+      throw UserError("--precision", "device type '" + kind +
+                                         "' is given twice (a type has one precision). "
                                          "Remove one.");
     }
   }

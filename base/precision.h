@@ -11,7 +11,7 @@ namespace hetpipe {
 
 class Json;
 
-// How a device multiplies, and what it keeps activations in. tf32: fp32 activations whose products
+// How a device multiplies and stores activations. tf32: fp32 activations whose products
 // take 10 bits of mantissa. bf16 and fp16: activations of two bytes, sums in fp32; fp16 needs the
 // loss scaled, or its smallest gradients are lost. Parameters are fp32 everywhere.
 enum class Precision : std::uint8_t { fp32, tf32, bf16, fp16 };
@@ -22,7 +22,7 @@ Precision precision_named(const std::string& name);  // UserError for an unknown
 Json to_json(Precision precision);
 void from_json(const Json& json, Precision& precision);
 
-// What --precision says: one for every kind of device ("bf16"), for some
+// The value of --precision: one for every device type ("bf16"), for some
 // ("a100=bf16,titan-v=fp16"), for all but some ("bf16,titan-v=fp16").
 struct PrecisionChoice {
   PrecisionChoice() = default;
@@ -32,11 +32,11 @@ struct PrecisionChoice {
   std::optional<Precision> every;  // of kinds that are not in of_kind
   std::map<std::string, Precision> of_kind;
 
-  std::optional<Precision> of(const std::string& kind) const;  // nothing: it is left open
+  std::optional<Precision> of(const std::string& kind) const;  // nothing: not specified
   bool operator==(const PrecisionChoice&) const = default;
 };
 PrecisionChoice precision_choice_from(const std::string& text);  // UserError
-std::string to_string(const PrecisionChoice& choice);            // empty where all is left open
+std::string to_string(const PrecisionChoice& choice);            // empty if nothing is specified
 Json to_json(const PrecisionChoice& choice);
 void from_json(const Json& json, PrecisionChoice& choice);
 

@@ -6,8 +6,8 @@
 #include <initializer_list>
 
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC'11). A draw is a function of (key, counter) alone, so it is the same under any cut,
-// order, micro-batch size, re-computation or resume.
+// 1, 2, 3", SC'11). A draw is a function of (key, counter), so it is the same for any partition,
+// order, micro-batch size, recomputation or resume.
 namespace hetpipe {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;

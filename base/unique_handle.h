@@ -5,7 +5,7 @@
 
 // The one owner of a raw handle of a C library (HDF5 id, MPI communicator, file descriptor).
 // Traits: `using Handle`; `static Handle empty()`; `static void close(Handle) noexcept`, which logs
-// a failure and goes on, as destructors do.
+// a failure and continues, as destructors do.
 namespace hetpipe {
 
 template <class Traits>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Table gpu-kernels: the share of a device's memory bandwidth that layers and updates reach whose
-// time is memory's. gpu_kernels RAW.json DEVICE PRECISION SHRINK: batches are divided by SHRINK.
+// time is memory's. gpu_kernels [--smallest] RAW.json DEVICE PRECISION SHRINK: batches are divided
+// by SHRINK.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "benchmarks/smallest.h"
 #include "benchmarks/statistics.h"
 #include "kernels/buffer.h"
 #include "kernels/devices.h"
@@ -17,8 +19,10 @@
 namespace hetpipe::bench {
 namespace {
 
-constexpr int kGroups = 7;
-constexpr double kGroupSeconds = 0.05;
+struct Groups {  // of calls that are timed together
+  int count = 7;
+  double seconds = 0.05;
+};
 constexpr std::int64_t kFlat = 64 << 20;  // elements of flat arrays
 constexpr std::uint64_t kKey = 1;
 
@@ -190,12 +194,13 @@ class LayerRun {
 
 class Table {
  public:
-  Table(Device& device, const std::string& raw, std::int64_t shrink)
+  Table(Device& device, const std::string& raw, std::int64_t shrink, Groups groups)
       : device_(device),
         stream_(device.make_stream()),
         values_(device, *stream_),
         raw_(raw),
-        shrink_(shrink) {}
+        shrink_(shrink),
+        groups_(groups) {}
 
   void run() {
     const std::int64_t n = kFlat / shrink_;
@@ -205,8 +210,9 @@ class Table {
           timed("copy", [&] { device_.copy(*stream_, to.data(), from.data(), from.bytes()); });
       copy_bandwidth_ = 8 * static_cast<double>(n) / seconds;
     }
-    std::printf("Copy of %.0f MB inside the device's memory: %.1f GB/s, both ways counted.\n\n",
-                4 * static_cast<double>(n) / 1e6, copy_bandwidth_ / 1e9);
+    std::printf(
+        "Copy of %.0f MB inside the device's memory: %.1f GB/s, reads and writes counted.\n\n",
+        4 * static_cast<double>(n) / 1e6, copy_bandwidth_ / 1e9);
     std::printf(
         "| layer | input | forward us | GB/s | of the copy | backward us | GB/s | of the copy |\n"
         "|---|---|---|---|---|---|---|---|\n");
@@ -228,9 +234,9 @@ class Table {
     };
     seconds_of(2);
     const double once = seconds_of(3) / 3;
-    const int count = std::max(3, static_cast<int>(std::lround(kGroupSeconds / once)));
+    const int count = std::max(3, static_cast<int>(std::lround(groups_.seconds / once)));
     std::vector<double> groups;
-    for (int group = 0; group < kGroups; ++group) groups.push_back(seconds_of(count) / count);
+    for (int group = 0; group < groups_.count; ++group) groups.push_back(seconds_of(count) / count);
     raw_.add(name + ", s", groups);
     return spread_of(groups).median;
   }
@@ -287,6 +293,7 @@ class Table {
   Values values_;
   RawValues raw_;
   std::int64_t shrink_;
+  Groups groups_;
   double copy_bandwidth_ = 0;
 };
 
@@ -295,14 +302,16 @@ class Table {
 
 int main(int argc, char** argv) {
   using namespace hetpipe;
+  bench::Groups groups;
+  if (bench::take_smallest(argc, argv)) groups = {1, 0};
   if (argc != 5) {
-    std::fprintf(stderr, "usage: gpu_kernels RAW.json DEVICE PRECISION SHRINK\n");
+    std::fprintf(stderr, "usage: gpu_kernels [--smallest] RAW.json DEVICE PRECISION SHRINK\n");
     return 2;
   }
   try {
     const auto device = make_device(
         argv[2], 1, {.index = 0, .precision = precision_named(argv[3]), .plan_cache = {}});
-    bench::Table(*device, argv[1], std::stoll(argv[4])).run();
+    bench::Table(*device, argv[1], std::stoll(argv[4]), groups).run();
   } catch (const UserError& error) {
     std::fprintf(stderr, "gpu_kernels: %s\n", error.what());
     return 2;

@@ -33,15 +33,9 @@ struct Way {
   double memory = 0;         // bytes, at the peak
 };
 
-Shape shape_of(const std::string& text) {
-  std::vector<std::int64_t> extents;
-  for (const std::string& word : split(text, 'x')) extents.push_back(std::stoll(word));
-  return Shape(std::span<const std::int64_t>(extents));
-}
-
 StepSetting setting_of(const Options& o) {
   return {.model = o.at("model"),
-          .sample = shape_of(o.at("sample")),
+          .sample = sample_named(o.at("sample")),
           .classes = std::stoi(o.at("classes")),
           .batch = std::stoi(o.at("batch")),
           .device = o.at("device"),
@@ -76,7 +70,7 @@ class Row {
       }
       ways.push_back(way);
     }
-    if (!best) throw SystemError("none of PyTorch's ways ran (its messages are above)");
+    if (!best) throw SystemError("none of PyTorch's modes ran (its messages are above)");
 
     TrainingStep step(setting_);
     const std::int64_t start = now_ns();

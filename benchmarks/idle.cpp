@@ -68,7 +68,7 @@ Used wait_together(RankService& service, double length) {
     all.user += one.user;
     all.system += one.system;
   }
-  service.wait([&] { return transport.idle(); }, [] { return std::string("messages to leave"); });
+  service.wait([&] { return transport.idle(); }, [] { return std::string("messages to be sent"); });
   return all;
 }
 
@@ -97,7 +97,7 @@ void run(Transport& transport, const std::string& raw_path, double length, int r
               to_string(spread_of(user), "%.3f").c_str(),
               to_string(spread_of(system), "%.3f").c_str(), spread.median < kGoal ? "yes" : "no");
   std::printf(
-      "\nWhere it goes: user time is MPI looking at its queues, system time is going to sleep and "
+      "\nWhere it goes: user time is MPI checking its queues, system time is falling asleep and "
       "waking up."
       "\n");
 }

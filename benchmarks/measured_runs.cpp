@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Table measured-runs: iteration time and memory foretold by the simulator against runs measured on
-// real clusters. measured_runs RAW.json FOLDER
+// Table measured-runs: iteration time and memory predicted by the simulator against runs measured
+// on real clusters. measured_runs RAW.json FOLDER
 #include "benchmarks/measured_runs.h"
 
 #include <cstdio>
@@ -134,7 +134,7 @@ void print_parts(const Runs& runs) {
       {"the model", [](const auto& r) { return time_error(r); }},
       {"sends that never block", [](const auto& r) { return time_error(r, {1e18}); }},
       {"sends that block to the last byte", [](const auto& r) { return time_error(r, {0}); }},
-      {"no gathering inside the node",
+      {"no gathering within the node",
        without([](MeasuredRun& r) { r.cluster.intra_node.bandwidth = 1e30; })},
       {"no all-reduce of tied weights",  // two layers that always share a stage
        without([](MeasuredRun& r) { r.profile.layers[1].shares = r.profile.layers[0].name; })}};

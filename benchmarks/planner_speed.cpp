@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long planning takes, on one thread: HetPipe's partitioner on random large networks, and the
-// search on whole pools. planner_speed RAW.json ROUNDS CONFIGS [POOL]
+// search on whole pools. planner_speed [--smallest] RAW.json ROUNDS CONFIGS [POOL]
 #include <time.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "benchmarks/smallest.h"
 #include "benchmarks/statistics.h"
 #include "partitioner/planners/partition.h"
 #include "partitioner/planners/search.h"
@@ -46,7 +47,6 @@ Seconds seconds_of(const std::function<void()>& work) {
 
 constexpr int kLayers = 500;
 constexpr int kDevices = 4;
-constexpr int kRandomCases = 100;
 constexpr double kPartitionGoal = 50e-3;  // s
 
 struct PartitionCase {
@@ -138,11 +138,11 @@ PartitionCase random_case(Network network, std::mt19937& random) {
   return c;
 }
 
-void measure_partitions(RawValues& raw) {
+void measure_partitions(RawValues& raw, int cases) {
   std::printf(
       "HetPipe's partition of %d layers for %d devices: %d random cases of each kind of network "
       "(kinds, nodes, links, times, memory), milliseconds. The goal is %.0f ms for the worst.\n\n",
-      kLayers, kDevices, kRandomCases, 1e3 * kPartitionGoal);
+      kLayers, kDevices, cases, 1e3 * kPartitionGoal);
   std::puts(
       "| network | median (quartiles) | worst | worst, CPU | cases that fit | exact | goal |");
   std::puts("|---|---|---|---|---|---|---|");
@@ -154,7 +154,7 @@ void measure_partitions(RawValues& raw) {
     std::mt19937 random(20261121);
     std::vector<double> wall, cpu;
     int fit = 0, exact = 0;
-    for (int i = 0; i < kRandomCases; ++i) {
+    for (int i = 0; i < cases; ++i) {
       const PartitionCase c = random_case(network, random);
       const Seconds seconds = seconds_of([&] {
         try {
@@ -255,16 +255,20 @@ void measure_searches(RawValues& raw, int rounds, const std::string& configs,
 }  // namespace hetpipe::bench
 
 int main(int argc, char** argv) {
+  using namespace hetpipe;
+  const bool smallest = bench::take_smallest(argc, argv);
   if (argc != 4 && argc != 5) {
-    std::fprintf(stderr, "usage: bench_planner_speed RAW.json ROUNDS CONFIGS [POOL]\n");
+    std::fprintf(stderr,
+                 "usage: bench_planner_speed [--smallest] RAW.json ROUNDS CONFIGS [POOL]\n");
     return 2;
   }
   try {
-    hetpipe::bench::RawValues raw(argv[1]);
+    bench::RawValues raw(argv[1]);
     const std::string only = argc == 5 ? argv[4] : "";  // the pools whose names hold this
-    if (only.empty()) hetpipe::bench::measure_partitions(raw);
-    hetpipe::bench::measure_searches(raw, std::atoi(argv[2]), argv[3], only);
-  } catch (const hetpipe::UserError& error) {
+    if (only.empty()) bench::measure_partitions(raw, smallest ? 1 : 100);
+    bench::measure_searches(raw, std::atoi(argv[2]), argv[3],
+                            smallest ? bench::kPools[0].name : only);
+  } catch (const UserError& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;
   }

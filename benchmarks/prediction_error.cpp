@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Table prediction-error: how far predicted weights are from what they predict, against the newest
 // weights taken in their place (SpecTrain: arXiv 1809.02839; XPipe: arXiv 1911.04610).
-// prediction_error RAW.json DATA.
+// prediction_error [--smallest] RAW.json DATA.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "benchmarks/smallest.h"
 #include "benchmarks/statistics.h"
 #include "kernels/devices.h"
 #include "runtime/data/idx.h"
@@ -28,7 +29,6 @@ constexpr int kBatch = 64;
 constexpr int kAhead = 3;    // updates looked ahead, at most
 constexpr int kWindow = 10;  // predictions at each point of training
 constexpr std::uint64_t kSeed = 1;
-constexpr std::array<Minibatch, 6> kPoints{10, 50, 100, 200, 400, 800};
 
 template <class T>
 Buffer upload(Device& device, Stream& stream, const std::vector<T>& values, MemoryKind kind) {
@@ -135,14 +135,16 @@ struct Errors {
   std::vector<double> predicted, newest;
 };
 
-void run(const Model& model, const Dataset& data, const OptimizerOptions& options, RawValues& raw) {
+// Predictions are made from each point on, a number of updates.
+void run(const Model& model, const Dataset& data, const OptimizerOptions& options,
+         const std::vector<Minibatch>& points, RawValues& raw) {
   Training training(model, data, options);
   std::map<std::pair<Minibatch, int>, Errors> errors;  // (point, s)
   std::map<Minibatch, double> losses;
   std::deque<Guess> waiting;
-  while (training.updates() < kPoints.back() + kWindow + kAhead) {
+  while (training.updates() < points.back() + kWindow + kAhead) {
     const Minibatch now = training.updates();
-    for (const Minibatch point : kPoints) {
+    for (const Minibatch point : points) {
       if (now < point || now >= point + kWindow) continue;
       Guess& guess = waiting.emplace_back(Guess{now, point, training.weights(), {}});
       for (int s = 1; s <= kAhead; ++s) {
@@ -185,8 +187,10 @@ void run(const Model& model, const Dataset& data, const OptimizerOptions& option
 
 int main(int argc, char** argv) {
   using namespace hetpipe;
+  std::vector<Minibatch> points{10, 50, 100, 200, 400, 800};
+  if (bench::take_smallest(argc, argv)) points = {1};
   if (argc != 3) {
-    std::fprintf(stderr, "usage: bench_prediction_error RAW.json DATA\n");
+    std::fprintf(stderr, "usage: bench_prediction_error [--smallest] RAW.json DATA\n");
     return 2;
   }
   try {
@@ -196,8 +200,9 @@ int main(int argc, char** argv) {
     std::printf(
         "| optimizer | updates | loss | s | RMSE of the predicted, 1e-5 | RMSE of the newest, "
         "1e-5 | ratio | predicted closer |\n|---|---|---|---|---|---|---|---|\n");
-    bench::run(model, data, {.name = "sgd-momentum", .learning_rate = 0.01, .momentum = 0.9}, raw);
-    bench::run(model, data, {.name = "adam", .learning_rate = 0.001}, raw);
+    bench::run(model, data, {.name = "sgd-momentum", .learning_rate = 0.01, .momentum = 0.9},
+               points, raw);
+    bench::run(model, data, {.name = "adam", .learning_rate = 0.001}, points, raw);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_prediction_error: %s\n", error.what());
     return 2;

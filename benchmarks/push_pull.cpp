@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Table push-pull: what the parameter server moves per second against MPI itself, between the same
-// ranks in the same run. mpirun -n WORKERS+SERVERS bench_push_pull RAW.json WORKERS SERVERS
-// MEBIBYTES
+// ranks in the same run.
+//   mpirun -n WORKERS+SERVERS bench_push_pull [--smallest] RAW.json WORKERS SERVERS MEBIBYTES
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "benchmarks/raw_mpi.h"
+#include "benchmarks/smallest.h"
 #include "benchmarks/statistics.h"
 #include "kernels/devices.h"
 #include "runtime/pipeline/reports.h"
@@ -23,8 +24,7 @@
 namespace hetpipe::bench {
 namespace {
 
-constexpr int kRounds = 21;  // the first is left out
-constexpr int kKinds = 2;    // of waves in a round
+constexpr int kKinds = 2;  // of waves in a round
 constexpr double kTimeout = 60;
 constexpr double kGoal = 0.9;
 
@@ -39,6 +39,7 @@ struct Job {
   int workers = 1;
   int servers = 1;
   std::int64_t edge = 0;  // of each shard's one layer
+  int rounds = 21;        // the first is left out
   std::int64_t shard_bytes() const { return edge * edge * 4; }
   std::int64_t bytes() const { return shard_bytes() * servers; }
   bool is_server(int rank) const { return rank >= workers; }
@@ -69,7 +70,7 @@ std::vector<Rank> server_ranks(const Job& job) {
 WaveRules make_rules(const Job& job) {
   WaveRules rules;
   // The run never ends: nothing of the last wave is measured.
-  rules.end.assign(at(job.workers), kRounds * kKinds + 1);
+  rules.end.assign(at(job.workers), job.rounds * kKinds + 1);
   return rules;
 }
 
@@ -168,7 +169,7 @@ std::unique_ptr<ParameterServer> make_server(const Job& job, int self, const Mod
   setup.shard = ShardId{self - job.workers};
   setup.server_ranks = server_ranks(job);
   for (int i = 0; i < job.workers; ++i) {
-    setup.worker_ranks.push_back({Rank{i}});
+    setup.worker_ranks.push_back(std::vector<std::vector<Rank>>{{Rank{i}}});
     setup.stage_end.push_back({model.layer_count()});
   }
   setup.update_factor.assign(at(job.workers), 1.0f);
@@ -262,8 +263,8 @@ void run(Transport& transport, const Job& job, const std::string& raw_path) {
         },
         [] { return std::string("the workers' waves"); });
   };
-  std::vector<Round> rounds(kRounds);
-  for (int r = 0; r < kRounds; ++r) {
+  std::vector<Round> rounds(at(job.rounds));
+  for (int r = 0; r < job.rounds; ++r) {
     Round& round = rounds[at(r)];
     wave([&] { worker->push_then_pull(kKinds * r, round); });
     std::tie(round.raw_push, round.raw_pull) = raw_round(job, self, raw, memory);
@@ -280,6 +281,7 @@ int main(int argc, char** argv) {
   using namespace hetpipe;
   MpiSession session(&argc, &argv);
   bench::Job job;
+  if (bench::take_smallest(argc, argv)) job.rounds = 2;
   std::int64_t mebibytes = 0;
   if (argc == 5) {
     job.workers = std::atoi(argv[2]);
@@ -290,8 +292,8 @@ int main(int argc, char** argv) {
       job.workers + job.servers != session.ranks()) {
     if (session.rank() == Rank{0}) {
       std::fprintf(stderr,
-                   "usage: mpirun -n WORKERS+SERVERS bench_push_pull RAW.json WORKERS SERVERS "
-                   "MEBIBYTES\n");
+                   "usage: mpirun -n WORKERS+SERVERS bench_push_pull [--smallest] RAW.json WORKERS "
+                   "SERVERS MEBIBYTES\n");
     }
     return 2;
   }

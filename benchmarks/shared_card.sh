@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by benchmarks/gpu, in a build tree and in a bundle: runs of ranks that share a card, for the tables gpu-shared
-# and gpu-memory. Needs hetpipe, mpirun, device, output and row.
+# and gpu-memory. Needs hetpipe, mpirun, device, smallest, output, row and noise.sh.
 
-big_endian() { printf "$(printf '\\x%02x\\x%02x\\x%02x\\x%02x' $(($1 >> 24)) $((($1 >> 16) & 255)) $((($1 >> 8) & 255)) $(($1 & 255)))"; }
-make_split() { # FOLDER NAME SAMPLES SIDE: noise in the IDX format, two classes
-  { big_endian 2051; big_endian "$3"; big_endian "$4"; big_endian "$4"; head -c $(($3 * $4 * $4)) /dev/urandom; } > "$1/$2-images-idx3-ubyte"
-  { big_endian 2049; big_endian "$3"; head -c "$3" /dev/urandom | LC_ALL=C tr '\000-\377' '[\000*128][\001*128]'; } > "$1/$2-labels-idx1-ubyte"
-}
 make_images() { # SAMPLES SIDE
   data=$output/work/images-$2
   [ ! -e "$data/made" ] || return 0
-  mkdir -p "$data"
-  make_split "$data" train "$1" "$2" && make_split "$data" t10k 128 "$2" && touch "$data/made"
+  make_pictures "$data" "$1" "$2" && touch "$data/made"
 }
 make_text() { # TOKENS
   data=text:$output/work/text,T=$1
-  [ -e "$output/work/text" ] || head -c 2250000 /dev/urandom | base64 -w 0 > "$output/work/text" # 2,636 windows of 1024 to train on
+  local bytes=2250000 # 2,636 windows of 1024 to train on
+  [ -z "$smallest" ] || bytes=30000
+  [ -e "$output/work/text" ] || head -c $bytes /dev/urandom | base64 -w 0 > "$output/work/text"
 }
 cluster() { # CARDS: each as large as a share of the real one
   printf 'format = 1\n[device.card]\nmemory = 20_000_000_000\n[[node]]\nname = "here"\ndevices = [%s]\n%s\n' \
@@ -50,10 +46,12 @@ prepare_sharing() {
     make_text 1024
     epochs=0.6
     if [ $device = offload ]; then model=gpt2-tiny cuts=(12 22 32 45); make_text 64; epochs=0.01; fi
+    [ -z "$smallest" ] || epochs=1
   else
-    make_images 12288 224
+    [ $device = offload ] || make_images 12288 224
     epochs=2
     if [ $device = offload ]; then model=resnet-20 micro=16; make_images 512 32; epochs=1; fi
+    if [ -n "$smallest" ]; then model=lenet micro=4; make_images 96 28; fi
   fi
   local minibatch=$micro
   [ $ranks = 5 ] || minibatch=$((4 * micro))
@@ -93,25 +91,26 @@ path_of() { sed -n 's/^[0-9]* - [0-9]* *\([a-z]*\) .*/\1/p' "$work/$1.txt" | sor
 
 # Of each stage the peak, as its allocator counted, against the plan's ledger.
 memory_of() { # RUN PLAN
-  local foretold measured i cards=1
+  local predicted measured i cards=1
   [ "$2" = whole ] || cards=4
-  foretold=($("$hetpipe" simulate --cluster "$work/cards-$cards.toml" --profile "$work/profile.toml" --plan "$work/plan-$2.toml" --json |
+  predicted=($("$hetpipe" simulate --cluster "$work/cards-$cards.toml" --profile "$work/profile.toml" --plan "$work/plan-$2.toml" --json |
     sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p'))
   measured=($(sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p' "$work/$1/result.json"))
-  [ ${#foretold[@]} -ge 1 ] && [ ${#foretold[@]} -eq ${#measured[@]} ] ||
-    { echo "${#foretold[@]} stages foretold, ${#measured[@]} in the result" >&2; return 1; }
-  for i in "${!foretold[@]}"; do
-    awk -v r="${row#*-}, $1, stage $i" -v f="${foretold[i]}" -v m="${measured[i]}" 'BEGIN {e = m / f - 1
+  [ ${#predicted[@]} -ge 1 ] && [ ${#predicted[@]} -eq ${#measured[@]} ] ||
+    { echo "${#predicted[@]} stages predicted, ${#measured[@]} in the result" >&2; return 1; }
+  for i in "${!predicted[@]}"; do
+    awk -v r="${row#*-}, $1, stage $i" -v f="${predicted[i]}" -v m="${measured[i]}" 'BEGIN {e = m / f - 1
       printf "| %s | %.1f | %.1f | %+.1f %% | %s |\n", r, f / 1e6, m / 1e6, 100 * e, (e < 0.05 && e > -0.05) ? "yes" : "no"}'
   done
 }
 
 bench_shared() { # MODEL PRECISION
-  local path all before after
+  local path all before after paths="auto staged ipc"
+  [ -z "$smallest" ] || paths="auto ipc"
   prepare_sharing "$@" >&2 || return 1
   echo '{' > "$output/raw/$row.json"
   train whole whole 0.5 && memory_of whole whole > "$output/rows/ledger-$row" && before=$(steady whole) || return 1
-  for path in auto staged ipc; do
+  for path in $paths; do
     train "split-$path" split 1 --transport-path $path && all=$(steady "split-$path") || return 1
     [ $path != auto ] || memory_of split-auto split >> "$output/rows/ledger-$row" || return 1
     train whole whole 0.5 && after=$(steady whole) || return 1

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "benchmarks/smallest.h"
 #include "benchmarks/statistics.h"
 #include "partitioner/simulator/simulate.h"
 
@@ -135,14 +136,14 @@ double peak_bytes() {
   return 1024 * kilobytes;
 }
 
-void run(const std::string& raw_path, int rounds) {
+void run(const std::string& raw_path, int rounds, const std::vector<double>& sizes) {
   RawValues raw(raw_path);
   std::printf(
-      "Everything that `simulate()` does is in the time: costs, schedule, lowering, playing, "
+      "The time includes everything that `simulate()` does: costs, schedule, lowering, simulation, "
       "measuring, memory ledger.\nProcessor seconds of its one thread, median and quartiles of %d "
       "rounds. Linear: the time per action over that of the\nsmallest size, all of which fits into "
-      "the processor's caches. Bytes: the most in memory per action, where actions are\nwhat fills "
-      "it. The goal is %.0f million actions/s at every size.\n\n",
+      "the processor's caches. Bytes: the peak memory per action, where actions fill most\n"
+      "of it. The goal is %.0f million actions/s at every size.\n\n",
       rounds, kGoal / 1e6);
   std::printf("| plan | actions | ms | million actions/s | goal met | linear | bytes |\n");
   std::printf("|---|---|---|---|---|---|---|\n");
@@ -153,7 +154,7 @@ void run(const std::string& raw_path, int rounds) {
     seconds_of(c, least, actions);
     const double per_minibatch = static_cast<double>(actions) / least;
     double first = 0;
-    for (const double size : {1e4, 1e5, 1e6, 1e7}) {
+    for (const double size : sizes) {
       if (size < 0.5 * per_minibatch * least) continue;
       const int minibatches = std::max(least, static_cast<int>(size / per_minibatch));
       std::vector<double> seconds;
@@ -177,10 +178,12 @@ void run(const std::string& raw_path, int rounds) {
 }  // namespace hetpipe::bench
 
 int main(int argc, char** argv) {
+  std::vector<double> sizes{1e4, 1e5, 1e6, 1e7};  // actions
+  if (hetpipe::bench::take_smallest(argc, argv)) sizes.resize(1);
   if (argc != 3) {
-    std::fprintf(stderr, "usage: bench_simulator_speed RAW.json ROUNDS\n");
+    std::fprintf(stderr, "usage: bench_simulator_speed [--smallest] RAW.json ROUNDS\n");
     return 2;
   }
-  hetpipe::bench::run(argv[1], std::atoi(argv[2]));
+  hetpipe::bench::run(argv[1], std::atoi(argv[2]), sizes);
   return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "benchmarks/smallest.h"
 #include "benchmarks/statistics.h"
 #include "kernels/buffer.h"
 #include "kernels/devices.h"
@@ -17,14 +18,20 @@
 
 // Messages from the memory of one rank's device to that of another's: how fast one alone is there,
 // and what a stream of them carries.
-//   mpirun -n 2 bench_staging [DEVICE [PIECE_KIB]]     PIECE_KIB 0: messages as a whole
+//   mpirun -n 2 bench_staging [--smallest] [DEVICE [PIECE_KIB]]
+// PIECE_KIB 0: messages as a whole.
 // Even ranks send, odd ones receive. A repetition ends when the receiver's last message stands in
 // its device's memory, and the sender has heard of it.
 namespace hetpipe::bench {
 namespace {
 
 constexpr double kTimeout = 60;  // s
-constexpr int kRepetitions = 9;
+
+struct Extent {
+  int repetitions = 9;
+  std::vector<std::size_t> alone{16, 256, 1024, 4096, 16384, 65536};  // KiB
+  std::vector<std::size_t> streams{256, 4096, 16384};
+};
 
 struct Pair {
   Transport& transport;
@@ -67,14 +74,14 @@ double once(const Pair& pair, Buffer& memory, std::size_t bytes, int count, int 
   return seconds_between(start, now_ns());
 }
 
-void measure(const Pair& pair, Device& device, Stream& stream, std::size_t bytes, int count,
-             int ahead) {
+void measure(const Pair& pair, Device& device, Stream& stream, int repetitions, std::size_t bytes,
+             int count, int ahead) {
   Buffer memory(device, stream, bytes * static_cast<std::size_t>(ahead), MemoryKind::messages);
   const std::size_t floats = memory.bytes() / sizeof(float);
   device.fill(stream, memory.as<float>(), 1, static_cast<std::int64_t>(floats));
   stream.synchronize();
   std::vector<double> seconds;
-  for (int r = 0; r <= kRepetitions; ++r) {
+  for (int r = 0; r <= repetitions; ++r) {
     pair.transport.exchange({});
     const double one = once(pair, memory, bytes, count, ahead);
     if (r > 0) seconds.push_back(one);
@@ -90,7 +97,8 @@ void measure(const Pair& pair, Device& device, Stream& stream, std::size_t bytes
   std::fflush(stdout);
 }
 
-void run(MpiSession& session, const std::string& name, std::uint64_t piece_bytes) {
+void run(MpiSession& session, const Extent& extent, const std::string& name,
+         std::uint64_t piece_bytes) {
   const auto transport = session.make_transport();
   const auto device = make_device(name, 1);
   const auto stream = device->make_stream();
@@ -100,14 +108,14 @@ void run(MpiSession& session, const std::string& name, std::uint64_t piece_bytes
   const Pair pair{*transport, messages, Rank{self ^ 1}, self % 2 == 0};
   if (self == 0) {
     std::printf(
-        "%s, pieces of %llu KiB\n| bytes | messages | ahead | s | GB/s |\n|--|--|--|--|--|\n",
+        "%s, pieces of %llu KiB\n\n| bytes | messages | ahead | s | GB/s |\n|--|--|--|--|--|\n",
         device->description().c_str(), static_cast<unsigned long long>(piece_bytes >> 10));
   }
-  for (const std::size_t kib : {16, 256, 1024, 4096, 16384, 65536}) {
-    measure(pair, *device, *stream, kib << 10, 1, 1);
+  for (const std::size_t kib : extent.alone) {
+    measure(pair, *device, *stream, extent.repetitions, kib << 10, 1, 1);
   }
-  for (const std::size_t kib : {256, 4096, 16384}) {
-    measure(pair, *device, *stream, kib << 10, 16, 4);
+  for (const std::size_t kib : extent.streams) {
+    measure(pair, *device, *stream, extent.repetitions, kib << 10, 16, 4);
   }
   transport->exchange({});
 }
@@ -117,12 +125,14 @@ void run(MpiSession& session, const std::string& name, std::uint64_t piece_bytes
 
 int main(int argc, char** argv) {
   hetpipe::MpiSession session(&argc, &argv);
+  hetpipe::bench::Extent extent;
+  if (hetpipe::bench::take_smallest(argc, argv)) extent = {1, {16}, {16}};
   try {
     if (session.ranks() % 2 != 0) {
-      throw hetpipe::UserError("", "ranks send to each other by twos. Start an even number.");
+      throw hetpipe::UserError("", "ranks send to each other in pairs. Start an even number.");
     }
     hetpipe::bench::run(
-        session, argc > 1 ? argv[1] : "offload",
+        session, extent, argc > 1 ? argv[1] : "offload",
         argc > 2 ? std::strtoull(argv[2], nullptr, 10) << 10 : hetpipe::kStagedPieceBytes);
     return 0;
   } catch (const std::exception& error) {

@@ -10,7 +10,7 @@
 namespace hetpipe::bench {
 
 Spread spread_of(std::vector<double> values) {
-  ensure(!values.empty(), "a spread of nothing");
+  ensure(!values.empty(), "a spread needs values");
   std::sort(values.begin(), values.end());
   const auto at = [&](double share) {  // between neighbours, as most programs do it
     const double place = share * static_cast<double>(values.size() - 1);

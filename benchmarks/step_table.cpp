@@ -18,19 +18,6 @@ namespace {
 constexpr int kProbe = 3;  // steps that tell how many fill a turn
 constexpr double kFlopsTolerance = 0.01;
 
-// Of a sample's forward: what PyTorch's counter of flops counts.
-double flops_in_products(const Model& model) {
-  double flops = 0;
-  for (int l = 0; l < model.layer_count(); ++l) {
-    const LayerSpec& spec = model.layer(l).spec;
-    if (std::holds_alternative<Convolution>(spec) || std::holds_alternative<Linear>(spec) ||
-        std::holds_alternative<SelfAttention>(spec)) {
-      flops += model.shapes(l, 1).forward_flops;
-    }
-  }
-  return flops;
-}
-
 // Our layers by what they are: "convolution 3x3, 16 channels" counts as convolution.
 std::map<std::string, std::pair<double, double>> ours_by_kind(const StepSetting& s) {
   TrainingStep step(s);
@@ -57,6 +44,24 @@ std::string sample_text(const Shape& sample) {
 
 }  // namespace
 
+Shape sample_named(const std::string& text) {
+  std::vector<std::int64_t> extents;
+  for (const std::string& word : split(text, 'x')) extents.push_back(std::stoll(word));
+  return Shape(std::span<const std::int64_t>(extents));
+}
+
+double flops_in_products(const Model& model) {
+  double flops = 0;
+  for (int l = 0; l < model.layer_count(); ++l) {
+    const LayerSpec& spec = model.layer(l).spec;
+    if (std::holds_alternative<Convolution>(spec) || std::holds_alternative<Linear>(spec) ||
+        std::holds_alternative<SelfAttention>(spec)) {
+      flops += model.shapes(l, 1).forward_flops;
+    }
+  }
+  return flops;
+}
+
 std::vector<std::string> peer_command(std::vector<std::string> command, const StepSetting& s) {
   command.insert(command.end(),
                  {"--model", s.model, "--sample", sample_text(s.sample), "--classes",
@@ -81,7 +86,7 @@ void check_ready(Peer& peer, const Model& model) {
   const std::string line = peer.hear();
   const std::vector<std::string> words = split(line, ' ');
   if (words.size() < 3 || words[0] != "ready") {
-    throw SystemError("the peer said '" + line + "' in place of ready");
+    throw SystemError("the peer printed '" + line + "' instead of ready");
   }
   if (std::stoll(words[1]) != model.parameter_count()) {
     throw SystemError(format("%s has %lld parameters here and %s at the peer", model.name().c_str(),
@@ -128,7 +133,7 @@ void print_where_a_step_goes(const StepSetting& s, const std::string& name,
     const std::vector<std::string> words = split(line, ' ');
     operators.emplace(std::stod(words.at(1)), words.at(0));
   }
-  std::printf("\nPyTorch, its own profiler, operators of 1 %% and more:\n\n");
+  std::printf("\nPyTorch, from its own profiler, operators of 1 %% and more:\n\n");
   std::printf("| operator | ms |\n|---|---|\n");
   double all = 0;
   for (const auto& [seconds, operation] : operators) all += seconds;

@@ -11,6 +11,12 @@
 // (torch_step.py, a Peer), in turns.
 namespace hetpipe::bench {
 
+// "28x28x1" (H, W, C), or "1024" tokens.
+Shape sample_named(const std::string& text);
+
+// Of a sample's forward: what PyTorch's counter of flops counts.
+double flops_in_products(const Model& model);
+
 // torch_step.py, started as `command`, for this setting.
 std::vector<std::string> peer_command(std::vector<std::string> command, const StepSetting& s);
 

@@ -157,7 +157,7 @@ class Gpt2(nn.Module):
 
 
 def make(name, sample, classes):
-    """The module of this name for samples (H, W, C) or (T,); KeyError for one that is not here."""
+    """The module of this name for samples (H, W, C) or (T,); KeyError for an unknown name."""
     kind, _, depth = name.partition("-")
     if name == "lenet":
         return LeNet(classes)

@@ -37,9 +37,28 @@ function(hetpipe_flags target)
   endif()
 endfunction()
 
+# hetpipe_unity(SOURCES...): those of one folder are compiled together, up to 20 at once. So names in anonymous namespaces
+# are a folder's, and how a target grows changes nothing.
+function(hetpipe_unity)
+  set(folders "")
+  foreach(source ${ARGN})
+    cmake_path(GET source PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER "in_${folder}" folder)
+    if(NOT folder IN_LIST folders)
+      list(APPEND folders ${folder})
+      set(${folder}_count 0)
+    endif()
+    math(EXPR part "${${folder}_count} / 20")
+    math(EXPR ${folder}_count "${${folder}_count} + 1")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${part})
+  endforeach()
+endfunction()
+
 function(hetpipe_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(hetpipe_${name} STATIC ${ARG_SOURCES})
+  hetpipe_unity(${ARG_SOURCES})
+  set_target_properties(hetpipe_${name} PROPERTIES UNITY_BUILD_MODE GROUP)
   add_library(hetpipe::${name} ALIAS hetpipe_${name})
   target_link_libraries(hetpipe_${name} PUBLIC ${ARG_LINKS})
   hetpipe_flags(hetpipe_${name})
@@ -55,26 +74,58 @@ function(hetpipe_test_needs labels)
   endforeach()
 endfunction()
 
-# hetpipe_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT s]): one GoogleTest program, one ctest entry.
+# hetpipe_test_limit(TEST SECONDS): what a usual machine takes at most. The test is ended, so that a hang has a name, after
+# HETPIPE_TEST_PACE times that; its own deadlines are stretched as much (tests/main/patience.h).
+function(hetpipe_test_limit test seconds)
+  set(pace ${HETPIPE_TEST_PACE})
+  if(HETPIPE_SANITIZE)
+    math(EXPR pace "3 * ${pace}")
+  endif()
+  math(EXPR limit "${pace} * ${seconds}")
+  set_property(TEST ${test} PROPERTY TIMEOUT ${limit})
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT_MODIFICATION HETPIPE_TEST_PACE=set:${pace})
+endfunction()
+
+# hetpipe_test_filter(TEST [FILTER PATTERN...] [EXCLUDE PATTERN...]): the tests that a ctest entry runs of its program, all
+# unless FILTER names some, but for those of EXCLUDE. A pattern that selects none fails (tests/main/filter.h).
+function(hetpipe_test_filter test)
+  cmake_parse_arguments(ARG "" "" "FILTER;EXCLUDE" ${ARGN})
+  list(JOIN ARG_FILTER ":" filter)
+  list(JOIN ARG_EXCLUDE ":" exclude)
+  if(exclude)
+    string(APPEND filter "-${exclude}")
+  endif()
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT_MODIFICATION "GTEST_FILTER=set:${filter}")
+endfunction()
+
+# hetpipe_test(NAME SOURCES ... [LINKS ...] [LABELS ...] [SECONDS s] [FILTER ...] [EXCLUDE ...]): one GoogleTest program, one
+# ctest entry.
 function(hetpipe_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
+  cmake_parse_arguments(ARG "" "SECONDS" "SOURCES;LINKS;LABELS;FILTER;EXCLUDE" ${ARGN})
+  if(NOT ARG_SECONDS)
+    set(ARG_SECONDS 60)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock hetpipe::test_main)
   hetpipe_flags(${name} TEST)
+  if("unit" IN_LIST ARG_LABELS AND NOT HETPIPE_UNIT_TESTS)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
+  hetpipe_test_limit(${name} ${ARG_SECONDS})
+  if(ARG_FILTER OR ARG_EXCLUDE)
+    hetpipe_test_filter(${name} FILTER ${ARG_FILTER} EXCLUDE ${ARG_EXCLUDE})
+  endif()
   hetpipe_test_needs("${ARG_LABELS}" ${name})
 endfunction()
 
-# hetpipe_mpi_test(NAME RANKS 1 2 4 SOURCES ... LINKS ... [TIMEOUT s]): one GoogleTest program whose main holds the MPI
+# hetpipe_mpi_test(NAME RANKS 1 2 4 SOURCES ... LINKS ... [SECONDS s]): one GoogleTest program whose main holds the MPI
 # session (tests/ranks/mpi_main.h), and one ctest entry NAME_N per number of ranks.
 function(hetpipe_mpi_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "RANKS;SOURCES;LINKS" ${ARGN})
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+  cmake_parse_arguments(ARG "" "SECONDS" "RANKS;SOURCES;LINKS" ${ARGN})
+  if(NOT ARG_SECONDS)
+    set(ARG_SECONDS 30)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} hetpipe::mpi_main GTest::gtest GTest::gmock)
@@ -82,13 +133,14 @@ function(hetpipe_mpi_test name)
   foreach(ranks ${ARG_RANKS})
     add_test(NAME ${name}_${ranks} COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe
                                            ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
-    hetpipe_mpi_properties(${name}_${ranks} ${ranks} ${ARG_TIMEOUT})
+    hetpipe_mpi_properties(${name}_${ranks} ${ranks} ${ARG_SECONDS})
   endforeach()
 endfunction()
 
 # What every ctest entry that starts mpirun needs.
-function(hetpipe_mpi_properties test ranks timeout)
+function(hetpipe_mpi_properties test ranks seconds)
   set_tests_properties(${test} PROPERTIES
-    LABELS "ranks;mpi" TIMEOUT ${timeout} PROCESSORS ${ranks}
+    LABELS "ranks;mpi" PROCESSORS ${ranks}
     ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+  hetpipe_test_limit(${test} ${seconds})
 endfunction()

@@ -9,8 +9,8 @@
 
 #include "kernels/layer.h"
 
-// Layers one behind the other, for a device that computes several in one go (Device::fuse). Each
-// but the last gives its output to the next layer alone.
+// Layers in a row, for a device that computes several in one operation (Device::fuse). Each
+// but the last gives its output only to the next layer.
 namespace hetpipe {
 
 struct ChainedLayer {

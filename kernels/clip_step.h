@@ -6,7 +6,7 @@
 
 #include "kernels/element.h"
 
-// The numbers of clipping by norm, worked out in double and the same on every device.
+// The numbers of clipping by norm, computed in double and the same on every device.
 namespace hetpipe {
 
 // Squares of one block of Device::sum_of_squares, added in index order.

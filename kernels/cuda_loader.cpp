@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/module_file.h"
 #include "base/text.h"
 
 namespace hetpipe {
@@ -27,11 +28,8 @@ CudaLoad load() {
   std::error_code error;
   fs::path path = asked().path;
   asked().loaded = true;
-  if (path.empty()) {
-    const fs::path program = fs::read_symlink("/proc/self/exe", error);
-    path = program.parent_path().parent_path() / "lib" / "hetpipe_cuda.so";
-  }
-  if (error || !fs::exists(path, error)) {
+  if (path.empty()) path = module_file("hetpipe_cuda.so");
+  if (!fs::exists(path, error)) {
     return {nullptr, "not part of this build (there is no " + path.string() + ")"};
   }
   if (asked().path.empty() && dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) == nullptr) {
@@ -45,7 +43,7 @@ CudaLoad load() {
   const auto entry = reinterpret_cast<CudaModuleEntry>(dlsym(handle, kCudaModuleEntry));
   const CudaModule* const module = entry != nullptr ? entry(kCudaModuleAbi) : nullptr;
   if (module == nullptr) {
-    return {nullptr, path.string() + " belongs to another build. Build both anew."};
+    return {nullptr, path.string() + " belongs to another build. Rebuild both."};
   }
   return {module, ""};
 }

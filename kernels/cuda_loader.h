@@ -13,7 +13,7 @@ struct CudaLoad {
   std::string why_not;  // where there is none: "not loadable: libcudart.so.13: cannot open ..."
 };
 
-// Looks for lib/hetpipe_cuda.so beside the folder of the running program, unless told of another.
+// Looks for the module hetpipe_cuda.so (base/module_file.h), unless given another.
 const CudaLoad& load_cuda();
 
 // For tests, before the first load: the module at this path.

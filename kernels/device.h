@@ -13,7 +13,7 @@
 #include "kernels/memory_account.h"
 #include "kernels/shape.h"
 
-// What one device does. Work is asynchronous by stream and event on every device: a kernel is
+// The work of one device. It is asynchronous by stream and event on every device: a kernel is
 // enqueued on a stream, an event recorded behind it, and whoever needs the result waits for (or
 // polls) the event. The CPU devices' streams run inline, so callers need no second way.
 namespace hetpipe {
@@ -42,7 +42,7 @@ class Device {
   virtual const std::string& kind() const = 0;  // "cpu", "reference", "cuda"
   virtual std::string description() const = 0;  // "CPU device (oneDNN 2.6.3), 1 thread"
   virtual std::unique_ptr<Stream> make_stream() = 0;
-  // What activations and their gradients are made of, and how they are multiplied.
+  // The type of activations and their gradients, and how they are multiplied.
   virtual Precision precision() const { return Precision::fp32; }
   ElementType element_type() const { return element_of(precision()); }
 
@@ -96,7 +96,7 @@ class Device {
   // kSquaresBlock elements, then the blocks in order; so the same bits on every device, and work
   // for as many threads as there are blocks.
   virtual void sum_of_squares(Stream& stream, double* sum, const float* x, std::int64_t count) = 0;
-  // Shortens y to a norm of at most max_norm: y *= clip_factor(squares, max_norm) of
+  // Clips y to a norm of at most max_norm: y *= clip_factor(squares, max_norm) of
   // kernels/clip_step.h, for the `parts` sums of squares at `squares` (device memory).
   virtual void limit_norm(Stream& stream, float* y, const double* squares, std::int64_t parts,
                           double max_norm, std::int64_t count) = 0;

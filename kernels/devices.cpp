@@ -17,7 +17,7 @@ VisibleGpus visible_gpus() {
   if (cuda.module == nullptr) return {{}, cuda.why_not};
   try {
     std::vector<GpuInfo> gpus = cuda.module->gpus();
-    std::string why_none = gpus.empty() ? "the driver shows no GPU to this process" : "";
+    std::string why_none = gpus.empty() ? "the driver lists no GPU for this process" : "";
     return {std::move(gpus), std::move(why_none)};
   } catch (const SystemError& error) {
     return {{}, error.what()};
@@ -32,7 +32,7 @@ std::vector<std::string> known_devices() {
            (seen.gpus.empty() ? seen.why_none : format("%zu GPUs", seen.gpus.size()));
   }
   return {"cpu: " + onednn_version(), "reference: plain loops",
-          "offload: the CPU device behind streams and memory of its own", "cuda: " + gpus};
+          "offload: the CPU device with streams and memory like a GPU's", "cuda: " + gpus};
 }
 
 std::vector<std::string> device_names() { return {"auto", "cpu", "cuda", "reference", "offload"}; }

@@ -10,7 +10,7 @@
 
 namespace hetpipe {
 
-// The GPUs that this process sees, asked for anew in each call; or why none.
+// The GPUs that this process sees, queried again in each call; or why none.
 struct VisibleGpus {
   std::vector<GpuInfo> gpus;
   std::string why_none;
@@ -22,19 +22,19 @@ VisibleGpus visible_gpus();
 std::vector<std::string> known_devices();
 
 // "cpu" (oneDNN), "reference", "offload" (kernels/offload/) or "cuda". UserError for a name that is
-// not known; SystemError with the loader's or the driver's reason where CUDA is asked for and
-// cannot be had. `threads` is what one kernel of a host device may use; primitives fix it when they
+// not known; SystemError with the loader's or the driver's reason if CUDA is requested and
+// not available. `threads` is what one kernel of a host device may use; primitives fix it when they
 // are created.
 std::unique_ptr<Device> make_device(const std::string& name, int threads,
                                     const GpuOptions& gpu = {});
 
-// What make_device takes; "auto" is what choose_device says.
+// The names for make_device; "auto" is the choice of choose_device.
 std::vector<std::string> device_names();
 
 // Whether the host reaches the memory of such a device (Device::host_memory()).
 bool host_reaches(const std::string& name);
 
-// How such a device shares memory with other processes of this machine; null where it does not.
+// How such a device shares memory with other processes of this machine; null if it does not.
 std::unique_ptr<PeerMemory> make_peer_memory(Device& device);
 
 // "cuda" where there is a GPU; "cpu" elsewhere, and why: "not loadable: libcudart.so.13: ...".

@@ -7,7 +7,7 @@
 
 #include "base/precision.h"
 
-// The numbers that activations are made of. Parameters, their gradients, running statistics and
+// The number types of activations. Parameters, their gradients, running statistics and
 // losses are fp32 everywhere; samples and tokens come as fp32. Usable in device code as well, where
 // the GPU's own conversions are taken: the same bits but for the bits of a NaN.
 #ifdef __CUDACC__

@@ -52,7 +52,7 @@ inline const std::byte* activations(const float* values) {
 }
 inline std::byte* activations(float* values) { return reinterpret_cast<std::byte*>(values); }
 
-// Gradients beyond the span, like null ones, are those nobody wants.
+// Gradients beyond the span, like null ones, are not wanted.
 inline float* wanted(std::span<float* const> gradients, std::size_t i) {
   return i < gradients.size() ? gradients[i] : nullptr;
 }

@@ -36,7 +36,7 @@ std::string text(const MaxPool& p) {
 }
 std::string text(const AveragePool& p) {
   return "average pool " + window_text(p.kernel, p.stride, p.padding) +
-         (p.count_padding ? "" : ", of the image alone");
+         (p.count_padding ? "" : " not counted");
 }
 std::string text(const GlobalAveragePool&) { return "global average pool"; }
 std::string text(const Add&) { return "add"; }

@@ -173,7 +173,7 @@ struct ForwardArguments {
   const std::int32_t* labels = nullptr;  // device memory, (N) or (N, T); loss only
   std::int32_t* correct = nullptr;  // device memory, (N): tokens of it whose arg max is the label;
                                     // loss only; may be null
-  bool update_statistics = true;    // false in re-computation
+  bool update_statistics = true;    // false in recomputation
 };
 
 struct BackwardArguments {
@@ -200,7 +200,7 @@ class LayerKernel {
   // it true.
   virtual void adjust(LayerShapes&) const {}
   // Does beforehand what would hold up the first call: a device may search for its fastest way.
-  // `input_gradients`: somebody will want them.
+  // `input_gradients`: they will be needed.
   virtual void prepare(bool /*input_gradients*/) {}
   virtual void forward(Stream& stream, const ForwardArguments& arguments) = 0;
   virtual void backward(Stream& stream, const BackwardArguments& arguments) = 0;

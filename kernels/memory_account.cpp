@@ -41,7 +41,7 @@ void MemoryAccount::take(std::size_t bytes, MemoryKind kind) {
   if (budget_ != 0 && (used_ > budget_ || bytes > budget_ - used_)) {
     throw OutOfMemory(
         format("device %s: %s for %s do not fit into its memory of %s (%s in use). Use smaller "
-               "micro-batches, fewer minibatches in flight or another cut.\n%s",
+               "micro-batches, fewer minibatches in flight or another partition.\n%s",
                device_name_.c_str(), format_bytes(static_cast<double>(bytes)).c_str(),
                to_string(kind), format_bytes(static_cast<double>(budget_)).c_str(),
                format_bytes(static_cast<double>(used_)).c_str(), ledger().c_str()));

@@ -7,7 +7,7 @@
 
 namespace hetpipe {
 
-// paths: what ways between devices share with peers (peer_memory.h).
+// paths: what paths between devices share with peers (peer_memory.h).
 enum class MemoryKind {
   weights,
   versions,

@@ -6,7 +6,7 @@
 
 #include "kernels/layer.h"
 
-// The numbers of one optimizer step that do not depend on the element, worked out in double. They
+// The numbers of one optimizer step that do not depend on the element, computed in double. They
 // are the same on every device, so that an element's update is the same float operations in the
 // same order.
 namespace hetpipe {

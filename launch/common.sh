@@ -4,14 +4,14 @@
 say() { printf '== %s\n' "$*"; }
 die() { printf '%s\n' "$*" >&2; exit "${exit_code:-2}"; }
 
-# What building needs, and why: what is missing is named with its reason before it is installed.
+# Packages that the build needs, each with the reason that is printed before it is installed.
 build_packages=(
   "build-essential: compiler"
   "cmake: configures the build"
   "ninja-build: builds"
   "pkg-config: finds libraries"
   "libopenmpi-dev: MPI between ranks"
-  "libpmix-dev: ranks meet through their launcher, and srun --mpi=pmix loads its unversioned library"
+  "libpmix-dev: ranks find each other through their launcher, and srun --mpi=pmix loads its unversioned library"
   "openmpi-bin: mpirun"
   "libhdf5-dev: checkpoints and traces"
   "libboost-program-options-dev: command line"
@@ -22,19 +22,19 @@ build_packages=(
   "zlib1g-dev: gzipped data sets"
   "libjpeg62-turbo-dev: JPEG images of data sets"
   "libpng-dev: PNG images of data sets"
-  "dataset-fashion-mnist: the data set of quick start and tests"
+  "dataset-fashion-mnist: data set of the quick start and the tests"
 )
 test_packages=(
   "libgtest-dev: GoogleTest"
   "libgmock-dev: GoogleTest's matchers"
-  "ccache: what two builds share is compiled once"
-  "slurm-wlm: a Slurm of virtual nodes, to test srun and jobs"
+  "ccache: compiles once what several builds share"
+  "slurm-wlm: Slurm on virtual nodes, to test srun and jobs"
   "munge: authentication of that Slurm"
   "iproute2: the network of those nodes"
 )
 bundle_packages=(
-  "patchelf: makes programs and libraries look for each other beside themselves"
-  "binutils: tells which glibc and libstdc++ they need"
+  "patchelf: makes programs and libraries find each other in the bundle"
+  "binutils: shows which glibc and libstdc++ they need"
   "xz-utils: packs"
 )
 
@@ -43,7 +43,7 @@ installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" = 
 # install_packages "NAME: WHY"...: installs those that are missing, as root or with sudo.
 install_packages() {
   command -v apt-get > /dev/null ||
-    die "apt-get not found (packages are installed on Debian and its relatives alone). Install by hand: ${*%%:*}"
+    die "apt-get not found (packages are installed only on Debian and its derivatives). Install by hand: ${*%%:*}"
   local line name missing=()
   for line in "$@"; do
     name=${line%%:*}
@@ -56,7 +56,7 @@ install_packages() {
   local as_root=()
   if [ "$(id -u)" -ne 0 ]; then
     command -v sudo > /dev/null ||
-      die "packages are missing, and this is neither root nor is there sudo. As root: apt-get install ${missing[*]}"
+      die "packages are missing, and there is neither root access nor sudo. As root: apt-get install ${missing[*]}"
     as_root=(sudo)
   fi
   say "installing ${missing[*]}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced, after common.sh, by launch/quickstart and by a bundle's hetpipe-quickstart: what the quick start is.
+# Sourced, after common.sh, by launch/quickstart and by a bundle's hetpipe-quickstart: the quick start itself.
 
 # first_training HETPIPE CLUSTER DATA FOLDER [OPTION of hetpipe train]...
-# Measures LeNet on this machine, plans it for CLUSTER (emulated on this machine), and becomes the mpirun that
+# Measures LeNet on this machine, plans it for CLUSTER (emulated on this machine), and executes the mpirun that
 # trains it. Profile and plan are written to FOLDER, the run to runs/.
 first_training() {
   local hetpipe=$1 cluster=$2 data=$3 folder=$4 line
@@ -15,7 +15,7 @@ first_training() {
   "$hetpipe" plan --cluster "$cluster" --profile "$folder/profile.toml" --optimizer adam --data "$data" \
     --output "$folder/plan.toml" | tee "$folder/plan.txt"
 
-  # The line that plan prints is the one to start; it holds words quoted for a shell.
+  # Starts the command line that plan prints, whose words are quoted for a shell.
   line=$(grep -m 1 -o 'mpirun .*' "$folder/plan.txt")
   line+=" --epochs 6 --learning-rate 0.0007"
   [ $# -eq 0 ] || line+=" $(printf '%q ' "$@")"

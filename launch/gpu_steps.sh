@@ -2,8 +2,8 @@
 # Sourced by tests/gpu/run and benchmarks/gpu, in a build tree and in a bundle: where things are, and steps with a time
 # limit and a log each. They set `device`, `minutes` and `output`.
 
-# locate SCRIPT PATH_IN_TREE PROGRAM: sets root, bundled, hetpipe, mpirun, data, tests and benchmarks (folders of
-# programs); of a tree's builds the first that has PROGRAM.
+# locate SCRIPT PATH_IN_TREE PROGRAM: sets root, bundled, hetpipe, mpirun, data, profiles (which tests bring), tests and
+# benchmarks (folders of programs); of a tree's builds the first that has PROGRAM.
 locate() {
   local script=$1
   if [ -e "${script%/bin/*}/tests/list" ]; then
@@ -25,6 +25,7 @@ locate() {
     data=fashion-mnist
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
+  profiles=$root/tests/profiles
 }
 
 # CUDA's libraries may be those of a Python environment.
@@ -48,13 +49,14 @@ passed=()
 failed=()
 skipped=()
 started=$SECONDS
+pace=1  # how much longer than its limit a step may take
 
 seconds_left() { echo $((60 * minutes - (SECONDS - started))); }
 
-# step NAME SECONDS COMMAND...: runs it in the output folder, within the time that is left. Its exit code: 77 skips, with
-# the log's last line as the reason. One that the file $passed_before lists is not run again; those that pass are added.
+# step NAME SECONDS COMMAND...: runs it in the output folder, within the time that is left. Exit code 77 means skipped, with
+# the log's last line as the reason. Steps that the file $passed_before lists are not run again; those that pass are added.
 step() {
-  local name=$1 limit=$2 code=0 left at=$SECONDS log=$output/${1//[^a-z0-9]/-}.log why
+  local name=$1 limit=$(($2 * pace)) code=0 left at=$SECONDS log=$output/${1//[^a-z0-9]/-}.log why
   shift 2
   if [ -n "${passed_before:-}" ] && grep -qsxF -- "$name" "$passed_before"; then
     passed+=("$name")
@@ -91,7 +93,7 @@ step() {
 }
 skip() { skipped+=("$1 ($2)"); printf '[skipped] %s: %s\n' "$1" "$2"; }
 
-# Lists what was done, and returns 0 where something was and nothing failed.
+# Lists what was done; returns 0 if at least one step passed and none failed.
 say_what_was_covered() {
   echo
   echo "covered:"

@@ -34,8 +34,8 @@ void check_file_kind(const TomlValue& root, const std::string& file, FileKind wa
     const TomlEntry* entry = sign_of(root, other);
     if (entry == nullptr) continue;
     throw UserError(file + ":" + std::to_string(entry->value.line),
-                    "'" + entry->key + "' stands in " + other.name + " (" + own.name +
-                        " is wanted here). Were two files mixed up?");
+                    "'" + entry->key + "' belongs in " + other.name + " (" + own.name +
+                        " is expected here). Were two files mixed up?");
   }
 }
 

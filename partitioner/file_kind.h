@@ -9,7 +9,7 @@ namespace hetpipe {
 
 enum class FileKind { cluster, profile, plan };
 
-// UserError where a file is plainly another of the three: easily mixed up on a command line, and
+// UserError if a file is clearly another of the three: easily mixed up on a command line, and
 // then one sentence helps more than a complaint about each of its keys.
 void check_file_kind(const TomlValue& root, const std::string& file, FileKind wanted);
 

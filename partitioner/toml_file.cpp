@@ -13,7 +13,7 @@ namespace hetpipe {
 namespace {
 
 // toml++ 3.3 takes some errors for impossible ("[!]", a quoted key that does not end): it stops the
-// program, or in a release build goes on with nonsense. Here it throws.
+// program, or in a release build continues with nonsense. Here it throws.
 struct ParserStuck {};
 [[noreturn]] void parser_is_stuck() { throw ParserStuck(); }
 
@@ -111,7 +111,7 @@ TomlValue parse_toml(std::string_view text, const std::string& file) {
   } catch (const toml::parse_error& error) {
     throw refuse(static_cast<int>(error.source().begin.line), std::string(error.description()));
   } catch (const ParserStuck&) {
-    throw refuse(line_that_sticks(text), "a key or a bracket is not as it should be");
+    throw refuse(line_that_sticks(text), "a key or a bracket is malformed");
   }
 }
 

@@ -11,7 +11,7 @@
 #include "base/error.h"
 
 // Reading the project's TOML files: typed, with the line of everything, all problems at once.
-// toml++ itself is included in toml_file.cpp alone.
+// toml++ itself is included only in toml_file.cpp.
 namespace hetpipe {
 
 struct TomlEntry;
@@ -43,13 +43,13 @@ struct Range {
 };
 
 // One table while it is read. Every accessor notes the key as known and reports a wrong type or
-// range; done() reports the keys that nobody asked for. A required key that is missing is reported
+// range; done() reports the keys that were not read. A required key that is missing is reported
 // as well; what the accessor then returns is empty.
 class TomlReader {
  public:
   enum class Need { optional, required };
 
-  // `name` is how messages call the table: "[link.inter_node]".
+  // `name` is the table's name in messages: "[link.inter_node]".
   TomlReader(const TomlValue& table, std::string name, const std::string& file, Problems& problems);
 
   std::optional<std::string> string(const std::string& key, Need need = Need::optional);

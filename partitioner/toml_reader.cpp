@@ -82,7 +82,7 @@ void TomlReader::wrong_type(const std::string& key, int line, TomlValue::Kind is
 bool TomlReader::in_range(const std::string& key, int line, double value, Range range) {
   if (value >= range.least && value <= range.most) return true;
   std::string why =
-      "must lie between " + number_text(range.least) + " and " + number_text(range.most);
+      "must be between " + number_text(range.least) + " and " + number_text(range.most);
   if (range.least == 0 && value < 0) why = "must not be negative";
   if (range.least > 0 && value <= 0) why = "must be positive";
   problem(line, name_ + ": " + key + " = " + number_text(value) + " (" + why + "). Correct it.");
@@ -198,7 +198,7 @@ void TomlReader::format_is_1() {
                                [](const auto& entry) { return entry.key == "format"; });
   if (at == entries.end()) {
     problem(1,
-            "the file's format is missing (it tells which rules the file follows). "
+            "the file's format is missing (it determines how to read the file). "
             "Start the file with 'format = 1'.");
   } else if (at->value.kind != TomlValue::Kind::integer || at->value.integer != 1) {
     problem(at->value.line,
@@ -206,7 +206,7 @@ void TomlReader::format_is_1() {
             "Write 'format = 1', or use a newer version.");
   } else if (at != entries.begin()) {
     problem(at->value.line,
-            "format stands too late (it tells how to read the rest). "
+            "format comes too late (it determines how to read the rest). "
             "Make 'format = 1' the first key.");
   }
 }

@@ -43,7 +43,7 @@ class BatchNormKernel final : public LayerKernel {
     }
   }
 
-  // oneDNN computes all three gradients; what nobody wants goes to workspace.
+  // oneDNN computes all three gradients; what is not wanted goes to workspace.
   void backward(Stream& stream, const BackwardArguments& a) override {
     if (!backward_) {
       backward_ = Primitive(dnnl::batch_normalization_backward::primitive_desc(

@@ -139,7 +139,7 @@ class ConvolutionKernel final : public LayerKernel {
          {DNNL_ARG_DIFF_SRC, view(context_, x_, dx)}});
   }
 
-  // oneDNN computes both; what nobody wants goes to workspace.
+  // oneDNN computes both; what is not wanted goes to workspace.
   void parameter_gradients(Stream& stream, const BackwardArguments& a, const memory& dy,
                            float* dweight, float* dbias) {
     if (!parameter_gradients_) parameter_gradients_ = make_parameter_gradients();

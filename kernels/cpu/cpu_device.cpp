@@ -24,7 +24,7 @@ class GuardedKernel final : public LayerKernel {
     try {
       kernel_->forward(stream, a);
     } catch (const dnnl::error& error) {
-      rethrow(error, "in the forward of " + name_);
+      rethrow(error, "in the forward pass of " + name_);
     }
   }
   void backward(Stream& stream, const BackwardArguments& a) override {
@@ -32,7 +32,7 @@ class GuardedKernel final : public LayerKernel {
     try {
       kernel_->backward(stream, a);
     } catch (const dnnl::error& error) {
-      rethrow(error, "in the backward of " + name_);
+      rethrow(error, "in the backward pass of " + name_);
     }
   }
 

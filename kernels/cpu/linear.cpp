@@ -54,7 +54,7 @@ class LinearKernel final : public LayerKernel {
   }
 
  private:
-  // dweight = xᵀ·dy, dbias = column sums of dy: oneDNN computes both; what nobody wants goes to
+  // dweight = xᵀ·dy, dbias = column sums of dy: oneDNN computes both; what is not wanted goes to
   // workspace.
   void parameter_gradients(Stream& stream, const BackwardArguments& a, const memory& dy,
                            float* dweight, float* dbias) {

@@ -19,7 +19,7 @@
 namespace hetpipe::cuda {
 
 struct PlanOptions {
-  // Kept from run to run; empty: found anew in every run. Two plans for one graph may differ in
+  // Kept from run to run; empty: found again in every run. Two plans for one graph may differ in
   // bits, so runs are the same bit for bit where this file is the same, or where nothing is
   // measured.
   std::string cache_file = {};

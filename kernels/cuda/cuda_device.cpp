@@ -295,7 +295,7 @@ void check_precision(const GpuInfo& gpu, Precision precision) {
     return;
   }
   throw UserError("--precision " + to_string(precision),
-                  format("is not known to %s (compute capability %d.%d). Give %sfp32.",
+                  format("is not supported by %s (compute capability %d.%d). Give %sfp32.",
                          gpu.name.c_str(), gpu.major, gpu.minor, fp16 ? "fp16 or " : ""));
 }
 
@@ -306,7 +306,7 @@ int index_of(const Device& device) { return dynamic_cast<const CudaDevice&>(devi
 std::unique_ptr<Device> make_cuda_device(const GpuOptions& options) {
   const std::vector<GpuInfo> gpus = find_gpus();
   if (options.index < 0 || options.index >= static_cast<int>(gpus.size())) {
-    throw UserError("", format("GPU %d is not there (CUDA shows %zu). Give a smaller number.",
+    throw UserError("", format("GPU %d does not exist (CUDA lists %zu). Give a smaller number.",
                                options.index, gpus.size()));
   }
   const GpuInfo& gpu = gpus[static_cast<std::size_t>(options.index)];

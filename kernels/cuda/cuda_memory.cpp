@@ -18,7 +18,7 @@ CudaMemory::CudaMemory(int device) : device_(device) {
         "asking for memory pools");
   if (supported == 0) {
     throw SystemError(
-        format("CUDA device %d: its driver gives no memory in stream order (memory "
+        format("CUDA device %d: its driver has no stream-ordered memory (memory "
                "pools are off, as under some virtual GPUs)",
                device_));
   }

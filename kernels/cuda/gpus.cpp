@@ -75,7 +75,7 @@ std::vector<GpuInfo> find_gpus() {
     cudaRuntimeGetVersion(&runtime);
     throw SystemError(driver == 0
                           ? "no NVIDIA driver on this machine"
-                          : format("this machine's NVIDIA driver knows CUDA up to %d.%d, and "
+                          : format("this machine's NVIDIA driver supports CUDA up to %d.%d, and "
                                    "this build needs %d.%d",
                                    driver / 1000, driver % 1000 / 10, runtime / 1000,
                                    runtime % 1000 / 10));

@@ -27,6 +27,8 @@ class Scratch {
   bool complete_ = true;
 };
 
+constexpr int kPlanRuns = 5;  // of a plan, to tell which is fastest
+
 // Median time of `runs` calls of work(stream), after one that is not counted.
 double median_seconds(int runs, const std::function<void(cudaStream_t)>& work);
 

@@ -13,11 +13,11 @@
 #include "kernels/peer_memory.h"
 
 // The CUDA device is a module that is loaded at run time: one program runs where there is a GPU and
-// where neither driver nor libraries are. This is what the two know of each other; it names nothing
+// where neither driver nor libraries are. This is the interface between the two; it names nothing
 // of CUDA's.
 namespace hetpipe {
 
-// A GPU as the driver tells of it.
+// A GPU as the driver describes it.
 struct GpuInfo {
   int index = 0;     // as CUDA counts the visible ones
   std::string name;  // "NVIDIA H200"
@@ -37,7 +37,7 @@ constexpr auto fields_of(Type<GpuInfo>) {
                 &GpuInfo::memory_bandwidth, &GpuInfo::numa_node>;
 }
 
-// The precision that a card is used in where nobody asks for one: bf16 from compute capability 8.0
+// The default precision of a card: bf16 from compute capability 8.0
 // on, fp16 on cards with tensor cores before (7.0), else fp32.
 inline Precision usual_precision(const GpuInfo& gpu) {
   return gpu.major >= 8 ? Precision::bf16 : gpu.major >= 7 ? Precision::fp16 : Precision::fp32;
@@ -62,7 +62,7 @@ class CudaModule {
   virtual std::unique_ptr<PeerMemory> make_peer_memory(Device& device) const = 0;
 };
 
-// Grows with every change of what stands above or in kernels/device.h.
+// Increased with every change of the above or of kernels/device.h.
 inline constexpr int kCudaModuleAbi = 2;
 inline constexpr const char* kCudaModuleEntry = "hetpipe_cuda_module";
 // Null for another ABI number than the module's own.

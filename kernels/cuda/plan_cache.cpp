@@ -74,7 +74,7 @@ void PlanCache::write() {
 
 void PlanCache::warn_once(const std::string& text) {
   if (!warned_ && warn_) {
-    warn_("execution plans are found anew in every run: " + file_ + ": " + text);
+    warn_("execution plans are searched again in every run: " + file_ + ": " + text);
   }
   warned_ = true;
 }

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-// Which way of computing something was found to be fastest, kept from run to run. A key says what,
+// The fastest way found of computing something, cached from run to run. A key states what,
 // on which card and with which libraries; a choice means something to who stored it. The file holds
 // one JSON object per line, {"key":..., "choice":..., "seconds":...}; lines that are not such are
 // left out, so that a file cut short costs no more than what was cut. Several processes may share

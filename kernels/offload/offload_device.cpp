@@ -176,9 +176,10 @@ std::unique_ptr<PeerMemory> make_offload_peer_memory(Device& device) {
 
 std::unique_ptr<Device> make_offload_device(int threads, Precision precision) {
   if (precision == Precision::tf32) {
-    throw UserError("--precision tf32",
-                    "is not known to device 'offload' (it computes in fp32 and rounds). Give fp32, "
-                    "bf16 or fp16.");
+    throw UserError(
+        "--precision tf32",
+        "is not supported by device 'offload' (it computes in fp32 and rounds). Give fp32, "
+        "bf16 or fp16.");
   }
   return std::make_unique<OffloadDevice>(threads, precision);
 }

@@ -8,7 +8,7 @@
 
 namespace hetpipe {
 
-// The CPU device as if it were an accelerator, to find who would fail on one:
+// The CPU device as if it were an accelerator, to find code that would fail on one:
 //   * its memory is its own: the host that reads or writes it dies of a segmentation fault;
 //   * its streams run beside the host, each in a thread, later than they are asked: who reads
 //     results without waiting reads what stood there before;

@@ -91,7 +91,7 @@ void flatten_backward(const Shape& in, const T* dy, T* dx) {
         dx[(n * pixels + p) * channels + c] = dy[(n * channels + c) * pixels + p];
 }
 
-// The key of one sample's draws: the same in any batch, place, cut and re-computation.
+// The key of one sample's draws: the same in any batch, place, cut and recomputation.
 inline std::uint64_t dropout_key(std::uint64_t layer_key, const SampleKey& sample) {
   return random_key({layer_key, static_cast<std::uint64_t>(sample.epoch),
                      static_cast<std::uint64_t>(sample.index)});

@@ -145,11 +145,12 @@ Cluster cluster_of(const Allocation& allocation, const Cluster& pool,
           node.kinds.push_back(*kind);
           continue;
         }
-        problems.add(pool_file,
-                     format("does not name node '%s' of %s, nor a kind of device for its GPU of "
-                            "type '%s' (nor does the catalogue). Add [device.%s], or the node.",
-                            allocated.name.c_str(), allocation.of.c_str(), type.c_str(),
-                            type.empty() ? "KIND" : type.c_str()));
+        problems.add(
+            pool_file,
+            format("does not name node '%s' of %s, nor a device type for its GPU of "
+                   "type '%s' (the catalogue does not either). Add [device.%s], or the node.",
+                   allocated.name.c_str(), allocation.of.c_str(), type.c_str(),
+                   type.empty() ? "TYPE" : type.c_str()));
         break;
       }
     }
@@ -200,7 +201,7 @@ Seats seats_of(const Cluster& cluster, const std::vector<std::string>& host_of_r
   for (const Node& node : cluster.nodes) {
     const auto found = ranks_on.find(short_name(node.name));
     if (found == ranks_on.end()) {
-      seats.notes.push_back(format("%s has no rank, and is left out", node.name.c_str()));
+      seats.notes.push_back(format("%s has no rank and is left out", node.name.c_str()));
       continue;
     }
     Node taken = node;

@@ -8,7 +8,7 @@
 #include "base/fields.h"
 #include "partitioner/cluster/cluster.h"
 
-// What a scheduler gave to this job, or a launcher to these ranks, and the cluster that it is.
+// The allocation that a scheduler gave to this job, or a launcher to these ranks, as a cluster.
 // Plain values.
 namespace hetpipe {
 
@@ -16,7 +16,7 @@ struct AllocatedNode {
   std::string name;
   std::vector<std::string> gpus{};      // of each that the job was given, its type; "": not said
   std::vector<std::string> features{};  // as the administrator has named them
-  bool answers = true;                  // false: the scheduler holds it for down
+  bool answers = true;                  // false: the scheduler considers it down
 };
 constexpr auto fields_of(Type<AllocatedNode>) {
   return fields<&AllocatedNode::name, &AllocatedNode::gpus, &AllocatedNode::features,
@@ -25,7 +25,7 @@ constexpr auto fields_of(Type<AllocatedNode>) {
 
 struct Allocation {
   std::string of;           // "Slurm job 17", "the hosts of these ranks"
-  bool gpus_known = false;  // to whoever gave it: then a node without some has none for this job
+  bool gpus_known = false;  // to the scheduler: then a node without GPUs has none for this job
   std::vector<AllocatedNode> nodes;
 };
 constexpr auto fields_of(Type<Allocation>) {
@@ -38,13 +38,13 @@ Allocation hosts_allocation(const std::vector<std::string>& host_of_rank);
 // The nodes that answer, as a cluster with kinds and links of `pool`. A node that the pool names
 // has its devices, as many as the job was given; on any other each GPU is of the pool's kind, or
 // the catalogue's, that its type says ("titanv" for titan-v) or, without one, a feature of the
-// node. UserError, with all problems: a GPU whose kind nobody knows.
+// node. UserError, with all problems: a GPU of unknown type.
 Cluster cluster_of(const Allocation& allocation, const Cluster& pool, const std::string& pool_file);
 
-// The same without a cluster file: types of GPU stand for kinds, of which nothing else is known.
+// The same without a cluster file: GPU types become device types of which nothing else is known.
 Cluster plain_cluster(const Allocation& allocation);
 
-// Whether a scheduler's type of GPU means this kind of device: "a100", "A100-40GB", "titanv".
+// Whether a scheduler's type of GPU means this device type: "a100", "A100-40GB", "titanv".
 bool means_kind(const std::string& type, const std::string& kind);
 
 // The ranks that a launch gives to each node: one for each device, one where there is none (for a
@@ -56,8 +56,8 @@ struct RanksOfNode {
 };
 std::vector<RanksOfNode> ranks_of_nodes(const Cluster& cluster);
 
-// A cluster cut down to the ranks that are there: on each host the first ranks have its devices, in
-// their order. What is left over on either side is said in `notes`.
+// A cluster reduced to the ranks available: on each host the first ranks have its devices, in
+// their order. What is left over on either side is reported in `notes`.
 struct Seats {
   Cluster cluster;                // nodes with ranks
   std::vector<std::string> free;  // nodes that have a rank more than devices, once each

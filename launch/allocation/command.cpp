@@ -20,18 +20,20 @@ struct AllocationOptions {
 OptionTable table_of(AllocationOptions& options) {
   return {
       "allocation",
-      "Says which nodes and GPUs this Slurm job was given, and how many ranks each node gets: one "
-      "for each GPU, one for a parameter server where there is none. Nodes that are down get none.",
-      {{"What to say",
+      "Shows which nodes and GPUs this Slurm job was given, and how many ranks each node gets: one "
+      "per GPU, and one for a parameter server on a node without GPUs. Nodes that are down get "
+      "none.",
+      {{"Output",
         {
-            text_option("pool", "FILE", options.pool,
-                        "Cluster file with the devices of nodes, where Slurm does not know them."),
+            text_option(
+                "pool", "FILE", options.pool,
+                "Cluster file with the devices of the nodes, where Slurm does not list them."),
             text_option("hosts", "FILE", options.hosts,
-                        "Writes a host file for the launcher as well."),
+                        "Also writes a host file for the launcher."),
             choice_option("format", options.format, {"slurm", "openmpi"},
-                          "Of the host file: a line for each rank, for SLURM_HOSTFILE and srun "
-                          "--distribution=arbitrary; a line for each node with its slots, for "
-                          "mpirun --hostfile."),
+                          "Format of the host file: one line per rank, for SLURM_HOSTFILE and srun "
+                          "--distribution=arbitrary (slurm); one line per node with its slots, for "
+                          "mpirun --hostfile (openmpi)."),
         }}}};
 }
 
@@ -65,13 +67,13 @@ int allocation_command(const Invocation& how) {
   const auto check = [&](Problems& problems) {
     if (options.hosts) check_output_file("--hosts", *options.hosts, problems);
   };
-  if (!read_options(table, how.arguments, check)) return 0;
+  if (!read_options(table, how, check)) return 0;
   const Allocation allocation = slurm_allocation();
   const Cluster cluster = options.pool
                               ? cluster_of(allocation, load_cluster(*options.pool), *options.pool)
                               : plain_cluster(allocation);
   const std::vector<RanksOfNode> ranks = ranks_of_nodes(cluster);
-  if (ranks.empty()) throw SystemError("no node of " + allocation.of + " answers");
+  if (ranks.empty()) throw SystemError("no node of " + allocation.of + " is up");
   if (options.hosts) write_file(*options.hosts, host_file(ranks, options.format == "openmpi"));
   Table nodes({"node", "devices", "ranks"});
   for (const RanksOfNode& of : ranks) {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "launch/launcher/program_output.h"
+#include "launch/launcher/child.h"
 
 namespace hetpipe {
 namespace {
@@ -145,12 +145,12 @@ std::vector<AllocatedNode> listed_nodes(std::string_view sinfo, const std::strin
 Allocation slurm_allocation() try {
   if (variable("SLURM_JOB_ID").empty()) {
     throw UserError("--cluster",
-                    "slurm (SLURM_JOB_ID is not set: this is no Slurm job). Submit it with hetpipe "
-                    "sbatch, or give --cluster FILE, or --cluster ranks.");
+                    "slurm (SLURM_JOB_ID is not set: this is not a Slurm job). Submit one with "
+                    "hetpipe sbatch, or give --cluster FILE or --cluster ranks.");
   }
   const std::vector<std::string> nodes = nodes_of_this_job();
   if (nodes.empty()) {
-    throw SystemError("Slurm names no nodes of this job (SLURM_JOB_NODELIST='" +
+    throw SystemError("Slurm lists no nodes for this job (SLURM_JOB_NODELIST='" +
                       variable("SLURM_JOB_NODELIST") + "')");
   }
   Allocation allocation;
@@ -174,9 +174,8 @@ Allocation slurm_allocation() try {
   }
   return allocation;
 } catch (const SystemError& error) {
-  throw SystemError(
-      std::string(error.what()) +
-      " (the job's nodes and GPUs are asked for there; --cluster ranks does without)");
+  throw SystemError(std::string(error.what()) +
+                    " (it lists the job's nodes and GPUs; --cluster ranks works without it)");
 }
 
 }  // namespace hetpipe

@@ -7,11 +7,11 @@
 
 #include "launch/allocation/allocation.h"
 
-// What Slurm says, by its own commands: their text is the same from version to version, their JSON
-// is not built everywhere.
+// What Slurm's own commands report: their text is the same from version to version, their JSON
+// is not available everywhere.
 namespace hetpipe {
 
-// The allocation of the job that this process runs in, all components of a heterogeneous one, by
+// The allocation of this process's job, with all components of a heterogeneous one, by
 // `scontrol show job` and `scontrol show node`. UserError outside of a job; SystemError where
 // scontrol cannot be run, fails, or does not answer.
 Allocation slurm_allocation();
@@ -19,14 +19,14 @@ Allocation slurm_allocation();
 // "17", "17_3" of an array, "17" of a heterogeneous job; empty outside of a job.
 std::string slurm_job_id();
 
-// What `scontrol --oneliner show job --details` says of GPUs that jobs were given, by node.
+// The GPUs given to jobs by `scontrol --oneliner show job --details`, by node.
 struct GivenGpus {
   std::string node;
   std::vector<std::string> types;
 };
 std::vector<GivenGpus> given_gpus(std::string_view scontrol_jobs);
 
-// What `scontrol --oneliner show node` says of nodes: all GPUs that they have, features, whether
+// Nodes from `scontrol --oneliner show node`: all GPUs that they have, features, whether
 // they answer.
 std::vector<AllocatedNode> described_nodes(std::string_view scontrol_nodes);
 
@@ -37,7 +37,7 @@ std::vector<AllocatedNode> listed_nodes(std::string_view sinfo, const std::strin
 // "gpu:titanv:1(S:0-1),gpu:a100:2(IDX:0-1)" as one type for each GPU; other resources are left out.
 std::vector<std::string> gpu_types(std::string_view gres);
 
-// What a command of Slurm prints. SystemError: cannot be found or run, fails (with what it said),
+// The output of a Slurm command. SystemError: cannot be found or run, fails (with its output),
 // or does not end within 30 s.
 std::string ask_slurm(const std::vector<std::string>& words);
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the programs in a bundle's bin/, which set `root`: where Open MPI, PMIx and hwloc find their parts, as
-# what they were built with (/usr) does not hold here. Whatever another Open MPI left in these variables is replaced.
+# Sourced by the programs in a bundle's bin/, which set `root`: tells Open MPI, PMIx and hwloc where their parts are, as
+# the path they were built with (/usr) is wrong here. Values left in these variables by another Open MPI are replaced.
 case $root in
   *:*) echo "$root: a bundle cannot be run from a path with a colon (it separates paths in lists). Move it." >&2; exit 2 ;;
 esac

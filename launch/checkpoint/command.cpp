@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/checkpoint/command.h"
-
 #include <array>
+
+#include "launch/command/subcommand.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr std::array kActions{
-    Subcommand{"info", "says what a checkpoint holds", checkpoint_info},
-    Subcommand{"verify", "tells whether checkpoints are what was written", checkpoint_verify},
+constexpr std::array kCheckpointActions{
+    Subcommand{"info", "shows what a checkpoint holds", checkpoint_info},
+    Subcommand{"verify", "checks whether checkpoints are complete and undamaged",
+               checkpoint_verify},
     Subcommand{"diff", "compares two checkpoints", checkpoint_diff},
     Subcommand{"export", "writes a checkpoint's tensors for PyTorch or NumPy", checkpoint_export},
 };
@@ -18,9 +19,9 @@ constexpr std::array kActions{
 int checkpoint_command(const Invocation& how) {
   return run_action(
       {"checkpoint", "FILE... [options]",
-       "Looks into checkpoints. FILE is one, or a run's directory: then its newest complete "
-       "one.",
-       kActions},
+       "Shows, verifies, compares and exports checkpoints. FILE is a checkpoint, or a run "
+       "directory, whose newest complete checkpoint is used.",
+       kCheckpointActions},
       how);
 }
 

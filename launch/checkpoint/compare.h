@@ -7,7 +7,7 @@
 
 #include "launch/checkpoint/files.h"
 
-// Where two checkpoints differ: a value, for text, JSON and tests.
+// The differences of two checkpoints: a value, for text, JSON and tests.
 namespace hetpipe {
 
 struct AttributeDifference {
@@ -23,7 +23,7 @@ struct TensorDifference {
   Kind kind = Kind::values;
   std::int64_t values = 0;     // of the tensor
   std::int64_t differing = 0;  // of them
-  double absolute = 0;         // the largest |a - b|; infinite where one alone is no number
+  double absolute = 0;         // the largest |a - b|; infinite where only one is not a number
   double relative = 0;         // the largest |a - b| / max(|a|, |b|)
   bool operator==(const TensorDifference&) const = default;
 };
@@ -35,7 +35,7 @@ struct CheckpointDifference {
 };
 
 // Two values differ when their bits do and, with a tolerance above 0, when they are relatively
-// further apart than that. Exact states are compared where `exact` says so.
+// further apart than that. Exact states are compared if `exact` asks for it.
 CheckpointDifference compare_checkpoints(const Checkpoint& first, const Checkpoint& second,
                                          WithExact exact, double tolerance);
 

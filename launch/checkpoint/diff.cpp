@@ -3,9 +3,9 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "launch/checkpoint/command.h"
 #include "launch/checkpoint/compare.h"
 #include "launch/command/options.h"
+#include "launch/command/subcommand.h"
 
 namespace hetpipe {
 namespace {
@@ -21,21 +21,22 @@ struct DiffOptions {
 };
 
 OptionTable table_of(DiffOptions& options) {
-  return {"checkpoint diff",
-          "Compares two checkpoints. Exit code 0 and 'identical' when nothing differs, else 2.",
-          {{"What to compare",
-            {
-                argument(text_option("first", "A", options.first,
-                                     "A checkpoint, or a folder of them or a run's directory: "
-                                     "then its newest complete one.")),
-                argument(text_option("second", "B", options.second, "Another one.")),
-                flag_option("exact", options.exact,
-                            "Compares what only a bit-identical continuation needs as well."),
-                real_option("tolerance", "R", options.tolerance, kNotNegative,
-                            "Values that differ relatively by at most R count as equal; 0: all "
-                            "bits."),
-                flag_option("json", options.json, "Prints one JSON document instead of text."),
-            }}}};
+  return {
+      "checkpoint diff",
+      "Compares two checkpoints. Exit code 0 and 'identical' if nothing differs, otherwise 2.",
+      {{"What to compare",
+        {
+            argument(text_option("first", "A", options.first,
+                                 "A checkpoint, a folder of checkpoints or a run directory; "
+                                 "of a folder, the newest complete checkpoint is used.")),
+            argument(text_option("second", "B", options.second, "The one to compare with.")),
+            flag_option("exact", options.exact,
+                        "Also compares what only a bit-identical continuation needs."),
+            real_option("tolerance", "R", options.tolerance, kNotNegative,
+                        "Values with a relative difference of at most R count as equal; 0: only "
+                        "identical bits do."),
+            flag_option("json", options.json, "Prints one JSON document instead of text."),
+        }}}};
 }
 
 const char* kind_name(Kind kind) {
@@ -99,7 +100,7 @@ void print_text(const CheckpointDifference& difference) {
 int checkpoint_diff(const Invocation& how) {
   DiffOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments)) return 0;
+  if (!read_options(table, how)) return 0;
   const WithExact exact = options.exact ? WithExact::yes : WithExact::no;
   const Checkpoint first = read_checkpoint(one_checkpoint(options.first), exact);
   const Checkpoint second = read_checkpoint(one_checkpoint(options.second), exact);

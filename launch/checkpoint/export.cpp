@@ -3,11 +3,11 @@
 #include <set>
 
 #include "base/text.h"
-#include "launch/checkpoint/command.h"
 #include "launch/checkpoint/files.h"
 #include "launch/checkpoint/tensor_file.h"
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
+#include "launch/command/subcommand.h"
 
 namespace hetpipe {
 namespace {
@@ -28,16 +28,16 @@ OptionTable table_of(ExportOptions& options) {
       {{"What to write",
         {
             argument(text_option("file", "FILE", options.file,
-                                 "A checkpoint, or a folder of them or a run's directory: then "
-                                 "its newest complete one.")),
+                                 "A checkpoint, a folder of checkpoints or a run directory; of a "
+                                 "folder, the newest complete checkpoint is used.")),
             required(text_option("output", "FILE", options.output,
-                                 "Where to: X.safetensors, or X.npz for NumPy.")),
+                                 "Output file: X.safetensors, or X.npz for NumPy.")),
             flag_option("optimizer", options.optimizer,
-                        "Writes the optimizer's slots as well: optimizer.velocity.conv1.weight."),
+                        "Also writes the optimizer's slots: optimizer.velocity.conv1.weight."),
             flag_option("raw", options.raw,
-                        "Keeps names and layouts of the checkpoint: model/conv1/weight, linear "
+                        "Keeps the checkpoint's names and layouts: model/conv1/weight, linear "
                         "weights as (in, out)."),
-            flag_option("force", options.force, "Replaces the output if it exists."),
+            flag_option("force", options.force, "Overwrites the output file if it exists."),
         }}}};
 }
 
@@ -46,15 +46,16 @@ void check(const ExportOptions& options, Problems& problems) {
   const std::filesystem::path path = *options.output;
   if (path.extension() != ".safetensors" && path.extension() != ".npz") {
     problems.add("--output", path.string() +
-                                 " (its ending says the format: .safetensors or .npz). Give such "
-                                 "a name.");
+                                 " (the extension selects the format: .safetensors or .npz). Use "
+                                 "one of them.");
     return;
   }
   check_output_file("--output", path.string(), problems);
   std::error_code code;
   if (!options.force && std::filesystem::is_regular_file(path, code)) {
-    problems.add("--output",
-                 path.string() + " (exists already). Give another name, or --force to replace it.");
+    problems.add(
+        "--output",
+        path.string() + " (already exists). Give another name, or --force to overwrite it.");
   }
 }
 
@@ -64,8 +65,8 @@ void check_names(const std::string& file, const std::vector<ExportTensor>& tenso
   std::set<std::string> seen;
   for (const ExportTensor& tensor : tensors) {
     if (!seen.insert(tensor.name).second) {
-      problems.add(file, "two of its tensors would be called '" + tensor.name +
-                             "' (names of PyTorch). Use --raw.");
+      problems.add(file, "two of its tensors would be named '" + tensor.name +
+                             "' (in PyTorch's naming). Use --raw.");
     }
   }
   problems.throw_if_any();
@@ -76,7 +77,7 @@ void check_names(const std::string& file, const std::vector<ExportTensor>& tenso
 int checkpoint_export(const Invocation& how) {
   ExportOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments, [&](Problems& p) { check(options, p); })) return 0;
+  if (!read_options(table, how, [&](Problems& p) { check(options, p); })) return 0;
   const std::filesystem::path path = one_checkpoint(options.file);
   const Checkpoint checkpoint = read_checkpoint(path, WithExact::no);
   const ExportSlots slots = options.optimizer ? ExportSlots::yes : ExportSlots::no;

@@ -17,7 +17,7 @@ fs::path folder_of(const fs::path& folder) {
 
 [[noreturn]] void refuse(const fs::path& folder, const std::string& what) {
   throw UserError(folder.string(), "holds no " + what +
-                                       " (they are called checkpoint-00000012.h5). Give a "
+                                       " (checkpoints are named checkpoint-00000012.h5). Give a "
                                        "checkpoint, or the directory of a run that wrote one.");
 }
 

@@ -7,7 +7,7 @@
 
 #include "runtime/store/checkpoint.h"
 
-// Which checkpoint a word of the command line means: a file, or the newest complete one of a folder
+// The checkpoint that an argument names: a file, or the newest complete one of a folder
 // of checkpoints or of a run's directory.
 namespace hetpipe {
 

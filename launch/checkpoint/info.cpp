@@ -5,9 +5,9 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "launch/checkpoint/command.h"
 #include "launch/checkpoint/files.h"
 #include "launch/command/options.h"
+#include "launch/command/subcommand.h"
 
 namespace hetpipe {
 namespace {
@@ -20,12 +20,12 @@ struct InfoOptions {
 
 OptionTable table_of(InfoOptions& options) {
   return {"checkpoint info",
-          "Says what a checkpoint holds. Its values are not read: verify does that.",
-          {{"What to look at",
+          "Shows what a checkpoint holds. It does not read the values: verify does.",
+          {{"What to show",
             {
                 argument(text_option("file", "FILE", options.file,
-                                     "A checkpoint, or a folder of them or a run's directory: "
-                                     "then its newest complete one.")),
+                                     "A checkpoint, a folder of checkpoints or a run directory; "
+                                     "of a folder, the newest complete checkpoint is used.")),
                 flag_option("tensors", options.tensors, "Lists every tensor with its shape."),
                 flag_option("json", options.json, "Prints one JSON document instead of text."),
             }}}};
@@ -113,7 +113,7 @@ void print_text(const std::string& path, const Checkpoint& c, bool with_tensors)
   line("model", c.model);
   line("system", c.system);
   line("label", std::to_string(c.label) + " (waves)");
-  line("minibatches", std::to_string(c.minibatches) + " of all virtual workers");
+  line("minibatches", std::to_string(c.minibatches) + " over all virtual workers");
   line("samples",
        format("%lld consumed, epoch %lld of a data set of %lld, seed %llu",
               static_cast<long long>(c.sampler.consumed), static_cast<long long>(c.sampler.epoch()),
@@ -126,7 +126,7 @@ void print_text(const std::string& path, const Checkpoint& c, bool with_tensors)
                               static_cast<long long>(sum.tensors),
                               format_bytes(static_cast<double>(sum.bytes())).c_str()));
   }
-  if (!c.exact) line("exact", "none: a run that resumes starts its pipeline from the label");
+  if (!c.exact) line("exact", "none: a resumed run starts with empty pipelines");
   if (!with_tensors) return;
   Table table({"tensor", "kind", "shape", "order"});
   for (const PathTensor& t : tensors_of(c)) {
@@ -140,7 +140,7 @@ void print_text(const std::string& path, const Checkpoint& c, bool with_tensors)
 int checkpoint_info(const Invocation& how) {
   InfoOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments)) return 0;
+  if (!read_options(table, how)) return 0;
   const std::filesystem::path path = one_checkpoint(options.file);
   const Checkpoint outline = read_checkpoint_outline(path);
   if (options.json) {

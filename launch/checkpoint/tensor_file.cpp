@@ -24,11 +24,6 @@ std::string_view bytes_of(const ExportTensor& tensor) {
           tensor.values.size() * sizeof(float)};
 }
 
-template <class Number>
-void put(std::string& to, Number value) {
-  to.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
 // "(3,)", "(2, 3)", "()": a tuple of Python.
 std::string tuple(const std::vector<std::int64_t>& shape) {
   std::vector<std::string> sides;
@@ -43,8 +38,8 @@ std::string npy_header(const ExportTensor& tensor) {
   text.resize(text.size() + kNpyAlignment - 1 - (before + text.size()) % kNpyAlignment, ' ');
   text += '\n';
   std::string header = "\x93NUMPY";
-  put(header, std::uint16_t{1});  // version 1.0
-  put(header, static_cast<std::uint16_t>(text.size()));
+  append_number(header, std::uint16_t{1});  // version 1.0
+  append_number(header, static_cast<std::uint16_t>(text.size()));
   return header + text;
 }
 
@@ -67,7 +62,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Expo
       (text.size() + kSafetensorsAlignment - 1) / kSafetensorsAlignment * kSafetensorsAlignment,
       ' ');
   std::string header;
-  put(header, std::uint64_t{text.size()});
+  append_number(header, std::uint64_t{text.size()});
   header += text;
   pieces.front() = header;
   write_file(path, pieces);

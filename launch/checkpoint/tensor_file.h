@@ -28,10 +28,16 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Expo
 // A zip file (stored, with zip64 where sizes need it) of one NAME.npy per tensor.
 void write_npz(const std::filesystem::path& path, const std::vector<ExportTensor>& tensors);
 
+// A number as it lies in memory; all of these formats are little-endian.
+template <class Number>
+void append_number(std::string& to, Number value) {
+  to.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
 // The parts of a zip file around the data of its members, which the caller writes.
 class ZipHeaders {
  public:
-  // What stands before the data of the next member.
+  // The header before the data of the next member.
   std::string member(const std::string& name, std::uint32_t crc32, std::uint64_t bytes);
   std::string end() const;  // after the last one
 

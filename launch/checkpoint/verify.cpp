@@ -3,9 +3,9 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "launch/checkpoint/command.h"
 #include "launch/checkpoint/files.h"
 #include "launch/command/options.h"
+#include "launch/command/subcommand.h"
 
 namespace hetpipe {
 namespace {
@@ -17,14 +17,14 @@ struct VerifyOptions {
 
 OptionTable table_of(VerifyOptions& options) {
   return {"checkpoint verify",
-          "Tells whether checkpoints are what was written, reading all of their bytes. Exit code 0 "
-          "when all are intact, else 2 with every problem.",
-          {{"What to look at",
+          "Checks whether checkpoints are complete and undamaged, reading every byte. Exit code 0 "
+          "if all are intact, otherwise 2 with every problem.",
+          {{"What to verify",
             {
                 arguments("files", "FILE", options.files,
-                          "A checkpoint, or a folder of them or a run's directory: then all of "
-                          "them."),
-                flag_option("json", options.json, "Prints one JSON document instead of lines."),
+                          "A checkpoint, a folder of checkpoints or a run directory; of a folder, "
+                          "all are verified."),
+                flag_option("json", options.json, "Prints one JSON document instead of text."),
             }}}};
 }
 
@@ -52,7 +52,7 @@ std::string json_text(const std::vector<Verdict>& verdicts) {
 int checkpoint_verify(const Invocation& how) {
   VerifyOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments)) return 0;
+  if (!read_options(table, how)) return 0;
   std::vector<Verdict> verdicts;
   Problems problems;
   for (const std::string& word : options.files) {

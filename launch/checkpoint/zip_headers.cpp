@@ -17,11 +17,6 @@ constexpr std::uint16_t kDate = 1 << 5 | 1;  // 1980-01-01: the same tensors, th
 constexpr std::uint16_t kZip64Extra = 1;
 constexpr std::uint16_t kPlainFile = 0;
 
-template <class Number>
-void put(std::string& to, Number value) {
-  to.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
 std::uint32_t or_most(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, kMost32));
 }
@@ -30,26 +25,26 @@ std::uint32_t or_most(std::uint64_t value) {
 std::string zip64_extra(std::initializer_list<std::uint64_t> values) {
   std::string large;
   for (const std::uint64_t value : values) {
-    if (value >= kMost32) put(large, value);
+    if (value >= kMost32) append_number(large, value);
   }
   if (large.empty()) return large;
   std::string extra;
-  put(extra, kZip64Extra);
-  put(extra, static_cast<std::uint16_t>(large.size()));
+  append_number(extra, kZip64Extra);
+  append_number(extra, static_cast<std::uint16_t>(large.size()));
   return extra + large;
 }
 
 // From the needed version to the sizes: the same in both kinds of header.
 std::string common_fields(std::uint32_t crc32, std::uint64_t bytes) {
   std::string text;
-  put(text, kVersion);
-  put(text, kUtf8);
-  put(text, std::uint16_t{0});  // stored
-  put(text, std::uint16_t{0});  // midnight
-  put(text, kDate);
-  put(text, crc32);
-  put(text, or_most(bytes));  // compressed
-  put(text, or_most(bytes));
+  append_number(text, kVersion);
+  append_number(text, kUtf8);
+  append_number(text, std::uint16_t{0});  // stored
+  append_number(text, std::uint16_t{0});  // midnight
+  append_number(text, kDate);
+  append_number(text, crc32);
+  append_number(text, or_most(bytes));  // compressed
+  append_number(text, or_most(bytes));
   return text;
 }
 
@@ -59,21 +54,21 @@ std::string ZipHeaders::member(const std::string& name, std::uint32_t crc32, std
   const auto name_bytes = static_cast<std::uint16_t>(name.size());
   const std::string local_extra = zip64_extra({bytes, bytes});
   std::string local = "PK\x03\x04" + common_fields(crc32, bytes);
-  put(local, name_bytes);
-  put(local, static_cast<std::uint16_t>(local_extra.size()));
+  append_number(local, name_bytes);
+  append_number(local, static_cast<std::uint16_t>(local_extra.size()));
   local += name + local_extra;
 
   const std::string extra = zip64_extra({bytes, bytes, offset_});
   directory_ += "PK\x01\x02";
-  put(directory_, kVersion);
+  append_number(directory_, kVersion);
   directory_ += common_fields(crc32, bytes);
-  put(directory_, name_bytes);
-  put(directory_, static_cast<std::uint16_t>(extra.size()));
-  put(directory_, std::uint16_t{0});  // comment
-  put(directory_, std::uint16_t{0});  // disk
-  put(directory_, kPlainFile);        // internal attributes
-  put(directory_, std::uint32_t{0});  // external attributes
-  put(directory_, or_most(offset_));
+  append_number(directory_, name_bytes);
+  append_number(directory_, static_cast<std::uint16_t>(extra.size()));
+  append_number(directory_, std::uint16_t{0});  // comment
+  append_number(directory_, std::uint16_t{0});  // disk
+  append_number(directory_, kPlainFile);        // internal attributes
+  append_number(directory_, std::uint32_t{0});  // external attributes
+  append_number(directory_, or_most(offset_));
   directory_ += name + extra;
 
   offset_ += local.size() + bytes;
@@ -86,29 +81,29 @@ std::string ZipHeaders::end() const {
   const bool large = members_ >= kMost16 || offset_ >= kMost32 || directory_.size() >= kMost32;
   if (large) {
     text += "PK\x06\x06";
-    put(text, std::uint64_t{44});  // bytes of this record after this field
-    put(text, kVersion);
-    put(text, kVersion);
-    put(text, std::uint32_t{0});
-    put(text, std::uint32_t{0});
-    put(text, members_);
-    put(text, members_);
-    put(text, std::uint64_t{directory_.size()});
-    put(text, offset_);
+    append_number(text, std::uint64_t{44});  // bytes of this record after this field
+    append_number(text, kVersion);
+    append_number(text, kVersion);
+    append_number(text, std::uint32_t{0});
+    append_number(text, std::uint32_t{0});
+    append_number(text, members_);
+    append_number(text, members_);
+    append_number(text, std::uint64_t{directory_.size()});
+    append_number(text, offset_);
     text += "PK\x06\x07";  // where that record is
-    put(text, std::uint32_t{0});
-    put(text, std::uint64_t{offset_ + directory_.size()});
-    put(text, std::uint32_t{1});
+    append_number(text, std::uint32_t{0});
+    append_number(text, std::uint64_t{offset_ + directory_.size()});
+    append_number(text, std::uint32_t{1});
   }
   const auto members = static_cast<std::uint16_t>(std::min<std::uint64_t>(members_, kMost16));
   text += "PK\x05\x06";
-  put(text, std::uint16_t{0});
-  put(text, std::uint16_t{0});
-  put(text, members);
-  put(text, members);
-  put(text, or_most(directory_.size()));
-  put(text, or_most(offset_));
-  put(text, std::uint16_t{0});
+  append_number(text, std::uint16_t{0});
+  append_number(text, std::uint16_t{0});
+  append_number(text, members);
+  append_number(text, members);
+  append_number(text, or_most(directory_.size()));
+  append_number(text, or_most(offset_));
+  append_number(text, std::uint16_t{0});
   return text;
 }
 

@@ -58,6 +58,8 @@ std::string signature(const Option& option) {
   return text;
 }
 
+}  // namespace
+
 std::string described(const Option& option) {
   std::string text = option.help;
   const auto value = option.text();
@@ -73,20 +75,18 @@ std::string described(const Option& option) {
   return text;
 }
 
-}  // namespace
-
 OptionTable::OptionTable(std::string command, std::string summary, std::vector<OptionGroup> groups)
     : command_(std::move(command)), summary_(std::move(summary)), groups_(std::move(groups)) {
-  OptionGroup common{"Options of every subcommand", {}};
+  OptionGroup common{"Common options", {}};
   common.options.push_back(command_line_only(
       text_option("config", "FILE", config_,
-                  "Reads options from a TOML file: format = 1, then in-flight = 4 for "
-                  "--in-flight 4, and so on. The command line wins.")));
-  common.options.push_back(command_line_only(flag_option(
-      "print-config", configuration_asked_,
-      "Prints the options that would be used, as a file for --config, and does nothing else.")));
+                  "Reads options from a TOML file: format = 1, then for example in-flight = 4. "
+                  "The command line takes precedence.")));
+  common.options.push_back(command_line_only(
+      flag_option("print-config", configuration_asked_,
+                  "Prints the options in effect as a file for --config, and exits.")));
   common.options.push_back(
-      command_line_only(flag_option("help", help_asked_, "Prints this and does nothing else.")));
+      command_line_only(flag_option("help", help_asked_, "Prints this help and exits.")));
   groups_.push_back(std::move(common));
 }
 
@@ -146,20 +146,20 @@ void OptionTable::read_file(const std::string& file, Problems& problems) {
     const Option* option = find(key);
     if (option == nullptr) {
       problems.add(where(value.line), unknown("key", key, allowed) + ". See hetpipe " + command_ +
-                                          " --help for what can stand here.");
+                                          " --help for the allowed keys.");
     } else if (!option->in_file) {
       problems.add(where(value.line),
-                   key + " (only the command line can say this). Remove the line.");
+                   key + " (allowed on the command line only). Remove the line.");
     } else if (const auto word = as_typed(value); !word) {
-      problems.add(where(value.line), key +
-                                          " (a table or a date is no value of an option). Write " +
-                                          key + " = " + option->value + ".");
+      problems.add(where(value.line),
+                   key + " (a table or a date cannot be the value of an option). Write " + key +
+                       " = " + option->value + ".");
     } else if (const auto complaint = option->set(*word)) {
       problems.add(where(value.line), key + " = " + *complaint);
     }
   }
   if (!format_seen) {
-    problems.add(where(1), "format is missing (every file says its format). Add format = 1.");
+    problems.add(where(1), "format is missing (every file states its format). Add format = 1.");
   }
 }
 
@@ -180,7 +180,7 @@ void OptionTable::read_words(std::span<const std::string> arguments, Problems& p
         if (!rows[row]->repeats) ++row;
       } else {
         problems.add("", "unexpected argument '" + word + "' (" +
-                             (rows.empty() ? "every argument here belongs to an option"
+                             (rows.empty() ? "this command takes options only"
                                            : "the command is " + usage()) +
                              ")" + see);
       }
@@ -209,13 +209,13 @@ void OptionTable::read_words(std::span<const std::string> arguments, Problems& p
       words.push_back(word + "=" + option->implicit);
     } else if (value_follows && arguments[i + 1].empty()) {
       ++i;
-      problems.add(word, "needs a value (an empty one follows it). Write " + word + " " +
+      problems.add(word, "needs a value (an empty one was given). Write " + word + " " +
                              option->value + ".");
     } else if (value_follows) {
       words.push_back(word + "=" + arguments[++i]);
     } else {
       problems.add(word,
-                   "needs a value (none follows it). Write " + word + " " + option->value + ".");
+                   "needs a value (none was given). Write " + word + " " + option->value + ".");
     }
   }
   po::options_description description;
@@ -256,11 +256,11 @@ OptionTable::Asked OptionTable::read(std::span<const std::string> arguments, Pro
       const bool tried = std::any_of(values.begin(), values.end(),
                                      [&](const auto& value) { return value.first == option.name; });
       if (option.required && option.positional && !tried) {
-        problems.add(placeholder(option), "is missing (hetpipe " + command_ +
-                                              " cannot do without it). Give " + usage() + ".");
+        problems.add(placeholder(option),
+                     "is missing (hetpipe " + command_ + " requires it). Give " + usage() + ".");
       } else if (option.required && !option.text() && !tried) {
         problems.add("--" + option.name, "is missing (hetpipe " + command_ +
-                                             " cannot do without it). Give --" + option.name + " " +
+                                             " requires it). Give --" + option.name + " " +
                                              option.value + ".");
       }
     }
@@ -303,10 +303,14 @@ std::string OptionTable::configuration() const {
   return text;
 }
 
-bool read_options(OptionTable& table, std::span<const std::string> arguments,
+bool read_options(OptionTable& table, const Invocation& how,
                   const std::function<void(Problems&)>& check) {
+  if (how.reader != nullptr) {
+    how.reader->options(table);
+    return false;
+  }
   Problems problems;
-  const OptionTable::Asked asked = table.read(arguments, problems);
+  const OptionTable::Asked asked = table.read(how.arguments, problems);
   if (asked == OptionTable::Asked::help) {
     if (speaks_for_all()) std::fputs(table.help().c_str(), stdout);
     return false;

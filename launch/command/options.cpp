@@ -256,6 +256,11 @@ Option unset_means(std::string what, Option option) {
   return option;
 }
 
+Option offering(std::vector<std::string> known, Option option) {
+  option.known = std::move(known);
+  return option;
+}
+
 Option alone_means(std::string value, Option option) {
   option.implicit = std::move(value);
   return option;

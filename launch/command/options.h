@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "launch/command/subcommand.h"
 
 // Options as one table: command line, configuration file, help, printed configuration and checks
 // all follow from its rows. A row is bound to the variable it fills; the variable's value before
-// reading is the default, so that a default stands in one place too.
+// reading is the default, so that a default is in one place too.
 namespace hetpipe {
 
 // The variable behind a row: one with a default, or an optional one that may stay unset.
@@ -33,16 +34,17 @@ struct Slot {
 struct Option {
   std::string name;      // "in-flight": --in-flight on the command line, in-flight = 4 in a file
   std::string value;     // what help writes for the value: "N"; empty for a flag
-  std::string help;      // one sentence; the default is added by itself
+  std::string help;      // one sentence; the default is appended automatically
   std::string unset;     // what an unset value means: "the plan's"; empty: nothing to say
-  std::string implicit;  // what the option alone means; empty: it needs a value
-  bool in_file = true;   // may stand in a configuration file
+  std::string implicit;  // its value when none is given; empty: it needs one
+  bool in_file = true;   // allowed in a configuration file
   bool required = false;
-  bool positional = false;  // a word without a name in front: `checkpoint info FILE`
-  bool repeats = false;     // of a positional: takes every word that is left
-  std::function<std::optional<std::string>(const std::string&)> set;  // the complaint, or nothing
+  std::vector<std::string> known{};  // values a shell may offer beside those spelt out in `value`
+  bool positional = false;           // a word without a name in front: `checkpoint info FILE`
+  bool repeats = false;              // of a positional: takes all remaining words
+  std::function<std::optional<std::string>(const std::string&)> set;  // the problem, or nothing
   std::function<std::optional<std::string>()> text;                   // as typed; nothing: unset
-  std::function<std::optional<std::string>()> toml;                   // as a file holds it
+  std::function<std::optional<std::string>()> toml;                   // as written in a file
 };
 
 // Limits of a number, both allowed unless `open`, which leaves out the lower one.
@@ -67,7 +69,7 @@ Option real_option(std::string name, std::string value, Slot<double> slot, Limit
 Option on_off_option(std::string name, Slot<bool> slot, std::string help);  // a boolean in a file
 Option list_option(std::string name, std::string value, Slot<std::vector<std::string>> slot,
                    std::string help);  // separated by commas
-// May stand several times on the command line, and nowhere else; a value may hold commas.
+// May be repeated on the command line, and is allowed only there; a value may contain commas.
 Option repeated_option(std::string name, std::string value, Slot<std::vector<std::string>> slot,
                        std::string help);
 Option integers_option(std::string name, std::string value, Slot<std::vector<int>> slot,
@@ -76,21 +78,25 @@ Option reals_option(std::string name, std::string value, Slot<std::vector<double
                     Limits limits, std::string help);
 Option flag_option(std::string name, bool& variable, std::string help);
 
-// Changes to a row that few need.
+// Modifiers of a row that few need.
 Option required(Option option);
 Option command_line_only(Option option);
 Option unset_means(std::string what, Option option);
+Option offering(std::vector<std::string> known, Option option);
 Option alone_means(std::string value, Option option);
 
 // Rows of words without a name, in the order of the command line; before the options or between.
-Option argument(Option option);  // required, of the command line alone; called by its value
+Option argument(Option option);  // required, on the command line only; named after its value
 Option arguments(std::string name, std::string value, Slot<std::vector<std::string>> slot,
-                 std::string help);  // one or more, the last row of its kind
+                 std::string help);  // one or more; the last such row
 
 struct OptionGroup {
   std::string title;
   std::vector<Option> options;
 };
+
+// The help of a row, with its default.
+std::string described(const Option& option);
 
 class OptionTable {
  public:
@@ -101,8 +107,8 @@ class OptionTable {
 
   enum class Asked { run, help, configuration };
 
-  // Reads the configuration file, then the command line, which wins. Collects every problem of both
-  // in `problems`, so that the caller can add what only it can check and throw them together. Rows
+  // Reads the configuration file, then the command line, which takes precedence. Collects problems
+  // of both in `problems`, so that the caller can add its own and throw them together. Rows
   // that are required are not checked when help or configuration is asked for.
   Asked read(std::span<const std::string> arguments, Problems& problems);
 
@@ -110,9 +116,13 @@ class OptionTable {
   std::string configuration() const;  // TOML that --config reads back
   std::vector<std::string> names() const;
 
+  const std::string& command() const { return command_; }  // "checkpoint diff"
+  const std::string& summary() const { return summary_; }
+  const std::vector<OptionGroup>& groups() const { return groups_; }
+  std::vector<const Option*> positionals() const;
+
  private:
   const Option* find(const std::string& name) const;
-  std::vector<const Option*> positionals() const;
   std::string usage() const;  // "hetpipe checkpoint diff A B"
   void read_file(const std::string& file, Problems& problems);
   void read_words(std::span<const std::string> arguments, Problems& problems,
@@ -128,8 +138,8 @@ class OptionTable {
 
 // What every subcommand does first: reads its options, answers --help and --print-config itself (on
 // standard output, from the first rank alone) and throws UserError with every problem, `check`'s
-// included. False: answered, the command is done.
-bool read_options(OptionTable& table, std::span<const std::string> arguments,
+// included. False: answered, or shown to a reader; the command is done.
+bool read_options(OptionTable& table, const Invocation& how,
                   const std::function<void(Problems&)>& check = {});
 
 }  // namespace hetpipe

@@ -22,7 +22,7 @@ void check_output_file(const std::string& option, const std::string& path, Probl
     problems.add(option, path + " (there is no folder " + folder.string() +
                              "). Create it, or give another file.");
   } else if (::access(folder.c_str(), W_OK) != 0) {
-    problems.add(option, path + " (nothing can be written to " + folder.string() + ": " +
+    problems.add(option, path + " (cannot write to " + folder.string() + ": " +
                              std::strerror(errno) + "). Give another file.");
   }
 }
@@ -41,8 +41,8 @@ void check_file_of_its_own(const std::string& option, const std::string& path,
   if (fs::exists(own, error) && !fs::is_regular_file(own, error)) return;
   for (const auto& [other, file] : others) {
     if (!file || canonical(*file) != own) continue;
-    problems.add(option, path + " (is the file of " + other +
-                             " as well, which would be overwritten). Give another file.");
+    problems.add(option, path + " (is the same file as that of " + other +
+                             ", which would be overwritten). Give another file.");
   }
 }
 

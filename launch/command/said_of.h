@@ -9,7 +9,7 @@
 
 namespace hetpipe {
 
-// What is said of no place, or of "the plan", is said of this file.
+// Problems without a place, or of "the plan", get the name of this file.
 template <class Make>
 auto said_of(const std::string& file, Make make) {
   try {

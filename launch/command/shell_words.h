@@ -9,7 +9,7 @@ namespace hetpipe {
 // Words as a shell reads them back, quoted where it matters.
 std::string shell_words(const std::vector<std::string>& words);
 
-// What stands before "--" in a command line, and what behind it.
+// The words before "--" in a command line, and those after it.
 struct SplitWords {
   std::vector<std::string> own;
   std::vector<std::string> behind;

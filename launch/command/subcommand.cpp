@@ -13,19 +13,20 @@
 #include "base/error.h"
 #include "base/failure.h"
 #include "base/text.h"
+#include "launch/command/terminal.h"
 #include "launch/command/version.h"
 #include "launch/launcher/launched.h"
 
 namespace hetpipe {
 namespace {
 
+constexpr std::size_t kOverviewWidth = 98;
 constexpr std::chrono::milliseconds kFirstRankSpeaks{1000};
 volatile std::sig_atomic_t code_of_silent_rank = 0;
 
 std::string overview() {
   std::string text =
-      "usage: hetpipe <subcommand> [options]\n\n"
-      "Trains one neural network on a pool of mismatched devices.\n\n";
+      "usage: hetpipe <subcommand> [options]\n\n" + std::string(kAboutHetpipe) + "\n\n";
   std::size_t width = 0;
   for (const Subcommand& subcommand : subcommands()) {
     width = std::max(width, std::string(subcommand.name).size());
@@ -33,10 +34,12 @@ std::string overview() {
   for (const Subcommand& subcommand : subcommands()) {
     text += format("  %-*s  %s\n", static_cast<int>(width), subcommand.name, subcommand.help);
   }
-  return text +
-         "\nhetpipe <subcommand> --help lists its options; hetpipe --version says what was built.\n"
-         "Exit codes: 0 done, 2 a mistake in options or files, 3 the machine failed, 4 the numbers "
-         "failed,\n75 stopped on request with a checkpoint: run me again.\n";
+  std::vector<std::string> codes;
+  for (const auto& [code, meaning] : exit_codes()) {
+    codes.push_back(format("%d %s", static_cast<int>(code), meaning));
+  }
+  return text + '\n' + kMoreHelp + '\n' +
+         wrapped("Exit codes: " + join(codes, ", ") + ".", 0, kOverviewWidth) + '\n';
 }
 
 int run_subcommand(std::span<const std::string> words) {
@@ -72,6 +75,15 @@ int report(ExitCode code, const std::string& text) {
   return static_cast<int>(code);
 }
 
+std::string overview(const ActionGroup& group) {
+  std::string text =
+      format("usage: hetpipe %s <action> %s\n\n%s\n\n", group.name, group.usage, group.about);
+  for (const Subcommand& action : group.actions) {
+    text += format("  %-6s  %s\n", action.name, action.help);
+  }
+  return text + format("\nhetpipe %s <action> --help lists its options.\n", group.name);
+}
+
 }  // namespace
 
 // A rank that leaves at once makes mpirun end the others, the first among them perhaps before it
@@ -84,24 +96,40 @@ void leave_after_first_rank(ExitCode code) {
   std::this_thread::sleep_for(kFirstRankSpeaks);
 }
 
+const char* const kAboutHetpipe = "Trains one neural network on a pool of mismatched devices.";
+const char* const kMoreHelp =
+    "hetpipe <subcommand> --help lists its options; hetpipe --version shows what was built.";
+
+std::span<const ExitCodeMeaning> exit_codes() {
+  static constexpr std::array kCodes{
+      ExitCodeMeaning{ExitCode::done, "success"},
+      ExitCodeMeaning{ExitCode::user, "a mistake in options or files"},
+      ExitCodeMeaning{ExitCode::system, "system failure"},
+      ExitCodeMeaning{ExitCode::numerical, "numerical failure"},
+      ExitCodeMeaning{ExitCode::stopped,
+                      "stopped on request after writing a checkpoint: run again with --resume"},
+  };
+  return kCodes;
+}
+
 std::span<const Subcommand> subcommands() {
   static constexpr std::array kSubcommands{
-      Subcommand{"probe", "finds the devices, measures them and their links: the cluster file",
+      Subcommand{"probe", "finds and measures devices and links, writes the cluster file",
                  probe_command},
-      Subcommand{"profile", "measures a model, layer by layer, on this machine", profile_command},
-      Subcommand{"plan", "cuts a profiled model into stages for a cluster", plan_command},
-      Subcommand{"simulate", "plays a plan on paper: speed, idle times, memory, pictures",
+      Subcommand{"profile", "measures a model layer by layer on this machine", profile_command},
+      Subcommand{"plan", "partitions a profiled model into stages for a cluster", plan_command},
+      Subcommand{"simulate", "simulates a plan: speed, idle times, memory, drawings",
                  simulate_command},
-      Subcommand{"doctor", "looks for what stands between this allocation and a run",
-                 doctor_command},
+      Subcommand{"doctor", "checks an allocation before a run", doctor_command},
       Subcommand{"train", "trains a model over all ranks of a plan", train_command},
-      Subcommand{"compare", "trains by several systems in turn: speed, accuracy, memory, traffic",
+      Subcommand{"compare", "trains with several systems in turn: speed, accuracy, memory, traffic",
                  compare_command},
       Subcommand{"sbatch", "writes a batch script for Slurm", sbatch_command},
-      Subcommand{"allocation", "what this Slurm job was given, and its ranks", allocation_command},
-      Subcommand{"checkpoint", "looks into, verifies, compares, exports checkpoints",
+      Subcommand{"allocation", "shows what this Slurm job was given, and its ranks",
+                 allocation_command},
+      Subcommand{"checkpoint", "shows, verifies, compares, exports checkpoints",
                  checkpoint_command},
-      Subcommand{"data", "turns images into data sets", data_command},
+      Subcommand{"data", "converts images to data sets", data_command},
   };
   return kSubcommands;
 }
@@ -110,12 +138,31 @@ int run_hetpipe(std::span<const std::string> words) {
   try {
     const int code = run_subcommand(words);
     if (std::fflush(stdout) != 0) {
-      return report(ExitCode::system, "standard output cannot be written");
+      return report(ExitCode::system, "cannot write to standard output");
     }
     return code;
   } catch (const std::exception& error) {
     return report(exit_code_of(error), text_of(error));
   }
+}
+
+int run_action(const ActionGroup& group, const Invocation& how) {
+  if (how.reader != nullptr) {
+    how.reader->actions(group);
+    return static_cast<int>(ExitCode::done);
+  }
+  const std::vector<std::string>& words = how.arguments;
+  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
+    if (speaks_for_all()) std::fputs(overview(group).c_str(), words.empty() ? stderr : stdout);
+    return static_cast<int>(words.empty() ? ExitCode::user : ExitCode::done);
+  }
+  std::vector<std::string> known;
+  for (const Subcommand& action : group.actions) {
+    if (words[0] == action.name) return action.run({how.program, {words.begin() + 1, words.end()}});
+    known.emplace_back(action.name);
+  }
+  throw UserError(
+      "", unknown("action", words[0], known) + format(". See hetpipe %s --help.", group.name));
 }
 
 }  // namespace hetpipe

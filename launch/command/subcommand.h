@@ -10,9 +10,21 @@
 // The subcommands of `hetpipe`: one row each.
 namespace hetpipe {
 
+class OptionTable;
+struct ActionGroup;
+
+// Who wants to see what a subcommand understands: manual pages and completion are made of it.
+class CommandReader {
+ public:
+  virtual ~CommandReader() = default;
+  virtual void options(const OptionTable& table) = 0;
+  virtual void actions(const ActionGroup& group) = 0;
+};
+
 struct Invocation {
   std::string program;                 // as it was called: "hetpipe", "build/release/bin/hetpipe"
   std::vector<std::string> arguments;  // after the subcommand
+  CommandReader* reader = nullptr;     // is shown the options or actions; nothing else is done then
 };
 
 struct Subcommand {
@@ -23,22 +35,32 @@ struct Subcommand {
 
 std::span<const Subcommand> subcommands();
 
-// `hetpipe ...`: picks the subcommand, reports what it throws once and in the project's grammar,
+// What `hetpipe` itself says of the whole: what it is for, where more is to be found, and what its
+// exit codes mean.
+extern const char* const kAboutHetpipe;
+extern const char* const kMoreHelp;
+struct ExitCodeMeaning {
+  ExitCode code;
+  const char* meaning;
+};
+std::span<const ExitCodeMeaning> exit_codes();
+
+// `hetpipe ...`: runs the subcommand, reports what it throws once and in the project's grammar,
 // and turns it into the exit code.
 int run_hetpipe(std::span<const std::string> words);
 
-// For a rank that has nothing to say and will leave with this code: waits a while, so that the
-// launcher does not end the first rank before it has spoken.
+// For a rank that prints nothing and will exit with this code: waits a while, so that the
+// launcher does not end the first rank before it has reported.
 void leave_after_first_rank(ExitCode code);
 
-// A subcommand that has actions of its own.
+// A subcommand with actions.
 struct ActionGroup {
   const char* name;
   const char* usage;  // behind "hetpipe NAME <action> "
   const char* about;
   std::span<const Subcommand> actions;
 };
-// Picks the action, or prints what there is. UserError for one that is not known.
+// Runs the action, or lists the actions. UserError for an unknown one.
 int run_action(const ActionGroup& group, const Invocation& how);
 
 int allocation_command(const Invocation& how);
@@ -52,5 +74,12 @@ int profile_command(const Invocation& how);
 int sbatch_command(const Invocation& how);
 int simulate_command(const Invocation& how);
 int train_command(const Invocation& how);
+
+// Actions of `hetpipe checkpoint` and `hetpipe data`.
+int checkpoint_info(const Invocation& how);
+int checkpoint_verify(const Invocation& how);
+int checkpoint_diff(const Invocation& how);
+int checkpoint_export(const Invocation& how);
+int data_import(const Invocation& how);
 
 }  // namespace hetpipe

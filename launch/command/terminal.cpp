@@ -36,7 +36,7 @@ bool look_up(long pid, Process& process) {
   return true;
 }
 
-// The mpirun among this process's ancestors (shells may stand between); 0: none on this host.
+// The mpirun among this process's ancestors (possibly with shells in between); 0: none on this host.
 long mpirun_process() {
   static constexpr std::array<std::string_view, 4> kNames{"mpirun", "mpiexec", "orterun",
                                                           "prterun"};

@@ -3,19 +3,19 @@
 
 #include <string>
 
-// Whether people see what this process prints, as it is printed.
+// Whether this process prints to a terminal.
 namespace hetpipe {
 
 // Standard output ends at a terminal: then a live progress line makes sense. mpirun gives each rank
 // a pseudo-terminal of its own whatever its own standard output is, so that isatty() alone would
 // write escape codes into files: under mpirun the answer is that of mpirun's standard output. False
-// whenever it cannot be known (mpirun on another host, a terminal that moves no cursor).
+// whenever it cannot be known (mpirun on another host, a terminal without cursor movement).
 bool people_watch();
 
-// Characters of a line on standard output: of its terminal, else what COLUMNS says, else 100.
+// Width of a line on standard output: that of its terminal, else COLUMNS, else 100.
 int line_width();
 
-// Words filled into lines of at most `width`, each after the first indented.
+// Text wrapped into lines of at most `width`, each after the first indented.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t width);
 
 }  // namespace hetpipe

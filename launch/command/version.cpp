@@ -9,6 +9,8 @@
 
 namespace hetpipe {
 
+const char* version_number() { return HETPIPE_VERSION; }
+
 std::string version_text() {
   std::string text = "hetpipe " HETPIPE_VERSION " (build " + to_hex(build_hash()) + ")\n" +
                      "compiler: g++ " __VERSION__ ", " HETPIPE_BUILD_TYPE "\n";

@@ -109,7 +109,7 @@ std::string frame(const Axes& axes) {
       "stroke=\"#666\"/>\n",
       kLeft, kTop, kWidth, kHeight);
   svg +=
-      text_at(kLeft + kWidth / 2, bottom + 42, "middle", "training time in s, evaluation left out");
+      text_at(kLeft + kWidth / 2, bottom + 42, "middle", "training time in s, without evaluation");
   svg += format("<text transform=\"translate(20 %.1f) rotate(-90)\" text-anchor=\"middle\">",
                 kTop + kHeight / 2) +
          "test accuracy in %</text>\n";

@@ -23,7 +23,7 @@
 //   profile.toml  plans/NAME.toml         what was planned from, and what came of it
 //   runs/NAME-seed-S.toml .log            a run's options, and what it said
 //   runs/NAME-seed-S/                     its run directory; result.json says that it is done
-//   compare.json compare.md accuracy.svg  written anew by every call
+//   compare.json compare.md accuracy.svg  rewritten by every call
 namespace hetpipe {
 namespace {
 
@@ -60,7 +60,7 @@ class Session {
         const auto kept = result(contender, seed);
         if (!kept || !kept->complete() || is_same(contender, seed, *kept)) continue;
         problems.add(run(contender, seed).string(),
-                     "was made with other options or another plan (it would not compare). Give "
+                     "was made with other options or another plan (it is not comparable). Give "
                      "another --output, or remove it.");
       }
     }
@@ -136,12 +136,12 @@ class Session {
 
   int run_one(const Contender& contender, int seed, Entry& entry) {
     if (const auto kept = result(contender, seed); kept && kept->complete()) {
-      std::fprintf(out_, "done already\n");
+      std::fprintf(out_, "already finished\n");
       entry.runs.push_back(*kept);
       return 0;
     }
     if (Interrupts::asked()) {
-      std::fprintf(out_, "not begun\n");
+      std::fprintf(out_, "not started\n");
       ++entry.not_run;
       return 0;
     }
@@ -170,7 +170,7 @@ class Session {
 
   // The last line before those that the launcher draws a frame around.
   static std::string last_words(const fs::path& said) {
-    std::string last = "it said nothing";
+    std::string last = "it printed nothing";
     for (const std::string& line : split(read_file(said), '\n')) {
       if (line.starts_with("-----")) break;
       if (!line.empty()) last = line;
@@ -189,8 +189,8 @@ class Session {
 
 void check_place(const std::vector<Contender>& contenders) {
   if (const auto here = launched()) {
-    throw UserError("", format("compare was started by %s (it starts mpirun itself, once for each "
-                               "run). Start it by hand, or in a batch script, without a launcher.",
+    throw UserError("", format("compare was started by %s (it starts mpirun itself, once per "
+                               "run). Start it without a launcher, by hand or in a batch script.",
                                here->by.c_str()));
   }
   const bool wants =
@@ -198,7 +198,7 @@ void check_place(const std::vector<Contender>& contenders) {
                   [](const Contender& contender) { return contender.options.transport == "mpi"; });
   if (wants && find_program("mpirun").empty()) {
     throw UserError("",
-                    "mpirun was not found (every run is started by it). Put it into PATH, or give "
+                    "mpirun was not found (every run is started with it). Add it to PATH, or give "
                     "-- --transport threads.");
   }
 }
@@ -216,7 +216,7 @@ int compare_command(const Invocation& how) {
     check_compare_options(options, problems);
     if (problems.empty()) contenders = make_contenders(options, problems);
   };
-  if (!read_options(table, words.own, check)) return 0;
+  if (!read_options(table, {how.program, words.own, how.reader}, check)) return 0;
   check_place(contenders);
   std::FILE* out = options.json ? stderr : stdout;
 
@@ -264,7 +264,7 @@ int compare_command(const Invocation& how) {
                comparison_text(comparison).c_str(), folder.c_str());
   if (options.json) std::fputs(comparison_json(comparison).c_str(), stdout);
   if (Interrupts::asked()) {
-    std::fprintf(out, "interrupted: the same command goes on where it was\n");
+    std::fprintf(out, "interrupted: run the same command again to continue\n");
     return static_cast<int>(ExitCode::stopped);
   }
   const bool ours = code == static_cast<int>(ExitCode::user) ||

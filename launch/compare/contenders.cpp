@@ -102,9 +102,8 @@ Profile profile_for(const CompareOptions& options, const Cluster& cluster, const
     std::string name = options.model.value_or("");
     if (name.empty() && !options.plans.empty()) name = load_plan(options.plans.front()).model;
     if (name.empty()) {
-      throw UserError(
-          "--model", "is missing (there is no profile that names one). Give --model NAME; known: " +
-                         join(model_names(), ", ") + ".");
+      throw UserError("--model", "is missing (no profile names one). Give --model NAME; known: " +
+                                     join(model_names(), ", ") + ".");
     }
     const Model model = make_model(name, {data.height, data.width, data.channels}, data.classes);
     const std::unique_ptr<Device> device = make_device("cpu", 1);

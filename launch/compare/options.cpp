@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "partitioner/plan/system.h"
+#include "runtime/model/zoo.h"
 
 namespace hetpipe {
 namespace {
@@ -17,45 +18,49 @@ constexpr const char* kOwn[] = {
     "--config", "--help",          "--epochs",  "--target-accuracy", "--print-config"};
 
 OptionGroup what_options(CompareOptions& options) {
-  return {"What to compare",
-          {
-              required(text_option("cluster", "FILE", options.planning.cluster, "Cluster file.")),
-              text_option("profile", "FILE", options.planning.profile,
-                          "Profile of the model. Where none is given, the model is measured here."),
-              profile_device_option(options.planning),
-              profile_batch_option(options.planning),
-              unset_means("the profile's or the plans'",
-                          text_option("model", "NAME", options.model, "Model of the zoo.")),
-              required(text_option("data", "DATA", options.data,
-                                   "Data set, as hetpipe train takes it.")),
-              list_option("systems", "SYSTEM,...", options.systems,
-                          "Systems: each is planned for the cluster."),
-              list_option("plans", "FILE,...", options.plans,
-                          "Plans, in place of --systems; each is called by its file's name."),
-              required(text_option("output", "DIR", options.output,
-                                   "Where plans, runs and results are kept. What is done there "
-                                   "already is not done again.")),
-          }};
+  return {
+      "What to compare",
+      {
+          required(text_option("cluster", "FILE", options.planning.cluster, "Cluster file.")),
+          text_option("profile", "FILE", options.planning.profile,
+                      "Profile of the model. Without it, the model is measured here."),
+          profile_device_option(options.planning),
+          profile_batch_option(options.planning),
+          unset_means("the profile's or the plans'",
+                      offering(model_names(), text_option("model", "NAME", options.model,
+                                                          "Name of a built-in model."))),
+          required(text_option("data", "DATA", options.data, "Data set, as for hetpipe train.")),
+          offering(system_names(),
+                   list_option("systems", "SYSTEM,...", options.systems,
+                               "Systems to plan for the cluster, train and compare.")),
+          list_option(
+              "plans", "FILE,...", options.plans,
+              "Plans to train and compare instead of --systems, each named after its file."),
+          required(text_option(
+              "output", "DIR", options.output,
+              "Directory for plans, runs and results. Runs that are finished there are skipped.")),
+      }};
 }
 
 OptionGroup how_options(CompareOptions& options) {
-  return {"How",
+  return {"How to compare",
           {
               real_option("epochs", "N", options.epochs, {0, 1e6, true},
-                          "Passes over the training samples, for all."),
+                          "Passes over the training samples, in every run."),
               real_option("target-accuracy", "A", options.target_accuracy, {0, 1, true},
-                          "Ends each run soon after this share of test samples is told right."),
+                          "Ends each run soon after this share of the test samples is classified "
+                          "correctly."),
               integer_option("evaluations", "N", options.evaluations, {1, 1'000'000},
-                             "Evaluations in an epoch, as near as whole waves allow."),
+                             "Evaluations per epoch, rounded to whole waves."),
               integers_option("seeds", "N,...", options.seeds, {0},
-                              "Trains each once with every seed."),
+                              "Trains each of them once with every seed."),
               repeated_option("learning-rate", "[NAME=]R", options.learning_rates,
                               "Learning rate of all, or of one: spectrain=0.05. May be repeated."),
               repeated_option("of", "NAME:OPTION[=VALUE]", options.of_one,
-                              "An option of hetpipe train for one alone: "
+                              "An option of hetpipe train for one of them only: "
                               "hetpipe:clock-distance=4. May be repeated."),
               flag_option("json", options.json,
-                          "Prints compare.json on standard output; everything else goes to "
+                          "Prints compare.json on standard output; other output goes to "
                           "standard error."),
           }};
 }
@@ -73,9 +78,9 @@ std::vector<std::string> names_of(const CompareOptions& options) {
 
 OptionTable compare_option_table(CompareOptions& options) {
   return {"compare",
-          "Trains the same model by several systems, one after another, and compares speed, "
+          "Trains the same model with several systems, one after another, and compares speed, "
           "accuracy over time, memory and traffic. Starts mpirun itself. Options of hetpipe train "
-          "may follow behind --, and hold for all: hetpipe compare ... -- --momentum 0.8",
+          "may follow after --, and apply to all: hetpipe compare ... -- --momentum 0.8",
           {what_options(options), how_options(options)}};
 }
 
@@ -84,7 +89,7 @@ void check_compare_options(const CompareOptions& options, Problems& problems) {
     problems.add("--systems", options.systems.empty()
                                   ? "is missing (there is nothing to compare). Give --systems "
                                     "hetpipe,ssp or --plans FILE,..."
-                                  : "cannot stand beside --plans (either says what is compared). "
+                                  : "cannot be combined with --plans (both say what to compare). "
                                     "Leave one out.");
   }
   std::set<std::string> seen;
@@ -92,7 +97,7 @@ void check_compare_options(const CompareOptions& options, Problems& problems) {
     const char* where = options.plans.empty() ? "--systems" : "--plans";
     if (!seen.insert(name).second) {
       problems.add(where, "'" + name +
-                              "' stands there twice (runs are kept by name). Leave one "
+                              "' is given twice (runs are stored by name). Leave one "
                               "out, or rename it.");
     }
   }
@@ -102,12 +107,12 @@ void check_compare_options(const CompareOptions& options, Problems& problems) {
     problems.add("--systems", unknown("system", name, known) + ". Choose a known one.");
   }
   if (std::set<int>(options.seeds.begin(), options.seeds.end()).size() != options.seeds.size()) {
-    problems.add("--seeds", "has one twice (it would be the same run). Leave one out.");
+    problems.add("--seeds", "contains a seed twice (both runs would be the same). Leave one out.");
   }
   const std::vector<std::string> names{seen.begin(), seen.end()};
   const auto check_name = [&](const std::string& where, const std::string& name) {
     if (seen.contains(name)) return;
-    problems.add(where, unknown("name", name, names) + " (nothing of that name is compared). " +
+    problems.add(where, unknown("name", name, names) + " (nothing with that name is compared). " +
                             "Give one of --systems or --plans.");
   };
   for (const std::string& rate : options.learning_rates) {
@@ -131,8 +136,8 @@ void check_compare_options(const CompareOptions& options, Problems& problems) {
     const std::string name = word.substr(0, word.find('='));
     if (std::find(std::begin(kOwn), std::end(kOwn), name) == std::end(kOwn)) continue;
     problems.add(name,
-                 "cannot stand behind -- or in --of (compare gives it to every run itself). "
-                 "Give what hetpipe compare --help lists, before --.");
+                 "cannot be given after -- or in --of (compare sets it for every run itself). "
+                 "Options that hetpipe compare --help lists go before the --.");
   }
 }
 

@@ -11,12 +11,12 @@
 namespace hetpipe {
 
 struct CompareOptions {
-  PlanningOptions planning;  // cluster and profile alone
+  PlanningOptions planning;  // only cluster and profile
   std::optional<std::string> model;
   std::optional<std::string> data;
   std::optional<std::string> output;
   std::vector<std::string> systems;
-  std::vector<std::string> plans;  // files; in place of systems
+  std::vector<std::string> plans;  // files; instead of systems
 
   double epochs = 1;
   std::optional<double> target_accuracy;

@@ -72,7 +72,7 @@ std::vector<std::string> remarks(const Comparison& comparison) {
     }
     if (entry.not_run > 0) {
       lines.push_back(
-          format("%s: %d runs were not begun, or not finished. Give the same command "
+          format("%s: %d runs were not started or not finished. Run the same command "
                  "again.",
                  entry.name.c_str(), entry.not_run));
     }
@@ -166,7 +166,7 @@ std::string comparison_markdown(const Comparison& comparison) {
   text += markdown_row(names) + markdown_row(Row(names.size(), "---"));
   for (const Entry& entry : comparison.entries) text += markdown_row(row_of(entry, comparison));
   text +=
-      "\nSpeed and times leave evaluation out; means over seeds, accuracy with its range. Peak "
+      "\nSpeed and times exclude evaluation; means over seeds, accuracy with its range. Peak "
       "memory is that of\nthe fullest device. Stale: the most updates that a minibatch missed. "
       "Messages and bytes count activations,\ngradients, pushes, pulls and sums.\n\n"
       "![accuracy over training time](accuracy.svg)\n";

@@ -7,8 +7,8 @@
 
 namespace hetpipe {
 
-// A row per entry; below it why some have no numbers. For a terminal, for a page (Markdown, with
-// the conditions and the picture), for machines.
+// One row per entry, then the reasons why some have no numbers. For a terminal, as Markdown (with
+// the conditions and the picture), and as JSON.
 std::string comparison_text(const Comparison& comparison);
 std::string comparison_markdown(const Comparison& comparison);
 std::string comparison_json(const Comparison& comparison);

@@ -92,7 +92,7 @@ std::optional<RunResult> try_read_result(const std::filesystem::path& file, int 
 }
 
 Spread spread_of(const std::vector<double>& values) {
-  ensure(!values.empty(), "a spread of something");
+  ensure(!values.empty(), "a spread needs values");
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   double sum = 0;
   for (const double value : values) sum += value;

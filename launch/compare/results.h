@@ -10,7 +10,7 @@
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/plan/plan.h"
 
-// What came of the runs of a comparison.
+// The results of the runs of a comparison.
 namespace hetpipe {
 
 struct CurvePoint {
@@ -40,12 +40,12 @@ struct RunResult {
   bool complete() const { return exit == "finished" || exit == "target-accuracy"; }
 };
 
-// The run that left this file; nothing where there is none, or none that can be read. `plan` and
-// `cluster` say how much memory its devices have.
+// The run that wrote this file; nothing if there is none, or it cannot be read. `plan` and
+// `cluster` determine how much memory its devices have.
 std::optional<RunResult> try_read_result(const std::filesystem::path& file, int seed,
                                          const Plan& plan, const Cluster& cluster);
 
-// A run that ended without a result: why, from what it said last.
+// A run that ended without a result: why, from the last line of its output.
 struct RunFailure {
   int seed = 0;
   int code = 0;
@@ -55,7 +55,7 @@ struct RunFailure {
 struct Entry {
   std::string name;
   std::string system;
-  std::string why_not;  // not planned, or not playable; empty: neither
+  std::string why_not;  // not planned, or cannot be trained; empty: neither
   std::vector<RunResult> runs;
   std::vector<RunFailure> failures;
   int not_run = 0;  // the comparison was interrupted before them
@@ -91,7 +91,7 @@ int staleness_of(const Entry& entry);
 double messages_per_epoch(const Entry& entry, std::int64_t dataset_size);
 double bytes_per_epoch(const Entry& entry, std::int64_t dataset_size);
 
-// Evaluation by evaluation, the mean of those that all runs have come to.
+// Evaluation by evaluation, the mean of those that all runs have reached.
 std::vector<CurvePoint> mean_curve(const Entry& entry);
 
 }  // namespace hetpipe

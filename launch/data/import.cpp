@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cstdio>
 #include <filesystem>
 
 #include "base/text.h"
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
-#include "launch/data/command.h"
+#include "launch/command/subcommand.h"
 #include "runtime/data/image_source.h"
 #include "runtime/store/dataset_writer.h"
 
@@ -28,70 +29,74 @@ struct ImportOptions {
 OptionTable table_of(ImportOptions& options) {
   return {
       "data import",
-      "Writes a labelled set of images as one HDF5 file, which --data FILE.h5 of hetpipe train "
-      "reads: bytes of one shape, in the order of the source. The same input gives the same bytes.",
+      "Writes a labelled set of images to one HDF5 file, which hetpipe train reads with --data "
+      "FILE.h5: bytes of one shape, in the order of the source. The same input gives the same "
+      "bytes.",
       {{"What to read",
         {
             required(choice_option("from", options.from, {"cifar-10", "cifar-100", "folder"},
-                                   "What the input is: the binary version of CIFAR, or a folder "
-                                   "with one folder of JPEG or PNG files per class, perhaps below "
-                                   "train/ and test/.")),
+                                   "Format of the input: the binary version of CIFAR, or a folder "
+                                   "with one folder of JPEG or PNG files per class, optionally "
+                                   "below train/ and test/.")),
             required(text_option("input", "PATH", options.input,
-                                 "The folder of CIFAR's files, or of the classes.")),
+                                 "Folder with CIFAR's files, or with the folders of the classes.")),
             flag_option("coarse", options.coarse,
-                        "Of CIFAR-100 the 20 coarse labels rather than the 100 fine ones."),
+                        "For CIFAR-100: uses the 20 coarse labels instead of the 100 fine ones."),
         }},
        {"What to write",
         {
             required(text_option("output", "FILE", options.output,
-                                 "Where to: a name that ends in .h5 or .hdf5.")),
+                                 "Output file; its name ends in .h5 or .hdf5.")),
             unset_means(
-                "the images', which must then be of one size",
+                "that of the images, which must then all have the same size",
                 integers_option("size", "H,W", options.size, {1, double{kLargestImageSide}},
                                 "Rows and columns of every image: larger ones are averaged over "
-                                "areas, smaller ones interpolated linearly.")),
-            choice_option("fit", options.fit, {"stretch", "crop"},
-                          "What --size does to an image of another shape: stretch it, or take "
-                          "the largest part in its middle that has the shape."),
+                                "areas, smaller ones are interpolated linearly.")),
+            choice_option(
+                "fit", options.fit, {"stretch", "crop"},
+                "How --size treats an image of another aspect ratio: stretches it, or crops "
+                "it to the largest part around its centre that has the ratio."),
             choice_option("channels", options.channels, {"1", "3"},
-                          "Of every image: 3 repeats grey, 1 turns colours to grey."),
-            flag_option("force", options.force, "Replaces the output if it exists."),
+                          "Channels of every image: 3 repeats grey, 1 converts colours to grey."),
+            flag_option("force", options.force, "Overwrites the output file if it exists."),
         }}}};
 }
 
 void check(const ImportOptions& options, Problems& problems) {
   if (options.size && options.size->size() != 2) {
-    problems.add("--size", format("%zu numbers (rows and columns are two). Write --size 32,32.",
-                                  options.size->size()));
+    problems.add("--size",
+                 format("%zu numbers (there must be two: rows and columns). Write --size 32,32.",
+                        options.size->size()));
   }
   if (options.fit == "crop" && !options.size) {
     problems.add("--fit",
-                 "crop (says how --size is reached, which is not given). Give --size H,W, "
+                 "crop (has no effect without --size). Give --size H,W, "
                  "or leave --fit out.");
   }
   if (options.coarse && options.from && *options.from != "cifar-100") {
     problems.add("--coarse",
-                 "goes with --from cifar-100 alone (others have one kind of label). "
+                 "applies to --from cifar-100 only (others have one set of labels). "
                  "Leave it out.");
   }
   if (!options.output) return;
   const std::filesystem::path path = *options.output;
   if (path.extension() != ".h5" && path.extension() != ".hdf5") {
     problems.add("--output", path.string() +
-                                 " (--data tells HDF5 files by their ending). Give a "
-                                 "name that ends in .h5 or .hdf5.");
+                                 " (--data recognises HDF5 files by their extension). Give "
+                                 "a name that ends in .h5 or .hdf5.");
     return;
   }
   if (path.string().find(',') != std::string::npos) {
     problems.add("--output",
-                 path.string() + " (for --data a comma separates two files). Give another name.");
+                 path.string() + " (in --data a comma separates two files). Give another name.");
     return;
   }
   check_output_file("--output", path.string(), problems);
   std::error_code code;
   if (!options.force && std::filesystem::exists(path, code)) {
-    problems.add("--output",
-                 path.string() + " (exists already). Give another name, or --force to replace it.");
+    problems.add(
+        "--output",
+        path.string() + " (already exists). Give another name, or --force to overwrite it.");
   }
 }
 
@@ -124,9 +129,10 @@ class Shaper {
       width_ = image.width;
     }
     if (image.height == height_ && image.width == width_) return image;
-    throw UserError(name, format("is %d x %d, and %s is %d x %d (images of one data set have one "
-                                 "size). Give --size H,W.",
-                                 image.height, image.width, first_.c_str(), height_, width_));
+    throw UserError(
+        name, format("is %d x %d, and %s is %d x %d (all images of a data set must have the same "
+                     "size). Give --size H,W.",
+                     image.height, image.width, first_.c_str(), height_, width_));
   }
   std::string text() const { return format("%d x %d x %d", height_, width_, channels_); }
 
@@ -155,19 +161,23 @@ void write_split(DatasetWriter& writer, Split split, ImageSource& source, Shaper
       for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
       if (problems.list().size() < kMostProblems) continue;
       problems.add(source.name(i),
-                   "is the last one named (there may be more). Run again after "
-                   "these.");
+                   "is the last one listed (there may be more). Correct these, then "
+                   "run again.");
       problems.throw_if_any();
     }
   }
 }
+
+constexpr std::array kDataActions{
+    Subcommand{"import", "converts CIFAR or folders of images to a file for --data", data_import},
+};
 
 }  // namespace
 
 int data_import(const Invocation& how) {
   ImportOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments, [&](Problems& p) { check(options, p); })) return 0;
+  if (!read_options(table, how, [&](Problems& p) { check(options, p); })) return 0;
   const ImageSources sources = open_sources(options);
   Shaper shaper(options);
   Problems problems;
@@ -185,6 +195,10 @@ int data_import(const Invocation& how) {
                 sources.ignored.size(), sources.ignored.front().c_str());
   }
   return 0;
+}
+
+int data_command(const Invocation& how) {
+  return run_action({"data", "[options]", "Prepares data sets.", kDataActions}, how);
 }
 
 }  // namespace hetpipe

@@ -45,13 +45,13 @@ void note_bound_together(const std::vector<std::size_t>& on, const std::vector<R
         {Severity::note, named(together, ranks),
          format("are bound to the same core%s %s", cores.size() == 1 ? "" : "s",
                 listed_cores(cores).c_str()),
-         "each is slower than it would be alone",
-         "Give each cores of its own (srun --cpus-per-task=N --cpu-bind=cores, mpirun --map-by "
+         "each runs slower than it would alone",
+         "Give each its own cores (srun --cpus-per-task=N --cpu-bind=cores, mpirun --map-by "
          "slot:pe=N --bind-to core), or bind none (mpirun --bind-to none)."});
   }
 }
 
-// Where nobody knows which of the ranks compute.
+// If it is not known which of the ranks compute.
 void note_shared(const RanksOn& ranks_on, const std::vector<RankFacts>& ranks, int threads,
                  Check& check) {
   for (const auto& [host, on] : ranks_on) {
@@ -60,7 +60,7 @@ void note_shared(const RanksOn& ranks_on, const std::vector<RankFacts>& ranks, i
     if (wanted <= cores) continue;
     check.findings.push_back({Severity::note, host,
                               format("%zu threads of its ranks share %zu cores", wanted, cores),
-                              "each device is slower than it would be alone, unless it is emulated",
+                              "each device runs slower than it would alone, unless it is emulated",
                               "Start fewer ranks there, or give the job more cores."});
   }
 }

@@ -48,11 +48,11 @@ void compare_node(const Node& node, const PlannedRun& run, const std::vector<Doc
     });
     if (there >= std::int64_t{count} * kind.gpus) continue;
     check.findings.push_back({Severity::mistake, node.name,
-                              format("has %d device%s of kind %s in %s", count,
+                              format("has %d device%s of type %s in %s", count,
                                      count == 1 ? "" : "s", kind.name.c_str(), run.files.c_str()),
                               "its ranks see " + listed(cards),
-                              "Give the job such GPUs (--gres, --gpus-per-task), or write what is "
-                              "there: hetpipe probe."});
+                              "Request such GPUs for the job (--gres, --gpus-per-task), or measure "
+                              "what is there: hetpipe probe."});
   }
 }
 
@@ -71,11 +71,11 @@ void note_workers_without_card(const PlannedRun& run, const std::vector<DoctorFa
     const std::string& why = facts[ranks.front()].machine.why_no_card;
     check.findings.push_back(
         {Severity::mistake, named(ranks, ranks_of(facts)),
-         format("no GPU for %s of kind %s", ranks.size() == 1 ? "a device" : "devices",
+         format("no GPU for %s of type %s", ranks.size() == 1 ? "a device" : "devices",
                 kind.c_str()),
          why.empty() ? "it would compute on the CPU" : why,
-         "Give the job such GPUs (--gres, --gpus-per-task), or plan for the hosts that there are: "
-         "hetpipe probe."});
+         "Request such GPUs for the job (--gres, --gpus-per-task), or plan for the hosts that are "
+         "available: hetpipe probe."});
   }
 }
 
@@ -87,12 +87,11 @@ void note_shared_cards(const std::vector<DoctorFacts>& facts,
   }
   for (const auto& [uuid, ranks] : ranks_on) {
     if (ranks.size() == 1) continue;
-    check.findings.push_back(
-        {Severity::mistake, named(ranks, ranks_of(facts)),
-         "would share one " + devices[ranks.front()].device.card,
-         "the plan has a device for each of them",
-         "Start as many ranks on a host as it has GPUs, each with one of its own "
-         "(--gpus-per-task=1)."});
+    check.findings.push_back({Severity::mistake, named(ranks, ranks_of(facts)),
+                              "would share one " + devices[ranks.front()].device.card,
+                              "the plan has a device for each of them",
+                              "Start as many ranks on a host as it has GPUs, each with its own GPU "
+                              "(--gpus-per-task=1)."});
   }
 }
 
@@ -112,7 +111,7 @@ Check check_devices(const PlannedRun& run, const std::vector<DoctorFacts>& facts
   for (std::size_t r = 0; r < devices.size(); ++r) {
     if (devices[r].failure.empty()) continue;
     check.findings.push_back({Severity::failure, name_of_rank(facts, static_cast<int>(r)),
-                              devices[r].failure, "asked for by --device",
+                              devices[r].failure, "requested with --device",
                               "Repair the driver there, or compute on the CPU: --device auto."});
   }
   if (!run.job.cluster || run.job.cluster->emulated()) return check;

@@ -65,22 +65,22 @@ void compare_with_allocation(const PlannedRun& run, const std::vector<DoctorFact
                              Check& check) {
   const std::size_t devices = run.job.cluster->devices().size();
   if (devices == 0 && run.job.cluster->kinds.empty()) {
-    check.seen += ": nobody says how many devices there are; hetpipe train measures them";
+    check.seen += ": the number of devices is not known; hetpipe train measures them";
     return;
   }
   const Seats seats = seats_of(*run.job.cluster, hosts_of(ranks_of(facts)));
   const std::size_t seated = seats.cluster.devices().size();
-  check.seen += format(": %zu of %zu devices have a rank, %zu ranks have none", seated, devices,
-                       facts.size() - seated);
+  check.seen += format(": %zu of %zu devices have a rank, %zu ranks have no device", seated,
+                       devices, facts.size() - seated);
   if (seated == 0) {
     check.findings.push_back({Severity::mistake, run.files, "has no device for any of these ranks",
                               "nothing could be trained",
-                              "Ask for GPUs, or name devices of its nodes in --pool FILE."});
+                              "Request GPUs, or list devices of its nodes in --pool FILE."});
     return;
   }
   for (const std::string& note : seats.notes) {
     check.findings.push_back({Severity::note, run.files, note, "devices without a rank stay idle",
-                              "The script of hetpipe sbatch starts them so."});
+                              "The script that hetpipe sbatch writes starts one for each."});
   }
 }
 
@@ -110,7 +110,7 @@ Check check_launch(const std::vector<DoctorFacts>& facts, const std::vector<Prob
   if (!refused.empty() && !srun_offers.empty()) {
     check.findings.front().remedy += "\nThis Slurm offers: " + lines_of(srun_offers) +
                                      (srun_offers.find("pmix") == std::string::npos
-                                          ? ". Without pmix among them ask for Slurm's PMIx "
+                                          ? ". pmix is not among them: ask for Slurm's PMIx "
                                             "plug-in, or start with mpirun inside "
                                             "the job."
                                           : ".");
@@ -125,7 +125,7 @@ Check check_plan_ranks(const PlannedRun& run, const std::vector<DoctorFacts>& fa
     check.findings.push_back(finding_from(Severity::note, {"", note}));
   }
   if (run.files.empty()) {
-    check.seen = "no --plan given: ranks are not compared with one";
+    check.seen = "no --plan given: ranks are not compared with a plan";
     return check;
   }
   if (!run.problems.empty()) return check;
@@ -163,8 +163,8 @@ Check check_job(const std::string& job, const std::string& scontrol_job) {
     check.findings.push_back(
         {Severity::note, "job " + job, "is not requeued when it is preempted or loses a node",
          "Requeue=0",
-         "Submit it with --requeue, and train with --resume, so that it goes on by "
-         "itself."});
+         "Submit it with --requeue, and train with --resume, so that it continues "
+         "by itself."});
   }
   return check;
 }

@@ -31,12 +31,12 @@ Finding blocked(const PairLink& link, std::size_t more, const std::vector<Doctor
     finding.what = "no route";
     finding.why = link.no_route;
     finding.remedy =
-        "Give both hosts an address in one network (ip route get ADDRESS shows what a host knows), "
-        "or leave one of them out.";
+        "Give both hosts an address in the same network (ip route get ADDRESS shows a host's "
+        "route), or leave one of them out.";
     return finding;
   }
   const auto one_way = [&](int from, int to) {
-    return format("no message from rank %d to rank %d within %g s, the other way they come", from,
+    return format("no message from rank %d to rank %d within %g s; the other direction works", from,
                   to, seconds);
   };
   if (!link.a_heard_b && !link.b_heard_a) {
@@ -46,10 +46,10 @@ Finding blocked(const PairLink& link, std::size_t more, const std::vector<Doctor
   } else if (!link.b_heard_a) {
     finding.what = one_way(link.pair.a, link.pair.b);
   } else {
-    finding.what = format("small messages pass, large ones do not within %g s", seconds);
-    finding.why = "mostly hosts that disagree about the largest packet, or a very slow link";
+    finding.what = format("small messages arrive, large ones do not within %g s", seconds);
+    finding.why = "usually hosts with different packet sizes (MTU), or a very slow link";
     finding.remedy =
-        "Give all interfaces of this network one MTU, and look for drops on the switch ports.";
+        "Give all interfaces of this network the same MTU, and look for drops on the switch ports.";
     return finding;
   }
   finding.why = "a firewall between the hosts, or an interface that only one of them has";
@@ -74,7 +74,7 @@ void note_slow(const std::vector<const PairLink*>& links, const char* where,
     check.findings.push_back(
         {Severity::note, name_of(*link, facts), "carries " + rate_text(rate),
          format("%s %s is usual here", rate_text(usual).c_str(), where),
-         "Look at cable, port and driver of the two hosts, or leave one of them out."});
+         "Check cable, port and driver of the two hosts, or leave one of them out."});
   }
 }
 
@@ -108,17 +108,17 @@ Check check_links(const std::vector<PairLink>& links, const std::vector<DoctorFa
   }
   if (!links.empty()) check.seen = format("%zu of %zu pairs answer", answer, links.size());
   if (slowest != nullptr) {
-    check.seen += format("; slowest %s, %s there and back: ranks %d and %d",
+    check.seen += format("; slowest %s, round trip %s: ranks %d and %d",
                          rate_text(slower_way(*slowest->numbers)).c_str(),
                          format_seconds(2 * slowest->numbers->latency).c_str(), slowest->pair.a,
                          slowest->pair.b);
   }
-  note_slow(inside, "inside a host", facts, check);
+  note_slow(inside, "within a host", facts, check);
   note_slow(between, "between hosts", facts, check);
   if (!lifelines.empty()) {
     check.findings.push_back(
-        {Severity::note, "", "no lifeline from rank 0 to " + lifelines,
-         "a rank that is lost there is missed only where others wait for it, after --timeout",
+        {Severity::note, "", "rank 0 cannot connect to " + lifelines,
+         "the loss of such a rank is detected only by ranks that wait for it, after --timeout",
          "Let the hosts of a job connect to each other over TCP."});
   }
   return check;
@@ -140,8 +140,8 @@ Check check_clocks(const std::vector<double>& offsets, const std::vector<DoctorF
         {Severity::note, name_of_rank(facts, static_cast<int>(r)),
          format("its clock is %s %s that of %s", format_seconds(std::abs(offsets[r])).c_str(),
                 offsets[r] > 0 ? "ahead of" : "behind", name_of_rank(facts, 0).c_str()),
-         "logs and files of a shared folder get wrong times; traces are corrected for it",
-         "Have chronyd or ntpd set the clocks of all hosts."});
+         "times in logs and on shared files are wrong; traces are corrected for it",
+         "Synchronise the clocks of all hosts with chronyd or ntpd."});
   }
   if (offsets.size() > 1) check.seen = "at most " + format_seconds(most) + " apart";
   return check;

@@ -8,12 +8,12 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kLittle = 1e9;     // bytes, where nobody knows what a run needs
+constexpr double kLittle = 1e9;     // bytes, where it is not known what a run needs
 constexpr double kSlowDisk = 20e6;  // bytes/s
 constexpr double kSlowSync = 5;     // s
 
 const char* const kElsewhere =
-    "Give an --output on a disk of this host or on a shared file system with locks (NFS 4, Lustre "
+    "Give an --output on a local disk or on a shared file system with locks (NFS 4, Lustre "
     "mounted with flock).";
 
 }  // namespace
@@ -55,16 +55,16 @@ Check check_output(const OutputFacts& output, const std::vector<OutputSeen>& see
     add(Severity::failure,
         format("%s after %s", output.write_failure.c_str(), format_bytes(output.written).c_str()),
         "a run keeps its log, traces and checkpoints there",
-        "Make room, look at your quota, or give another --output.");
+        "Make room, check your quota, or give another --output.");
   } else if (needed > 0 && output.free < needed) {
     add(Severity::failure,
         format("%s free, and the checkpoints that the run keeps take about %s",
                format_bytes(output.free).c_str(), format_bytes(needed).c_str()),
-        "a run whose disk is full goes on without saving",
+        "a run continues without checkpoints when the disk is full",
         "Make room, keep fewer (--keep 1), or give another --output.");
   } else if (output.free < kLittle) {
     add(Severity::note, format("%s free", format_bytes(output.free).c_str()),
-        "checkpoints and traces grow", "Make room, or give another --output.");
+        "checkpoints and traces need space", "Make room, or give another --output.");
   }
   if (output.write_failure.empty()) {
     const double seconds = output.write_seconds + output.sync_seconds;
@@ -75,17 +75,17 @@ Check check_output(const OutputFacts& output, const std::vector<OutputSeen>& see
       add(Severity::note,
           format("%s/s written, synced in %s", format_bytes(rate).c_str(),
                  format_seconds(output.sync_seconds).c_str()),
-          "checkpoints take long there",
+          "checkpoints take a long time there",
           "Write them less often (--checkpoint-every), or give an --output on a faster disk.");
     }
   }
   const bool tried = !output.file.empty();
   if (tried && !output.lock_failure.empty()) {
     add(Severity::failure, "cannot be locked: " + output.lock_failure,
-        "a lock keeps two runs from one directory", kElsewhere);
+        "a lock keeps two runs from using one directory", kElsewhere);
   } else if (tried && !output.lock_holds) {
     add(Severity::failure, "a second lock on one file was granted",
-        "two runs would write over each other", kElsewhere);
+        "two runs would overwrite each other", kElsewhere);
   } else if (tried) {
     check.seen += ", locks";
   }
@@ -103,21 +103,21 @@ Check check_output(const OutputFacts& output, const std::vector<OutputSeen>& see
   const std::string& host = ranks.front().host;
   if (tried && !blind.empty()) {
     add(Severity::failure, format("is not the same folder for %s", named(blind, ranks).c_str()),
-        "what rank 0 on " + host + " writes is not there, and all ranks read checkpoints from it",
-        "Give an --output on a file system that all hosts mount at the same place.");
+        "it lacks what rank 0 on " + host + " writes, and all ranks read checkpoints from it",
+        "Give an --output on a file system that all hosts mount at the same path.");
   }
   if (!unwritable.empty()) {
     add(Severity::failure,
         format("cannot be written by %s: %s", named(unwritable, ranks).c_str(),
                seen[unwritable.front()].unwritable.c_str()),
-        "each rank keeps its trace there", "Give all ranks the right to write there.");
+        "each rank writes its trace there", "Give all ranks write permission there.");
   }
   if (tried && output.lock_failure.empty() && !unlocked.empty()) {
     const std::string& why = seen[unlocked.front()].lock_failure;
     add(Severity::failure,
         format("the lock of rank 0 on %s does not hold for %s%s", host.c_str(),
                named(unlocked, ranks).c_str(), why.empty() ? "" : (": " + why).c_str()),
-        "a run started there would write over this one", kElsewhere);
+        "a run started there would overwrite this one", kElsewhere);
   }
   return check;
 }

@@ -28,20 +28,20 @@ Check check_versions(const std::vector<DoctorFacts>& facts) {
     Finding finding{has_to_agree(name) ? Severity::failure : Severity::note, name,
                     format("%zu versions: %s", versions.size(), join(texts, "; ").c_str()), "", ""};
     if (name == "hetpipe") {
-      finding.why = "mixed builds do not understand each other";
-      finding.remedy = "Install one build on all hosts.";
+      finding.why = "different builds do not understand each other";
+      finding.remedy = "Install the same build on all hosts.";
     } else if (has_to_agree(name)) {
-      finding.why = "ranks that disagree about messages, files or numbers fail late and strangely";
+      finding.why = "ranks with different messages, files or arithmetic fail late and in odd ways";
       finding.remedy =
-          "Install one version on all hosts; where it is, look at modules and LD_LIBRARY_PATH "
-          "there.";
+          "Install the same version on all hosts; if it is installed, check modules and "
+          "LD_LIBRARY_PATH.";
     } else {
-      finding.why = "mostly harmless";
-      finding.remedy = "Look here first where hosts behave differently.";
+      finding.why = "usually harmless";
+      finding.remedy = "Look here first if hosts behave differently.";
     }
     check.findings.push_back(std::move(finding));
   }
-  check.seen = "one each of " + join(seen, ", ");
+  check.seen = "the same on all ranks: " + join(seen, ", ");
   return check;
 }
 

@@ -16,20 +16,20 @@
 #include "runtime/training/rank_device.h"
 #include "runtime/training/roles.h"
 
-// From what the ranks saw to what stands in a run's way: pure functions, one for each thing that is
-// looked at. Facts are by rank.
+// From what the ranks saw to the findings: pure functions, one for each thing that is
+// checked. Facts are by rank.
 namespace hetpipe {
 
-// Ranks that have their MPI world in common. `refused`: why MPI could not be started, or has
-// another number of ranks than the launcher (check_launcher's and check_world's words). And that
-// they were called alike. srun_offers: what `srun --mpi=list` says; empty: not asked.
+// Whether the ranks share one MPI world. `refused`: why MPI could not be started, or has
+// another number of ranks than the launcher (texts of check_launcher and check_world). And whether
+// they were started alike. srun_offers: output of `srun --mpi=list`; empty: not asked.
 Check check_launch(const std::vector<DoctorFacts>& facts, const std::vector<Problem>& refused,
                    const std::string& srun_offers);
 
 // One version of each thing on all ranks that have it.
 Check check_versions(const std::vector<DoctorFacts>& facts);
 
-// What the files of --plan, --cluster and --profile are, as far as they could be read.
+// The files of --plan, --cluster and --profile, as far as they could be read.
 struct PlannedRun {
   std::vector<Problem> problems{};  // of the files, in themselves and against each other
   std::vector<std::string> notes{};
@@ -40,7 +40,7 @@ struct PlannedRun {
 };
 // Number and hosts of ranks against the plan; without a plan, hosts against the cluster, ranks
 // against the devices of an allocation. `command`
-// stands in the launch lines. roles: where all is well.
+// goes into the launch lines. roles: if there is no problem.
 Check check_plan_ranks(const PlannedRun& run, const std::vector<DoctorFacts>& facts,
                        const std::string& command, std::optional<Roles>& roles);
 
@@ -52,19 +52,19 @@ struct FoundDevice {
 constexpr auto fields_of(Type<FoundDevice>) {
   return fields<&FoundDevice::device, &FoundDevice::failure>;
 }
-// Every worker has a card of the kind that the plan was made for. No roles: devices of the cluster
+// Every worker has a card of the type that the plan was made for. No roles: devices of the cluster
 // against the cards of its hosts.
 Check check_devices(const PlannedRun& run, const std::vector<DoctorFacts>& facts,
                     const std::optional<Roles>& roles, const std::vector<FoundDevice>& devices);
 
-// Every pair; seconds: after which a message was taken for lost. lifelines: Lifeline::problem().
+// Every pair; seconds: after which a message counts as lost. lifelines: Lifeline::problem().
 Check check_links(const std::vector<PairLink>& links, const std::vector<DoctorFacts>& facts,
                   double seconds, const std::string& lifelines);
 
 // How far each rank's clock (the time of day) is before rank 0's, in seconds.
 Check check_clocks(const std::vector<double>& offsets, const std::vector<DoctorFacts>& facts);
 
-// Cores for each rank's threads, and none bound twice.
+// Whether each rank's threads have cores, and no core is bound twice.
 Check check_cores(const PlannedRun& run, const std::vector<DoctorFacts>& facts,
                   const std::optional<Roles>& roles, int threads, const std::string& command);
 

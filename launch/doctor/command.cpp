@@ -101,7 +101,7 @@ int doctor(DoctorCall& call) {
 int doctor_command(const Invocation& how) {
   DoctorCall call;
   OptionTable table = doctor_option_table(call.options);
-  if (!read_options(table, how.arguments)) return 0;
+  if (!read_options(table, how)) return 0;
   std::vector<std::string> words{how.program, "doctor"};
   words.insert(words.end(), how.arguments.begin(), how.arguments.end());
   call.command = shell_words(words);

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "launch/allocation/slurm.h"
 #include "launch/doctor/planned_run.h"
-#include "launch/launcher/program_output.h"
+#include "launch/launcher/child.h"
 #include "launch/launcher/round.h"
 
 namespace hetpipe {
@@ -134,9 +134,10 @@ Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links
   Check plan{"plan", "", {}};
   if (first) {
     run = read_planned_run(options, hosts_of(ranks_of(seen.facts)));
-    plan = one_world ? check_plan_ranks(run, seen.facts, call.command, seen.roles)
-                     : Check{"plan", "ranks without a common world are not compared with one",
-                             findings_from(Severity::mistake, run.problems)};
+    plan = one_world
+               ? check_plan_ranks(run, seen.facts, call.command, seen.roles)
+               : Check{"plan", "ranks without a common MPI world are not compared with a plan",
+                       findings_from(Severity::mistake, run.problems)};
   }
   const Told told = hand_round(run, seen.roles.has_value(), options, transport);
   if (told.job) {

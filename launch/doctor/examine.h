@@ -10,7 +10,7 @@
 
 namespace hetpipe {
 
-// What was seen, and made of it.
+// The facts, and the findings from them.
 struct Diagnosis {
   std::vector<DoctorFacts> facts;  // by rank
   std::optional<Roles> roles;
@@ -25,16 +25,16 @@ struct DoctorCall {
   DoctorOptions options;
   std::string command;           // all words, for launch lines
   std::string configuration;     // all options, as a file
-  std::string mpi;               // what the library says of itself; empty: it was not started
+  std::string mpi;               // version text of the library; empty: it was not started
   std::vector<Problem> refused;  // why the ranks have no MPI world in common; else empty
   std::string lifelines;         // Lifeline::problem()
 };
 
-// All ranks together: they say what they are, look at what they are given, test all links, and rank
-// 0 makes findings of it. Throws MachineFailed where a rank fails in it.
+// All ranks together: they report what they are, check what they have, test all links, and rank
+// 0 derives the findings. Throws MachineFailed if a rank fails during this.
 Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links);
 
-// For people: ranks, what was looked at, findings; or one JSON document.
+// As text: ranks, checks, findings; or as one JSON document.
 std::string diagnosis_text(const Diagnosis& diagnosis);
 std::string diagnosis_json(const Diagnosis& diagnosis);
 

@@ -10,12 +10,12 @@
 
 namespace hetpipe {
 
-// What a rank of `hetpipe doctor` says of itself, before any rank has sent another a message.
+// The facts about a rank of `hetpipe doctor`, before any rank has sent another a message.
 struct DoctorFacts {
   ProbeFacts machine;
   std::string launcher;  // of Launched::by; empty: started by hand
-  int started = 1;       // ranks, by what the launcher says
-  int world = 1;         // ranks, by what MPI says
+  int started = 1;       // ranks, according to the launcher
+  int world = 1;         // ranks, according to MPI
   Versions versions;
 };
 constexpr auto fields_of(Type<DoctorFacts>) {

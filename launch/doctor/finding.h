@@ -6,11 +6,11 @@
 
 #include "base/error.h"
 
-// What `hetpipe doctor` has to say. Plain values.
+// The findings of `hetpipe doctor`. Plain values.
 namespace hetpipe {
 
 enum class Severity {
-  note,     // worth knowing; a run starts all the same
+  note,     // worth knowing; a run starts anyway
   mistake,  // the user's: exit code 2
   failure   // the machine's: exit code 3
 };
@@ -20,17 +20,17 @@ struct Finding {
   Severity severity = Severity::note;
   std::string where;   // "--output runs/a", "rank 1 on n1"; empty: the launch
   std::string what;    // "is full"
-  std::string why;     // why that is in a run's way
+  std::string why;     // why it is a problem for a run
   std::string remedy;  // one or more whole sentences
   bool operator==(const Finding&) const = default;
 };
 std::string sentence(const Finding& finding);  // "where: what (why). remedy"
 
-// From the project's grammar, "what (why). remedy"; what is not written so is all `what`.
+// From the project's grammar, "what (why). remedy"; any other text becomes `what`.
 Finding finding_from(Severity severity, const Problem& problem);
 std::vector<Finding> findings_from(Severity severity, const std::vector<Problem>& problems);
 
-// One thing that was looked at: what was seen, and what stands in the way.
+// One thing that was checked: what was seen, and the findings.
 struct Check {
   std::string name;  // "links"
   std::string seen;  // "3 pairs, all answer"
@@ -38,7 +38,7 @@ struct Check {
   bool operator==(const Check&) const = default;
 };
 
-// 3 where a machine failed, else 2 where there is a mistake, else 0.
+// 3 for a system failure, else 2 for a mistake, else 0.
 ExitCode exit_code_of(const std::vector<Check>& checks);
 
 }  // namespace hetpipe

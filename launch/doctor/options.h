@@ -11,10 +11,10 @@ namespace hetpipe {
 
 struct DoctorOptions {
   std::optional<std::string> plan;  // files
-  PlanningOptions planning;         // cluster, which may be slurm or ranks as of train; profile
+  PlanningOptions planning;         // cluster, which may be slurm or ranks as for train; profile
   std::optional<std::string> pool;
   std::optional<std::string> output;
-  int keep = 0;  // as of train
+  int keep = 0;  // as for train
   std::string device = "auto";
   int threads = 1;
   double timeout = 5;  // s, for a pair of ranks

@@ -9,15 +9,15 @@
 #include "base/unique_handle.h"
 #include "runtime/training/run_directory.h"
 
-// Whether a run can keep its files in a folder: tried, and left as it was.
+// Whether a run can write its files to a folder: tries it, and leaves no files behind.
 namespace hetpipe {
 
 // What rank 0 finds.
 struct OutputFacts {
   std::string asked;        // --output
   std::string tried;        // the folder tried in: that one, or the nearest above it that exists
-  std::string file;         // lies there while the others look
-  std::string unusable;     // why it cannot be created or written (UserError's words); else empty
+  std::string file;         // exists while the others look
+  std::string unusable;     // why it cannot be created or written (UserError's text); else empty
   std::string earlier_run;  // why a new run would be refused there; else empty
   std::string file_system;  // "ext4"; empty: not known
   double free = 0;          // bytes
@@ -39,9 +39,9 @@ constexpr auto fields_of(Type<OutputFacts>) {
 // What every other rank finds there.
 struct OutputSeen {
   bool visible = true;
-  std::string unwritable;    // why it cannot make a file of its own there
-  std::string lock_failure;  // why it could not ask for the lock
-  bool lock_holds = true;    // and was refused it, as it should be
+  std::string unwritable;    // why it cannot create a file there
+  std::string lock_failure;  // why it could not request the lock
+  bool lock_holds = true;    // and was refused the lock, as it should be
 };
 constexpr auto fields_of(Type<OutputSeen>) {
   return fields<&OutputSeen::visible, &OutputSeen::unwritable, &OutputSeen::lock_failure,

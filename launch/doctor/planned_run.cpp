@@ -34,7 +34,7 @@ void load_plan_of(const DoctorOptions& options, PlannedRun& run) {
   if (!job.cluster || !job.profile || job.cluster->emulated()) return;
   for (const UnmeasuredTimes& times : unmeasured_times(job.plan, *job.cluster, *job.profile)) {
     run.notes.push_back(format(
-        "%s (nobody measured '%s' so: the plan may be far from the best). Run hetpipe profile "
+        "%s ('%s' was not measured, so the plan may be far from the best). Run hetpipe profile "
         "--model %s on such a device, and plan again.",
         times.text.c_str(), times.kind.c_str(), job.model.c_str()));
   }
@@ -49,8 +49,8 @@ void load_allocation(const DoctorOptions& options, const std::vector<std::string
                      PlannedRun& run) {
   if (options.plan) {
     throw UserError("--cluster", "cannot be " + *options.planning.cluster +
-                                     " beside --plan (a plan names its devices). Leave --plan "
-                                     "out, or give the plan's cluster file.");
+                                     " together with --plan (a plan names its devices). Leave "
+                                     "--plan out, or give the plan's cluster file.");
   }
   const Allocation allocation =
       options.planning.cluster == "slurm" ? slurm_allocation() : hosts_allocation(host_of_rank);
@@ -87,8 +87,8 @@ PlannedRun read_planned_run(const DoctorOptions& options,
     read(options.planning.cluster, [&] { job.cluster = load_cluster(*options.planning.cluster); });
     if (options.pool) {
       run.problems.push_back({"--pool",
-                              "is useless without --cluster slurm or --cluster ranks (a cluster "
-                              "file says it all). Leave it out."});
+                              "has no effect without --cluster slurm or --cluster ranks (a cluster "
+                              "file already lists the devices). Leave it out."});
     }
   }
   read(options.planning.profile,

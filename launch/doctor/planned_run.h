@@ -6,8 +6,8 @@
 
 namespace hetpipe {
 
-// Reads the files that the options name, one after the other, asks Slurm where --cluster says so,
-// and keeps all their problems.
+// Reads the files that the options name, one after the other, asks Slurm if --cluster requires it,
+// and collects all their problems.
 PlannedRun read_planned_run(const DoctorOptions& options,
                             const std::vector<std::string>& host_of_rank);
 

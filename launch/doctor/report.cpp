@@ -56,9 +56,8 @@ std::string diagnosis_text(const Diagnosis& diagnosis) {
     text += format("%s: %s\n", to_string(finding.severity), sentence(finding).c_str());
   }
   const ExitCode code = exit_code_of(diagnosis.checks);
-  return text + (code == ExitCode::done
-                     ? "Nothing that was looked at stands in the way of a run.\n"
-                     : "A run would not start, or not go well, before this is put right.\n");
+  return text + (code == ExitCode::done ? "No problem was found.\n"
+                                        : "Fix these before starting the run.\n");
 }
 
 std::string diagnosis_json(const Diagnosis& diagnosis) {

@@ -6,7 +6,7 @@
 
 namespace hetpipe {
 
-// What a process runs on, by name: "hetpipe", "Open MPI", "HDF5", "kernel", ...
+// Versions that a process runs with, by name: "hetpipe", "Open MPI", "HDF5", "kernel", ...
 using Versions = std::map<std::string, std::string>;
 
 // Of this process: its build, the C library, the kernel, the driver of its cards, and those of the
@@ -14,7 +14,7 @@ using Versions = std::map<std::string, std::string>;
 // library says of itself; empty where MPI was not started.
 Versions versions_here(const std::string& mpi);
 
-// Ranks with two of these do not run together, or not alike. Of others a difference is only worth
+// Ranks that differ in these do not work together, or not alike. Other differences are only worth
 // knowing.
 bool has_to_agree(const std::string& name);
 

@@ -6,17 +6,21 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <array>
 
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <thread>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/text.h"
+#include "base/time.h"
 
 namespace hetpipe {
 namespace {
@@ -52,6 +56,23 @@ int open_or_throw(const char* path, int flags) {
   }
   return file;
 }
+
+// A file of its own for what a program says.
+class Said {
+ public:
+  Said() : file_((std::filesystem::temp_directory_path() / "hetpipe-said-XXXXXX").string()) {
+    const int file = ::mkstemp(file_.data());
+    if (file < 0) throw SystemError("cannot create " + file_ + ": " + std::strerror(errno));
+    ::close(file);
+  }
+  ~Said() { ::unlink(file_.c_str()); }
+  Said(const Said&) = delete;
+  Said& operator=(const Said&) = delete;
+  const std::string& file() const { return file_; }
+
+ private:
+  std::string file_;
+};
 
 }  // namespace
 
@@ -115,6 +136,22 @@ int run_child(const std::vector<std::string>& words, const std::filesystem::path
     std::this_thread::sleep_for(kLook);
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+ProgramOutput output_of(const std::vector<std::string>& words, double seconds) {
+  std::vector<std::string> found = words;
+  found.front() = find_program(words.front());
+  if (found.front().empty()) throw SystemError(words.front() + " is not in PATH");
+  const Said said;
+  const std::int64_t end = now_ns() + to_ns(seconds);
+  bool late = false;
+  ProgramOutput output;
+  output.code = run_child(found, said.file(), [&] { return late = late || now_ns() > end; });
+  if (late) {
+    throw SystemError(format("'%s' did not end within %g s", join(words, " ").c_str(), seconds));
+  }
+  output.text = read_file(said.file());
+  return output;
 }
 
 }  // namespace hetpipe

@@ -8,7 +8,7 @@
 
 namespace hetpipe {
 
-// Where a program stands that PATH finds; empty: nowhere.
+// The path of a program found in PATH; empty: not found.
 std::string find_program(const std::string& name);
 
 // While it lives, SIGINT and SIGTERM ask this process to stop instead of ending it.
@@ -27,5 +27,14 @@ class Interrupts {
 // Returns its exit code, 128 + N when signal N ended it. SystemError when it cannot be started.
 int run_child(const std::vector<std::string>& words, const std::filesystem::path& said,
               const std::function<bool()>& stop);
+
+struct ProgramOutput {
+  int code = 0;      // its exit code; 128 + N when signal N ended it
+  std::string text;  // standard output and standard error, interleaved
+};
+
+// Runs a program from PATH, without input, to its end. SystemError: not found, not started,
+// or not ended within `seconds` (it is killed then).
+ProgramOutput output_of(const std::vector<std::string>& words, double seconds);
 
 }  // namespace hetpipe

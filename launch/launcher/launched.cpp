@@ -41,7 +41,7 @@ void check_launcher(const std::string& command) {
   const auto here = launched();
   if (!here || here->by != "srun" || std::getenv("PMIX_RANK") != nullptr) return;
   throw UserError("",
-                  format("srun started %d rank%s without PMIx (by which the ranks of Open MPI "
+                  format("srun started %d rank%s without PMIx (which the ranks of Open MPI need to "
                          "find each other). Start them with\n  srun --mpi=pmix -K -n %d %s",
                          here->ranks, here->ranks == 1 ? "" : "s", here->ranks, command.c_str()));
 }
@@ -51,7 +51,7 @@ void check_world(int ranks, const std::string& library, const std::string& comma
   if (!here || here->ranks == ranks) return;
   throw UserError("", format("%s started %d ranks, and MPI sees %d (they do not share one MPI "
                              "world: this program was built with %s). Start them with its own "
-                             "launcher, or by PMIx:\n  mpirun -np %d %s\n  srun --mpi=pmix -K -n "
+                             "launcher, or with PMIx:\n  mpirun -np %d %s\n  srun --mpi=pmix -K -n "
                              "%d %s",
                              here->by.c_str(), here->ranks, ranks, library.c_str(), here->ranks,
                              command.c_str(), here->ranks, command.c_str()));

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-// What the launcher's environment says about this process, before (and beside) MPI: enough to let
-// one rank speak for all, and to notice a launch whose MPI does not see its neighbours.
+// What the launcher's environment says about this process, before (and without) MPI: enough
+// to let one rank report for all, and to detect a launch whose MPI does not see its neighbours.
 namespace hetpipe {
 
 struct Launched {
@@ -14,13 +14,13 @@ struct Launched {
   std::string by;  // "mpirun", "srun" or "mpiexec of another MPI"
 };
 
-// Nothing when the process was started by hand. mpirun is asked first: inside a Slurm job its ranks
+// Nothing if the process was started by hand. mpirun is checked first: inside a Slurm job its ranks
 // see the SLURM_PROCID of mpirun's daemon. srun is known by SLURM_STEP_NUM_TASKS, which a batch
 // script does not have; MPICH and its relatives by PMI_RANK.
 std::optional<Launched> launched();
 
-// Before MPI starts, which would end the process in its own words: srun started this process
-// without the PMIx that Open MPI meets its neighbours by. UserError with the right line for
+// Before MPI starts, which would end the process with its own message: srun started this process
+// without PMIx, which Open MPI needs to find its neighbours. UserError with the correct line for
 // `command`.
 void check_launcher(const std::string& command);
 

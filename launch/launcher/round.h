@@ -11,15 +11,15 @@
 
 namespace hetpipe {
 
-// A rank's machine failed in a round, which that rank has said; all leave with this exit code.
+// A rank had a system failure in a round, and has reported it; all exit with this code.
 struct MachineFailed {
   int code;
 };
 
-// One round of ranks that come together, at the start: every rank says what `mine` returns, or why
-// it cannot, and all hear it, by rank. Mistakes are UserError, the same on every rank, with all
-// ranks' problems at once; a failed machine is said by its rank and thrown as MachineFailed by all.
-// `hosts`: by rank; empty before they are known, when ranks speak for themselves alone.
+// One round of an exchange at the start: every rank sends what `mine` returns, or why
+// it fails, and all receive it, by rank. Mistakes are UserError, the same on every rank, with all
+// ranks' problems at once; its rank reports a system failure, and all throw it as MachineFailed.
+// `hosts`: by rank; empty before they are known, when each rank reports only for itself.
 std::vector<std::string> round(Transport& transport, const std::vector<std::string>& hosts,
                                const std::function<std::string()>& mine);
 

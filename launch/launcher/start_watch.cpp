@@ -31,16 +31,16 @@ StartWatch::StartWatch(double timeout_seconds, Transport& transport, Log& log) {
               log.failure(names_[static_cast<std::size_t>(rank.value)] +
                           (failure.what == Failure::What::died
                                ? " has died"
-                               : " has not been heard of for " + failure.text) +
-                          " while the ranks came together. Its own words, if it had any, stand "
-                          "above; the system's log may know more.");
+                               : " has not responded for " + failure.text) +
+                          " while the ranks were starting. Its own messages, if any, are "
+                          "above; the system's log may say more.");
             }
           },
       .claim = [rank = transport.rank()] { return rank == Rank{1}; }};
   for (const auto& bytes : transport.exchange(std::as_bytes(std::span(text)))) {
     const auto lines =
         split(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), '\n');
-    ensure(lines.size() == 3, "a rank says host, process and machine");
+    ensure(lines.size() == 3, "three lines: host, process and machine");
     names_.push_back(
         format("rank %zu on %s (pid %s)", names_.size(), lines[0].c_str(), lines[1].c_str()));
     setup.machines.push_back(lines[2]);

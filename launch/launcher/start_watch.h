@@ -11,13 +11,13 @@
 
 namespace hetpipe {
 
-// Watches over the ranks while they meet, before there are roles and a run directory: whoever is
-// lost is named on standard error, and the others leave.
+// Watches the ranks during start-up, before there are roles and a run directory: a rank that is
+// lost is named on standard error, and the others exit.
 class StartWatch {
  public:
   // Called by all ranks together.
   StartWatch(double timeout_seconds, Transport& transport, Log& log);
-  ~StartWatch();   // says goodbye where that was not done: this rank leaves by itself
+  ~StartWatch();   // says goodbye if that was not done: this rank leaves on its own
   void goodbye();  // may throw JobEnds
   const std::string& problem() const { return lifeline_->problem(); }
   StartWatch(const StartWatch&) = delete;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <set>
 
@@ -10,10 +12,10 @@
 #include "launch/command/terminal.h"
 #include "launch/plan/options.h"
 #include "launch/plan/plan_json.h"
-#include "launch/plan/search_text.h"
 #include "partitioner/cluster/catalogue.h"
 #include "partitioner/plan/plan_table.h"
 #include "partitioner/planners/explain.h"
+#include "partitioner/planners/search.h"
 #include "partitioner/planners/what_if.h"
 #include "partitioner/profile/estimate.h"
 #include "runtime/training/job.h"
@@ -34,7 +36,7 @@ struct PlanOptions {
 OptionTable table_of(PlanOptions& options) {
   return {
       "plan",
-      "Cuts a profiled model into stages for the devices of a cluster, and writes the plan.",
+      "Partitions a profiled model into stages for the devices of a cluster, and writes the plan.",
       {{"What to plan",
         {
             required(text_option("cluster", "FILE", options.planning.cluster, "Cluster file.")),
@@ -44,22 +46,22 @@ OptionTable table_of(PlanOptions& options) {
             profile_device_option(options.planning),
             profile_batch_option(options.planning),
             text_option("data", "DATA", options.data,
-                        "Data set to name in the launch lines; the plan does not depend on it."),
-            text_option("output", "FILE", options.output, "Where the plan is written."),
+                        "Data set for the printed launch lines; the plan does not depend on it."),
+            text_option("output", "FILE", options.output, "Where to write the plan."),
             flag_option("ledger", options.ledger,
-                        "Prints every stage's memory line by line as well."),
+                        "Also prints the memory of every stage item by item."),
             flag_option("json", options.json,
                         "Prints the plan as one JSON document instead of tables."),
         }},
-       {"Questions about it",
+       {"Questions about the plan",
         {
             flag_option("explain", options.explain,
-                        "Says what the bottleneck is and what would be faster: a layer moved, more "
-                        "in flight, a device left out, faster links."),
+                        "Names the bottleneck and what would be faster: a layer moved, more "
+                        "minibatches in flight, a device left out, faster links."),
             repeated_option("what-if", "CHANGES", options.what_if,
-                            "Plans for a changed cluster as well, and compares: \"+2 rtx-3090 "
+                            "Also plans for a changed cluster, and compares: \"+2 rtx-3090 "
                             "@n0\", \"-n3\" (a node), \"-n0:1\" (a device), \"-2 rtx-2060\"; "
-                            "several separated by commas are made together. May be repeated."),
+                            "changes separated by commas are made together. May be repeated."),
         }},
        shape_options(options.planning, PlanGiven::never),
        server_options(options.planning, PlanGiven::never)}};
@@ -129,7 +131,7 @@ void print_start(const Plan& plan, const Cluster& cluster, const Invocation& how
   Problems problems;
   check_playable(plan, problems);
   if (!problems.empty()) {
-    std::printf("; training cannot play it (hetpipe simulate can):\n");
+    std::printf("; it cannot be trained, only simulated (hetpipe simulate):\n");
     for (const Problem& problem : problems.list()) {
       const bool of_a_stage = problem.where.starts_with("plan: ");
       std::printf("  %s%s\n", of_a_stage ? (problem.where.substr(6) + ": ").c_str() : "",
@@ -140,6 +142,49 @@ void print_start(const Plan& plan, const Cluster& cluster, const Invocation& how
   const std::string command = train_words(how, options);
   std::printf("; start it with one of\n  %s\n  %s\n", mpirun_line(plan, cluster, command).c_str(),
               srun_line(plan, cluster, command).c_str());
+}
+
+constexpr std::size_t kMostCandidates = 8;
+constexpr double kVisible = 5e-4;  // less prints as 0.0 %
+
+// What a search considered, how far its plan can be from the best, and which devices it leaves idle
+// at what cost, as text.
+std::string search_text(const SearchResult& result, const Cluster& cluster) {
+  Table table({"considered", "plan", "samples/s"});
+  const std::size_t shown = std::min(result.considered.size(), kMostCandidates);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const SearchCandidate& candidate = result.considered[i];
+    table.add({candidate.origin,
+               candidate.throughput > 0 ? candidate.what : first_line(candidate.why_not),
+               candidate.throughput > 0 ? format("%.4g", candidate.throughput) : "-"});
+  }
+  std::string text = table.text();
+  if (shown < result.considered.size()) {
+    text += format("and %zu more\n", result.considered.size() - shown);
+  }
+  text += result.exact ? format("all plans were compared (%lld simulations)\n",
+                                static_cast<long long>(result.simulations))
+                       : format("%lld simulations; no plan can exceed %.4g samples/s\n",
+                                static_cast<long long>(result.simulations), result.bound);
+  const double chosen = result.plan.predicted ? result.plan.predicted->throughput : 0;
+  if (shown > 0 && result.considered.front().throughput > chosen * (1 + 1e-6)) {
+    text += format(
+        "chosen: the plan of %.4g samples/s, the least stale of those within 1 %% of the "
+        "best\n",
+        chosen);
+  }
+  for (const LeftOut& left : result.left_out) {
+    text += format("left idle: %s %s", to_string(left.device).c_str(),
+                   cluster.kind_of(left.device).name.c_str());
+    if (!left.change) {
+      text += " (no plan that uses it was found)\n";
+    } else if (std::abs(*left.change) < kVisible) {
+      text += " (using it: no change)\n";
+    } else {
+      text += format(" (using it: %+.1f %%)\n", 100 * *left.change);
+    }
+  }
+  return text;
 }
 
 }  // namespace
@@ -155,12 +200,13 @@ int plan_command(const Invocation& how) {
         problems);
     check_planning_options(options.planning, problems);
   };
-  if (!read_options(table, how.arguments, check)) return 0;
+  if (!read_options(table, how, check)) return 0;
 
   const Cluster cluster = load_cluster(*options.planning.cluster);
   if (cluster.devices().empty()) {
-    throw UserError(*options.planning.cluster,
-                    "no node has a device (somebody has to compute). Give a node devices.");
+    throw UserError(
+        *options.planning.cluster,
+        "no node has a device (at least one is needed to compute). Give a node devices.");
   }
   PlanRequest request =
       request_of(options.planning, cluster, load_profile_of(options.planning, cluster));

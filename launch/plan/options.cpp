@@ -25,7 +25,7 @@ std::string unless_planned(const std::string& otherwise, PlanGiven given) {
   return given == PlanGiven::possibly ? "the plan's, else " + otherwise : otherwise;
 }
 
-// A kind that nobody knows could not be told from a slip of the pen.
+// An unknown type could not be distinguished from a typing mistake.
 void check_profile_device(const std::string& name, const Cluster& cluster) {
   std::vector<std::string> known;
   for (const DeviceKind& kind : cluster.kinds) known.push_back(kind.name);
@@ -33,7 +33,7 @@ void check_profile_device(const std::string& name, const Cluster& cluster) {
     return;
   }
   for (const std::string& kind : catalogue_names()) known.push_back(kind);
-  throw UserError("--profile-device", unknown("kind of device", name, known) +
+  throw UserError("--profile-device", unknown("device type", name, known) +
                                           ". Name one of the cluster file or of the catalogue.");
 }
 
@@ -45,10 +45,10 @@ void check_precision_kinds(const PrecisionChoice& choice, const Cluster& cluster
     if (std::find(known.begin(), known.end(), kind) != known.end()) continue;
     problems.add("--precision",
                  known.empty()
-                     ? "names kind '" + kind +
-                           "' (without a cluster file no device has a kind). Give --cluster FILE, "
+                     ? "names device type '" + kind +
+                           "' (device types are those of a cluster file). Give --cluster FILE, "
                            "or one precision for all."
-                     : unknown("kind of device", kind, known) +
+                     : unknown("device type", kind, known) +
                            ". Name one of the cluster's: " + join(known, ", ") + ".");
   }
   problems.throw_if_any();
@@ -64,9 +64,10 @@ PrecisionChoice precision_of(const PlanningOptions& options, const Cluster& clus
 }
 
 Option profile_device_option(PlanningOptions& options) {
-  return text_option("profile-device", "KIND", options.profile_device,
-                     "Kind of device that a profile in PipeDream's format (graph.txt) was "
-                     "measured on; such a file does not say.");
+  return offering(catalogue_names(),
+                  text_option("profile-device", "TYPE", options.profile_device,
+                              "Device type that a profile in PipeDream's format (graph.txt) was "
+                              "measured on; such a file does not name it."));
 }
 
 Option profile_batch_option(PlanningOptions& options) {
@@ -91,11 +92,11 @@ Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster) 
 Option precision_option(PlanningOptions& options, PlanGiven given) {
   const Slot<std::string> slot(options.precision);
   Option option = text_option(
-      "precision", "P|KIND=P,...", slot,
+      "precision", "P|TYPE=P,...", slot,
       "Arithmetic of GPUs, " + join(precision_names(), ", ") +
-          ": of all, or of each kind of device named. Its peak is taken where a kind was not "
-          "measured and its times are estimated, and training uses it on every GPU (unset: on each "
-          "what it is best at).");
+          ": of all, or of each device type named. Estimates for device types that were not "
+          "measured use its peak, and training uses it on every GPU (unset: on each GPU what suits "
+          "it best).");
   option.set = [slot](const std::string& word) -> std::optional<std::string> {
     try {
       precision_choice_from(word);
@@ -114,47 +115,52 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
   return {
       "The plan",
       {
-          unset_means(otherwise(usual.system),
-                      text_option("system", "S", options.system,
-                                  "How minibatches are pipelined and kept together: " +
-                                      join(system_names(), ", ") + ".")),
+          unset_means(
+              otherwise(usual.system),
+              offering(
+                  system_names(),
+                  text_option("system", "S", options.system,
+                              "How minibatches are pipelined and virtual workers synchronised: " +
+                                  join(system_names(), ", ") + "."))),
           unset_means(otherwise("the system's"),
-                      text_option("schedule", "RULE", options.schedule,
-                                  "Order of work at a stage, instead of the system's: " +
-                                      join(schedule_names(), ", ") + ".")),
+                      offering(schedule_names(),
+                               text_option("schedule", "RULE", options.schedule,
+                                           "Order of work at a stage, instead of the system's: " +
+                                               join(schedule_names(), ", ") + "."))),
           unset_means(otherwise("the system's"),
-                      text_option("weights", "RULE", options.weights,
-                                  "Weights that forward and backward see: " +
-                                      join(weight_names(), ", ") + ".")),
+                      offering(weight_names(),
+                               text_option("weights", "RULE", options.weights,
+                                           "Weights that forward and backward passes use: " +
+                                               join(weight_names(), ", ") + "."))),
           unset_means(otherwise("the system's"),
                       choice_option("sync", options.sync, sync_names(),
-                                    "What keeps replicas and virtual workers together.")),
+                                    "How replicas and virtual workers are synchronised.")),
           unset_means(
               otherwise("the system's planner; hetpipe: the best of np, ed, hd, or a search "
-                        "where all of them form longer pipelines than the model can be cut "
-                        "into"),
+                        "if all of them form longer pipelines than the model can be "
+                        "partitioned into"),
               choice_option("policy", options.policy, {"np", "ed", "hd", "search"},
-                            "Which devices form a virtual worker: those of a node, one "
-                            "of every node, nodes in pairs, or whatever a search finds "
-                            "to be fastest (hetpipe plan: of all systems, unless "
-                            "--system names one).")),
-          unset_means(otherwise("raised while the predicted throughput grows"),
+                            "Which devices form a virtual worker: those of one node (np), "
+                            "one of every node (ed), those of nodes in pairs (hd), or "
+                            "whatever a search finds to be fastest (search; hetpipe plan "
+                            "compares all systems, unless --system names one).")),
+          unset_means(otherwise("increased as long as the predicted throughput grows"),
                       integer_option("in-flight", "N", options.in_flight, kInFlight,
-                                     "Minibatches in flight in each virtual worker (Nm), the "
+                                     "Minibatches in flight in each virtual worker; also the "
                                      "length of a wave.")),
-          unset_means(otherwise("what the policy forms"),
+          unset_means(otherwise("as the policy forms them"),
                       integer_option("virtual-workers", "N", options.virtual_workers,
                                      kVirtualWorkers, "Number of virtual workers.")),
-          unset_means(otherwise("the measured batch, times the micro-batches, nearest to 32"),
+          unset_means(otherwise("as close to 32 as micro-batches of a measured size allow"),
                       integer_option("minibatch", "N", options.minibatch, kMinibatch,
-                                     "Samples of one virtual worker's minibatch.")),
+                                     "Samples in a minibatch of one virtual worker.")),
           unset_means(otherwise("what suits the schedule"),
                       integer_option("micro-batches", "N", options.micro_batches, kMicroBatches,
-                                     "Slices of a minibatch that are pipelined one by one.")),
+                                     "Slices of a minibatch, pipelined one by one.")),
           precision_option(options, given),
           unset_means(otherwise(usual.optimizer),
                       choice_option("optimizer", options.optimizer, {"sgd", "sgd-momentum", "adam"},
-                                    "Optimizer; its state counts in every stage's memory.")),
+                                    "Optimizer; its state is part of the memory of every stage.")),
       }};
 }
 
@@ -170,18 +176,20 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
                                      "slowest; 0 is synchronous.")),
           unset_means(otherwise(usual.pull),
                       choice_option("pull", options.pull, {"bound", "newest"},
-                                    "Which weights a pull brings: those of exactly D waves "
-                                    "ago, the same in every run, or the newest there are.")),
+                                    "Which weights a pull returns: those of exactly D waves ago, "
+                                    "the same in every run (bound), or the newest available "
+                                    "(newest).")),
           unset_means(otherwise(PlanServer{}.scale),
                       choice_option("scale", options.scale, {"sum", "mean"},
                                     "How the servers add the updates of virtual workers.")),
-          unset_means(otherwise("nodes without devices, or the first"),
+          unset_means(otherwise("nodes without devices, or the first node"),
                       list_option("servers", "NODE,...", options.servers,
-                                  "Nodes that hold a shard of the parameters each.")),
-          unset_means(otherwise(usual.placement),
-                      choice_option("placement", options.placement, {"default", "local"},
-                                    "Layers round-robin over the servers, or each on the node "
-                                    "of the stage that owns it.")),
+                                  "Nodes that each hold a shard of the parameters.")),
+          unset_means(
+              otherwise(usual.placement),
+              choice_option("placement", options.placement, {"default", "local"},
+                            "Where parameters are kept: layers round-robin over the "
+                            "servers (default), or each on the node of its stage (local).")),
       }};
 }
 
@@ -205,7 +213,7 @@ SearchChoice search_choice(const PlanningOptions& options) {
   SearchChoice choice;
   const bool of_servers = options.clock_distance || options.pull || options.scale ||
                           options.placement || !options.servers.empty();
-  // Where nobody asks for a search it may stand in for the planner of a system, which stays.
+  // If no search is requested it may replace the planner of a system, which stays.
   const bool asked = options.policy.has_value();
   if (asked && !options.system && !options.in_flight && !of_servers) {
     choice.systems = SystemChoice::any;
@@ -280,7 +288,7 @@ void check_planning_options(const PlanningOptions& options, Problems& problems) 
   const auto contradicts = [&](bool given, const char* option, const std::string& other,
                                const std::string& why, const std::string& remedy) {
     if (given) {
-      problems.add(option, "cannot stand beside " + other + " (" + why + "). " + remedy);
+      problems.add(option, "cannot be combined with " + other + " (" + why + "). " + remedy);
     }
   };
   if (parts->sync == SyncRule::all_reduce) {
@@ -297,12 +305,12 @@ void check_planning_options(const PlanningOptions& options, Problems& problems) 
   }
   contradicts(parts->sync == SyncRule::asp && options.clock_distance, "--clock-distance",
               given_by(options.sync, "--sync", request.system),
-              "asynchronous virtual workers are never held back",
+              "asynchronous virtual workers never wait for others",
               "Leave it out, or choose --sync wsp.");
   contradicts(has_flush(parts->schedule) && options.in_flight, "--in-flight",
               given_by(options.schedule, "--schedule", request.system),
-              "it drains after every minibatch, so that only micro-batches are in flight",
-              "Use --micro-batches, or choose a system that is never drained: " +
+              "it flushes the pipeline after every minibatch: only micro-batches are in flight",
+              "Use --micro-batches, or choose a system without a flush: " +
                   systems_with([](const System& s) { return !has_flush(s.schedule); }) + ".");
 }
 
@@ -314,7 +322,7 @@ void override_plan(const PlanningOptions& options, Plan& plan) {
     if (plan.server) {
       (*plan.server).*member = *option;
     } else {
-      problems.add(name, "has nothing to act on (the plan has no parameter server). Leave it out.");
+      problems.add(name, "has no effect (the plan has no parameter server). Leave it out.");
     }
   };
   apply("--clock-distance", options.clock_distance, &PlanServer::clock_distance);

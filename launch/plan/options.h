@@ -8,14 +8,14 @@
 #include "launch/command/options.h"
 #include "partitioner/planners/planner.h"
 
-// What `plan` and `train` ask the planner for: one set of rows for both.
+// The planner's options of `plan` and `train`: one set of rows for both.
 namespace hetpipe {
 
 struct PlanningOptions {
   std::optional<std::string> cluster;  // files
   std::optional<std::string> profile;
   std::optional<std::string> profile_device;  // whose times a graph.txt holds
-  std::optional<int> profile_batch;           // of how many samples; absent: concluded
+  std::optional<int> profile_batch;           // of how many samples; absent: derived
   std::optional<std::string> system;
   std::optional<std::string> schedule;  // these three replace parts of the system's row
   std::optional<std::string> weights;
@@ -28,14 +28,14 @@ struct PlanningOptions {
   std::optional<std::string> precision;
   std::vector<std::string> servers;
   std::optional<std::string> placement;
-  // These may also stand beside a finished plan, over which they win (override_plan).
+  // These can also be given with a finished plan, and take precedence over it (override_plan).
   std::optional<std::string> optimizer;
   std::optional<int> clock_distance;
   std::optional<std::string> pull;
   std::optional<std::string> scale;
 };
 
-// Whether the rows stand alone or beside --plan, whose values are then the defaults.
+// Whether the rows are used alone or with --plan, whose values are then the defaults.
 enum class PlanGiven { never, possibly };
 
 // The rows --profile-device and --profile-batch, for the commands that read a profile.
@@ -43,40 +43,40 @@ Option profile_device_option(PlanningOptions& options);
 Option profile_batch_option(PlanningOptions& options);
 
 // The profile of the options, which may be a PipeDream graph.txt, with estimates for the cluster's
-// kinds that were not measured. What had to be concluded is said on standard error.
+// device types that were not measured. What had to be derived is reported on standard error.
 Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster);
 
-// What --precision says for the cluster's kinds; nothing where it is not given. UserError where it
-// names another kind.
+// The value of --precision for the cluster's device types; nothing if not given. UserError if it
+// names another type.
 PrecisionChoice precision_of(const PlanningOptions& options, const Cluster& cluster);
 
 // The row --precision, which shape_options holds as well.
 Option precision_option(PlanningOptions& options, PlanGiven given);
 
-// The rows but --cluster and --profile: what shapes a plan, and what parameter servers do.
+// The rows except --cluster and --profile: what shapes a plan, and what parameter servers do.
 OptionGroup shape_options(PlanningOptions& options, PlanGiven given);
 OptionGroup server_options(PlanningOptions& options, PlanGiven given);
 
-// The names of options, as typed, that a finished plan has settled and that were given
+// The names of options, as typed, that a finished plan determines and that were given
 // nevertheless.
 std::vector<std::string> settled_by_plan(const PlanningOptions& options);
 
-// What of the options contradicts what else: an option of parameter servers for a system that
-// all-reduces, minibatches in flight under a schedule that drains, ... Names both and the remedy.
+// Contradictions between options: an option of parameter servers for a system that
+// all-reduces, minibatches in flight under a schedule with a flush, ... Names both and the remedy.
 void check_planning_options(const PlanningOptions& options, Problems& problems);
 
-// What nobody asked for in particular is the search's to choose. Options that only systems with
-// parameter servers have, or only pipelines that are never drained, keep it to the usual system.
-// For plans alone: training plays fewer systems than there are.
+// What was not specified is left to the search. Options that only systems with
+// parameter servers have, or only pipelines without a flush, restrict it to the usual system.
+// Only for planning: not all systems can be trained.
 SearchChoice search_choice(const PlanningOptions& options);
 
-// What the options ask the planner for; cluster and profile are those of the files named in them.
+// The planner request of the options; cluster and profile are those of the files named in them.
 PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile profile);
 
-// What the planner leaves open and the options say (--scale). Does nothing without a server.
+// What the planner leaves open and the options set (--scale). Does nothing without a server.
 void override_server(const PlanningOptions& options, Plan& plan);
 
-// Applies the options that win over a plan file. UserError where the plan has no parameter server
+// Applies the options that override a plan file. UserError if the plan has no parameter server
 // for them.
 void override_plan(const PlanningOptions& options, Plan& plan);
 

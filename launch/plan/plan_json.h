@@ -20,10 +20,10 @@ class Json;
 // included.
 std::string plan_json(const Plan& plan);
 
-// What was not measured: an array of device, how ("estimated", "extrapolated"), what (for people).
+// What was not measured: an array of device, how ("estimated", "extrapolated"), what (as text).
 Json unmeasured_json(const std::vector<UnmeasuredTimes>& times);
 
-// Beside the plan, what was found and asked about it. Keys only for what there is: `what_if`, an
+// In addition to the plan, the answers about it. Keys only for what exists: `what_if`, an
 // array of the answers for the pool as it is and each changed one, `explain`, `search`, `ledger`:
 // of each stage its lines in bytes, on the replica that fills its memory most;
 // `version_differences` (plan/staleness.h); and always `unmeasured`, of the plan's times.

@@ -33,23 +33,24 @@ struct ProbeOptions {
 OptionTable table_of(ProbeOptions& options) {
   return {
       "probe",
-      "Looks at the devices of this machine or, under mpirun or srun with a rank for each GPU (or "
-      "for each node), of all of them; measures each kind of device and each distinct link; writes "
-      "the cluster file that plans are made for. Run it when nothing else runs.",
-      {{"What is looked for",
+      "Finds the devices of this machine or, under mpirun or srun with one rank per GPU (or per "
+      "node), of all machines; measures each device type and each distinct link; writes the "
+      "cluster "
+      "file that plans are made for. Run it when nothing else runs.",
+      {{"What to measure",
         {
             choice_option("device", options.device, {"auto", "cpu", "cuda"},
-                          "GPUs where there are any, else CPUs (auto); CPUs, one device for each "
-                          "rank (cpu); GPUs or nothing (cuda)."),
+                          "GPUs if there are any, otherwise CPUs (auto); CPUs, one device per rank "
+                          "(cpu); only GPUs (cuda)."),
             real_option("seconds", "S", options.seconds, {0.1, 3600},
-                        "How long to measure, about; many kinds or nodes take longer."),
+                        "Approximate measuring time; many device types or nodes take longer."),
             integer_option("threads", "N", options.threads, {1, 1024}, "Threads of a CPU device."),
         }},
-       {"What comes of it",
+       {"Output",
         {
-            text_option("output", "FILE", options.output, "Where the cluster file is written."),
+            text_option("output", "FILE", options.output, "Where to write the cluster file."),
             flag_option("json", options.json,
-                        "Prints what was found as one JSON document instead of tables."),
+                        "Prints the results as one JSON document instead of tables."),
         }}}};
 }
 
@@ -184,7 +185,7 @@ int probe_over_mpi(const ProbeOptions& options, const std::string& configuration
 int probe_command(const Invocation& how) {
   ProbeOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments)) return 0;
+  if (!read_options(table, how)) return 0;
   const std::string configuration = table.configuration();
   std::vector<std::string> words{how.program, "probe"};
   words.insert(words.end(), how.arguments.begin(), how.arguments.end());

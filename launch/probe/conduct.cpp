@@ -4,18 +4,36 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
-#include <span>
+#include <string>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/failure.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "runtime/transport/messages.h"
 #include "runtime/transport/wait.h"
 
 namespace hetpipe {
 namespace {
 
-enum Kind : std::int32_t { kGo, kReply, kFailure, kDismissed };  // of control messages
+enum class ConductKind : std::int32_t { go = first_after<TransportKind>, reply, dismissed };
+
+struct Go {
+  static constexpr auto kKind = ConductKind::go;
+  int step = 0;
+};
+struct Reply {
+  static constexpr auto kKind = ConductKind::reply;
+  int step = 0;
+  bool failed = false;
+  std::string text{};
+  static auto fields(auto& m) { return std::tie(m.step, m.failed, m.text); }
+};
+struct Dismissed {
+  static constexpr auto kKind = ConductKind::dismissed;
+  int code = 0;
+};
 
 constexpr double kReplySeconds = 2;      // for a reply's own way, after the step's deadline
 constexpr double kPatienceSeconds = 60;  // for rank 0, beside the steps
@@ -34,14 +52,10 @@ Acted act_here(const std::function<std::string(int step)>& act, int step) {
   }
 }
 
-std::string text_of(const ControlMessage& message) {
-  return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
-}
-
 // Until all messages posted here have left.
 void flush(Transport& transport) {
   wait_until([&] { return transport.idle(); }, [&] { transport.progress(); }, kPatienceSeconds,
-             [] { return std::string("the other ranks to take their messages"); });
+             [] { return std::string("the other ranks to receive their messages"); });
 }
 
 std::vector<StepReply> conduct_step(Transport& transport, const ProbeStep& step, int number,
@@ -63,7 +77,7 @@ std::vector<StepReply> conduct_step(Transport& transport, const ProbeStep& step,
     if (rank == self) {
       mine = true;
     } else {
-      transport.send_control(Rank{rank}, {.kind = kGo, .minibatch = number});
+      send_control(transport, Rank{rank}, Go{number});
     }
   }
   if (mine) {
@@ -73,9 +87,9 @@ std::vector<StepReply> conduct_step(Transport& transport, const ProbeStep& step,
   const auto poll = [&] {
     transport.progress();
     while (const auto message = transport.try_receive_control()) {
+      const auto reply = read_as<Reply>(*message);
       // What belongs to an earlier step came too late.
-      if (message->header.minibatch != number) continue;
-      take(message->from.value, message->header.kind == kFailure, text_of(*message));
+      if (reply.step == number) take(message->from.value, reply.failed, reply.text);
     }
   };
   wait_until([&] { return missing == 0 || now_ns() > end; }, poll, kForever,
@@ -104,19 +118,18 @@ int follow(Transport& transport, const std::vector<ProbeStep>& steps,
     wait_until([&] { return (message = transport.try_receive_control()).has_value(); },
                [&] { transport.progress(); }, patience,
                [] { return std::string("rank 0 to say who measures next"); });
-    if (message->header.kind == kDismissed) return static_cast<int>(message->header.label);
-    const auto number = message->header.minibatch;
-    ensure(0 <= number && number < static_cast<std::int64_t>(steps.size()), "a step that is none");
-    const Acted acted = act_here(act, static_cast<int>(number));
-    transport.send_control(Rank{0}, {.kind = acted.failed ? kFailure : kReply, .minibatch = number},
-                           std::as_bytes(std::span(acted.text)));
+    if (is_a<Dismissed>(*message)) return read_as<Dismissed>(*message).code;
+    const int number = read_as<Go>(*message).step;
+    ensure(0 <= number && number < static_cast<int>(steps.size()), "an unknown step");
+    const Acted acted = act_here(act, number);
+    send_control(transport, Rank{0}, Reply{number, acted.failed, acted.text});
   }
 }
 
 void dismiss(Transport& transport, int code) {
   for (int rank = 0; rank < transport.ranks(); ++rank) {
     if (rank == transport.rank().value) continue;
-    transport.send_control(Rank{rank}, {.kind = kDismissed, .label = code});
+    send_control(transport, Rank{rank}, Dismissed{code});
   }
   flush(transport);
 }

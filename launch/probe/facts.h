@@ -11,7 +11,7 @@
 
 namespace hetpipe {
 
-// A card as a rank sees it, with what the system beside CUDA says of it.
+// A card as a rank sees it, with what the system reports in addition to CUDA.
 struct SeenCard {
   GpuInfo gpu;
   std::string pcie;  // "4.0 x16", the most that card and slot agree on; empty: not known
@@ -21,14 +21,14 @@ constexpr auto fields_of(Type<SeenCard>) {
   return fields<&SeenCard::gpu, &SeenCard::pcie, &SeenCard::nvlink>;
 }
 
-// What a rank of `hetpipe probe` says of itself and of its machine.
+// The facts about a rank of `hetpipe probe` and its machine.
 struct ProbeFacts {
   RankFacts rank;
   std::string processor;  // "AMD EPYC 9B45"; empty: not known
   std::vector<SeenCard> cards;
-  std::string why_no_card;    // where there is none and one was looked for
+  std::string why_no_card;    // if there is none although one was looked for
   std::string driver;         // of the cards: "580.95.05"; empty: not known
-  std::string why_no_nvlink;  // why nobody could be asked for the cards' NVLinks
+  std::string why_no_nvlink;  // why the cards' NVLinks are not known
   std::string libraries;      // "CUDA 13.0, cuDNN 9.19.0, ..."; empty without a CUDA module
 };
 constexpr auto fields_of(Type<ProbeFacts>) {
@@ -40,7 +40,7 @@ constexpr auto fields_of(Type<ProbeFacts>) {
 enum class LookForCards { no, yes };
 ProbeFacts probe_facts_here(LookForCards look);
 
-// The version of the cards' driver, as the kernel tells it: "580.95.05"; empty where it does not.
+// The version of the cards' driver, from the kernel: "580.95.05"; empty if not known.
 std::string driver_version();
 // The machine's processor, as Linux names it.
 std::string processor_name();

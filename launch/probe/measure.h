@@ -12,8 +12,8 @@
 namespace hetpipe {
 
 struct MeasureSetup {
-  double seconds = 10;        // for everything together, about: the half of it for links
-  double link_deadline = 10;  // s without an answer, beside a link's own time
+  double seconds = 10;        // for everything together, approximately; half of it for links
+  double link_deadline = 10;  // s without an answer, in addition to a link's own time
   int threads = 1;            // of a CPU device
 };
 
@@ -29,7 +29,7 @@ class PoolMeasurement {
   Probed measure();
   // The others: until they are dismissed, with this exit code.
   int take_part();
-  // On this rank messages are under way that may never arrive: MPI would not end by itself.
+  // This rank has messages in transit that may never arrive: MPI would not end by itself.
   bool waits_for_lost_messages() const;
 
  private:

@@ -18,12 +18,6 @@ namespace {
 constexpr double kMemoryShare = 1.0 / 16;
 constexpr int kFewest = 3;  // timed calls of a median
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // Seconds of the median call, each waited for.
 double median_seconds(Stream& stream, double seconds, const std::function<void()>& enqueue) {
   std::vector<double> times;
@@ -110,6 +104,12 @@ class HostMemory {
 };
 
 }  // namespace
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 double measure_products(Device& device, double memory, double seconds) {
   constexpr int kLeast = 256, kMost = 8192;

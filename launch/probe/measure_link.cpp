@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/time.h"
+#include "launch/probe/measure_device.h"
+#include "runtime/transport/typed_message.h"
 #include "runtime/transport/wait.h"
 
 namespace hetpipe {
@@ -15,22 +17,23 @@ namespace {
 constexpr Channel kChannel = Channel::forward;
 constexpr std::size_t kSmall = 8;          // bytes
 constexpr std::size_t kFirst = 256 << 10;  // bytes of the first large message
-constexpr int kMore = 0, kLast = 1;        // MessageHeader::kind
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+// Before the bytes that one end sends: what the other is to do.
+struct LinkQuestion {
+  static constexpr std::int32_t kKind = 1;
+  std::int64_t next_bytes = 0;    // of the question after this
+  std::int64_t answer_bytes = 0;  // of the answer to this
+  bool last = false;
+};
 
 // Times of `once` for a while, a few at least; nothing when one of them failed.
 std::optional<double> median_of(double seconds,
                                 const std::function<std::optional<double>()>& once) {
-  constexpr std::size_t kFewest = 5, kMost = 1000;
+  constexpr std::size_t kFewestTimes = 5, kMostTimes = 1000;
   std::vector<double> times;
   const std::int64_t start = now_ns();
-  while (times.size() < kFewest ||
-         (times.size() < kMost && seconds_between(start, now_ns()) < seconds)) {
+  while (times.size() < kFewestTimes ||
+         (times.size() < kMostTimes && seconds_between(start, now_ns()) < seconds)) {
     const std::optional<double> time = once();
     if (!time) return std::nullopt;
     times.push_back(*time);
@@ -88,9 +91,10 @@ bool LinkEnd::wait(const Operation& operation) {
 
 std::optional<double> LinkEnd::round_trip(Rank other, std::size_t out, std::size_t in,
                                           std::size_t next_out, bool last) {
-  const MessageHeader header{.kind = last ? kLast : kMore,
-                             .minibatch = static_cast<std::int64_t>(next_out),
-                             .label = static_cast<std::int64_t>(in)};
+  const MessageHeader header =
+      header_of(LinkQuestion{.next_bytes = static_cast<std::int64_t>(next_out),
+                             .answer_bytes = static_cast<std::int64_t>(in),
+                             .last = last});
   const Memory& memory = memory_.back();
   const Operation answer = moves_.receive(other, kChannel, {memory.in.data(), in});
   const std::int64_t start = now_ns();
@@ -142,16 +146,16 @@ bool LinkEnd::answer(Rank other, double deadline_seconds) {
   Operation question = moves_.receive(other, kChannel, {memory.in.data(), kSmall});
   for (;;) {
     if (!wait(question)) break;
-    const MessageHeader header = question.header();
+    const auto asked = read_as<LinkQuestion>(question.header());
     // Posted before the answer goes: whatever comes finds its place.
-    if (header.kind != kLast) {
-      const auto next = std::min(static_cast<std::size_t>(header.minibatch), most_);
+    if (!asked.last) {
+      const auto next = std::min(static_cast<std::size_t>(asked.next_bytes), most_);
       question = moves_.receive(other, kChannel, {memory.in.data(), next});
     }
-    const auto bytes = std::min(static_cast<std::size_t>(header.label), most_);
+    const auto bytes = std::min(static_cast<std::size_t>(asked.answer_bytes), most_);
     const Operation sent = moves_.send(other, kChannel, {}, {memory.out.data(), bytes});
     if (!wait(sent)) break;
-    if (header.kind == kLast) return true;
+    if (asked.last) return true;
   }
   keep_lent();
   return false;

@@ -14,7 +14,7 @@ namespace hetpipe {
 
 // A link between two ranks, from one device's memory to the other's.
 struct LinkNumbers {
-  double latency = 0;     // s: half of a small message's way there and back
+  double latency = 0;     // s: half of a small message's round trip
   double there = 0;       // bytes/s of one large message, from the rank that asked
   double back = 0;        // bytes/s, to it
   std::size_t bytes = 0;  // of that message
@@ -32,7 +32,7 @@ constexpr auto fields_of(Type<LinkNumbers>) {
 //             large   -> <- 8 bytes     growing until it takes a while, then the median: there
 //             8 bytes -> <- large       back
 //
-// What is under way when a test's deadline passes stays lent to the transport: such memory is kept
+// What is in transit when a test's deadline passes stays lent to the transport: such memory is kept
 // as long as this object, which has to outlive the transport then.
 class LinkEnd {
  public:

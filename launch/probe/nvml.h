@@ -9,8 +9,8 @@
 #include "base/fields.h"
 #include "launch/probe/pcie.h"
 
-// What the driver's management library (NVML) says of a card's links, which CUDA does not. It comes
-// with the driver, not with the toolkit, so it is loaded where it is there and nothing is linked.
+// What the driver's management library (NVML) knows of a card's links, and CUDA does not. It comes
+// with the driver, not with the toolkit, so it is loaded if present, and nothing is linked.
 namespace hetpipe {
 
 // NVLinks of a card that are up, to one peer.
@@ -27,7 +27,7 @@ class Nvml {
  public:
   static constexpr const char* kLibrary = "libnvidia-ml.so.1";
 
-  // SystemError where there is no such library, or it does not start.
+  // SystemError if there is no such library, or it does not start.
   explicit Nvml(const std::string& library = kLibrary);
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;

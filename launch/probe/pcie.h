@@ -14,7 +14,7 @@ struct PcieLink {
 };
 std::string to_string(const PcieLink& link);  // "4.0 x16"
 
-// The most that a card and the port above it agree on, as Linux tells of both: an idle card lowers
+// The maximum that a card and the port above it support, from Linux: an idle card lowers
 // its speed for the moment. `device`: "/sys/bus/pci/devices/0000:3b:00.0". Nothing where Linux does
 // not say, as in some containers.
 std::optional<PcieLink> pcie_link_of(const std::filesystem::path& device);

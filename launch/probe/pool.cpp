@@ -87,7 +87,7 @@ class PoolMaker {
       if (node != own && elsewhere_.insert({card.gpu.uuid, own}).second) {
         pool_.notes.push_back(
             format("%s sees %s of %s too (one machine under two names): it is "
-                   "counted there alone",
+                   "counted only there",
                    pool_.nodes[at(own)].name.c_str(), card.gpu.uuid.c_str(),
                    pool_.nodes[at(node)].name.c_str()));
       }
@@ -158,7 +158,7 @@ class PoolMaker {
         place.device = static_cast<int>(d);
         place.gpu = own->gpu.index;
         if (place.shared) {
-          pool_.notes.push_back(format("rank %d has no card of its own on %s: it shares %s:%zu",
+          pool_.notes.push_back(format("rank %d on %s has no card of its own: it shares %s:%zu",
                                        node.ranks[k], node.name.c_str(), node.name.c_str(), d));
         }
       }
@@ -188,8 +188,9 @@ class PoolMaker {
           kind.memory_whole = static_cast<std::int64_t>(gpu.memory);
         }
         if (static_cast<double>(free) >= kOthers * static_cast<double>(gpu.memory)) continue;
-        pool_.notes.push_back(format("%s:%zu has %s free of %s (others use it)", node.name.c_str(),
-                                     d, format_bytes(static_cast<double>(free)).c_str(),
+        pool_.notes.push_back(format("%s:%zu has %s free of %s (other programs use it)",
+                                     node.name.c_str(), d,
+                                     format_bytes(static_cast<double>(free)).c_str(),
                                      format_bytes(static_cast<double>(gpu.memory)).c_str()));
       }
     }
@@ -209,7 +210,7 @@ class PoolMaker {
     }
     if (nobodys.empty()) return;
     pool_.notes.push_back("no rank has " + join(nobodys, ", ") +
-                          " for its own, so links of it are not measured: start a rank for each "
+                          " to itself, so its links are not measured: start one rank for each "
                           "card");
   }
 
@@ -257,7 +258,7 @@ Pool decide_pool(const std::vector<ProbeFacts>& facts, ProbeFor what) {
   if (any && what != ProbeFor::processors) return PoolMaker(facts).with_cards();
   Pool pool = PoolMaker(facts).with_processors();
   if (what == ProbeFor::whatever_there_is) {
-    pool.notes.push_back("no GPU, so the CPUs are taken. " + why_no_cards(facts));
+    pool.notes.push_back("no GPU, so the CPUs are used. " + why_no_cards(facts));
   }
   return pool;
 }

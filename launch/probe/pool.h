@@ -8,19 +8,19 @@
 #include "base/precision.h"
 #include "launch/probe/facts.h"
 
-// What the ranks of `hetpipe probe` make of what they see: one pool of nodes, devices and kinds,
-// and what of it is worth measuring. Plain values; nothing here measures.
+// The pool that the ranks of `hetpipe probe` see: nodes, devices and device types,
+// and what of it has to be measured. Plain values; nothing here measures.
 namespace hetpipe {
 
 enum class ProbeFor { whatever_there_is, cards, processors };
 
 struct PoolKind {
-  std::string name;               // as cluster and profile files call it
-  std::string hardware;           // as its driver or Linux calls it
+  std::string name;               // its name in cluster and profile files
+  std::string hardware;           // its name from its driver or Linux
   std::string catalogue;          // the row of the catalogue it is; empty: none
   std::int64_t memory = 0;        // bytes that the least of its devices has free
   std::int64_t memory_whole = 0;  // bytes of that device
-  double memory_bandwidth = 0;    // bytes/s, as the driver states it; 0: it does not
+  double memory_bandwidth = 0;    // bytes/s, according to the driver; 0: not known
   Precision usual = Precision::fp32;
   int measured_by = 0;  // a rank
   int gpu = 0;          // as CUDA counts there
@@ -38,12 +38,12 @@ struct PoolNode {
   std::vector<int> ranks;
 };
 
-// Where a rank sends from and receives at.
+// Where a rank sends and receives.
 struct PoolPlace {
   int node = 0;
   int device = -1;      // in its node; -1: none, the host's memory
   int gpu = 0;          // as CUDA counts there
-  bool shared = false;  // an earlier rank has the same device for its own
+  bool shared = false;  // an earlier rank has the same device
 };
 
 struct Pool {
@@ -51,7 +51,7 @@ struct Pool {
   std::vector<PoolKind> kinds;
   std::vector<PoolNode> nodes;
   std::vector<PoolPlace> places;   // by rank
-  std::vector<std::string> notes;  // for people: what they might not expect
+  std::vector<std::string> notes;  // messages about what users may not expect
 
   int kind_of(int rank) const;  // -1: none
 };
@@ -60,7 +60,7 @@ struct Pool {
 // them, each once, which is how `hetpipe train` counts them. Cards of one name are one kind, unless
 // their memory differs. A rank takes the first card it sees that no earlier rank of its host has
 // taken, else one of theirs. Without cards every rank is a device, of kind "cpu", with its share of
-// the machine's memory. SystemError where cards were asked for and nobody sees one.
+// the machine's memory. SystemError if cards were requested and no rank sees one.
 Pool decide_pool(const std::vector<ProbeFacts>& facts, ProbeFor what);
 
 // Two ranks whose link is measured; one alone sends to itself.

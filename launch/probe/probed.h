@@ -11,14 +11,14 @@
 #include "launch/probe/pool.h"
 #include "partitioner/cluster/cluster.h"
 
-// From what was measured to a cluster, and to what people read of it. Plain values.
+// From the measurements to a cluster, and to its texts. Plain values.
 namespace hetpipe {
 
 struct DeviceNumbers {
   double fp32_flops = 0;   // flop/s of matrix products; 0: not measured
   double usual_flops = 0;  // in PoolKind::usual
   CopyRates copies;
-  std::string failure;  // why nothing more was measured; empty: all was
+  std::string failure;  // why not everything was measured; empty: everything was
 };
 constexpr auto fields_of(Type<DeviceNumbers>) {
   return fields<&DeviceNumbers::fp32_flops, &DeviceNumbers::usual_flops, &DeviceNumbers::copies,
@@ -49,18 +49,18 @@ struct Probed {
 // A sort of which nothing answered keeps bandwidth 0.
 Cluster decide_cluster(const Probed& probed);
 
-// The cluster file, with comments that say where each number is from. What is missing because
-// nothing answered is said in place of it, so that `hetpipe plan` asks for it.
+// The cluster file, with comments that give the source of each number. What is missing because
+// nothing answered is noted in its place, so that `hetpipe plan` asks for it.
 std::string cluster_file(const Probed& probed, const std::vector<ProbeFacts>& facts);
 
-// For people: ranks, kinds, links, and what is to be noted.
+// As text: ranks, device types, links and notes.
 std::string probe_tables(const Probed& probed, const std::vector<ProbeFacts>& facts);
 
 // The same as one JSON document.
 std::string probe_json(const Probed& probed, const std::vector<ProbeFacts>& facts,
                        const std::string& output);
 
-// "rank 1 on n0:1", "rank 2 on n1" where that has no device: how texts call an end of a link.
+// "rank 1 on n0:1", "rank 2 on n1" if that has no device: the name of an end of a link in texts.
 std::string name_of_end(const Pool& pool, int rank);
 
 }  // namespace hetpipe

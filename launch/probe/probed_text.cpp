@@ -55,7 +55,7 @@ std::string measured_words(const PoolKind& kind, const DeviceNumbers& numbers) {
                     rate(numbers.copies.to_device, "B/s") + " from the host, " +
                     rate(numbers.copies.from_device, "B/s") + " to it");
   }
-  if (!numbers.failure.empty()) words.push_back("not all was measured: " + numbers.failure);
+  if (!numbers.failure.empty()) words.push_back("not everything was measured: " + numbers.failure);
   return join(words, ", ");
 }
 
@@ -68,14 +68,14 @@ std::string comment(const std::string& text) {
 
 std::string kind_comment(const Probed& probed, std::size_t k) {
   const PoolKind& kind = probed.pool.kinds[k];
-  std::string text = (kind.hardware.empty() ? "a processor without a name" : kind.hardware) +
+  std::string text = (kind.hardware.empty() ? "an unnamed processor" : kind.hardware) +
                      format(": %s of %s", format_bytes(static_cast<double>(kind.memory)).c_str(),
                             format_bytes(static_cast<double>(kind.memory_whole)).c_str()) +
                      (probed.pool.cards ? " were free" : " for each rank");
   text += format("\nmeasured by %s: %s", name_of_end(probed.pool, kind.measured_by).c_str(),
                  measured_words(kind, probed.devices[k]).c_str());
-  text += kind.catalogue.empty() ? "\nrates are what was measured (no such card in the catalogue)"
-                                 : "\npeaks are the catalogue's of " + kind.catalogue;
+  text += kind.catalogue.empty() ? "\nrates are measured (no such card in the catalogue)"
+                                 : "\npeaks are those of the catalogue for " + kind.catalogue;
   return comment(text);
 }
 
@@ -101,7 +101,7 @@ std::string link_comment(const Probed& probed, bool inside) {
   }
   std::string text;
   if (inside && alone) {
-    text = "# no node had two ranks: a rank's messages to itself stand in for this\n";
+    text = "# no node had two ranks: measured with messages of a rank to itself\n";
   }
   for (const LinkResult* link : of_sort) {
     const std::string ends =
@@ -116,7 +116,7 @@ std::string link_comment(const Probed& probed, bool inside) {
 }
 
 constexpr std::string_view kNothingAnswered =
-    "# nothing answered, so plans need this from you:\n# ";
+    "# nothing answered; fill this in before you plan:\n# ";
 
 }  // namespace
 
@@ -139,7 +139,7 @@ std::string cluster_file(const Probed& probed, const std::vector<ProbeFacts>& fa
     }
   }
   std::vector<std::string> comments{
-      "# Written by hetpipe probe: the devices that these ranks had, and what was measured of "
+      "# Written by hetpipe probe: the devices of these ranks, and what was measured of "
       "them.\n"};
   for (const std::string& version : versions) comments[0] += comment(version);
   for (const std::string& note : probed.pool.notes) comments[0] += comment(note);

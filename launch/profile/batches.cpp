@@ -41,13 +41,13 @@ BatchChoice measure_batches(const MeasuringMemory& needed, double memory, double
     const double over = spent + per_sample * batch - budget_seconds;
     if (!choice.batches.empty() && over > 0) {
       choice.why_no_more =
-          format("%d samples might take %s longer than the %s for all", batch,
+          format("%d samples might take %s more than the %s allowed for all", batch,
                  format_seconds(over).c_str(), format_seconds(budget_seconds).c_str());
       break;
     }
     const std::optional<double> seconds = measure(batch);
     if (!seconds) {
-      choice.why_no_more = format("the device has no memory for %d samples", batch);
+      choice.why_no_more = format("the device does not have enough memory for %d samples", batch);
       break;
     }
     choice.batches.push_back(batch);
@@ -55,7 +55,7 @@ BatchChoice measure_batches(const MeasuringMemory& needed, double memory, double
     spent += *seconds;
   }
   if (choice.why_no_more.empty()) {
-    choice.why_no_more = format("larger ones than %d are rare", kBatches.back());
+    choice.why_no_more = format("more than %d are rarely used", kBatches.back());
   }
   return choice;
 }

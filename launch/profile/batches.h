@@ -9,10 +9,10 @@
 #include "kernels/element.h"
 #include "runtime/model/model.h"
 
-// Which batch sizes `hetpipe profile` measures where nobody said.
+// The batch sizes that `hetpipe profile` measures by default.
 namespace hetpipe {
 
-// Bytes that measuring a model takes: parameters with their gradients, velocities and changes; of
+// Bytes needed to measure a model: parameters with their gradients, velocities and changes; of
 // each sample every layer's output, its gradient and what it keeps.
 struct MeasuringMemory {
   double fixed = 0;
@@ -22,8 +22,8 @@ struct MeasuringMemory {
 MeasuringMemory measuring_memory(const Model& model, ElementType activations);
 
 // 1, 2, 8, 32, 128, 512: a layer's time at any batch lies on the line through the two measurements
-// around it, and four times the samples leave little room for a bend; 32 is what plans take where
-// nobody says. They are measured in this order as long as the next fits into `memory` bytes and, at
+// around it, and a factor of four leaves little room for a bend; 32 is what plans use by
+// default. They are measured in this order as long as the next fits into `memory` bytes and, at
 // as many seconds per sample as the last, into what is left of `budget_seconds`; the first is
 // measured whatever it takes. `measure` returns how long a batch took; nothing: the device had no
 // room for it after all.

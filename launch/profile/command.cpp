@@ -37,44 +37,46 @@ OptionTable table_of(ProfileOptions& options) {
   return {
       "profile",
       "Measures every layer of a model on this machine's device, and writes the profile that plans "
-      "are made from. Run it alone: what else runs is measured too.",
+      "are made from. Run it when nothing else runs: other load distorts the times.",
       {{"What to measure",
         {
-            required(text_option("model", "NAME", options.model, "Model of the zoo.")),
+            required(offering(model_names(), text_option("model", "NAME", options.model,
+                                                         "Name of a built-in model."))),
             text_option("data", "DATA", options.data,
-                        "Data set whose samples the model is for: fashion-mnist, a folder of IDX "
-                        "files, HDF5 files, or text:FILE,T=64."),
+                        "Data set that the model is for: fashion-mnist, a folder of IDX files, "
+                        "HDF5 files, or text:FILE,T=64."),
             text_option("sample", "HxWxC", options.sample,
-                        "In place of --data: rows, columns and channels of a sample, or T, its "
-                        "tokens."),
+                        "Instead of --data: rows, columns and channels of a sample, or T, its "
+                        "number of tokens."),
             integer_option("classes", "N", options.classes, {2, 1e6},
-                           "In place of --data: number of classes."),
-            unset_means("1, 2, 8, 32, 128, 512 as memory and a minute allow",
+                           "Instead of --data: number of classes."),
+            unset_means("as many of 1, 2, 8, 32, 128, 512 as memory and one minute allow",
                         integers_option("minibatch", "N,...", options.minibatch, {1, 1e6},
-                                        "Samples per call; several are measured one after "
+                                        "Samples per call; several values are measured one after "
                                         "another.")),
             flag_option("fresh", options.fresh,
-                        "Measures although this was measured before, by this build on such a "
+                        "Measures again even if this build has already measured this on such a "
                         "device."),
-            text_option("output", "FILE", options.output, "Where the profile is written."),
+            text_option("output", "FILE", options.output, "Where to write the profile."),
         }},
        {"This machine",
         {
-            choice_option("device", options.device, device_names(),
-                          "What computes: a GPU where there is one, else the CPU (auto); oneDNN "
-                          "(cpu); a GPU (cuda). To check others: plain loops (reference), the CPU "
-                          "behind streams and memory of its own (offload)."),
+            choice_option(
+                "device", options.device, device_names(),
+                "Device to compute on: a GPU if there is one, otherwise the CPU (auto); "
+                "oneDNN (cpu); a GPU (cuda). For testing: plain loops (reference), the CPU "
+                "with streams and memory like a GPU's (offload)."),
             integer_option("gpu", "N", options.gpu, {0, 1023},
-                           "Which GPU, of those that CUDA shows."),
-            unset_means("what the GPU is best at",
+                           "Which GPU, of those that CUDA lists."),
+            unset_means("what suits the GPU best",
                         choice_option("precision", options.precision, precision_names(),
                                       "Arithmetic of a GPU.")),
             unset_means(
                 "the device's name",
                 text_option("kind", "NAME", options.kind,
-                            "How the profile calls the device: a kind of the cluster file; "
-                            "emulated kinds use cpu. A GPU is called as hetpipe probe calls "
-                            "it, by its name in the catalogue.")),
+                            "Name of the device in the profile: a device type of the cluster "
+                            "file; emulated types use cpu. A GPU has the name that hetpipe "
+                            "probe gives it, from the catalogue.")),
             integer_option("threads", "N", options.threads, {1, 1024}, "Threads of the device."),
         }}}};
 }
@@ -100,16 +102,16 @@ void check(const ProfileOptions& options, Problems& problems) {
     for (const auto& [given, name] : {std::pair(options.sample.has_value(), "--sample"),
                                       std::pair(options.classes.has_value(), "--classes")}) {
       if (given) {
-        problems.add(name, "cannot stand beside --data (the data set says it). Leave one out.");
+        problems.add(name,
+                     "cannot be combined with --data (the data set determines it). Leave one out.");
       }
     }
     return;
   }
   if (!options.sample || !options.classes) {
-    problems.add(
-        "--data",
-        "is missing (the model must know its samples). Give --data DATA, or --sample HxWxC "
-        "and --classes N.");
+    problems.add("--data",
+                 "is missing (a model is built for the shape of its samples). Give --data DATA, or "
+                 "--sample HxWxC and --classes N.");
   }
   if (options.sample && !try_parse_sample(*options.sample)) {
     problems.add("--sample", "'" + *options.sample +
@@ -165,7 +167,7 @@ std::string measurement_table(const Model& model, const Measurement& measured) {
 int profile_command(const Invocation& how) {
   ProfileOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments, [&](Problems& problems) { check(options, problems); })) {
+  if (!read_options(table, how, [&](Problems& problems) { check(options, problems); })) {
     return 0;
   }
   const Model model = model_of(options);
@@ -177,14 +179,13 @@ int profile_command(const Invocation& how) {
       model, device,
       {.batches = options.minibatch, .threads = options.threads, .fresh = options.fresh});
   if (measured.found) {
-    std::printf("%s, measured before and kept in %s (--fresh measures anew)\n",
+    std::printf("%s, measured earlier and cached in %s (--fresh measures again)\n",
                 measured.remark.c_str(), measured.kept_in.c_str());
   } else {
-    std::printf("%s%s%s\n", measured.remark.c_str(), measured.kept_in.empty() ? "" : "; kept in ",
+    std::printf("%s%s%s\n", measured.remark.c_str(), measured.kept_in.empty() ? "" : "; cached in ",
                 measured.kept_in.c_str());
     if (!measured.not_kept.empty()) {
-      std::fprintf(stderr, "warning: the profile is not kept for later: %s\n",
-                   measured.not_kept.c_str());
+      std::fprintf(stderr, "warning: the profile was not cached: %s\n", measured.not_kept.c_str());
     }
   }
   Profile& profile = measured.profile;
@@ -197,7 +198,7 @@ int profile_command(const Invocation& how) {
     std::printf("\n%d samples per call\n%s", of.batch, measurement_table(model, of).c_str());
     for (const PassCheck& pass : measured.checks) {
       if (pass.batch != of.batch) continue;
-      std::printf("layers together %s, a whole pass %s (medians of %d)\n",
+      std::printf("sum of the layers %s, a whole pass %s (medians of %d)\n",
                   format_seconds(pass.layers_seconds).c_str(),
                   format_seconds(pass.pass_seconds).c_str(), pass.passes);
     }

@@ -7,10 +7,11 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/module_file.h"
 #include "base/text.h"
 #include "kernels/cuda_loader.h"
 #include "kernels/devices.h"
-#include "launch/command/cache_folder.h"
+#include "launch/command/cache.h"
 #include "launch/probe/facts.h"
 #include "partitioner/cluster/card_name.h"
 #include "runtime/training/rank_device.h"
@@ -22,8 +23,7 @@ constexpr double kHostShare = 0.8;  // of a machine's memory; the rest is for wh
 
 std::uint64_t module_hash() {
   std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto module = program.parent_path().parent_path() / "lib" / "hetpipe_cuda.so";
+  const std::filesystem::path module = module_file("hetpipe_cuda.so");
   return std::filesystem::exists(module, error) ? hash_text(read_file(module)) : 0;
 }
 

@@ -14,7 +14,7 @@ namespace hetpipe {
 // The device that `hetpipe profile` measures, and what its times depend on.
 struct ProfiledDevice {
   std::unique_ptr<Device> device;
-  std::string kind;          // its name in the profile: a GPU's as hetpipe probe calls it
+  std::string kind;          // its name in the profile: a GPU's is the one of hetpipe probe
   std::string hardware;      // "NVIDIA H200, 143771 MiB"; of a CPU: "AMD EPYC 9B45"
   std::string driver;        // empty: none, or not known
   std::string libraries;     // that compute
@@ -29,7 +29,7 @@ struct ProfiledDeviceOptions {
   std::optional<Precision> precision;  // absent: the device's usual one
 };
 
-// SystemError where CUDA is asked for and cannot be had.
+// SystemError if CUDA is requested and not available.
 ProfiledDevice open_profiled_device(const ProfiledDeviceOptions& options);
 
 }  // namespace hetpipe

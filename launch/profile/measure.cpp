@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/profile/measure.h"
-#include "runtime/training/build_hash.h"
 
 #include <algorithm>
-#include <optional>
+#include <exception>
 
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "launch/command/cache_folder.h"
 #include "launch/profile/batches.h"
-#include "launch/profile/cache.h"
+#include "runtime/training/build_hash.h"
 
 namespace hetpipe {
 namespace {
@@ -41,7 +39,7 @@ void check_memory(const Model& model, const ProfileWanted& wanted, const Profile
   const double needed = measuring_memory(model, measured.device->element_type()).of(samples);
   if (needed <= measured.memory) return;
   throw UserError("--minibatch",
-                  format("%d samples of %s need %s (of this device measuring may take %s). Give "
+                  format("%d samples of %s need %s (measuring may use %s of this device). Give "
                          "fewer samples, or smaller ones.",
                          samples, to_string(model.sample_shape()).c_str(),
                          format_bytes(needed).c_str(), format_bytes(measured.memory).c_str()));
@@ -74,11 +72,10 @@ Profile measure(const ProfileWanted& wanted, const Model& model, const ProfiledD
   };
   const MeasuringMemory needed = measuring_memory(model, measured.device->element_type());
   if (needed.of(1) > measured.memory) {
-    throw UserError("--model",
-                    format("one sample of %s needs %s (of this device measuring may take "
-                           "%s). Take a smaller model, or smaller samples.",
-                           model.name().c_str(), format_bytes(needed.of(1)).c_str(),
-                           format_bytes(measured.memory).c_str()));
+    throw UserError("--model", format("one sample of %s needs %s (measuring may use %s of this "
+                                      "device). Take a smaller model, or smaller samples.",
+                                      model.name().c_str(), format_bytes(needed.of(1)).c_str(),
+                                      format_bytes(measured.memory).c_str()));
   }
   const BatchChoice choice = measure_batches(needed, measured.memory, wanted.budget_seconds, one);
   remark = "batches of " + listed(choice.batches) + " samples (" + choice.why_no_more + ")";
@@ -103,6 +100,24 @@ MeasuredProfile measured_profile(const Model& model, const ProfiledDevice& on,
   result.not_kept = cache.keep(result.profile, result.remark);
   if (result.not_kept.empty()) result.kept_in = cache.file();
   return result;
+}
+
+std::optional<ProfileCache::Found> ProfileCache::find() const {
+  const std::optional<std::string> text = kept_.find();
+  if (!text || !text->starts_with("# ")) return std::nullopt;
+  const std::size_t end = text->find('\n');
+  if (end == std::string::npos) return std::nullopt;
+  try {
+    return Found{parse_profile(*text, file().string()), text->substr(2, end - 2)};
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string ProfileCache::keep(const Profile& profile, const std::string& remark) const {
+  std::string line = remark;  // of one line, whatever names hold
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return kept_.keep("# " + line + '\n' + to_toml(profile));
 }
 
 }  // namespace hetpipe

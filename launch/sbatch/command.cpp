@@ -38,43 +38,46 @@ OptionTable table_of(SbatchOptions& options) {
   return {
       "sbatch",
       "Writes a batch script for Slurm that trains on whatever nodes its job is given: it plans "
-      "for "
-      "them at every start, stops with a checkpoint before its time is up or when it is preempted, "
-      "goes back into the queue, and goes on. What stands behind -- goes to hetpipe train, as in: "
-      "hetpipe sbatch --time 04:00:00 -- --model resnet-50 --data images.h5 --epochs 90",
-      {{"What to ask for",
+      "for these nodes at every start, writes a checkpoint and stops before its time limit or when "
+      "it is preempted, requeues itself, and later resumes. Arguments after -- go to hetpipe "
+      "train: hetpipe sbatch --time 04:00:00 -- --model resnet-50 --data images.h5 --epochs 90",
+      {{"What to request",
         {
             text_option("cluster", "FILE|slurm", options.cluster,
-                        "Cluster file of the nodes that may come; its kinds and links are planned "
-                        "with. Or slurm: whatever sinfo lists, measured in the job."),
-            text_option("partition", "NAME", options.partition, "Slurm's partition."),
-            unset_means("from one with a GPU up to all",
+                        "Cluster file of the nodes that the job may get, with the device types and "
+                        "links to plan for. Or slurm: all nodes that sinfo lists, measured in the "
+                        "job."),
+            text_option("partition", "NAME", options.partition, "Slurm partition."),
+            unset_means("from one node with a GPU to all nodes",
                         text_option("nodes", "MIN-MAX", options.nodes,
-                                    "Nodes with which the job may start.")),
-            text_option("time", "LIMIT", options.time, "Time limit, as Slurm writes it."),
+                                    "Number of nodes with which the job may start.")),
+            text_option("time", "LIMIT", options.time, "Time limit, in Slurm's format."),
             integer_option("notice", "S", options.notice, {1, 65535},
                            "Seconds before the time limit at which the training is asked to stop; "
-                           "longer than a wave and a checkpoint take."),
-            text_option("array", "LIST", options.array,
-                        "Job array, such as 0-4: a training for each number, which is its --seed, "
-                        "in a run directory of its own."),
-            flag_option("heterogeneous", options.heterogeneous,
-                        "Nodes that differ as components of a heterogeneous job, in place of whole "
-                        "nodes: where Slurm shows a job no GPU that it has not asked for. Starts "
-                        "again when all components are there."),
+                           "must be longer than a wave and a checkpoint take."),
+            text_option(
+                "array", "LIST", options.array,
+                "Job array, such as 0-4: one training for each number, which is its --seed, "
+                "in its own run directory."),
+            flag_option(
+                "heterogeneous", options.heterogeneous,
+                "Requests nodes that differ as components of a heterogeneous job instead of "
+                "as whole nodes: for sites where a job sees only the GPUs it requested. "
+                "Restarts only when all components are available."),
             repeated_option("sbatch", "OPTION", options.more,
-                            "Further option of sbatch, such as --sbatch=--account=lab. May be "
+                            "Further option for sbatch, such as --sbatch=--account=lab. May be "
                             "repeated."),
         }},
        {"How to run",
         {
-            choice_option("launcher", options.launcher, {"srun", "mpirun"}, "What starts ranks."),
+            choice_option("launcher", options.launcher, {"srun", "mpirun"},
+                          "Program that starts the ranks."),
             integer_option("attempts", "N", options.attempts, {1, 16},
-                           "Attempts in a row, after failures of the machine, that may come no "
-                           "further than the one before."),
+                           "Attempts in a row without a new checkpoint, after system failures, "
+                           "before the job gives up."),
             unset_means("the model's",
-                        text_option("name", "NAME", options.name, "The job's name.")),
-            text_option("script", "FILE", options.script, "Where the script is written."),
+                        text_option("name", "NAME", options.name, "Name of the job.")),
+            text_option("script", "FILE", options.script, "Where to write the script."),
         }}}};
 }
 
@@ -89,7 +92,7 @@ TrainOptions checked_training(const SbatchOptions& options, const std::vector<st
     });
     if (said) {
       problems.add(own,
-                   "cannot stand behind -- (the script says it itself, for the nodes that the "
+                   "cannot be given after -- (the script sets it, for the nodes that the "
                    "job is given). Leave it out.");
     }
   }
@@ -175,7 +178,8 @@ void decide_nodes(const SbatchOptions& options, BatchJob& job) {
                     "'" + *options.nodes + "' (neither a number nor a range). Give N, or MIN-MAX.");
   }
   if (numbers.back() > all) {
-    throw UserError("--nodes", format("%d (there are %d). Ask for fewer.", numbers.back(), all));
+    throw UserError("--nodes",
+                    format("%d (there are only %d). Request fewer.", numbers.back(), all));
   }
   job.least_nodes = numbers.front();
   job.most_nodes = numbers.back();
@@ -210,7 +214,7 @@ int sbatch_command(const Invocation& how) {
     check_output_file("--script", options.script, problems);
     train = checked_training(options, words.behind, problems);
   };
-  if (!read_options(table, words.own, check)) return 0;
+  if (!read_options(table, {how.program, words.own, how.reader}, check)) return 0;
 
   BatchJob job;
   std::vector<std::string> all{how.program, "sbatch"};
@@ -242,8 +246,8 @@ int sbatch_command(const Invocation& how) {
   if (options.cluster == "slurm") {
     if (known.empty()) {
       throw UserError("--cluster",
-                      "slurm (sinfo is not here, or lists no node of this partition). "
-                      "Give --cluster FILE, or call this where sbatch works.");
+                      "slurm (sinfo is not installed here, or lists no node of this partition). "
+                      "Give --cluster FILE, or run this where sbatch works.");
     }
     job.classes = node_classes(known);
   } else {
@@ -254,8 +258,8 @@ int sbatch_command(const Invocation& how) {
   job.shape = shape_of(options, job);
   if (job.mpirun && job.shape == JobShape::heterogeneous) {
     throw UserError("--launcher",
-                    "mpirun cannot start one job over the components of a "
-                    "heterogeneous one (it sees the first alone). Use srun.");
+                    "mpirun cannot start ranks in all components of a "
+                    "heterogeneous job (it sees only the first). Use srun.");
   }
   write_file(options.script, script_of(job));
   ::chmod(options.script.c_str(), 0755);
@@ -265,8 +269,8 @@ int sbatch_command(const Invocation& how) {
   if (!known.empty() && !job.mpirun && !find_program("srun").empty() &&
       ask_slurm({"srun", "--mpi=list"}).find("pmix") == std::string::npos) {
     std::fprintf(stderr,
-                 "warning: srun --mpi=list has no pmix, by which the ranks of Open MPI find "
-                 "each other. Ask the administrator for Slurm's PMIx plug-in, or use "
+                 "warning: srun --mpi=list has no pmix, which the ranks of Open MPI need to "
+                 "find each other. Ask the administrator for Slurm's PMIx plug-in, or use "
                  "--launcher mpirun.\n");
   }
   return 0;

@@ -47,14 +47,15 @@ std::string resource_lines(const BatchJob& job) {
     case JobShape::whole_nodes:
       text += common_lines(job);
       text +=
-          "# Whole nodes, with all GPUs that each has: nodes that differ cannot be asked for GPUs\n"
-          "# in one request. Started with as many as there are.\n";
+          "# Whole nodes, with all their GPUs: one request cannot name the GPUs of nodes that "
+          "differ.\n"
+          "# Starts on any number of nodes in this range.\n";
       text += sbatch_line("--nodes=" + range(job));
       text += sbatch_line("--exclusive");
       text += sbatch_line("--mem=0");
       break;
     case JobShape::heterogeneous:
-      text += "# One component for each kind of node.\n";
+      text += "# One component for each type of node.\n";
       for (std::size_t c = 0; c < job.classes.size(); ++c) {
         const NodeClass& of = job.classes[c];
         if (c > 0) text += sbatch_line("hetjob");
@@ -71,7 +72,7 @@ std::string resource_lines(const BatchJob& job) {
 
 // What makes an interruption harmless; of a heterogeneous job said once, before its components.
 std::string interruption_lines(const BatchJob& job) {
-  std::string text = "# Interrupted at any time, and gone on with on the nodes that come then.\n";
+  std::string text = "# May be interrupted at any time; resumes on the nodes that it gets next.\n";
   text += sbatch_line("--requeue");
   text += sbatch_line("--open-mode=append");
   text += sbatch_line(format("--signal=%sUSR1@%d", job.mpirun ? "B:" : "", job.notice_seconds));
@@ -88,8 +89,8 @@ std::string launch_lines(const BatchJob& job) {
                   job.classes.size() - 1, train.c_str());
   }
   const std::string places = format(
-      "  # Which node gets how many ranks: one for each GPU, one for a parameter server "
-      "where there is none.\n"
+      "  # Ranks per node: one for each GPU, one for a parameter server on a node without "
+      "GPUs.\n"
       "  \"$hetpipe\" allocation%s --hosts \"$run/hosts\"%s || exit\n",
       job.pool.empty() ? "" : " --pool \"$pool\"", job.mpirun ? " --format openmpi" : "");
   if (job.mpirun) {
@@ -115,14 +116,14 @@ std::string run_directory(const BatchJob& job) {
 }
 
 constexpr const char* kLoop = R"SH(
-# The newest checkpoint: what an attempt that came no further leaves as it was.
+# The newest checkpoint: an attempt without progress leaves it as it was.
 newest() { find "$run/checkpoints" -name 'checkpoint-*.h5' 2> /dev/null | sort | tail -n 1; }
 
-# Asked to stop (before the time limit, or by hand): so is the training, which writes a checkpoint.
+# A request to stop (before the time limit, or by hand) is passed on to the training, which writes a checkpoint.
 pass_on() { [ -z "${training:-}" ] || kill -USR1 "$training" 2> /dev/null; }
 trap pass_on USR1
 ended=
-trap 'ended=yes' TERM  # from Slurm, to the training too: this script waits for its end
+trap 'ended=yes' TERM  # from Slurm, which also signals the training: this script waits for it to end
 
 mkdir -p "$run"
 echo "job ${SLURM_JOB_ID}, start $((${SLURM_RESTART_COUNT:-0} + 1)), on ${SLURM_JOB_NODELIST}"
@@ -133,7 +134,7 @@ while :; do
 
 // Slurm 22.05's srun may hang once a heterogeneous step is done, deaf to TERM.
 constexpr const char* kHungSrun =
-    R"SH(  # Of a heterogeneous step that is done srun may hang: it is ended, and the next attempt finds what is left to do.
+    R"SH(  # srun may hang after a heterogeneous step has ended: kill it, and let the next attempt find what is left to do.
   (
     gone=0
     while sleep 10 && kill -0 "$training" 2> /dev/null; do
@@ -145,7 +146,7 @@ constexpr const char* kHungSrun =
 
 constexpr const char* kAfter = R"SH(  wait "$training"
   code=$?
-  while kill -0 "$training" 2> /dev/null; do  # a signal ended the wait, not the training
+  while kill -0 "$training" 2> /dev/null; do  # a signal interrupted the wait, not the training
     wait "$training"
     code=$?
   done
@@ -153,27 +154,27 @@ constexpr const char* kAfter = R"SH(  wait "$training"
 
   case $code in
     0) exit 0 ;;
-    4) exit 4 ;;  # the numbers failed: they would again
-    2) [ -n "$before" ] || exit 2 ;;  # a mistake; one that was none before is these nodes'
-    75)  # stopped on request, with a checkpoint: back into the queue, for the nodes that come then
-      [ -z "$ended" ] || exit 75  # Slurm is at it, or the job was cancelled
-      scontrol requeue "$SLURM_JOB_ID" || { echo "submit this script again to go on in $run"; exit 75; }
+    4) exit 4 ;;  # numerical failure: it would fail again
+    2) [ -n "$before" ] || exit 2 ;;  # a mistake; but after a checkpoint, a problem of these nodes
+    75)  # stopped on request, with a checkpoint: requeue, and resume on the nodes it gets next
+      [ -z "$ended" ] || exit 75  # Slurm is requeueing it, or the job was cancelled
+      scontrol requeue "$SLURM_JOB_ID" || { echo "submit this script again to resume in $run"; exit 75; }
       sleep 300  # until Slurm ends this script
       exit 75
       ;;
   esac
 
-  # The machine failed. Where a node died Slurm will requeue this job; else once more on the same.
+  # System failure. If a node died, Slurm will requeue this job; otherwise try again on the same nodes.
   if [ -n "$ended" ]; then
-    echo "exit code $code, and Slurm ends this start"
+    echo "exit code $code; Slurm is ending this job"
     exit "$code"
   fi
   if [ "$(newest)" = "$before" ]; then fruitless=$((fruitless + 1)); else fruitless=0; fi
   if [ "$fruitless" -ge "$attempts" ]; then
-    echo "$attempts attempts in a row came no further (last exit code $code)"
+    echo "$attempts attempts in a row made no progress (last exit code $code)"
     exit "$code"
   fi
-  # Slurm may refuse a step or two whose number it has seen before; later on it needs time to miss a node.
+  # Slurm may refuse a step or two whose number it has seen before; later it needs time to notice a lost node.
   pause=$((fruitless < 4 ? 1 : 5 << (fruitless - 4)))
   echo "exit code $code: another attempt in $pause s"
   sleep $pause & wait $!
@@ -202,13 +203,13 @@ std::vector<NodeClass> node_classes(const std::vector<AllocatedNode>& nodes) {
 
 std::string script_of(const BatchJob& job) {
   std::string text = "#!/bin/bash\n";
-  text += "# Trains on whatever nodes this job is given, planned for them at every start.\n";
+  text += "# Trains on whatever nodes this job is given, with a plan for them at every start.\n";
   text += "# Written by: " + job.written_by + "\n";
   text += interruption_lines(job) + resource_lines(job);
   text += "\nset -u\n";
   text += "hetpipe=" + shell_words({job.program}) + "\n";
   if (!job.pool.empty()) {
-    text += "pool=" + shell_words({job.pool}) + "  # kinds of device, links\n";
+    text += "pool=" + shell_words({job.pool}) + "  # device types, links\n";
   }
   text += "run=" + run_directory(job) + "  # configuration, log, checkpoints, trace\n";
   text += format("attempts=%d\n", job.attempts);

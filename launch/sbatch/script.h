@@ -10,7 +10,7 @@
 // A batch script for a pool of mismatched nodes, as a plain value and as text.
 namespace hetpipe {
 
-// Nodes that are alike to Slurm: of one number and type of GPU.
+// Nodes that are alike for Slurm: with the same number and type of GPUs.
 struct NodeClass {
   std::vector<std::string> nodes;
   int gpus = 0;        // of each node
@@ -20,10 +20,10 @@ struct NodeClass {
 // Classes with GPUs first, in the order of the nodes.
 std::vector<NodeClass> node_classes(const std::vector<AllocatedNode>& nodes);
 
-// How nodes are asked for.
+// How nodes are requested.
 enum class JobShape {
   alike,          // one class: so many nodes with so many GPUs each
-  whole_nodes,    // several classes in one job, whole nodes: it can come back on fewer of them
+  whole_nodes,    // several classes in one job, whole nodes: it can restart on fewer of them
   heterogeneous,  // a component for each class: `#SBATCH hetjob`
 };
 
@@ -34,7 +34,7 @@ struct BatchJob {
   std::vector<NodeClass> classes;
   int least_nodes = 1;  // with which the job may start (not of a heterogeneous one)
   int most_nodes = 1;
-  std::vector<std::string> left_out{};  // nodes that Slurm has and the pool does not
+  std::vector<std::string> left_out{};  // nodes that Slurm lists and the pool does not
   std::string partition{};              // empty: Slurm's default
   std::string time = "01:00:00";
   int notice_seconds = 120;         // from the signal to the time limit

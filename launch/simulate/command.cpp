@@ -37,8 +37,8 @@ struct SimulateOptions {
 OptionTable table_of(SimulateOptions& options) {
   return {
       "simulate",
-      "Plays a plan with the times of a profile and the links of a cluster, without running it: "
-      "throughput, what every device does with its time, its memory.",
+      "Simulates a plan with the times of a profile and the links of a cluster, without running "
+      "it: throughput, what every device does over time, its memory.",
       {{"What to simulate",
         {
             required(text_option("cluster", "FILE", options.files.cluster, "Cluster file.")),
@@ -49,26 +49,26 @@ OptionTable table_of(SimulateOptions& options) {
             precision_option(options.files, PlanGiven::never),
             required(text_option("plan", "FILE", options.plan,
                                  "Plan, as written by hetpipe plan or by hand.")),
-            unset_means("enough for a steady pace",
+            unset_means("enough to reach a steady state",
                         integer_option("minibatches", "N", options.minibatches, {1, 1e6},
                                        "Minibatches of each virtual worker.")),
             real_option("jitter", "X", options.jitter, {0, 2},
                         "Relative standard deviation of every compute time; 0: none."),
             unset_means("0", integer_option("seed", "N", options.seed, {0},
-                                            "Seed of the jitter: the same one gives the same "
-                                            "answer.")),
+                                            "Seed of the jitter: the same seed gives the same "
+                                            "result.")),
         }},
-       {"What to see",
+       {"Output",
         {
             flag_option("json", options.json, "Prints one JSON document instead of a table."),
             flag_option("gantt", options.gantt,
-                        "Draws what every device does when, in letters, below the table."),
-            text_option("svg", "FILE", options.svg, "Writes that drawing as an SVG picture."),
+                        "Draws what every device does over time, in letters, below the table."),
+            text_option("svg", "FILE", options.svg, "Writes that drawing as an SVG image."),
             text_option("trace", "FILE", options.trace,
                         "Writes every action as a Chrome trace (JSON), for ui.perfetto.dev."),
             unset_means("the start", real_option("from", "S", options.from, kNotNegative,
                                                  "Second at which the drawings begin.")),
-            unset_means("as far as single actions can be told apart",
+            unset_means("as long as single actions can be distinguished",
                         real_option("until", "S", options.until, kPositive,
                                     "Second at which the drawings end.")),
         }}}};
@@ -85,22 +85,22 @@ void check(const SimulateOptions& options, Problems& problems) {
     used.emplace_back(option, file);
   }
   if (options.seed && options.jitter == 0) {
-    problems.add("--seed",
-                 "has nothing to act on (nothing is random but the jitter). Add --jitter X.");
+    problems.add("--seed", "has no effect (only the jitter is random). Add --jitter X.");
   }
   if (options.json && options.gantt) {
     problems.add("--gantt",
-                 "cannot stand beside --json (standard output is then one JSON document). Leave "
-                 "one out, or draw with --svg FILE.");
+                 "cannot be combined with --json (standard output is then one JSON document). "
+                 "Leave one out, or draw with --svg FILE.");
   }
   if (options.from && options.until && *options.from >= *options.until) {
-    problems.add("--until", format("%g is not after --from %g (nothing lies between). Raise it.",
-                                   *options.until, *options.from));
+    problems.add("--until",
+                 format("%g is not after --from %g (there is nothing to draw). Raise it.",
+                        *options.until, *options.from));
   }
   for (const auto& [option, given] :
        {std::pair{"--from", options.from.has_value()}, {"--until", options.until.has_value()}}) {
     if (given && !options.gantt && !options.svg) {
-      problems.add(option, "has nothing to act on (it bounds a drawing). Add --gantt or --svg.");
+      problems.add(option, "has no effect (it limits a drawing). Add --gantt or --svg.");
     }
   }
 }
@@ -138,13 +138,13 @@ void check_files_of_plan(const SimulateOptions& options, const Plan& plan, const
         place_of_key(options.plan, "profile_hash"),
         format("the plan was made with another profile than %s, or with another --profile-device, "
                "--profile-batch or --precision (profile_hash differs). Give what it was made with, "
-               "plan again, or remove this line to simulate it all the same.",
+               "plan again, or remove this line to simulate it anyway.",
                options.files.profile->c_str()));
   }
   if (other_cluster) {
     std::fprintf(stderr,
                  "warning: %s: the plan was made for another cluster than %s (cluster_hash "
-                 "differs): what it predicts may not hold\n",
+                 "differs): its predictions may not hold\n",
                  place_of_key(options.plan, "cluster_hash").c_str(),
                  options.files.cluster->c_str());
   }
@@ -155,7 +155,7 @@ void check_files_of_plan(const SimulateOptions& options, const Plan& plan, const
 int simulate_command(const Invocation& how) {
   SimulateOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how.arguments, [&](Problems& p) { check(options, p); })) return 0;
+  if (!read_options(table, how, [&](Problems& p) { check(options, p); })) return 0;
 
   const Cluster cluster = load_cluster(*options.files.cluster);
   const Profile profile = load_profile_of(options.files, cluster);

@@ -9,7 +9,7 @@
 #include "partitioner/plan/unmeasured.h"
 #include "partitioner/simulator/simulate.h"
 
-// What `hetpipe simulate` says, for programs and for people.
+// The output of `hetpipe simulate`, as JSON and as text.
 namespace hetpipe {
 
 // One JSON document: version (of this form, 1), throughput (samples/s), iteration_time (s for one

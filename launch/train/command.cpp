@@ -7,7 +7,7 @@ namespace hetpipe {
 int train_command(const Invocation& how) {
   TrainCall call;
   OptionTable table = train_option_table(call.options);
-  if (!read_options(table, how.arguments,
+  if (!read_options(table, how,
                     [&](Problems& problems) { check_train_options(call.options, problems); })) {
     return 0;
   }

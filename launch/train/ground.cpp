@@ -69,8 +69,8 @@ std::optional<Ground> take_ground(const TrainCall& call, Transport& transport,
     ground.notes.insert(ground.notes.end(), seats.notes.begin(), seats.notes.end());
     if (ground.cluster.devices().empty()) {
       throw UserError("--cluster",
-                      format("%s has no device for any of its %zu ranks (%s). Ask for "
-                             "GPUs, or name devices of its nodes in --pool FILE.",
+                      format("%s has no device for any of its %zu ranks (%s). Request "
+                             "GPUs, or list devices of its nodes in --pool FILE.",
                              allocation.of.c_str(), hosts.size(), join(hosts, ", ").c_str()));
     }
     return measurers_of(seats);

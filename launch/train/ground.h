@@ -13,7 +13,7 @@
 
 namespace hetpipe {
 
-// What a plan is made for where no cluster file says it: the devices of the ranks that are here,
+// What a plan is made for without a cluster file: the devices of the ranks of this launch,
 // and the model measured on them.
 struct Ground {
   Cluster cluster;  // nodes by host name, each with a device for each rank that has one
@@ -24,10 +24,10 @@ struct Ground {
 
 // Called by all ranks together once they know each other; nothing unless on_allocation(). Nodes
 // and GPUs are those that Slurm gave (slurm) or of the ranks' hosts (ranks). Kinds and links are
-// those of --pool; without it they are measured as hetpipe probe does, or found where that was done
-// before for the same devices. One rank of each kind measures the model, where no --profile is
-// given and it was not measured before. UserError and MachineFailed as round(); the value counts on
-// rank 0 alone.
+// those of --pool; without it they are measured as by hetpipe probe, or taken from a measurement
+// of the same devices. One rank of each type measures the model, if no --profile is
+// given and it was not measured earlier. UserError, MachineFailed as round(); the value is valid on
+// rank 0 only.
 std::optional<Ground> take_ground(const TrainCall& call, Transport& transport,
                                   const std::vector<RankFacts>& facts);
 

@@ -29,7 +29,7 @@ MeasuredModel measure_model(const TrainOptions& options, const Model& model,
   for (Measurement& of : measured.profile.measurements) of.device = kind;
   return {std::move(measured.profile),
           format("%s on %s: %s, %s", model.name().c_str(), kind.c_str(), measured.remark.c_str(),
-                 measured.found ? "measured before" : "measured now")};
+                 measured.found ? "measured earlier" : "measured now")};
 }
 
 }  // namespace hetpipe

@@ -11,12 +11,12 @@
 
 namespace hetpipe {
 
-// Where a rank measures a model that no profile is given for.
+// The device on which a rank measures a model without a profile.
 struct ModelMeasurer {
-  std::string kind{};          // what the profile calls the device; empty: the device's own kind
+  std::string kind{};          // the device's name in the profile; empty: the device's own type
   bool on_cpu = false;         // unless --device says something else
   int gpu = 0;                 // as CUDA counts
-  std::vector<int> batches{};  // samples per call; empty: as many as a while allows
+  std::vector<int> batches{};  // samples per call; empty: as many as time allows
 };
 constexpr auto fields_of(Type<ModelMeasurer>) {
   return fields<&ModelMeasurer::kind, &ModelMeasurer::on_cpu, &ModelMeasurer::gpu,
@@ -25,7 +25,7 @@ constexpr auto fields_of(Type<ModelMeasurer>) {
 
 struct MeasuredModel {
   Profile profile;
-  std::string note;  // "lenet on cpu: batches of 32 samples, measured before"
+  std::string note;  // "lenet on cpu: batches of 32 samples, measured earlier"
 };
 constexpr auto fields_of(Type<MeasuredModel>) {
   return fields<&MeasuredModel::profile, &MeasuredModel::note>;

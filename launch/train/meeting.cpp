@@ -3,6 +3,7 @@
 
 #include "launch/launcher/round.h"
 #include "launch/train/ground.h"
+#include "launch/train/start.h"
 
 namespace hetpipe {
 namespace {

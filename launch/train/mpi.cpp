@@ -6,12 +6,12 @@
 
 #include "base/failure.h"
 #include "base/text.h"
-#include "launch/command/cache_folder.h"
+#include "launch/command/cache.h"
 #include "launch/launcher/launched.h"
 #include "launch/launcher/start_watch.h"
 #include "launch/train/meeting.h"
 #include "runtime/training/paths.h"
-#include "runtime/training/stop_signals.h"
+#include "runtime/training/stop.h"
 #include "runtime/training/watch.h"
 #include "runtime/transport/mpi.h"
 

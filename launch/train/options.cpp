@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "kernels/devices.h"
+#include "runtime/model/zoo.h"
 
 namespace hetpipe {
 namespace {
@@ -14,25 +15,26 @@ OptionGroup source_options(TrainOptions& options) {
       "What to train",
       {
           text_option("plan", "FILE", options.plan,
-                      "Plan to run, as written by hetpipe plan or by hand. Without it a plan is "
-                      "made at the start for --cluster."),
+                      "Plan to run, as written by hetpipe plan or by hand. Without it, a plan for "
+                      "--cluster is made at the start."),
           text_option("cluster", "FILE|slurm|ranks", options.planning.cluster,
-                      "Cluster file (beside --plan: needed where the cluster is emulated). Or what "
-                      "this launch was given: slurm, the nodes and GPUs of this Slurm job; ranks, "
-                      "the hosts of these ranks. Every rank with a GPU is a device, others are "
-                      "parameter servers; the plan follows from them."),
+                      "Cluster file (with --plan: needed if the cluster is emulated). Or what this "
+                      "launch was given: slurm, the nodes and GPUs of this Slurm job; ranks, the "
+                      "hosts of these ranks. Every rank with a GPU is then a device, others are "
+                      "parameter servers, and the plan is made for them."),
           text_option("pool", "FILE", options.pool,
-                      "With slurm or ranks: cluster file with the kinds of device and links of all "
-                      "nodes that may come, and with their devices where Slurm does not know them. "
-                      "Without it devices and links are measured at the start, once."),
+                      "With slurm or ranks: cluster file with the device types and links of all "
+                      "nodes that may be used, and with their devices where Slurm does not list "
+                      "them. Without it, devices and links are measured once, at the start."),
           text_option(
               "profile", "FILE", options.planning.profile,
-              "Profile of the model, as written by hetpipe profile. Where one is needed and "
-              "none is given, the first rank measures the model at the start."),
+              "Profile of the model, as written by hetpipe profile. If one is needed and none "
+              "is given, the first rank measures the model at the start."),
           profile_device_option(options.planning),
           profile_batch_option(options.planning),
           unset_means("the plan's or profile's",
-                      text_option("model", "NAME", options.model, "Model of the zoo.")),
+                      offering(model_names(), text_option("model", "NAME", options.model,
+                                                          "Name of a built-in model."))),
           required(text_option("data", "DATA", options.data,
                                "Data set: fashion-mnist, a folder of IDX files, HDF5 files, or "
                                "text:FILE,T=64.")),
@@ -41,115 +43,118 @@ OptionGroup source_options(TrainOptions& options) {
                                   "Run directory: configuration, plan, log, checkpoints, trace.")),
           alone_means("latest",
                       text_option("resume", "FILE", options.resume,
-                                  "Goes on from this checkpoint; without FILE (or with latest) "
-                                  "from the newest in --output; with auto from that where there is "
-                                  "one, else from the start.")),
+                                  "Resumes from this checkpoint; without FILE (or with latest), "
+                                  "from the newest in --output; with auto, from the newest if "
+                                  "there is one, otherwise from the start.")),
       }};
 }
 
 OptionGroup training_options(TrainOptions& options) {
-  return {"Training",
-          {
-              real_option("epochs", "N", options.epochs, kUpToAMillion,
-                          "Passes over the training samples; a fraction is allowed."),
-              unset_means(format("%g, lowered where virtual workers miss many updates of each "
-                                 "other; %g with adam",
-                                 kSgdRate, kAdamRate),
-                          real_option("learning-rate", "R", options.learning_rate, kUpToAMillion,
-                                      "Learning rate.")),
-              real_option("momentum", "M", options.momentum, {0, 1}, "Momentum of sgd-momentum."),
-              real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
-                          "Weight decay, added to the gradient."),
-              real_option("clip-norm", "X", options.clip_norm, kUpToAMillion,
-                          "Shortens gradients to a norm of at most X."),
-              unset_means("global for systems that drain their pipeline, else stage",
-                          choice_option("clip-scope", options.clip_scope, clip_scope_names(),
-                                        "What is clipped: the gradient of all stages together, "
-                                        "each stage's own, or each stage's push of a wave (to X "
-                                        "times the sum of the wave's learning rates).")),
-              real_option("label-smoothing", "S", options.label_smoothing, {0, 1},
-                          "Share of each label that is spread evenly over all classes."),
-              integer_option("seed", "N", options.seed, {0},
-                             "Seed of initial weights, sample order and dropout."),
-          }};
+  return {
+      "Training",
+      {
+          real_option("epochs", "N", options.epochs, kUpToAMillion,
+                      "Passes over the training samples; a fraction is allowed."),
+          unset_means(format("%g, or less if virtual workers miss many of each other's "
+                             "updates; %g with adam",
+                             kSgdRate, kAdamRate),
+                      real_option("learning-rate", "R", options.learning_rate, kUpToAMillion,
+                                  "Learning rate.")),
+          real_option("momentum", "M", options.momentum, {0, 1}, "Momentum of sgd-momentum."),
+          real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
+                      "Weight decay, added to the gradient."),
+          real_option("clip-norm", "X", options.clip_norm, kUpToAMillion,
+                      "Clips gradients to norm X."),
+          unset_means("global for systems that flush their pipeline, otherwise stage",
+                      choice_option("clip-scope", options.clip_scope, clip_scope_names(),
+                                    "What is clipped: the gradient over all stages (global), "
+                                    "each stage's part of it (stage), or each stage's push of a "
+                                    "wave, to X times the sum of the wave's learning rates "
+                                    "(wave).")),
+          real_option("label-smoothing", "S", options.label_smoothing, {0, 1},
+                      "Share of each label that is spread evenly over all classes."),
+          integer_option("seed", "N", options.seed, {0},
+                         "Seed of initial weights, sample order and dropout."),
+      }};
 }
 
 OptionGroup rate_options(RateOptions& options) {
-  return {
-      "Learning rate over time, in epochs from the training's start (a fraction is allowed)",
-      {
-          choice_option("lr-schedule", options.schedule, rate_rule_names(),
-                        "How the learning rate changes."),
-          real_option("lr-warmup", "EPOCHS", options.warmup, {0, 1e6},
-                      "Raises the rate linearly to --learning-rate first."),
-          reals_option("lr-steps", "EPOCH,...", options.steps, kUpToAMillion,
-                       "step: where the rate is multiplied by --lr-decay."),
-          real_option("lr-every", "EPOCHS", options.every, kUpToAMillion,
-                      "step: the same after each so many epochs."),
-          unset_means("0.1", real_option("lr-decay", "FACTOR", options.decay, {0, 1, true},
-                                         "step: what the rate is multiplied by.")),
-          unset_means("1", real_option("lr-power", "P", options.power, kUpToAMillion,
-                                       "polynomial: the exponent of the share of the training that "
-                                       "is left.")),
-          unset_means("0", real_option("lr-final", "R", options.final_rate, {0, 1e6},
-                                       "cosine, polynomial: the rate at the training's end.")),
-      }};
+  return {"Learning rate schedule, in epochs since the start of training (fractions are allowed)",
+          {
+              choice_option("lr-schedule", options.schedule, rate_rule_names(),
+                            "How the learning rate changes."),
+              real_option("lr-warmup", "EPOCHS", options.warmup, {0, 1e6},
+                          "Length of the linear warm-up to --learning-rate."),
+              reals_option("lr-steps", "EPOCH,...", options.steps, kUpToAMillion,
+                           "step: epochs at which the rate decays (is multiplied by --lr-decay)."),
+              real_option("lr-every", "EPOCHS", options.every, kUpToAMillion,
+                          "step: decays every EPOCHS epochs, instead of at --lr-steps."),
+              unset_means("0.1", real_option("lr-decay", "FACTOR", options.decay, {0, 1, true},
+                                             "step: factor of each decay.")),
+              unset_means("1", real_option("lr-power", "P", options.power, kUpToAMillion,
+                                           "polynomial: exponent of the share of the training that "
+                                           "remains.")),
+              unset_means("0", real_option("lr-final", "R", options.final_rate, {0, 1e6},
+                                           "cosine, polynomial: rate at the end of training.")),
+          }};
 }
 
 OptionGroup machine_options(TrainOptions& options) {
   return {"This machine",
           {
               choice_option("device", options.device, device_names(),
-                            "What computes: a GPU where a rank sees one, else the CPU (auto); "
-                            "oneDNN (cpu); a GPU (cuda). To check others: plain loops (reference), "
-                            "the CPU behind streams and memory of its own (offload)."),
-              integer_option("threads", "N", options.threads, {1, 1024}, "Threads of each rank."),
+                            "Device to compute on: a GPU if a rank sees one, otherwise the CPU "
+                            "(auto); oneDNN (cpu); a GPU (cuda). For testing: plain loops "
+                            "(reference), the CPU with streams and memory like a GPU's (offload)."),
+              integer_option("threads", "N", options.threads, {1, 1024}, "Threads per rank."),
               choice_option("transport", options.transport, {"mpi", "threads"},
-                            "Ranks are processes under mpirun or srun, or threads of one process."),
+                            "Ranks are processes under mpirun or srun (mpi), or threads of one "
+                            "process (threads)."),
               choice_option("transport-path", options.transport_path,
                             {"auto", "staged", "ipc", "nccl", "mpi"},
                             "How messages get from GPU to GPU: through page-locked host memory "
-                            "(staged), memory shared within a machine (ipc), NCCL, or an MPI "
-                            "library that reaches GPUs (mpi). What is not to be had between two "
-                            "ranks is staged there; auto takes the best that works. Plans do not "
-                            "count the memory that ipc (10 MiB for each peer) and nccl keep."),
+                            "(staged), memory shared within a machine (ipc), NCCL (nccl), or an "
+                            "MPI library that can access GPU memory (mpi). If a path is "
+                            "unavailable between two ranks, they use staged; auto takes the best "
+                            "that works. Plans do not count the memory of ipc (10 MiB per peer) "
+                            "and nccl."),
               real_option("timeout", "S", options.timeout, kUpToAMillion,
-                          "Seconds after which a rank that waits in vain ends the run, saying for "
-                          "what it waited."),
+                          "Seconds without progress after which a waiting rank ends the run and "
+                          "reports what it was waiting for."),
           }};
 }
 
 OptionGroup report_options(TrainOptions& options) {
-  return {"Along the way",
+  return {"During the run",
           {
               integer_option("evaluate-every", "WAVES", options.evaluate_every, {0},
-                             "Evaluates on the test samples after every so many waves of all "
-                             "virtual workers, and at the end of every epoch; 0: there alone."),
+                             "Evaluates on the test samples after every WAVES waves of all virtual "
+                             "workers, and at the end of every epoch; 0: only then."),
               real_option("target-accuracy", "A", options.target_accuracy, {0, 1, true},
-                          "Ends the run, with a checkpoint, soon after an evaluation has reached "
-                          "this share of test samples told right, and says how long it took."),
+                          "Ends the run with a checkpoint soon after an evaluation classifies this "
+                          "share of the test samples correctly, and prints the time it took."),
               integer_option("checkpoint-every", "WAVES", options.checkpoint_every, {0},
-                             "Writes a checkpoint after every so many waves of all virtual "
-                             "workers, and at the end of every epoch; 0: there alone."),
+                             "Writes a checkpoint after every WAVES waves of all virtual workers, "
+                             "and at the end of every epoch; 0: only then."),
               integer_option("keep", "N", options.keep, {0},
-                             "Keeps the newest so many checkpoints of the run and removes older "
-                             "ones; 0: keeps all."),
+                             "Keeps the newest N checkpoints of the run and removes older ones; 0: "
+                             "keeps all."),
               on_off_option("exact", options.exact,
-                            "Checkpoints hold the pipelines' state too, so that a run resumed on "
-                            "the same plan ends bit for bit as if it had not stopped. Costs the "
-                            "size of some weight versions per stage."),
+                            "Checkpoints also hold the state of the pipelines, so that a run "
+                            "resumed on the same plan ends bit for bit as if it had not stopped. "
+                            "Takes the space of some weight versions per stage."),
               on_off_option("trace", options.trace,
-                            "Records what every rank did when, in the run directory."),
+                            "Records what every rank does when, in the run directory."),
               integer_option("rehearse-preemption", "WAVES", options.rehearse_preemption, {0},
-                             "Stops the run after so many waves as a request from outside would: "
-                             "with a checkpoint and exit code 75, to be run again; 0: never."),
+                             "Stops the run after WAVES waves as a preemption would: with a "
+                             "checkpoint and exit code 75, to be resumed; 0: never."),
               alone_means("32", integer_option("flight-recorder", "N", options.flight_recorder,
                                                {0, 1'000'000},
-                                               "Keeps the last N actions of every rank at hand, "
-                                               "to print them when the run fails.")),
+                                               "Records the last N actions of every rank, to print "
+                                               "them if the run fails.")),
               flag_option("json", options.json,
-                          "Prints the run's result.json on standard output at the end; everything "
-                          "else goes to standard error."),
+                          "Prints the run's result.json on standard output at the end; other "
+                          "output goes to standard error."),
           }};
 }
 
@@ -163,7 +168,7 @@ OptionTable train_option_table(TrainOptions& options) {
   return {
       "train",
       "Trains a model over all ranks of a plan. Start it under mpirun or srun with as many ranks "
-      "as the plan has; hetpipe plan prints the exact lines.",
+      "as the plan has; hetpipe plan prints the exact command lines.",
       {source_options(options), training_options(options), rate_options(options.rate),
        shape_options(options.planning, PlanGiven::possibly),
        server_options(options.planning, PlanGiven::possibly), report_options(options),
@@ -175,8 +180,8 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
   if (options.plan) {
     for (const std::string& name : settled_by_plan(options.planning)) {
       problems.add(name,
-                   "cannot stand beside --plan (the plan has settled it). Leave it out, or "
-                   "leave out --plan and give --cluster and --profile.");
+                   "cannot be combined with --plan (the plan determines it). Leave it out, "
+                   "or leave out --plan and give --cluster and --profile.");
     }
   } else {
     check_planning_options(options.planning, problems);
@@ -194,19 +199,20 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
   }
   if (options.clip_scope && !options.clip_norm) {
     problems.add("--clip-scope",
-                 "is useless without --clip-norm (nothing is clipped). Give --clip-norm X, or "
-                 "leave it out.");
+                 "has no effect without --clip-norm (nothing is clipped). Give --clip-norm X, "
+                 "or leave it out.");
   }
   const bool allocation = on_allocation(options);
   if (allocation && options.plan) {
-    problems.add("--cluster", "cannot be " + *options.planning.cluster +
-                                  " beside --plan (a plan names its devices). Leave --plan out, or "
-                                  "give the plan's cluster file.");
+    problems.add("--cluster",
+                 "cannot be " + *options.planning.cluster +
+                     " together with --plan (a plan names its devices). Leave --plan out, "
+                     "or give the plan's cluster file.");
   }
   if (allocation && options.transport == "threads") {
     problems.add("--cluster", "cannot be " + *options.planning.cluster +
                                   " with --transport threads (one process has no hosts). Start "
-                                  "ranks by srun or mpirun, or give --cluster FILE.");
+                                  "ranks with srun or mpirun, or give --cluster FILE.");
   }
   if (allocation && !options.model && !options.planning.profile) {
     problems.add("--model",
@@ -216,13 +222,13 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
   }
   if (options.pool && !allocation) {
     problems.add("--pool",
-                 "is useless without --cluster slurm or --cluster ranks (a cluster file "
-                 "says it all). Leave it out.");
+                 "has no effect without --cluster slurm or --cluster ranks (a cluster "
+                 "file already lists the devices). Leave it out.");
   }
   if ((options.resume == "latest" || options.resume == "auto") && !options.output) {
     problems.add("--resume",
-                 "does not say what to go on with (the newest checkpoint is looked for "
-                 "in --output, which is not given). Give --output DIR or --resume FILE.");
+                 "does not say what to resume (the newest checkpoint is looked for in "
+                 "--output, which is not given). Give --output DIR or --resume FILE.");
   }
 }
 

@@ -9,7 +9,7 @@
 #include "launch/plan/options.h"
 #include "runtime/training/rates.h"
 
-// Everything that can be said to `hetpipe train`.
+// All options of `hetpipe train`.
 namespace hetpipe {
 
 struct TrainOptions {
@@ -39,14 +39,14 @@ struct TrainOptions {
   std::string transport_path = "auto";
   double timeout = 60;  // s
 
-  int evaluate_every = 0;    // waves; 0: at the end of every epoch alone
-  int checkpoint_every = 0;  // waves; 0: at the end of every epoch alone
+  int evaluate_every = 0;    // waves; 0: only at the end of every epoch
+  int checkpoint_every = 0;  // waves; 0: only at the end of every epoch
   int keep = 0;              // checkpoints; 0: all
   bool exact = true;         // checkpoints hold what a bit-identical continuation needs
   bool trace = true;
   int rehearse_preemption = 0;  // waves after which the run stops as on request; 0: never
   int flight_recorder = 0;      // actions kept of each rank
-  bool json = false;            // the result on standard output, people's text elsewhere
+  bool json = false;            // the result on standard output, other text elsewhere
 };
 
 // Whether the devices are those of this launch: --cluster slurm or --cluster ranks.

@@ -10,8 +10,7 @@
 #include "base/failure.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "launch/command/cache_folder.h"
-#include "launch/command/kept_file.h"
+#include "launch/command/cache.h"
 #include "launch/launcher/round.h"
 #include "launch/probe/measure.h"
 
@@ -31,7 +30,7 @@ KeptFile kept_cluster(const std::vector<ProbeFacts>& facts) {
   return {cache_folder(), "clusters", key};
 }
 
-// A file that cannot be read is measured anew.
+// A file that cannot be read is measured again.
 std::optional<Cluster> find_cluster(const KeptFile& kept) {
   const std::optional<std::string> text = kept.find();
   if (!text) return std::nullopt;
@@ -68,7 +67,7 @@ std::string probe(const TrainCall& call, Transport& transport, const std::vector
     if (!probed.complete()) {
       code = static_cast<int>(ExitCode::system);
       std::fprintf(stderr,
-                   "these devices could not be measured: %s. hetpipe doctor looks closer.\n",
+                   "these devices could not be measured: %s. Run hetpipe doctor to find out why.\n",
                    what_failed(probed).c_str());
     }
     text = cluster_file(probed, facts);
@@ -129,7 +128,7 @@ Cluster probed_cluster(const TrainCall& call, Transport& transport,
       notes.push_back("devices and links were measured now");
     }
   } else if (first) {
-    notes.push_back("devices and links were measured before: " + kept.path().string());
+    notes.push_back("devices and links were measured earlier: " + kept.path().string());
   }
   if (!first) return {};
   if (!decide_pool(facts, purpose).cards) only_where_given(allocation, *cluster);

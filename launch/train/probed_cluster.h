@@ -11,10 +11,10 @@
 
 namespace hetpipe {
 
-// Called by all ranks together: devices and links of their hosts, measured as hetpipe probe does,
-// or found where that was done before for the same devices. Where ranks compute on processors,
-// those do to which `allocation` gave a GPU, if it knows. Notes, for people, and the value count on
-// rank 0 alone. UserError and MachineFailed as round().
+// Called by all ranks together: devices and links of their hosts, measured as by hetpipe probe,
+// or taken from an earlier measurement of the same devices. If ranks compute on processors,
+// those do to which `allocation` gave a GPU, if it knows. Notes and the value are valid on
+// rank 0 only. UserError and MachineFailed as round().
 Cluster probed_cluster(const TrainCall& call, Transport& transport,
                        const std::vector<std::string>& hosts, const Allocation& allocation,
                        std::vector<std::string>& notes);

@@ -6,13 +6,13 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "launch/command/cache_folder.h"
+#include "launch/command/cache.h"
 #include "launch/command/terminal.h"
+#include "launch/train/start.h"
 #include "runtime/store/open_dataset.h"
 #include "runtime/store/trace.h"
-#include "runtime/training/result.h"
-#include "runtime/training/stop_signals.h"
-#include "runtime/training/threads.h"
+#include "runtime/training/run.h"
+#include "runtime/training/stop.h"
 
 namespace hetpipe {
 
@@ -21,11 +21,12 @@ OpenData data_of(const TrainOptions& options, const TrainJob& job) {
              Split split, Parts parts) {
     Dataset data = open_dataset(spec, split, parts);
     if (data.fingerprint != (split == Split::train ? train : test)) {
-      throw UserError("--data " + spec,
-                      format("holds other %s samples than rank 0 found (all ranks train on the "
-                             "same ones). Give every rank the same files, and leave them alone "
-                             "while a run goes on.",
-                             split_name(split)));
+      throw UserError(
+          "--data " + spec,
+          format("has different %s samples from those of rank 0 (all ranks train on the "
+                 "same ones). Give every rank the same files, and do not change them "
+                 "during a run.",
+                 split_name(split)));
     }
     return data;
   };
@@ -48,7 +49,7 @@ void greet(const Preparation& prepared, const Roles& roles, const std::vector<Ra
   if (!prepared.table.empty()) log.line(prepared.table);
   log.line("run directory: " + prepared.directory->path().string());
   if (!job.start.checkpoint.empty()) {
-    log.line(format("resuming from %s: label %lld, %lld samples consumed; %s",
+    log.line(format("resuming from %s: after wave %lld, %lld samples consumed; %s",
                     job.start.checkpoint.c_str(), static_cast<long long>(job.start.label),
                     static_cast<long long>(job.start.consumed), prepared.resumed.c_str()));
   }
@@ -75,27 +76,28 @@ void close_run(const TrainCall& call, const TrainJob& job, int ranks, const RunE
   try {
     write_file(prepared.directory->result(), result);
   } catch (const SystemError& error) {
-    log.warning(std::string(error.what()) + "; the run's result stands in its log alone");
+    log.warning(std::string(error.what()) + "; the run's result is only in its log");
   }
   if (call.options.json) std::fputs(result.c_str(), stdout);
   const std::string directory = prepared.directory->path().string();
-  log.line("everything of this run: " + directory);
+  log.line("files of this run: " + directory);
   if (end.code == ExitCode::numerical) {
-    log.warning("the state at the end was not saved: " + outcome.not_written +
-                " (the learning rate may be too high). Lower --learning-rate, and go on from the "
-                "newest checkpoint with --resume --output " +
-                directory + ".");
+    log.warning(
+        "the final state was not saved: " + outcome.not_written +
+        " (the learning rate may be too high). Lower --learning-rate, and continue from the "
+        "newest checkpoint with --resume --output " +
+        directory + ".");
   } else if (end.code == ExitCode::system) {
-    log.warning("the state at the end was not saved: " + outcome.not_written +
-                ". Make room, then go on from the newest checkpoint with --resume --output " +
+    log.warning("the final state was not saved: " + outcome.not_written +
+                ". Make room, then continue from the newest checkpoint with --resume --output " +
                 directory + ".");
   } else if (outcome.stopped_at_target) {
-    log.line(
-        format("stopped at label %lld, the target being reached. Go on without --target-accuracy "
-               "by --resume --output %s",
-               static_cast<long long>(*outcome.stopped), directory.c_str()));
+    log.line(format(
+        "stopped after wave %lld: the target was reached. To train further, run again without "
+        "--target-accuracy, with --resume --output %s",
+        static_cast<long long>(*outcome.stopped), directory.c_str()));
   } else if (end.code == ExitCode::stopped) {
-    log.line(format("stopped on request at label %lld. Go on with --resume --output %s",
+    log.line(format("stopped on request after wave %lld. Run again with --resume --output %s",
                     static_cast<long long>(*outcome.stopped), directory.c_str()));
   }
 }

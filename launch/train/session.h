@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "launch/command/subcommand.h"
-#include "launch/train/start.h"
+#include "launch/train/prepare.h"
+#include "runtime/training/rank_facts.h"
 #include "runtime/training/run.h"
 
 namespace hetpipe {
@@ -15,20 +16,20 @@ struct TrainCall {
   TrainOptions options;
   std::string configuration;      // of all options, as a file
   std::string command;            // as typed, for launch lines in messages
-  bool mpi_reaches_gpus = false;  // says this rank's library
+  bool mpi_reaches_gpus = false;  // version of this rank's library
 };
 
 int train_over_mpi(const TrainCall& call);
 int train_in_threads(const TrainCall& call);
 
-// What both have in common on rank 0: the words before the first wave, and those after the last.
+// Common to both on rank 0: the messages before the first wave, and those after the last.
 void greet(const Preparation& prepared, const Roles& roles, const std::vector<RankFacts>& facts,
            const std::vector<RankDevice>& devices, const std::string& transport, Log& log);
-// Where people's text goes: standard output, unless that is for the result.
+// Where text goes: standard output, unless that is for the result.
 Log log_of(const TrainOptions& options, Rank rank);
 void close_run(const TrainCall& call, const TrainJob& job, int ranks, const RunEnd& end,
                const Preparation& prepared, Log& log);
-// Opens the data of these options; UserError when they are not those of the job.
+// Opens the data of these options; UserError if they are not those of the job.
 OpenData data_of(const TrainOptions& options, const TrainJob& job);
 
 }  // namespace hetpipe

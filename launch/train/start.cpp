@@ -18,6 +18,15 @@
 
 namespace hetpipe {
 
+void check_ranks(const TrainJob& job, std::optional<int> ranks, const std::string& command) {
+  const int needed = job.plan.worker_ranks() + job.plan.server_ranks();
+  if (!ranks || *ranks == needed || (job.on_allocation && *ranks > needed)) return;
+  throw UserError("", format("the plan needs %d ranks, %d workers and %d parameter servers (this "
+                             "launch has %d). Start it with one of\n%s",
+                             needed, job.plan.worker_ranks(), job.plan.server_ranks(), *ranks,
+                             launch_lines(job, command).c_str()));
+}
+
 void check_together(const std::vector<RankFacts>& facts, const Roles& roles, const TrainJob& job,
                     const std::string& command) {
   Problems problems;
@@ -49,7 +58,7 @@ void check_together(const std::vector<RankFacts>& facts, const Roles& roles, con
       if (facts[r].boot != facts[0].boot) elsewhere.push_back(r);
     }
     if (!elsewhere.empty()) {
-      problems.add("", format("%s: another machine than that of rank 0 on %s (an emulated cluster "
+      problems.add("", format("%s: not on the machine of rank 0 on %s (an emulated cluster "
                               "shares one machine's clock). Start all ranks on one machine.",
                               named(elsewhere, facts).c_str(), facts[0].host.c_str()));
     }
@@ -80,11 +89,11 @@ std::string shared_cores(const std::vector<RankFacts>& facts, const Roles& roles
     }
   }
   if (texts.empty()) return {};
-  return join(texts, "; ") + " (each device is slower than it would be alone)";
+  return join(texts, "; ") + " (each device runs slower than it would alone)";
 }
 
 std::string launch_lines(const TrainJob& job, const std::string& command) {
-  // Without a cluster file nobody knows the hosts: the lines are those of one machine.
+  // Without a cluster file the hosts are not known: the lines are those of one machine.
   Cluster cluster = job.cluster.value_or(Cluster{});
   if (!job.cluster) cluster.intra_node.emulate = true;
   return "  " + mpirun_line(job.plan, cluster, command, job.threads) + "\n  " +

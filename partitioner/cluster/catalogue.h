@@ -9,14 +9,14 @@
 
 #include "partitioner/cluster/cluster.h"
 
-// What vendors state about GPUs that people have: a cluster file that names one of these as a kind
-// of device may leave its numbers out. Dense rates, without sparsity.
+// Vendors' data of common GPUs: a cluster file that names one of these as a
+// device type may leave its numbers out. Dense rates, without sparsity.
 namespace hetpipe {
 
 // How a row of the table was checked.
 enum class Checked {
   twice,  // the source as we know it agrees with a second, independent listing
-  once    // no second listing was at hand: doubt these first when an estimate is off
+  once    // no second listing was available: doubt these first when an estimate is off
 };
 
 struct CatalogueEntry {
@@ -42,11 +42,11 @@ std::span<const CatalogueEntry> catalogue();
 const CatalogueEntry* find_in_catalogue(std::string_view name);
 std::vector<std::string> catalogue_names();  // without aliases
 
-// The kind as a cluster file that leaves everything out means it, under the name that it used.
+// The device type of a cluster file that gives no numbers, under the name used there.
 DeviceKind kind_from(const CatalogueEntry& entry, const std::string& name);
 std::optional<DeviceKind> try_catalogue_kind(const std::string& name);
 
-// What share of the fp32 peak large matrix products reach. Where a GPU's second fp32 path is shared
+// The share of the fp32 peak that large matrix products reach. Where a second fp32 path is shared
 // with integers (GA10x, AD10x, GB20x) published products reach 0.5 to 0.7 of it, elsewhere 0.8 to
 // 0.9 (docs/devices-and-profiles.md).
 double fp32_efficiency_of(double compute_capability);

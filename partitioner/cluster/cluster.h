@@ -11,13 +11,13 @@
 
 #include "base/ids.h"
 
-// The pool: kinds of device, nodes, links. A plain value, read from and written to a cluster file
+// The pool: device types, nodes, links. A plain value, read from and written to a cluster file
 // (docs/files.md). Bytes, bytes per second, seconds, flop/s.
 namespace hetpipe {
 
 class Json;
 
-// A device as files and people name it: "node:index".
+// A device by its name in files and messages: "node:index".
 struct DeviceName {
   std::string node;
   int index = 0;
@@ -26,7 +26,7 @@ struct DeviceName {
 std::string to_string(const DeviceName& name);
 std::optional<DeviceName> try_parse_device(std::string_view text);
 
-// Whose pace emulated kinds run at where nothing else is said: this machine's.
+// The device whose speed emulated types are relative to by default: this machine's.
 inline constexpr const char* kEmulatingDevice = "cpu";
 
 struct Emulation {
@@ -35,15 +35,15 @@ struct Emulation {
   bool operator==(const Emulation&) const = default;
 };
 
-// What share of its fp32 peak a device reaches in large matrix products, where nothing else is
-// said.
+// The share of its fp32 peak that a device reaches in large matrix products, by
+// default.
 inline constexpr double kUsualFp32Efficiency = 0.85;
 
-// What share of a device's memory plans may take, where a cluster file says nothing else: a ledger
+// The share of a device's memory that plans may take, by default: a ledger
 // (cost/memory.h) is right within a few hundredths.
 inline constexpr double kUsualPlanShare = 0.95;
 
-// Rates are those of each GPU and used for estimates alone; 0: not given.
+// Rates are those of each GPU and used only for estimates; 0: not given.
 struct DeviceKind {
   std::string name;
   std::int64_t memory = 0;     // of each GPU
@@ -110,7 +110,7 @@ struct Cluster {
 // All problems of the file at once, each with file:line (UserError).
 Cluster parse_cluster(std::string_view text, const std::string& file);
 Cluster load_cluster(const std::filesystem::path& path);
-// Where a cluster file declares a kind of device, or first uses one of the catalogue: "lab.toml:7".
+// Where a cluster file declares a device type, or first uses one of the catalogue: "lab.toml:7".
 std::string place_of_kind(const std::filesystem::path& path, const std::string& kind);
 std::string to_toml(const Cluster& cluster);
 // By way of that text.

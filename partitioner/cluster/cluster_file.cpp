@@ -44,7 +44,7 @@ class ClusterFile {
     for (const auto& [name, value] : kinds.entries) {
       if (value.kind != TomlValue::Kind::table) {
         problems_.add(file_ + ":" + std::to_string(value.line),
-                      "device." + name + " is no table (a kind of device is one). Write [device." +
+                      "device." + name + " is not a table (a device type is one). Write [device." +
                           name + "].");
         continue;
       }
@@ -108,7 +108,8 @@ class ClusterFile {
     }
     if (cluster_.nodes.size() + names->size() > kMostNodes) {
       reader.problem(reader.line_of("name"),
-                     "node name '" + *name + "' makes more than " + std::to_string(kMostNodes) +
+                     "node name '" + *name + "' expands to more than " +
+                         std::to_string(kMostNodes) +
                          " nodes (no cluster has so many). Correct the host list.");
       return;
     }
@@ -121,15 +122,16 @@ class ClusterFile {
     }
     for (const std::string& host : *names) {
       if (host.find_first_of(": \t") != std::string::npos) {
-        reader.problem(reader.line_of("name"), "node name '" + host +
-                                                   "' holds a colon or a space (devices are named "
-                                                   "node:index). Use a host name.");
+        reader.problem(reader.line_of("name"),
+                       "node name '" + host +
+                           "' contains a colon or a space (devices are named "
+                           "node:index). Use a host name.");
         return;  // the others of the list do as well, or are told in the next turn
       }
       if (!node_names_.insert(host).second) {
         reader.problem(reader.line_of("name"), "node '" + host +
-                                                   "' is declared twice (names are how ranks find "
-                                                   "their node). Remove one.");
+                                                   "' is declared twice (ranks find their node by "
+                                                   "its name). Remove one.");
         return;
       }
       node.name = host;
@@ -144,16 +146,16 @@ class ClusterFile {
     names.insert(names.end(), listed.begin(), listed.end());
     const std::string near = nearest(name, names);
     if (!near.empty()) {
-      return "unknown kind of device '" + name + "' (did you mean '" + near + "'?)";
+      return "unknown device type '" + name + "' (did you mean '" + near + "'?)";
     }
-    return "unknown kind of device '" + name + "' (neither declared in this file nor in the " +
+    return "unknown device type '" + name + "' (neither declared in this file nor in the " +
            "catalogue of GPUs)";
   }
 
   std::string without_memory(const std::string& name) const {
     const std::string near = nearest(name, catalogue_names());
     return "[device." + name +
-           "]: memory is missing (required of a kind that is not in the catalogue of GPUs" +
+           "]: memory is missing (required for a type that is not in the catalogue of GPUs" +
            (near.empty() ? "" : "; did you mean '" + near + "'?") + "). Add it, in bytes.";
   }
 
@@ -178,7 +180,7 @@ class ClusterFile {
       cluster_.intra_node = read_link(*intra, "[link.intra_node]");
     } else if (!links.has("intra_node")) {
       top.problem(none.line,
-                  "[link.intra_node] is missing (it joins a node's devices and its "
+                  "[link.intra_node] is missing (it connects a node's devices and its "
                   "parameter server). Add it with a bandwidth.");
     }
     if (inter != nullptr) {
@@ -206,7 +208,7 @@ class ClusterFile {
     const auto& pair = rule.kinds.empty() ? rule.nodes : rule.kinds;
     if (rule.kinds.empty() == rule.nodes.empty() || pair.size() != 2) {
       reader.problem(value.line,
-                     "[[link.between]] joins no pair (it needs kinds or nodes, two of "
+                     "[[link.between]] names no pair (it needs kinds or nodes, two of "
                      "them). Write kinds = [\"a\", \"b\"] or nodes = [\"n0\", \"n1\"].");
       return;
     }
@@ -215,7 +217,7 @@ class ClusterFile {
       if (std::find(names.begin(), names.end(), kind) == names.end()) {
         reader.problem(
             reader.line_of("kinds"),
-            "[[link.between]]: " + unknown("kind of device", kind, names) + ". Correct the name.");
+            "[[link.between]]: " + unknown("device type", kind, names) + ". Correct the name.");
       }
     }
     for (const std::string& node : rule.nodes) {
@@ -228,7 +230,7 @@ class ClusterFile {
     for (const LinkBetween& other : cluster_.between) {
       if ((other.kinds == rule.kinds && other.nodes == rule.nodes) || reversed(other, rule)) {
         reader.problem(value.line, "[[link.between]] for " + pair[0] + " and " + pair[1] +
-                                       " stands twice (one link has one rule). Remove one.");
+                                       " is given twice (a link has one rule). Remove one.");
       }
     }
     cluster_.between.push_back(std::move(rule));

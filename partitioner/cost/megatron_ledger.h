@@ -9,7 +9,7 @@
 // "megatron-deepspeed"), of each GPU of the stage's device.
 namespace hetpipe {
 
-// What the process holds before the first tensor of the model: CUDA context, NCCL, loaded kernels.
+// Memory of the process before the first tensor of the model: CUDA context, NCCL, loaded kernels.
 // Depends on GPU and driver. The authors of the measured runs count this much for loading this
 // runtime's fused kernels on theirs (eth-easl/sailor, to which they add 0.3 GB without a name); it
 // is not fitted here. docs/measured.md fits it beside, leaving one run out at a time.

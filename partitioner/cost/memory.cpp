@@ -280,7 +280,7 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
   add("gradients", p);
   add("optimizer", rule.optimizer_slots * p);
   add("stashed versions", versions.stashed * p);
-  add("late updates", versions.late_updates * p);
+  add("deferred updates", versions.late_updates * p);
   add("second version", versions.second * p);
   add("summed update", summed);
   add("predicted weights", versions.predicted * p);

@@ -14,8 +14,8 @@
 #include "partitioner/profile/profile.h"
 #include "partitioner/schedule/counts.h"
 
-// What a stage needs of its device's memory, line by line: of every system, from what its schedule
-// holds (schedule/counts.h) and which versions of the weights it keeps.
+// The memory that a stage needs on its device, item by item: for every system, from what its
+// schedule holds (schedule/counts.h) and which versions of the weights it keeps.
 namespace hetpipe {
 
 struct LedgerLine {
@@ -74,7 +74,7 @@ struct ChunkMemory {
   Keep keep = Keep::activations;
 };
 
-// How this runtime adds up gradients (runtime/sync/gradient_exchange.h): up and down a chain of
+// How this runtime sums gradients (runtime/sync/gradient_exchange.h): up and down a chain of
 // `members`, in messages of all_reduce_piece(bytes), of which so many may wait to be added, and so
 // many more be on their way to a member who is not there yet. Small enough that the chain is soon
 // full of pieces, large enough that a message's own cost does not count. Over MPI, three ranks of
@@ -111,7 +111,7 @@ struct MemoryRule {
 //   optimizer          slots * P
 //   stashed versions   (n - 1) P    stash, vertical_sync: the version F(p) used waits for B(p); the
 //                                   newest minibatch's is the weights themselves
-//   late updates       (Nm - n) P   stash and one_version in waves: every stage shows F(p) exactly
+//   deferred updates   (Nm - n) P   stash and one_version in waves: every stage shows F(p) exactly
 //                                   the updates 0 ... p - Nm, so one that computes its own earlier
 //                                   holds them back; vertical_sync likewise
 //   second version     P            two_versions
@@ -164,7 +164,7 @@ struct PipelineShape {
 MemoryLedger stage_ledger(const StageFootprint& footprint, const PipelineShape& shape,
                           StageId stage);
 
-// What everybody asks: the ledger of the device of a stage of a plan, with all chunks that it has.
+// The usual query: the ledger of the device of a stage of a plan, with all chunks that it has.
 // Of the replica asked for, at its share of the samples, or of the one that needs most. A plan with
 // another `runtime` is answered with what that one holds (megatron_ledger.h). `table` keeps counts
 // between calls.
@@ -189,7 +189,7 @@ struct StageNeed {
 StageNeed fullest_replica(const Plan& plan, const Cluster& cluster, const Profile& profile,
                           VirtualWorkerId vw, StageId stage);
 
-// What the ledgers are asked with, under this runtime.
+// The ledger's input under this runtime.
 MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage);
 
 }  // namespace hetpipe

@@ -10,7 +10,7 @@
 
 namespace hetpipe {
 
-// What a stage takes per minibatch when nobody disturbs it, in seconds. Of a replicated stage: its
+// The time of a stage per minibatch without any waiting, in seconds. Of a replicated stage: its
 // slowest replica. For tables and explanations; who shares which link, only the simulator knows.
 struct StageCost {
   double forward = 0;

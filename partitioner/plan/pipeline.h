@@ -5,7 +5,7 @@
 
 namespace hetpipe {
 
-// How a virtual worker's stages stand on devices.
+// How a virtual worker's stages are placed on devices.
 struct Pipeline {
   int positions = 1;
   int chunks = 1;  // stage j: position j % positions, chunk j / positions
@@ -15,10 +15,10 @@ Pipeline pipeline_of(const PlanVirtualWorker& vw, ScheduleRule rule);
 // What a virtual worker's schedule is generated from; first and end are the caller's.
 ScheduleRequest schedule_request(const Plan& plan, const PlanVirtualWorker& vw, ScheduleRule rule);
 
-// Whether any stage stands on several devices.
+// Whether any stage is on several devices.
 bool replicated(const Plan& plan);
 
-// Whether a stage keeps its inputs alone and runs its forward again for its backward.
+// Whether a stage keeps only its inputs and runs its forward again for its backward.
 bool recomputes(const PlanStage& stage, WeightRule weights);
 
 }  // namespace hetpipe

@@ -38,11 +38,10 @@ std::vector<int> shard_of_layers(const Plan& plan, std::span<const std::int64_t>
     const std::vector<int> votes = owners_per_shard(plan, static_cast<int>(layer));
     const auto most = std::max_element(votes.begin(), votes.end());
     if (*most == 0) {
-      throw UserError("",
-                      "placement 'local': no parameter server stands on a node that owns layer " +
-                          std::to_string(layer) +
-                          " (its shard would have to cross nodes). Add the node to "
-                          "[parameter_server] nodes, or use placement = \"default\".");
+      throw UserError("", "placement 'local': no parameter server is on a node that owns layer " +
+                              std::to_string(layer) +
+                              " (its shard would have to cross nodes). Add the node to "
+                              "[parameter_server] nodes, or use placement = \"default\".");
     }
     result[layer] = static_cast<int>(most - votes.begin());
   }

@@ -11,13 +11,13 @@
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/profile/profile.h"
 
-// What a run will do, decided before it: virtual workers, their stages, parameter servers. Planner
+// A plan, decided before the run: virtual workers, their stages, parameter servers. Planner
 // and runtime meet in this value's file form (docs/files.md); one written by hand runs as well.
 namespace hetpipe {
 
 class Json;
 
-// What the planner foretold for one stage.
+// What the planner predicted for one stage.
 struct StagePrediction {
   double forward_seconds = 0;  // compute, per micro-batch
   double backward_seconds = 0;
@@ -86,7 +86,7 @@ struct Plan {
 
 Plan parse_plan(std::string_view text, const std::string& file);
 Plan load_plan(const std::filesystem::path& path);
-// The same for a cluster and a profile, which it must fit: its model, its layers, devices that
+// The same for a cluster and a profile, which it must match: its model, its layers, devices that
 // exist. Every problem with its line in the file.
 Plan load_plan(const std::filesystem::path& path, const Cluster& cluster, const Profile& profile);
 std::string to_toml(const Plan& plan);

@@ -30,7 +30,7 @@ class PlanCheck {
   void run(int layer_count) {
     if (plan_.virtual_workers.empty()) {
       problems_.add(places_.file,
-                    "no virtual worker (somebody has to work). Add a "
+                    "no virtual worker (at least one is needed). Add a "
                     "[[virtual_worker]] with its stages.");
     }
     if (plan_.micro_batches < 1 || plan_.in_flight < 1) {
@@ -84,13 +84,14 @@ class PlanCheck {
     const bool last = k + 1 == plan_.virtual_workers[vw].stages.size();
     if (stage.first_layer != next) {
       add(vw, k,
-          format("layers start at %d (the stage before ends at %d: every layer once, in order). "
+          format("layers start at %d (the previous stage ends at %d: every layer once, in order). "
                  "Start at %d.",
                  stage.first_layer, next, next));
     }
     if (stage.end_layer <= stage.first_layer) {
       add(vw, k,
-          format("layers [%d, %d] are none (first, one past the last). Give the stage at least one "
+          format("layers [%d, %d] is an empty range (first, one past the last). Give the stage at "
+                 "least one "
                  "layer.",
                  stage.first_layer, stage.end_layer));
     }
@@ -109,7 +110,8 @@ class PlanCheck {
     for (const DeviceName& device : stage.devices) {
       if (!used_.insert(device).second && !next_chunk(vw, k)) {
         add(vw, k,
-            "device " + to_string(device) + " stands twice (one rank, one stage). Use each once.");
+            "device " + to_string(device) +
+                " is used twice (one stage per device). Use each once.");
       }
       if (cluster_ != nullptr && !cluster_->has(device)) {
         add(vw, k,
@@ -151,7 +153,7 @@ class PlanCheck {
     std::set<std::string> seen;
     for (const std::string& node : server.nodes) {
       if (!seen.insert(node).second) {
-        problem("node '" + node + "' stands twice (one shard per node). Remove one.");
+        problem("node '" + node + "' is named twice (one shard per node). Remove one.");
       }
       if (cluster_ != nullptr && !cluster_->find_node(node)) {
         std::vector<std::string> names;

@@ -9,7 +9,7 @@
 
 namespace hetpipe {
 
-// Where a plan's parts stand in its file, for messages. Without stage lines the file alone is
+// The lines of a plan's parts in its file, for messages. Without stage lines only the file is
 // named.
 struct PlanPlaces {
   std::string file;

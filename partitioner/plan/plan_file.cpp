@@ -105,7 +105,7 @@ class PlanFile {
       } else {
         reader.problem(
             reader.line_of("devices"),
-            "'" + text + "' names no device (devices are node:index, from 0). Correct it.");
+            "'" + text + "' is not a device (devices are node:index, from 0). Correct it.");
       }
     }
     for (const std::int64_t share :
@@ -153,7 +153,7 @@ class PlanFile {
   void check_model(TomlReader& top) {
     if (plan_.model == profile_->model) return;
     top.problem(top.line_of("model"),
-                format("model = '%s' (the profile is one of '%s', with %zu layers). Name the "
+                format("model = '%s' (the profile is of '%s', with %zu layers). Name the "
                        "profile that the plan was made for, or plan this model.",
                        plan_.model.c_str(), profile_->model.c_str(), profile_->layers.size()));
   }
@@ -174,7 +174,7 @@ class PlanFile {
       top.problem(top.line_of(!plan_.weights.empty()    ? "weights"
                               : !plan_.schedule.empty() ? "schedule"
                                                         : "system"),
-                  why + ". Use weights that go with that schedule: " +
+                  why + ". Use weights that work with that schedule: " +
                       join(sensible_weights(system.schedule), ", ") + ".");
     }
   }

@@ -68,7 +68,8 @@ std::string headline(const Plan& plan) {
                  plan.minibatch);
   if (plan.micro_batches > 1) text += format(" in %d micro-batches", plan.micro_batches);
   if (!has_flush(composition(plan).schedule)) {
-    text += format(", Nm = %d in flight", plan.in_flight);
+    text +=
+        format(", %d minibatch%s in flight (Nm)", plan.in_flight, plan.in_flight == 1 ? "" : "es");
   }
   return text + "\n\n";
 }
@@ -172,8 +173,8 @@ std::string throughput_text(const Plan& plan, const Costs& costs) {
   const double most = throughput_without_waiting(plan, costs);
   if (most > 0 && throughput < kMostly * most) {
     text += format(
-        "\n  (%.0f %% of what the stages could compute: waiting for messages, other "
-        "stages or parameters takes the rest)",
+        "\n  (%.0f %% of what the stages could compute; the rest is waiting for "
+        "messages, other stages or parameters)",
         100 * throughput / most);
   }
   return text;
@@ -232,7 +233,7 @@ std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& 
     }
   }
   std::string text = headline(plan) + table.text() + "\n";
-  text += "largest part time " + format_seconds(bottleneck) + " per minibatch";
+  text += "slowest stage " + format_seconds(bottleneck) + " per minibatch";
   if (plan.predicted) text += throughput_text(plan, costs);
   text += "\n" + idle_text(plan, cluster) + staleness_text(plan_staleness(plan));
   if (!plan.server) return text;
@@ -240,8 +241,8 @@ std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& 
   const long d = plan.server->clock_distance;
   if (composition(plan).sync == SyncRule::wsp) {
     text += format(
-        "D = %ld; a minibatch misses at most %ld updates of its own virtual worker (s_local = Nm "
-        "- 1)\n  and %ld of all (s_global = (D + 1) Nm + Nm - 2)\n",
+        "clock distance D = %ld: a minibatch misses at most %ld updates of its own virtual worker "
+        "(s_local = Nm - 1)\n  and %ld of all (s_global = (D + 1) Nm + Nm - 2)\n",
         d, nm - 1, (d + 1) * nm + nm - 2);
   }
   text += "parameter server, placement " + plan.server->placement +

@@ -8,7 +8,7 @@
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
 
-// A plan for people.
+// A plan as text.
 namespace hetpipe {
 
 // Per virtual worker and stage: device, kind, layers by name, times, memory, share of the

@@ -30,7 +30,7 @@ std::vector<VersionDifference> steps_ahead(ScheduleRule rule, WeightRule weights
 // predicted, bellwether, recomputed and mixed. Nothing for the others, or without a pipeline.
 std::vector<PlanStaleness> plan_staleness(const Plan& plan);
 
-// A line for each, for people.
+// A line for each, as text.
 std::string staleness_text(const std::vector<PlanStaleness>& staleness);
 
 }  // namespace hetpipe

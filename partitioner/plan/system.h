@@ -12,27 +12,27 @@
 // system's name. A plan may replace any of the first three (keys schedule, weights, sync).
 namespace hetpipe {
 
-// Which weights F and B of a (micro-)batch see.
+// Which weights F and B of a (micro-)batch use.
 enum class WeightRule {
   one_version,    // nothing changes between a minibatch's F and B
   stash,          // B uses the version of its F, kept until then
   vertical_sync,  // as stash, and one version through all stages
   two_versions,   // the newest and the one before (2BW)
-  newest,         // B uses what is there, whatever F used
+  newest,         // B uses the current weights, whatever F used
   predicted,      // F (and B again) with weights predicted along the update, s steps ahead
   bellwether,     // as predicted, once per minibatch: its first micro-batch's prediction serves all
   recomputed,     // B runs its forward again with the newest weights
   mixed,          // activations of the old weights, Jacobians of the newest ones
 };
 
-// What keeps virtual workers, and the replicas of a stage, together.
+// How virtual workers, and the replicas of a stage, are synchronised.
 enum class SyncRule {
   all_reduce,  // before every update
   wsp,         // waves through parameter servers, at most D apart (arXiv 2005.14038)
   asp,         // the same, unbounded
 };
 
-// Who makes the plan when no policy is asked for.
+// The planner when no policy is given.
 enum class PlannerRule { hetpipe, dapple, pipedream, search, data_parallel };
 
 struct System {

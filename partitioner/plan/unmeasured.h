@@ -9,7 +9,7 @@
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
 
-// What of a plan's times nobody measured, so that a prediction says on what it stands.
+// Which of a plan's times were not measured, so that a prediction states what it is based on.
 namespace hetpipe {
 
 enum class TimeOrigin {
@@ -24,12 +24,12 @@ struct UnmeasuredTimes {
   std::string text;  // "rtx-2060: estimated from v100's measurement by roofline"
 };
 
-// One for each kind of device that the plan uses and whose times are not measured, or lie between
+// One for each device type that the plan uses and whose times are not measured, or lie between
 // no two measured batches; in the cluster's order of kinds. Ensures that check_plan has passed.
 std::vector<UnmeasuredTimes> unmeasured_times(const Plan& plan, const Cluster& cluster,
                                               const Profile& profile);
 
-// For people: a line each under a heading; empty where everything was measured.
+// As text: a line each under a heading; empty if everything was measured.
 std::string unmeasured_text(const std::vector<UnmeasuredTimes>& times);
 
 }  // namespace hetpipe

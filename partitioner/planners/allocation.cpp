@@ -35,10 +35,10 @@ Allocation node_partition(const std::vector<NodeDevices>& nodes, std::optional<i
     const auto parts = static_cast<std::size_t>(wanted / count);
     for (const NodeDevices& node : nodes) {
       if (node.size() < parts) {
-        refuse(
-            "np", wanted,
-            "node " + node[0].node + " has too few devices to cut it in " + std::to_string(parts),
-            "Ask for fewer.");
+        refuse("np", wanted,
+               "node " + node[0].node + " has too few devices to split it into " +
+                   std::to_string(parts),
+               "Ask for fewer.");
       }
       for (std::size_t i = 0; i < parts; ++i) {
         const auto [begin, end] = run_of(node.size(), parts, i);
@@ -140,8 +140,8 @@ Allocation allocate(const Cluster& cluster, const std::string& policy,
   }
   if (virtual_workers && *virtual_workers < 1) {
     throw UserError("--virtual-workers",
-                    format("%d is no number of virtual workers (somebody has to work). Ask for at "
-                           "least one.",
+                    format("%d (at least one virtual worker is needed). Ask for one or "
+                           "more.",
                            *virtual_workers));
   }
   std::vector<NodeDevices> nodes;
@@ -153,8 +153,9 @@ Allocation allocate(const Cluster& cluster, const std::string& policy,
     if (!devices.empty()) nodes.push_back(std::move(devices));
   }
   if (nodes.empty()) {
-    throw UserError("--cluster",
-                    "no node has a device (somebody has to compute). Give a node devices.");
+    throw UserError(
+        "--cluster",
+        "no node has a device (at least one is needed to compute). Give a node devices.");
   }
   if (policy == "np") return node_partition(nodes, virtual_workers);
   if (policy == "ed") return equal_distribution(nodes, virtual_workers);

@@ -48,7 +48,7 @@ class DapplePlanner {
       seconds = found / setting.minibatch;
     }
     if (!best) {
-      throw UserError("", "no plan of DAPPLE's fits the devices, also with re-computation" +
+      throw UserError("", "no plan of DAPPLE's fits the devices, even with recomputation" +
                               (shortage_.empty() ? "" : " (" + shortage_ + ")") +
                               ". Use a smaller --minibatch or more --micro-batches.");
     }

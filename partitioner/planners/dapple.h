@@ -9,7 +9,7 @@ namespace hetpipe {
 // micro-batches is not given, it is chosen too: for 1 ... 16 positions of equally many devices each
 // (a stage takes whole positions), a micro-batch is one measured batch per device of a position.
 // Where no minibatch is given, it is four measured batches per device. `bottleneck` is the latency
-// L of a minibatch, in seconds. UserError when nothing fits, also with re-computation.
+// L of a minibatch, in seconds. UserError when nothing fits, even with recomputation.
 Plan plan_dapple(const PlanRequest& request);
 
 }  // namespace hetpipe

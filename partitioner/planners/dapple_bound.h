@@ -6,7 +6,7 @@
 
 #include "partitioner/planners/dapple_search.h"
 
-// What no DAPPLE plan can be faster than: bounds that let the search drop beginnings.
+// Bounds on the speed of DAPPLE plans, with which the search drops beginnings.
 namespace hetpipe {
 
 // Some of a pool's devices.
@@ -32,7 +32,7 @@ class DappleBounds {
   double rest_seconds(int layer, const DappleDevices& rest) const;
 
   // No plan that begins with these blocks, and whose slowest later block takes at least `left`, is
-  // faster; nor does it become so when its backwards grow (re-computation). With x = F + B, the
+  // faster; nor does it become so when its backwards grow (recomputation). With x = F + B, the
   // pivot's x is as large as that of any block behind it, and T_w + T_e is at least the sum of x up
   // to the pivot, and at least AR_s - (sum of B before s) more than that, for s up to the pivot.
   // Where the pivot Q comes later, l1 <= l2 for block s says (M-1) x_Q + sum over s<t<Q of x_t >=

@@ -139,7 +139,7 @@ std::vector<PipelineBlock> dapple_blocks(const DappleModel& model, const DappleP
 }
 
 // Per device: state_factor P, held x (stash + received), two received (one as a gradient that goes
-// back) and two sent under way, and working_bytes(); with re-computation held x
+// back) and two sent under way, and working_bytes(); with recomputation held x
 // received and one stash.
 bool settle_memory(const DappleModel& model, const DapplePool& pool, const DappleRequest& request,
                    std::span<DappleStage> stages) {

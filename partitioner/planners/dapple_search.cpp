@@ -7,11 +7,11 @@
 
 #include "base/error.h"
 #include "partitioner/planners/dapple_bound.h"
+#include "partitioner/planners/limits.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr double kEqual = 1 + 1e-12;
 constexpr int kBeam = 2;
 constexpr int kMostPriced = 400'000;   // stages, with a beam
 constexpr int kMostPricedWhole = 300;  // stages, of a quick search without one
@@ -27,10 +27,10 @@ struct Partial {
   double rank = 0;                    // s, what the finished plan may take
 };
 
-class Search {
+class DappleSearch {
  public:
-  Search(const DappleModel& model, const DapplePool& pool, const DappleRequest& request,
-         double give_up_at, int beam, int most_priced)
+  DappleSearch(const DappleModel& model, const DapplePool& pool, const DappleRequest& request,
+               double give_up_at, int beam, int most_priced)
       : model_(model),
         pool_(pool),
         request_(request),
@@ -153,7 +153,7 @@ class Search {
     }
     std::vector<DappleStage> stages = partial.stages;
     stages.push_back({layer, layers_, rest.runs, false});
-    // Re-computation first: a longer backward behind the pivot hides more of an all-reduce, so that
+    // Recomputation first: a longer backward behind the pivot hides more of an all-reduce, so that
     // the latency without it says nothing.
     if (!settle_memory(model_, pool_, request_, stages)) return;
     const double seconds = latency(stages);
@@ -207,7 +207,8 @@ DapplePlan dapple_search(const DappleModel& model, const DapplePool& pool,
   DapplePlan best;
   for (const Pass& pass : passes) {
     const double give_up_at = std::min(request.give_up_at, best.seconds);
-    DapplePlan found = Search(model, pool, request, give_up_at, pass.beam, pass.most_priced).run();
+    DapplePlan found =
+        DappleSearch(model, pool, request, give_up_at, pass.beam, pass.most_priced).run();
     if (found.stages.empty()) {
       best.exact = found.exact;
     } else {

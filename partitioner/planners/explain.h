@@ -13,7 +13,7 @@
 // answer to a changed plan, a changed pool or a changed link.
 namespace hetpipe {
 
-// What a change would give. Absent `relative`: it cannot be done, and why_not says why.
+// The effect of a change. Absent `relative`: it is not possible, and why_not is the reason.
 struct Alternative {
   std::string what;
   std::optional<double> relative;  // of the throughput: 0.06 is "+6 %"
@@ -33,7 +33,7 @@ struct Bottleneck {
   std::string limited_by;  // "compute", "communication" or "bubble": the largest of the three
 };
 
-// What keeps more work from being in flight: Nm, or micro-batches under a flush.
+// What limits the work in flight: Nm, or micro-batches under a flush.
 struct DepthLimit {
   std::string what;  // "Nm" or "micro-batches"
   int now = 0;
@@ -52,13 +52,13 @@ struct Explanation {
   Bottleneck bottleneck;
   std::vector<Alternative> moves;  // one layer of the bottleneck to a neighbour, each way
   DepthLimit depth;
-  std::vector<Alternative> leave_out;  // one device of each kind and node, planned anew
+  std::vector<Alternative> leave_out;  // one device of each kind and node, planned again
   std::vector<Alternative> links;      // each link with twice its bandwidth
   std::vector<std::string> idle;       // devices that the plan does not use
-  std::vector<std::string> sentences;  // all of it in words
+  std::vector<std::string> sentences;  // all of it as text
 };
 
-// Pools with more devices are not planned anew without each of theirs: it would take too long.
+// Pools with more devices are not planned again without each of theirs: it would take too long.
 inline constexpr int kMostDevicesToLeaveOut = 64;
 
 Explanation explain(const PlanRequest& request, const Plan& plan);

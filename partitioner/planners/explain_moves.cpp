@@ -85,7 +85,7 @@ std::vector<Alternative> moves_from(const ExplainedPlan& asked, const Bottleneck
     answers.push_back(splits_shared(asked, moved)
                           ? Alternative{what, std::nullopt,
                                         "layers with shared parameters would "
-                                        "stand in two stages"}
+                                        "be in two stages"}
                           : tried(asked, what, moved));
   }
   return answers;

@@ -13,7 +13,7 @@
 // The questions that an explanation answers, one file each.
 namespace hetpipe {
 
-// What is asked about: a plan, how it was asked for, and how it runs.
+// What is explained: a plan, its request, and its simulation.
 struct ExplainedPlan {
   const PlanRequest& request;
   const Plan& plan;
@@ -34,13 +34,13 @@ struct Overflow {
 std::optional<Overflow> worst_overflow(const ExplainedPlan& asked, const Plan& plan);
 Alternative tried(const ExplainedPlan& asked, std::string what, const Plan& plan);
 
-// explain_moves.cpp: the first and the last layer of the bottleneck, given to the stage beside it.
+// explain_moves.cpp: the first and the last layer of the bottleneck, moved to the next stage.
 std::vector<Alternative> moves_from(const ExplainedPlan& asked, const Bottleneck& bottleneck);
 
 // explain_depth.cpp: one more minibatch in flight, or twice the micro-batches under a flush.
 DepthLimit limit_of_depth(const ExplainedPlan& asked);
 
-// explain_pool.cpp: the pool with a device less, with faster links; what the plan does not use.
+// explain_pool.cpp: the pool with one device less, with faster links; what the plan does not use.
 std::vector<Alternative> devices_left_out(const ExplainedPlan& asked);
 std::vector<Alternative> faster_links(const ExplainedPlan& asked);
 std::vector<std::string> idle_devices(const ExplainedPlan& asked);

@@ -27,18 +27,19 @@ std::string bottleneck_text(const Bottleneck& b, const PlanRequest& request) {
       format_seconds(b.compute_seconds + b.receive_seconds).c_str(),
       format_seconds(b.compute_seconds).c_str(), format_seconds(b.receive_seconds).c_str());
   text += format(
-      "Simulated, it computes %.0f %% of the time, waits %.0f %% for messages on their "
-      "way and %.0f %% for other stages or parameters: ",
+      "In simulation it computes %.0f %% of the time, waits %.0f %% for messages in transit "
+      "and %.0f %% for other stages or parameters: ",
       100 * b.busy, 100 * b.communication, 100 * b.bubble);
   if (b.limited_by == "compute") return text + "compute limits it.";
   if (b.limited_by == "communication") return text + "communication limits it.";
   return text +
-         "it mostly waits, so that more in flight or faster links help, and a better cut does not.";
+         "it mostly waits, so more minibatches in flight or faster links help, another partition "
+         "does not.";
 }
 
 std::string move_text(const Alternative& move) {
-  if (!move.relative) return "One could not " + move.what + ": " + move.why_not + ".";
-  return "To " + move.what + ": " + change_text(*move.relative) + ".";
+  if (!move.relative) return "Cannot " + move.what + ": " + move.why_not + ".";
+  return "If you " + move.what + ": " + change_text(*move.relative) + ".";
 }
 
 std::string depth_text(const DepthLimit& depth, const PlanRequest& request) {
@@ -59,7 +60,7 @@ std::string depth_text(const DepthLimit& depth, const PlanRequest& request) {
     return format("%s is enough: throughput no longer grows (%d: %s; there is memory for it).",
                   now.c_str(), depth.tried, change_text(*depth.relative).c_str());
   }
-  return format("%s could be more: %d fits and gives %s.", now.c_str(), depth.tried,
+  return format("%s could be higher: %d fits and gives %s.", now.c_str(), depth.tried,
                 change_text(*depth.relative).c_str());
 }
 
@@ -67,7 +68,7 @@ std::string leave_out_text(const Explanation& explanation, const Plan& plan) {
   const auto& answers = explanation.leave_out;
   if (answers.empty()) {
     return plan.worker_ranks() < 2
-               ? "There is one device in use, which cannot be left out."
+               ? "Only one device is in use; it cannot be left out."
                : format("Leaving devices out was not tried (%d are in use; up to %d would be).",
                         plan.worker_ranks(), kMostDevicesToLeaveOut);
   }
@@ -79,7 +80,7 @@ std::string leave_out_text(const Explanation& explanation, const Plan& plan) {
   if (*best.relative > kVisible) {
     text = "Worth leaving out: " + best.what + ", " + change_text(*best.relative) + " without it";
   } else {
-    text = "No device is worth leaving out; the one to miss least is " + best.what + " (" +
+    text = "No device is worth leaving out; the least useful is " + best.what + " (" +
            change_text(*best.relative) + ")";
   }
   const Alternative* dearest = nullptr;
@@ -87,8 +88,7 @@ std::string leave_out_text(const Explanation& explanation, const Plan& plan) {
     if (answer.relative) dearest = &answer;
   }
   if (dearest != &best) {
-    text +=
-        ", the one to miss most " + dearest->what + " (" + change_text(*dearest->relative) + ")";
+    text += ", the most useful " + dearest->what + " (" + change_text(*dearest->relative) + ")";
   }
   return text + ".";
 }
@@ -103,9 +103,10 @@ std::string links_text(const std::vector<Alternative>& links) {
       parts.push_back(link.what + " " + change_text(*link.relative));
     }
   }
-  if (parts.empty()) return "Twice the bandwidth would change nothing, on any link (within 0.5 %).";
-  std::string text = "Twice the bandwidth would give: " + join(parts, ", ");
-  if (!idle.empty()) text += "; nothing " + join(idle, ", ");
+  if (parts.empty())
+    return "Doubling the bandwidth of any link would change nothing (within 0.5 %).";
+  std::string text = "Doubling the bandwidth would give: " + join(parts, ", ");
+  if (!idle.empty()) text += "; no change " + join(idle, ", ");
   return text + ".";
 }
 
@@ -117,7 +118,7 @@ std::vector<std::string> sentences(const Explanation& explanation, const PlanReq
   for (const Alternative& move : explanation.moves) all.push_back(move_text(move));
   all.push_back(depth_text(explanation.depth, request));
   if (!explanation.idle.empty()) {
-    all.push_back("The plan leaves idle: " + abridged(explanation.idle, 8, ", ") + ".");
+    all.push_back("Left idle by the plan: " + abridged(explanation.idle, 8, ", ") + ".");
   }
   all.push_back(leave_out_text(explanation, plan));
   all.push_back(links_text(explanation.links));

@@ -8,7 +8,7 @@
 
 namespace hetpipe {
 
-// An explanation's numbers in words, one question a sentence.
+// An explanation as text, one sentence per question.
 std::vector<std::string> sentences(const Explanation& explanation, const PlanRequest& request,
                                    const Plan& plan);
 

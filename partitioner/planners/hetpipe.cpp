@@ -23,7 +23,6 @@ std::shared_ptr<SharedCuts> share_cuts() { return std::make_shared<SharedCuts>()
 
 namespace {
 
-constexpr double kGrowth = 1.01;  // what another minibatch in flight must bring
 constexpr int kPatience = 2;      // values of Nm without growth: minibatches_held rises in steps
 
 class Planner {
@@ -192,12 +191,13 @@ class Planner {
       if (of.memory <= kind.for_plans()) continue;
       throw UserError(
           "",
-          format("the cut for %d in flight does not fit under %s: layers [%d, %d] need %s, %s "
-                 "(%s) has %s. Use a smaller --minibatch, fewer --in-flight, or --policy "
-                 "search.",
-                 plan.in_flight, plan.system.c_str(), stage.first_layer, stage.end_layer,
-                 format_bytes(static_cast<double>(of.memory)).c_str(), to_string(of.device).c_str(),
-                 kind.name.c_str(), memory_for_plans(kind).c_str()));
+          format(
+              "the partition for %d minibatches in flight does not fit with %s: layers [%d, %d] "
+              "need %s, %s (%s) has %s. Use a smaller --minibatch, fewer --in-flight, or --policy "
+              "search.",
+              plan.in_flight, plan.system.c_str(), stage.first_layer, stage.end_layer,
+              format_bytes(static_cast<double>(of.memory)).c_str(), to_string(of.device).c_str(),
+              kind.name.c_str(), memory_for_plans(kind).c_str()));
     }
   }
 
@@ -215,8 +215,8 @@ Plan plan_hetpipe(const PlanRequest& request) {
   const System system = composition(request);
   if (system.schedule != ScheduleRule::continuous_1f1b) {
     throw UserError("--schedule", "'" + std::string(to_string(system.schedule)) +
-                                      "' (HetPipe's planner cuts for pipelines that are never "
-                                      "drained: continuous-1f1b). Leave --policy out.");
+                                      "' (HetPipe's planner is for pipelines that are never "
+                                      "flushed: continuous-1f1b). Leave --policy out.");
   }
   return Planner(request).best_of_policies();
 }

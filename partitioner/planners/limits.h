@@ -8,5 +8,7 @@ namespace hetpipe {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();  // s: of what is impossible
 constexpr int kMostInFlight = 64;                                      // minibatches, ever tried
+constexpr double kGrowth = 1.01;      // of throughput, that one more step of depth must bring
+constexpr double kEqual = 1 + 1e-12;  // two ways to add up the same times
 
 }  // namespace hetpipe

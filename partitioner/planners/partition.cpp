@@ -32,10 +32,10 @@ std::string device_list(const std::vector<DeviceName>& devices) {
 [[noreturn]] void nothing_fits(const Cluster& cluster, const PartitionRequest& request,
                                const Partition& least_bad, bool ruled_out) {
   std::string text = format(
-      "no cut of the model %s the virtual worker %s at Nm = %d and a minibatch "
-      "of %d (each part must fit its device's memory). The least bad cut:",
+      "no partition of the model %s the virtual worker %s with %d minibatch%s in flight and a "
+      "minibatch of %d (each stage must fit its device's memory). The closest one:",
       ruled_out ? "fits" : "was found that fits", device_list(request.devices).c_str(),
-      request.in_flight, request.minibatch);
+      request.in_flight, request.in_flight == 1 ? "" : "es", request.minibatch);
   int first = 0;
   for (std::size_t k = 0; k < least_bad.devices.size(); ++k) {
     const DeviceKind& kind = cluster.kind_of(least_bad.devices[k]);
@@ -48,13 +48,12 @@ std::string device_list(const std::vector<DeviceName>& devices) {
                    to_string(least_bad.devices[k]).c_str(), kind.name.c_str(), first,
                    least_bad.ends[k] - 1, format_bytes(static_cast<double>(ledger.total())).c_str(),
                    memory_for_plans(kind).c_str(),
-                   ledger.total() > kind.for_plans() ? "  <- too much" : "");
+                   ledger.total() > kind.for_plans() ? "  <- too large" : "");
     text += join(lines, ", ");
     first = least_bad.ends[k];
   }
   text +=
-      "\nUse a smaller minibatch, a smaller Nm (minibatches in flight), or more or larger devices "
-      "per "
+      "\nUse a smaller minibatch, fewer minibatches in flight, or more or larger devices per "
       "virtual worker.";
   throw UserError("", text);
 }
@@ -194,7 +193,7 @@ Partition partition(const Cluster& cluster, const Profile& profile,
   if (!least_bad) {
     throw UserError(
         "",
-        format("the model cannot be cut into %zu parts (layers with shared parameters "
+        format("the model cannot be partitioned into %zu stages (layers with shared parameters "
                "stay together). Form virtual workers of fewer devices (--virtual-workers), or use "
                "--policy search.",
                request.devices.size()));

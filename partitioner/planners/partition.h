@@ -13,7 +13,7 @@
 #include "partitioner/profile/profile.h"
 
 // HetPipe's partitioner: for the devices of one virtual worker, the order of the devices and the
-// contiguous cut of the layers, one non-empty part per device, whose largest part time is smallest
+// contiguous partition of the layers, one non-empty part per device, whose slowest part is fastest
 // while every part fits its device's memory.
 //
 //   part time = forward + backward on the part's device
@@ -32,10 +32,10 @@ struct PartitionRequest {
   std::string optimizer = "sgd-momentum";
   bool server = true;
   int clock_distance = 0;
-  // Steps after which the search settles for the best cut so far and a bound; some seconds' worth.
+  // Steps after which the search stops with the best partition so far and a bound; some seconds.
   // Counted, never timed, so that the answer is the same on every machine.
   std::int64_t work = 400'000'000;
-  // Steps, if more, while there is no cut at all.
+  // Steps, if more, while there is no partition at all.
   std::int64_t first_work = 1'000'000;
 };
 
@@ -55,7 +55,7 @@ struct Partition {
   std::vector<int> ends;            // one past the last layer of each stage
   std::vector<PartCost> costs;
   std::vector<MemoryLedger> ledgers;
-  double bottleneck = 0;  // s, the largest part time
+  double bottleneck = 0;  // s, the time of the slowest part
   // Of partition() alone: no order and cut has a smaller bottleneck than this. Equal to it (or so
   // close that only rounding differs) where `exact`.
   double bound = 0;
@@ -78,12 +78,12 @@ bool fits(const Cluster& cluster, const Partition& partition);
 // skips over many unequal devices); then the bound says how far it may be from the best. Among
 // equally good bottlenecks one with a small sum of part times; the same input always gives the same
 // answer. Layers with shared parameters stay in one stage (a continuous schedule has no moment at
-// which to add up their gradients). UserError when nothing fits: with the ledgers of the least bad
-// cut and what can be done.
+// which to sum their gradients). UserError when nothing fits: with the ledgers of the closest
+// partition and what can be done.
 Partition partition(const Cluster& cluster, const Profile& profile,
                     const PartitionRequest& request);
 
-// The same for whoever tries many: nothing where none was found within the work, without the report
+// The same for callers that try many: nothing if none was found within the work, without the report
 // of what is missing.
 std::optional<Partition> try_partition(const Cluster& cluster, const Profile& profile,
                                        const PartitionRequest& request);

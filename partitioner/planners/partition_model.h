@@ -10,7 +10,7 @@
 #include "partitioner/planners/partition.h"
 #include "partitioner/profile/profile.h"
 
-// What the search for a partition looks up all the time, as plain arrays made once: costs as prefix
+// Tables for the search for a partition, as plain arrays made once: costs as prefix
 // sums over the layers, links, which tensors cross which cut, which devices are interchangeable.
 namespace hetpipe {
 

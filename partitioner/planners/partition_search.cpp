@@ -36,7 +36,7 @@ PartitionSearch::PartitionSearch(const Cluster& cluster, const Profile& profile,
       work_limit_(request.work),
       first_limit_(std::max<std::int64_t>(patience * work_limit_, request.first_work)) {}
 
-// Without any cut so far it is worth going on for longer.
+// Without any cut so far it is worth continuing for longer.
 bool PartitionSearch::spent() const {
   if (found_.value < kInfinity) return work_ >= work_limit_;
   return work_ >= first_limit_;

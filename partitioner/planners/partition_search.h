@@ -32,7 +32,7 @@
 // optimum; skip tensors that cross several stages are what the depth-first part is for.
 namespace hetpipe {
 
-// What is minimised: the largest part time under the memory limits, or, for the report when nothing
+// The objective: the time of the slowest part within memory, or, for the report when nothing
 // fits, the largest share needed / available of a device's memory.
 enum class Objective { time, memory };
 

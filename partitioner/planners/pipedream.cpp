@@ -44,9 +44,9 @@ class PipedreamPlanner {
       plan = flat(in_flight);
     }
     if (!plan) {
-      throw UserError("", "no cut of PipeDream's fits the devices (" + shortage_ +
-                              "). Use a smaller --minibatch, or a planner that knows which device "
-                              "has how much memory: --policy search.");
+      throw UserError("", "no plan of PipeDream's fits the devices (" + shortage_ +
+                              "). Use a smaller --minibatch, or a planner that takes each device's "
+                              "memory into account: --policy search.");
     }
     finish(request_, *plan, objective_);
     return *plan;

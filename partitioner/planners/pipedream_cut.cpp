@@ -9,8 +9,6 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kEqual = 1 + 1e-12;  // two ways to add up the same times
-
 // A number per state and count of machines, machines 0 ... groups.
 class Table {
  public:

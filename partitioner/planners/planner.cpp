@@ -35,7 +35,7 @@ void check_part(Problems& problems, const char* option, const char* what, const 
 
 void check_count(Problems& problems, const char* option, int value, int least, int most) {
   if (value >= least && value <= most) return;
-  problems.add(option, format("%d (must lie between %d and %d). Correct it.", value, least, most));
+  problems.add(option, format("%d (must be between %d and %d). Correct it.", value, least, most));
 }
 
 std::vector<std::string> default_server_nodes(const PlanRequest& request) {
@@ -94,7 +94,7 @@ void check_request(const PlanRequest& request) {
   for (const std::string& node : request.server_nodes) {
     check_word(problems, "--servers", "node", node, nodes);
     if (!named.insert(node).second) {
-      problems.add("--servers", "node '" + node + "' stands twice (one shard each). Remove one.");
+      problems.add("--servers", "node '" + node + "' is named twice (one shard each). Remove one.");
     }
   }
   problems.throw_if_any();
@@ -104,22 +104,22 @@ void check_request(const PlanRequest& request) {
     problems.add(!request.weights.empty()    ? "--weights"
                  : !request.schedule.empty() ? "--schedule"
                                              : "--system",
-                 why + ". Use weights that go with that schedule: " +
+                 why + ". Use weights that work with that schedule: " +
                      join(sensible_weights(system.schedule), ", ") + ".");
   }
   if (system.weights == WeightRule::one_version && !has_flush(system.schedule) &&
       (system.planner != PlannerRule::data_parallel || request.policy) && request.in_flight != 1) {
     problems.add("--weights",
                  "'one-version' under schedule '" + std::string(to_string(system.schedule)) +
-                     "' (a pipeline that is never drained updates between a minibatch's F and B). "
+                     "' (a pipeline that is never flushed updates between a minibatch's F and B). "
                      "Use --weights stash, a schedule with a flush, or --in-flight 1.");
   }
   if (allocates(request) && system.schedule != ScheduleRule::continuous_1f1b) {
     const std::string other =
         request.schedule.empty() ? "--system " + request.system : "--schedule " + request.schedule;
     problems.add("--policy",
-                 format("%s cannot stand beside %s (allocation policies are for pipelines that "
-                        "are never drained, schedule '%s'). Leave one of the two out, or use "
+                 format("%s cannot be combined with %s (allocation policies are for pipelines that "
+                        "are never flushed, schedule '%s'). Leave one of the two out, or use "
                         "--policy search.",
                         request.policy->c_str(), other.c_str(),
                         std::string(to_string(ScheduleRule::continuous_1f1b)).c_str()));

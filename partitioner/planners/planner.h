@@ -19,7 +19,7 @@ namespace hetpipe {
 // Whether the search keeps the system of the request, or may take any row of systems().
 enum class SystemChoice { requested, any };
 
-// What the search may choose, beside what the request leaves open.
+// What the search may choose, in addition to what the request leaves open.
 struct SearchChoice {
   SystemChoice systems = SystemChoice::requested;
   std::vector<int> clock_distances;     // to choose from; empty: the request's
@@ -57,7 +57,7 @@ struct PlanRequest {
 
 std::shared_ptr<SharedCuts> share_cuts();
 
-// What is wrong with the request by itself: words, ranges, parts that do not go together. UserError
+// Checks the request by itself: words, ranges, parts that cannot be combined. UserError
 // with everything at once, under the names of the command's options.
 void check_request(const PlanRequest& request);
 
@@ -65,9 +65,9 @@ void check_request(const PlanRequest& request);
 // above.
 System composition(const PlanRequest& request);
 
-// Who makes the plan: HetPipe's planner for its allocation policies, the search for the policy
+// Chooses the planner: HetPipe's planner for its allocation policies, the search for the policy
 // "search", else the planner of the system's row; the search, too, in place of HetPipe's planner
-// where no policy forms virtual workers that can all be cut.
+// if no policy forms virtual workers that can all be partitioned.
 PlannerRule planner_of(const PlanRequest& request);
 
 // The plan of that planner, with its prediction; kinds that the profile does not cover are
@@ -85,7 +85,7 @@ Plan plan_hetpipe(const PlanRequest& request);
 // Samples per minibatch so that a micro-batch is one that was measured, nearest to 32 in all.
 int default_minibatch(const PlanRequest& request);
 
-// UserError where micro-batches are no equal slices of the minibatch.
+// UserError if micro-batches are not equal slices of the minibatch.
 void check_slices(int minibatch, int micro_batches);
 
 // Samples/s of the whole model on one device of each kind, at calls of so many samples, [kind]; 0
@@ -101,7 +101,7 @@ Plan blank_plan(const PlanRequest& request);
 // Simulates the plan for its throughput, and notes of which cluster and profile that holds.
 void predict(const PlanRequest& request, Plan& plan);
 
-// The notes alone.
+// Only the notes.
 void note_inputs(const PlanRequest& request, Plan& plan);
 
 }  // namespace hetpipe

@@ -69,7 +69,7 @@ PlacedLayers placed_layers(const Profile& profile) {
   }
   if (placed.layers.empty()) {
     throw UserError("", "the profile of '" + profile.model +
-                            "' has nothing but inputs (a stage needs layers). Check the profile.");
+                            "' has only inputs (a stage needs layers). Check the profile.");
   }
   // Between the first and the last layer of a group of tied weights there is no cut.
   std::map<std::string, std::pair<int, int>> ties;
@@ -100,7 +100,8 @@ std::vector<std::vector<DeviceName>> devices_by_node(const Cluster& cluster) {
     }
   }
   if (nodes.empty()) {
-    throw UserError("", "the cluster has no device (somebody has to work). Add one to a node.");
+    throw UserError(
+        "", "the cluster has no device (at least one is needed to compute). Add one to a node.");
   }
   return nodes;
 }
@@ -230,7 +231,7 @@ void refuse_virtual_workers(const PlanRequest& request, const char* planner) {
   if (request.virtual_workers.value_or(1) == 1) return;
   throw UserError("--virtual-workers",
                   format("%d (%s forms one virtual worker, whose stages have replicas). Leave it "
-                         "out, or ask for --policy search.",
+                         "out, or use --policy search.",
                          *request.virtual_workers, planner));
 }
 

@@ -58,15 +58,15 @@ void share_by_speed(const PlanRequest& request, Plan& plan);
 // to do. Empty: all fit.
 std::string memory_shortage(const PlanRequest& request, const Plan& plan);
 
-// Fills what is foretold of each stage of a virtual worker: seconds per micro-batch of its slowest
+// Fills the predictions for each stage of a virtual worker: seconds per micro-batch of its slowest
 // replica, and memory.
 void predict_stages(const PlanRequest& request, Plan& plan, VirtualWorkerId id);
 
-// Fills what the planner foretells: each stage's seconds per micro-batch and memory, the planner's
+// Fills what the planner predicts: each stage's seconds per micro-batch and memory, the planner's
 // own objective, the simulated throughput.
 void finish(const PlanRequest& request, Plan& plan, double objective);
 
-// UserError for a number of virtual workers that a planner, which forms one, was asked for.
+// UserError if several virtual workers are requested of a planner that forms one.
 void refuse_virtual_workers(const PlanRequest& request, const char* planner);
 
 }  // namespace hetpipe

@@ -153,7 +153,7 @@ class Search {
       refused_.push_back({policy, row.request.system, 0, why});
     };
     if (bound < found_.best()) {
-      refuse(format("cannot pass %.4g samples/s, whatever its cuts", bound));
+      refuse(format("cannot exceed %.4g samples/s with any partition", bound));
       return;
     }
     try {
@@ -187,8 +187,9 @@ class Search {
     }
     if (found_.all().size() == before) {
       const std::string& why = scores_.why_not();
-      why_not_.push_back(rows_[row].request.system + ": " +
-                         (why.empty() ? "no virtual workers could be formed and cut so" : why));
+      why_not_.push_back(
+          rows_[row].request.system + ": " +
+          (why.empty() ? "no virtual workers could be formed and partitioned in this way" : why));
     }
   }
 

@@ -13,10 +13,10 @@
 
 // The project's own planner: number and composition of virtual workers, cuts, order of devices,
 // micro-batches or minibatches in flight, schedule, clock distance and placement, chosen together
-// by what simulate() says. docs/search.md tells how, and when the answer is exact.
+// by what simulate() predicts. docs/search.md describes how, and when the answer is exact.
 namespace hetpipe {
 
-// Another planner, whose plan the search takes as a start: so it is never worse.
+// Another planner, whose plan is a start of the search: so the search is never worse.
 struct SeedPlanner {
   std::string name;  // for the table of what was considered
   std::function<Plan(const PlanRequest&)> plan;
@@ -30,7 +30,7 @@ struct LeftOut {
   std::optional<double> change;
 };
 
-// One line of what was looked at: the best plan of an origin, or of a kind of composition.
+// One line of what was considered: the best plan of an origin, or of a type of composition.
 struct SearchCandidate {
   std::string origin;     // "np" "ed" "hd" "dapple" ... or "search"
   std::string what;       // "hetpipe, 4 virtual workers of 4 devices, Nm = 5, D = 0"
@@ -40,7 +40,7 @@ struct SearchCandidate {
 
 struct SearchResult {
   Plan plan;                     // with `predicted`
-  double bound = 0;              // samples/s that no plan of the searched space can pass
+  double bound = 0;              // samples/s that no plan of the searched space can exceed
   bool exact = false;            // the whole space was enumerated (docs/search.md says when)
   std::int64_t simulations = 0;  // the work done, and
   std::int64_t actions = 0;      // the actions played in them
@@ -49,7 +49,7 @@ struct SearchResult {
 };
 
 struct SearchOptions {
-  // Work after which the search settles for what it has: actions simulated, never seconds, so that
+  // Work after which the search stops with what it has: actions simulated, never seconds, so that
   // the answer is the same on every machine. 0: what suits the size of the pool.
   std::int64_t actions = 0;
 };
@@ -61,7 +61,7 @@ struct SearchOptions {
 SearchResult search_plans(const PlanRequest& request, const SearchOptions& options = {},
                           const std::vector<SeedPlanner>& seeds = {});
 
-// The plan alone.
+// Only the plan.
 Plan plan_search(const PlanRequest& request);
 
 }  // namespace hetpipe

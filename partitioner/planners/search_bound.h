@@ -6,7 +6,7 @@
 
 namespace hetpipe {
 
-// Samples/s that no plan on this cluster can pass, whatever it does: computing alone, every device
+// Samples/s that no plan on this cluster can exceed: only computing, every device
 // busy all the time with whichever part of whichever layer, in the batches up to `minibatch`
 // samples in which it is fastest.
 //

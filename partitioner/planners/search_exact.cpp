@@ -7,7 +7,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kMostDevices = 4;
+constexpr std::size_t kMostForExact = 4;
 constexpr std::size_t kMostLayers = 6;
 
 // A plan and samples/s that it cannot pass: every stage computes all of its minibatches one after
@@ -120,7 +120,7 @@ class Enumeration {
 
 bool try_all_plans(SearchSpace& space, PlanScores& scores, FoundPlans& found) {
   const PlanRequest& request = space.row().request;
-  if (request.cluster.devices().size() > kMostDevices ||
+  if (request.cluster.devices().size() > kMostForExact ||
       request.profile.layers.size() > kMostLayers) {
     return false;
   }

@@ -6,7 +6,7 @@
 
 #include "partitioner/planners/search_run.h"
 
-// What the search says about the plan it chose.
+// What the search reports about the plan it chose.
 namespace hetpipe {
 
 // Of the plans within 1 % of the best, and no slower than `at_least`, the one of least staleness;
@@ -21,7 +21,7 @@ std::vector<LeftOut> left_out(const ScoredPlan& chosen, const std::vector<Scored
 // The best plan of every origin, system, minibatch and number of virtual workers, best first.
 std::vector<SearchCandidate> considered(const std::vector<ScoredPlan>& plans);
 
-// Stage by stage what the planner foretells, and the simulated throughput, as other planners do.
+// Stage by stage what the planner predicts, and the simulated throughput, as other planners do.
 Plan with_forecast(const PlanRequest& request, const ScoredPlan& scored);
 
 }  // namespace hetpipe

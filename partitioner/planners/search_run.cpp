@@ -14,7 +14,6 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kGrowth = 1.01;   // what another step of depth must bring
 constexpr double kHopeless = 0.5;  // of the best so far, by an estimate: not worth simulating
 constexpr std::size_t kManyInSpace = 128;
 constexpr int kLongestOfMany = 16;  // stages
@@ -88,7 +87,7 @@ std::size_t most_stages(const Allocation& composition) {
 }
 
 // The composition with the depth that its stages call for, or less where memory forbids it; sets
-// the depth. Virtual workers are cut anew only where nothing fits without.
+// the depth. Virtual workers are cut again only where nothing fits without.
 std::optional<Plan> first_plan(SearchSpace& space, const Allocation& composition, Knobs& knobs) {
   knobs = space.first_knobs(static_cast<int>(most_stages(composition)));
   int& depth = SearchSpace::depth_of(space, knobs);

@@ -10,7 +10,7 @@
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
 
-// What a plan is worth to the search: whether it fits and how fast it is simulated to be. Looked up
+// The score of a plan in the search: whether it fits and its simulated speed. Looked up
 // once for plans, and for virtual workers, that are alike; the work is counted.
 namespace hetpipe {
 

@@ -15,7 +15,7 @@ namespace hetpipe {
 struct Seed {
   std::string name;
   std::function<Plan()> plan;  // UserError where the planner refuses
-  // samples/s that no plan of it can pass; infinite where nothing quick is known.
+  // samples/s that no plan of it can exceed; infinite if no quick bound is known.
   double bound = 0;
   std::string policy;  // of HetPipe, or empty
 };

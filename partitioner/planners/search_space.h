@@ -28,7 +28,7 @@ struct SearchRow {
 // unbounded staleness are left to those who ask for them. Rows of equal parts are looked at once.
 std::vector<SearchRow> search_rows(const PlanRequest& request);
 
-// What is chosen beside composition and cuts.
+// What is chosen in addition to composition and cuts.
 struct Knobs {
   int in_flight = 1;      // Nm, for the schedule that has it
   int micro_batches = 1;  // for the others
@@ -41,7 +41,7 @@ struct Knobs {
 // Partitions by what they depend on, which the system is not: all rows share them.
 using CutCache = std::unordered_map<std::string, std::optional<Partition>>;
 
-// Whether virtual workers are cut anew where the cut for the least memory does not fit.
+// Whether virtual workers are cut again where the cut for the least memory does not fit.
 enum class Recut { never, where_needed };
 
 // Turns compositions into plans; virtual workers that are alike are cut once.

@@ -13,18 +13,18 @@
 #include "partitioner/planners/planner.h"
 #include "partitioner/profile/profile.h"
 
-// What another pool would do: a cluster changed in words, planned and compared.
+// Plans for other pools: a cluster changed by a text, planned and compared.
 namespace hetpipe {
 
-// A kind of device that the cluster does not have, by name: from a catalogue of devices.
+// A device type that the cluster does not have, by name: from a catalogue of devices.
 using FindKind = std::function<std::optional<DeviceKind>(const std::string& name)>;
 
 // The cluster after the changes, separated by commas:
-//   +N KIND @NODE   N more devices of a kind on a node, which may be new ("+KIND @NODE": one)
+//   +N TYPE @NODE   N more devices of a type on a node, which may be new ("+TYPE @NODE": one)
 //   -NODE           without a node and its devices
 //   -NODE:INDEX     without one device; those after it move up by one
-//   -N KIND @NODE   without the last N devices of a kind on that node
-//   -N KIND         likewise, from the last nodes that have some
+//   -N TYPE @NODE   without the last N devices of a type on that node
+//   -N TYPE         likewise, from the last nodes that have some
 // `known` are the names that a kind may have beside the cluster's, for "did you mean". UserError
 // under `where` that names what is wrong with which change.
 Cluster changed_cluster(const Cluster& cluster, std::string_view changes, const FindKind& find_kind,
@@ -34,17 +34,17 @@ Cluster changed_cluster(const Cluster& cluster, std::string_view changes, const 
 struct Answer {
   std::string change;        // as asked; empty: the pool as it is
   std::optional<Plan> plan;  // absent: none fits
-  std::string why_not;       // then, in the planner's words
+  std::string why_not;       // then, the planner's reason
   double throughput = 0;     // samples/s
   double relative = 0;       // throughput against the pool as it is, -0.04: 4 % less
   int devices = 0;           // of the pool, used or not
   int idle = 0;              // of those, without a stage
   std::string bottleneck;    // "w0 s1 on n0:1 rtx-2060, compute"
   std::string fullest;       // "n0:1 rtx-2060, 93 %"
-  std::vector<UnmeasuredTimes> unmeasured = {};  // what the plan's times rest on
+  std::vector<UnmeasuredTimes> unmeasured = {};  // what the plan's times are based on
 };
 
-// The largest part time's stage, and the device whose memory the plan fills most.
+// The slowest stage, and the device whose memory the plan fills most.
 Answer judged(const Plan& plan, const Cluster& cluster, const Profile& profile);
 
 // A change in words and the pool after it.

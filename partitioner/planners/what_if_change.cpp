@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMostDevices = 65536;  // that one change may add
 constexpr const char* kGrammar =
-    "Write +N KIND @NODE, -NODE, -NODE:INDEX or -N KIND [@NODE], separated by commas.";
+    "Write +N TYPE @NODE, -NODE, -NODE:INDEX or -N TYPE [@NODE], separated by commas.";
 
 std::string trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t");
@@ -60,7 +60,8 @@ class ClusterChange {
     const bool workers = std::any_of(cluster_.nodes.begin(), cluster_.nodes.end(),
                                      [](const Node& node) { return !node.kinds.empty(); });
     if (!workers) {
-      throw UserError(where_, "leaves no device (somebody has to compute). Remove fewer.");
+      throw UserError(where_,
+                      "leaves no device (at least one is needed to compute). Remove fewer.");
     }
     return std::move(cluster_);
   }
@@ -73,8 +74,7 @@ class ClusterChange {
   Change parsed(const std::string& text) const {
     Change change;
     change.text = text;
-    if (text.empty())
-      throw UserError(where_, std::string("says nothing (a change is empty). ") + kGrammar);
+    if (text.empty()) throw UserError(where_, std::string("contains an empty change. ") + kGrammar);
     change.adds = text[0] == '+';
     if (!change.adds && text[0] != '-') {
       refuse(change,
@@ -95,18 +95,18 @@ class ClusterChange {
     }
     if (words.size() == 2) {
       change.number = try_number(words[0]);
-      if (!change.number) refuse(change, "'" + words[0] + "' is no number. " + kGrammar);
+      if (!change.number) refuse(change, "'" + words[0] + "' is not a number. " + kGrammar);
       words.erase(words.begin());
     }
     if (words.size() != 1) refuse(change, std::string("is not understood. ") + kGrammar);
     change.name = words[0];
     if (change.number && (*change.number < 1 || *change.number > kMostDevices)) {
-      refuse(change, format("%d devices (must lie between 1 and %d). Correct the number.",
+      refuse(change, format("%d devices (must be between 1 and %d). Correct the number.",
                             *change.number, kMostDevices));
     }
     if (change.adds && change.node.empty()) {
       refuse(change,
-             "on which node? Add @NODE; a name that the cluster does not have is a new one.");
+             "names no node. Add @NODE; a name that the cluster does not have is a new node.");
     }
     if (!change.adds && !change.number && !change.node.empty()) change.number = 1;
     return change;
@@ -140,20 +140,21 @@ class ClusterChange {
     }
     std::vector<std::string> names = known_;
     for (const DeviceKind& kind : cluster_.kinds) names.push_back(kind.name);
-    refuse(change, unknown("kind of device", change.name, names) +
+    refuse(change, unknown("device type", change.name, names) +
                        ". Name one of the cluster file or of the catalogue.");
   }
 
   void add(const Change& change) {
     if (change.node.find(':') != std::string::npos) {
-      refuse(change, "'" + change.node + "' names a device (a node is wanted). Leave the : out.");
+      refuse(change, "'" + change.node + "' is a device (a node is expected). Leave the : out.");
     }
     const int kind = kind_named(change);
     if (!cluster_.find_node(change.node)) {
       if (cluster_.inter_node.bandwidth <= 0) {
-        refuse(change, "node '" + change.node +
-                           "' would be the second, and the cluster has no links between nodes. Add "
-                           "[link.inter_node] to its file.");
+        refuse(change,
+               "node '" + change.node +
+                   "' would be the second node, and the cluster has no links between nodes. Add "
+                   "[link.inter_node] to its file.");
       }
       cluster_.nodes.push_back({change.node, {}});
     }
@@ -163,8 +164,8 @@ class ClusterChange {
 
   void remove_node(const Change& change) {
     if (!cluster_.find_node(change.name) && index_of_kind(change.name)) {
-      refuse(change, "'" + change.name + "' is a kind of device, not a node. Write -1 " +
-                         change.name + " for one of them.");
+      refuse(change, "'" + change.name + "' is a device type, not a node. Write -1 " + change.name +
+                         " for one of them.");
     }
     const Node& node = node_named(change, change.name);
     cluster_.nodes.erase(cluster_.nodes.begin() + (&node - cluster_.nodes.data()));
@@ -185,7 +186,7 @@ class ClusterChange {
     if (!kind) {
       std::vector<std::string> names;
       for (const DeviceKind& known : cluster_.kinds) names.push_back(known.name);
-      refuse(change, unknown("kind of device", change.name, names) + ". Name one that is there.");
+      refuse(change, unknown("device type", change.name, names) + ". Name one of the cluster.");
     }
     int left = *change.number;
     const auto take = [&](Node& node) {
@@ -203,7 +204,7 @@ class ClusterChange {
     }
     if (left > 0) {
       refuse(change,
-             format("there are only %d of that kind%s. Remove fewer.", *change.number - left,
+             format("there are only %d of that type%s. Remove fewer.", *change.number - left,
                     change.node.empty() ? "" : (" on " + change.node).c_str()));
     }
   }

@@ -194,7 +194,7 @@ std::string no_pace(const Profile& profile, const DeviceKind& kind) {
   }
   return "the profile of '" + profile.model + "' has no measurement on '" + kind.name + "' or '" +
          kind.emulate->of +
-         "' (an emulated device runs at this machine's pace times its slowdown; " +
+         "' (an emulated device runs at this machine's speed divided by its slowdown; " +
          (covered.empty() ? "nothing was measured" : "measured: " + join(covered, ", ")) +
          "). Measure it on such a machine: hetpipe profile --model " + profile.model + ".";
 }
@@ -222,7 +222,7 @@ std::string refusal(const Profile& profile, const DeviceKind& kind, bool has_rat
   }
   return start + "the speed of what it was measured on is not known (an estimate scales from " +
          names + ", whose peak_flops and memory_bandwidth are neither in the cluster file nor in " +
-         "the catalogue). Give [device.KIND] of one of these with both, correct the name, or " +
+         "the catalogue). Give [device.TYPE] of one of these with both, correct the name, or " +
          measure;
 }
 

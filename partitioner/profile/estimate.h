@@ -8,8 +8,8 @@
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/profile/profile.h"
 
-// What a layer would take on kinds of device that nobody measured it on, by the roofline model
-// (Williams, Waterman, Patterson 2009): a layer lasts as long as its arithmetic at the device's
+// Estimated times of layers on device types without measurements, by the roofline model
+// (Williams, Waterman, Patterson 2009): a layer takes as long as its arithmetic at the device's
 // peak or its memory traffic at the device's bandwidth, whichever is longer.
 // docs/devices-and-profiles.md has the equations and how far they were off where it could be
 // checked.
@@ -20,13 +20,13 @@ namespace hetpipe {
 double sustained_flops(const DeviceKind& kind, Precision precision);  // 0: peak not given
 double sustained_bandwidth(const DeviceKind& kind);                   // 0: not given
 
-// Where a kind of device is declared, "lab.toml:7", for messages about it.
+// Where a device type is declared, "lab.toml:7", for messages about it.
 using KindPlace = std::function<std::string(const DeviceKind& kind)>;
 
 // The profile with a measurement, marked as an estimate, for each kind of the cluster's devices
 // that has none of its own. Scaled from the measured kind whose rates are nearest (relative
 // roofline); where nothing was measured, from the layers' flops and bytes (absolute roofline).
-// Emulated kinds go without: they run at the pace of "cpu". UserError with every kind for which
+// Emulated kinds get none: they run at the speed of "cpu". UserError with every kind for which
 // there is neither, where `place` says. Kinds whose precision is left open compute in fp32.
 Profile with_estimates(Profile profile, const Cluster& cluster, const PrecisionChoice& precision,
                        const KindPlace& place = {});

@@ -66,10 +66,11 @@ class LineReader {
                         ? std::nullopt
                         : node_number(trimmed(text.substr(dashes + 4)));
     if (!from || !to) {
-      problems_.at(line,
-                   "'" + shortened(text) +
-                       "' is no edge (an edge is 'nodeA -- nodeB'; a node's line is not indented). "
-                       "Correct the line, or write the profile again if it was cut off.");
+      problems_.at(
+          line,
+          "'" + shortened(text) +
+              "' is not an edge (an edge is 'nodeA -- nodeB'; a node's line is not indented). "
+              "Correct the line, or write the profile again if it was cut off.");
       return;
     }
     lines_.edges.push_back({*from, *to, line});
@@ -83,11 +84,11 @@ class LineReader {
     const std::size_t fields = text.rfind(kFields);
     const auto number = node_number(trimmed(text.substr(0, std::min(dashes, text.size()))));
     if (!number || fields == std::string_view::npos || fields < dashes) {
-      problems_.at(line,
-                   "'" + shortened(text) +
-                       "' is no node (a node is 'nodeN -- description -- forward_compute_time=.., "
-                       "backward_compute_time=.., activation_size=.., parameter_size=..'). Correct "
-                       "the line, or write the profile again if it was cut off.");
+      problems_.at(
+          line, "'" + shortened(text) +
+                    "' is not a node (a node is 'nodeN -- description -- forward_compute_time=.., "
+                    "backward_compute_time=.., activation_size=.., parameter_size=..'). Correct "
+                    "the line, or write the profile again if it was cut off.");
       if (number) line_of_.try_emplace(*number, line);  // its edges are no further problem
       return;
     }
@@ -101,7 +102,7 @@ class LineReader {
     const auto [at, added] = line_of_.try_emplace(*number, line);
     if (!added) {
       problems_.at(line,
-                   format("node%d stands twice (first in line %d; edges name nodes by number). "
+                   format("node%d is given twice (first in line %d; edges name nodes by number). "
                           "Remove or renumber one.",
                           *number, at->second));
       return;
@@ -138,7 +139,7 @@ class LineReader {
           problems_.at(
               node.line,
               format("node%d: %s %s (each node has the four numbers). Write it again.", node.number,
-                     key, at == fields.end() ? "is missing" : "is no number"));
+                     key, at == fields.end() ? "is missing" : "is not a number"));
           return sum;
         }
         if (*value < 0 || *value > most) {
@@ -188,7 +189,7 @@ class LineReader {
       }
       if (!seen.insert({edge.from, edge.to}).second) {
         problems_.at(edge.line,
-                     format("edge node%d -- node%d stands twice (a tensor is read once). "
+                     format("edge node%d -- node%d is given twice (a tensor is read once). "
                             "Remove one.",
                             edge.from, edge.to));
       }

@@ -37,7 +37,7 @@ struct GraphLines {
   std::vector<GraphEdge> edges;
 };
 
-// What is wrong with a file, up to a number: a wrong file need not be told line by line.
+// The problems of a file, up to a number: a wrong file need not be reported line by line.
 class GraphProblems {
  public:
   explicit GraphProblems(const std::string& file) : file_(file) {}
@@ -51,8 +51,8 @@ class GraphProblems {
   Problems problems_;
 };
 
-// Problems: lines that are neither node nor edge, numbers that are none, negative or absurd, nodes
-// and edges that stand twice, edges of unknown nodes, no node at all.
+// Problems: lines that are neither node nor edge, invalid, negative or absurd numbers, nodes
+// and edges that are given twice, edges of unknown nodes, no node at all.
 GraphLines read_graph_lines(std::string_view text, GraphProblems& problems);
 
 std::string_view trimmed(std::string_view text);

@@ -29,7 +29,7 @@ void check_totals(const GraphLines& graph, GraphProblems& problems) {
   if (std::all_of(graph.nodes.begin(), graph.nodes.end(),
                   [](const GraphNode& node) { return node.forward == 0 && node.backward == 0; })) {
     problems.of_file(
-        "no node takes any time (a network that costs nothing cannot be cut). Measure it again.");
+        "no node takes any time (a network without cost cannot be partitioned). Measure it again.");
   }
 }
 
@@ -129,7 +129,7 @@ GraphTxt parse_graph_txt(std::string_view text, const std::string& file,
   if (!origin.device) {
     problems.of_file(
         "the file does not say what it was measured on (graph.txt has no place for it). "
-        "Name the kind of device as the cluster file does: --profile-device v100.");
+        "Name the device type as the cluster file does: --profile-device v100.");
   }
   Batch batch = batch_of(graph, file, origin.batch, problems);
   problems.throw_if_any();

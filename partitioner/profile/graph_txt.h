@@ -19,7 +19,7 @@ bool looks_like_graph_txt(std::string_view text);
 
 struct GraphTxt {
   Profile profile;
-  std::string note;  // how the batch became known when nobody gave it; else empty
+  std::string note;  // how the batch was derived when it was not given; else empty
 };
 
 // The graph as it stands: nodes in topological order (of those that could come next the one with

@@ -11,7 +11,7 @@
 
 #include "partitioner/cluster/cluster.h"
 
-// What each layer of a model costs on each kind of device. A plain value, read from and written to
+// The costs of each layer of a model on each device type. A plain value, read from and written to
 // a profile file (docs/files.md). Times are seconds per call with `batch` samples.
 namespace hetpipe {
 
@@ -56,7 +56,7 @@ struct Profile {
 
 Profile parse_profile(std::string_view text, const std::string& file);
 
-// What a profile in PipeDream's format (graph_txt.h) does not say and somebody has to.
+// What a profile in PipeDream's format (graph_txt.h) lacks and the user has to give.
 struct ProfileOrigin {
   std::optional<std::string> device;  // the kind it was measured on
   std::optional<int> batch;           // samples per call; absent: from the file's name or layers
@@ -64,7 +64,7 @@ struct ProfileOrigin {
 
 struct LoadedProfile {
   Profile profile;
-  std::string note;  // what had to be concluded, for people; mostly empty
+  std::string note;  // what had to be derived, as text; usually empty
 };
 
 // A profile file or a graph.txt, told apart by their content. UserError with all problems; also

@@ -55,9 +55,10 @@ class ProfileFile {
       for (const std::int64_t input : inputs.value_or(std::vector<std::int64_t>{})) {
         if (input < 0 || input >= index) {
           const std::string why =
-              input == index  ? "a layer cannot read its own output: that is a cycle"
-              : input > index ? "it stands later: a cycle, or layers out of their topological order"
-                              : "layers are counted from 0";
+              input == index ? "a layer cannot read its own output: that is a cycle"
+              : input > index
+                  ? "it comes later: a cycle, or layers that are not in topological order"
+                  : "layers are counted from 0";
           const std::string remedy = index == 0
                                          ? "The first layer reads none: write inputs = []."
                                          : format("Name earlier layers, 0 ... %d here.", index - 1);
@@ -68,7 +69,7 @@ class ProfileFile {
                    layer.inputs.end()) {
           reader.problem(
               reader.line_of("inputs"),
-              format("layer '%s': input %lld stands twice (each producer is named once). "
+              format("layer '%s': input %lld is given twice (each producer is named once). "
                      "Remove one.",
                      layer.name.c_str(), static_cast<long long>(input)));
         } else {
@@ -96,7 +97,7 @@ class ProfileFile {
     };
     if (named(layer.name)) {
       reader.problem(reader.line_of("name"), "layer '" + layer.name +
-                                                 "' stands twice (names tell layers apart). "
+                                                 "' is named twice (names identify layers). "
                                                  "Rename one.");
     }
     if (!layer.shares.empty() && !named(layer.shares)) {
@@ -129,11 +130,12 @@ class ProfileFile {
     }
     for (std::size_t l = 0; l + 1 < profile_.layers.size(); ++l) {
       if (read[l] || profile_.layers[l].output) continue;
-      problems_.add(file_ + ":" + std::to_string(layer_lines_[l]),
-                    "layer '" + profile_.layers[l].name +
-                        "': no later layer reads its output (the graph falls apart here). Name it "
-                        "in a later layer's inputs, or write output = true if it is a result of "
-                        "the network.");
+      problems_.add(
+          file_ + ":" + std::to_string(layer_lines_[l]),
+          "layer '" + profile_.layers[l].name +
+              "': no later layer reads its output (the graph is disconnected here). Name it "
+              "in a later layer's inputs, or write output = true if it is a result of "
+              "the network.");
     }
   }
 
@@ -150,10 +152,9 @@ class ProfileFile {
     const auto nothing = [](double seconds) { return seconds == 0; };
     if (!m.forward.empty() && std::all_of(m.forward.begin(), m.forward.end(), nothing) &&
         std::all_of(m.backward.begin(), m.backward.end(), nothing)) {
-      reader.problem(
-          reader.line_of("forward"),
-          "[[measurement]]: no layer takes any time (a network that costs nothing cannot "
-          "be cut). Measure it again.");
+      reader.problem(reader.line_of("forward"),
+                     "[[measurement]]: no layer takes any time (a network without cost cannot "
+                     "be partitioned). Measure it again.");
     }
     m.output_bytes =
         sized(reader, "output_bytes", reader.integers("output_bytes", kBytes, Need::required));
@@ -165,8 +166,8 @@ class ProfileFile {
     check_total(reader.line_of("stash_bytes"), "stash_bytes", m.stash_bytes);
     for (const Measurement& other : profile_.measurements) {
       if (other.device == m.device && other.batch == m.batch && m.batch > 0) {
-        reader.problem(value.line, format("device '%s' at batch %d is measured twice (which one "
-                                          "counts?). Remove one.",
+        reader.problem(value.line, format("device '%s' at batch %d is measured twice (only one "
+                                          "can be used). Remove one.",
                                           m.device.c_str(), m.batch));
       }
     }

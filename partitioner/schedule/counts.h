@@ -7,7 +7,7 @@
 
 #include "partitioner/schedule/generate.h"
 
-// What a schedule makes a stage hold, and how old what it computes with is: counted from the
+// What a stage holds under a schedule, and how old its weights are: counted from the
 // actions themselves, never from a closed form.
 namespace hetpipe {
 

@@ -45,11 +45,11 @@ std::string why_impossible(ScheduleRule rule, const ScheduleRequest& request) {
                   request.stages, request.chunks, request.micro_batches, request.in_flight);
   }
   if (request.first < 0 || request.end <= request.first) {
-    return format("minibatches %lld to %lld are none", static_cast<long long>(request.first),
-                  static_cast<long long>(request.end));
+    return format("minibatches %lld to %lld are an empty range",
+                  static_cast<long long>(request.first), static_cast<long long>(request.end));
   }
   if (request.chunks > 1 && rule != ScheduleRule::interleaved_1f1b) {
-    return format("%d chunks per device under schedule '%s' (interleaved-1f1b alone has several)",
+    return format("%d chunks per device under schedule '%s' (only interleaved-1f1b has several)",
                   request.chunks, name.c_str());
   }
   if (request.chunks > 1 && request.micro_batches % request.stages != 0) {
@@ -59,10 +59,10 @@ std::string why_impossible(ScheduleRule rule, const ScheduleRequest& request) {
         request.micro_batches, request.stages, name.c_str());
   }
   if (request.most_held && *request.most_held < 1) {
-    return format("at most %d micro-batches held (one has to be)", *request.most_held);
+    return format("at most %d micro-batches held (at least one is needed)", *request.most_held);
   }
   if (request.most_held && !is_dapple(rule)) {
-    return "a limit of micro-batches held under schedule '" + name + "' (DAPPLE alone has one)";
+    return "a limit of micro-batches held under schedule '" + name + "' (only DAPPLE has one)";
   }
   return "";
 }

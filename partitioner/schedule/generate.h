@@ -8,16 +8,16 @@
 
 #include "partitioner/schedule/schedule.h"
 
-// Every order of work that the project knows, as values of F, B and W (schedule.h). Drawings stand
+// Every order of work in the project, as values of F, B and W (schedule.h). Drawings are
 // at each generator in its own file.
 namespace hetpipe {
 
 enum class ScheduleRule {
-  continuous_1f1b,   // HetPipe, PipeDream, SpecTrain: in_flight minibatches, never drained
+  continuous_1f1b,   // HetPipe, PipeDream, SpecTrain: in_flight minibatches, never flushed
   xpipe,             // the same over micro-batches; those of different minibatches overlap
   nf1b,              // TiMePReSt: N forwards of micro-batches, one backward of the minibatch
   gpipe,             // all forwards, then all backwards
-  flush_1f1b,        // warm-up S - i - 1 forwards, then one F, one B; drained every minibatch
+  flush_1f1b,        // warm-up S - i - 1 forwards, then one F, one B; flushed every minibatch
   dapple_pa,         // K_i = min(S - i, D) warm-up forwards
   dapple_pb,         // K_i = min(2 (S - i) - 1, D)
   interleaved_1f1b,  // several chunks of the model per device
@@ -29,14 +29,14 @@ std::vector<std::string> schedule_names();  // "continuous-1f1b" "xpipe" "nf1b" 
 std::string_view to_string(ScheduleRule rule);
 std::optional<ScheduleRule> try_parse_schedule_rule(std::string_view name);
 
-// Drained between minibatches, so that every pass of a minibatch may see one version.
+// Flushed between minibatches, so that every pass of a minibatch may see one version.
 bool has_flush(ScheduleRule rule);
-// B computes the input gradient alone and W the weight gradient.
+// B computes only the input gradient and W the weight gradient.
 bool splits_backward(ScheduleRule rule);
 
 struct ScheduleRequest {
   int stages = 1;  // positions in the pipeline: devices (or groups of replicas)
-  int chunks = 1;  // of the model on each of them; interleaved_1f1b alone takes more than one
+  int chunks = 1;  // of the model on each of them; only interleaved_1f1b takes more than one
   int micro_batches = 1;  // per minibatch; continuous_1f1b folds them into one action
   int in_flight = 1;      // continuous_1f1b: minibatches in flight (Nm). xpipe and nf1b hold
                           // what their rules say

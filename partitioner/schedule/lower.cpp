@@ -107,7 +107,7 @@ class StageLowering {
       throw UserError(
           "schedule",
           format("waves of %d minibatches, and stage %d begins minibatch %lld before minibatch "
-                 "%lld is done (the gate of a wave waits for the one before). Raise in_flight.",
+                 "%lld is done (a wave's gate waits for the previous wave). Raise in_flight.",
                  how_.in_flight, device_, static_cast<long long>(action.minibatch),
                  static_cast<long long>(needed)));
     }
@@ -160,16 +160,12 @@ Schedule lower(const Schedule& schedule, const Lowering& how) {
   const Shape shape = shape_of(schedule, how);
   ensure(how.recompute.empty() ||
              how.recompute.size() == static_cast<std::size_t>(shape.stages.count()),
-         "recompute is told for every virtual stage");
+         "recompute is given for every virtual stage");
   Schedule lowered;
   for (const StageActions& actions : schedule) {
     lowered.push_back(StageLowering(actions, shape, static_cast<int>(lowered.size()), how).run());
   }
   return lowered;
-}
-
-Schedule lower_wsp(const Schedule& schedule, int in_flight, Minibatch first, Minibatch end) {
-  return lower(schedule, {StageSync::waves, in_flight, first, end});
 }
 
 }  // namespace hetpipe

@@ -5,7 +5,7 @@
 
 #include "partitioner/schedule/schedule.h"
 
-// From what is computed to what a stage does: messages, re-computation, updates, synchronisation.
+// From what is computed to what a stage does: messages, recomputation, updates, synchronisation.
 namespace hetpipe {
 
 struct Lowering {
@@ -19,7 +19,7 @@ struct Lowering {
 };
 
 // Adds to a generated schedule
-//   V before and S after F and B, where the model goes on at another device; between chunks that is
+//   V before and S after F and B, where the model continues on another device; for chunks that is
 //     from the last device to the first. The gradient leaves after B, before W. Where one B takes a
 //     whole minibatch there is one gradient message, though each micro-batch has its own
 //     activations.

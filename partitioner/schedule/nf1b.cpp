@@ -74,7 +74,7 @@ Schedule nf1b(const ScheduleRequest& request) {
       }
       worked = true;
     }
-    ensure(worked, "nF1B stands still");
+    ensure(worked, "nF1B makes no progress");
   }
   return schedule;
 }

@@ -69,7 +69,7 @@ StageActions parse_actions(std::string_view text) {
       actions.push_back(*action);
     } else {
       problems.add("schedule", "'" + word +
-                                   "' is no action (a kind of F B W R S V U P L E C, then "
+                                   "' is not an action (a letter of F B W R S V U P L E C, then "
                                    "minibatch[.micro][/chunk][@replica], as in F3.1). Correct it.");
     }
   }

@@ -9,7 +9,7 @@
 
 #include "base/ids.h"
 
-// A schedule is a value: for each stage of a virtual worker, actions in the order in which the
+// A schedule is a value: for each stage of a virtual worker, its actions in the order in which the
 // stage does them. generate -> lower (adds sends and receives) -> validate -> simulate or run.
 //
 // Text form: kind, then minibatch[.micro][/chunk][@replica], all counted from 0; "F3.1" is the
@@ -61,12 +61,6 @@ int minibatches_held(int in_flight, int stages, StageId stage);
 //   stage 2: F0 B0 F1 B1 F2 B2 F3 B3
 Schedule continuous_1f1b(int stages, int in_flight, Minibatch first, Minibatch end);
 
-// Adds what wave synchronous parallel needs to a schedule of F and B: V before and S after F and B
-// (where the stage has a neighbour on that side), U after each B, P after the U that ends a wave
-// (and after the last one), L before the last F of every wave but the first. `end` as above; a wave
-// is in_flight minibatches. For everything else: lower.h.
-Schedule lower_wsp(const Schedule& schedule, int in_flight, Minibatch first, Minibatch end);
-
 // What a send or receive of a schedule carries, told by its place: a send before the B of its
 // minibatch carries activations, one after it gradients; a receive before the F activations, one
 // after it gradients.
@@ -80,7 +74,7 @@ enum class BackwardForm {
   by_minibatch,  // of all micro-batches of its minibatch at once (nF1B)
 };
 
-// What keeps a stage's weights together with those of its replicas and other virtual workers.
+// How a stage's weights are synchronised with its replicas and other virtual workers.
 enum class StageSync {
   all_reduce,  // P hands a minibatch's gradients over, U waits for their sum
   waves,       // U with the own gradients, P pushes a wave's updates, L pulls (WSP, ASP)

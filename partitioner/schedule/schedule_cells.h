@@ -35,7 +35,7 @@ struct ScheduleParts {
 void check_stage(const Schedule& schedule, std::size_t stage, const ScheduleForm& form,
                  const ScheduleParts& parts);
 
-// Plays the schedule without times: whoever can go on does; if nobody can, it is a deadlock.
+// Runs the schedule without times: a stage that can continue does; if none can, it is a deadlock.
 void check_it_plays(const Schedule& schedule, const ScheduleForm& form);
 
 }  // namespace hetpipe

@@ -5,7 +5,7 @@
 #include "partitioner/schedule/schedule_cells.h"
 
 // validate(): what each stage holds to by itself (stage_check.cpp), what the messages of two stages
-// hold to, and whether everybody can go on (schedule_play.cpp).
+// hold to, and whether all stages can continue (schedule_play.cpp).
 namespace hetpipe {
 namespace {
 
@@ -32,7 +32,7 @@ void check_same_order(const Schedule& schedule, std::size_t from, std::size_t to
     const Action& send = schedule[from][sends[i].index];
     if (key_of(neighbour(stages, to, receive, by).action) == key_of(send)) continue;
     fault_at(schedule, {receives[i]},
-             format("stage %zu sends %s in this place (messages between two stages are received "
+             format("stage %zu sends %s at this point (messages between two stages are received "
                     "in the order in which they are sent)",
                     from, to_string(send).c_str()));
   }

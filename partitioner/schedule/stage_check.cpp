@@ -81,12 +81,13 @@ class StageCheck {
       case ActionKind::backward:
         return check_backward(action);
       case ActionKind::weight_gradient:
-        need(form_.backward == BackwardForm::split, "the backwards of this schedule are whole");
-        need(done(ActionKind::backward, action), "its backward does not stand before it");
+        need(form_.backward == BackwardForm::split,
+             "backward passes of this schedule are not split");
+        need(done(ActionKind::backward, action), "its backward does not come before it");
         return need(!done(action.kind, action), "this weight gradient is done twice");
       case ActionKind::recompute:
         need(done(ActionKind::forward, action) && !done(ActionKind::backward, backward_of(action)),
-             "it must stand between its forward and its backward");
+             "it must come between its forward and its backward");
         return need(!done(action.kind, action), "this forward is recomputed twice");
       case ActionKind::receive: {
         const bool gradients = done(ActionKind::forward, action);
@@ -122,29 +123,29 @@ class StageCheck {
     const Minibatch before = action.minibatch - form_.in_flight;
     if (parts_.weights && last_backward_.count(before) != 0) {
       need(done(ActionKind::update, {ActionKind::update, before, 0, 0, action.replica}),
-           format("the update of minibatch %lld does not stand before it",
+           format("the update of minibatch %lld does not come before it",
                   static_cast<long long>(before)));
     }
     open_[key_of(action)] = i_;
     in_flight_.insert(action.minibatch);
     need(static_cast<int>(in_flight_.size()) <= form_.in_flight,
-         format("more than in_flight = %d minibatches stand between F and B", form_.in_flight));
+         format("more than in_flight = %d minibatches are between F and B", form_.in_flight));
   }
 
   void check_backward(const Action& action) {
     if (form_.backward == BackwardForm::by_minibatch) {
       need(action.micro == 0,
-           "one backward takes its whole minibatch, so that it names no "
+           "one backward is for the whole minibatch, so it names no "
            "micro-batch");
       for (const int micro : forwards_[pass_of(action)]) {
         Action forward = action;
         forward.micro = micro;
         need(done(ActionKind::forward, forward),
-             "not all forwards of its minibatch stand before it");
+             "not all forwards of its minibatch come before it");
         open_.erase(key_of(forward));
       }
     }
-    need(done(ActionKind::forward, action), "its forward does not stand before it");
+    need(done(ActionKind::forward, action), "its forward does not come before it");
     need(!done(action.kind, action), "this backward is done twice");
     if (lowered_ && has_next(action)) {
       need(received_[true].count(key_of(action)) != 0, "no receive brings its gradients before it");
@@ -158,7 +159,7 @@ class StageCheck {
 
   void check_gradient_message(const Action& action, bool gradients) const {
     need(!gradients || form_.backward != BackwardForm::by_minibatch || action.micro == 0,
-         "the gradients of a minibatch are one message here, so that it names no micro-batch");
+         "the gradients of a minibatch are one message here, so it names no micro-batch");
   }
 
   // The last minibatch of a wave: its update completes a push, its forward comes after a gate.
@@ -169,13 +170,13 @@ class StageCheck {
   void check_weights(const Action& action) {
     const bool waves = form_.sync == StageSync::waves;
     if (action.kind == ActionKind::update) {
-      need(minibatch_is_through(action), "its backward does not stand before it");
+      need(minibatch_is_through(action), "its backward does not come before it");
       need(!done(action.kind, action), "this update is done twice");
       need(waves || done(ActionKind::push, action),
-           "its gradients are not handed to the all-reduce before it");
+           "its gradients are not given to the all-reduce before it");
     } else if (action.kind == ActionKind::push) {
-      if (waves) need(done(ActionKind::update, action), "its update does not stand before it");
-      need(minibatch_is_through(action), "its backward does not stand before it");
+      if (waves) need(done(ActionKind::update, action), "its update does not come before it");
+      need(minibatch_is_through(action), "its backward does not come before it");
       need(!done(action.kind, action), "this push is done twice");
       need(!waves || pushes(action), "its minibatch is not the last one of a wave");
     } else {
@@ -189,7 +190,7 @@ class StageCheck {
     need(!done(action.kind, action), "this pull is done twice");
     const auto at = done_.find(ActionKind::forward);
     const bool begun = at != done_.end() && holds_minibatch(at->second, action.minibatch);
-    need(!begun, "it must stand before its forward");
+    need(!begun, "it must come before its forward");
     if (lowered_ && stage_ > 0) {
       need(holds_minibatch(received_[false], action.minibatch),
            "no receive brings the label that it asks for before it");
@@ -219,10 +220,10 @@ class StageCheck {
     }
     if (!lowered_) return;
     if (action.kind == ActionKind::forward && has_next(action)) {
-      need(sent_[false].count(key_of(action)) != 0, "no send takes its activations on");
+      need(sent_[false].count(key_of(action)) != 0, "no send passes its activations on");
     }
     if (action.kind == ActionKind::backward && has_previous(action)) {
-      need(sent_[true].count(key_of(action)) != 0, "no send takes its gradients back");
+      need(sent_[true].count(key_of(action)) != 0, "no send passes its gradients back");
     }
   }
 
@@ -236,7 +237,7 @@ class StageCheck {
     }
     if (action.kind == ActionKind::forward && form_.sync == StageSync::waves && ends_wave(action) &&
         last_backward_.begin()->first + form_.in_flight <= action.minibatch) {
-      need(done(ActionKind::pull, whole), "no pull stands before the last minibatch of its wave");
+      need(done(ActionKind::pull, whole), "no pull comes before the last minibatch of its wave");
     }
   }
 

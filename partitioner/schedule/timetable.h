@@ -6,7 +6,7 @@
 
 #include "partitioner/schedule/schedule.h"
 
-// A schedule played on equal stages, every action as early as the order of its stage and what it
+// A schedule run on equal stages, every action as early as the order of its stage and what it
 // needs from its neighbours allow. It is what drawings and counts look at; links, devices and
 // everything unequal are the simulator's.
 namespace hetpipe {

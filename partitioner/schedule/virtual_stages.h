@@ -5,7 +5,7 @@
 
 #include "partitioner/schedule/schedule.h"
 
-// Where a schedule's passes go on: virtual stage c p + i is chunk c of the model on device i of p.
+// Where a schedule's passes continue: virtual stage c p + i is chunk c of the model, device i of p.
 namespace hetpipe {
 
 struct VirtualStages {

@@ -6,7 +6,7 @@
 
 // Zero bubble (Qi et al., arXiv 2401.10241): a backward is two actions, B (the input's gradient,
 // which the stage before waits for) and W (the weights', which nobody waits for, so that it fills
-// what would be a bubble). Drained between minibatches: the update waits for the last W.
+// what would be a bubble). Flushed between minibatches: the update waits for the last W.
 namespace hetpipe {
 namespace {
 

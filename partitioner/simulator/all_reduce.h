@@ -13,7 +13,7 @@
 // replicas, whatever the cuts are; layers with the same devices share a chain
 // (runtime/sync/exchange_parts.h). It starts when the last of its devices is done with its backward
 // (the sums that went up before that are a few pieces), and the devices wait for it with their
-// update; other stages go on.
+// update; other stages continue.
 namespace hetpipe {
 
 enum class ReduceScope {

@@ -145,7 +145,7 @@ void Engine::check_end() const {
   for (std::size_t p = 0; p < processes_.size(); ++p) {
     if (processes_[p].next == processes_[p].end) continue;
     const std::int64_t op = processes_[p].next - job_->first_op(static_cast<int>(p));
-    ensure(false, format("process %zu of the simulated job waits for ever at its operation %lld", p,
+    ensure(false, format("process %zu of the simulated job waits forever at its operation %lld", p,
                          static_cast<long long>(op)));
   }
 }
@@ -198,7 +198,7 @@ void Engine::run(std::int32_t process) {
   }
 }
 
-// False while the process cannot go on.
+// False while the process cannot continue.
 bool Engine::send(std::int32_t process, const Op& op) {
   Process& p = at(processes_, process);
   const EngineTransfer& transfer = at(job_->transfers, op.index);

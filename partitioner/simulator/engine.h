@@ -58,7 +58,7 @@ struct EngineRoute {
 struct EngineTransfer {
   double bytes = 0;
   std::int32_t route = 0;
-  std::int32_t signal = -1;  // counts when the last byte has arrived; -1: nobody cares
+  std::int32_t signal = -1;  // counts when the last byte has arrived; -1: not needed
   std::int32_t next = -1;    // (EngineJob::start_on)
 };
 

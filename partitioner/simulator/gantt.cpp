@@ -128,10 +128,11 @@ TimeSpan shown_span(const Simulation& simulation, const GanttRequest& request, i
   span.end =
       request.until.value_or(span.begin + (readable > 0 && readable < rest ? readable : rest));
   if (span.end <= span.begin || span.begin >= all.end || span.end <= all.begin) {
-    throw UserError("--from",
-                    format("%g s to %g s holds nothing (the run lasts from %g s to %g s). Choose a "
-                           "part of that.",
-                           span.begin, span.end, all.begin, all.end));
+    throw UserError(
+        "--from",
+        format("%g s to %g s contains nothing (the run lasts from %g s to %g s). Choose a "
+               "part of that.",
+               span.begin, span.end, all.begin, all.end));
   }
   return span;
 }

@@ -20,7 +20,7 @@ void check_runs(const Plan& plan) {
   };
   const ScheduleRule rule = composition(plan).schedule;
   if (rule != ScheduleRule::flush_1f1b) {
-    refuse("schedule '" + std::string(to_string(rule)) + "'", "it knows 1F1B with a flush alone",
+    refuse("schedule '" + std::string(to_string(rule)) + "'", "it knows only 1F1B with a flush",
            "Use system 'pipedream-flush'.");
   }
   if (plan.server) {
@@ -34,17 +34,18 @@ void check_runs(const Plan& plan) {
       equal = equal && stages[k].end_layer == first[k].end_layer;
       if (stages[k].devices.size() > 1) {
         refuse(format("several devices in stage %zu of virtual worker %zu", k, vw),
-               "a replica is a virtual worker of its own there",
+               "each replica is its own virtual worker there",
                "Write one virtual worker per replica.");
       }
       if (stages[k].recompute) {
         refuse(format("recompute in stage %zu of virtual worker %zu", k, vw),
-               "the imitation has no time for it", "Leave it out.");
+               "its time is not modelled", "Leave it out.");
       }
     }
     if (!equal) {
-      refuse(format("virtual worker %zu cut differently from virtual worker 0", vw),
-             "stages all-reduce with their like", "Cut all of them alike.");
+      refuse(format("virtual worker %zu partitioned differently from virtual worker 0", vw),
+             "a stage all-reduces with the same stage of the others",
+             "Partition all of them alike.");
     }
   }
 }

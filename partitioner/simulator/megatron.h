@@ -32,12 +32,12 @@ namespace hetpipe {
 // gradient *before* it sends the activation of the slot before. Two stages, two micro-batches:
 //   stage 0: F0 S0 F0.1 V0 S0.1 B0 V0.1 B0.1
 //   stage 1: V0 F0 B0 S0 V0.1 F0.1 B0.1 S0.1
-// (S0.1 stands between V0 and B0: stage 1 is idle until B0's gradient has arrived.)
+// (S0.1 comes between V0 and B0: stage 1 is idle until B0's gradient has arrived.)
 StageActions megatron_order(int stages, StageId stage, int micro_batches, Minibatch minibatch = 0);
 
 // UserError where the plan is none that this runtime could run: another schedule than 1F1B with a
 // flush, parameter servers, several devices in a stage (its replicas are virtual workers), virtual
-// workers that are cut differently, recompute.
+// workers that are partitioned differently, recompute.
 Simulation simulate_megatron(const Plan& plan, const Cluster& cluster, const Profile& profile,
                              const SimulationRequest& request = {},
                              const MegatronConstants& constants = {});

@@ -14,10 +14,10 @@ namespace {
 
 using Doing = MegatronOp::Doing;
 
-class Lowering {
+class MegatronLowering {
  public:
-  Lowering(const Plan& plan, const Cluster& cluster, const Profile& profile,
-           const MegatronConstants& constants)
+  MegatronLowering(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                   const MegatronConstants& constants)
       : plan_(plan), cluster_(cluster), network_(cluster, out_.job), constants_(constants) {
     out_.stages = megatron_stages(plan, cluster, profile);
     tied_ = tied_stages(plan, profile);
@@ -236,7 +236,7 @@ class Lowering {
 
 MegatronJob lower_megatron(const Plan& plan, const Cluster& cluster, const Profile& profile,
                            int iterations, const MegatronConstants& constants) {
-  return Lowering(plan, cluster, profile, constants).lower(iterations);
+  return MegatronLowering(plan, cluster, profile, constants).lower(iterations);
 }
 
 }  // namespace hetpipe

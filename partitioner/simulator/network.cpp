@@ -111,7 +111,7 @@ Chain::Chain(Network& network, std::span<const DeviceName> members)
 // Signals of a round, one block after another:
 //   ready[i]    members 0 ... i have joined: the first pieces go up from i, the others but the last
 //               from i - 1 to i; from the last member's on, all but the last down everywhere
-//   up[i]       all but the last piece have left i, and the last came from below: it goes on
+//   up[i]       all but the last piece have left i, and the last came from below: it continues
 //   down[i]     likewise down to i
 //   done[i]     the last piece of the sum is at i
 // A round's pieces stand behind those of the round before.

@@ -94,7 +94,7 @@ struct ReducedBytes {
 // hops carries all bytes both ways at once, and the last piece 2 (D - 1) hops one after another:
 // bytes / b + (2 (D - 1) - 1) piece / b + 2 (D - 1) latency on equal links, more where hops share
 // interfaces, as those of a member in the middle do. A hop up begins when the members as far as its
-// lower end have joined, with the pieces that are sent ahead, and goes on when its upper end has;
+// lower end have joined, with the pieces that are sent ahead, and continues when its upper end has;
 // the hops down begin when all have.
 class Chain {
  public:

@@ -11,8 +11,8 @@
 #include "partitioner/simulator/network.h"
 #include "partitioner/simulator/stage_times.h"
 
-// Where the stages of a plan stand, what each takes there, and what moves between them: all that a
-// job has before anybody does anything (plan_job.h).
+// Where the stages of a plan are, their costs there, and what moves between them: all that a
+// job has before any action (plan_job.h).
 namespace hetpipe {
 
 // A device that works.

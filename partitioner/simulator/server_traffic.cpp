@@ -68,7 +68,7 @@ void ServerTraffic::add_labels(std::span<const PlanProcess> processes, EngineJob
   for (Label label = 1; label <= last; ++label) {
     const auto l = static_cast<std::size_t>(label);
     complete_[l] = job.add_signal(counts);
-    if (label > rules_.bound_label(last - 1)) continue;  // nobody asks for it
+    if (label > rules_.bound_label(last - 1)) continue;  // it is not requested
     answered_[l].assign(processes.size(), -1);
     for (const int process : order) {
       const std::vector<Part>& parts = parts_[static_cast<std::size_t>(process)];

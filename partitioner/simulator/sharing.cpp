@@ -106,7 +106,7 @@ void Engine::advance(std::int32_t index) {
 }
 
 // The next thing to happen to the transfer under way, which was advanced: so much has left that the
-// waiting sender may go on, or all of it.
+// waiting sender may continue, or all of it.
 void Engine::schedule(std::int32_t index) {
   Queue& queue = at(queues_, index);
   queue.target = queue.waiting < 0 ? 0 : std::max(0.0, queue.buffer - queue.behind);

@@ -50,7 +50,7 @@ Run play(const Plan& plan, const System& system, CostTable& costs, const Simulat
 
 // A schedule with a flush has settled once every device ends a minibatch at one and the same
 // distance from the one before: then the state of all devices repeats, and so does everything after
-// it, for ever.
+// it, forever.
 bool settled(const Run& run, Minibatch minibatch) {
   const double pace =
       run.at(run.job.updated, 0, minibatch) - run.at(run.job.updated, 0, minibatch - 1);
@@ -231,7 +231,7 @@ void check_fits(const Plan& plan, const Cluster& cluster, const Profile& profile
   }
   if (!plan.virtual_workers.empty() && !plan.virtual_workers.front().stages.empty() &&
       plan.virtual_workers.front().stages.back().end_layer != layers) {
-    throw UserError("", format("the plan cuts %d layers, the profile has %d (a plan for another "
+    throw UserError("", format("the plan has %d layers, the profile has %d (a plan for another "
                                "profile). Give the profile it was made with, or plan again.",
                                plan.virtual_workers.front().stages.back().end_layer, layers));
   }
@@ -241,8 +241,8 @@ void check_fits(const Plan& plan, const Cluster& cluster, const Profile& profile
 void check(const Plan& plan, const System& system, const SimulationRequest& request) {
   if (!plan.server && plan.virtual_workers.size() > 1 && system.sync != SyncRule::all_reduce) {
     throw UserError(
-        "", format("the plan has %zu virtual workers and no [parameter_server] (it keeps them "
-                   "together). Add one.",
+        "", format("the plan has %zu virtual workers and no [parameter_server] (it synchronises "
+                   "them). Add one.",
                    plan.virtual_workers.size()));
   }
   if (!request.minibatches) return;
@@ -250,7 +250,7 @@ void check(const Plan& plan, const System& system, const SimulationRequest& requ
   if (*request.minibatches < least) {
     throw UserError("--minibatches",
                     format("%d is too few (two waves of %d minibatches show a steady "
-                           "pace). Ask for at least %d.",
+                           "state). Ask for at least %d.",
                            *request.minibatches, plan.in_flight, least));
   }
 }

@@ -10,7 +10,7 @@
 #include "partitioner/profile/profile.h"
 #include "partitioner/schedule/schedule.h"
 
-// Plays the lowered schedules of all virtual workers of a plan with the times of the profile: no
+// Simulates the lowered schedules of all virtual workers of a plan with the profile's times: no
 // randomness, no clock, the same answer everywhere.
 //
 // Rules: a stage does its actions in order. A message leaves when its tensor is ready, does not
@@ -62,7 +62,7 @@ struct Simulation {
   std::vector<SimulatedEvent> events;  // where they were asked for, in order of their starts
 };
 
-// UserError where the plan does not fit cluster or profile.
+// UserError if the plan does not match cluster or profile.
 Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& profile,
                     const SimulationRequest& request = {});
 

@@ -23,7 +23,7 @@ WorkerTimes worker_times(const Plan& plan, VirtualWorkerId vw, CostTable& costs)
       throw UserError(
           "",
           format("virtual worker %d, stage %zu: a micro-batch of %d samples cannot be split "
-                 "over %zu devices (each needs one at least). Use fewer devices or micro_batches, "
+                 "over %zu devices (each needs at least one). Use fewer devices or micro_batches, "
                  "or a larger minibatch.",
                  vw.value, times.size(), micro_batch, stage.devices.size()));
     }

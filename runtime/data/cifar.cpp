@@ -56,16 +56,17 @@ class CifarSource final : public ImageSource {
   // Adds a file's records, or what is wrong with it.
   void add(const fs::path& path, Problems& problems) {
     if (!fs::is_regular_file(path)) {
-      problems.add(path.string(),
-                   "does not exist or is not a file (the binary version of the data set has it). "
-                   "Fetch and unpack the binary version, and give its folder as --input.");
+      problems.add(
+          path.string(),
+          "does not exist or is not a file (the binary version of the data set contains it). "
+          "Fetch and unpack the binary version, and give its folder as --input.");
       return;
     }
     std::string bytes = read_file(path);
     if (bytes.empty() || bytes.size() % variant_.record() != 0) {
       problems.add(path.string(),
                    format("holds %zu bytes (records of %zu are expected: %zu of labels and 3x32x32 "
-                          "pixels). The file is cut short or of another kind: fetch it again.",
+                          "pixels). The file is cut short or of another format: fetch it again.",
                           bytes.size(), variant_.record(), variant_.label_bytes));
       return;
     }
@@ -74,8 +75,8 @@ class CifarSource final : public ImageSource {
       const int label =
           static_cast<unsigned char>(bytes[r * variant_.record() + variant_.label_at]);
       if (label >= variant_.classes) {
-        problems.add(path.string(), format("record %zu has label %d (must lie in 0..%d). The file "
-                                           "is damaged or of another kind: fetch it again.",
+        problems.add(path.string(), format("record %zu has label %d (must be in 0..%d). The file "
+                                           "is damaged or of another format: fetch it again.",
                                            r, label, variant_.classes - 1));
         return;
       }

@@ -7,8 +7,8 @@
 #include <vector>
 
 // A labelled set of images or of texts in memory, as every rank that needs it holds it. First
-// stages need the images alone and last stages the labels alone, so either part may be absent. A
-// text is a row of tokens, each with its label; what is said of images holds for them.
+// stages need only the images and last stages only the labels, so either part may be absent. A
+// text is a row of tokens, each with its label; what is stated for images applies to them.
 namespace hetpipe {
 
 enum class Split { train, test };
@@ -28,10 +28,10 @@ struct Dataset {
   int labels_per_sample = 1;  // of a text: its tokens
   std::int64_t size = 0;
   // (N, H, W, C) or (N, tokens), row-major, as stored: one of the two is filled when the images
-  // were asked for.
+  // were requested.
   std::vector<std::uint8_t> pixels;  // 0..255, handed out as x/255
   std::vector<float> values;         // handed out unchanged
-  std::vector<std::int32_t> labels;  // (N) or (N, tokens), empty when not asked for
+  std::vector<std::int32_t> labels;  // (N) or (N, tokens), empty when not requested
   // Of shape, classes, all labels and the first kFingerprintImages images; equal whichever parts
   // are held. Ranks compare it at the start, and a checkpoint with the data it is resumed on.
   std::uint64_t fingerprint = 0;
@@ -47,7 +47,7 @@ struct Dataset {
   std::span<const std::int32_t> labels_of(std::int64_t index) const;
 };
 
-// So few that a rank without images can read them in passing.
+// So few that a rank without images can read them quickly.
 inline constexpr std::int64_t kFingerprintImages = 128;
 
 // first_images: bytes, as stored, of the first min(size, kFingerprintImages) images.

@@ -60,7 +60,7 @@ class IdxFile {
 
   void check_size(std::int64_t value, const char* what, std::int64_t limit) {
     if (value <= 0 || value > limit) {
-      fail(format("%s = %lld (must lie in 1..%lld). The file is damaged: fetch it again.", what,
+      fail(format("%s = %lld (must be in 1..%lld). The file is damaged: fetch it again.", what,
                   static_cast<long long>(value), static_cast<long long>(limit)));
     }
   }
@@ -76,7 +76,7 @@ class IdxFile {
       const auto got = static_cast<std::int64_t>(
           read_some(std::span(bytes).subspan(static_cast<std::size_t>(start))));
       if (got != piece) {
-        fail(format("holds %lld bytes of %s (its header promises %lld)%s",
+        fail(format("holds %lld bytes of %s (its header declares %lld)%s",
                     static_cast<long long>(start + got), what, static_cast<long long>(count),
                     cut_short));
       }
@@ -87,8 +87,8 @@ class IdxFile {
   void check_end(const char* what) {
     std::array<std::uint8_t, 1> byte{};
     if (read_some(byte) != 0) {
-      fail(std::string("goes on after the last of the ") + what +
-           " its header counts (sizes and content disagree). Fetch the file again.");
+      fail(std::string("continues after the last of the ") + what +
+           " that its header declares (size and content disagree). Fetch the file again.");
     }
   }
 
@@ -123,7 +123,7 @@ class IdxFile {
     if (text.starts_with(place)) text.erase(0, place.size());
     if (code == Z_ERRNO) throw SystemError("reading " + path_.string() + " failed: " + text);
     if (code == Z_BUF_ERROR) fail(std::string("its gzip stream ends early") + cut_short);
-    fail("is not a sound gzip file (" + text + "). Fetch it again.");
+    fail("is not a valid gzip file (" + text + "). Fetch it again.");
   }
 
   fs::path path_;
@@ -166,7 +166,7 @@ fs::path folder_of(const std::string& spec) {
   if (fs::is_directory(folder)) return folder;
   if (known) {
     throw UserError(folder.string(),
-                    "does not exist (data set 'fashion-mnist' lies there). Install Debian's "
+                    "does not exist (data set 'fashion-mnist' is stored there). Install Debian's "
                     "package dataset-fashion-mnist, or give a folder of IDX files.");
   }
   throw UserError(spec, fs::exists(folder)

@@ -55,7 +55,7 @@ void check_image_size(std::int64_t height, std::int64_t width, const std::string
   if (height < 1 || width < 1 || height > kLargestImageSide || width > kLargestImageSide ||
       height * width > kMostImagePixels) {
     throw UserError(name, format("is an image of %lld x %lld (sides of 1 to %d and at most %lld "
-                                 "pixels are taken). Remove it or make it smaller.",
+                                 "pixels are accepted). Remove it or make it smaller.",
                                  static_cast<long long>(height), static_cast<long long>(width),
                                  kLargestImageSide, static_cast<long long>(kMostImagePixels)));
   }
@@ -70,7 +70,7 @@ Image decode_image(std::string_view bytes, const std::string& name) {
   if (is_jpeg(bytes)) return decode_jpeg(bytes, name);
   if (is_png(bytes)) return decode_png(bytes, name);
   throw UserError(name, std::string(bytes.empty() ? "is empty" : "is neither JPEG nor PNG") +
-                            " (these two are read, whatever the name says). Convert the image or "
+                            " (only these two are read, whatever its name). Convert the image or "
                             "remove it.");
 }
 

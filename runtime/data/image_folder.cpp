@@ -72,7 +72,7 @@ std::unique_ptr<FolderSource> read_split(const fs::path& folder, const Entries& 
     const auto found = std::lower_bound(names.begin(), names.end(), place.filename().string());
     if (found == names.end() || *found != place.filename().string()) {
       problems.add(place.string(),
-                   "is a class that train/ has not (labels are those of train/). "
+                   "is a class that train/ does not have (labels are those of train/). "
                    "Add it there, or remove it here.");
       continue;
     }
@@ -111,15 +111,15 @@ ImageSources open_image_folder(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     throw UserError(folder.string(),
-                    "is not a folder (one folder of images per class is looked "
-                    "for in it). Give such a folder.");
+                    "is not a folder (it has to hold one folder of images per "
+                    "class). Give such a folder.");
   }
   const bool grouped = fs::is_directory(folder / "train", error);
   const bool has_test = fs::is_directory(folder / "test", error);
   Problems problems;
   if (has_test && !grouped) {
     throw UserError(folder.string(),
-                    "holds test/ but no train/ (either both, or classes alone). "
+                    "holds test/ but no train/ (either both are needed, or only classes). "
                     "Add train/, or rename test/ if it is a class.");
   }
   ImageSources sources;
@@ -129,7 +129,7 @@ ImageSources open_image_folder(const fs::path& folder) {
     for (const fs::path& other : top.folders) {
       if (other.filename() == "train" || other.filename() == "test") continue;
       problems.add(other.string(),
-                   "is a folder beside train/ (only train/ and test/ are read). "
+                   "is a folder next to train/ (only train/ and test/ are read). "
                    "Rename or remove it.");
     }
   }

@@ -9,7 +9,7 @@
 
 #include "runtime/data/image.h"
 
-// Labelled images as an import meets them: one at a time, so that a data set need not fit into
+// Labelled images as an import reads them: one at a time, so that a data set need not fit into
 // memory.
 namespace hetpipe {
 
@@ -18,7 +18,7 @@ class ImageSource {
   virtual ~ImageSource() = default;
   const std::vector<std::int32_t>& labels() const { return labels_; }  // (N)
   std::int64_t size() const { return static_cast<std::int64_t>(labels_.size()); }
-  // Image `index`. UserError naming the file when it cannot be had.
+  // Image `index`. UserError naming the file when it cannot be read.
   virtual Image read(std::int64_t index) = 0;
   virtual std::string name(std::int64_t index) const = 0;  // for messages
 
@@ -31,7 +31,7 @@ struct ImageSources {
   std::unique_ptr<ImageSource> test;           // null: none
   int classes = 0;                             // labels lie in [0, classes)
   std::vector<std::string> class_names;        // by label; empty: not known
-  std::vector<std::filesystem::path> ignored;  // files that are no images
+  std::vector<std::filesystem::path> ignored;  // files that are not images
 };
 
 // The binary version of CIFAR (Krizhevsky 2009): `folder` holds data_batch_1.bin to
@@ -39,7 +39,7 @@ struct ImageSources {
 // the archive gives it. Records are one label byte (CIFAR-100: the coarse one of 20, then the fine
 // one of 100) and 3x32x32 bytes, channel by channel. Class names come from batches.meta.txt,
 // fine_label_names.txt or coarse_label_names.txt where they are. All files are read at once.
-// UserError with all that is wrong: missing files, sizes that are no whole records, labels out of
+// UserError with all problems: missing files, sizes that are not whole records, labels out of
 // range.
 enum class CifarLabels { ten, fine, coarse };
 ImageSources open_cifar(const std::filesystem::path& folder, CifarLabels labels);
@@ -48,7 +48,7 @@ ImageSources open_cifar(const std::filesystem::path& folder, CifarLabels labels)
 // .jpg, .jpeg or .png in any case; other files are listed as ignored, names that begin with a dot
 // passed over. With train/ the classes are folders in there and, for the test split, in test/,
 // which may lack some. UserError with all that is wrong: no classes, a class without images,
-// folders inside of classes, a class of test/ that train/ has not.
+// folders within classes, a class of test/ that train/ does not have.
 ImageSources open_image_folder(const std::filesystem::path& folder);
 
 }  // namespace hetpipe

@@ -27,7 +27,7 @@ void leave(j_common_ptr jpeg) {
   std::longjmp(decoder.back, 1);
 }
 
-// Warnings of data that is missing or wrong end the decoding: libjpeg would go on with grey. Stray
+// Warnings of data that is missing or wrong end the decoding: libjpeg would continue with grey. Stray
 // bytes between segments, which some cameras write, and odd Adobe marks harm no pixel.
 void on_message(j_common_ptr jpeg, int level) {
   const int code = jpeg->err->msg_code;

@@ -71,7 +71,7 @@ Image decode_png(std::string_view bytes, const std::string& name) {
   decoder.left = bytes.size();
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, leave, ignore);
   if (decoder.png != nullptr) decoder.info = png_create_info_struct(decoder.png);
-  if (decoder.info == nullptr) throw SystemError("libpng cannot be set up to read " + name);
+  if (decoder.info == nullptr) throw SystemError("cannot set up libpng to read " + name);
   if (!begin(decoder)) refuse_damaged(name, "PNG", decoder.why);
   const std::size_t height = png_get_image_height(decoder.png, decoder.info);
   check_image_size(static_cast<std::int64_t>(height),

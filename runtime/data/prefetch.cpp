@@ -89,7 +89,7 @@ Batch Prefetcher::take(Minibatch minibatch) {
   const bool there = changed_.wait_for(lock, std::chrono::duration<double>(deadline_seconds_),
                                        [&] { return !ready_.empty() || failure_ != nullptr; });
   if (!there) {
-    throw SystemError(format("data: minibatch %lld was not assembled within %g s",
+    throw SystemError(format("data: minibatch %lld was not ready within %g s",
                              static_cast<long long>(minibatch), deadline_seconds_));
   }
   // What was assembled before the failure is still good.

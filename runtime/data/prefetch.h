@@ -32,7 +32,7 @@ struct Batch {
 // One minibatch of one virtual worker: the parts that the data set holds.
 Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
                      Minibatch minibatch);
-// Of it, the samples of these spans, one span after another.
+// The samples of these spans of it, one span after another.
 Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
                      Minibatch minibatch, std::span<const SampleSpan> spans);
 
@@ -40,7 +40,7 @@ class Prefetcher {
  public:
   using Assemble = std::function<Batch(Minibatch)>;
 
-  // Minibatches [first, end) by any function; it is called on the thread alone.
+  // Minibatches [first, end) by any function; only the thread calls it.
   Prefetcher(Assemble assemble, Minibatch first, Minibatch end, double deadline_seconds,
              int depth = 3);
   ~Prefetcher();  // stops after the minibatch in the making

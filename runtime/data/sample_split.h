@@ -18,7 +18,7 @@ struct SampleSpan {
 };
 SampleSpan common(SampleSpan a, SampleSpan b);
 
-// A minibatch is cut into micro-batches, consecutive and as equal as can be (the first ones are
+// A minibatch is split into micro-batches, consecutive and as equal as possible (the first ones are
 // longer by one), and each of these among a stage's replicas, in proportion to their shares:
 // replica r of shares s has [n c_r / S, n c_{r+1} / S) of n samples, c the sums before it, S all.
 // Either may be empty.
@@ -34,7 +34,7 @@ class SampleSplit {
   }
   SampleSpan micro(std::int64_t samples, int micro) const;
   SampleSpan of(std::int64_t samples, int micro, int stage, int replica) const;
-  // The same for samples that are not cut into micro-batches.
+  // The same for samples that are not split into micro-batches.
   SampleSpan whole(std::int64_t samples, int stage, int replica) const;
 
  private:

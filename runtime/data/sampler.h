@@ -19,7 +19,7 @@
 //   round      0 0 0 | 0 0 | 1 1 1 | 1 1 |  2  2
 //
 // So every element is drawn exactly once per epoch over all workers, and what any number of whole
-// rounds has consumed is a prefix of the stream: another set of workers can go on from there.
+// rounds has consumed is a prefix of the stream: another set of workers can continue from there.
 namespace hetpipe {
 
 struct SampleRange {

@@ -9,7 +9,7 @@
 // one that follows it.
 namespace hetpipe {
 
-inline constexpr int kTextTokens = 64;           // T where the spec does not say
+inline constexpr int kTextTokens = 64;           // T by default
 inline constexpr int kMostTextTokens = 1 << 16;  // T at most
 
 bool is_text(const std::string& spec);  // begins with "text:"

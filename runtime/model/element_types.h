@@ -4,7 +4,7 @@
 #include "kernels/element.h"
 #include "runtime/model/model.h"
 
-// What the tensors of a model are made of on a device whose activations are of one type.
+// Element types of a model's tensors on a device whose activations are of one type.
 namespace hetpipe {
 
 // Losses are fp32 everywhere.

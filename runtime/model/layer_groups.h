@@ -11,8 +11,8 @@
 
 namespace hetpipe {
 
-// Layers [first, end) of a model that a device computes in one go: one layer, or a chain that it
-// fuses. Outputs between them are nowhere to be found.
+// Layers [first, end) of a model that a device computes at once: one layer, or a chain that it
+// fuses. Outputs between them do not exist.
 struct LayerGroup {
   int first = 0;
   int end = 0;
@@ -21,8 +21,8 @@ struct LayerGroup {
   LayerShapes shapes;                  // as the kernel has them
   std::unique_ptr<LayerKernel> kernel;
   // The input whose memory forward writes the output to: the kernel can, the input was made in the
-  // same stage, and nobody else reads it, neither another layer nor a backward. Memory that is not
-  // touched twice is what such layers' time goes to.
+  // same stage, and nothing else reads it, no layer and no backward. Such layers are bound
+  // by memory bandwidth, so memory that is touched once less saves time.
   std::optional<std::size_t> in_place;
 
   int last() const { return end - 1; }  // the output is this layer's
@@ -30,7 +30,7 @@ struct LayerGroup {
 
 // Layers [first, end) of `model`, a stage, in groups for passes of so many samples. From the first
 // layer on, the longest chain that `device` fuses makes a group: consecutive layers, each of which
-// is read by the next alone. `seed` keys random draws.
+// is read only by the next. `seed` keys random draws.
 std::vector<LayerGroup> make_groups(const Model& model, int first, int end, std::int64_t samples,
                                     std::uint64_t seed, Device& device);
 

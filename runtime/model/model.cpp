@@ -97,7 +97,7 @@ const ParameterShape* weight_of(const LayerShapes& shapes) {
 void check_shared(const Model& model, const std::string& where, const LayerShapes& user,
                   int owner) {
   if (owner < 0 || owner >= model.layer_count()) {
-    throw UserError(where, format("shares the weight of layer %d (%d are there before it). Name an "
+    throw UserError(where, format("shares the weight of layer %d (only %d come before it). Name an "
                                   "earlier layer.",
                                   owner, model.layer_count()));
   }
@@ -113,7 +113,8 @@ void check_shared(const Model& model, const std::string& where, const LayerShape
       return p == nullptr ? std::string("none") : to_string(p->shape);
     };
     throw UserError(where, "has weight " + text(mine) + " and shares that of " + its + ", " +
-                               text(theirs) + " (one tensor cannot be both). Give both one shape.");
+                               text(theirs) +
+                               " (one tensor cannot be both). Give both the same shape.");
   }
 }
 
@@ -156,14 +157,16 @@ int Model::add(std::string name, LayerSpec spec, std::vector<int> inputs,
   }
   for (const ModelLayer& other : layers_) {
     if (other.name == name) {
-      throw UserError(where, "the name is taken (files find parameters by it). Choose another.");
+      throw UserError(where,
+                      "the name is taken (files identify parameters by it). Choose another.");
     }
   }
   for (int input : inputs) {
     if (input < kSamples || input >= layer_count()) {
-      throw UserError(where, format("input %d is no earlier layer (%d are there). Add layers in "
-                                    "topological order.",
-                                    input, layer_count()));
+      throw UserError(where,
+                      format("input %d is not an earlier layer (there are %d). Add layers in "
+                             "topological order.",
+                             input, layer_count()));
     }
     if (input != kSamples && is_loss(layer(input).spec)) {
       throw UserError(where, "follows the loss '" + layer(input).name +
@@ -216,7 +219,7 @@ void Model::check_complete() const {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     if (!used[i]) {
       problems.add(place(*this, layers_[i].name),
-                   "nobody uses its output (it would never get a gradient). Remove it or connect "
+                   "its output is not used (it would never get a gradient). Remove it or connect "
                    "it.");
     }
   }

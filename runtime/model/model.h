@@ -52,7 +52,7 @@ class Model {
   int layer_count() const { return static_cast<int>(layers_.size()); }
   const ModelLayer& layer(int number) const { return layers_[static_cast<std::size_t>(number)]; }
   const std::vector<ModelLayer>& layers() const { return layers_; }
-  // Producers of each layer, kSamples left out: what cut rules and profiles need.
+  // Producers of each layer, without kSamples: what cut rules and profiles need.
   std::vector<std::vector<int>> producers() const;
 
   Shape batch_shape(std::int64_t batch) const;  // of the samples: (N, H, W, C), (N, F) or (N, T)

@@ -89,7 +89,7 @@ struct ZooModel {
 const std::vector<ZooModel>& zoo() {
   constexpr const char* kDeepResnet = "its last stage but one needs two rows and columns";
   constexpr const char* kVgg = "it halves rows and columns five times";
-  constexpr const char* kInception = "its windows without padding leave nothing of smaller ones";
+  constexpr const char* kInception = "its windows without padding leave nothing of smaller samples";
   static const std::vector<ZooModel> models = {
       {"mlp", 1, "", build_mlp},
       {"lenet", 4, "it halves rows and columns twice", [](Model& m) { build_lenet(m, false); }},
@@ -147,7 +147,7 @@ Model make_model(const std::string& name, const Shape& sample, int classes) {
     model.check_complete();
     return model;
   }
-  throw UserError("", unknown("model", name, model_names()) + ". Name one of the zoo.");
+  throw UserError("", unknown("model", name, model_names()) + ". Choose a known one.");
 }
 
 }  // namespace hetpipe

@@ -13,7 +13,7 @@ namespace hetpipe {
 // "amoebanet", "snn-mlp" (vision/vision.h); and those for text (zoo_text.h).
 std::vector<std::string> model_names();
 
-// A model of the zoo for samples (H, W, C), or (T) tokens. Every operation is a layer of its own,
+// A built-in model for samples (H, W, C), or (T) tokens. Every operation is a layer of its own,
 // so a cut may fall between any two; the last layer is the loss, named "loss". UserError for an
 // unknown name (with the nearest known one) or samples that do not suit it.
 Model make_model(const std::string& name, const Shape& sample, int classes);

@@ -38,13 +38,14 @@ ClipScope usual_clip_scope(const System& system) {
 std::string why_not_clip(ClipScope scope, const System& system) {
   const bool waves = system.sync != SyncRule::all_reduce;
   if (scope == ClipScope::global && !has_flush(system.schedule)) {
-    return "global does not go with schedule " + std::string(to_string(system.schedule)) +
-           " (its pipeline is never drained: a stage updates before the gradient of the same "
-           "minibatch is known at the stages before it). Give --clip-scope stage" +
+    return "global cannot be combined with schedule " + std::string(to_string(system.schedule)) +
+           " (its pipeline is never flushed: a stage updates before the gradient of the same "
+           "minibatch is known at earlier stages). Give --clip-scope stage" +
            (waves ? " or wave" : "") + ", or use a schedule with a flush.";
   }
   if (scope == ClipScope::wave && !waves) {
-    return "wave does not go with sync all-reduce (there are no waves: every update is final). "
+    return "wave cannot be combined with sync all-reduce (there are no waves: every update is "
+           "final). "
            "Give --clip-scope " +
            std::string(to_string(usual_clip_scope(system))) + ".";
   }

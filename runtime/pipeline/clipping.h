@@ -12,7 +12,7 @@
 #include "partitioner/plan/system.h"
 #include "runtime/model/parameters.h"
 
-// Clipping by norm: what is too long is shortened, in its direction. The norm is that of PyTorch's
+// Clipping by norm: a longer gradient is scaled down to the norm. The norm is that of PyTorch's
 // clip_grad_norm_: over all parameters together, weight decay not yet in the gradient.
 //
 //   global   the gradient of a minibatch over all stages. Exact, whatever the cut: squares are
@@ -39,9 +39,9 @@ struct Clipping {
 };
 constexpr auto fields_of(Type<Clipping>) { return fields<&Clipping::max_norm, &Clipping::scope>; }
 
-// global where the system drains its pipeline, else stage.
+// global if the system flushes its pipeline, else stage.
 ClipScope usual_clip_scope(const System& system);
-// "what (why it is one). What to do." where the system cannot clip like that; else empty.
+// "what (why it is one). What to do." if the system cannot clip this way; else empty.
 std::string why_not_clip(ClipScope scope, const System& system);
 
 // Elements of each parameter, in the layout's order.
@@ -55,7 +55,7 @@ class EntrySquares {
 
   void measure(const float* flat);            // enqueues; in the layout's order
   std::span<double> download();               // enqueues a copy to the host
-  void limit(Buffer& flat, double max_norm);  // measure, then shorten: enqueues
+  void limit(Buffer& flat, double max_norm);  // measure, then scale: enqueues
 
  private:
   Device& device_;

@@ -50,7 +50,7 @@ void Evaluator::pass_through(std::int64_t number, const float* weights, float* s
       if (!std::isfinite(losses.sum)) {
         const auto found = first_non_finite(stage, pass, weights);
         throw NumericalError(
-            format("evaluation of label %lld: the test loss is not a finite number (%s). Lower "
+            format("evaluation after wave %lld: the test loss is not a finite number (%s). Lower "
                    "--learning-rate, or start from an earlier checkpoint.",
                    static_cast<long long>(sum.label), found ? found->what.c_str() : "the loss"));
       }

@@ -27,8 +27,8 @@ class Evaluator {
   Evaluator(const TestBatches& batches, std::vector<Stage*> chunks, StageMessages& messages,
             RankService& service, Pace& pace);
 
-  // With these weights and running statistics, flat, chunk after chunk. What the loss came to,
-  // where this rank has it. NumericalError where it is not finite.
+  // With these weights and running statistics, flat, chunk after chunk. Returns the loss,
+  // if this rank has it. NumericalError if it is not finite.
   EvaluationReport evaluate(Label label, const float* weights, float* statistics);
 
  private:

@@ -232,7 +232,7 @@ std::string describe(const Flight& flight, std::int64_t now_ns, std::string_view
   for (const FlightEntry& entry : flight.entries) {
     const std::string before = format_seconds(seconds_between(entry.start_ns, now_ns));
     const std::string lasted =
-        entry.end_ns == 0 ? "goes on"
+        entry.end_ns == 0 ? "not ended"
                           : "for " + format_seconds(seconds_between(entry.start_ns, entry.end_ns));
     text += format("%.*s%10s before  %-13s %s%s\n", static_cast<int>(indent.size()), indent.data(),
                    before.c_str(), lasted.c_str(),

@@ -15,7 +15,7 @@ namespace hetpipe {
 // One thing that a rank did, as read back.
 struct FlightEntry {
   std::int64_t start_ns = 0;
-  std::int64_t end_ns = 0;  // 0: still going on
+  std::int64_t end_ns = 0;  // 0: not ended
   Doing doing = Doing::unknown;
   std::string text;
 };
@@ -24,12 +24,12 @@ struct Flight {
   std::vector<FlightEntry> entries;  // by start
 };
 
-// What a rank is doing and the last things that it did, in a file that every process of the machine
+// What a rank is doing and its last actions, in a file that every process of the machine
 // may read and that outlives the rank, however that ends. Written by the rank's own thread, read by
 // any.
 class FlightRecorder {
  public:
-  // Keeps the last `entries` (0: the current one alone). SystemError where the file cannot be made
+  // Keeps the last `entries` (0: only the current one). SystemError if the file cannot be created
   // in full.
   FlightRecorder(const std::filesystem::path& file, Rank rank, int entries);
   ~FlightRecorder();
@@ -37,7 +37,7 @@ class FlightRecorder {
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
   // Something begins, and what was before has ended. `text`: "B17", or what the rank is doing in a
-  // few words ("forming label 12").
+  // few words ("reading data").
   void begin(std::string_view text, Doing doing = Doing::working);
   // Inside of it, a wait begins and ends. What begins inside a wait (a message is served) ends
   // with resume_wait().
@@ -63,7 +63,7 @@ class FlightRecorder {
   std::int64_t begun_ = 0;
   Slot* action_ = nullptr;  // the ring's open entries
   Slot* wait_ = nullptr;
-  std::string action_text_;  // goes on after a wait
+  std::string action_text_;  // continues after a wait
   Doing action_doing_ = Doing::unknown;
 };
 

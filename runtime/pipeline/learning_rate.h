@@ -40,7 +40,7 @@ struct RateSchedule {
   double power = 1;                  // of polynomial
   double final_rate = 0;             // of cosine and polynomial
   double length = 0;                 // T, of the whole training, whatever is resumed
-  // Position of minibatch p is p + shift: 0, but after a resume whose minibatches have another size
+  // Position of minibatch p is p + shift: 0, except after a resume with minibatches of another size
   // than those before.
   double shift = 0;
 };
@@ -50,7 +50,7 @@ constexpr auto fields_of(Type<RateSchedule>) {
                 &RateSchedule::final_rate, &RateSchedule::length, &RateSchedule::shift>;
 }
 
-// The rate of minibatch p. Beyond the end it stays what it is there.
+// The rate of minibatch p. Beyond the end it is constant.
 double rate_at(const RateSchedule& schedule, double base, Minibatch p);
 
 }  // namespace hetpipe

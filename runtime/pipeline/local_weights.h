@@ -23,7 +23,7 @@ struct WeightVersion {
 
 // When a stage's own updates become visible to its passes.
 enum class Visible {
-  // F(p) sees those of minibatches 0 ... p - Nm at every stage, whatever the cut: WSP, vertical
+  // F(p) sees those of minibatches 0 ... p - Nm at every stage, for any partition: WSP, vertical
   // sync. B(q) may run before F(q + Nm) is due: its update is then kept back until then.
   exactly,
   at_once,
@@ -38,14 +38,14 @@ enum class Visible {
 //   snapshot(L) + own waves L ... w-1 + own updates of wave w that are visible
 //
 // where the last gate passed stood in wave w and granted label L. Without gates there is no label:
-// the start and all visible updates. A version that somebody still holds is left alone: whoever
-// keeps that of its F for its B stashes weights.
+// the start and all visible updates. A version still referenced is never changed: a caller that
+// keeps the one of its F for its B stashes weights.
 class LocalWeights {
  public:
   // `initial`: snapshot(first_wave), what the run starts from.
   LocalWeights(Device& device, Stream& stream, const WaveRules& rules, Visible visible,
                std::span<const float> initial);
-  // Visible::exactly; goes on at rules.start_wave() as a run that came there.
+  // Visible::exactly; continues at rules.start_wave() like a run that arrived there.
   LocalWeights(Device& device, Stream& stream, const WaveRules& rules, const ExactWeights& exact);
 
   Label label() const { return current_->label; }  // of the snapshot that the weights rest on

@@ -10,7 +10,7 @@
 
 namespace hetpipe {
 
-// By how much the loss of each wave is scaled, where some device keeps activations in fp16: small
+// The scale of the loss in each wave, if some device keeps activations in fp16: small
 // gradients would be lost in it (Micikevicius et al. 2018, section 3.2). Powers of two, which
 // change no bit of a gradient that fits. Kept by the stage with the loss; a minibatch's exponent
 // travels with its gradients, and every stage takes it out again before the gradient is summed or

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "base/time.h"
 #include "runtime/model/element_types.h"
 #include "runtime/pipeline/timed_model.h"
 
@@ -36,10 +35,10 @@ BatchTimes time_batch(TimedModel& timed, int layers, const MeasureOptions& optio
   Times forward(groups), backward(groups), update(static_cast<std::size_t>(layers));
   std::vector<double> whole;
   const auto clock = [&](std::vector<double>& times, auto&& work) {
-    const std::int64_t start = now_ns();
+    const std::int64_t start = options.clock();
     work();
     timed.synchronize();
-    times.push_back(seconds_between(start, now_ns()));
+    times.push_back(seconds_between(start, options.clock()));
   };
   const auto each_group = [&] {
     for (std::size_t i = 0; i < groups; ++i) clock(forward[i], [&] { timed.forward(i); });
@@ -59,9 +58,9 @@ BatchTimes time_batch(TimedModel& timed, int layers, const MeasureOptions& optio
   // The first passes touch new memory and let the device settle.
   for (int i = 0; i < 2; ++i) at_once();
   whole.clear();
-  const std::int64_t start = now_ns();
+  const std::int64_t start = options.clock();
   for (int pass = 0; pass < options.repetitions ||
-                     seconds_between(start, now_ns()) < options.seconds_per_layer * layers;
+                     seconds_between(start, options.clock()) < options.seconds_per_layer * layers;
        ++pass) {
     each_group();
     at_once();
@@ -115,7 +114,8 @@ std::vector<double> by_layer(const TimedModel& timed, const std::vector<double>&
 void check_batches(const std::vector<int>& batches) {
   Problems problems;
   if (batches.empty()) {
-    problems.add("batches", "none are given (a profile holds times per batch). Give at least one.");
+    problems.add("batches",
+                 "none are given (a profile holds times per batch size). Give at least one.");
   }
   for (std::size_t i = 0; i < batches.size(); ++i) {
     if (batches[i] < 1) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "base/time.h"
 #include "kernels/device.h"
 #include "partitioner/profile/profile.h"
 #include "runtime/model/model.h"
@@ -24,7 +26,8 @@ struct MeasureOptions {
   std::string device;                              // name in the profile; empty: the device's kind
   int repetitions = 5;                             // passes at least
   double seconds_per_layer = 0.01;                 // and time spent, times the number of layers
-  std::function<void(const PassCheck&)> on_batch;  // told after each batch
+  std::function<void(const PassCheck&)> on_batch;  // called after each batch
+  std::function<std::int64_t()> clock = now_ns;    // ns; a test's own is no machine's
 };
 
 // Times every layer of `model` on `device`, alone on it, at each batch. A layer timed by itself in

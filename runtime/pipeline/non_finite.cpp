@@ -56,7 +56,7 @@ std::optional<NonFinite> first_non_finite(const Stage& stage, const Pass& pass,
       if (const auto found = find_in(stage, values, type, count)) {
         return NonFinite{"the output of layer " + model.layer(layer).name +
                              place(*found, count, pass.samples) +
-                             format(", as it came from stage %d", packed.transfer->from_stage),
+                             format(", as received from stage %d", packed.transfer->from_stage),
                          packed.transfer->from_stage};
       }
       values += static_cast<std::size_t>(count) * bytes_of(type);
@@ -69,7 +69,7 @@ std::optional<NonFinite> first_non_finite(const Stage& stage, const Pass& pass,
       if (const auto found =
               find_in(stage, reinterpret_cast<const std::byte*>(weights + entry.offset),
                       ElementType::fp32, entry.count)) {
-        return NonFinite{format("parameter %s of layer %s (%g, by an update before)",
+        return NonFinite{format("parameter %s of layer %s (%g, from an earlier update)",
                                 entry.name.c_str(), model.layer(layer).name.c_str(), found->value),
                          {}};
       }

@@ -8,13 +8,13 @@
 
 namespace hetpipe {
 
-// The first place, in the order of computing, where a number is NaN or infinite.
+// The first place, in the order of computation, where a number is NaN or infinite.
 struct NonFinite {
   std::string what;           // "the output of layer conv1 (inf, sample 3 of the minibatch)"
-  std::optional<int> sender;  // it came in from this stage, where it arose or came in as well
+  std::optional<int> sender;  // received from this stage, where it arose or was received too
 };
 
-// Looks through a minibatch after its forward: samples, then what earlier stages sent, then layer
+// Searches a minibatch after its forward: samples, then what earlier stages sent, then layer
 // by layer parameters and output. Of an output that is gone (worked on in place) the range of
 // layers up to the next one that is there is named. Waits for the stream; for a run that is about
 // to end, since a look costs more than a forward.

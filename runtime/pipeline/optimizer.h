@@ -33,12 +33,12 @@ constexpr auto fields_of(Type<OptimizerOptions>) {
 std::vector<std::string> optimizer_slot_names(const std::string& optimizer);
 
 // The optimizer of one stage of one virtual worker; its state is local to both. It yields the
-// applied weight change and leaves adding it to whoever keeps the weights.
+// applied weight change and leaves adding it to the owner of the weights.
 class Optimizer {
  public:
   Optimizer(OptimizerOptions options, Device& device, Stream& stream, const ParameterLayout& layout)
       : Optimizer(std::move(options), device, stream, entry_counts(layout)) {}
-  // Of parameters with so many elements each, one after another in the flat arrays.
+  // For parameters with so many elements each, one after another in the flat arrays.
   Optimizer(OptimizerOptions options, Device& device, Stream& stream,
             std::vector<std::int64_t> counts);
   // Of one parameter with so many elements.
@@ -55,7 +55,7 @@ class Optimizer {
 
   // For global clipping: squares of this gradient, per parameter; readable once the stream is done.
   std::span<const double> measure(const Buffer& gradient);
-  // And the factor that follows from those of all stages.
+  // The factor that follows from those of all stages.
   float clip_factor(std::span<const std::vector<double>> squares_of_stages) const {
     return clip_factor_of(squares_of_stages, options_.clipping.max_norm);
   }
@@ -63,7 +63,7 @@ class Optimizer {
   // another.
   void limit_wave(Minibatch first, Minibatch last, Buffer& sum);
 
-  // Keeps what look_ahead needs beyond the optimizer's own state. Called before the first update.
+  // Keeps what look_ahead needs besides the optimizer's state. Called before the first update.
   void prepare_to_look_ahead();
   // Weights `steps` updates ahead, predicted along the one applied last (SpecTrain: arXiv
   // 1809.02839; XPipe: arXiv 1911.04610): ahead = weights - steps * rate * direction, with the rate

@@ -9,16 +9,16 @@ namespace hetpipe {
 
 // The emulated device's clock. An action starts, in modelled time, when the device is free and its
 // input is there, and ends its modelled seconds later; the real arithmetic runs first, then the
-// rank waits for that end. So what it costs to wake up from one wait is not added to the next
+// rank waits for that end. So the cost of waking up from one wait is not added to the next
 // action. Counts actions, those whose arithmetic alone took longer than their model (overran), and
-// how far the modelled ends were missed in all (late: the machine was busy elsewhere).
+// how far the modelled ends were missed in all (late: the machine was busy with other work).
 class Pace {
  public:
   explicit Pace(RankService& service);
 
-  // Something that the next action needs came (or was delivered) at this time.
+  // Something that the next action needs arrived (or was delivered) at this time.
   void input_at(std::int64_t time_ns);
-  // The same of an answer that came after so long, where it was waited for rather than found.
+  // The same for an answer that arrived after so long, if it was waited for rather than present.
   void answered(double seconds, std::int64_t time_ns) {
     constexpr double kFound = 100e-6;  // s
     if (seconds > kFound) input_at(time_ns);
@@ -38,7 +38,7 @@ class Pace {
 
  private:
   RankService& service_;
-  std::int64_t free_ns_;  // modelled time at which the device has done all that it was given
+  std::int64_t free_ns_;  // modelled time at which the device has done all its work
   std::int64_t input_ns_;
   std::int64_t actions_ = 0;
   std::int64_t overruns_ = 0;

@@ -11,7 +11,7 @@
 
 namespace hetpipe {
 
-// Which weights the passes of a stage compute with: a row of the table of systems in parts.
+// Which weights the passes of a stage compute with: a row of the table of systems, in parts.
 struct WeightPolicy {
   enum class Of {
     forward,    // B: what its F had, kept until then
@@ -36,8 +36,8 @@ struct WeightPolicy {
 // `steps_*` are the stage's, counted from its schedule (partitioner/plan/staleness.h).
 WeightPolicy policy_of(const Plan& plan, int steps_forward, int steps_backward);
 
-// Carries a policy out at one stage: hands every pass its weights, and lets go of them when the
-// last pass that shares them is through.
+// Applies a policy at one stage: gives every pass its weights, and releases them when the
+// last pass that shares them is done.
 class PassWeights {
  public:
   using Version = std::shared_ptr<const WeightVersion>;

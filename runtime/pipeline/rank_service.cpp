@@ -18,35 +18,31 @@ constexpr std::int64_t kLifeSignEvery = 1'000'000'000;  // ns
 
 RankService::RankService(Transport& transport, double timeout_seconds, Watchers watchers)
     : transport_(transport), timeout_seconds_(timeout_seconds), watchers_(watchers) {
-  on(MessageKind::life_sign, [this](const ControlMessage&) { ++life_signs_; });
+  on<LifeSign>([this](Rank, const LifeSign&) { ++life_signs_; });
 }
 
-void RankService::on(MessageKind kind, Handler handler) {
+void RankService::on(std::int32_t kind, TakesMessage handler) {
   const bool first = handlers_.emplace(kind, std::move(handler)).second;
-  ensure(first, "two roles of one rank want the same control message");
+  ensure(first, "two roles of one rank handle the same control message");
 }
 
 void RankService::begin(std::string_view what, Doing doing) {
   if (watchers_.recorder != nullptr) watchers_.recorder->begin(what, doing);
 }
 
-void RankService::tell_all(const MessageHeader& header) {
-  for (int r = 0; r < transport_.ranks(); ++r) transport_.send_control(Rank{r}, header);
-}
-
 void RankService::give_life_sign() {
   const std::int64_t now = now_ns();
   if (now - last_life_sign_ns_ < kLifeSignEvery) return;
   last_life_sign_ns_ = now;
-  tell_all({.kind = static_cast<std::int32_t>(MessageKind::life_sign)});
+  tell_all(LifeSign{});
 }
 
 void RankService::poll() {
   if (watchers_.lifeline != nullptr) watchers_.lifeline->check();
   transport_.progress();
   while (auto message = transport_.try_receive_control()) {
-    const auto handler = handlers_.find(static_cast<MessageKind>(message->header.kind));
-    ensure(handler != handlers_.end(), "a control message that nobody in this rank expects");
+    const auto handler = handlers_.find(message->header.kind);
+    ensure(handler != handlers_.end(), "a control message that no role of this rank expects");
     handler->second(*message);
     note_work();
   }

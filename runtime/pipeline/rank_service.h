@@ -11,13 +11,13 @@
 #include "base/error.h"
 #include "kernels/device.h"
 #include "runtime/pipeline/flight_recorder.h"
-#include "runtime/pipeline/protocol.h"
+#include "runtime/pipeline/messages.h"
 #include "runtime/transport/lifeline.h"
 #include "runtime/transport/transport.h"
 
 namespace hetpipe {
 
-// What a wait is for, and which rank has to do something for it (nothing: several have).
+// What a wait is for, and which rank has to act for it (nothing: several have).
 struct Awaited {
   std::string what;
   std::optional<Rank> from;
@@ -25,7 +25,7 @@ struct Awaited {
   Awaited(std::string the_what, Rank rank) : what(std::move(the_what)), from(rank) {}
 };
 
-// A wait in vain; the culprit, where one is known, is stuck or silent.
+// A wait that timed out; the culprit, if known, is stuck or silent.
 class WaitFailed : public SystemError {
  public:
   WaitFailed(const std::string& text, std::optional<Rank> culprit)
@@ -42,19 +42,24 @@ struct Watchers {
   Lifeline* lifeline = nullptr;
 };
 
-// What a rank does whenever it waits: moves messages on, hands control messages to whom they
+// What a rank does whenever it waits: moves messages on, passes control messages to the roles they
 // concern, and lets the roles that live in this rank (a hosted server, the reporter) do their part.
 // Every wait goes through here, so every wait has the run's deadline and a name. What the rank is
 // doing is recorded here too.
 class RankService {
  public:
-  using Handler = std::function<void(const ControlMessage&)>;
   using Name = std::function<Awaited()>;
 
   RankService(Transport& transport, double timeout_seconds, Watchers watchers = {});
 
   Transport& transport() { return transport_; }
-  void on(MessageKind kind, Handler handler);
+  // Messages of type M go to the handler: (Rank from, const M& message).
+  template <class M, class Handler>
+  void on(Handler handler) {
+    on(kind_of<M>, [handler = std::move(handler)](const ControlMessage& message) {
+      handler(message.from, read_as<M>(message));
+    });
+  }
   void also_poll(std::function<void()> poll) { polls_.push_back(std::move(poll)); }
 
   // The rank begins something: "B17", "forming label 12". Others that wait for it are patient with
@@ -65,12 +70,19 @@ class RankService {
   // again soon.
   void note_work() { ++work_; }
 
-  // A control message without payload to every rank, this one too.
-  void tell_all(const MessageHeader& header);
-  // Somebody has moved on: whoever waits for others waits anew. At most one a second goes out.
+  template <class M>
+  void send(Rank to, const M& message) {
+    send_control(transport_, to, message);
+  }
+  // To every rank, this one too.
+  template <class M>
+  void tell_all(const M& message) {
+    for (int r = 0; r < transport_.ranks(); ++r) send(Rank{r}, message);
+  }
+  // A rank has made progress: the others restart their waits. At most one per second is sent.
   void give_life_sign();
 
-  // JobEnds where the lifeline says so.
+  // JobEnds if the lifeline reports it.
   void poll();
   // Returns seconds waited. WaitFailed naming `name` past the deadline. With a lifeline, the
   // deadline moves on for as long as the rank that is waited for does (see judge_wait).
@@ -86,8 +98,11 @@ class RankService {
   void wait_until_ns(std::int64_t deadline_ns);
 
  private:
-  // What makes a wait without lifeline begin anew.
+  // What restarts a wait without lifeline.
   enum class Patience { fixed, until_no_life_sign };
+  using TakesMessage = std::function<void(const ControlMessage&)>;
+
+  void on(std::int32_t kind, TakesMessage handler);
   double wait(const std::function<bool()>& ready, const Name& name, Patience patience,
               std::string_view brief);
   void give_up_if_stuck(const Awaited& awaited, std::int64_t start_ns);
@@ -98,7 +113,7 @@ class RankService {
   std::int64_t life_signs_ = 0;
   std::int64_t last_life_sign_ns_ = 0;  // given by this rank
   std::int64_t work_ = 0;
-  std::map<MessageKind, Handler> handlers_;
+  std::map<std::int32_t, TakesMessage> handlers_;  // by kind
   std::vector<std::function<void()>> polls_;
 };
 

@@ -2,22 +2,16 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <span>
-#include <type_traits>
-#include <vector>
 
-#include "base/error.h"
 #include "base/ids.h"
 #include "kernels/memory_account.h"
 #include "partitioner/schedule/schedule.h"
 
-// What ranks tell the reporter. Plain structs: they travel as bytes between ranks of one build.
+// A worker's reports, as plain structs: they travel as bytes between ranks of one build.
 namespace hetpipe {
 
-// One worker rank, one wave: sent when the wave is pushed (all-reduce: when its last update has
+// One worker rank, one wave: made when the wave is pushed (all-reduce: when its last update has
 // been made).
 struct WaveReport {
   std::int32_t virtual_worker = 0;
@@ -32,7 +26,7 @@ struct WaveReport {
   double learning_rate = 0;
   Minibatch staleness_min = 0;  // over the wave's minibatches
   Minibatch staleness_max = 0;
-  double elapsed_seconds = 0;    // since the report before, evaluations left out
+  double elapsed_seconds = 0;    // since the previous report, without evaluations
   double evaluated_seconds = 0;  // of evaluations, over the whole run
   double server_wait_seconds = 0;
 };
@@ -57,10 +51,10 @@ struct RankReport {
   double forward_seconds = 0;  // on the device: real, or modelled where it is emulated
   double backward_seconds = 0;
   double update_seconds = 0;
-  double transfer_seconds = 0;     // waiting while the awaited message was on its way
+  double transfer_seconds = 0;     // waiting while the awaited message was in transit
   double bubble_seconds = 0;       // waiting before it was sent
   double server_wait_seconds = 0;  // gates and pulls
-  double evaluate_seconds = 0;     // all of it, apart from the rest
+  double evaluate_seconds = 0;     // all of it, separate from the rest
   double data_seconds = 0;         // waiting for samples
   std::int64_t paced_actions = 0;
   std::int64_t overruns = 0;
@@ -93,20 +87,5 @@ struct ActionRecord {
   Minibatch visible = 0;   // ... and own updates in them, 0 ... visible-1
   std::int64_t bytes = 0;  // sent or received
 };
-
-template <class T>
-std::span<const std::byte> as_payload(const T& report) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  return std::as_bytes(std::span(&report, 1));
-}
-
-template <class T>
-T from_payload(std::span<const std::byte> payload) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  ensure(payload.size() == sizeof(T), "a report of another size: mixed builds");
-  T report;
-  std::memcpy(&report, payload.data(), sizeof(T));
-  return report;
-}
 
 }  // namespace hetpipe

@@ -22,7 +22,7 @@ struct Packed {
   Buffer data;
 };
 
-// One (micro-)batch on its way through one stage: what forward leaves for backward. It may hold no
+// One (micro-)batch passing through one stage: what forward leaves for backward. It may hold no
 // sample at all: then nothing is computed, and gradients are zero.
 struct Pass {
   std::int64_t samples = 0;
@@ -45,12 +45,12 @@ struct Pass {
   std::vector<std::byte*> output_gradient_at;
 };
 
-// Re-computation updates running statistics a second time if it is let.
+// Recomputation would update running statistics a second time.
 enum class Statistics { update, leave };
-// What becomes of the parameter gradients that are there: of the first micro-batch of a minibatch,
-// or added to those of the ones before.
+// What happens to existing parameter gradients: of the first micro-batch of a minibatch,
+// or added to those of the previous ones.
 enum class Gradients { overwrite, accumulate };
-// whole: both gradients. inputs: that of the inputs alone; weight_gradient() makes the other.
+// whole: both gradients. inputs: only that of the inputs; weight_gradient() makes the other.
 enum class BackwardPart { whole, inputs };
 
 // A slice of the model on a device: its layers' kernels, its parameters' layout, and which tensors
@@ -83,7 +83,7 @@ class Stage {
   // Makes the kernels of a pass of so many samples, which a device may search long for; else the
   // first such pass does.
   void prepare(std::int64_t samples);
-  // What its device computes in one go in such a pass.
+  // What its device computes in one operation in such a pass.
   const std::vector<LayerGroup>& groups(std::int64_t samples);
 
   // Computes all layers. `pass` holds samples, keys and activations_in; forward fills the rest.

@@ -99,7 +99,7 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients, Backwar
     const bool loss = group->end == model_.layer_count();
     const bool kept =  // for weight_gradient()
         apart && !parameters_.of_layers(group->first, group->end).empty();
-    ensure(loss || target[last] != nullptr, "a layer whose output nobody uses");
+    ensure(loss || target[last] != nullptr, "a layer whose output is not used");
     std::vector<std::byte*> input_gradients;
     struct Addition {
       int layer;

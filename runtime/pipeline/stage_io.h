@@ -6,7 +6,7 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/stage.h"
 
-// What goes into a stage from the data set, and what its loss says.
+// What goes into a stage from the data set, and what comes out of its loss.
 namespace hetpipe {
 
 // Samples `span` of a batch (counted inside it), as far as the stage reads them.

@@ -12,8 +12,14 @@ namespace {
 
 constexpr std::size_t kTestMessagesAhead = 1;
 
-MessageKind kind_of(Payload payload) {
-  return payload == Payload::activations ? MessageKind::activations : MessageKind::gradients;
+TensorsOf tensors_of(const MessagePiece& piece) {
+  return {.minibatch = piece.minibatch,
+          .micro = piece.micros.first,
+          .stage = StageId{piece.receiving_stage()}};
+}
+TensorsOf tensors_of(const MessageHeader& header, Payload payload) {
+  return payload == Payload::activations ? read_as<ActivationsSent>(header).of
+                                         : read_as<GradientsSent>(header).of;
 }
 Channel channel_of(Payload payload) {
   return payload == Payload::activations ? Channel::forward : Channel::backward;
@@ -125,7 +131,7 @@ void StageMessages::post_next(Source& source) {
       transport_.receive(source.peer, channel_of(source.payload), {posted.data.data(), bytes});
   source.newest = piece.key();
   const bool added = posted_.emplace(piece.key(), std::move(posted)).second;
-  ensure(added, "a message that comes twice");
+  ensure(added, "a message that is expected twice");
 }
 
 // One receive of each source waits for what comes next; for a gradient only once all activations
@@ -149,45 +155,41 @@ StageMessages::Posted StageMessages::claim(const MessagePiece& piece) {
     const auto source = std::find_if(sources_.begin(), sources_.end(), [&](const Source& s) {
       return s.peer == from && s.payload == piece.payload;
     });
-    ensure(source != sources_.end() && look_further(*source), "a message that nobody sends");
+    ensure(source != sources_.end() && look_further(*source), "a message that no rank sends");
     post_next(*source);
   }
   Posted posted = std::move(posted_.at(key));
   posted_.erase(key);
   post_ahead();
-  wait(posted.operation, *piece.transfer, piece.payload, from,
-       {.kind = code(kind_of(piece.payload)),
-        .part = place_.part_of(piece),
-        .minibatch = piece.minibatch});
+  const Waited waited = wait(
+      posted.operation, from,
+      piece.payload == Payload::activations ? "activation of minibatch" : "gradient of minibatch",
+      piece.minibatch, piece.receiving_stage());
+  const MessageHeader& header = posted.operation.header();
+  ensure(tensors_of(header, piece.payload) == tensors_of(piece),
+         "a message of another minibatch arrived");
+  const std::int64_t sent = std::clamp(header.sent_ns, waited.start_ns, waited.end_ns);
+  report_.bubble_seconds += seconds_between(waited.start_ns, sent);
+  report_.transfer_seconds += seconds_between(sent, waited.end_ns);
   post_ahead();  // what was leaving may have left
   return posted;
 }
 
-void StageMessages::wait(const Operation& operation, const Transfer& transfer, Payload payload,
-                         Rank peer, const MessageHeader& expected) {
+StageMessages::Waited StageMessages::wait(const Operation& operation, Rank peer, const char* what,
+                                          std::int64_t number, int stage) {
   const std::int64_t start = now_ns();
   service_.wait(operation, [&] {
-    const bool test = expected.kind == code(MessageKind::evaluation);
     return Awaited(
-        format("the %s of %s %lld from rank %d (for virtual worker %d, stage %d)",
-               payload == Payload::activations ? "activation" : "gradient",
-               test ? "test batch" : "minibatch", static_cast<long long>(expected.minibatch),
-               peer.value, place_.virtual_worker.value,
-               MessagePiece{payload, &transfer}.receiving_stage()),
+        format("the %s %lld from rank %d (for virtual worker %d, stage %d)", what,
+               static_cast<long long>(number), peer.value, place_.virtual_worker.value, stage),
         peer);
   });
   const std::int64_t end = now_ns();
-  const MessageHeader& header = operation.header();
-  ensure(header.kind == expected.kind && header.minibatch == expected.minibatch &&
-             header.part == expected.part,
-         "a message of another minibatch arrived");
   // In modelled time a message is there when its link delivers it; over a real link, when it is
   // noticed.
-  pace_.input_at(header.deliver_ns > 0 ? header.deliver_ns : end);
-  if (expected.kind == code(MessageKind::evaluation)) return;  // its time is reported apart
-  const std::int64_t sent = std::clamp(header.sent_ns, start, end);
-  report_.bubble_seconds += seconds_between(start, sent);
-  report_.transfer_seconds += seconds_between(sent, end);
+  const std::int64_t delivered = operation.header().deliver_ns;
+  pace_.input_at(delivered > 0 ? delivered : end);
+  return {start, end};
 }
 
 StageMessages::Arrived StageMessages::take(Payload payload, const Action& action) {
@@ -201,7 +203,12 @@ StageMessages::Arrived StageMessages::take(Payload payload, const Action& action
     std::vector<Posted> messages;
     for (const MessagePiece& piece : from) {
       messages.push_back(claim(piece));
-      arrived.label = messages.back().operation.header().label;
+      const MessageHeader& header = messages.back().operation.header();
+      if (payload == Payload::activations) {
+        arrived.label = read_as<ActivationsSent>(header).label;
+      } else {
+        arrived.scale_exponent = read_as<GradientsSent>(header).scale_exponent;
+      }
     }
     std::vector<std::byte*> read;
     for (const Posted& message : messages) read.push_back(message.data.data());
@@ -238,16 +245,12 @@ void StageMessages::send(Buffer data, Rank to, Channel channel, const MessageHea
       .push_back({std::move(operation), std::move(data), channel});
 }
 
-void StageMessages::send(const MessagePiece& piece, Buffer data, Label label) {
+void StageMessages::send(const MessagePiece& piece, Buffer data, const MessageHeader& header) {
   const bool forward = piece.payload == Payload::activations;
   (forward ? report_.bytes_forward : report_.bytes_backward) +=
       static_cast<std::int64_t>(data.bytes());
   ++(forward ? report_.messages_forward : report_.messages_backward);
-  send(std::move(data), place_.other_end(piece, false), channel_of(piece.payload),
-       {.kind = code(kind_of(piece.payload)),
-        .part = place_.part_of(piece),
-        .minibatch = piece.minibatch,
-        .label = label});
+  send(std::move(data), place_.other_end(piece, false), channel_of(piece.payload), header);
 }
 
 void StageMessages::send_activations(const Action& action, const std::vector<Pass*>& passes,
@@ -267,13 +270,14 @@ void StageMessages::send_activations(const Action& action, const std::vector<Pas
             stage.pack_activations(*passes[at(m - micros.first)], transfer, span.first - mine.first,
                                    span.count(), place_.wire_type(piece), to);
       }
-      send(piece, std::move(data), label);
+      send(piece, std::move(data),
+           header_of(ActivationsSent{.of = tensors_of(piece), .label = label}));
     }
   }
 }
 
 void StageMessages::send_gradients(const Action& action, const std::vector<Pass*>& passes,
-                                   Label label) {
+                                   int scale_exponent) {
   const Stage& stage = *chunks_[at(action.chunk)];
   const auto micros = place_.micros(Payload::gradients, action.micro);
   for (std::size_t t = 0; t < stage.incoming().size(); ++t) {
@@ -295,7 +299,8 @@ void StageMessages::send_gradients(const Action& action, const std::vector<Pass*
                             passes[at(m - micros.first)]->gradients_out[t].data.data(), next,
                             place_.wire_type(piece), Way::into_message);
       }
-      send(piece, std::move(data), label);
+      send(piece, std::move(data),
+           header_of(GradientsSent{.of = tensors_of(piece), .scale_exponent = scale_exponent}));
     }
   }
   for (Pass* pass : passes) pass->gradients_out.clear();
@@ -321,8 +326,10 @@ std::vector<Packed> StageMessages::take_test_batch(int chunk, std::int64_t numbe
       const Rank from = place_.ranks[at(transfer.from_stage)][at(r)];
       const Operation operation =
           transport_.receive(from, Channel::evaluate, {message.data(), bytes});
-      wait(operation, transfer, Payload::activations, from,
-           {.kind = code(MessageKind::evaluation), .part = stage.id().value, .minibatch = number});
+      wait(operation, from, "activation of test batch", number, transfer.to_stage);
+      ensure(read_as<TestActivationsSent>(operation.header()) ==
+                 TestActivationsSent{.batch = number, .stage = stage.id()},
+             "a message of another test batch arrived");
       copy_samples(stage, transfer, mine, span, packed.data(), message.data(), wire,
                    Way::out_of_message);
     }
@@ -339,7 +346,7 @@ void StageMessages::send_test_batch(int chunk, const Pass& pass, std::int64_t nu
   // may wait until the next stage has evaluated too, it must not wait for any.)
   while (sending_tests_.size() > kTestMessagesAhead) {
     service_.wait(sending_tests_.front().operation, [&] {
-      return "activations of a test batch before " + std::to_string(number) + " to leave";
+      return "activations of a test batch before " + std::to_string(number) + " to be sent";
     });
     sending_tests_.pop_front();
   }
@@ -357,7 +364,7 @@ void StageMessages::send_test_batch(int chunk, const Pass& pass, std::int64_t nu
                              data.data());
       report_.bytes_evaluation += static_cast<std::int64_t>(data.bytes());
       send(std::move(data), place_.ranks[at(transfer.to_stage)][at(r)], Channel::evaluate,
-           {.kind = code(MessageKind::evaluation), .part = transfer.to_stage, .minibatch = number});
+           header_of(TestActivationsSent{.batch = number, .stage = StageId{transfer.to_stage}}));
     }
   }
 }
@@ -371,7 +378,7 @@ void StageMessages::release_sent() {
 void StageMessages::finish() {
   for (std::deque<Sending>* all : {&sending_, &sending_tests_}) {
     for (const Sending& sending : *all) {
-      service_.wait(sending.operation, [] { return std::string("the last sends to leave"); });
+      service_.wait(sending.operation, [] { return std::string("the last sends to complete"); });
     }
     all->clear();
   }

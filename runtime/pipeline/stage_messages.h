@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "partitioner/schedule/schedule.h"
-#include "runtime/pipeline/message_cursor.h"
 #include "runtime/pipeline/pace.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"
@@ -24,7 +23,7 @@ namespace hetpipe {
 //
 // What a peer sends, and in which order, follows from its schedule: receives are posted in that
 // order, one ahead of what is needed where memory is counted for it, so that transfers overlap with
-// compute whatever the order here. Waiting is booked as transfer (the message was on its way) or
+// compute whatever the order here. Waiting is counted as transfer (the message was in transit) or
 // bubble (it had not been sent).
 class StageMessages {
  public:
@@ -37,20 +36,22 @@ class StageMessages {
 
   struct Arrived {
     std::vector<std::vector<Packed>> tensors;  // [micro-batch of the action][transfer]
-    std::optional<Label> label{};              // of the minibatch's weights
+    // As a message has come, of one side or the other:
+    std::optional<Label> label{};         // of the weights that made activations
+    std::optional<int> scale_exponent{};  // of the loss that gradients are of
   };
   // The tensors of a V; waits for them.
   Arrived take(Payload payload, const Action& action);
   // What an S sends of its passes, which are those of the action's micro-batches.
   void send_activations(const Action& action, const std::vector<Pass*>& passes, Label label);
-  void send_gradients(const Action& action, const std::vector<Pass*>& passes, Label label);
+  void send_gradients(const Action& action, const std::vector<Pass*>& passes, int scale_exponent);
 
   // A batch of the test set, in the order of the batches.
   std::vector<Packed> take_test_batch(int chunk, std::int64_t number, std::int64_t samples);
   void send_test_batch(int chunk, const Pass& pass, std::int64_t number, std::int64_t samples);
 
-  void release_sent();  // gives back what has left
-  void finish();        // waits until everything has
+  void release_sent();  // releases what has been sent
+  void finish();        // waits until everything has been sent
 
  private:
   struct Posted {
@@ -82,9 +83,14 @@ class StageMessages {
   Posted claim(const MessagePiece& piece);
   Packed unpack(const std::vector<MessagePiece>& from, std::vector<Posted>& messages,
                 std::vector<std::byte*>& read, const Transfer& transfer, int micro);
-  void send(const MessagePiece& piece, Buffer data, Label label);
-  void wait(const Operation& operation, const Transfer& transfer, Payload payload, Rank peer,
-            const MessageHeader& expected);
+  void send(const MessagePiece& piece, Buffer data, const MessageHeader& header);
+  struct Waited {
+    std::int64_t start_ns = 0;
+    std::int64_t end_ns = 0;
+  };
+  // `what`: "activation of minibatch".
+  Waited wait(const Operation& operation, Rank peer, const char* what, std::int64_t number,
+              int stage);
   void send(Buffer data, Rank to, Channel channel, const MessageHeader& header);
 
   const WorkerPlace& place_;

@@ -11,7 +11,7 @@
 
 namespace hetpipe {
 
-// What the weights of a stage rest on at the start of a wave, beyond the snapshots of the servers:
+// What the weights of a stage depend on at the start of a wave, besides the servers' snapshots:
 // with it the minibatches of that wave run again exactly as they did (docs/checkpoint.md).
 struct ExactWeights {
   Label label = 0;                            // of `base`
@@ -21,7 +21,7 @@ struct ExactWeights {
   bool operator==(const ExactWeights&) const = default;
 };
 
-// One stage of one virtual worker at a label, all its waves below it played: what only it knows.
+// One stage of one virtual worker at a label, after all its waves below it: what only it knows.
 // Values are flat, in the stage's own order. A plain value; travels as bytes between ranks of one
 // build.
 struct StageState {

@@ -20,7 +20,7 @@ struct StageSnapshot {
 
 enum class WithStatistics { no, yes };
 
-// statistics: the rank's part of their mean alone. exactly: so that a continuation is
+// statistics: only the rank's part of their mean. exactly: so that a continuation is
 // bit-identical.
 enum class Saves { nothing, statistics, state, exactly };
 
@@ -30,8 +30,8 @@ struct SumTraffic {
   std::int64_t messages = 0;
 };
 
-// How a rank meets the others that train the same weights: those of other virtual workers, and the
-// replicas of its own stage. What stands behind is runtime/sync's, one of two:
+// How a rank synchronises with others that train the same weights: other virtual workers, and
+// the replicas of its own stage. Implemented in runtime/sync, in one of two ways:
 //
 //   waves       (a parameter server)   replicas sum gradients in U;   P, L and E push and pull
 //   all-reduce  (groups of ranks)      everybody sums gradients: P hands over, U waits
@@ -69,18 +69,18 @@ class Synchronizer {
   // ... and handing it over. Does not wait.
   virtual void save(const StageState& state) = 0;
 
-  // Waves alone.
-  // P: hands over a wave's sum. Waits for other replicas' running statistics alone.
+  // Waves only.
+  // P: hands over a wave's sum. Waits only for other replicas' running statistics.
   virtual void push(Wave wave, std::shared_ptr<const Buffer> sum,
                     const std::vector<float>& statistics) = 0;
   // First stage only: asks whether the last minibatch of `wave` may start; waits for the label.
   virtual Label pass_gate(Wave wave) = 0;
-  // Asks early for a label that will be needed: pull() of it then waits less.
+  // Requests a label early that will be needed: pull() of it then waits less.
   virtual void prefetch(Wave gate, Label label) = 0;
   // L and E: one consistent snapshot; waits for it. `gate`: the wave whose gate it belongs to.
   virtual StageSnapshot pull(Wave gate, Label label, WithStatistics statistics) = 0;
 
-  // Nothing more will be asked; waits until what was handed over has left.
+  // Nothing more will be requested; waits until what was handed over has been sent.
   virtual void finish() = 0;
 };
 

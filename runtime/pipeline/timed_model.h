@@ -28,7 +28,7 @@ class TimedModel {
   void backward(std::size_t group);
   void update(int layer);  // SGD with momentum, and w += delta
   void synchronize() { stream_->synchronize(); }
-  // As the kernel of this layer alone has them.
+  // As the kernel of only this layer has them.
   const LayerShapes& shapes(int layer) const { return shapes_[index(layer)]; }
   std::int64_t output_bytes(int layer) const;  // on this device
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "base/index.h"
 #include "base/text.h"
@@ -38,20 +37,18 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
                  statistics_.bytes());
     settle("initial statistics");
   }
-  service.on(MessageKind::find_non_finite,
-             [this](const ControlMessage& message) { look_again(message.header.minibatch); });
-  service.on(MessageKind::overflow, [this](const ControlMessage& message) {
-    if (loss_scale_.overflowed(static_cast<int>(message.header.label))) return;
+  service.on<FindNonFinite>(
+      [this](Rank, const FindNonFinite& message) { look_again(message.minibatch); });
+  service.on<LossScaleOverflow>([this](Rank, const LossScaleOverflow& message) {
+    if (loss_scale_.overflowed(message.scale_exponent)) return;
     throw NumericalError(
-        format("step %lld: gradients are not finite numbers, though the loss is not "
-               "scaled any more. Lower --learning-rate, or give --precision bf16 or "
+        format("step %lld: gradients are not finite numbers, even without loss "
+               "scaling. Lower --learning-rate, or give --precision bf16 or "
                "fp32.",
-               static_cast<long long>(message.header.minibatch)));
+               static_cast<long long>(message.minibatch)));
   });
-  service.on(MessageKind::gradient_squares, [this](const ControlMessage& message) {
-    std::vector<double>& squares = squares_[{message.header.minibatch, message.header.part}];
-    squares.resize(message.payload.size() / sizeof(double));
-    std::memcpy(squares.data(), message.payload.data(), message.payload.size());
+  service.on<GradientSquares>([this](Rank, const GradientSquares& message) {
+    squares_[{message.minibatch, message.position}] = message.squares;
   });
   wave_.virtual_worker = report_.virtual_worker = setup_.place.virtual_worker.value;
   wave_.stage = report_.stage = setup_.place.stage(0).value;
@@ -96,9 +93,6 @@ RankReport Worker::run() {
     report_.peak_of_kind[at(kind)] =
         static_cast<std::int64_t>(device_.memory().peak(static_cast<MemoryKind>(kind)));
   }
-  service_.transport().send_control(setup_.reporter,
-                                    {.kind = static_cast<std::int32_t>(MessageKind::rank_report)},
-                                    as_payload(report_));
   return report_;
 }
 
@@ -127,7 +121,7 @@ void Worker::play(const Action& action) {
     case ActionKind::checkpoint:
       break;
   }
-  ensure(false, "an action that this executor does not play: " + to_string(action));
+  ensure(false, "an action that this executor does not run: " + to_string(action));
 }
 
 // The run was told to stop before this.
@@ -223,10 +217,10 @@ void Worker::receive(const Action& action) {
     (side == Payload::activations ? passes[i]->activations_in : passes[i]->gradients_in) =
         std::move(arrived.tensors[i]);
   }
-  if (side == Payload::gradients && setup_.scaled && arrived.label) {
-    flight_of(action.minibatch).scale = static_cast<int>(*arrived.label);
+  if (setup_.scaled && arrived.scale_exponent) {
+    flight_of(action.minibatch).scale = *arrived.scale_exponent;
   }
-  if (side == Payload::activations && setup_.waves && arrived.label) {
+  if (setup_.waves && arrived.label) {
     announced_label_ = *arrived.label;
     ensure(rules_.gate_before(action.minibatch) || announced_label_ == label_,
            "stages disagree about a label");
@@ -237,8 +231,7 @@ void Worker::send(const Action& action) {
   const Payload side = side_of(action);
   const std::vector<Pass*> passes = passes_of(action, side);
   if (side == Payload::gradients) {
-    const Label scale = flight_of(action.minibatch).scale.value_or(0);
-    messages_.send_gradients(action, passes, setup_.scaled ? scale : label_);
+    messages_.send_gradients(action, passes, flight_of(action.minibatch).scale.value_or(0));
     return;
   }
   messages_.send_activations(action, passes, label_);

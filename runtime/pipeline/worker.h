@@ -27,31 +27,32 @@ namespace hetpipe {
 struct StagePace {
   double forward = 0;          // of a pass of `samples`; smaller ones take proportionally less
   double backward = 0;         // with the weight gradient
-  double weight_gradient = 0;  // of that, where it is apart
+  double weight_gradient = 0;  // of that, where it is separate
   double update = 0;           // of a minibatch
   std::int64_t samples = 0;
 };
 
 struct WorkerSetup {
   WorkerPlace place;
-  Rank reporter;
   WeightPolicy policy;
   bool waves = true;                      // updates go to parameter servers, wave by wave
   bool clip_globally = false;             // gradients, by their norm over all stages
   bool scaled = false;                    // the loss: some device of the run computes in fp16
   LossScale::State loss_scale{};          // that it starts with
-  bool flushed = false;                   // the pipeline is drained before each update
+  bool flushed = false;                   // the pipeline is flushed before each update
   bool split_backward = false;            // B makes the inputs' gradient, W the weights'
   std::vector<bool> recompute;            // by chunk: keeps its inputs, R makes the rest again
   std::vector<StagePace> paces;           // by chunk
   std::function<Batch(Minibatch)> batch;  // the rank's samples, micro-batch after micro-batch
   std::function<std::int64_t(Minibatch)> loss_samples;  // that one update is a mean over
   TestBatches test;
-  std::function<void(const ActionRecord&)> record;  // may be empty
-  std::function<void(Minibatch)> started;           // live progress; may be empty
+  std::function<void(const WaveReport&)> wave_done;
+  std::function<void(const EvaluationReport&)> evaluated;  // where the rank has the loss
+  std::function<void(const ActionRecord&)> record;         // may be empty
+  std::function<void(Minibatch)> started;                  // live progress; may be empty
 };
 
-// The executor: plays one rank's actions, one after another. It decides nothing about order; what
+// The executor: runs one rank's actions, one after another. It decides nothing about order; what
 // it adds is where bytes lie and who waits for what.
 class Worker {
  public:
@@ -60,7 +61,7 @@ class Worker {
          LocalWeights& weights, Optimizer& optimizer, std::vector<float> initial_statistics,
          Synchronizer& synchronizer, DeviceTransport& transport, RankService& service);
 
-  // Returns what the rank did with its time, sent to the reporter as well.
+  // Returns what the rank did with its time.
   RankReport run();
 
  private:

@@ -68,7 +68,7 @@ void Worker::forward(const Action& action, InFlight& flight, int micro) {
       weights_.keep_exact();
     }
     ensure(!setup_.waves || version->label == label_,
-           "weights rest on another label than their minibatch");
+           "weights are of another label than their minibatch");
     const float* weights = of_chunk(*version, action.chunk);
     stage.forward(pass, weights, statistics_of(action.chunk), Mode::train);
     settle(doing(action) + "forward");
@@ -200,16 +200,14 @@ void Worker::fail_numerically(Minibatch p, const Stage& stage, const Pass& pass,
   const auto found = first_non_finite(stage, pass, weights);
   if (found && found->sender) {
     for (const Rank sender : setup_.place.ranks[at(*found->sender)]) {
-      service_.transport().send_control(
-          sender,
-          {.kind = static_cast<std::int32_t>(MessageKind::find_non_finite), .minibatch = p});
+      service_.send(sender, FindNonFinite{.minibatch = p});
     }
     service_.wait_until_ns(now_ns() + kEarlierStageSpeaksNs);
   }
   throw NumericalError(format(
-      "step %lld of virtual worker %d: the loss is not a finite number. The first number that is "
-      "not, in the order of computing, is at stage %d: %s. Lower --learning-rate, or start from an "
-      "earlier checkpoint.",
+      "step %lld of virtual worker %d: the loss is not a finite number. The first non-finite "
+      "number, in the order of computation, is at stage %d: %s. Lower --learning-rate, or start "
+      "from an earlier checkpoint.",
       static_cast<long long>(p), setup_.place.virtual_worker.value, stage.id().value,
       found ? found->what.c_str() : "the loss"));
 }

@@ -60,16 +60,31 @@ Rank WorkerPlace::other_end(const MessagePiece& piece, bool arriving) const {
                   : ranks[at(piece.receiving_stage())][at(piece.receiver)];
 }
 
-std::int32_t WorkerPlace::part_of(const MessagePiece& piece) const {
-  return piece.micros.first * stages() + piece.receiving_stage();
-}
-
 ElementType WorkerPlace::wire_type(int from_stage, int sender, int to_stage, int receiver) const {
   if (element_types.empty()) return ElementType::fp32;
   const auto at = [](int i) { return static_cast<std::size_t>(i); };
   const ElementType from = element_types[at(from_stage)][at(sender)];
   const ElementType to = element_types[at(to_stage)][at(receiver)];
   return bytes_of(to) < bytes_of(from) ? to : from;
+}
+
+std::optional<Action> MessageCursor::next() {
+  for (; at_ < actions_.size(); ++at_) {
+    const Action& action = actions_[at_];
+    if (action.kind == ActionKind::backward) {
+      backward_.emplace(action.minibatch, action.micro, action.chunk);
+    } else if (action.kind == ActionKind::update) {
+      backward_.erase(backward_.lower_bound({action.minibatch, 0, 0}),
+                      backward_.lower_bound({action.minibatch + 1, 0, 0}));
+    } else if (action.kind == ActionKind::send) {
+      const bool behind = backward_.contains({action.minibatch, action.micro, action.chunk});
+      const Payload payload = behind ? Payload::gradients : Payload::activations;
+      if (payload != payload_ || (end_ && action.minibatch >= *end_)) continue;
+      ++at_;
+      return action;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace hetpipe

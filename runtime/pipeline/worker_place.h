@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -13,7 +15,8 @@
 #include "partitioner/schedule/schedule.h"
 #include "runtime/data/sample_split.h"
 
-// Who sends what to whom inside a virtual worker: arithmetic alone, the same at both ends.
+// Who sends what to whom within a virtual worker, and in which order: pure arithmetic, the same at
+// both ends.
 namespace hetpipe {
 
 // Micro-batches [first, end) of a minibatch.
@@ -51,13 +54,13 @@ struct WorkerPlace {
   int position = 0;
   int replica = 0;
   std::vector<std::vector<Rank>> ranks;  // [stage][replica]
-  // What activations are made of there; empty: fp32 everywhere.
+  // The type of activations there; empty: fp32 everywhere.
   std::vector<std::vector<ElementType>> element_types{};  // [stage][replica]
   std::vector<int> stage_end;                             // one past the last layer of each stage
   SampleSplit split{1, {}};
   // How many micro-batches one action takes.
   bool whole_minibatches = false;                  // all, in F and B alike (continuous 1F1B)
-  bool backward_by_minibatch = false;              // all, in B alone (nF1B)
+  bool backward_by_minibatch = false;              // all, only in B (nF1B)
   std::int64_t minibatch = 0;                      // samples of a whole one
   std::function<std::int64_t(Minibatch)> samples;  // of a minibatch of this virtual worker
   std::shared_ptr<const Schedule> schedule;        // of all its positions
@@ -70,7 +73,7 @@ struct WorkerPlace {
   // Micro-batches [first, end) that an F (or V, S, R of its side) and a B take.
   MicroSpan micros(Payload side, int micro) const;
 
-  // The messages of a transfer that come here or go from here, one for each replica at its other
+  // The messages of a transfer that arrive or leave here, one for each replica at its other
   // end that computes some of the same samples.
   std::vector<MessagePiece> pieces(Payload payload, const Transfer& transfer, Minibatch minibatch,
                                    MicroSpan micros, bool arriving) const;
@@ -81,17 +84,36 @@ struct WorkerPlace {
   SampleSpan own_samples(const MessagePiece& piece, int micro, bool arriving) const;
   std::int64_t samples_in(const MessagePiece& piece) const;  // of all its micro-batches
   Rank other_end(const MessagePiece& piece, bool arriving) const;
-  // What a message's elements are: of its two ends the smaller type, of equally large ones the
+  // The element type of a message: of its two ends the smaller type, of equally large ones the
   // sender's. Each end converts from and to its own.
   ElementType wire_type(int from_stage, int sender, int to_stage, int receiver) const;
   ElementType wire_type(const MessagePiece& piece) const {
     return wire_type(piece.sending_stage(), piece.sender, piece.receiving_stage(), piece.receiver);
   }
-  // What is checked of a message beside its minibatch.
-  std::int32_t part_of(const MessagePiece& piece) const;
 
  private:
   SampleSpan common_samples(const MessagePiece& piece, int micro, std::int64_t of) const;
+};
+
+// Walks along a stage's actions from one of its sends to the next, telling what each carries
+// (partitioner/schedule/schedule.h's rule: before the B of its pass activations, after it
+// gradients).
+class MessageCursor {
+ public:
+  // `actions` outlives this. Other payloads than this one are passed over.
+  MessageCursor(const StageActions& actions, Payload payload)
+      : actions_(actions), payload_(payload) {}
+
+  // Minibatches from this one on are never sent.
+  void stop_before(Minibatch end) { end_ = end; }
+  std::optional<Action> next();
+
+ private:
+  const StageActions& actions_;
+  Payload payload_;
+  std::optional<Minibatch> end_;
+  std::size_t at_ = 0;
+  std::set<std::tuple<Minibatch, int, int>> backward_;  // begun and not updated: with micro, chunk
 };
 
 }  // namespace hetpipe

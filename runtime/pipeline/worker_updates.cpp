@@ -62,7 +62,7 @@ void Worker::take_out_scale(Minibatch p) {
 }
 
 // Whether the update of p is left out: a gradient is infinite or NaN, of any stage where the
-// pipeline is drained before an update, else of this one. Those who set the scale are told.
+// pipeline is flushed before an update, else of this one. Those who set the scale are told.
 bool Worker::overflowed(Minibatch p, const std::vector<std::vector<double>>& squares_of_stages) {
   if (!setup_.scaled) return false;
   bool finite = true;
@@ -72,10 +72,8 @@ bool Worker::overflowed(Minibatch p, const std::vector<std::vector<double>>& squ
   const bool tells = setup_.place.replica == 0 && (!setup_.flushed || setup_.place.position == 0);
   if (!finite && tells) {
     for (const Rank rank : setup_.place.ranks.back()) {
-      service_.transport().send_control(rank,
-                                        {.kind = static_cast<std::int32_t>(MessageKind::overflow),
-                                         .minibatch = p,
-                                         .label = flight_of(p).scale.value_or(0)});
+      service_.send(rank, LossScaleOverflow{.minibatch = p,
+                                            .scale_exponent = flight_of(p).scale.value_or(0)});
     }
   }
   return !finite;
@@ -102,17 +100,12 @@ std::vector<std::vector<double>> Worker::squares_of_stages(Minibatch p) {
   const WorkerPlace& place = setup_.place;
   const std::span<const double> own = optimizer_.measure(gradient_);
   settle("the gradient's norm");
-  squares_[{p, place.position}].assign(own.begin(), own.end());
+  const GradientSquares told{
+      .minibatch = p, .position = place.position, .squares = {own.begin(), own.end()}};
+  squares_[{p, place.position}] = told.squares;
   for (int i = 0; i < place.positions() && place.replica == 0; ++i) {
     if (i == place.position) continue;
-    for (const Rank to : place.ranks[at(i)]) {
-      service_.transport().send_control(
-          to,
-          {.kind = static_cast<std::int32_t>(MessageKind::gradient_squares),
-           .part = place.position,
-           .minibatch = p},
-          std::as_bytes(own));
-    }
+    for (const Rank to : place.ranks[at(i)]) service_.send(to, told);
   }
   const std::int64_t start = now_ns();
   std::vector<std::vector<double>> of_stages;
@@ -196,9 +189,7 @@ void Worker::report_wave(Minibatch p) {
   wave_.last_minibatch = p;
   wave_.elapsed_seconds = seconds_between(last_report_ns_, now);
   wave_.evaluated_seconds = report_.evaluate_seconds;
-  service_.transport().send_control(setup_.reporter,
-                                    {.kind = static_cast<std::int32_t>(MessageKind::wave_report)},
-                                    as_payload(wave_));
+  setup_.wave_done(wave_);
   last_report_ns_ = now;
   wave_.samples = wave_.labels = wave_.correct = 0;
   wave_.loss_sum = wave_.server_wait_seconds = 0;
@@ -229,11 +220,7 @@ void Worker::evaluate(Minibatch p) {
   sum.virtual_worker = setup_.place.virtual_worker.value;
   sum.replica = setup_.place.replica;
   evaluated_label_ = sum.label;
-  if (chunks_.back()->has_loss()) {
-    service_.transport().send_control(
-        setup_.reporter, {.kind = static_cast<std::int32_t>(MessageKind::evaluation_report)},
-        as_payload(sum));
-  }
+  if (chunks_.back()->has_loss()) setup_.evaluated(sum);
   const std::int64_t now = now_ns();
   report_.evaluate_seconds += seconds_between(start, now);
   last_report_ns_ += now - start;  // a wave's time does not count it

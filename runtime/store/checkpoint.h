@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/ids.h"
 
-// A checkpoint: what a training continues from, on any plan and under any system. A plain value,
+// A checkpoint: what a training resumes from, on any plan and under any system. A plain value,
 // and one HDF5 file per value (docs/checkpoint.md), readable with h5py.
 namespace hetpipe {
 
@@ -23,7 +23,7 @@ struct NamedTensor {
   bool operator==(const NamedTensor&) const = default;
 };
 
-// Where the one global stream of samples stands: positions [0, consumed) are part of the weights.
+// The position in the global stream of samples: positions [0, consumed) are part of the weights.
 struct SamplerState {
   std::uint64_t seed = 0;
   std::int64_t dataset_size = 0;
@@ -60,9 +60,9 @@ struct Checkpoint {
   bool operator==(const Checkpoint&) const = default;
 };
 
-// Replaces `path` only when the new file is complete and on the disk. SystemError when it cannot be
+// Replaces `path` only when the new file is complete and on disk. SystemError when it cannot be
 // written (no space left): what was there before stays, and no temporary file is left behind. May
-// run beside other users of the store: it holds them up for the layout alone, not while it writes.
+// run next to other users of the store: it blocks them only during layout, not while it writes.
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
 
 // Whether what only a bit-identical continuation needs is read (and verified) too.
@@ -72,11 +72,11 @@ enum class WithExact { no, yes };
 // when the file is cut short, changed, incomplete, or of another format or version.
 Checkpoint read_checkpoint(const std::filesystem::path& path, WithExact exact = WithExact::yes);
 
-// The same without reading the values: tensors have names and shapes alone, and what is verified is
+// The same without reading the values: tensors have only names and shapes, and what is verified is
 // everything else.
 Checkpoint read_checkpoint_outline(const std::filesystem::path& path);
 
-// What is wrong with a file, as far as its bytes can tell: one problem per dataset that was
+// What is wrong with a file, as far as its bytes show: one problem per dataset that was
 // changed. Empty when it is what was written.
 std::vector<Problem> verify_checkpoint(const std::filesystem::path& path);
 

@@ -19,7 +19,7 @@ void add_all(std::vector<Entry>& entries, const std::string& group, const std::s
              const std::vector<NamedTensor>& tensors) {
   for (const NamedTensor& tensor : tensors) {
     for (const std::string& part : split(tensor.name, '/')) {
-      ensure(is_name(part), "checkpoint: '" + tensor.name + "' is no name for a tensor");
+      ensure(is_name(part), "checkpoint: '" + tensor.name + "' is not a name for a tensor");
     }
     std::int64_t count = 1;
     for (std::int64_t side : tensor.shape) count *= side;
@@ -44,7 +44,7 @@ std::vector<Entry> entries_of(const Checkpoint& checkpoint) {
             [](const Entry& a, const Entry& b) { return a.path < b.path; });
   for (std::size_t i = 1; i < entries.size(); ++i) {
     ensure(entries[i - 1].path != entries[i].path,
-           "checkpoint: two tensors are called '" + entries[i].path + "'");
+           "checkpoint: two tensors are named '" + entries[i].path + "'");
   }
   return entries;
 }

@@ -24,7 +24,7 @@ struct Entry {
   const NamedTensor* tensor;
 };
 
-// Sorted by path. Names that are taken twice or cannot be a path of HDF5 are a broken invariant.
+// Sorted by path. Names that are taken twice or cannot be a path of HDF5 are an internal error.
 std::vector<Entry> entries_of(const Checkpoint& checkpoint);
 
 // Every tensor with its path, in no order that means anything.

@@ -65,7 +65,7 @@ class OutlineReader {
                   static_cast<long long>(checkpoint_format::kVersion)));
     }
     if (hdf5::read_integer(file_.get(), "complete", doing_) != 1) {
-      fail("was not written to its end (its attribute complete is not 1).");
+      fail("was not written completely (its attribute complete is not 1).");
     }
   }
 
@@ -186,14 +186,14 @@ class OutlineReader {
         stored == 0 || H5Dget_offset(dataset) == static_cast<haddr_t>(place->second.offset);
     if (!is_float || !is_there || count_of(shape, stored) * sizeof(float) != stored) {
       fail("dataset " + path + " of shape " + hdf5::shape_text(shape) +
-           " does not lie in the file as checkpoints do (float32, " + std::to_string(stored) +
+           " is not stored in the way of checkpoints (float32, " + std::to_string(stored) +
            " bytes in its table).");
     }
     tensor.shape.assign(shape.begin(), shape.end());
     tensor.order = hdf5::read_text(dataset, "order", at(path));
     const std::uint64_t checksum = hdf5::read_unsigned(dataset, "checksum", at(path));
     if (stored != 0 && checksum != place->second.checksum) {
-      fail("dataset " + path + " has two checksums (in its attribute and in the table).");
+      fail("dataset " + path + " has two different checksums (in its attribute and in the table).");
     }
     return tensor;
   }
@@ -214,7 +214,7 @@ class OutlineReader {
     const hdf5::Id dataset = hdf5::own(H5Dopen2(file_.get(), kNames, H5P_DEFAULT), doing);
     const hsize_t bytes = H5Dget_storage_size(dataset.get());
     const std::vector<hsize_t> shape = hdf5::shape_of(dataset.get(), doing);
-    if (shape.size() != 1 || shape[0] != bytes) fail("the list of its datasets is no text.");
+    if (shape.size() != 1 || shape[0] != bytes) fail("the list of its datasets is not text.");
     std::string text(bytes, '\0');
     hdf5::check(H5Dread(dataset.get(), H5T_NATIVE_CHAR, H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()),
                 doing);
@@ -253,7 +253,7 @@ Places places_in(const SealedFile& file, const std::string& path) {
   for (const Region& region : file.regions()) {
     if (region.path.empty() || places.emplace(region.path, region).second) continue;
     throw UserError(path, "its table of checksums names dataset " + region.path +
-                              " twice (values lie in one place)." + kRemedy);
+                              " twice (values are stored once)." + kRemedy);
   }
   return places;
 }

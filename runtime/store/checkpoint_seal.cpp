@@ -106,7 +106,7 @@ SealedFile::SealedFile(const std::filesystem::path& path) : path_(path.string())
   const std::string header = text_at(0, std::min(bytes_, kHeaderBytes));
   if (!header.starts_with(kMagic.substr(0, header.size()))) refuse_unknown(header);
   if (header.size() < kHeaderBytes) {
-    fail(format("was cut short (%zu bytes are there).", header.size()) + kRemedy);
+    fail(format("was cut short (%zu bytes remain).", header.size()) + kRemedy);
   }
   const std::string covered = header.substr(0, kHeaderBytes - kChecksumDigits - 1);
   if (header.substr(covered.size()) != checksum_text(crc32_of(covered)) + "\n") {
@@ -131,7 +131,7 @@ void SealedFile::open() {
   }
   struct stat status {};
   if (::fstat(fd_.get(), &status) != 0) {
-    throw SystemError("cannot look at " + path_ + ": " + std::strerror(errno));
+    throw SystemError("cannot examine " + path_ + ": " + std::strerror(errno));
   }
   if (!S_ISREG(status.st_mode)) {
     fail("is a folder or a device (a file is needed). Give the path of a checkpoint.");
@@ -150,9 +150,9 @@ void SealedFile::refuse_unknown(const std::string& start) const {
            std::to_string(checkpoint_format::kVersion) +
            "). Read it with the build that wrote it.");
     }
-    fail("is a file of HDF5, but no checkpoint (it lacks the header of one). Give a checkpoint.");
+    fail("is an HDF5 file, but not a checkpoint (it lacks the header of one). Give a checkpoint.");
   }
-  fail(std::string("is no checkpoint (it does not start with '") + std::string(kMagic) +
+  fail(std::string("is not a checkpoint (it does not start with '") + std::string(kMagic) +
        "'; or its start was overwritten)." + kRemedy);
 }
 
@@ -166,7 +166,7 @@ void SealedFile::read_table(const std::string& header) {
   const std::uint64_t bytes = labelled(header, "bytes").value_or(0);
   const std::uint64_t table = labelled(header, "table").value_or(0);
   if (bytes_ < bytes) {
-    fail("was cut short (" + count(bytes_) + " of " + count(bytes) + " bytes are there)." +
+    fail("was cut short (" + count(bytes_) + " of " + count(bytes) + " bytes remain)." +
          kRemedy);
   }
   if (bytes_ > bytes) {
@@ -186,7 +186,7 @@ void SealedFile::read_table(const std::string& header) {
 
 std::vector<Region> SealedFile::parse_table(const std::string& lines, std::uint64_t end) const {
   const auto refuse = [&] {
-    fail(std::string("has a table of checksums that does not fit its bytes.") + kRemedy);
+    fail(std::string("has a table of checksums that does not match its bytes.") + kRemedy);
   };
   std::vector<Region> regions;
   std::uint64_t reached = kHeaderBytes;

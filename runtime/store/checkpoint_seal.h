@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/unique_handle.h"
 
-// The seal of a checkpoint file: what tells damage without HDF5, which crashes or hangs on flipped
+// The seal of a checkpoint file: detects damage without HDF5, which crashes or hangs on flipped
 // bits (1.10.8), and so never opens a file before its bytes are known to be those that were
 // written. Private to this folder.
 //

@@ -48,9 +48,9 @@ class CheckpointWriter {
     std::int64_t end_ns = 0;
     bool last = false;
   };
-  // What has become of them since the last call, in order.
+  // Their results since the last call, in order.
   std::vector<Result> take_results();
-  // Nothing is being written or waits. Results may still be to be taken.
+  // Nothing is being written or waits. There may still be results to take.
   bool idle() const;
 
  private:

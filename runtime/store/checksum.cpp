@@ -8,7 +8,7 @@
 namespace hetpipe {
 
 std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t before) {
-  if (bytes.empty()) return before;  // zlib takes a null pointer for a wish to start anew
+  if (bytes.empty()) return before;  // zlib takes a null pointer for a wish to start again
   return static_cast<std::uint32_t>(
       ::crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }

@@ -14,7 +14,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 24;  // images are written in pieces
+constexpr std::size_t kImageBytes = std::size_t{1} << 24;  // images are written in pieces
 
 [[noreturn]] void failed(const std::filesystem::path& path, const char* step) {
   const int error = errno;
@@ -128,7 +128,7 @@ void DatasetWriter::append(std::span<const std::uint8_t> image) {
   State& s = *state_;
   ensure(!s.shape.empty() && image.size() == s.image_bytes, "an image of the split's shape");
   s.waiting.insert(s.waiting.end(), image.begin(), image.end());
-  if (s.waiting.size() < kPieceBytes) return;
+  if (s.waiting.size() < kImageBytes) return;
   const hdf5::Session session;
   s.flush();
 }

@@ -178,7 +178,7 @@ Id open_value(hid_t place, const std::string& name, H5T_class_t wanted, const Do
   const Id space = own(H5Aget_space(attribute.get()), doing);
   if (H5Tget_class(type.get()) != wanted || H5Sget_simple_extent_npoints(space.get()) != 1) {
     throw SystemError("HDF5: " + doing.operation + " of " + doing.path + ": attribute " + name +
-                      " is not of the kind that is needed");
+                      " has the wrong type");
   }
   return attribute;
 }

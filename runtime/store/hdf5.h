@@ -41,7 +41,7 @@ using Id = UniqueHandle<IdTraits>;
 // The innermost message of HDF5's error stack, and the outermost.
 std::string error_text();
 
-// Where a failure belongs: the file and what was being done.
+// Context of a failure: the file and the operation.
 struct Doing {
   std::string path;
   std::string operation;  // "create dataset model/conv1/weight"
@@ -49,7 +49,7 @@ struct Doing {
 
 [[noreturn]] void fail(const Doing& doing);  // SystemError
 
-// Passes a result on; negative (HDF5's way to say no) throws SystemError.
+// Passes a result on; a negative one (HDF5's error) throws SystemError.
 template <class Result>
 Result check(Result result, const Doing& doing) {
   static_assert(std::is_signed_v<Result>);
@@ -63,7 +63,7 @@ Id own(hid_t id, const Doing& doing);  // checked
 // locks, which some network file systems lack (a run directory is locked as a whole).
 Id file_access(const std::string& path);
 Id open_to_read(const std::string& path);  // SystemError; the caller says what it means
-// An open file by its descriptor, whatever its name is by now.
+// An open file by its descriptor, whatever its current name.
 Id open_descriptor(int fd, const Doing& doing);
 Id create_in_descriptor(int fd, hid_t creation, hsize_t metadata_block, const Doing& doing);
 Id create_file(const std::string& path);              // replaces an existing one

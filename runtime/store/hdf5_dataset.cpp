@@ -71,7 +71,7 @@ class SplitReader {
     });
     if (wrong != stored.end()) {
       throw UserError(path_,
-                      format("dataset %s: label %lld is %lld (must lie in 0..%lld%s)",
+                      format("dataset %s: label %lld is %lld (must be in 0..%lld%s)",
                              name("labels").c_str(), static_cast<long long>(wrong - stored.begin()),
                              static_cast<long long>(*wrong), static_cast<long long>(limit - 1),
                              classes ? ", the classes of the train labels" : "") +
@@ -186,7 +186,7 @@ class SplitReader {
     if (wrong == dataset.values.end()) return;
     throw UserError(
         path_,
-        format("dataset %s: image %lld holds %g (no training survives it)", name("images").c_str(),
+        format("dataset %s: image %lld holds %g (training cannot use it)", name("images").c_str(),
                static_cast<long long>((wrong - dataset.values.begin()) / dataset.sample_values()),
                static_cast<double>(*wrong)) +
             kWriteAgain);

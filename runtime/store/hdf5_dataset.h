@@ -10,7 +10,7 @@
 namespace hetpipe {
 
 // spec: "FILE" with groups /train and /test that hold images and labels each; "FILE" with images
-// and labels at the top (train alone); or "TRAIN.h5,TEST.h5", two files of the latter kind.
+// and labels at the top (only train); or "TRAIN.h5,TEST.h5", two files of the latter kind.
 // Classes are those of the train labels. Labels are read, and counts compared, whichever parts are
 // kept. UserError naming file, dataset, what was found, what is needed and what to do: all problems
 // of a split at once.

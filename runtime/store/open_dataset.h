@@ -12,7 +12,7 @@ namespace hetpipe {
 // files or "fashion-mnist" (runtime/data/idx.h).
 Dataset open_dataset(const std::string& spec, Split split, Parts parts);
 
-// Whether there are test samples to open: an HDF5 file may hold a train split alone.
+// Whether there are test samples to open: an HDF5 file may hold only a train split.
 bool has_test_split(const std::string& spec);
 
 }  // namespace hetpipe

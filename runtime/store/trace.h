@@ -9,13 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/ids.h"
+#include "base/log.h"
 
 // Traces: what each rank did and when, one HDF5 file per rank (docs/checkpoint.md says how to read
 // one), and a master file that links to them.
 namespace hetpipe {
 
-// One action as it was played.
+// One action as it was executed.
 struct TraceEvent {
   std::int64_t start_ns = 0;  // of the rank's own monotonic clock
   std::int64_t end_ns = 0;
@@ -65,7 +67,7 @@ struct Trace {
 // them wait; what was flushed can be read even when the rank is killed later. One thread at a time.
 //
 // Another thread of the process may be busy in the store (a checkpoint is laid out, another rank's
-// trace is appended). What waits then goes on waiting, so that training does not, up to
+// trace is appended). What waits then continues waiting, so that training does not, up to
 // kMostBuffers times the capacity; the writer that has reached that waits itself: nothing is
 // dropped.
 class TraceWriter {
@@ -85,7 +87,7 @@ class TraceWriter {
   // Replaces the estimate in the file: at the start, and again at the end with a drift.
   void set_clock(const ClockEstimate& clock);
   // Appends what waits. SystemError when it cannot be written (no space left): from then on this
-  // writer drops what it is given, so that a training can go on without its trace.
+  // writer drops what it is given, so that a training can continue without its trace.
   void flush(IfBusy if_busy = IfBusy::skip);
   bool failed() const;
 
@@ -108,5 +110,15 @@ void write_trace_master(const std::filesystem::path& path,
 Trace read_trace(const std::filesystem::path& path);
 // All ranks of a master file, by rank.
 std::vector<Trace> read_trace_master(const std::filesystem::path& path);
+
+// A trace that cannot be written any more (a full disk) is given up, not the training.
+template <class Write>
+void keep_training(Log& log, Write write) {
+  try {
+    write();
+  } catch (const SystemError& error) {
+    log.warning(std::string(error.what()) + "; training continues without this trace");
+  }
+}
 
 }  // namespace hetpipe

@@ -8,7 +8,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr const char* kRemedy =
+constexpr const char* kTraceRemedy =
     "). Give the file of a rank that ended its run, or the run's master file.";
 
 template <class Value>
@@ -30,8 +30,8 @@ void check_format(hid_t place, const std::string& wanted, const hdf5::Doing& doi
   const std::int64_t version = hdf5::read_integer(place, "version", doing);
   if (found != wanted || version != trace_format::kVersion) {
     throw UserError(doing.path, "is '" + found + "' version " + std::to_string(version) +
-                                    " (needed is '" + wanted + "' version " +
-                                    std::to_string(trace_format::kVersion) + kRemedy);
+                                    " (expected: '" + wanted + "' version " +
+                                    std::to_string(trace_format::kVersion) + kTraceRemedy);
   }
 }
 
@@ -70,7 +70,7 @@ auto read_file_as_trace(const std::filesystem::path& path, Read read) {
     return read(file.get(), hdf5::Doing{path.string(), "reading"});
   } catch (const SystemError& error) {
     throw UserError(path.string(),
-                    std::string("cannot be read as a trace (") + error.what() + kRemedy);
+                    std::string("cannot be read as a trace (") + error.what() + kTraceRemedy);
   }
 }
 

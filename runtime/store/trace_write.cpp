@@ -66,7 +66,7 @@ class TraceWriter::File {
     file_.reset();
     // Gives back what was reserved and not used.
     if (used > 0 && ::ftruncate(fd_.get(), used) != 0) {
-      std::fprintf(stderr, "%s: cannot shorten: %s\n", path_.c_str(), std::strerror(errno));
+      std::fprintf(stderr, "%s: cannot truncate: %s\n", path_.c_str(), std::strerror(errno));
     }
   }
 
@@ -101,7 +101,7 @@ class TraceWriter::File {
   void reserve(std::int64_t bytes) {
     struct stat status {};
     if (::fstat(fd_.get(), &status) != 0) {
-      throw SystemError("cannot look at " + path_ + ": " + std::strerror(errno));
+      throw SystemError("cannot examine " + path_ + ": " + std::strerror(errno));
     }
     const std::int64_t end = used_bytes() + bytes + kRoomForMetadata;
     if (end <= status.st_size) return;

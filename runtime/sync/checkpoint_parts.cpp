@@ -88,15 +88,12 @@ CheckpointSender::CheckpointSender(Rank collector, int part, RankService& servic
 
 void CheckpointSender::send(Label label, std::vector<std::byte> bytes) {
   release_sent();
-  const MessageHeader announced{.kind = code(MessageKind::checkpoint_coming),
-                                .part = part_,
-                                .minibatch = static_cast<std::int64_t>(bytes.size()),
-                                .label = label};
-  service_.transport().send_control(collector_, announced);
+  service_.send(collector_, CheckpointComing{.label = label,
+                                             .bytes = static_cast<std::int64_t>(bytes.size()),
+                                             .part = part_});
   sending_.push_back({std::move(bytes), {}});
   sending_.back().operation = service_.transport().send(
-      collector_, Channel::checkpoint,
-      {.kind = code(MessageKind::checkpoint_part), .part = part_, .label = label},
+      collector_, Channel::checkpoint, header_of(CheckpointPart{.label = label, .part = part_}),
       sending_.back().bytes);
 }
 
@@ -122,17 +119,16 @@ CheckpointCollector::CheckpointCollector(Setup setup, const WaveRules& rules, Ra
       parts_(at(setup_.numbers.count())),
       handed_over_(rules.start_wave()),
       asked_(rules.start_wave()) {
-  service.on(MessageKind::checkpoint_confirmed, [this](const ControlMessage& m) {
-    ensure(m.header.label == asked_, "an answer to another question");
+  service.on<CheckpointConfirmed>([this](Rank, const CheckpointConfirmed& answer) {
+    ensure(answer.label == asked_, "an answer to another question");
     ++answers_;
   });
-  service.on(MessageKind::checkpoint_coming, [this](const ControlMessage& m) {
+  service.on<CheckpointComing>([this](Rank from, const CheckpointComing& announced) {
     Coming& coming = coming_.emplace_back();
-    coming.part = m.header.part;
-    coming.label = m.header.label;
-    coming.bytes.resize(at(m.header.minibatch));
+    coming.announced = {.label = announced.label, .part = announced.part};
+    coming.bytes.resize(at(announced.bytes));
     coming.operation =
-        service_.transport().receive(m.from, Channel::checkpoint, std::span(coming.bytes));
+        service_.transport().receive(from, Channel::checkpoint, std::span(coming.bytes));
   });
 }
 
@@ -214,10 +210,9 @@ void CheckpointCollector::hand_over(Label label) {
 void CheckpointCollector::poll() {
   std::erase_if(coming_, [this](Coming& coming) {
     if (!coming.operation.done()) return false;
-    const MessageHeader& header = coming.operation.header();
-    ensure(header.part == coming.part && header.label == coming.label,
-           "another part of a checkpoint came than was announced");
-    parts_[at(coming.part)].emplace(coming.label, std::move(coming.bytes));
+    const auto part = read_as<CheckpointPart>(coming.operation.header());
+    ensure(part == coming.announced, "a part of a checkpoint that was not announced");
+    parts_[at(part.part)].emplace(part.label, std::move(coming.bytes));
     return true;
   });
   for (auto due = next_due(); due && is_complete(*due); due = next_due()) {
@@ -230,13 +225,12 @@ void CheckpointCollector::poll() {
 void CheckpointCollector::ask_all(Label label) {
   asked_ = label;
   answers_ = 0;
-  service_.tell_all({.kind = code(MessageKind::checkpoint_confirm), .label = label});
+  service_.tell_all(CheckpointConfirm{.label = label});
 }
 
 void confirm_checkpoints(RankService& service) {
-  service.on(MessageKind::checkpoint_confirm, [&service](const ControlMessage& m) {
-    service.transport().send_control(
-        m.from, {.kind = code(MessageKind::checkpoint_confirmed), .label = m.header.label});
+  service.on<CheckpointConfirm>([&service](Rank from, const CheckpointConfirm& asked) {
+    service.send(from, CheckpointConfirmed{.label = asked.label});
   });
 }
 
@@ -245,7 +239,7 @@ bool CheckpointCollector::finished() const { return !next_due(); }
 std::string CheckpointCollector::waiting_for() const {
   const auto due = next_due();
   if (!due) return "nothing";
-  return format("the parts of the checkpoint of label %lld", static_cast<long long>(*due));
+  return format("the parts of the checkpoint after wave %lld", static_cast<long long>(*due));
 }
 
 }  // namespace hetpipe

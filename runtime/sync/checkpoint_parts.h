@@ -13,11 +13,12 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/stage_state.h"
 #include "runtime/pipeline/synchronizer.h"
+#include "runtime/sync/messages.h"
 
-// How a checkpoint comes together. What it holds lies with many ranks: weights and running
-// statistics with the shards, optimizer slots and the pipelines' state with the stages. Without
-// servers all of it lies with the stages, the same at every virtual worker: the first one's send
-// it. Each sends its part of a label when it has come there, while the others go on; the first
+// How a checkpoint is collected. Its parts are on many ranks: weights and running
+// statistics on the shards, optimizer slots and the pipelines' state on the stages. Without
+// servers all of it is on the stages, the same at every virtual worker: the first one's send
+// it. Each sends its part of a label when it gets there, while the others continue; the first
 // server rank, or the first stage's, collects them.
 namespace hetpipe {
 
@@ -125,8 +126,7 @@ class CheckpointCollector {
 
  private:
   struct Coming {
-    int part = 0;
-    Label label = 0;
+    CheckpointPart announced;
     std::vector<std::byte> bytes;
     Operation operation;
   };

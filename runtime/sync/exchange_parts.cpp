@@ -91,7 +91,7 @@ struct Sum {
   std::int64_t count = 0;
 };
 
-// The layer goes on where the sum ends, at every member.
+// The layer continues where the sum ends, at every member.
 bool continues(const Sum& sum, const std::vector<Term>& next) {
   return std::equal(sum.terms.begin(), sum.terms.end(), next.begin(), next.end(),
                     [&](const Term& a, const Term& b) {

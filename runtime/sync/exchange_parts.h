@@ -10,7 +10,7 @@
 #include "runtime/model/model.h"
 #include "runtime/sync/shard_map.h"
 
-// Who adds up what with whom, as values that every rank computes alike from the plan.
+// Which ranks sum what with each other, as values that every rank computes alike from the plan.
 namespace hetpipe {
 
 // One sum that a rank takes part in: floats of its flat array, with those of the other members of
@@ -27,7 +27,7 @@ struct ExchangePart {
 // Whose gradients are added up before an update.
 enum class ExchangeScope {
   everybody,       // all virtual workers' stages and their replicas (sync = all-reduce)
-  virtual_worker,  // replicas of a stage alone (under waves; servers do the rest)
+  virtual_worker,  // only replicas of a stage (under waves; servers do the rest)
 };
 
 // The first floats of a layer are those of another one (tied weights).

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "runtime/pipeline/protocol.h"
+#include "runtime/sync/messages.h"
 
 namespace hetpipe {
 namespace {
@@ -38,6 +38,8 @@ struct GradientExchange::Message {
   Piece* piece = nullptr;
   bool up = true;
   Operation operation{};
+
+  SumPiece header() const;
 };
 
 struct GradientExchange::Link {
@@ -53,6 +55,13 @@ struct GradientExchange::Sum {
   std::deque<Piece> pieces;
   std::int64_t left = 0;  // messages, both ways
 };
+
+SumPiece GradientExchange::Message::header() const {
+  return {.sum = piece->sum->number,
+          .piece = piece->number,
+          .part = piece->part,
+          .along = up ? Along::up : Along::down};
+}
 
 GradientExchange::GradientExchange(std::vector<ExchangePart> parts, DeviceTransport& transport,
                                    RankService& service)
@@ -171,14 +180,8 @@ bool GradientExchange::post_sends(Link& link) {
     link.to_send.pop_front();
     const Piece& piece = *message.piece;
     const std::size_t bytes = bytes_of(piece.count);
-    message.operation =
-        transport_.send(link.peer, Channel::reduce,
-                        {.kind = static_cast<std::int32_t>(message.up ? MessageKind::partial_sum
-                                                                      : MessageKind::finished_sum),
-                         .part = piece.part,
-                         .minibatch = piece.sum->number,
-                         .label = piece.number},
-                        {reinterpret_cast<const std::byte*>(piece.values), bytes});
+    message.operation = transport_.send(link.peer, Channel::reduce, header_of(message.header()),
+                                        {reinterpret_cast<const std::byte*>(piece.values), bytes});
     bytes_sent_ += static_cast<std::int64_t>(bytes);
     ++messages_sent_;
     link.sending.push_back(std::move(message));
@@ -220,10 +223,7 @@ bool GradientExchange::take_arrived(Link& link) {
   while (!link.receiving.empty() && link.receiving.front().operation.done()) {
     const Message& message = link.receiving.front();
     Piece& piece = *message.piece;
-    const MessageHeader& header = message.operation.header();
-    const MessageKind kind = message.up ? MessageKind::partial_sum : MessageKind::finished_sum;
-    ensure(header.kind == static_cast<std::int32_t>(kind) && header.part == piece.part &&
-               header.minibatch == piece.sum->number && header.label == piece.number,
+    ensure(read_as<SumPiece>(message.operation.header()) == message.header(),
            "another sum's piece arrived");
     if (message.up) {
       // Adding is the same in either order, to the bit.

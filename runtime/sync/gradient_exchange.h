@@ -62,7 +62,7 @@ class GradientExchange {
   void start(std::int64_t number, float* values);
   // Likewise by another list of parts, which outlives it (running statistics have their own).
   void start(std::int64_t number, float* values, const std::vector<ExchangePart>& parts);
-  // Until all that was started is done. WaitFailed names the number and the rank whose message is
+  // Waits until all started is done. WaitFailed names the number and the rank whose message is
   // missing. Returns seconds waited.
   double wait();
   bool idle() const { return sums_.empty(); }

@@ -9,7 +9,7 @@
 
 namespace hetpipe {
 
-// What one rank adds up with others (exchange_parts.h).
+// What one rank sums with others (exchange_parts.h).
 struct RankSums {
   std::vector<ExchangePart> gradients;
   std::vector<ExchangePart> statistics;

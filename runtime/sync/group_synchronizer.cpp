@@ -5,7 +5,7 @@ namespace hetpipe {
 namespace {
 
 [[noreturn]] void no_server() {
-  ensure_failed("a run without parameter servers plays an action of waves",
+  ensure_failed("a run without parameter servers runs an action of waves",
                 std::source_location::current());
 }
 
@@ -67,7 +67,7 @@ void GroupSynchronizer::finish() {
         }
         return idle;
       },
-      [] { return std::string("the last part of a checkpoint to leave"); });
+      [] { return std::string("the last part of a checkpoint to be sent"); });
 }
 
 void GroupSynchronizer::push(Wave, std::shared_ptr<const Buffer>, const std::vector<float>&) {

@@ -11,7 +11,7 @@
 
 namespace hetpipe {
 
-// What a rank of a run without servers is.
+// The place of a rank in a run without servers.
 struct GroupMember {
   struct Stage {
     StageId id;
@@ -45,7 +45,7 @@ class GroupSynchronizer final : public Synchronizer {
   SumTraffic sum_traffic() const override { return sums_.traffic(); }
   void average_statistics(std::vector<float>& values) override { sums_.average(values); }
   Saves saves(Label label) const override;
-  // The state of all stages of this rank, one after another; goes on stage by stage. Where only its
+  // The state of all stages of this rank, one after another; continues stage by stage. If only its
   // statistics are wanted nothing is sent.
   void save(const StageState& state) override;
   void finish() override;

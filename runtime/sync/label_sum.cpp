@@ -32,7 +32,7 @@ void add_to(float* __restrict sum, const float* __restrict delta, float factor,
 LabelSum::LabelSum(const std::vector<float>& before, std::vector<float> memory,
                    std::vector<Contributor> contributors, std::int64_t background)
     : before_(before), next_(std::move(memory)), contributors_(std::move(contributors)) {
-  ensure(!contributors_.empty() || before.empty(), "a label to which nobody contributes");
+  ensure(!contributors_.empty() || before.empty(), "a label without contributions");
   if (next_.size() != before.size()) next_ = huge_floats(before.size());
   if (static_cast<std::int64_t>(before.size()) <= background) return;
   thread_ = std::thread([this] {

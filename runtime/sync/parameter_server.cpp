@@ -6,7 +6,6 @@
 #include "base/huge_pages.h"
 #include "base/index.h"
 #include "base/text.h"
-#include "runtime/pipeline/reports.h"
 
 namespace hetpipe {
 namespace {
@@ -84,28 +83,27 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
     for (int s = 0; s < map.shards(); ++s) {
       if (map.count(kParameters, ShardId{s}) == 0) note_empty_shard(ShardId{s});
     }
-    service.on(MessageKind::shard_arrived, [this](const ControlMessage& m) {
-      note_arrival(ShardId{m.header.part}, VirtualWorkerId{static_cast<int>(m.header.label)},
-                   m.header.minibatch);
+    service.on<ShardArrived>([this](Rank, const ShardArrived& arrived) {
+      note_arrival(arrived.shard, arrived.virtual_worker, arrived.wave);
     });
-    service.on(MessageKind::gate_request, [this](const ControlMessage& m) {
-      waiting_gates_.emplace_back(VirtualWorkerId{m.header.part}, m.header.minibatch);
+    service.on<GateRequest>([this](Rank, const GateRequest& request) {
+      waiting_gates_.emplace_back(request.virtual_worker, request.wave);
     });
   }
   if (stop_) {
-    service.on(MessageKind::stop_wanted, [this](const ControlMessage& m) { stop(m); });
-    service.on(MessageKind::stop_known, [this](const ControlMessage& m) { stop_->knows(m.from); });
+    service.on<StopRequest>(
+        [this](Rank from, const StopRequest& request) { stop(from, request.signal); });
+    service.on<StopKnown>([this](Rank from, const StopKnown&) { stop_->knows(from); });
   }
-  service.on(MessageKind::pull_request, [this](const ControlMessage& m) {
-    const auto request = from_payload<PullRequest>(m.payload);
-    Peer& peer = peer_of(VirtualWorkerId{request.virtual_worker}, StageId{m.header.part});
-    Wave& gate = peer.gates[replica_of(peer, m.from)];
-    gate = std::max(gate, m.header.minibatch);
-    waiting_pulls_.push_back({&peer, m.from, m.header.label, request});
+  service.on<PullRequest>([this](Rank from, const PullRequest& request) {
+    Peer& peer = peer_of(request.virtual_worker, request.stage);
+    Wave& gate = peer.gates[replica_of(peer, from)];
+    gate = std::max(gate, request.gate);
+    waiting_pulls_.push_back({&peer, from, request.label, request.what});
   });
-  service.on(MessageKind::worker_finished, [this](const ControlMessage& m) {
-    Peer& peer = peer_of(VirtualWorkerId{m.header.part}, StageId{static_cast<int>(m.header.label)});
-    peer.finished[replica_of(peer, m.from)] = true;
+  service.on<WorkerFinished>([this](Rank from, const WorkerFinished& worker) {
+    Peer& peer = peer_of(worker.virtual_worker, worker.stage);
+    peer.finished[replica_of(peer, from)] = true;
   });
 }
 
@@ -158,9 +156,8 @@ void ParameterServer::post_pieces(Peer& peer) {
 // Whether one more piece has arrived.
 bool ParameterServer::take_piece(Peer& peer) {
   if (peer.receives.empty() || !peer.receives.front().operation.done()) return false;
-  const MessageHeader& header = peer.receives.front().operation.header();
-  ensure(header.kind == code(MessageKind::push) && header.part == peer.vw.value &&
-             header.minibatch == peer.next_wave,
+  ensure(read_as<PushPiece>(peer.receives.front().operation.header()) ==
+             PushPiece{.wave = peer.next_wave, .virtual_worker = peer.vw},
          "a push of another wave or virtual worker arrived");
   Push& push = peer.pushes.back();
   push.arrived += peer.receives.front().floats;
@@ -172,7 +169,7 @@ bool ParameterServer::take_piece(Peer& peer) {
 
 void ParameterServer::end_push(Peer& peer) {
   const Wave wave = peer.next_wave++;
-  service_.begin(format("took in wave %lld of virtual worker %d, stage %d",
+  service_.begin(format("received wave %lld of virtual worker %d, stage %d",
                         static_cast<long long>(wave), peer.vw.value, peer.stage.value));
   peer.posted = 0;
   const auto stages = stages_arrived_.try_emplace({wave, peer.vw.value}, 0).first;
@@ -181,11 +178,8 @@ void ParameterServer::end_push(Peer& peer) {
   if (clock_) {
     note_arrival(setup_.shard, peer.vw, wave);
   } else {
-    service_.transport().send_control(setup_.server_ranks.front(),
-                                      {.kind = code(MessageKind::shard_arrived),
-                                       .part = setup_.shard.value,
-                                       .minibatch = wave,
-                                       .label = peer.vw.value});
+    service_.send(setup_.server_ranks.front(),
+                  ShardArrived{.wave = wave, .virtual_worker = peer.vw, .shard = setup_.shard});
   }
 }
 
@@ -236,7 +230,8 @@ void ParameterServer::start_sum() {
     last = peer.vw.value;
     contributors.back().parts.emplace_back(peer.parameters);
   }
-  service_.begin(format("forming label %lld", static_cast<long long>(before.label + 1)));
+  service_.begin(
+      format("forming the weights after wave %lld", static_cast<long long>(before.label + 1)));
   sum_.emplace(before.weights, take_spare(spare_, before.weights.size()), std::move(contributors));
 }
 
@@ -292,16 +287,14 @@ bool ParameterServer::serve(const Waiting& waiting) {
   const Snapshot& newest = *snapshots_.back();
   if (waiting.label > newest.label) return false;
   const Snapshot& oldest = *snapshots_.front();
-  ensure(waiting.label >= oldest.label, "a label is asked for that was given up");
+  ensure(waiting.label >= oldest.label, "a label is requested that was given up");
   const auto& snapshot = snapshots_[at(waiting.label - oldest.label)];
-  const bool weights = waiting.request.weights != 0;
+  const bool weights = waiting.what == kParameters;
   const FlatRange range = weights ? waiting.peer->parameters : waiting.peer->statistics;
   const std::vector<float>& from = weights ? snapshot->weights : snapshot->statistics;
   Operation sent = service_.transport().send(
       waiting.rank, Channel::pull,
-      {.kind = code(weights ? MessageKind::pull_weights : MessageKind::pull_statistics),
-       .part = setup_.shard.value,
-       .label = waiting.label},
+      header_of(Pulled{.label = waiting.label, .shard = setup_.shard, .what = waiting.what}),
       std::as_bytes(std::span(from).subspan(at(range.offset), at(range.count))));
   sending_.push_back({std::move(sent), snapshot});
   return true;
@@ -314,9 +307,8 @@ void ParameterServer::open_gates() {
     const std::optional<Label> label = clock_->decide_gate(vw, wave);
     if (!label) return false;
     stop_->gate_passed(wave);
-    service_.transport().send_control(
-        setup_.worker_ranks[at(vw.value)].front().front(),
-        {.kind = code(MessageKind::gate_grant), .minibatch = wave, .label = *label});
+    service_.send(setup_.worker_ranks[at(vw.value)].front().front(),
+                  GateGrant{.wave = wave, .label = *label});
     return true;
   });
 }
@@ -350,14 +342,11 @@ void ParameterServer::save_state() {
   parts_.send(newest.label, to_bytes(newest, earlier));
 }
 
-void ParameterServer::stop(const ControlMessage& wanted) {
+void ParameterServer::stop(Rank by, int signal) {
   const std::optional<Label> label = stop_->decide();
   if (!label) return;
   clock_->stop_at(*label);
-  service_.tell_all({.kind = code(MessageKind::stop_at),
-                     .part = wanted.header.part,
-                     .minibatch = wanted.from.value,
-                     .label = *label});
+  service_.tell_all(StopAt{.label = *label, .by = by, .signal = signal});
 }
 
 void ParameterServer::poll() {
@@ -383,7 +372,7 @@ bool ParameterServer::finished() const {
 }
 
 std::string ParameterServer::waiting_for() const {
-  std::string text = format("server shard %d at label %lld:", setup_.shard.value,
+  std::string text = format("server shard %d after wave %lld:", setup_.shard.value,
                             static_cast<long long>(snapshots_.back()->label));
   for (const Peer& peer : peers_) {
     if (peer.all_finished()) continue;

@@ -11,8 +11,7 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/sync/checkpoint_parts.h"
 #include "runtime/sync/label_sum.h"
-#include "runtime/sync/push_pieces.h"
-#include "runtime/sync/server_client.h"
+#include "runtime/sync/messages.h"
 #include "runtime/sync/shard_map.h"
 #include "runtime/sync/stop_agreement.h"
 #include "runtime/sync/wave_clock.h"
@@ -45,8 +44,6 @@ class ParameterServer {
   void poll();
   // Every worker has finished, and everything sent has left.
   bool finished() const;
-  // First shard: somebody asked the run to stop. Agrees on where, and tells all ranks.
-  void stop(const ControlMessage& wanted);
   // What is missing, for the message of a wait that failed.
   std::string waiting_for() const;
   std::int64_t snapshots_held() const { return static_cast<std::int64_t>(snapshots_.size()); }
@@ -83,7 +80,7 @@ class ParameterServer {
     const Peer* peer = nullptr;
     Rank rank;  // the replica that asks
     Label label = 0;
-    PullRequest request;
+    ShardMap::What what = ShardMap::What::parameters;
   };
   struct Sending {
     Operation operation;
@@ -101,6 +98,8 @@ class ParameterServer {
   bool form_label();
   bool serve(const Waiting& waiting);
   void open_gates();
+  // First shard: the run was asked to stop. Agrees on where, and tells all ranks.
+  void stop(Rank by, int signal);
   void forget_labels();
   void save_state();
   Peer& peer_of(VirtualWorkerId vw, StageId stage);

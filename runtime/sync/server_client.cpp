@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sync/server_client.h"
 
-#include "base/text.h"
-#include "runtime/pipeline/reports.h"
-#include "runtime/sync/push_pieces.h"
-
 #include <algorithm>
+
+#include "base/text.h"
+#include "runtime/sync/messages.h"
 
 namespace hetpipe {
 ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules,
@@ -23,9 +22,8 @@ ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& ru
       service_(service),
       replica_(std::move(replica)),
       sums_(replica_.sums, transport, service) {
-  service.on(MessageKind::gate_grant, [this](const ControlMessage& message) {
-    granted_[message.header.minibatch] = message.header.label;
-  });
+  service.on<GateGrant>(
+      [this](Rank, const GateGrant& grant) { granted_[grant.wave] = grant.label; });
 }
 
 void ServerClient::drop_sent() {
@@ -43,8 +41,7 @@ void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
     const int first = stage_.first_layer();
     const int end = stage_.end_layer();
     const PushPieces pieces = push_pieces(map_, shard, first, end);
-    const MessageHeader header{
-        .kind = code(MessageKind::push), .part = vw_.value, .minibatch = wave};
+    const MessageHeader header = header_of(PushPiece{.wave = wave, .virtual_worker = vw_});
     const Rank to = server_ranks_[static_cast<std::size_t>(s)];
     const std::span<const std::byte> all(sum->data(), sum->bytes());
     for (const FlatRange& piece : pieces.parameters) {  // from where they lie
@@ -67,10 +64,7 @@ void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
 Label ServerClient::pass_gate(Wave wave) {
   const bool asks = replica_.number == 0;
   const Rank answers = asks ? server_ranks_.front() : replica_.ranks.front();
-  if (asks) {
-    service_.transport().send_control(
-        answers, {.kind = code(MessageKind::gate_request), .part = vw_.value, .minibatch = wave});
-  }
+  if (asks) service_.send(answers, GateRequest{.wave = wave, .virtual_worker = vw_});
   service_.wait_for_others(
       [&] { return granted_.contains(wave); },
       [&] {
@@ -84,23 +78,9 @@ Label ServerClient::pass_gate(Wave wave) {
   const Label label = granted_.at(wave);
   granted_.erase(wave);
   for (std::size_t r = 1; asks && r < replica_.ranks.size(); ++r) {
-    service_.transport().send_control(
-        replica_.ranks[r],
-        {.kind = code(MessageKind::gate_grant), .minibatch = wave, .label = label});
+    service_.send(replica_.ranks[r], GateGrant{.wave = wave, .label = label});
   }
   return label;
-}
-
-void ServerClient::request(ShardId shard, Wave gate, Label label, ShardMap::What what) {
-  const PullRequest wanted{.virtual_worker = vw_.value,
-                           .weights = what == ShardMap::What::parameters,
-                           .statistics = what == ShardMap::What::statistics};
-  service_.transport().send_control(server_ranks_[static_cast<std::size_t>(shard.value)],
-                                    {.kind = code(MessageKind::pull_request),
-                                     .part = stage_.id().value,
-                                     .minibatch = gate,
-                                     .label = label},
-                                    as_payload(wanted));
 }
 
 ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What what) {
@@ -133,29 +113,30 @@ ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What wha
     }
     asked.parts.push_back(std::move(part));  // moving keeps the elements where they are
     asked.shards.push_back(shard);
-    request(shard, gate, label, what);
+    service_.send(server, PullRequest{.gate = gate,
+                                      .label = label,
+                                      .virtual_worker = vw_,
+                                      .stage = stage_.id(),
+                                      .what = what});
   }
   return asked;
 }
 
 Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
-  const MessageKind kind =
-      what == ShardMap::What::parameters ? MessageKind::pull_weights : MessageKind::pull_statistics;
   for (std::size_t i = 0; i < asked.operations.size(); ++i) {
     const ShardId shard = asked.shards[i];
     service_.wait_for_others(
         [&] { return asked.operations[i].done(); },
         [&] {
           const Rank server = server_ranks_[static_cast<std::size_t>(shard.value)];
-          return Awaited(
-              format(
-                  "snapshot %lld from server shard %d, rank %d (for virtual worker %d, stage %d)",
-                  static_cast<long long>(asked.label), shard.value, server.value, vw_.value,
-                  stage_.id().value),
-              server);
+          return Awaited(format("the weights after wave %lld from server shard %d, rank %d (for "
+                                "virtual worker %d, stage %d)",
+                                static_cast<long long>(asked.label), shard.value, server.value,
+                                vw_.value, stage_.id().value),
+                         server);
         });
-    const MessageHeader& header = asked.operations[i].header();
-    ensure(header.kind == code(kind) && header.label == asked.label,
+    ensure(read_as<Pulled>(asked.operations[i].header()) ==
+               Pulled{.label = asked.label, .shard = shard, .what = what},
            "a server answered with another snapshot");
     const float* from = asked.parts[i].data();
     if (asked.parts[i].empty()) continue;
@@ -169,7 +150,8 @@ Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
       from += range.count;
     }
   }
-  service_.settle(stage_.stream(), [] { return std::string("a snapshot to reach the device"); });
+  service_.settle(stage_.stream(),
+                  [] { return std::string("weights from a server to reach the device"); });
   return std::move(asked.weights);
 }
 
@@ -180,7 +162,7 @@ void ServerClient::prefetch(Wave gate, Label label) {
 StageSnapshot ServerClient::pull(Wave gate, Label label, WithStatistics statistics) {
   StageSnapshot snapshot;
   snapshot.label = label;
-  ensure(!prefetched_ || prefetched_->label == label, "another label was asked for ahead");
+  ensure(!prefetched_ || prefetched_->label == label, "another label was requested ahead");
   Asked asked =
       prefetched_ ? std::move(*prefetched_) : ask(gate, label, ShardMap::What::parameters);
   prefetched_.reset();
@@ -195,7 +177,7 @@ StageSnapshot ServerClient::pull(Wave gate, Label label, WithStatistics statisti
 void ServerClient::finish() {
   sums_.finish_reduce();
   for (const Sending& sending : sending_) {
-    service_.wait(sending.operation, [] { return std::string("the last push to leave"); });
+    service_.wait(sending.operation, [] { return std::string("the last push to be sent"); });
   }
   sending_.clear();
   service_.wait(
@@ -203,11 +185,9 @@ void ServerClient::finish() {
         parts_.release_sent();
         return parts_.idle();
       },
-      [] { return std::string("the last part of a checkpoint to leave"); });
+      [] { return std::string("the last part of a checkpoint to be sent"); });
   for (const Rank server : server_ranks_) {
-    service_.transport().send_control(server, {.kind = code(MessageKind::worker_finished),
-                                               .part = vw_.value,
-                                               .label = stage_.id().value});
+    service_.send(server, WorkerFinished{.virtual_worker = vw_, .stage = stage_.id()});
   }
 }
 

@@ -16,14 +16,7 @@
 
 namespace hetpipe {
 
-// What a pull_request asks for; its header holds stage, gate and label.
-struct PullRequest {
-  std::int32_t virtual_worker = 0;
-  std::int32_t weights = 0;     // 1: wanted
-  std::int32_t statistics = 0;  // 1: wanted
-};
-
-// A replica of a replicated stage, and what it does with the others of that stage.
+// A replica of a replicated stage, and its exchange with the others of that stage.
 struct StageReplica {
   int number = 0;
   std::vector<Rank> ranks;  // of all replicas of the stage
@@ -70,7 +63,6 @@ class ServerClient final : public Synchronizer {
   };
   Asked ask(Wave gate, Label label, ShardMap::What what);
   Buffer collect(Asked asked, ShardMap::What what);
-  void request(ShardId shard, Wave gate, Label label, ShardMap::What what);
   void drop_sent();
 
   VirtualWorkerId vw_;

@@ -16,7 +16,7 @@ struct FlatRange {
   bool operator==(const FlatRange&) const = default;
 };
 
-// How the layers of a model lie on parameter-server shards. A shard's flat array holds its layers
+// How the layers of a model are placed on server shards. A shard's flat array holds its layers
 // in order, so the part that a stage (a contiguous slice of layers) has there is contiguous; in the
 // stage's own flat array it is a list of ranges.
 class ShardMap {
@@ -40,5 +40,18 @@ class ShardMap {
   int shards_;
   std::vector<std::int64_t> counts_[2];  // [what][layer]
 };
+
+// Small enough to stay in a core's cache between arriving and being added; large enough that a
+// message's own cost does not count.
+inline constexpr std::int64_t kPieceFloats = std::int64_t{256} << 10;
+
+// How one stage's push to one shard is cut into messages, the same for both ends: its parameters
+// piece by piece in the shard's order, so that the server adds one while the next arrives and the
+// stage sends them from where they lie, then the running statistics.
+struct PushPieces {
+  std::vector<FlatRange> parameters;  // in the stage's flat array
+  std::int64_t statistics = 0;        // floats; 0: no message
+};
+PushPieces push_pieces(const ShardMap& map, ShardId shard, int first_layer, int end_layer);
 
 }  // namespace hetpipe

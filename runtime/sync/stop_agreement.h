@@ -8,11 +8,11 @@
 
 namespace hetpipe {
 
-// Where a run that was asked to stop ends: at a label that every rank can still keep to. A pure
-// state machine beside the WaveClock; no time, no messages.
+// Where a run that was asked to stop ends: at a label that every rank can still stop at. A pure
+// state machine next to the WaveClock; no time, no messages.
 //
 // A virtual worker that has passed the gate of wave g may be anywhere in the waves up to g + 1, but
-// not at the last minibatch of that wave: its gate stands before it. So all can still end with wave
+// not at the last minibatch of that wave: its gate is before it. So all can still end with wave
 // g + 1, where g is the furthest gate passed by any, if the gates of that wave stay shut until
 // every rank knows.
 class StopAgreement {
@@ -34,7 +34,7 @@ class StopAgreement {
   std::vector<bool> known_;  // by rank
 };
 
-// How far ahead of one another the ranks of a run without gates can be.
+// How far apart the ranks of a run without gates can be.
 struct RunAhead {
   int held = 1;          // minibatches begun and not ended at a stage, the most of any (count_held)
   int between_sums = 1;  // minibatches from one sum over virtual workers to the next

@@ -14,7 +14,7 @@ class StopCoordinator {
  public:
   StopCoordinator(const WaveRules& rules, RunAhead ahead, RankService& service);
 
-  // At this rank, before its first F of minibatch p. Where somebody asked the run to stop: decides
+  // At this rank, before its first F of minibatch p. If the run was asked to stop: decides
   // on the label, tells all ranks, and waits until all know.
   void before_forward(Minibatch p);
 

@@ -23,7 +23,7 @@ class WaveClock {
   // shard in order.
   void arrived(ShardId shard, VirtualWorkerId vw, Wave wave);
 
-  // The run ends at this label, which nobody has passed.
+  // The run ends at this label, which no rank has passed.
   void stop_at(Label label) { rules_.stop_at(label); }
 
   // May virtual worker i start the last minibatch of `wave`? The label that it gets, or nothing:

@@ -207,22 +207,22 @@ FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoi
 void check_resumable(const Checkpoint& checkpoint, const std::string& file, const TrainJob& job,
                      const Model& model, Problems& problems) {
   if (checkpoint.model_fingerprint != model.fingerprint()) {
-    problems.add(
-        file,
-        "is of model '" + checkpoint.model + "' (this run trains '" + model.name() +
-            "', whose layers or shapes differ). Train the checkpoint's model, or start afresh.");
+    problems.add(file, "is of model '" + checkpoint.model + "' (this run trains '" + model.name() +
+                           "', whose layers or shapes differ). Train the checkpoint's model, or "
+                           "start without --resume.");
   }
   if (checkpoint.sampler.dataset_fingerprint != job.dataset_fingerprint ||
       checkpoint.sampler.dataset_size != job.dataset_size) {
     problems.add(file, format("was trained on another data set (of %lld samples; this one has "
-                              "%lld). Give --data as before.",
+                              "%lld). Give the same --data as before.",
                               static_cast<long long>(checkpoint.sampler.dataset_size),
                               static_cast<long long>(job.dataset_size)));
   }
   if (checkpoint.sampler.seed != job.seed) {
-    problems.add(file, format("was trained with --seed %llu (another seed would repeat and leave "
-                              "out samples). Give that seed.",
-                              static_cast<unsigned long long>(checkpoint.sampler.seed)));
+    problems.add(file,
+                 format("was trained with --seed %llu (another seed would repeat some samples "
+                        "and skip others). Give that seed.",
+                        static_cast<unsigned long long>(checkpoint.sampler.seed)));
   }
   if (checkpoint.optimizer != job.optimizer.name) {
     problems.add(file, "holds the state of optimizer '" + checkpoint.optimizer +
@@ -232,7 +232,7 @@ void check_resumable(const Checkpoint& checkpoint, const std::string& file, cons
   if (checkpoint.sampler.consumed >= job.end_position) {
     problems.add(
         file,
-        format("has consumed %lld samples already (--epochs asks for %lld in all). Raise --epochs.",
+        format("has consumed %lld samples already (--epochs gives %lld in all). Raise --epochs.",
                static_cast<long long>(checkpoint.sampler.consumed),
                static_cast<long long>(job.end_position)));
   }

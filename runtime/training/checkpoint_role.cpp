@@ -2,8 +2,7 @@
 #include "runtime/training/checkpoint_role.h"
 
 #include "base/time.h"
-#include "runtime/pipeline/protocol.h"
-#include "runtime/training/trace.h"
+#include "runtime/training/messages.h"
 
 namespace hetpipe {
 
@@ -52,15 +51,18 @@ void CheckpointRole::write(CheckpointParts parts) {
 
 void CheckpointRole::tell(const CheckpointWriter::Result& result) {
   ++told_;
-  const MessageKind kind =
-      result.fate == CheckpointWriter::Fate::written  ? MessageKind::checkpoint_written
-      : result.fate == CheckpointWriter::Fate::failed ? MessageKind::checkpoint_failed
-                                                      : MessageKind::checkpoint_left_out;
-  service_.transport().send_control(Rank{0},
-                                    {.kind = static_cast<std::int32_t>(kind),
-                                     .part = static_cast<std::int32_t>(result.code),
-                                     .label = result.label},
-                                    std::as_bytes(std::span(result.text)));
+  switch (result.fate) {
+    case CheckpointWriter::Fate::written:
+      service_.send(Rank{0}, CheckpointWritten{.label = result.label, .path = result.text});
+      break;
+    case CheckpointWriter::Fate::failed:
+      service_.send(Rank{0}, CheckpointFailed{
+                                 .label = result.label, .code = result.code, .why = result.text});
+      break;
+    case CheckpointWriter::Fate::left_out:
+      service_.send(Rank{0}, CheckpointLeftOut{.label = result.label});
+      break;
+  }
   if (trace_ == nullptr || result.fate != CheckpointWriter::Fate::written) return;
   keep_training(log_, [&] {
     trace_->record({.start_ns = result.start_ns,
@@ -82,8 +84,7 @@ void CheckpointRole::poll() {
 bool CheckpointRole::finished() const { return collector_->finished() && told_ == given_; }
 
 std::string CheckpointRole::waiting_for() const {
-  return collector_->finished() ? "the last checkpoint to be on the disk"
-                                : collector_->waiting_for();
+  return collector_->finished() ? "the last checkpoint to be on disk" : collector_->waiting_for();
 }
 
 }  // namespace hetpipe

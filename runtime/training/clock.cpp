@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/time.h"
+#include "runtime/training/messages.h"
 
 namespace hetpipe {
 namespace {
@@ -13,13 +14,11 @@ constexpr int kQuestions = 8;
 }  // namespace
 
 ClockComparison::ClockComparison(RankService& service) : service_(service) {
-  service.on(MessageKind::clock_question, [this](const ControlMessage& message) {
-    service_.transport().send_control(message.from,
-                                      {.kind = code(MessageKind::clock_answer), .label = now_ns()});
+  service.on<ClockQuestion>([this](Rank from, const ClockQuestion&) {
+    service_.send(from, ClockAnswer{.ns = now_ns()});
   });
-  service.on(MessageKind::clock_answer,
-             [this](const ControlMessage& message) { answer_ns_ = message.header.label; });
-  service.on(MessageKind::clock_known, [this](const ControlMessage&) { ++answered_ranks_; });
+  service.on<ClockAnswer>([this](Rank, const ClockAnswer& answer) { answer_ns_ = answer.ns; });
+  service.on<ClockKnown>([this](Rank, const ClockKnown&) { ++answered_ranks_; });
 }
 
 ClockComparison::Reading ClockComparison::ask() {
@@ -27,9 +26,9 @@ ClockComparison::Reading ClockComparison::ask() {
   for (int i = 0; i < kQuestions; ++i) {
     answer_ns_.reset();
     const std::int64_t start = now_ns();
-    service_.transport().send_control(Rank{0}, {.kind = code(MessageKind::clock_question)});
+    service_.send(Rank{0}, ClockQuestion{});
     service_.wait_for_others([this] { return answer_ns_.has_value(); },
-                             [] { return std::string("rank 0 to tell the time"); });
+                             [] { return std::string("rank 0 to send the time"); });
     const std::int64_t end = now_ns();
     const double uncertainty = static_cast<double>(end - start) / 2;
     if (i > 0 && uncertainty >= best.uncertainty_ns) continue;
@@ -44,11 +43,11 @@ ClockEstimate ClockComparison::compare() {
   if (service_.transport().rank() == Rank{0}) {
     const int others = service_.transport().ranks() - 1;
     service_.wait_for_others([&] { return answered_ranks_ >= rounds_ * others; },
-                             [] { return std::string("all ranks to have asked the time"); });
+                             [] { return std::string("all ranks to ask for the time"); });
     return {};  // the clock that the others are compared with
   }
   const Reading now = ask();
-  service_.transport().send_control(Rank{0}, {.kind = code(MessageKind::clock_known)});
+  service_.send(Rank{0}, ClockKnown{});
   if (!first_) {
     first_ = now;
     return {now.offset_ns, 0, now.uncertainty_ns};

@@ -58,7 +58,7 @@ std::uint64_t arithmetic_hash(const TrainJob& job) {
   return hash_text(job.device + " " + to_string(job.precision));
 }
 
-// Its stages store what a continuation needs: under waves, of pipelines that are never drained,
+// Its stages store what a continuation needs: under waves, of pipelines that are never flushed,
 // with stashed weights (or one version, of one minibatch at a time). Replicas have running
 // statistics of their own, which nobody stores.
 bool plan_can_be_exact(const Plan& plan) {
@@ -129,7 +129,7 @@ std::optional<std::string> why_not_exact(const Checkpoint& checkpoint, const Tra
   const System system = composition(job.plan);
   if (system.sync == SyncRule::all_reduce) {
     return has_flush(system.schedule)
-               ? "between minibatches they are empty anyway (weights and optimizer state go on "
+               ? "between minibatches they are empty anyway (weights and optimizer state continue "
                  "exactly)"
                : "without parameter servers nothing is stored of minibatches in flight";
   }
@@ -146,7 +146,7 @@ std::optional<std::string> why_not_exact(const Checkpoint& checkpoint, const Tra
     return "it was written under another --device or --precision";
   }
   if (number(exact, "all_waves_full") != 1 && number(exact, "end_position") != job.end_position) {
-    return "its run was to end elsewhere (--epochs), inside of a wave";
+    return "its run was to end at another point (--epochs), within a wave";
   }
   return std::nullopt;
 }

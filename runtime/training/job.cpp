@@ -187,7 +187,8 @@ void check_playable(const Plan& plan, Problems& problems) {
   }
   if (waves && !plan.server) {
     problems.add("plan",
-                 "no [parameter_server] (the virtual workers meet there). Add one with its nodes.");
+                 "no [parameter_server] (the virtual workers synchronise through it). Add one with "
+                 "its nodes.");
   }
   if (!waves && plan.server) {
     problems.add("plan",
@@ -201,9 +202,10 @@ void check_playable(const Plan& plan, Problems& problems) {
                  "made, so there is no second version to keep). Use sync = \"all-reduce\".");
   }
   if (waves && parts.schedule == ScheduleRule::interleaved_1f1b) {
-    problems.add("plan",
-                 "schedule 'interleaved-1f1b' under sync 'wsp' (a stage pushes one run of layers, "
-                 "and a device has several here). Use sync = \"all-reduce\".");
+    problems.add(
+        "plan",
+        "schedule 'interleaved-1f1b' under sync 'wsp' (a stage pushes one range of layers, "
+        "and a device has several here). Use sync = \"all-reduce\".");
   }
   for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
     const PlanVirtualWorker& vw = plan.virtual_workers[i];
@@ -216,13 +218,13 @@ void check_playable(const Plan& plan, Problems& problems) {
       if (stage.recompute && vw.stages.size() > 1 && !can_recompute(parts.weights)) {
         problems.add(where, "recompute = true under weights '" +
                                 std::string(to_string(parts.weights)) +
-                                "' (the weights of the first forward are gone when it would run "
-                                "again, so the gradient would be another). Leave it out, or use "
+                                "' (the weights of the first forward pass are gone when it would "
+                                "run again, so the gradient would differ). Leave it out, or use "
                                 "weights that are kept, such as stash.");
       }
       if (*std::min_element(samples.begin(), samples.end()) < 1) {
-        problems.add(where, format("%zu devices for a micro-batch of %d samples (each needs one at "
-                                   "least). Use fewer devices or micro_batches.",
+        problems.add(where, format("%zu devices for a micro-batch of %d samples (each needs at "
+                                   "least one). Use fewer devices or micro_batches.",
                                    stage.devices.size(), micro_batch));
       }
       const auto first = std::find_if(vw.stages.begin(), vw.stages.end(), [&](const auto& other) {
@@ -230,8 +232,8 @@ void check_playable(const Plan& plan, Problems& problems) {
       });
       if (samples != samples_of_replicas(*first, micro_batch)) {
         problems.add(where,
-                     "other shares than the stage before on the same devices (they compute "
-                     "the same samples in all their chunks). Use the same.");
+                     "different shares from the previous stage on the same devices (they "
+                     "compute the same samples in all their chunks). Use the same.");
       }
     }
   }
@@ -251,7 +253,7 @@ void check_tied_weights(const Plan& plan, const Model& model, Problems& problems
       if (!owner || stage_of(l) == stage_of(*owner)) continue;
       problems.add(
           format("plan: virtual worker %zu", i),
-          format("layers %s and %s share a weight and lie in stages %td and %td (without a flush "
+          format("layers %s and %s share a weight and are in stages %td and %td (without a flush "
                  "an update of one stage cannot wait for the other's gradient). Put both into one "
                  "stage, or use a schedule with a flush.",
                  model.layer(*owner).name.c_str(), model.layer(l).name.c_str(), stage_of(*owner),

@@ -62,7 +62,7 @@ struct TrainJob {
   std::optional<double> target_accuracy;  // on the test samples, at which the run stops
   std::uint64_t seed = 1;
   std::int64_t end_position = 0;  // samples of the whole training, those before a resume too
-  int evaluate_every = 0;         // waves, and at the end of every epoch; 0: there alone
+  int evaluate_every = 0;         // waves, and at the end of every epoch; 0: only then
   int checkpoint_every = 0;       // likewise
   int rehearse_preemption = 0;    // waves after which the run stops as on request; 0: never
   StartingPoint start;
@@ -125,7 +125,7 @@ bool has_waves(const Plan& plan);
 // What training cannot play though a plan may say it, as the user's problems.
 void check_playable(const Plan& plan, Problems& problems);
 // Likewise, of a plan and the model that it cuts: tied weights have one sum of gradients for each
-// update, which stages that are never drained do not come to together.
+// update, which stages that are never flushed do not come to together.
 void check_tied_weights(const Plan& plan, const Model& model, Problems& problems);
 
 }  // namespace hetpipe

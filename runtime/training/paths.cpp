@@ -7,6 +7,7 @@
 #include "partitioner/plan/system.h"
 #include "partitioner/profile/cut.h"
 #include "runtime/training/groups.h"
+#include "runtime/training/messages.h"
 #include "runtime/transport/ipc_path.h"
 #include "runtime/transport/mpi_path.h"
 #include "runtime/transport/nccl_path.h"
@@ -89,13 +90,10 @@ std::set<std::pair<Rank, Rank>> reported_pairs(const TrainValues& values,
 PathTable::PathTable(std::set<std::pair<Rank, Rank>> pairs, const RankSetting& setting,
                      RankService& service)
     : setting_(setting), awaited_(std::move(pairs)) {
-  service.on(MessageKind::path_report, [this](const ControlMessage& message) {
-    const Rank peer{message.header.part};
-    const std::string why(reinterpret_cast<const char*>(message.payload.data()),
-                          message.payload.size());
-    const bool expected = awaited_.erase({message.from, peer}) == 1;
+  service.on<PathFound>([this](Rank from, const PathFound& found) {
+    const bool expected = awaited_.erase({from, found.peer}) == 1;
     ensure(expected, "a report of a path between ranks that have none");
-    heard_.push_back({message.from, {peer, static_cast<PathKind>(message.header.label), why}});
+    heard_.push_back({from, {found.peer, found.path, found.why}});
     if (awaited_.empty()) say();
   });
 }
@@ -112,8 +110,8 @@ void PathTable::say() const {
 
 std::shared_ptr<PathWords> collect_path_words(RankService& service) {
   auto words = std::make_shared<PathWords>();
-  service.on(MessageKind::device_path,
-             [words](const ControlMessage& message) { words->push_back(message); });
+  service.on<PathWord>(
+      [words](Rank from, const PathWord& word) { words->emplace_back(from, word); });
   return words;
 }
 
@@ -125,7 +123,7 @@ RankPaths::RankPaths(Device& device, Stream& stream, int gpu, RankService& servi
       service_(service),
       words_(std::move(words)),
       peer_memory_(make_peer_memory(device)),
-      paths_(service.transport(), device, stream, code(MessageKind::device_path), kTrialSeconds) {}
+      paths_(service.transport(), device, stream, kTrialSeconds) {}
 
 std::unique_ptr<DevicePath> RankPaths::make(PathKind kind, Rank peer) {
   if (kind == PathKind::ipc && peer_memory_ != nullptr) {
@@ -167,16 +165,15 @@ void RankPaths::open(const TrainValues& values, const RankSetting& setting) {
   for (const PathResult& result : paths_.results()) results.push_back(result);
   for (const PathResult& result : results) {
     if (result.peer < self) continue;
-    service_.transport().send_control(Rank{0},
-                                      {.kind = code(MessageKind::path_report),
-                                       .part = result.peer.value,
-                                       .label = static_cast<std::int64_t>(result.kind)},
-                                      std::as_bytes(std::span(result.why)));
+    service_.send(Rank{0}, PathFound{.peer = result.peer, .path = result.kind, .why = result.why});
   }
 }
 
 void RankPaths::take_words() {
-  for (; !words_->empty(); words_->pop_front()) paths_.take(words_->front());
+  for (; !words_->empty(); words_->pop_front()) {
+    const auto& [from, word] = words_->front();
+    paths_.take(from, word);
+  }
 }
 
 void RankPaths::close() {
@@ -186,7 +183,7 @@ void RankPaths::close() {
         take_words();
         return paths_.closed();
       },
-      [] { return std::string("the peers to let go of this rank's device memory"); });
+      [] { return std::string("the peers to release this rank's device memory"); });
 }
 
 }  // namespace hetpipe

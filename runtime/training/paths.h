@@ -48,7 +48,7 @@ class PathTable {
 };
 
 // Words about direct paths, which may come before the rank has made its own.
-using PathWords = std::deque<ControlMessage>;
+using PathWords = std::deque<std::pair<Rank, PathWord>>;
 std::shared_ptr<PathWords> collect_path_words(RankService& service);
 
 // The direct paths of a worker's rank, from their trial to their end.

@@ -95,8 +95,8 @@ std::string cards_of_other_kinds(const TrainJob& job, const Roles& roles,
   for (const auto& [pair, ranks] : ranks_of) {
     const auto& [kind, card] = pair;
     lines.push_back(format(
-        "%s %s %s on a card '%s' for a device of kind %s (the plan has that card's times and "
-        "memory). Name kind %s in the cluster file and plan again, or give the ranks other cards.",
+        "%s %s %s on a card '%s' for a device of type %s (the plan has that type's times and "
+        "memory). Name type %s in the cluster file and plan again, or give the ranks other cards.",
         ranks.size() == 1 ? "rank" : "ranks", join(ranks, ", ").c_str(),
         ranks.size() == 1 ? "computes" : "compute", card.c_str(), kind.c_str(),
         kind_of_card(card).c_str()));

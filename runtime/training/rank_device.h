@@ -13,7 +13,7 @@
 
 namespace hetpipe {
 
-// What a worker's rank computes on.
+// The device of a worker's rank.
 struct RankDevice {
   std::string name = "cpu";  // of make_device
   int gpu = 0;               // cuda: as CUDA counts those that the rank sees
@@ -22,7 +22,7 @@ struct RankDevice {
   Precision precision = Precision::fp32;
   std::int64_t memory = 0;   // cuda: bytes of the card
   std::string text = "cpu";  // for people: "NVIDIA H200, bf16"
-  std::string why{};         // auto: why this, where it could have been a GPU
+  std::string why{};         // auto: why this, if it could have been a GPU
   bool nccl = false;         // cuda: NCCL can be loaded; else why not
   std::string why_no_nccl{};
 };
@@ -32,23 +32,23 @@ constexpr auto fields_of(Type<RankDevice>) {
                 &RankDevice::nccl, &RankDevice::why_no_nccl>;
 }
 
-// Where a rank stands among those that have to share the GPUs that they see.
+// The place of a rank among those that share the GPUs that they see.
 struct GpuPlace {
   int in_node = 0;  // of the plan's device: its index in its node
   int on_host = 0;  // of the rank among the workers of its host, where places are emulated
 };
 
-// "auto" takes a GPU where there is one, but for a kind that is emulated at the pace of the CPU. A
+// "auto" takes a GPU if there is one, except for a type that is emulated at the speed of the CPU. A
 // rank that sees several GPUs takes the one whose index its device has in its node (of an emulated
 // cluster: its own among the workers of its host), counted round where there are fewer. SystemError
-// where CUDA is asked for and cannot be had.
+// if CUDA is requested and not available.
 RankDevice decide_device(const TrainJob& job, const Role::Worker& worker, const GpuPlace& place,
                          const VisibleGpus& seen);
 
 // For rank 0's log: who computes on the CPU although "auto" looked for a GPU, and why; else empty.
 std::string left_to_the_cpu(const std::vector<RankDevice>& devices);
 
-// A warning where a worker's GPU is another card than its kind is named after, by ranks, kind and
+// A warning if a worker's GPU is another card than its type is named after, by ranks, type and
 // card; else empty. Only kinds that bear a name of the catalogue say which card they mean; a card
 // that has no row there is taken for another one where it has less than four fifths of the memory
 // (a part of a card). Emulated kinds are something else on purpose.

@@ -106,14 +106,15 @@ void check_alike(const std::vector<RankFacts>& facts) {
   }
   Problems problems;
   if (!other_build.empty()) {
-    problems.add("", format("%s: another build of hetpipe than rank 0 on %s (mixed builds do not "
-                            "understand each other). Install one build on all hosts.",
-                            named(other_build, facts).c_str(), facts[0].host.c_str()));
+    problems.add("",
+                 format("%s: another build of hetpipe than rank 0 on %s (different builds do not "
+                        "understand each other). Install the same build on all hosts.",
+                        named(other_build, facts).c_str(), facts[0].host.c_str()));
     problems.throw_if_any();  // another build may well have other options
   }
   for (const auto& [text, ranks] : other_options) {
-    problems.add("", named(ranks, facts) + ": called with " + text +
-                         ". All ranks of a run do the same: start them with the same options.");
+    problems.add("", named(ranks, facts) + ": started with " + text +
+                         ". Start all ranks of a run with the same options.");
   }
   problems.throw_if_any();
 }

@@ -10,7 +10,7 @@
 
 namespace hetpipe {
 
-// What a rank says of itself at the start.
+// What a rank reports about itself at the start.
 struct RankFacts {
   std::string host;
   int pid = 0;
@@ -34,7 +34,7 @@ RankFacts facts_of_this_rank();
 std::string named(const std::vector<std::size_t>& ranks, const std::vector<RankFacts>& facts);
 std::vector<std::string> hosts_of(const std::vector<RankFacts>& facts);
 
-// Before anything is read: one build, called with the same options (but for the place of the data,
+// Before anything is read: one build, started with the same options (except the path of the data,
 // which may differ from host to host). UserError.
 void check_alike(const std::vector<RankFacts>& facts);
 

@@ -27,9 +27,9 @@ void check_rate_options(const RateOptions& options, Problems& problems) {
   const RateRule rule = *try_parse_rate_rule(options.schedule);
   const auto useless = [&](bool given, const char* name, const std::string& user) {
     if (!given) return;
-    problems.add(name, "cannot stand beside --lr-schedule " + options.schedule +
-                           " (which has no use for it). Leave it out, or give --lr-schedule " +
-                           user + ".");
+    problems.add(name, "cannot be combined with --lr-schedule " + options.schedule +
+                           " (which does not use it). Leave it out, or give --lr-schedule " + user +
+                           ".");
   };
   if (rule != RateRule::step) {
     useless(options.decay.has_value(), "--lr-decay", "step");
@@ -43,14 +43,14 @@ void check_rate_options(const RateOptions& options, Problems& problems) {
   if (rule == RateRule::step && options.steps.empty() == !options.every) {
     problems.add("--lr-schedule",
                  std::string("step ") +
-                     (options.every ? "has --lr-steps and --lr-every beside it (either says when "
+                     (options.every ? "with both --lr-steps and --lr-every (either says when "
                                       "the rate falls). Leave one out."
                                     : "does not say when the rate falls. Give --lr-steps EPOCHS or "
                                       "--lr-every EPOCHS."));
   }
   if (!std::is_sorted(options.steps.begin(), options.steps.end())) {
     problems.add("--lr-steps",
-                 "is not in ascending order (the rate falls at one after the other). "
+                 "is not in ascending order (the rate falls at one epoch after the other). "
                  "Sort it.");
   }
 }
@@ -88,11 +88,10 @@ void check_rate_schedule(const RateOptions& options, const TrainJob& job, Proble
                static_cast<double>(job.end_position) / static_cast<double>(job.dataset_size)));
   }
   if (schedule.final_rate > job.optimizer.learning_rate) {
-    problems.add(
-        "--lr-final",
-        format("%g is above the learning rate of %g (it is what the rate falls to). Give a "
-               "smaller one, or another --learning-rate.",
-               schedule.final_rate, job.optimizer.learning_rate));
+    problems.add("--lr-final",
+                 format("%g is above the learning rate of %g (the rate falls to it). Give a "
+                        "smaller one, or another --learning-rate.",
+                        schedule.final_rate, job.optimizer.learning_rate));
   }
 }
 

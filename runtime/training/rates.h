@@ -10,7 +10,7 @@
 
 namespace hetpipe {
 
-// Learning rates as people ask for them: positions and lengths in epochs.
+// Learning rates as options give them: positions and lengths in epochs.
 struct RateOptions {
   std::string schedule = "constant";
   double warmup = 0;
@@ -21,23 +21,23 @@ struct RateOptions {
   std::optional<double> final_rate{};  // absent: 0
 };
 
-// The learning rate where none is asked for.
+// The default learning rate.
 constexpr double kSgdRate = 0.01;
 constexpr double kAdamRate = 0.001;
 struct DefaultRate {
   double rate = kSgdRate;
-  int unseen_updates = 1;  // that may be under way without seeing each other, its own among them
+  int unseen_updates = 1;  // that may be pending without seeing each other, its own among them
   bool lowered() const { return rate < kSgdRate && unseen_updates > 1; }
 };
 // kAdamRate with adam, else kSgdRate. With sgd-momentum under WSP and ASP every virtual worker adds
 // its own updates, and adds them late: N virtual workers that keep pace (D = 0) have up to
-// U = Nm + (N - 1)(2 Nm - 1) minibatches' updates under way that do not see each other. Above
+// U = Nm + (N - 1)(2 Nm - 1) minibatches' updates pending that do not see each other. Above
 // U = 5 the rate is multiplied by (5 / U)^1.5 (to two digits), which keeps mlp and lenet learning
 // up to U = 58 where the whole rate diverges (benchmarks/results/2026-11-22-default-rate.md).
 // Staleness-aware rates: Zhang et al., arXiv 1511.05950, which divides by the staleness.
 DefaultRate default_rate(const Plan& plan);
 
-// Options that the schedule has no use for, or cannot do without.
+// Options that the schedule does not use, or that it requires.
 void check_rate_options(const RateOptions& options, Problems& problems);
 
 // The same in minibatches of the job's virtual workers, of which each consumes one while all

@@ -6,16 +6,11 @@
 
 #include "base/text.h"
 #include "base/time.h"
-#include "runtime/training/stop_signals.h"
 
 namespace hetpipe {
 namespace {
 
 constexpr std::int64_t kProgressEvery = 200'000'000;  // ns
-
-std::string text_of(const ControlMessage& message) {
-  return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
-}
 
 double added(const std::map<std::pair<int, int>, double>& parts) {
   double sum = 0;
@@ -50,45 +45,39 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
   const Minibatch last = *std::max_element(rules.end.begin(), rules.end.end());
   total_samples_ = sampler.consumed(last - rules.first_minibatch()) -
                    sampler.consumed(rules.start_minibatch() - rules.first_minibatch());
-  service.on(MessageKind::wave_report, [this](const ControlMessage& message) {
-    on_wave(message.from, from_payload<WaveReport>(message.payload));
-  });
-  service.on(MessageKind::evaluation_report, [this](const ControlMessage& message) {
-    on_evaluation(from_payload<EvaluationReport>(message.payload));
-  });
-  service.on(MessageKind::rank_report, [this](const ControlMessage& message) {
-    const RankReport& report =
-        outcome_.ranks.emplace_back(from_payload<RankReport>(message.payload));
+  service.on<WaveDone>([this](Rank from, const WaveDone& wave) { on_wave(from, wave.report); });
+  service.on<LabelEvaluated>(
+      [this](Rank, const LabelEvaluated& label) { on_evaluation(label.report); });
+  service.on<RankDone>([this](Rank, const RankDone& rank) {
+    const RankReport& report = outcome_.ranks.emplace_back(rank.report);
     outcome_.evaluation_seconds = std::max(outcome_.evaluation_seconds, report.evaluate_seconds);
     --ranks_left_;
     outcome_.seconds = seconds_between(start_ns_, now_ns());
   });
-  service.on(MessageKind::checkpoint_written, [this](const ControlMessage& message) {
-    outcome_.checkpoint = text_of(message);
-    log_.line(format("checkpoint of label %lld: %s", static_cast<long long>(message.header.label),
+  service.on<CheckpointWritten>([this](Rank, const CheckpointWritten& written) {
+    outcome_.checkpoint = written.path;
+    log_.line(format("checkpoint after wave %lld: %s", static_cast<long long>(written.label),
                      outcome_.checkpoint.c_str()));
-    last_checkpoint_ |= message.header.label == rules_.end_label();
+    last_checkpoint_ |= written.label == rules_.end_label();
   });
-  service.on(MessageKind::checkpoint_failed, [this](const ControlMessage& message) {
-    on_checkpoint_failed(message.header.label, static_cast<ExitCode>(message.header.part),
-                         text_of(message));
-  });
-  service.on(MessageKind::checkpoint_left_out, [this](const ControlMessage& message) {
-    log_.line(format("no checkpoint of label %lld: the one before was still being written",
-                     static_cast<long long>(message.header.label)));
+  service.on<CheckpointFailed>(
+      [this](Rank, const CheckpointFailed& failed) { on_checkpoint_failed(failed); });
+  service.on<CheckpointLeftOut>([this](Rank, const CheckpointLeftOut& left_out) {
+    log_.line(format("no checkpoint after wave %lld: the previous one was still being written",
+                     static_cast<long long>(left_out.label)));
   });
 }
 
-void Reporter::on_checkpoint_failed(Label label, ExitCode code, const std::string& why) {
-  const bool last = label == rules_.end_label();
+void Reporter::on_checkpoint_failed(const CheckpointFailed& failed) {
+  const bool last = failed.label == rules_.end_label();
   const std::string kept = outcome_.checkpoint.empty() ? "none was written before"
                                                        : "the newest is " + outcome_.checkpoint;
-  log_.warning(format("checkpoint of label %lld was not written: %s; %s%s",
-                      static_cast<long long>(label), why.c_str(), kept.c_str(),
-                      last ? "" : "; the training goes on"));
+  log_.warning(format("checkpoint after wave %lld was not written: %s; %s%s",
+                      static_cast<long long>(failed.label), failed.why.c_str(), kept.c_str(),
+                      last ? "" : "; training continues"));
   if (!last) return;
-  outcome_.not_written = why;
-  outcome_.code = code;
+  outcome_.not_written = failed.why;
+  outcome_.code = failed.code;
   last_checkpoint_ = true;
 }
 
@@ -101,11 +90,11 @@ void Reporter::stopping(Label label, const StopWanted& by) {
   outcome_.stopped = label;
   outcome_.stopped_at_target = by.signal == kTargetReached;
   const std::string why =
-      outcome_.stopped_at_target ? "the target accuracy is reached"
+      outcome_.stopped_at_target ? "target accuracy reached"
       : by.signal == kRehearsal
-          ? format("%d waves are done, a preemption is rehearsed", job_.rehearse_preemption)
+          ? format("rehearsed preemption after %d waves", job_.rehearse_preemption)
           : format("%s on rank %d", signal_name(by.signal), by.rank.value);
-  log_.line(format("%s: stopping at label %lld, then a checkpoint", why.c_str(),
+  log_.line(format("%s: stopping after wave %lld, then a checkpoint", why.c_str(),
                    static_cast<long long>(label)));
 }
 
@@ -246,9 +235,10 @@ void Reporter::finish_evaluation(Label label, const EvaluationSum& sum) {
       .loss = added(sum.loss_sums) / static_cast<double>(sum.samples),
       .accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.labels)};
   label_seconds_.erase(label_seconds_.begin(), label_seconds_.upper_bound(label));
-  log_.line(format("evaluation of label %lld: test loss %.4f, test accuracy %.2f %% (%lld of %lld)",
-                   static_cast<long long>(label), evaluation.loss, 100 * evaluation.accuracy,
-                   static_cast<long long>(sum.correct), static_cast<long long>(sum.labels)));
+  log_.line(
+      format("evaluation after wave %lld: test loss %.4f, test accuracy %.2f %% (%lld of %lld)",
+             static_cast<long long>(label), evaluation.loss, 100 * evaluation.accuracy,
+             static_cast<long long>(sum.correct), static_cast<long long>(sum.labels)));
   if (trace_ != nullptr) {
     trace_->metric("test_loss", label, evaluation.loss);
     trace_->metric("test_accuracy", label, evaluation.accuracy);

@@ -8,15 +8,15 @@
 
 #include "base/log.h"
 #include "runtime/pipeline/rank_service.h"
-#include "runtime/pipeline/reports.h"
 #include "runtime/store/trace.h"
 #include "runtime/training/job.h"
+#include "runtime/training/messages.h"
 #include "runtime/training/stop.h"
 
 namespace hetpipe {
 
-// Rank 0's ears and mouth: takes in every rank's reports, prints one line per wave, evaluations and
-// checkpoints as they come, and keeps what the summary needs. Decides nothing.
+// Rank 0's reporting: receives every rank's reports, prints one line per wave, evaluations and
+// checkpoints as they arrive, and keeps what the summary needs. Decides nothing.
 class Reporter {
  public:
   // `trace`: where the per-wave metrics go; may be null.
@@ -33,7 +33,7 @@ class Reporter {
   struct Evaluation {
     Label label = 0;
     std::int64_t samples = 0;  // of the whole training up to the label
-    double seconds = 0;        // of this run until the label was complete, evaluations left out
+    double seconds = 0;        // of this run until the label was complete, without evaluations
     double loss = 0;
     double accuracy = 0;
   };
@@ -88,7 +88,7 @@ class Reporter {
   void on_evaluation(const EvaluationReport& report);
   void finish_evaluations();
   void finish_evaluation(Label label, const EvaluationSum& sum);
-  void on_checkpoint_failed(Label label, ExitCode code, const std::string& why);
+  void on_checkpoint_failed(const CheckpointFailed& failed);
   void print_waves();
   void print_wave(Wave wave, const WaveSum& sum);
   int expected_reports(Wave wave) const;
@@ -116,7 +116,7 @@ class Reporter {
   Outcome outcome_;
 };
 
-// "90 % test accuracy at label 12 ..."; whether and when the job's target was reached, if it has
+// "90 % test accuracy after wave 12 ..."; whether and when the job's target was reached, if it has
 // one.
 std::string target_text(const TrainJob& job, const Reporter::Outcome& outcome);
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/training/result.h"
-
 #include <algorithm>
 #include <tuple>
 
 #include "base/hash.h"
 #include "base/index.h"
 #include "base/json.h"
+#include "runtime/training/run.h"
 
 namespace hetpipe {
 namespace {

@@ -49,10 +49,9 @@ std::vector<Role> roles_in_plan_order(const Plan& plan) {
       return role.worker && role.node == node && !role.shard;
     });
     if (host == roles.end()) {
-      throw UserError("plan",
-                      "parameter server on node '" + node +
-                          "' is hosted (and no worker of the plan sits there). Name nodes of "
-                          "workers, each once, or set hosted = false.");
+      throw UserError("plan", "parameter server on node '" + node +
+                                  "' is hosted (but the plan has no worker there). Name nodes of "
+                                  "workers, each once, or set hosted = false.");
     }
     host->shard = shard;
   }

@@ -11,7 +11,7 @@
 
 namespace hetpipe {
 
-// What one rank does. A worker may host a server shard beside its stage. Neither: a spare rank,
+// What one rank does. A worker may also host a server shard. Neither: a spare rank,
 // which waits for the end.
 struct Role {
   struct Worker {
@@ -35,7 +35,7 @@ struct Roles {
   std::vector<std::vector<std::vector<Rank>>> worker;  // [virtual worker][stage][replica]
   std::vector<Rank> server;                            // [shard]
 
-  // Where checkpoints come together and stops are agreed on: the first server or, without one, the
+  // Where checkpoints are collected and stops are agreed on: the first server or, without one, the
   // first virtual worker's first stage.
   Rank coordinator() const { return server.empty() ? worker.at(0).at(0).at(0) : server.front(); }
 };
@@ -45,12 +45,12 @@ enum class Matching { plan_order, hosts };
 // Who does what. plan_order: ranks follow the plan, workers first, then servers. hosts: a worker
 // goes to the rank on its node, by host name and order on that host; servers take the remaining
 // ranks, on their nodes where possible; ranks beyond those that the plan needs are spare. UserError
-// when hosts and plan do not fit. host_of_rank has at least as many entries as the plan needs
+// when hosts and plan do not match. host_of_rank has at least as many entries as the plan needs
 // ranks.
 Roles assign_roles(const Plan& plan, const std::vector<std::string>& host_of_rank,
                    Matching matching);
 
-// Emulated links between all ranks, by the devices that their roles sit on.
+// Emulated links between all ranks, by the devices of their roles.
 LinkTable make_link_table(const Cluster& cluster, const Roles& roles);
 
 }  // namespace hetpipe

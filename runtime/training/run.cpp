@@ -2,20 +2,25 @@
 #include "runtime/training/run.h"
 
 #include <algorithm>
+#include <exception>
 #include <memory>
+#include <mutex>
+#include <thread>
 
+#include "base/error.h"
 #include "base/index.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "kernels/devices.h"
 #include "runtime/training/clock.h"
+#include "runtime/training/messages.h"
 #include "runtime/training/paths.h"
 #include "runtime/training/server.h"
 #include "runtime/training/stop.h"
-#include "runtime/training/trace.h"
 #include "runtime/training/values.h"
 #include "runtime/training/worker_role.h"
 #include "runtime/transport/staging.h"
+#include "runtime/transport/threads.h"
 
 namespace hetpipe {
 namespace {
@@ -55,9 +60,7 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   const std::unique_ptr<TraceWriter> trace = open_trace(job, role, setting);
 
   std::optional<ExitCode> over;
-  service.on(MessageKind::run_over, [&over](const ControlMessage& message) {
-    over = static_cast<ExitCode>(message.header.part);
-  });
+  service.on<RunOver>([&over](Rank, const RunOver& message) { over = message.code; });
   ClockComparison clocks(service);
   const auto note_clock = [&] {
     const ClockEstimate estimate = clocks.compare();
@@ -97,7 +100,7 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   service.begin(role.worker ? "ending" : role.shard ? "serving" : "standing by");
   if (server) {
     service.wait_for_others([&] { return server->finished(); },
-                            [&] { return server->waiting_for(); }, "what other ranks send");
+                            [&] { return server->waiting_for(); }, "messages from other ranks");
   }
   note_clock();
   if (reporter) {
@@ -108,15 +111,55 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
     const ExitCode code = outcome.code != ExitCode::done ? outcome.code
                           : on_request                   ? ExitCode::stopped
                                                          : ExitCode::done;
-    service.tell_all({.kind = static_cast<std::int32_t>(MessageKind::run_over),
-                      .part = static_cast<std::int32_t>(code)});
+    service.tell_all(RunOver{.code = code});
   }
   service.wait_for_others([&] { return over.has_value(); },
                           [] { return std::string("rank 0 to close the run"); });
   service.wait([&] { return setting.transport.idle(); },
-               [] { return std::string("the last messages to leave"); });
+               [] { return std::string("the last messages to be sent"); });
   if (trace) keep_training(setting.log, [&] { trace->flush(); });
   return {.code = *over, .outcome = reporter ? reporter->outcome() : Reporter::Outcome{}};
+}
+
+RunEnd train_as_threads(const TrainJob& job, const Roles& roles, const OpenData& open_data,
+                        const std::string& host, Log& log,
+                        const std::function<std::optional<int>()>& stop_wanted,
+                        const std::string& plan_cache) {
+  auto transports = make_threads_transports(static_cast<int>(roles.of_rank.size()));
+  if (job.cluster) {
+    const LinkTable links = make_link_table(*job.cluster, roles);
+    const auto clock = LinkClock::in_process(links.resources);
+    for (auto& transport : transports) transport->emulate_links(links, clock);
+  }
+  std::vector<RankDevice> devices;
+  const std::vector<std::string> hosts(roles.of_rank.size(), host);
+  for (std::size_t r = 0; r < hosts.size(); ++r) {
+    devices.push_back(device_of_rank(job, roles, hosts, Rank{static_cast<int>(r)}));
+  }
+  const std::vector<PathEnd> ends =
+      path_ends(std::vector<RankFacts>(hosts.size(), facts_of_this_rank()), devices);
+  std::mutex mutex;
+  std::exception_ptr failure;
+  RunEnd end;
+  std::vector<std::thread> threads;
+  for (auto& transport : transports) {
+    threads.emplace_back([&] {
+      try {
+        RunEnd mine = run_rank(
+            job, {*transport, roles, open_data, host, devices, ends, log, stop_wanted, plan_cache});
+        if (transport->rank() == Rank{0}) end = std::move(mine);
+      } catch (...) {
+        {
+          const std::lock_guard lock(mutex);
+          if (!failure) failure = std::current_exception();
+        }
+        transport->abort(static_cast<int>(ExitCode::system));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+  return end;
 }
 
 }  // namespace hetpipe

@@ -55,8 +55,8 @@ bool holds_a_run(const fs::path& path) {
 void refuse_earlier_run(const fs::path& path) {
   if (!holds_a_run(path)) return;
   throw UserError("--output " + path.string(),
-                  "holds an earlier run (a new one would write over it). Give another --output, or "
-                  "--resume to go on with that run.");
+                  "holds an earlier run (a new one would overwrite it). Give another --output, or "
+                  "--resume to continue that run.");
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ void RunDirectory::check(const fs::path& path, RunStart start) {
     there = there.has_parent_path() ? there.parent_path() : fs::path(".");
   }
   const char* what = there == path ? "cannot be written" : "cannot be created";
-  if (!fs::is_directory(there, error)) unusable(path, what, there.string() + " is no directory");
+  if (!fs::is_directory(there, error)) unusable(path, what, there.string() + " is not a directory");
   if (::access(there.c_str(), W_OK | X_OK) != 0) {
     unusable(path, what, there.string() + ": " + std::strerror(errno));
   }

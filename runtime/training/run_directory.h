@@ -6,16 +6,16 @@
 
 #include "base/unique_handle.h"
 
-// Where one run keeps what belongs to it:
-//   config.toml cluster.toml profile.toml plan.toml   what it was asked to do
-//   train.log                                         what it said
-//   result.json                                       what came of it, once it has ended
-//   checkpoints/ trace/                               what it made
+// The files of one run:
+//   config.toml cluster.toml profile.toml plan.toml   its input
+//   train.log                                         its messages
+//   result.json                                       its result, once it has ended
+//   checkpoints/ trace/                               its output
 //   lock                                              held while a run uses the directory
 // The first rank owns it; other ranks get path() from it.
 namespace hetpipe {
 
-// A run that starts anew does not write over an earlier one; one that resumes goes on with it.
+// A new run does not overwrite an earlier one; one that resumes continues it.
 enum class RunStart { fresh, resume };
 
 struct FileDescriptor {
@@ -24,7 +24,7 @@ struct FileDescriptor {
   static void close(Handle descriptor) noexcept;
 };
 
-// Tries the lock that a run holds, on an open file: 0, or errno (EAGAIN or EACCES: somebody else
+// Tries the lock that a run holds, on an open file: 0, or errno (EAGAIN or EACCES: another process
 // holds it). It ends when the file is closed.
 int try_lock(int file);
 
@@ -33,7 +33,7 @@ class RunDirectory {
   // "runs/lenet-20260131-154500" (local time).
   static std::filesystem::path default_path(const std::string& model);
 
-  // Before the work that leads to it, and without touching anything: what is bound to go wrong in
+  // Before the work that leads to it, and without touching anything: what is certain to fail in
   // the constructor. UserError as there.
   static void check(const std::filesystem::path& path, RunStart start);
 

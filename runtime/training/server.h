@@ -12,7 +12,7 @@
 
 namespace hetpipe {
 
-// What a rank does for others: its shard, where it is a parameter server, and at the coordinator
+// What a rank does for others: its shard, if it is a parameter server, and at the coordinator
 // the checkpoints and, without servers, the agreement on a stop. Acts in poll(). Made before any
 // rank works.
 class ServerRole {

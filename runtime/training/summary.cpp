@@ -14,7 +14,7 @@ std::string percent(double part, double whole) {
   return whole > 0 ? format("%.1f", 100 * part / whole) : "-";
 }
 
-// "predicted -> measured" in ms; a dash where nothing was foretold.
+// "predicted -> measured" in ms; a dash where nothing was predicted.
 std::string against(const std::optional<StagePrediction>& predicted,
                     double StagePrediction::*seconds, double measured) {
   return (predicted ? milliseconds((*predicted).*seconds) : std::string("-")) + " / " +
@@ -34,8 +34,8 @@ std::string target_text(const TrainJob& job, const Reporter::Outcome& outcome) {
   }
   const auto samples = static_cast<double>(outcome.target->samples);
   return format(
-      "target: %g %% test accuracy reached at label %lld (%.2f %%) after %s of training, "
-      "evaluation left out; %lld samples, %.2f epochs",
+      "target: %g %% test accuracy reached after wave %lld (%.2f %%) in %s of training, "
+      "without evaluation; %lld samples, %.2f epochs",
       wanted, static_cast<long long>(outcome.target->label), 100 * outcome.target->accuracy,
       format_seconds(outcome.target->seconds).c_str(),
       static_cast<long long>(outcome.target->samples),
@@ -86,7 +86,7 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
     server += r.server_wait_seconds;
   }
   std::string text =
-      "\nsummary: per stage, predicted against measured, evaluation left out\n" + table.text("  ");
+      "\nsummary: per stage, predicted against measured, without evaluation\n" + table.text("  ");
 
   const double throughput = outcome.throughput();
   text += format("throughput: %.0f samples/s", throughput);
@@ -107,7 +107,7 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
     text += format(
         "emulation: %lld of %lld actions overran their modelled time (%s %%), by %s in all; "
         "modelled "
-        "ends were missed by %s in all (this machine was busy elsewhere)\n",
+        "ends were missed by %s in all (this machine was busy with other work)\n",
         static_cast<long long>(overruns), static_cast<long long>(actions),
         format("%.2f", 100.0 * static_cast<double>(overruns) / static_cast<double>(actions))
             .c_str(),

@@ -26,7 +26,7 @@ struct TrainValues {
   PartNumbers parts;
   std::vector<Label> evaluations;
   std::optional<Checkpoint> checkpoint;      // that the run starts from
-  std::optional<CheckpointParts> continued;  // bit for bit, where it does
+  std::optional<CheckpointParts> continued;  // bit for bit, if it does
 
   // The values to start from of a stage or shard with these layers.
   FlatState start_of(const std::vector<int>& layers) const;

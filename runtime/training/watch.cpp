@@ -47,13 +47,14 @@ std::string failure_line(const Failure& failure, const std::vector<RankState>& s
   const std::string what =
       failure.what == Failure::What::died
           ? "has died"
-          : "has not been heard of for " + failure.text + " (stopped, hung or cut off),";
+          : "has not responded for " + failure.text + " (stopped, hung or cut off),";
   std::vector<std::string> lost;
   for (const Rank rank : failure.ranks) {
     lost.push_back(
         format("%s %s while %s", names.of(rank).c_str(), what.c_str(), doing(rank).c_str()));
   }
-  return join(lost, "; ") + ". The run ends here; --resume goes on from its newest checkpoint.";
+  return join(lost, "; ") +
+         ". The run ends here; resume it from its newest checkpoint with --resume.";
 }
 
 TrainWatch::TrainWatch(const std::filesystem::path& run, int entries, double timeout_seconds,
@@ -75,9 +76,9 @@ TrainWatch::TrainWatch(const std::filesystem::path& run, int entries, double tim
   lifeline_ = std::make_unique<Lifeline>(std::move(setup));
   if (!lifeline_->problem().empty()) {
     log_.warning(format(
-        "no lifeline from rank 0 on %s to %s (a firewall between the hosts?). These ranks are "
-        "missed only where others wait for them, after --timeout. Let the hosts of a job connect "
-        "to each other over TCP.",
+        "rank 0 on %s cannot connect to %s (a firewall between the hosts?). The loss of these "
+        "ranks is detected only by ranks that wait for them, after --timeout. Let the hosts of a "
+        "job connect to each other over TCP.",
         facts.front().host.c_str(), lifeline_->problem().c_str()));
   }
 }
@@ -110,7 +111,7 @@ void TrainWatch::say(const Failure& failure, std::vector<RankState> states) {
   const std::int64_t now = now_ns();
   log_.failure(failure_line(failure, states, names_, now));
   if (entries_ == 0) return;
-  std::string text = "last actions, each with its start before this line:\n";
+  std::string text = "last actions, with their start relative to this line:\n";
   for (std::size_t r = 0; r < states.size(); ++r) {
     text += "  " + names_.of(Rank{static_cast<int>(r)}) + "\n";
     text += flights[r] ? describe(*flights[r], now, "  ")

@@ -18,7 +18,7 @@
 
 namespace hetpipe {
 
-// What one line needs to name a rank.
+// What is needed to name a rank in one line.
 struct RankNames {
   const Roles& roles;
   const std::vector<RankFacts>& facts;
@@ -26,13 +26,13 @@ struct RankNames {
   std::string of(Rank rank) const;
 };
 
-// One line: who was lost, or said what, and what it was last doing.
+// One line: which rank was lost, or reported what, and what it was last doing.
 std::string failure_line(const Failure& failure, const std::vector<RankState>& states,
                          const RankNames& names, std::int64_t now_ns);
 
-// Watches over a training under MPI: every rank's recorder (DIR/flight/rank-R) and its lifeline.
-// When a rank is lost or fails, one rank says why on standard error and in train.log, with the last
-// actions of all where they were asked for, and all leave.
+// Watches a training under MPI: every rank's recorder (DIR/flight/rank-R) and its lifeline.
+// When a rank is lost or fails, one reports it on standard error and in train.log, with the last
+// actions of all ranks if requested, and all exit.
 class TrainWatch {
  public:
   // Called by all ranks together. entries: of each recorder.
@@ -41,7 +41,7 @@ class TrainWatch {
              Log& log);
 
   Watchers watchers() { return {recorder_.get(), lifeline_.get()}; }
-  // This rank fails: says why, through rank 0 where it can. The code with which to abort.
+  // This rank fails: reports why, through rank 0 if possible. Returns the code to abort with.
   int leave(const std::exception& error);
   void goodbye() { lifeline_->goodbye(); }
 

@@ -16,11 +16,13 @@
 #include "runtime/pipeline/worker.h"
 #include "runtime/sync/server_client.h"
 #include "runtime/training/groups.h"
-#include "runtime/training/trace.h"
+#include "runtime/training/messages.h"
 #include "runtime/transport/device_transport.h"
 
 namespace hetpipe {
 namespace {
+
+constexpr Rank kReporter{0};
 
 // Which samples each replica of each stage takes.
 SampleSplit split_of(const Plan& plan, VirtualWorkerId vw) {
@@ -261,7 +263,6 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
                                               common.rules.end[at(worker)], job.timeout_seconds);
   }
 
-  setup.reporter = Rank{0};
   setup.waves = has_waves(job.plan);
   setup.split_backward = splits_backward(system.schedule);
   for (const StageId id : role.stages) {
@@ -294,6 +295,12 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
     if (pace.forward <= 0) return 0.0;
     return pace.forward * static_cast<double>(samples) / static_cast<double>(pace.samples);
   };
+  setup.wave_done = [&service](const WaveReport& report) {
+    service.send(kReporter, WaveDone{report});
+  };
+  setup.evaluated = [&service](const EvaluationReport& report) {
+    service.send(kReporter, LabelEvaluated{report});
+  };
   if (company.trace != nullptr) {
     setup.record = [&, trace = company.trace](const ActionRecord& record) {
       keep_training(setting.log, [&] {
@@ -312,12 +319,13 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
     setup.started = [&company](Minibatch p) { company.reporter->started(p); };
   }
 
-  Worker(setup, common.rules, built.chunks, *weights, optimizer, built.start.statistics,
-         *synchronizer, *transport, service)
-      .run();
+  const RankReport report = Worker(setup, common.rules, built.chunks, *weights, optimizer,
+                                   built.start.statistics, *synchronizer, *transport, service)
+                                .run();
+  service.send(kReporter, RankDone{report});
   service.wait_for_others(
       [&] { return transport->idle(); },
-      [] { return std::string("the last messages to leave the device's memory"); });
+      [] { return std::string("the last messages to be sent from device memory"); });
   paths->close();
 }
 

@@ -12,7 +12,7 @@
 
 namespace hetpipe {
 
-// A rank's part as a worker: builds its stages on their device, and plays their schedule to the end
+// A rank's part as a worker: builds its stages on their device, and runs their schedule to the end
 // of the run.
 struct WorkerCompany {  // in this rank; each may be null
   TraceWriter* trace = nullptr;

@@ -19,23 +19,23 @@ constexpr bool between_devices(Channel channel) {
          channel == Channel::evaluate || channel == Channel::reduce || channel == Channel::path;
 }
 
-// A way past the host's memory, to one peer and back. Headers still travel through the Transport,
+// A path around host memory, to one peer and back. Headers still travel through the Transport,
 // so that order and sizes are checked there. As in DeviceTransport, whose operations mean the same,
-// nothing waits. Channel::path is for trying the way.
+// nothing waits. Channel::path is for trying the path.
 class DevicePath {
  public:
   virtual ~DevicePath() = default;
-  // What the peer has to know, and what it said; SystemError where that is of no use here.
+  // What the peer has to know, and what it sent; SystemError if that cannot be used here.
   virtual std::string offer() = 0;
   virtual void connect(const std::string& offer_of_peer) = 0;
   virtual Operation send(Channel channel, const MessageHeader& header,
                          std::span<const std::byte> memory) = 0;
   virtual Operation receive(Channel channel, std::span<std::byte> memory) = 0;
-  // A word of the peer's path, which goes beside the messages.
+  // A control message of the peer's path, sent separately from the messages.
   virtual void take_word(const std::string& word) = 0;
   virtual bool poll() = 0;  // true when something moved
   virtual bool idle() const = 0;
-  // Lets go of what is the peer's; nothing is under way any more.
+  // Releases what belongs to the peer; nothing is in transit any more.
   virtual void disconnect() = 0;
 };
 

@@ -72,20 +72,13 @@ struct DevicePaths::Way {
   }
 };
 
-DevicePaths::DevicePaths(Transport& transport, Device& device, Stream& stream,
-                         std::int32_t control_kind, double trial_seconds)
-    : transport_(transport),
-      device_(device),
-      stream_(stream),
-      control_kind_(control_kind),
-      trial_seconds_(trial_seconds) {}
+DevicePaths::DevicePaths(Transport& transport, Device& device, Stream& stream, double trial_seconds)
+    : transport_(transport), device_(device), stream_(stream), trial_seconds_(trial_seconds) {}
 
 DevicePaths::~DevicePaths() = default;
 
 void DevicePaths::say(Rank to, Step step, bool yes, const std::string& text) {
-  transport_.send_control(
-      to, {.kind = control_kind_, .part = static_cast<std::int32_t>(step), .label = yes ? 1 : 0},
-      std::as_bytes(std::span(text)));
+  send_control(transport_, to, PathWord{.step = step, .yes = yes, .text = text});
 }
 
 std::function<void(const std::string&)> DevicePaths::words_to(Rank peer) {
@@ -119,14 +112,12 @@ void DevicePaths::offer(Way& way) {
   say(way.peer, Step::offer, way.own_offer->yes, way.own_offer->text);
 }
 
-void DevicePaths::take(const ControlMessage& message) {
-  std::unique_ptr<Way>& way = ways_[message.from];
+void DevicePaths::take(Rank from, const PathWord& word) {
+  std::unique_ptr<Way>& way = ways_[from];
   if (way == nullptr) way = std::make_unique<Way>();  // the peer was faster
-  way->peer = message.from;
-  const std::string text(reinterpret_cast<const char*>(message.payload.data()),
-                         message.payload.size());
-  const Answer answer{message.header.label == 1, text};
-  switch (static_cast<Step>(message.header.part)) {
+  way->peer = from;
+  const Answer answer{word.yes, word.text};
+  switch (word.step) {
     case Step::offer:
       way->their_offer = answer;
       return;
@@ -134,13 +125,13 @@ void DevicePaths::take(const ControlMessage& message) {
       way->their_verdict = answer;
       return;
     case Step::word:
-      if (way->path != nullptr) way->path->take_word(text);
+      if (way->path != nullptr) way->path->take_word(word.text);
       return;
     case Step::closed:
       way->closed_there = true;
       return;
   }
-  ensure_failed("a word about a path that nobody knows", std::source_location::current());
+  ensure_failed("an unknown message about a path", std::source_location::current());
 }
 
 void DevicePaths::give_verdict(Way& way, bool yes, const std::string& why) {
@@ -181,14 +172,14 @@ bool DevicePaths::advance(Way& way) {
         const std::size_t bytes = m.source.bytes();
         device_.copy(stream_, m.source.data(), std::as_bytes(std::span(m.sent)).data(), bytes);
         m.receive = way.path->receive(Channel::path, {m.target.data(), bytes});
-        m.send = way.path->send(Channel::path, {.kind = control_kind_}, {m.source.data(), bytes});
+        m.send = way.path->send(Channel::path, header_of(PathTrial{}), {m.source.data(), bytes});
       }
     } else if (way.trial->read != nullptr) {
       if (!way.trial->read->done()) return false;
       const auto& all = way.trial->messages;
       const bool same =
           std::all_of(all.begin(), all.end(), [](const auto& m) { return m.came == m.expected; });
-      give_verdict(way, same, same ? "" : "other bytes came than were sent");
+      give_verdict(way, same, same ? "" : "the bytes received differ from those sent");
     } else {
       auto& all = way.trial->messages;
       const bool moved = way.path->poll();

@@ -9,10 +9,11 @@
 
 #include "kernels/device.h"
 #include "runtime/transport/device_path.h"
+#include "runtime/transport/messages.h"
 
 namespace hetpipe {
 
-// What became of the way to one peer.
+// The result for the path to one peer.
 struct PathResult {
   Rank peer;
   PathKind kind = PathKind::staged;
@@ -23,29 +24,27 @@ struct PathResult {
 // same. Two ends tell each other whether they have one, try it with a small and a large message
 // each way, and use it only if both found their bytes within the time given; otherwise messages
 // between them are staged. All words between two ends are control messages; the trial has a channel
-// of its own, so that what is left of a failed one is in nobody's way.
+// of its own, so that the rest of a failed one disturbs no other.
 //
 // Paths of NCCL are begun one after another, by ascending peers: as this is one order of all pairs
-// of ranks, somebody's turn has always come at both ends.
+// of ranks, there is always a path whose turn it is at both ends.
 //
 //   this end: offer -------- connect, trial ---------- verdict    in use where both say yes
 //   the peer: offer -------- connect, trial ---------- verdict
 class DevicePaths {
  public:
-  // SystemError says why there is none.
+  // SystemError if there is none, with the reason.
   using Make = std::function<std::unique_ptr<DevicePath>()>;
 
-  // control_kind: MessageHeader::kind of control messages that the rank's service hands to take().
   // Device and stream outlive this.
-  DevicePaths(Transport& transport, Device& device, Stream& stream, std::int32_t control_kind,
-              double trial_seconds);
+  DevicePaths(Transport& transport, Device& device, Stream& stream, double trial_seconds);
   DevicePaths(const DevicePaths&) = delete;
   DevicePaths& operator=(const DevicePaths&) = delete;
   ~DevicePaths();
 
   void begin(Rank peer, PathKind kind, Make make);
-  void take(const ControlMessage& message);
-  bool poll();  // true when something moved
+  void take(Rank from, const PathWord& word);  // that came for this rank
+  bool poll();                                 // true when something moved
   // Every path that was begun is in use, or will not be.
   bool tried() const;
   std::vector<PathResult> results() const;
@@ -53,17 +52,17 @@ class DevicePaths {
 
   // Null: staged.
   DevicePath* path(Rank peer, Channel channel) const;
-  // To whoever makes a path: how its words reach the peer's.
+  // For the maker of a path: how its control messages reach the peer's.
   std::function<void(const std::string&)> words_to(Rank peer);
   bool idle() const;  // of those in use
 
-  // At the end, when nothing is under way: lets go of what is the peers'; own memory may be given
+  // At the end, when nothing is in transit: releases what is the peers'; own memory may be given
   // back once they have done the same.
   void close();
   bool closed() const;
 
  private:
-  enum class Step : std::int32_t { offer, verdict, word, closed };
+  using Step = PathWord::Step;
   struct Trial;
   struct Answer {
     bool yes = false;
@@ -80,7 +79,6 @@ class DevicePaths {
   Transport& transport_;
   Device& device_;
   Stream& stream_;
-  std::int32_t control_kind_;
   double trial_seconds_;
   std::map<Rank, std::unique_ptr<Way>> ways_;
 };

@@ -40,10 +40,10 @@ class DeviceTransport {
   Operation send_from_host(Rank to, Channel channel, const MessageHeader& header,
                            std::span<const std::byte> memory);
 
-  // Moves messages on; called whenever the rank polls, behind Transport::progress(). True when
+  // Moves messages on; called whenever the rank polls, after Transport::progress(). True when
   // something moved, and more is likely to.
   bool poll();
-  // Nothing of this one's is under way.
+  // No operation of this one is in progress.
   bool idle() const;
   // Page-locked memory in use at once, so far.
   std::size_t most_host_bytes() const;

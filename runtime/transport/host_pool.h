@@ -16,7 +16,7 @@ class HostPool {
   explicit HostPool(Device& device) : device_(device) {}
   HostPool(const HostPool&) = delete;
   HostPool& operator=(const HostPool&) = delete;
-  ~HostPool();  // what is lent stays so for ever
+  ~HostPool();  // what is lent stays lent forever
 
   std::byte* take(std::size_t bytes);
   void give_back(std::byte* memory, std::size_t bytes);  // `bytes` as taken

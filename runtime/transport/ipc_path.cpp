@@ -78,7 +78,7 @@ IpcPath::IpcPath(Transport& transport, Rank peer, Device& device, Stream& stream
       to_slots_(device.make_stream()),
       from_slots_(device.make_stream()) {}
 
-// Notes that are under way stay lent to the transport for ever.
+// Notes that are under way stay lent to the transport forever.
 IpcPath::~IpcPath() {
   if (!idle()) keep_for_ever(std::move(lanes_));
 }
@@ -165,7 +165,7 @@ bool IpcPath::read(Lane& lane) {
       if (slot.note.message_bytes != message.memory.size() || slot.note.offset != offset) {
         throw SystemError(format(
             "rank %d, channel %s: byte %llu of a message of %llu bytes came where byte %llu of "
-            "%zu was next",
+            "%zu was expected",
             peer_.value, to_string(lane.channel), static_cast<unsigned long long>(slot.note.offset),
             static_cast<unsigned long long>(slot.note.message_bytes),
             static_cast<unsigned long long>(offset), message.memory.size()));

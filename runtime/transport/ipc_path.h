@@ -30,7 +30,7 @@ inline constexpr int kIpcSlots = 4;  // of each channel
 class IpcPath : public DevicePath {
  public:
   using SendWord = std::function<void(const std::string&)>;
-  // All outlive this. SystemError where the device shares nothing.
+  // All outlive this. SystemError if the device cannot share memory.
   IpcPath(Transport& transport, Rank peer, Device& device, Stream& stream, PeerMemory& memory,
           SendWord send_word);
   IpcPath(const IpcPath&) = delete;

@@ -139,7 +139,8 @@ Lifeline::Lifeline(LifelineSetup setup) {
     };
     const std::int64_t end = now_ns() + to_ns(kHelloSeconds);
     const auto complete = [&] { return peers.size() == expected.size() || now_ns() > end; };
-    wait_until(complete, greet, 2 * kHelloSeconds, [] { return std::string("the lifelines"); });
+    wait_until(complete, greet, 2 * kHelloSeconds,
+               [] { return std::string("connections from rank 0 to all ranks"); });
     for (const Rank rank : expected) {
       if (!peers.contains(rank)) without.push_back(format("rank %d (no hello)", rank.value));
     }

@@ -30,7 +30,7 @@ constexpr double kStagger = 0.1;  // s between ranks that want to speak for a lo
 
 enum FrameKind : std::uint32_t { kState = 16, kTable, kFailure, kLeave, kGoodbye, kFarewellFrame };
 
-// What kFailure and kLeave begin with; kFailure goes on with its text, kLeave with lost ranks.
+// What kFailure and kLeave begin with; kFailure continues with its text, kLeave with lost ranks.
 struct Verdict {
   std::int32_t code = 0;
   std::int32_t culprit = -1;
@@ -127,8 +127,7 @@ void Lifeline::Monitor::goodbye() {
   const bool heard =
       changed_.wait_for(lock, limit, [&] { return goodbye_done_ || leaving().has_value(); });
   if (heard || !hub_) return;
-  throw SystemError(
-      format("waited %.1f s for all ranks to end their part", setup_.timeout_seconds));
+  throw SystemError(format("waited %.1f s for all ranks to finish", setup_.timeout_seconds));
 }
 
 void Lifeline::Monitor::wake() {

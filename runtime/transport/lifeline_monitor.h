@@ -13,7 +13,7 @@
 
 namespace hetpipe {
 
-// A process, known again later: its number may have been given to another by then.
+// A process, recognisable later: its number may have been given to another by then.
 struct ProcessId {
   int pid = 0;
   std::string start;  // in the kernel's ticks
@@ -22,14 +22,14 @@ struct ProcessId {
 };
 
 // The lifeline's thread. Rank 0 is connected to all, every other rank to rank 0; both do the same:
-// send what they know at every beat, take in what comes, and notice who is lost.
+// send what they know at every beat, receive what arrives, and detect lost ranks.
 class Lifeline::Monitor {
  public:
   struct Peer {
     explicit Peer(FrameStream connection) : stream(std::move(connection)) {}
     FrameStream stream;
     std::int64_t heard_ns = 0;
-    bool goodbye = false;  // it has said that it leaves
+    bool goodbye = false;  // it has announced that it exits
     bool lost = false;
   };
   using Peers = std::map<Rank, Peer>;

@@ -27,10 +27,10 @@ struct Listener {
   int port = 0;
 };
 Listener listen_for(int connections, Reach reach);  // SystemError
-std::vector<std::string> own_addresses();           // but loopback and link-local ones
-// The first of the addresses that answers within the time; SystemError with what each said.
+std::vector<std::string> own_addresses();           // except loopback and link-local ones
+// The first of the addresses that answers within the time; SystemError with the error of each.
 Socket connect_to(const std::vector<std::string>& addresses, int port, double seconds_each);
-// Why this host knows no way to any of the addresses ("10.0.0.7: Network is unreachable"), as far
+// Why this host has no route to any of the addresses ("10.0.0.7: Network is unreachable"), as far
 // as it can tell without sending anything; empty: it knows one, or there is no address.
 std::string why_no_route(const std::vector<std::string>& addresses);
 std::optional<Socket> try_accept(const Socket& listener);

@@ -11,12 +11,12 @@
 
 // Emulated links: a message is delivered no earlier than queue + bytes/bandwidth + latency of its
 // link, and so at each of the network interfaces that it passes. Every interface has a queue of its
-// own: who stands in line at one does not keep another one idle, as behind a switch with buffers.
+// own: a message that queues at one does not keep another one idle, as with a switch with buffers.
 // All ranks of an emulated cluster run on one machine and share one table of "busy until" times (a
 // file mapped by every rank), so that ranks of one emulated node share its interface.
 namespace hetpipe {
 
-// One directed way between two ranks. Resources are numbers that ranks agree on (from the plan): a
+// One directed link between two ranks. Resources are numbers that ranks agree on (from the plan): a
 // node's interface out, a node's interface in, or a pair of devices inside a node. A transfer
 // occupies all of them for bytes/bandwidth.
 struct EmulatedLink {
@@ -38,7 +38,7 @@ struct LinkTable {
 // The shared "busy until" table. Thread and process safe.
 class LinkClock {
  public:
-  // In this process alone (ranks as threads).
+  // In this process only (ranks as threads).
   static std::shared_ptr<LinkClock> in_process(int resources);
   // Shared by all processes that open the same file (one rank creates it before the
   // others open it).

@@ -12,8 +12,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "runtime/transport/mpi_check.h"
-#include "runtime/transport/mpi_transport.h"
+#include "runtime/transport/mpi_parts.h"
 #include "runtime/transport/mpi_watchdog.h"
 
 namespace hetpipe {
@@ -27,6 +26,15 @@ std::string rank_told_by_launcher() {
     if (const char* value = std::getenv(name)) return "rank " + std::string(value);
   }
   return "a rank";
+}
+
+std::string mpi_error_text(int code) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) {
+    return "MPI error " + std::to_string(code);
+  }
+  return {text, static_cast<std::size_t>(length)};
 }
 
 }  // namespace
@@ -93,6 +101,16 @@ std::unique_ptr<Transport> MpiSession::make_transport(const MpiOptions& options)
   const Watchdog watchdog(state_->name() + ": MPI_Comm_dup", state_->watchdog_seconds,
                           kSystemFailure);
   return make_mpi_transport(state_->rank, state_->ranks, options);
+}
+
+void check_mpi(int code, const char* function) {
+  if (code == MPI_SUCCESS) return;
+  throw SystemError(std::string(function) + ": " + mpi_error_text(code));
+}
+
+void check_mpi(int code, const char* function, const Route& route) {
+  if (code == MPI_SUCCESS) return;
+  throw SystemError(std::string(function) + " (" + to_string(route) + "): " + mpi_error_text(code));
 }
 
 }  // namespace hetpipe

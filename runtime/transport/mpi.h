@@ -10,9 +10,9 @@
 // The only door to MPI.
 namespace hetpipe {
 
-// How the ranks of a transport come together, at its start and in exchange(). By collectives of
+// How the ranks of a transport meet, at its start and in exchange(). By collectives of
 // MPI, which take any way between ranks that they like; or through the launcher and without a
-// message between ranks, for links that nobody has tried yet: then all channels share
+// message between ranks, for links that have not been tried yet: then all channels share
 // MPI_COMM_WORLD, so that a session has one such transport in its life.
 enum class MeetBy { mpi, launcher };
 
@@ -36,7 +36,7 @@ class MpiSession {
   Rank rank() const;
   int ranks() const;
   std::string library() const;  // "Open MPI v4.1.4"
-  // Whether the library says of itself that it takes addresses of GPU memory (MPIX's question).
+  // Whether the library reports that it takes addresses of GPU memory (MPIX's query).
   bool reaches_gpus() const;
   // Called by all ranks together, with the same options.
   std::unique_ptr<Transport> make_transport(const MpiOptions& options = {});

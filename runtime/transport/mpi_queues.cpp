@@ -7,7 +7,7 @@
 #include "base/keep_for_ever.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "runtime/transport/mpi_check.h"
+#include "runtime/transport/mpi_parts.h"
 
 namespace hetpipe {
 
@@ -147,7 +147,7 @@ void MpiQueues::finished_one(MpiMessage& posted, const MPI_Status& status) {
     int length = 0;
     check_mpi(MPI_Get_count(&status, MPI_BYTE, &length), "MPI_Get_count", posted.route);
     if (length != static_cast<int>(sizeof(MessageHeader))) {
-      throw SystemError(format("%s: %d bytes came where a header of %zu was next",
+      throw SystemError(format("%s: %d bytes came where a header of %zu bytes was expected",
                                to_string(posted.route).c_str(), length, sizeof(MessageHeader)));
     }
     check_arrival(posted.route, posted.wire, posted.bytes, posted.sequence);

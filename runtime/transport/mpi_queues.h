@@ -49,11 +49,11 @@ class MpiQueues {
   MpiQueues(int ranks, const MpiCommunicators& communicators, OutgoingStamps& stamps);
   MpiQueues(const MpiQueues&) = delete;
   MpiQueues& operator=(const MpiQueues&) = delete;
-  ~MpiQueues();  // cancels what is left, without waiting for anybody
+  ~MpiQueues();  // cancels what is left, without waiting
 
-  // Behind the earlier ones of its route.
+  // After the earlier ones of its route.
   Operation add(std::shared_ptr<MpiMessage> message);
-  // Takes from MPI what it is through with and gives it what it can have, until nothing moves.
+  // Takes from MPI what is complete and gives it what it can take, until nothing moves.
   void progress();
   bool idle() const { return outgoing_ == 0; }  // nothing is leaving
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/transport/mpi_transport.h"
-
 #include <mpi.h>
 
 #include <algorithm>
@@ -16,7 +14,7 @@
 #include "base/keep_for_ever.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "runtime/transport/mpi_check.h"
+#include "runtime/transport/mpi_parts.h"
 #include "runtime/transport/mpi_queues.h"
 #include "runtime/transport/mpi_watchdog.h"
 #include "runtime/transport/pmix_exchange.h"
@@ -273,7 +271,7 @@ void MpiTransport::wait_for_exchange(MPI_Request request, const char* function) 
              },
              options_.exchange_seconds,
              [&] {
-               return format("all %d ranks to come to the exchange at start-up or shutdown (%s)",
+               return format("all %d ranks to join the exchange at start-up or shutdown (%s)",
                              ranks_, function);
              });
 }

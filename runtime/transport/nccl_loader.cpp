@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/module_file.h"
 #include "runtime/transport/nccl_module.h"
 
 namespace hetpipe {
@@ -12,9 +13,8 @@ namespace fs = std::filesystem;
 
 NcclLoad load() {
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path path = program.parent_path().parent_path() / "lib" / "hetpipe_nccl.so";
-  if (error || !fs::exists(path, error)) return {nullptr, "not part of this build"};
+  const fs::path path = module_file("hetpipe_nccl.so");
+  if (!fs::exists(path, error)) return {nullptr, "not part of this build"};
   // Bound at once and never unloaded, as the CUDA module is (kernels/cuda_loader.cpp).
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return {nullptr, std::string("not loadable: ") + dlerror()};

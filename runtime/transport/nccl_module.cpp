@@ -60,7 +60,7 @@ cuda::UniqueStream make_stream() {
 
 ncclUniqueId id_from(const std::string& text) {
   ncclUniqueId id{};
-  if (text.size() != sizeof id) throw SystemError("an id of another NCCL");
+  if (text.size() != sizeof id) throw SystemError("an id from another version of NCCL");
   std::memcpy(&id, text.data(), sizeof id);
   return id;
 }
@@ -224,7 +224,7 @@ class Module final : public NcclModule {
     check(cudaStreamSynchronize(stream.get()), "waiting for NCCL");
     check(cudaMemcpy(came.data(), memory + bytes, bytes, cudaMemcpyDefault), "copying");
     check(ncclCommDestroy(communicator), nullptr, "ending a communicator");
-    if (came != sent) throw SystemError("NCCL: other bytes came than were sent");
+    if (came != sent) throw SystemError("NCCL: the bytes received differ from those sent");
   }
 };
 

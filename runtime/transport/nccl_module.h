@@ -50,7 +50,7 @@ struct NcclLoad {
   const NcclModule* module = nullptr;
   std::string why_not;  // where there is none: "not loadable: libnccl.so.2: cannot open ..."
 };
-// Looks for lib/hetpipe_nccl.so beside the folder of the running program, once per process.
+// Looks for the module hetpipe_nccl.so (base/module_file.h), once per process.
 const NcclLoad& load_nccl();
 
 }  // namespace hetpipe

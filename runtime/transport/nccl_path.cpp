@@ -58,7 +58,7 @@ NcclPath::NcclPath(Transport& transport, Rank peer, Stream& stream, const NcclMo
       gpu_(gpu),
       send_word_(std::move(send_word)) {}
 
-// Notes that are under way stay lent to the transport for ever.
+// Notes that are under way stay lent to the transport forever.
 NcclPath::~NcclPath() {
   if (idle()) return;
   disconnect();

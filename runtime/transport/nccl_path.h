@@ -18,7 +18,7 @@ namespace hetpipe {
 //   sender:    has been told so, and the message is computed            -> ncclSend, and a note
 //   receiver:  the note tells the message's number on the link          -> ncclRecv, in that order
 //
-// So nothing is sent before somebody awaits it, and nothing is received before it is sent: no
+// So nothing is sent before it is awaited, and nothing is received before it is sent: no
 // kernel of NCCL's waits on a card for what may be far away, and the order on the link is the same
 // at both ends whatever the order on the channels is.
 class NcclPath final : public DevicePath {

@@ -9,8 +9,8 @@ namespace {
 
 // Why a path cannot be; empty where it can.
 std::string against(PathKind kind, const PathEnd& a, const PathEnd& b) {
-  if (a.host_memory || b.host_memory) return "a device whose memory is the host's";
-  if (a.device != b.device) return "devices of two kinds, " + a.device + " and " + b.device;
+  if (a.host_memory || b.host_memory) return "a device that uses host memory";
+  if (a.device != b.device) return "devices of two types, " + a.device + " and " + b.device;
   const bool one_process = a.machine == b.machine && a.process == b.process;
   switch (kind) {
     case PathKind::staged:
@@ -48,7 +48,7 @@ const char* to_string(PathKind kind) {
 }
 
 PathChoice choose_path(const PathEnd& a, const PathEnd& b, std::optional<PathKind> wanted) {
-  if (wanted == PathKind::staged) return {PathKind::staged, "asked for"};
+  if (wanted == PathKind::staged) return {PathKind::staged, "requested"};
   const std::string none = against(PathKind::staged, a, b);
   if (!none.empty()) return {PathKind::staged, none};
   std::vector<std::string> reasons;

@@ -6,8 +6,8 @@
 
 #include "runtime/transport/device_path.h"
 
-// Which way between two devices is worth a try, from what their ranks say of themselves. Pure, so
-// that pools nobody has can be looked at.
+// Which path between two devices is worth a try, from what their ranks report. Pure, so
+// that pools that do not exist can be tested.
 namespace hetpipe {
 
 struct PathEnd {
@@ -18,16 +18,16 @@ struct PathEnd {
   bool host_memory = true;     // any transport reaches the device's memory
   bool nccl = false;
   std::string why_no_nccl{};
-  bool mpi_reaches_gpus = false;  // the MPI library says so
+  bool mpi_reaches_gpus = false;  // according to the MPI library
 };
 
 struct PathChoice {
   PathKind kind = PathKind::staged;
-  std::string why;  // staged where a rank has memory of its own: what speaks against the others
+  std::string why;  // staged, if a rank has memory of its own: why not the others
 };
 
 // "auto" prefers NCCL, then memory shared within a machine, then MPI where that reaches the cards,
-// then staging. A path that is asked for and cannot be is staging too, with the reason.
+// then staging. A path that is requested but unavailable becomes staging too, with the reason.
 PathChoice choose_path(const PathEnd& a, const PathEnd& b, std::optional<PathKind> wanted);
 
 // "auto" is nullopt; UserError for other names than those of PathKind.

@@ -99,7 +99,7 @@ std::vector<std::vector<std::byte>> PmixExchange::exchange(std::span<const std::
   }
   wait_until([&] { return fence->done.load(); }, poll, seconds,
              [&] {
-               return format("all %d ranks to come together through their launcher (PMIx_Fence_nb)",
+               return format("all %d ranks to meet through their launcher (PMIx_Fence_nb)",
                              state_->ranks);
              });
   check_pmix(fence->status, "PMIx_Fence_nb");

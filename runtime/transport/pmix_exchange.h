@@ -16,14 +16,14 @@ namespace hetpipe {
 // processes whose MPI has been started by PMIx, or that are alone.
 class PmixExchange {
  public:
-  // SystemError where this process has no PMIx server, or another rank there.
+  // SystemError if this process has no PMIx server, or another rank there.
   PmixExchange(Rank rank, int ranks);
   ~PmixExchange();
   PmixExchange(const PmixExchange&) = delete;
   PmixExchange& operator=(const PmixExchange&) = delete;
 
   // Called by all ranks together: every rank's bytes, by rank. Polls while it waits for the others;
-  // SystemError when not all have come after `seconds`.
+  // SystemError when not all have arrived after `seconds`.
   std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> mine, double seconds,
                                                const std::function<void()>& poll);
 

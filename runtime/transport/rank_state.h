@@ -19,7 +19,7 @@ enum class Doing : std::uint8_t { unknown, working, waiting, long_phase };
 // What a rank is doing, as others see it.
 struct RankState {
   Doing doing = Doing::unknown;
-  std::optional<Rank> waits_for;  // nothing: for several, or for nobody in particular
+  std::optional<Rank> waits_for;  // nothing: for several, or for none in particular
   std::int64_t since_ns = 0;      // by the clock of whoever holds this value
   std::string text;               // "B17", "the gradient of minibatch 17 from rank 2"
 };
@@ -28,9 +28,9 @@ struct RankState {
 std::vector<std::byte> to_bytes(const RankState& state, std::int64_t now_ns);
 RankState state_from_bytes(std::span<const std::byte> bytes, std::int64_t now_ns);
 
-// A wait has lasted `patience` seconds: is the rank that is waited for on its way, or stuck? Looks
-// along the chain of who waits for whom: whoever in it has begun something since is on its way, and
-// everybody has ten times as long for a long phase. Where the chain ends without a name, any rank
+// A wait has lasted `patience` seconds: does the awaited rank make progress, or is it stuck? Looks
+// along the chain of waiting ranks: one that has begun something since makes progress, and
+// all have ten times as long for a long phase. Where the chain ends without a rank, any rank
 // that moves will do: what it does may be what is waited for.
 struct WaitVerdict {
   bool go_on = false;

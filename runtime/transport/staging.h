@@ -21,20 +21,20 @@ struct StagingLimits {
 // Pieces of messages between a device whose memory no transport reaches and one that is.
 inline constexpr std::uint64_t kStagedPieceBytes = std::uint64_t{512} << 10;
 
-// Messages of device memory by way of page-locked host memory, piece by piece: the first ones are
+// Messages of device memory through page-locked host memory, piece by piece: the first ones are
 // on the wire while later ones are still being copied, at both ends.
 //
 //   send      work enqueued so far -> copy a piece to the host -> transport
 //   receive   transport -> copy a piece to the device, behind the work enqueued before the receive
 //
-// Copies run on two streams of their own, one each way, beside compute; nothing here waits.
+// Copies run on two streams of their own, one each way, in parallel to compute; nothing here waits.
 //
 // Memory is bounded. Messages to or from one peer on one channel are a lane. Each lane has
 // kOwnPieces pieces of its own; what more it has under way it takes from a budget that all share,
 // at most kMostPieces, and for a receive only once the message has begun to come. Where the budget
 // is used up, senders wait.
 //
-// No deadlock comes of that: a lane moves on with its own pieces alone, whatever others hold. A
+// This cannot deadlock: a lane moves on with only its own pieces, whatever others hold. A
 // piece of its own that is being sent comes back once the peer takes it, which its lane does as
 // soon as the message is awaited there; one that is being received, once the peer's lane has sent
 // it. Copies wait for compute that was enqueued before, never for a message. So each message goes
@@ -45,7 +45,7 @@ class Staging {
   Staging(Transport& transport, Device& device, Stream& stream, const StagingLimits& limits);
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
-  // What is under way stays lent to the transport for ever, so its memory is not given back.
+  // What is in transit stays lent to the transport forever, so its memory is not given back.
   ~Staging();
 
   Operation send(Rank to, Channel channel, const MessageHeader& header,

@@ -22,7 +22,7 @@ OutgoingStamps::OutgoingStamps(Rank self, int ranks)
 
 void OutgoingStamps::emulate(LinkTable table, std::shared_ptr<LinkClock> clock) {
   ensure(clock != nullptr, "emulated links need a clock");
-  ensure(table.ranks == ranks_, "the link table is of another number of ranks");
+  ensure(table.ranks == ranks_, "the link table has another number of ranks");
   ensure(table.links.size() == static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(ranks_),
          "the link table has another size than ranks x ranks");
   table_ = std::move(table);
@@ -61,7 +61,7 @@ std::uint64_t PieceSizes::of(Rank peer, Channel channel) const {
 void check_sequence(const Route& route, const MessageHeader& header,
                     std::uint64_t expected_sequence) {
   if (header.sequence == expected_sequence) return;
-  throw SystemError(format("%s: message number %llu came where %llu was next",
+  throw SystemError(format("%s: message number %llu came where %llu was expected",
                            to_string(route).c_str(), static_cast<Number>(header.sequence),
                            static_cast<Number>(expected_sequence)));
 }

@@ -10,7 +10,7 @@
 #include "runtime/transport/link_emulation.h"
 #include "runtime/transport/transport.h"
 
-// What every transport writes into its headers and checks on arrival, so that all of them promise
+// What every transport writes into its headers and checks on arrival, so that all of them guarantee
 // the same.
 namespace hetpipe {
 

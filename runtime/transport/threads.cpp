@@ -82,7 +82,7 @@ struct Outgoing : Operation::State {
 };
 
 // One (from, channel): what has come and what is waited for, both in order.
-struct Stream {
+struct MailStream {
   std::deque<Mail> arrived;
   std::deque<std::shared_ptr<Incoming>> posted;
   std::uint64_t next_sequence = 0;
@@ -236,7 +236,7 @@ class ThreadsTransport : public Transport {
       box.filled.store(false, std::memory_order_release);
     }
     for (Mail& mail : collected_) {
-      Stream& stream = streams_[stream_index(mail.route.from, mail.route.channel)];
+      MailStream& stream = streams_[stream_index(mail.route.from, mail.route.channel)];
       if (mail.route.channel != Channel::control) {
         stream.arrived.push_back(std::move(mail));
         continue;
@@ -251,7 +251,7 @@ class ThreadsTransport : public Transport {
   }
 
   // Hands over what has come in order; true when nothing is waited for any more.
-  bool deliver(Stream& stream) {
+  bool deliver(MailStream& stream) {
     while (!stream.posted.empty()) {
       Incoming& message = *stream.posted.front();
       if (!take_pieces(stream, message)) return false;
@@ -263,13 +263,13 @@ class ThreadsTransport : public Transport {
   }
 
   // Of the first message waited for; true when all of it is there.
-  bool take_pieces(Stream& stream, Incoming& message) {
+  bool take_pieces(MailStream& stream, Incoming& message) {
     const Payload& payload = message.payload;
     while (!message.begun || message.arrived < payload.bytes) {
       if (stream.arrived.empty()) return false;
       const Mail& mail = stream.arrived.front();
       if (!message.begun) {
-        ensure(mail.first, "a piece where a message was to begin");
+        ensure(mail.first, "a piece where a message should begin");
         check_arrival(mail.route, mail.header, payload.bytes, stream.next_sequence++);
         message.header = mail.header;
         message.begun = true;
@@ -292,7 +292,7 @@ class ThreadsTransport : public Transport {
   PieceSizes sizes_;
   std::vector<std::deque<std::shared_ptr<Outgoing>>> outgoing_;  // [to * kChannels + channel]
   std::vector<std::size_t> leaving_;                             // those that are not empty
-  std::vector<Stream> streams_;                                  // [from * kChannels + channel]
+  std::vector<MailStream> streams_;                              // [from * kChannels + channel]
   std::vector<std::size_t> active_;                              // streams with posted receives
   std::vector<Mail> collected_;
   std::deque<ControlMessage> control_;

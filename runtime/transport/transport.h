@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,7 +13,7 @@
 #include "runtime/transport/link_emulation.h"
 
 // Moving bytes between ranks. Everything after start-up is nonblocking: an operation is posted and
-// polled; whoever waits brings a deadline and a name for what it waits for
+// polled; a caller that waits gives a deadline and a name for what it waits for
 // (runtime/transport/wait.h).
 namespace hetpipe {
 
@@ -22,12 +23,12 @@ enum class Channel { control, forward, backward, evaluate, reduce, push, pull, c
 inline constexpr int kChannels = 9;
 const char* to_string(Channel channel);
 
-// Travels before every payload and is checked by the receiver's side of the protocol.
+// Travels before every payload. Which message it is, and of what, is the caller's: kind and fields
+// are written and read as one of its structs (runtime/transport/typed_message.h).
 struct MessageHeader {
-  std::int32_t kind = 0;       // the caller's
-  std::int32_t part = 0;       // the caller's
-  std::int64_t minibatch = 0;  // or wave
-  std::int64_t label = 0;
+  static constexpr std::size_t kFieldBytes = 24;
+  std::int32_t kind = 0;
+  std::array<std::byte, kFieldBytes> fields{};
   std::uint64_t bytes = 0;      // of the payload; set by the transport
   std::uint64_t sequence = 0;   // of (from, to, channel), from 0; set and checked by the transport
   std::int64_t deliver_ns = 0;  // emulated links: not visible to the receiver before (0: at once)
@@ -52,7 +53,7 @@ class Operation {
   std::shared_ptr<State> state_;
 };
 
-// A payload that lies nowhere in one piece: its memory is asked for piece by piece, in order, while
+// A payload that is nowhere in one piece: its memory is requested piece by piece, in order, while
 // the transport moves on. A piece is `bytes` long from `offset`; all but a payload's last one have
 // the size that Transport::piece_bytes() says.
 class PayloadPieces {
@@ -112,7 +113,7 @@ class Transport {
 
   // Moves everything on; never blocks. Throws SystemError when a peer failed.
   virtual void progress() = 0;
-  // All sends posted by this rank have left (control included).
+  // All sends posted by this rank are complete (control included).
   virtual bool idle() const = 0;
 
   // Start-up and shutdown only, called by all ranks together: every rank's bytes, by rank.

@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/error.h"
+#include "base/module_file.h"
 #include "runtime/transport/nccl_module.h"
 
 namespace hetpipe {
@@ -14,9 +13,7 @@ namespace nccl_module_test {
 class NcclModuleTest : public testing::Test {
  protected:
   void SetUp() override {
-    const auto program = std::filesystem::read_symlink("/proc/self/exe");
-    const auto path = program.parent_path().parent_path() / "lib" / "hetpipe_nccl.so";
-    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* const handle = dlopen(module_file("hetpipe_nccl.so").c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(handle, nullptr) << dlerror();
     entry_ = reinterpret_cast<NcclModuleEntry>(dlsym(handle, kNcclModuleEntry));
     ASSERT_NE(entry_, nullptr);

@@ -44,7 +44,7 @@ TEST(Products, WithoutAGpuTheySaySo) {
     plans.input_gradient_workspace();
     FAIL() << "planned";
   } catch (const SystemError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("cuBLASLt: it plans for the GPU it runs on alone"));
+    EXPECT_THAT(e.what(), HasSubstr("cuBLASLt: it plans only for the GPU it runs on"));
     EXPECT_THAT(e.what(), HasSubstr("256,768,50257"));
   }
 }

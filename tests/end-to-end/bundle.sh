@@ -16,15 +16,8 @@ source=$(realpath "$1")
 kind=$2
 bundle=${3:-}
 
-skip() { echo "skipped: $*"; exit 77; }
-fail() { echo "$*" >&2; exit 1; }
-[ "$(id -u)" -eq 0 ] || skip "a root file system is made and entered by root alone"
-unshare --mount true 2> /dev/null || skip "mount name spaces are not allowed here"
-
-folder=$(mktemp -d /tmp/bundle.XXXXXX)
-trap 'rm -rf "$folder"' EXIT  # mounts are in the name space of the command that wanted them
-root=$folder/root
-chmod 755 "$folder"
+. "$source/tests/end-to-end/bare_root.sh"
+in_folder_of_its_own
 
 # --- the root -----------------------------------------------------------------------------------------
 bare_root() {
@@ -41,19 +34,10 @@ bare_root() {
   done
   printf 'root:x:0:0::/root:/bin/sh\n' > "$root/etc/passwd"
 }
-debootstrapped() { # WHAT OPTION... SUITE ROOT MIRROR [SCRIPT]
-  local what=$1
-  shift
-  type -P debootstrap > /dev/null || skip "debootstrap is not installed"
-  debootstrap --variant=minbase "$@" > "$folder/debootstrap.log" 2>&1 ||
-    skip "debootstrap could not make $what: $(tail -n 1 "$folder/debootstrap.log")"
-}
 case $kind in
   bare) bare_root ;;
   debian)
-    mirror=$(apt-get indextargets --format '$(ORIGIN)|$(SUITE)|$(REPO_URI)' 'Created-By: Packages' 2> /dev/null |
-             sed -n 's/^Debian|[a-z]*|//p' | head -n 1)
-    [ -n "$mirror" ] || skip "apt names no mirror of Debian here"
+    find_mirror
     debootstrapped "Debian 13" trixie "$root" "$mirror"
     ;;
   ubuntu)
@@ -79,19 +63,6 @@ tar -C "$root/opt" -xf "$bundle"
 unpacked=$(cd "$root/opt" && echo hetpipe-*)
 [ -d "$root/opt/$unpacked" ] || fail "the bundle is not one folder hetpipe-..."
 
-# inside USER READ_ONLY_PATH COMMAND...: in the root, with an environment of its own; the path may be "".
-inside() {
-  unshare --mount --propagation private bash -c '
-    set -e
-    root=$1 user=$2 frozen=$3
-    shift 3
-    mount -t proc proc "$root/proc"
-    mount --rbind /sys "$root/sys"
-    mount --rbind /dev "$root/dev"
-    [ -z "$frozen" ] || { mount --bind "$root$frozen" "$root$frozen"; mount -o remount,bind,ro "$root$frozen"; }
-    exec env -i PATH=/usr/bin:/bin HOME=/tmp "$(type -P chroot)" --userspec="$user:$user" "$root" "$@"' \
-    bash "$root" "$@"
-}
 inside 0 "" /bin/bash -c 'for program in mpirun orted ssh; do ! type -P $program; done' || fail "the root is not bare"
 
 # --- what its objects ask for -----------------------------------------------------------------------------
@@ -108,15 +79,6 @@ strangers=$(grep -E '=>|failed|not found|error' "$folder/lists" | grep -vE "$exp
 [ -z "$strangers" ] || fail "loaded from outside the bundle: $strangers"
 
 # --- the quick start ----------------------------------------------------------------------------------------
-# trained FILE EPOCHS: what the quick start said ends with five ranks' training, and has learnt.
-trained() {
-  local accuracy
-  grep -q ' with 5 ranks over Open MPI ' "$1" || { cat "$1"; fail "$kind: no run of 5 ranks"; }
-  accuracy=$(sed -n 's/^evaluation of label .*test accuracy \([0-9]*\)\.[0-9]* % (.* of 10000)$/\1/p' "$1" | tail -n 1)
-  [ -n "$accuracy" ] || { cat "$1"; fail "$kind: no test accuracy"; }
-  [ "$accuracy" -ge "$2" ] || { cat "$1"; fail "$kind: a test accuracy of $accuracy %, and not $2 % at least"; }
-  echo "$kind: $(grep '^evaluation of label' "$1" | tail -n 1)"
-}
 mkdir "$root/tmp/debug"
 code=0
 inside 0 "" /bin/bash -c '

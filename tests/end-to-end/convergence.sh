@@ -9,15 +9,14 @@ hetpipe=$1
 source=$2
 . "$source/tests/end-to-end/fashion_scratch.sh"
 cluster=$source/benchmarks/convergence/pool.toml
-
-"$hetpipe" profile --fresh --device cpu --model lenet-bn --data fashion-mnist --threads 1 --minibatch 8,16,32 --output "$folder/profile.toml" > /dev/null
+profile=$source/tests/profiles/lenet-bn.toml
 
 # compare NAME RATE SEEDS PLAN...
 compare() {
   local name=$1 rate=$2 seeds=$3
   shift 3
-  "$source/benchmarks/plans" "$hetpipe" "$cluster" "$folder/profile.toml" sgd-momentum 32 "$folder/plans-$name" "$@"
-  "$hetpipe" compare --cluster "$cluster" --profile "$folder/profile.toml" --data fashion-mnist --seeds "$seeds" \
+  "$source/benchmarks/plans" "$hetpipe" "$cluster" "$profile" sgd-momentum 32 "$folder/plans-$name" "$@"
+  "$hetpipe" compare --cluster "$cluster" --profile "$profile" --data fashion-mnist --seeds "$seeds" \
     --plans "$(ls "$folder/plans-$name"/*.toml | paste -sd ,)" --epochs 0.2 --evaluations 1 --learning-rate "$rate" \
     --output "$folder/$name" -- --trace off > "$folder/$name.txt" 2>&1 || { cat "$folder/$name.txt"; exit 1; }
   sed -n '/^|/p' "$folder/$name/compare.md" | cut -d '|' -f 1-3,6

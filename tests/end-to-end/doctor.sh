@@ -8,6 +8,7 @@
 set -uo pipefail
 hetpipe=$1
 bad_host=$2
+. "$(dirname "$0")/../main/patience.sh"
 folder=$(mktemp -d)
 trap 'umount "$folder/full" 2> /dev/null; rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
@@ -18,7 +19,7 @@ host=$(uname -n)
 
 run() { # WANTED-CODE COMMAND...: into said and err
   local want=$1 code=0; shift
-  timeout -k 2 90 "$@" > said 2> err || code=$?
+  timeout -k 2 "$(patience 60)" "$@" > said 2> err || code=$?
   [ $code -eq "$want" ] || fail "$*: exit code $code, not $want: $(cat said err)"
 }
 says() { # TEXT...: each once
@@ -79,7 +80,7 @@ planned=(--plan plan.toml --cluster cluster.toml)
 
 # --- nothing stands in the way -----------------------------------------------------------------------------------------
 launch 0 3 "${planned[@]}" --output out/run
-says "Nothing that was looked at stands in the way" "3 of 3 pairs answer" "2 workers, 1 parameter server ranks" \
+says "No problem was found." "3 of 3 pairs answer" "2 workers, 1 parameter server ranks" \
   "out/run, tried in out" "parameter server 0 on s0"
 [ -z "$(ls -A out)" ] || fail "something was left behind: $(ls -A out)"
 launch 0 1
@@ -91,7 +92,7 @@ import json, sys
 said = json.load(open(sys.argv[1]))
 assert said["exit_code"] == 0 and [r["rank"] for r in said["ranks"]] == [0, 1]
 assert [(l["from"], l["to"], l["answers"]) for l in said["links"]] == [(0, 1, True)]
-assert said["links"][0]["there"] > 1e6 and abs(said["ranks"][1]["clock_offset"]) < 1
+assert said["links"][0]["there"] > 1e6 and abs(said["ranks"][1]["clock_offset"]) < 60
 assert {c["check"] for c in said["checks"]} >= {"launcher", "plan", "versions", "devices", "cores", "links", "clocks"}
 PYTHON
 fi
@@ -104,7 +105,7 @@ says "mistake: the plan needs 3 ranks, 2 workers and 1 parameter servers (this l
 cards elsewhere rtx-3090
 here=("$hetpipe" doctor --plan cards-plan.toml --cluster cards.toml)
 together 2 -n 2 "${here[@]}" --output out/run : -n 1 "${here[@]}" --timeout 4
-says "node 'elsewhere' has 2 workers" "rank 2 on $host: called with " "out/run, tried in out" "3 of 3 pairs answer"
+says "node 'elsewhere' has 2 workers" "rank 2 on $host: started with " "out/run, tried in out" "3 of 3 pairs answer"
 launch 2 1 --cluster cards.toml
 says "no rank on elsewhere, s0"
 launch 2 1 --plan nowhere.toml --cluster cluster.toml --output out/run
@@ -113,9 +114,9 @@ if ! "$hetpipe" --version | grep -q 'device cuda: .*GPUs'; then
   # The cards that the plan and its profile are of, on a host that has none.
   cards "$host" rtx-3090
   launch 2 3 --plan cards-plan.toml --cluster cards.toml
-  says "mistake: ranks 0 and 1 on $host: no GPU for devices of kind rtx-3090"
+  says "mistake: ranks 0 and 1 on $host: no GPU for devices of type rtx-3090"
   launch 2 1 --cluster cards.toml
-  says "mistake: $host: has 2 devices of kind rtx-3090 in cards.toml"
+  says "mistake: $host: has 2 devices of type rtx-3090 in cards.toml"
   launch 3 1 --device cuda
   says "failure: rank 0 on $host: device cuda: "
 fi
@@ -137,17 +138,17 @@ ln -s "$name.99" "other/$name"
 # And a clock that is wrong, and no locks there: all is said at once, and links are tested all the same.
 together 3 -n 1 "$hetpipe" doctor --output out/run : \
   -n 1 env LD_LIBRARY_PATH="$folder/other" LD_PRELOAD="$bad_host" BAD_HOST=locks,clock ./other-build doctor --output out/run
-says "failure: hetpipe: 2 versions: " "at rank 1 on $host (mixed builds" "Install one build on all hosts." \
+says "failure: hetpipe: 2 versions: " "at rank 1 on $host (different builds" "Install the same build on all hosts." \
   "failure: oneDNN: 2 versions: " "$name.99 at rank 1 on $host" \
   "failure: --output out/run: the lock of rank 0 on $host does not hold for rank 1 on $host: No locks available" \
   "1 of 1 pairs answer"
 grep -q -E "note: rank 1 on $host: its clock is (29 m 5.|30 m 0.) s ahead of that of rank 0 on $host" said ||
-  fail "the clock that is half an hour ahead is not told: $(cat said)"
+  fail "the clock that is half an hour ahead is not reported: $(cat said)"
 
 # --- output --------------------------------------------------------------------------------------------------------------
 echo mine > taken
 launch 2 1 --output taken
-says "mistake: --output taken: cannot be written (taken is no directory)"
+says "mistake: --output taken: cannot be written (taken is not a directory)"
 run 3 env LD_PRELOAD="$bad_host" BAD_HOST=locks "$hetpipe" doctor --output out/run
 says "failure: --output out/run: cannot be locked: No locks available"
 mkdir full

@@ -7,6 +7,7 @@
 set -uo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 hetpipe=$1
+. "$(dirname "$0")/../main/patience.sh"
 skip() { echo "skipped: $*"; exit 77; }
 command -v ip > /dev/null || skip "ip is not installed (package iproute2)"
 
@@ -49,7 +50,7 @@ chmod +x "$folder/agent"
 mkdir "$folder/out"
 
 doctor() { # WORDS...: a rank on each host
-  timeout -k 2 60 ip netns exec "$net-router" \
+  timeout -k 2 "$(patience 30)" ip netns exec "$net-router" \
     mpirun --host node1,node2,node3 --mca plm_rsh_agent "$folder/agent" --mca plm_rsh_no_tree_spawn 1 -n 3 \
     "$hetpipe" doctor "$@" > "$folder/said" 2> "$folder/err"
 }
@@ -73,8 +74,8 @@ block() { # add|del A B: silence from host A to host B
 block add 2 3
 block add 3 2
 code=0
-doctor --timeout 1 --output "$folder/out/run" || code=$?
-expect 3 $code "failure: rank 1 on node2 <-> rank 2 on node3: no answer within 1 s" "2 of 3 pairs answer" \
+doctor --timeout 5 --output "$folder/out/run" || code=$?
+expect 3 $code "failure: rank 1 on node2 <-> rank 2 on node3: no answer within 5 s" "2 of 3 pairs answer" \
   "failure: --output $folder/out/run: is not the same folder for rank 2 on node3"
 [ "$(grep -c '^failure: ' "$folder/said")" -eq 2 ] || { echo "FAILED: not two failures: $(cat "$folder/said")"; failed=1; }
 [ -z "$(ls -A "$folder/out")" ] || { echo "FAILED: left behind: $(ls -A "$folder/out")"; failed=1; }
@@ -82,9 +83,9 @@ expect 3 $code "failure: rank 1 on node2 <-> rank 2 on node3: no answer within 1
 # The third host reaches nobody, rank 0 neither: who it is, is known all the same.
 block add 1 3
 code=0
-doctor --timeout 1 || code=$?
-expect 3 $code "failure: rank 0 on node1 <-> rank 2 on node3: no answer within 1 s" \
-  "failure: rank 1 on node2 <-> rank 2 on node3: no answer within 1 s" "1 of 3 pairs answer"
+doctor --timeout 5 || code=$?
+expect 3 $code "failure: rank 0 on node1 <-> rank 2 on node3: no answer within 5 s" \
+  "failure: rank 1 on node2 <-> rank 2 on node3: no answer within 5 s" "1 of 3 pairs answer"
 
 # Where a host knows no way at all, Open MPI would end the rank that sends.
 block del 1 3
@@ -92,6 +93,6 @@ block del 2 3
 block del 3 2
 ip -n "$net-node2" route add unreachable 10.77.3.2
 code=0
-doctor --timeout 1 || code=$?
+doctor --timeout 5 || code=$?
 expect 3 $code "failure: rank 1 on node2 <-> rank 2 on node3: no route (10.77.3.2: No route to host)" "2 of 3 pairs answer"
 exit $failed

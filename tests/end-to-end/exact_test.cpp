@@ -87,7 +87,7 @@ TEST(Exact, OnTheCpuDeviceWithHostedServersAndOtherPlacements) {
   expect_continues(training, {1, 4});
 }
 
-// In fp16 the scale of the loss goes on too: with how many minibatches it has held, and where.
+// In fp16 the scale of the loss continues too: with how many minibatches it has held, and where.
 TEST(Exact, InFp16) {
   Training training = small("mlp", 2, 1);
   training.workers = {{8, {2}}, {6, {}}};
@@ -121,7 +121,7 @@ TEST(Exact, NearTheEnd) {
   expect_continues(training, {1, 2});
 }
 
-// A run that has ended goes on with more epochs as one that was to have them from the start.
+// A run that has ended continues with more epochs as one that was to have them from the start.
 TEST(Exact, MoreEpochsAfterAFullWave) {
   Training longer = small("lenet", 2, 0);
   longer.samples = 14 * 2 * 4;
@@ -152,7 +152,8 @@ TEST(Exact, NotUnderAnotherPlanNorInsideOfAWave) {
   other = training;
   other.epochs = 2;
   EXPECT_EQ(why(other, 2), std::nullopt);
-  EXPECT_EQ(why(other, trained.end()), "its run was to end elsewhere (--epochs), inside of a wave");
+  EXPECT_EQ(why(other, trained.end()),
+            "its run was to end at another point (--epochs), within a wave");
 }
 
 // Stopped on request at any moment: the label at which all agreed is that of an undisturbed run.

@@ -4,11 +4,17 @@
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# plan_quickstart HETPIPE SOURCE_DIR [OPTION...]: profile.toml and plan.toml of the quick start's pool, which is $cluster.
+# plan_for RANKS HETPIPE [OPTION...]: plan.toml for $cluster from $profile, and planned, which is what was said of it. It
+# has to be one that is started with so many ranks.
+plan_for() {
+  local wanted=$1 ranks
+  "$2" plan --cluster "$cluster" --profile "$profile" "${@:3}" --output "$folder/plan.toml" > "$folder/planned"
+  ranks=$(sed -n 's/^ *mpirun -np \([0-9]*\) .*/\1/p' "$folder/planned")
+  [ "$ranks" = "$wanted" ] || { echo "the plan is for '$ranks' ranks, and would be started with $wanted:"; cat "$folder/planned"; exit 1; }
+}
+# plan_quickstart HETPIPE SOURCE_DIR [OPTION...]: plan.toml for the quick start's pool, five ranks.
 plan_quickstart() {
-  local hetpipe=$1
   cluster=$2/cluster-configs/fashion-quickstart.toml
-  shift 2
-  "$hetpipe" profile --fresh --device cpu --model lenet --data fashion-mnist --minibatch 64 --output "$folder/profile.toml" > /dev/null
-  "$hetpipe" plan --cluster "$cluster" --profile "$folder/profile.toml" "$@" --output "$folder/plan.toml" > /dev/null
+  profile=$2/tests/profiles/lenet.toml
+  plan_for 5 "$1" --minibatch 64 "${@:3}"
 }

@@ -14,7 +14,7 @@
 #include "partitioner/schedule/counts.h"
 #include "runtime/pipeline/measure.h"
 #include "runtime/training/roles.h"
-#include "runtime/training/threads.h"
+#include "runtime/training/run.h"
 #include "tests/end-to-end/training.h"
 
 // What every rank holds and sends, as its allocator and its messages counted it in a training,

@@ -6,6 +6,7 @@ set -uo pipefail
 hetpipe=$1
 launcher=$2
 here=$(dirname "$0")
+. "$here/../main/patience.sh"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
@@ -13,7 +14,7 @@ mpi=pmix  # of srun
 
 launch() { # ARGUMENT...: hetpipe under the launcher with 3 ranks
   case $launcher in
-    mpirun) timeout -k 2 60 mpirun --oversubscribe -n 3 "$hetpipe" "$@" ;;
+    mpirun) timeout -k 2 "$(patience 30)" mpirun --oversubscribe -n 3 "$hetpipe" "$@" ;;
     srun) "$here/slurm_one_node.sh" -m $mpi -n 3 "$hetpipe" "$@" ;;
   esac
 }

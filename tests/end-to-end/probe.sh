@@ -5,6 +5,7 @@
 # what it has not measured before.
 set -uo pipefail
 hetpipe=$1
+. "$(dirname "$0")/../main/patience.sh"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export HETPIPE_CACHE=$folder/cache
@@ -14,27 +15,27 @@ fail() { echo "FAILED: $*"; failed=1; }
 
 run() { # WANTED-CODE COMMAND...: into out and err
   local want=$1 code=0; shift
-  timeout -k 2 90 "$@" > out 2> err || code=$?
+  timeout -k 2 "$(patience 60)" "$@" > out 2> err || code=$?
   [ $code -eq "$want" ] || fail "$*: exit code $code, not $want: $(cat out err)"
 }
 says() { grep -q -F -- "$1" "$2" || fail "no '$1' in $2: $(cat "$2")"; }
 
-# --- profile: kept, taken, measured anew -----------------------------------------------------------
+# --- profile: kept, taken, measured again -----------------------------------------------------------
 profile=("$hetpipe" profile --model mlp --sample 8x8x1 --classes 4 --device cpu)
 run 0 "${profile[@]}" --output profile.toml
 says "batches of 1, 2, 8, 32, 128, 512 samples" out
-says "kept in $HETPIPE_CACHE/profiles/" out
+says "cached in $HETPIPE_CACHE/profiles/" out
 [ "$(grep -c '^batch = ' profile.toml)" -eq 6 ] || fail "not six batches in profile.toml"
 run 0 "${profile[@]}" --output again.toml --kind other
-says "measured before and kept in $HETPIPE_CACHE/profiles/" out
+says "measured earlier and cached in $HETPIPE_CACHE/profiles/" out
 sed 's/"other"/"cpu"/' again.toml | cmp - profile.toml || fail "what was kept is another profile"
 cp profile.toml first.toml
 run 0 "${profile[@]}" --output profile.toml --fresh
-says "kept in" out
+says "cached in" out
 cmp -s first.toml profile.toml && fail "--fresh measured the same to the last digit"
 for other in "--threads 2" "--minibatch 8"; do
   run 0 "${profile[@]}" $other --output other.toml
-  grep -q "measured before" out && fail "$other: another profile was taken"
+  grep -q "measured earlier" out && fail "$other: another profile was taken"
 done
 [ "$(ls "$HETPIPE_CACHE/profiles" | wc -l)" -eq 3 ] || fail "not three profiles are kept: $(ls "$HETPIPE_CACHE/profiles")"
 
@@ -82,13 +83,13 @@ says "--seconds: '0'" err
 run 2 "$hetpipe" probe --device gpu --output none.toml
 says "Give one of auto, cpu, cuda" err
 run 2 mpirun --oversubscribe -n 1 "$hetpipe" probe --seconds 1 --output none.toml : -n 1 "$hetpipe" probe --seconds 2 --output none.toml
-says "called with --seconds 2" err
+says "started with --seconds 2" err
 if ! "$hetpipe" --version | grep -q 'device cuda: .*GPUs'; then
 
   run 3 mpirun --oversubscribe -n 2 "$hetpipe" probe --device cuda --output none.toml
   [ "$(grep -c 'device cuda: no rank sees a GPU' err)" -eq 1 ] || fail "--device cuda: $(cat err)"
   run 0 "$hetpipe" probe --seconds 0.5 --output auto.toml
-  says "note: no GPU, so the CPUs are taken." out
+  says "note: no GPU, so the CPUs are used." out
   planned auto.toml 1
 fi
 [ ! -e none.toml ] || fail "a cluster file was written although the command was refused"

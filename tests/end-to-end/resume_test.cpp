@@ -5,7 +5,7 @@
 #include "tests/end-to-end/training.h"
 
 // A resumed run starts its pipelines empty: the first minibatches see the checkpoint's weights, and
-// every virtual worker's optimizer goes on from the mean of all.
+// every virtual worker's optimizer resumes from the mean of all.
 namespace hetpipe {
 namespace resume_test {
 
@@ -68,7 +68,7 @@ TEST(Resume, OnAnotherPlan) {
   expect_resumes(other, before.checkpoints.at(2));
 }
 
-// What is done twice in a row is no different from what is resumed once: labels and samples go on.
+// Resuming twice in a row is no different from resuming once: labels and samples continue.
 TEST(Resume, Twice) {
   const Training training = small("lenet-bn", 0);
   const Bench bench(training);

@@ -183,7 +183,7 @@ TEST(SerialByHand, SharesOfReplicas) {
   }
 }
 
-// Re-computation with the weights of F gives what F left; with others, what F would have left. It
+// Recomputation with the weights of F gives what F left; with others, what F would have left. It
 // has no running statistics to update.
 TEST(SerialByHand, Recomputation) {
   Training training = composed_training({"gpipe", "", "", ""}, {{8}});

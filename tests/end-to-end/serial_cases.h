@@ -28,10 +28,6 @@ inline Training composed_training(const Composed& of, std::vector<Training::Work
   return training;
 }
 
-inline void add(Floats& to, const Floats& what) {
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
-}
-
 // The whole model on the samples of one virtual worker, for programs of a few lines.
 struct Whole {
   const SerialSystem& system;

@@ -8,10 +8,6 @@
 namespace hetpipe {
 namespace {
 
-void add(Floats& to, const Floats& what) {
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
-}
-
 // B uses what F used; the optimizer's decay does so too.
 bool keeps_version(WeightRule rule) {
   return rule == WeightRule::one_version || rule == WeightRule::stash ||

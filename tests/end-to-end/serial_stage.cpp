@@ -11,10 +11,6 @@
 namespace hetpipe {
 namespace {
 
-void add(Floats& to, const Floats& what) {
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
-}
-
 // The part of a flat array that belongs to a layer.
 template <class T>
 std::span<T> of_layer(const ParameterLayout& layout, int layer, std::span<T> flat) {

@@ -15,6 +15,10 @@ namespace hetpipe {
 
 using Floats = std::vector<float>;
 
+inline void add(Floats& to, const Floats& what) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
+}
+
 // One micro-batch on its way through the stages: what passes between them, by value.
 struct SerialMicroBatch {
   SerialLayers::Samples samples;

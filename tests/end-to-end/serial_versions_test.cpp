@@ -234,6 +234,7 @@ TEST(SerialVersions, LabelsOfComposedSystems) {
   training.distance = 1;
   training.samples = 128;
   const SerialSystem::Result result = Bench(training).serial_system();
+  ASSERT_FALSE(result.uses.empty());
   for (const SerialUse& use : result.uses) {
     const Wave gate = use.minibatch % 2 == 1 ? use.minibatch / 2 : use.minibatch / 2 - 1;
     EXPECT_EQ(use.label, std::max<Wave>(0, gate - 1));

@@ -49,9 +49,9 @@ TEST(TiedWeights, StayTogetherWithoutAFlush) {
     job(27);
     try {
       job(14);
-      ADD_FAILURE() << "a tied weight in two stages that are never drained";
+      ADD_FAILURE() << "a tied weight in two stages that are never flushed";
     } catch (const UserError& e) {
-      EXPECT_THAT(e.what(), ::testing::HasSubstr("layers words and head share a weight and lie in "
+      EXPECT_THAT(e.what(), ::testing::HasSubstr("layers words and head share a weight and are in "
                                                  "stages 0 and 1"));
     }
   }

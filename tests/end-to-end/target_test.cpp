@@ -4,7 +4,7 @@
 #include <signal.h>
 
 #include "base/json.h"
-#include "runtime/training/result.h"
+#include "runtime/training/run.h"
 #include "tests/end-to-end/training.h"
 
 // A run that is to reach an accuracy stops soon after it has, with a checkpoint; what it did until
@@ -67,7 +67,8 @@ TEST(Target, TheRunStopsOnceItIsReached) {
     EXPECT_EQ(json.at("exit_code"), 0);
     EXPECT_EQ(json.at("target").at("label"), expected->label);
     EXPECT_EQ(json.at("time_to_target"), json.at("target").at("seconds"));
-    EXPECT_THAT(target_text(bench.job_of(), trained.outcome), testing::HasSubstr("reached at"));
+    EXPECT_THAT(target_text(bench.job_of(), trained.outcome),
+                testing::HasSubstr("reached after wave"));
   }
 }
 
@@ -114,7 +115,7 @@ TEST(Result, HoldsWhatTheRunDid) {
   EXPECT_EQ(json.at("staleness").at("min"), 0);
   EXPECT_EQ(json.at("staleness").at("max"), 4);  // (D + 1) Nm + Nm - 1 - 1
 
-  // Labels of 28 samples each, the last one partial; their time goes on.
+  // Labels of 28 samples each, the last one partial; their time continues.
   const Json& evaluations = json.at("evaluations");
   ASSERT_GE(evaluations.size(), 6u);
   double before = 0;

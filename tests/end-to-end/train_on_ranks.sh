@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # train_on_ranks.sh HETPIPE
 # `hetpipe train --cluster ranks` under mpirun: devices, links and model are measured, the plan is made for the ranks that
-# were started; resumed with fewer of them; ended; with a rank that no plan needs.
+# were started; resumed with fewer of them; ended; with a rank that no plan needs. Whatever is measured, the plan has a
+# virtual worker on each device and waves of one length.
 # Exit code 77: this machine cannot do it (the reason is printed).
 set -euo pipefail
 hetpipe=$1
@@ -14,7 +15,7 @@ train() { # RANKS NAME OPTION...: what it said is in $folder/NAME
   local ranks=$1 name=$2 code=0
   shift 2
   mpirun --oversubscribe -n "$ranks" "$hetpipe" train --cluster ranks --device cpu --model mlp --data fashion-mnist \
-    --trace off "$@" > "$folder/$name" 2>&1 || code=$?
+    --policy ed --minibatch 32 --in-flight 2 --trace off "$@" > "$folder/$name" 2>&1 || code=$?
   echo "exit code $code" >> "$folder/$name"
 }
 said() { # NAME TEXT...
@@ -26,13 +27,13 @@ said() { # NAME TEXT...
 }
 
 train 3 three --epochs 0.1 --output "$folder/run" --rehearse-preemption 5
-said three 'exit code 75' 'devices and links were measured now' 'measured now' 'a preemption is rehearsed' \
+said three 'exit code 75' 'devices and links were measured now' 'measured now' 'rehearsed preemption after' \
   'virtual worker 0, stage 0 on .* + parameter server 0'
 [ "$(grep -c "virtual worker [0-2], stage 0 on $host:[0-2]" "$folder/three")" -eq 3 ] || { cat "$folder/three"; exit 1; }
 train 2 two --epochs 0.1 --output "$folder/run" --resume auto
-said two 'exit code 0' 'with 2 ranks' 'mlp on cpu: .* measured before' 'samples consumed; pipelines start empty'
+said two 'exit code 0' 'with 2 ranks' 'mlp on cpu: .* measured earlier' 'samples consumed; pipelines start empty'
 train 2 ended --epochs 0.1 --output "$folder/run" --resume auto
-said ended 'exit code 0' 'holds the end of the training (6000 samples): nothing is left to do'
+said ended 'exit code 0' 'is from the end of the training (6000 samples): nothing is left to do'
 
 # A device, a server, and a rank too many.
 cat > "$folder/pool.toml" <<POOL

@@ -22,7 +22,8 @@
 #include "runtime/training/checkpoint.h"
 #include "runtime/training/exact.h"
 #include "runtime/training/roles.h"
-#include "runtime/training/threads.h"
+#include "runtime/training/run.h"
+#include "tests/main/patience.h"
 
 namespace hetpipe {
 namespace {
@@ -313,6 +314,7 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
                                 .scope = scope_of(training_.optimizer.clips)}};
   job.label_smoothing = static_cast<double>(training_.label_smoothing);
   job.seed = training_.seed;
+  job.timeout_seconds = test::patience(20);
   job.end_position = std::llround(training_.epochs * static_cast<double>(training_.samples));
   job.evaluate_every = training_.evaluate_every;
   job.checkpoint_every = 1;

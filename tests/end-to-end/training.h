@@ -82,7 +82,7 @@ struct Trained {
   std::vector<MetricPoint> metric(const std::string& name) const;
 };
 
-// Where a training goes on from.
+// Where a training resumes.
 struct From {
   Checkpoint checkpoint;
   bool exact = false;  // as if it had never stopped

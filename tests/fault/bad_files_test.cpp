@@ -152,7 +152,7 @@ TEST_F(BadFiles, EachMistakeIsNamedWithItsLine) {
        "kinds = [\"fast\", \"slow\"]",
        "kinds = [\"fast\"]",
        "[[link.between]]",
-       {"joins no pair"}},
+       {"names no pair"}},
       {"cluster.toml",
        "kinds = [\"fast\", \"slow\"]",
        "kinds = [\"fast\", \"fats\"]",
@@ -188,7 +188,7 @@ TEST_F(BadFiles, EachMistakeIsNamedWithItsLine) {
        "name = \"relu1\"",
        "name = \"flatten\"",
        "name = \"flatten\"\n[[layer]]",
-       {"layer 'flatten' stands twice"}},
+       {"layer 'flatten' is named twice"}},
       {"profile.toml", "inputs = [0]", "inputs = [1]", "inputs = [1]", {"input 1 ("}},
       {"profile.toml",
        "parameter_bytes = 66560",
@@ -215,14 +215,14 @@ TEST_F(BadFiles, EachMistakeIsNamedWithItsLine) {
        "layers = [3, 7]",
        "layers = [3, 3]",
        "[[virtual_worker.stage]]\nlayers = [3",
-       {"layers [3, 3] are none"}},
+       {"layers [3, 3] is an empty range"}},
       {"plan.toml", "layers = [3, 7]", "layers = [3]", "layers = [3]", {"needs two numbers"}},
       {"plan.toml",
        "[\"n0:1\"]",
        "[\"n0:0\"]",
        "[[virtual_worker.stage]]\nlayers = [3",
-       {"n0:0 stands twice"}},
-      {"plan.toml", "[\"n0:1\"]", "[\"n0\"]", "devices = [\"n0\"]", {"'n0' names no device"}},
+       {"n0:0 is used twice"}},
+      {"plan.toml", "[\"n0:1\"]", "[\"n0\"]", "devices = [\"n0\"]", {"'n0' is not a device"}},
       {"plan.toml", "[\"n0:1\"]", "[]", "[[virtual_worker.stage]]\nlayers = [3", {"no device"}},
       {"plan.toml",
        "micro_batches = 1",
@@ -234,7 +234,7 @@ TEST_F(BadFiles, EachMistakeIsNamedWithItsLine) {
        "nodes = [\"s0\"]",
        "nodes = [\"s0\", \"s0\"]",
        "[parameter_server]",
-       {"'s0' stands twice"}},
+       {"'s0' is named twice"}},
       {"plan.toml", "clock_distance = 0", "pull = \"newst\"", "pull", {"'newst'", "'newest'"}},
   };
   for (const Spoilt& bad : kCases) {
@@ -278,7 +278,7 @@ TEST_F(BadFiles, PlansThatDoNotFitTheirClusterModelOrMachine) {
        "in_flight = 2",
        "in_flight = 10000",
        "",
-       {"n0:1", "late updates", "1.0 GB", "fewer minibatches in flight"}},
+       {"n0:1", "deferred updates", "1.0 GB", "fewer minibatches in flight"}},
       {"plan.toml", "clock_distance = 0", "clock_distance = 10000", "", {"wave updates"}},
       {"cluster.toml",
        "memory = 1_000_000_000",
@@ -289,7 +289,7 @@ TEST_F(BadFiles, PlansThatDoNotFitTheirClusterModelOrMachine) {
        "name = \"relu2\"",
        "name = \"relu9\"",
        "",
-       {"profile.toml: ", "has other layers than model 'mlp'", "hetpipe profile --model mlp"}},
+       {"profile.toml: ", "has different layers from model 'mlp'", "hetpipe profile --model mlp"}},
       {"profile.toml",
        "device = \"cpu\"",
        "device = \"gpu\"",
@@ -315,10 +315,10 @@ TEST_F(BadFiles, PlansThatDoNotFitTheirClusterModelOrMachine) {
 TEST_F(BadFiles, PlanningForTooLittleMemoryShowsTheLedger) {
   spoil("cluster.toml", "memory = 2_000_000_000", "memory = 20_000");
   spoil("cluster.toml", "memory = 1_000_000_000", "memory = 10_000");
-  expect_refused(
-      std::string(kPlan) + " --policy np",
-      {"no cut of the model fits", "has 9.5 kB (95 % of 10.0 kB)  <- too much\n    weights 66.6 kB",
-       "Use a smaller minibatch"});
+  expect_refused(std::string(kPlan) + " --policy np",
+                 {"no partition of the model fits",
+                  "has 9.5 kB (95 % of 10.0 kB)  <- too large\n    weights 66.6 kB",
+                  "Use a smaller minibatch"});
 }
 
 TEST_F(BadFiles, WhatIsNoFileOfItsKind) {

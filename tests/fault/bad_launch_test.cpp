@@ -101,7 +101,7 @@ TEST_F(BadLaunch, MixedBuilds) {
   const std::string train = kTrainMpi;
   expect_all_refuse(
       "-n 2 HETPIPE " + train + " : -n 1 " + file("other-build").string() + " " + train,
-      {"rank 2 on ", "another build of hetpipe", "Install one build"});
+      {"rank 2 on ", "another build of hetpipe", "Install the same build"});
 }
 
 TEST_F(BadLaunch, OtherOptionsOnSomeRanks) {
@@ -124,7 +124,7 @@ TEST_F(BadLaunch, OtherDataOnSomeRanks) {
            " : -n 1 HETPIPE " + train;
   };
   expect_all_refuse(mixed("--data other"),
-                    {"rank 1 on ", "--data other: holds other train samples"});
+                    {"rank 1 on ", "--data other: has different train samples"});
   expect_all_refuse(mixed("--data nowhere"), {"rank 1 on ", "nowhere: does not exist"});
   // The same files in another place are the same data.
   fs::copy(file("data"), file("same"));
@@ -198,10 +198,9 @@ TEST_F(BadLaunch, ARunDirectoryInUse) {
                              " --resume --epochs 20000 > holder.out 2>&1 & echo $!";
   const Ran started = run(folder(), {"sh", "-c", holder});
   const pid_t pid = std::stoi(started.out);
-  for (int i = 0; i < 200 && read(file("holder.out")).find("run directory") == std::string::npos;
-       ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
+  EXPECT_TRUE(comes_true([&] {
+    return read(file("holder.out")).find("run directory") != std::string::npos;
+  })) << read(file("holder.out"));
   const Ran ran = mpirun(3, train + " --resume --epochs 20000");
   ::kill(pid, SIGKILL);
   EXPECT_NE(ran.error.find("--output run: is in use by another run (process " +

@@ -85,11 +85,10 @@ TEST_F(BadOptions, WhatIsUnknownIsNamedWithTheNearest) {
       {train + " --config none.toml", {"none.toml:1: format is missing"}},
       {train + " --config nowhere.toml", {"nowhere.toml: cannot be read"}},
       {train + " --config data", {"data: is a folder"}},
-      {train + " --in-flight 2", {"--in-flight: cannot stand beside --plan"}},
+      {train + " --in-flight 2", {"--in-flight: cannot be combined with --plan"}},
       {train + " --model lenet", {"plan.toml: is a plan of model 'mlp'", "'lenet'"}},
       {"train", {"--data: is missing"}},
-      {"train --data data --plan plan.toml --resume",
-       {"--resume: does not say what to go on with"}},
+      {"train --data data --plan plan.toml --resume", {"--resume: does not say what to resume"}},
       {"train --data data", {"--cluster: is missing", "--model: is missing"}},
       {"train --data data --plan nowhere.toml --output run", {"nowhere.toml: cannot be read"}},
       {"plan --cluster cluster.toml", {"--profile: is missing"}},
@@ -103,10 +102,10 @@ TEST_F(BadOptions, WhatIsUnknownIsNamedWithTheNearest) {
        {"--sample: '99999999x8x1'"}},
       {"profile --model lenet --sample 1x1x1 --classes 4 --output made.toml", {"model 'lenet'"}},
       {"profile --model lenet --sample 65536x65536x65536 --classes 4 --output made.toml",
-       {"--model: one sample of lenet", "of this device measuring may take"}},
+       {"--model: one sample of lenet", "(measuring may use "}},
       {"profile --model lenet --sample 65536x65536x1 --classes 4 --minibatch 8,32 --output "
        "made.toml",
-       {"--minibatch: 32 samples", "of this device measuring may take"}},
+       {"--minibatch: 32 samples", "(measuring may use "}},
       {"probe --device gpu --output made.toml", {"--device: ", "'gpu'", "auto, cpu, cuda"}},
       {"probe --device cpu --output no/such/folder.toml", {"--output: no/such/folder.toml"}},
       {"profile --model mlp --sample 8x8x1 --classes 4 --output no/such/folder.toml",
@@ -116,7 +115,8 @@ TEST_F(BadOptions, WhatIsUnknownIsNamedWithTheNearest) {
       {std::string(kPlan) + " --servers s1", {"'s1'", "'s0'"}},
       {std::string(kPlan) + " --system hetpip", {"--system: ", "'hetpip'", "'hetpipe'"}},
       {std::string(kPlan) + " --minibatch 1000000000 --policy ed",
-       {"at Nm = 1 and a minibatch of 1000000000", "needs 4.4 TB, has 1.9 GB (95 % of 2.0 GB)"}},
+       {"with 1 minibatch in flight and a minibatch of 1000000000",
+        "needs 4.4 TB, has 1.9 GB (95 % of 2.0 GB)"}},
   };
   for (const auto& [arguments, words] : kCases) expect_refused(arguments, words);
 }
@@ -128,7 +128,7 @@ TEST_F(BadOptions, OutputThatCannotBeUsed) {
   };
   write(file("taken"), "mine");
   expect_refused(with_output("taken"),
-                 {"--output taken: cannot be written", "taken is no directory"});
+                 {"--output taken: cannot be written", "taken is not a directory"});
   expect_refused(with_output("taken/run"), {"--output taken/run: cannot be created"});
   expect_refused(with_output("/proc/run"), {"--output /proc/run: cannot be created"});
   std::filesystem::create_symlink("nowhere", file("dangling"));
@@ -161,7 +161,7 @@ TEST_F(BadOptions, OutputThatCannotBeUsed) {
   write(file("data/t10k-images-idx3-ubyte"), idx_images(16));
   expect_refused(with_output("fresh") + " --resume", {"--resume: fresh/checkpoints holds no"});
   expect_refused(with_output("fresh") + " --resume nowhere.h5", {"nowhere.h5"});
-  // And can be gone on with.
+  // And can be resumed.
   EXPECT_EQ(hetpipe(std::string(kTrain) + " --resume --epochs 2").code, 0);
 }
 

@@ -6,14 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
+
+#include "tests/main/patience.h"
 
 namespace hetpipe::test {
 namespace {
@@ -56,16 +56,12 @@ Ran run(const fs::path& folder, const std::vector<std::string>& words, const Lim
   }
   ::close(out);
   ::close(error);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit.seconds);
   int status = 0;
-  bool in_time = true;
-  while (::waitpid(child, &status, in_time ? WNOHANG : 0) == 0) {
-    if (std::chrono::steady_clock::now() > end) {
-      ::kill(-child, SIGKILL);
-      in_time = false;
-    } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
+  const bool in_time =
+      comes_true([&] { return ::waitpid(child, &status, WNOHANG) != 0; }, limit.seconds);
+  if (!in_time) {
+    ::kill(-child, SIGKILL);
+    ::waitpid(child, &status, 0);
   }
   Ran ran;
   ran.code = !in_time ? -1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -16,7 +16,7 @@ struct Ran {
 };
 
 struct Limit {
-  double seconds = 60;     // then it is killed
+  double seconds = 20;     // on a usual machine (tests/main/patience.h); then it is killed
   std::size_t memory = 0;  // bytes of address space; 0: any
 };
 

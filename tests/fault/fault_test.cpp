@@ -6,11 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <thread>
-
 #include "base/text.h"
-#include "base/time.h"
 #include "launched_training.h"
 
 // Trainings under mpirun in which one rank fails: what is said, by whom, and how all leave. Ranks
@@ -20,10 +16,9 @@ namespace fault_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
 class FaultTest : public LaunchedTraining {
  protected:
@@ -50,10 +45,10 @@ class FaultTest : public LaunchedTraining {
 };
 
 TEST_F(FaultTest, AKilledServerIsNamedWithTheLastActionsOfAll) {
-  LaunchedJob job(launch(30, {"--flight-recorder", "4"}), output(), said());
+  LaunchedJob job(launch(never(), {"--flight-recorder", "4"}), output(), said());
   ASSERT_TRUE(training_begins());
   ::kill(job.ranks().at(4), SIGKILL);
-  EXPECT_TRUE(job.wait(10)) << "all are gone within ten seconds";
+  EXPECT_TRUE(job.wait(10)) << "all leave at once, and not when they have waited in vain";
   EXPECT_EQ(job.left_after(1), 0);
   EXPECT_THAT(the_line(), AllOf(StartsWith("rank 4 on "), HasSubstr("(parameter server 0 of n0, "),
                                 HasSubstr("has died while ")));
@@ -61,11 +56,11 @@ TEST_F(FaultTest, AKilledServerIsNamedWithTheLastActionsOfAll) {
   const std::size_t flights = text.find("last actions");
   ASSERT_NE(flights, std::string::npos) << text;
   EXPECT_THAT(text.substr(flights), AllOf(HasSubstr("rank 0 on"), HasSubstr("rank 4 on"),
-                                          HasSubstr(" took in wave "), HasSubstr("  V")));
+                                          HasSubstr(" received wave "), HasSubstr("  V")));
 }
 
 TEST_F(FaultTest, ARankThatFailsIsHeardOnceAndAllLeaveWithItsCode) {
-  LaunchedJob job(launch(30, {"--learning-rate", "1e6"}), output(), said());
+  LaunchedJob job(launch(never(), {"--learning-rate", "1e6"}), output(), said());
   EXPECT_EQ(job.wait(60), 4);
   EXPECT_EQ(job.left_after(5), 0);
   EXPECT_THAT(the_line(), AllOf(HasSubstr(" on "), HasSubstr("Lower --learning-rate")));
@@ -87,24 +82,25 @@ TEST_F(FaultTest, ARankThatDiesAtTheStartIsNamedAndNobodyWaitsForIt) {
                                  "--data",
                                  folder_ / "data",
                                  "--output",
-                                 output()};
+                                 output(),
+                                 "--timeout",
+                                 format("%g", never())};
   ::setenv("HETPIPE_CACHE", (folder_ / "cache").c_str(), 1);  // measured before nowhere
   LaunchedJob job(words, output(), said());
   ::unsetenv("HETPIPE_CACHE");
-  const std::int64_t start = now_ns();
-  while (contents(said()).find("measuring mlp on this machine") == std::string::npos) {
-    ASSERT_LT(seconds_between(start, now_ns()), 60) << contents(said());
-    nap();
-  }
+  ASSERT_TRUE(test::comes_true(
+      [&] { return contents(said()).find("measuring mlp on this machine") != std::string::npos; },
+      30))
+      << contents(said());
   ::kill(job.ranks().at(3), SIGKILL);
-  EXPECT_TRUE(job.wait(10)) << "all are gone within ten seconds";
+  EXPECT_TRUE(job.wait(10)) << "all leave at once, and not when they have waited in vain";
   EXPECT_EQ(job.left_after(1), 0);
   EXPECT_THAT(contents(said()), AllOf(HasSubstr("rank 3 on "), HasSubstr("has died while")));
 }
 
-// The thread that plays the schedule hangs; the lifeline's goes on to say that the rank is there.
+// The thread that plays the schedule hangs; the lifeline's continues to say that the rank is there.
 TEST_F(FaultTest, AHungRankIsNamedByThoseThatWaitForIt) {
-  constexpr double kTimeout = 3;
+  constexpr double kTimeout = 8;  // s; where nothing hangs, nobody waits so long
   LaunchedJob job(launch(kTimeout, {}), output(), said());
   ASSERT_TRUE(training_begins());
   const pid_t victim = job.ranks().at(1);
@@ -112,15 +108,15 @@ TEST_F(FaultTest, AHungRankIsNamedByThoseThatWaitForIt) {
     GTEST_SKIP() << "this system does not let one process hold another's thread (ptrace)";
   }
   ASSERT_EQ(::ptrace(PTRACE_INTERRUPT, victim, nullptr, nullptr), 0);
-  const std::int64_t start = now_ns();
-  while (!job.try_end() && seconds_between(start, now_ns()) < 4 * kTimeout) {
-    ::waitpid(victim, nullptr, WNOHANG | __WALL);  // who holds a process hears of its end first
-    nap();
-  }
+  test::comes_true(
+      [&] {
+        ::waitpid(victim, nullptr, WNOHANG | __WALL);  // who holds a process hears of its end first
+        return job.try_end().has_value();
+      },
+      2 * kTimeout);
   EXPECT_EQ(job.try_end(), 3);
-  EXPECT_LT(seconds_between(start, now_ns()), 2 * kTimeout);
   EXPECT_EQ(job.left_after(1), 0);
-  EXPECT_THAT(the_line(), AllOf(HasSubstr(": waited 3."), HasSubstr("; rank 1 on "),
+  EXPECT_THAT(the_line(), AllOf(ContainsRegex(": waited [0-9.]+ s for "), HasSubstr("; rank 1 on "),
                                 HasSubstr("(n1:0, virtual worker 0, stage 1, pid "),
                                 HasSubstr("was last seen ")));
 }

@@ -7,20 +7,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include <thread>
 
-#include "base/time.h"
+#include "tests/main/patience.h"
 
 namespace hetpipe::fault {
 namespace {
 
 namespace fs = std::filesystem;
-
-void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
 std::string contents(const fs::path& path) {
   std::stringstream text;
@@ -98,22 +94,20 @@ std::optional<int> LaunchedJob::try_end() {
   return code_;
 }
 
-std::optional<int> LaunchedJob::wait(double seconds) {
-  const std::int64_t end = now_ns() + to_ns(seconds);
-  while (!try_end() && now_ns() < end) nap();
+std::optional<int> LaunchedJob::wait(double usual_seconds) {
+  test::comes_true([this] { return try_end().has_value(); }, usual_seconds);
   return code_;
 }
 
-int LaunchedJob::left_after(double seconds) const {
-  const std::int64_t end = now_ns() + to_ns(seconds);
-  while (!processes().empty() && now_ns() < end) nap();
+int LaunchedJob::left_after(double usual_seconds) const {
+  test::comes_true([this] { return processes().empty(); }, usual_seconds);
   return static_cast<int>(processes().size());
 }
 
 std::optional<int> run(const std::vector<std::string>& words, const std::string& mark,
-                       const fs::path& output, double seconds) {
+                       const fs::path& output, double usual_seconds) {
   LaunchedJob job(words, mark, output);
-  return job.wait(seconds);
+  return job.wait(usual_seconds);
 }
 
 }  // namespace hetpipe::fault

@@ -4,17 +4,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/file.h"
 #include "base/text.h"
-#include "base/time.h"
 #include "launched_job.h"
 #include "small_training.h"
+#include "tests/main/patience.h"
 
 namespace hetpipe::fault {
 
@@ -36,8 +34,11 @@ class LaunchedTraining : public ::testing::Test {
     if (!HasFailure()) std::filesystem::remove_all(folder_);
   }
 
+  // Longer than anything is waited for here.
+  static double never() { return test::patience(60); }
+
   // One server, two virtual workers of two stages, unless another shape is named; `run` is the run
-  // directory's name.
+  // directory's name, `timeout` how long ranks wait for each other.
   std::vector<std::string> launch(const std::string& run, double timeout,
                                   const std::vector<std::string>& more = {},
                                   Shape shape = Shape::one_server) const {
@@ -53,11 +54,7 @@ class LaunchedTraining : public ::testing::Test {
   std::filesystem::path said() const { return folder_ / "said"; }
   std::string log(const std::string& run) const { return contents(output(run) / "train.log"); }
   bool training_begins(const std::string& run) const {
-    for (const std::int64_t start = now_ns(); seconds_between(start, now_ns()) < 60;) {
-      if (log(run).find("\nwave ") != std::string::npos) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    return false;
+    return test::comes_true([&] { return log(run).find("\nwave ") != std::string::npos; }, 30);
   }
 
   std::filesystem::path folder_;

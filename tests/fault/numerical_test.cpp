@@ -38,7 +38,7 @@ TEST_P(Numerical, NamesTheFirstLayerThatFailed) {
   EXPECT_EQ(ran.code, 4) << ran.out << ran.error;
   const std::string line =
       " of virtual worker 0: the loss is not a finite number. The first "
-      "number that is not, in the order of computing, is at stage ";
+      "non-finite number, in the order of computation, is at stage ";
   const std::size_t at = ran.error.find(line);
   ASSERT_NE(at, std::string::npos) << ran.error;
   EXPECT_EQ(ran.error.find(line, at + 1), std::string::npos) << ran.error;

@@ -35,7 +35,7 @@ enum class Shape {
 inline constexpr int kShapes = static_cast<int>(Shape::predicted_waves) + 1;
 const char* name(Shape shape);
 int ranks(Shape shape);
-// Whether a run that goes on from a checkpoint ends with the bits of one that was never stopped.
+// Whether a run that resumes from a checkpoint ends with the bits of one that was never stopped.
 bool goes_on_exactly(Shape shape);
 
 inline constexpr int kSamples = 480;

@@ -34,7 +34,7 @@ void round_trip(const std::uint8_t* data, std::size_t size, Parse parse) {
     const auto value = parse(text);
     std::string written = to_toml(value);
     try {
-      require(parse(written) == value, "what was written reads otherwise");
+      require(parse(written) == value, "what was written is read differently");
     } catch (const UserError& error) {
       std::fprintf(stderr, "%s\n%s\n", written.c_str(), error.what());
       require(false, "what was written is refused");

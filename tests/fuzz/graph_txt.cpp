@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   }
   try {
     hetpipe::fuzz::require(hetpipe::parse_profile(hetpipe::to_toml(read), "again") == read,
-                           "what was written reads otherwise");
+                           "what was written is read differently");
   } catch (const hetpipe::UserError& error) {
     std::fprintf(stderr, "%s\n", error.what());
     hetpipe::fuzz::require(false, "what was written is refused");

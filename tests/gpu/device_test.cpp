@@ -53,7 +53,7 @@ TEST_F(CudaDeviceTest, WhatDoesNotFitIsToldWithTheLedger) {
     EXPECT_THAT(e.what(), HasSubstr("gradients"));
   }
   EXPECT_EQ(device_->memory().used(), 4096u);
-  // And it goes on.
+  // And it continues.
   const Buffer after(*device_, *stream_, 4096, MemoryKind::activations);
   stream_->synchronize();
 }

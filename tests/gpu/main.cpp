@@ -5,6 +5,7 @@
 
 #include "kernels/cuda_loader.h"
 #include "kernels/devices.h"
+#include "tests/main/filter.h"
 
 // Tests of the CUDA device: of the module that lies beside the program, or of HETPIPE_CUDA_MODULE.
 // Exit code 77, and why, where there is no GPU.
@@ -15,6 +16,7 @@ int main(int argc, char** argv) {
   hetpipe::use_cuda_module(HETPIPE_CUDA_MODULE);
   without = 1;  // the double is there, or something is wrong
 #endif
+  if (!hetpipe::test::filter_selects()) return 1;
   if (testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
   const hetpipe::DeviceChoice choice = hetpipe::choose_device();
   if (choice.name == "cuda") return RUN_ALL_TESTS();

@@ -14,8 +14,10 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kPatience = 30;        // s
-constexpr std::int32_t kPathWord = 77;  // MessageHeader::kind
+struct Numbered {
+  static constexpr std::int32_t kKind = 77;
+  std::int64_t number = 0;
+};
 
 constexpr Channel kDeviceChannels[] = {Channel::forward, Channel::backward, Channel::evaluate,
                                        Channel::reduce, Channel::push};
@@ -49,7 +51,7 @@ DeviceRank::DeviceRank(Transport& the_transport, const StagingLimits& limits, co
       device(make_device(name, 1)),
       stream(device->make_stream()),
       peer_memory(make_peer_memory(*device)),
-      paths(transport, *device, *stream, kPathWord, trial_seconds),
+      paths(transport, *device, *stream, trial_seconds),
       messages(transport, *device, *stream, limits) {}
 
 Buffer DeviceRank::filled(Bytes values) {
@@ -68,20 +70,22 @@ Bytes DeviceRank::read(const Buffer& buffer) {
 
 void DeviceRank::poll() {
   transport.progress();
-  while (const auto message = transport.try_receive_control()) paths.take(*message);
+  while (const auto message = transport.try_receive_control()) {
+    paths.take(message->from, read_as<PathWord>(*message));
+  }
   paths.poll();
   messages.poll();
 }
 
 void DeviceRank::wait(const std::function<bool()>& ready, const char* what) {
   wait_until(
-      ready, [this] { poll(); }, kPatience, [&] { return std::string(what); });
+      ready, [this] { poll(); }, test::patience(30), [&] { return std::string(what); });
 }
 
 void DeviceRank::leave() {
-  wait([this] { return messages.idle() && paths.idle() && transport.idle(); }, "sends to leave");
+  wait([this] { return messages.idle() && paths.idle() && transport.idle(); }, "sends to complete");
   paths.close();
-  wait([this] { return paths.closed() && transport.idle(); }, "the peers to let go");
+  wait([this] { return paths.closed() && transport.idle(); }, "the peers to release memory");
   transport.exchange({});
 }
 
@@ -122,16 +126,17 @@ void exchange_messages(DeviceRank& rank) {
         came.back().operation =
             rank.messages.receive(peer, channel, {came.back().memory.data(), sizes[i]});
         sources.push_back(rank.filled(content(key_of(self, peer, channel, i), sizes[i])));
-        sends.push_back(rank.messages.send(peer, channel, {.kind = static_cast<int>(i), .label = 5},
-                                           {sources.back().data(), sizes[i]}));
+        const MessageHeader header = header_of(Numbered{static_cast<std::int64_t>(i)});
+        sends.push_back(
+            rank.messages.send(peer, channel, header, {sources.back().data(), sizes[i]}));
       }
     }
   }
   int i = 0;
   for (const Came& message : came) {
     rank.wait([&] { return message.operation.done(); }, "a message");
-    EXPECT_EQ(message.operation.header().kind, i++ % static_cast<int>(sizes.size()));
-    EXPECT_EQ(message.operation.header().label, 5);
+    EXPECT_EQ(read_as<Numbered>(message.operation.header()).number,
+              i++ % static_cast<int>(sizes.size()));
     EXPECT_EQ(message.operation.header().bytes, message.memory.bytes());
     const Bytes came_here = rank.read(message.memory);
     const Bytes expected = content(message.key, message.memory.bytes());

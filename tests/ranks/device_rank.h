@@ -9,6 +9,7 @@
 #include "kernels/buffer.h"
 #include "kernels/devices.h"
 #include "runtime/transport/device_transport.h"
+#include "tests/main/patience.h"
 
 namespace hetpipe {
 
@@ -20,11 +21,10 @@ Bytes content(std::uint64_t key, std::size_t size);
 // The rank so far round the ring.
 Rank neighbour(const Transport& transport, int distance);
 
-// A rank with a device whose memory the host does not reach. trial_seconds: of a path; long where
-// there is an answer, on a busy machine too.
+// A rank with a device whose memory the host does not reach. trial_seconds: of its paths.
 struct DeviceRank {
   explicit DeviceRank(Transport& the_transport, const StagingLimits& limits = {},
-                      const char* name = "offload", double trial_seconds = 20);
+                      const char* name = "offload", double trial_seconds = test::patience(20));
 
   // Later than it returns, as all work.
   Buffer filled(Bytes values);

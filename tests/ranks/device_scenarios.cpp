@@ -10,11 +10,11 @@
 #include "base/random.h"
 #include "device_rank.h"
 #include "runtime/transport/wait.h"
+#include "tests/main/patience.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr double kPatience = 30;  // s
 constexpr std::uint64_t kPiece = 16 * 1024;
 
 void small_pieces(Transport& transport) {
@@ -23,12 +23,12 @@ void small_pieces(Transport& transport) {
 
 void wait_for(Transport& transport, const std::function<bool()>& ready, const char* what) {
   wait_until(
-      ready, [&] { transport.progress(); }, kPatience, [&] { return std::string(what); });
+      ready, [&] { transport.progress(); }, test::patience(10), [&] { return std::string(what); });
 }
 
 void leave_together(Transport& transport) {
   wait_for(
-      transport, [&] { return transport.idle(); }, "sends to leave");
+      transport, [&] { return transport.idle(); }, "sends to complete");
   transport.exchange({});
 }
 

@@ -8,7 +8,7 @@ namespace hetpipe {
 namespace exchange_mpi_test {
 
 TEST(GradientExchangeMpi, RandomGroupsAddUpAsASerialProgram) {
-  const auto transport = mpi_session().make_transport({.exchange_seconds = 60});
+  const auto transport = mpi_session().make_transport({.exchange_seconds = test::patience(20)});
   for (std::uint64_t seed = 0; seed < 8; ++seed) play_exchange(*transport, seed);
 }
 

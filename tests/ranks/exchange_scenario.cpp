@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "kernels/devices.h"
 #include "runtime/sync/gradient_exchange.h"
+#include "tests/main/patience.h"
 
 namespace hetpipe {
 namespace {
@@ -123,7 +124,7 @@ void play_exchange(Transport& transport, std::uint64_t seed) {
   const Groups others = draw_groups(draws, transport.ranks());
   const auto device = make_device("cpu", 1);
   const auto stream = device->make_stream();
-  RankService service(transport, 60);
+  RankService service(transport, test::patience(20));
   std::vector<ExchangePart> other_parts = parts_of(others, rank);
   DeviceTransport messages(transport, *device, *stream);
   GradientExchange exchange(parts_of(gradients, rank), messages, service);
@@ -161,7 +162,7 @@ void play_exchange(Transport& transport, std::uint64_t seed) {
   EXPECT_LE(device->memory().peak(),
             2 * static_cast<std::size_t>(kExchangeSlots * kLargestPiece) * sizeof(float));
   // Nobody leaves while others still read what it sent.
-  service.wait([&] { return transport.idle(); }, [] { return std::string("sends to leave"); });
+  service.wait([&] { return transport.idle(); }, [] { return std::string("sends to complete"); });
   transport.exchange({});
 }
 

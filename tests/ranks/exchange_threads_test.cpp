@@ -10,6 +10,7 @@
 #include "kernels/devices.h"
 #include "runtime/sync/gradient_exchange.h"
 #include "runtime/transport/threads.h"
+#include "tests/main/patience.h"
 
 namespace hetpipe {
 namespace exchange_threads_test {
@@ -58,7 +59,7 @@ TEST(GradientExchange, CountsWhatItSends) {
   as_threads(3, [&](Transport& transport) {
     const auto device = make_device("reference", 1);
     const auto stream = device->make_stream();
-    RankService service(transport, 30);
+    RankService service(transport, test::patience(10));
     const int place = transport.rank().value;
     DeviceTransport messages(transport, *device, *stream);
     GradientExchange exchange(

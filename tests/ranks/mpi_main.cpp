@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <string>
 
+#include "tests/main/filter.h"
+
 namespace hetpipe {
 namespace {
 
@@ -49,5 +51,5 @@ MpiSession& mpi_session() { return *held_by_main; }
 int main(int argc, char** argv) {
   hetpipe::MpiSession session(&argc, &argv);
   testing::InitGoogleTest(&argc, argv);
-  return hetpipe::run(session);
+  return hetpipe::test::filter_selects() ? hetpipe::run(session) : 1;
 }

@@ -40,7 +40,7 @@ TEST(PathChoice, TwoCardsOfOneNode) {
   EXPECT_EQ(choose_path(a, b, PathKind::ipc).kind, PathKind::ipc);
   EXPECT_EQ(choose_path(a, without_nccl(b), {}).kind, PathKind::ipc);
   EXPECT_EQ(choose_path(a, b, PathKind::staged).kind, PathKind::staged);
-  EXPECT_EQ(choose_path(a, b, PathKind::staged).why, "asked for");
+  EXPECT_EQ(choose_path(a, b, PathKind::staged).why, "requested");
 }
 
 TEST(PathChoice, OneCardForTwoRanks) {
@@ -85,11 +85,11 @@ TEST(PathChoice, ARankOnTheCpu) {
        {std::optional<PathKind>(), std::optional(PathKind::ipc), std::optional(PathKind::nccl)}) {
     EXPECT_EQ(choose_path(card, cpu, wanted).kind, PathKind::staged);
     EXPECT_EQ(choose_path(cpu, card, wanted).kind, PathKind::staged);
-    EXPECT_THAT(choose_path(cpu, card, wanted).why, HasSubstr("memory is the host's"));
+    EXPECT_THAT(choose_path(cpu, card, wanted).why, HasSubstr("uses host memory"));
   }
   PathEnd offload = card;
   offload.device = "offload";
-  EXPECT_THAT(choose_path(offload, card, {}).why, HasSubstr("two kinds, offload and cuda"));
+  EXPECT_THAT(choose_path(offload, card, {}).why, HasSubstr("two types, offload and cuda"));
 }
 
 TEST(PathChoice, IsTheSameSeenFromBothEnds) {

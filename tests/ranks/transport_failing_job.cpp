@@ -11,7 +11,8 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kOutlives = 30;  // s; longer than any failure takes to be noticed
+constexpr double kGivesUp = 10;    // s; that a rank waits where another does not come
+constexpr double kOutlives = 300;  // s; longer than any failure takes to be noticed
 
 void stay(Transport& transport) {
   wait_until_time(now_ns() + to_ns(kOutlives), [&] { transport.progress(); });
@@ -40,7 +41,10 @@ void play(const std::string& how, Transport& transport) {
 }  // namespace hetpipe
 
 int main(int argc, char** argv) {
-  hetpipe::MpiSession session(&argc, &argv, 1.0);
-  const auto transport = session.make_transport({.exchange_seconds = 0.5});
-  hetpipe::play(argc > 1 ? argv[1] : "", *transport);
+  const std::string how = argc > 1 ? argv[1] : "";
+  hetpipe::MpiSession session(&argc, &argv,
+                              how == "finalize" ? hetpipe::kGivesUp : hetpipe::kOutlives);
+  const auto transport = session.make_transport(
+      {.exchange_seconds = how == "exchange" ? hetpipe::kGivesUp : hetpipe::kOutlives});
+  hetpipe::play(how, *transport);
 }

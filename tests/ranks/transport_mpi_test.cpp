@@ -14,6 +14,7 @@
 #include "device_scenarios.h"
 #include "mpi_main.h"
 #include "runtime/transport/wait.h"
+#include "tests/main/patience.h"
 #include "transport_scenarios.h"
 
 namespace hetpipe {
@@ -44,8 +45,8 @@ TEST_P(MpiTransportTest, Plays) {
   if (mpi_session().ranks() < GetParam().min_ranks) {
     GTEST_SKIP() << "needs " << GetParam().min_ranks << " ranks";
   }
-  const auto transport =
-      mpi_session().make_transport({.piece_bytes = kTestPieceBytes, .exchange_seconds = 30});
+  const auto transport = mpi_session().make_transport(
+      {.piece_bytes = kTestPieceBytes, .exchange_seconds = test::patience(10)});
   GetParam().play(*transport, clock_in_file);
 }
 
@@ -66,8 +67,9 @@ INSTANTIATE_TEST_SUITE_P(Paths, MpiTransportTest, testing::ValuesIn(path_scenari
 
 // Over one communicator, on which nothing may be left: one transport for those that leave nothing.
 TEST(MpiTransport, RanksThatMeetThroughTheirLauncher) {
-  const auto transport = mpi_session().make_transport(
-      {.piece_bytes = kTestPieceBytes, .exchange_seconds = 30, .meet_by = MeetBy::launcher});
+  const auto transport = mpi_session().make_transport({.piece_bytes = kTestPieceBytes,
+                                                       .exchange_seconds = test::patience(10),
+                                                       .meet_by = MeetBy::launcher});
   int played = 0;
   for (const Scenario& scenario : transport_scenarios()) {
     const std::string name = scenario.name;
@@ -116,7 +118,7 @@ TEST(MpiTransport, LargeMessageInPieces) {
   const auto pieces = std::make_shared<OnePlace>(kLargePiece, sends);
   const Operation operation = sends ? transport->send(peer, Channel::push, {}, kSize, pieces)
                                     : transport->receive(peer, Channel::push, kSize, pieces);
-  wait_until([&] { return operation.done(); }, [&] { transport->progress(); }, 90,
+  wait_until([&] { return operation.done(); }, [&] { transport->progress(); }, test::patience(30),
              [] { return std::string("the large message"); });
   EXPECT_EQ(pieces->over, kSize);
   EXPECT_EQ(pieces->wrong, 0);
@@ -169,7 +171,7 @@ TEST(MpiTransport, LargeMessage) {
       operation = transport->receive(Rank{0}, Channel::push, std::as_writable_bytes(part));
     }
     if (!operation) continue;
-    wait_until([&] { return operation.done(); }, [&] { transport->progress(); }, 90,
+    wait_until([&] { return operation.done(); }, [&] { transport->progress(); }, test::patience(30),
                [] { return std::string("the large message"); });
     if (sends) continue;
     std::size_t wrong = 0;

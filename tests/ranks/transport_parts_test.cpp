@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,9 +13,12 @@
 #include "base/time.h"
 #include "runtime/transport/link_emulation.h"
 #include "runtime/transport/wait.h"
+#include "tests/main/patience.h"
 
 namespace hetpipe {
 namespace transport_parts_test {
+
+using test::patience;
 
 constexpr std::int64_t kMs = 1'000'000;
 const EmulatedLink kLink{
@@ -112,35 +114,31 @@ TEST(WaitUntil, NamesWhatItWaitedFor) {
     wait_until([] { return false; }, [] {}, 0.05, [] { return std::string("stage 2's F3"); });
     ADD_FAILURE() << "returned";
   } catch (const SystemError& error) {
-    EXPECT_THAT(error.what(), testing::MatchesRegex("waited 0\\.[0-9] s for stage 2's F3"));
+    EXPECT_THAT(error.what(), testing::MatchesRegex("waited [0-9]+\\.[0-9] s for stage 2's F3"));
   }
   EXPECT_GE(now_ns() - start, 50 * kMs);
 }
 
-double cpu_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_THREAD, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
+// It looks about once in a millisecond, however fast it could: a count, which a busy machine
+// lowers.
 TEST(WaitUntil, LeavesTheCoreToOthers) {
   const std::int64_t end = now_ns() + 300 * kMs;
-  const double before = cpu_seconds();
-  wait_until([&] { return now_ns() >= end; }, [] {}, 10, [] { return std::string("the time"); });
-  EXPECT_LT(cpu_seconds() - before, 0.15);
+  int looks = 0;
+  const double waited = wait_until([&] { return now_ns() >= end; }, [&] { ++looks; }, patience(10),
+                                   [] { return std::string("the time"); });
+  EXPECT_LT(looks, 2000 + 1000 * waited);
 }
 
 TEST(WaitUntilTime, NeverReturnsEarlyAndPollsMeanwhile) {
-  for (int i = 0; i < 5; ++i) {
+  int most_polls = 0;
+  for (int i = 0; i < 5 || (most_polls < 4 && i < 15); ++i) {  // the longer, the more of them
     int polls = 0;
-    const std::int64_t deadline = now_ns() + 5 * kMs + i * 137'000;
+    const std::int64_t deadline = now_ns() + (std::int64_t{5} << i) * kMs / 4 + i * 137'000;
     wait_until_time(deadline, [&] { ++polls; });
     EXPECT_GE(now_ns(), deadline);
-    EXPECT_GT(polls, 2);
+    most_polls = std::max(most_polls, polls);
   }
+  EXPECT_GE(most_polls, 4);
 }
 
 }  // namespace transport_parts_test

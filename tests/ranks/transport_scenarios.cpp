@@ -15,15 +15,26 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "runtime/transport/typed_message.h"
 #include "runtime/transport/wait.h"
+#include "tests/main/patience.h"
 
 namespace hetpipe {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-constexpr double kPatience = 30;  // s
 constexpr Channel kDataChannels[] = {Channel::forward, Channel::backward, Channel::push,
                                      Channel::pull, Channel::checkpoint};
+
+struct Fields {
+  static constexpr std::int32_t kKind = 5;
+  std::int64_t a = 0;
+  std::int64_t b = 0;
+  std::int32_t c = 0;
+  bool operator==(const Fields&) const = default;
+};
+static_assert(sizeof(Fields) == MessageHeader::kFieldBytes);
+Fields fields_of(int number, Rank to) { return {3 * number, -number, to.value}; }
 
 // Content that no other message has.
 Bytes content(std::uint64_t key, std::size_t size) {
@@ -53,7 +64,7 @@ Rank neighbour(const Transport& transport, int distance) {
 
 void wait_for(Transport& transport, const std::function<bool()>& ready, const char* what) {
   wait_until(
-      ready, [&] { transport.progress(); }, kPatience, [&] { return std::string(what); });
+      ready, [&] { transport.progress(); }, test::patience(10), [&] { return std::string(what); });
 }
 
 void wait_for(Transport& transport, const Operation& operation, const char* what) {
@@ -64,7 +75,7 @@ void wait_for(Transport& transport, const Operation& operation, const char* what
 // Everything of this rank has left, and all ranks have come here.
 void leave_together(Transport& transport) {
   wait_for(
-      transport, [&] { return transport.idle(); }, "sends to leave");
+      transport, [&] { return transport.idle(); }, "sends to complete");
   transport.exchange({});
 }
 
@@ -98,7 +109,7 @@ void many_messages(Transport& transport, Late late) {
     for (Channel channel : kDataChannels) {
       for (Rank to : all_ranks(transport)) {
         payloads.push_back(content(key_of(transport.rank(), to, channel, i), size_of(i)));
-        const MessageHeader header{.kind = i, .part = to.value, .minibatch = 3 * i, .label = -i};
+        const MessageHeader header = header_of(fields_of(i, to));
         sends.push_back(transport.send(to, channel, header, payloads.back()));
       }
     }
@@ -125,10 +136,8 @@ void many_messages(Transport& transport, Late late) {
     for (int i = 0; i < kMessages; ++i) {
       const Incoming& message = stream[static_cast<std::size_t>(i)];
       const MessageHeader& header = message.operation.header();
-      EXPECT_EQ(header.kind, i);
-      EXPECT_EQ(header.part, transport.rank().value);
-      EXPECT_EQ(header.minibatch, 3 * i);
-      EXPECT_EQ(header.label, -i);
+      EXPECT_EQ(header.kind, Fields::kKind);
+      EXPECT_EQ(read_as<Fields>(header), fields_of(i, transport.rank()));
       EXPECT_EQ(header.bytes, size_of(i));
       EXPECT_EQ(header.sequence, static_cast<std::uint64_t>(i));
       EXPECT_EQ(header.deliver_ns, 0);
@@ -205,7 +214,9 @@ void control_from_anyone(Transport& transport, const MakeClock&) {
   for (int i = 0; i < kMessages; ++i) {
     for (Rank to : all_ranks(transport)) {
       const Bytes payload = content(key_of(transport.rank(), to, Channel::control, i), size_of(i));
-      transport.send_control(to, {.kind = i, .label = 5}, payload);
+      MessageHeader header = header_of(fields_of(i, to));
+      header.kind = i;
+      transport.send_control(to, header, payload);
     }
   }
   std::vector<int> next(static_cast<std::size_t>(transport.ranks()));
@@ -214,7 +225,7 @@ void control_from_anyone(Transport& transport, const MakeClock&) {
     while (const auto message = transport.try_receive_control()) {
       const int number = next[static_cast<std::size_t>(message->from.value)]++;
       EXPECT_EQ(message->header.kind, number);
-      EXPECT_EQ(message->header.label, 5);
+      EXPECT_EQ(message->header.fields, header_of(fields_of(number, transport.rank())).fields);
       EXPECT_EQ(message->header.deliver_ns, 0);
       EXPECT_EQ(message->payload,
                 content(key_of(message->from, transport.rank(), Channel::control, number),

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "device_scenarios.h"
 #include "runtime/transport/wait.h"
+#include "tests/main/patience.h"
 #include "transport_scenarios.h"
 
 namespace hetpipe {
@@ -82,7 +83,7 @@ TEST(ThreadsTransport, AbortEndsTheOthersAndNamesTheFirst) {
     std::string error;
     try {
       if (transport.rank() == Rank{0}) transport.exchange({});  // waits as well
-      wait_until([] { return false; }, [&] { transport.progress(); }, 30,
+      wait_until([] { return false; }, [&] { transport.progress(); }, test::patience(10),
                  [] { return std::string("the abort"); });
     } catch (const SystemError& caught) {
       error = caught.what();

@@ -72,7 +72,7 @@ NodeName=node3 Name=gpu Type=a100 File=/run/dev/gpu[0-1]
 CONFIGURATION
 # The default fence of this PMIx plug-in is no barrier on a busy machine, and ranks crash in MPI_Init.
 echo "PMIxCollFence=ring" > /run/mpi.conf
-# Named, or slurmd looks in vain for one where there are no cgroups. Nothing here uses it.
+# Named, or slurmd fails to find one where there are no cgroups. Nothing here uses it.
 echo "CgroupPlugin=cgroup/v1" > /run/cgroup.conf
 # config_overrides: CPUs and memory as written here, not as they are. cred_expire is how long a requeued job is held
 # back; 5 s is the least.
@@ -98,7 +98,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 GresTypes=gpu
 MpiDefault=pmix
-SlurmdTimeout=10
+SlurmdTimeout=20
 KillWait=3
 JobRequeue=1
 ReturnToService=2
@@ -111,8 +111,8 @@ MailProg=/bin/true
 NodeName=node[1-2] CPUs=4 RealMemory=4000 Gres=gpu:titanv:1 Feature=titanv,sm70 State=UNKNOWN
 NodeName=node3 CPUs=8 RealMemory=8000 Gres=gpu:a100:2 Feature=a100,sm80 State=UNKNOWN
 NodeName=node4 CPUs=2 RealMemory=2000 Feature=cpu State=UNKNOWN
-PartitionName=all Nodes=node[1-4] Default=YES DefaultTime=10 MaxTime=60 PriorityTier=1 GraceTime=20 State=UP
-PartitionName=urgent Nodes=node[1-4] DefaultTime=10 MaxTime=60 PriorityTier=2 State=UP
+PartitionName=all Nodes=node[1-4] Default=YES DefaultTime=10 MaxTime=UNLIMITED PriorityTier=1 GraceTime=20 State=UP
+PartitionName=urgent Nodes=node[1-4] DefaultTime=10 MaxTime=UNLIMITED PriorityTier=2 State=UP
 CONFIGURATION
 unset "${!SLURM_@}"  # of a job that all this may be part of
 export SLURM_CONF=/run/slurm.conf
@@ -123,15 +123,15 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_hwloc_
 munged --foreground --force --socket=/run/munge/socket --key-file=/run/munge/key --pid-file=/run/munge/pid \
   --seed-file=/run/munge/seed --log-file=/run/log/munged > /dev/null 2> /run/log/munged.errors &
 credential_works() { munge -n -S /run/munge/socket | unmunge -S /run/munge/socket; }
-within 20 credential_works || broken "munged did not answer within 20 s"
+within 20 "munged" credential_works || broken "munged did not answer"
 
 slurmctld -D > /dev/null 2> /run/log/slurmctld.errors &
-controller_up() { (: < /dev/tcp/198.51.100.254/6817) && timeout -k 2 5 scontrol ping | grep ' is UP'; }
-within 30 controller_up || broken "slurmctld did not answer within 30 s"
+controller_up() { (: < /dev/tcp/198.51.100.254/6817) && timeout -k 2 "$(patience 5)" scontrol ping | grep ' is UP'; }
+within 30 "slurmctld" controller_up || broken "slurmctld did not answer"
 nodes=(node1 node2 node3 node4)
 for node in "${nodes[@]}"; do start_node "$node"; done
-nodes_idle() { [ "$(timeout -k 2 5 sinfo -h -N -p all -t idle -o %N | wc -l)" -eq ${#nodes[@]} ]; }
-within 30 nodes_idle || broken "not all nodes were idle within 30 s: $(sinfo -h -N -p all -o '%N %T' | tr '\n' ' ')"
+nodes_idle() { [ "$(timeout -k 2 "$(patience 5)" sinfo -h -N -p all -t idle -o %N | wc -l)" -eq ${#nodes[@]} ]; }
+within 30 "idle nodes" nodes_idle || broken "not all nodes are idle: $(sinfo -h -N -p all -o '%N %T' | tr '\n' ' ')"
 
 export HETPIPE_TEST_CLUSTER=/run
 code=0

@@ -3,7 +3,7 @@
 # disturbances.sh HETPIPE SOURCE_DIR [COUNT [SEED [EPOCHS]]]
 # A job of `hetpipe sbatch` on the test cluster is disturbed COUNT times (default 3), by chance that follows from SEED:
 # signals to its ranks and to its script, requeued, preempted, ranks killed and stopped, nodes without power, the server's
-# too, which may come back later. It goes on each time, on the nodes that are left, and ends: every start resumes where the newest
+# too, which may come back later. It continues each time, on the nodes that are left, and ends: every start resumes where the newest
 # checkpoint stands, and the last one holds every sample of EPOCHS once. Prints what happened, as a table.
 # Exit code 77: this machine cannot do it (the reason is printed).
 set -euo pipefail
@@ -17,12 +17,11 @@ on_cluster "$0" "$@"
 . "$source/tests/end-to-end/fashion_scratch.sh"
 RANDOM=$seed
 
-# What is measured once is kept, as in a user's home.
-export HETPIPE_CACHE=$folder/cache
 export PATH=${hetpipe%/*}:$PATH
 cd "$folder"
-hetpipe sbatch --cluster "$source/tests/slurm/emulated_pool.toml" --time 30 --script job.sh -- --model lenet \
-  --data fashion-mnist --epochs "$epochs" --seed "$seed" --checkpoint-every 20 --keep 3 --timeout 10 --output run --trace off
+hetpipe sbatch --cluster "$source/tests/slurm/emulated_pool.toml" --time "$(patience 30)" --script job.sh -- \
+  --model lenet --profile "$source/tests/profiles/lenet.toml" --data fashion-mnist --epochs "$epochs" --seed "$seed" \
+  --checkpoint-every 20 --keep 3 --timeout 15 --output run --trace off
 job=$(sbatch --parsable --output "$folder/said" job.sh)
 
 starts() { grep -c '^hetpipe trains' "$folder/said" 2> /dev/null || true; }
@@ -31,7 +30,7 @@ started_again() {
   job_ended "$job" || awk -v before="$1" '/^hetpipe trains/ { ++n; wave = 0 } /^wave/ { wave = 1 }
     END { exit !(n > before && wave) }' "$folder/said"
 }
-goes_on() { within "$1" started_again "$2"; }
+goes_on() { within "$1" "another start and a wave of it" started_again "$2"; }
 nodes_of_job() { scontrol show hostnames "$(squeue -h -j "$job" -o %N)"; }
 one_of() { local all=("$@"); [ ${#all[@]} -gt 0 ] && echo "${all[RANDOM % ${#all[@]}]}"; }
 a_rank() { one_of $(pgrep -x hetpipe); }
@@ -58,7 +57,7 @@ fail() {
   exit 1
 }
 
-goes_on 120 0 || fail "no wave within 120 s"
+goes_on 60 0 || fail "no wave"
 done_=0
 while [ $done_ -lt "$count" ]; do
   sleep $((1 + RANDOM % 4)).$((RANDOM % 10))
@@ -77,26 +76,26 @@ while [ $done_ -lt "$count" ]; do
       sbatch --parsable --partition urgent --exclusive --nodes=2-4 --time 1 --output /dev/null --wrap 'sleep 2' > /dev/null ;;
     7) nodes_of_job | grep -q node4 || continue; what="node4, the server's, loses power"; power_off node4 ;;
   esac
-  goes_on 180 "$before" || fail "no wave within 180 s after: $what"
+  goes_on 90 "$before" || fail "no wave after: $what"
   done_=$((done_ + 1))
-  printf '%3d  %-34s goes on after %3d s on %s\n' $done_ "$what" $((SECONDS - started)) "$(squeue -h -j "$job" -o %N)"
+  printf '%3d  %-34s resumed after %3d s on %s\n' $done_ "$what" $((SECONDS - started)) "$(squeue -h -j "$job" -o %N)"
   [ $((RANDOM % 3)) -eq 0 ] || power_on
 done
 power_on
-wait_for_job "$job" 600 || fail "the job did not end well"
+wait_for_job "$job" 300 || fail "the job did not end well"
 
-# Every start went on from the newest checkpoint, and at the end nothing is missing.
-grep -E '^(resuming from|checkpoint of label)' said > "$folder/steps" || true
+# Every start resumed from the newest checkpoint, and at the end nothing is missing.
+grep -E '^(resuming from|checkpoint after wave)' said > "$folder/steps" || true
 awk '
-  /^checkpoint of label/ { newest = $4 + 0 }
+  /^checkpoint after wave/ { newest = $4 + 0 }
   /^resuming from/ {
-    match($0, /label [0-9]+/); label = substr($0, RSTART + 6, RLENGTH - 6)
+    match($0, /after wave [0-9]+/); label = substr($0, RSTART + 11, RLENGTH - 11)
     # A rank 0 that was killed may have had no time to name the last one.
-    if (label + 0 < newest) { print "resumed at label " label ", the newest being " newest; bad = 1 }
+    if (label + 0 < newest) { print "resumed after wave " label ", the newest checkpoint being after " newest; bad = 1 }
     ++resumed
   }
-  END { print resumed + 0 " starts went on from the newest checkpoint"; exit bad }' "$folder/steps" ||
-  fail "a start did not go on where the newest checkpoint stood"
+  END { print resumed + 0 " starts resumed from the newest checkpoint"; exit bad }' "$folder/steps" ||
+  fail "a start did not resume from the newest checkpoint"
 consumed=$(hetpipe checkpoint info run | sed -n 's/^ *samples *\([0-9]*\) consumed.*/\1/p')
 expected=$(awk -v e="$epochs" 'BEGIN { printf "%d", e * 60000 + 0.5 }')
 hetpipe checkpoint verify run > "$folder/verified" || fail "$(cat "$folder/verified")"

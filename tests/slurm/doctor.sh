@@ -16,7 +16,7 @@ failed=0
 doctor() { # CODE MPI TEXT...: a rank on each node; each text once
   local code=0 expected=$1 mpi=$2 text
   shift 2
-  timeout -v -k 2 60 srun --nodes=4 --exclusive --mpi="$mpi" -K -n 4 "$hetpipe" doctor --timeout 2 "${more[@]}" > "$said" 2>&1 || code=$?
+  timeout -v -k 2 "$(patience 60)" srun --nodes=4 --exclusive --mpi="$mpi" -K -n 4 "$hetpipe" doctor --timeout 5 "${more[@]}" > "$said" 2>&1 || code=$?
   for text in "$@"; do
     [ "$(grep -c -F -- "$text" "$said")" -eq 1 ] || code="not once '$text'"
   done
@@ -24,12 +24,12 @@ doctor() { # CODE MPI TEXT...: a rank on each node; each text once
 }
 
 more=(--cluster slurm --pool "$source/tests/slurm/emulated_pool.toml")
-doctor 0 pmix "emulated_pool.toml: 3 of 4 devices have a rank, 1 ranks have none" \
+doctor 0 pmix "emulated_pool.toml: 3 of 4 devices have a rank, 1 ranks have no device" \
   "note: Slurm job 1, $source/tests/slurm/emulated_pool.toml: node3 has 2 devices and 1 rank"
 more=(--cluster slurm)  # the cluster's GPUs are names, which no driver knows
-doctor 2 pmix "mistake: node3: has 2 devices of kind a100 in Slurm job 2 (its ranks see no GPU)"
+doctor 2 pmix "mistake: node3: has 2 devices of type a100 in Slurm job 2 (its ranks see no GPU)"
 more=()
-doctor 0 pmix "srun: 4 ranks on 4 hosts" "6 of 6 pairs answer" "Nothing that was looked at stands in the way"
+doctor 0 pmix "srun: 4 ranks on 4 hosts" "6 of 6 pairs answer" "No problem was found."
 doctor 2 none "mistake: srun started 4 ranks without PMIx" "srun --mpi=pmix -K -n 4 $hetpipe doctor" \
   "This Slurm offers: MPI plugin types are"
 
@@ -39,6 +39,6 @@ firewall() { # NODE ADDRESS: who connects from there to MPI on NODE gets no answ
 }
 firewall node2 198.51.100.3
 firewall node3 198.51.100.2
-doctor 3 pmix "failure: rank 1 on node2 <-> rank 2 on node3: no answer within 2 s" "5 of 6 pairs answer"
+doctor 3 pmix "failure: rank 1 on node2 <-> rank 2 on node3: no answer within 5 s" "5 of 6 pairs answer"
 [ "$(grep -c '^failure: ' "$said")" -eq 1 ] || { echo "FAILED: more than one failure: $(cat "$said")"; failed=1; }
 exit $failed

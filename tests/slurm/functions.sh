@@ -1,18 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by commands that run under cluster.sh. Seconds are whole.
+# Sourced by commands that run under cluster.sh. Seconds are whole, and those of a usual machine.
+. "$(dirname "${BASH_SOURCE[0]}")/../main/patience.sh"
 
 # on_cluster "$0" "$@": starts the script again under cluster.sh, unless it runs there.
 on_cluster() {
   [ -n "${HETPIPE_TEST_CLUSTER:-}" ] || exec "$(dirname "${BASH_SOURCE[0]}")/cluster.sh" "$@"
-}
-
-# within SECONDS COMMAND...: polls until it succeeds; 1: it did not.
-within() {
-  local end=$((SECONDS + $1)); shift
-  until "$@" > /dev/null 2>&1; do
-    [ "$SECONDS" -lt "$end" ] || return 1
-    sleep 0.05
-  done
 }
 
 # start_node NODE: connects and boots it. Does not wait for Slurm to notice (node_is NODE idle).
@@ -44,23 +36,23 @@ stop_node() {
   first=$(cat "/proc/$pid/task/$pid/children")
   ip link delete "$node"
   kill -KILL $first  # which ends after all the others
-  within 5 eval "! kill -0 $pid" || { echo "stop_node: $node is still there after 5 s" >&2; return 1; }
+  within 5 "the end of $node" eval "! kill -0 $pid"
   ip netns delete "$node"
 }
 
 # report_down NODE: slurmctld notices at once, and not when it has missed the node for 15 to 30 s.
-report_down() { timeout -k 2 10 scontrol update "nodename=$1" state=down reason="power cut"; }
+report_down() { timeout -k 2 "$(patience 10)" scontrol update "nodename=$1" state=down reason="power cut"; }
 
 # node_is NODE STATE: one of sinfo's long forms (idle, allocated, down ...).
-node_is() { [ "$(timeout -k 2 5 sinfo -h -N -p all -n "$1" -o %T)" = "$2" ]; }
+node_is() { [ "$(timeout -k 2 "$(patience 5)" sinfo -h -N -p all -n "$1" -o %T)" = "$2" ]; }
 
 # job_states JOB: of all its components, each state once.
-job_states() { timeout -k 2 5 scontrol -o show job "$1" | sed -n 's/.* JobState=\([A-Z_]*\) .*/\1/p' | sort -u; }
+job_states() { timeout -k 2 "$(patience 5)" scontrol -o show job "$1" | sed -n 's/.* JobState=\([A-Z_]*\) .*/\1/p' | sort -u; }
 
 # wait_for_job JOB SECONDS: until it has ended for good; 1 (and what Slurm knows of it): it has not, or not as COMPLETED.
 wait_for_job() {
-  within "$2" job_ended "$1" || { echo "job $1 has not ended within $2 s" >&2; scontrol show job "$1" >&2; return 1; }
-  [ "$(job_states "$1")" = COMPLETED ] || { scontrol show job "$1" >&2; return 1; }
+  within "$2" "the end of job $1" job_ended "$1" || { scontrol show job "$1" >&2; return 1; }
+  [ "$(job_states "$1")" = COMPLETED ] || { echo "job $1 is not COMPLETED:" >&2; scontrol show job "$1" >&2; return 1; }
 }
 job_ended() {
   local states

@@ -19,34 +19,37 @@ launch() {
 }
 cat > "$folder/ordinary.sh" <<SCRIPT
 #!/bin/bash
-#SBATCH --exclusive --nodes=4 --time=5
+#SBATCH --exclusive --nodes=4 --time=$(patience 5)
 unset CUDA_VISIBLE_DEVICES  # of the first node
-timeout -v -k 2 60 $(launch srun)
+timeout -v -k 2 $(patience 60) $(launch srun)
 echo "srun: \$?"
-timeout -v -k 2 60 $(launch mpirun)
+timeout -v -k 2 $(patience 60) $(launch mpirun)
 echo "mpirun: \$?"
 SCRIPT
 # srun of this Slurm hangs after 2 % of heterogeneous steps that are done, until it is killed: its code is not asked for.
 cat > "$folder/heterogeneous.sh" <<SCRIPT
 #!/bin/bash
-#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-task=1 --constraint=titanv --time=5
+#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-task=1 --constraint=titanv --time=$(patience 5)
 #SBATCH hetjob
-#SBATCH --nodes=1 --ntasks-per-node=2 --gpus-per-task=1 --constraint=a100 --time=5
+#SBATCH --nodes=1 --ntasks-per-node=2 --gpus-per-task=1 --constraint=a100 --time=$(patience 5)
 #SBATCH hetjob
-#SBATCH --nodes=1 --ntasks-per-node=1 --constraint=cpu --time=5
-timeout -v -k 2 30 srun --het-group=0-2 --mpi=pmix $(launch mpirun | sed "s|^.*\($hetpipe train .*\)/mpirun\$|\1/het|")
+#SBATCH --nodes=1 --ntasks-per-node=1 --constraint=cpu --time=$(patience 5)
+timeout -v -k 2 $(patience 10) srun --het-group=0-2 --mpi=pmix $(launch mpirun | sed "s|^.*\($hetpipe train .*\)/mpirun\$|\1/het|")
 exit 0
 SCRIPT
 
 failed=0
 for script in ordinary heterogeneous; do
   job=$(sbatch --parsable --output "$folder/$script.said" "$folder/$script.sh")
-  if ! wait_for_job "$job" 150; then cat "$folder/$script.said"; exit 1; fi
+  if ! wait_for_job "$job" 140; then cat "$folder/$script.said"; exit 1; fi
 done
-grep -x "srun: 0" "$folder/ordinary.said" && grep -x "mpirun: 0" "$folder/ordinary.said" || failed=1
+for launcher in srun mpirun; do
+  grep -x "$launcher: 0" "$folder/ordinary.said" || { echo "$launcher did not end with code 0"; failed=1; }
+done
 
 for run in mpirun het; do
-  echo "srun against $run: $("$hetpipe" checkpoint diff "$folder/srun" "$folder/$run")" || failed=1
+  difference=$("$hetpipe" checkpoint diff "$folder/srun" "$folder/$run") || failed=1
+  echo "srun against $run: $difference"
 done
 [ $failed -eq 0 ] || cat "$folder"/*.said
 exit $failed

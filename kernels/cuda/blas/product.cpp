@@ -13,7 +13,6 @@
 namespace hetpipe::cuda {
 namespace {
 
-constexpr int kRuns = 5;
 constexpr std::uintptr_t kAlignment = 16;  // bytes; of all but the workspace
 
 cudaDataType_t type_of(ElementType type) {
@@ -235,7 +234,7 @@ const std::optional<MatrixProduct::Choice>& MatrixProduct::try_choose(std::size_
 
 std::optional<MatrixProduct::Choice> MatrixProduct::find(std::size_t alignment) {
   if (!context_.has_device()) {
-    throw SystemError("cuBLASLt: it plans for the GPU it runs on alone, and there is none for " +
+    throw SystemError("cuBLASLt: it plans only for the GPU it runs on, and there is none for " +
                       key(alignment));
   }
   const PlanOptions& options = context_.options();
@@ -303,8 +302,8 @@ std::optional<MatrixProduct::Choice> MatrixProduct::fastest(
   if (!scratch.complete()) {
     if (context_.options().warn) {
       context_.options().warn(
-          "no room on the GPU to time a matrix product: the library's first "
-          "recommendation is taken");
+          "no room on the GPU to time a matrix product: using the library's first "
+          "recommendation");
     }
     return std::nullopt;
   }
@@ -317,7 +316,7 @@ std::optional<MatrixProduct::Choice> MatrixProduct::fastest(
   std::string failure;
   for (const auto& result : results) {
     try {
-      const double seconds = median_seconds(kRuns, [&](cudaStream_t stream) {
+      const double seconds = median_seconds(kPlanRuns, [&](cudaStream_t stream) {
         multiply(stream, result.algo, result.workspaceSize, memory);
       });
       if (best == 0 || seconds < best) {

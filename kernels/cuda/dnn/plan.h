@@ -14,7 +14,7 @@
 
 #include "kernels/cuda/dnn/graph.h"
 
-// A graph with an engine of cuDNN's chosen for it: what is run.
+// A graph with the cuDNN engine chosen for it: what is run.
 namespace hetpipe::cuda {
 
 // An engine of a graph and the settings of its knobs; text form "28 2=5 14=3". Means something for

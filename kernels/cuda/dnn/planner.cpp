@@ -11,8 +11,6 @@
 namespace hetpipe::cuda {
 namespace {
 
-constexpr int kRuns = 5;
-
 // Candidates in the library's order; at most `wanted`.
 std::vector<Plan> candidates(const Context& context, const std::shared_ptr<const Graph>& graph,
                              const Descriptor& finalized, const EngineRules& rules, bool fp32_data,
@@ -45,7 +43,7 @@ std::pair<std::size_t, double> fastest(const Context& context, const Graph& grap
   if (!scratch.complete()) {
     if (context.options().warn) {
       context.options().warn("no room on the GPU to time " + graph.name() +
-                             ": the library's first recommendation is taken");
+                             ": using the library's first recommendation");
     }
     return {0, 0.0};
   }
@@ -56,7 +54,7 @@ std::pair<std::size_t, double> fastest(const Context& context, const Graph& grap
   std::string failure;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     try {
-      const double seconds = median_seconds(kRuns, [&](cudaStream_t stream) {
+      const double seconds = median_seconds(kPlanRuns, [&](cudaStream_t stream) {
         plans[i].run(context.dnn(), stream, memories, scratch.block(bytes.size() - 1));
       });
       if (best_seconds == 0 || seconds < best_seconds) {
@@ -80,7 +78,7 @@ std::shared_ptr<const Plan> try_make_plan(Context& context, std::shared_ptr<cons
       format("cuDNN %zu", cudnnGetVersion()),
       std::string(to_string(precision)) + " | " + graph->name() + ": " + graph->key());
   if (const auto at = context.plans().find(key); at != context.plans().end()) {
-    if (at->second == nullptr) reason = "no engine for it, as was found before";
+    if (at->second == nullptr) reason = "no engine for it (found earlier)";
     return at->second;
   }
   const Descriptor finalized = graph->finalized(context.dnn());

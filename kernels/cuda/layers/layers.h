@@ -34,7 +34,7 @@ T* as(std::byte* activations) {
   return reinterpret_cast<T*>(activations);
 }
 
-// Gradients beyond the span, like null ones, are those nobody wants.
+// Gradients beyond the span, like null ones, are not wanted.
 template <class T>
 T* wanted(std::span<T* const> gradients, std::size_t i) {
   return i < gradients.size() ? gradients[i] : nullptr;

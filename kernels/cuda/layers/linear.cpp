@@ -100,7 +100,7 @@ class LinearLayer final : public LayerKernel {
       plans_.input_gradient(handle(stream), a.output_gradient, weight.get(), dx, workspace.get());
     }
   }
-  // One product makes both, where it can; what nobody wants goes to workspace.
+  // One product makes both, where it can; what is not wanted goes to workspace.
   void parameter_gradients(Stream& stream, const BackwardArguments& a, float* dweight,
                            float* dbias) {
     const bool both = outputs_ > 0 && plans_.sums_bias_gradient() && is_aligned(a.inputs[0]) &&

@@ -286,7 +286,7 @@ ColumnLayout moments_layout(const BatchNormSizes& s, int pack) {
 
 template <class T, int V, Mask mask>
 void backward(const BatchNormSizes& s, const BatchNormGradients<T>& g, void* scratch, On on) {
-  // Sums that nobody wants but dx.
+  // Sums that only dx needs.
   float* const sums = static_cast<float*>(scratch);
   float* const dscale = g.dscale != nullptr ? g.dscale : sums;
   float* const dshift = g.dshift != nullptr ? g.dshift : sums + s.channels;

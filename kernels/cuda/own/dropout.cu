@@ -73,7 +73,7 @@ struct DropBackward {
   Scaled f;
   const T* dy;
   T* dx;
-  T* dresidual;  // null, like dx: nobody wants it
+  T* dresidual;  // null, like dx: not wanted
 
   HETPIPE_DEVICE void operator()(std::int64_t i, std::int64_t left) const {
     const auto from = load<pack>(dy + i, left);

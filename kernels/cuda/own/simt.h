@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/own/stream.h"
 
-// What lies between the sources of our own kernels and who compiles them. nvcc builds them for
+// The layer between the sources of our own kernels and their compilers. nvcc builds them for
 // GPUs; any other compiler builds the very same sources against an emulator that runs them on the
 // host (simt_host.h), so that they are tested, under sanitizers too, where there is no GPU.
 //

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-// Strands of execution in one thread that go on where they left off when another switches to them.
+// Strands of execution in one thread that continue where they stopped when another switches back.
 // For the emulator (simt_host.h), which switches at every barrier and shuffle: some nanoseconds on
 // x86-64, a system call elsewhere (swapcontext). Known to the address sanitizer.
 namespace hetpipe::cuda::simt {

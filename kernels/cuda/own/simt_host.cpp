@@ -112,7 +112,7 @@ class Block {
       if ((mask >> l & 1) == 0) continue;
       if (first + l >= threads_.size()) {
         fail([&] {
-          return format("the mask of thread %u names lane %u, which is not there, in ", current_,
+          return format("the mask of thread %u names lane %u, which does not exist, in ", current_,
                         l) +
                  here();
         });

@@ -170,8 +170,8 @@ void build_amoebanet(Model& model, int cells, int filters) {
   const Shape& sample = model.sample_shape();
   if (sample[0] % 32 != 0 || sample[1] % 32 != 0) {
     throw UserError("model '" + model.name() + "'",
-                    format("samples of %lld x %lld (its cells halve rows and columns five times "
-                           "by windows that must agree). Take samples whose sides are multiples "
+                    format("samples of %lld x %lld (its cells halve rows and columns five times, "
+                           "in two ways that must agree). Take samples whose sides are multiples "
                            "of 32.",
                            static_cast<long long>(sample[0]), static_cast<long long>(sample[1])));
   }

@@ -8,7 +8,7 @@
 
 // Builders of the zoo's larger image models. Each appends every layer but the loss to an empty
 // model; the sizes of samples that the zoo promises are checked before. Weights begin with He's
-// uniform values where nothing else is said.
+// uniform values unless stated otherwise.
 namespace hetpipe {
 
 // Simonyan & Zisserman, "Very deep convolutional networks" (2014), configurations D (depth 16) and
@@ -52,7 +52,7 @@ void build_snn_mlp(Model& model, int hidden, int width, float rate);
 
 const MaxPool kHalving{.kernel = 3, .stride = 2};
 
-// What these builders share: convolutions without bias, each with a batch norm behind it.
+// What these builders share: convolutions without bias, each followed by a batch norm.
 class ConvolutionUnits {
  public:
   ConvolutionUnits(Model& model, float epsilon) : model_(model), epsilon_(epsilon) {}

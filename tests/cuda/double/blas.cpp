@@ -19,7 +19,7 @@
 namespace hetpipe::cuda::stand_in {
 namespace {
 
-thread_local std::string reason;
+thread_local std::string refusal;
 
 struct Description {
   cublasComputeType_t compute;
@@ -165,7 +165,7 @@ std::size_t bias_bytes(const Call& call) {
 }
 
 cublasStatus_t refuse(const std::string& why) {
-  reason = why;
+  refusal = why;
   return CUBLAS_STATUS_INVALID_VALUE;
 }
 
@@ -185,7 +185,7 @@ using namespace hetpipe::cuda::stand_in;
 extern "C" {
 
 std::size_t cublasLtGetVersion() { return 130100; }
-const char* cublasLtGetStatusString(cublasStatus_t) { return reason.c_str(); }
+const char* cublasLtGetStatusString(cublasStatus_t) { return refusal.c_str(); }
 const char* cublasLtGetStatusName(cublasStatus_t) { return "CUBLAS_STATUS_INVALID_VALUE"; }
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   *handle = reinterpret_cast<cublasLtHandle_t>(new int(gpu_in_use()));

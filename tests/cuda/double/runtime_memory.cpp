@@ -60,7 +60,7 @@ void destroy(void* memory, std::size_t bytes) {
 Block forget(const void* memory, const char* what) {
   const std::lock_guard lock(mutex);
   const auto at = blocks.find(static_cast<const std::byte*>(memory));
-  if (at == blocks.end()) die(std::string(what) + " of memory that nobody has");
+  if (at == blocks.end()) die(std::string(what) + " of memory that is not allocated");
   const Block block = at->second;
   if (block.gpu != kHost) used[static_cast<std::size_t>(block.gpu)] -= block.bytes;
   blocks.erase(at);
@@ -92,7 +92,7 @@ bool is_known(const void* memory, std::size_t bytes) {
 }
 
 template <class Call>
-cudaError_t guarded(const Call& call) {
+cudaError_t guarded_access(const Call& call) {
   try {
     call();
     return cudaSuccess;
@@ -175,8 +175,8 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   int before = 0;  // any GPU may be in use
   cudaGetDevice(&before);
   cudaSetDevice(block.gpu);
-  const cudaError_t status =
-      guarded([&] { enqueue(stream, [memory, bytes = block.bytes] { destroy(memory, bytes); }); });
+  const cudaError_t status = guarded_access(
+      [&] { enqueue(stream, [memory, bytes = block.bytes] { destroy(memory, bytes); }); });
   cudaSetDevice(before);
   return status;
 }
@@ -193,7 +193,7 @@ cudaError_t cudaFree(void* memory) {
 }
 // All are of one process, in which CUDA opens no handles.
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
-  return guarded([&] {
+  return guarded_access([&] {
     check_inside("cudaIpcGetMemHandle", memory, 1, 1);
     *handle = {};
   });
@@ -214,13 +214,13 @@ cudaError_t cudaFreeHost(void* memory) {
 }
 
 cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
-  return guarded([&] {
+  return guarded_access([&] {
     check_inside("cudaMemset", memory, bytes, 1);
     std::memset(memory, value, bytes);
   });
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
-  return guarded([&] {
+  return guarded_access([&] {
     if (bytes == 0) return;
     check_inside("cudaMemsetAsync", memory, bytes, 1);
     enqueue(stream, [=] { std::memset(memory, value, bytes); });
@@ -228,7 +228,7 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStre
 }
 cudaError_t cudaMemset2DAsync(void* memory, std::size_t pitch, int value, std::size_t width,
                               std::size_t height, cudaStream_t stream) {
-  return guarded([&] {
+  return guarded_access([&] {
     if (width == 0 || height == 0) return;
     if (width > pitch) throw hetpipe::SystemError("cudaMemset2DAsync: rows that overlap");
     check_inside("cudaMemset2DAsync", memory, (height - 1) * pitch + width, 1);
@@ -242,7 +242,7 @@ cudaError_t cudaMemset2DAsync(void* memory, std::size_t pitch, int value, std::s
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
-  return guarded([&] {
+  return guarded_access([&] {
     if (bytes == 0) return;
     const bool from_known = is_known(from, bytes), to_known = is_known(to, bytes);
     if (from_known) {

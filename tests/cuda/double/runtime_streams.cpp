@@ -32,7 +32,7 @@ const bool streams_take_launches = [] {
 }();
 
 template <class Call>
-cudaError_t guarded(const Call& call) {
+cudaError_t guarded_launch(const Call& call) {
   try {
     call();
     return cudaSuccess;
@@ -44,7 +44,7 @@ cudaError_t guarded(const Call& call) {
 }  // namespace
 
 void enqueue(cudaStream_t stream, std::function<void()> work) {
-  if (stream == nullptr) throw SystemError("work for the default stream, which nobody waits for");
+  if (stream == nullptr) throw SystemError("work for the default stream, on which no rank waits");
   if (stream->gpu != gpu_in_use()) {
     throw SystemError("work for a stream of GPU " + std::to_string(stream->gpu) + " while GPU " +
                       std::to_string(gpu_in_use()) + " is in use");
@@ -68,10 +68,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  return guarded([&] { stream->work.synchronize(); });
+  return guarded_launch([&] { stream->work.synchronize(); });
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  return guarded([&] {
+  return guarded_launch([&] {
     if (event->event != nullptr) stream->work.wait(*event->event);
   });
 }
@@ -97,7 +97,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   bool done = true;
   const cudaError_t status =
-      guarded([&] { done = event->event == nullptr || event->event->done(); });
+      guarded_launch([&] { done = event->event == nullptr || event->event->done(); });
   if (status != cudaSuccess) return status;
   return done ? cudaSuccess : cudaErrorNotReady;
 }

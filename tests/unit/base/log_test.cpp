@@ -27,7 +27,7 @@ TEST(Log, AFileThatCannotBeWrittenIsWarnedOfOnce) {
   }
   EXPECT_EQ(text_of(out), "one\nthree\n");
   EXPECT_EQ(text_of(err),
-            "warning: the log file cannot be written (No space left on device): lines will be "
+            "warning: cannot write to the log file (No space left on device): lines will be "
             "missing in it\nwarning: two\n");
   std::fclose(out);
   std::fclose(err);

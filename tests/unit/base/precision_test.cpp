@@ -42,9 +42,9 @@ TEST(PrecisionChoice, NamesWhatIsWrong) {
   EXPECT_THAT(error_of("fp23"), HasSubstr("unknown precision 'fp23' (did you mean 'fp32'?)"));
   EXPECT_THAT(error_of("a100=fp23"), HasSubstr("unknown precision 'fp23'"));
   EXPECT_THAT(error_of("a100="), HasSubstr("unknown precision ''"));
-  EXPECT_THAT(error_of("bf16,"), HasSubstr("'bf16,' gives every kind of device two precisions"));
-  EXPECT_THAT(error_of("bf16,fp16"), HasSubstr("Name the kinds: KIND=fp16."));
-  EXPECT_THAT(error_of("a100=bf16,a100=fp16"), HasSubstr("kind 'a100' stands twice"));
+  EXPECT_THAT(error_of("bf16,"), HasSubstr("'bf16,' gives every device type two precisions"));
+  EXPECT_THAT(error_of("bf16,fp16"), HasSubstr("Name the types: TYPE=fp16."));
+  EXPECT_THAT(error_of("a100=bf16,a100=fp16"), HasSubstr("device type 'a100' is given twice"));
 }
 
 }  // namespace precision_test

@@ -156,15 +156,15 @@ TEST_F(IdxFolder, DamagedZipIsNoticed) {
   bytes[bytes.size() - 6] ^= 1;  // its checksum
   fs::remove(folder_ / "train-images-idx3-ubyte");
   write("train-images-idx3-ubyte.gz", bytes);
-  EXPECT_THAT(error(), HasSubstr("not a sound gzip file"));
+  EXPECT_THAT(error(), HasSubstr("not a valid gzip file"));
 }
 
 TEST_F(IdxFolder, TrailingDataIsNoticed) {
   write("train-images-idx3-ubyte", image_file(4) + "x");
-  EXPECT_THAT(error(), HasSubstr("goes on after the last of the images"));
+  EXPECT_THAT(error(), HasSubstr("continues after the last of the images"));
   write("train-images-idx3-ubyte", image_file(4));
   write("train-labels-idx1-ubyte", label_file({0, 2, 1, 2}) + "x");
-  EXPECT_THAT(error(), HasSubstr("goes on after the last of the labels"));
+  EXPECT_THAT(error(), HasSubstr("continues after the last of the labels"));
 }
 
 TEST_F(IdxFolder, WrongMagicIsNoticed) {

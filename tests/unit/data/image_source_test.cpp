@@ -83,7 +83,7 @@ TEST_F(Cifar, AllThatIsWrongIsSaidAtOnce) {
               AllOf(HasSubstr("data_batch_2.bin: does not exist"),
                     HasSubstr("data_batch_3.bin: holds 3000 bytes (records of 3073"),
                     HasSubstr("data_batch_4.bin: holds 0 bytes"),
-                    HasSubstr("data_batch_5.bin: record 1 has label 10 (must lie in 0..9)"),
+                    HasSubstr("data_batch_5.bin: record 1 has label 10 (must be in 0..9)"),
                     HasSubstr("batches.meta.txt: names 2 classes (the data set has 10)")));
   EXPECT_THAT(refusal(CifarLabels::fine), HasSubstr("train.bin: does not exist"));
   EXPECT_THAT(
@@ -147,8 +147,8 @@ TEST_F(ImageFolder, AllThatIsWrongIsSaidAtOnce) {
   add("val/a/1.png");
   EXPECT_THAT(refusal(), AllOf(HasSubstr("train/b/deeper: is a folder inside a class"),
                                HasSubstr("train/empty: holds no image"),
-                               HasSubstr("test/z: is a class that train/ has not"),
-                               HasSubstr("val: is a folder beside train/")));
+                               HasSubstr("test/z: is a class that train/ does not have"),
+                               HasSubstr("val: is a folder next to train/")));
 }
 
 TEST_F(ImageFolder, WithoutClassesThereIsNothingToImport) {

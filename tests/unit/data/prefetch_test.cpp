@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "tests/main/patience.h"
 #include "tests/unit/data/scratch_folder.h"
 
 namespace hetpipe {
@@ -17,7 +18,8 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr double kDeadline = 30;  // seconds; never reached where it is not the test's subject
+// s; never reached where it is not the test's subject
+const double kDeadline = test::patience(10);
 
 // Sample i: label i, pixels 2i and 2i + 1.
 Dataset numbered(int size) {
@@ -80,7 +82,7 @@ TEST(Prefetcher, EitherPartMayBeAbsent) {
 TEST(Prefetcher, WorksAheadByItsDepth) {
   std::atomic<int> made = 0;
   const auto settle = [&made](int wanted) {
-    for (int turn = 0; turn < 2000 && made < wanted; ++turn) std::this_thread::sleep_for(1ms);
+    test::comes_true([&] { return made >= wanted; });
     std::this_thread::sleep_for(20ms);  // time to go too far
     return made.load();
   };

@@ -140,7 +140,7 @@ TEST(LayerText, NamesWhatMatters) {
   EXPECT_EQ(to_string(LayerSpec{Convolution{64, {1, 7}, 1, {0, 3}}}),
             "convolution 1x7, 64 channels, padding 0x3");
   EXPECT_EQ(to_string(LayerSpec{AveragePool{3, 1, 1, false}}),
-            "average pool 3x3, padding 1, of the image alone");
+            "average pool 3x3, padding 1 not counted");
   EXPECT_EQ(to_string(LayerSpec{AlphaDropout{}}), "alpha dropout 0.1");
   EXPECT_EQ(to_string(LayerSpec{Shift{}}), "shift by 1, 1");
 }

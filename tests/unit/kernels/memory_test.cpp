@@ -48,7 +48,7 @@ TEST(MemoryAccountDeathTest, MoreGivenBackThanTakenIsABug) {
         account.take(10, MemoryKind::weights);
         account.give_back(11, MemoryKind::weights);
       },
-      "broken invariant");
+      "internal error");
 }
 
 class DeviceMemory : public testing::TestWithParam<const char*> {

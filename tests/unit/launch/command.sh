@@ -39,7 +39,7 @@ done
 subcommands=$("$hetpipe" --help | grep -c '^  [a-z]')
 actions=$(for group in checkpoint data; do "$hetpipe" "$group" --help; done | grep -c '^  [a-z]')
 [ "$(ls "$golden"/help-*.txt | wc -l)" -eq $((subcommands + actions)) ] ||
-  fail "$golden has help of subcommands that there are not"
+  fail "$golden has help of unknown subcommands"
 
 "$hetpipe" --version > "$folder/out" || fail "--version"
 for pattern in '^hetpipe [0-9]*\.[0-9]*\.[0-9]* (build [0-9a-f]\{16\})$' '^compiler: ' '^device cpu: '; do
@@ -50,12 +50,12 @@ refused "usage: hetpipe <subcommand>"
 refused "unknown subcommand 'plann' (did you mean 'plan'?)" plann
 refused "unknown option '--clustr' (did you mean '--cluster'?)" plan --clustr c.toml --profile p.toml
 refused "--cluster: is missing" plan --clustr c.toml
-refused "--what-if: needs a value (an empty one follows it)" plan --cluster c.toml --profile p.toml --what-if ""
+refused "--what-if: needs a value (an empty one was given)" plan --cluster c.toml --profile p.toml --what-if ""
 refused "$folder/none.toml: cannot be read" plan --cluster "$folder/none.toml" --profile p.toml
 refused "--model: is missing" profile --sample 28x28x1 --classes 10
 refused "--data: is missing" profile --model lenet
 refused "--sample: '28x28'" profile --model lenet --sample 28x28 --classes 10
-refused "--classes: cannot stand beside --data" profile --model lenet --data d --classes 3
+refused "--classes: cannot be combined with --data" profile --model lenet --data d --classes 3
 refused "there is no folder $folder/no" profile --model lenet --data d --output "$folder/no/p.toml"
 refused "(is a folder)" plan --cluster c.toml --profile p.toml --output "$folder"
 refused "usage: hetpipe checkpoint <action>" checkpoint
@@ -99,7 +99,7 @@ says "identical" 0 checkpoint diff "$given/small" "$given/exact"
 says "exact/worker-0/base" 2 checkpoint diff "$given/small" "$given/exact" --exact
 says '"identical": true' 0 checkpoint diff "$run" "$given/small" --json
 says "5 tensors" 0 checkpoint export "$run" --optimizer --output "$folder/a.npz"
-refused "a.npz (exists already)" checkpoint export "$run" --output "$folder/a.npz"
+refused "a.npz (already exists)" checkpoint export "$run" --output "$folder/a.npz"
 says "4 tensors" 0 checkpoint export "$run" --output "$folder/a.npz" --force
 says "4 tensors" 0 checkpoint export "$run" --raw --output "$folder/a.safetensors"
 grep -q '"model/a/weight":{"dtype":"F32","shape":\[2,3\]' "$folder/a.safetensors" || fail "header of safetensors"
@@ -155,9 +155,9 @@ says '"bottleneck": 0.6' 0 plan "${graph[@]}" --system pipedream --output "$fold
 grep -q '^bottleneck = 0.6' "$folder/d.toml" || fail "the plan lacks PipeDream's objective"
 refused "(did you mean 'n1'?)" plan "${files[@]}" --output "$folder/x.toml" --what-if "-nn1"
 [ ! -e "$folder/x.toml" ] || fail "a plan was written although the question was refused"
-refused "--clock-distance: cannot stand beside --system dapple" plan "${files[@]}" --system dapple --clock-distance 1
-refused "--in-flight: cannot stand beside --system gpipe" plan "${files[@]}" --system gpipe --in-flight 2
-refused "--policy: ed cannot stand beside --system dapple" plan "${files[@]}" --system dapple --policy ed
+refused "--clock-distance: cannot be combined with --system dapple" plan "${files[@]}" --system dapple --clock-distance 1
+refused "--in-flight: cannot be combined with --system gpipe" plan "${files[@]}" --system gpipe --in-flight 2
+refused "--policy: ed cannot be combined with --system dapple" plan "${files[@]}" --system dapple --policy ed
 for key in version throughput iteration_time global_batch virtual_worker replica busy bubble communication peak_memory; do
   says "\"$key\": " 0 simulate "${files[@]}" --plan "$folder/p.toml" --json
 done
@@ -168,8 +168,8 @@ sed 's/"n1:1"/"n1:7"/' "$folder/p.toml" > "$folder/bad.toml"
 refused "bad.toml:" simulate "${files[@]}" --plan "$folder/bad.toml"
 sed 's/"chain"/"chains"/' "$folder/p.toml" > "$folder/bad.toml"
 refused "bad.toml:3: model = 'chains'" simulate "${files[@]}" --plan "$folder/bad.toml"
-refused "--gantt: cannot stand beside --json" simulate "${files[@]}" --plan "$folder/p.toml" --gantt --json
-refused "--until: has nothing to act on" simulate "${files[@]}" --plan "$folder/p.toml" --until 3
+refused "--gantt: cannot be combined with --json" simulate "${files[@]}" --plan "$folder/p.toml" --gantt --json
+refused "--until: has no effect" simulate "${files[@]}" --plan "$folder/p.toml" --until 3
 refused "the run lasts from" simulate "${files[@]}" --plan "$folder/p.toml" --gantt --from 1e9
 says '"wave updates"' 0 plan "${files[@]}" --output "$folder/p.toml" --ledger --json
 
@@ -199,10 +199,10 @@ for bad in -0.001 nan inf 1e30; do
 done
 spoilt "chain.toml:$at: [[measurement]]: no layer takes any time" "$chain" 's/0.001/0/g' "${planned[@]}"
 at=$(line_of "$chain" layer2)
-spoilt "chain.toml:$((at + 1)): layer 'layer2': input 4 (it stands later: a cycle," "$chain" "${at}a inputs = [4]" "${planned[@]}"
+spoilt "chain.toml:$((at + 1)): layer 'layer2': input 4 (it comes later: a cycle," "$chain" "${at}a inputs = [4]" "${planned[@]}"
 spoilt "that is a cycle). Name earlier layers, 0 ... 1 here." "$chain" "${at}a inputs = [2]" "${planned[@]}"
 spoilt "The first layer reads none: write inputs = []." "$chain" '/layer0/a inputs = [0]' "${planned[@]}"
-spoilt "layer 'layer1': no later layer reads its output (the graph falls apart here)" "$chain" "${at}a inputs = []" "${planned[@]}"
+spoilt "layer 'layer1': no later layer reads its output (the graph is disconnected here)" "$chain" "${at}a inputs = []" "${planned[@]}"
 graph=$folder/graph.txt
 printf '%s\n' 'node1 -- Input -- forward_compute_time=0.0, backward_compute_time=0.0, activation_size=1000.0, parameter_size=0.0' \
   'node2 -- Conv -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=2000.0, parameter_size=10.0' \
@@ -242,7 +242,7 @@ spoilt "'bandwith' (did you mean 'bandwidth'?)" "$pool" 's/bandwidth = 1e9/&\nba
 # Plans: of another model, profile, pool; cut off; at odds with themselves.
 at=$(line_of "$p" profile_hash)
 spoilt "p.toml:$at: the plan was made with another profile" "$chain" 's/0.002/0.003/' "${played[@]}"
-spoilt "p.toml:3: model = 'chain' (the profile is one of 'other'" "$chain" 's/"chain"/"other"/' "${played[@]}"
+spoilt "p.toml:3: model = 'chain' (the profile is of 'other'" "$chain" 's/"chain"/"other"/' "${played[@]}"
 spoilt "unknown device 'n1:1' (did you mean" "$pool" 's/, "slow"//' "${played[@]}"
 at=$(line_of "$p" 'virtual_worker.stage')
 spoilt "p.toml:$at: [[virtual_worker.stage]]: devices is missing" "$p" "$((at + 2)),\$ d" "${played[@]}"
@@ -253,21 +253,21 @@ spoilt "p.toml:5: schedule 'continuous-1f1b' under runtime 'megatron-deepspeed'"
 sed 's/1e9$/2e9/' "$pool" > "$folder/pool2.toml"
 says "throughput" 0 simulate --cluster "$folder/pool2.toml" --profile "$chain" --plan "$p"
 grep -q "warning: .*p.toml:[0-9]*: the plan was made for another cluster" "$folder/err" || fail "no warning of another cluster"
-refused "chain.toml:3: 'layer' stands in a profile (a cluster file is wanted here)" plan --cluster "$chain" --profile "$pool"
+refused "chain.toml:3: 'layer' belongs in a profile (a cluster file is expected here)" plan --cluster "$chain" --profile "$pool"
 
 # Options at odds with each other, or with files.
-refused "--output: $pool (is the file of --cluster as well" plan "${files[@]}" --output "$pool"
-refused "--trace: $p (is the file of --plan as well" simulate "${files[@]}" --plan "$p" --trace "$p"
-refused "--trace: $folder/x.svg (is the file of --svg as well" simulate "${files[@]}" --plan "$p" --svg "$folder/x.svg" --trace "$folder/x.svg"
-refused "--seed: has nothing to act on" simulate "${files[@]}" --plan "$p" --seed 3
-refused "--what-if: needs a value (an empty one follows it)" "${planned[@]}" --what-if ""
+refused "--output: $pool (is the same file as that of --cluster," plan "${files[@]}" --output "$pool"
+refused "--trace: $p (is the same file as that of --plan," simulate "${files[@]}" --plan "$p" --trace "$p"
+refused "--trace: $folder/x.svg (is the same file as that of --svg," simulate "${files[@]}" --plan "$p" --svg "$folder/x.svg" --trace "$folder/x.svg"
+refused "--seed: has no effect" simulate "${files[@]}" --plan "$p" --seed 3
+refused "--what-if: needs a value (an empty one was given)" "${planned[@]}" --what-if ""
 refused "'n0 @n1' is more than one node" "${planned[@]}" --what-if "+1 fast @n0 @n1"
 refused "--what-if +1 t4 @n0: the profile of 'chain' has no measurement on 't4'" "${planned[@]}" --what-if "+1 t4 @n0"
-refused "--servers: node 'n0' stands twice" "${planned[@]}" --servers n0,n0
-refused "--weights: weights 'stash' under schedule 'gpipe' (a flush leaves one version to choose from). Use weights that go with that schedule: one-version." \
+refused "--servers: node 'n0' is named twice" "${planned[@]}" --servers n0,n0
+refused "--weights: weights 'stash' under schedule 'gpipe' (a flush leaves one version to choose from). Use weights that work with that schedule: one-version." \
   "${planned[@]}" --system gpipe --weights stash
 refused "--schedule: weights 'stash' under schedule 'gpipe'" "${planned[@]}" --schedule gpipe
-refused "--clock-distance: cannot stand beside --system asp" "${planned[@]}" --system asp --clock-distance 1
+refused "--clock-distance: cannot be combined with --system asp" "${planned[@]}" --system asp --clock-distance 1
 refused "--virtual-workers: 2 (DAPPLE's planner forms one virtual worker" "${planned[@]}" --system dapple --virtual-workers 2
 refused "--minibatch: 33 does not divide into 2 micro-batches" "${planned[@]}" --minibatch 33 --micro-batches 2
 [ ! -e "$folder/x.toml" ] || fail "a plan was written although the options were refused"

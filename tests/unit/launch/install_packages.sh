@@ -42,7 +42,7 @@ try 1000 "gone: it compiles"
 expect "neither root nor sudo: code" "$code" 2
 expect "neither root nor sudo: no call" "$calls" ""
 expect "neither root nor sudo: remedy" "${said##*$'\n'}" \
-  "packages are missing, and this is neither root nor is there sudo. As root: apt-get install gone"
+  "packages are missing, and there is neither root access nor sudo. As root: apt-get install gone"
 
 fake sudo 'echo "sudo" >> "$CALLS"; exec "$@"'
 try 1000 "gone: it compiles"

@@ -4,11 +4,12 @@
 # mpirun's own standard output ends.
 set -euo pipefail
 probe=$1
+. "$(dirname "$0")/../../main/patience.sh"
 command -v script > /dev/null || { echo "skipped: script (package bsdutils) is not installed"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export TERM=xterm
-run="timeout -k 2 60 mpirun --oversubscribe -n 2 $probe"
+run="timeout -k 2 $(patience 20) mpirun --oversubscribe -n 2 $probe"
 failed=0
 
 expect() { # WHAT ANSWER FILE...
@@ -23,7 +24,7 @@ expect() { # WHAT ANSWER FILE...
 
 script -qec "$run $folder/terminal" /dev/null > /dev/null < /dev/null
 expect "mpirun on a terminal" yes "$folder/terminal.0" "$folder/terminal.1"
-script -qec "timeout -k 2 60 mpirun --oversubscribe -n 1 bash -c '$probe $folder/shell; :'" /dev/null > /dev/null < /dev/null
+script -qec "timeout -k 2 $(patience 20) mpirun --oversubscribe -n 1 bash -c '$probe $folder/shell; :'" /dev/null > /dev/null < /dev/null
 expect "a shell between" yes "$folder/shell.0"
 script -qec "$run $folder/file > $folder/out" /dev/null > /dev/null < /dev/null
 expect "mpirun into a file" no "$folder/file.0" "$folder/file.1"

@@ -121,8 +121,8 @@ TEST(Model, ErrorsNameModelAndLayer) {
   EXPECT_THAT(adding("conv", Relu{}, {0}), HasSubstr("the name is taken"));
   EXPECT_THAT(adding("a/b", Relu{}, {0}), HasSubstr("bad name"));
   EXPECT_THAT(adding("", Relu{}, {0}), HasSubstr("bad name"));
-  EXPECT_THAT(adding("late", Relu{}, {6}), HasSubstr("input 6 is no earlier layer"));
-  EXPECT_THAT(adding("early", Relu{}, {-2}), HasSubstr("input -2 is no earlier layer"));
+  EXPECT_THAT(adding("late", Relu{}, {6}), HasSubstr("input 6 is not an earlier layer"));
+  EXPECT_THAT(adding("early", Relu{}, {-2}), HasSubstr("input -2 is not an earlier layer"));
   EXPECT_THAT(adding("after", Relu{}, {5}), HasSubstr("follows the loss 'loss'"));
   EXPECT_THAT(adding("sum", Add{}, {0}), HasSubstr("model 'small', layer 'sum'"));
   EXPECT_THAT(adding("loss2", SoftmaxCrossEntropy{}, {3}), HasSubstr("8 logits for 5 classes"));
@@ -146,7 +146,7 @@ TEST(Model, CompleteMeansLossLastAndNoDeadEnds) {
   loose.add("aside", Relu{});
   loose.add("loss", SoftmaxCrossEntropy{}, {0});
   EXPECT_THAT(message_of([&] { loose.check_complete(); }),
-              HasSubstr("model 'loose', layer 'aside': nobody uses its output"));
+              HasSubstr("model 'loose', layer 'aside': its output is not used"));
 }
 
 TEST(Model, LabelSmoothingIsTheLosss) {

@@ -87,7 +87,7 @@ TEST(SharedWeights, RefusesWhatCannotBeOneTensor) {
   EXPECT_THAT(refusal(kHead, 1), HasSubstr("shares that of 'gelu', none"));
   EXPECT_THAT(refusal(Gelu{}, 0), HasSubstr("has weight none"));
   EXPECT_THAT(refusal(kHead, 2), HasSubstr("whose weight is another layer's"));
-  EXPECT_THAT(refusal(kHead, 3), HasSubstr("layer 3 (3 are there before it)"));
+  EXPECT_THAT(refusal(kHead, 3), HasSubstr("layer 3 (only 3 come before it)"));
   EXPECT_THAT(refusal(kHead, -1), HasSubstr("layer -1"));
 }
 

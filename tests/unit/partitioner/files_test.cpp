@@ -137,8 +137,8 @@ colour = "red"
         "c.toml:14: [[node]]: an item of devices is a whole number (it must be a string)",
         "c.toml:19: node name 'n[0-' does not expand",
         "c.toml:22: [link.intra_node]: bandwidth = -5",
-        "c.toml:23: [link.intra_node]: latency = 100 (must lie between 0 and 60)",
-        "c.toml:24: [[link.between]] joins no pair", "unknown kind of device 'z'",
+        "c.toml:23: [link.intra_node]: latency = 100 (must be between 0 and 60)",
+        "c.toml:24: [[link.between]] names no pair", "unknown device type 'z'",
         "c.toml:30: [[link.between]]: unknown key 'colour'"}) {
     EXPECT_THAT(error, HasSubstr(part));
   }
@@ -160,7 +160,7 @@ devices = ["abacus"]
   });
   EXPECT_THAT(error, HasSubstr("c.toml:8: node 'n1' is declared twice"));
   EXPECT_THAT(error,
-              HasSubstr("c.toml:9: unknown kind of device 'abacus' (neither declared in this "
+              HasSubstr("c.toml:9: unknown device type 'abacus' (neither declared in this "
                         "file nor in the catalogue of GPUs). Declare it as [device.abacus]"));
   EXPECT_THAT(error, HasSubstr("[link.intra_node] is missing"));
   EXPECT_THAT(error, HasSubstr("[link.inter_node] is missing"));
@@ -179,7 +179,7 @@ TEST(TomlFiles, FormatComesFirstAndSyntaxIsLocated) {
   EXPECT_THAT(user_error([] { parse_plan("format = 2\n", "p.toml"); }),
               HasSubstr("p.toml:1: the file's format is not known"));
   EXPECT_THAT(user_error([] { parse_plan("model = \"x\"\nformat = 1\n", "p.toml"); }),
-              HasSubstr("p.toml:2: format stands too late"));
+              HasSubstr("p.toml:2: format comes too late"));
   EXPECT_THAT(user_error([] { parse_profile("format = 1\nmodel = \n", "p.toml"); }),
               HasSubstr("p.toml:2: not TOML"));
 }
@@ -255,8 +255,8 @@ output_bytes = [1.5, 2]
                   "p.toml");
   });
   for (const char* part :
-       {"p.toml:5: layer 'a': input 0", "p.toml:7: layer 'a' stands twice",
-        "p.toml:8: layer 'a': input 0 stands twice", "p.toml:9: layer 'a' shares the parameters",
+       {"p.toml:5: layer 'a': input 0", "p.toml:7: layer 'a' is named twice",
+        "p.toml:8: layer 'a': input 0 is given twice", "p.toml:9: layer 'a' shares the parameters",
         "p.toml:12: [[measurement]]: batch = 0", "p.toml:13: [[measurement]]: forward has 1 values",
         "p.toml:14: [[measurement]]: an item of backward = -1 (must not be negative)",
         "p.toml:15: [[measurement]]: an item of output_bytes is a number",
@@ -339,7 +339,7 @@ pull = "bond"
   for (const char* part :
        {"model is missing", "p.toml:3: the file: unknown key 'modle'",
         "p.toml:4: the file: minibatch = 0", "p.toml:7: layers needs two numbers",
-        "p.toml:8: 'n0' names no device",
+        "p.toml:8: 'n0' is not a device",
         "p.toml:11: [parameter_server]: unknown pull 'bond' (did you mean 'bound'?)"}) {
     EXPECT_THAT(error, HasSubstr(part));
   }
@@ -369,8 +369,8 @@ devices = []
   });
   for (const char* part :
        {"p.toml:10: virtual worker 0, stage 1: layers start at 3",
-        "p.toml:10: virtual worker 0, stage 1: layers [3, 3] are none", "device n0:0 stands twice",
-        "shares (1, adding up to 3)",
+        "p.toml:10: virtual worker 0, stage 1: layers [3, 3] is an empty range",
+        "device n0:0 is used twice", "shares (1, adding up to 3)",
         "p.toml:15: virtual worker 1, stage 0: layers end at 2 (the model has 3)",
         "minibatch = 9 does not divide into micro_batches = 2", "no device"}) {
     EXPECT_THAT(error, HasSubstr(part));
@@ -389,7 +389,7 @@ TEST(CheckPlan, AgainstClusterAndModel) {
   const std::string error = user_error([&] { check_plan(wrong, "p.toml", &c, 3); });
   EXPECT_THAT(error, HasSubstr("unknown device 'n0:9'"));
   EXPECT_THAT(error, HasSubstr("unknown node 'sever' (did you mean 'server'?)"));
-  EXPECT_THAT(error, HasSubstr("stands twice"));
+  EXPECT_THAT(error, HasSubstr("is given twice"));
   EXPECT_THAT(error, HasSubstr("hosted = true and no worker"));
 }
 
@@ -411,7 +411,7 @@ std::string cluster_error(const std::string& text) {
   return user_error([&] { parse_cluster(text, "c.toml"); });
 }
 
-// Found by fuzzing: toml++ stopped the program, or went on with nonsense in a release build.
+// Found by fuzzing: toml++ stopped the program, or continued with nonsense in a release build.
 TEST(FuzzedFiles, BracketWithoutAKeyIsRefusedWithItsLine) {
   for (const std::string line : {"[!x]", "[[!x]]", "[ #", "[=]"}) {
     SCOPED_TRACE(line);

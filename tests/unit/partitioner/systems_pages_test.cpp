@@ -22,7 +22,7 @@
 // The drawings of docs/systems.md and docs/systems/: each is made again from its plan in
 // docs/example/systems and compared with the page. A block says what it is in the line above it:
 //   <!-- drawing|actions|versions|staleness|memory|chart PLAN -->
-// HETPIPE_UPDATE_PAGES=1 writes the pages anew instead.
+// HETPIPE_UPDATE_PAGES=1 writes the pages again instead.
 namespace hetpipe {
 namespace systems_pages_test {
 
@@ -233,7 +233,7 @@ TEST(SystemsPages, DrawingsAreWhatTheCodeMakes) {
       EXPECT_FALSE(expected.empty()) << what << " of " << plan;
       if (!update) {
         EXPECT_EQ(std::vector<std::string>(begin, end), expected)
-            << what << " of " << plan << "; HETPIPE_UPDATE_PAGES=1 writes it anew";
+            << what << " of " << plan << "; HETPIPE_UPDATE_PAGES=1 rewrites it";
       }
       anew.emplace_back("```");
       anew.insert(anew.end(), expected.begin(), expected.end());

@@ -90,7 +90,7 @@ TEST(LearningRate, RoundingMovesNoStep) {
   }
 }
 
-// Minibatches of half the size after a resume at position 40: their numbers go on from 60, say.
+// Minibatches of half the size after a resume at position 40: their numbers continue from 60, say.
 TEST(LearningRate, ShiftedNumbersHaveTheRateOfTheirPosition) {
   RateSchedule schedule{.rule = RateRule::cosine, .warmup = 3, .length = 100};
   const double wanted = rate_at(schedule, 0.1, 40);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/devices.h"
-#include "partitioner/schedule/schedule.h"
+#include "partitioner/schedule/lower.h"
 
 namespace hetpipe {
 namespace local_weights_test {
@@ -135,8 +135,8 @@ class Player {
 
 void play_all_stages(const WaveRules& rules, int stages, std::uint32_t seed) {
   const Minibatch first = rules.first_minibatch(), end = rules.end[0];
-  const Schedule schedule =
-      lower_wsp(continuous_1f1b(stages, rules.in_flight, first, end), rules.in_flight, first, end);
+  const Schedule schedule = lower(continuous_1f1b(stages, rules.in_flight, first, end),
+                                  {StageSync::waves, rules.in_flight, first, end});
   for (const char* name : {"cpu", "reference"}) {
     const auto device = make_device(name, 1);
     for (int k = 0; k < stages; ++k) {

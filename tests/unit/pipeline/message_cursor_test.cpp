@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/pipeline/message_cursor.h"
+#include "runtime/pipeline/worker_place.h"
 
 #include <gtest/gtest.h>
 

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/error.h"
@@ -13,7 +15,16 @@
 namespace hetpipe {
 namespace rank_service_test {
 
-constexpr auto kCode = [](MessageKind kind) { return static_cast<std::int32_t>(kind); };
+struct Question {
+  static constexpr auto kKind = static_cast<std::int32_t>(PipelineKind::end);
+  Wave wave = 0;
+};
+struct Answer {
+  static constexpr auto kKind = Question::kKind + 1;
+  Label label = 0;
+  std::string why{};
+  static auto fields(auto& m) { return std::tie(m.label, m.why); }
+};
 
 TEST(RankService, AWaitInVainNamesWhatItWaitedFor) {
   const auto transports = make_threads_transports(1);
@@ -40,35 +51,38 @@ TEST(RankService, AWaitInVainNamesWhatItWaitedFor) {
 TEST(RankService, HandsControlMessagesToWhomTheyConcern) {
   const auto transports = make_threads_transports(2);
   RankService service(*transports[1], 5);
-  std::vector<Wave> gates;
-  std::vector<Label> grants;
+  RankService other(*transports[0], 5);
+  std::vector<Wave> questions;
+  std::vector<Label> answers;
   int polls = 0;
-  service.on(MessageKind::gate_request,
-             [&](const ControlMessage& m) { gates.push_back(m.header.minibatch); });
-  service.on(MessageKind::gate_grant,
-             [&](const ControlMessage& m) { grants.push_back(m.header.label); });
+  service.on<Question>([&](Rank from, const Question& question) {
+    EXPECT_EQ(from, Rank{0});
+    questions.push_back(question.wave);
+  });
+  service.on<Answer>([&](Rank, const Answer& answer) {
+    EXPECT_EQ(answer.why, "because");
+    answers.push_back(answer.label);
+  });
   service.also_poll([&] { ++polls; });
   for (Wave wave = 1; wave < 4; ++wave) {
-    transports[0]->send_control(Rank{1},
-                                {.kind = kCode(MessageKind::gate_request), .minibatch = wave});
+    other.send(Rank{1}, Question{wave});
   }
-  transports[0]->send_control(Rank{1}, {.kind = kCode(MessageKind::gate_grant), .label = 9});
+  other.send(Rank{1}, Answer{9, "because"});
   transports[0]->progress();
-  service.wait([&] { return !grants.empty(); }, [] { return std::string("the grant"); });
-  EXPECT_EQ(gates, (std::vector<Wave>{1, 2, 3}));
-  EXPECT_EQ(grants, (std::vector<Label>{9}));
+  service.wait([&] { return !answers.empty(); }, [] { return std::string("the answer"); });
+  EXPECT_EQ(questions, (std::vector<Wave>{1, 2, 3}));
+  EXPECT_EQ(answers, (std::vector<Label>{9}));
   EXPECT_GT(polls, 0);
 }
 
 TEST(RankServiceDeathTest, RefusesUnexpectedMessagesAndSecondHandlers) {
   const auto transports = make_threads_transports(1);
   RankService service(*transports[0], 5);
-  service.on(MessageKind::gate_grant, [](const ControlMessage&) {});
-  EXPECT_DEATH(service.on(MessageKind::gate_grant, [](const ControlMessage&) {}),
-               "the same control message");
-  transports[0]->send_control(Rank{0}, {.kind = kCode(MessageKind::run_over)});
+  service.on<Answer>([](Rank, const Answer&) {});
+  EXPECT_DEATH(service.on<Answer>([](Rank, const Answer&) {}), "the same control message");
+  service.send(Rank{0}, Question{});
   EXPECT_DEATH(service.wait([] { return false; }, [] { return std::string("nothing"); }),
-               "nobody in this rank expects");
+               "no role of this rank expects");
 }
 
 }  // namespace rank_service_test

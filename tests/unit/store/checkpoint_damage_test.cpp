@@ -77,7 +77,7 @@ class CheckpointDamage : public ::testing::Test {
     ASSERT_GE(H5Fclose(file), 0);
   }
 
-  // What is said after `act` was done to the file through HDF5 itself, and sealed anew: as a
+  // What is said after `act` was done to the file through HDF5 itself, and sealed again: as a
   // program would leave it that means to write checkpoints and does not know how.
   std::string error_after(const std::function<void(hid_t)>& act) {
     change(act);
@@ -140,9 +140,9 @@ TEST_F(CheckpointDamage, CutShortAnywhere) {
 TEST_F(CheckpointDamage, CutShortSaysHowMuchIsThere) {
   EXPECT_THAT(error_of_bytes(bytes_.substr(0, bytes_.size() - 100)),
               HasSubstr("was cut short (" + std::to_string(bytes_.size() - 100) + " of " +
-                        std::to_string(bytes_.size()) + " bytes are there)"));
+                        std::to_string(bytes_.size()) + " bytes remain)"));
   EXPECT_THAT(error_of_bytes(bytes_.substr(0, 100)),
-              HasSubstr("was cut short (100 bytes are there)"));
+              HasSubstr("was cut short (100 bytes remain)"));
   EXPECT_THAT(error_of_bytes(""), HasSubstr("is empty"));
 }
 
@@ -237,7 +237,7 @@ TEST_F(CheckpointDamage, ChangedValueHasTwoChecksums) {
                 H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros.data());
                 H5Dclose(data);
               }),
-              HasSubstr("dataset optimizer/velocity/conv1/bias has two checksums"));
+              HasSubstr("dataset optimizer/velocity/conv1/bias has two different checksums"));
 }
 
 TEST_F(CheckpointDamage, DatasetOfAnotherTypeIsNoticed) {
@@ -298,7 +298,7 @@ TEST_F(CheckpointDamage, NegativeNumbersAreRefused) {
 
 TEST_F(CheckpointDamage, IncompleteIsRefused) {
   EXPECT_THAT(error_after([](hid_t file) { set_integer(file, "complete", 0); }),
-              HasSubstr("not written to its end"));
+              HasSubstr("not written completely"));
 }
 
 TEST_F(CheckpointDamage, OtherVersionIsRefused) {
@@ -327,7 +327,7 @@ TEST_F(CheckpointDamage, TablesThatDoNotFitAreRefused) {
     header.replace(kHeaderBytes - 9, 8,
                    checksum_text(crc32_of(std::string_view(header).substr(0, kHeaderBytes - 9))));
     EXPECT_THAT(error_of_bytes(header + std::string(88, 'x') + table),
-                HasSubstr("does not fit its bytes"));
+                HasSubstr("does not match its bytes"));
   }
 }
 
@@ -351,12 +351,12 @@ TEST_F(CheckpointDamage, TableThatNamesADatasetTooManyIsRefused) {
 }
 
 TEST_F(CheckpointDamage, OtherFilesAreRefused) {
-  EXPECT_THAT(error_of_bytes("[run]\nmodel = 1\n"), HasSubstr("is no checkpoint"));
+  EXPECT_THAT(error_of_bytes("[run]\nmodel = 1\n"), HasSubstr("is not a checkpoint"));
   EXPECT_THAT(error_of_bytes(bytes_.substr(kHeaderBytes)), HasSubstr("header is damaged"));
   const hid_t other =
       H5Fcreate((folder_ / "other.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   H5Fclose(other);
-  EXPECT_THAT(error_of_reading(folder_ / "other.h5"), HasSubstr("but no checkpoint"));
+  EXPECT_THAT(error_of_reading(folder_ / "other.h5"), HasSubstr("but not a checkpoint"));
   EXPECT_THAT(error_of_reading(folder_ / "none.h5"), HasSubstr("does not exist"));
   EXPECT_THAT(error_of_reading(folder_.path()), HasSubstr("is a folder"));
   EXPECT_THAT(error_of_reading(path_ / "under-a-file.h5"), HasSubstr("cannot be read"));

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "tests/main/patience.h"
 
 namespace hetpipe {
 namespace checkpoint_writer_test {
@@ -40,11 +41,10 @@ class CheckpointWriterTest : public testing::Test {
   static std::vector<CheckpointWriter::Result> all_results(CheckpointWriter& writer,
                                                            std::size_t count) {
     std::vector<CheckpointWriter::Result> results;
-    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (results.size() < count && std::chrono::steady_clock::now() < give_up) {
+    test::comes_true([&] {
       for (auto& result : writer.take_results()) results.push_back(std::move(result));
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+      return results.size() >= count;
+    });
     return results;
   }
   std::vector<std::string> files() const {
@@ -105,7 +105,7 @@ TEST_F(CheckpointWriterTest, LeavesOutTheOldestThatWaits) {
 
 TEST_F(CheckpointWriterTest, AFailureIsToldAndTheLastOneIsTriedAgain) {
   const fs::path missing = folder_ / "not-there-yet";
-  CheckpointWriter writer({.folder = missing, .retry_seconds = 60});
+  CheckpointWriter writer({.folder = missing, .retry_seconds = test::patience(10)});
   writer.write(
       1, 8, [] { return at(1); }, Which::one_of_many);
   const auto failed = all_results(writer, 1);
@@ -137,7 +137,7 @@ TEST_F(CheckpointWriterTest, TheLastOneIsGivenUpInTheEnd) {
 // Waiting heals a full disk, but not numbers that are not finite.
 TEST_F(CheckpointWriterTest, DoesNotTryAgainWhatCannotBeMade) {
   std::atomic<int> tries = 0;
-  CheckpointWriter writer({.folder = folder_, .retry_seconds = 60});
+  CheckpointWriter writer({.folder = folder_, .retry_seconds = test::patience(10)});
   writer.write(
       3, 1,
       [&]() -> Checkpoint {

@@ -172,7 +172,7 @@ TEST_F(Hdf5Dataset, LabelsMustBeClasses) {
   add_bytes("a.h5", "test/", 3);
   add_labels("a.h5", "test/", {0, 1, 3});
   EXPECT_THAT(error("a.h5", Split::test),
-              HasSubstr("/test/labels: label 2 is 3 (must lie in 0..2"));
+              HasSubstr("/test/labels: label 2 is 3 (must be in 0..2"));
   add_bytes("b.h5", "", 2);
   add_labels("b.h5", "", {1, -1});
   EXPECT_THAT(error("b.h5"), HasSubstr("label 1 is -1"));

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "runtime/store/hdf5.h"
+#include "tests/main/patience.h"
 #include "tests/unit/data/scratch_folder.h"
 
 namespace hetpipe {
@@ -121,7 +122,7 @@ TEST(Trace, BuffersAreBounded) {
   std::thread rank([&] {
     for (std::int64_t i = 0; i < 45; ++i, ++recorded) writer.record(event(i));
   });
-  while (recorded < 39) std::this_thread::yield();
+  EXPECT_TRUE(test::comes_true([&] { return recorded >= 39; })) << recorded << " events";
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(recorded, 39);  // the 40th waits
   busy.release();

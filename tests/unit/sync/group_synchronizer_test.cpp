@@ -10,6 +10,7 @@
 
 #include "kernels/devices.h"
 #include "runtime/transport/threads.h"
+#include "tests/main/patience.h"
 
 // Runs without servers, ranks as threads: stages without their arithmetic play one minibatch after
 // another. Every rank must have the same weights as a serial program at each label, every due
@@ -29,6 +30,12 @@ Model small_model() {
   return model;
 }
 constexpr int kLayers = 6;
+
+// In place of activations and gradients.
+struct Token {
+  static constexpr auto kKind = static_cast<std::int32_t>(SyncKind::end);
+  Minibatch minibatch = 0;
+};
 
 struct Planned {
   int first = 0;
@@ -234,12 +241,12 @@ class Play {
           std::byte token[1];
           const Operation came = service.transport().receive(rank, channel, token);
           service.wait(came, [] { return std::string("a token"); });
-          ASSERT_EQ(came.header().minibatch, p);
+          ASSERT_EQ(read_as<Token>(came.header()).minibatch, p);
         }
       }
       if (k == last) continue;
       for (const Rank rank : stages[at(forward ? k + 1 : k - 1)]) {
-        service.transport().send(rank, channel, {.minibatch = p}, kToken);
+        service.transport().send(rank, channel, header_of(Token{p}), kToken);
       }
     }
   }
@@ -250,7 +257,7 @@ class Play {
                     .pull = PullRule::bound,
                     .first_wave = 0,
                     .end = std::vector<Minibatch>(case_.workers.size(), case_.end)};
-    RankService service(transport, 30);
+    RankService service(transport, test::patience(10));
     confirm_checkpoints(service);
     const int rank = transport.rank().value;
     const Rank coordinator{case_.workers[0][0].ranks[0]};
@@ -267,11 +274,10 @@ class Play {
           rules, service);
       service.also_poll([&] { collector->poll(); });
     }
-    service.on(MessageKind::stop_at, [&](const ControlMessage& message) {
-      ASSERT_LE(seen.end, message.header.label * case_.in_flight) << "told too late";
-      rules.stop_at(message.header.label);
-      transport.send_control(coordinator,
-                             {.kind = static_cast<std::int32_t>(MessageKind::stop_known)});
+    service.on<StopAt>([&](Rank, const StopAt& stop_at) {
+      ASSERT_LE(seen.end, stop_at.label * case_.in_flight) << "told too late";
+      rules.stop_at(stop_at.label);
+      service.send(coordinator, StopKnown{});
     });
     transport.exchange({});
 
@@ -288,8 +294,7 @@ class Play {
     GroupSynchronizer group(setup, rules, messages, service);
     for (Minibatch p = 0; p < rules.end.front(); ++p) {
       if (p == case_.stop_before && rank == case_.ranks - 1) {
-        transport.send_control(
-            coordinator, {.kind = static_cast<std::int32_t>(MessageKind::stop_wanted), .part = 15});
+        service.send(coordinator, StopRequest{.signal = 15});
       }
       group.before_forward(p);
       seen.end = p + 1;

@@ -13,6 +13,7 @@
 #include "kernels/devices.h"
 #include "runtime/sync/exchange_parts.h"
 #include "runtime/transport/threads.h"
+#include "tests/main/patience.h"
 
 // Parameter server and its clients, ranks as threads. Updates are whole numbers, different for
 // every virtual worker, wave and weight, and never zero: each weight of a snapshot tells by itself
@@ -235,7 +236,7 @@ class Play {
   }
 
   void run_rank(Transport& transport, Seen& seen) {
-    RankService service(transport, 30);
+    RankService service(transport, test::patience(10));
     confirm_checkpoints(service);
     std::unique_ptr<ParameterServer> server;
     std::unique_ptr<CheckpointCollector> collector;
@@ -423,8 +424,8 @@ class Play {
     if (service.transport().rank() != stages[0][0]) return label;
     for (std::size_t k = 1; k < stages.size(); ++k) {
       for (const Rank rank : stages[k]) {
-        service.transport().send(rank, Channel::forward, {.minibatch = wave, .label = label},
-                                 kNothing);
+        const ActivationsSent sent{.of = {.minibatch = wave}, .label = label};
+        service.transport().send(rank, Channel::forward, header_of(sent), kNothing);
       }
     }
     return label;
@@ -434,8 +435,9 @@ class Play {
     const Operation heard =
         service.transport().receive(worker_ranks_[at(vw)][0][0], Channel::forward, nothing);
     service.wait(heard, [] { return std::string("the label"); });
-    EXPECT_EQ(heard.header().minibatch, wave);
-    return heard.header().label;
+    const auto sent = read_as<ActivationsSent>(heard.header());
+    EXPECT_EQ(sent.of.minibatch, wave);
+    return sent.label;
   }
 
   const Case& case_;

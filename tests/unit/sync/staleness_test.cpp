@@ -205,7 +205,7 @@ TEST(Staleness, NewestLabelsNeverExceedTheTable) {
           const WaveRules rules =
               rules_for(row.in_flight, kDistances[column], PullRule::newest, pools()[k]);
           const Minibatch worst = Play(rules, pools()[k], seed).worst();
-          ASSERT_GE(worst, 0) << "somebody never finished";
+          ASSERT_GE(worst, 0) << "a rank never finished";
           least = std::min(least, worst);
           most = std::max(most, worst);
         }

@@ -112,7 +112,7 @@ TEST(ExactContinuation, OfWavesAlone) {
   EXPECT_FALSE(writes_exact(job, rules));
   EXPECT_EQ(
       why_not_exact(Checkpoint{}, job),
-      "between minibatches they are empty anyway (weights and optimizer state go on exactly)");
+      "between minibatches they are empty anyway (weights and optimizer state continue exactly)");
   job.plan.system = "pipedream";
   EXPECT_EQ(why_not_exact(Checkpoint{}, job),
             "without parameter servers nothing is stored of minibatches in flight");

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "partitioner/schedule/lower.h"
 #include "tests/unit/base/travels.h"
 
 namespace hetpipe {
@@ -199,8 +200,8 @@ TEST(TrainJob, EvaluationsStandBeforeTheirGates) {
           plain.push_back(std::move(actions));
         }
         validate(plain, rules.in_flight);
-        EXPECT_EQ(plain, lower_wsp(continuous_1f1b(stages, rules.in_flight, first, end),
-                                   rules.in_flight, first, end));
+        EXPECT_EQ(plain, lower(continuous_1f1b(stages, rules.in_flight, first, end),
+                               {StageSync::waves, rules.in_flight, first, end}));
       }
     }
   }

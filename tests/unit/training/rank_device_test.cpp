@@ -148,8 +148,8 @@ class CardsOfOtherKinds : public testing::Test {
 
 TEST_F(CardsOfOtherKinds, NamesRanksKindAndCard) {
   EXPECT_EQ(warning("rtx-3090", "NVIDIA H200", 141'000'000'000),
-            "ranks 0, 1 compute on a card 'NVIDIA H200' for a device of kind rtx-3090 (the plan "
-            "has that card's times and memory). Name kind " +
+            "ranks 0, 1 compute on a card 'NVIDIA H200' for a device of type rtx-3090 (the plan "
+            "has that type's times and memory). Name type " +
                 kind_of_card("NVIDIA H200") +
                 " in the cluster file and plan again, or give the ranks other cards.");
   EXPECT_EQ(warning("rtx-3090", "NVIDIA GeForce RTX 3090", 25'000'000'000), "");

@@ -50,7 +50,7 @@ TEST(RankFacts, AContainerOfTheSameMachineIsAnotherPlace) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no network namespace to be had";
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no network namespace is available";
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
@@ -58,9 +58,10 @@ TEST(CheckAlike, OneBuildAndOneSetOfOptions) {
   std::vector<RankFacts> facts = two_hosts();
   EXPECT_EQ(refusal([&] { check_alike(facts); }), "");
   facts[1].configuration = facts[2].configuration = "epochs = 2\nkeep = 3\n";
-  EXPECT_EQ(refusal([&] { check_alike(facts); }),
-            "ranks 1 and 2 on b: called with --epochs 2 (rank 0 with --epochs 1), --keep 3 (rank 0 "
-            "with no --keep). All ranks of a run do the same: start them with the same options.");
+  EXPECT_EQ(
+      refusal([&] { check_alike(facts); }),
+      "ranks 1 and 2 on b: started with --epochs 2 (rank 0 with --epochs 1), --keep 3 (rank 0 "
+      "with no --keep). Start all ranks of a run with the same options.");
   facts[2].build = 6;
   EXPECT_THAT(refusal([&] { check_alike(facts); }), HasSubstr("rank 2 on b: another build"));
 }

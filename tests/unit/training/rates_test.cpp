@@ -86,11 +86,12 @@ TEST(Rates, OptionsThatDoNotFit) {
   EXPECT_THAT(problems_of({.schedule = "step", .steps = {1}, .every = 1}),
               HasSubstr("--lr-steps and --lr-every"));
   EXPECT_THAT(problems_of({.schedule = "step", .steps = {2, 1}}), HasSubstr("ascending"));
-  EXPECT_THAT(problems_of({.schedule = "cosine", .steps = {1}, .power = 2}),
-              testing::AllOf(HasSubstr("--lr-steps: cannot stand beside --lr-schedule cosine"),
-                             HasSubstr("--lr-power: cannot stand beside --lr-schedule cosine")));
-  EXPECT_THAT(problems_of({.final_rate = 0.1}), HasSubstr("--lr-final: cannot stand beside"));
-  EXPECT_THAT(problems_of({.decay = 0.1}), HasSubstr("--lr-decay: cannot stand beside"));
+  EXPECT_THAT(
+      problems_of({.schedule = "cosine", .steps = {1}, .power = 2}),
+      testing::AllOf(HasSubstr("--lr-steps: cannot be combined with --lr-schedule cosine"),
+                     HasSubstr("--lr-power: cannot be combined with --lr-schedule cosine")));
+  EXPECT_THAT(problems_of({.final_rate = 0.1}), HasSubstr("--lr-final: cannot be combined with"));
+  EXPECT_THAT(problems_of({.decay = 0.1}), HasSubstr("--lr-decay: cannot be combined with"));
   EXPECT_THAT(problems_of({.warmup = 4}), HasSubstr("longer than the training of 3"));
   EXPECT_THAT(problems_of({.schedule = "cosine", .final_rate = 0.6}),
               HasSubstr("above the learning rate of 0.5"));

@@ -204,6 +204,7 @@ TEST(LinkTable, RealLinksAreLeftAlone) {
   const Plan plan = plan_of({{{"n0", 0}, {"n0", 1}}}, {"n0"}, true);
   const LinkTable table =
       make_link_table(cluster, assign_roles(plan, {"here", "here"}, Matching::plan_order));
+  EXPECT_EQ(table.links.size(), 4u);  // from each of two ranks to each
   for (const auto& way : table.links) EXPECT_FALSE(way);
 }
 

@@ -100,7 +100,7 @@ TEST_F(RunDirectoryTest, CheckRefusesWhatTheConstructorWould) {
   write_file(top_ / "file", "x");
   EXPECT_EQ(checked(top_ / "new" / "run", RunStart::fresh), "");
   EXPECT_FALSE(fs::exists(top_ / "new"));
-  EXPECT_THAT(checked(top_ / "file", RunStart::fresh), HasSubstr("file is no directory"));
+  EXPECT_THAT(checked(top_ / "file", RunStart::fresh), HasSubstr("file is not a directory"));
   EXPECT_THAT(checked(top_ / "file" / "run", RunStart::fresh), HasSubstr("cannot be created"));
   { const RunDirectory run(top_ / "run", RunStart::fresh); }
   EXPECT_EQ(checked(top_ / "run", RunStart::fresh), "");

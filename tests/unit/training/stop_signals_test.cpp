@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/training/stop_signals.h"
+#include "runtime/training/stop.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

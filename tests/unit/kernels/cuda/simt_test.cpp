@@ -221,7 +221,7 @@ TEST_P(Simt, WarpOperationsNeedTheirLanes) {
   fails(not_in_its_mask, 32, "thread 31 is not in its mask of a warp shuffle");
   fails(reads_outside, 32, ", which takes no part in a warp shuffle");
   fails(other_masks, 32, "for mask");
-  fails(lane_at_a_barrier, 20, "names lane 20, which is not there");
+  fails(lane_at_a_barrier, 20, "names lane 20, which does not exist");
 }
 
 HETPIPE_KERNEL void read_word(const float* x, float* y) {

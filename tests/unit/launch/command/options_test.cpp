@@ -117,7 +117,7 @@ TEST(Options, AllProblemsAtOnce) {
   EXPECT_THAT(text, HasSubstr("--trace: 'maybe' (neither on nor off). Give on or off."));
   EXPECT_THAT(text, HasSubstr("--minibatch: 'x' (not a whole number)"));
   EXPECT_THAT(text,
-              HasSubstr("--servers: needs a value (none follows it). Write --servers NODE,..."));
+              HasSubstr("--servers: needs a value (none was given). Write --servers NODE,..."));
   EXPECT_THAT(text, HasSubstr("--file: is missing"));
 }
 
@@ -157,7 +157,7 @@ TEST(Options, AFilesProblemsNameTheirLines) {
   EXPECT_THAT(text, HasSubstr("run.toml:2: unknown key 'in-fligth' (did you mean 'in-flight'?)"));
   EXPECT_THAT(text, HasSubstr("run.toml:3: in-flight = '-1' (must be at least 1)"));
   EXPECT_THAT(text, HasSubstr("run.toml:4: learning-rate (a table or a date"));
-  EXPECT_THAT(text, HasSubstr("run.toml:5: config (only the command line can say this)"));
+  EXPECT_THAT(text, HasSubstr("run.toml:5: config (allowed on the command line only)"));
 }
 
 TEST(Options, AMissingFormatAndAMissingFileAreProblems) {
@@ -250,10 +250,9 @@ TEST(Arguments, FillTheirRowsInOrder) {
 
 TEST(Arguments, MissingOnesAreNamed) {
   Places places;
-  EXPECT_EQ(
-      places_problems(places, {}),
-      "A: is missing (hetpipe try it cannot do without it). Give hetpipe try it A B....\n"
-      "B...: is missing (hetpipe try it cannot do without it). Give hetpipe try it A B....\n");
+  EXPECT_EQ(places_problems(places, {}),
+            "A: is missing (hetpipe try it requires it). Give hetpipe try it A B....\n"
+            "B...: is missing (hetpipe try it requires it). Give hetpipe try it A B....\n");
   EXPECT_THAT(places_problems(places, {"x"}), HasSubstr("B...: is missing"));
 }
 

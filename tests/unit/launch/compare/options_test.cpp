@@ -98,18 +98,18 @@ TEST(CompareOptions, PlansAreCalledByTheirFiles) {
 TEST(CompareOptions, MistakesAreFoundBeforeAnythingRuns) {
   EXPECT_THAT(read({}).problems, HasSubstr("--systems: is missing"));
   EXPECT_THAT(read({"--systems", "ssp", "--plans", "p"}).problems,
-              HasSubstr("cannot stand beside"));
-  EXPECT_THAT(read({"--systems", "ssp,ssp"}).problems, HasSubstr("'ssp' stands there twice"));
-  EXPECT_THAT(read({"--plans", "a/p.toml,b/p.toml"}).problems, HasSubstr("'p' stands there twice"));
+              HasSubstr("cannot be combined with"));
+  EXPECT_THAT(read({"--systems", "ssp,ssp"}).problems, HasSubstr("'ssp' is given twice"));
+  EXPECT_THAT(read({"--plans", "a/p.toml,b/p.toml"}).problems, HasSubstr("'p' is given twice"));
   EXPECT_THAT(read({"--systems", "spp"}).problems, HasSubstr("did you mean 'ssp'?"));
   EXPECT_THAT(read({"--systems", "ssp", "--seeds", "1,1"}).problems, HasSubstr("--seeds"));
   EXPECT_THAT(read({"--systems", "ssp", "--learning-rate", "asp=1"}).problems,
-              HasSubstr("nothing of that name is compared"));
+              HasSubstr("nothing with that name is compared"));
   EXPECT_THAT(read({"--systems", "ssp", "--of", "momentum=1"}).problems,
               HasSubstr("not of the form NAME:OPTION=VALUE"));
   for (const char* own : {"--seed", "--plan=p", "--json", "--output", "--help"}) {
     EXPECT_THAT(read({"--systems", "ssp", "--", own}).problems,
-                HasSubstr("compare gives it to every run itself"))
+                HasSubstr("compare sets it for every run itself"))
         << own;
   }
   // Of all alike, once; of one alone, with its name.
@@ -117,7 +117,7 @@ TEST(CompareOptions, MistakesAreFoundBeforeAnythingRuns) {
   EXPECT_THAT(typo, HasSubstr("unknown option '--momentun'"));
   EXPECT_EQ(typo.find("momentun"), typo.rfind("momentun"));
   EXPECT_THAT(read({"--systems", "ssp,gpipe", "--of", "gpipe:clock-distance=1"}).problems,
-              HasSubstr("--clock-distance (of gpipe): cannot stand beside --system gpipe"));
+              HasSubstr("--clock-distance (of gpipe): cannot be combined with --system gpipe"));
   EXPECT_THAT(read({"--systems", "ssp", "--learning-rate", "fast"}).problems,
               HasSubstr("--learning-rate: 'fast' (not a number)"));
 }

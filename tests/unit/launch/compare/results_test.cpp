@@ -152,7 +152,7 @@ TEST(CompareReport, SaysWhatIsThereAndWhyTheRestIsNot) {
     EXPECT_THAT(text, HasSubstr("2.2 s (1 of 2)"));
     EXPECT_THAT(text, HasSubstr("two was not trained: plan: no such thing. Do this."));
     EXPECT_THAT(text, HasSubstr("three, seed 3 ended with exit code 4: the loss is not"));
-    EXPECT_THAT(text, HasSubstr("three: 1 runs were not begun"));
+    EXPECT_THAT(text, HasSubstr("three: 1 runs were not started"));
   }
   const Json json = Json::parse(comparison_json(comparison()));
   EXPECT_EQ(json.at("entries").size(), 3u);

@@ -99,7 +99,7 @@ TEST_F(DataImport, SameInputSameBytes) {
   const std::string bytes = read_file(output());
   const Outcome again = run_folder();
   EXPECT_EQ(again.code, 2);
-  EXPECT_THAT(again.err, HasSubstr("exists already"));
+  EXPECT_THAT(again.err, HasSubstr("already exists"));
   ASSERT_EQ(run_folder({"--force"}).code, 0);
   EXPECT_EQ(read_file(output()), bytes);
 }
@@ -135,7 +135,7 @@ TEST_F(DataImport, ManyProblemsAreCutOff) {
   add("b/1.png", png_of(made_image(2, 2, 3)));
   for (int i = 10; i < 60; ++i) add("a/" + std::to_string(i) + ".png", "no image");
   const Outcome outcome = run_folder();
-  expect_refused(outcome, "a/29.png: is the last one named");
+  expect_refused(outcome, "a/29.png: is the last one listed");
   EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("a/30.png")));
 }
 
@@ -148,10 +148,11 @@ TEST_F(DataImport, ImagesOfTwoSizesNeedASize) {
 
 TEST_F(DataImport, OptionsThatDoNotFit) {
   add_animals();
-  expect_refused(run_folder({"--size", "4"}), "--size: 1 numbers (rows and columns are two)");
+  expect_refused(run_folder({"--size", "4"}),
+                 "--size: 1 numbers (there must be two: rows and columns)");
   expect_refused(run_folder({"--size", "4,0"}), "--size");
-  expect_refused(run_folder({"--fit", "crop"}), "--fit: crop (says how --size is reached");
-  expect_refused(run_folder({"--coarse"}), "--coarse: goes with --from cifar-100 alone");
+  expect_refused(run_folder({"--fit", "crop"}), "--fit: crop (has no effect without --size)");
+  expect_refused(run_folder({"--coarse"}), "--coarse: applies to --from cifar-100 only");
   expect_refused(run_folder({"--channels", "4"}), "--channels");
   expect_refused(run({"--from", "folder"}), "--input: is missing");
   expect_refused(run({"--from", "imagenet", "--input", "x"}), "imagenet");

@@ -103,9 +103,9 @@ TEST(CheckPlanRanks, FilesAreToldWithTheirPlace) {
               ElementsAre("mistake: plan.toml:3: is wrong (why). Do that.",
                           "mistake: plan.toml:9: too (why). Do."));
   run.problems.clear();
-  run.notes = {"rtx-3090: estimated (nobody measured it). Measure it."};
+  run.notes = {"rtx-3090: estimated (it was not measured). Measure it."};
   EXPECT_THAT(said(check_plan_ranks(run, three_hosts(), "", roles)),
-              ElementsAre("note: rtx-3090: estimated (nobody measured it). Measure it."));
+              ElementsAre("note: rtx-3090: estimated (it was not measured). Measure it."));
 }
 
 TEST(CheckPlanRanks, AClusterWithoutAPlan) {
@@ -127,7 +127,7 @@ TEST(CheckPlanRanks, RanksAndDevicesOfAnAllocationMeet) {
   std::optional<Roles> roles;
   const Check met = check_plan_ranks(run, planned_hosts(), "", roles);
   EXPECT_THAT(met.findings, IsEmpty());
-  EXPECT_EQ(met.seen, "Slurm job 17, lab.toml: 2 of 2 devices have a rank, 1 ranks have none");
+  EXPECT_EQ(met.seen, "Slurm job 17, lab.toml: 2 of 2 devices have a rank, 1 ranks have no device");
   EXPECT_THAT(said(check_plan_ranks(run, {fact("a")}, "", roles)),
               ElementsAre(HasSubstr("note: Slurm job 17, lab.toml: b has no rank")));
   EXPECT_THAT(said(check_plan_ranks(run, {fact("c")}, "", roles)),
@@ -152,7 +152,7 @@ TEST(CheckVersions, TwoOfWhatHasToAgree) {
       ElementsAre(HasSubstr("failure: MPI: 2 versions: Open MPI v4.1.4 at rank 0 on n0; Open "
                             "MPI v4.1.6 at ranks 1 and 2 on n1 and n2 ("),
                   AllOf(HasSubstr("failure: hetpipe: 2 versions: build 5 at ranks 0 and 1"),
-                        HasSubstr("Install one build on all hosts.")),
+                        HasSubstr("Install the same build on all hosts.")),
                   HasSubstr("note: kernel: 2 versions: 6.2 at rank 0 on n0; 6.1 at")));
 }
 

@@ -64,7 +64,7 @@ TEST(CheckLinks, OneThatIsFarSlowerIsANote) {
 
 TEST(CheckLinks, NoLifelineIsANote) {
   EXPECT_THAT(said(check_links({link(0, 1)}, three_hosts(), 5, "rank 1 (refused)")),
-              ElementsAre(HasSubstr("note: no lifeline from rank 0 to rank 1 (refused)")));
+              ElementsAre(HasSubstr("note: rank 0 cannot connect to rank 1 (refused)")));
 }
 
 TEST(CheckClocks, OneThatIsWrong) {

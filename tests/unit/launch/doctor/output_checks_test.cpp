@@ -83,7 +83,7 @@ TEST(CheckOutput, WhatOtherRanksFind) {
   EXPECT_THAT(
       said_of(sound_output(), 0, granted, granted),
       ElementsAre(HasSubstr("the lock of rank 0 on n0 does not hold for ranks 1 and 2 on n1 "
-                            "and n2 (a run started there would write over this one)")));
+                            "and n2 (a run started there would overwrite this one)")));
 }
 
 TEST(CheckpointBytes, ParametersSlotsAndWhatIsInFlight) {

@@ -69,7 +69,7 @@ TEST_F(Output, AnEarlierRunAndAFileInItsPlace) {
   write_file(folder_ / "train.log", "trained\n");
   EXPECT_THAT(OutputTrial(folder_.string()).facts().earlier_run, HasSubstr("holds an earlier run"));
   const OutputTrial taken((folder_ / "train.log").string());
-  EXPECT_THAT(taken.facts().unusable, HasSubstr("is no directory"));
+  EXPECT_THAT(taken.facts().unusable, HasSubstr("is not a directory"));
   EXPECT_EQ(taken.facts().file, "");
 }
 

@@ -46,13 +46,13 @@ TEST(CheckDevices, AWorkerWithoutTheCardOfItsPlan) {
       said_of_devices(run, {fact("a", {rtx_3090("x")}), fact("b", {rtx_3090("y")}), fact("b")}),
       IsEmpty());
   EXPECT_THAT(said_of_devices(run, {fact("a", {rtx_3090("x")}), fact("b"), fact("b")}),
-              ElementsAre(AllOf(HasSubstr("mistake: rank 1 on b: no GPU for a device of kind "
-                                          "rtx-3090 (the driver shows no GPU"),
+              ElementsAre(AllOf(HasSubstr("mistake: rank 1 on b: no GPU for a device of type "
+                                          "rtx-3090 (the driver lists no GPU"),
                                 HasSubstr("--gres"))));
   EXPECT_THAT(
       said_of_devices(run, {fact("a", {unknown_card("x")}), fact("b", {rtx_3090("y")}), fact("b")}),
       ElementsAre(HasSubstr("mistake: rank 0 computes on a card 'NVIDIA Marvel X1' for a "
-                            "device of kind rtx-3090")));
+                            "device of type rtx-3090")));
   EXPECT_THAT(
       said_of_devices(run, {fact("a", {rtx_3090("x")}), fact("b", {rtx_3090("x")}), fact("b")}),
       ElementsAre(HasSubstr("mistake: ranks 0 and 1 on a and b: would share one NVIDIA")));
@@ -69,7 +69,7 @@ TEST(CheckDevices, AClusterAgainstTheCardsOfItsHosts) {
   };
   EXPECT_THAT(check({fact("a", {rtx_3090("x")}), fact("b", {rtx_3090("y")})}), IsEmpty());
   EXPECT_THAT(check({fact("a", {unknown_card("x")}), fact("b", {rtx_3090("y")})}),
-              ElementsAre(HasSubstr("mistake: a: has 1 device of kind rtx-3090 in lab.toml (its "
+              ElementsAre(HasSubstr("mistake: a: has 1 device of type rtx-3090 in lab.toml (its "
                                     "ranks see 1 x NVIDIA Marvel X1)")));
 }
 

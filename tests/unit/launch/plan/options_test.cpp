@@ -66,7 +66,7 @@ TEST(PlanningOptions, PrecisionOfKindsThatTheClusterHas) {
     return "";
   };
   EXPECT_THAT(error_of("titan-x=fp16", cluster),
-              HasSubstr("--precision: unknown kind of device 'titan-x' (did you mean 'titan-v'?). "
+              HasSubstr("--precision: unknown device type 'titan-x' (did you mean 'titan-v'?). "
                         "Name one of the cluster's: a100, titan-v."));
   EXPECT_THAT(error_of("a100=fp16", {}), HasSubstr("Give --cluster FILE"));
   EXPECT_EQ(error_of("fp16", {}), "");
@@ -91,7 +91,7 @@ TEST(PlanningOptions, AnAllocationPolicyForAPipelineThatDrains) {
   const auto problems = problems_of(options);
   ASSERT_EQ(problems.size(), 2u);
   EXPECT_EQ(problems[0].where, "--policy");
-  EXPECT_THAT(problems[0].text, HasSubstr("ed cannot stand beside --system dapple"));
+  EXPECT_THAT(problems[0].text, HasSubstr("ed cannot be combined with --system dapple"));
   options.in_flight.reset();
   options.policy = "search";
   EXPECT_TRUE(problems_of(options).empty());

@@ -194,7 +194,7 @@ TEST(ProbedCluster, WhatDidNotAnswerIsNamedAndAskedFor) {
   EXPECT_THAT(text, HasSubstr("# rank 0 on n0:0 - rank 2 on n1:0: no answer within 10 s"));
   try {
     parse_cluster(text, "cluster.toml");
-    FAIL() << "a link that nobody measured was planned with";
+    FAIL() << "a link that was not measured was planned with";
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(), HasSubstr("[link.inter_node] is missing"));
   }

@@ -47,7 +47,7 @@ inline ProbeFacts rank_on(const std::string& host, std::vector<SeenCard> cards =
                 .configuration = ""};
   facts.processor = "Invented CPU";
   facts.cards = std::move(cards);
-  if (facts.cards.empty()) facts.why_no_card = "the driver shows no GPU to this process";
+  if (facts.cards.empty()) facts.why_no_card = "the driver lists no GPU for this process";
   return facts;
 }
 

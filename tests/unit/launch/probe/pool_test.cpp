@@ -107,7 +107,7 @@ TEST(Pool, ANodeWithoutCardsServes) {
   EXPECT_EQ(drawn(pool), "n0: rtx-3090; n1:");
   EXPECT_THAT(places(pool), ElementsAre("n0:0", "-"));
   EXPECT_THAT(pool.notes, ElementsAre(AllOf(HasSubstr("n1 (rank 1) has no card"),
-                                            HasSubstr("the driver shows no GPU"))));
+                                            HasSubstr("the driver lists no GPU"))));
   EXPECT_THAT(decide_link_tests(pool), ElementsAre(LinkTest{0, 1}, LinkTest{0, 0}));
 }
 
@@ -148,7 +148,7 @@ TEST(Pool, CardsThatWereAskedForHaveToBeThere) {
     decide_pool({rank_on("n0"), rank_on("n1")}, ProbeFor::cards);
     FAIL() << "no card was enough";
   } catch (const SystemError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("n0, n1: the driver shows no GPU to this process"));
+    EXPECT_THAT(error.what(), HasSubstr("n0, n1: the driver lists no GPU for this process"));
   }
 }
 

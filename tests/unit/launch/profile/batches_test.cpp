@@ -46,7 +46,7 @@ TEST(ProfileBatches, TheBudgetHoldsForAllTogether) {
 TEST(ProfileBatches, ADeviceMayHaveLessRoomThanItSaid) {
   const BatchChoice choice = chosen(1e9, 60, 1e-3, 8);
   EXPECT_THAT(choice.batches, ElementsAre(1, 2, 8));
-  EXPECT_EQ(choice.why_no_more, "the device has no memory for 32 samples");
+  EXPECT_EQ(choice.why_no_more, "the device does not have enough memory for 32 samples");
 }
 
 TEST(ProfileBatches, MemoryGrowsWithTheSamplesAlone) {

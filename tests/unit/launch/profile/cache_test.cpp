@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/profile/cache.h"
+#include "launch/profile/measure.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

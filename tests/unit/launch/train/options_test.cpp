@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 std::string problems_of(TrainOptions& options, const std::vector<std::string>& words) {
   OptionTable table = train_option_table(options);
   try {
-    EXPECT_TRUE(read_options(table, words,
+    EXPECT_TRUE(read_options(table, {"hetpipe", words},
                              [&](Problems& problems) { check_train_options(options, problems); }));
   } catch (const UserError& error) {
     return error.what();
@@ -103,8 +103,8 @@ TEST(TrainOptions, RatesClippingSmoothingAndTarget) {
   const std::string text =
       problems_of(bad, {"--plan", "p", "--data", "d", "--clip-scope", "stage", "--lr-power", "2",
                         "--lr-steps", "1,x", "--target-accuracy", "90", "--label-smoothing", "-1"});
-  EXPECT_THAT(text, HasSubstr("--clip-scope: is useless without --clip-norm"));
-  EXPECT_THAT(text, HasSubstr("--lr-power: cannot stand beside --lr-schedule constant"));
+  EXPECT_THAT(text, HasSubstr("--clip-scope: has no effect without --clip-norm"));
+  EXPECT_THAT(text, HasSubstr("--lr-power: cannot be combined with --lr-schedule constant"));
   EXPECT_THAT(text, HasSubstr("--lr-steps: 'x' (not a number)"));
   EXPECT_THAT(text, HasSubstr("--target-accuracy: '90' (must be at most 1)"));
   EXPECT_THAT(text, HasSubstr("--label-smoothing: '-1' (must be at least 0)"));
@@ -114,8 +114,8 @@ TEST(TrainOptions, WhatAPlanHasSettledCannotBeSaidAgain) {
   TrainOptions options;
   const std::string text = problems_of(options, {"--plan", "p", "--data", "d", "--in-flight", "2",
                                                  "--policy", "np", "--clock-distance", "1"});
-  EXPECT_THAT(text, HasSubstr("--in-flight: cannot stand beside --plan"));
-  EXPECT_THAT(text, HasSubstr("--policy: cannot stand beside --plan"));
+  EXPECT_THAT(text, HasSubstr("--in-flight: cannot be combined with --plan"));
+  EXPECT_THAT(text, HasSubstr("--policy: cannot be combined with --plan"));
   EXPECT_THAT(text, ::testing::Not(HasSubstr("--clock-distance")));
 }
 
@@ -126,7 +126,7 @@ TEST(TrainOptions, WithoutAPlanOneMustBePossible) {
   EXPECT_THAT(text, HasSubstr("--model: is missing"));
   EXPECT_THAT(text, HasSubstr("--data: is missing"));
   EXPECT_THAT(text, HasSubstr("--epochs: '0' (must be above 0)"));
-  EXPECT_THAT(text, HasSubstr("--resume: does not say what to go on with"));
+  EXPECT_THAT(text, HasSubstr("--resume: does not say what to resume"));
 }
 
 TEST(TrainOptions, ARunThatIsGoneOnWithHoldsItsPlan) {

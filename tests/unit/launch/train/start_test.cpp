@@ -60,7 +60,8 @@ std::string together(const std::vector<RankFacts>& facts, const TrainJob& job) {
 TEST(CheckTogether, AnEmulatedClusterIsOneMachine) {
   std::vector<RankFacts> facts = three_ranks();
   EXPECT_EQ(together(facts, small_job(false)), "");
-  EXPECT_THAT(together(facts, small_job(true)), HasSubstr("ranks 1 and 2 on b: another machine"));
+  EXPECT_THAT(together(facts, small_job(true)),
+              HasSubstr("ranks 1 and 2 on b: not on the machine"));
   for (RankFacts& rank : facts) rank.boot = "one";
   EXPECT_EQ(together(facts, small_job(true)), "");
 }
@@ -90,9 +91,10 @@ TEST(SharedCores, AreWarnedOfUnlessEmulated) {
     TrainJob job = small_job(emulated);
     const Roles roles = assign_roles(job.plan, {"a", "a", "a"}, Matching::plan_order);
     const std::string warning = shared_cores(facts, roles, job);
-    EXPECT_EQ(warning, emulated ? ""
-                                : "2 worker threads on a share 1 cores (each device is slower than "
-                                  "it would be alone)");
+    EXPECT_EQ(warning, emulated
+                           ? ""
+                           : "2 worker threads on a share 1 cores (each device runs slower than "
+                             "it would alone)");
   }
   facts[1].cores = {1};
   const TrainJob job = small_job(false);

@@ -134,10 +134,11 @@ TEST(Catalogue, UnknownNamesGetTheNearest) {
     });
   };
   EXPECT_THAT(with("", "rtx-3091"),
-              HasSubstr("c.toml:4: unknown kind of device 'rtx-3091' (did you mean 'rtx-3090'?)"));
-  EXPECT_THAT(with("[device.titan-w]\n", "titan-w"),
-              HasSubstr("c.toml:2: [device.titan-w]: memory is missing (required of a kind that is "
-                        "not in the catalogue of GPUs; did you mean 'titan-v'?)"));
+              HasSubstr("c.toml:4: unknown device type 'rtx-3091' (did you mean 'rtx-3090'?)"));
+  EXPECT_THAT(
+      with("[device.titan-w]\n", "titan-w"),
+      HasSubstr("c.toml:2: [device.titan-w]: memory is missing (required for a type that is "
+                "not in the catalogue of GPUs; did you mean 'titan-v'?)"));
   EXPECT_THAT(with("", "abacus"), Not(HasSubstr("did you mean")));
 }
 

@@ -25,7 +25,7 @@ TEST(StageLedger, LineByLine) {
             "gradients 100\n"
             "optimizer 100\n"
             "stashed versions 100\n"
-            "late updates 200\n"
+            "deferred updates 200\n"
             "wave updates 400\n"
             "activations 20\n"
             "messages 21\n"
@@ -179,7 +179,7 @@ TEST(DeviceLedger, VersionsOfTheWeights) {
   // stage 0 began with.
   EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::stash, four, 1), "stashed versions 200\n");
   EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::vertical_sync, four, 1),
-            "stashed versions 200\nlate updates 100\n");
+            "stashed versions 200\ndeferred updates 100\n");
   EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::two_versions, four, 1),
             "second version 100\nsummed update 93\n");  // beyond the workspace
   EXPECT_EQ(lines(Rule::continuous_1f1b, Weights::predicted, four, 1), "predicted weights 100\n");

@@ -96,7 +96,7 @@ TEST(PlanTable, SaysWhereMostOfTheTimeIsWaiting) {
   EXPECT_THAT(plan_table(p.plan, p.cluster, p.profile), testing::Not(HasSubstr("waiting")));
   p.plan.predicted->throughput = 1778;
   EXPECT_THAT(plan_table(p.plan, p.cluster, p.profile),
-              HasSubstr("(50 % of what the stages could compute: waiting"));
+              HasSubstr("(50 % of what the stages could compute; the rest is waiting"));
 }
 
 TEST(MemoryTable, StagesThatAreAlikeShareARow) {

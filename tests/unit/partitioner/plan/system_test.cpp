@@ -52,7 +52,7 @@ TEST(System, APlanFileOfOneVersionThatIsNeverDrainedIsRefused) {
     FAIL() << "accepted";
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(), HasSubstr("p.toml:3: weights 'one-version' with 2 minibatches"));
-    EXPECT_THAT(error.what(), HasSubstr("Use weights that go with that schedule: stash, "));
+    EXPECT_THAT(error.what(), HasSubstr("Use weights that work with that schedule: stash, "));
   }
 }
 

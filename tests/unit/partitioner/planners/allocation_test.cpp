@@ -76,11 +76,11 @@ TEST(Allocation, RefusesWhatCannotBeFormed) {
   };
   EXPECT_THAT(error("np", 3),
               HasSubstr("policy np cannot form 3 virtual workers (4 nodes have devices)"));
-  EXPECT_THAT(error("np", 20), HasSubstr("node n0 has too few devices to cut it in 5"));
+  EXPECT_THAT(error("np", 20), HasSubstr("node n0 has too few devices to split it into 5"));
   EXPECT_THAT(error("ed", 5), HasSubstr("the largest node has 4"));
   EXPECT_THAT(error("hd", 3), HasSubstr("form 2 pairs"));
   EXPECT_THAT(error("hd", 20), HasSubstr("8 devices for 10 virtual workers"));
-  EXPECT_THAT(error("ed", 0), HasSubstr("somebody has to work"));
+  EXPECT_THAT(error("ed", 0), HasSubstr("at least one virtual worker is needed"));
   EXPECT_THAT(error("nd", 4), HasSubstr("unknown allocation policy 'nd'"));
   EXPECT_THAT(user_error([] { allocate(test::cluster_of({{}}, 1), "np", {}, {}); }),
               HasSubstr("no node has a device"));

@@ -45,7 +45,7 @@ TEST(DappleLatency, Table5) {
     return 2 * 16 / dapple_latency(blocks, 16).total();
   };
   EXPECT_NEAR(samples_per_second(5.10, 7.60), 8.18, 0.02 * 8.18);
-  EXPECT_NEAR(samples_per_second(4.24, 6.23), 6.77, 0.02 * 6.77);  // with re-computation
+  EXPECT_NEAR(samples_per_second(4.24, 6.23), 6.77, 0.02 * 6.77);  // with recomputation
 }
 
 // --- Table 4 ---

@@ -50,7 +50,9 @@ TEST(Explain, ALayerMovedFromTheBottleneckIsSimulated) {
 
 TEST(Explain, TheBestCutIsNotImprovedByAMove) {
   const PlanRequest asked = request();
-  for (const Alternative& move : explain(asked, make_plan(asked)).moves) {
+  const std::vector<Alternative> moves = explain(asked, make_plan(asked)).moves;
+  ASSERT_FALSE(moves.empty());
+  for (const Alternative& move : moves) {
     EXPECT_LE(move.relative.value_or(-1), 1e-9) << move.what;
   }
 }

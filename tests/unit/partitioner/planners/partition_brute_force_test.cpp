@@ -236,7 +236,7 @@ TEST(Partition, EqualsBruteForceOnRandomCases) {
     if (expected == kInfinity) {
       ++nothing;
       EXPECT_THAT(user_error([&] { partition(c.cluster, c.profile, c.request); }),
-                  HasSubstr("The least bad cut"))
+                  HasSubstr("The closest one"))
           << "case " << i;
       continue;
     }

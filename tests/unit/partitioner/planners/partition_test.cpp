@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <random>
 
 #include "../cases.h"
@@ -53,9 +52,10 @@ TEST(Partition, NothingFitsNamesLedgersAndRemedies) {
   request.in_flight = 4;
   const std::string error = user_error([&] { partition(cluster, profile, request); });
   EXPECT_THAT(error, HasSubstr("stage 0 on n0:0 (small), layers 0 to"));
-  EXPECT_THAT(error, HasSubstr("has 20.0 kB  <- too much"));
+  EXPECT_THAT(error, HasSubstr("has 20.0 kB  <- too large"));
   EXPECT_THAT(error, HasSubstr("stashed versions"));
-  for (const char* remedy : {"smaller minibatch", "smaller Nm", "more or larger devices"}) {
+  for (const char* remedy :
+       {"smaller minibatch", "fewer minibatches in flight", "more or larger devices"}) {
     EXPECT_THAT(error, HasSubstr(remedy));
   }
 }
@@ -84,7 +84,8 @@ TEST(Partition, FewerLayersThanDevices) {
 }
 
 // Eight unequal devices and 200 layers, as a chain, with residual edges and with a U's long skips.
-TEST(Partition, IsQuickForLargeModels) {
+// How long that takes is measured by benchmarks/planner_speed.cpp.
+TEST(Partition, CutsLargeModels) {
   std::mt19937 random(3);
   std::uniform_real_distribution<double> share(0.5, 1.5);
   std::vector<std::string> kinds;
@@ -107,14 +108,7 @@ TEST(Partition, IsQuickForLargeModels) {
     request.devices = pool.devices();
     request.minibatch = 32;
     request.in_flight = 8;
-    const auto start = std::chrono::steady_clock::now();
-    const Partition found = partition(pool, profile, request);
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    RecordProperty(shape, format("%.2f s", seconds));
-    std::printf("%s: %.2f s\n", shape.c_str(), seconds);
-    EXPECT_LT(seconds, 30) << shape;
-    EXPECT_EQ(found.ends.size(), 8u);
+    EXPECT_EQ(partition(pool, profile, request).ends.size(), 8u) << shape;
   }
 }
 

@@ -115,7 +115,7 @@ class BruteForce {
     return known_[{level, from, to}] = result;
   }
 
-  // All ways to go on after `from`, with the slowest stage so far.
+  // All ways to continue after `from`, with the slowest stage so far.
   void later(std::size_t level, const Layers& from, const Layers& to, int machines, double slowest,
              double& result) {
     if (from == to) {

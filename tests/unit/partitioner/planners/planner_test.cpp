@@ -94,7 +94,7 @@ TEST(Planner, ASearchWherePoliciesFormLongerPipelinesThanTheModelHasStages) {
   check_plan(plan, "plan", &pool, 4);
   request.policy = "np";
   EXPECT_THAT(user_error([&] { make_plan(request); }),
-              HasSubstr("the model cannot be cut into 3 parts"));
+              HasSubstr("the model cannot be partitioned into 3 stages"));
 }
 
 TEST(Planner, MemoryLimitsWhatIsInFlight) {
@@ -110,7 +110,7 @@ TEST(Planner, MemoryLimitsWhatIsInFlight) {
   request.in_flight.reset();
   EXPECT_LE(plan_hetpipe(request).in_flight, 2);
   for (DeviceKind& kind : request.cluster.kinds) kind.memory = 10'000;
-  EXPECT_THAT(user_error([&] { plan_hetpipe(request); }), HasSubstr("The least bad cut"));
+  EXPECT_THAT(user_error([&] { plan_hetpipe(request); }), HasSubstr("The closest one"));
 }
 
 TEST(Planner, AlikeVirtualWorkersAreCutAlike) {

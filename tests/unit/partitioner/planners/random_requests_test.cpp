@@ -171,7 +171,7 @@ TEST_P(RandomRequests, APlanThatHoldsOrAUserError) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomRequests, testing::Range(0U, 60U));
-// Plans of the search that did not fit, or foretold the memory of another plan.
+// Plans of the search that did not fit, or predicted the memory of another plan.
 INSTANTIATE_TEST_SUITE_P(Found, RandomRequests, testing::Values(202U, 262U, 335U, 446U, 557U));
 
 }  // namespace random_requests_test

@@ -69,24 +69,24 @@ TEST(ChangedCluster, RulesOfNodesThatAreGoneGoToo) {
 TEST(ChangedCluster, WhatCannotBeDoneSaysWhy) {
   const std::vector<std::pair<const char*, const char*>> kCases{
       {"2 fast @n0", "neither adds nor removes"},
-      {"", "a change is empty"},
-      {"-n1,", "a change is empty"},
+      {"", "contains an empty change"},
+      {"-n1,", "contains an empty change"},
       {"+", "is not understood"},
       {"+1 2 fast @n0", "is not understood"},
-      {"+x fast @n0", "'x' is no number"},
-      {"+0 fast @n0", "must lie between 1 and"},
-      {"+2 fast", "on which node?"},
+      {"+x fast @n0", "'x' is not a number"},
+      {"+0 fast @n0", "must be between 1 and"},
+      {"+2 fast", "names no node"},
       {"+2 fast @", "no node follows"},
-      {"+2 fast @n0:1", "names a device"},
+      {"+2 fast @n0:1", "'n0:1' is a device (a node is expected)"},
       {"+2 rtx-3091 @n0", "did you mean 'rtx-3090'?"},
       {"+2 fats @n0", "did you mean 'fast'?"},
       {"-nn1", "did you mean 'n1'?"},
       {"-n0:2", "node n0 has 2 devices"},
       {"-m:0", "unknown node 'm'"},
       {"-slow", "Write -1 slow"},
-      {"-3 slow", "there are only 2 of that kind. Remove fewer"},
-      {"-2 slow @n0", "there are only 1 of that kind on n0"},
-      {"-1 rtx-3090", "unknown kind of device 'rtx-3090'"},
+      {"-3 slow", "there are only 2 of that type. Remove fewer"},
+      {"-2 slow @n0", "there are only 1 of that type on n0"},
+      {"-1 rtx-3090", "unknown device type 'rtx-3090'"},
       {"-n0,-n1", "leaves no device"},
   };
   for (const auto& [change, expected] : kCases) {
@@ -136,7 +136,7 @@ TEST(WhatIf, APoolOnWhichNothingFitsIsAnswered) {
   const auto answers = what_if(asked, plan, {{"-n1,-1 slow", after("-n1,-1 slow"), asked.profile}});
   ASSERT_EQ(answers.size(), 2u);
   EXPECT_FALSE(answers[1].plan);
-  EXPECT_THAT(answers[1].why_not, HasSubstr("no cut of the model fits"));
+  EXPECT_THAT(answers[1].why_not, HasSubstr("no partition of the model fits"));
   EXPECT_THAT(what_if_table(answers), HasSubstr("none"));
 }
 

@@ -199,7 +199,7 @@ TEST(Estimate, NothingToEstimateFromTellsEveryKind) {
                         "from 'mystery', whose peak_flops"));
   EXPECT_THAT(told, HasSubstr("lab.toml, rehearsed: the profile of 'tiny' has no measurement on "
                               "'rehearsed' or 'cpu' (an emulated device runs at this machine's "
-                              "pace times its slowdown; measured: mystery)"));
+                              "speed divided by its slowdown; measured: mystery)"));
 }
 
 }  // namespace estimate_test

@@ -102,9 +102,10 @@ TEST(ProfileFile, WhatNobodyReadsIsForgottenOrAnOutput) {
            "[[measurement]]\ndevice = \"d\"\nbatch = 1\nforward = [1, 1, 1]\n"
            "backward = [1, 1, 1]\noutput_bytes = [1, 1, 1]\nstash_bytes = [1, 1, 1]\n";
   };
-  EXPECT_THAT(test::user_error([&] { parse_profile(file(""), "p.toml"); }),
-              HasSubstr("p.toml:3: layer 'a': no later layer reads its output (the graph falls "
-                        "apart here). Name it in a later layer's inputs, or write output = true"));
+  EXPECT_THAT(
+      test::user_error([&] { parse_profile(file(""), "p.toml"); }),
+      HasSubstr("p.toml:3: layer 'a': no later layer reads its output (the graph is "
+                "disconnected here). Name it in a later layer's inputs, or write output = true"));
   const Profile p = parse_profile(file("output = true\n"), "p.toml");
   EXPECT_TRUE(p.layers[0].output);
   EXPECT_EQ(parse_profile(to_toml(p), "again"), p);

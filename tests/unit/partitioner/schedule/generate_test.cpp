@@ -207,7 +207,7 @@ TEST(Generate, RefusesWhatARuleCannotDo) {
   EXPECT_THAT(refusal(Rule::interleaved_1f1b, {4, 2, 6}),
               HasSubstr("6 micro-batches on 4 devices"));
   EXPECT_THAT(refusal(Rule::gpipe, {4, 2, 8}), HasSubstr("2 chunks per device"));
-  EXPECT_THAT(refusal(Rule::gpipe, {4, 1, 8, 1, 2}), HasSubstr("DAPPLE alone"));
+  EXPECT_THAT(refusal(Rule::gpipe, {4, 1, 8, 1, 2}), HasSubstr("only DAPPLE"));
   EXPECT_THAT(refusal(Rule::dapple_pa, {4, 1, 8, 1, 0}), HasSubstr("at most 0"));
   EXPECT_THAT(refusal(Rule::zb_h1, {4, 1, 0}), HasSubstr("0 micro-batches"));
   EXPECT_THAT(refusal(Rule::zb_h1, {4, 1, 1, 1, {}, 3, 3}), HasSubstr("3 to 3"));

@@ -65,7 +65,7 @@ TEST(Lower, Chunks) {
   EXPECT_EQ(lowered(Rule::interleaved_1f1b, {1, 2, 1}, {}), (Lines{"F0 F0/1 B0/1 B0 P0 U0"}));
 }
 
-// Re-computation needs no gradient, so it does not wait for one.
+// Recomputation needs no gradient, so it does not wait for one.
 TEST(Lower, Recompute) {
   EXPECT_EQ(lowered(Rule::flush_1f1b, {2, 1, 2}, {StageSync::all_reduce, 1, 0, 1, {true, false}}),
             (Lines{"F0 S0 F0.1 S0.1 R0 V0 B0 R0.1 V0.1 B0.1 P0 U0",
@@ -174,22 +174,22 @@ TEST(Validate, NamesFaultsOfEveryForm) {
   const ScheduleForm split{1, B::split, StageSync::all_reduce};
   const ScheduleForm nf1b{2, B::by_minibatch, StageSync::all_reduce};
   const std::vector<Fault> faults{
-      {{"F0 B0 W0"}, whole, "(W0): the backwards of this schedule are whole"},
+      {{"F0 B0 W0"}, whole, "(W0): backward passes of this schedule are not split"},
       {{"F0 F0.1 B0 W0 B0.1"}, split, "(B0.1): this backward has no weight gradient"},
-      {{"F0 W0 B0"}, split, "(W0): its backward does not stand before it"},
+      {{"F0 W0 B0"}, split, "(W0): its backward does not come before it"},
       {{"F0 B0 W0 W0"}, split, "(W0): this weight gradient is done twice"},
       {{"F0 F0.1 B0"}, whole, "(F0.1): this forward has no backward"},
-      {{"F0 B0 F0.1"}, nf1b, "(B0): not all forwards of its minibatch stand before it"},
-      {{"F0 F0.1 B0.1"}, nf1b, "(B0.1): one backward takes its whole minibatch"},
+      {{"F0 B0 F0.1"}, nf1b, "(B0): not all forwards of its minibatch come before it"},
+      {{"F0 F0.1 B0.1"}, nf1b, "(B0.1): one backward is for the whole minibatch"},
       {{"F0 F0.1 F1 F1.1 F2 F2.1 B0 B1 B2"}, nf1b, "(F2): more than in_flight = 2"},
-      {{"F0 B0 U0 P0"}, whole, "(U0): its gradients are not handed to the all-reduce"},
-      {{"F0 F0.1 B0 P0 U0 B0.1"}, whole, "(P0): its backward does not stand before it"},
-      {{"F0 B0 P0 U0 W0"}, split, "(P0): its backward does not stand before it"},
+      {{"F0 B0 U0 P0"}, whole, "(U0): its gradients are not given to the all-reduce"},
+      {{"F0 F0.1 B0 P0 U0 B0.1"}, whole, "(P0): its backward does not come before it"},
+      {{"F0 B0 P0 U0 W0"}, split, "(P0): its backward does not come before it"},
       {{"F0 B0 P0 U0 U0"}, whole, "(U0): this update is done twice"},
       {{"F0 F0/1 B0 B0/1"}, whole, "deadlock"},
       {{"F0 S0 V0/1 F0/1 S0/1 V0/1 B0/1 S0/1 V0 B0", "V0 F0 V0/1 F0/1 B0/1 S0/1 V0 B0 S0"},
        whole,
-       "(F0): no send takes its activations on"},
+       "(F0): no send passes its activations on"},
       {{"F0 S0 F0.1 S0.1 V0 B0 P0 U0", "V0 F0 V0.1 F0.1 B0 V0.1 S0"},
        {1, B::by_minibatch, StageSync::all_reduce},
        "(V0.1): no stage on that side"},
@@ -210,7 +210,7 @@ TEST(Validate, OrderOfMessagesBetweenChunks) {
                    "S0 V0.1 B0.1 S0.1"}),
              ScheduleForm{1, BackwardForm::whole, StageSync::all_reduce});
   });
-  EXPECT_THAT(error, HasSubstr("(V0/1): stage 1 sends S0.1 in this place"));
+  EXPECT_THAT(error, HasSubstr("(V0/1): stage 1 sends S0.1 at this point"));
 }
 
 }  // namespace lower_test

@@ -160,7 +160,7 @@ TEST(Engine, SaysWhoWaitsForEver) {
   EngineJob job;
   job.wait(job.add_signal());
   job.end_process();
-  EXPECT_DEATH(Engine().play(job), "process 0 .* waits for ever at its operation 0");
+  EXPECT_DEATH(Engine().play(job), "process 0 .* waits forever at its operation 0");
 }
 
 // Draws by seed, process and operation: equal for equal seeds, near the asked deviation, mean 1.
@@ -190,7 +190,7 @@ TEST(Engine, JitterIsDrawnByCounter) {
 }
 
 // Random jobs: a program that a single process could run in the order in which it was drawn, so
-// nobody waits for ever; its operations are dealt to a few processes.
+// nobody waits forever; its operations are dealt to a few processes.
 struct Draw {
   std::mt19937 random;
   explicit Draw(unsigned seed) : random(seed) {}

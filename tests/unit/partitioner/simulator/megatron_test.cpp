@@ -255,7 +255,7 @@ TEST(Megatron, RefusesWhatThatRuntimeCannotRun) {
                 stages.pop_back();
                 stages[0].end_layer = 2;
               }),
-              HasSubstr("virtual worker 1 cut differently from virtual worker 0"));
+              HasSubstr("virtual worker 1 partitioned differently from virtual worker 0"));
 }
 
 // P = 7; two of five micro-batches held: activations 2 * 11, received 2 + 1 times 3, sent 5.

@@ -36,7 +36,7 @@ double all_reduced(const Cluster& cluster, const Groups& rings, double bytes) {
 }
 
 // When every member of every chain has the sums of round after round; [group][member] computes
-// `late` before it joins, and goes on to the next round.
+// `late` before it joins, and continues to the next round.
 struct Chained {
   ReducedBytes bytes;
   std::vector<std::vector<double>> late{};

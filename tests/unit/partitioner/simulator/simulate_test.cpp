@@ -157,7 +157,7 @@ TEST(Simulate, SaysWhatItDoesNotKnow) {
   EXPECT_THAT(user_error([&] { simulate(plan, c, p); }), HasSubstr("a plan for another profile"));
   plan.model = "chain";
   EXPECT_THAT(user_error([&] { simulate(plan, c, second_per_layer(3)); }),
-              HasSubstr("cuts 2 layers, the profile has 3 (a plan for another profile)"));
+              HasSubstr("has 2 layers, the profile has 3 (a plan for another profile)"));
 }
 
 }  // namespace simulate_test

@@ -55,7 +55,7 @@ TEST(AllReduce, ReplicasShareSamplesAndReduce) {
   EXPECT_NEAR(s.stages[1].busy, 6 / 16.0, 1e-9);
   EXPECT_NEAR(s.stages[0].communication, 10 / 16.0, 1e-9);
   EXPECT_NEAR(s.stages[1].communication, 5 / 16.0,
-              1e-9);  // has the sum, goes on, waits for the other
+              1e-9);  // has the sum, continues, waits for the other
   EXPECT_NEAR(s.stages[1].bubble, 5 / 16.0, 1e-9);
 
   plan.virtual_workers[0].stages[0].shares = {24, 8};  // the first is the slower one: 9 s

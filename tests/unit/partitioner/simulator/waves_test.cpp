@@ -180,7 +180,7 @@ TEST(Waves, AFasterWorkerIsHeldAtTheGate) {
   const std::vector<std::vector<double>> last_of_wave{
       {6, 21, 39, 57, 75, 93},  // D = 0: 3 s after the label
       {6, 12, 21, 39, 57, 75},  //
-      {6, 12, 18, 24, 39, 57},  // D = 2: at wave 3 label 1 is in since 18, it goes on
+      {6, 12, 18, 24, 39, 57},  // D = 2: at wave 3 label 1 is in since 18, it continues
       {6, 12, 18, 24, 30, 39}};
   for (int d = 0; d < 4; ++d) {
     c.distance = d;

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tables that one program measures, sourced by benchmarks/run.
+
+python=${TORCH_PYTHON:-$HOME/.cache/hetpipe-bench/torch/bin/python}
+run_cpu_step() {
+  if [ $trial = yes ] && ! "$python" -c 'import torch' 2> /dev/null; then
+    build_targets bench_cpu_step bench_stand_in
+    echo "No PyTorch at $python: hetpipe itself stands in for it."
+    echo
+    "$build/bin/bench_cpu_step" $smallest "$raw" "$build/bin/bench_stand_in"
+    return
+  fi
+  [ -x "$python" ] || die "no Python at $python. Make one: python3 -m venv FOLDER && FOLDER/bin/pip install torch; then TORCH_PYTHON=FOLDER/bin/python."
+  build_targets bench_cpu_step
+  # The peer's allocator keeps its memory, as ours does: fresh pages would cost it more than some layers.
+  "$build/bin/bench_cpu_step" $smallest "$raw" env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE MALLOC_MMAP_MAX_=0 \
+    MALLOC_TRIM_THRESHOLD_=100000000000 "$python" benchmarks/torch_step.py 2> "$work/peer.log"
+}
+
+run_push_pull() {
+  build_targets bench_push_pull
+  local workers servers mebibytes
+  echo "Bandwidth in GB/s, median and quartiles of 20 rounds; in every round push, pull, both together, and the same bytes"
+  echo "between the same ranks with plain MPI (Isend/Irecv/Waitall, buffers touched before, in the same type of pages)."
+  echo "A push ends when the servers have added all of it (the clock lets the worker start its next wave), a pull when the"
+  echo "snapshot is in the worker's buffer. The ratio is ours / MPI, the median of the rounds; the goal is at least 0.90."
+  echo
+  echo "| workers + servers | per worker | operation | hetpipe GB/s | MPI GB/s | ratio | goal met |"
+  echo "|---|---|---|---|---|---|---|"
+  while read -r workers servers mebibytes; do
+    mpirun --oversubscribe -n $((workers + servers)) "$build/bin/bench_push_pull" $smallest \
+      "${raw%.json}-$workers-$servers-$mebibytes.json" "$workers" "$servers" "$mebibytes" < /dev/null
+  done <<< "$(sized $'1 1 64\n1 1 256\n2 2 64' '2 2 1')"
+  echo
+  echo "Where the rest goes: MPI moves a message inside a node with one copy, made by the receiver. A pull is that copy. A push is"
+  echo "that copy, made by the server, and an addition: three more passes over memory, by a second thread while the next pieces"
+  echo "are copied, which needs a second core. MPI's side reuses one buffer; the server uses the memory of several labels and"
+  echo "pushes in turn, so less of it is in the caches. Waiting ranks sleep between two checks (1/32 of the time they have"
+  echo "waited), where MPI polls."
+}
+
+run_staging() {
+  build_targets bench_staging
+  echo "Messages from the memory of one rank's device to that of another's, through host memory, between two processes of one"
+  echo "machine, on the CPU with streams and memory like a GPU's (\`--device offload\`): seconds until the last message has arrived"
+  echo "and the sender knows, and bandwidth; median and quartiles of 9. Ahead: messages that may be in transit at once."
+  local kibibytes
+  for kibibytes in $(sized "0 512" 512); do
+    echo
+    mpirun --oversubscribe -n 2 "$build/bin/bench_staging" $smallest offload "$kibibytes"
+  done
+}
+
+run_pipedream() { # PIPEDREAM_CHECKOUT: a checkout of its repository; PIPEDREAM_PYTHON: a Python with numpy
+  if [ $trial = yes ] && [ ! -d "${PIPEDREAM_CHECKOUT:-}/optimizer" ]; then
+    pipedream_without_checkout
+    return
+  fi
+  [ -d "${PIPEDREAM_CHECKOUT:-}/optimizer" ] ||
+    die "no PIPEDREAM_CHECKOUT. Clone github.com/msr-fiddle/pipedream and name the folder."
+  [ -d "${PIPEDREAM_PROFILES:=../shared/data/profiles/pipedream}" ] ||
+    die "no profiles at $PIPEDREAM_PROFILES. Name their folder in PIPEDREAM_PROFILES."
+  build_targets bench_pipedream_optimizer
+  echo "Seconds per minibatch of the partition (the published optimizer's own objective, activation transfers counted) and the"
+  echo "time from the profile's file to the partition, in turns: medians of ${REPETITIONS:-5}; the ratios of time and of CPU time (both"
+  echo "sides have one thread), each with the least and the most. Goals: an objective no larger, a ratio of at least 20."
+  echo
+  [ $trial = no ] || export REPETITIONS=1 CASES=1
+  "${PIPEDREAM_PYTHON:-python3}" benchmarks/pipedream_published.py "$PIPEDREAM_CHECKOUT" \
+    "$build/bin/bench_pipedream_optimizer" "$PIPEDREAM_PROFILES" "$raw"
+}
+
+pipedream_without_checkout() { # in a trial: our side alone, on a chain of four layers
+  build_targets bench_pipedream_optimizer
+  local node
+  for node in 1 2 3 4; do
+    echo "node$node -- Layer -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=1000.0, parameter_size=4000.0"
+  done > "$work/graph.txt"
+  printf '\tnode1 -- node2\n\tnode2 -- node3\n\tnode3 -- node4\n' >> "$work/graph.txt"
+  echo "No PIPEDREAM_CHECKOUT: the published side is left out. Ours, objective, time and CPU time in seconds:"
+  echo
+  "$build/bin/bench_pipedream_optimizer" "$work/graph.txt" 2 1e9
+}
+
+run_idle() {
+  build_targets bench_idle
+  mpirun --oversubscribe -n 5 "$build/bin/bench_idle" "$raw" $(sized "5 7" "0.2 1")
+}
+
+run_simulator() {
+  build_targets bench_simulator_speed
+  "$build/bin/bench_simulator_speed" $smallest "$raw" "$(sized 5 1)"
+}
+
+run_planner_speed() {
+  build_targets bench_planner_speed
+  "$build/bin/bench_planner_speed" $smallest "$raw" "$(sized "${REPETITIONS:-5}" 1)" cluster-configs
+}
+
+run_prediction_error() { # PREDICTION_DATA: another data set
+  build_targets bench_prediction_error
+  echo "LeNet on Fashion-MNIST, minibatches of 64, trained serially; at each point ten predictions W^ = W + s d, one update apart,"
+  echo "made by the optimizer as in SpecTrain's and XPipe's stages, and compared with W after s more updates: root mean square"
+  echo "over all parameters, median and quartiles of the ten. sgd-momentum (0.01, 0.9): d = -rate v, SpecTrain's;"
+  echo "adam (0.001): d = -rate m^ / (sqrt(v^) + eps), XPipe's. Newest: W itself instead of the prediction. Ratio: predicted /"
+  echo "newest, pair by pair; below 1 the prediction is closer, which is the goal everywhere. Loss: of one minibatch there."
+  echo
+  [ $trial = no ] || make_pictures "$work/data" 1024 28
+  "$build/bin/bench_prediction_error" $smallest "$raw" "$(sized "${PREDICTION_DATA:-fashion-mnist}" "$work/data")"
+}
+
+run_measured_runs() {
+  local runs=${MEASURED_RUNS:-../shared/data/measured/sailor}
+  if [ ! -f "$runs/measured.csv" ]; then
+    $(sized die skip) "no measured runs at $runs. Name their folder: MEASURED_RUNS=FOLDER."
+  fi
+  build_targets bench_measured_runs
+  "$build/bin/bench_measured_runs" "$raw" "$runs"
+}

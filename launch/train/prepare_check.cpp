@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether everything fits together.
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "launch/command/said_of.h"
+#include "launch/train/prepare_parts.h"
+#include "partitioner/cost/memory.h"
+#include "partitioner/plan/system.h"
+#include "runtime/training/checkpoint.h"
+#include "runtime/training/rates.h"
+
+namespace hetpipe {
+namespace {
+
+// A plan made elsewhere, or by hand, may not fit: better said now than by a rank in the middle of
+// its work.
+void check_memory(const TrainJob& job, const std::string& file, Problems& problems) {
+  if (!job.cluster || !job.profile) return;
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    std::set<DeviceName> said;  // an interleaved schedule's device has several stages
+    for (std::size_t k = 0; k < job.plan.virtual_workers[i].stages.size(); ++k) {
+      const StageNeed need =
+          fullest_replica(job.plan, *job.cluster, *job.profile,
+                          VirtualWorkerId{static_cast<int>(i)}, StageId{static_cast<int>(k)});
+      if (need.ledger.total() <= need.memory || !said.insert(need.device).second) continue;
+      std::vector<std::string> lines;
+      for (const LedgerLine& line : need.ledger.lines) {
+        lines.push_back(line.name + " " + format_bytes(static_cast<double>(line.bytes)));
+      }
+      problems.add(file,
+                   format("virtual worker %zu, stage %zu needs %s on %s, which has %s (%s). "
+                          "Use a smaller minibatch, fewer minibatches in flight, or another "
+                          "partition.",
+                          i, k, format_bytes(static_cast<double>(need.ledger.total())).c_str(),
+                          to_string(need.device).c_str(),
+                          format_bytes(static_cast<double>(need.memory)).c_str(),
+                          join(lines, ", ").c_str()));
+    }
+  }
+}
+
+// A virtual worker's schedule is made before the run, every action of it, and kept by its ranks: of
+// a (micro-)batch at a stage some 8 actions of 32 bytes.
+constexpr std::int64_t kMostPasses = 4'000'000;  // through stages, of one virtual worker in one run
+
+void check_length(const TrainJob& job, double epochs, Problems& problems) {
+  if (job.end_position < 1) {
+    problems.add("--epochs", format("%g of %lld samples is less than one sample. Raise it.", epochs,
+                                    static_cast<long long>(job.dataset_size)));
+  }
+  std::int64_t round = 0;
+  std::int64_t stages = 0;
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
+    stages = std::max(stages, static_cast<std::int64_t>(job.plan.virtual_workers[i].stages.size()));
+  }
+  const bool whole = composition(job.plan).schedule == ScheduleRule::continuous_1f1b;
+  const std::int64_t minibatches = (job.end_position - job.start.consumed) / round;
+  const std::int64_t most = kMostPasses / (stages * (whole ? 1 : job.plan.micro_batches));
+  if (minibatches > most) {
+    problems.add("--epochs",
+                 format("%g are %lld minibatches for each virtual worker (one run of this plan "
+                        "takes at most %lld). Lower it, and continue from the last checkpoint with "
+                        "--resume.",
+                        epochs, static_cast<long long>(minibatches), static_cast<long long>(most)));
+  }
+}
+
+void check_minibatches(const TrainJob& job, const std::string& file, Problems& problems) {
+  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
+    const int minibatch = job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
+    if (minibatch <= job.dataset_size) continue;
+    problems.add(file, format("virtual worker %zu: minibatch = %d (the data set has %lld training "
+                              "samples). Use a smaller minibatch.",
+                              i, minibatch, static_cast<long long>(job.dataset_size)));
+  }
+}
+
+}  // namespace
+
+void check_profile(const Given& given) {
+  if (!given.job.profile) return;
+  const Profile& profile = *given.job.profile;
+  const Model& model = given.model;
+  bool same = static_cast<int>(profile.layers.size()) == model.layer_count();
+  for (int l = 0; same && l < model.layer_count(); ++l) {
+    same = profile.layers[static_cast<std::size_t>(l)].name == model.layer(l).name;
+  }
+  if (same) return;
+  throw UserError(given.profile_file,
+                  format("the profile of '%s' has different layers from model '%s' (%zu and %d). "
+                         "Measure this model: hetpipe profile "
+                         "--model %s.",
+                         profile.model.c_str(), model.name().c_str(), profile.layers.size(),
+                         model.layer_count(), model.name().c_str()));
+}
+
+void check_plan_of(const TrainJob& job, const Given& given) {
+  check_plan(job.plan, given.plan_file, job.cluster ? &*job.cluster : nullptr,
+             given.model.layer_count());
+  Problems problems;
+  said_of(given.plan_file, [&] {
+    check_playable(job.plan, problems);
+    check_tied_weights(job.plan, given.model, problems);
+    problems.throw_if_any();
+  });
+  check_minibatches(job, given.plan_file, problems);
+  problems.throw_if_any();
+  said_of(given.profile_file, [&] { check_memory(job, given.plan_file, problems); });
+  problems.throw_if_any();
+}
+
+void check_training(const TrainJob& job, const Given& given, const Resumption& resumption) {
+  Problems problems;
+  if (given.options.clip_norm) {
+    const std::string why = why_not_clip(job.optimizer.clipping.scope, composition(job.plan));
+    if (!why.empty()) problems.add("--clip-scope", why);
+  }
+  if (job.target_accuracy && job.test_size == 0) {
+    problems.add("--target-accuracy", "cannot be reached (" + *given.options.data +
+                                          " holds no test samples). Leave it out, or give data "
+                                          "with a test set.");
+  }
+  if (resumption.checkpoint) {
+    check_resumable(*resumption.checkpoint, resumption.start.checkpoint, job, given.model,
+                    problems);
+  }
+  check_length(job, given.options.epochs, problems);
+  check_rate_schedule(given.options.rate, job, problems);
+  problems.throw_if_any();
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plan, rates, start.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "base/text.h"
+#include "launch/command/said_of.h"
+#include "launch/train/ground.h"
+#include "launch/train/prepare_parts.h"
+#include "partitioner/plan/system.h"
+#include "runtime/training/build_hash.h"
+#include "runtime/training/exact.h"
+#include "runtime/training/rates.h"
+
+namespace hetpipe {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Servers take ranks without a device; where there are too few of these they are hosted by workers.
+void seat_servers(Plan& plan, const std::vector<std::string>& free_nodes) {
+  if (!plan.server) return;
+  const auto has_room = [&](const std::string& node) {
+    return std::find(free_nodes.begin(), free_nodes.end(), node) != free_nodes.end();
+  };
+  std::vector<std::string>& nodes = plan.server->nodes;
+  if (std::all_of(nodes.begin(), nodes.end(), has_room)) return;
+  plan.server->hosted = true;
+  std::set<std::string> of_workers;
+  for (const PlanVirtualWorker& vw : plan.virtual_workers) {
+    for (const PlanStage& stage : vw.stages) {
+      for (const DeviceName& device : stage.devices) of_workers.insert(device.node);
+    }
+  }
+  std::erase_if(nodes, [&](const std::string& node) { return !of_workers.contains(node); });
+  if (nodes.empty()) nodes = {plan.virtual_workers.front().stages.front().devices.front().node};
+}
+
+Clipping decide_clipping(const TrainOptions& options, const Plan& plan) {
+  if (!options.clip_norm) return {};
+  const ClipScope scope = options.clip_scope ? *try_parse_clip_scope(*options.clip_scope)
+                                             : usual_clip_scope(composition(plan));
+  return {*options.clip_norm, scope};
+}
+
+// The checkpoint to continue from; empty: there is none, and the training starts afresh.
+std::string checkpoint_to_resume(const TrainOptions& options) {
+  if (*options.resume != "latest" && *options.resume != "auto") return *options.resume;
+  const fs::path folder = fs::path(*options.output) / "checkpoints";
+  const std::optional<fs::path> newest = newest_checkpoint(folder);
+  if (!newest && *options.resume == "auto") return {};
+  if (!newest) {
+    throw UserError(
+        "--resume",
+        folder.string() +
+            " holds no complete checkpoint (a run writes them at the end of every epoch, and every "
+            "--checkpoint-every waves). Give --resume FILE, or start without --resume.");
+  }
+  return newest->string();
+}
+
+}  // namespace
+
+Plan decide_plan(const Given& given, const Ground* ground) {
+  if (given.options.plan) return given.job.plan;
+  const PlanningOptions& planning = given.options.planning;
+  Plan plan = said_of(given.profile_file, [&] {
+    return make_plan(request_of(planning, *given.job.cluster, *given.job.profile));
+  });
+  override_server(planning, plan);
+  if (ground != nullptr) seat_servers(plan, ground->free_nodes);
+  return plan;
+}
+
+OptimizerOptions decide_optimizer(const TrainOptions& options, const Plan& plan) {
+  OptimizerOptions optimizer{
+      .name = plan.optimizer,
+      .learning_rate = options.learning_rate.value_or(default_rate(plan).rate),
+      .momentum = options.momentum,
+      .weight_decay = options.weight_decay};
+  optimizer.clipping = decide_clipping(options, plan);
+  return optimizer;
+}
+
+std::string note_on_rate(const TrainOptions& options, const Plan& plan) {
+  const DefaultRate usual = default_rate(plan);
+  if (options.learning_rate || !usual.lowered()) return {};
+  return format(
+      "learning rate %g instead of %g: up to %d pending updates do not see "
+      "each other (--learning-rate sets another rate%s)",
+      usual.rate, kSgdRate, usual.unseen_updates,
+      plan.in_flight > 1 ? "; a smaller --in-flight leaves fewer pending" : "");
+}
+
+void take_options(const TrainOptions& options, TrainJob& job) {
+  job.label_smoothing = options.label_smoothing;
+  job.target_accuracy = options.target_accuracy;
+  job.seed = static_cast<std::uint64_t>(options.seed);
+  job.end_position = std::llround(options.epochs * static_cast<double>(job.dataset_size));
+  job.evaluate_every = options.evaluate_every;
+  job.checkpoint_every = options.checkpoint_every;
+  job.rehearse_preemption = options.rehearse_preemption;
+  job.keep_checkpoints = options.keep;
+  job.exact_checkpoints = options.exact;
+  job.build = build_hash();
+  job.device = options.device;
+  job.transport_path = options.transport_path;
+  job.threads = options.threads;
+  job.timeout_seconds = options.timeout;
+}
+
+Resumption decide_resumption(const TrainOptions& options, const TrainJob& job) {
+  const std::string file = options.resume ? checkpoint_to_resume(options) : std::string();
+  if (file.empty()) return {};
+  Resumption resumption{.start = {}, .checkpoint = read_checkpoint(file), .how = {}, .ended = {}};
+  const Checkpoint& checkpoint = *resumption.checkpoint;
+  if (options.resume == "auto" && checkpoint.sampler.consumed >= job.end_position) {
+    resumption.ended =
+        format("%s is from the end of the training (%lld samples): nothing is left to do",
+               file.c_str(), static_cast<long long>(checkpoint.sampler.consumed));
+    return resumption;
+  }
+  const std::optional<std::string> why_not = why_not_exact(checkpoint, job);
+  resumption.start =
+      why_not ? StartingPoint::empty_pipelines(file, checkpoint.label, checkpoint.sampler.consumed)
+              : exact_start(file, checkpoint);
+  resumption.how =
+      why_not ? "pipelines start empty, since " + *why_not : "bit for bit as if it had not stopped";
+  return resumption;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files, data, the model.
+#include <algorithm>
+#include <filesystem>
+
+#include "base/text.h"
+#include "launch/command/said_of.h"
+#include "launch/train/ground.h"
+#include "launch/train/measured_model.h"
+#include "launch/train/prepare_parts.h"
+#include "runtime/model/zoo.h"
+#include "runtime/store/open_dataset.h"
+#include "runtime/training/run_directory.h"
+
+namespace hetpipe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMeasuredMinibatch = 32;
+
+// A run that is resumed in its own directory needs none of its files named again.
+TrainOptions with_files_of_the_run(TrainOptions options) {
+  if (!options.resume || !options.output || options.plan || options.planning.cluster)
+    return options;
+  const fs::path folder = *options.output;
+  const auto found = [&](const char* name) -> std::optional<std::string> {
+    return fs::exists(folder / name) ? std::optional((folder / name).string()) : std::nullopt;
+  };
+  options.plan = found("plan.toml");
+  options.planning.cluster = found("cluster.toml");
+  if (!options.planning.profile) options.planning.profile = found("profile.toml");
+  return options;
+}
+
+// The devices of this launch stand in place of a cluster file.
+TrainOptions on_ground(TrainOptions options, const Ground& ground) {
+  options.planning.cluster.reset();
+  if (options.planning.servers.empty()) options.planning.servers = ground.free_nodes;
+  return options;
+}
+
+void read_files(const TrainOptions& options, const Ground* ground, TrainJob& job) {
+  if (ground != nullptr) {
+    job.cluster = ground->cluster;
+    job.on_allocation = true;
+    if (!options.planning.profile) job.profile = ground->profile;
+  }
+  if (options.planning.cluster) job.cluster = load_cluster(*options.planning.cluster);
+  job.precision = precision_of(options.planning, job.cluster.value_or(Cluster{}));
+  if (options.planning.profile) {
+    job.profile = load_profile_of(options.planning, job.cluster.value_or(Cluster{}));
+  }
+  if (options.plan) {
+    job.plan = load_plan(*options.plan);
+    override_plan(options.planning, job.plan);
+  } else if (!job.cluster) {
+    throw UserError("--cluster",
+                    "is missing (there is no --plan either). Give --plan FILE, or --cluster FILE "
+                    "to have one made.");
+  }
+}
+
+std::string model_name(const TrainOptions& options, const TrainJob& job) {
+  const std::string name = options.model.value_or(options.plan  ? job.plan.model
+                                                  : job.profile ? job.profile->model
+                                                                : "");
+  if (name.empty()) {
+    throw UserError("--model",
+                    "is missing (neither plan nor profile names one). Give --model NAME; known: " +
+                        join(model_names(), ", ") + ".");
+  }
+  if (options.plan && !job.plan.model.empty() && job.plan.model != name) {
+    throw UserError(*options.plan, "is a plan of model '" + job.plan.model + "' (--model says '" +
+                                       name + "'). Leave --model out, or plan that model.");
+  }
+  return name;
+}
+
+void read_data(const std::string& data, TrainJob& job, Log& log) {
+  const Dataset train = open_dataset(data, Split::train, Parts::both);
+  job.sample = Shape(train.sample_shape());
+  job.classes = train.classes;
+  job.dataset_size = train.size;
+  job.dataset_fingerprint = train.fingerprint;
+  if (has_test_split(data)) {
+    const Dataset test = open_dataset(data, Split::test, Parts::both);
+    job.test_size = test.size;
+    job.test_fingerprint = test.fingerprint;
+    if (test.sample_shape() != train.sample_shape() || test.classes > train.classes) {
+      throw UserError(data,
+                      "has test samples of another shape or more classes than its training "
+                      "samples. Give data sets that belong together.");
+    }
+  } else {
+    log.line(data + " holds no test samples: nothing will be evaluated");
+  }
+}
+
+Model model_of(const TrainOptions& options, const TrainJob& job) {
+  const std::string named_by = options.model  ? "--model"
+                               : options.plan ? *options.plan
+                                              : options.planning.profile.value_or("");
+  return said_of(named_by, [&] { return make_model(job.model, job.sample, job.classes); });
+}
+
+// By the first rank, on what emulated kinds run on where there are some.
+Profile measure_here(const TrainOptions& options, const Model& model,
+                     const std::optional<Cluster>& cluster, Log& log) {
+  ModelMeasurer by{.batches = {options.planning.minibatch.value_or(kMeasuredMinibatch)}};
+  by.on_cpu = cluster &&
+              std::any_of(cluster->kinds.begin(), cluster->kinds.end(), [](const DeviceKind& kind) {
+                return kind.emulate && kind.emulate->of == kEmulatingDevice;
+              });
+  if (by.on_cpu) by.kind = kEmulatingDevice;
+  log.line("no --profile given: measuring " + model.name() + " on this machine");
+  MeasuredModel measured = measure_model(options, model, by);
+  log.line(measured.note);
+  return std::move(measured.profile);
+}
+
+}  // namespace
+
+Given read_given(const TrainOptions& asked, const Ground* ground, Log& log) {
+  TrainOptions options = with_files_of_the_run(asked);
+  if (ground != nullptr) options = on_ground(std::move(options), *ground);
+  if (options.output) {
+    RunDirectory::check(*options.output, options.resume ? RunStart::resume : RunStart::fresh);
+  }
+  TrainJob job;
+  read_files(options, ground, job);
+  job.model = model_name(options, job);
+  read_data(*options.data, job, log);
+  Model model = model_of(options, job);
+  if (!job.profile && (!options.plan || (job.cluster && job.cluster->emulated()))) {
+    job.profile = measure_here(options, model, job.cluster, log);
+  }
+  const std::string plan_file = options.plan.value_or("the plan made");
+  const std::string profile_file = options.planning.profile.value_or("the measured profile");
+  return {std::move(options), std::move(job), std::move(model), plan_file, profile_file};
+}
+
+}  // namespace hetpipe

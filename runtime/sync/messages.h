@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "base/ids.h"
+#include "runtime/pipeline/messages.h"
+#include "runtime/sync/shard_map.h"
+
+// What keeps virtual workers together: pushes and pulls, sums of gradients, the parts of a
+// checkpoint, the agreement on a stop.
+namespace hetpipe {
+
+enum class SyncKind : std::int32_t {
+  push_piece = first_after<PipelineKind>,
+  shard_arrived,
+  gate_request,
+  gate_grant,
+  pull_request,
+  pulled,
+  worker_finished,
+  sum_piece,
+  checkpoint_coming,
+  checkpoint_part,
+  checkpoint_confirm,
+  checkpoint_confirmed,
+  stop_request,
+  stop_at,
+  stop_known,
+  end
+};
+
+// Waves. Before each piece of a wave's sum, on Channel::push (PushPieces).
+struct PushPiece {
+  static constexpr auto kKind = SyncKind::push_piece;
+  Wave wave = 0;
+  VirtualWorkerId virtual_worker;
+  bool operator==(const PushPiece&) const = default;
+};
+// To the first shard, which has the clock: another one has a whole wave.
+struct ShardArrived {
+  static constexpr auto kKind = SyncKind::shard_arrived;
+  Wave wave = 0;
+  VirtualWorkerId virtual_worker;
+  ShardId shard;
+};
+struct GateRequest {
+  static constexpr auto kKind = SyncKind::gate_request;
+  Wave wave = 0;
+  VirtualWorkerId virtual_worker;
+};
+struct GateGrant {
+  static constexpr auto kKind = SyncKind::gate_grant;
+  Wave wave = 0;
+  Label label = 0;
+};
+struct PullRequest {
+  static constexpr auto kKind = SyncKind::pull_request;
+  Wave gate = 0;  // the next one after this pull
+  Label label = 0;
+  VirtualWorkerId virtual_worker;
+  StageId stage;
+  ShardMap::What what = ShardMap::What::parameters;
+};
+// The answer: before the values, on Channel::pull.
+struct Pulled {
+  static constexpr auto kKind = SyncKind::pulled;
+  Label label = 0;
+  ShardId shard;
+  ShardMap::What what = ShardMap::What::parameters;
+  bool operator==(const Pulled&) const = default;
+};
+// To every shard: this stage will ask nothing more.
+struct WorkerFinished {
+  static constexpr auto kKind = SyncKind::worker_finished;
+  VirtualWorkerId virtual_worker;
+  StageId stage;
+};
+
+// Sums over groups of ranks (GradientExchange). Before a piece, on Channel::reduce.
+enum class Along : std::int32_t { up, down };  // the group: the terms so far, or the finished sum
+struct SumPiece {
+  static constexpr auto kKind = SyncKind::sum_piece;
+  std::int64_t sum = 0;  // its number
+  std::int64_t piece = 0;
+  std::int32_t part = 0;
+  Along along = Along::up;
+  bool operator==(const SumPiece&) const = default;
+};
+
+// Checkpoints, from stages and shards to the collector (CheckpointCollector).
+struct CheckpointComing {
+  static constexpr auto kKind = SyncKind::checkpoint_coming;
+  Label label = 0;
+  std::int64_t bytes = 0;  // of the CheckpointPart that follows
+  std::int32_t part = 0;
+};
+// Before the part, on Channel::checkpoint.
+struct CheckpointPart {
+  static constexpr auto kKind = SyncKind::checkpoint_part;
+  Label label = 0;
+  std::int32_t part = 0;
+  bool operator==(const CheckpointPart&) const = default;
+};
+// The collector asks all whether they are still there, and each answers.
+struct CheckpointConfirm {
+  static constexpr auto kKind = SyncKind::checkpoint_confirm;
+  Label label = 0;
+};
+struct CheckpointConfirmed {
+  static constexpr auto kKind = SyncKind::checkpoint_confirmed;
+  Label label = 0;
+};
+
+// Stops. From any rank to the coordinator, which tells all where, and hears that each knows.
+struct StopRequest {
+  static constexpr auto kKind = SyncKind::stop_request;
+  std::int32_t signal = 0;
+};
+struct StopAt {
+  static constexpr auto kKind = SyncKind::stop_at;
+  Label label = 0;
+  Rank by;  // whose request, and the signal that it got
+  std::int32_t signal = 0;
+};
+struct StopKnown {
+  static constexpr auto kKind = SyncKind::stop_known;
+};
+
+static_assert(
+    kinds_differ<PushPiece, ShardArrived, GateRequest, GateGrant, PullRequest, Pulled,
+                 WorkerFinished, SumPiece, CheckpointComing, CheckpointPart, CheckpointConfirm,
+                 CheckpointConfirmed, StopRequest, StopAt, StopKnown>());
+
+}  // namespace hetpipe
