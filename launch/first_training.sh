@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced, after common.sh, by launch/quickstart and by a bundle's hetpipe-quickstart: the quick start itself.
+# Sourced, after common.sh, by launch/quickstart and by an installation's hetpipe-quickstart: the quick start itself.
 
 # first_training HETPIPE CLUSTER DATA FOLDER [OPTION of hetpipe train]...
 # Measures LeNet on this machine, plans it for CLUSTER (emulated on this machine), and executes the mpirun that

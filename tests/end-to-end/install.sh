@@ -8,6 +8,7 @@ export LC_ALL=C
 build=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+export HETPIPE_CACHE=$folder/cache
 failed=0
 fail() { echo "FAILED: $*"; failed=1; }
 
