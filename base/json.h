@@ -84,7 +84,6 @@ class Json {
   const Value& value() const { return value_; }
   bool is_null() const;
   bool is_string() const;
-  bool is_number() const;
   bool is_array() const;
   bool is_object() const;
 
@@ -131,8 +130,7 @@ struct Json::Member {
 // Whether dump() keeps a text as it is.
 bool is_utf8(std::string_view text);
 
-// --- templates
-// ------------------------------------------------------------------------------------
+// --- templates ---
 
 template <std::same_as<bool> Bool>
 Json::Json(Bool value) : value_(value) {}

@@ -5,6 +5,7 @@
 #include <exception>
 #include <span>
 
+#include "base/bytes.h"
 #include "base/failure.h"
 #include "base/text.h"
 
@@ -43,8 +44,7 @@ std::vector<std::string> round(Transport& transport, const std::vector<std::stri
   for (const auto& heard : transport.exchange(std::as_bytes(std::span(bytes)))) {
     const auto rank = texts.size();
     // The first round of all may be one of different builds.
-    const auto their = from_text<SaidInRound>(
-        {reinterpret_cast<const char*>(heard.data()), heard.size()}, Keys::as_far_as_known);
+    const auto their = from_text<SaidInRound>(as_text(heard), Keys::as_far_as_known);
     texts.push_back(their.text);
     if (their.code == 0) continue;
     if (their.code != static_cast<int>(ExitCode::user)) throw MachineFailed{their.code};
