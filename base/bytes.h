@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -12,6 +13,10 @@
 // Values as bytes, for messages between ranks of one build: what is read is what was written, in
 // the same order.
 namespace hetpipe {
+
+inline std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 class ByteWriter {
  public:

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace hetpipe {
@@ -24,6 +25,12 @@ Precision precision_named(const std::string& name) {
     throw UserError("--precision", unknown("precision", name, names) + ". Choose one of them.");
   }
   return static_cast<Precision>(found - names.begin());
+}
+
+Json to_json(Precision precision) { return to_string(precision); }
+
+void from_json(const Json& json, Precision& precision) {
+  precision = static_cast<Precision>(json.place_in(precision_names()));
 }
 
 std::optional<Precision> PrecisionChoice::of(const std::string& kind) const {
@@ -62,6 +69,13 @@ std::string to_string(const PrecisionChoice& choice) {
     parts.push_back(kind + "=" + to_string(precision));
   }
   return join(parts, ",");
+}
+
+Json to_json(const PrecisionChoice& choice) { return to_string(choice); }
+
+void from_json(const Json& json, PrecisionChoice& choice) {
+  const auto text = json.get<std::string>();
+  choice = text.empty() ? PrecisionChoice{} : precision_choice_from(text);
 }
 
 }  // namespace hetpipe

@@ -9,6 +9,8 @@
 
 namespace hetpipe {
 
+class Json;
+
 // How a device multiplies and stores activations. tf32: fp32 activations whose products
 // take 10 bits of mantissa. bf16 and fp16: activations of two bytes, sums in fp32; fp16 needs the
 // loss scaled, or its smallest gradients are lost. Parameters are fp32 everywhere.
@@ -17,6 +19,8 @@ enum class Precision : std::uint8_t { fp32, tf32, bf16, fp16 };
 const std::vector<std::string>& precision_names();  // in the order of the enumeration
 std::string to_string(Precision precision);
 Precision precision_named(const std::string& name);  // UserError for an unknown one
+Json to_json(Precision precision);
+void from_json(const Json& json, Precision& precision);
 
 // The value of --precision: one for every device type ("bf16"), for some
 // ("a100=bf16,titan-v=fp16"), for all but some ("bf16,titan-v=fp16").
@@ -33,5 +37,7 @@ struct PrecisionChoice {
 };
 PrecisionChoice precision_choice_from(const std::string& text);  // UserError
 std::string to_string(const PrecisionChoice& choice);            // empty if nothing is specified
+Json to_json(const PrecisionChoice& choice);
+void from_json(const Json& json, PrecisionChoice& choice);
 
 }  // namespace hetpipe

@@ -11,6 +11,8 @@
 
 namespace hetpipe {
 
+class Json;
+
 // Extents of a tensor, outermost first. Images are (N, H, W, C): samples, rows, columns, channels,
 // the channel varying fastest; features are (N, F). Parameter shapes are stated where they are
 // declared.
@@ -56,6 +58,10 @@ struct Sides {
   Sides(int r, int c) : rows(r), columns(c) {}
   bool operator==(const Sides&) const = default;
 };
+
+// As an array.
+Json to_json(const Shape& shape);
+void from_json(const Json& json, Shape& shape);
 
 inline std::string to_string(const Shape& shape) {
   std::string text = "(";

@@ -46,6 +46,7 @@ check() ( # ROOT: prints every breach; 1 if there is one
   door "$(include '(hdf5|H5[A-Z][A-Za-z]*)\.h')" '^runtime/store/|^tests/unit/store/|^tests/fault/bad_data' 'HDF5'
   door '\bH5[A-Z][a-z_0-9]*\(' '^runtime/store/|^tests/unit/store/|^tests/fault/bad_data' 'HDF5 call'
   door "$(include 'toml\+\+')" '^partitioner/' 'toml++'
+  door "$(include 'nlohmann/')" '^base/json\.cpp|^tests/unit/base/json_test' 'nlohmann-json'
   door "$(include '(oneapi/)?dnnl')" '^kernels/cpu/' 'oneDNN'
   door "$(include 'boost/')" '^launch/' 'Boost'
   door "$(include 'zlib\.h')" '^runtime/data/|^runtime/store/checksum\.cpp|^tests/(unit/data/|fault/bad_data)' 'zlib'
@@ -94,6 +95,8 @@ benchmarks/push_pull.cpp|  MPI_Barrier(MPI_COMM_WORLD);
 runtime/pipeline/a.cpp|#include <hdf5.h>
 launch/a.cpp|  H5Fclose(file);
 launch/a.cpp|#include <toml++/toml.h>
+launch/a.cpp|#include <nlohmann/json.hpp>
+base/json.h|#include <nlohmann/json_fwd.hpp>
 runtime/model/a.cpp|#include <oneapi/dnnl/dnnl.hpp>
 base/a.cpp|#include <boost/program_options.hpp>
 runtime/store/a.cpp|#include <zlib.h>

@@ -3,9 +3,8 @@
 
 #include <cuda_runtime.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "kernels/cuda/blas/product.h"
 #include "kernels/cuda/check.h"
@@ -40,7 +39,7 @@ std::unique_ptr<Context> Context::described(const std::string& json, PlanOptions
                            static_cast<std::int64_t>(json.size()) + 1, json.c_str());
   context->properties_.finalize("reading the description of a card");
   // Every key that is asked for here is one that the library has just insisted on.
-  const nlohmann::json values = nlohmann::json::parse(json);
+  const Json values = Json::parse(json);
   const int version = values.at("deviceVer").get<int>();  // 900 is 9.0
   context->card_ = {values.at("deviceName").get<std::string>(), version / 100, version % 100 / 10,
                     values.at("driverVer").get<int>()};

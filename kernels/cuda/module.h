@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "kernels/device.h"
 #include "kernels/element.h"
 #include "kernels/peer_memory.h"
@@ -30,6 +31,11 @@ struct GpuInfo {
   double memory_bandwidth = 0;  // bytes/s, from clock and width
   int numa_node = -1;           // -1: not known
 };
+constexpr auto fields_of(Type<GpuInfo>) {
+  return fields<&GpuInfo::index, &GpuInfo::name, &GpuInfo::uuid, &GpuInfo::pci, &GpuInfo::major,
+                &GpuInfo::minor, &GpuInfo::multiprocessors, &GpuInfo::memory, &GpuInfo::free_memory,
+                &GpuInfo::memory_bandwidth, &GpuInfo::numa_node>;
+}
 
 // The default precision of a card: bf16 from compute capability 8.0
 // on, fp16 on cards with tensor cores before (7.0), else fp32.

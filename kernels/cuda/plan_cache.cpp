@@ -3,24 +3,28 @@
 
 #include <exception>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace hetpipe::cuda {
 namespace {
 
-using Json = nlohmann::json;
-
 std::string line_of(const std::string& key, const PlanChoice& choice) {
-  return Json{{"key", key}, {"choice", choice.choice}, {"seconds", choice.seconds}}.dump() + "\n";
+  return Json{{"choice", choice.choice}, {"key", key}, {"seconds", choice.seconds}}.dump() + "\n";
 }
 
-bool is_entry(const Json& json) {
-  return json.is_object() && json.contains("key") && json["key"].is_string() &&
-         json.contains("choice") && json["choice"].is_string() && json.contains("seconds") &&
-         json["seconds"].is_number();
+std::optional<std::pair<std::string, PlanChoice>> try_entry(const std::string& line) {
+  try {
+    const Json json = Json::parse(line);
+    return std::pair(
+        json.at("key").get<std::string>(),
+        PlanChoice{json.at("choice").get<std::string>(), json.at("seconds").get<double>()});
+  } catch (const JsonError&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -48,10 +52,7 @@ void PlanCache::read() {
   if (file_.empty() || !std::filesystem::exists(file_, error)) return;
   try {
     for (const std::string& line : split(read_file(file_), '\n')) {
-      const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (!is_entry(json)) continue;
-      choices_[json["key"].get<std::string>()] = {json["choice"].get<std::string>(),
-                                                  json["seconds"].get<double>()};
+      if (auto entry = try_entry(line)) choices_[entry->first] = std::move(entry->second);
     }
   } catch (const std::exception& e) {
     warn_once(e.what());

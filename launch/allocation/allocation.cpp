@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
@@ -14,13 +13,7 @@
 #include "partitioner/cluster/catalogue.h"
 
 namespace hetpipe {
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AllocatedNode, name, gpus, features, answers)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Allocation, of, gpus_known, nodes)
-
 namespace {
-
-using Json = nlohmann::json;
 
 // Letters and digits alone: types of GPUs are written in every way.
 std::string bare(const std::string& name) {
@@ -109,14 +102,6 @@ void leave_out_unused(Cluster& cluster) {
 }
 
 }  // namespace
-
-std::string to_text(const Allocation& allocation) {
-  return Json(allocation).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-Allocation allocation_from_text(const std::string& text) {
-  return Json::parse(text).get<Allocation>();
-}
 
 Allocation hosts_allocation(const std::vector<std::string>& host_of_rank) {
   Allocation allocation;

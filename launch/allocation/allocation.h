@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "partitioner/cluster/cluster.h"
 
 // The allocation that a scheduler gave to this job, or a launcher to these ranks, as a cluster.
@@ -16,17 +17,20 @@ struct AllocatedNode {
   std::vector<std::string> gpus{};      // of each that the job was given, its type; "": not said
   std::vector<std::string> features{};  // as the administrator has named them
   bool answers = true;                  // false: the scheduler considers it down
-  bool operator==(const AllocatedNode&) const = default;
 };
+constexpr auto fields_of(Type<AllocatedNode>) {
+  return fields<&AllocatedNode::name, &AllocatedNode::gpus, &AllocatedNode::features,
+                &AllocatedNode::answers>;
+}
 
 struct Allocation {
   std::string of;           // "Slurm job 17", "the hosts of these ranks"
   bool gpus_known = false;  // to the scheduler: then a node without GPUs has none for this job
   std::vector<AllocatedNode> nodes;
-  bool operator==(const Allocation&) const = default;
 };
-std::string to_text(const Allocation& allocation);
-Allocation allocation_from_text(const std::string& text);
+constexpr auto fields_of(Type<Allocation>) {
+  return fields<&Allocation::of, &Allocation::gpus_known, &Allocation::nodes>;
+}
 
 // The hosts of these ranks, each once, in rank order.
 Allocation hosts_allocation(const std::vector<std::string>& host_of_rank);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "launch/checkpoint/compare.h"
 #include "launch/command/options.h"
@@ -10,7 +10,6 @@
 namespace hetpipe {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
 using Kind = TensorDifference::Kind;
 
 struct DiffOptions {
@@ -55,11 +54,11 @@ const char* kind_name(Kind kind) {
 }
 
 std::string json_text(const CheckpointDifference& difference) {
-  OrderedJson attributes = OrderedJson::array();
+  Json attributes = Json::array();
   for (const AttributeDifference& a : difference.attributes) {
     attributes.push_back({{"name", a.name}, {"first", a.first}, {"second", a.second}});
   }
-  OrderedJson tensors = OrderedJson::array();
+  Json tensors = Json::array();
   for (const TensorDifference& t : difference.tensors) {
     tensors.push_back({{"path", t.path},
                        {"difference", kind_name(t.kind)},
@@ -68,9 +67,9 @@ std::string json_text(const CheckpointDifference& difference) {
                        {"max_absolute", t.absolute},  // null: infinite
                        {"max_relative", t.relative}});
   }
-  const OrderedJson json{
+  const Json json{
       {"identical", difference.none()}, {"attributes", attributes}, {"tensors", tensors}};
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 void print_text(const CheckpointDifference& difference) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "launch/checkpoint/files.h"
 #include "launch/command/options.h"
@@ -11,8 +11,6 @@
 
 namespace hetpipe {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
 
 struct InfoOptions {
   std::string file;
@@ -64,27 +62,27 @@ std::string shape_text(const NamedTensor& tensor) {
   return "(" + join(sides, ", ") + ")";
 }
 
-OrderedJson json_of(const Sum& sum) {
+Json json_of(const Sum& sum) {
   return {{"tensors", sum.tensors}, {"values", sum.values}, {"bytes", sum.bytes()}};
 }
 
 std::string json_text(const std::string& path, const Checkpoint& c, bool with_tensors) {
-  OrderedJson json{{"file", path},
-                   {"model", c.model},
-                   {"model_fingerprint", to_hex(c.model_fingerprint)},
-                   {"system", c.system},
-                   {"precision", c.precision},
-                   {"label", c.label},
-                   {"minibatches", c.minibatches},
-                   {"epoch", c.sampler.epoch()},
-                   {"samples_consumed", c.sampler.consumed},
-                   {"dataset_size", c.sampler.dataset_size},
-                   {"dataset_fingerprint", to_hex(c.sampler.dataset_fingerprint)},
-                   {"seed", c.sampler.seed},
-                   {"optimizer", c.optimizer},
-                   {"optimizer_step", c.optimizer_step}};
-  OrderedJson slots = OrderedJson::object();
-  OrderedJson exact;
+  Json json{{"file", path},
+            {"model", c.model},
+            {"model_fingerprint", to_hex(c.model_fingerprint)},
+            {"system", c.system},
+            {"precision", c.precision},
+            {"label", c.label},
+            {"minibatches", c.minibatches},
+            {"epoch", c.sampler.epoch()},
+            {"samples_consumed", c.sampler.consumed},
+            {"dataset_size", c.sampler.dataset_size},
+            {"dataset_fingerprint", to_hex(c.sampler.dataset_fingerprint)},
+            {"seed", c.sampler.seed},
+            {"optimizer", c.optimizer},
+            {"optimizer_step", c.optimizer_step}};
+  Json slots = Json::object();
+  Json exact;
   for (const auto& [name, sum] : sums_of(c)) {
     if (name.starts_with("slot ")) {
       slots[name.substr(5)] = json_of(sum);
@@ -96,7 +94,7 @@ std::string json_text(const std::string& path, const Checkpoint& c, bool with_te
   if (c.exact) exact["numbers"] = c.exact->numbers;
   json["exact"] = exact;  // null where there is none
   if (with_tensors) {
-    json["tensors"] = OrderedJson::array();
+    json["tensors"] = Json::array();
     for (const PathTensor& t : tensors_of(c)) {
       json["tensors"].push_back({{"path", t.path},
                                  {"kind", t.kind},
@@ -104,7 +102,7 @@ std::string json_text(const std::string& path, const Checkpoint& c, bool with_te
                                  {"order", t.tensor->order}});
     }
   }
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 void print_text(const std::string& path, const Checkpoint& c, bool with_tensors) {

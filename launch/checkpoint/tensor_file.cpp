@@ -3,11 +3,11 @@
 
 #include <bit>
 #include <list>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "runtime/store/checksum.h"
 
@@ -47,17 +47,17 @@ std::string npy_header(const ExportTensor& tensor) {
 
 void write_safetensors(const std::filesystem::path& path, const std::vector<ExportTensor>& tensors,
                        const std::map<std::string, std::string>& facts) {
-  nlohmann::ordered_json json;
-  json["__metadata__"] = facts;
+  Json json{{"__metadata__", facts}};
   std::uint64_t end = 0;
   std::vector<std::string_view> pieces(1);
   for (const ExportTensor& tensor : tensors) {
     const std::uint64_t start = end;
     end += bytes_of(tensor).size();
-    json[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {start, end}}};
+    json[tensor.name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", Json::Array{start, end}}};
     pieces.push_back(bytes_of(tensor));
   }
-  std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string text = json.dump();
   text.resize(
       (text.size() + kSafetensorsAlignment - 1) / kSafetensorsAlignment * kSafetensorsAlignment,
       ' ');

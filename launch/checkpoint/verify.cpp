@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "launch/checkpoint/files.h"
 #include "launch/command/options.h"
@@ -9,8 +9,6 @@
 
 namespace hetpipe {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
 
 struct VerifyOptions {
   std::vector<std::string> files;
@@ -36,16 +34,17 @@ struct Verdict {
 };
 
 std::string json_text(const std::vector<Verdict>& verdicts) {
-  OrderedJson files = OrderedJson::array();
+  Json files = Json::array();
   bool intact = true;
   for (const Verdict& verdict : verdicts) {
-    OrderedJson problems = OrderedJson::array();
+    Json problems = Json::array();
     for (const Problem& problem : verdict.problems) problems.push_back(problem.text);
-    intact = intact && problems.empty();
-    files.push_back({{"file", verdict.file}, {"intact", problems.empty()}, {"problems", problems}});
+    const bool sound = verdict.problems.empty();
+    intact = intact && sound;
+    files.push_back({{"file", verdict.file}, {"intact", sound}, {"problems", problems}});
   }
-  const OrderedJson json{{"intact", intact}, {"files", files}};
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  const Json json{{"intact", intact}, {"files", files}};
+  return json.dump(2) + "\n";
 }
 
 }  // namespace

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/compare/report.h"
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "base/text.h"
 
 namespace hetpipe {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
 using Row = std::vector<std::string>;
 
 Row header(const Comparison& comparison) {
@@ -82,24 +80,19 @@ std::vector<std::string> remarks(const Comparison& comparison) {
   return lines;
 }
 
-OrderedJson json_of(const std::optional<Spread>& spread) {
+Json json_of(const std::optional<Spread>& spread) {
   if (!spread) return nullptr;
   return {{"mean", spread->mean}, {"min", spread->least}, {"max", spread->most}};
 }
 
-template <class T>
-OrderedJson or_null(const std::optional<T>& value) {
-  return value ? OrderedJson(*value) : OrderedJson(nullptr);
-}
-
-OrderedJson json_of(const RunResult& run) {
+Json json_of(const RunResult& run) {
   return {{"seed", run.seed},
           {"exit", run.exit},
           {"samples", run.samples},
           {"seconds", run.seconds},
           {"throughput", run.throughput},
-          {"test_accuracy", or_null(run.test_accuracy)},
-          {"time_to_target", or_null(run.time_to_target)},
+          {"test_accuracy", run.test_accuracy},
+          {"time_to_target", run.time_to_target},
           {"staleness_max", run.staleness_max},
           {"fullest_device", run.fullest},
           {"peak_memory", run.peak_memory},
@@ -108,14 +101,13 @@ OrderedJson json_of(const RunResult& run) {
           {"bytes", run.bytes}};
 }
 
-OrderedJson json_of(const Entry& entry, const Comparison& comparison) {
-  OrderedJson json{
-      {"name", entry.name},
-      {"system", entry.system},
-      {"why_not", entry.why_not.empty() ? OrderedJson(nullptr) : OrderedJson(entry.why_not)},
-      {"runs", OrderedJson::array()},
-      {"failures", OrderedJson::array()},
-      {"not_run", entry.not_run}};
+Json json_of(const Entry& entry, const Comparison& comparison) {
+  Json json{{"name", entry.name},
+            {"system", entry.system},
+            {"why_not", entry.why_not.empty() ? Json(nullptr) : Json(entry.why_not)},
+            {"runs", Json::array()},
+            {"failures", Json::array()},
+            {"not_run", entry.not_run}};
   for (const RunResult& run : entry.runs) json["runs"].push_back(json_of(run));
   for (const RunFailure& failure : entry.failures) {
     json["failures"].push_back(
@@ -183,21 +175,21 @@ std::string comparison_markdown(const Comparison& comparison) {
 }
 
 std::string comparison_json(const Comparison& comparison) {
-  OrderedJson json{{"format", 1},
-                   {"version", comparison.version},
-                   {"command", comparison.command},
-                   {"cluster", comparison.cluster},
-                   {"model", comparison.model},
-                   {"data", comparison.data},
-                   {"dataset_size", comparison.dataset_size},
-                   {"epochs", comparison.epochs},
-                   {"target_accuracy", or_null(comparison.target_accuracy)},
-                   {"seeds", comparison.seeds},
-                   {"entries", OrderedJson::array()}};
+  Json json{{"format", 1},
+            {"version", comparison.version},
+            {"command", comparison.command},
+            {"cluster", comparison.cluster},
+            {"model", comparison.model},
+            {"data", comparison.data},
+            {"dataset_size", comparison.dataset_size},
+            {"epochs", comparison.epochs},
+            {"target_accuracy", comparison.target_accuracy},
+            {"seeds", comparison.seeds},
+            {"entries", Json::array()}};
   for (const Entry& entry : comparison.entries) {
     json["entries"].push_back(json_of(entry, comparison));
   }
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 }  // namespace hetpipe

@@ -2,21 +2,13 @@
 #include "launch/compare/results.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/fields_json.h"
 #include "base/file.h"
 
 namespace hetpipe {
 namespace {
-
-using Json = nlohmann::json;
-
-template <class T>
-std::optional<T> optional_at(const Json& json, const char* key) {
-  const Json& value = json.at(key);
-  return value.is_null() ? std::nullopt : std::optional(value.get<T>());
-}
 
 // A device's memory, bytes; nothing where the plan has no such place.
 std::optional<double> memory_of(const Json& rank, const Plan& plan, const Cluster& cluster) {
@@ -51,16 +43,16 @@ void add_rank(const Json& rank, const Plan& plan, const Cluster& cluster, RunRes
 RunResult result_of(const Json& json, int seed, const Plan& plan, const Cluster& cluster) {
   RunResult run;
   run.seed = seed;
-  json.at("exit").get_to(run.exit);
-  json.at("plan_hash").get_to(run.plan_hash);
-  json.at("samples").get_to(run.samples);
-  json.at("seconds").get_to(run.seconds);
-  json.at("throughput").get_to(run.throughput);
-  run.test_accuracy = optional_at<double>(json, "test_accuracy");
-  run.time_to_target = optional_at<double>(json, "time_to_target");
+  run.exit = json.at("exit").get<std::string>();
+  run.plan_hash = json.at("plan_hash").get<std::string>();
+  run.samples = json.at("samples").get<std::int64_t>();
+  run.seconds = json.at("seconds").get<double>();
+  run.throughput = json.at("throughput").get<double>();
+  run.test_accuracy = from_json<std::optional<double>>(json.at("test_accuracy"));
+  run.time_to_target = from_json<std::optional<double>>(json.at("time_to_target"));
   run.staleness_max = json.at("staleness").at("max").get<int>();
-  for (const Json& rank : json.at("ranks")) add_rank(rank, plan, cluster, run);
-  for (const Json& point : json.at("evaluations")) {
+  for (const Json& rank : json.at("ranks").items()) add_rank(rank, plan, cluster, run);
+  for (const Json& point : json.at("evaluations").items()) {
     run.curve.push_back(
         {point.at("seconds").get<double>(), point.at("test_accuracy").get<double>()});
   }
@@ -94,7 +86,7 @@ std::optional<RunResult> try_read_result(const std::filesystem::path& file, int 
   if (!std::filesystem::exists(file)) return std::nullopt;
   try {
     return result_of(Json::parse(read_file(file)), seed, plan, cluster);
-  } catch (const Json::exception&) {
+  } catch (const JsonError&) {
     return std::nullopt;  // cut short, or another program's
   }
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "launch/doctor/facts.h"
 #include "launch/doctor/finding.h"
 #include "launch/doctor/links.h"
@@ -48,6 +49,9 @@ struct FoundDevice {
   RankDevice device;
   std::string failure{};
 };
+constexpr auto fields_of(Type<FoundDevice>) {
+  return fields<&FoundDevice::device, &FoundDevice::failure>;
+}
 // Every worker has a card of the type that the plan was made for. No roles: devices of the cluster
 // against the cards of its hosts.
 Check check_devices(const PlannedRun& run, const std::vector<DoctorFacts>& facts,

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/failure.h"
 #include "base/index.h"
@@ -12,12 +11,9 @@
 #include "launch/doctor/planned_run.h"
 #include "launch/launcher/child.h"
 #include "launch/launcher/round.h"
-#include "runtime/training/job_text.h"
 
 namespace hetpipe {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr int kClockReadings = 3;
 
@@ -34,8 +30,7 @@ std::vector<double> clock_offsets(Transport& transport) {
   }
   std::vector<double> offsets;
   std::vector<double> first;
-  for (const std::string& text : round(transport, {}, [&] { return Json(mine).dump(); })) {
-    const auto theirs = Json::parse(text).get<std::vector<double>>();
+  for (const auto& theirs : round_of(transport, {}, [&] { return mine; })) {
     if (first.empty()) first = theirs;
     double offset = theirs[0] - first[0];
     for (std::size_t i = 1; i < theirs.size(); ++i) {
@@ -51,19 +46,15 @@ struct Told {
   std::optional<TrainJob> job;  // where it is known which rank does what
   std::string output;           // to be tried; empty: none
 };
+constexpr auto fields_of(Type<Told>) { return fields<&Told::job, &Told::output>; }
+
 Told hand_round(const PlannedRun& run, bool usable, const DoctorOptions& options,
                 Transport& transport) {
   const auto mine = [&] {
-    return Json{{"job", usable ? to_text(run.job) : ""}, {"output", options.output.value_or("")}}
-        .dump(-1, ' ', false, Json::error_handler_t::replace);
+    return Told{.job = usable ? std::optional(run.job) : std::nullopt,
+                .output = options.output.value_or("")};
   };
-  const Json json = Json::parse(round(transport, {}, mine).front());
-  Told told;
-  json.at("output").get_to(told.output);
-  if (const auto job = json.at("job").get<std::string>(); !job.empty()) {
-    told.job = job_from_text(job);
-  }
-  return told;
+  return round_of(transport, {}, mine, Keys::as_far_as_known).front();
 }
 
 std::vector<FoundDevice> found_devices(const TrainJob& job, const Roles& roles,
@@ -76,16 +67,9 @@ std::vector<FoundDevice> found_devices(const TrainJob& job, const Roles& roles,
     } catch (const SystemError& error) {
       found.failure = text_of(error);
     }
-    return Json{{"device", to_text(found.device)}, {"failure", found.failure}}.dump(
-        -1, ' ', false, Json::error_handler_t::replace);
+    return found;
   };
-  std::vector<FoundDevice> devices;
-  for (const std::string& text : round(transport, hosts, mine)) {
-    const Json json = Json::parse(text);
-    devices.push_back({rank_device_from_text(json.at("device").get<std::string>()),
-                       json.at("failure").get<std::string>()});
-  }
-  return devices;
+  return round_of(transport, hosts, mine, Keys::as_far_as_known);
 }
 
 // Without a plan --device cuda still says what each rank computes on.
@@ -110,16 +94,14 @@ Output try_output(const std::string& output, Transport& transport) {
   std::optional<OutputTrial> trial;
   const auto tried = [&] {
     if (first) trial.emplace(output);
-    return first ? to_text(trial->facts()) : std::string();
+    return first ? trial->facts() : OutputFacts{};
   };
   Output found;
-  found.facts = output_facts_from_text(round(transport, {}, tried).front());
+  found.facts = round_of(transport, {}, tried, Keys::as_far_as_known).front();
   const auto seen = [&] {
-    return to_text(first ? OutputSeen{} : look_at_output(found.facts, transport.rank().value));
+    return first ? OutputSeen{} : look_at_output(found.facts, transport.rank().value);
   };
-  for (const std::string& text : round(transport, {}, seen)) {
-    found.seen.push_back(output_seen_from_text(text));
-  }
+  found.seen = round_of(transport, {}, seen, Keys::as_far_as_known);
   return found;
 }
 
@@ -143,11 +125,9 @@ Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links
         doctor_facts_here(options.device == "cpu" ? LookForCards::no : LookForCards::yes,
                           transport.ranks(), call.mpi);
     facts.machine.rank.configuration = call.configuration;
-    return to_text(facts);
+    return facts;
   };
-  for (const std::string& text : round(transport, {}, facts_here)) {
-    seen.facts.push_back(doctor_facts_from_text(text));
-  }
+  seen.facts = round_of(transport, {}, facts_here, Keys::as_far_as_known);
   const bool one_world = call.refused.empty();
 
   PlannedRun run;

@@ -1,36 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/doctor/facts.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/index.h"
 #include "base/text.h"
 #include "launch/launcher/launched.h"
 #include "runtime/transport/nccl_module.h"
 
 namespace hetpipe {
-
-using Json = nlohmann::json;
-
-std::string to_text(const DoctorFacts& facts) {
-  return Json{{"machine", to_text(facts.machine)},
-              {"launcher", facts.launcher},
-              {"started", facts.started},
-              {"world", facts.world},
-              {"versions", facts.versions}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-DoctorFacts doctor_facts_from_text(const std::string& text) {
-  const Json json = Json::parse(text);
-  DoctorFacts facts;
-  facts.machine = probe_facts_from_text(json.at("machine").get<std::string>());
-  json.at("launcher").get_to(facts.launcher);
-  json.at("started").get_to(facts.started);
-  json.at("world").get_to(facts.world);
-  json.at("versions").get_to(facts.versions);
-  return facts;
-}
 
 DoctorFacts doctor_facts_here(LookForCards look, int world, const std::string& mpi) {
   DoctorFacts facts;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "launch/doctor/versions.h"
 #include "launch/probe/facts.h"
 
@@ -17,8 +18,10 @@ struct DoctorFacts {
   int world = 1;         // ranks, according to MPI
   Versions versions;
 };
-std::string to_text(const DoctorFacts& facts);
-DoctorFacts doctor_facts_from_text(const std::string& text);
+constexpr auto fields_of(Type<DoctorFacts>) {
+  return fields<&DoctorFacts::machine, &DoctorFacts::launcher, &DoctorFacts::started,
+                &DoctorFacts::world, &DoctorFacts::versions>;
+}
 
 // world, mpi: what MPI says; mpi is empty where it was not started. Leaves the configuration out.
 DoctorFacts doctor_facts_here(LookForCards look, int world, const std::string& mpi);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/index.h"
@@ -16,12 +15,17 @@
 namespace hetpipe {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::size_t kMost = 4 << 20;  // bytes of the largest message
 constexpr double kMeasureSeconds = 1;   // of all rounds together, about; many take longer
 constexpr double kLeastPair = 0.05, kMostPair = 0.2;  // s
 constexpr std::int32_t kHello = 1;
+
+// What a rank has measured of a pair.
+struct Asked {
+  RankPair pair;
+  LinkNumbers numbers;
+};
+constexpr auto fields_of(Type<Asked>) { return fields<&Asked::pair, &Asked::numbers>; }
 
 void meet(Transport& transport) { transport.exchange({}); }
 
@@ -54,21 +58,13 @@ LinkTests::~LinkTests() = default;
 
 // [rank][other rank]: why the one's host knows no way to the other's; empty: it does.
 std::vector<std::vector<std::string>> LinkTests::routes() {
-  std::vector<std::vector<std::string>> addresses;
-  for (const std::string& text :
-       round(transport_, {}, [] { return Json(own_addresses()).dump(); })) {
-    addresses.push_back(Json::parse(text).get<std::vector<std::string>>());
-  }
+  const auto addresses = round_of(transport_, {}, [] { return own_addresses(); });
   const auto mine = [&] {
-    Json why = Json::array();
+    std::vector<std::string> why;
     for (const std::vector<std::string>& of_rank : addresses) why.push_back(why_no_route(of_rank));
-    return why.dump();
+    return why;
   };
-  std::vector<std::vector<std::string>> no_route;
-  for (const std::string& text : round(transport_, {}, mine)) {
-    no_route.push_back(Json::parse(text).get<std::vector<std::string>>());
-  }
-  return no_route;
+  return round_of(transport_, {}, mine);
 }
 
 std::vector<bool> LinkTests::hear_all(const std::vector<std::vector<std::string>>& no_route) {
@@ -101,8 +97,8 @@ std::vector<bool> LinkTests::hear_all(const std::vector<std::vector<std::string>
   return heard;
 }
 
-// What the rank that asks has measured, as text; empty: nothing, or the other rank asks.
-std::string LinkTests::measure(const RankPair& pair, double seconds) {
+// What the rank that asks has measured; nothing where it is not this one.
+std::optional<LinkNumbers> LinkTests::measure(const RankPair& pair, double seconds) {
   if (!end_) {
     device_ = make_device("cpu", 1);
     end_.emplace(transport_, *device_, kMost);
@@ -112,15 +108,7 @@ std::string LinkTests::measure(const RankPair& pair, double seconds) {
     end_->answer(Rank{pair.a}, deadline);
     return {};
   }
-  const auto numbers = end_->ask(Rank{pair.b}, seconds, deadline);
-  if (!numbers) return {};
-  return Json{{"a", pair.a},
-              {"b", pair.b},
-              {"latency", numbers->latency},
-              {"there", numbers->there},
-              {"back", numbers->back},
-              {"bytes", numbers->bytes}}
-      .dump();
+  return end_->ask(Rank{pair.b}, seconds, deadline);
 }
 
 std::vector<PairLink> LinkTests::run() {
@@ -129,11 +117,7 @@ std::vector<PairLink> LinkTests::run() {
   const std::vector<std::vector<std::string>> no_route = routes();
   meet(transport_);  // from here all have the same time
   const std::vector<bool> mine = hear_all(no_route);
-  std::vector<std::vector<bool>> heard;
-  const auto said = [&] { return Json(mine).dump(); };
-  for (const std::string& text : round(transport_, {}, said)) {
-    heard.push_back(Json::parse(text).get<std::vector<bool>>());
-  }
+  const std::vector<std::vector<bool>> heard = round_of(transport_, {}, [&] { return mine; });
   std::vector<PairLink> links;
   for (int a = 0; a < ranks; ++a) {
     for (int b = a + 1; b < ranks; ++b) {
@@ -147,7 +131,7 @@ std::vector<PairLink> LinkTests::run() {
   const auto link_of = [&](const RankPair& pair) -> PairLink& {
     return links[at(pair.a * (2 * ranks - pair.a - 1) / 2 + pair.b - pair.a - 1)];
   };
-  Json asked = Json::array();
+  std::vector<Asked> asked;
   const double each = std::clamp(kMeasureSeconds / ranks, kLeastPair, kMostPair);
   for (const std::vector<RankPair>& pairs : tournament(ranks)) {
     meet(transport_);
@@ -155,16 +139,11 @@ std::vector<PairLink> LinkTests::run() {
       if (self != pair.a && self != pair.b) continue;
       const PairLink& link = link_of(pair);
       if (!link.a_heard_b || !link.b_heard_a) continue;
-      const std::string numbers = measure(pair, each);
-      if (!numbers.empty()) asked.push_back(Json::parse(numbers));
+      if (const auto numbers = measure(pair, each)) asked.push_back({pair, *numbers});
     }
   }
-  for (const std::string& text : round(transport_, {}, [&] { return asked.dump(); })) {
-    for (const Json& json : Json::parse(text)) {
-      link_of({json.at("a").get<int>(), json.at("b").get<int>()}).numbers = {
-          json.at("latency").get<double>(), json.at("there").get<double>(),
-          json.at("back").get<double>(), json.at("bytes").get<std::size_t>()};
-    }
+  for (const std::vector<Asked>& of_rank : round_of(transport_, {}, [&] { return asked; })) {
+    for (const Asked& one : of_rank) link_of(one.pair).numbers = one.numbers;
   }
   return links;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "launch/probe/measure_link.h"
 
 // A test of every pair of ranks, in time that grows with the number of ranks and not of pairs: does
@@ -17,8 +18,8 @@ namespace hetpipe {
 struct RankPair {
   int a = 0;
   int b = 0;  // > a
-  bool operator==(const RankPair&) const = default;
 };
+constexpr auto fields_of(Type<RankPair>) { return fields<&RankPair::a, &RankPair::b>; }
 
 // Rounds of disjoint pairs in which every pair of ranks occurs once (a round robin).
 std::vector<std::vector<RankPair>> tournament(int ranks);
@@ -45,7 +46,7 @@ class LinkTests {
  private:
   std::vector<std::vector<std::string>> routes();
   std::vector<bool> hear_all(const std::vector<std::vector<std::string>>& no_route);
-  std::string measure(const RankPair& pair, double seconds);
+  std::optional<LinkNumbers> measure(const RankPair& pair, double seconds);
 
   Transport& transport_;
   const double seconds_;

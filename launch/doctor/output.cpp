@@ -10,23 +10,15 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "base/time.h"
 
 namespace hetpipe {
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutputFacts, asked, tried, file, unusable, earlier_run,
-                                   file_system, free, written, write_seconds, sync_seconds,
-                                   write_failure, lock_failure, lock_holds)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OutputSeen, visible, unwritable, lock_failure, lock_holds)
-
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 constexpr std::size_t kPiece = 1 << 20;  // bytes
 constexpr std::size_t kPieces = 32;      // of the trial
@@ -79,19 +71,6 @@ void ask_for_lock(const std::string& file, std::string& failure, bool& holds) {
 }
 
 }  // namespace
-
-std::string to_text(const OutputFacts& facts) {
-  return Json(facts).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-OutputFacts output_facts_from_text(const std::string& text) {
-  return Json::parse(text).get<OutputFacts>();
-}
-std::string to_text(const OutputSeen& seen) {
-  return Json(seen).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-OutputSeen output_seen_from_text(const std::string& text) {
-  return Json::parse(text).get<OutputSeen>();
-}
 
 OutputTrial::OutputTrial(const std::string& output) {
   const fs::path path = output;

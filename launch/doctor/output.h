@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/unique_handle.h"
 #include "runtime/training/run_directory.h"
 
@@ -27,8 +28,13 @@ struct OutputFacts {
   std::string lock_failure;   // why the file could not be locked
   bool lock_holds = true;     // a second lock on it was refused
 };
-std::string to_text(const OutputFacts& facts);
-OutputFacts output_facts_from_text(const std::string& text);
+constexpr auto fields_of(Type<OutputFacts>) {
+  return fields<&OutputFacts::asked, &OutputFacts::tried, &OutputFacts::file,
+                &OutputFacts::unusable, &OutputFacts::earlier_run, &OutputFacts::file_system,
+                &OutputFacts::free, &OutputFacts::written, &OutputFacts::write_seconds,
+                &OutputFacts::sync_seconds, &OutputFacts::write_failure, &OutputFacts::lock_failure,
+                &OutputFacts::lock_holds>;
+}
 
 // What every other rank finds there.
 struct OutputSeen {
@@ -37,8 +43,10 @@ struct OutputSeen {
   std::string lock_failure;  // why it could not request the lock
   bool lock_holds = true;    // and was refused the lock, as it should be
 };
-std::string to_text(const OutputSeen& seen);
-OutputSeen output_seen_from_text(const std::string& text);
+constexpr auto fields_of(Type<OutputSeen>) {
+  return fields<&OutputSeen::visible, &OutputSeen::unwritable, &OutputSeen::lock_failure,
+                &OutputSeen::lock_holds>;
+}
 
 // Rank 0's trial: a file of its own that it writes, syncs, locks and, when this goes, removes.
 class OutputTrial {

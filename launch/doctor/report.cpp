@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/index.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "launch/doctor/examine.h"
 
 namespace hetpipe {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
 
 std::string device_text(const Diagnosis& diagnosis, std::size_t rank) {
   if (!diagnosis.devices.empty() && diagnosis.roles) return diagnosis.devices[rank].device.text;
@@ -64,24 +62,24 @@ std::string diagnosis_text(const Diagnosis& diagnosis) {
 
 std::string diagnosis_json(const Diagnosis& diagnosis) {
   const ExitCode code = exit_code_of(diagnosis.checks);
-  OrderedJson json{{"exit_code", static_cast<int>(code)}};
-  json["ranks"] = OrderedJson::array();
+  Json json{{"exit_code", static_cast<int>(code)}};
+  json["ranks"] = Json::array();
   for (std::size_t r = 0; r < diagnosis.facts.size(); ++r) {
     const DoctorFacts& facts = diagnosis.facts[r];
-    OrderedJson rank{{"rank", r},
-                     {"host", facts.machine.rank.host},
-                     {"pid", facts.machine.rank.pid},
-                     {"cores", facts.machine.rank.cores},
-                     {"launcher", facts.launcher},
-                     {"device", device_text(diagnosis, r)},
-                     {"clock_offset", diagnosis.clocks[r]},
-                     {"versions", facts.versions}};
+    Json rank{{"rank", r},
+              {"host", facts.machine.rank.host},
+              {"pid", facts.machine.rank.pid},
+              {"cores", facts.machine.rank.cores},
+              {"launcher", facts.launcher},
+              {"device", device_text(diagnosis, r)},
+              {"clock_offset", diagnosis.clocks[r]},
+              {"versions", facts.versions}};
     if (diagnosis.roles) rank["role"] = to_string(diagnosis.roles->of_rank[r]);
     json["ranks"].push_back(std::move(rank));
   }
-  json["links"] = OrderedJson::array();
+  json["links"] = Json::array();
   for (const PairLink& link : diagnosis.links) {
-    OrderedJson one{{"from", link.pair.a}, {"to", link.pair.b}, {"answers", link.answers()}};
+    Json one{{"from", link.pair.a}, {"to", link.pair.b}, {"answers", link.answers()}};
     if (link.numbers) {
       one["latency"] = link.numbers->latency;
       one["there"] = link.numbers->there;
@@ -101,12 +99,12 @@ std::string diagnosis_json(const Diagnosis& diagnosis) {
         {"sync_seconds", output.sync_seconds},
         {"locks", !output.file.empty() && output.lock_failure.empty() && output.lock_holds}};
   }
-  json["checks"] = OrderedJson::array();
+  json["checks"] = Json::array();
   for (const Check& check : diagnosis.checks) {
     json["checks"].push_back(
         {{"check", check.name}, {"state", state_of(check)}, {"seen", check.seen}});
   }
-  json["findings"] = OrderedJson::array();
+  json["findings"] = Json::array();
   for (const Finding& finding : worst_first(diagnosis.checks)) {
     json["findings"].push_back({{"severity", to_string(finding.severity)},
                                 {"where", finding.where},
@@ -114,7 +112,7 @@ std::string diagnosis_json(const Diagnosis& diagnosis) {
                                 {"why", finding.why},
                                 {"remedy", finding.remedy}});
   }
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 }  // namespace hetpipe

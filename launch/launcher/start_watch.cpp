@@ -4,7 +4,8 @@
 #include <exception>
 #include <span>
 
-#include "base/error.h"
+#include "base/bytes.h"
+#include "base/fields_json.h"
 #include "base/text.h"
 #include "runtime/training/rank_facts.h"
 
@@ -17,7 +18,7 @@ constexpr double kStartGrace = 0.2;  // s: who waits for the others does not loo
 
 StartWatch::StartWatch(double timeout_seconds, Transport& transport, Log& log) {
   const RankFacts mine = facts_of_this_rank();
-  const std::string text = format("%s\n%d\n%s", mine.host.c_str(), mine.pid, mine.place.c_str());
+  const std::string text = to_text(mine);
   LifelineSetup setup{
       .rank = transport.rank(),
       .machines = {},
@@ -38,12 +39,11 @@ StartWatch::StartWatch(double timeout_seconds, Transport& transport, Log& log) {
           },
       .claim = [rank = transport.rank()] { return rank == Rank{1}; }};
   for (const auto& bytes : transport.exchange(std::as_bytes(std::span(text)))) {
-    const auto lines =
-        split(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), '\n');
-    ensure(lines.size() == 3, "three lines: host, process and machine");
+    // Whether all are of one build is not known yet.
+    const auto facts = from_text<RankFacts>(as_text(bytes), Keys::as_far_as_known);
     names_.push_back(
-        format("rank %zu on %s (pid %s)", names_.size(), lines[0].c_str(), lines[1].c_str()));
-    setup.machines.push_back(lines[2]);
+        format("rank %zu on %s (pid %d)", names_.size(), facts.host.c_str(), facts.pid));
+    setup.machines.push_back(facts.place);
   }
   lifeline_ = std::make_unique<Lifeline>(std::move(setup));
 }

@@ -223,7 +223,7 @@ int plan_command(const Invocation& how) {
   notes.unmeasured = unmeasured_times(plan, cluster, profile);
   if (options.json) {
     if (options.ledger) notes.ledger = needs_of(plan, cluster, profile);
-    std::fputs(to_json(plan, notes).c_str(), stdout);
+    std::fputs(plan_json(plan, notes).c_str(), stdout);
     return 0;
   }
   std::fputs(plan_table(plan, cluster, profile).c_str(), stdout);

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/plan/plan_json.h"
 
-#include <nlohmann/json.hpp>
-
+#include "base/error.h"
+#include "base/json.h"
 #include "partitioner/plan/staleness.h"
 #include "partitioner/toml_file.h"
 
 namespace hetpipe {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
-OrderedJson json_of(const TomlValue& value) {
+Json json_of(const TomlValue& value) {
   switch (value.kind) {
     case TomlValue::Kind::string:
       return value.text;
@@ -22,12 +20,12 @@ OrderedJson json_of(const TomlValue& value) {
     case TomlValue::Kind::boolean:
       return value.boolean;
     case TomlValue::Kind::array: {
-      OrderedJson array = OrderedJson::array();
+      Json array = Json::array();
       for (const TomlValue& item : value.items) array.push_back(json_of(item));
       return array;
     }
     case TomlValue::Kind::table: {
-      OrderedJson object = OrderedJson::object();
+      Json object = Json::object();
       for (const auto& [key, entry] : value.entries) object[key] = json_of(entry);
       return object;
     }
@@ -38,8 +36,8 @@ OrderedJson json_of(const TomlValue& value) {
   return {};
 }
 
-OrderedJson json_of(const Answer& answer) {
-  OrderedJson json{{"change", answer.change}, {"devices", answer.devices}};
+Json json_of(const Answer& answer) {
+  Json json{{"change", answer.change}, {"devices", answer.devices}};
   if (!answer.plan) {
     json["why_not"] = answer.why_not;
     return json;
@@ -57,8 +55,8 @@ OrderedJson json_of(const Answer& answer) {
   return json;
 }
 
-OrderedJson json_of(const Alternative& alternative) {
-  OrderedJson json{{"what", alternative.what}};
+Json json_of(const Alternative& alternative) {
+  Json json{{"what", alternative.what}};
   if (alternative.relative) {
     json["relative"] = *alternative.relative;
   } else {
@@ -67,17 +65,17 @@ OrderedJson json_of(const Alternative& alternative) {
   return json;
 }
 
-OrderedJson json_of(const std::vector<Alternative>& alternatives) {
-  OrderedJson json = OrderedJson::array();
+Json json_of(const std::vector<Alternative>& alternatives) {
+  Json json = Json::array();
   for (const Alternative& alternative : alternatives) json.push_back(json_of(alternative));
   return json;
 }
 
-OrderedJson json_of(const DepthLimit& depth) {
-  OrderedJson json{{"what", depth.what},
-                   {"now", depth.now},
-                   {"tried", depth.tried},
-                   {"limited_by", depth.limited_by}};
+Json json_of(const DepthLimit& depth) {
+  Json json{{"what", depth.what},
+            {"now", depth.now},
+            {"tried", depth.tried},
+            {"limited_by", depth.limited_by}};
   if (depth.relative) json["relative"] = *depth.relative;
   if (!depth.why_not.empty()) json["why_not"] = depth.why_not;
   if (depth.limited_by == "memory") {
@@ -89,7 +87,7 @@ OrderedJson json_of(const DepthLimit& depth) {
   return json;
 }
 
-OrderedJson json_of(const Explanation& explanation) {
+Json json_of(const Explanation& explanation) {
   const Bottleneck& b = explanation.bottleneck;
   return {{"bottleneck",
            {{"virtual_worker", b.virtual_worker},
@@ -109,19 +107,19 @@ OrderedJson json_of(const Explanation& explanation) {
           {"sentences", explanation.sentences}};
 }
 
-OrderedJson json_of(const SearchResult& search) {
-  OrderedJson json{{"bound", search.bound},
-                   {"exact", search.exact},
-                   {"simulations", search.simulations},
-                   {"left_out", OrderedJson::array()},
-                   {"considered", OrderedJson::array()}};
+Json json_of(const SearchResult& search) {
+  Json json{{"bound", search.bound},
+            {"exact", search.exact},
+            {"simulations", search.simulations},
+            {"left_out", Json::array()},
+            {"considered", Json::array()}};
   for (const LeftOut& left : search.left_out) {
-    OrderedJson device{{"device", to_string(left.device)}};
+    Json device{{"device", to_string(left.device)}};
     if (left.change) device["relative_with_it"] = *left.change;
     json["left_out"].push_back(std::move(device));
   }
   for (const SearchCandidate& candidate : search.considered) {
-    OrderedJson entry{{"origin", candidate.origin}, {"what", candidate.what}};
+    Json entry{{"origin", candidate.origin}, {"what", candidate.what}};
     if (candidate.throughput > 0) {
       entry["throughput"] = candidate.throughput;
     } else {
@@ -132,13 +130,13 @@ OrderedJson json_of(const SearchResult& search) {
   return json;
 }
 
-OrderedJson ledger_json(const Plan& plan, const std::vector<StageNeed>& needs) {
-  OrderedJson json = OrderedJson::array();
+Json ledger_json(const Plan& plan, const std::vector<StageNeed>& needs) {
+  Json json = Json::array();
   std::size_t next = 0;
   for (std::size_t vw = 0; vw < plan.virtual_workers.size(); ++vw) {
     for (std::size_t k = 0; k < plan.virtual_workers[vw].stages.size(); ++k) {
       const StageNeed& need = needs[next++];
-      OrderedJson lines = OrderedJson::object();
+      Json lines = Json::object();
       for (const LedgerLine& line : need.ledger.lines) lines[line.name] = line.bytes;
       json.push_back({{"virtual_worker", vw},
                       {"stage", k},
@@ -152,8 +150,8 @@ OrderedJson ledger_json(const Plan& plan, const std::vector<StageNeed>& needs) {
   return json;
 }
 
-OrderedJson json_of(const PlanStaleness& staleness) {
-  OrderedJson json{{"stages", staleness.stages}};
+Json json_of(const PlanStaleness& staleness) {
+  Json json{{"stages", staleness.stages}};
   if (staleness.update_sequences > 0) {
     json["update_sequences"] = staleness.update_sequences;
   } else {
@@ -164,34 +162,34 @@ OrderedJson json_of(const PlanStaleness& staleness) {
 }
 
 // By way of the file form, so that the two cannot come to differ.
-OrderedJson plan_json(const Plan& plan) { return json_of(parse_toml(to_toml(plan), "plan")); }
+Json json_of(const Plan& plan) { return json_of(parse_toml(to_toml(plan), "plan")); }
 
 }  // namespace
 
-nlohmann::ordered_json unmeasured_json(const std::vector<UnmeasuredTimes>& times) {
-  OrderedJson json = OrderedJson::array();
+Json unmeasured_json(const std::vector<UnmeasuredTimes>& times) {
+  Json json = Json::array();
   for (const UnmeasuredTimes& one : times) {
     json.push_back({{"device", one.kind}, {"how", to_string(one.origin)}, {"what", one.text}});
   }
   return json;
 }
 
-std::string to_json(const Plan& plan) { return plan_json(plan).dump(2) + '\n'; }
+std::string plan_json(const Plan& plan) { return json_of(plan).dump(2) + '\n'; }
 
-std::string to_json(const Plan& plan, const PlanNotes& notes) {
-  OrderedJson json = plan_json(plan);
+std::string plan_json(const Plan& plan, const PlanNotes& notes) {
+  Json json = json_of(plan);
   json["unmeasured"] = unmeasured_json(notes.unmeasured);
   for (const PlanStaleness& staleness : plan_staleness(plan)) {
     json["version_differences"].push_back(json_of(staleness));
   }
   if (!notes.answers.empty()) {
-    json["what_if"] = OrderedJson::array();
+    json["what_if"] = Json::array();
     for (const Answer& answer : notes.answers) json["what_if"].push_back(json_of(answer));
   }
   if (notes.explanation) json["explain"] = json_of(*notes.explanation);
   if (notes.search) json["search"] = json_of(*notes.search);
   if (!notes.ledger.empty()) json["ledger"] = ledger_json(plan, notes.ledger);
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
+  return json.dump(2) + '\n';
 }
 
 }  // namespace hetpipe

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,12 +14,14 @@
 
 namespace hetpipe {
 
+class Json;
+
 // The plan as one JSON document, with the keys of the plan file (docs/files.md), `predicted`
 // included.
-std::string to_json(const Plan& plan);
+std::string plan_json(const Plan& plan);
 
 // What was not measured: an array of device, how ("estimated", "extrapolated"), what (as text).
-nlohmann::ordered_json unmeasured_json(const std::vector<UnmeasuredTimes>& times);
+Json unmeasured_json(const std::vector<UnmeasuredTimes>& times);
 
 // In addition to the plan, the answers about it. Keys only for what exists: `what_if`, an
 // array of the answers for the pool as it is and each changed one, `explain`, `search`, `ledger`:
@@ -33,6 +34,6 @@ struct PlanNotes {
   std::optional<SearchResult> search;
   std::vector<StageNeed> ledger;  // of all stages, virtual worker after virtual worker
 };
-std::string to_json(const Plan& plan, const PlanNotes& notes);
+std::string plan_json(const Plan& plan, const PlanNotes& notes);
 
 }  // namespace hetpipe

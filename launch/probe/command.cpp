@@ -63,7 +63,6 @@ ProbeFor purpose(const std::string& device) {
 // The ranks say what they see, and whether they were called alike.
 std::vector<ProbeFacts> meet(const ProbeOptions& options, const std::string& configuration,
                              Transport& transport) {
-  std::vector<ProbeFacts> facts;
   const auto mine = [&] {
     if (transport.rank() == Rank{0}) {
       Problems problems;
@@ -73,13 +72,11 @@ std::vector<ProbeFacts> meet(const ProbeOptions& options, const std::string& con
     ProbeFacts here =
         probe_facts_here(options.device == "cpu" ? LookForCards::no : LookForCards::yes);
     here.rank.configuration = configuration;
-    return to_text(here);
+    return here;
   };
+  std::vector<ProbeFacts> facts = round_of(transport, {}, mine, Keys::as_far_as_known);
   std::vector<RankFacts> ranks;
-  for (const std::string& text : round(transport, {}, mine)) {
-    facts.push_back(probe_facts_from_text(text));
-    ranks.push_back(facts.back().rank);
-  }
+  for (const ProbeFacts& of : facts) ranks.push_back(of.rank);
   check_alike(ranks);
   return facts;
 }

@@ -3,7 +3,6 @@
 
 #include <cctype>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "kernels/cuda_loader.h"
@@ -11,15 +10,7 @@
 #include "launch/probe/pcie.h"
 
 namespace hetpipe {
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuInfo, index, name, uuid, pci, major, minor, multiprocessors,
-                                   memory, free_memory, memory_bandwidth, numa_node)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NvLinks, to, links, bandwidth)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SeenCard, gpu, pcie, nvlink)
-
 namespace {
-
-using Json = nlohmann::json;
 
 // Empty where there is no such file.
 std::string first_line_of_file(const std::string& path) {
@@ -48,27 +39,6 @@ std::string processor_name() {
     if (colon != std::string::npos) return line.substr(colon + 2);
   }
   return {};
-}
-
-std::string to_text(const ProbeFacts& facts) {
-  return Json{{"rank", to_text(facts.rank)}, {"processor", facts.processor},
-              {"cards", facts.cards},        {"why_no_card", facts.why_no_card},
-              {"driver", facts.driver},      {"why_no_nvlink", facts.why_no_nvlink},
-              {"libraries", facts.libraries}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-ProbeFacts probe_facts_from_text(const std::string& text) {
-  const Json json = Json::parse(text);
-  ProbeFacts facts;
-  facts.rank = facts_from_text(json.at("rank").get<std::string>());
-  json.at("processor").get_to(facts.processor);
-  json.at("cards").get_to(facts.cards);
-  json.at("why_no_card").get_to(facts.why_no_card);
-  json.at("driver").get_to(facts.driver);
-  json.at("why_no_nvlink").get_to(facts.why_no_nvlink);
-  json.at("libraries").get_to(facts.libraries);
-  return facts;
 }
 
 ProbeFacts probe_facts_here(LookForCards look) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "kernels/cuda/module.h"
 #include "launch/probe/nvml.h"
 #include "runtime/training/rank_facts.h"
@@ -16,6 +17,9 @@ struct SeenCard {
   std::string pcie;  // "4.0 x16", the most that card and slot agree on; empty: not known
   std::vector<NvLinks> nvlink{};  // by peer
 };
+constexpr auto fields_of(Type<SeenCard>) {
+  return fields<&SeenCard::gpu, &SeenCard::pcie, &SeenCard::nvlink>;
+}
 
 // The facts about a rank of `hetpipe probe` and its machine.
 struct ProbeFacts {
@@ -27,8 +31,11 @@ struct ProbeFacts {
   std::string why_no_nvlink;  // why the cards' NVLinks are not known
   std::string libraries;      // "CUDA 13.0, cuDNN 9.19.0, ..."; empty without a CUDA module
 };
-std::string to_text(const ProbeFacts& facts);
-ProbeFacts probe_facts_from_text(const std::string& text);
+constexpr auto fields_of(Type<ProbeFacts>) {
+  return fields<&ProbeFacts::rank, &ProbeFacts::processor, &ProbeFacts::cards,
+                &ProbeFacts::why_no_card, &ProbeFacts::driver, &ProbeFacts::why_no_nvlink,
+                &ProbeFacts::libraries>;
+}
 
 enum class LookForCards { no, yes };
 ProbeFacts probe_facts_here(LookForCards look);

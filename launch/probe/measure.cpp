@@ -3,17 +3,15 @@
 
 #include <algorithm>
 #include <exception>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/failure.h"
+#include "base/fields_json.h"
 #include "base/text.h"
 #include "kernels/devices.h"
 
 namespace hetpipe {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr double kKindDeadline = 120;  // s: the first use of a card loads libraries and kernels
 constexpr double kLeastKind = 0.3, kLeastLink = 0.05;  // s: below this nothing is measured well
@@ -28,13 +26,7 @@ DeviceNumbers device_numbers(const StepReply& reply, const std::string& by) {
     numbers.failure = by + ": " + reply.failure;
     return numbers;
   }
-  const Json json = Json::parse(*reply.text);
-  json.at("fp32").get_to(numbers.fp32_flops);
-  json.at("usual").get_to(numbers.usual_flops);
-  json.at("inside").get_to(numbers.copies.inside);
-  json.at("to_device").get_to(numbers.copies.to_device);
-  json.at("from_device").get_to(numbers.copies.from_device);
-  json.at("failure").get_to(numbers.failure);
+  numbers = from_text<DeviceNumbers>(*reply.text);
   if (!numbers.failure.empty()) numbers.failure = by + ": " + numbers.failure;
   return numbers;
 }
@@ -52,9 +44,7 @@ LinkResult link_result(const LinkTest& test, const std::vector<StepReply>& repli
     result.failure = format("no answer within %.3g s", deadline);
     return result;
   }
-  const Json json = Json::parse(*asked);
-  result.numbers = {json.at("latency").get<double>(), json.at("there").get<double>(),
-                    json.at("back").get<double>(), json.at("bytes").get<std::size_t>()};
+  result.numbers = from_text<LinkNumbers>(*asked);
   return result;
 }
 
@@ -115,26 +105,22 @@ std::string PoolMeasurement::measure_kind(const PoolKind& kind) {
                        : make_device("cpu", setup_.threads);
   };
   const auto memory = static_cast<double>(kind.memory);
-  Json said{{"fp32", 0.0},      {"usual", 0.0},       {"inside", 0.0},
-            {"to_device", 0.0}, {"from_device", 0.0}, {"failure", ""}};
+  DeviceNumbers numbers;
   // What fails leaves what was measured before.
   try {
     {
       const auto plain = device(Precision::fp32);
-      said["fp32"] = measure_products(*plain, memory, seconds_of_kind_ / 3);
-      if (kind.usual == Precision::fp32) said["usual"] = said["fp32"];
-      const CopyRates copies = measure_copies(*plain, memory, seconds_of_kind_ / 3);
-      said["inside"] = copies.inside;
-      said["to_device"] = copies.to_device;
-      said["from_device"] = copies.from_device;
+      numbers.fp32_flops = measure_products(*plain, memory, seconds_of_kind_ / 3);
+      if (kind.usual == Precision::fp32) numbers.usual_flops = numbers.fp32_flops;
+      numbers.copies = measure_copies(*plain, memory, seconds_of_kind_ / 3);
     }
     if (kind.usual != Precision::fp32) {
-      said["usual"] = measure_products(*device(kind.usual), memory, seconds_of_kind_ / 3);
+      numbers.usual_flops = measure_products(*device(kind.usual), memory, seconds_of_kind_ / 3);
     }
   } catch (const std::exception& error) {
-    said["failure"] = text_of(error);
+    numbers.failure = text_of(error);
   }
-  return said.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return to_text(numbers);
 }
 
 LinkEnd& PoolMeasurement::link_end() {
@@ -157,12 +143,7 @@ std::string PoolMeasurement::test_link(const LinkTest& test) {
   const auto numbers = test.to == self
                            ? link_end().ask_itself(seconds_of_link_, deadline_of_link_)
                            : link_end().ask(Rank{test.to}, seconds_of_link_, deadline_of_link_);
-  if (!numbers) return {};
-  return Json{{"latency", numbers->latency},
-              {"there", numbers->there},
-              {"back", numbers->back},
-              {"bytes", numbers->bytes}}
-      .dump();
+  return numbers ? to_text(*numbers) : std::string();
 }
 
 }  // namespace hetpipe

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/fields.h"
 #include "kernels/device.h"
 
 // The rates of a device on large operations, one at a time, without other load.
@@ -22,6 +23,9 @@ struct CopyRates {
   double to_device = 0;
   double from_device = 0;
 };
+constexpr auto fields_of(Type<CopyRates>) {
+  return fields<&CopyRates::inside, &CopyRates::to_device, &CopyRates::from_device>;
+}
 CopyRates measure_copies(Device& device, double memory, double seconds);
 
 }  // namespace hetpipe

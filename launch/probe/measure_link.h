@@ -5,6 +5,7 @@
 #include <list>
 #include <optional>
 
+#include "base/fields.h"
 #include "kernels/buffer.h"
 #include "runtime/transport/device_transport.h"
 #include "runtime/transport/transport.h"
@@ -18,6 +19,10 @@ struct LinkNumbers {
   double back = 0;        // bytes/s, to it
   std::size_t bytes = 0;  // of that message
 };
+constexpr auto fields_of(Type<LinkNumbers>) {
+  return fields<&LinkNumbers::latency, &LinkNumbers::there, &LinkNumbers::back,
+                &LinkNumbers::bytes>;
+}
 
 // One end of link tests. One rank asks and the other answers; all others are idle. The asking rank
 // sends a message whose header says how many bytes to answer with and how many come next, so that

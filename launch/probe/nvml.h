@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "launch/probe/pcie.h"
 
 // What the driver's management library (NVML) knows of a card's links, and CUDA does not. It comes
@@ -17,8 +18,10 @@ struct NvLinks {
   std::string to;  // PCI address of a card, "0000:3b:00.0"; empty: switches
   int links = 0;
   double bandwidth = 0;  // bytes/s of one link in each direction, as stated; 0: it is not
-  bool operator==(const NvLinks&) const = default;
 };
+constexpr auto fields_of(Type<NvLinks>) {
+  return fields<&NvLinks::to, &NvLinks::links, &NvLinks::bandwidth>;
+}
 
 class Nvml {
  public:

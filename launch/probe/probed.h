@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "launch/probe/measure_device.h"
 #include "launch/probe/measure_link.h"
 #include "launch/probe/pool.h"
@@ -19,6 +20,10 @@ struct DeviceNumbers {
   CopyRates copies;
   std::string failure;  // why not everything was measured; empty: everything was
 };
+constexpr auto fields_of(Type<DeviceNumbers>) {
+  return fields<&DeviceNumbers::fp32_flops, &DeviceNumbers::usual_flops, &DeviceNumbers::copies,
+                &DeviceNumbers::failure>;
+}
 
 struct LinkResult {
   LinkTest test;

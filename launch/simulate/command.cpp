@@ -173,7 +173,7 @@ int simulate_command(const Invocation& how) {
   if (options.svg) write_file(*options.svg, gantt_svg(simulation, cluster, drawing));
   if (options.trace) write_file(*options.trace, chrome_trace(simulation, cluster));
   if (options.json) {
-    std::fputs(to_json(plan, simulation, unmeasured).c_str(), stdout);
+    std::fputs(simulation_json(plan, simulation, unmeasured).c_str(), stdout);
     return 0;
   }
   std::string text = simulation_table(plan, cluster, simulation);

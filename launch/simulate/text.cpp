@@ -2,16 +2,14 @@
 #include "launch/simulate/text.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "launch/plan/plan_json.h"
 #include "partitioner/plan/system.h"
 
 namespace hetpipe {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
 constexpr std::size_t kMostRows = 64;
@@ -20,18 +18,18 @@ std::string percent(double fraction) { return format("%.1f", 100 * fraction); }
 
 }  // namespace
 
-std::string to_json(const Plan& plan, const Simulation& simulation,
-                    const std::vector<UnmeasuredTimes>& unmeasured) {
-  OrderedJson json{{"version", kVersion},
-                   {"model", plan.model},
-                   {"system", plan.system},
-                   {"throughput", simulation.throughput},
-                   {"iteration_time", simulation.iteration_seconds},
-                   {"global_batch", simulation.global_batch},
-                   {"bytes_between_nodes", simulation.bytes_between_nodes},
-                   {"window", simulation.window_seconds},
-                   {"actions", simulation.actions},
-                   {"stages", OrderedJson::array()}};
+std::string simulation_json(const Plan& plan, const Simulation& simulation,
+                            const std::vector<UnmeasuredTimes>& unmeasured) {
+  Json json{{"version", kVersion},
+            {"model", plan.model},
+            {"system", plan.system},
+            {"throughput", simulation.throughput},
+            {"iteration_time", simulation.iteration_seconds},
+            {"global_batch", simulation.global_batch},
+            {"bytes_between_nodes", simulation.bytes_between_nodes},
+            {"window", simulation.window_seconds},
+            {"actions", simulation.actions},
+            {"stages", Json::array()}};
   for (const SimulatedStage& stage : simulation.stages) {
     json["stages"].push_back({{"virtual_worker", stage.virtual_worker},
                               {"stage", stage.stage},
@@ -43,7 +41,7 @@ std::string to_json(const Plan& plan, const Simulation& simulation,
                               {"peak_memory", stage.memory}});
   }
   json["unmeasured"] = unmeasured_json(unmeasured);
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 std::string simulation_table(const Plan& plan, const Cluster& cluster,

@@ -16,8 +16,8 @@ namespace hetpipe {
 // minibatch of every virtual worker), global_batch (samples), stages[] with virtual_worker, stage,
 // replica, device, the fractions busy, bubble, communication (which add up to 1), peak_memory
 // (bytes); unmeasured[], as of a plan (plan_json.h).
-std::string to_json(const Plan& plan, const Simulation& simulation,
-                    const std::vector<UnmeasuredTimes>& unmeasured = {});
+std::string simulation_json(const Plan& plan, const Simulation& simulation,
+                            const std::vector<UnmeasuredTimes>& unmeasured = {});
 
 // A row per device.
 std::string simulation_table(const Plan& plan, const Cluster& cluster,

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/train/ground.h"
 
-#include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "kernels/devices.h"
 #include "launch/allocation/slurm.h"
@@ -17,48 +16,31 @@
 namespace hetpipe {
 namespace {
 
-using Json = nlohmann::json;
+// By rank. One rank of each kind measures; an emulated kind runs at the pace of another.
+using Measurers = std::vector<std::optional<ModelMeasurer>>;
 
-// One rank of each kind measures; an emulated kind runs at the pace of another.
-std::map<int, ModelMeasurer> measurers_of(const Seats& seats) {
-  std::map<int, ModelMeasurer> by_rank;
+Measurers measurers_of(const Seats& seats) {
+  Measurers by_rank(seats.device_of_rank.size());
   std::set<std::string> kinds;
   for (std::size_t r = 0; r < seats.device_of_rank.size(); ++r) {
     if (!seats.device_of_rank[r]) continue;
     const DeviceKind& kind = seats.cluster.kind_of(*seats.device_of_rank[r]);
     const std::string name = kind.emulate ? kind.emulate->of : kind.name;
     if (!kinds.insert(name).second) continue;
-    by_rank[static_cast<int>(r)] = {.kind = name,
-                                    .on_cpu = kind.emulate && name == kEmulatingDevice,
-                                    .gpu = seats.device_of_rank[r]->index};
+    by_rank[r] = {.kind = name,
+                  .on_cpu = kind.emulate && name == kEmulatingDevice,
+                  .gpu = seats.device_of_rank[r]->index};
   }
   return by_rank;
 }
 
-std::string to_text(const std::map<int, ModelMeasurer>& measurers) {
-  Json json = Json::array();
-  for (const auto& [rank, by] : measurers) {
-    json.push_back({{"rank", rank}, {"gpu", by.gpu}, {"kind", by.kind}, {"on_cpu", by.on_cpu}});
-  }
-  return json.dump();
-}
-
-// What this rank measures; nothing where it is not its turn.
-std::string measure_here(const TrainOptions& options, const Json& measurers, Rank self) {
-  for (const Json& one : measurers) {
-    if (one.at("rank").get<int>() != self.value) continue;
-    const Dataset data = open_dataset(*options.data, Split::train, Parts::labels);
-    const Model model = make_model(*options.model, Shape(data.sample_shape()), data.classes);
-    // A rank may see its own card alone.
-    const int cards = static_cast<int>(visible_gpus().gpus.size());
-    const MeasuredModel measured =
-        measure_model(options, model,
-                      {.kind = one.at("kind").get<std::string>(),
-                       .on_cpu = one.at("on_cpu").get<bool>(),
-                       .gpu = cards > 0 ? one.at("gpu").get<int>() % cards : 0});
-    return Json{{"profile", to_toml(measured.profile)}, {"note", measured.note}}.dump();
-  }
-  return {};
+MeasuredModel measure_here(const TrainOptions& options, ModelMeasurer by) {
+  const Dataset data = open_dataset(*options.data, Split::train, Parts::labels);
+  const Model model = make_model(*options.model, Shape(data.sample_shape()), data.classes);
+  // A rank may see its own card alone.
+  const int cards = static_cast<int>(visible_gpus().gpus.size());
+  by.gpu = cards > 0 ? by.gpu % cards : 0;
+  return measure_model(options, model, by);
 }
 
 }  // namespace
@@ -70,18 +52,16 @@ std::optional<Ground> take_ground(const TrainCall& call, Transport& transport,
   const bool first = transport.rank() == Rank{0};
   const std::vector<std::string> hosts = hosts_of(facts);
   const auto allocation_here = [&] {
-    if (!first) return std::string();
-    return to_text(options.planning.cluster == "slurm" ? slurm_allocation()
-                                                       : hosts_allocation(hosts));
+    if (!first) return Allocation{};
+    return options.planning.cluster == "slurm" ? slurm_allocation() : hosts_allocation(hosts);
   };
-  const Allocation allocation =
-      allocation_from_text(round(transport, hosts, allocation_here).front());
+  const Allocation allocation = round_of(transport, hosts, allocation_here).front();
 
   Ground ground;
   Cluster cluster;
   if (!options.pool) cluster = probed_cluster(call, transport, hosts, allocation, ground.notes);
   const auto seats_here = [&] {
-    if (!first) return std::string();
+    if (!first) return Measurers();
     if (options.pool) cluster = cluster_of(allocation, load_cluster(*options.pool), *options.pool);
     const Seats seats = seats_of(cluster, hosts);
     ground.free_nodes = seats.free;
@@ -93,23 +73,25 @@ std::optional<Ground> take_ground(const TrainCall& call, Transport& transport,
                              "GPUs, or list devices of its nodes in --pool FILE.",
                              allocation.of.c_str(), hosts.size(), join(hosts, ", ").c_str()));
     }
-    return to_text(measurers_of(seats));
+    return measurers_of(seats);
   };
-  const Json measurers = Json::parse(round(transport, hosts, seats_here).front());
+  const Measurers measurers = round_of(transport, hosts, seats_here).front();
   if (options.planning.profile) return ground;
   bool any = false;
-  const auto profile_here = [&] { return measure_here(options, measurers, transport.rank()); };
-  for (const std::string& text : round(transport, hosts, profile_here)) {
-    if (text.empty()) continue;
-    const Json said = Json::parse(text);
-    Profile profile = parse_profile(said.at("profile").get<std::string>(), "a measured profile");
-    ground.notes.push_back(said.at("note").get<std::string>());
+  const auto profile_here = [&]() -> std::optional<MeasuredModel> {
+    const auto& by = measurers.at(at(transport.rank().value));
+    if (!by) return std::nullopt;
+    return measure_here(options, *by);
+  };
+  for (std::optional<MeasuredModel>& measured : round_of(transport, hosts, profile_here)) {
+    if (!measured) continue;
+    ground.notes.push_back(measured->note);
     if (!any) {
-      ground.profile = std::move(profile);
+      ground.profile = std::move(measured->profile);
       any = true;
       continue;
     }
-    for (Measurement& of : profile.measurements) {
+    for (Measurement& of : measured->profile.measurements) {
       ground.profile.measurements.push_back(std::move(of));
     }
   }

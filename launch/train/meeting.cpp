@@ -4,7 +4,6 @@
 #include "launch/launcher/round.h"
 #include "launch/train/ground.h"
 #include "launch/train/start.h"
-#include "runtime/training/job_text.h"
 
 namespace hetpipe {
 namespace {
@@ -31,49 +30,46 @@ Meeting meet(const TrainCall& call, Transport& transport, Log& log) try {
     RankFacts facts = facts_of_this_rank();
     facts.configuration = call.configuration;
     facts.mpi_reaches_gpus = call.mpi_reaches_gpus;
-    return to_text(facts);
+    return facts;
   };
-  for (const std::string& text : round(transport, {}, facts_here)) {
-    meeting.facts.push_back(facts_from_text(text));
-  }
+  meeting.facts = round_of(transport, {}, facts_here, Keys::as_far_as_known);
   check_alike(meeting.facts);
   const std::vector<std::string> hosts = hosts_of(meeting.facts);
 
   const std::optional<Ground> ground = take_ground(call, transport, meeting.facts);
-  const auto job_here = [&] {
-    if (!first) return std::string();
+  const auto job_here = [&]() -> std::optional<TrainJob> {
+    if (!first) return std::nullopt;
     meeting.prepared = prepare_training(call.options, transport.ranks(), call.command, log,
                                         ground ? &*ground : nullptr);
-    return meeting.prepared.ended.empty() ? to_text(meeting.prepared.job) : std::string();
+    if (!meeting.prepared.ended.empty()) return std::nullopt;
+    return meeting.prepared.job;
   };
-  const std::string job = round(transport, hosts, job_here).front();
-  meeting.ended = job.empty();
+  const std::optional<TrainJob> job = round_of(transport, hosts, job_here).front();
+  meeting.ended = !job;
   if (meeting.ended) {
     if (first) log.line(meeting.prepared.ended);
     return meeting;
   }
-  meeting.job = job_from_text(job);
+  meeting.job = *job;
   meeting.roles = decide_roles(meeting.job, meeting.facts, call.command);
   check_together(meeting.facts, meeting.roles, meeting.job, call.command);
 
   const auto device_here = [&] {
-    return to_text(device_of_rank(meeting.job, meeting.roles, hosts, transport.rank()));
+    return device_of_rank(meeting.job, meeting.roles, hosts, transport.rank());
   };
-  for (const std::string& text : round(transport, hosts, device_here)) {
-    meeting.devices.push_back(rank_device_from_text(text));
-  }
+  meeting.devices = round_of(transport, hosts, device_here);
 
   round(transport, hosts, [&] {
     open_own_data(call, meeting.job, meeting.roles.of_rank[static_cast<std::size_t>(self)]);
     return std::string();
   });
 
-  const auto directory_here = [&] {
-    if (!first) return std::string();
+  const auto directory_here = [&]() -> std::optional<TrainJob> {
+    if (!first) return std::nullopt;
     take_run_directory(call.options, call.configuration, meeting.prepared, log);
-    return to_text(meeting.prepared.job);
+    return meeting.prepared.job;
   };
-  meeting.job = job_from_text(round(transport, hosts, directory_here).front());
+  meeting.job = round_of(transport, hosts, directory_here).front().value();
   return meeting;
 } catch (const MachineFailed& failure) {
   Meeting none;

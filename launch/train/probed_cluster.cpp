@@ -106,14 +106,10 @@ Cluster probed_cluster(const TrainCall& call, Transport& transport,
   const ProbeFor purpose = call.options.device == "cuda"   ? ProbeFor::cards
                            : call.options.device == "auto" ? ProbeFor::whatever_there_is
                                                            : ProbeFor::processors;
-  std::vector<ProbeFacts> facts;
   const auto mine = [&] {
-    return to_text(
-        probe_facts_here(purpose == ProbeFor::processors ? LookForCards::no : LookForCards::yes));
+    return probe_facts_here(purpose == ProbeFor::processors ? LookForCards::no : LookForCards::yes);
   };
-  for (const std::string& text : round(transport, hosts, mine)) {
-    facts.push_back(probe_facts_from_text(text));
-  }
+  const std::vector<ProbeFacts> facts = round_of(transport, hosts, mine);
   round(transport, hosts, [&] {
     decide_pool(facts, purpose);  // may say that there is no GPU
     return std::string();

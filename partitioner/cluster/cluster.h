@@ -15,6 +15,8 @@
 // (docs/files.md). Bytes, bytes per second, seconds, flop/s.
 namespace hetpipe {
 
+class Json;
+
 // A device by its name in files and messages: "node:index".
 struct DeviceName {
   std::string node;
@@ -111,6 +113,9 @@ Cluster load_cluster(const std::filesystem::path& path);
 // Where a cluster file declares a device type, or first uses one of the catalogue: "lab.toml:7".
 std::string place_of_kind(const std::filesystem::path& path, const std::string& kind);
 std::string to_toml(const Cluster& cluster);
+// By way of that text.
+Json to_json(const Cluster& cluster);
+void from_json(const Json& json, Cluster& cluster);
 
 // "n[0-2,7]" -> n0 n1 n2 n7; "n[08-10]" keeps the padding; several brackets and commas as in
 // Slurm's host lists. Nothing when the brackets do not pair up, hold no ranges, or name more than

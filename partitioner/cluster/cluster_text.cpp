@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "base/json.h"
 #include "partitioner/cluster/catalogue.h"
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/toml_file.h"
@@ -74,6 +75,12 @@ std::string to_toml(const Cluster& cluster) {
     text += link_lines(rule.link, rule.has_latency);
   }
   return text;
+}
+
+Json to_json(const Cluster& cluster) { return to_toml(cluster); }
+
+void from_json(const Json& json, Cluster& cluster) {
+  cluster = parse_cluster(json.get<std::string>(), "the cluster of another rank");
 }
 
 }  // namespace hetpipe

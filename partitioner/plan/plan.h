@@ -15,6 +15,8 @@
 // and runtime meet in this value's file form (docs/files.md); one written by hand runs as well.
 namespace hetpipe {
 
+class Json;
+
 // What the planner predicted for one stage.
 struct StagePrediction {
   double forward_seconds = 0;  // compute, per micro-batch
@@ -88,6 +90,9 @@ Plan load_plan(const std::filesystem::path& path);
 // exist. Every problem with its line in the file.
 Plan load_plan(const std::filesystem::path& path, const Cluster& cluster, const Profile& profile);
 std::string to_toml(const Plan& plan);
+// By way of that text.
+Json to_json(const Plan& plan);
+void from_json(const Json& json, Plan& plan);
 
 // Checks a plan by itself and, where given, against cluster and layer count: every layer once and
 // in order in every virtual worker, devices that exist, no device twice, sensible numbers. All

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "partitioner/file_kind.h"
 #include "partitioner/plan/plan.h"
@@ -291,6 +292,12 @@ std::string to_toml(const Plan& plan) {
     text += "profile_hash = " + toml_string(p.profile_hash) + "\n";
   }
   return text;
+}
+
+Json to_json(const Plan& plan) { return to_toml(plan); }
+
+void from_json(const Json& json, Plan& plan) {
+  plan = parse_plan(json.get<std::string>(), "the plan of another rank");
 }
 
 }  // namespace hetpipe

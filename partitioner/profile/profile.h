@@ -15,6 +15,8 @@
 // a profile file (docs/files.md). Times are seconds per call with `batch` samples.
 namespace hetpipe {
 
+class Json;
+
 struct ProfileLayer {
   std::string name;
   std::vector<int> inputs;  // producers; empty for a source (reads the samples)
@@ -70,6 +72,9 @@ struct LoadedProfile {
 LoadedProfile read_profile(const std::filesystem::path& path, const ProfileOrigin& origin = {});
 Profile load_profile(const std::filesystem::path& path, const ProfileOrigin& origin = {});
 std::string to_toml(const Profile& profile);
+// By way of that text.
+Json to_json(const Profile& profile);
+void from_json(const Json& json, Profile& profile);
 
 // One device kind's costs at one micro-batch size, scaled from the stored measurements.
 struct LayerCosts {

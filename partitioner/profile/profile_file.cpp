@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "partitioner/file_kind.h"
 #include "partitioner/profile/graph_txt.h"
@@ -291,6 +292,12 @@ std::string to_toml(const Profile& profile) {
     text += "stash_bytes = " + numbers(m.stash_bytes, integer_text) + "\n";
   }
   return text;
+}
+
+Json to_json(const Profile& profile) { return to_toml(profile); }
+
+void from_json(const Json& json, Profile& profile) {
+  profile = parse_profile(json.get<std::string>(), "the profile of another rank");
 }
 
 }  // namespace hetpipe

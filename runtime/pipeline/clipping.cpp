@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "kernels/clip_step.h"
 
 namespace hetpipe {
@@ -22,6 +23,12 @@ std::optional<ClipScope> try_parse_clip_scope(std::string_view name) {
   const auto found = std::find(kScopes.begin(), kScopes.end(), name);
   if (found == kScopes.end()) return std::nullopt;
   return static_cast<ClipScope>(found - kScopes.begin());
+}
+
+Json to_json(ClipScope scope) { return to_string(scope); }
+
+void from_json(const Json& json, ClipScope& scope) {
+  scope = static_cast<ClipScope>(json.place_in(clip_scope_names()));
 }
 
 ClipScope usual_clip_scope(const System& system) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fields.h"
 #include "kernels/buffer.h"
 #include "partitioner/plan/system.h"
 #include "runtime/model/parameters.h"
@@ -22,16 +23,21 @@
 //            they are until the next gate, where the sums take their place.
 namespace hetpipe {
 
+class Json;
+
 enum class ClipScope { global, stage, wave };
 std::vector<std::string> clip_scope_names();
 std::string_view to_string(ClipScope scope);
 std::optional<ClipScope> try_parse_clip_scope(std::string_view name);
+Json to_json(ClipScope scope);
+void from_json(const Json& json, ClipScope& scope);
 
 struct Clipping {
   double max_norm = 0;  // 0: nothing is clipped
   ClipScope scope = ClipScope::stage;
   bool at(ClipScope where) const { return max_norm > 0 && scope == where; }
 };
+constexpr auto fields_of(Type<Clipping>) { return fields<&Clipping::max_norm, &Clipping::scope>; }
 
 // global if the system flushes its pipeline, else stage.
 ClipScope usual_clip_scope(const System& system);

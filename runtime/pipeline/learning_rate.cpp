@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace hetpipe {
 namespace {
@@ -32,6 +33,12 @@ std::optional<RateRule> try_parse_rate_rule(std::string_view name) {
   const auto found = std::find(kRules.begin(), kRules.end(), name);
   if (found == kRules.end()) return std::nullopt;
   return static_cast<RateRule>(found - kRules.begin());
+}
+
+Json to_json(RateRule rule) { return to_string(rule); }
+
+void from_json(const Json& json, RateRule& rule) {
+  rule = static_cast<RateRule>(json.place_in(rate_rule_names()));
 }
 
 double rate_at(const RateSchedule& s, double base, Minibatch p) {

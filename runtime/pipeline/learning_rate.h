@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/ids.h"
 
 // The learning rate as a pure function of a virtual worker's own minibatch number: the same on
@@ -19,10 +20,14 @@
 //                        u = (p - W) / (T - W): 0 behind the warm-up, 1 at the end T
 namespace hetpipe {
 
+class Json;
+
 enum class RateRule { constant, step, cosine, polynomial };
 std::vector<std::string> rate_rule_names();  // "constant" "step" "cosine" "polynomial"
 std::string_view to_string(RateRule rule);
 std::optional<RateRule> try_parse_rate_rule(std::string_view name);
+Json to_json(RateRule rule);
+void from_json(const Json& json, RateRule& rule);
 
 // Positions and lengths count minibatches of one virtual worker from the training's start; they may
 // fall between two, since an epoch need not end where a minibatch does.
@@ -39,6 +44,11 @@ struct RateSchedule {
   // than those before.
   double shift = 0;
 };
+constexpr auto fields_of(Type<RateSchedule>) {
+  return fields<&RateSchedule::rule, &RateSchedule::warmup, &RateSchedule::decay,
+                &RateSchedule::milestones, &RateSchedule::every, &RateSchedule::power,
+                &RateSchedule::final_rate, &RateSchedule::length, &RateSchedule::shift>;
+}
 
 // The rate of minibatch p. Beyond the end it is constant.
 double rate_at(const RateSchedule& schedule, double base, Minibatch p);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/ids.h"
 #include "kernels/buffer.h"
 #include "runtime/pipeline/clipping.h"
@@ -21,6 +22,11 @@ struct OptimizerOptions {
   RateSchedule schedule{};  // of the learning rate
   Clipping clipping{};
 };
+constexpr auto fields_of(Type<OptimizerOptions>) {
+  return fields<&OptimizerOptions::name, &OptimizerOptions::learning_rate,
+                &OptimizerOptions::momentum, &OptimizerOptions::weight_decay,
+                &OptimizerOptions::schedule, &OptimizerOptions::clipping>;
+}
 
 // Names of an optimizer's state, as checkpoints store it: {} for sgd, {"velocity"},
 // {"first_moment", "second_moment"}. UserError for an unknown optimizer.

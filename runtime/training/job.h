@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/precision.h"
 #include "kernels/shape.h"
 #include "partitioner/plan/plan.h"
@@ -35,6 +36,11 @@ struct StartingPoint {
     return {std::move(checkpoint), label, consumed, false, label, consumed};
   }
 };
+constexpr auto fields_of(Type<StartingPoint>) {
+  return fields<&StartingPoint::checkpoint, &StartingPoint::label, &StartingPoint::consumed,
+                &StartingPoint::exact, &StartingPoint::origin_label,
+                &StartingPoint::origin_consumed>;
+}
 
 // One training, the same value on every rank.
 struct TrainJob {
@@ -72,6 +78,18 @@ struct TrainJob {
   std::uint64_t build = 0;        // hash of the program: such a continuation needs the same
   std::string trace_folder;       // empty: no trace
 };
+constexpr auto fields_of(Type<TrainJob>) {
+  return fields<&TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile,
+                &TrainJob::model, &TrainJob::sample, &TrainJob::classes, &TrainJob::dataset_size,
+                &TrainJob::test_size, &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint,
+                &TrainJob::optimizer, &TrainJob::label_smoothing, &TrainJob::target_accuracy,
+                &TrainJob::seed, &TrainJob::end_position, &TrainJob::evaluate_every,
+                &TrainJob::checkpoint_every, &TrainJob::rehearse_preemption, &TrainJob::start,
+                &TrainJob::device, &TrainJob::precision, &TrainJob::transport_path,
+                &TrainJob::threads, &TrainJob::timeout_seconds, &TrainJob::checkpoint_folder,
+                &TrainJob::keep_checkpoints, &TrainJob::exact_checkpoints, &TrainJob::build,
+                &TrainJob::trace_folder>;
+}
 
 using OpenData = std::function<Dataset(Split, Parts)>;
 

@@ -2,7 +2,6 @@
 #include "runtime/training/rank_device.h"
 
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "base/index.h"
 #include "base/text.h"
@@ -10,13 +9,7 @@
 #include "runtime/transport/nccl_module.h"
 
 namespace hetpipe {
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankDevice, name, gpu, uuid, card, precision, memory, text, why,
-                                   nccl, why_no_nccl)
-
 namespace {
-
-using Json = nlohmann::json;
 
 bool pace_of_cpu(const TrainJob& job, const DeviceName& device) {
   if (!job.cluster) return false;
@@ -52,12 +45,6 @@ bool is_another_card(const CatalogueEntry& kind, const RankDevice& device) {
 }
 
 }  // namespace
-
-std::string to_text(const RankDevice& device) { return Json(device).dump(); }
-
-RankDevice rank_device_from_text(const std::string& text) {
-  return Json::parse(text).get<RankDevice>();
-}
 
 RankDevice decide_device(const TrainJob& job, const Role::Worker& worker, const GpuPlace& place,
                          const VisibleGpus& seen) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/precision.h"
 #include "kernels/devices.h"
 #include "runtime/training/job.h"
@@ -25,8 +26,11 @@ struct RankDevice {
   bool nccl = false;         // cuda: NCCL can be loaded; else why not
   std::string why_no_nccl{};
 };
-std::string to_text(const RankDevice& device);
-RankDevice rank_device_from_text(const std::string& text);
+constexpr auto fields_of(Type<RankDevice>) {
+  return fields<&RankDevice::name, &RankDevice::gpu, &RankDevice::uuid, &RankDevice::card,
+                &RankDevice::precision, &RankDevice::memory, &RankDevice::text, &RankDevice::why,
+                &RankDevice::nccl, &RankDevice::why_no_nccl>;
+}
 
 // The place of a rank among those that share the GPUs that they see.
 struct GpuPlace {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <system_error>
@@ -18,8 +17,6 @@
 #include "runtime/training/build_hash.h"
 
 namespace hetpipe {
-
-using Json = nlohmann::json;
 
 RankFacts facts_of_this_rank() {
   RankFacts facts;
@@ -127,14 +124,5 @@ std::vector<std::string> hosts_of(const std::vector<RankFacts>& facts) {
   for (const RankFacts& rank : facts) hosts.push_back(rank.host);
   return hosts;
 }
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankFacts, host, pid, cores, online, memory, build,
-                                                boot, place, configuration, mpi_reaches_gpus)
-
-std::string to_text(const RankFacts& facts) {
-  return Json(facts).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-RankFacts facts_from_text(const std::string& text) { return Json::parse(text).get<RankFacts>(); }
 
 }  // namespace hetpipe

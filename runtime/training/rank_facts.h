@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
+
 namespace hetpipe {
 
 // What a rank reports about itself at the start.
@@ -21,12 +23,16 @@ struct RankFacts {
   std::string configuration;  // all options, as a file
   bool mpi_reaches_gpus = false;
 };
+constexpr auto fields_of(Type<RankFacts>) {
+  return fields<&RankFacts::host, &RankFacts::pid, &RankFacts::cores, &RankFacts::online,
+                &RankFacts::memory, &RankFacts::build, &RankFacts::boot, &RankFacts::place,
+                &RankFacts::configuration, &RankFacts::mpi_reaches_gpus>;
+}
+
 RankFacts facts_of_this_rank();
 // "rank 3 on n1", "ranks 1, 2 and 3 on n1 and n2".
 std::string named(const std::vector<std::size_t>& ranks, const std::vector<RankFacts>& facts);
 std::vector<std::string> hosts_of(const std::vector<RankFacts>& facts);
-std::string to_text(const RankFacts& facts);
-RankFacts facts_from_text(const std::string& text);
 
 // Before anything is read: one build, started with the same options (except the path of the data,
 // which may differ from host to host). UserError.

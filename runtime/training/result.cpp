@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "base/hash.h"
 #include "base/index.h"
+#include "base/json.h"
 #include "runtime/training/run.h"
 
 namespace hetpipe {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
-template <class T>
-OrderedJson or_null(const std::optional<T>& value) {
-  return value ? OrderedJson(*value) : OrderedJson(nullptr);
-}
-
-OrderedJson json_of(const Reporter::Evaluation& evaluation) {
+Json json_of(const Reporter::Evaluation& evaluation) {
   return {{"label", evaluation.label},
           {"samples", evaluation.samples},
           {"seconds", evaluation.seconds},
@@ -25,7 +18,7 @@ OrderedJson json_of(const Reporter::Evaluation& evaluation) {
           {"test_accuracy", evaluation.accuracy}};
 }
 
-OrderedJson json_of(const RankReport& r, const Plan& plan) {
+Json json_of(const RankReport& r, const Plan& plan) {
   const PlanStage& stage = plan.virtual_workers[at(r.virtual_worker)].stages[at(r.stage)];
   return {{"virtual_worker", r.virtual_worker},
           {"stage", r.stage},
@@ -58,10 +51,11 @@ OrderedJson json_of(const RankReport& r, const Plan& plan) {
             {"summed", r.messages_summed}}}};
 }
 
-OrderedJson target_of(const TrainJob& job, const Reporter::Outcome& outcome) {
+Json target_of(const TrainJob& job, const Reporter::Outcome& outcome) {
   if (!job.target_accuracy) return nullptr;
-  OrderedJson target{{"accuracy", *job.target_accuracy}, {"reached", outcome.target.has_value()}};
-  if (outcome.target) target.update(json_of(*outcome.target));
+  Json target{{"accuracy", *job.target_accuracy}, {"reached", outcome.target.has_value()}};
+  if (!outcome.target) return target;
+  for (const auto& [key, value] : json_of(*outcome.target).members()) target[key] = value;
   return target;
 }
 
@@ -87,32 +81,32 @@ std::string result_json(const TrainJob& job, const RunEnd& end) {
     return std::tuple(a.virtual_worker, a.stage, a.replica) <
            std::tuple(b.virtual_worker, b.stage, b.replica);
   });
-  OrderedJson json{{"format", 1},
-                   {"exit", exit_word(end)},
-                   {"exit_code", static_cast<int>(end.code)},
-                   {"system", job.plan.system},
-                   {"model", job.model},
-                   {"plan_hash", to_hex(plan_hash(job.plan))},
-                   {"seed", job.seed},
-                   {"optimizer", job.optimizer.name},
-                   {"learning_rate", job.optimizer.learning_rate},
-                   {"dataset_size", job.dataset_size},
-                   {"start_samples", job.start.consumed},
-                   {"samples", outcome.samples},
-                   {"seconds", outcome.training_seconds()},
-                   {"evaluation_seconds", outcome.evaluation_seconds},
-                   {"throughput", outcome.throughput()},
-                   {"predicted_throughput", nullptr},
-                   {"test_loss", or_null(outcome.test_loss)},
-                   {"test_accuracy", or_null(outcome.test_accuracy)},
-                   {"time_to_target", nullptr},
-                   {"target", target_of(job, outcome)},
-                   {"staleness", {{"min", outcome.staleness_min}, {"max", outcome.staleness_max}}},
-                   {"checkpoint", outcome.checkpoint}};
+  Json json{{"format", 1},
+            {"exit", exit_word(end)},
+            {"exit_code", static_cast<int>(end.code)},
+            {"system", job.plan.system},
+            {"model", job.model},
+            {"plan_hash", to_hex(plan_hash(job.plan))},
+            {"seed", job.seed},
+            {"optimizer", job.optimizer.name},
+            {"learning_rate", job.optimizer.learning_rate},
+            {"dataset_size", job.dataset_size},
+            {"start_samples", job.start.consumed},
+            {"samples", outcome.samples},
+            {"seconds", outcome.training_seconds()},
+            {"evaluation_seconds", outcome.evaluation_seconds},
+            {"throughput", outcome.throughput()},
+            {"predicted_throughput", nullptr},
+            {"test_loss", outcome.test_loss},
+            {"test_accuracy", outcome.test_accuracy},
+            {"time_to_target", nullptr},
+            {"target", target_of(job, outcome)},
+            {"staleness", {{"min", outcome.staleness_min}, {"max", outcome.staleness_max}}},
+            {"checkpoint", outcome.checkpoint}};
   if (job.plan.predicted) json["predicted_throughput"] = job.plan.predicted->throughput;
   if (outcome.target) json["time_to_target"] = outcome.target->seconds;
-  json["evaluations"] = OrderedJson::array();
-  json["ranks"] = OrderedJson::array();
+  json["evaluations"] = Json::array();
+  json["ranks"] = Json::array();
   for (const auto& evaluation : outcome.evaluations) {
     json["evaluations"].push_back(json_of(evaluation));
   }

@@ -4,7 +4,9 @@
 #include <cstring>
 #include <random>
 
+#include "base/bytes.h"
 #include "base/error.h"
+#include "base/fields_json.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -31,7 +33,7 @@ std::string make_token() {
   return to_hex(word()) + to_hex(word());
 }
 
-// What a rank says in the first exchange: lines of text.
+// What a rank says in the first exchange.
 struct Introduction {
   ProcessId process;
   int port = 0;  // rank 0 alone, as what follows
@@ -39,23 +41,9 @@ struct Introduction {
   std::string problem;
   std::vector<std::string> addresses;
 };
-
-std::string to_text(const Introduction& i) {
-  return format("%d\n%s\n%d\n%s\n%s\n%s", i.process.pid, i.process.start.c_str(), i.port,
-                i.token.c_str(), i.problem.c_str(), join(i.addresses, " ").c_str());
-}
-
-Introduction introduction_from(std::span<const std::byte> bytes) {
-  const auto lines =
-      split(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), '\n');
-  ensure(lines.size() == 6, "an introduction has six lines");
-  Introduction i{.process = {std::stoi(lines[0]), lines[1]},
-                 .port = std::stoi(lines[2]),
-                 .token = lines[3],
-                 .problem = lines[4],
-                 .addresses = {}};
-  if (!lines[5].empty()) i.addresses = split(lines[5], ' ');
-  return i;
+constexpr auto fields_of(Type<Introduction>) {
+  return fields<&Introduction::process, &Introduction::port, &Introduction::token,
+                &Introduction::problem, &Introduction::addresses>;
 }
 
 std::span<const std::byte> as_bytes_of(const std::string& text) {
@@ -85,7 +73,8 @@ Lifeline::Lifeline(LifelineSetup setup) {
   const std::string introduction = to_text(mine);
   std::vector<Introduction> all;
   for (const auto& bytes : setup.exchange(as_bytes_of(introduction))) {
-    all.push_back(introduction_from(bytes));
+    // Whether all are of one build is not known yet.
+    all.push_back(from_text<Introduction>(as_text(bytes), Keys::as_far_as_known));
   }
   const Introduction& host = all.front();
 
@@ -114,9 +103,7 @@ Lifeline::Lifeline(LifelineSetup setup) {
     if (answer.empty()) {
       expected.emplace_back(r);
     } else {
-      without.push_back(
-          format("rank %d (%s)", r,
-                 std::string(reinterpret_cast<const char*>(answer.data()), answer.size()).c_str()));
+      without.push_back(format("rank %d (%s)", r, std::string(as_text(answer)).c_str()));
     }
   }
   if (hub && !expected.empty()) {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/fields.h"
 #include "runtime/transport/lifeline.h"
 #include "runtime/transport/lifeline_socket.h"
 
@@ -20,6 +21,7 @@ struct ProcessId {
   static ProcessId self();
   bool alive() const;
 };
+constexpr auto fields_of(Type<ProcessId>) { return fields<&ProcessId::pid, &ProcessId::start>; }
 
 // The lifeline's thread. Rank 0 is connected to all, every other rank to rank 0; both do the same:
 // send what they know at every beat, receive what arrives, and detect lost ranks.

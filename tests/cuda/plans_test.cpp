@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "kernels/cuda/dnn/attention.h"
 #include "kernels/cuda/dnn/convolution.h"
 #include "kernels/cuda/dnn/planner.h"
@@ -41,8 +41,7 @@ TEST(Plans, ACardIsDescribedByItsJson) {
   EXPECT_EQ(context->card().major, 9);
   EXPECT_EQ(context->card().minor, 0);
   EXPECT_FALSE(context->has_device());
-  EXPECT_EQ(nlohmann::json::parse(context->description()),
-            nlohmann::json::parse(read_file(HETPIPE_H200)));
+  EXPECT_EQ(Json::parse(context->description()), Json::parse(read_file(HETPIPE_H200)));
 }
 
 TEST(Plans, ADescriptionThatLacksSomethingIsRefusedWithItsName) {

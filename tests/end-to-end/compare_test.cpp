@@ -6,10 +6,10 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "tests/fault/launched_job.h"
 #include "tests/fault/small_training.h"
@@ -21,7 +21,6 @@ namespace hetpipe {
 namespace end_to_end_compare_test {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 using testing::HasSubstr;
 
@@ -83,17 +82,17 @@ TEST_F(Compare, TrainsWhatItCanAndSaysWhatItCannot) {
   const Json json = result();
   ASSERT_EQ(json.at("entries").size(), 3u);
   for (const int i : {0, 1}) {
-    const Json& entry = json.at("entries")[static_cast<std::size_t>(i)];
+    const Json& entry = json.at("entries").at(static_cast<std::size_t>(i));
     SCOPED_TRACE(entry.at("name").get<std::string>());
     EXPECT_TRUE(entry.at("why_not").is_null());
     ASSERT_EQ(entry.at("runs").size(), 2u);
-    EXPECT_GT(entry.at("throughput").at("min"), 0);
-    EXPECT_GE(entry.at("test_accuracy").at("min"), 0);
-    EXPECT_GT(entry.at("bytes_per_epoch"), 0);
-    for (const Json& run : entry.at("runs")) EXPECT_EQ(run.at("samples"), fault::kSamples);
+    EXPECT_GT(entry.at("throughput").at("min").get<double>(), 0);
+    EXPECT_GE(entry.at("test_accuracy").at("min").get<double>(), 0);
+    EXPECT_GT(entry.at("bytes_per_epoch").get<double>(), 0);
+    for (const Json& run : entry.at("runs").items()) EXPECT_EQ(run.at("samples"), fault::kSamples);
   }
-  EXPECT_FALSE(json.at("entries")[2].at("why_not").is_null());
-  EXPECT_EQ(json.at("entries")[2].at("runs").size(), 0u);
+  EXPECT_FALSE(json.at("entries").at(2).at("why_not").is_null());
+  EXPECT_EQ(json.at("entries").at(2).at("runs").size(), 0u);
   EXPECT_THAT(said(), HasSubstr("asp was not trained"));
   EXPECT_THAT(read_file(output() / "runs/ssp-seed-1.toml"), HasSubstr("learning-rate = 0.03"));
   EXPECT_THAT(read_file(output() / "runs/hetpipe-seed-2.toml"), HasSubstr("momentum = 0.5"));
@@ -120,11 +119,12 @@ TEST_F(Compare, StopsEachAtTheTarget) {
                               "--learning-rate", "0.02", "--", "--transport", "threads"}),
       0)
       << said();
-  for (const Json& entry : result().at("entries")) {
+  const Json json = result();
+  for (const Json& entry : json.at("entries").items()) {
     ASSERT_EQ(entry.at("runs").size(), 1u);
-    const Json& run = entry.at("runs")[0];
+    const Json& run = entry.at("runs").at(0);
     EXPECT_EQ(run.at("exit"), "target-accuracy");
-    EXPECT_LT(run.at("samples"), 50 * fault::kSamples);
+    EXPECT_LT(run.at("samples").get<std::int64_t>(), 50 * fault::kSamples);
     EXPECT_EQ(entry.at("time_to_target").at("mean"), run.at("time_to_target"));
   }
 }
@@ -136,11 +136,11 @@ TEST_F(Compare, AFailedRunDoesNotEndTheOthers) {
             4)
       << said();
   const Json entries = result().at("entries");
-  EXPECT_EQ(entries[0].at("runs").size(), 0u);
-  EXPECT_EQ(entries[0].at("failures")[0].at("exit_code"), 4);
-  EXPECT_THAT(entries[0].at("failures")[0].at("said").get<std::string>(),
+  EXPECT_EQ(entries.at(0).at("runs").size(), 0u);
+  EXPECT_EQ(entries.at(0).at("failures").at(0).at("exit_code"), 4);
+  EXPECT_THAT(entries.at(0).at("failures").at(0).at("said").get<std::string>(),
               HasSubstr("is not a finite number"));
-  EXPECT_EQ(entries[1].at("runs").size(), 1u);
+  EXPECT_EQ(entries.at(1).at("runs").size(), 1u);
 }
 
 // Ctrl-C ends the run that is going on, with all of its ranks; what is done stays. The pace of a
@@ -164,13 +164,13 @@ TEST_F(Compare, GoesOnAfterAnInterruption) {
   EXPECT_THAT(said(), HasSubstr("hetpipe, seed 1: already finished"));
   EXPECT_THAT(said(), HasSubstr("ssp, seed 1: interrupted"));
   Json entries = result().at("entries");
-  EXPECT_EQ(entries[0].at("runs").size(), 1u);
-  EXPECT_EQ(entries[1].at("not_run"), 1);
+  EXPECT_EQ(entries.at(0).at("runs").size(), 1u);
+  EXPECT_EQ(entries.at(1).at("not_run"), 1);
 
   EXPECT_EQ(compare("hetpipe,ssp", more), 0) << said();
   entries = result().at("entries");
-  EXPECT_EQ(entries[1].at("not_run"), 0);
-  EXPECT_EQ(entries[1].at("runs").size(), 1u);
+  EXPECT_EQ(entries.at(1).at("not_run"), 0);
+  EXPECT_EQ(entries.at(1).at("runs").size(), 1u);
 }
 
 // With --json, standard output is one document, here and of a training.

@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "runtime/training/run.h"
 #include "tests/end-to-end/training.h"
 
@@ -26,8 +25,8 @@ Training small(int distance) {
   return training;
 }
 
-nlohmann::json json_of(const Bench& bench, const Trained& trained) {
-  return nlohmann::json::parse(
+Json json_of(const Bench& bench, const Trained& trained) {
+  return Json::parse(
       result_json(bench.job_of(), {.code = trained.code, .outcome = trained.outcome}));
 }
 
@@ -63,7 +62,7 @@ TEST(Target, TheRunStopsOnceItIsReached) {
     for (const auto& [label, checkpoint] : trained.checkpoints) {
       EXPECT_TRUE(checkpoint.parameters == whole.checkpoints.at(label).parameters) << label;
     }
-    const nlohmann::json json = json_of(bench, trained);
+    const Json json = json_of(bench, trained);
     EXPECT_EQ(json.at("exit"), "target-accuracy");
     EXPECT_EQ(json.at("exit_code"), 0);
     EXPECT_EQ(json.at("target").at("label"), expected->label);
@@ -85,7 +84,7 @@ TEST(Target, ARunThatDoesNotReachItEndsAsAlways) {
   EXPECT_EQ(trained.outcome.stopped, std::nullopt);
   EXPECT_EQ(trained.end(), 6);  // 150 samples in waves of 28
   EXPECT_THAT(target_text(bench.job_of(), trained.outcome), testing::HasSubstr("was not reached"));
-  const nlohmann::json json = json_of(bench, trained);
+  const Json json = json_of(bench, trained);
   EXPECT_EQ(json.at("exit"), "finished");
   EXPECT_EQ(json.at("target").at("reached"), false);
   EXPECT_TRUE(json.at("time_to_target").is_null());
@@ -108,42 +107,42 @@ TEST(Result, HoldsWhatTheRunDid) {
   training.epochs = 2;
   const Bench bench(training);
   const Trained trained = bench.train();
-  const nlohmann::json json = json_of(bench, trained);
+  const Json json = json_of(bench, trained);
   EXPECT_EQ(json.at("system"), "hetpipe");
   EXPECT_EQ(json.at("samples"), 300);
   EXPECT_TRUE(json.at("target").is_null());
-  EXPECT_GT(json.at("throughput"), 0);
+  EXPECT_GT(json.at("throughput").get<double>(), 0);
   EXPECT_EQ(json.at("staleness").at("min"), 0);
   EXPECT_EQ(json.at("staleness").at("max"), 4);  // (D + 1) Nm + Nm - 1 - 1
 
   // Labels of 28 samples each, the last one partial; their time continues.
-  const nlohmann::json& evaluations = json.at("evaluations");
+  const Json& evaluations = json.at("evaluations");
   ASSERT_GE(evaluations.size(), 6u);
   double before = 0;
-  for (const nlohmann::json& evaluation : evaluations) {
-    const int label = evaluation.at("label");
+  for (const Json& evaluation : evaluations.items()) {
+    const int label = evaluation.at("label").get<int>();
     EXPECT_EQ(evaluation.at("samples"), std::min(28 * label, 300)) << label;
-    EXPECT_GT(evaluation.at("seconds"), before) << label;
-    before = evaluation.at("seconds");
+    EXPECT_GT(evaluation.at("seconds").get<double>(), before) << label;
+    before = evaluation.at("seconds").get<double>();
   }
-  EXPECT_EQ(evaluations.back().at("label"), trained.end());
-  EXPECT_EQ(evaluations.back().at("test_accuracy"), json.at("test_accuracy"));
+  EXPECT_EQ(evaluations.items().back().at("label"), trained.end());
+  EXPECT_EQ(evaluations.items().back().at("test_accuracy"), json.at("test_accuracy"));
 
   // Two stages of the first virtual worker, one of the second.
-  const nlohmann::json& ranks = json.at("ranks");
+  const Json& ranks = json.at("ranks");
   ASSERT_EQ(ranks.size(), 3u);
-  EXPECT_EQ(ranks[1].at("virtual_worker"), 0);
-  EXPECT_EQ(ranks[1].at("stage"), 1);
-  EXPECT_EQ(ranks[1].at("device"), "n0:1");
-  EXPECT_GT(ranks[1].at("peak_memory"), 0);
-  const int minibatches = ranks[0].at("minibatches");
+  EXPECT_EQ(ranks.at(1).at("virtual_worker"), 0);
+  EXPECT_EQ(ranks.at(1).at("stage"), 1);
+  EXPECT_EQ(ranks.at(1).at("device"), "n0:1");
+  EXPECT_GT(ranks.at(1).at("peak_memory").get<std::int64_t>(), 0);
+  const int minibatches = ranks.at(0).at("minibatches").get<int>();
   EXPECT_EQ(minibatches, 22);  // 300 samples in rounds of 14
-  EXPECT_EQ(ranks[0].at("messages").at("forward"), minibatches);
-  EXPECT_EQ(ranks[0].at("messages").at("backward"), 0);
-  EXPECT_EQ(ranks[1].at("messages").at("backward"), minibatches);
-  EXPECT_EQ(ranks[0].at("messages").at("pushes"), 11);
-  EXPECT_EQ(ranks[2].at("messages").at("forward"), 0);
-  EXPECT_GT(ranks[0].at("bytes").at("forward"), 0);
+  EXPECT_EQ(ranks.at(0).at("messages").at("forward"), minibatches);
+  EXPECT_EQ(ranks.at(0).at("messages").at("backward"), 0);
+  EXPECT_EQ(ranks.at(1).at("messages").at("backward"), minibatches);
+  EXPECT_EQ(ranks.at(0).at("messages").at("pushes"), 11);
+  EXPECT_EQ(ranks.at(2).at("messages").at("forward"), 0);
+  EXPECT_GT(ranks.at(0).at("bytes").at("forward").get<std::int64_t>(), 0);
 }
 
 }  // namespace target_test

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "partitioner/schedule/lower.h"
-#include "runtime/training/job_text.h"
+#include "tests/unit/base/travels.h"
 
 namespace hetpipe {
 namespace job_test {
@@ -282,31 +282,17 @@ TEST(TrainJob, WhatTheExecutorCannotPlay) {
   });
 }
 
-TEST(TrainJob, TextGivesTheSameJob) {
-  TrainJob job = make_job({3, 5}, 2, 1, 97, 500);
+// A job with nothing as it is by default.
+TrainJob full_job() {
+  TrainJob job = test::filled<TrainJob>();
+  job.plan = make_job({3, 5}, 2, 1, 97, 500).plan;
   job.plan.model = "lenet";
   job.plan.server->hosted = true;
-  job.model = "lenet";
   job.sample = Shape{28, 27, 3};
-  job.classes = 12;
-  job.test_size = 31;
-  job.dataset_fingerprint = 0xfedcba9876543210;  // more than a double or a signed number holds
-  job.test_fingerprint = 0xfedcba9876543211;
-  job.optimizer = {.name = "adam", .learning_rate = 0.1, .momentum = 1.0 / 3, .weight_decay = 1e-5};
-  job.seed = 0xffffffffffffffff;
-  job.evaluate_every = 3;
-  job.checkpoint_every = 4;
-  job.start = {.checkpoint = "runs/a \"b\"\\ü/checkpoint.h5", .label = 7, .consumed = 123};
-  job.device = "reference";
-  job.transport_path = "ipc";
-  job.threads = 3;
-  job.timeout_seconds = 12.5;
-  job.checkpoint_folder = "c";
-  job.trace_folder = "t";
-  for (const bool emulated : {false, true}) {
-    job.sample = emulated ? Shape{64} : Shape{28, 27, 3};  // a text, an image
-    if (emulated) {
-      job.cluster = parse_cluster(R"(format = 1
+  job.optimizer.schedule.rule = RateRule::polynomial;
+  job.optimizer.clipping.scope = ClipScope::wave;
+  job.precision = precision_choice_from("bf16,titan-v=fp16");
+  job.cluster = parse_cluster(R"(format = 1
 [device.a]
 memory = 1_000_000_000
 emulate = { slowdown = 3.7 }
@@ -319,50 +305,49 @@ bandwidth = 1e9
 bandwidth = 1e8
 latency = 1e-5
 )",
-                                  "cluster.toml");
-      Profile profile;
-      profile.model = "lenet";
-      profile.layers = {{.name = "one", .inputs = {}, .parameter_bytes = 4, .shares = ""},
-                        {.name = "two", .inputs = {0}, .parameter_bytes = 0, .shares = ""}};
-      profile.measurements = {{.device = "cpu",
-                               .batch = 3,
-                               .forward = {1.0 / 3, 2e-7},
-                               .backward = {1.0 / 7, 3e-7},
-                               .update = {},
-                               .output_bytes = {12, 24},
-                               .stash_bytes = {0, 8}}};
-      job.profile = profile;
-    }
-    const TrainJob again = job_from_text(to_text(job));
-    EXPECT_EQ(to_text(again), to_text(job));
-    EXPECT_EQ(again.plan, job.plan);
-    EXPECT_EQ(again.cluster, job.cluster);
-    EXPECT_EQ(again.profile, job.profile);
-    EXPECT_EQ(again.model, job.model);
-    EXPECT_EQ(to_string(again.sample), to_string(job.sample));
-    EXPECT_EQ(again.classes, job.classes);
-    EXPECT_EQ(again.dataset_size, job.dataset_size);
-    EXPECT_EQ(again.test_size, job.test_size);
-    EXPECT_EQ(again.dataset_fingerprint, job.dataset_fingerprint);
-    EXPECT_EQ(again.optimizer.name, job.optimizer.name);
-    EXPECT_EQ(again.optimizer.learning_rate, job.optimizer.learning_rate);
-    EXPECT_EQ(again.optimizer.momentum, job.optimizer.momentum);
-    EXPECT_EQ(again.optimizer.weight_decay, job.optimizer.weight_decay);
-    EXPECT_EQ(again.seed, job.seed);
-    EXPECT_EQ(again.end_position, job.end_position);
-    EXPECT_EQ(again.evaluate_every, job.evaluate_every);
-    EXPECT_EQ(again.checkpoint_every, job.checkpoint_every);
-    EXPECT_EQ(again.test_fingerprint, job.test_fingerprint);
-    EXPECT_EQ(again.start.checkpoint, job.start.checkpoint);
-    EXPECT_EQ(again.start.label, job.start.label);
-    EXPECT_EQ(again.start.consumed, job.start.consumed);
-    EXPECT_EQ(again.device, job.device);
-    EXPECT_EQ(again.transport_path, job.transport_path);
-    EXPECT_EQ(again.threads, job.threads);
-    EXPECT_EQ(again.timeout_seconds, job.timeout_seconds);
-    EXPECT_EQ(again.checkpoint_folder, job.checkpoint_folder);
-    EXPECT_EQ(again.trace_folder, job.trace_folder);
-  }
+                              "cluster.toml");
+  job.profile =
+      Profile{.model = "lenet",
+              .layers = {{.name = "one", .inputs = {}, .parameter_bytes = 4, .shares = ""},
+                         {.name = "two", .inputs = {0}, .parameter_bytes = 0, .shares = ""}},
+              .measurements = {{.device = "cpu",
+                                .batch = 3,
+                                .forward = {1.0 / 3, 2e-7},
+                                .backward = {1.0 / 7, 3e-7},
+                                .update = {},
+                                .output_bytes = {12, 24},
+                                .stash_bytes = {0, 8}}}};
+  return job;
+}
+
+TEST(TrainJob, TravelsAsItIs) {
+  const TrainJob job = full_job();
+  test::expect_all_travels(job);
+  test::expect_all_travels(job.optimizer);
+  test::expect_all_travels(job.optimizer.schedule);
+  test::expect_all_travels(job.optimizer.clipping);
+  test::expect_all_travels(job.start);
+}
+
+TEST(TrainJob, TravelsWithWhatIsLeftOpen) {
+  TrainJob job = full_job();
+  job.cluster.reset();
+  job.profile.reset();
+  job.target_accuracy.reset();
+  job.precision = {};
+  job.sample = Shape{64};  // a text
+  test::expect_travels(job);
+}
+
+// More than a double or a signed number holds.
+TEST(TrainJob, TravelsWithEveryBitOfANumber) {
+  TrainJob job = full_job();
+  job.dataset_fingerprint = 0xfedcba9876543210;
+  job.test_fingerprint = 0xfedcba9876543211;
+  job.seed = 0xffffffffffffffff;
+  job.optimizer.momentum = 1.0 / 3;
+  job.start.checkpoint = "runs/a \"b\"\\ü/\xff/checkpoint.h5";
+  test::expect_travels(job);
 }
 
 }  // namespace job_test

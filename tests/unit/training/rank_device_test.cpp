@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "partitioner/cluster/card_name.h"
+#include "tests/unit/base/travels.h"
 
 namespace hetpipe {
 namespace rank_device_test {
@@ -108,25 +109,10 @@ TEST_F(DecideDevice, KindsEmulatedAtTheCpusPaceStayThere) {
   EXPECT_EQ(decide({.in_node = 1, .on_host = 5}).gpu, 2);
 }
 
-TEST(RankDevice, TravelsAsText) {
-  RankDevice device;
-  device.name = "cuda";
-  device.gpu = 3;
-  device.uuid = "GPU-1";
-  device.card = "NVIDIA X";
+TEST(RankDevice, TravelsAsItIs) {
+  RankDevice device = test::filled<RankDevice>();
   device.precision = Precision::bf16;
-  device.memory = 5;
-  device.text = "X, bf16";
-  device.why = "because";
-  const RankDevice back = rank_device_from_text(to_text(device));
-  EXPECT_EQ(back.name, device.name);
-  EXPECT_EQ(back.gpu, device.gpu);
-  EXPECT_EQ(back.uuid, device.uuid);
-  EXPECT_EQ(back.card, device.card);
-  EXPECT_EQ(back.precision, device.precision);
-  EXPECT_EQ(back.memory, device.memory);
-  EXPECT_EQ(back.text, device.text);
-  EXPECT_EQ(back.why, device.why);
+  test::expect_all_travels(device);
 }
 
 TEST(LeftToTheCpu, NamesRanksByReason) {

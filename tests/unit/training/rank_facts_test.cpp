@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "tests/unit/base/travels.h"
 
 namespace hetpipe {
 namespace rank_facts_test {
@@ -71,29 +72,7 @@ TEST(CheckAlike, DataMayLieElsewhere) {
   EXPECT_EQ(refusal([&] { check_alike(facts); }), "");
 }
 
-TEST(RankFacts, TextGivesTheSame) {
-  const RankFacts facts{.host = "n0.example",
-                        .pid = 77,
-                        .cores = {0, 3},
-                        .online = 4,
-                        .memory = 1LL << 40,
-                        .build = ~0ULL,
-                        .boot = "b",
-                        .place = "b net:[1]",
-                        .configuration = "plan = \"a\\nb\"\n",
-                        .mpi_reaches_gpus = true};
-  const RankFacts again = facts_from_text(to_text(facts));
-  EXPECT_EQ(again.host, facts.host);
-  EXPECT_EQ(again.pid, facts.pid);
-  EXPECT_EQ(again.cores, facts.cores);
-  EXPECT_EQ(again.online, facts.online);
-  EXPECT_EQ(again.memory, facts.memory);
-  EXPECT_EQ(again.build, facts.build);
-  EXPECT_EQ(again.boot, facts.boot);
-  EXPECT_EQ(again.place, facts.place);
-  EXPECT_EQ(again.configuration, facts.configuration);
-  EXPECT_TRUE(again.mpi_reaches_gpus);
-}
+TEST(RankFacts, TravelAsTheyAre) { test::expect_all_travels(test::filled<RankFacts>()); }
 
 }  // namespace rank_facts_test
 }  // namespace hetpipe

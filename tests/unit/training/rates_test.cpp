@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/training/job_text.h"
+#include "tests/unit/base/travels.h"
 
 namespace hetpipe {
 namespace training_rates_test {
@@ -113,19 +113,7 @@ TEST(Rates, TravelWithTheJob) {
   job.optimizer.clipping = {.max_norm = 0.7, .scope = ClipScope::wave};
   job.label_smoothing = 0.1;
   job.target_accuracy = 0.9;
-  const TrainJob other = job_from_text(to_text(job));
-  EXPECT_EQ(other.optimizer.clipping.max_norm, 0.7);
-  EXPECT_EQ(other.optimizer.clipping.scope, ClipScope::wave);
-  EXPECT_EQ(other.label_smoothing, 0.1);
-  EXPECT_EQ(other.target_accuracy, 0.9);
-  const RateSchedule& heard = other.optimizer.schedule;
-  const RateSchedule& said = job.optimizer.schedule;
-  EXPECT_EQ(heard.rule, said.rule);
-  EXPECT_EQ(heard.milestones, said.milestones);
-  EXPECT_EQ((std::vector{heard.warmup, heard.decay, heard.every, heard.power, heard.final_rate,
-                         heard.length, heard.shift}),
-            (std::vector{said.warmup, said.decay, said.every, said.power, said.final_rate,
-                         said.length, said.shift}));
+  test::expect_travels(job);
 }
 
 // By hand: U = Nm + (N - 1)(2 Nm - 1), and 0.01 (5 / U)^1.5 to two digits.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/unit/base/travels.h"
 
 namespace hetpipe {
 namespace allocation_allocation_test {
@@ -55,9 +56,10 @@ std::vector<std::string> kinds_of(const Cluster& cluster, const std::string& nam
 
 using Names = std::vector<std::string>;
 
-TEST(Allocation, TextIsReadBack) {
-  const Allocation allocation = slurm({node("n0", {"titanv", ""}), node("n3", {}, false)});
-  EXPECT_EQ(allocation_from_text(to_text(allocation)), allocation);
+TEST(Allocation, TravelsAsItIs) {
+  test::expect_travels(slurm({node("n0", {"titanv", ""}), node("n3", {}, false)}));
+  test::expect_all_travels(test::filled<Allocation>());
+  test::expect_all_travels(test::filled<AllocatedNode>());
 }
 
 TEST(MeansKind, HoweverItIsWritten) {

@@ -6,9 +6,9 @@
 
 #include <csignal>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "runtime/store/checksum.h"
 #include "tests/unit/data/scratch_folder.h"
 #include "tests/unit/store/sample_checkpoint.h"
@@ -54,18 +54,18 @@ TEST(Safetensors, HeaderTellsWhereTheValuesAre) {
   const std::string bytes = read_file(folder / "a.safetensors");
   const auto length = number_at<std::uint64_t>(bytes, 0);
   EXPECT_EQ(length % 8, 0u);
-  const auto json = nlohmann::json::parse(bytes.substr(8, length));
+  const Json json = Json::parse(bytes.substr(8, length));
   const std::string_view data = std::string_view(bytes).substr(8 + length);
   EXPECT_EQ(json.at("__metadata__").at("format"), "pt");
   EXPECT_EQ(json.size(), 1 + tensors().size());
   std::uint64_t end = 0;
   for (const ExportTensor& tensor : tensors()) {
-    const auto& entry = json.at(tensor.name);
+    const Json& entry = json.at(tensor.name);
     EXPECT_EQ(entry.at("dtype"), "F32");
-    EXPECT_EQ(entry.at("shape").get<std::vector<std::int64_t>>(), tensor.shape);
-    const std::uint64_t start = entry.at("data_offsets").at(0);
+    EXPECT_EQ(entry.at("shape"), Json(tensor.shape));
+    const auto start = entry.at("data_offsets").at(0).get<std::uint64_t>();
     EXPECT_EQ(start, end);  // neither gaps nor overlaps
-    end = entry.at("data_offsets").at(1);
+    end = entry.at("data_offsets").at(1).get<std::uint64_t>();
     EXPECT_EQ(floats(data.substr(start, end - start)), tensor.values);
   }
   EXPECT_EQ(end, data.size());

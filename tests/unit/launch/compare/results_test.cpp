@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "launch/compare/report.h"
 
@@ -154,13 +154,13 @@ TEST(CompareReport, SaysWhatIsThereAndWhyTheRestIsNot) {
     EXPECT_THAT(text, HasSubstr("three, seed 3 ended with exit code 4: the loss is not"));
     EXPECT_THAT(text, HasSubstr("three: 1 runs were not started"));
   }
-  const auto json = nlohmann::json::parse(comparison_json(comparison()));
+  const Json json = Json::parse(comparison_json(comparison()));
   EXPECT_EQ(json.at("entries").size(), 3u);
-  EXPECT_EQ(json.at("entries")[0].at("throughput").at("mean"), 150);
-  EXPECT_EQ(json.at("entries")[0].at("runs")[1].at("seed"), 4);
-  EXPECT_EQ(json.at("entries")[1].at("why_not"), "plan: no such thing. Do this.");
-  EXPECT_FALSE(json.at("entries")[1].contains("throughput"));
-  EXPECT_EQ(json.at("entries")[2].at("failures")[0].at("exit_code"), 4);
+  EXPECT_EQ(json.at("entries").at(0).at("throughput").at("mean"), 150);
+  EXPECT_EQ(json.at("entries").at(0).at("runs").at(1).at("seed"), 4);
+  EXPECT_EQ(json.at("entries").at(1).at("why_not"), "plan: no such thing. Do this.");
+  EXPECT_FALSE(json.at("entries").at(1).contains("throughput"));
+  EXPECT_EQ(json.at("entries").at(2).at("failures").at(0).at("exit_code"), 4);
 }
 
 int times(const std::string& text, const std::string& what) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/base/travels.h"
 #include "tests/unit/launch/doctor/lying.h"
 
 namespace hetpipe {
@@ -41,6 +42,8 @@ TEST(Finding, TheWorstDecides) {
 
 // --- launcher
 // ----------------------------------------------------------------------------------------
+
+TEST(DoctorFacts, TravelAsTheyAre) { test::expect_all_travels(test::filled<DoctorFacts>()); }
 
 TEST(CheckLaunch, OneWorld) {
   const Check check = check_launch(three_hosts(), {}, "");

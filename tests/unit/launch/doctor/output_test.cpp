@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "tests/unit/base/travels.h"
 
 namespace hetpipe {
 namespace output_test {
@@ -39,7 +40,7 @@ TEST_F(Output, IsTriedAndLeftAsItWas) {
     EXPECT_GT(facts.free, 0);
     EXPECT_TRUE(fs::exists(facts.file));
     // As another rank sees it, after its way there as text.
-    const OutputSeen seen = look_at_output(output_facts_from_text(to_text(facts)), 3);
+    const OutputSeen seen = look_at_output(from_text<OutputFacts>(to_text(facts)), 3);
     EXPECT_TRUE(seen.visible);
     EXPECT_EQ(seen.unwritable, "");
     EXPECT_EQ(seen.lock_failure, "");
@@ -49,6 +50,11 @@ TEST_F(Output, IsTriedAndLeftAsItWas) {
     EXPECT_FALSE(look_at_output(elsewhere, 3).visible);
   }
   EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(Output, WhatIsSeenTravelsAsItIs) {
+  test::expect_all_travels(test::filled<OutputFacts>());
+  test::expect_all_travels(test::filled<OutputSeen>());
 }
 
 TEST_F(Output, ALockThatIsGoneDoesNotHold) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/base/travels.h"
 #include "tests/unit/launch/doctor/lying.h"
 
 namespace hetpipe {
@@ -36,6 +37,8 @@ std::vector<std::string> said_of_devices(const PlannedRun& run,
                                          const std::vector<DoctorFacts>& facts) {
   return said(check_devices(run, facts, roles_of(run, facts), devices_of(facts)));
 }
+
+TEST(FoundDevice, TravelsAsItIs) { test::expect_all_travels(test::filled<FoundDevice>()); }
 
 TEST(CheckDevices, AWorkerWithoutTheCardOfItsPlan) {
   const PlannedRun run = planned("rtx-3090");

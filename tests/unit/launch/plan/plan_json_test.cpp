@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 
 namespace hetpipe {
 namespace plan_json_test {
@@ -16,18 +16,18 @@ TEST(PlanJson, HasTheKeysOfThePlanFile) {
       "[parameter_server]\nnodes = [\"n0\"]\nclock_distance = 2\n"
       "[predicted]\nthroughput = 530.0\nbottleneck = 0.0603\n",
       "plan.toml");
-  const auto json = nlohmann::json::parse(to_json(plan));
-  EXPECT_EQ(json["format"], 1);
-  EXPECT_EQ(json["model"], "a \"b\"");
-  EXPECT_EQ(json["in_flight"], 4);
-  ASSERT_EQ(json["virtual_worker"].size(), 1u);
-  const auto& stages = json["virtual_worker"][0]["stage"];
+  const Json json = Json::parse(plan_json(plan));
+  EXPECT_EQ(json.at("format"), 1);
+  EXPECT_EQ(json.at("model"), "a \"b\"");
+  EXPECT_EQ(json.at("in_flight"), 4);
+  ASSERT_EQ(json.at("virtual_worker").size(), 1u);
+  const Json& stages = json.at("virtual_worker").at(0).at("stage");
   ASSERT_EQ(stages.size(), 2u);
-  EXPECT_EQ(stages[1]["layers"], (std::vector<int>{12, 20}));
-  EXPECT_EQ(stages[0]["devices"], std::vector<std::string>{"n0:0"});
-  EXPECT_EQ(json["parameter_server"]["clock_distance"], 2);
-  EXPECT_EQ(json["predicted"]["throughput"], 530.0);
-  EXPECT_EQ(json["predicted"]["bottleneck"], 0.0603);
+  EXPECT_EQ(stages.at(1).at("layers"), (std::vector<int>{12, 20}));
+  EXPECT_EQ(stages.at(0).at("devices"), std::vector<std::string>{"n0:0"});
+  EXPECT_EQ(json.at("parameter_server").at("clock_distance"), 2);
+  EXPECT_EQ(json.at("predicted").at("throughput"), 530.0);
+  EXPECT_EQ(json.at("predicted").at("bottleneck"), 0.0603);
 }
 
 }  // namespace plan_json_test

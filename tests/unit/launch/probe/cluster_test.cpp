@@ -2,9 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
+#include "base/fields_json.h"
 #include "invented.h"
 #include "launch/probe/probed.h"
 
@@ -148,7 +147,7 @@ TEST(ProbedCluster, LinksOfACardStandBesideIt) {
   left.nvlink = {{"0000:01:00.0", 4, 14e9}, {"", 1, 0}, {"0000:99:00.0", 2, 0}};
   std::vector<ProbeFacts> facts{rank_on("n0", {left}), rank_on("n0", {rtx_3090("b", 1)})};
   facts[1].why_no_nvlink = "NVML: no driver";
-  for (ProbeFacts& of : facts) of = probe_facts_from_text(to_text(of));
+  for (ProbeFacts& of : facts) of = from_text<ProbeFacts>(to_text(of));
   EXPECT_EQ(facts[0].cards[0].nvlink, left.nvlink);
   const Probed all = probed(facts, [](const LinkTest&) { return 8e9; });
   const std::string text = cluster_file(all, facts);
@@ -157,11 +156,11 @@ TEST(ProbedCluster, LinksOfACardStandBesideIt) {
                               "14.0 GB/s to n0:1, 1 NVLink to switches, 2 NVLinks to "
                               "0000:99:00.0)\n"));
   EXPECT_THAT(text, HasSubstr("# NVLinks of n0 are not known: NVML: no driver\n"));
-  const auto json = nlohmann::json::parse(probe_json(all, facts, "c.toml"));
-  EXPECT_EQ(json["devices"][0]["nvlink"][0]["to"], "0000:01:00.0");
-  EXPECT_EQ(json["devices"][0]["nvlink"][0]["links"], 4);
-  EXPECT_TRUE(json["devices"][1]["nvlink"].empty());
-  EXPECT_EQ(json["ranks"][1]["why_no_nvlink"], "NVML: no driver");
+  const Json json = Json::parse(probe_json(all, facts, "c.toml"));
+  EXPECT_EQ(json.at("devices").at(0).at("nvlink").at(0).at("to"), "0000:01:00.0");
+  EXPECT_EQ(json.at("devices").at(0).at("nvlink").at(0).at("links"), 4);
+  EXPECT_EQ(json.at("devices").at(1).at("nvlink").size(), 0u);
+  EXPECT_EQ(json.at("ranks").at(1).at("why_no_nvlink"), "NVML: no driver");
 }
 
 TEST(ProbedCluster, TheFileIsReadBackAsDecided) {
@@ -178,10 +177,10 @@ TEST(ProbedCluster, TheFileIsReadBackAsDecided) {
   EXPECT_THAT(text, HasSubstr("name = \"server\"\ndevices = []"));
   EXPECT_THAT(probe_tables(all, facts), AllOf(HasSubstr("marvel-x1"), HasSubstr("n1:3"),
                                               HasSubstr("note: server (rank 8) has no card")));
-  const auto json = nlohmann::json::parse(probe_json(all, facts, "c.toml"));
+  const Json json = Json::parse(probe_json(all, facts, "c.toml"));
   EXPECT_EQ(json.at("complete"), true);
   EXPECT_EQ(json.at("devices").size(), 8u);
-  EXPECT_EQ(json.at("devices")[2].at("compute_capability"), "8.6");
+  EXPECT_EQ(json.at("devices").at(2).at("compute_capability"), "8.6");
   EXPECT_EQ(json.at("links").size(), all.links.size());
 }
 

@@ -13,6 +13,7 @@
 #include "kernels/devices.h"
 #include "runtime/transport/threads.h"
 #include "tests/main/patience.h"
+#include "tests/unit/base/travels.h"
 #include "tests/unit/launch/lossy.h"
 
 namespace hetpipe {
@@ -46,6 +47,19 @@ Probed measured(const std::vector<ProbeFacts>& facts, const MeasureSetup& setup,
   dismiss(*transports[0], 7);
   for (std::thread& other_rank : others) other_rank.join();
   return probed;
+}
+
+TEST(ProbeFacts, TravelAsTheyAre) {
+  test::expect_all_travels(test::filled<ProbeFacts>());
+  test::expect_all_travels(test::filled<SeenCard>());
+  test::expect_all_travels(test::filled<GpuInfo>());
+  test::expect_all_travels(test::filled<NvLinks>());
+}
+
+TEST(PoolMeasurement, ItsNumbersTravelAsTheyAre) {
+  test::expect_all_travels(test::filled<DeviceNumbers>());
+  test::expect_all_travels(test::filled<CopyRates>());
+  test::expect_all_travels(test::filled<LinkNumbers>());
 }
 
 TEST(PoolMeasurement, OneRankAlone) {

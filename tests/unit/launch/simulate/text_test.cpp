@@ -5,15 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 
-#include "tests/unit/partitioner/simulator/pictures.h"
+#include "base/json.h"
 #include "partitioner/simulator/chrome_trace.h"
+#include "tests/unit/partitioner/simulator/pictures.h"
 
 namespace hetpipe {
 namespace simulate_text_test {
-
-using nlohmann::json;
 
 TEST(SimulationJson, HasTheKeysOfTheContract) {
   Plan plan;
@@ -27,18 +25,18 @@ TEST(SimulationJson, HasTheKeysOfTheContract) {
   simulation.stages[1].bubble = 0.25;
   simulation.stages[1].communication = 0.25;
   simulation.stages[1].memory = 123456789012;
-  const json parsed = json::parse(to_json(plan, simulation));
-  EXPECT_EQ(parsed["version"], 1);
-  EXPECT_EQ(parsed["model"], "a \"b\"");
-  EXPECT_EQ(parsed["throughput"], 96.0);
-  EXPECT_EQ(parsed["iteration_time"], 1.5);
-  EXPECT_EQ(parsed["global_batch"], 144);
-  ASSERT_EQ(parsed["stages"].size(), 2u);
-  const json stage = {{"virtual_worker", 0},   {"stage", 1},
+  const Json parsed = Json::parse(simulation_json(plan, simulation));
+  EXPECT_EQ(parsed.at("version"), 1);
+  EXPECT_EQ(parsed.at("model"), "a \"b\"");
+  EXPECT_EQ(parsed.at("throughput"), 96.0);
+  EXPECT_EQ(parsed.at("iteration_time"), 1.5);
+  EXPECT_EQ(parsed.at("global_batch"), 144);
+  ASSERT_EQ(parsed.at("stages").size(), 2u);
+  const Json stage = {{"virtual_worker", 0},   {"stage", 1},
                       {"replica", 2},          {"device", "n<1>:0"},
                       {"busy", 0.5},           {"bubble", 0.25},
                       {"communication", 0.25}, {"peak_memory", 123456789012}};
-  EXPECT_EQ(parsed["stages"][1], stage);
+  EXPECT_EQ(parsed.at("stages").at(1), stage);
 }
 
 TEST(SimulationTable, ARowPerDevice) {
@@ -56,31 +54,32 @@ TEST(SimulationTable, ARowPerDevice) {
 
 TEST(ChromeTrace, ACompleteEventPerActionAndNamesForAll) {
   const Simulation simulation = test::drawn_simulation();
-  const json parsed = json::parse(chrome_trace(simulation, test::drawn_cluster()));
+  const Json parsed = Json::parse(chrome_trace(simulation, test::drawn_cluster()));
   std::map<std::pair<int, int>, double> end;  // [process, thread]
   std::map<int, std::string> nodes;
   int complete = 0;
   int threads = 0;
-  for (const json& event : parsed["traceEvents"]) {
-    if (event["ph"] == "M") {
-      if (event["name"] == "process_name") nodes[event["pid"]] = event["args"]["name"];
-      if (event["name"] == "thread_name") ++threads;
+  for (const Json& event : parsed.at("traceEvents").items()) {
+    if (event.at("ph") == "M") {
+      if (event.at("name") == "process_name")
+        nodes[event.at("pid").get<int>()] = event.at("args").at("name").get<std::string>();
+      if (event.at("name") == "thread_name") ++threads;
       continue;
     }
-    ASSERT_EQ(event["ph"], "X");
+    ASSERT_EQ(event.at("ph"), "X");
     ++complete;
-    const std::pair row{event["pid"].get<int>(), event["tid"].get<int>()};
-    EXPECT_GE(event["ts"].get<double>(), end[row]);  // no action over another
-    end[row] = event["ts"].get<double>() + event["dur"].get<double>();
+    const std::pair row{event.at("pid").get<int>(), event.at("tid").get<int>()};
+    EXPECT_GE(event.at("ts").get<double>(), end[row]);  // no action over another
+    end[row] = event.at("ts").get<double>() + event.at("dur").get<double>();
   }
   EXPECT_EQ(complete, 9);  // ten actions, one of which takes no time
   EXPECT_EQ(threads, 2);
   EXPECT_EQ(nodes, (std::map<int, std::string>{{0, "n0"}, {1, "n<1>"}}));
   EXPECT_DOUBLE_EQ((end[{0, 0}]), 9e6);  // microseconds
-  const json& last = parsed["traceEvents"].back();
-  EXPECT_EQ(last["name"], "B1");
-  EXPECT_EQ(last["cat"], "backward");
-  EXPECT_EQ(last["args"]["minibatch"], 1);
+  const Json& last = parsed.at("traceEvents").items().back();
+  EXPECT_EQ(last.at("name"), "B1");
+  EXPECT_EQ(last.at("cat"), "backward");
+  EXPECT_EQ(last.at("args").at("minibatch"), 1);
 }
 
 }  // namespace simulate_text_test
