@@ -176,8 +176,6 @@ nlohmann::ordered_json unmeasured_json(const std::vector<UnmeasuredTimes>& times
   return json;
 }
 
-std::string to_json(const Plan& plan) { return plan_json(plan).dump(2) + '\n'; }
-
 std::string to_json(const Plan& plan, const PlanNotes& notes) {
   OrderedJson json = plan_json(plan);
   json["unmeasured"] = unmeasured_json(notes.unmeasured);

@@ -16,7 +16,7 @@ TEST(PlanJson, HasTheKeysOfThePlanFile) {
       "[parameter_server]\nnodes = [\"n0\"]\nclock_distance = 2\n"
       "[predicted]\nthroughput = 530.0\nbottleneck = 0.0603\n",
       "plan.toml");
-  const auto json = nlohmann::json::parse(to_json(plan));
+  const auto json = nlohmann::json::parse(to_json(plan, PlanNotes{}));
   EXPECT_EQ(json["format"], 1);
   EXPECT_EQ(json["model"], "a \"b\"");
   EXPECT_EQ(json["in_flight"], 4);
