@@ -74,6 +74,20 @@ struct Gelu {
   }
 };
 
+// x / (1 + e^-x), the product of x and its logistic function (Elfwing et al. 2018), also called
+// swish.
+struct Silu {
+  template <class T>
+  HETPIPE_HOST_DEVICE T forward(T x) const {
+    return x / (1 + std::exp(-x));
+  }
+  template <class T>
+  HETPIPE_HOST_DEVICE T backward(T x, T dy) const {
+    const T logistic = 1 / (1 + std::exp(-x));
+    return dy * logistic * (1 + x * (1 - logistic));
+  }
+};
+
 // What backward reads beside the output's gradient. Where that is not the input, forward may write
 // over it.
 enum class BackwardReads { input, output };
@@ -90,10 +104,11 @@ struct ElementwiseRow {
 };
 
 inline constexpr std::tuple kElementwise{
-    //                    name    backward reads         flops  and backward  on the CPU
+    // name, what backward reads, flops of forward and of backward, whose kernel on the CPU
     ElementwiseRow<Relu>{"relu", BackwardReads::output, 1, 1, CpuKernel::loop},
     ElementwiseRow<Selu>{"selu", BackwardReads::output, 3, 2, CpuKernel::loop},
     ElementwiseRow<Gelu>{"gelu", BackwardReads::input, 9, 16, CpuKernel::onednn},
+    ElementwiseRow<Silu>{"silu", BackwardReads::input, 4, 9, CpuKernel::onednn},
 };
 
 template <class Layer, class... Layers>

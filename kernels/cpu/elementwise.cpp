@@ -63,6 +63,7 @@ struct Eltwise {
   float alpha = 0;
 };
 Eltwise eltwise_of(const Gelu&) { return {dnnl::algorithm::eltwise_gelu_tanh}; }
+Eltwise eltwise_of(const Silu&) { return {dnnl::algorithm::eltwise_swish, 1}; }
 
 class EltwiseKernel final : public LayerKernel {
  public:

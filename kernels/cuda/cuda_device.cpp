@@ -12,7 +12,6 @@
 #include "kernels/cuda/context.h"
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/cuda/cuda_stream.h"
-#include "kernels/cuda/gpus.h"
 #include "kernels/cuda/layers/layers.h"
 #include "kernels/cuda/own/convert.h"
 #include "kernels/cuda/own/flat.h"

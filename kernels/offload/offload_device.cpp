@@ -13,8 +13,6 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/host_device.h"
 #include "kernels/offload/far_memory.h"
-#include "kernels/offload/offload_kernel.h"
-#include "kernels/offload/offload_peer_memory.h"
 #include "kernels/offload/thread_stream.h"
 #include "kernels/size_class.h"
 

@@ -8,8 +8,6 @@
 #include "kernels/reference/linear.h"
 #include "kernels/reference/pooling.h"
 #include "kernels/reference/reference_device.h"
-#include "kernels/reference/sequence_kernels.h"
-#include "kernels/reference/sizes.h"
 
 namespace hetpipe {
 namespace {

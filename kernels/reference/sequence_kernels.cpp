@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/reference/sequence_kernels.h"
-
 #include <algorithm>
 
 #include "kernels/host_device.h"
@@ -11,7 +9,7 @@
 #include "kernels/reference/linear.h"
 #include "kernels/reference/loss.h"
 #include "kernels/reference/lstm.h"
-#include "kernels/reference/sizes.h"
+#include "kernels/reference/reference_device.h"
 
 namespace hetpipe {
 namespace {

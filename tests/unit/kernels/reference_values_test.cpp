@@ -186,6 +186,21 @@ TEST_P(KnownValues, Selu) {
   EXPECT_FLOAT_EQ(r.output[3], -1.75809934f);
 }
 
+// SiLU(1) = 1 / (1 + 1/e), SiLU(-1) = -1 / (1 + e); slopes by hand as well.
+TEST_P(KnownValues, Silu) {
+  const LayerCase c{Silu{}, {{1, 4}}};
+  LayerValues values = make_values(c);
+  values.inputs[0] = {1, -1, 0, 30};
+  values.output_gradient = {1, 1, 1, 2};
+  const LayerResult r = run_layer(*device_, c, values);
+  const Floats outputs{0.73105858f, -0.26894142f, 0, 30};
+  const Floats slopes{0.92767051f, 0.07232949f, 0.5f, 2};
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    EXPECT_NEAR(r.output[i], outputs[i], 1e-6) << i;
+    EXPECT_NEAR(r.input_gradients[0][i], slopes[i], 1e-6) << i;
+  }
+}
+
 // Mean 0 and variance 1 go through both layers; 2^18 draws leave about 0.002 of wandering, and of
 // their square 0.003.
 TEST_P(KnownValues, SelfNormalizingLayersKeepMeanAndVariance) {
