@@ -14,7 +14,8 @@ train_pool() { # RUN [OPTION]...
   local run=$1
   shift
   rm -rf "${work:?}/$run"
-  mpirun --oversubscribe -n 5 "$build/bin/hetpipe" train --plan "$work/plan.toml" --cluster benchmarks/emulated-pool.toml \
+  mpirun --oversubscribe -n "$(sed -n 's/^ *mpirun -np \([0-9]*\) .*/\1/p' "$work/plan.txt")" \
+    "$build/bin/hetpipe" train --plan "$work/plan.toml" --cluster benchmarks/emulated-pool.toml \
     --profile "$work/profile.toml" --data "$work/data" --output "$work/$run" --learning-rate 0.001 "$@" \
     > "$work/$run.txt" 2>&1 || { tail -n 20 "$work/$run.txt" >&2; die "training failed"; }
 }

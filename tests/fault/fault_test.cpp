@@ -48,7 +48,7 @@ TEST_F(FaultTest, AKilledServerIsNamedWithTheLastActionsOfAll) {
   LaunchedJob job(launch(never(), {"--flight-recorder", "4"}), output(), said());
   ASSERT_TRUE(training_begins());
   ::kill(job.ranks().at(4), SIGKILL);
-  EXPECT_TRUE(job.wait(10)) << "all leave at once, and not when they have waited in vain";
+  EXPECT_TRUE(job.wait(10)) << "all exit at once, and not after a time-out";
   EXPECT_EQ(job.left_after(1), 0);
   EXPECT_THAT(the_line(), AllOf(StartsWith("rank 4 on "), HasSubstr("(parameter server 0 of n0, "),
                                 HasSubstr("has died while ")));
@@ -93,7 +93,7 @@ TEST_F(FaultTest, ARankThatDiesAtTheStartIsNamedAndNobodyWaitsForIt) {
       30))
       << contents(said());
   ::kill(job.ranks().at(3), SIGKILL);
-  EXPECT_TRUE(job.wait(10)) << "all leave at once, and not when they have waited in vain";
+  EXPECT_TRUE(job.wait(10)) << "all exit at once, and not after a time-out";
   EXPECT_EQ(job.left_after(1), 0);
   EXPECT_THAT(contents(said()), AllOf(HasSubstr("rank 3 on "), HasSubstr("has died while")));
 }

@@ -389,7 +389,7 @@ TEST(CheckPlan, AgainstClusterAndModel) {
   const std::string error = user_error([&] { check_plan(wrong, "p.toml", &c, 3); });
   EXPECT_THAT(error, HasSubstr("unknown device 'n0:9'"));
   EXPECT_THAT(error, HasSubstr("unknown node 'sever' (did you mean 'server'?)"));
-  EXPECT_THAT(error, HasSubstr("is given twice"));
+  EXPECT_THAT(error, HasSubstr("is named twice"));
   EXPECT_THAT(error, HasSubstr("hosted = true and no worker"));
 }
 
@@ -454,7 +454,7 @@ TEST(AbsurdFiles, NodesAndDevicesAreCounted) {
   for (const std::string name : {"a", "b"}) {
     many += "[[node]]\nname = \"" + name + "[0-65534]\"\ndevices = []\n";
   }
-  EXPECT_THAT(cluster_error(cluster_with(many)), HasSubstr("makes more than 65536 nodes"));
+  EXPECT_THAT(cluster_error(cluster_with(many)), HasSubstr("expands to more than 65536 nodes"));
   std::string devices = "\"a\"";
   for (int i = 1; i < 1000; ++i) devices += ", \"a\"";
   EXPECT_THAT(

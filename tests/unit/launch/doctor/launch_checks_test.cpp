@@ -59,7 +59,7 @@ TEST(CheckLaunch, WithoutPmixTheRemedyKnowsWhatThisSlurmHas) {
               ElementsAre("mistake: srun started 3 ranks without PMIx (why). Do that.\n"
                           "This Slurm offers: MPI plugin types are... pmix_v4 none."));
   EXPECT_THAT(offers("MPI plugin types are...\n\tpmi2\n\tnone\n"),
-              ElementsAre(AllOf(HasSubstr("pmi2 none. Without pmix"), HasSubstr("with mpirun"))));
+              ElementsAre(AllOf(HasSubstr("pmi2 none. pmix is not among them"), HasSubstr("with mpirun"))));
   EXPECT_THAT(offers(""), ElementsAre(HasSubstr("Do that.")));
 }
 

@@ -76,7 +76,7 @@ TEST(Pool, OneRankForEachNode) {
   // Nobody has the other card for its own, and a rank that sees it measures it.
   EXPECT_EQ(pool.kinds[1].measured_by, 0);
   EXPECT_EQ(pool.kinds[1].gpu, 1);
-  EXPECT_THAT(pool.notes, ElementsAre(HasSubstr("no rank has n0:1, n1:1 for its own")));
+  EXPECT_THAT(pool.notes, ElementsAre(HasSubstr("no rank has n0:1, n1:1 to itself")));
   EXPECT_THAT(decide_link_tests(pool), ElementsAre(LinkTest{0, 1}, LinkTest{0, 0}));
 }
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "../partitioner/simulator/pictures.h"
+#include "tests/unit/partitioner/simulator/pictures.h"
 #include "partitioner/simulator/chrome_trace.h"
 
 namespace hetpipe {

@@ -35,7 +35,7 @@ TEST(PlanTable, SaysWhatPeopleAskFor) {
   const Planned p;
   const std::string text = plan_table(p.plan, p.cluster, p.profile);
   for (const char* part :
-       {"2 virtual workers, minibatch 32, Nm = 3", "n0:0", "fast", "layer0..layer5",
+       {"2 virtual workers, minibatch 32, 3 minibatches in flight (Nm)", "n0:0", "fast", "layer0..layer5",
         "layer6..layer8", "██████████ 100 %", "predicted throughput", "D = 1", "at most 2 updates",
         "and 7 of all", "shard 0 on n2: 9.0 kB in 9 layers"}) {
     EXPECT_THAT(text, HasSubstr(part));

@@ -44,7 +44,7 @@ TEST(Explain, ALayerMovedFromTheBottleneckIsSimulated) {
   ASSERT_TRUE(e.moves[0].relative);
   EXPECT_DOUBLE_EQ(*e.moves[0].relative, expected);
   EXPECT_GT(expected, 0.1);  // 8/7 as fast where nothing else limits it
-  EXPECT_THAT(join(e.sentences, "\n"), HasSubstr("To move layer 7 (layer7) from stage 0 to stage "
+  EXPECT_THAT(join(e.sentences, "\n"), HasSubstr("If you move layer 7 (layer7) from stage 0 to stage "
                                                  "1: +1"));
 }
 
