@@ -11,7 +11,11 @@
 #include "base/index.h"
 #include "base/random.h"
 #include "kernels/devices.h"
+#include "runtime/model/parameters.h"
+#include "runtime/pipeline/stage.h"
 #include "runtime/sync/exchange_parts.h"
+#include "runtime/sync/server_client.h"
+#include "runtime/transport/device_transport.h"
 #include "runtime/transport/threads.h"
 #include "tests/main/patience.h"
 
@@ -424,7 +428,7 @@ class Play {
     if (service.transport().rank() != stages[0][0]) return label;
     for (std::size_t k = 1; k < stages.size(); ++k) {
       for (const Rank rank : stages[k]) {
-        const ActivationsSent sent{.of = {.minibatch = wave}, .label = label};
+        const ActivationsSent sent{.of = {.minibatch = wave, .micro = 0, .stage = {}}, .label = label};
         service.transport().send(rank, Channel::forward, header_of(sent), kNothing);
       }
     }

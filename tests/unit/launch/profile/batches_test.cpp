@@ -38,7 +38,7 @@ TEST(ProfileBatches, TheBudgetHoldsForAllTogether) {
   // 1 + 2 + 8 + 32 seconds; 128 more are too many.
   EXPECT_THAT(chosen(1e9, 60, 1).batches, ElementsAre(1, 2, 8, 32));
   EXPECT_THAT(chosen(1e9, 42, 1).batches, ElementsAre(1, 2, 8));
-  EXPECT_THAT(chosen(1e9, 60, 1).why_no_more, HasSubstr("128 samples might take 1 m 51 s longer"));
+  EXPECT_THAT(chosen(1e9, 60, 1).why_no_more, HasSubstr("128 samples might take 1 m 51 s more"));
   // One is measured however slow the device is.
   EXPECT_THAT(chosen(1e9, 60, 1000).batches, ElementsAre(1));
 }
