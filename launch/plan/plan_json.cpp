@@ -174,8 +174,6 @@ Json unmeasured_json(const std::vector<UnmeasuredTimes>& times) {
   return json;
 }
 
-std::string plan_json(const Plan& plan) { return json_of(plan).dump(2) + '\n'; }
-
 std::string plan_json(const Plan& plan, const PlanNotes& notes) {
   Json json = json_of(plan);
   json["unmeasured"] = unmeasured_json(notes.unmeasured);

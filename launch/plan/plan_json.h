@@ -16,17 +16,14 @@ namespace hetpipe {
 
 class Json;
 
-// The plan as one JSON document, with the keys of the plan file (docs/files.md), `predicted`
-// included.
-std::string plan_json(const Plan& plan);
-
 // What was not measured: an array of device, how ("estimated", "extrapolated"), what (as text).
 Json unmeasured_json(const std::vector<UnmeasuredTimes>& times);
 
-// In addition to the plan, the answers about it. Keys only for what exists: `what_if`, an
-// array of the answers for the pool as it is and each changed one, `explain`, `search`, `ledger`:
-// of each stage its lines in bytes, on the replica that fills its memory most;
-// `version_differences` (plan/staleness.h); and always `unmeasured`, of the plan's times.
+// The plan as one JSON document, with the keys of the plan file (docs/files.md), `predicted`
+// included, and the answers about it. Keys only for what exists: `what_if`, an array of the answers
+// for the pool as it is and each changed one, `explain`, `search`, `ledger`: of each stage its
+// lines in bytes, on the replica that fills its memory most; `version_differences`
+// (plan/staleness.h); and always `unmeasured`, of the plan's times.
 struct PlanNotes {
   std::vector<UnmeasuredTimes> unmeasured;
   std::vector<Answer> answers;

@@ -10,12 +10,6 @@
 namespace hetpipe {
 
 Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
-                     Minibatch minibatch) {
-  const SampleSpan all{0, sampler.samples(worker, minibatch).count};
-  return assemble_batch(dataset, sampler, worker, minibatch, std::span(&all, 1));
-}
-
-Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
                      Minibatch minibatch, std::span<const SampleSpan> spans) {
   const SampleRange range = sampler.samples(worker, minibatch);
   Batch batch;

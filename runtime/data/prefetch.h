@@ -29,10 +29,8 @@ struct Batch {
   std::vector<SampleKey> keys;  // (count)
 };
 
-// One minibatch of one virtual worker: the parts that the data set holds.
-Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
-                     Minibatch minibatch);
-// The samples of these spans of it, one span after another.
+// Of one minibatch of one virtual worker the samples of these spans, one span after another: the
+// parts that the data set holds.
 Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
                      Minibatch minibatch, std::span<const SampleSpan> spans);
 

@@ -303,30 +303,4 @@ std::uint64_t Model::fingerprint() const {
   return hash;
 }
 
-std::string Model::summary(std::int64_t batch) const {
-  Table table({"layer", "what", "output", "parameters", "forward flop", "backward flop",
-               "output bytes", "stash bytes"});
-  std::int64_t parameters = 0;
-  double forward = 0, backward = 0, output_bytes = 0, stash_bytes = 0;
-  for (int i = 0; i < layer_count(); ++i) {
-    const LayerShapes s = shapes(i, batch);
-    const std::int64_t count = parameter_count(i);
-    std::string what = to_string(layer(i).spec);
-    if (layer(i).shares) what += ", weight of " + layer(*layer(i).shares).name;
-    const double bytes = static_cast<double>(s.output.elements()) * sizeof(float);
-    const double stash = static_cast<double>(s.stash_bytes);
-    table.add({layer(i).name, what, to_string(s.output), std::to_string(count),
-               format_count(s.forward_flops), format_count(s.backward_flops), format_bytes(bytes),
-               format_bytes(stash)});
-    parameters += count;
-    forward += s.forward_flops;
-    backward += s.backward_flops;
-    output_bytes += bytes;
-    stash_bytes += stash;
-  }
-  table.add({"all", "", "", std::to_string(parameters), format_count(forward),
-             format_count(backward), format_bytes(output_bytes), format_bytes(stash_bytes)});
-  return table.text();
-}
-
 }  // namespace hetpipe

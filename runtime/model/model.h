@@ -67,9 +67,6 @@ class Model {
   std::int64_t parameter_count(int layer) const;  // without those of another layer
   double forward_flops(std::int64_t batch) const;
   std::uint64_t fingerprint() const;  // of name, layers, shapes: ranks and checkpoints compare it
-  // A table with a row per layer and one of totals: layer, what it is, output, parameters, flops of
-  // forward and backward, bytes of the output and of what forward keeps for backward beside it.
-  std::string summary(std::int64_t batch) const;
 
  private:
   std::string name_;

@@ -40,7 +40,10 @@ Dataset numbered(int size) {
 // All minibatches of a worker.
 std::unique_ptr<Prefetcher> prefetch(const Dataset& data, const Sampler& sampler, int worker) {
   return std::make_unique<Prefetcher>(
-      [&data, &sampler, worker](Minibatch p) { return assemble_batch(data, sampler, worker, p); },
+      [&data, &sampler, worker](Minibatch p) {
+        const SampleSpan all{0, sampler.samples(worker, p).count};
+        return assemble_batch(data, sampler, worker, p, std::span(&all, 1));
+      },
       sampler.first_minibatch(), sampler.count(worker), kDeadline);
 }
 

@@ -89,7 +89,8 @@ TEST_F(TextFile, EitherPartGivesTheSameFingerprint) {
 TEST_F(TextFile, BatchesHoldEverySamplesLabels) {
   const Dataset data = load_text_dataset(spec(3), Split::train, Parts::both);
   const Sampler sampler(5, data.size, {4}, 0, data.size);
-  const Batch batch = assemble_batch(data, sampler, 0, 0);
+  const SampleSpan all{0, sampler.samples(0, 0).count};
+  const Batch batch = assemble_batch(data, sampler, 0, 0, std::span(&all, 1));
   ASSERT_EQ(batch.count, 4);
   ASSERT_EQ(batch.images.size(), 12u);
   ASSERT_EQ(batch.labels.size(), 12u);

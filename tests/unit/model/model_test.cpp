@@ -74,13 +74,6 @@ TEST(Model, CountsByHand) {
   EXPECT_DOUBLE_EQ(model.forward_flops(10), 10 * model.forward_flops(1));
 }
 
-TEST(Model, SummaryHasARowPerLayerAndTotals) {
-  const std::string text = small_residual().summary(2);
-  EXPECT_THAT(text, AllOf(HasSubstr("conv "), HasSubstr("(2, 6, 4, 8)"), HasSubstr("224"),
-                          HasSubstr("loss"), HasSubstr("285")));
-  EXPECT_GE(std::count(text.begin(), text.end(), '\n'), 1 + 6 + 1);
-}
-
 TEST(Model, FingerprintSeesEveryField) {
   std::set<std::uint64_t> seen;
   const auto fingerprint = [&](const std::string& name, Shape sample, Convolution conv,

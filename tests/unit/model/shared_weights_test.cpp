@@ -38,7 +38,6 @@ TEST(SharedWeights, CountOnce) {
   EXPECT_EQ(model.parameter_count(2), 7);
   EXPECT_EQ(tied(false).parameter_count(), model.parameter_count() + 28);
   EXPECT_EQ(model.shapes(2, 1).parameters.size(), 2u);
-  EXPECT_THAT(model.summary(1), HasSubstr("weight of wte"));
   EXPECT_NE(model.fingerprint(), tied(false).fingerprint());
 }
 

@@ -16,7 +16,7 @@ TEST(PlanJson, HasTheKeysOfThePlanFile) {
       "[parameter_server]\nnodes = [\"n0\"]\nclock_distance = 2\n"
       "[predicted]\nthroughput = 530.0\nbottleneck = 0.0603\n",
       "plan.toml");
-  const Json json = Json::parse(plan_json(plan));
+  const Json json = Json::parse(plan_json(plan, PlanNotes{}));
   EXPECT_EQ(json.at("format"), 1);
   EXPECT_EQ(json.at("model"), "a \"b\"");
   EXPECT_EQ(json.at("in_flight"), 4);
