@@ -19,6 +19,8 @@
 #include "runtime/pipeline/reports.h"
 #include "runtime/pipeline/stage.h"
 #include "runtime/sync/parameter_server.h"
+#include "runtime/sync/server_client.h"
+#include "runtime/transport/device_transport.h"
 #include "runtime/transport/mpi.h"
 
 namespace hetpipe::bench {

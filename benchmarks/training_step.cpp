@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 #include "kernels/devices.h"
-#include "runtime/model/element_types.h"
+#include "runtime/model/model.h"
 #include "runtime/model/parameters.h"
 #include "runtime/model/zoo.h"
 

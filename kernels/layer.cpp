@@ -30,7 +30,6 @@ std::string text(const Linear& l) {
                 l.bias ? "" : ", no bias");
 }
 std::string text(const BatchNorm&) { return "batch norm"; }
-std::string text(const Relu&) { return "relu"; }
 std::string text(const MaxPool& p) {
   return "max pool " + window_text(p.kernel, p.stride, p.padding);
 }
@@ -42,7 +41,6 @@ std::string text(const GlobalAveragePool&) { return "global average pool"; }
 std::string text(const Add&) { return "add"; }
 std::string text(const Flatten&) { return "flatten"; }
 std::string text(const Dropout& d) { return format("dropout %g", static_cast<double>(d.rate)); }
-std::string text(const Selu&) { return "selu"; }
 std::string text(const AlphaDropout& d) {
   return format("alpha dropout %g", static_cast<double>(d.rate));
 }
@@ -58,9 +56,13 @@ std::string text(const Embedding& e) {
 }
 std::string text(const PositionEmbedding&) { return "position embedding"; }
 std::string text(const LayerNorm&) { return "layer norm"; }
-std::string text(const Gelu&) { return "gelu"; }
 std::string text(const SelfAttention& a) {
   return format("%sself-attention, %d heads", a.causal ? "causal " : "", a.heads);
+}
+template <Elementwise Layer>
+std::string text(const Layer&) {
+  static_assert(std::is_empty_v<Layer>, "a layer with parameters names them in its own text()");
+  return row_of<Layer>().name;
 }
 std::string text(const Lstm& l) { return format("lstm, %d features", l.hidden); }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/sample.h"
+#include "kernels/elementwise.h"
 #include "kernels/shape.h"
 
 // What a layer is (LayerSpec), what it needs (LayerShapes), and how a device computes it
@@ -42,10 +43,6 @@ struct BatchNorm {
   float epsilon = 1e-5f;
   float momentum = 0.1f;
 };
-struct Relu {};
-// Self-normalising activation (Klambauer et al. 2017, eq. 2): scale*x, and scale*alpha*(e^x - 1)
-// where x <= 0, with the paper's constants (kernels/selu.h).
-struct Selu {};
 struct MaxPool {
   Sides kernel = 2;  // at most 256 places: the winner's place in its window is kept in one byte
   int stride = 2;
@@ -105,8 +102,6 @@ struct PositionEmbedding {
 struct LayerNorm {
   float epsilon = 1e-5f;
 };
-// x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), the form of GPT-2 (Hendrycks & Gimpel 2016).
-struct Gelu {};
 // (N, T, 3F), queries, keys and values packed in this order, -> (N, T, F); a head has F / heads
 // columns d of each: softmax(q k^T / sqrt(d)) v (Vaswani et al. 2017). Causal: a token sees itself
 // and those before.
@@ -121,10 +116,14 @@ struct Lstm {
   int hidden = 0;
 };
 
-using LayerSpec =
-    std::variant<Convolution, Linear, BatchNorm, Relu, MaxPool, AveragePool, GlobalAveragePool, Add,
-                 Flatten, Dropout, SoftmaxCrossEntropy, Selu, AlphaDropout, Concat, Shift,
-                 Embedding, PositionEmbedding, LayerNorm, Gelu, SelfAttention, Lstm>;
+// These, and the elementwise layers of kernels/elementwise.h.
+template <class... Layers, class... Others>
+std::variant<Layers..., Others...> joined(std::variant<Layers...>, std::variant<Others...>);
+using LayerSpec = decltype(joined(
+    std::variant<Convolution, Linear, BatchNorm, MaxPool, AveragePool, GlobalAveragePool, Add,
+                 Flatten, Dropout, SoftmaxCrossEntropy, AlphaDropout, Concat, Shift, Embedding,
+                 PositionEmbedding, LayerNorm, SelfAttention, Lstm>{},
+    ElementwiseSpec{}));
 std::string to_string(const LayerSpec& spec);  // "convolution 3x3, 64 channels"
 
 // How initial values are drawn: uniform in +-bound (He's weights: bound = sqrt(6 / fan_in)); normal
@@ -192,6 +191,11 @@ struct BackwardArguments {
   std::int64_t loss_samples = 0;  // the mean's denominator; loss only
   float loss_scale = 1;           // of its gradient, so that fp16 holds what follows; loss only
 };
+
+// What the backward of an elementwise layer reads beside the output's gradient.
+inline const std::byte* read_by(BackwardReads reads, const BackwardArguments& a) {
+  return reads == BackwardReads::input ? a.inputs[0] : a.output;
+}
 
 class LayerKernel {
  public:

@@ -143,12 +143,17 @@ LayerShapes shapes_of(const BatchNorm& b, const std::string& layer, const Shape&
   return s;
 }
 
-LayerShapes shapes_of(const Relu&, const std::string&, const Shape& in) {
+template <Elementwise Layer>
+LayerShapes shapes_of(const Layer&, const std::string&, const Shape& in) {
+  constexpr ElementwiseRow<Layer> kRow = row_of<Layer>();
   LayerShapes s;
   s.output = in;
-  s.forward_flops = s.backward_flops = static_cast<double>(in.elements());
-  s.backward_needs_output = true;
-  s.forward_in_place = s.backward_in_place = true;
+  s.forward_flops = kRow.forward_flops * static_cast<double>(in.elements());
+  s.backward_flops = kRow.backward_flops * static_cast<double>(in.elements());
+  s.backward_needs_input = kRow.backward_reads == BackwardReads::input;
+  s.backward_needs_output = kRow.backward_reads == BackwardReads::output;
+  s.forward_in_place = !s.backward_needs_input;
+  s.backward_in_place = true;
   return s;
 }
 
@@ -197,16 +202,6 @@ LayerShapes shapes_of(const Dropout& d, const std::string& layer, const Shape& i
   s.output = in;
   s.stash_bytes = in.elements();  // kept or not, one byte each
   s.forward_flops = s.backward_flops = static_cast<double>(in.elements());
-  s.forward_in_place = s.backward_in_place = true;
-  return s;
-}
-
-LayerShapes shapes_of(const Selu&, const std::string&, const Shape& in) {
-  LayerShapes s;
-  s.output = in;
-  s.forward_flops = 3.0 * static_cast<double>(in.elements());
-  s.backward_flops = 2.0 * static_cast<double>(in.elements());
-  s.backward_needs_output = true;
   s.forward_in_place = s.backward_in_place = true;
   return s;
 }
@@ -277,16 +272,6 @@ LayerShapes shapes_of(const LayerNorm& l, const std::string& layer, const Shape&
   s.stash_bytes = 2 * in.elements() / features * kFloatBytes;  // each row's mean and variance
   s.forward_flops = 7.0 * static_cast<double>(in.elements());
   s.backward_flops = 11.0 * static_cast<double>(in.elements());
-  s.backward_needs_input = true;
-  s.backward_in_place = true;
-  return s;
-}
-
-LayerShapes shapes_of(const Gelu&, const std::string&, const Shape& in) {
-  LayerShapes s;
-  s.output = in;
-  s.forward_flops = 9.0 * static_cast<double>(in.elements());
-  s.backward_flops = 16.0 * static_cast<double>(in.elements());
   s.backward_needs_input = true;
   s.backward_in_place = true;
   return s;

@@ -35,7 +35,7 @@ check() ( # ROOT: prints every breach; 1 if there is one
     while IFS= read -r line; do
       [[ $line =~ \"($2)/ ]] || breach "$line   <- $1/ may include $2 alone"
     done < <(grep -rnE --include='*.h' --include='*.cpp' --include='*.cu' \
-      '#include "(base|partitioner|kernels|runtime|launch)/' "$1")
+      '#include "(base|partitioner|kernels|runtime|launch|tests)/' "$1")
   }
   include() { echo "#include [<\"]$1"; }
 
@@ -73,6 +73,7 @@ check() ( # ROOT: prints every breach; 1 if there is one
   wall runtime/pipeline 'base|kernels|partitioner|runtime/(transport|model|data|store|pipeline)'
   wall runtime/sync 'base|kernels|partitioner|runtime/(transport|model|data|store|pipeline|sync)'
   wall runtime/training 'base|kernels|partitioner|runtime'
+  wall launch 'base|kernels|partitioner|runtime|launch'
 
   [ $breaches -eq 0 ]
 )
@@ -124,6 +125,8 @@ runtime/data/a.h|#include "kernels/device.h"
 runtime/store/a.h|#include "runtime/pipeline/stage.h"
 runtime/pipeline/a.h|#include "runtime/sync/wave_clock.h"
 runtime/sync/a.h|#include "launch/command/options.h"
+kernels/a.cpp|#include "tests/cuda/simt/simt_host.h"
+launch/a.cpp|#include "tests/unit/kernels/layer_run.h"
 BREACHES
   return $failed
 }

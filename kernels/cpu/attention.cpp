@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/reference/sizes.h"
+#include "kernels/reference/attention.h"
 
 namespace hetpipe {
 namespace {

@@ -177,9 +177,12 @@ class CpuDevice final : public HostDevice {
     ensure(false, "a concatenation is made from all its inputs");
     return nullptr;
   }
-  std::unique_ptr<LayerKernel> make(const Gelu&, const Shape& in, std::uint64_t,
+  template <Elementwise Layer>
+  std::unique_ptr<LayerKernel> make(const Layer& layer, const Shape& in, std::uint64_t,
                                     const std::string& name) {
-    return guarded(make_gelu(context_, in), name);
+    auto kernel = make_elementwise(context_, layer, in);
+    return row_of<Layer>().cpu == CpuKernel::onednn ? guarded(std::move(kernel), name)
+                                                    : std::move(kernel);
   }
   std::unique_ptr<LayerKernel> make(const SelfAttention& layer, const Shape& in, std::uint64_t,
                                     const std::string& name) {

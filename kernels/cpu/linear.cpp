@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/reference/linear.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/reference/sizes.h"
 
 namespace hetpipe {
 namespace {

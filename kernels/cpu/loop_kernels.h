@@ -7,20 +7,15 @@
 
 #include "kernels/layer.h"
 
-// The CPU device's layer kernels that are loops of its own: all but convolution, linear, batch
-// norm, gelu, attention and lstm.
+// The CPU device's layer kernels that are loops of its own; the others are in onednn.h.
 namespace hetpipe {
 
-std::unique_ptr<LayerKernel> make_loop_kernel(const Relu&, const Shape& in, std::uint64_t key,
-                                              int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const Add&, const Shape& in, std::uint64_t key,
                                               int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const Flatten&, const Shape& in, std::uint64_t key,
                                               int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const Dropout& spec, const Shape& in,
                                               std::uint64_t key, int threads);
-std::unique_ptr<LayerKernel> make_loop_kernel(const Selu&, const Shape& in, std::uint64_t key,
-                                              int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const AlphaDropout& spec, const Shape& in,
                                               std::uint64_t key, int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const Shift& spec, const Shape& in, std::uint64_t key,

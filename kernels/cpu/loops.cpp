@@ -7,14 +7,6 @@
 #include "base/random.h"
 #include "kernels/reference/pooling.h"
 
-// One function per width of vectors, chosen when the program is loaded: one binary runs everywhere.
-// No value changes: an element sees the same operations in any width, and nothing is contracted.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define HETPIPE_EVERY_WIDTH __attribute__((target_clones("default", "avx2", "arch=skylake-avx512")))
-#else
-#define HETPIPE_EVERY_WIDTH
-#endif
-
 namespace hetpipe::loops {
 namespace {
 
@@ -106,20 +98,6 @@ HETPIPE_EVERY_WIDTH void look_ahead_adam(float* __restrict ahead, const float* _
   }
 }
 
-HETPIPE_EVERY_WIDTH void relu_forward(float* y, const float* x, std::int64_t count) {
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] <= 0 ? 0.0f : x[i];
-}
-
-HETPIPE_EVERY_WIDTH void relu_backward(float* dx, const float* __restrict y, const float* dy,
-                                       std::int64_t count) {
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float gradient = dy[i];  // loaded in either case: a conditional load is not vectorised
-    dx[i] = y[i] <= 0 ? 0.0f : gradient;
-  }
-}
-
 void dropout_draw(std::uint8_t* kept, std::uint64_t key, float rate, std::int64_t count) {
   for (std::int64_t i = 0; i < count; i += 4) {
     const std::uint64_t block = static_cast<std::uint64_t>(i) / 4;
@@ -138,16 +116,6 @@ HETPIPE_EVERY_WIDTH void dropout_apply(float* y, const float* x,
   for (std::int64_t i = 0; i < count; ++i) {
     const float scaled = x[i] * factor;
     y[i] = kept[i] != 0 ? scaled : 0.0f;
-  }
-}
-
-HETPIPE_EVERY_WIDTH void selu_backward(float* dx, const float* __restrict y, const float* dy,
-                                       std::int64_t count) {
-  constexpr float kScale = static_cast<float>(kSeluScale), kFloor = static_cast<float>(kSeluFloor);
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float below = y[i] - kFloor;
-    dx[i] = dy[i] * (y[i] <= 0 ? below : kScale);
   }
 }
 

@@ -3,14 +3,23 @@
 
 #include <cstdint>
 
+#include "kernels/dropout.h"
 #include "kernels/optimizer_step.h"
-#include "kernels/selu.h"
 #include "kernels/shape.h"
 #include "kernels/window.h"
 
 // The CPU device's own loops, written so that the compiler vectorises them across elements or
 // channels: every element sees the same float operations in the same order as in reference/. All
 // run in the calling thread on the range they are given.
+
+// One function per width of vectors, chosen when the program is loaded: one binary runs everywhere.
+// No value changes: an element sees the same operations in any width, and nothing is contracted.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define HETPIPE_EVERY_WIDTH __attribute__((target_clones("default", "avx2", "arch=skylake-avx512")))
+#else
+#define HETPIPE_EVERY_WIDTH
+#endif
+
 namespace hetpipe::loops {
 
 void fill(float* x, float value, std::int64_t count);
@@ -30,17 +39,11 @@ void look_ahead(float* ahead, const float* weights, const float* x, float factor
 void look_ahead_adam(float* ahead, const float* weights, const float* first, const float* second,
                      const AdamStep& step, float factor, std::int64_t count);
 
-// Input and output may be one array; so with sum and dropout_apply.
-void relu_forward(float* y, const float* x, std::int64_t count);
-void relu_backward(float* dx, const float* y, const float* dy, std::int64_t count);
-
 // kept[i] = draw i under `key` is at least `rate`: one sample of dropout.
 void dropout_draw(std::uint8_t* kept, std::uint64_t key, float rate, std::int64_t count);
+// y and x may be one array, as in sum.
 void dropout_apply(float* y, const float* x, const std::uint8_t* kept, float factor,
                    std::int64_t count);
-
-// SELU's forward is the definition's: its exponential is a call either way.
-void selu_backward(float* dx, const float* y, const float* dy, std::int64_t count);
 void alpha_dropout_forward(float* y, const float* x, const std::uint8_t* kept,
                            const AlphaDropoutMap& map, std::int64_t count);
 

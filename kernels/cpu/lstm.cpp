@@ -4,7 +4,8 @@
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/reference/convolution.h"
-#include "kernels/reference/sizes.h"
+#include "kernels/reference/linear.h"
+#include "kernels/reference/lstm.h"
 
 namespace hetpipe {
 namespace {

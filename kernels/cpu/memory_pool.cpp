@@ -10,11 +10,11 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kPoolAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 std::align_val_t alignment_of(std::size_t size) {
-  return std::align_val_t{size >= kHugePage ? kHugePage : kAlignment};
+  return std::align_val_t{size >= kHugePage ? kHugePage : kPoolAlignment};
 }
 
 // Large blocks ask for huge pages: matrix products that walk them miss the address cache less. It
@@ -31,7 +31,7 @@ void free_block(std::byte* block, std::size_t size) noexcept {
 
 }  // namespace
 
-std::size_t MemoryPool::class_of(std::size_t bytes) { return size_class(bytes, kAlignment); }
+std::size_t MemoryPool::class_of(std::size_t bytes) { return size_class(bytes, kPoolAlignment); }
 
 std::byte* MemoryPool::take(std::size_t bytes) {
   const std::size_t size = class_of(bytes);

@@ -2,10 +2,11 @@
 #include <algorithm>
 
 #include "kernels/cpu/loop_kernels.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/host_device.h"
 
-// Layers that only move pixels: concatenation of channels, and shifts.
+// Layers that only move pixels: concatenation of channels, flattening and shifts.
 namespace hetpipe {
 namespace {
 
@@ -51,6 +52,31 @@ class ConcatKernel final : public LayerKernel {
   int threads_;
 };
 
+class FlattenKernel final : public LayerKernel {
+ public:
+  FlattenKernel(const Shape& in, int threads)
+      : batch_(in[0]), pixels_(in[1] * in[2]), channels_(in[3]), threads_(threads) {}
+
+  void forward(Stream&, const ForwardArguments& a) override {
+    parallel_for(threads_, batch_, [&](std::int64_t n) {
+      const std::int64_t sample = n * pixels_ * channels_;
+      loops::transpose(floats(a.output) + sample, floats(a.inputs[0]) + sample, pixels_, channels_);
+    });
+  }
+  void backward(Stream&, const BackwardArguments& a) override {
+    float* dx = wanted(a.input_gradients, 0);
+    if (dx == nullptr) return;
+    parallel_for(threads_, batch_, [&](std::int64_t n) {
+      const std::int64_t sample = n * pixels_ * channels_;
+      loops::transpose(dx + sample, floats(a.output_gradient) + sample, channels_, pixels_);
+    });
+  }
+
+ private:
+  std::int64_t batch_, pixels_, channels_;
+  int threads_;
+};
+
 class ShiftKernel final : public LayerKernel {
  public:
   ShiftKernel(const Shift& spec, const Shape& in, int threads)
@@ -86,6 +112,10 @@ class ShiftKernel final : public LayerKernel {
 
 }  // namespace
 
+std::unique_ptr<LayerKernel> make_loop_kernel(const Flatten&, const Shape& in, std::uint64_t,
+                                              int threads) {
+  return std::make_unique<FlattenKernel>(in, threads);
+}
 std::unique_ptr<LayerKernel> make_loop_kernel(const Shift& spec, const Shape& in, std::uint64_t,
                                               int threads) {
   return std::make_unique<ShiftKernel>(spec, in, threads);

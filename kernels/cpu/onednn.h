@@ -88,7 +88,9 @@ std::unique_ptr<LayerKernel> make_convolution(CpuContext& context, const Convolu
 std::unique_ptr<LayerKernel> make_linear(CpuContext& context, const Linear& spec, const Shape& in);
 std::unique_ptr<LayerKernel> make_batch_norm(CpuContext& context, const BatchNorm& spec,
                                              const Shape& in);
-std::unique_ptr<LayerKernel> make_gelu(CpuContext& context, const Shape& in);
+// A loop, or oneDNN's, as the layer's row says (kernels/elementwise.h).
+std::unique_ptr<LayerKernel> make_elementwise(CpuContext& context, const ElementwiseSpec& spec,
+                                              const Shape& in);
 std::unique_ptr<LayerKernel> make_attention(CpuContext& context, const SelfAttention& spec,
                                             const Shape& in);
 std::unique_ptr<LayerKernel> make_lstm(CpuContext& context, const Lstm& spec, const Shape& in);

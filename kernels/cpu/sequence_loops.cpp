@@ -8,7 +8,7 @@
 #include "kernels/host_device.h"
 #include "kernels/reference/embedding.h"
 #include "kernels/reference/layer_norm.h"
-#include "kernels/reference/sizes.h"
+#include "kernels/reference/loss.h"
 
 // The definition's loops over rows, tokens or features, dealt to the threads: every number is
 // computed by one thread in the definition's order.

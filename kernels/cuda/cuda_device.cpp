@@ -12,7 +12,6 @@
 #include "kernels/cuda/context.h"
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/cuda/cuda_stream.h"
-#include "kernels/cuda/gpus.h"
 #include "kernels/cuda/layers/layers.h"
 #include "kernels/cuda/own/convert.h"
 #include "kernels/cuda/own/flat.h"
@@ -234,9 +233,8 @@ class CudaDevice final : public Device {
   LayerMaker make(const BatchNorm& l, const Inputs& in, std::uint64_t) {
     return make_batch_norm(layers_, l, {}, in[0]);
   }
-  template <class Layer>
-  requires std::is_same_v<Layer, Relu> || std::is_same_v<Layer, Selu> || std::is_same_v<Layer, Gelu>
-      LayerMaker make(const Layer& l, const Inputs& in, std::uint64_t) {
+  template <Elementwise Layer>
+  LayerMaker make(const Layer& l, const Inputs& in, std::uint64_t) {
     return make_elementwise(layers_, l, in[0]);
   }
   template <class Layer>

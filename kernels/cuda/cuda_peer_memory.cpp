@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/cuda_peer_memory.h"
-
 #include <cuda_runtime.h>
 
 #include <cstring>
 
 #include "base/error.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_stream.h"
 
 namespace hetpipe::cuda {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/gpus.h"
-
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/cuda_device.h"
 
 namespace hetpipe::cuda {
 namespace {

@@ -8,8 +8,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_peer_memory.h"
-#include "kernels/cuda/gpus.h"
 
 namespace hetpipe {
 namespace {

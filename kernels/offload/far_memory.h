@@ -4,7 +4,11 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <type_traits>
+
+#include "kernels/memory_account.h"
+#include "kernels/peer_memory.h"
 
 namespace hetpipe {
 
@@ -56,5 +60,8 @@ class FarMemory {
   std::byte* far_ = nullptr;
   std::byte* near_ = nullptr;
 };
+
+// Shared memory as PeerMemory: like the rest of the device's, no host may touch it.
+std::unique_ptr<PeerMemory> make_far_peer_memory(FarMemory& memory, MemoryAccount& account);
 
 }  // namespace hetpipe

@@ -13,17 +13,15 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/host_device.h"
 #include "kernels/offload/far_memory.h"
-#include "kernels/offload/offload_kernel.h"
-#include "kernels/offload/offload_peer_memory.h"
 #include "kernels/offload/thread_stream.h"
 #include "kernels/size_class.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kFarAlignment = 256;
 
-std::size_t class_of(std::size_t bytes) { return size_class(bytes, kAlignment); }
+std::size_t class_of(std::size_t bytes) { return size_class(bytes, kFarAlignment); }
 
 class OffloadDevice final : public Device {
  public:

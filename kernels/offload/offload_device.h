@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "kernels/device.h"
 #include "kernels/peer_memory.h"
@@ -18,5 +19,14 @@ std::unique_ptr<Device> make_offload_device(int threads, Precision precision);
 // Of such a device: what it shares is a file without a name, which other processes find by its
 // number.
 std::unique_ptr<PeerMemory> make_offload_peer_memory(Device& device);
+
+class FarMemory;
+
+// A layer of the CPU device, enqueued on a ThreadStream: arguments are copied, as their spans end
+// with the call; activations of two bytes become floats for it, and its results are rounded.
+std::unique_ptr<LayerKernel> make_offload_kernel(std::shared_ptr<LayerKernel> kernel,
+                                                 const LayerSpec& spec,
+                                                 const std::vector<Shape>& inputs, ElementType type,
+                                                 const FarMemory& memory, Stream& host);
 
 }  // namespace hetpipe

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/offload/offload_kernel.h"
-
 #include <deque>
 #include <utility>
 
 #include "kernels/host_device.h"
+#include "kernels/offload/far_memory.h"
+#include "kernels/offload/offload_device.h"
 #include "kernels/offload/thread_stream.h"
 
 namespace hetpipe {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/offload/offload_peer_memory.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "kernels/offload/far_memory.h"
 
 namespace hetpipe {
 namespace {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/layer.h"
+
 // Scaled dot-product self-attention (Vaswani et al. 2017, equation 1) of x (N, T, 3F), in which a
 // row holds its query, key and value of F each, head h in columns [h*d, (h + 1)*d) of each, d =
 // F/heads. Sums run in double, in one order.
@@ -22,6 +24,9 @@ struct AttentionSizes {
   double scale() const { return 1.0 / std::sqrt(static_cast<double>(width())); }
   std::int64_t seen(std::int64_t t) const { return causal ? t + 1 : tokens; }  // by token t
 };
+inline AttentionSizes sizes_of(const SelfAttention& a, const Shape& in) {
+  return {in[0], in[1], in[2] / 3, a.heads, a.causal};
+}
 
 // softmax: (T, T) of one head, row t's in [0, seen(t)), zero beyond.
 template <class T>

@@ -1,41 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <span>
 
 #include "base/random.h"
+#include "kernels/dropout.h"
 #include "kernels/layer.h"
-#include "kernels/selu.h"
 
 // Layers that treat each element by itself, and those that only move them.
 namespace hetpipe::reference {
 
-// A NaN stays a NaN, so that a numerical failure is not rectified away.
-template <class T>
-void relu_forward(std::int64_t count, const T* x, T* y) {
-  for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] <= 0 ? T{0} : x[i];
+template <Elementwise Layer, class T>
+void elementwise_forward(const Layer& layer, std::int64_t count, const T* x, T* y) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = layer.forward(x[i]);
 }
 
-template <class T>
-void relu_backward(std::int64_t count, const T* y, const T* dy, T* dx) {
-  for (std::int64_t i = 0; i < count; ++i) dx[i] = y[i] <= 0 ? T{0} : dy[i];
-}
-
-// A NaN stays a NaN here too.
-template <class T>
-void selu_forward(std::int64_t count, const T* x, T* y) {
-  const T scale = static_cast<T>(kSeluScale), floor = static_cast<T>(kSeluFloor);
-  for (std::int64_t i = 0; i < count; ++i)
-    y[i] = x[i] <= 0 ? -floor * std::expm1(x[i]) : scale * x[i];
-}
-
-// From the output: where x <= 0 the slope scale*alpha*e^x is y + scale*alpha.
-template <class T>
-void selu_backward(std::int64_t count, const T* y, const T* dy, T* dx) {
-  const T scale = static_cast<T>(kSeluScale), floor = static_cast<T>(kSeluFloor);
-  for (std::int64_t i = 0; i < count; ++i) dx[i] = dy[i] * (y[i] <= 0 ? y[i] - floor : scale);
+// read: what the layer's row says that backward reads. dx may be dy.
+template <Elementwise Layer, class T>
+void elementwise_backward(const Layer& layer, std::int64_t count, const T* read, const T* dy,
+                          T* dx) {
+  for (std::int64_t i = 0; i < count; ++i) dx[i] = layer.backward(read[i], dy[i]);
 }
 
 template <class T>
@@ -89,12 +74,6 @@ void flatten_backward(const Shape& in, const T* dy, T* dx) {
     for (std::int64_t p = 0; p < pixels; ++p)
       for (std::int64_t c = 0; c < channels; ++c)
         dx[(n * pixels + p) * channels + c] = dy[(n * channels + c) * pixels + p];
-}
-
-// The key of one sample's draws: the same in any batch, place, cut and recomputation.
-inline std::uint64_t dropout_key(std::uint64_t layer_key, const SampleKey& sample) {
-  return random_key({layer_key, static_cast<std::uint64_t>(sample.epoch),
-                     static_cast<std::uint64_t>(sample.index)});
 }
 
 // kept[e] is 1 where the draw of element e is at least `rate`, for each of `samples` samples.

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/layer.h"
+
 // y = x·weight + bias: x (N, in), weight (in, out) or, transposed, (out, in), bias (out), y
 // (N, out). Sums run in double, in one order. The bias gradient is that of convolution.h.
 namespace hetpipe::reference {
@@ -17,6 +19,10 @@ struct LinearSizes {
     return transposed ? o * in + i : i * out + o;
   }
 };
+inline LinearSizes sizes_of(const Linear& l, const Shape& in) {
+  const std::int64_t features = in[in.rank() - 1];
+  return {in.elements() / features, features, l.output_features, l.transposed};
+}
 
 // bias may be null.
 template <class T>

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/layer.h"
 
 // Softmax and cross-entropy of logits (N, T, classes) with labels (N, T) in [0, classes); one label
 // per sample is T = 1.
@@ -16,6 +17,9 @@ struct LossSizes {
   std::int64_t tokens = 1;
   std::int64_t classes = 0;
 };
+inline LossSizes sizes_of(const SoftmaxCrossEntropy&, const Shape& in) {
+  return {in[0], in.rank() == 3 ? in[1] : 1, in[in.rank() - 1]};
+}
 
 struct TokenLoss {
   double loss = 0;

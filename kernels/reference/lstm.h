@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/layer.h"
+
 // LSTM (Hochreiter & Schmidhuber 1997, with forget gates) over x (N, T, in) from a zero state, as
 // PyTorch defines it: gates i, f, g, o = x·weight_input + h·weight_hidden + bias, c = f*c' + i*g, h
 // = o*tanh(c). weight_input (in, 4H), weight_hidden (H, 4H), bias (4H), y (N, T, H) = h. Sums run
@@ -20,6 +22,9 @@ struct LstmSizes {
   std::int64_t gates() const { return 4 * hidden; }
   std::int64_t rows() const { return batch * tokens; }
 };
+inline LstmSizes sizes_of(const Lstm& l, const Shape& in) {
+  return {in[0], in[1], in[2], l.hidden};
+}
 
 // One row, one step. gates (4H): sums on the way in, i, f, g, o on the way out. before: the cells
 // of the step before, or null.

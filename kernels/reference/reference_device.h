@@ -16,5 +16,12 @@ std::unique_ptr<Device> make_reference_device();
 std::unique_ptr<LayerKernel> make_reference_kernel(const LayerSpec& spec,
                                                    const std::vector<Shape>& inputs,
                                                    std::uint64_t key);
+// Those of the layers that language models are made of.
+std::unique_ptr<LayerKernel> make_sequence_kernel(const Embedding& spec, const Shape& in);
+std::unique_ptr<LayerKernel> make_sequence_kernel(const PositionEmbedding& spec, const Shape& in);
+std::unique_ptr<LayerKernel> make_sequence_kernel(const LayerNorm& spec, const Shape& in);
+std::unique_ptr<LayerKernel> make_sequence_kernel(const SelfAttention& spec, const Shape& in);
+std::unique_ptr<LayerKernel> make_sequence_kernel(const Lstm& spec, const Shape& in);
+std::unique_ptr<LayerKernel> make_sequence_kernel(const SoftmaxCrossEntropy& spec, const Shape& in);
 
 }  // namespace hetpipe

@@ -8,8 +8,6 @@
 #include "kernels/reference/linear.h"
 #include "kernels/reference/pooling.h"
 #include "kernels/reference/reference_device.h"
-#include "kernels/reference/sequence_kernels.h"
-#include "kernels/reference/sizes.h"
 
 namespace hetpipe {
 namespace {
@@ -91,12 +89,16 @@ class Kernel final : public LayerKernel {
         wanted(a.parameter_gradients, 0), wanted(a.parameter_gradients, 1));
   }
 
-  void forward(const Relu&, const ForwardArguments& a) {
-    reference::relu_forward(in_.elements(), floats(a.inputs[0]), floats(a.output));
+  template <Elementwise Layer>
+  void forward(const Layer& layer, const ForwardArguments& a) {
+    reference::elementwise_forward(layer, in_.elements(), floats(a.inputs[0]), floats(a.output));
   }
-  void backward(const Relu&, const BackwardArguments& a) {
+  template <Elementwise Layer>
+  void backward(const Layer& layer, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::relu_backward(in_.elements(), floats(a.output), floats(a.output_gradient), dx);
+      const std::byte* const read = read_by(row_of<Layer>().backward_reads, a);
+      reference::elementwise_backward(layer, in_.elements(), floats(read),
+                                      floats(a.output_gradient), dx);
     }
   }
 
@@ -167,15 +169,6 @@ class Kernel final : public LayerKernel {
     if (float* dx = wanted(a.input_gradients, 0)) {
       reference::dropout_apply(in_.elements(), reinterpret_cast<const std::uint8_t*>(a.stash),
                                1 / (1 - d.rate), floats(a.output_gradient), dx);
-    }
-  }
-
-  void forward(const Selu&, const ForwardArguments& a) {
-    reference::selu_forward(in_.elements(), floats(a.inputs[0]), floats(a.output));
-  }
-  void backward(const Selu&, const BackwardArguments& a) {
-    if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::selu_backward(in_.elements(), floats(a.output), floats(a.output_gradient), dx);
     }
   }
 

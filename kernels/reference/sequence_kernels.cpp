@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/reference/sequence_kernels.h"
-
 #include <algorithm>
 
 #include "kernels/host_device.h"
 #include "kernels/reference/attention.h"
 #include "kernels/reference/convolution.h"
 #include "kernels/reference/embedding.h"
-#include "kernels/reference/gelu.h"
 #include "kernels/reference/layer_norm.h"
 #include "kernels/reference/linear.h"
 #include "kernels/reference/loss.h"
 #include "kernels/reference/lstm.h"
-#include "kernels/reference/sizes.h"
+#include "kernels/reference/reference_device.h"
 
 namespace hetpipe {
 namespace {
@@ -82,15 +79,6 @@ class SequenceKernel final : public LayerKernel {
       reference::layer_norm_row_gradient(
           features(), epsilon, floats(a.inputs[0]) + r * features(), mean[r], mean[rows() + r],
           a.parameters[0], floats(a.output_gradient) + r * features(), dx + r * features());
-    }
-  }
-
-  void forward(const Gelu&, const ForwardArguments& a) {
-    reference::gelu_forward(in_.elements(), floats(a.inputs[0]), floats(a.output));
-  }
-  void backward(const Gelu&, const BackwardArguments& a) {
-    if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::gelu_backward(in_.elements(), floats(a.inputs[0]), floats(a.output_gradient), dx);
     }
   }
 
@@ -172,9 +160,6 @@ std::unique_ptr<LayerKernel> make_sequence_kernel(const PositionEmbedding& spec,
 }
 std::unique_ptr<LayerKernel> make_sequence_kernel(const LayerNorm& spec, const Shape& in) {
   return std::make_unique<SequenceKernel<LayerNorm>>(spec, in);
-}
-std::unique_ptr<LayerKernel> make_sequence_kernel(const Gelu& spec, const Shape& in) {
-  return std::make_unique<SequenceKernel<Gelu>>(spec, in);
 }
 std::unique_ptr<LayerKernel> make_sequence_kernel(const SelfAttention& spec, const Shape& in) {
   return std::make_unique<SequenceKernel<SelfAttention>>(spec, in);

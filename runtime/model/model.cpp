@@ -48,7 +48,6 @@ struct FullText {
     return format("batch-norm %a %a", static_cast<double>(b.epsilon),
                   static_cast<double>(b.momentum));
   }
-  std::string operator()(const Relu&) const { return "relu"; }
   std::string operator()(const MaxPool& p) const {
     return format("max-pool %s %d %s", both(p.kernel).c_str(), p.stride, both(p.padding).c_str());
   }
@@ -63,7 +62,6 @@ struct FullText {
   std::string operator()(const Dropout& d) const {
     return format("dropout %a", static_cast<double>(d.rate));
   }
-  std::string operator()(const Selu&) const { return "selu"; }
   std::string operator()(const AlphaDropout& d) const {
     return format("alpha-dropout %a", static_cast<double>(d.rate));
   }
@@ -80,11 +78,15 @@ struct FullText {
   std::string operator()(const LayerNorm& l) const {
     return format("layer-norm %a", static_cast<double>(l.epsilon));
   }
-  std::string operator()(const Gelu&) const { return "gelu"; }
   std::string operator()(const SelfAttention& a) const {
     return format("self-attention %d %d", a.heads, a.causal);
   }
   std::string operator()(const Lstm& l) const { return format("lstm %d", l.hidden); }
+  template <Elementwise Layer>
+  std::string operator()(const Layer&) const {
+    static_assert(std::is_empty_v<Layer>, "a layer with parameters has a text of its own here");
+    return row_of<Layer>().name;
+  }
 };
 
 const ParameterShape* weight_of(const LayerShapes& shapes) {

@@ -79,4 +79,15 @@ class Model {
   std::vector<Shape> outputs_;  // of one sample, by layer
 };
 
+// The types of a model's tensors on a device whose activations are of one type. Losses are fp32
+// everywhere.
+inline ElementType output_type(const Model& model, int layer, ElementType activations) {
+  return layer + 1 == model.layer_count() ? ElementType::fp32 : activations;
+}
+
+// Tokens are fp32 everywhere; other samples are activations.
+inline ElementType sample_type(const Model& model, ElementType activations) {
+  return model.vocabulary() > 0 ? ElementType::fp32 : activations;
+}
+
 }  // namespace hetpipe

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/model/zoo.h"
 
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -20,6 +21,25 @@ void build_mlp(Model& model) {
   model.add("linear2", Linear{128});
   model.add("relu2", Relu{});
   model.add("linear3", Linear{model.classes()});
+}
+
+// Self-normalising network (Klambauer et al. 2017): hidden layers of `width` with SELU and alpha
+// dropout, LeCun's normal initial weights. It has no batch norm, so it is at its best with samples
+// of mean 0 and variance 1.
+void build_snn_mlp(Model& model, int hidden, int width, float rate) {
+  // Weights of variance 1/fan_in.
+  const auto linear = [&](int features) {
+    const Shape in = model.output_shape(model.layer_count() - 1, 1);
+    return Linear{.output_features = features,
+                  .deviation = static_cast<float>(1 / std::sqrt(static_cast<double>(in[1])))};
+  };
+  model.add("flatten", Flatten{});
+  for (int i = 1; i <= hidden; ++i) {
+    model.add(format("linear%d", i), linear(width));
+    model.add(format("selu%d", i), Selu{});
+    model.add(format("dropout%d", i), AlphaDropout{rate});
+  }
+  model.add(format("linear%d", hidden + 1), linear(model.classes()));
 }
 
 // Two convolutions and two linear layers in the manner of LeCun et al., "Gradient-based learning

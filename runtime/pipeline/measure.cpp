@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "runtime/model/element_types.h"
+#include "runtime/model/model.h"
 #include "runtime/pipeline/timed_model.h"
 
 namespace hetpipe {

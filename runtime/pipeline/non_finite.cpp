@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "kernels/host_device.h"
-#include "runtime/model/element_types.h"
+#include "runtime/model/model.h"
 
 namespace hetpipe {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/index.h"
-#include "runtime/model/element_types.h"
+#include "runtime/model/model.h"
 #include "runtime/pipeline/stage_parts.h"
 
 namespace hetpipe {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/model/element_types.h"
+#include "runtime/model/model.h"
 
 namespace hetpipe {
 namespace {

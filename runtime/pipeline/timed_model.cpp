@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "runtime/model/element_types.h"
+#include "runtime/model/model.h"
 
 namespace hetpipe {
 namespace {

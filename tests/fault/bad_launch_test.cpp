@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/fault/sound_input.h"
+#include "tests/main/patience.h"
 
 // Launches in which the ranks do not fit the plan, the machine or each other: all leave together,
 // before anything is written, and the first of them says what to type instead.

@@ -3,6 +3,7 @@
 
 #include "exchange_scenario.h"
 #include "mpi_main.h"
+#include "tests/main/patience.h"
 
 namespace hetpipe {
 namespace exchange_mpi_test {

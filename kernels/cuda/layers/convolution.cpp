@@ -80,7 +80,10 @@ class ConvolutionLayer final : public LayerKernel {
     const T* const dy = as<T>(a.output_gradient);
     const bool relu = after_ == Activation::relu;
     if (dbias == nullptr) {
-      if (relu) relu_backward(as<T>(a.output), dy, passed, pixels_ * outputs_, handle(stream));
+      if (relu) {
+        elementwise_backward(Relu{}, as<T>(a.output), dy, passed, pixels_ * outputs_,
+                             handle(stream));
+      }
       return;
     }
     const Workspace<> scratch =

@@ -5,59 +5,30 @@
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/layers/layers.h"
 #include "kernels/cuda/own/dropout.h"
-#include "kernels/reference/elementwise.h"
+#include "kernels/dropout.h"
 
 namespace hetpipe::cuda {
 namespace {
 
 template <class T>
-class ReluLayer final : public LayerKernel {
+class ElementwiseLayer final : public LayerKernel {
  public:
-  ReluLayer(LayerContext&, const Shape& in) : count_(in.elements()) {}
+  ElementwiseLayer(LayerContext&, const ElementwiseSpec& layer, BackwardReads reads,
+                   const Shape& in)
+      : layer_(layer), reads_(reads), count_(in.elements()) {}
   void forward(Stream& stream, const ForwardArguments& a) override {
-    relu_forward(as<T>(a.inputs[0]), as<T>(a.output), count_, handle(stream));
+    elementwise_forward(layer_, as<T>(a.inputs[0]), as<T>(a.output), count_, handle(stream));
   }
   void backward(Stream& stream, const BackwardArguments& a) override {
     std::byte* const dx = wanted(a.input_gradients, 0);
     if (dx == nullptr) return;
-    relu_backward(as<T>(a.output), as<T>(a.output_gradient), as<T>(dx), count_, handle(stream));
+    elementwise_backward(layer_, as<T>(read_by(reads_, a)), as<T>(a.output_gradient), as<T>(dx),
+                         count_, handle(stream));
   }
 
  private:
-  std::int64_t count_;
-};
-
-template <class T>
-class SeluLayer final : public LayerKernel {
- public:
-  SeluLayer(LayerContext&, const Shape& in) : count_(in.elements()) {}
-  void forward(Stream& stream, const ForwardArguments& a) override {
-    selu_forward(as<T>(a.inputs[0]), as<T>(a.output), count_, handle(stream));
-  }
-  void backward(Stream& stream, const BackwardArguments& a) override {
-    std::byte* const dx = wanted(a.input_gradients, 0);
-    if (dx == nullptr) return;
-    selu_backward(as<T>(a.output), as<T>(a.output_gradient), as<T>(dx), count_, handle(stream));
-  }
-
- private:
-  std::int64_t count_;
-};
-
-template <class T>
-class GeluLayer final : public LayerKernel {
- public:
-  GeluLayer(LayerContext&, const Shape& in) : count_(in.elements()) {}
-  void forward(Stream& stream, const ForwardArguments& a) override {
-    gelu_forward(as<T>(a.inputs[0]), as<T>(a.output), count_, handle(stream));
-  }
-  void backward(Stream& stream, const BackwardArguments& a) override {
-    std::byte* const dx = wanted(a.input_gradients, 0);
-    if (dx == nullptr) return;
-    gelu_backward(as<T>(a.inputs[0]), as<T>(a.output_gradient), as<T>(dx), count_, handle(stream));
-  }
-
- private:
+  ElementwiseSpec layer_;
+  BackwardReads reads_;
   std::int64_t count_;
 };
 
@@ -96,7 +67,8 @@ class AddReluLayer final : public LayerKernel {
     T* const second = as<T>(wanted(a.input_gradients, 1));
     T* const any = first != nullptr ? first : second;
     if (any == nullptr) return;
-    relu_backward(as<T>(a.output), as<T>(a.output_gradient), any, count_, handle(stream));
+    elementwise_backward(Relu{}, as<T>(a.output), as<T>(a.output_gradient), any, count_,
+                         handle(stream));
     if (second != nullptr) copy(static_cast<const T*>(any), second, count_, handle(stream));
   }
 
@@ -135,7 +107,7 @@ class DropoutLayer final : public LayerKernel {
     }
     ensure(static_cast<std::int64_t>(a.samples.size()) == samples_, "one sample key per sample");
     std::vector<std::uint64_t> keys;
-    for (const SampleKey& sample : a.samples) keys.push_back(reference::dropout_key(key_, sample));
+    for (const SampleKey& sample : a.samples) keys.push_back(dropout_key(key_, sample));
     const Workspace<std::uint64_t> there(context_, stream, samples_);
     // Read before the call returns: the host's memory is pageable.
     check(cudaMemcpyAsync(there.get(), keys.data(), keys.size() * sizeof keys[0],
@@ -178,14 +150,10 @@ using SelfNormalizingDropout = DropoutLayer<T, AlphaDropout>;
 
 }  // namespace
 
-LayerMaker make_elementwise(LayerContext& context, const Relu&, const Shape& in) {
-  return make_of_type<ReluLayer>(context, in);
-}
-LayerMaker make_elementwise(LayerContext& context, const Selu&, const Shape& in) {
-  return make_of_type<SeluLayer>(context, in);
-}
-LayerMaker make_elementwise(LayerContext& context, const Gelu&, const Shape& in) {
-  return make_of_type<GeluLayer>(context, in);
+LayerMaker make_elementwise(LayerContext& context, const ElementwiseSpec& spec, const Shape& in) {
+  const BackwardReads reads =
+      std::visit([]<class Layer>(const Layer&) { return row_of<Layer>().backward_reads; }, spec);
+  return make_of_type<ElementwiseLayer>(context, spec, reads, in);
 }
 LayerMaker make_add(LayerContext& context, const Shape& in) {
   return make_of_type<AddLayer>(context, in);

@@ -69,9 +69,7 @@ struct NormTail {
 };
 LayerMaker make_batch_norm(LayerContext& context, const BatchNorm& spec, const NormTail& tail,
                            const Shape& in);
-LayerMaker make_elementwise(LayerContext& context, const Relu& spec, const Shape& in);
-LayerMaker make_elementwise(LayerContext& context, const Selu& spec, const Shape& in);
-LayerMaker make_elementwise(LayerContext& context, const Gelu& spec, const Shape& in);
+LayerMaker make_elementwise(LayerContext& context, const ElementwiseSpec& spec, const Shape& in);
 LayerMaker make_add(LayerContext& context, const Shape& in);
 LayerMaker make_add_relu(LayerContext& context, const Shape& in);
 LayerMaker make_dropout(LayerContext& context, const Dropout& spec, const Shape& in,

@@ -55,7 +55,9 @@ class LinearLayer final : public LayerKernel {
       return;
     }
     multiply(stream, a, weight.get(), aligned, h);
-    if (gelu()) gelu_forward(static_cast<const T*>(h), y, elements_, handle(stream));
+    if (gelu()) {
+      elementwise_forward(Gelu{}, static_cast<const T*>(h), y, elements_, handle(stream));
+    }
   }
 
   // What the activation lets through takes the place of the output's gradient, unless that is left
@@ -67,8 +69,8 @@ class LinearLayer final : public LayerKernel {
                              keeps_gradient ? elements_ * std::int64_t{sizeof(T)} : 0);
     BackwardArguments own = a;
     if (keeps_gradient) own.output_gradient = passed.get();
-    gelu_backward(as<T>(a.stash), as<T>(a.output_gradient), as<T>(own.output_gradient), elements_,
-                  handle(stream));
+    elementwise_backward(Gelu{}, as<T>(a.stash), as<T>(a.output_gradient),
+                         as<T>(own.output_gradient), elements_, handle(stream));
     multiply_backward(stream, own);
   }
 

@@ -6,7 +6,7 @@
 #include "kernels/cuda/layers/layers.h"
 #include "kernels/cuda/layers/parameters.h"
 #include "kernels/cuda/own/column_sums.h"
-#include "kernels/reference/sizes.h"
+#include "kernels/reference/lstm.h"
 
 namespace hetpipe::cuda {
 namespace {

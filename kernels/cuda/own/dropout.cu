@@ -3,7 +3,7 @@
 
 #include "base/random.h"
 #include "kernels/cuda/own/pack.h"
-#include "kernels/selu.h"
+#include "kernels/dropout.h"
 
 // Compiled without contraction, so that fp32 has the bits of the definition.
 namespace hetpipe::cuda {

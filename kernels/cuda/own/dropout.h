@@ -7,7 +7,7 @@
 
 // Dropout and alpha dropout of (samples, elements) activations of T: float, Bf16 or Fp16. The draws
 // are those of every other device: element e of a sample is kept where random_uniform(key, e) is at
-// least `rate`, `keys` (device memory) holding reference::dropout_key of each sample. `kept` is one
+// least `rate`, `keys` (device memory) holding dropout_key of each sample. `kept` is one
 // byte per element, for the backward. The output may be an input's array, a gradient that of dy. In
 // an evaluation both layers are copies (elementwise.h).
 namespace hetpipe::cuda {

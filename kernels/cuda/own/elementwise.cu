@@ -2,45 +2,28 @@
 #include "kernels/cuda/own/elementwise.h"
 
 #include "kernels/cuda/own/pack.h"
-#include "kernels/selu.h"
 
 namespace hetpipe::cuda {
 namespace {
 
-// A NaN stays a NaN in all of these.
-struct Relu {
-  HETPIPE_DEVICE float operator()(float x) const { return x <= 0 ? 0.0f : x; }
-};
-struct ReluBackward {
-  HETPIPE_DEVICE float operator()(float y, float dy) const { return y <= 0 ? 0.0f : dy; }
+// What a GPU computes for a layer: its own functions, in float, where there is nothing better.
+template <class Layer>
+struct OnGpu : Layer {
+  explicit OnGpu(const Layer& layer) : Layer(layer) {}
 };
 
-constexpr float kScale = static_cast<float>(kSeluScale);
-constexpr float kFloor = static_cast<float>(kSeluFloor);
+// Without double and tanh: (1 + tanh(u)) / 2 is the logistic function of 2u, which loses no digits
+// where tanh is near -1. 2u = kTwice * (v + kCubic v^3).
+template <>
+struct OnGpu<Gelu> {
+  static constexpr float kTwice = 1.5957691216057308f;  // 2 sqrt(2/pi)
+  static constexpr float kCubic = 0.044715f;
 
-struct Selu {
-  HETPIPE_DEVICE float operator()(float x) const {
-    return x <= 0 ? -kFloor * expm1f(x) : kScale * x;
-  }
-};
-struct SeluBackward {
-  HETPIPE_DEVICE float operator()(float y, float dy) const {
-    return dy * (y <= 0 ? y - kFloor : kScale);
-  }
-};
-
-// (1 + tanh(u)) / 2 is the logistic function of 2u, which loses no digits where tanh is near -1.
-// 2u = kTwice * (v + kCubic v^3).
-constexpr float kTwice = 1.5957691216057308f;  // 2 sqrt(2/pi)
-constexpr float kCubic = 0.044715f;
-
-struct Gelu {
-  HETPIPE_DEVICE float operator()(float v) const {
+  explicit OnGpu(const Gelu&) {}
+  HETPIPE_DEVICE float forward(float v) const {
     return v / (1 + expf(-kTwice * (v + kCubic * v * v * v)));
   }
-};
-struct GeluBackward {
-  HETPIPE_DEVICE float operator()(float v, float dy) const {
+  HETPIPE_DEVICE float backward(float v, float dy) const {
     const float twice = kTwice * (v + kCubic * v * v * v);
     const float small = expf(-fabsf(twice));  // never overflows
     const float large = 1 / (1 + small);
@@ -52,11 +35,26 @@ struct GeluBackward {
   }
 };
 
+template <class Layer>
+struct Forward {
+  OnGpu<Layer> layer;
+
+  explicit Forward(const Layer& l) : layer(l) {}
+  HETPIPE_DEVICE float operator()(float x) const { return layer.forward(x); }
+};
+template <class Layer>
+struct Backward {
+  OnGpu<Layer> layer;
+
+  explicit Backward(const Layer& l) : layer(l) {}
+  HETPIPE_DEVICE float operator()(float read, float dy) const { return layer.backward(read, dy); }
+};
+
 struct Plus {
   HETPIPE_DEVICE float operator()(float a, float b) const { return a + b; }
 };
 struct PlusRelu {
-  HETPIPE_DEVICE float operator()(float a, float b) const { return Relu{}(a + b); }
+  HETPIPE_DEVICE float operator()(float a, float b) const { return Relu{}.forward(a + b); }
 };
 
 template <class T>
@@ -72,30 +70,13 @@ struct Copy {
 }  // namespace
 
 template <class T>
-void relu_forward(const T* x, T* y, std::int64_t count, On on) {
-  map(Relu{}, x, y, count, on);
+void elementwise_forward(const ElementwiseSpec& spec, const T* x, T* y, std::int64_t count, On on) {
+  std::visit([&](const auto& layer) { map(Forward(layer), x, y, count, on); }, spec);
 }
 template <class T>
-void relu_backward(const T* y, const T* dy, T* dx, std::int64_t count, On on) {
-  map(ReluBackward{}, y, dy, dx, count, on);
-}
-
-template <class T>
-void selu_forward(const T* x, T* y, std::int64_t count, On on) {
-  map(Selu{}, x, y, count, on);
-}
-template <class T>
-void selu_backward(const T* y, const T* dy, T* dx, std::int64_t count, On on) {
-  map(SeluBackward{}, y, dy, dx, count, on);
-}
-
-template <class T>
-void gelu_forward(const T* x, T* y, std::int64_t count, On on) {
-  map(Gelu{}, x, y, count, on);
-}
-template <class T>
-void gelu_backward(const T* x, const T* dy, T* dx, std::int64_t count, On on) {
-  map(GeluBackward{}, x, dy, dx, count, on);
+void elementwise_backward(const ElementwiseSpec& spec, const T* read, const T* dy, T* dx,
+                          std::int64_t count, On on) {
+  std::visit([&](const auto& layer) { map(Backward(layer), read, dy, dx, count, on); }, spec);
 }
 
 template <class T>
@@ -112,15 +93,12 @@ void copy(const T* x, T* y, std::int64_t count, On on) {
   if (x != y) each<Copy<T>::pack>(Copy<T>{x, y}, count, on);
 }
 
-#define HETPIPE_ELEMENTWISE(T)                                              \
-  template void relu_forward(const T*, T*, std::int64_t, On);               \
-  template void relu_backward(const T*, const T*, T*, std::int64_t, On);    \
-  template void selu_forward(const T*, T*, std::int64_t, On);               \
-  template void selu_backward(const T*, const T*, T*, std::int64_t, On);    \
-  template void gelu_forward(const T*, T*, std::int64_t, On);               \
-  template void gelu_backward(const T*, const T*, T*, std::int64_t, On);    \
-  template void add_forward(const T*, const T*, T*, std::int64_t, On);      \
-  template void add_relu_forward(const T*, const T*, T*, std::int64_t, On); \
+#define HETPIPE_ELEMENTWISE(T)                                                                     \
+  template void elementwise_forward(const ElementwiseSpec&, const T*, T*, std::int64_t, On);       \
+  template void elementwise_backward(const ElementwiseSpec&, const T*, const T*, T*, std::int64_t, \
+                                     On);                                                          \
+  template void add_forward(const T*, const T*, T*, std::int64_t, On);                             \
+  template void add_relu_forward(const T*, const T*, T*, std::int64_t, On);                        \
   template void copy(const T*, T*, std::int64_t, On);
 HETPIPE_ELEMENTWISE(float)
 HETPIPE_ELEMENTWISE(Bf16)

@@ -4,26 +4,19 @@
 #include <cstdint>
 
 #include "kernels/cuda/own/stream.h"
+#include "kernels/elementwise.h"
 
-// Layers that treat each element by itself (kernels/reference/elementwise.h, gelu.h) on activations
-// of T: float, Bf16 or Fp16. An element is worked out in fp32 and rounded once. The output may take
-// the memory of an input throughout.
+// The elementwise layers of kernels/elementwise.h, and sums, on activations of T: float, Bf16 or
+// Fp16. An element is worked out in fp32 and rounded once. The output may take the memory of an
+// input throughout.
 namespace hetpipe::cuda {
 
 template <class T>
-void relu_forward(const T* x, T* y, std::int64_t count, On on);
+void elementwise_forward(const ElementwiseSpec& layer, const T* x, T* y, std::int64_t count, On on);
+// read: the input or the output, as the layer's row says.
 template <class T>
-void relu_backward(const T* y, const T* dy, T* dx, std::int64_t count, On on);
-
-template <class T>
-void selu_forward(const T* x, T* y, std::int64_t count, On on);
-template <class T>
-void selu_backward(const T* y, const T* dy, T* dx, std::int64_t count, On on);
-
-template <class T>
-void gelu_forward(const T* x, T* y, std::int64_t count, On on);
-template <class T>
-void gelu_backward(const T* x, const T* dy, T* dx, std::int64_t count, On on);
+void elementwise_backward(const ElementwiseSpec& layer, const T* read, const T* dy, T* dx,
+                          std::int64_t count, On on);
 
 template <class T>
 void add_forward(const T* a, const T* b, T* y, std::int64_t count, On on);

@@ -6,7 +6,6 @@
 #include "kernels/cuda/own/column_sums.h"
 #include "kernels/cuda/own/columns.h"
 #include "kernels/cuda/own/token_rows.h"
-#include "kernels/cuda/own/tokens.h"
 
 namespace hetpipe::cuda {
 namespace {

@@ -7,7 +7,7 @@
 
 // The layer between the sources of our own kernels and their compilers. nvcc builds them for
 // GPUs; any other compiler builds the very same sources against an emulator that runs them on the
-// host (simt_host.h), so that they are tested, under sanitizers too, where there is no GPU.
+// host (tests/cuda/simt), so that they are tested, under sanitizers too, where there is no GPU.
 //
 //   HETPIPE_KERNEL              a kernel: returns void, takes values and device pointers
 //   HETPIPE_DEVICE              a function that kernels call
@@ -49,5 +49,6 @@ void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, On on,
 
 }  // namespace hetpipe::cuda
 #else
-#include "kernels/cuda/own/simt_host.h"
+// In the include path of targets that link the emulator.
+#include "simt_host.h"
 #endif

@@ -2,7 +2,6 @@
 #include "kernels/cuda/own/token_rows.h"
 
 #include "kernels/cuda/own/reduce.h"
-#include "kernels/cuda/own/tokens.h"
 
 namespace hetpipe::cuda {
 namespace {

@@ -4,12 +4,17 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/own/stream.h"
+#include "kernels/cuda/own/simt.h"
 
 // The rows of each token, in their order: token v has rows[begin[v] .. begin[v + 1]), as
 // reference::rows_by_token finds them. A stable radix sort without atomics, so that the order is
 // the same in every run.
 namespace hetpipe::cuda {
+
+// A token comes as a float: its number, or -1 where it is outside [0, vocabulary) or a NaN.
+HETPIPE_DEVICE std::int64_t token_of(float id, std::int64_t vocabulary) {
+  return id >= 0 && id < static_cast<float>(vocabulary) ? static_cast<std::int64_t>(id) : -1;
+}
 
 struct TokenRows {
   const std::int32_t* begin = nullptr;  // (vocabulary + 1)

@@ -45,11 +45,6 @@ void build_inception_v4(Model& model);
 // which must agree.
 void build_amoebanet(Model& model, int cells, int filters);
 
-// Self-normalising network (Klambauer et al. 2017): hidden layers of `width` with SELU and alpha
-// dropout, LeCun's normal initial weights. It has no batch norm, so it is at its best with samples
-// of mean 0 and variance 1.
-void build_snn_mlp(Model& model, int hidden, int width, float rate);
-
 const MaxPool kHalving{.kernel = 3, .stride = 2};
 
 // What these builders share: convolutions without bias, each followed by a batch norm.

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "kernels/layer.h"
+#include "tests/unit/kernels/layer_cases.h"
 
 namespace hetpipe {
 namespace layer_shapes_test {
@@ -80,7 +80,12 @@ TEST(LayerShapes, OfTheOthers) {
   EXPECT_EQ(infer_shapes(AveragePool{{3, 1}, 1, {1, 0}, false}, {in}).output, in);
   EXPECT_EQ(infer_shapes(MaxPool{{1, 20}, 1, {0, 10}}, {{1, 2, 5, 3}}).output, (Shape{1, 2, 6, 3}));
   EXPECT_EQ(infer_shapes(Shift{}, {in}).output, in);
-  EXPECT_EQ(infer_shapes(Selu{}, {in}).output, in);
+  for (const test::LayerCase& c : test::elementwise_cases(in)) {
+    const LayerShapes s = infer_shapes(c.spec, c.inputs);
+    EXPECT_EQ(s.output, in);
+    EXPECT_NE(s.backward_needs_input, s.backward_needs_output);
+    EXPECT_EQ(s.forward_in_place, !s.backward_needs_input);
+  }
   EXPECT_EQ(infer_shapes(AlphaDropout{}, {in}).stash_bytes, in.elements());
   EXPECT_EQ(infer_shapes(Concat{}, {in, {8, 7, 7, 3}, {8, 7, 7, 1}}).output, (Shape{8, 7, 7, 20}));
   EXPECT_EQ(infer_shapes(Concat{}, {{8, 2}, {8, 5}}).output, (Shape{8, 7}));

@@ -13,6 +13,7 @@
 #include "kernels/reference/loss.h"
 #include "kernels/reference/pooling.h"
 #include "tests/unit/kernels/finite_differences.h"
+#include "tests/unit/kernels/layer_cases.h"
 
 // Every gradient of the reference against central differences.
 namespace hetpipe {
@@ -145,52 +146,54 @@ TEST(ReferenceGradient, Pooling) {
 }
 
 TEST(ReferenceGradient, Elementwise) {
+  test::for_each_elementwise([]<class Layer>(const Layer& layer) {
+    SCOPED_TRACE(row_of<Layer>().name);
+    constexpr std::int64_t kCount = 120;
+    Values x = values(1, kCount);
+    const Values dy = values(2, kCount);
+    const auto forward = [&] {
+      Values y = sized(kCount);
+      reference::elementwise_forward(layer, kCount, x.data(), y.data());
+      return y;
+    };
+    const bool input = row_of<Layer>().backward_reads == BackwardReads::input;
+    const Values read = input ? x : forward();
+    Values dx = sized(kCount);
+    reference::elementwise_backward(layer, kCount, read.data(), dy.data(), dx.data());
+    expect_gradient(x, dx, dy, forward);
+  });
+}
+
+TEST(ReferenceGradient, Flatten) {
   const Shape in = {2, 3, 4, 5};
   const std::int64_t count = in.elements();
   Values x = values(1, count);
   const Values dy = values(2, count);
   Values dx = sized(count), y = sized(count);
-  reference::relu_forward(count, x.data(), y.data());
-  reference::relu_backward(count, y.data(), dy.data(), dx.data());
-  expect_gradient(x, dx, dy, [&] {
-    reference::relu_forward(count, x.data(), y.data());
-    return y;
-  });
-  dx = sized(count);
   reference::flatten_backward(in, dy.data(), dx.data());
   expect_gradient(x, dx, dy, [&] {
     reference::flatten_forward(in, x.data(), y.data());
     return y;
   });
-  const std::vector<SampleKey> samples = {{0, 4}, {0, 9}};
-  std::vector<std::uint8_t> kept(static_cast<std::size_t>(count));
-  reference::dropout_draw(5, samples, count / 2, 0.4f, kept.data());
-  reference::dropout_apply(count, kept.data(), 1 / 0.6, dy.data(), dx.data());
-  expect_gradient(x, dx, dy, [&] {
-    reference::dropout_apply(count, kept.data(), 1 / 0.6, x.data(), y.data());
-    return y;
-  });
 }
 
-TEST(ReferenceGradient, SelfNormalizing) {
-  const Shape in = {2, 3, 4, 5};
-  const std::int64_t count = in.elements();
-  Values x = values(1, count);
-  const Values dy = values(2, count);
-  Values dx = sized(count), y = sized(count);
-  reference::selu_forward(count, x.data(), y.data());
-  reference::selu_backward(count, y.data(), dy.data(), dx.data());
+TEST(ReferenceGradient, Dropout) {
+  constexpr std::int64_t kCount = 120;
+  Values x = values(1, kCount);
+  const Values dy = values(2, kCount);
+  Values dx = sized(kCount), y = sized(kCount);
+  const std::vector<SampleKey> samples = {{0, 4}, {0, 9}};
+  std::vector<std::uint8_t> kept(static_cast<std::size_t>(kCount));
+  reference::dropout_draw(5, samples, kCount / 2, 0.4f, kept.data());
+  reference::dropout_apply(kCount, kept.data(), 1 / 0.6, dy.data(), dx.data());
   expect_gradient(x, dx, dy, [&] {
-    reference::selu_forward(count, x.data(), y.data());
+    reference::dropout_apply(kCount, kept.data(), 1 / 0.6, x.data(), y.data());
     return y;
   });
-  const std::vector<SampleKey> samples = {{0, 4}, {0, 9}};
-  std::vector<std::uint8_t> kept(static_cast<std::size_t>(count));
-  reference::dropout_draw(5, samples, count / 2, 0.4f, kept.data());
   const AlphaDropoutMap map(0.4);
-  reference::dropout_apply(count, kept.data(), map.scale, dy.data(), dx.data());
+  reference::dropout_apply(kCount, kept.data(), map.scale, dy.data(), dx.data());
   expect_gradient(x, dx, dy, [&] {
-    reference::alpha_dropout_forward(count, kept.data(), map, x.data(), y.data());
+    reference::alpha_dropout_forward(kCount, kept.data(), map, x.data(), y.data());
     return y;
   });
 }

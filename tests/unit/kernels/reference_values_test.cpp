@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "kernels/devices.h"
 #include "kernels/host_device.h"
-#include "tests/unit/kernels/layer_run.h"
+#include "tests/unit/kernels/layer_cases.h"
 
 // Values known by hand, on both devices.
 namespace hetpipe {
@@ -167,6 +167,13 @@ TEST_P(KnownValues, ShiftMovesUpAndLeft) {
   EXPECT_EQ(r.input_gradients[0], (std::vector<float>{0, 0, 0, 0, 1, 2}));
 }
 
+TEST_P(KnownValues, Relu) {
+  const LayerCase c{Relu{}, {{1, 3}}};
+  LayerValues values = make_values(c);
+  values.inputs[0] = {-1, 0, 2};
+  EXPECT_EQ(run_layer(*device_, c, values).output, (Floats{0, 0, 2}));
+}
+
 // SELU(-1) = 1.0507009873554805 * 1.6732632423543772 * (1/e - 1), SELU(1) = 1.0507009873554805.
 TEST_P(KnownValues, Selu) {
   const LayerCase c{Selu{}, {{1, 4}}};
@@ -177,6 +184,21 @@ TEST_P(KnownValues, Selu) {
   EXPECT_FLOAT_EQ(r.output[1], -1.11133074f);
   EXPECT_EQ(r.output[2], 0);
   EXPECT_FLOAT_EQ(r.output[3], -1.75809934f);
+}
+
+// SiLU(1) = 1 / (1 + 1/e), SiLU(-1) = -1 / (1 + e); slopes by hand as well.
+TEST_P(KnownValues, Silu) {
+  const LayerCase c{Silu{}, {{1, 4}}};
+  LayerValues values = make_values(c);
+  values.inputs[0] = {1, -1, 0, 30};
+  values.output_gradient = {1, 1, 1, 2};
+  const LayerResult r = run_layer(*device_, c, values);
+  const Floats outputs{0.73105858f, -0.26894142f, 0, 30};
+  const Floats slopes{0.92767051f, 0.07232949f, 0.5f, 2};
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    EXPECT_NEAR(r.output[i], outputs[i], 1e-6) << i;
+    EXPECT_NEAR(r.input_gradients[0][i], slopes[i], 1e-6) << i;
+  }
 }
 
 // Mean 0 and variance 1 go through both layers; 2^18 draws leave about 0.002 of wandering, and of
@@ -213,13 +235,15 @@ TEST_P(KnownValues, FlattenOrdersChannelsRowsColumns) {
 
 TEST_P(KnownValues, NaNsAreNotSwallowed) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const LayerCase relu{Relu{}, {{1, 3}}};
-  LayerValues v = make_values(relu);
-  v.inputs = {{-1, nan, 2}};
-  const LayerResult r = run_layer(*device_, relu, v);
-  EXPECT_EQ(r.output[0], 0);
-  EXPECT_TRUE(std::isnan(r.output[1]));
-  EXPECT_EQ(r.output[2], 2);
+  LayerValues v;
+  for (const LayerCase& c : test::elementwise_cases({1, 3})) {
+    v = make_values(c);
+    v.inputs = {{-1, nan, 2}};
+    const LayerResult r = run_layer(*device_, c, v);
+    EXPECT_FALSE(std::isnan(r.output[0])) << to_string(c);
+    EXPECT_TRUE(std::isnan(r.output[1])) << to_string(c);
+    EXPECT_FALSE(std::isnan(r.output[2])) << to_string(c);
+  }
   const LayerCase pool{MaxPool{2, 2, 0}, {{1, 2, 2, 1}}};
   for (std::size_t i = 0; i < 4; ++i) {
     v = make_values(pool);

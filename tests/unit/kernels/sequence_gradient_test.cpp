@@ -7,7 +7,6 @@
 #include "kernels/reference/attention.h"
 #include "kernels/reference/convolution.h"
 #include "kernels/reference/embedding.h"
-#include "kernels/reference/gelu.h"
 #include "kernels/reference/layer_norm.h"
 #include "kernels/reference/linear.h"
 #include "kernels/reference/loss.h"
@@ -100,18 +99,6 @@ TEST(SequenceGradient, LayerNorm) {
     expect_gradient(scale, dscale, dy, forward);
     expect_gradient(shift, dshift, dy, forward);
   }
-}
-
-TEST(SequenceGradient, Gelu) {
-  Values x = values(1, 50);
-  const Values dy = values(2, 50);
-  Values dx = sized(50);
-  reference::gelu_backward(50, x.data(), dy.data(), dx.data());
-  expect_gradient(x, dx, dy, [&] {
-    Values y = sized(50);
-    reference::gelu_forward(50, x.data(), y.data());
-    return y;
-  });
 }
 
 TEST(SequenceGradient, SelfAttention) {

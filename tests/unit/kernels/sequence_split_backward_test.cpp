@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/devices.h"
-#include "tests/unit/kernels/layer_run.h"
+#include "tests/unit/kernels/layer_cases.h"
 
 // A split backward asks for the inputs' gradients and for the parameters' later: every bit is that
 // of a backward that asks for both.
@@ -14,18 +14,19 @@ using test::LayerResult;
 
 std::vector<LayerCase> cases() {
   const Shape tokens{3, 19}, rows{3, 19, 48};
-  return {{Linear{.output_features = 17, .bias = false}, {rows}},
-          {Linear{.output_features = 70, .transposed = true}, {rows}},
-          {Add{}, {rows, rows}},
-          {Dropout{0.3f}, {rows}},
-          {SoftmaxCrossEntropy{0.1f}, {rows}},
-          {Embedding{40, 24}, {tokens}},
-          {PositionEmbedding{30}, {rows}},
-          {LayerNorm{}, {rows}},
-          {Gelu{}, {rows}},
-          {SelfAttention{4, true}, {rows}},
-          {SelfAttention{2, false}, {rows}},
-          {Lstm{21}, {rows}}};
+  std::vector<LayerCase> all{{Linear{.output_features = 17, .bias = false}, {rows}},
+                             {Linear{.output_features = 70, .transposed = true}, {rows}},
+                             {Add{}, {rows, rows}},
+                             {Dropout{0.3f}, {rows}},
+                             {SoftmaxCrossEntropy{0.1f}, {rows}},
+                             {Embedding{40, 24}, {tokens}},
+                             {PositionEmbedding{30}, {rows}},
+                             {LayerNorm{}, {rows}},
+                             {SelfAttention{4, true}, {rows}},
+                             {SelfAttention{2, false}, {rows}},
+                             {Lstm{21}, {rows}}};
+  for (const LayerCase& c : test::elementwise_cases(rows)) all.push_back(c);
+  return all;
 }
 
 TEST(SequenceSplitBackward, GivesTheBitsOfOneBackward) {

@@ -35,7 +35,7 @@ class DropoutKernels : public testing::Test {
   static constexpr std::uint64_t kLayer = 0x123456789abcdef0;
   static std::vector<std::uint64_t> keys(const std::vector<SampleKey>& samples) {
     std::vector<std::uint64_t> keys;
-    for (const SampleKey& s : samples) keys.push_back(reference::dropout_key(kLayer, s));
+    for (const SampleKey& s : samples) keys.push_back(dropout_key(kLayer, s));
     return keys;
   }
 };

@@ -2,8 +2,8 @@
 #include "kernels/cuda/own/elementwise.h"
 
 #include "kernels/reference/elementwise.h"
-#include "kernels/reference/gelu.h"
 #include "tests/unit/kernels/cuda/own_test.h"
+#include "tests/unit/kernels/layer_cases.h"
 
 namespace hetpipe::cuda {
 namespace elementwise_test {
@@ -83,14 +83,34 @@ class Elementwise : public testing::Test {
 };
 TYPED_TEST_SUITE(Elementwise, Elements);
 
+// Of a layer, as functions of the reference and of the GPU.
+template <class T, class Layer>
+struct Ways {
+  static void forward(const T* x, T* y, std::int64_t count, On on) {
+    elementwise_forward(Layer{}, x, y, count, on);
+  }
+  static void backward(const T* read, const T* dy, T* dx, std::int64_t count, On on) {
+    elementwise_backward(Layer{}, read, dy, dx, count, on);
+  }
+  static void forward_reference(std::int64_t count, const float* x, float* y) {
+    reference::elementwise_forward(Layer{}, count, x, y);
+  }
+  static void backward_reference(std::int64_t count, const float* read, const float* dy,
+                                 float* dx) {
+    reference::elementwise_backward(Layer{}, count, read, dy, dx);
+  }
+};
+
 TYPED_TEST(Elementwise, Relu) {
-  this->sweep(relu_forward<TypeParam>, reference::relu_forward<float>, this->exact);
-  this->sweep(relu_backward<TypeParam>, reference::relu_backward<float>, this->exact);
+  using Relus = Ways<TypeParam, Relu>;
+  this->sweep(Relus::forward, Relus::forward_reference, this->exact);
+  this->sweep(Relus::backward, Relus::backward_reference, this->exact);
 }
 
 TYPED_TEST(Elementwise, Selu) {
-  this->sweep(selu_forward<TypeParam>, reference::selu_forward<float>, this->within(4));
-  this->sweep(selu_backward<TypeParam>, reference::selu_backward<float>, this->exact);
+  using Selus = Ways<TypeParam, Selu>;
+  this->sweep(Selus::forward, Selus::forward_reference, this->within(4));
+  this->sweep(Selus::backward, Selus::backward_reference, this->exact);
 }
 
 TYPED_TEST(Elementwise, Add) {
@@ -102,7 +122,7 @@ TYPED_TEST(Elementwise, AddAndRelu) {
       add_relu_forward<TypeParam>,
       [](std::int64_t count, const float* a, const float* b, float* y) {
         reference::add_forward(count, a, b, y);
-        reference::relu_forward(count, y, y);
+        reference::elementwise_forward(Relu{}, count, y, y);
       },
       this->exact);
 }
@@ -113,15 +133,63 @@ TYPED_TEST(Elementwise, Copy) {
       [](std::int64_t count, const float* x, float* y) { std::copy_n(x, count, y); }, this->exact);
 }
 
-// The definition works in double and takes tanh; beyond -5 it loses in 1 + tanh what we keep, so
-// the oracle there is the same function by way of the logistic function.
+// Finite numbers, some of them far out.
+template <class T>
+std::vector<T> wide_draws(std::uint64_t key, std::int64_t count) {
+  std::vector<float> wide = normal_values(key, count);
+  for (float& v : wide) v *= 2;
+  for (const float v : {0.0f, -0.0f, 5.0f, -5.0f, 8.0f, -8.0f, 20.0f, -20.0f, 200.0f, -200.0f}) {
+    wide.push_back(v);
+  }
+  return rounded<T>(wide);
+}
+
+TYPED_TEST(Elementwise, EveryLayerIsNearTheDefinition) {
+  constexpr double kHalf = std::is_same_v<TypeParam, float> ? 0 : .5;
+  const auto number = [](auto value) { return static_cast<double>(static_cast<float>(value)); };
+  hetpipe::test::for_each_elementwise([&]<class Layer>(const Layer& layer) {
+    for (const std::int64_t drawn : kCounts) {
+      SCOPED_TRACE(testing::Message() << row_of<Layer>().name << ", " << drawn << " draws");
+      const std::vector<TypeParam> values = wide_draws<TypeParam>(4, drawn);
+      const auto count = static_cast<std::int64_t>(values.size());
+      const std::vector<TypeParam> gradient = draws<TypeParam>(5, count);
+      std::vector<float> forward(values.size()), backward(values.size());
+      reference::elementwise_forward(layer, count, widened(values).data(), forward.data());
+      reference::elementwise_backward(layer, count, widened(values).data(),
+                                      widened(gradient).data(), backward.data());
+      in_both_orders([&] {
+        Array<TypeParam> x(values, 1), y(count), dy(gradient), dx(count, 3);
+        elementwise_forward(layer, x.data(), y.data(), count, nullptr);
+        elementwise_backward(layer, x.data(), dy.data(), dx.data(), count, nullptr);
+        for (std::int64_t i = 0; i < count; ++i) {
+          const auto k = static_cast<std::size_t>(i);
+          const double v = number(values[k]);
+          ASSERT_NEAR(number(y[i]), forward[k],
+                      kHalf * last_place<TypeParam>(forward[k]) + 1e-6 * std::max(1.0, std::abs(v)))
+              << v;
+          ASSERT_NEAR(
+              number(dx[i]), backward[k],
+              kHalf * last_place<TypeParam>(backward[k]) + 1e-6 * std::abs(number(gradient[k])))
+              << v;
+        }
+        elementwise_backward(layer, x.data(), dy.data(), dy.data(), count, nullptr);
+        ASSERT_TRUE(same(dy.values(), dx.values()));
+        elementwise_forward(layer, x.data(), x.data(), count, nullptr);
+        ASSERT_TRUE(same(x.values(), y.values()));
+      });
+    }
+  });
+}
+
+// The definition takes tanh; beyond -5 it loses in 1 + tanh what a GPU keeps, so the oracle there
+// is the same function by way of the logistic function.
 double gelu(double v) {
-  return v / (1 + std::exp(-2 * reference::kGeluFactor * (v + reference::kGeluCubic * v * v * v)));
+  return v / (1 + std::exp(-2 * Gelu::kFactor * (v + Gelu::kCubic * v * v * v)));
 }
 double gelu_slope(double v) {
-  const double twice = 2 * reference::kGeluFactor * (v + reference::kGeluCubic * v * v * v);
+  const double twice = 2 * Gelu::kFactor * (v + Gelu::kCubic * v * v * v);
   const double logistic = 1 / (1 + std::exp(-twice)), rest = 1 / (1 + std::exp(twice));
-  const double inner = 2 * reference::kGeluFactor * (1 + 3 * reference::kGeluCubic * v * v);
+  const double inner = 2 * Gelu::kFactor * (1 + 3 * Gelu::kCubic * v * v);
   return logistic + v * logistic * rest * inner;
 }
 
@@ -131,22 +199,14 @@ TYPED_TEST_SUITE(GeluKernels, Elements);
 
 // Relative to the result the error of an exponential grows with its argument.
 TYPED_TEST(GeluKernels, AreNearTheDefinition) {
-  std::vector<float> wide = normal_values(4, 5000);
-  for (float& v : wide) v *= 2;
-  for (const float v : {0.0f, -0.0f, 5.0f, -5.0f, 8.0f, -8.0f, 20.0f, -20.0f, 200.0f, -200.0f}) {
-    wide.push_back(v);
-  }
+  const std::vector<TypeParam> values = wide_draws<TypeParam>(4, 5000);
+  const std::vector<float> wide = widened(values);
   const auto count = static_cast<std::int64_t>(wide.size());
-  const std::vector<TypeParam> values = rounded<TypeParam>(wide);
-  wide = widened(values);
   const std::vector<TypeParam> gradient = draws<TypeParam>(5, count);
-  std::vector<float> forward(wide.size()), backward(wide.size());
-  reference::gelu_forward(count, wide.data(), forward.data());
-  reference::gelu_backward(count, wide.data(), widened(gradient).data(), backward.data());
   in_both_orders([&] {
     Array<TypeParam> x(values, 1), y(count), dy(gradient), dx(count, 3);
-    gelu_forward(x.data(), y.data(), count, nullptr);
-    gelu_backward(x.data(), dy.data(), dx.data(), count, nullptr);
+    elementwise_forward(Gelu{}, x.data(), y.data(), count, nullptr);
+    elementwise_backward(Gelu{}, x.data(), dy.data(), dx.data(), count, nullptr);
     for (std::int64_t i = 0; i < count; ++i) {
       const auto k = static_cast<std::size_t>(i);
       const double v = static_cast<double>(wide[k]), got = static_cast<float>(y[i]);
@@ -155,15 +215,11 @@ TYPED_TEST(GeluKernels, AreNearTheDefinition) {
                   half * last_place<TypeParam>(gelu(v)) +
                       (4 + 2 * std::abs(v * v)) * last_place<float>(gelu(v)))
           << v;
-      ASSERT_NEAR(got, static_cast<double>(forward[k]),
-                  half * last_place<TypeParam>(gelu(v)) + 1e-6 * std::max(1.0, std::abs(v)))
-          << v;
       const double wanted = gelu_slope(v) * static_cast<double>(static_cast<float>(gradient[k]));
       const double slope_got = static_cast<float>(dx[i]);
       const double bound = half * last_place<TypeParam>(wanted) +
                            1e-6 * std::abs(static_cast<double>(static_cast<float>(gradient[k])));
       ASSERT_NEAR(slope_got, wanted, bound) << v;
-      ASSERT_NEAR(slope_got, static_cast<double>(backward[k]), bound) << v;
     }
   });
 }
@@ -173,8 +229,8 @@ TYPED_TEST(GeluKernels, FarOut) {
   const auto run = [](float v) {
     Array<TypeParam> x(std::vector<TypeParam>{TypeParam(v)}), dy(rounded<TypeParam>({1.0f}));
     Array<TypeParam> y(1), dx(1);
-    gelu_forward(x.data(), y.data(), 1, nullptr);
-    gelu_backward(x.data(), dy.data(), dx.data(), 1, nullptr);
+    elementwise_forward(Gelu{}, x.data(), y.data(), 1, nullptr);
+    elementwise_backward(Gelu{}, x.data(), dy.data(), dx.data(), 1, nullptr);
     return std::pair(static_cast<float>(y[0]), static_cast<float>(dx[0]));
   };
   for (const float large : {100.0f, 6e4f}) {

@@ -142,7 +142,8 @@ void expect_forward(const Layer<T>& l, AfterNorm after, bool residual, std::int6
                                 l.variance.data(), l.scale.data(), l.shift.data(), wanted.data());
   for (std::size_t i = 0; residual && i < wanted.size(); ++i) wanted[i] += l.residual[i];
   if (after == AfterNorm::relu)
-    reference::relu_forward(static_cast<std::int64_t>(wanted.size()), wanted.data(), wanted.data());
+    reference::elementwise_forward(Relu{}, static_cast<std::int64_t>(wanted.size()), wanted.data(),
+                                   wanted.data());
   expect_close(got, wanted, 2e-6 * l.largest_factor(), "y");
 }
 
@@ -217,7 +218,7 @@ void expect_backward(const Layer<T>& l, AfterNorm after, std::int64_t offset,
   });
   Numbers masked = l.dy, dx(l.x.size()), dscale(l.scale.size()), dshift(l.scale.size());
   if (after == AfterNorm::relu)
-    reference::relu_backward(count, output.data(), l.dy.data(), masked.data());
+    reference::elementwise_backward(Relu{}, count, output.data(), l.dy.data(), masked.data());
   reference::batch_norm_backward(s.rows, s.channels, double{s.epsilon}, l.x.data(), l.mean.data(),
                                  l.variance.data(), l.scale.data(), masked.data(), dx.data(),
                                  dscale.data(), dshift.data());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/own/simt_fiber.h"
+#include "tests/cuda/simt/simt_fiber.h"
 
 #include <cstdint>
 

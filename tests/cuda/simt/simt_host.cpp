@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/own/simt.h"
+#include "tests/cuda/simt/simt_host.h"
 
 #include <array>
 #include <deque>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "kernels/cuda/own/simt_fiber.h"
+#include "tests/cuda/simt/simt_fiber.h"
 
 namespace hetpipe::cuda {
 
