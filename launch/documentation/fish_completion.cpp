@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/text.h"
-#include "launch/command/shell_words.h"
 #include "launch/documentation/commands.h"
 #include "launch/documentation/completion.h"
 
@@ -19,8 +18,10 @@ complete -c hetpipe -f
 
 std::string quoted(const std::string& text) {
   std::string out = "'";
-  for (const char c : text)
-    out += c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') out += '\\';
+    out += c;
+  }
   return out + "'";
 }
 
@@ -53,7 +54,7 @@ std::string fish_completion() {
   };
   const auto only = [](const std::string& condition) {
     return condition + "; and test (count (commandline -opc)) -eq " +
-           std::to_string(1 + split(condition, ' ').size() - 1);
+           std::to_string(split(condition, ' ').size());
   };
   for (const Subcommand& subcommand : subcommands()) text += fish_line(only(""), word(subcommand));
   for (const char* own : {"help", "version"}) text += fish_line(only(""), std::string("-l ") + own);

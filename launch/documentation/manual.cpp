@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
+#include <utility>
 
 #include "base/text.h"
 #include "launch/command/version.h"
@@ -28,28 +30,20 @@ constexpr File kFiles[] = {
      "one in which hetpipe/ is created."},
 };
 
+// Characters that mean something else to a page, and what stands for them there.
+constexpr std::pair<char, const char*> kEscapes[] = {
+    {'\\', "\\e"}, {'~', "\\(ti"}, {'^', "\\(ha"}, {'`', "\\(ga"}};
+
 std::string escaped(const std::string& word) {
   const bool as_typed = word.find("--") != word.npos;
   std::string text;
   for (const char c : word) {
-    switch (c) {
-      case '\\':
-        text += "\\e";
-        break;
-      case '~':
-        text += "\\(ti";
-        break;
-      case '^':
-        text += "\\(ha";
-        break;
-      case '`':
-        text += "\\(ga";
-        break;
-      case '-':
-        text += as_typed ? "\\-" : "-";
-        break;
-      default:
-        text += c;
+    const auto* const escape = std::find_if(std::begin(kEscapes), std::end(kEscapes),
+                                            [c](const auto& row) { return row.first == c; });
+    if (escape != std::end(kEscapes)) {
+      text += escape->second;
+    } else {
+      text += c == '-' && as_typed ? "\\-" : std::string(1, c);
     }
   }
   return text;
