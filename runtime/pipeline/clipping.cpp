@@ -25,12 +25,12 @@ std::optional<ClipScope> try_parse_clip_scope(std::string_view name) {
 }
 
 ClipScope usual_clip_scope(const System& system) {
-  return has_flush(system.schedule) ? ClipScope::global : ClipScope::stage;
+  return traits(system.schedule).has_flush ? ClipScope::global : ClipScope::stage;
 }
 
 std::string why_not_clip(ClipScope scope, const System& system) {
-  const bool waves = system.sync != SyncRule::all_reduce;
-  if (scope == ClipScope::global && !has_flush(system.schedule)) {
+  const bool waves = traits(system.sync).waves();
+  if (scope == ClipScope::global && !traits(system.schedule).has_flush) {
     return "global does not go with schedule " + std::string(to_string(system.schedule)) +
            " (its pipeline is never drained: a stage updates before the gradient of the same "
            "minibatch is known at the stages before it). Give --clip-scope stage" +
