@@ -291,27 +291,28 @@ void check_planning_options(const PlanningOptions& options, Problems& problems) 
       problems.add(option, "cannot be combined with " + other + " (" + why + "). " + remedy);
     }
   };
-  if (parts->sync == SyncRule::all_reduce) {
+  if (!traits(parts->sync).waves()) {
     const std::string other = given_by(options.sync, "--sync", request.system);
     const std::string why = "its replicas all-reduce, there is no parameter server";
     const std::string remedy =
         "Leave it out, or choose a system with parameter servers: " +
-        systems_with([](const System& s) { return s.sync != SyncRule::all_reduce; }) + ".";
+        systems_with([](const System& s) { return traits(s.sync).waves(); }) + ".";
     contradicts(options.clock_distance.has_value(), "--clock-distance", other, why, remedy);
     contradicts(options.pull.has_value(), "--pull", other, why, remedy);
     contradicts(options.scale.has_value(), "--scale", other, why, remedy);
     contradicts(!options.servers.empty(), "--servers", other, why, remedy);
     contradicts(options.placement.has_value(), "--placement", other, why, remedy);
   }
-  contradicts(parts->sync == SyncRule::asp && options.clock_distance, "--clock-distance",
+  contradicts(!traits(parts->sync).bounded && options.clock_distance, "--clock-distance",
               given_by(options.sync, "--sync", request.system),
               "asynchronous virtual workers never wait for others",
-              "Leave it out, or choose --sync wsp.");
-  contradicts(has_flush(parts->schedule) && options.in_flight, "--in-flight",
+              "Leave it out, or choose --sync " + std::string(to_string(SyncRule::wsp)) + ".");
+  contradicts(traits(parts->schedule).has_flush && options.in_flight, "--in-flight",
               given_by(options.schedule, "--schedule", request.system),
               "it flushes the pipeline after every minibatch: only micro-batches are in flight",
               "Use --micro-batches, or choose a system without a flush: " +
-                  systems_with([](const System& s) { return !has_flush(s.schedule); }) + ".");
+                  systems_with([](const System& s) { return !traits(s.schedule).has_flush; }) +
+                  ".");
 }
 
 void override_plan(const PlanningOptions& options, Plan& plan) {

@@ -56,7 +56,7 @@ void check_length(const TrainJob& job, double epochs, Problems& problems) {
     round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
     stages = std::max(stages, static_cast<std::int64_t>(job.plan.virtual_workers[i].stages.size()));
   }
-  const bool whole = composition(job.plan).schedule == ScheduleRule::continuous_1f1b;
+  const bool whole = traits(composition(job.plan).schedule).whole_minibatches;
   const std::int64_t minibatches = (job.end_position - job.start.consumed) / round;
   const std::int64_t most = kMostPasses / (stages * (whole ? 1 : job.plan.micro_batches));
   if (minibatches > most) {

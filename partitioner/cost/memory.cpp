@@ -155,7 +155,7 @@ int predictions(const MemoryRule& rule, const HeldCounts& held, When when) {
     if (when == When::adding && !begun.adds) continue;
     int kept =
         (rule.forward_ahead ? begun.forward : 0) + (rule.backward_ahead ? begun.backward : 0);
-    if (rule.weights == WeightRule::predicted) kept = std::min(kept, 1);
+    if (!traits(rule.weights).shares_predictions()) kept = std::min(kept, 1);
     most = std::max(most, kept - (begun.backward > 0 ? 0 : 1));
   }
   return most;
@@ -164,30 +164,18 @@ int predictions(const MemoryRule& rule, const HeldCounts& held, When when) {
 Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts, int device) {
   const HeldCounts& held = counts[static_cast<std::size_t>(device)];
   Versions versions;
-  const bool waves = rule.sync == StageSync::waves && !has_flush(rule.schedule);
-  switch (rule.weights) {
-    case WeightRule::stash:
-    case WeightRule::one_version:
-      if (rule.weights == WeightRule::stash) versions.stashed = held.minibatches - 1;
-      if (waves) versions.late_updates = std::max(0, rule.in_flight - held.minibatches);
-      break;
-    case WeightRule::vertical_sync:
-      versions.stashed = held.minibatches - 1;
-      versions.late_updates = counts.front().minibatches - held.minibatches;
-      break;
-    case WeightRule::two_versions:
-      versions.second = 1;
-      break;
-    case WeightRule::newest:
-      break;
-    case WeightRule::predicted:
-    case WeightRule::bellwether:
-      versions.predicted = predictions(rule, held, When::any);
-      break;
-    case WeightRule::recomputed:
-    case WeightRule::mixed:
-      versions.older = std::max(held.old_versions - 1, held.old_versions_in_backward);
-      break;
+  const bool waves = rule.sync == StageSync::waves && !traits(rule.schedule).has_flush;
+  const WeightTraits& weights = traits(rule.weights);
+  if (weights.stashes) versions.stashed = held.minibatches - 1;
+  if (weights.visible == Visible::exactly) {
+    versions.late_updates = counts.front().minibatches - held.minibatches;
+  } else if (waves && weights.visible_in_waves == Visible::exactly) {
+    versions.late_updates = std::max(0, rule.in_flight - held.minibatches);
+  }
+  if (weights.visible == Visible::one_wave_late) versions.second = 1;
+  if (weights.predicts()) versions.predicted = predictions(rule, held, When::any);
+  if (weights.forward == WeightsOf::minibatch) {
+    versions.older = std::max(held.old_versions - 1, held.old_versions_in_backward);
   }
   if (rule.server && rule.in_flight - held.minibatches >= 2) versions.snapshot = 1;
   return versions;
@@ -206,14 +194,13 @@ std::int64_t workspace_bytes(const MemoryRule& rule, std::span<const ChunkMemory
     late_adding = std::max(late_adding, chunk.footprint.late_adding);
   }
   if (!rule.adds_gradients) adding = late_adding = 0;
-  if (splits_backward(rule.schedule)) return late_adding;
-  const bool together = rule.schedule == ScheduleRule::gpipe ||
-                        rule.schedule == ScheduleRule::nf1b ||
-                        rule.schedule == ScheduleRule::continuous_1f1b;
+  const ScheduleTraits& schedule = traits(rule.schedule);
+  if (schedule.backward == BackwardForm::split) return late_adding;
   // Where one action computes it once more, the stash of all is there at once too.
   const bool all_stashes =
-      chunks.front().keep == Keep::activations || rule.schedule == ScheduleRule::nf1b;
-  if (together && all_stashes && rule.weights != WeightRule::two_versions && chunks.size() == 1) {
+      chunks.front().keep == Keep::activations || schedule.backward == BackwardForm::by_minibatch;
+  const bool freed = schedule.backwards_in_a_row && all_stashes;
+  if (freed && !traits(rule.weights).update_by_wave && chunks.size() == 1) {
     adding = std::max<std::int64_t>(0, adding - chunks.front().footprint.stash_once);
   }
   return working + std::max<std::int64_t>(0, adding - spare);
@@ -242,7 +229,7 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
   const Versions versions = versions_of(rule, counts, device);
   Moment moment = fullest_moment(held, chunks);
   std::int64_t waiting = 0;
-  if (splits_backward(rule.schedule)) {
+  if (traits(rule.schedule).backward == BackwardForm::split) {
     for (const ChunkMemory& chunk : chunks) {
       waiting = std::max(waiting, held.backwards * chunk.footprint.waiting);
       moment.messages += (held.backwards - 1) * chunk.footprint.sent;
@@ -251,13 +238,13 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
     }
   }
   std::int64_t spare = 0;
-  if (rule.weights == WeightRule::bellwether) {
+  if (traits(rule.weights).shares_predictions()) {
     spare = (versions.predicted - predictions(rule, held, When::adding)) * p;
   }
   const std::int64_t workspace = workspace_bytes(rule, chunks, spare);
   if (rule.micro_batches_of_backward > 1) {
     const int unfolded =
-        rule.schedule == ScheduleRule::continuous_1f1b ? 1 : rule.micro_batches_of_backward;
+        traits(rule.schedule).whole_minibatches ? 1 : rule.micro_batches_of_backward;
     std::int64_t gradients = 0;
     std::int64_t returned = 0;
     for (const ChunkMemory& chunk : chunks) {
@@ -268,7 +255,7 @@ MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> c
     moment.messages += std::max<std::int64_t>(0, gradients - workspace - returned);
   }
   std::int64_t summed = 0;
-  if (rule.weights == WeightRule::two_versions) {
+  if (traits(rule.weights).update_by_wave) {
     summed = p - workspace;
     for (const ChunkMemory& chunk : chunks) summed -= chunk.footprint.stash_once;
   }

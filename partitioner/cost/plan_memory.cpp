@@ -74,21 +74,20 @@ MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage) {
   MemoryRule rule;
   rule.schedule = system.schedule;
   rule.weights = system.weights;
-  rule.sync = system.sync == SyncRule::all_reduce ? StageSync::all_reduce : StageSync::waves;
+  rule.sync = traits(system.sync).stage;
   rule.in_flight = plan.in_flight;
   rule.optimizer_slots = optimizer_slots(plan.optimizer);
   rule.server = plan.server.has_value() && rule.sync == StageSync::waves;
   // Without a bound a server adds each push as it comes, so that the next pull holds it.
-  const bool bounded = rule.server && system.sync == SyncRule::wsp;
+  const bool bounded = rule.server && traits(system.sync).bounded;
   rule.clock_distance = bounded ? plan.server->clock_distance : 0;
   rule.all_reduced = all_reduced(plan, vw, stage, rule.sync);
+  const ScheduleTraits& schedule = traits(system.schedule);
   const bool takes_all =
-      system.schedule == ScheduleRule::continuous_1f1b || system.schedule == ScheduleRule::nf1b;
+      schedule.whole_minibatches || schedule.backward == BackwardForm::by_minibatch;
   if (takes_all) rule.micro_batches_of_backward = plan.micro_batches;
-  rule.adds_gradients = plan.micro_batches > 1 || rule.weights == WeightRule::two_versions;
-  const bool predicts =
-      system.weights == WeightRule::predicted || system.weights == WeightRule::bellwether;
-  if (predicts) {
+  rule.adds_gradients = plan.micro_batches > 1 || traits(rule.weights).update_by_wave;
+  if (traits(system.weights).predicts()) {
     const PlanVirtualWorker& worker = plan.virtual_workers[static_cast<std::size_t>(vw.value)];
     const VersionDifference steps =
         steps_at(system, schedule_request(plan, worker, system.schedule), stage);
@@ -109,7 +108,7 @@ MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profil
   const ScheduleRequest request = schedule_request(
       plan, plan.virtual_workers[static_cast<std::size_t>(vw.value)], rule.schedule);
   const auto& counts = table.of(rule.schedule, request);
-  const bool folded = rule.schedule == ScheduleRule::continuous_1f1b;
+  const bool folded = traits(rule.schedule).whole_minibatches;
   const int micro_batch = plan.minibatch_of(vw) / plan.micro_batches;
   std::vector<int> ends;
   for (const PlanStage& s : stages) ends.push_back(s.end_layer);

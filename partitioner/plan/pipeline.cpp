@@ -8,7 +8,7 @@ namespace hetpipe {
 
 Pipeline pipeline_of(const PlanVirtualWorker& vw, ScheduleRule rule) {
   const int stages = static_cast<int>(vw.stages.size());
-  if (rule != ScheduleRule::interleaved_1f1b) return {stages, 1};
+  if (!traits(rule).several_chunks) return {stages, 1};
   std::set<DeviceName> devices;
   for (const PlanStage& stage : vw.stages) devices.insert(stage.devices.front());
   const int positions = static_cast<int>(devices.size());
@@ -34,7 +34,7 @@ bool replicated(const Plan& plan) {
 }
 
 bool recomputes(const PlanStage& stage, WeightRule weights) {
-  return stage.recompute || weights == WeightRule::recomputed;
+  return stage.recompute || traits(weights).recomputes;
 }
 
 }  // namespace hetpipe

@@ -135,7 +135,8 @@ class PlanCheck {
   // stands on the devices of stage k - p, where p is their number.
   bool next_chunk(std::size_t vw, std::size_t k) const {
     const auto& stages = plan_.virtual_workers[vw].stages;
-    if (try_parse_schedule_rule(plan_.schedule) != ScheduleRule::interleaved_1f1b) return false;
+    const auto rule = try_parse_schedule_rule(plan_.schedule);
+    if (!rule || !traits(*rule).several_chunks) return false;
     std::size_t positions = 1;
     while (positions < stages.size() && stages[positions].devices != stages[0].devices) {
       ++positions;

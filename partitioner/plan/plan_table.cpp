@@ -67,7 +67,7 @@ std::string headline(const Plan& plan) {
   text += format(": %zu virtual worker%s, minibatch %d", workers, workers == 1 ? "" : "s",
                  plan.minibatch);
   if (plan.micro_batches > 1) text += format(" in %d micro-batches", plan.micro_batches);
-  if (!has_flush(composition(plan).schedule)) {
+  if (!traits(composition(plan).schedule).has_flush) {
     text +=
         format(", %d minibatch%s in flight (Nm)", plan.in_flight, plan.in_flight == 1 ? "" : "es");
   }
@@ -239,7 +239,8 @@ std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& 
   if (!plan.server) return text;
   const long nm = plan.in_flight;
   const long d = plan.server->clock_distance;
-  if (composition(plan).sync == SyncRule::wsp) {
+  const SyncTraits& sync = traits(composition(plan).sync);
+  if (sync.waves() && sync.bounded) {
     text += format(
         "clock distance D = %ld: a minibatch misses at most %ld updates of its own virtual worker "
         "(s_local = Nm - 1)\n  and %ld of all (s_global = (D + 1) Nm + Nm - 2)\n",

@@ -8,23 +8,6 @@
 namespace hetpipe {
 namespace {
 
-bool changes_between_passes(WeightRule weights) {
-  switch (weights) {
-    case WeightRule::newest:
-    case WeightRule::predicted:
-    case WeightRule::bellwether:
-    case WeightRule::recomputed:
-    case WeightRule::mixed:
-      return true;
-    case WeightRule::one_version:
-    case WeightRule::stash:
-    case WeightRule::vertical_sync:
-    case WeightRule::two_versions:
-      return false;
-  }
-  return false;
-}
-
 PlanStaleness of_stages(const Plan& plan, const System& system, int stages) {
   ScheduleRequest request;
   request.stages = stages;
@@ -32,7 +15,7 @@ PlanStaleness of_stages(const Plan& plan, const System& system, int stages) {
   request.in_flight = plan.in_flight;
   PlanStaleness result;
   result.stages = stages;
-  if (system.schedule == ScheduleRule::nf1b) {
+  if (traits(system.schedule).backward == BackwardForm::by_minibatch) {
     result.update_sequences =
         count_update_sequences(generate(system.schedule, steady_request(system.schedule, request)));
     return result;
@@ -54,14 +37,12 @@ std::string spaced(const std::vector<int>& numbers) {
 
 std::vector<VersionDifference> steps_ahead(ScheduleRule rule, WeightRule weights,
                                            const ScheduleRequest& request) {
-  const Schedule schedule = generate(rule, steady_request(rule, request));
-  return weights == WeightRule::bellwether ? count_prediction_steps(schedule)
-                                           : count_version_differences(schedule);
+  return traits(weights).steps_ahead(generate(rule, steady_request(rule, request)));
 }
 
 std::vector<PlanStaleness> plan_staleness(const Plan& plan) {
   const System system = composition(plan);
-  if (has_flush(system.schedule) || !changes_between_passes(system.weights)) return {};
+  if (traits(system.schedule).has_flush || traits(system.weights).keeps_of_forward()) return {};
   std::set<int> depths;
   for (const PlanVirtualWorker& worker : plan.virtual_workers) {
     if (worker.stages.size() > 1) depths.insert(static_cast<int>(worker.stages.size()));

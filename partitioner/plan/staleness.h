@@ -17,7 +17,7 @@ struct PlanStaleness {
   // Updates, per stage: SpecTrain's version differences, XPipe's prediction steps for its weights.
   std::vector<int> forward;
   std::vector<int> backward;
-  // nf1b: minibatches that a backward pass lags, 1 is none (TiMePReSt); else 0.
+  // Where a B takes a whole minibatch: minibatches that it lags, 1 is none (TiMePReSt); else 0.
   int update_sequences = 0;
   bool operator==(const PlanStaleness&) const = default;
 };
@@ -26,8 +26,8 @@ struct PlanStaleness {
 std::vector<VersionDifference> steps_ahead(ScheduleRule rule, WeightRule weights,
                                            const ScheduleRequest& request);
 
-// Where weights change between a minibatch's passes and are not stashed: the rules newest,
-// predicted, bellwether, recomputed and mixed. Nothing for the others, or without a pipeline.
+// Where weights change between a minibatch's passes and B does not use those of its F. Nothing for
+// other rules, or without a pipeline.
 std::vector<PlanStaleness> plan_staleness(const Plan& plan);
 
 // A line for each, as text.

@@ -2,7 +2,6 @@
 #include "partitioner/plan/system.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -10,24 +9,14 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::array<std::string_view, 9> kWeights{"one-version",  "stash",     "vertical-sync",
-                                                   "two-versions", "newest",    "predicted",
-                                                   "bellwether",   "recompute", "mixed"};
-constexpr std::array<std::string_view, 3> kSyncs{"all-reduce", "wsp", "asp"};
+std::string words(const std::vector<std::string>& names) { return join(names, " or "); }
 
-template <class Names>
-std::vector<std::string> listed(const Names& names) {
-  return {names.begin(), names.end()};
-}
-
-template <class Names>
-std::size_t index_of(const Names& names, const std::string& name, const char* what) {
-  const auto at = std::find(names.begin(), names.end(), name);
-  if (at == names.end()) {
-    throw UserError("", unknown(what, name, listed(names)) +
-                            ". Use one of these: " + join(listed(names), ", ") + ".");
-  }
-  return static_cast<std::size_t>(at - names.begin());
+// Ensures that check_plan or check_request has passed.
+template <class Rows>
+auto rule_named(const Rows& rows, const std::string& name) {
+  const auto* const row = find_named(rows, name);
+  ensure(row != nullptr, "a rule that was checked");
+  return row->rule;
 }
 
 }  // namespace
@@ -62,49 +51,44 @@ std::vector<std::string> system_names() {
   return names;
 }
 
-std::vector<std::string> weight_names() { return listed(kWeights); }
-std::vector<std::string> sync_names() { return listed(kSyncs); }
-std::string_view to_string(WeightRule rule) { return kWeights[static_cast<std::size_t>(rule)]; }
-std::string_view to_string(SyncRule rule) { return kSyncs[static_cast<std::size_t>(rule)]; }
-
 const System& system_named(const std::string& name) {
-  const auto names = system_names();
-  return systems()[index_of(names, name, "system")];
+  for (const System& system : systems()) {
+    if (system.name == name) return system;
+  }
+  throw UserError("", unknown("system", name, system_names()) +
+                          ". Use one of these: " + join(system_names(), ", ") + ".");
 }
 
 System composition(const Plan& plan) {
   System system = system_named(plan.system);
-  if (!plan.schedule.empty()) {
-    const auto rule = try_parse_schedule_rule(plan.schedule);
-    ensure(rule.has_value(), "check_plan knows the schedule");
-    system.schedule = *rule;
-  }
-  if (!plan.weights.empty()) {
-    system.weights = static_cast<WeightRule>(index_of(kWeights, plan.weights, "weights"));
-  }
-  if (!plan.sync.empty()) {
-    system.sync = static_cast<SyncRule>(index_of(kSyncs, plan.sync, "sync"));
-  }
+  if (!plan.schedule.empty()) system.schedule = rule_named(kScheduleRules, plan.schedule);
+  if (!plan.weights.empty()) system.weights = rule_named(kWeightRules, plan.weights);
+  if (!plan.sync.empty()) system.sync = rule_named(kSyncRules, plan.sync);
   return system;
 }
 
 std::string why_senseless(const System& system) {
-  const std::string schedule{to_string(system.schedule)};
-  const std::string weights{to_string(system.weights)};
-  if (has_flush(system.schedule) && system.weights != WeightRule::one_version) {
-    return "weights '" + weights + "' under schedule '" + schedule +
-           "' (a flush leaves one version to choose from)";
+  const ScheduleTraits& schedule = traits(system.schedule);
+  const WeightTraits& weights = traits(system.weights);
+  const std::string both =
+      format("weights '%s' under schedule '%s' ", std::string(weights.name).c_str(),
+             std::string(schedule.name).c_str());
+  if (schedule.has_flush && !weights.one_version) {
+    return both + "(a flush leaves one version to choose from)";
   }
-  const bool by_minibatch = system.schedule == ScheduleRule::nf1b;
-  const bool fresh =
-      system.weights == WeightRule::recomputed || system.weights == WeightRule::mixed;
-  if (by_minibatch != fresh) {
-    return "weights '" + weights + "' under schedule '" + schedule +
-           "' (nf1b and the newest weights in B, recomputed or mixed, belong together)";
+  const auto by_minibatch = [](const ScheduleTraits& row) {
+    return row.backward == BackwardForm::by_minibatch;
+  };
+  if (by_minibatch(schedule) != weights.of_minibatch_backward) {
+    const auto fresh = [](const WeightTraits& row) { return row.of_minibatch_backward; };
+    return both + "(" + words(names_where(kScheduleRules, by_minibatch)) +
+           " and the newest weights in B, " + words(names_where(kWeightRules, fresh)) +
+           ", belong together)";
   }
-  if (system.weights == WeightRule::bellwether && system.schedule != ScheduleRule::xpipe) {
-    return "weights 'bellwether' under schedule '" + schedule +
-           "' (only xpipe has micro-batches of one minibatch that could share a prediction)";
+  if (weights.shares_predictions() && !schedule.overlaps_micro_batches()) {
+    const auto overlaps = [](const ScheduleTraits& row) { return row.overlaps_micro_batches(); };
+    return both + "(only " + words(names_where(kScheduleRules, overlaps)) +
+           " has micro-batches of one minibatch that could share a prediction)";
   }
   return "";
 }
@@ -115,26 +99,27 @@ std::string why_senseless(const Plan& plan) {
   if (!why.empty()) return why;
   const bool piped = std::any_of(plan.virtual_workers.begin(), plan.virtual_workers.end(),
                                  [](const auto& vw) { return vw.stages.size() > 1; });
-  if (system.weights == WeightRule::one_version && !has_flush(system.schedule) && piped &&
-      plan.in_flight > 1) {
+  if (needs_one_in_flight(system) && piped && plan.in_flight > 1) {
     return format(
-        "weights 'one-version' with %d minibatches in flight under schedule '%s' (an "
+        "weights '%s' with %d minibatches in flight under schedule '%s' (an "
         "update comes between F and B of the next)",
-        plan.in_flight, std::string(to_string(system.schedule)).c_str());
+        std::string(to_string(system.weights)).c_str(), plan.in_flight,
+        std::string(to_string(system.schedule)).c_str());
   }
   return "";
 }
 
+bool needs_one_in_flight(const System& system) {
+  return traits(system.weights).one_version && !traits(system.schedule).has_flush;
+}
+
 std::vector<std::string> sensible_weights(ScheduleRule schedule) {
-  std::vector<std::string> names;
-  for (std::size_t rule = 0; rule < std::size(kWeights); ++rule) {
+  return names_where(kWeightRules, [&](const WeightTraits& row) {
     System system;
     system.schedule = schedule;
-    system.weights = static_cast<WeightRule>(rule);
-    const bool needs_flush = system.weights == WeightRule::one_version && !has_flush(schedule);
-    if (!needs_flush && why_senseless(system).empty()) names.emplace_back(kWeights[rule]);
-  }
-  return names;
+    system.weights = row.rule;
+    return !needs_one_in_flight(system) && why_senseless(system).empty();
+  });
 }
 
 }  // namespace hetpipe

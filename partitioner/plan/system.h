@@ -2,35 +2,18 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "partitioner/plan/plan.h"
-#include "partitioner/schedule/generate.h"
+#include "partitioner/plan/schedule_rule.h"
+#include "partitioner/plan/sync_rule.h"
+#include "partitioner/plan/weight_rule.h"
 
 // A system is four choices, and here is one row of one table: nothing else in the tree knows a
-// system's name. A plan may replace any of the first three (keys schedule, weights, sync).
+// system's name. A plan may replace any of the first three (keys schedule, weights, sync). What a
+// choice means stands in a table of its own (schedule_rule.h, weight_rule.h, sync_rule.h), and
+// traits(choice) is its row there: whoever asks about a choice asks a column.
 namespace hetpipe {
-
-// Which weights F and B of a (micro-)batch use.
-enum class WeightRule {
-  one_version,    // nothing changes between a minibatch's F and B
-  stash,          // B uses the version of its F, kept until then
-  vertical_sync,  // as stash, and one version through all stages
-  two_versions,   // the newest and the one before (2BW)
-  newest,         // B uses the current weights, whatever F used
-  predicted,      // F (and B again) with weights predicted along the update, s steps ahead
-  bellwether,     // as predicted, once per minibatch: its first micro-batch's prediction serves all
-  recomputed,     // B runs its forward again with the newest weights
-  mixed,          // activations of the old weights, Jacobians of the newest ones
-};
-
-// How virtual workers, and the replicas of a stage, are synchronised.
-enum class SyncRule {
-  all_reduce,  // before every update
-  wsp,         // waves through parameter servers, at most D apart (arXiv 2005.14038)
-  asp,         // the same, unbounded
-};
 
 // The planner when no policy is given.
 enum class PlannerRule { hetpipe, dapple, pipedream, search, data_parallel };
@@ -45,10 +28,6 @@ struct System {
 
 const std::vector<System>& systems();
 std::vector<std::string> system_names();
-std::vector<std::string> weight_names();  // "one-version" "stash" ...
-std::vector<std::string> sync_names();    // "all-reduce" "wsp" "asp"
-std::string_view to_string(WeightRule rule);
-std::string_view to_string(SyncRule rule);
 
 // The row of a name; UserError that names the nearest one.
 const System& system_named(const std::string& name);
@@ -58,9 +37,14 @@ const System& system_named(const std::string& name);
 System composition(const Plan& plan);
 
 // Why these choices make no sense together, or an empty text: a flush leaves one version of the
-// weights; nf1b alone runs B with the newest ones; xpipe alone has predictions to share.
+// weights; a B of a whole minibatch runs with the newest ones; a prediction is shared where
+// micro-batches overlap.
 std::string why_senseless(const System& system);
 std::vector<std::string> sensible_weights(ScheduleRule schedule);
+
+// One version of the weights, and a pipeline that is never flushed: updates come between F and B
+// unless one minibatch is in flight, or there is one stage.
+bool needs_one_in_flight(const System& system);
 
 // The same of a plan, whose pipelines may also be too deep for one version of the weights: where
 // several minibatches are in flight, one's update comes between F and B of the next.

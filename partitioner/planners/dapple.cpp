@@ -183,7 +183,7 @@ class DapplePlanner {
     plan.minibatch = setting.minibatch;
     plan.micro_batches = setting.micro_batches;
     plan.in_flight = request_.in_flight.value_or(1);
-    if (composition(request_).sync != SyncRule::all_reduce) plan.server = server_of(request_);
+    if (traits(composition(request_).sync).waves()) plan.server = server_of(request_);
     PlanVirtualWorker vw;
     for (const DappleStage& stage : found.stages) {
       PlanStage planned;

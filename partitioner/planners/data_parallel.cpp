@@ -163,7 +163,7 @@ Plan with_server(const PlanRequest& request) {
 
 Plan plan_data_parallel(const PlanRequest& request) {
   check_request(request);
-  const bool all_reduce = composition(request).sync == SyncRule::all_reduce;
+  const bool all_reduce = !traits(composition(request).sync).waves();
   Plan plan = all_reduce ? all_reduced(request) : with_server(request);
   finish(request, plan, objective(request, plan));
   return plan;

@@ -66,7 +66,7 @@ DepthLimit more_micro_batches(const ExplainedPlan& asked) {
 }  // namespace
 
 DepthLimit limit_of_depth(const ExplainedPlan& asked) {
-  return has_flush(asked.parts.schedule) ? more_micro_batches(asked) : more_in_flight(asked);
+  return traits(asked.parts.schedule).has_flush ? more_micro_batches(asked) : more_in_flight(asked);
 }
 
 }  // namespace hetpipe

@@ -27,7 +27,7 @@ bool alike(const Cluster& cluster, const PlanVirtualWorker& a, const PlanVirtual
 
 // Under schedules without a flush there is no moment at which gradients of two stages are added.
 bool splits_shared(const ExplainedPlan& asked, const Plan& plan) {
-  if (has_flush(asked.parts.schedule)) return false;
+  if (traits(asked.parts.schedule).has_flush) return false;
   const auto& layers = asked.request.profile.layers;
   for (const PlanVirtualWorker& vw : plan.virtual_workers) {
     std::map<std::string, std::size_t> stage_of;  // of the owner of parameters

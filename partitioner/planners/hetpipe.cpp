@@ -143,7 +143,7 @@ class Planner {
     request.micro_batches = micro_batches_;
     request.in_flight = in_flight;
     request.optimizer = request_.optimizer;
-    request.server = system_.sync != SyncRule::all_reduce;
+    request.server = traits(system_.sync).waves();
     request.clock_distance = request_.clock_distance;
     request.work = request_.partition_work;
     return request;
@@ -172,7 +172,7 @@ class Planner {
       plan.virtual_workers.push_back(std::move(vw));
       prediction.bottleneck = std::max(prediction.bottleneck, part.bottleneck);
     }
-    if (system_.sync != SyncRule::all_reduce) plan.server = server_of(request_);
+    if (traits(system_.sync).waves()) plan.server = server_of(request_);
     const Simulation simulation = simulate(plan, request_.cluster, request_.profile);
     prediction.throughput = simulation.throughput;
     plan.predicted = std::move(prediction);
@@ -213,10 +213,13 @@ class Planner {
 Plan plan_hetpipe(const PlanRequest& request) {
   check_request(request);
   const System system = composition(request);
-  if (system.schedule != ScheduleRule::continuous_1f1b) {
+  if (!traits(system.schedule).chooses_in_flight) {
+    const auto those = [](const ScheduleTraits& row) { return row.chooses_in_flight; };
     throw UserError("--schedule", "'" + std::string(to_string(system.schedule)) +
                                       "' (HetPipe's planner is for pipelines that are never "
-                                      "flushed: continuous-1f1b). Leave --policy out.");
+                                      "flushed: " +
+                                      join(names_where(kScheduleRules, those), ", ") +
+                                      "). Leave --policy out.");
   }
   return Planner(request).best_of_policies();
 }

@@ -222,7 +222,7 @@ class PipedreamPlanner {
     const int stages = static_cast<int>(vw.stages.size());
     plan.micro_batches = request_.micro_batches.value_or(1);
     plan.in_flight = request_.in_flight.value_or(std::min(stages, in_flight.value_or(stages)));
-    if (composition(request_).sync != SyncRule::all_reduce) plan.server = server_of(request_);
+    if (traits(composition(request_).sync).waves()) plan.server = server_of(request_);
     plan.virtual_workers.push_back(std::move(vw));
     // A batch for each replica of the widest stage; a minibatch that was given stays as it is.
     plan.minibatch = request_.minibatch ? batch_ : batch_ * most;

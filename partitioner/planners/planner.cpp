@@ -56,6 +56,8 @@ bool allocates(const PlanRequest& request) {
          std::find(policies.begin(), policies.end(), *request.policy) != policies.end();
 }
 
+bool chooses_in_flight(const ScheduleTraits& row) { return row.chooses_in_flight; }
+
 // Ensures that the words are known.
 System replaced(const PlanRequest& request) {
   Plan plan;
@@ -107,14 +109,17 @@ void check_request(const PlanRequest& request) {
                  why + ". Use weights that work with that schedule: " +
                      join(sensible_weights(system.schedule), ", ") + ".");
   }
-  if (system.weights == WeightRule::one_version && !has_flush(system.schedule) &&
+  if (needs_one_in_flight(system) &&
       (system.planner != PlannerRule::data_parallel || request.policy) && request.in_flight != 1) {
     problems.add("--weights",
-                 "'one-version' under schedule '" + std::string(to_string(system.schedule)) +
+                 "'" + std::string(to_string(system.weights)) + "' under schedule '" +
+                     std::string(to_string(system.schedule)) +
                      "' (a pipeline that is never flushed updates between a minibatch's F and B). "
-                     "Use --weights stash, a schedule with a flush, or --in-flight 1.");
+                     "Use --weights " +
+                     std::string(to_string(WeightRule::stash)) +
+                     ", a schedule with a flush, or --in-flight 1.");
   }
-  if (allocates(request) && system.schedule != ScheduleRule::continuous_1f1b) {
+  if (allocates(request) && !traits(system.schedule).chooses_in_flight) {
     const std::string other =
         request.schedule.empty() ? "--system " + request.system : "--schedule " + request.schedule;
     problems.add("--policy",
@@ -122,7 +127,7 @@ void check_request(const PlanRequest& request) {
                         "are never flushed, schedule '%s'). Leave one of the two out, or use "
                         "--policy search.",
                         request.policy->c_str(), other.c_str(),
-                        std::string(to_string(ScheduleRule::continuous_1f1b)).c_str()));
+                        join(names_where(kScheduleRules, chooses_in_flight), "', '").c_str()));
   }
   problems.throw_if_any();
 }

@@ -76,7 +76,8 @@ class Enumeration {
       double whole = 0;
       if (space_.chooses_in_flight()) {
         whole = sum / knobs.in_flight;
-      } else if (has_flush(parts.schedule) && !splits_backward(parts.schedule)) {
+      } else if (traits(parts.schedule).has_flush &&
+                 traits(parts.schedule).backward != BackwardForm::split) {
         whole = sum / knobs.micro_batches;
       }
       const double before = slowest_;

@@ -21,15 +21,14 @@ constexpr std::size_t kFewDevices = 128;
 constexpr int kWholeMinibatch = 64;  // samples; larger ones hardly fit in one piece
 
 bool trains_as_serial(const System& parts) {
-  return parts.weights != WeightRule::newest && parts.weights != WeightRule::mixed &&
-         parts.sync != SyncRule::asp;
+  return !traits(parts.weights).mixes_versions && traits(parts.sync).bounded;
 }
 
 // Every virtual worker is one device.
 bool without_pipeline(const System& parts) { return parts.planner == PlannerRule::data_parallel; }
 
 bool slices_minibatches(const System& parts) {
-  return parts.schedule != ScheduleRule::continuous_1f1b && !without_pipeline(parts);
+  return !traits(parts.schedule).whole_minibatches && !without_pipeline(parts);
 }
 
 // A pipeline of micro-batches wants several, each of a batch that was measured.
@@ -92,7 +91,7 @@ SearchSpace::SearchSpace(const SearchRow& row, int minibatch, CutCache& cuts)
 }
 
 bool SearchSpace::chooses_in_flight() const {
-  return row_.parts.schedule == ScheduleRule::continuous_1f1b;
+  return traits(row_.parts.schedule).chooses_in_flight;
 }
 
 std::vector<int> SearchSpace::depths(int most_in_flight) const {
@@ -313,7 +312,7 @@ std::optional<Plan> SearchSpace::plan(const Allocation& composition, const Knobs
 
 long long staleness_of(const Plan& plan) {
   const System parts = composition(plan);
-  if (has_flush(parts.schedule)) return 0;
+  if (traits(parts.schedule).has_flush) return 0;
   const long long in_flight = plan.in_flight;
   const long long distance = plan.server ? plan.server->clock_distance : 0;
   return plan.server ? (distance + 1) * in_flight + in_flight - 2 : in_flight - 1;
@@ -334,8 +333,7 @@ std::string describe(const Plan& plan) {
       plan.system + format(", %zu virtual worker%s (%s device%s)", plan.virtual_workers.size(),
                            plan.virtual_workers.size() == 1 ? "" : "s", join(groups, ", ").c_str(),
                            sizes.size() == 1 && sizes.begin()->first == 1 ? "" : "s");
-  const System parts = composition(plan);
-  if (parts.schedule == ScheduleRule::continuous_1f1b) {
+  if (traits(composition(plan).schedule).chooses_in_flight) {
     text += format(", Nm = %d", plan.in_flight);
   } else {
     text += format(", %d micro-batches", plan.micro_batches);

@@ -53,7 +53,7 @@ class SearchSpace {
   int minibatch() const { return minibatch_; }
   // Minibatches in flight are chosen (else micro-batches are).
   bool chooses_in_flight() const;
-  bool has_server() const { return row_.parts.sync != SyncRule::all_reduce; }
+  bool has_server() const { return traits(row_.parts.sync).waves(); }
 
   // Of a virtual worker: layers with shared parameters stay together.
   int max_stages() const { return max_stages_; }

@@ -91,7 +91,7 @@ std::string what_if_table(const std::vector<Answer>& answers) {
       continue;
     }
     const Plan& plan = *answer.plan;
-    const bool drained = has_flush(composition(plan).schedule);
+    const bool drained = traits(composition(plan).schedule).has_flush;
     table.add({name, std::to_string(answer.devices), std::to_string(answer.idle),
                format("%.4g", answer.throughput),
                answer.change.empty() ? "" : format("%+.1f %%", 100 * answer.relative),

@@ -155,15 +155,8 @@ std::vector<HeldCounts> count_held(const Schedule& schedule) {
 ScheduleRequest steady_request(ScheduleRule rule, ScheduleRequest request) {
   request.first = 0;
   request.end = 1;
-  if (has_flush(rule)) return request;  // every minibatch is like the first
-  // Minibatches that are under way at once.
-  Minibatch under_way = form_of(rule, request, StageSync::waves).in_flight;
-  if (rule == ScheduleRule::nf1b) {
-    // There and back, a minibatch needs 2 stages + micro-batches slots, and one comes every
-    // micro-batches + 1.
-    under_way = 1 + (2 * request.stages + request.micro_batches) / (request.micro_batches + 1);
-  }
-  request.end = 4 * under_way + 4;
+  if (traits(rule).has_flush) return request;  // every minibatch is like the first
+  request.end = 4 * traits(rule).under_way(request) + 4;
   return request;
 }
 

@@ -15,9 +15,9 @@ namespace hetpipe {
 // alone, whatever they take.
 struct HeldCounts {
   // Micro-batches of each chunk between their F and their B (their W where it is apart, their
-  // minibatch's B in nF1B); in continuous_1f1b a minibatch is one. Where chunks hold most at
-  // different moments each such moment is an entry: what they need together is the largest over
-  // the entries.
+  // minibatch's B in nF1B); where one action computes a whole minibatch, that is one. Where chunks
+  // hold most at different moments each such moment is an entry: what they need together is the
+  // largest over the entries.
   std::vector<std::vector<int>> micro_batches;
   int together = 0;     // the largest sum of an entry
   int minibatches = 0;  // between their first F and their last B or W

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "partitioner/schedule/generators.h"
+#include "partitioner/schedule/generate.h"
 
 namespace hetpipe {
 
@@ -14,7 +14,7 @@ namespace hetpipe {
 //   stage 0: F0     F0.1   F0/1   F0.1/1 F0.2   B0/1   F0.3   B0.1/1 F0.2/1 B0     F0.3/1 B0.1 ...
 //   stage 1: .      F0     F0.1   F0/1   B0/1   F0.1/1 B0.1/1 F0.2   B0     F0.3   B0.1   F0.2/1
 //   ...
-Schedule interleaved_1f1b(const ScheduleRequest& request) {
+Schedule generators::interleaved_1f1b(const ScheduleRequest& request) {
   const int p = request.stages;
   const int chunks = request.chunks;
   const int total = request.micro_batches * chunks;

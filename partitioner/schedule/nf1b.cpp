@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "partitioner/schedule/generators.h"
+#include "partitioner/schedule/generate.h"
 
 namespace hetpipe {
 namespace {
@@ -51,7 +51,7 @@ class Slot {
 //   stage 0: F0   F0.1 F1   F1.1 F2   F2.1 B0   F3   F3.1 B1   .    .    B2   .    .    B3
 //   stage 1: .    F0   F0.1 F1   F1.1 B0   F2   F2.1 B1   F3   F3.1 B2   .    .    B3   .
 //   stage 2: .    .    F0   F0.1 B0   F1   F1.1 B1   F2   F2.1 B2   F3   F3.1 B3   .    .
-Schedule nf1b(const ScheduleRequest& request) {
+Schedule generators::nf1b(const ScheduleRequest& request) {
   const auto stages = static_cast<std::size_t>(request.stages);
   Schedule schedule(stages);
   std::vector<Position> now(stages, Position{request.first, 0, request.first});
@@ -77,6 +77,14 @@ Schedule nf1b(const ScheduleRequest& request) {
     ensure(worked, "nF1B makes no progress");
   }
   return schedule;
+}
+
+int generators::overlap_of_nf1b(const ScheduleRequest& request) { return request.stages; }
+
+// There and back, a minibatch needs 2 stages + micro-batches slots, and one comes every
+// micro-batches + 1.
+int generators::under_way_in_nf1b(const ScheduleRequest& request) {
+  return 1 + (2 * request.stages + request.micro_batches) / (request.micro_batches + 1);
 }
 
 }  // namespace hetpipe

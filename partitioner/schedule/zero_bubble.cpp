@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/huge_pages.h"
-#include "partitioner/schedule/generators.h"
+#include "partitioner/schedule/generate.h"
 
 // Zero bubble (Qi et al., arXiv 2401.10241): a backward is two actions, B (the input's gradient,
 // which the stage before waits for) and W (the weights', which nobody waits for, so that it fills
@@ -51,12 +51,12 @@ Schedule split_backwards(const ScheduleRequest& request, int per_stage) {
 //   stage 0: F0   F0.1 F0.2 .    .    B0   W0   F0.3 B0.1 W0.1 B0.2 W0.2 B0.3 W0.3
 //   stage 1: .    F0   F0.1 .    B0   F0.2 B0.1 W0   F0.3 B0.2 W0.1 B0.3 W0.2 W0.3
 //   stage 2: .    .    F0   B0   F0.1 B0.1 F0.2 B0.2 W0   F0.3 B0.3 W0.1 W0.2 W0.3
-Schedule zb_h1(const ScheduleRequest& request) { return split_backwards(request, 1); }
+Schedule generators::zb_h1(const ScheduleRequest& request) { return split_backwards(request, 1); }
 
 // ZB-H2: twice as many of both; every stage holds up to 2 p - 1 micro-batches, and the bubble that
 // is left is (p - 1) (F + B - 2 W), none where the three take equally long.
 //   stage 0: F0   F0.1 F0.2 B0   W0   F0.3 B0.1 W0.1 B0.2 W0.2 B0.3 W0.3 .
 //   stage 1: .    F0   B0   F0.1 B0.1 F0.2 B0.2 W0   F0.3 B0.3 W0.1 W0.2 W0.3
-Schedule zb_h2(const ScheduleRequest& request) { return split_backwards(request, 2); }
+Schedule generators::zb_h2(const ScheduleRequest& request) { return split_backwards(request, 2); }
 
 }  // namespace hetpipe

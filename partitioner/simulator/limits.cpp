@@ -16,14 +16,15 @@ constexpr double kBytesPerEvent = 100;
 // Of one minibatch of every virtual worker: F, B, W and R, for each of F and B a message that comes
 // and one that goes, an update and a push.
 double actions_per_minibatch(const Plan& plan, const System& system) {
+  const BackwardForm backward = traits(system.schedule).backward;
   const double forwards = passes_of(system.schedule, plan.micro_batches).actions;
-  const double backwards = system.schedule == ScheduleRule::nf1b ? 1 : forwards;
+  const double backwards = backward == BackwardForm::by_minibatch ? 1 : forwards;
   double actions = 0;
   for (const PlanVirtualWorker& vw : plan.virtual_workers) {
     for (const PlanStage& stage : vw.stages) {
       double each = forwards + backwards + 2;
       if (vw.stages.size() > 1) each += 2 * (forwards + backwards);
-      if (splits_backward(system.schedule)) each += backwards;
+      if (backward == BackwardForm::split) each += backwards;
       if (recomputes(stage, system.weights)) each += forwards;
       actions += each * static_cast<double>(stage.devices.size());
     }

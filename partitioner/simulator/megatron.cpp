@@ -19,7 +19,7 @@ void check_runs(const Plan& plan) {
     throw UserError("", what + " under runtime 'megatron-deepspeed' (" + why + "). " + then);
   };
   const ScheduleRule rule = composition(plan).schedule;
-  if (rule != ScheduleRule::flush_1f1b) {
+  if (!traits(rule).in_megatron) {
     refuse("schedule '" + std::string(to_string(rule)) + "'", "it knows only 1F1B with a flush",
            "Use system 'pipedream-flush'.");
   }

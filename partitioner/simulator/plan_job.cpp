@@ -57,7 +57,7 @@ class Builder {
   }
 
  private:
-  bool waves() const { return plan_.server && system_.sync != SyncRule::all_reduce; }
+  bool waves() const { return plan_.server && traits(system_.sync).waves(); }
 
   // Virtual workers of one form share their schedule.
   const Schedule& schedule_of(std::size_t vw) {
@@ -82,7 +82,7 @@ class Builder {
   void add_synchronisation() {
     all_reduce_.emplace(
         costs_.profile(), result_.processes,
-        system_.sync == SyncRule::all_reduce ? ReduceScope::everybody : ReduceScope::virtual_worker,
+        !traits(system_.sync).waves() ? ReduceScope::everybody : ReduceScope::virtual_worker,
         network_, result_.minibatches);
     result_.sync_bytes_between_nodes = all_reduce_->bytes_between_nodes();
     if (!waves()) return;
@@ -147,7 +147,8 @@ class Builder {
         break;
       case ActionKind::backward: {
         double seconds = times.backward;
-        if (splits_backward(system_.schedule)) seconds -= times.weight_gradient;
+        if (traits(system_.schedule).backward == BackwardForm::split)
+          seconds -= times.weight_gradient;
         job.compute(seconds * passes_.backward);
         mark(result_.computed, index, action);
         break;

@@ -49,8 +49,9 @@ int add_signals(EngineJob& job, int needed, int count) {
 }  // namespace
 
 Passes passes_of(ScheduleRule rule, int micro_batches) {
-  if (rule == ScheduleRule::continuous_1f1b) return {1, micro_batches, micro_batches};
-  return {micro_batches, 1, rule == ScheduleRule::nf1b ? micro_batches : 1};
+  if (traits(rule).whole_minibatches) return {1, micro_batches, micro_batches};
+  const bool all = traits(rule).backward == BackwardForm::by_minibatch;
+  return {micro_batches, 1, all ? micro_batches : 1};
 }
 
 PlanWorker place_worker(const Plan& plan, VirtualWorkerId vw, ScheduleRule rule, CostTable& costs,

@@ -40,7 +40,7 @@ ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& r
       part.pull_bytes = size;
       part.there = there;
       part.back = back;
-      if (sync == SyncRule::asp) job.routes.back().latency += there;  // the question
+      if (!traits(sync).bounded) job.routes.back().latency += there;  // the question
       if (process.device.node != server.node) {
         bytes_between_nodes_ += part.push_bytes + part.pull_bytes;
       }
@@ -49,7 +49,7 @@ ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& r
     parts_.push_back(std::move(parts));
     front_.push_back(process.position == 0);
   }
-  if (sync == SyncRule::wsp) add_labels(processes, job);
+  if (traits(sync).bounded) add_labels(processes, job);
 }
 
 void ServerTraffic::add_labels(std::span<const PlanProcess> processes, EngineJob& job) {
@@ -85,7 +85,7 @@ void ServerTraffic::add_labels(std::span<const PlanProcess> processes, EngineJob
 void ServerTraffic::push(EngineJob& job, int process, Minibatch minibatch) const {
   const std::vector<Part>& parts = parts_[static_cast<std::size_t>(process)];
   const auto label = static_cast<std::size_t>(rules_.wave_of(minibatch)) + 1;
-  const int complete = sync_ == SyncRule::wsp ? complete_[label] : -1;
+  const int complete = traits(sync_).bounded ? complete_[label] : -1;
   for (const Part& part : parts) {
     job.send(job.add_transfer(part.push_route, part.push_bytes, complete));
   }
@@ -94,7 +94,7 @@ void ServerTraffic::push(EngineJob& job, int process, Minibatch minibatch) const
 
 void ServerTraffic::pull(EngineJob& job, int process, Minibatch minibatch) {
   const auto p = static_cast<std::size_t>(process);
-  if (sync_ == SyncRule::asp) {
+  if (!traits(sync_).bounded) {
     if (parts_[p].empty()) return;
     const int answer = job.add_signal(static_cast<int>(parts_[p].size()));
     for (const Part& part : parts_[p]) {

@@ -179,7 +179,7 @@ std::vector<SimulatedEvent> events_of(const Run& run) {
 
 Simulation measure(const Run& run, const Window& window, const Plan& plan, const System& system,
                    const SimulationRequest& request) {
-  const auto& marks = has_flush(system.schedule) ? run.job.updated : run.job.computed;
+  const auto& marks = traits(system.schedule).has_flush ? run.job.updated : run.job.computed;
   const auto minibatches = static_cast<double>(window.end - window.begin);
   Simulation result;
   double start = 0;
@@ -192,14 +192,14 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
     const double to = run.at(marks, p, window.end - 1);
     start = std::max(start, from);
     end = std::max(end, to);
-    if (system.sync == SyncRule::asp) check_takes_time(to - from);
+    if (!traits(system.sync).bounded) check_takes_time(to - from);
     const int samples = plan.minibatch_of(VirtualWorkerId{process.virtual_worker});
     result.global_batch += samples;
     alone += samples * minibatches / (to - from);
   }
   result.window_seconds = end - start;
   check_takes_time(result.window_seconds);
-  if (system.sync == SyncRule::asp) {
+  if (!traits(system.sync).bounded) {
     result.throughput = alone;
     result.iteration_seconds = result.global_batch / alone;
   } else {
@@ -211,7 +211,7 @@ Simulation measure(const Run& run, const Window& window, const Plan& plan, const
   result.rates = run.times.rates;
   for (std::size_t p = 0; p < run.job.processes.size(); ++p) {
     // Behind a flush some devices are done earlier than others, always by as much.
-    if (has_flush(system.schedule)) {
+    if (traits(system.schedule).has_flush) {
       start = window.begin == 0 ? 0 : run.at(marks, p, window.begin - 1);
       end = run.at(marks, p, window.end - 1);
     }
@@ -239,14 +239,14 @@ void check_fits(const Plan& plan, const Cluster& cluster, const Profile& profile
 }
 
 void check(const Plan& plan, const System& system, const SimulationRequest& request) {
-  if (!plan.server && plan.virtual_workers.size() > 1 && system.sync != SyncRule::all_reduce) {
+  if (!plan.server && plan.virtual_workers.size() > 1 && traits(system.sync).waves()) {
     throw UserError(
         "", format("the plan has %zu virtual workers and no [parameter_server] (it synchronises "
                    "them). Add one.",
                    plan.virtual_workers.size()));
   }
   if (!request.minibatches) return;
-  const int least = has_flush(system.schedule) ? 1 : 2 * plan.in_flight;
+  const int least = traits(system.schedule).has_flush ? 1 : 2 * plan.in_flight;
   if (*request.minibatches < least) {
     throw UserError("--minibatches",
                     format("%d is too few (two waves of %d minibatches show a steady "
@@ -272,7 +272,7 @@ Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& pro
   check(plan, system, request);
   CostTable costs(cluster, profile);
   Window window;
-  const Run run = has_flush(system.schedule)
+  const Run run = traits(system.schedule).has_flush
                       ? play_flush(plan, system, costs, request, window)
                       : play_continuous(plan, system, costs, request, window);
   Simulation result = measure(run, window, plan, system, request);

@@ -32,12 +32,12 @@ void from_json(const Json& json, ClipScope& scope) {
 }
 
 ClipScope usual_clip_scope(const System& system) {
-  return has_flush(system.schedule) ? ClipScope::global : ClipScope::stage;
+  return traits(system.schedule).has_flush ? ClipScope::global : ClipScope::stage;
 }
 
 std::string why_not_clip(ClipScope scope, const System& system) {
-  const bool waves = system.sync != SyncRule::all_reduce;
-  if (scope == ClipScope::global && !has_flush(system.schedule)) {
+  const bool waves = traits(system.sync).waves();
+  if (scope == ClipScope::global && !traits(system.schedule).has_flush) {
     return "global cannot be combined with schedule " + std::string(to_string(system.schedule)) +
            " (its pipeline is never flushed: a stage updates before the gradient of the same "
            "minibatch is known at earlier stages). Give --clip-scope stage" +

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/buffer.h"
+#include "partitioner/plan/weight_rule.h"
 #include "partitioner/schedule/wave_rules.h"
 #include "runtime/pipeline/stage_state.h"
 
@@ -19,17 +20,6 @@ namespace hetpipe {
 struct WeightVersion {
   Buffer values;
   Label label = 0;  // the snapshot that it rests on
-};
-
-// When a stage's own updates become visible to its passes.
-enum class Visible {
-  // F(p) sees those of minibatches 0 ... p - Nm at every stage, for any partition: WSP, vertical
-  // sync. B(q) may run before F(q + Nm) is due: its update is then kept back until then.
-  exactly,
-  at_once,
-  // Waves of Nm minibatches make one update each; those of wave w see the updates of waves 0 ...
-  // w - 2 (2BW).
-  one_wave_late,
 };
 
 // A stage's weights: which own updates are visible to which minibatch, and what a pull leaves in

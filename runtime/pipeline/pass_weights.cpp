@@ -5,46 +5,21 @@ namespace hetpipe {
 
 WeightPolicy policy_of(const Plan& plan, int steps_forward, int steps_backward) {
   const System system = composition(plan);
-  using Of = WeightPolicy::Of;
+  const WeightTraits& weights = traits(system.weights);
+  const bool waves = traits(system.sync).waves();
   WeightPolicy policy;
-  const bool waves = system.sync != SyncRule::all_reduce;
-  policy.visible = Visible::at_once;
-  switch (system.weights) {
-    case WeightRule::one_version:
-      // The same either way, and a continuation knows how.
-      if (waves && !has_flush(system.schedule) && plan.in_flight == 1) {
-        policy.visible = Visible::exactly;
-      }
-      break;
-    case WeightRule::stash:
-      if (waves) policy.visible = Visible::exactly;
-      break;
-    case WeightRule::vertical_sync:
-      policy.visible = Visible::exactly;
-      break;
-    case WeightRule::two_versions:
-      policy.visible = Visible::one_wave_late;
-      policy.by_wave = true;
-      break;
-    case WeightRule::newest:
-      policy.backward = Of::newest;
-      break;
-    case WeightRule::predicted:
-      policy.forward = policy.backward = Of::ahead;
-      break;
-    case WeightRule::bellwether:
-      policy.forward = policy.backward = Of::bellwether;
-      break;
-    case WeightRule::recomputed:
-    case WeightRule::mixed:
-      policy.forward = Of::minibatch;
-      policy.backward = Of::newest;
-      break;
+  policy.visible = weights.visible;
+  // With one version and one minibatch in flight it is the same either way, and a continuation
+  // knows how.
+  const bool exact = weights.stashes || plan.in_flight == 1;
+  if (waves && !traits(system.schedule).has_flush && exact) {
+    policy.visible = weights.visible_in_waves;
   }
-  const bool depends_on_depth =
-      system.weights == WeightRule::stash || system.weights == WeightRule::vertical_sync;
-  policy.decay_as_forward = policy.backward == Of::forward && (waves || !depends_on_depth);
-  if (policy.predicts()) {
+  policy.by_wave = weights.update_by_wave;
+  policy.forward = weights.forward;
+  policy.backward = weights.backward;
+  policy.decay_as_forward = weights.keeps_of_forward() && (waves || !weights.stashes);
+  if (weights.predicts()) {
     policy.steps_forward = steps_forward;
     policy.steps_backward = steps_backward;
   }
@@ -86,23 +61,23 @@ PassWeights::Version PassWeights::forward(Minibatch p, int pass) {
   Of& own = of(p);
   Version version;
   switch (policy_.forward) {
-    case WeightPolicy::Of::minibatch:
+    case WeightsOf::minibatch:
       if (!own.forward) own.forward = weights_.version_for(p);
       version = own.forward;
       break;
-    case WeightPolicy::Of::bellwether:
+    case WeightsOf::ahead_at_first:
       if (!own.forward) own.forward = predict(p, weights_.version_for(p), policy_.steps_forward);
       version = own.forward;
       break;
-    case WeightPolicy::Of::ahead:
+    case WeightsOf::ahead:
       version = predict(p, weights_.version_for(p), policy_.steps_forward);
       break;
-    case WeightPolicy::Of::newest:
-    case WeightPolicy::Of::forward:
+    case WeightsOf::newest:
+    case WeightsOf::forward:
       version = weights_.version_for(p);
       break;
   }
-  if (policy_.backward == WeightPolicy::Of::forward) {
+  if (policy_.backward == WeightsOf::forward) {
     own.kept[static_cast<std::size_t>(pass)] = version;
   }
   return version;
@@ -118,16 +93,16 @@ PassWeights::Version PassWeights::backward(Minibatch p, int pass) {
   Version& kept = own.kept[static_cast<std::size_t>(pass)];
   if (kept) return kept;
   switch (policy_.backward) {
-    case WeightPolicy::Of::bellwether:
+    case WeightsOf::ahead_at_first:
       if (!own.backward) own.backward = predict(p, weights_.newest(), policy_.steps_backward);
       kept = own.backward;
       break;
-    case WeightPolicy::Of::ahead:
+    case WeightsOf::ahead:
       kept = predict(p, weights_.newest(), policy_.steps_backward);
       break;
-    case WeightPolicy::Of::newest:
-    case WeightPolicy::Of::minibatch:
-    case WeightPolicy::Of::forward:
+    case WeightsOf::newest:
+    case WeightsOf::minibatch:
+    case WeightsOf::forward:
       kept = weights_.newest();
       break;
   }

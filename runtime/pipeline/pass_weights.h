@@ -13,16 +13,9 @@ namespace hetpipe {
 
 // Which weights the passes of a stage compute with: a row of the table of systems, in parts.
 struct WeightPolicy {
-  enum class Of {
-    forward,    // B: what its F had, kept until then
-    newest,     // what is visible when the pass begins
-    minibatch,  // F: what the minibatch's first F at this stage found
-    ahead,      // predicted for this pass
-    bellwether  // predicted by the minibatch's first pass of its kind, for all of them
-  };
   Visible visible = Visible::exactly;
-  Of forward = Of::newest;
-  Of backward = Of::forward;
+  WeightsOf forward = WeightsOf::newest;
+  WeightsOf backward = WeightsOf::forward;
   bool by_wave = false;  // one update for each wave, of all its gradients
   // Weight decay is taken at the weights that the gradient was, or (where those depend on a virtual
   // worker's depth and all share one update) at the newest.
@@ -30,7 +23,9 @@ struct WeightPolicy {
   int steps_forward = 0;  // that a prediction looks ahead
   int steps_backward = 0;
 
-  bool predicts() const { return forward == Of::ahead || forward == Of::bellwether; }
+  bool predicts() const {
+    return forward == WeightsOf::ahead || forward == WeightsOf::ahead_at_first;
+  }
 };
 
 // `steps_*` are the stage's, counted from its schedule (partitioner/plan/staleness.h).

@@ -63,14 +63,14 @@ std::uint64_t arithmetic_hash(const TrainJob& job) {
 // statistics of their own, which nobody stores.
 bool plan_can_be_exact(const Plan& plan) {
   const System system = composition(plan);
-  const bool stashes = system.weights == WeightRule::stash ||
-                       (system.weights == WeightRule::one_version && plan.in_flight == 1);
+  const WeightTraits& weights = traits(system.weights);
+  const bool exactly = weights.continues_exactly && (weights.stashes || plan.in_flight == 1);
   for (const PlanVirtualWorker& vw : plan.virtual_workers) {
     for (const PlanStage& stage : vw.stages) {
       if (stage.devices.size() > 1) return false;
     }
   }
-  return system.sync != SyncRule::all_reduce && !has_flush(system.schedule) && stashes;
+  return traits(system.sync).waves() && !traits(system.schedule).has_flush && exactly;
 }
 
 }  // namespace
@@ -127,8 +127,8 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
 
 std::optional<std::string> why_not_exact(const Checkpoint& checkpoint, const TrainJob& job) {
   const System system = composition(job.plan);
-  if (system.sync == SyncRule::all_reduce) {
-    return has_flush(system.schedule)
+  if (!traits(system.sync).waves()) {
+    return traits(system.schedule).has_flush
                ? "between minibatches they are empty anyway (weights and optimizer state continue "
                  "exactly)"
                : "without parameter servers nothing is stored of minibatches in flight";

@@ -71,7 +71,7 @@ GroupSynchronizer::Setup group_setup(const TrainValues& values, const Roles& rol
 RunAhead run_ahead(const Plan& plan) {
   const System system = composition(plan);
   RunAhead ahead;
-  if (system.weights == WeightRule::two_versions) ahead.between_sums = plan.in_flight;
+  if (traits(system.weights).update_by_wave) ahead.between_sums = plan.in_flight;
   HeldTable held;
   for (const PlanVirtualWorker& vw : plan.virtual_workers) {
     const ScheduleRequest request = schedule_request(plan, vw, system.schedule);

@@ -30,7 +30,7 @@ Sampler make_sampler(const TrainJob& job) {
                  job.end_position, job.start.origin_label * job.plan.in_flight);
 }
 
-bool has_waves(const Plan& plan) { return composition(plan).sync != SyncRule::all_reduce; }
+bool has_waves(const Plan& plan) { return traits(composition(plan).sync).waves(); }
 
 WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler) {
   WaveRules rules;
@@ -39,14 +39,14 @@ WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler) {
   rules.played = job.start.label - job.start.origin_label;
   for (int i = 0; i < sampler.workers(); ++i) rules.end.push_back(sampler.count(i));
   const System system = composition(job.plan);
-  if (system.sync == SyncRule::all_reduce) {
+  if (!traits(system.sync).waves()) {
     // All take part in every sum: who has no sample left in the last round adds nothing.
     rules.end.assign(rules.end.size(), *std::max_element(rules.end.begin(), rules.end.end()));
     return rules;
   }
   rules.distance = job.plan.server->clock_distance;
   rules.pull = job.plan.server->pull == "newest" ? PullRule::newest : PullRule::bound;
-  if (system.sync == SyncRule::asp) {
+  if (!traits(system.sync).bounded) {
     rules.distance = kUnbounded;
     rules.pull = PullRule::newest;
   }
@@ -126,9 +126,9 @@ Schedule worker_schedule(const TrainJob& job, const WaveRules& rules, VirtualWor
   request.end = end;
   Schedule schedule(static_cast<std::size_t>(request.stages));
   if (request.first < end) {  // who comes too late for any sample only evaluates
-    const bool waves = system.sync != SyncRule::all_reduce;
+    const bool waves = traits(system.sync).waves();
     Lowering how;
-    how.sync = waves ? StageSync::waves : StageSync::all_reduce;
+    how.sync = traits(system.sync).stage;
     how.in_flight = waves ? rules.in_flight : 1;
     how.first = waves ? rules.first_minibatch() : request.first;
     how.end = end;
@@ -152,32 +152,14 @@ std::uint64_t plan_hash(const Plan& plan) {
   return hash_text(to_toml(decided));
 }
 
-namespace {
-
-// B computes with the weights that its F had, so that it can run the forward again; or running it
-// again is what its rule says.
-bool can_recompute(WeightRule rule) {
-  switch (rule) {
-    case WeightRule::one_version:
-    case WeightRule::stash:
-    case WeightRule::vertical_sync:
-    case WeightRule::two_versions:
-    case WeightRule::recomputed:
-      return true;
-    case WeightRule::newest:
-    case WeightRule::predicted:
-    case WeightRule::bellwether:
-    case WeightRule::mixed:
-      return false;
-  }
-  return false;
-}
-
-}  // namespace
-
 void check_playable(const Plan& plan, Problems& problems) {
   const System parts = composition(plan);
-  const bool waves = parts.sync != SyncRule::all_reduce;
+  const ScheduleTraits& schedule = traits(parts.schedule);
+  const WeightTraits& weights = traits(parts.weights);
+  const bool waves = traits(parts.sync).waves();
+  const auto quoted = [](std::string_view name) { return "'" + std::string(name) + "'"; };
+  const std::string sync = quoted(to_string(parts.sync));
+  const std::string summed{to_string(SyncRule::all_reduce)};
   const std::string senseless = why_senseless(plan);
   if (!senseless.empty()) problems.add("plan", senseless + ". Change one of them.");
   if (!plan.runtime.empty()) {
@@ -191,22 +173,27 @@ void check_playable(const Plan& plan, Problems& problems) {
                  "its nodes.");
   }
   if (!waves && plan.server) {
-    problems.add("plan",
-                 "a [parameter_server], and sync = 'all-reduce' (gradients are added up between "
-                 "the workers; the server would have nothing to do). Leave it out, or set sync = "
-                 "\"wsp\".");
-  }
-  if (waves && parts.weights == WeightRule::two_versions) {
-    problems.add("plan",
-                 "weights 'two-versions' under sync 'wsp' (a wave's update is pushed when it is "
-                 "made, so there is no second version to keep). Use sync = \"all-reduce\".");
-  }
-  if (waves && parts.schedule == ScheduleRule::interleaved_1f1b) {
     problems.add(
         "plan",
-        "schedule 'interleaved-1f1b' under sync 'wsp' (a stage pushes one range of layers, "
-        "and a device has several here). Use sync = \"all-reduce\".");
+        "a [parameter_server], and sync = " + sync +
+            " (gradients are added up between "
+            "the workers; the server would have nothing to do). Leave it out, or set sync = \"" +
+            std::string(to_string(SyncRule::wsp)) + "\".");
   }
+  if (waves && weights.update_by_wave) {
+    problems.add("plan", "weights " + quoted(weights.name) + " under sync " + sync +
+                             " (a wave's update is pushed when it is "
+                             "made, so there is no second version to keep). Use sync = \"" +
+                             summed + "\".");
+  }
+  if (waves && schedule.several_chunks) {
+    problems.add("plan", "schedule " + quoted(schedule.name) + " under sync " + sync +
+                             " (a stage pushes one range of layers, "
+                             "and a device has several here). Use sync = \"" +
+                             summed + "\".");
+  }
+  // B computes with the weights that its F had; or running the forward again is what its rule says.
+  const bool can_recompute = weights.keeps_of_forward() || weights.recomputes;
   for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
     const PlanVirtualWorker& vw = plan.virtual_workers[i];
     const int micro_batch =
@@ -215,12 +202,12 @@ void check_playable(const Plan& plan, Problems& problems) {
       const PlanStage& stage = vw.stages[k];
       const std::vector<int> samples = samples_of_replicas(stage, micro_batch);
       const std::string where = format("plan: virtual worker %zu stage %zu", i, k);
-      if (stage.recompute && vw.stages.size() > 1 && !can_recompute(parts.weights)) {
-        problems.add(where, "recompute = true under weights '" +
-                                std::string(to_string(parts.weights)) +
-                                "' (the weights of the first forward pass are gone when it would "
-                                "run again, so the gradient would differ). Leave it out, or use "
-                                "weights that are kept, such as stash.");
+      if (stage.recompute && vw.stages.size() > 1 && !can_recompute) {
+        problems.add(where, "recompute = true under weights " + quoted(weights.name) +
+                                " (the weights of the first forward pass are gone when it would run "
+                                "again, so the gradient would differ). Leave it out, or use "
+                                "weights that are kept, such as " +
+                                std::string(to_string(WeightRule::stash)) + ".");
       }
       if (*std::min_element(samples.begin(), samples.end()) < 1) {
         problems.add(where, format("%zu devices for a micro-batch of %d samples (each needs at "
@@ -240,7 +227,7 @@ void check_playable(const Plan& plan, Problems& problems) {
 }
 
 void check_tied_weights(const Plan& plan, const Model& model, Problems& problems) {
-  if (has_flush(composition(plan).schedule)) return;
+  if (traits(composition(plan).schedule).has_flush) return;
   for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
     const std::vector<PlanStage>& stages = plan.virtual_workers[i].stages;
     const auto stage_of = [&](int layer) {

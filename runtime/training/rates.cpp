@@ -16,7 +16,7 @@ constexpr double kHarmless = 5;  // updates that do not see each other
 
 DefaultRate default_rate(const Plan& plan) {
   if (plan.optimizer == "adam") return {.rate = kAdamRate};
-  if (plan.optimizer != "sgd-momentum" || composition(plan).sync == SyncRule::all_reduce) return {};
+  if (plan.optimizer != "sgd-momentum" || !traits(composition(plan).sync).waves()) return {};
   const int others = static_cast<int>(plan.virtual_workers.size()) - 1;
   const int unseen = plan.in_flight + others * (2 * plan.in_flight - 1);
   const double rate = kSgdRate * std::pow(std::min(1.0, kHarmless / unseen), 1.5);

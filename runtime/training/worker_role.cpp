@@ -151,8 +151,9 @@ WorkerPlace place_of(const TrainValues& common, const Role::Worker& role, const 
   place.ranks = roles.worker[at(worker)];
   place.stage_end = stage_ends(plan.virtual_workers[at(worker)]);
   place.split = split_of(plan, role.virtual_worker);
-  place.whole_minibatches = system.schedule == ScheduleRule::continuous_1f1b;
-  place.backward_by_minibatch = system.schedule == ScheduleRule::nf1b;
+  const ScheduleTraits& schedule = traits(system.schedule);
+  place.whole_minibatches = schedule.whole_minibatches;
+  place.backward_by_minibatch = schedule.backward == BackwardForm::by_minibatch;
   place.minibatch = plan.minibatch_of(role.virtual_worker);
   place.samples = [&sampler = common.sampler, worker](Minibatch p) -> std::int64_t {
     return sampler.samples(worker, p).count;
@@ -264,13 +265,13 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   }
 
   setup.waves = has_waves(job.plan);
-  setup.split_backward = splits_backward(system.schedule);
+  setup.split_backward = traits(system.schedule).backward == BackwardForm::split;
   for (const StageId id : role.stages) {
     setup.recompute.push_back(recomputes(vw.stages[at(id.value)], system.weights));
   }
   setup.paces = paces_of(job, role);
   setup.clip_globally = job.optimizer.clipping.at(ClipScope::global);
-  setup.flushed = has_flush(system.schedule);
+  setup.flushed = traits(system.schedule).has_flush;
   setup.scaled =
       std::any_of(setting.devices.begin(), setting.devices.end(),
                   [](const RankDevice& device) { return device.precision == Precision::fp16; });

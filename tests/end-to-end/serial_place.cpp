@@ -24,7 +24,7 @@ SerialRules::SerialRules(const Plan& plan, int worker, Minibatch end_minibatch)
   request.micro_batches = plan.micro_batches;
   request.in_flight = plan.in_flight;
   ahead.resize(static_cast<std::size_t>(request.stages));
-  if (has_flush(system.schedule)) return;  // one version, whatever is held
+  if (traits(system.schedule).has_flush) return;  // one version, whatever is held
   const Schedule schedule = generate(system.schedule, steady_request(system.schedule, request));
   held = count_held(schedule).front().minibatches;
   if (request.stages == 1) return;  // without a pipeline nothing comes in between

@@ -22,7 +22,7 @@ struct SerialRules {
   std::vector<VersionDifference> ahead;
 
   SerialRules(const Plan& plan, int worker, Minibatch end_minibatch);
-  bool waves() const { return system.sync != SyncRule::all_reduce; }
+  bool waves() const { return traits(system.sync).waves(); }
   bool two_versions() const { return system.weights == WeightRule::two_versions; }
   bool ends_wave(Minibatch p) const { return p % in_flight == in_flight - 1 || p + 1 == end; }
   // The number of the update that a minibatch's gradient goes into: its own, or its wave's.

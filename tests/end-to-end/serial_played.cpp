@@ -21,7 +21,7 @@ class Played {
     const auto whole = ParameterLayout::parameters(system.model, 0, system.model.layer_count());
     snapshots_.emplace_back(at(whole.count()));
     fill_initial(whole, system.seed, snapshots_[0]);
-    const bool waves = composition(system.plan).sync != SyncRule::all_reduce;
+    const bool waves = traits(composition(system.plan).sync).waves();
     for (int i = 0; i < system.sampler.workers(); ++i) {
       // All take part in every sum of gradients, with zeros when they have run out of samples.
       workers_.emplace_back(system, layers_, i,
@@ -134,7 +134,7 @@ class Played {
   }
 
   Wave distance(const Worker& worker) const {
-    return worker.rules.system.sync == SyncRule::asp ? kUnbounded
+    return !traits(worker.rules.system.sync).bounded ? kUnbounded
                                                      : system_.plan.server->clock_distance;
   }
 

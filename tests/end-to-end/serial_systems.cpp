@@ -232,14 +232,14 @@ Floats mean_of_replicas(const SerialStage& stage, const std::vector<Floats>& run
 
 SerialSystem::Result run_synchronous(const SerialSystem& system) {
   const System rules = composition(system.plan);
-  ensure(has_flush(rules.schedule) && rules.sync == SyncRule::all_reduce, "a synchronous system");
+  ensure(traits(rules.schedule).has_flush && !traits(rules.sync).waves(), "a synchronous system");
   return Synchronous(system).run();
 }
 
 SerialSystem::Result SerialSystem::run() const {
   ensure(sampler.first_minibatch() == 0, "a run from its start");
   const System rules = composition(plan);
-  const bool synchronous = has_flush(rules.schedule) && rules.sync == SyncRule::all_reduce;
+  const bool synchronous = traits(rules.schedule).has_flush && !traits(rules.sync).waves();
   return synchronous ? run_synchronous(*this) : run_played(*this);
 }
 

@@ -38,7 +38,7 @@ class MoreOfSystems : public ::testing::TestWithParam<Small> {
   bool flushes() const {
     Plan plan;
     plan.system = GetParam().of.system;
-    return has_flush(composition(plan).schedule);
+    return traits(composition(plan).schedule).has_flush;
   }
 };
 

@@ -100,7 +100,7 @@ bool drains(const Composed& of) {
   Plan plan;
   plan.system = of.system;
   plan.schedule = of.schedule;
-  return has_flush(composition(plan).schedule);
+  return traits(composition(plan).schedule).has_flush;
 }
 
 Training make_training(const Composed& of, const Cuttable& model, Form form) {
@@ -210,7 +210,7 @@ TEST_P(Systems, TrainLikeTheirSerialPrograms) {
   // In the middle of a run whose pipelines are full, which F's a label's running statistics hold is
   // nobody's claim but WSP's.
   const System rules = composition(bench.job_of().plan);
-  const bool moment = rules.sync == SyncRule::all_reduce && !has_flush(rules.schedule);
+  const bool moment = !traits(rules.sync).waves() && !traits(rules.schedule).has_flush;
   const Trained trained = bench.train();
   expect_same(trained, serial, bench.model(),
               moment ? StatisticsOf::last_label : StatisticsOf::every_label);

@@ -145,7 +145,7 @@ Plan make_plan(const Training& training, const Model& model) {
       }
     }
   }
-  if (composition(plan).sync == SyncRule::all_reduce) return plan;
+  if (!traits(composition(plan).sync).waves()) return plan;
   PlanServer& server = plan.server.emplace();
   for (int s = 0; s < training.servers; ++s) server.nodes.push_back(format("n%d", s));
   server.hosted = training.hosted;

@@ -34,7 +34,7 @@ struct Example {
         profile(load_profile(kDocs + "example/profile.toml")),
         plan(load_plan(kDocs + "example/systems/" + name + ".toml", cluster, profile)),
         system(composition(plan)),
-        waves(system.sync != SyncRule::all_reduce) {
+        waves(traits(system.sync).waves()) {
     const PlanVirtualWorker& worker = plan.virtual_workers.front();
     std::set<DeviceName> devices;
     for (const PlanStage& stage : worker.stages) devices.insert(stage.devices.front());
@@ -43,13 +43,14 @@ struct Example {
     request.micro_batches = plan.micro_batches;
     request.in_flight = plan.in_flight;
     // As many as it takes to see weights change.
-    const int minibatches = system.weights == WeightRule::two_versions ? 3 : 2;
-    request.end =
-        has_flush(system.schedule) ? 1 : minibatches * std::max(request.stages, plan.in_flight);
-    how.sync = waves ? StageSync::waves : StageSync::all_reduce;
+    const int minibatches = traits(system.weights).update_by_wave ? 3 : 2;
+    request.end = traits(system.schedule).has_flush
+                      ? 1
+                      : minibatches * std::max(request.stages, plan.in_flight);
+    how.sync = traits(system.sync).stage;
     how.in_flight = waves ? plan.in_flight : 1;
     how.end = request.end;
-    how.recompute.assign(worker.stages.size(), system.weights == WeightRule::recomputed);
+    how.recompute.assign(worker.stages.size(), traits(system.weights).recomputes);
   }
 
   Schedule generated() const { return generate(system.schedule, request); }
@@ -84,8 +85,7 @@ class Versions {
  public:
   Versions(const Example& example, std::size_t stage) : example_(example) {
     const auto predicted = plan_staleness(example.plan);
-    const WeightRule rule = example.system.weights;
-    if (rule != WeightRule::predicted && rule != WeightRule::bellwether) return;
+    if (!traits(example.system.weights).predicts()) return;
     steps_forward_ = predicted.front().forward[stage];
     steps_backward_ = predicted.front().backward[stage];
   }

@@ -30,8 +30,8 @@ TEST(Clipping, SystemsHaveTheScopesTheyCanHave) {
     SCOPED_TRACE(system.name);
     EXPECT_EQ(why_not_clip(usual_clip_scope(system), system), "");
     EXPECT_EQ(why_not_clip(ClipScope::stage, system), "");
-    EXPECT_EQ(why_not_clip(ClipScope::global, system).empty(), has_flush(system.schedule));
-    EXPECT_EQ(why_not_clip(ClipScope::wave, system).empty(), system.sync != SyncRule::all_reduce);
+    EXPECT_EQ(why_not_clip(ClipScope::global, system).empty(), traits(system.schedule).has_flush);
+    EXPECT_EQ(why_not_clip(ClipScope::wave, system).empty(), traits(system.sync).waves());
   }
   EXPECT_THAT(why_not_clip(ClipScope::global, system_named("hetpipe")),
               HasSubstr("Give --clip-scope stage or wave"));

@@ -109,13 +109,13 @@ class WithoutCoordinator {
     const Rule rules[] = {Rule::continuous_1f1b, Rule::xpipe, Rule::nf1b, Rule::gpipe,
                           Rule::flush_1f1b};
     const Rule rule = rules[draw(5)];
-    in_flight = has_flush(rule) ? 1 : 1 + draw(5);
-    ahead.between_sums = rule == Rule::continuous_1f1b && draw(3) == 0 ? in_flight : 1;
+    in_flight = traits(rule).has_flush ? 1 : 1 + draw(5);
+    ahead.between_sums = traits(rule).chooses_in_flight && draw(3) == 0 ? in_flight : 1;
     blocked = draw(12);
     const int layers = 1 + draw(5);
     for (int l = 0; l < layers; ++l) parameters_.push_back(draw(2) == 0);
     parameters_[static_cast<std::size_t>(draw(layers))] = true;
-    const int micro_batches = rule == Rule::continuous_1f1b ? 1 : 1 + draw(3);
+    const int micro_batches = traits(rule).whole_minibatches ? 1 : 1 + draw(3);
     for (int i = 1 + draw(3); i > 0; --i) {
       Worker& worker = workers_.emplace_back();
       for (int end = 0; end < layers;) {

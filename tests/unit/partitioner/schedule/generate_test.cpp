@@ -179,8 +179,8 @@ TEST(Generate, DoesEverythingOnceAndInOrder) {
           }
         }
         const std::size_t passes = minibatches * static_cast<std::size_t>(r.chunks);
-        const auto per_pass =
-            static_cast<std::size_t>(micro + backwards + (splits_backward(rule) ? backwards : 0));
+        const auto per_pass = static_cast<std::size_t>(
+            micro + backwards + (traits(rule).backward == BackwardForm::split ? backwards : 0));
         ASSERT_EQ(done.size(), passes * per_pass) << to_string(rule);
       }
     });

@@ -63,7 +63,7 @@ TEST(Degenerate, OneLayerOnOneDevice) {
   for (const System& system : systems()) {
     const Line line = line_of(system.name, 1);
     const Simulation s = simulated(line);
-    const double again = system.weights == WeightRule::recomputed ? 1 : 0;
+    const double again = traits(system.weights).recomputes ? 1 : 0;
     EXPECT_NEAR(s.iteration_seconds, 3 + again, 1e-9) << system.name;
     EXPECT_NEAR(s.stages.at(0).busy, 1, 1e-9) << system.name;
     expect_sound(s, system.name);
@@ -82,7 +82,7 @@ TEST(Degenerate, LayersOfNoTimeAndNoBytes) {
     line.cluster.inter_node.latency = 0;
     line.plan.in_flight = 3;
     const Simulation s = simulated(line);
-    const double again = system.weights == WeightRule::recomputed ? 1 : 0;
+    const double again = traits(system.weights).recomputes ? 1 : 0;
     EXPECT_NEAR(s.iteration_seconds, 3 + again, 1e-9) << system.name;
     EXPECT_EQ(s.stages.at(0).busy, 0) << system.name;
     expect_sound(s, system.name);

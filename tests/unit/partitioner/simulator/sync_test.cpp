@@ -248,7 +248,7 @@ TEST(Simulate, NeverFasterThanTheBusiestDevice) {
       std::vector<PlanStage> of_worker;
       for (int k = 0; k < stages; ++k) {
         PlanStage stage = stage_of(k, k + 1 == stages ? layers : k + 1, {});
-        const bool copied = system.sync == SyncRule::all_reduce && k % 2 == 0;
+        const bool copied = !traits(system.sync).waves() && k % 2 == 0;
         for (int r = 0; r < (copied ? replicas : 1); ++r) {
           const int n = draw.below(2);
           auto& node = nodes[static_cast<std::size_t>(n)];
@@ -269,7 +269,7 @@ TEST(Simulate, NeverFasterThanTheBusiestDevice) {
     Plan plan = plan_of(system.name, planned);
     plan.micro_batches = 1 << draw.below(4);
     plan.in_flight = stages + draw.below(3);
-    if (system.sync != SyncRule::all_reduce) {
+    if (traits(system.sync).waves()) {
       plan.server.emplace().nodes = {"n0", "n1"};
       plan.server->clock_distance = draw.below(3);
     }
@@ -287,7 +287,7 @@ TEST(Simulate, NeverFasterThanTheBusiestDevice) {
       busiest = std::max(busiest, here);
       bound += plan.minibatch / here;
     }
-    if (system.sync != SyncRule::asp) bound = s.global_batch / busiest;
+    if (traits(system.sync).bounded) bound = s.global_batch / busiest;
     ASSERT_LE(s.throughput, bound * (1 + 1e-9)) << i << " " << system.name;
     for (const SimulatedStage& row : s.stages) {
       ASSERT_LE(row.busy, 1 + 1e-9) << i << " " << system.name;
