@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "partitioner/planners/limits.h"
+
 namespace hetpipe {
 namespace {
-
-constexpr double kEqual = 1 + 1e-12;
 
 double both(const PipelineBlock& block) { return block.forward + block.backward; }
 

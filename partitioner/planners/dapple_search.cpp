@@ -7,11 +7,11 @@
 
 #include "base/error.h"
 #include "partitioner/planners/dapple_bound.h"
+#include "partitioner/planners/limits.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr double kEqual = 1 + 1e-12;
 constexpr int kBeam = 2;
 constexpr int kMostPriced = 400'000;   // stages, with a beam
 constexpr int kMostPricedWhole = 300;  // stages, of a quick search without one
@@ -155,7 +155,7 @@ class Search {
     stages.push_back({layer, layers_, rest.runs, false});
     // Re-computation first: a longer backward behind the pivot hides more of an all-reduce, so that
     // the latency without it says nothing.
-    if (!settle_memory(model_, pool_, request_, stages)) return;
+    if (request_.settle_memory && !request_.settle_memory(stages)) return;
     const double seconds = latency(stages);
     if (seconds * kEqual >= best_.seconds) return;
     best_.seconds = seconds;

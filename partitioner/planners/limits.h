@@ -7,6 +7,7 @@
 namespace hetpipe {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();  // s: of what is impossible
-constexpr int kMostInFlight = 64;                                      // minibatches, ever tried
+constexpr double kEqual = 1 + 1e-12;  // between two ways to add up the same times
+constexpr int kMostInFlight = 64;     // minibatches, ever tried
 
 }  // namespace hetpipe
