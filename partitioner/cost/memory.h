@@ -9,8 +9,8 @@
 
 #include "base/ids.h"
 #include "partitioner/cluster/cluster.h"
+#include "partitioner/cost/memory_bound.h"
 #include "partitioner/plan/plan.h"
-#include "partitioner/plan/system.h"
 #include "partitioner/profile/profile.h"
 #include "partitioner/schedule/counts.h"
 
@@ -34,96 +34,28 @@ struct MemoryLedger {
 // UserError on any other name.
 int optimizer_slots(const std::string& optimizer);
 
-// What the ledger counts, in bytes; everything but the parameters per micro-batch or, where one
-// action computes a whole minibatch (continuous_1f1b), per minibatch. Of each GPU where a device is
-// a group of GPUs: profiles give parameters and stashes per GPU, outputs whole.
-struct StageFootprint {
-  std::int64_t parameters = 0;          // tied weights once
-  std::int64_t stash = 0;               // kept from forward to backward
-  std::int64_t received = 0;            // activations from earlier stages
-  std::int64_t sent = 0;                // activations to later stages; once per receiving stage
-  std::int64_t working = 0;             // working_bytes() of one layer, the most
-  std::int64_t samples = 0;             // what its layers read of the samples themselves
-  std::int64_t largest_parameters = 0;  // of one layer
-  std::int64_t received_once = 0;       // of what is received, for one micro-batch
-  std::int64_t stash_once = 0;          // of the stash, for one micro-batch
-  std::int64_t waiting = 0;      // gradients of one micro-batch that its W reads, but what later
-                                 // stages sent
-  std::int64_t freed_early = 0;  // of stash_once, by B: what layers without parameters stashed
-                                 // beside their outputs
-  std::int64_t late_adding = 0;  // of the parameters of a layer, beyond what W of the layers behind
-                                 // it has freed of the micro-batch by then; the most
-};
-
-// [l]: gradients of one micro-batch that the backward of layer l works on, of all layers of a
-// model: that of its output and, at most as much again, those that wait beside it for a layer
-// before it (skips and branches). What layers do in place, and what their kernels want, nearly
-// cancels.
-std::vector<std::int64_t> working_bytes(const Profile& profile,
-                                        std::span<const std::int64_t> output_bytes);
-
-// Stage `stage` of the cut `stage_end` (one past the last layer, per stage). `costs` are those of
-// its device at the micro-batch size.
-StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
-                               std::span<const int> stage_end, StageId stage, int micro_batches);
-
-// A stage on a device; several of one device: its chunks.
-enum class Keep { activations, inputs };  // inputs: everything else is recomputed in the backward
-struct ChunkMemory {
-  StageFootprint footprint;
-  Keep keep = Keep::activations;
-};
-
-// How this runtime sums gradients (runtime/sync/gradient_exchange.h): up and down a chain of
-// `members`, in messages of all_reduce_piece(bytes), of which so many may wait to be added, and so
-// many more be on their way to a member who is not there yet. Small enough that the chain is soon
-// full of pieces, large enough that a message's own cost does not count. Over MPI, three ranks of
-// one machine, best of six, 32 MiB took 34 ms in pieces of 64 KiB, 29 ms of 256 KiB, 42 ms of
-// 1 MiB.
-inline constexpr int kAllReduceSlots = 4;
-inline constexpr int kAllReducePosted = 8;
-inline constexpr std::int64_t kAllReduceLargestPiece = std::int64_t{256} << 10;
-inline constexpr std::int64_t kAllReduceSmallestPiece = std::int64_t{8} << 10;
-std::int64_t all_reduce_piece(std::int64_t bytes, int members);  // a multiple of 8 KiB
-
-// How the virtual worker around a device runs.
-struct MemoryRule {
-  ScheduleRule schedule = ScheduleRule::continuous_1f1b;
-  WeightRule weights = WeightRule::stash;
-  StageSync sync = StageSync::waves;
-  int in_flight = 1;  // Nm
-  int optimizer_slots = 1;
-  bool server = false;  // pushes to a parameter server
-  int clock_distance = 0;
-  int all_reduced = 1;                // devices that add up their gradients, this one included
-  bool adds_gradients = false;        // of several passes, to one for the update
-  int micro_batches_of_backward = 1;  // that one B takes
-  // predicted, bellwether: the passes of this stage that look ahead at all.
-  bool forward_ahead = true;
-  bool backward_ahead = true;
-};
-
 // The ledger of device `device` of the pipeline whose devices hold `counts`. With P the parameter
 // bytes of all its chunks, n the minibatches held there, D the clock distance:
 //
 //   weights            P
 //   gradients          P
 //   optimizer          slots * P
-//   stashed versions   (n - 1) P    stash, vertical_sync: the version F(p) used waits for B(p); the
-//                                   newest minibatch's is the weights themselves
-//   deferred updates   (Nm - n) P   stash and one_version in waves: every stage shows F(p) exactly
-//                                   the updates 0 ... p - Nm, so one that computes its own earlier
-//                                   holds them back; vertical_sync likewise
-//   second version     P            two_versions
-//   summed update      P            two_versions: while it becomes the newer version, between two
-//                                   passes: less one micro-batch's stash and the workspace
-//   predicted weights  P            predicted: of the micro-batch that is computed, where its pass
-//                                   looks ahead
-//                      P each       bellwether: for every pass that has begun and looks ahead
-//                                   (where fewer are there while gradients are added, what is to
-//                                   be added takes their place)
-//   older version      P            recomputed, mixed: where an update comes between the forwards
-//                                   of one minibatch
+//   stashed versions   (n - 1) P    where the version F(p) used waits for B(p); the newest
+//                                   minibatch's is the weights themselves
+//   deferred updates   (Nm - n) P   where every stage shows F(p) exactly the updates 0 ... p - Nm,
+//                                   so that one that computes its own earlier holds them back;
+//                                   under all-reduce as many as the first stage holds more
+//                                   minibatches
+//   second version     P            where updates are visible one wave late
+//   summed update      P            where they are made by wave: while it becomes the newer
+//                                   version, between two passes: less one micro-batch's stash and
+//                                   the workspace
+//   predicted weights  P            of the micro-batch that is computed, where its pass looks ahead
+//                      P each       where predictions are shared: for every pass that has begun and
+//                                   looks ahead (where fewer are there while gradients are added,
+//                                   what is to be added takes their place)
+//   older version      P            where all forwards of a minibatch use one version and an update
+//                                   comes between them
 //                                   (both: less P where only forwards need it and no gradient is
 //                                   there meanwhile: the line of the gradients counts it)
 //   wave updates       (2 + D) P    with a server: the sum that is made, and the D + 1 own waves
@@ -143,8 +75,8 @@ struct MemoryRule {
 //                      stages sent for the backwards but one whose W is to come
 //   waiting gradients  of all backwards whose W is to come, where it is apart
 //   workspace          working; where gradients of several micro-batches are added, the largest
-//                      layer's parameters as well, for the gradient to be added (gpipe, nf1b and
-//                      continuous_1f1b: less one micro-batch's stash, which the first backward has
+//                      layer's parameters as well, for the gradient to be added (where backwards
+//                      follow each other less one micro-batch's stash, which the first one has
 //                      freed). Where W is apart late_adding: what B works on is among what waits
 //
 // `held` is micro-batches of each chunk, at the moment when they need most. Lines of 0 bytes are
@@ -152,15 +84,6 @@ struct MemoryRule {
 MemoryLedger device_ledger(const MemoryRule& rule, std::span<const HeldCounts> counts, int device,
                            std::span<const ChunkMemory> chunks);
 
-// How the virtual worker around a stage runs, HetPipe's way: continuous 1F1B and stashed weights.
-struct PipelineShape {
-  int stages = 1;
-  int in_flight = 1;  // Nm
-  int optimizer_slots = 1;
-  bool server = false;  // pushes to a parameter server
-  int clock_distance = 0;
-  int micro_batches = 1;  // of a minibatch
-};
 MemoryLedger stage_ledger(const StageFootprint& footprint, const PipelineShape& shape,
                           StageId stage);
 
@@ -189,7 +112,9 @@ struct StageNeed {
 StageNeed fullest_replica(const Plan& plan, const Cluster& cluster, const Profile& profile,
                           VirtualWorkerId vw, StageId stage);
 
-// The ledger's input under this runtime.
+// What the ledgers are asked with, under this runtime: of all stages of a plan, as if all their
+// passes looked ahead where any do and nobody added up gradients; and of one stage.
+MemoryRule memory_rule(const Plan& plan);
 MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage);
 
 }  // namespace hetpipe

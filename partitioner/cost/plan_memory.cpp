@@ -69,7 +69,7 @@ VersionDifference steps_at(const System& system, const ScheduleRequest& request,
 
 }  // namespace
 
-MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage) {
+MemoryRule memory_rule(const Plan& plan) {
   const System system = composition(plan);
   MemoryRule rule;
   rule.schedule = system.schedule;
@@ -81,12 +81,18 @@ MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage) {
   // Without a bound a server adds each push as it comes, so that the next pull holds it.
   const bool bounded = rule.server && traits(system.sync).bounded;
   rule.clock_distance = bounded ? plan.server->clock_distance : 0;
-  rule.all_reduced = all_reduced(plan, vw, stage, rule.sync);
   const ScheduleTraits& schedule = traits(system.schedule);
   const bool takes_all =
       schedule.whole_minibatches || schedule.backward == BackwardForm::by_minibatch;
   if (takes_all) rule.micro_batches_of_backward = plan.micro_batches;
   rule.adds_gradients = plan.micro_batches > 1 || traits(rule.weights).update_by_wave;
+  return rule;
+}
+
+MemoryRule memory_rule(const Plan& plan, VirtualWorkerId vw, StageId stage) {
+  const System system = composition(plan);
+  MemoryRule rule = memory_rule(plan);
+  rule.all_reduced = all_reduced(plan, vw, stage, rule.sync);
   if (traits(system.weights).predicts()) {
     const PlanVirtualWorker& worker = plan.virtual_workers[static_cast<std::size_t>(vw.value)];
     const VersionDifference steps =

@@ -6,8 +6,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "partitioner/cost/memory.h"
+#include "partitioner/planners/dapple_memory.h"
 #include "partitioner/planners/dapple_search.h"
 #include "partitioner/planners/replicated.h"
 
@@ -16,8 +15,6 @@ namespace {
 
 constexpr int kMostPositions = 16;
 constexpr int kBatchesPerDevice = 4;  // of a minibatch that nobody gave
-constexpr double kLessMemory = 0.9;   // where the ledger counts more than the search did
-constexpr int kTries = 6;
 
 // How the devices are handed out, and the minibatch.
 struct Setting {
@@ -48,9 +45,10 @@ class DapplePlanner {
       seconds = found / setting.minibatch;
     }
     if (!best) {
-      throw UserError("", "no plan of DAPPLE's fits the devices, even with recomputation" +
-                              (shortage_.empty() ? "" : " (" + shortage_ + ")") +
-                              ". Use a smaller --minibatch or more --micro-batches.");
+      throw UserError("",
+                      "no plan of DAPPLE's fits the devices, even with recomputation" +
+                          (shortage_.empty() ? "" : " (the nearest one lacks " + shortage_ + ")") +
+                          ". Use a smaller --minibatch or more --micro-batches.");
     }
     finish(request_, *best, seconds * best->minibatch);
     return *best;
@@ -92,27 +90,23 @@ class DapplePlanner {
     const int samples = setting.minibatch / setting.micro_batches;
     const DappleModel model = model_of(samples);
     const DapplePool pool = pool_of(setting.devices);
+    Plan plan = without_stages(setting);
+    DappleMemory memory(request_, placed_, plan, kinds_of_nodes());
     DappleRequest request;
     request.micro_batches = setting.micro_batches;
     request.unit = setting.unit;
     request.most_replicas = samples;
-    request.held = composition(request_).schedule == ScheduleRule::dapple_pb ? HeldMicroBatches::pb
-                                                                             : HeldMicroBatches::pa;
-    request.state_factor = 2 + optimizer_slots(request_.optimizer);
+    request.settle_memory = [&](std::span<DappleStage> stages) { return memory.settle(stages); };
     request.give_up_at = seconds;
-    for (int tries = 0; tries < kTries; ++tries) {
-      const DapplePlan found = dapple_search(model, pool, request);
-      if (found.stages.empty()) return std::nullopt;
-      Plan plan = written(setting, found);
-      const std::string shortage = memory_shortage(request_, plan);
-      if (shortage.empty()) {
-        seconds = found.seconds;
-        return plan;
-      }
-      shortage_ = shortage;
-      request.memory_share *= kLessMemory;
+    const DapplePlan found = dapple_search(model, pool, request);
+    if (found.stages.empty()) {
+      if (const std::string shortage = memory.shortage(); !shortage.empty()) shortage_ = shortage;
+      return std::nullopt;
     }
-    return std::nullopt;
+    add_stages(found, plan);
+    ensure(memory_shortage(request_, plan).empty(), "the search respects the memory");
+    seconds = found.seconds;
+    return plan;
   }
 
   DappleModel model_of(int samples) const {
@@ -120,18 +114,13 @@ class DapplePlanner {
     const auto costs = costs_by_kind(request_, samples);
     const auto kinds = kinds_present(request_.cluster);
     const LayerCosts& any = costs[static_cast<std::size_t>(kinds.front())];
-    const auto working = working_bytes(request_.profile, any.output_bytes);
     model.parameter_bytes.assign(1, 0);
-    model.stash_bytes.assign(1, 0);
     std::vector<LayerLoad> loads;
     for (int p = 0; p < placed_.size(); ++p) {
       const auto layer = static_cast<std::size_t>(placed_.layers[static_cast<std::size_t>(p)]);
       const ProfileLayer& of = request_.profile.layers[layer];
       const double bytes = of.shares.empty() ? static_cast<double>(of.parameter_bytes) : 0;
       model.parameter_bytes.push_back(model.parameter_bytes.back() + bytes);
-      model.stash_bytes.push_back(model.stash_bytes.back() +
-                                  static_cast<double>(any.stash_bytes[layer]));
-      model.working_bytes.push_back(static_cast<double>(working[layer]));
       loads.push_back({placed_.inputs[static_cast<std::size_t>(p)], 0, bytes,
                        static_cast<double>(any.output_bytes[layer])});
     }
@@ -167,10 +156,6 @@ class DapplePlanner {
         pool.nodes.back().push_back(static_cast<int>(kind - kinds.begin()));
       }
     }
-    for (const int kind : kinds) {
-      pool.memory.push_back(
-          static_cast<double>(request_.cluster.kinds[static_cast<std::size_t>(kind)].for_plans()));
-    }
     pool.intra_bandwidth = links.within.bandwidth;
     pool.inter_bandwidth = links.across.bandwidth;
     pool.intra_latency = links.within.latency;
@@ -178,12 +163,27 @@ class DapplePlanner {
     return pool;
   }
 
-  Plan written(const Setting& setting, const DapplePlan& found) const {
+  std::vector<std::vector<int>> kinds_of_nodes() const {
+    std::vector<std::vector<int>> kinds;
+    for (const auto& node : nodes_) {
+      kinds.emplace_back();
+      for (const DeviceName& device : node) {
+        kinds.back().push_back(kind_index(request_.cluster, device));
+      }
+    }
+    return kinds;
+  }
+
+  Plan without_stages(const Setting& setting) const {
     Plan plan = blank_plan(request_);
     plan.minibatch = setting.minibatch;
     plan.micro_batches = setting.micro_batches;
     plan.in_flight = request_.in_flight.value_or(1);
     if (traits(composition(request_).sync).waves()) plan.server = server_of(request_);
+    return plan;
+  }
+
+  void add_stages(const DapplePlan& found, Plan& plan) const {
     PlanVirtualWorker vw;
     for (const DappleStage& stage : found.stages) {
       PlanStage planned;
@@ -198,14 +198,13 @@ class DapplePlanner {
     }
     plan.virtual_workers.push_back(std::move(vw));
     share_by_speed(request_, plan);
-    return plan;
   }
 
   const PlanRequest& request_;
   PlacedLayers placed_;
   std::vector<std::vector<DeviceName>> nodes_;  // those that have devices
   int devices_ = 0;
-  std::string shortage_;
+  std::string shortage_;  // of the last setting that did not fit
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "partitioner/planners/dapple_search.h"
 
-// What a DAPPLE plan costs: blocks and memory.
+// What a DAPPLE plan costs in time.
 namespace hetpipe {
 namespace {
 
@@ -136,44 +136,6 @@ std::vector<PipelineBlock> dapple_blocks(const DappleModel& model, const DappleP
     before = std::move(shares);
   }
   return blocks;
-}
-
-// Per device: state_factor P, held x (stash + received), two received (one as a gradient that goes
-// back) and two sent under way, and working_bytes(); with recomputation held x
-// received and one stash.
-bool settle_memory(const DappleModel& model, const DapplePool& pool, const DappleRequest& request,
-                   std::span<DappleStage> stages) {
-  const int count = static_cast<int>(stages.size());
-  for (int i = 0; i < count; ++i) {
-    DappleStage& stage = stages[static_cast<std::size_t>(i)];
-    const int most = request.held == HeldMicroBatches::pa ? count - i : 2 * (count - i) - 1;
-    const double held = std::min(most, request.micro_batches);
-    const Shares shares = shares_of(model, pool, stage);
-    const double state =
-        request.state_factor * between(model.parameter_bytes, stage.first_layer, stage.end_layer);
-    const double stash = between(model.stash_bytes, stage.first_layer, stage.end_layer);
-    const auto crossing = [&](int layer) {
-      return layer > 0 && layer < model.layers()
-                 ? model.crossing_bytes[static_cast<std::size_t>(layer)]
-                 : 0.0;
-    };
-    const double received = crossing(stage.first_layer);
-    const double sent = crossing(stage.end_layer);
-    const double working = *std::max_element(model.working_bytes.begin() + stage.first_layer,
-                                             model.working_bytes.begin() + stage.end_layer);
-    const double moving = (held + 2) * received + 2 * sent + working;
-    stage.recompute = false;
-    for (std::size_t k = 0; k < shares.of_kind.size(); ++k) {
-      const double share = shares.of_kind[k];
-      if (share == 0) continue;
-      const double room = request.memory_share * pool.memory[k] - state;
-      if (share * (moving + held * stash) <= room) continue;
-      if (request.recomputation == Recomputation::never) return false;
-      if (share * (moving + stash) > room) return false;
-      stage.recompute = true;
-    }
-  }
-  return true;
 }
 
 std::vector<DappleStage::Run> next_devices(const DapplePool& pool, std::span<const int> used,

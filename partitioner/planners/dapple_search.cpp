@@ -155,7 +155,7 @@ class DappleSearch {
     stages.push_back({layer, layers_, rest.runs, false});
     // Recomputation first: a longer backward behind the pivot hides more of an all-reduce, so that
     // the latency without it says nothing.
-    if (!settle_memory(model_, pool_, request_, stages)) return;
+    if (request_.settle_memory && !request_.settle_memory(stages)) return;
     const double seconds = latency(stages);
     if (seconds * kEqual >= best_.seconds) return;
     best_.seconds = seconds;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <vector>
@@ -21,15 +21,12 @@ struct DappleModel {
   std::vector<RunningSum> forward;   // [kind of device]
   std::vector<RunningSum> backward;  // [kind]
   RunningSum parameter_bytes;
-  RunningSum stash_bytes;
   std::vector<double> crossing_bytes;  // [l]: that live across a cut before layer l
-  std::vector<double> working_bytes;   // [l]: of layer l's backward (cost/memory.h)
   int layers() const { return static_cast<int>(parameter_bytes.size()) - 1; }
 };
 
 struct DapplePool {
   std::vector<std::vector<int>> nodes;  // kinds of each node's devices
-  std::vector<double> memory;           // [kind], bytes
   double intra_bandwidth = 1;           // bytes/s, between two devices of a node
   double inter_bandwidth = 1;           // bytes/s, of a node's interface per direction
   double intra_latency = 0;
@@ -37,25 +34,10 @@ struct DapplePool {
   int devices() const;
 };
 
-enum class HeldMicroBatches { pa, pb };  // K_i = min(S-i, M), min(2(S-i)-1, M)
-enum class Recomputation { never, where_needed };
-
 // exhaustive: every partial plan whose proven bound is below the best plan. quick: the same where
 // little work does it (counted in stages priced), else a beam of the most promising partial plans
 // per (layers planned, devices used), judged by an estimate; exact where nothing had to be dropped.
 enum class Effort { quick, exhaustive };
-
-struct DappleRequest {
-  int micro_batches = 1;
-  int unit = 1;           // every stage takes a multiple of this many devices
-  int most_replicas = 1;  // of a stage: samples of a micro-batch
-  HeldMicroBatches held = HeldMicroBatches::pa;
-  Recomputation recomputation = Recomputation::where_needed;
-  double state_factor = 3;  // weights, gradients, optimizer state: multiples of the parameters
-  double memory_share = 1;  // of a device's memory that may be used
-  Effort effort = Effort::quick;
-  double give_up_at = std::numeric_limits<double>::infinity();  // s; plans as slow do not count
-};
 
 struct DappleStage {
   int first_layer = 0;
@@ -71,6 +53,19 @@ struct DappleStage {
   bool recompute = false;
   int replicas() const;
   bool operator==(const DappleStage&) const = default;
+};
+
+// Of all stages of a plan: sets `recompute` where one does not fit without; false where one does
+// not fit at all.
+using SettleMemory = std::function<bool(std::span<DappleStage> stages)>;
+
+struct DappleRequest {
+  int micro_batches = 1;
+  int unit = 1;                // every stage takes a multiple of this many devices
+  int most_replicas = 1;       // of a stage: samples of a micro-batch
+  SettleMemory settle_memory;  // nothing: memory is of no concern
+  Effort effort = Effort::quick;
+  double give_up_at = std::numeric_limits<double>::infinity();  // s; plans as slow do not count
 };
 
 struct DapplePlan {
@@ -93,10 +88,6 @@ std::vector<DappleStage::Run> next_devices(const DapplePool& pool, std::span<con
 // transfer as long as the busiest interface.
 std::vector<PipelineBlock> dapple_blocks(const DappleModel& model, const DapplePool& pool,
                                          std::span<const DappleStage> stages);
-
-// Sets `recompute` where a stage does not fit without; false where one does not fit at all.
-bool settle_memory(const DappleModel& model, const DapplePool& pool, const DappleRequest& request,
-                   std::span<DappleStage> stages);
 
 DapplePlan dapple_search(const DappleModel& model, const DapplePool& pool,
                          const DappleRequest& request);

@@ -79,15 +79,20 @@ void check_request(const Profile& profile, const PartitionRequest& request) {
 
 }  // namespace
 
+PipelineShape pipeline_shape(const PartitionRequest& request) {
+  return {static_cast<int>(request.devices.size()),
+          request.in_flight,
+          optimizer_slots(request.optimizer),
+          request.server,
+          request.clock_distance,
+          request.micro_batches};
+}
+
 Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
                              const PartitionRequest& request, std::vector<DeviceName> order,
                              std::vector<int> ends) {
-  const PipelineShape shape{static_cast<int>(order.size()),
-                            request.in_flight,
-                            optimizer_slots(request.optimizer),
-                            request.server,
-                            request.clock_distance,
-                            request.micro_batches};
+  PipelineShape shape = pipeline_shape(request);
+  shape.stages = static_cast<int>(order.size());
   std::vector<LayerCosts> costs;
   for (const DeviceName& device : order) {
     costs.push_back(

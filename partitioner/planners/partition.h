@@ -62,6 +62,9 @@ struct Partition {
   bool exact = false;
 };
 
+// What the ledgers of its parts are asked with.
+PipelineShape pipeline_shape(const PartitionRequest& request);
+
 // Times and ledgers of a given order and cut: the definition that the search optimises.
 Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
                              const PartitionRequest& request, std::vector<DeviceName> order,

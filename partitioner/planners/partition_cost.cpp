@@ -2,7 +2,6 @@
 #include "partitioner/planners/partition_search.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 
 namespace hetpipe {
@@ -27,20 +26,11 @@ double PartitionSearch::value(const Bound& bound, int k) const {
 std::int64_t PartitionSearch::memory(int k, int s, int e, std::int64_t received,
                                      std::int64_t sent) const {
   const Position& position = positions_[at_index(k)];
-  const PartitionDevice& device = *position.device;
-  const auto level = at_index(static_cast<int>(std::bit_width(static_cast<unsigned>(e - s))) - 1);
-  const auto& largest = device.working_max[level];
-  const StageFootprint& factor = position.ledger;
-  const std::int64_t workspace =
-      factor.working *
-      std::max(largest[at_index(s)], largest[at_index(e) - (std::size_t{1} << level)]);
-  const std::int64_t returned = factor.received_once * received / m_.micro_batches;
-  // Gradients of several micro-batches. This is not linear, but the sum below grows with all of it.
-  const std::int64_t unpacked =
-      m_.micro_batches > 1 ? std::max<std::int64_t>(0, sent - workspace - returned) : 0;
-  return factor.parameters * (m_.parameters[at_index(e)] - m_.parameters[at_index(s)]) +
-         factor.stash * (device.stash[at_index(e)] - device.stash[at_index(s)]) +
-         factor.received * received + returned + factor.sent * sent + unpacked + workspace;
+  ChunkMemory chunk{position.device->footprints.alone(s, e)};
+  chunk.footprint.received_once = received;
+  chunk.footprint.received = m_.micro_batches * received;
+  chunk.footprint.sent = m_.micro_batches * sent;
+  return position.need->bytes(chunk);
 }
 
 PartitionSearch::Bound PartitionSearch::without_messages(int k, int s, int e) const {
@@ -49,8 +39,8 @@ PartitionSearch::Bound PartitionSearch::without_messages(int k, int s, int e) co
 }
 
 PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) {
-  work_ += 1 + static_cast<std::int64_t>(m_.crossing[at_index(s)].size() +
-                                         m_.crossing[at_index(e)].size());
+  work_ += 1 + static_cast<std::int64_t>(m_.cuts->crossing[at_index(s)].size() +
+                                         m_.cuts->crossing[at_index(e)].size());
   const Position& position = positions_[at_index(k)];
   double seconds = 0;
   // Activations: the output of layer s - 1 comes from the stage before; what is older from any
@@ -58,8 +48,8 @@ PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) {
   bool direct = false;
   bool distant = false;
   std::int64_t received = 0;
-  for (const int producer : m_.crossing[at_index(s)]) {
-    if (first_from(m_.consumers[at_index(producer)], s) >= e) continue;
+  for (const int producer : m_.cuts->crossing[at_index(s)]) {
+    if (first_from(m_.cuts->readers[at_index(producer)], s) >= e) continue;
     received += position.device->output[at_index(producer)];
     const bool from_neighbour = producer == s - 1;
     const Link& way = from_neighbour ? link(k - 1, k) : before_[at_index(k)][at_index(producer)];
@@ -72,10 +62,10 @@ PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) {
   // one.
   direct = distant = false;
   std::int64_t sent = 0;
-  for (const int producer : m_.crossing[at_index(e)]) {
+  for (const int producer : m_.cuts->crossing[at_index(e)]) {
     if (producer < s) continue;
     sent += position.device->output[at_index(producer)];
-    const int consumer = first_from(m_.consumers[at_index(producer)], e);
+    const int consumer = first_from(m_.cuts->readers[at_index(producer)], e);
     const bool to_neighbour = consumer == e;
     const Link& way = to_neighbour ? link(k + 1, k) : after_[at_index(k)][at_index(consumer)];
     (to_neighbour ? direct : distant) = true;
@@ -85,15 +75,15 @@ PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) {
   if (distant && !direct) seconds += position.after.latency;
   const auto& compute = position.device->compute;
   return {compute[at_index(e)] - compute[at_index(s)] + m_.micro_batches * seconds,
-          memory(k, s, e, m_.micro_batches * received, m_.micro_batches * sent)};
+          memory(k, s, e, received, sent)};
 }
 
 PartitionSearch::Bound PartitionSearch::with_cuts(int k) {
   const int s = start(k);
   const int e = cuts_[at_index(k)];
   const int fixed_end = cuts_.back();
-  work_ += 1 + static_cast<std::int64_t>(m_.crossing[at_index(s)].size() +
-                                         m_.crossing[at_index(e)].size());
+  work_ += 1 + static_cast<std::int64_t>(m_.cuts->crossing[at_index(s)].size() +
+                                         m_.cuts->crossing[at_index(e)].size());
   const Position& position = positions_[at_index(k)];
   double seconds = 0;
   std::vector<bool> talks(at_index(m_.stages), false);
@@ -104,8 +94,8 @@ PartitionSearch::Bound PartitionSearch::with_cuts(int k) {
     seconds += static_cast<double>(bytes) / way.bandwidth;
   };
   std::int64_t received = 0;
-  for (const int producer : m_.crossing[at_index(s)]) {
-    if (first_from(m_.consumers[at_index(producer)], s) >= e) continue;
+  for (const int producer : m_.cuts->crossing[at_index(s)]) {
+    if (first_from(m_.cuts->readers[at_index(producer)], s) >= e) continue;
     int from = 0;
     while (cuts_[at_index(from)] <= producer) ++from;
     received += position.device->output[at_index(producer)];
@@ -114,10 +104,10 @@ PartitionSearch::Bound PartitionSearch::with_cuts(int k) {
   std::int64_t sent = 0;
   bool beyond = false;  // some tensor also goes to a stage that is not fixed yet
   const int fixed = static_cast<int>(cuts_.size());
-  for (const int producer : m_.crossing[at_index(e)]) {
+  for (const int producer : m_.cuts->crossing[at_index(e)]) {
     if (producer < s) continue;
     const std::int64_t bytes = position.device->output[at_index(producer)];
-    const auto& consumers = m_.consumers[at_index(producer)];
+    const auto& consumers = m_.cuts->readers[at_index(producer)];
     for (int to = k + 1; to < fixed; ++to) {
       if (first_from(consumers, start(to)) >= cuts_[at_index(to)]) continue;
       sent += bytes;
@@ -141,7 +131,7 @@ PartitionSearch::Bound PartitionSearch::with_cuts(int k) {
   if (beyond && !any_later) seconds += position.after.latency;
   const auto& compute = position.device->compute;
   return {compute[at_index(e)] - compute[at_index(s)] + m_.micro_batches * seconds,
-          memory(k, s, e, m_.micro_batches * received, m_.micro_batches * sent)};
+          memory(k, s, e, received, sent)};
 }
 
 }  // namespace hetpipe

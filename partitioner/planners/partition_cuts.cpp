@@ -186,7 +186,7 @@ void PartitionSearch::descend(int k, int s) {
 bool PartitionSearch::dominated(int k, int s) {
   std::vector<int> key{k, s};
   std::vector<bool> live(at_index(k), false);
-  for (const int producer : m_.crossing[at_index(s)]) {
+  for (const int producer : m_.cuts->crossing[at_index(s)]) {
     const auto holder = std::upper_bound(cuts_.begin(), cuts_.end(), producer) - cuts_.begin();
     key.push_back(static_cast<int>(holder));
     live[static_cast<std::size_t>(holder)] = true;

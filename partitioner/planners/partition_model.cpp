@@ -29,23 +29,11 @@ std::size_t most_stages(const Profile& profile) {
 namespace {
 
 void read_layers(PartitionModel& model, const Profile& profile) {
-  model.consumers.resize(at_index(model.layers));
-  model.crossing.resize(at_index(model.layers + 1));
+  model.cuts = std::make_shared<const ModelCuts>(profile);
   model.may_cut = allowed_cuts(profile);
-  model.parameters.assign(1, 0);
-  std::set<std::string> owners;
   for (int l = 0; l < model.layers; ++l) {
-    const ProfileLayer& layer = profile.layers[at_index(l)];
-    const bool is_first = owners.insert(layer.shares.empty() ? layer.name : layer.shares).second;
-    model.parameters.push_back(model.parameters.back() + (is_first ? layer.parameter_bytes : 0));
-    for (const int producer : layer.inputs) model.consumers[at_index(producer)].push_back(l);
-  }
-  for (int l = 0; l < model.layers; ++l) {
-    if (model.consumers[at_index(l)].empty()) continue;
-    model.has_skips = model.has_skips || model.consumers[at_index(l)].back() > l + 1;
-    for (int cut = l + 1; cut <= model.consumers[at_index(l)].back(); ++cut) {
-      model.crossing[at_index(cut)].push_back(l);
-    }
+    const auto& readers = model.cuts->readers[at_index(l)];
+    model.has_skips = model.has_skips || (!readers.empty() && readers.back() > l + 1);
   }
 }
 
@@ -56,7 +44,9 @@ void read_devices(PartitionModel& model, const Cluster& cluster, const Profile& 
   for (const DeviceName& name : request.devices) {
     const DeviceKind& kind = cluster.kind_of(name);
     const LayerCosts costs = costs_on(profile, kind, request.minibatch / model.micro_batches);
-    PartitionDevice device;
+    PartitionDevice device{.footprints = Footprints(profile, model.cuts, costs,
+                                                    request.minibatch / model.micro_batches,
+                                                    model.micro_batches)};
     device.symmetry =
         symmetries.emplace(std::pair(name.node, kind.name), static_cast<int>(symmetries.size()))
             .first->second;
@@ -64,18 +54,9 @@ void read_devices(PartitionModel& model, const Cluster& cluster, const Profile& 
     device.memory = kind.for_plans();
     device.output = costs.output_bytes;
     device.compute.assign(1, 0.0);
-    device.stash.assign(1, 0);
     for (std::size_t l = 0; l < costs.forward.size(); ++l) {
       device.compute.push_back(device.compute.back() +
                                model.micro_batches * (costs.forward[l] + costs.backward[l]));
-      device.stash.push_back(device.stash.back() + model.micro_batches * costs.stash_bytes[l]);
-    }
-    device.working_max.push_back(working_bytes(profile, device.output));
-    for (std::size_t span = 1; 2 * span <= device.output.size(); span *= 2) {
-      const auto& below = device.working_max.back();
-      std::vector<std::int64_t> above(below.size() - span);
-      for (std::size_t l = 0; l < above.size(); ++l) above[l] = std::max(below[l], below[l + span]);
-      device.working_max.push_back(std::move(above));
     }
     model.devices.push_back(std::move(device));
   }
@@ -119,8 +100,9 @@ PartitionModel partition_model(const Cluster& cluster, const Profile& profile,
   model.layers = static_cast<int>(profile.layers.size());
   model.stages = static_cast<int>(request.devices.size());
   model.micro_batches = request.micro_batches;
-  model.shape = {model.stages, request.in_flight, optimizer_slots(request.optimizer),
-                 request.server, request.clock_distance};
+  for (int k = 0; k < model.stages; ++k) {
+    model.needs.push_back(memory_bound(pipeline_shape(request), StageId{k}));
+  }
   read_layers(model, profile);
   read_devices(model, cluster, profile, request);
   read_links(model, cluster, request);

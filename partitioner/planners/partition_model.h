@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
+#include <memory>
 #include <vector>
 
 #include "partitioner/cluster/cluster.h"
-#include "partitioner/cost/memory.h"
+#include "partitioner/cost/footprints.h"
+#include "partitioner/cost/memory_bound.h"
 #include "partitioner/planners/partition.h"
 #include "partitioner/profile/profile.h"
 
@@ -17,13 +18,11 @@ namespace hetpipe {
 inline std::size_t at_index(int i) { return static_cast<std::size_t>(i); }
 
 struct PartitionDevice {
-  int symmetry = 0;                  // equal for devices that may change places
-  int node = 0;                      // counts the nodes of these devices
-  std::vector<double> compute;       // prefix sums over the layers: s per minibatch
-  std::vector<std::int64_t> stash;   // prefix sums: bytes per minibatch
-  std::vector<std::int64_t> output;  // per layer: bytes per micro-batch
-  // [j][l]: the most working_bytes() of the layers l ... l + 2^j - 1
-  std::vector<std::vector<std::int64_t>> working_max;
+  int symmetry = 0;                    // equal for devices that may change places
+  int node = 0;                        // counts the nodes of these devices
+  std::vector<double> compute{};       // prefix sums over the layers: s per minibatch
+  std::vector<std::int64_t> output{};  // per layer: bytes per micro-batch
+  Footprints footprints;
   std::int64_t memory = 0;
 };
 
@@ -31,14 +30,12 @@ struct PartitionModel {
   int layers = 0;
   int stages = 0;
   int micro_batches = 1;
-  PipelineShape shape;
+  std::vector<MemoryBound> needs;  // [position]
   std::vector<PartitionDevice> devices;
   std::vector<std::vector<int>> alike_before;  // [node]: alike ones that an order must use first
   std::vector<std::vector<Link>> links;        // [from][to] between devices
-  std::vector<std::int64_t> parameters;        // prefix sums, tied ones once
   std::vector<std::int64_t> least_output;      // per layer, over the devices
-  std::vector<std::vector<int>> consumers;     // [layer], ascending
-  std::vector<std::vector<int>> crossing;      // [cut]: layers before it with a consumer behind it
+  std::shared_ptr<const ModelCuts> cuts;
   bool has_skips = false;
   std::vector<bool> may_cut;  // [cut]
 };

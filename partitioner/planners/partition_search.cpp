@@ -10,24 +10,6 @@ namespace {
 
 constexpr std::size_t kMostSplits = 20'000;  // some ten megabytes
 
-// What the ledger charges for one byte of each. Of one micro-batch a minibatch its total is linear
-// in the footprint; what more of them add stands in memory() (partition_cost.cpp).
-StageFootprint ledger_factors(const PipelineShape& shape, StageId stage) {
-  const auto of = [&](std::int64_t StageFootprint::*member) {
-    StageFootprint one;
-    one.*member = 1;
-    return stage_ledger(one, shape, stage).total();
-  };
-  return {of(&StageFootprint::parameters),
-          of(&StageFootprint::stash),
-          of(&StageFootprint::received),
-          of(&StageFootprint::sent),
-          of(&StageFootprint::working),
-          0,
-          0,
-          of(&StageFootprint::received_once)};
-}
-
 }  // namespace
 
 PartitionSearch::PartitionSearch(const Cluster& cluster, const Profile& profile,
@@ -184,7 +166,7 @@ void PartitionSearch::set_order(const std::vector<int>& order) {
   for (int k = 0; k < m_.stages; ++k) {
     Position& position = positions_[at_index(k)];
     position.device = &m_.devices[at_index(order[at_index(k)])];
-    position.ledger = ledger_factors(m_.shape, StageId{k});
+    position.need = &m_.needs[at_index(k)];
     for (int other = 0; other < m_.stages; ++other) {
       if (other == k) continue;
       Link& best = other < k ? position.before : position.after;

@@ -11,7 +11,6 @@
 
 #include "base/ids.h"
 #include "partitioner/cluster/cluster.h"
-#include "partitioner/cost/memory.h"
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/partition.h"
 #include "partitioner/planners/partition_model.h"
@@ -72,7 +71,7 @@ class PartitionSearch {
   };
   struct Position {  // of an order
     const PartitionDevice* device = nullptr;
-    StageFootprint ledger;  // bytes that the ledger charges for each byte of the footprint
+    const MemoryBound* need = nullptr;
     // The best link from any earlier and from any later position.
     Link before;
     Link after;

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "partitioner/cost/memory.h"
 #include "partitioner/planners/pipedream_cut.h"
+#include "partitioner/planners/pipedream_memory.h"
 #include "partitioner/planners/replicated.h"
 
 namespace hetpipe {
@@ -57,8 +57,6 @@ class PipedreamPlanner {
   void price() {
     const auto costs = costs_by_kind(request_, batch_);
     const auto kinds = kinds_present(request_.cluster);
-    const LayerCosts& any = costs[static_cast<std::size_t>(kinds.front())];
-    const auto working = working_bytes(request_.profile, any.output_bytes);
     std::vector<LayerLoad> loads;
     for (int p = 0; p < placed_.size(); ++p) {
       const auto layer = static_cast<std::size_t>(placed_.layers[static_cast<std::size_t>(p)]);
@@ -72,16 +70,6 @@ class PipedreamPlanner {
       }
       load.parameter_bytes = of.shares.empty() ? static_cast<double>(of.parameter_bytes) : 0;
       loads.push_back(std::move(load));
-      stash_.push_back((stash_.empty() ? 0 : stash_.back()) +
-                       static_cast<double>(any.stash_bytes[layer]));
-      working_.push_back(static_cast<double>(working[layer]));
-    }
-    working_of_.assign(working_.size() * working_.size(), 0);
-    for (std::size_t first = 0; first < working_.size(); ++first) {
-      double most = 0;
-      for (std::size_t last = first; last < working_.size(); ++last) {
-        working_of_[first * working_.size() + last] = most = std::max(most, working_[last]);
-      }
     }
     // States between which no weights are tied.
     const PipedreamStates all = prefix_states(loads);
@@ -95,12 +83,6 @@ class PipedreamPlanner {
       std::vector<int> before(states_.before.size());
       std::iota(before.begin(), before.end(), 0);
       states_.before.push_back(std::move(before));
-    }
-    memory_ = std::numeric_limits<double>::infinity();
-    for (const int kind : kinds) {
-      memory_ = std::min(
-          memory_,
-          static_cast<double>(request_.cluster.kinds[static_cast<std::size_t>(kind)].for_plans()));
     }
   }
 
@@ -142,7 +124,7 @@ class PipedreamPlanner {
     return checked(std::move(vw), std::nullopt);
   }
 
-  // One level of all devices. With `in_flight`: stages that surely fit with so many minibatches.
+  // One level of all devices. With `in_flight`: stages that fit with so many minibatches.
   std::optional<Plan> flat(std::optional<int> in_flight) {
     std::vector<DeviceName> devices;
     for (const auto& node : nodes_) devices.insert(devices.end(), node.begin(), node.end());
@@ -161,10 +143,11 @@ class PipedreamPlanner {
     if (request_.minibatch) {
       request.most_replicas = std::max(1, batch_ / request_.micro_batches.value_or(1) / bundle);
     }
+    std::optional<PipedreamMemory> memory;
     if (in_flight) {
-      request.fits = [&, bundle](int after, int state, int replicas, int devices_after) {
-        return memory(after, state, replicas * bundle, devices_after * bundle, *in_flight) <=
-               memory_;
+      memory.emplace(request_, without_stages(*in_flight), batch_, *in_flight);
+      request.most_behind = [&, bundle](int after, int state, int replicas) {
+        return memory->most_behind(after < 0 ? 0 : end_of(after), end_of(state), replicas * bundle);
       };
     }
     const PipedreamCut cut = pipedream_cut(states, request);
@@ -190,39 +173,23 @@ class PipedreamPlanner {
     return planned;
   }
 
-  // What a replica holds of a worker's minibatch at most: `in_flight` versions of the weights, and
-  // its part of the activations of as many minibatches as there can be stages behind it, and one.
-  double memory(int after, int state, int replicas, int devices_after, int in_flight) const {
-    const auto at = [](const std::vector<double>& sums, int index) {
-      return index < 0 ? 0.0 : sums[static_cast<std::size_t>(index)];
-    };
-    const int first =
-        after < 0 ? 0 : static_cast<int>(states_.layers[static_cast<std::size_t>(after)].size());
-    const int end = static_cast<int>(states_.layers[static_cast<std::size_t>(state)].size());
-    const double parameters =
-        at(states_.parameter_bytes, state) - at(states_.parameter_bytes, after);
-    const double stash = at(stash_, end - 1) - at(stash_, first - 1);
-    const double received = at(states_.output_bytes, after);
-    const double sent = state + 1 < states_.size() ? at(states_.output_bytes, state) : 0;
-    const double working = working_of_[static_cast<std::size_t>(first) * working_.size() +
-                                       static_cast<std::size_t>(end - 1)];
-    const double held = std::min(in_flight, devices_after + 1);
-    const double weights = 2.0 + optimizer_slots_ + in_flight;
-    return weights * parameters +
-           (held * stash + (held + 2) * received + 2 * sent + working) / replicas;
+  // Everything of a plan but its stages and its minibatch.
+  Plan without_stages(int in_flight) const {
+    Plan plan = blank_plan(request_);
+    plan.micro_batches = request_.micro_batches.value_or(1);
+    plan.in_flight = request_.in_flight.value_or(in_flight);
+    if (traits(composition(request_).sync).waves()) plan.server = server_of(request_);
+    return plan;
   }
 
   // The plan of these stages, if all have the memory and every replica a sample.
   std::optional<Plan> checked(PlanVirtualWorker vw, std::optional<int> in_flight) {
-    Plan plan = blank_plan(request_);
     int most = 1;
     for (const PlanStage& stage : vw.stages) {
       most = std::max(most, static_cast<int>(stage.devices.size()));
     }
     const int stages = static_cast<int>(vw.stages.size());
-    plan.micro_batches = request_.micro_batches.value_or(1);
-    plan.in_flight = request_.in_flight.value_or(std::min(stages, in_flight.value_or(stages)));
-    if (traits(composition(request_).sync).waves()) plan.server = server_of(request_);
+    Plan plan = without_stages(std::min(stages, in_flight.value_or(stages)));
     plan.virtual_workers.push_back(std::move(vw));
     // A batch for each replica of the widest stage; a minibatch that was given stays as it is.
     plan.minibatch = request_.minibatch ? batch_ : batch_ * most;
@@ -244,15 +211,10 @@ class PipedreamPlanner {
   }
 
   const PlanRequest& request_;
-  const int optimizer_slots_ = optimizer_slots(request_.optimizer);  // asked for millions of times
   PlacedLayers placed_;
   std::vector<std::vector<DeviceName>> nodes_;  // those that have devices
   int batch_ = 1;                               // samples of a worker's minibatch
   PipedreamStates states_;
-  std::vector<double> stash_;       // running sums, per placed layer
-  std::vector<double> working_;     // bytes, per placed layer
-  std::vector<double> working_of_;  // [first, last]: the most of a run
-  double memory_ = 0;               // of the smallest device
   double objective_ = 0;
   std::string shortage_;
 };

@@ -34,7 +34,7 @@ class Hierarchy {
       : states_(states), request_(request), count_(states.size()) {
     ensure(!request.levels.empty() && count_ > 0, "PipeDream needs devices and layers");
     ensure(request.levels.size() == 1 ||
-               (!request.fits && request.most_replicas == std::numeric_limits<int>::max()),
+               (!request.most_behind && request.most_replicas == std::numeric_limits<int>::max()),
            "memory and most replicas are for one level");
     for (std::size_t level = 0; level + 1 < request.levels.size(); ++level) solve_pairs(level);
   }
@@ -205,23 +205,14 @@ class Hierarchy {
   }
 
   bool fits(int after, int state, int replicas, int devices_after) const {
-    return !request_.fits || request_.fits(after, state, replicas, devices_after);
+    return !request_.most_behind || devices_after <= request_.most_behind(after, state, replicas);
   }
 
   // Of the stages up to and with this one, so that it has the memory; groups + 1: never.
   int least_groups(int after, int state, int replicas, int groups) const {
-    if (!request_.fits) return replicas + 1;
-    int least = replicas + 1;
-    int end = groups + 1;
-    while (least < end) {
-      const int middle = (least + end) / 2;
-      if (request_.fits(after, state, replicas, groups - middle)) {
-        end = middle;
-      } else {
-        least = middle + 1;
-      }
-    }
-    return least;
+    if (!request_.most_behind) return replicas + 1;
+    const int most = request_.most_behind(after, state, replicas);
+    return most < 0 ? groups + 1 : std::max(replicas + 1, groups - std::min(groups, most));
   }
 
   int most_replicas() const {  // one past it

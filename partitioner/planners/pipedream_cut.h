@@ -39,9 +39,10 @@ struct PipedreamRequest {
 
   // These two for one level alone.
   int most_replicas = std::numeric_limits<int>::max();
-  // Whether replicas of the stage after state `after` (-1: the start) up to `state` have the memory
-  // when `devices_after` devices work on later stages; if so, also with fewer. Empty: always.
-  std::function<bool(int after, int state, int replicas, int devices_after)> fits;
+  // How many devices may work on later stages, at most, while replicas of the stage after state
+  // `after` (-1: the start) up to `state` have the memory; below 0: they never have. Empty: any
+  // number.
+  std::function<int(int after, int state, int replicas)> most_behind;
 };
 
 // A stage holds the layers of `state` that `after` has not.

@@ -159,16 +159,16 @@ std::string memory_shortage(const PlanRequest& request, const Plan& plan) {
   for (std::size_t v = 0; v < plan.virtual_workers.size(); ++v) {
     const auto& stages = plan.virtual_workers[v].stages;
     for (std::size_t k = 0; k < stages.size(); ++k) {
-      const std::int64_t need =
-          stage_ledger(plan, request.cluster, request.profile, VirtualWorkerId{static_cast<int>(v)},
-                       StageId{static_cast<int>(k)})
-              .total();
-      for (const DeviceName& device : stages[k].devices) {
+      for (std::size_t r = 0; r < stages[k].devices.size(); ++r) {
+        const std::int64_t need = stage_ledger(plan, request.cluster, request.profile,
+                                               VirtualWorkerId{static_cast<int>(v)},
+                                               StageId{static_cast<int>(k)}, static_cast<int>(r))
+                                      .total();
+        const DeviceName& device = stages[k].devices[r];
         const DeviceKind& kind = request.cluster.kind_of(device);
         if (need <= kind.for_plans()) continue;
-        return format("layers [%d, %d] need %s on each of %zu devices, %s (%s) has %s",
-                      stages[k].first_layer, stages[k].end_layer,
-                      format_bytes(static_cast<double>(need)).c_str(), stages[k].devices.size(),
+        return format("layers [%d, %d] need %s on %s (%s), which has %s", stages[k].first_layer,
+                      stages[k].end_layer, format_bytes(static_cast<double>(need)).c_str(),
                       to_string(device).c_str(), kind.name.c_str(), memory_for_plans(kind).c_str());
       }
     }

@@ -51,7 +51,21 @@ SlowestLinks slowest_links(const Cluster& cluster);
 // largest share / speed. Empty where they are all equal. Ensures that there are enough samples.
 std::vector<int> proportional_shares(int samples, std::span<const double> speeds);
 
-// Shares of each replica of a stage in proportion to its device's speed on the stage's layers.
+// How a micro-batch is split over the replicas of any stage: in proportion to each device's speed
+// on the stage's layers.
+class StageShares {
+ public:
+  StageShares(const PlanRequest& request, int samples);
+  // Of the layers [first, end) on devices of these kinds (of Cluster::kinds). Empty where all are
+  // equal.
+  std::vector<int> of(int first, int end, std::span<const int> kinds) const;
+
+ private:
+  int samples_;
+  std::vector<LayerCosts> costs_;  // [kind]
+};
+
+// Fills the shares of each stage.
 void share_by_speed(const PlanRequest& request, Plan& plan);
 
 // The first device that has less memory than its stage's ledger needs: one sentence, without what

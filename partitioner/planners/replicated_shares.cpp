@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 #include <queue>
 #include <tuple>
 
@@ -8,19 +9,6 @@
 
 // How a micro-batch is split over the replicas of a stage.
 namespace hetpipe {
-namespace {
-
-double stage_seconds(const LayerCosts& costs, const PlanStage& stage) {
-  double seconds = 0;
-  for (int l = stage.first_layer; l < stage.end_layer; ++l) {
-    const auto at = static_cast<std::size_t>(l);
-    seconds += costs.forward[at] + costs.backward[at];
-  }
-  return seconds;
-}
-
-}  // namespace
-
 std::vector<int> proportional_shares(int samples, std::span<const double> speeds) {
   const std::size_t count = speeds.size();
   ensure(count > 0 && samples >= static_cast<int>(count), "every replica takes a sample");
@@ -66,21 +54,37 @@ std::vector<int> proportional_shares(int samples, std::span<const double> speeds
   return shares;
 }
 
+StageShares::StageShares(const PlanRequest& request, int samples)
+    : samples_(samples), costs_(costs_by_kind(request, samples)) {}
+
+std::vector<int> StageShares::of(int first, int end, std::span<const int> kinds) const {
+  std::vector<double> speeds;
+  for (const int kind : kinds) {
+    const LayerCosts& costs = costs_[static_cast<std::size_t>(kind)];
+    double seconds = 0;
+    for (int l = first; l < end; ++l) {
+      const auto at = static_cast<std::size_t>(l);
+      seconds += costs.forward[at] + costs.backward[at];
+    }
+    speeds.push_back(seconds > 0 ? 1 / seconds : 1);
+  }
+  return proportional_shares(samples_, speeds);
+}
+
 void share_by_speed(const PlanRequest& request, Plan& plan) {
   for (std::size_t v = 0; v < plan.virtual_workers.size(); ++v) {
-    const int samples =
-        plan.minibatch_of(VirtualWorkerId{static_cast<int>(v)}) / plan.micro_batches;
-    std::vector<LayerCosts> costs;
+    std::optional<StageShares> shares;
     for (PlanStage& stage : plan.virtual_workers[v].stages) {
       if (stage.devices.size() < 2) continue;
-      if (costs.empty()) costs = costs_by_kind(request, samples);
-      std::vector<double> speeds;
-      for (const DeviceName& device : stage.devices) {
-        const auto kind = static_cast<std::size_t>(kind_index(request.cluster, device));
-        const double seconds = stage_seconds(costs[kind], stage);
-        speeds.push_back(seconds > 0 ? 1 / seconds : 1);
+      if (!shares) {
+        const int minibatch = plan.minibatch_of(VirtualWorkerId{static_cast<int>(v)});
+        shares.emplace(request, minibatch / plan.micro_batches);
       }
-      stage.shares = proportional_shares(samples, speeds);
+      std::vector<int> kinds;
+      for (const DeviceName& device : stage.devices) {
+        kinds.push_back(kind_index(request.cluster, device));
+      }
+      stage.shares = shares->of(stage.first_layer, stage.end_layer, kinds);
     }
   }
 }

@@ -56,7 +56,6 @@ DapplePool pool_of(int nodes, int per_node, double gigabits) {
   DapplePool pool;
   pool.nodes.assign(static_cast<std::size_t>(nodes),
                     std::vector<int>(static_cast<std::size_t>(per_node), 0));
-  pool.memory = {1e18};
   pool.intra_bandwidth = 100e9;
   pool.inter_bandwidth = gigabits * 1e9 / 8;
   return pool;
@@ -71,7 +70,6 @@ DappleModel model_of(const Profile& profile, int samples) {
   model.forward = {{0}};
   model.backward = {{0}};
   model.parameter_bytes = {0};
-  model.stash_bytes = {0};
   model.crossing_bytes.assign(static_cast<std::size_t>(placed.size()), 0);
   for (int p = 0; p < placed.size(); ++p) {
     const auto l = static_cast<std::size_t>(placed.layers[static_cast<std::size_t>(p)]);
@@ -79,9 +77,6 @@ DappleModel model_of(const Profile& profile, int samples) {
     model.backward[0].push_back(model.backward[0].back() + costs.backward[l]);
     model.parameter_bytes.push_back(model.parameter_bytes.back() +
                                     static_cast<double>(profile.layers[l].parameter_bytes));
-    model.stash_bytes.push_back(model.stash_bytes.back() +
-                                static_cast<double>(costs.stash_bytes[l]));
-    model.working_bytes.push_back(static_cast<double>(costs.output_bytes[l]));
     int last = p;
     for (int reader = 0; reader < placed.size(); ++reader) {
       const auto& inputs = placed.inputs[static_cast<std::size_t>(reader)];

@@ -13,10 +13,18 @@ namespace dapple_search_test {
 
 // --- brute force, by the definition alone ---
 
+enum class Held { pa, pb };  // K_i = min(S-i, M), min(2(S-i)-1, M)
+
 struct Case {
   DappleModel model;
   DapplePool pool;
   DappleRequest request;
+  // A memory rule of its own, in the shape of the ledger's.
+  std::vector<double> memory;  // [kind]
+  RunningSum stash_bytes;
+  std::vector<double> working_bytes;  // [layer]
+  Held held = Held::pa;
+  bool recomputes = true;  // where it is needed
 };
 
 // Of one or two kinds of device. Every third round has little memory.
@@ -34,15 +42,15 @@ Case random_case(std::mt19937& random, int round, int least_layers = 2, int most
     }
     c.model.forward.push_back(forward);
     c.model.backward.push_back(backward);
-    c.pool.memory.push_back(round % 3 == 0 ? 4 + 12 * some(random) : 1e9);
+    c.memory.push_back(round % 3 == 0 ? 4 + 12 * some(random) : 1e9);
   }
   c.model.parameter_bytes = {0};
-  c.model.stash_bytes = {0};
+  c.stash_bytes = {0};
   for (int l = 0; l < layers; ++l) {
     c.model.parameter_bytes.push_back(c.model.parameter_bytes.back() + some(random));
-    c.model.stash_bytes.push_back(c.model.stash_bytes.back() + 4 * some(random));
+    c.stash_bytes.push_back(c.stash_bytes.back() + 4 * some(random));
     c.model.crossing_bytes.push_back(l == 0 ? 0 : some(random));
-    c.model.working_bytes.push_back(0.2 * some(random));
+    c.working_bytes.push_back(0.2 * some(random));
   }
   const std::size_t nodes = 1 + random() % 3;
   int devices = 0;
@@ -58,8 +66,8 @@ Case random_case(std::mt19937& random, int round, int least_layers = 2, int most
   c.pool.inter_latency = 0.1 * some(random);
   c.request.micro_batches = 1 + static_cast<int>(random() % 6);
   c.request.most_replicas = 2 + static_cast<int>(random() % 5);
-  c.request.held = random() % 2 == 0 ? HeldMicroBatches::pa : HeldMicroBatches::pb;
-  if (random() % 4 == 0) c.request.recomputation = Recomputation::never;
+  c.held = random() % 2 == 0 ? Held::pa : Held::pb;
+  if (random() % 4 == 0) c.recomputes = false;
   if (devices == 4 && random() % 2 == 0) c.request.unit = 2;
   return c;
 }
@@ -76,6 +84,68 @@ struct PlannedStage {
   std::vector<Gpu> gpus;
   bool recompute = false;
 };
+
+double part(const RunningSum& sum, const PlannedStage& s) {
+  return sum[static_cast<std::size_t>(s.end)] - sum[static_cast<std::size_t>(s.first)];
+}
+
+std::vector<double> shares(const DappleModel& model, const PlannedStage& s) {
+  std::vector<double> speed;
+  for (const Gpu& gpu : s.gpus) {
+    const auto k = static_cast<std::size_t>(gpu.kind);
+    speed.push_back(1 / (part(model.forward[k], s) + part(model.backward[k], s)));
+  }
+  const double all = std::accumulate(speed.begin(), speed.end(), 0.0);
+  for (double& share : speed) share /= all;
+  return speed;
+}
+
+// Sets `recompute` where it is needed; false where a stage does not fit.
+bool settle(const Case& c, std::span<PlannedStage> stages) {
+  constexpr double kState = 3;  // weights, gradients, momentum: multiples of the parameters
+  const DappleModel& m = c.model;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    PlannedStage& s = stages[i];
+    const int behind = static_cast<int>(stages.size() - i);
+    const int held =
+        std::min(c.held == Held::pa ? behind : 2 * behind - 1, c.request.micro_batches);
+    const double in = s.first == 0 ? 0 : m.crossing_bytes[static_cast<std::size_t>(s.first)];
+    const double out = s.end == m.layers() ? 0 : m.crossing_bytes[static_cast<std::size_t>(s.end)];
+    double working = 0;
+    for (int l = s.first; l < s.end; ++l) {
+      working = std::max(working, c.working_bytes[static_cast<std::size_t>(l)]);
+    }
+    const auto share = shares(m, s);
+    for (std::size_t g = 0; g < s.gpus.size(); ++g) {
+      const double room =
+          c.memory[static_cast<std::size_t>(s.gpus[g].kind)] - kState * part(m.parameter_bytes, s);
+      const double moving = (held + 2) * in + 2 * out + working;
+      if (share[g] * (moving + held * part(c.stash_bytes, s)) <= room) continue;
+      s.recompute = true;
+      if (!c.recomputes) return false;
+      if (share[g] * (moving + part(c.stash_bytes, s)) > room) return false;
+    }
+  }
+  return true;
+}
+
+// The same of the search's stages.
+bool settle_stages(const Case& c, std::span<DappleStage> stages) {
+  std::vector<PlannedStage> planned;
+  for (const DappleStage& stage : stages) {
+    planned.push_back({stage.first_layer, stage.end_layer, {}, false});
+    for (const auto& run : stage.devices) {
+      for (int d = run.begin; d < run.begin + run.count; ++d) {
+        planned.back().gpus.push_back(
+            {run.node,
+             c.pool.nodes[static_cast<std::size_t>(run.node)][static_cast<std::size_t>(d)]});
+      }
+    }
+  }
+  if (!settle(c, planned)) return false;
+  for (std::size_t i = 0; i < stages.size(); ++i) stages[i].recompute = planned[i].recompute;
+  return true;
+}
 
 class DappleBruteForce {
  public:
@@ -140,48 +210,13 @@ class DappleBruteForce {
     return taken;
   }
 
-  static double part(const RunningSum& sum, const PlannedStage& s) {
-    return sum[static_cast<std::size_t>(s.end)] - sum[static_cast<std::size_t>(s.first)];
-  }
-
-  std::vector<double> shares(const PlannedStage& s) const {
-    std::vector<double> speed;
-    for (const Gpu& gpu : s.gpus) {
-      const auto k = static_cast<std::size_t>(gpu.kind);
-      speed.push_back(1 / (part(m_.forward[k], s) + part(m_.backward[k], s)));
-    }
-    const double all = std::accumulate(speed.begin(), speed.end(), 0.0);
-    for (double& share : speed) share /= all;
-    return speed;
-  }
-
   void judge(std::vector<PlannedStage> stages) {
     const auto count = stages.size();
     const int micro_batches = c_.request.micro_batches;
-    for (std::size_t i = 0; i < count; ++i) {
-      PlannedStage& s = stages[i];
+    for (const PlannedStage& s : stages) {
       if (static_cast<int>(s.gpus.size()) > c_.request.most_replicas) return;
-      const int behind = static_cast<int>(count - i);
-      const int held = std::min(c_.request.held == HeldMicroBatches::pa ? behind : 2 * behind - 1,
-                                micro_batches);
-      const double in = s.first == 0 ? 0 : m_.crossing_bytes[static_cast<std::size_t>(s.first)];
-      const double out =
-          s.end == m_.layers() ? 0 : m_.crossing_bytes[static_cast<std::size_t>(s.end)];
-      double working = 0;
-      for (int l = s.first; l < s.end; ++l) {
-        working = std::max(working, m_.working_bytes[static_cast<std::size_t>(l)]);
-      }
-      const auto share = shares(s);
-      for (std::size_t g = 0; g < s.gpus.size(); ++g) {
-        const double room = c_.pool.memory[static_cast<std::size_t>(s.gpus[g].kind)] -
-                            c_.request.state_factor * part(m_.parameter_bytes, s);
-        const double moving = (held + 2) * in + 2 * out + working;
-        if (share[g] * (moving + held * part(m_.stash_bytes, s)) <= room) continue;
-        s.recompute = true;
-        if (c_.request.recomputation == Recomputation::never) return;
-        if (share[g] * (moving + part(m_.stash_bytes, s)) > room) return;
-      }
     }
+    if (!settle(c_, stages)) return;
     std::vector<double> f;
     std::vector<double> b;
     std::vector<double> ar;
@@ -192,7 +227,7 @@ class DappleBruteForce {
         b.push_back(f.back());
         ar.push_back(0);
       }
-      const auto share = shares(s);
+      const auto share = shares(m_, s);
       double forward = 0;
       double backward = 0;
       bool cross = false;
@@ -217,8 +252,8 @@ class DappleBruteForce {
   // Sample by sample: each device sends a part to each device of the next stage.
   double transfer(const PlannedStage& from, const PlannedStage& to) const {
     const double bytes = m_.crossing_bytes[static_cast<std::size_t>(to.first)];
-    const auto give = shares(from);
-    const auto get = shares(to);
+    const auto give = shares(m_, from);
+    const auto get = shares(m_, to);
     const std::size_t nodes = c_.pool.nodes.size();
     std::vector<double> leaves(nodes, 0);
     std::vector<double> comes(nodes, 0);
@@ -284,6 +319,7 @@ TEST(DappleSearch, EqualToBruteForceOnSmallCases) {
   int mixed = 0;  // stages of two kinds
   for (int round = 0; round < 1000; ++round) {
     Case c = random_case(random, round);
+    c.request.settle_memory = [&c](std::span<DappleStage> all) { return settle_stages(c, all); };
     const double expected = DappleBruteForce(c).best();
     for (const Effort effort : {Effort::quick, Effort::exhaustive}) {
       c.request.effort = effort;
@@ -324,12 +360,9 @@ TEST(DappleSearch, AReplicatedStageIsSplitInProportionToSpeed) {
   model.forward = {{0, 3}, {0, 6}};
   model.backward = {{0, 6}, {0, 12}};
   model.parameter_bytes = {0, 100};
-  model.stash_bytes = {0, 0};
   model.crossing_bytes = {0};
-  model.working_bytes = {0};
   DapplePool pool;
   pool.nodes = {{0, 1}};
-  pool.memory = {1e9, 1e9};
   pool.intra_bandwidth = 50;
   DappleRequest request;
   request.micro_batches = 4;
@@ -349,6 +382,7 @@ TEST(DappleSearch, QuickSaysWhereItMayBeWrong) {
   double worst = 1;
   for (int round = 0; round < 40; ++round) {
     Case c = random_case(random, 1, 24, 9);
+    c.request.settle_memory = [&c](std::span<DappleStage> all) { return settle_stages(c, all); };
     const DapplePlan quick = dapple_search(c.model, c.pool, c.request);
     c.request.effort = Effort::exhaustive;
     const DapplePlan best = dapple_search(c.model, c.pool, c.request);

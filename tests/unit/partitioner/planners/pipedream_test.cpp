@@ -208,8 +208,8 @@ TEST(PipedreamCut, MemoryAndMostReplicasAreHeld) {
     request.most_replicas = 2;
     const PipedreamStates states = prefix_states(layers);
     // A stage may hold two layers for each replica, one less for each device behind it.
-    request.fits = [](int after, int state, int replicas, int devices_after) {
-      return state - after <= 2 * replicas - devices_after + 2;
+    request.most_behind = [](int after, int state, int replicas) {
+      return 2 * replicas + 2 - (state - after);
     };
     const PipedreamCut cut = pipedream_cut(states, request);
     ASSERT_FALSE(cut.stages.empty());
@@ -217,7 +217,7 @@ TEST(PipedreamCut, MemoryAndMostReplicasAreHeld) {
     for (const PipedreamStage& stage : cut.stages) {
       left -= stage.replicas;
       EXPECT_LE(stage.replicas, 2);
-      EXPECT_TRUE(request.fits(stage.after, stage.state, stage.replicas, left));
+      EXPECT_LE(left, request.most_behind(stage.after, stage.state, stage.replicas));
     }
   }
 }

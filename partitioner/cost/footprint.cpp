@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/cost/footprint.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "partitioner/profile/cut.h"
+
+namespace hetpipe {
+
+std::vector<std::int64_t> working_bytes(const Profile& profile,
+                                        std::span<const std::int64_t> output_bytes) {
+  std::vector<std::size_t> last_reader(profile.layers.size(), 0);
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    for (const int input : profile.layers[l].inputs)
+      last_reader[static_cast<std::size_t>(input)] = l;
+  }
+  std::vector<std::int64_t> beside(profile.layers.size(), 0);
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    for (std::size_t between = l + 1; between < last_reader[l]; ++between) {
+      beside[between] += output_bytes[l];
+    }
+  }
+  std::vector<std::int64_t> working;
+  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+    working.push_back(output_bytes[l] + std::min(output_bytes[l], beside[l]));
+  }
+  return working;
+}
+
+StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
+                               std::span<const int> stage_end, StageId stage, int micro_batches) {
+  const auto end_of = [&](int k) { return k < 0 ? 0 : stage_end[static_cast<std::size_t>(k)]; };
+  const std::vector<std::int64_t> working = working_bytes(profile, costs.output_bytes);
+  StageFootprint footprint;
+  std::set<std::string> owners;  // of parameters counted already
+  for (int l = end_of(stage.value - 1); l < end_of(stage.value); ++l) {
+    const auto at = static_cast<std::size_t>(l);
+    const ProfileLayer& layer = profile.layers[at];
+    if (owners.insert(layer.shares.empty() ? layer.name : layer.shares).second) {
+      footprint.parameters += layer.parameter_bytes;
+    }
+    footprint.largest_parameters = std::max(footprint.largest_parameters, layer.parameter_bytes);
+    footprint.stash_once += costs.stash_bytes[at];
+    footprint.working = std::max(footprint.working, working[at]);
+  }
+  std::vector<bool> read_here(profile.layers.size(), false);
+  for (int l = end_of(stage.value - 1); l < end_of(stage.value); ++l) {
+    for (const int from : profile.layers[static_cast<std::size_t>(l)].inputs) {
+      read_here[static_cast<std::size_t>(from)] = true;
+    }
+  }
+  for (int l = end_of(stage.value - 1); l < end_of(stage.value); ++l) {
+    const auto at = static_cast<std::size_t>(l);
+    if (profile.layers[at].kept_for_readers && !read_here[at]) {
+      footprint.stash_once -= std::min(costs.output_bytes[at], costs.stash_bytes[at]);
+    }
+  }
+  footprint.stash = footprint.stash_once * micro_batches;
+  std::set<int> sent;
+  for (const Transfer& transfer : transfers(profile, stage_end)) {
+    std::int64_t bytes = 0;
+    for (const int l : transfer.layers) bytes += costs.output_bytes[static_cast<std::size_t>(l)];
+    if (transfer.to_stage == stage.value) {
+      footprint.received += bytes * micro_batches;
+      footprint.received_once += bytes;
+    }
+    if (transfer.from_stage == stage.value) {
+      footprint.sent += bytes * micro_batches;
+      sent.insert(transfer.layers.begin(), transfer.layers.end());
+    }
+  }
+  std::vector<std::int64_t> parameters;
+  for (const ProfileLayer& layer : profile.layers) parameters.push_back(layer.parameter_bytes);
+  add_late_parts(footprint, parameters, costs.output_bytes, costs.stash_bytes,
+                 end_of(stage.value - 1), end_of(stage.value),
+                 [&](int l) { return sent.contains(l); });
+  return footprint;
+}
+
+void add_late_parts(StageFootprint& footprint, std::span<const std::int64_t> parameter_bytes,
+                    std::span<const std::int64_t> output_bytes,
+                    std::span<const std::int64_t> stash_bytes, int first, int end,
+                    const std::function<bool(int layer)>& sent) {
+  std::int64_t freed = 0;
+  for (int l = end - 1; l >= first; --l) {
+    const auto at = static_cast<std::size_t>(l);
+    const std::int64_t parameters = parameter_bytes[at];
+    footprint.late_adding = std::max(footprint.late_adding, parameters - freed);
+    const bool waits = parameters > 0 && !sent(l);
+    if (waits) footprint.waiting += output_bytes[at];
+    if (parameters == 0) {
+      footprint.freed_early += std::max<std::int64_t>(0, stash_bytes[at] - output_bytes[at]);
+    }
+    freed += stash_bytes[at] + (waits ? output_bytes[at] : 0);
+  }
+}
+
+}  // namespace hetpipe

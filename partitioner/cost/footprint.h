@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "partitioner/profile/profile.h"
+
+// What a stage's layers bring in bytes, before anything is said of how they run.
+namespace hetpipe {
+
+// What the ledger (memory.h) counts, in bytes; everything but the parameters per micro-batch or,
+// where one action computes a whole minibatch, per minibatch. Of each GPU where a device is a group
+// of GPUs: profiles give parameters and stashes per GPU, outputs whole.
+struct StageFootprint {
+  std::int64_t parameters = 0;          // tied weights once
+  std::int64_t stash = 0;               // kept from forward to backward
+  std::int64_t received = 0;            // activations from earlier stages
+  std::int64_t sent = 0;                // activations to later stages; once per receiving stage
+  std::int64_t working = 0;             // working_bytes() of one layer, the most
+  std::int64_t samples = 0;             // what its layers read of the samples themselves
+  std::int64_t largest_parameters = 0;  // of one layer
+  std::int64_t received_once = 0;       // of what is received, for one micro-batch
+  std::int64_t stash_once = 0;          // of the stash, for one micro-batch
+  std::int64_t waiting = 0;      // gradients of one micro-batch that its W reads, but what later
+                                 // stages sent
+  std::int64_t freed_early = 0;  // of stash_once, by B: what layers without parameters stashed
+                                 // beside their outputs
+  std::int64_t late_adding = 0;  // of the parameters of a layer, beyond what W of the layers behind
+                                 // it has freed of the micro-batch by then; the most
+  bool operator==(const StageFootprint&) const = default;
+};
+
+// [l]: gradients of one micro-batch that the backward of layer l works on, of all layers of a
+// model: that of its output and, at most as much again, those that wait beside it for a layer
+// before it (skips and branches). What layers do in place, and what their kernels want, nearly
+// cancels.
+std::vector<std::int64_t> working_bytes(const Profile& profile,
+                                        std::span<const std::int64_t> output_bytes);
+
+// Stage `stage` of the cut `stage_end` (one past the last layer, per stage). `costs` are those of
+// its device at the micro-batch size. Its samples are the caller's.
+StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
+                               std::span<const int> stage_end, StageId stage, int micro_batches);
+
+// Fills what a stage of the layers [first, end) brings where W is apart from B. `sent`: whether
+// later stages read a layer's output.
+void add_late_parts(StageFootprint& footprint, std::span<const std::int64_t> parameter_bytes,
+                    std::span<const std::int64_t> output_bytes,
+                    std::span<const std::int64_t> stash_bytes, int first, int end,
+                    const std::function<bool(int layer)>& sent);
+
+}  // namespace hetpipe

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/cost/footprints.h"
+
+#include <algorithm>
+#include <string>
+
+namespace hetpipe {
+
+RunMaxima::RunMaxima(std::vector<std::int64_t> values)
+    : count_(values.size()), runs_(std::move(values)) {
+  for (std::size_t span = 1; 2 * span <= count_; span *= 2) {
+    const std::size_t below = runs_.size() - count_;
+    for (std::size_t l = 0; l < count_; ++l) {
+      const std::size_t other = std::min(l + span, count_ - 1);
+      runs_.push_back(std::max(runs_[below + l], runs_[below + other]));
+    }
+  }
+}
+
+namespace {
+
+RunMaxima parameters_of_layers(const Profile& profile) {
+  std::vector<std::int64_t> bytes;
+  for (const ProfileLayer& layer : profile.layers) bytes.push_back(layer.parameter_bytes);
+  return RunMaxima(std::move(bytes));
+}
+
+}  // namespace
+
+ModelCuts::ModelCuts(const Profile& profile)
+    : readers(profile.layers.size()),
+      crossing(profile.layers.size() + 1),
+      parameters(1, 0),
+      largest_parameters(parameters_of_layers(profile)) {
+  const auto layers = static_cast<int>(profile.layers.size());
+  std::map<std::string, int> last_of;  // of the owner of parameters
+  for (int l = 0; l < layers; ++l) {
+    const ProfileLayer& layer = profile.layers[static_cast<std::size_t>(l)];
+    for (const int producer : layer.inputs)
+      readers[static_cast<std::size_t>(producer)].push_back(l);
+    if (layer.inputs.empty()) read.emplace_back(l, layer.input_bytes);
+    of_layer.push_back(layer.parameter_bytes);
+    const auto [last, fresh] =
+        last_of.try_emplace(layer.shares.empty() ? layer.name : layer.shares, l);
+    if (!fresh) ties.emplace_back(l, std::exchange(last->second, l));
+    parameters.push_back(parameters.back() + (fresh ? layer.parameter_bytes : 0));
+    if (layer.kept_for_readers) kept_for_readers.resize(profile.layers.size(), false);
+  }
+  for (int l = 0; l < layers; ++l) {
+    const auto at = static_cast<std::size_t>(l);
+    if (!kept_for_readers.empty()) kept_for_readers[at] = profile.layers[at].kept_for_readers;
+    if (readers[at].empty()) continue;
+    for (int cut = l + 1; cut <= readers[at].back(); ++cut) {
+      crossing[static_cast<std::size_t>(cut)].push_back(l);
+    }
+  }
+}
+
+Footprints::Footprints(const Profile& profile, std::shared_ptr<const ModelCuts> cuts,
+                       const LayerCosts& costs, int samples, int micro_batches)
+    : cuts_(std::move(cuts)),
+      samples_(samples),
+      micro_batches_(micro_batches),
+      stash_bytes_(costs.stash_bytes),
+      output_bytes_(costs.output_bytes),
+      working_(working_bytes(profile, costs.output_bytes)) {
+  std::int64_t stash = 0;
+  for (std::size_t l = 0; l <= stash_bytes_.size(); ++l) {
+    sums_.push_back({cuts_->parameters[l], stash});
+    if (l == stash_bytes_.size()) break;
+    const bool unread =
+        !cuts_->kept_for_readers.empty() && cuts_->kept_for_readers[l] && cuts_->readers[l].empty();
+    stash += stash_bytes_[l] - (unread ? std::min(output_bytes_[l], stash_bytes_[l]) : 0);
+  }
+}
+
+StageFootprint Footprints::alone(int first, int end) const {
+  const auto to = static_cast<std::size_t>(end);
+  const Sums& before_it = sums_[static_cast<std::size_t>(first)];
+  StageFootprint footprint;
+  footprint.parameters = sums_[to].parameters - before_it.parameters;
+  for (const auto& [layer, before] : cuts_->ties) {
+    if (before >= first || layer < first || layer >= end) continue;
+    footprint.parameters += cuts_->of_layer[static_cast<std::size_t>(layer)];
+  }
+  footprint.largest_parameters = cuts_->largest_parameters.of(first, end);
+  footprint.working = working_.of(first, end);
+  footprint.stash_once = sums_[to].stash - before_it.stash;
+  if (!cuts_->kept_for_readers.empty()) {
+    for (const int l : cuts_->crossing[to]) {
+      const auto at = static_cast<std::size_t>(l);
+      if (l < first || !cuts_->kept_for_readers[at] || cuts_->readers[at].front() < end) continue;
+      footprint.stash_once -= std::min(output_bytes_[at], stash_bytes_[at]);
+    }
+  }
+  footprint.stash = micro_batches_ * footprint.stash_once;
+  double read = 0;
+  for (const auto& [layer, bytes] : cuts_->read) {
+    if (layer >= first && layer < end) read += bytes * (samples_ * micro_batches_);
+  }
+  footprint.samples = static_cast<std::int64_t>(read);
+  return footprint;
+}
+
+StageFootprint Footprints::with_received(int first, int end) const {
+  StageFootprint footprint = alone(first, end);
+  for (const int producer : cuts_->crossing[static_cast<std::size_t>(first)]) {
+    const auto at = static_cast<std::size_t>(producer);
+    const auto& readers = cuts_->readers[at];
+    const auto reader = std::lower_bound(readers.begin(), readers.end(), first);
+    if (reader != readers.end() && *reader < end) footprint.received_once += output_bytes_[at];
+  }
+  footprint.received = micro_batches_ * footprint.received_once;
+  return footprint;
+}
+
+StageFootprint Footprints::least(int first, int end) const {
+  StageFootprint footprint = with_received(first, end);
+  for (const int producer : cuts_->crossing[static_cast<std::size_t>(end)]) {
+    if (producer >= first) footprint.sent += output_bytes_[static_cast<std::size_t>(producer)];
+  }
+  footprint.sent *= micro_batches_;
+  return footprint;
+}
+
+StageFootprint Footprints::of(std::span<const int> stage_end, StageId stage) const {
+  const int first = stage.value == 0 ? 0 : stage_end[static_cast<std::size_t>(stage.value - 1)];
+  const int end = stage_end[static_cast<std::size_t>(stage.value)];
+  StageFootprint footprint = with_received(first, end);
+  for (const int producer : cuts_->crossing[static_cast<std::size_t>(end)]) {
+    if (producer < first) continue;
+    const auto& readers = cuts_->readers[static_cast<std::size_t>(producer)];
+    int behind = end;  // one past the last layer of the stages counted
+    for (const int reader : readers) {
+      if (reader < behind) continue;
+      footprint.sent += output_bytes_[static_cast<std::size_t>(producer)];
+      behind = *std::upper_bound(stage_end.begin() + stage.value, stage_end.end(), reader);
+    }
+  }
+  footprint.sent *= micro_batches_;
+  return footprint;
+}
+
+void Footprints::add_late(StageFootprint& footprint, int first, int end) const {
+  add_late_parts(footprint, cuts_->of_layer, output_bytes_, stash_bytes_, first, end, [&](int l) {
+    const auto& readers = cuts_->readers[static_cast<std::size_t>(l)];
+    return !readers.empty() && readers.back() >= end;
+  });
+}
+
+FootprintTable::FootprintTable(const Cluster& cluster, const Profile& profile, int micro_batches)
+    : cluster_(cluster),
+      profile_(profile),
+      cuts_(std::make_shared<const ModelCuts>(profile)),
+      micro_batches_(micro_batches) {}
+
+const Footprints& FootprintTable::of(int kind, int samples) {
+  const auto at = known_.find({kind, samples});
+  if (at != known_.end()) return at->second;
+  const LayerCosts costs =
+      costs_on(profile_, cluster_.kinds[static_cast<std::size_t>(kind)], samples);
+  return known_.try_emplace({kind, samples}, profile_, cuts_, costs, samples, micro_batches_)
+      .first->second;
+}
+
+}  // namespace hetpipe

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "partitioner/cluster/cluster.h"
+#include "partitioner/cost/footprint.h"
+
+// Footprints for searches, which ask for those of millions of stages: from sums over the layers,
+// made once.
+namespace hetpipe {
+
+// The largest of any run of numbers.
+class RunMaxima {
+ public:
+  explicit RunMaxima(std::vector<std::int64_t> values);
+  std::int64_t of(int first, int end) const {
+    const std::size_t level = std::bit_width(static_cast<unsigned>(end - first)) - 1;
+    const std::int64_t* const runs = &runs_[level * count_];
+    return std::max(runs[first], runs[static_cast<std::size_t>(end) - (std::size_t{1} << level)]);
+  }
+
+ private:
+  std::size_t count_;
+  std::vector<std::int64_t> runs_;  // [j][l]: of l ... l + 2^j - 1
+};
+
+// What a model's layers say of a cut, whatever the devices.
+struct ModelCuts {
+  explicit ModelCuts(const Profile& profile);
+
+  std::vector<std::vector<int>> readers;     // [layer], ascending
+  std::vector<std::vector<int>> crossing;    // [cut]: layers before it with a reader behind it
+  std::vector<std::int64_t> parameters;      // running sums, of tied layers the first
+  std::vector<std::pair<int, int>> ties;     // a layer, and the one before it that it is tied to
+  std::vector<std::int64_t> of_layer;        // parameters
+  std::vector<std::pair<int, double>> read;  // layers that read samples, bytes of each sample
+  std::vector<bool> kept_for_readers;        // [layer], see ProfileLayer; empty if there is none
+  RunMaxima largest_parameters;
+};
+
+// Of a device that computes so many samples in a call, and `micro_batches` of them in one action.
+class Footprints {
+ public:
+  Footprints(const Profile& profile, std::shared_ptr<const ModelCuts> cuts, const LayerCosts& costs,
+             int samples, int micro_batches);
+
+  // Of the layers [first, end) without messages. Grows with `end`.
+  StageFootprint alone(int first, int end) const;
+  // Whatever the other cuts are: what is sent goes to one later stage. To the byte where no tensor
+  // is read in two.
+  StageFootprint least(int first, int end) const;
+  // To the byte.
+  StageFootprint of(std::span<const int> stage_end, StageId stage) const;
+
+  // Fills what a stage whose W is apart brings; the others leave it out, since no sums tell it.
+  void add_late(StageFootprint& footprint, int first, int end) const;
+
+ private:
+  struct Sums {
+    std::int64_t parameters = 0;  // of tied layers the first
+    std::int64_t stash = 0;
+  };
+
+  StageFootprint with_received(int first, int end) const;
+
+  std::shared_ptr<const ModelCuts> cuts_;
+  int samples_;
+  int micro_batches_;
+  std::vector<std::int64_t> stash_bytes_;
+  std::vector<std::int64_t> output_bytes_;
+  std::vector<Sums> sums_;  // of the layers before each
+  RunMaxima working_;
+};
+
+// Those of every kind of device and size of call, each made when it is first asked for.
+class FootprintTable {
+ public:
+  FootprintTable(const Cluster& cluster, const Profile& profile, int micro_batches);
+  const Footprints& of(int kind, int samples);  // of Cluster::kinds
+
+ private:
+  const Cluster& cluster_;
+  const Profile& profile_;
+  std::shared_ptr<const ModelCuts> cuts_;
+  int micro_batches_;
+  std::map<std::pair<int, int>, Footprints> known_;
+};
+
+}  // namespace hetpipe

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/cost/memory_bound.h"
+
+#include <algorithm>
+
+namespace hetpipe {
+namespace {
+
+std::int64_t all_reduce_bytes(std::int64_t parameters, int members) {
+  const std::int64_t piece = all_reduce_piece(parameters, members);
+  const std::int64_t pieces = (parameters + piece - 1) / piece;
+  return std::min<std::int64_t>(kAllReduceSlots, pieces) * std::min(parameters, piece);
+}
+
+// Beside a gradient; one more where none is there. At any moment, or while gradients are added.
+enum class When { any, adding };
+int predictions(const MemoryRule& rule, const HeldCounts& held, When when) {
+  int most = 0;
+  for (const HeldCounts::Passes& begun : held.passes) {
+    if (when == When::adding && !begun.adds) continue;
+    int kept =
+        (rule.forward_ahead ? begun.forward : 0) + (rule.backward_ahead ? begun.backward : 0);
+    if (!traits(rule.weights).shares_predictions()) kept = std::min(kept, 1);
+    most = std::max(most, kept - (begun.backward > 0 ? 0 : 1));
+  }
+  return most;
+}
+
+}  // namespace
+
+std::int64_t all_reduce_piece(std::int64_t bytes, int members) {
+  constexpr std::int64_t kPiecesOfMember = 8;
+  const std::int64_t wanted = bytes / (kPiecesOfMember * members);
+  return std::clamp(wanted / kAllReduceSmallestPiece * kAllReduceSmallestPiece,
+                    kAllReduceSmallestPiece, kAllReduceLargestPiece);
+}
+
+MemoryBound::MemoryBound(const MemoryRule& rule, std::span<const HeldCounts> counts, int device)
+    : rule_(rule),
+      backward_(traits(rule.schedule).backward),
+      whole_minibatches_(traits(rule.schedule).whole_minibatches),
+      update_by_wave_(traits(rule.weights).update_by_wave),
+      stash_is_freed_(traits(rule.schedule).backwards_in_a_row && !update_by_wave_),
+      backwards_(counts[static_cast<std::size_t>(device)].backwards),
+      versions_(versions_of(rule, counts, counts[static_cast<std::size_t>(device)])),
+      copies_(2 + rule.optimizer_slots + versions_.stashed + versions_.deferred_updates +
+              versions_.second + versions_.predicted + versions_.older + versions_.wave_updates) {
+  for (const std::vector<int>& moment : counts[static_cast<std::size_t>(device)].micro_batches) {
+    chunks_ = moment.size();
+    moments_.insert(moments_.end(), moment.begin(), moment.end());
+  }
+}
+
+MemoryBound::Versions MemoryBound::versions_of(const MemoryRule& rule,
+                                               std::span<const HeldCounts> counts,
+                                               const HeldCounts& held) {
+  const WeightTraits& weights = traits(rule.weights);
+  const bool waves = rule.sync == StageSync::waves && !traits(rule.schedule).has_flush;
+  Versions versions;
+  if (weights.stashes) versions.stashed = held.minibatches - 1;
+  if (weights.visible == Visible::exactly) {
+    versions.deferred_updates = std::max(0, counts.front().minibatches - held.minibatches);
+  } else if (waves && weights.visible_in_waves == Visible::exactly) {
+    versions.deferred_updates = std::max(0, rule.in_flight - held.minibatches);
+  }
+  if (weights.visible == Visible::one_wave_late) versions.second = 1;
+  if (weights.predicts()) versions.predicted = predictions(rule, held, When::any);
+  if (weights.shares_predictions()) {
+    versions.spare = versions.predicted - predictions(rule, held, When::adding);
+  }
+  if (weights.forward == WeightsOf::minibatch) {
+    versions.older = std::max(held.old_versions - 1, held.old_versions_in_backward);
+  }
+  if (rule.server) {
+    const int snapshot = rule.in_flight - held.minibatches >= 2 ? 1 : 0;
+    versions.wave_updates = 2 + rule.clock_distance + snapshot;
+  }
+  return versions;
+}
+
+// Of the moments at which chunks hold most, the one that needs most.
+template <std::size_t count>
+void MemoryBound::add_fullest_moment(std::span<const ChunkMemory, count> chunks,
+                                     LedgerBytes& lines) const {
+  const std::size_t moments = moments_.size() / chunks_;
+  for (std::size_t m = 0; m < moments; ++m) {
+    std::int64_t activations = 0;
+    std::int64_t messages = 0;
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
+      const StageFootprint& one = chunks[c].footprint;
+      const std::int64_t held = c < chunks_ ? moments_[m * chunks_ + c] : 0;
+      activations += held * (chunks[c].keep == Keep::inputs ? one.samples : one.stash);
+      messages += (held + 1) * one.received + 2 * one.sent;
+    }
+    if (activations + messages >= lines.activations + lines.messages) {
+      lines.activations = activations;
+      lines.messages = messages;
+    }
+  }
+  std::int64_t recomputed = 0;  // of one micro-batch
+  std::int64_t returned = 0;    // its gradient, on the way back
+  for (const ChunkMemory& chunk : chunks) {
+    returned = std::max(returned, chunk.footprint.received_once);
+    if (chunk.keep == Keep::inputs) recomputed = std::max(recomputed, chunk.footprint.stash);
+  }
+  lines.activations += backwards_ * recomputed;
+  lines.messages += returned;
+}
+
+// What a backward works with, but the gradients that wait for a W.
+// `spare`: what is there at other moments than that of adding.
+template <std::size_t count>
+std::int64_t MemoryBound::workspace_bytes(std::span<const ChunkMemory, count> chunks,
+                                          std::int64_t spare) const {
+  std::int64_t working = 0;
+  std::int64_t adding = 0;  // the first gradient is not added to another
+  std::int64_t late_adding = 0;
+  for (const ChunkMemory& chunk : chunks) {
+    working = std::max(working, chunk.footprint.working);
+    adding = std::max(adding, chunk.footprint.largest_parameters);
+    late_adding = std::max(late_adding, chunk.footprint.late_adding);
+  }
+  if (!rule_.adds_gradients) adding = late_adding = 0;
+  if (backward_ == BackwardForm::split) return late_adding;
+  // Where one action computes it once more, the stash of all is there at once too.
+  const bool all_stashes =
+      chunks.front().keep == Keep::activations || backward_ == BackwardForm::by_minibatch;
+  if (stash_is_freed_ && all_stashes && chunks.size() == 1) {
+    adding = std::max<std::int64_t>(0, adding - chunks.front().footprint.stash_once);
+  }
+  return working + std::max<std::int64_t>(0, adding - spare);
+}
+
+template <std::size_t count>
+void MemoryBound::add_moving(std::span<const ChunkMemory, count> chunks, std::int64_t parameters,
+                             int all_reduced, LedgerBytes& lines) const {
+  add_fullest_moment(chunks, lines);
+  if (backward_ == BackwardForm::split) {
+    for (const ChunkMemory& chunk : chunks) {
+      lines.waiting_gradients =
+          std::max(lines.waiting_gradients, backwards_ * chunk.footprint.waiting);
+      lines.messages += (backwards_ - 1) * chunk.footprint.sent;
+      if (chunk.keep == Keep::inputs) continue;
+      lines.activations -= (backwards_ - 1) * chunk.footprint.freed_early;
+    }
+  }
+  lines.workspace = workspace_bytes(chunks, versions_.spare * parameters);
+  if (rule_.micro_batches_of_backward > 1) {
+    const int unfolded = whole_minibatches_ ? 1 : rule_.micro_batches_of_backward;
+    std::int64_t gradients = 0;
+    std::int64_t returned = 0;
+    for (const ChunkMemory& chunk : chunks) {
+      gradients += unfolded * chunk.footprint.sent;
+      lines.messages += 2 * (unfolded - 1) * chunk.footprint.sent;
+      returned += chunk.footprint.received_once;
+    }
+    lines.messages += std::max<std::int64_t>(0, gradients - lines.workspace - returned);
+  }
+  if (update_by_wave_) {
+    std::int64_t summed = parameters - lines.workspace;
+    for (const ChunkMemory& chunk : chunks) summed -= chunk.footprint.stash_once;
+    lines.summed_update = std::max<std::int64_t>(0, summed);
+  }
+  if (all_reduced > 1) lines.all_reduce = all_reduce_bytes(parameters, all_reduced);
+}
+
+LedgerBytes MemoryBound::lines(std::span<const ChunkMemory> chunks) const {
+  std::int64_t p = 0;
+  for (const ChunkMemory& chunk : chunks) p += chunk.footprint.parameters;
+  LedgerBytes lines;
+  lines.weights = p;
+  lines.gradients = p;
+  lines.optimizer = rule_.optimizer_slots * p;
+  lines.stashed_versions = versions_.stashed * p;
+  lines.deferred_updates = versions_.deferred_updates * p;
+  lines.second_version = versions_.second * p;
+  lines.predicted_weights = versions_.predicted * p;
+  lines.older_version = versions_.older * p;
+  lines.wave_updates = versions_.wave_updates * p;
+  add_moving(chunks, p, rule_.all_reduced, lines);
+  return lines;
+}
+
+std::int64_t MemoryBound::bytes(const ChunkMemory& chunk, int all_reduced) const {
+  LedgerBytes lines;
+  add_moving(std::span<const ChunkMemory, 1>(&chunk, 1), chunk.footprint.parameters, all_reduced,
+             lines);
+  return copies_ * chunk.footprint.parameters + lines.summed_update + lines.all_reduce +
+         lines.activations + lines.messages + lines.waiting_gradients + lines.workspace;
+}
+
+MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {
+  // What count_held counts, without a schedule to count it from.
+  const int n = minibatches_held(shape.in_flight, shape.stages, stage);
+  HeldCounts held;
+  held.micro_batches = {{n}};
+  held.together = held.minibatches = n;
+  held.backwards = 1;
+  MemoryRule rule;
+  rule.in_flight = shape.in_flight;
+  rule.optimizer_slots = shape.optimizer_slots;
+  rule.server = shape.server;
+  rule.clock_distance = shape.clock_distance;
+  rule.micro_batches_of_backward = shape.micro_batches;
+  return {rule, {&held, 1}, 0};
+}
+
+}  // namespace hetpipe

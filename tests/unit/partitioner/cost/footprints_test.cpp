@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/cost/footprints.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace hetpipe {
+namespace footprints_test {
+
+struct Case {
+  Profile profile;
+  LayerCosts costs;
+  std::vector<int> ends;  // of a cut in up to five stages
+};
+
+// Chains with skips, tied layers, layers kept for their readers and several sources.
+Case random_case(std::mt19937& random) {
+  const auto below = [&](int most) { return static_cast<int>(random() % most); };
+  Case c;
+  const int layers = 5 + below(8);
+  for (int l = 0; l < layers; ++l) {
+    ProfileLayer layer;
+    layer.name = "layer" + std::to_string(l);
+    if (l > 0 && below(8) > 0) layer.inputs.push_back(l - 1);
+    if (l > 1 && below(3) == 0) layer.inputs.insert(layer.inputs.begin(), below(l - 1));
+    if (layer.inputs.empty()) layer.input_bytes = 0.5 + below(100);
+    layer.parameter_bytes = below(3) == 0 ? 0 : below(1000);
+    if (l > 0 && below(4) == 0) layer.shares = "layer" + std::to_string(below(l));
+    layer.kept_for_readers = below(3) == 0;
+    c.profile.layers.push_back(layer);
+    c.costs.output_bytes.push_back(below(100));
+    c.costs.stash_bytes.push_back(below(200));
+  }
+  std::vector<bool> cut(static_cast<std::size_t>(layers), false);
+  for (int k = 0; k < 4; ++k) cut[static_cast<std::size_t>(below(layers))] = true;
+  for (int l = 1; l < layers; ++l) {
+    if (cut[static_cast<std::size_t>(l)]) c.ends.push_back(l);
+  }
+  c.ends.push_back(layers);
+  return c;
+}
+
+TEST(Footprints, AreThoseOfTheStagesOneByOne) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 500; ++round) {
+    const Case c = random_case(random);
+    const int micro_batches = 1 + static_cast<int>(random() % 3);
+    const Footprints table(c.profile, std::make_shared<const ModelCuts>(c.profile), c.costs, 8,
+                           micro_batches);
+    int first = 0;
+    for (std::size_t k = 0; k < c.ends.size(); ++k) {
+      SCOPED_TRACE("round " + std::to_string(round) + ", stage " + std::to_string(k));
+      const StageId stage{static_cast<int>(k)};
+      const int end = c.ends[k];
+      StageFootprint expected = stage_footprint(c.profile, c.costs, c.ends, stage, micro_batches);
+      double read = 0;
+      for (int l = first; l < end; ++l) {
+        const ProfileLayer& layer = c.profile.layers[static_cast<std::size_t>(l)];
+        if (layer.inputs.empty()) read += layer.input_bytes * 8 * micro_batches;
+      }
+      expected.samples = static_cast<std::int64_t>(read);
+      StageFootprint whole = table.of(c.ends, stage);
+      table.add_late(whole, first, end);
+      EXPECT_EQ(whole, expected);
+
+      StageFootprint least = table.least(first, end);
+      table.add_late(least, first, end);
+      EXPECT_LE(least.sent, expected.sent);
+      least.sent = expected.sent;
+      EXPECT_EQ(least, expected);
+
+      StageFootprint alone = table.alone(first, end);
+      table.add_late(alone, first, end);
+      EXPECT_EQ(alone.received, 0);
+      EXPECT_EQ(alone.sent, 0);
+      alone.sent = expected.sent;
+      alone.received = expected.received;
+      alone.received_once = expected.received_once;
+      EXPECT_EQ(alone, expected);
+      first = end;
+    }
+  }
+}
+
+// With a layer more nothing becomes less: what a search cuts off needs it to be so.
+TEST(Footprints, GrowWithTheirEnd) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 200; ++round) {
+    const Case c = random_case(random);
+    const Footprints table(c.profile, std::make_shared<const ModelCuts>(c.profile), c.costs, 8, 2);
+    const int layers = c.ends.back();
+    for (int first = 0; first < layers; ++first) {
+      for (int end = first + 1; end < layers; ++end) {
+        const StageFootprint one = table.alone(first, end);
+        const StageFootprint more = table.alone(first, end + 1);
+        EXPECT_GE(more.stash, one.stash);
+        EXPECT_GE(more.parameters, one.parameters);
+        EXPECT_GE(more.working, one.working);
+      }
+    }
+  }
+}
+
+TEST(RunMaxima, AreThoseOfTheRun) {
+  const RunMaxima maxima({3, 1, 4, 1, 5, 9, 2});
+  EXPECT_EQ(maxima.of(0, 7), 9);
+  EXPECT_EQ(maxima.of(0, 2), 3);
+  EXPECT_EQ(maxima.of(3, 4), 1);
+  EXPECT_EQ(maxima.of(1, 5), 5);
+}
+
+}  // namespace footprints_test
+}  // namespace hetpipe
