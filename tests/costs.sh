@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# costs.sh ROOT: the table "What a new part costs" of docs/architecture.md, held against the tree. The files of a row are
-# those of the program that mention the row's example by one of its names: no more, no fewer.
+# costs.sh ROOT: the table "What a new ... costs" of docs/architecture.md, held against the tree. The files of a row are
+# those of the program that have one of the row's names in their text or as their own name: no more, no fewer.
 #   costs.sh ROOT --self-test   the same with a file too many, a file too few, and no table
 set -uo pipefail
 
@@ -16,13 +16,14 @@ check() (
     said=$(quoted "$files" | sort)
     [ -n "$names" ] || continue
     rows=$((rows + 1))
-    found=$(grep -rlwE -- "$names" base partitioner kernels runtime launch | sort)
+    found=$({ grep -rlwE -- "$names" base partitioner kernels runtime launch
+              find base partitioner kernels runtime launch -regextype posix-extended -regex ".*/($names)\.[a-z]*"; } | sort -u)
     [ "$said" = "$found" ] && continue
     wrong=$((wrong + 1))
     echo "$page: a new${kind% }:$example(< the page, > the tree)"
     diff <(echo "$said") <(echo "$found") | grep '^[<>]'
-  done < <(sed -n '/^## What a new part costs/,/^## [^W]/p' "$page" | grep '^|')
-  [ $rows -gt 0 ] || echo "$page: no table 'What a new part costs'"
+  done < <(sed -n '/^## What a new .* costs/,/^## [^W]/p' "$page" | grep '^|')
+  [ $rows -gt 0 ] || echo "$page: no table 'What a new ... costs'"
   [ $rows -gt 0 ] && [ $wrong -eq 0 ]
 )
 
@@ -30,7 +31,7 @@ self_test() {
   local failed=0
   spoiled=$(mktemp)
   trap 'rm -f "$spoiled"' EXIT
-  for spoil in '/^| system /s/ |$/ `CMakeLists.txt` |/' '/^| schedule /s/ `[^`]*` |$/ |/' '/^## What a new part/d'; do
+  for spoil in '/^| system /s/ |$/ `CMakeLists.txt` |/' '/^| schedule /s/ `[^`]*` |$/ |/' '/^## What a new /d'; do
     sed "$spoil" "$1/docs/architecture.md" >"$spoiled"
     check "$1" "$spoiled" >/dev/null && echo "not noticed: $spoil" && failed=1
   done
