@@ -51,8 +51,7 @@ struct RunAhead {
 //   * so such a stage has begun minibatches below p + G - 1 + H, and so have, behind it, those
 //     without parameters of its virtual worker, whose F need its F;
 //   * and those before it have ended, with its B, minibatches below p + G - 1 + H, and so begun
-//   ones
-//     below p + G - 1 + 2 H.
+//     ones below p + G - 1 + 2 H.
 // (Where the coordinator has no sample of p, p is the run's last minibatch.) A receive may be
 // posted for one more. So all can still end before the first wave that begins behind that.
 class StopAtForward {
