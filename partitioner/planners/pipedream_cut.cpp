@@ -10,9 +10,9 @@ namespace hetpipe {
 namespace {
 
 // A number per state and count of machines, machines 0 ... groups.
-class Table {
+class CutTable {
  public:
-  Table(int states, int groups)
+  CutTable(int states, int groups)
       : width_(static_cast<std::size_t>(groups) + 1),
         values_(static_cast<std::size_t>(states) * width_, kInfinity) {}
   double* row(int state) { return &values_[static_cast<std::size_t>(state) * width_]; }
@@ -76,9 +76,9 @@ class Hierarchy {
   }
 
   // A^k(after, j, m) for every j and m.
-  Table solve(std::size_t level, int after) const {
+  CutTable solve(std::size_t level, int after) const {
     const int groups = request_.levels[level].groups;
-    Table best(count_, groups);
+    CutTable best(count_, groups);
     for (int j = after + 1; j < count_; ++j) {
       if (!follows(after, j)) continue;
       double* row = best.row(j);
@@ -116,7 +116,7 @@ class Hierarchy {
       }
     }
     for (int after = -1; after < count_; ++after) {
-      const Table best = solve(level, after);
+      const CutTable best = solve(level, after);
       for (int j = after + 1; j < count_; ++j) {
         if (follows(after, j)) best_groups(level, best.row(j), &seconds[pair(after, j)]);
       }
@@ -161,7 +161,7 @@ class Hierarchy {
     double bound = 0;
     const int used = best_groups(level, solve(level, after).row(state), &bound);
     bound *= kEqual;
-    Table sum(count_, groups);
+    CutTable sum(count_, groups);
     const std::size_t width = static_cast<std::size_t>(groups) + 1;
     std::vector<Choice> chosen(static_cast<std::size_t>(count_) * width);
     const auto improve = [&](int j, int m, double value, Choice choice) {
