@@ -75,24 +75,11 @@ Footprints::Footprints(const Profile& profile, std::shared_ptr<const ModelCuts> 
 }
 
 StageFootprint Footprints::alone(int first, int end) const {
-  const auto to = static_cast<std::size_t>(end);
-  const Sums& before_it = sums_[static_cast<std::size_t>(first)];
   StageFootprint footprint;
-  footprint.parameters = sums_[to].parameters - before_it.parameters;
-  for (const auto& [layer, before] : cuts_->ties) {
-    if (before >= first || layer < first || layer >= end) continue;
-    footprint.parameters += cuts_->of_layer[static_cast<std::size_t>(layer)];
-  }
+  footprint.parameters = parameters(first, end);
   footprint.largest_parameters = cuts_->largest_parameters.of(first, end);
-  footprint.working = working_.of(first, end);
-  footprint.stash_once = sums_[to].stash - before_it.stash;
-  if (!cuts_->kept_for_readers.empty()) {
-    for (const int l : cuts_->crossing[to]) {
-      const auto at = static_cast<std::size_t>(l);
-      if (l < first || !cuts_->kept_for_readers[at] || cuts_->readers[at].front() < end) continue;
-      footprint.stash_once -= std::min(output_bytes_[at], stash_bytes_[at]);
-    }
-  }
+  footprint.working = working(first, end);
+  footprint.stash_once = stash(first, end);
   footprint.stash = micro_batches_ * footprint.stash_once;
   double read = 0;
   for (const auto& [layer, bytes] : cuts_->read) {

@@ -52,7 +52,30 @@ class Footprints {
   Footprints(const Profile& profile, std::shared_ptr<const ModelCuts> cuts, const LayerCosts& costs,
              int samples, int micro_batches);
 
-  // Of the layers [first, end) without messages. Grows with `end`.
+  // Of the layers [first, end), see StageFootprint; `stash` of one micro-batch.
+  std::int64_t parameters(int first, int end) const {
+    std::int64_t bytes = sums_[static_cast<std::size_t>(end)].parameters -
+                         sums_[static_cast<std::size_t>(first)].parameters;
+    for (const auto& [layer, before] : cuts_->ties) {
+      if (before >= first || layer < first || layer >= end) continue;
+      bytes += cuts_->of_layer[static_cast<std::size_t>(layer)];
+    }
+    return bytes;
+  }
+  std::int64_t stash(int first, int end) const {
+    const auto to = static_cast<std::size_t>(end);
+    std::int64_t bytes = sums_[to].stash - sums_[static_cast<std::size_t>(first)].stash;
+    if (cuts_->kept_for_readers.empty()) return bytes;
+    for (const int l : cuts_->crossing[to]) {
+      const auto at = static_cast<std::size_t>(l);
+      if (l < first || !cuts_->kept_for_readers[at] || cuts_->readers[at].front() < end) continue;
+      bytes -= std::min(output_bytes_[at], stash_bytes_[at]);
+    }
+    return bytes;
+  }
+  std::int64_t working(int first, int end) const { return working_.of(first, end); }
+
+  // All of it, without messages. Grows with `end`.
   StageFootprint alone(int first, int end) const;
   // Whatever the other cuts are: what is sent goes to one later stage. To the byte where no tensor
   // is read in two.

@@ -26,11 +26,7 @@ double PartitionSearch::value(const Bound& bound, int k) const {
 std::int64_t PartitionSearch::memory(int k, int s, int e, std::int64_t received,
                                      std::int64_t sent) const {
   const Position& position = positions_[at_index(k)];
-  ChunkMemory chunk{position.device->footprints.alone(s, e)};
-  chunk.footprint.received_once = received;
-  chunk.footprint.received = m_.micro_batches * received;
-  chunk.footprint.sent = m_.micro_batches * sent;
-  return position.need->bytes(chunk);
+  return position.need->bytes(position.device->footprints, s, e, received, sent);
 }
 
 PartitionSearch::Bound PartitionSearch::without_messages(int k, int s, int e) const {

@@ -101,7 +101,7 @@ PartitionModel partition_model(const Cluster& cluster, const Profile& profile,
   model.stages = static_cast<int>(request.devices.size());
   model.micro_batches = request.micro_batches;
   for (int k = 0; k < model.stages; ++k) {
-    model.needs.push_back(memory_bound(pipeline_shape(request), StageId{k}));
+    model.needs.emplace_back(pipeline_shape(request), StageId{k});
   }
   read_layers(model, profile);
   read_devices(model, cluster, profile, request);

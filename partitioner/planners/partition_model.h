@@ -7,7 +7,7 @@
 
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/cost/footprints.h"
-#include "partitioner/cost/memory_bound.h"
+#include "partitioner/cost/pipeline_bound.h"
 #include "partitioner/planners/partition.h"
 #include "partitioner/profile/profile.h"
 
@@ -30,7 +30,7 @@ struct PartitionModel {
   int layers = 0;
   int stages = 0;
   int micro_batches = 1;
-  std::vector<MemoryBound> needs;  // [position]
+  std::vector<PipelineBound> needs;  // [position]
   std::vector<PartitionDevice> devices;
   std::vector<std::vector<int>> alike_before;  // [node]: alike ones that an order must use first
   std::vector<std::vector<Link>> links;        // [from][to] between devices

@@ -71,7 +71,7 @@ class PartitionSearch {
   };
   struct Position {  // of an order
     const PartitionDevice* device = nullptr;
-    const MemoryBound* need = nullptr;
+    const PipelineBound* need = nullptr;
     // The best link from any earlier and from any later position.
     Link before;
     Link after;

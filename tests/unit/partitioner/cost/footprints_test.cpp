@@ -5,6 +5,9 @@
 
 #include <random>
 
+#include "partitioner/cost/memory.h"
+#include "partitioner/cost/pipeline_bound.h"
+
 namespace hetpipe {
 namespace footprints_test {
 
@@ -98,6 +101,34 @@ TEST(Footprints, GrowWithTheirEnd) {
         EXPECT_GE(more.parameters, one.parameters);
         EXPECT_GE(more.working, one.working);
       }
+    }
+  }
+}
+
+// What a search asks millions of times is what the ledger says of the same footprint.
+TEST(PipelineBound, IsTheLedgersToTheByte) {
+  std::mt19937 random(31);
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE(round);
+    const Case c = random_case(random);
+    PipelineShape shape;
+    shape.stages = static_cast<int>(c.ends.size());
+    shape.in_flight = 1 + static_cast<int>(random() % 6);
+    shape.optimizer_slots = static_cast<int>(random() % 3);
+    shape.server = random() % 2 == 0;
+    shape.clock_distance = static_cast<int>(random() % 3);
+    shape.micro_batches = 1 + static_cast<int>(random() % 3);
+    const Footprints table(c.profile, std::make_shared<const ModelCuts>(c.profile), c.costs, 8,
+                           shape.micro_batches);
+    int first = 0;
+    for (std::size_t k = 0; k < c.ends.size(); ++k) {
+      const StageId stage{static_cast<int>(k)};
+      const StageFootprint whole = table.of(c.ends, stage);
+      EXPECT_EQ(PipelineBound(shape, stage)
+                    .bytes(table, first, c.ends[k], whole.received_once,
+                           whole.sent / shape.micro_batches),
+                stage_ledger(whole, shape, stage).total());
+      first = c.ends[k];
     }
   }
 }

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partitioner/cost/pipeline_bound.h"
+
+namespace hetpipe {
+namespace {
+
+std::int64_t factor(const MemoryBound& bound, std::int64_t StageFootprint::*member) {
+  ChunkMemory one;
+  one.footprint.*member = 1;
+  return bound.bytes(one);
+}
+
+MemoryBound of_one_micro_batch(PipelineShape shape, StageId stage) {
+  shape.micro_batches = 1;
+  return memory_bound(shape, stage);
+}
+
+}  // namespace
+
+PipelineBound::PipelineBound(const PipelineShape& shape, StageId stage)
+    : micro_batches_(shape.micro_batches) {
+  const MemoryBound bound = of_one_micro_batch(shape, stage);
+  parameters_ = factor(bound, &StageFootprint::parameters);
+  stash_ = micro_batches_ * factor(bound, &StageFootprint::stash);
+  received_ = micro_batches_ * factor(bound, &StageFootprint::received);
+  returned_ = factor(bound, &StageFootprint::received_once);
+  sent_ = micro_batches_ * factor(bound, &StageFootprint::sent);
+  working_ = factor(bound, &StageFootprint::working);
+}
+
+}  // namespace hetpipe
