@@ -157,35 +157,41 @@ TEST(Exact, NotUnderAnotherPlanNorInsideOfAWave) {
 }
 
 // Stopped on request at any moment: the label at which all agreed is that of an undisturbed run.
-TEST(Exact, StoppedOnRequestAndContinued) {
-  for (const int in_flight : {1, 3}) {
-    for (const int distance : {0, 2}) {
-      Training training = small("lenet-bn", in_flight, distance);
-      training.epochs = 3;
-      training.test_samples = 20;
-      training.evaluate_every = 1;
-      const Bench bench(training);
-      const Trained whole = bench.train();
-      for (const int polls : {1, 40, 400}) {
-        SCOPED_TRACE(format("Nm = %d, D = %d, after %d polls", in_flight, distance, polls));
-        std::atomic<int> asked = 0;
-        const Trained first = bench.train(std::nullopt, [&]() -> std::optional<int> {
-          return ++asked > polls ? std::optional(SIGUSR1) : std::nullopt;
-        });
-        if (first.code == ExitCode::done) {  // it was too late to stop
-          expect_part_of(first, whole, 1, whole.end());
-          continue;
-        }
-        ASSERT_EQ(first.code, ExitCode::stopped);
-        ASSERT_LT(first.end(), whole.end());
-        EXPECT_EQ(first.outcome.stopped, first.end());
-        expect_part_of(first, whole, 1, first.end());
-        const From from{first.checkpoints.at(first.end()), true};
-        expect_part_of(bench.train(from), whole, first.end() + 1, whole.end());
-      }
+// Of Nm minibatches in flight and clock distance D.
+class StoppedOnRequest : public testing::TestWithParam<std::tuple<int, int>> {};
+
+TEST_P(StoppedOnRequest, AndContinued) {
+  const auto [in_flight, distance] = GetParam();
+  Training training = small("lenet-bn", in_flight, distance);
+  training.epochs = 3;
+  training.test_samples = 20;
+  training.evaluate_every = 1;
+  const Bench bench(training);
+  const Trained whole = bench.train();
+  for (const int polls : {1, 40, 400}) {
+    SCOPED_TRACE(format("after %d polls", polls));
+    std::atomic<int> asked = 0;
+    const Trained first = bench.train(std::nullopt, [&]() -> std::optional<int> {
+      return ++asked > polls ? std::optional(SIGUSR1) : std::nullopt;
+    });
+    if (first.code == ExitCode::done) {  // it was too late to stop
+      expect_part_of(first, whole, 1, whole.end());
+      continue;
     }
+    ASSERT_EQ(first.code, ExitCode::stopped);
+    ASSERT_LT(first.end(), whole.end());
+    EXPECT_EQ(first.outcome.stopped, first.end());
+    expect_part_of(first, whole, 1, first.end());
+    const From from{first.checkpoints.at(first.end()), true};
+    expect_part_of(bench.train(from), whole, first.end() + 1, whole.end());
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Exact, StoppedOnRequest,
+                         testing::Combine(testing::Values(1, 3), testing::Values(0, 2)),
+                         [](const auto& info) {
+                           return format("%d_%d", std::get<0>(info.param), std::get<1>(info.param));
+                         });
 
 }  // namespace exact_test
 }  // namespace hetpipe
