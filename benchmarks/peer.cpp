@@ -17,7 +17,7 @@ extern char** environ;
 namespace hetpipe::bench {
 
 Peer::Peer(const std::vector<std::string>& command) : name_(command.front()) {
-  ::signal(SIGPIPE, SIG_IGN);  // a peer that has ended is told by hear()
+  ::signal(SIGPIPE, SIG_IGN);  // hear() reports a peer that has ended
   int to[2], from[2];
   if (::pipe2(to, O_CLOEXEC) != 0 || ::pipe2(from, O_CLOEXEC) != 0) {
     throw SystemError(std::string("pipe: ") + std::strerror(errno));

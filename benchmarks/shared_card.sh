@@ -32,7 +32,7 @@ write_gpt2_plan() { # MODEL MINIBATCH CUT...: layers where a stage begins, and o
 }
 
 # prepare_sharing MODEL PRECISION: sets what a run is of, and makes data, profile and two plans: `whole`, of one rank, and
-# `split`, of four stages, each told that it has a card of its own. Images: HetPipe with a parameter server, five ranks.
+# `split`, of four stages, each under the impression that it has a card of its own. Images: HetPipe with a parameter server, five ranks.
 # GPT-2: 1F1B, four ranks.
 prepare_sharing() {
   local model=$1 optimizer=sgd-momentum micro=64 stages whole=(--system gpipe --micro-batches 1) cuts=(39 75 111 150)

@@ -96,7 +96,7 @@ set(HETPIPE_CUDA_FOUND ON)
 list(JOIN CMAKE_CUDA_ARCHITECTURES " " cards)
 hetpipe_found("CUDA Toolkit ${CUDAToolkit_VERSION}, cuDNN ${HETPIPE_CUDNN_LIBRARY}: the CUDA device, for ${cards} (${hetpipe_cards_why})")
 
-# hetpipe_cuda_flags(TARGET): what nvcc is told.
+# hetpipe_cuda_flags(TARGET): flags for nvcc.
 function(hetpipe_cuda_flags target)
   # -fmad=false belongs to single files: optimizers alone promise bits.
   target_compile_options(${target} PRIVATE

@@ -22,7 +22,7 @@ Scratch::Scratch(const std::vector<std::size_t>& bytes) {
     if (size > 0) {
       const cudaError_t status = cudaMalloc(&memory, size);
       if (status == cudaErrorMemoryAllocation) {
-        cudaGetLastError();  // it would be told again by the next launch
+        cudaGetLastError();  // the next launch would report it again
         complete_ = false;
         memory = nullptr;
       } else {

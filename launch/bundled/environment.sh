@@ -11,7 +11,7 @@ export PMIX_PREFIX=$root PMIX_EXEC_PREFIX=$root PMIX_LIBDIR=$root/lib PMIX_PKGLI
 export PMIX_DATADIR=$root/share PMIX_PKGDATADIR=$root/share/pmix PMIX_SYSCONFDIR=$root/etc/pmix
 # None: those that this machine may have belong to another hwloc.
 export HWLOC_PLUGINS_PATH=$root/lib/hwloc
-# Ranks on this host alone need neither ssh nor rsh, but Open MPI does not start without, unless it is told so.
+# Ranks on this host alone need neither ssh nor rsh, but Open MPI does not start without, unless this says so.
 if [ -z "${OMPI_MCA_plm:-}${OMPI_MCA_plm_rsh_agent:-}" ] && ! type -P ssh > /dev/null && ! type -P rsh > /dev/null &&
   { [ -z "${SLURM_JOB_ID:-}" ] || ! type -P srun > /dev/null; }; then
   export OMPI_MCA_plm=isolated

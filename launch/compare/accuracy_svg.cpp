@@ -18,7 +18,8 @@ constexpr double kBottom = 60;
 constexpr double kLetter = 7;
 constexpr int kTicks = 6;  // about
 
-// Okabe and Ito's, told apart by colour-blind eyes; their dashes tell them apart without colour.
+// Okabe and Ito's, which colour-blind eyes can distinguish; their dashes distinguish them without
+// colour.
 constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                     "#e69f00", "#56b4e9", "#000000"};
 constexpr const char* kDashes[] = {"", "9 4", "3 3", "12 4 3 4"};

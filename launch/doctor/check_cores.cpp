@@ -7,7 +7,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kMostHosts = 4;  // that are told one by one
+constexpr std::size_t kMostHosts = 4;  // that are listed one by one
 
 using RanksOn = std::map<std::string, std::vector<std::size_t>>;  // by host
 

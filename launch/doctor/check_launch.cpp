@@ -25,7 +25,7 @@ std::size_t hosts_among(const std::vector<DoctorFacts>& facts) {
   return hosts.size();
 }
 
-// Another build, which is told elsewhere, may well have other options.
+// Another build, which is reported elsewhere, may well have other options.
 std::vector<RankFacts> as_one_build(std::vector<RankFacts> ranks) {
   const RankFacts& first = ranks.front();
   for (RankFacts& rank : ranks) {

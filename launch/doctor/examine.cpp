@@ -42,17 +42,17 @@ std::vector<double> clock_offsets(Transport& transport) {
 }
 
 // What rank 0 tells all, which may have been called otherwise, by a program of another build.
-struct Told {
+struct Settled {
   std::optional<TrainJob> job;  // where it is known which rank does what
   std::string output;           // to be tried; empty: none
 };
-constexpr auto fields_of(Type<Told>) { return fields<&Told::job, &Told::output>; }
+constexpr auto fields_of(Type<Settled>) { return fields<&Settled::job, &Settled::output>; }
 
-Told hand_round(const PlannedRun& run, bool usable, const DoctorOptions& options,
-                Transport& transport) {
+Settled hand_round(const PlannedRun& run, bool usable, const DoctorOptions& options,
+                   Transport& transport) {
   const auto mine = [&] {
-    return Told{.job = usable ? std::optional(run.job) : std::nullopt,
-                .output = options.output.value_or("")};
+    return Settled{.job = usable ? std::optional(run.job) : std::nullopt,
+                   .output = options.output.value_or("")};
   };
   return round_of(transport, {}, mine, Keys::as_far_as_known).front();
 }
@@ -139,17 +139,18 @@ Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links
                : Check{"plan", "ranks without a common MPI world are not compared with a plan",
                        findings_from(Severity::mistake, run.problems)};
   }
-  const Told told = hand_round(run, seen.roles.has_value(), options, transport);
-  if (told.job) {
-    if (!first) seen.roles = decide_roles(*told.job, ranks_of(seen.facts), call.command);
-    seen.devices = found_devices(*told.job, *seen.roles, hosts_of(ranks_of(seen.facts)), transport);
+  const Settled settled = hand_round(run, seen.roles.has_value(), options, transport);
+  if (settled.job) {
+    if (!first) seen.roles = decide_roles(*settled.job, ranks_of(seen.facts), call.command);
+    seen.devices =
+        found_devices(*settled.job, *seen.roles, hosts_of(ranks_of(seen.facts)), transport);
   } else {
     seen.devices = ranks_without_cards(options, seen.facts);
   }
   seen.clocks = clock_offsets(transport);
   if (one_world) seen.links = links.run();
   std::optional<Output> output;
-  if (!told.output.empty()) output = try_output(told.output, transport);
+  if (!settled.output.empty()) output = try_output(settled.output, transport);
   if (!first) return seen;
 
   seen.checks.push_back(check_launch(

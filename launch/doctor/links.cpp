@@ -81,7 +81,7 @@ std::vector<bool> LinkTests::hear_all(const std::vector<std::vector<std::string>
     try {
       transport_.send_control(Rank{rank}, {.kind = kHello});
     } catch (const SystemError&) {
-      // MPI knows no way there: nothing will be heard, which is told like any other silence.
+      // MPI knows no way there: nothing will be heard, which is reported like any other silence.
     }
   }
   const std::int64_t end = now_ns() + to_ns(seconds_);

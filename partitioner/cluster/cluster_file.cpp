@@ -126,7 +126,7 @@ class ClusterFile {
                        "node name '" + host +
                            "' contains a colon or a space (devices are named "
                            "node:index). Use a host name.");
-        return;  // the others of the list do as well, or are told in the next turn
+        return;  // the others of the list do as well, or are reported in the next turn
       }
       if (!node_names_.insert(host).second) {
         reader.problem(reader.line_of("name"), "node '" + host +

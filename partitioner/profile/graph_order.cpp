@@ -129,9 +129,9 @@ void check_connected(const GraphLines& graph, GraphProblems& problems) {
   for (const GraphEdge& edge : graph.edges) {
     component[static_cast<std::size_t>(root(place.at(edge.from)))] = root(place.at(edge.to));
   }
-  std::set<int> told{root(0)};
+  std::set<int> named{root(0)};
   for (std::size_t n = 1; n < graph.nodes.size(); ++n) {
-    if (!told.insert(root(static_cast<int>(n))).second) continue;
+    if (!named.insert(root(static_cast<int>(n))).second) continue;
     problems.at(graph.nodes[n].line,
                 format("node%d: no chain of edges joins it to node%d (a network is one connected "
                        "graph). Add the missing edge or remove the node.",

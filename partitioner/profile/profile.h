@@ -67,7 +67,7 @@ struct LoadedProfile {
   std::string note;  // what had to be derived, as text; usually empty
 };
 
-// A profile file or a graph.txt, told apart by their content. UserError with all problems; also
+// A profile file or a graph.txt, distinguished by their content. UserError with all problems; also
 // when graph.txt comes without a device, or a profile file with an origin, which it has itself.
 LoadedProfile read_profile(const std::filesystem::path& path, const ProfileOrigin& origin = {});
 Profile load_profile(const std::filesystem::path& path, const ProfileOrigin& origin = {});

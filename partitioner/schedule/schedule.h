@@ -61,7 +61,7 @@ int minibatches_held(int in_flight, int stages, StageId stage);
 //   stage 2: F0 B0 F1 B1 F2 B2 F3 B3
 Schedule continuous_1f1b(int stages, int in_flight, Minibatch first, Minibatch end);
 
-// What a send or receive of a schedule carries, told by its place: a send before the B of its
+// What a send or receive of a schedule carries, known from its place: a send before the B of its
 // minibatch carries activations, one after it gradients; a receive before the F activations, one
 // after it gradients.
 enum class Payload { activations, gradients };

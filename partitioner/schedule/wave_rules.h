@@ -14,7 +14,7 @@ enum class PullRule { bound, newest };
 inline constexpr Wave kUnbounded = Wave{1} << 40;  // D of asynchronous training
 
 // The arithmetic of Wave Synchronous Parallel (arXiv 2005.14038; made exact in
-// docs/wsp.md), fixed before a run (which may be told to end earlier): which wave a minibatch
+// docs/wsp.md), fixed before a run (which may be asked to end earlier): which wave a minibatch
 // belongs to, where the gates are, what may be stale. A wave is in_flight consecutive minibatches,
 // aligned to minibatch 0. A run may start at a later wave: with empty pipelines (first_wave), or to
 // continue, bit for bit, one that did (played).
@@ -25,7 +25,7 @@ struct WaveRules {
   Wave first_wave = 0;         // before it the pipelines were empty
   std::vector<Minibatch> end;  // per virtual worker, one past its last minibatch
   Wave played = 0;             // waves from first_wave on that the run continued here has played
-  std::optional<Label> stopped{};  // the run was told to end there
+  std::optional<Label> stopped{};  // the run was asked to end there
 
   int workers() const { return static_cast<int>(end.size()); }
   Wave wave_of(Minibatch p) const { return p / in_flight; }

@@ -11,7 +11,7 @@
 // Links as resources. A *route* is what one directed pair of devices sends over: its bandwidth when
 // it is alone, its latency, and the interfaces it passes (at most two: out of one node, into
 // another; or the one link of a pair inside a node). The transfers of a *queue* (of one route,
-// unless routes are told to share one) go one after the other; the next one starts when the last
+// unless routes are set to share one) go one after the other; the next one starts when the last
 // byte of the one before has left, so latencies overlap.
 //
 // An interface is shared in *time*: a flow that alone would run at b, and has the fraction x of an

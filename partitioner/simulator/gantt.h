@@ -16,7 +16,7 @@ struct TimeSpan {
   double end = 0;
 };
 
-// What a picture shows. Absent ends are chosen so that single actions can be told apart.
+// What a picture shows. Absent ends are chosen so that single actions can be distinguished.
 struct GanttRequest {
   int width = 100;  // characters of a line, of the text alone
   std::optional<double> from;

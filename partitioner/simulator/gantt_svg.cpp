@@ -27,7 +27,7 @@ struct Look {
   const char* colour;
 };
 
-// Light fills, so that black text stays readable; told apart without colour by their letters.
+// Light fills, so that black text stays readable; distinguished without colour by their letters.
 constexpr Look kLooks[] = {
     {ActionKind::forward, "forward", "#9ecae1"},
     {ActionKind::backward, "backward", "#a1d99b"},

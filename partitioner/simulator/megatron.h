@@ -19,7 +19,7 @@
 //   fp32, each GPU its own part; then comes a barrier over all ranks, then all stages all-reduce
 //   their gradients at once, in rings over the virtual workers; then the optimizer.
 // * Weights are tied where the profile says so (`shares`); where it says nothing, the last layer
-//   uses the first one's, as this runtime's GPT does unless told otherwise. What is shared is at
+//   uses the first one's, as this runtime's GPT does by default. What is shared is at
 //   most the smaller layer.
 // * A profile's `update` is the whole optimizer step, recorded with every layer (that is how this
 //   runtime's profiler writes it): a stage pays the largest, not the sum.

@@ -110,7 +110,7 @@ class Chain {
     int up(int i) const { return first + members + i; }
     int down(int i) const { return first + 2 * members - 1 + i; }
   };
-  // One all-reduce. Every round is told which was the one before.
+  // One all-reduce. Every round knows which was the one before.
   Round add_round(EngineJob& job, const ReducedBytes& bytes, Round before) const;
 
  private:

@@ -22,7 +22,7 @@ struct Image {
 inline constexpr int kLargestImageSide = 1 << 16;
 inline constexpr std::int64_t kMostImagePixels = std::int64_t{1} << 28;
 
-// JPEG or PNG, told apart by their first bytes. Grey stays grey; palettes become RGB; 16 bits
+// JPEG or PNG, distinguished by their first bytes. Grey stays grey; palettes become RGB; 16 bits
 // become 8 (rounded); 1, 2 and 4 bits of grey are spread to 8; an alpha channel or transparent
 // colour is dropped, as torchvision's loader drops it; CMYK becomes RGB. A JPEG's orientation mark
 // is ignored. `name` is for the message: UserError when the bytes are cut short, damaged,

@@ -75,7 +75,7 @@ BatchTimes time_batch(TimedModel& timed, int layers, const MeasureOptions& optio
   return {medians(forward), medians(backward), medians(update)};
 }
 
-// What does the same work is told the same time: the differences are noise.
+// What does the same work is given the same time: the differences are noise.
 void share_among_equals(const std::vector<std::string>& keys, std::vector<double>& times) {
   std::map<std::string, std::vector<std::size_t>> equals;
   for (std::size_t i = 0; i < keys.size(); ++i) equals[keys[i]].push_back(i);

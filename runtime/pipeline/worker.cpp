@@ -124,7 +124,7 @@ void Worker::play(const Action& action) {
   ensure(false, "an action that this executor does not run: " + to_string(action));
 }
 
-// The run was told to stop before this.
+// The run was asked to stop before this.
 bool Worker::left_out(const Action& action) const {
   if (!rules_.stopped) return false;
   const Minibatch end = rules_.end[at(setup_.place.virtual_worker.value)];

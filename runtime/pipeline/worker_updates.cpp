@@ -62,7 +62,7 @@ void Worker::take_out_scale(Minibatch p) {
 }
 
 // Whether the update of p is left out: a gradient is infinite or NaN, of any stage where the
-// pipeline is flushed before an update, else of this one. Those who set the scale are told.
+// pipeline is flushed before an update, else of this one. Those who set the scale are informed.
 bool Worker::overflowed(Minibatch p, const std::vector<std::vector<double>>& squares_of_stages) {
   if (!setup_.scaled) return false;
   bool finite = true;
@@ -100,12 +100,12 @@ std::vector<std::vector<double>> Worker::squares_of_stages(Minibatch p) {
   const WorkerPlace& place = setup_.place;
   const std::span<const double> own = optimizer_.measure(gradient_);
   settle("the gradient's norm");
-  const GradientSquares told{
+  const GradientSquares message{
       .minibatch = p, .position = place.position, .squares = {own.begin(), own.end()}};
-  squares_[{p, place.position}] = told.squares;
+  squares_[{p, place.position}] = message.squares;
   for (int i = 0; i < place.positions() && place.replica == 0; ++i) {
     if (i == place.position) continue;
-    for (const Rank to : place.ranks[at(i)]) service_.send(to, told);
+    for (const Rank to : place.ranks[at(i)]) service_.send(to, message);
   }
   const std::int64_t start = now_ns();
   std::vector<std::vector<double>> of_stages;

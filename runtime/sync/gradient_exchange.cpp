@@ -270,7 +270,7 @@ void GradientExchange::poll() {
 // The first message of all that has not come, or else that has not left.
 Awaited GradientExchange::awaited() const {
   const Sum& sum = *sums_.front();
-  const auto told = [&](const char* what, const Piece& piece, Rank peer) {
+  const auto described = [&](const char* what, const Piece& piece, Rank peer) {
     return Awaited(format("%s of minibatch %lld, part %d, piece %lld, %s rank %d",
                           "the sum of gradients", static_cast<long long>(sum.number), piece.part,
                           static_cast<long long>(piece.number), what, peer.value),
@@ -292,13 +292,13 @@ Awaited GradientExchange::awaited() const {
     look_at(link->receiving, of);
     look_at(link->to_receive, of);
   }
-  if (oldest != nullptr) return told("from", *oldest->piece, peer);
+  if (oldest != nullptr) return described("from", *oldest->piece, peer);
   for (const auto& [of, link] : links_) {
     look_at(link->sending, of);
     look_at(link->to_send, of);
   }
   ensure(oldest != nullptr, "a sum under way without messages");
-  return told("to leave for", *oldest->piece, peer);
+  return described("to leave for", *oldest->piece, peer);
 }
 
 double GradientExchange::wait() {

@@ -53,7 +53,7 @@ class LabelSum {
   const std::vector<float>& before_;
   std::vector<float> next_;
   std::vector<Contributor> contributors_;
-  std::atomic<std::int64_t> news_{0};  // counts what the thread has been told; negative: to end
+  std::atomic<std::int64_t> news_{0};  // counts the thread's messages; negative: to end
   std::thread thread_;
 };
 

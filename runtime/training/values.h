@@ -20,7 +20,7 @@ struct TrainValues {
   const TrainJob& job;
   Model model;
   Sampler sampler;
-  WaveRules rules;  // may be told to stop earlier
+  WaveRules rules;  // may be asked to stop earlier
   ShardMap map;     // of no shards where the plan has no servers
   CheckpointRule checkpoints;
   PartNumbers parts;

@@ -126,7 +126,7 @@ int TrainWatch::leave(const std::exception& error) {
   const auto* waited = dynamic_cast<const WaitFailed*>(&error);
   const std::optional<Rank> culprit = waited != nullptr ? waited->culprit() : std::nullopt;
   const std::string text = text_of(error);
-  if (const auto told = lifeline_->report(code, text, culprit)) return *told;
+  if (const auto reported = lifeline_->report(code, text, culprit)) return *reported;
   say({.ranks = {rank_}, .code = code, .text = text, .culprit = culprit}, lifeline_->states());
   return code;
 }

@@ -35,7 +35,7 @@ struct NcclPath::Incoming {
   std::shared_ptr<Operation::State> state;
   std::span<std::byte> memory;
   std::unique_ptr<Event> free;  // the memory's earlier users are done
-  bool told = false;            // the peer knows that it is awaited
+  bool announced = false;       // the peer knows that it is awaited
   NcclNote note{};
   Operation message{};
   std::shared_ptr<NcclLink::Transfer> transfer{};
@@ -121,9 +121,9 @@ bool NcclPath::send_awaited(Lane& lane) {
 bool NcclPath::tell_awaited(Lane& lane) {
   bool any = false;
   for (const std::shared_ptr<Incoming>& incoming : lane.incoming) {
-    if (incoming->told) continue;
+    if (incoming->announced) continue;
     if (!incoming->free->done()) break;
-    incoming->told = true;
+    incoming->announced = true;
     send_word_(to_string(lane.channel));
     any = true;
   }

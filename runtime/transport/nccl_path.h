@@ -15,7 +15,7 @@ namespace hetpipe {
 // another.
 //
 //   receiver:  awaits a message on a channel, its memory is free        -> a word to the sender
-//   sender:    has been told so, and the message is computed            -> ncclSend, and a note
+//   sender:    knows it, and the message is computed            -> ncclSend, and a note
 //   receiver:  the note tells the message's number on the link          -> ncclRecv, in that order
 //
 // So nothing is sent before it is awaited, and nothing is received before it is sent: no

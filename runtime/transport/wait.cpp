@@ -25,7 +25,7 @@ timespec to_timespec(std::int64_t ns) {
   return {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
 }
 
-// Linux rounds a thread's sleeps up by 50 us unless told otherwise.
+// Linux rounds a thread's sleeps up by 50 us by default.
 void ask_for_precise_sleeps() {
   thread_local const bool asked = (::prctl(PR_SET_TIMERSLACK, 1'000UL, 0UL, 0UL, 0UL), true);
   (void)asked;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by bundle.sh and deb.sh: file systems that have nothing of this machine's, and commands in them. They set
+# Sourced by bundle.sh, deb.sh and from_nothing.sh: file systems that have nothing of this machine's, and commands in them. They set
 # `kind`, which messages begin with.
 skip() { echo "skipped: $*"; exit 77; }
 fail() { echo "$*" >&2; exit 1; }

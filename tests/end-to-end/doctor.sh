@@ -101,7 +101,7 @@ fi
 launch 2 1 "${planned[@]}"
 says "mistake: the plan needs 3 ranks, 2 workers and 1 parameter servers (this launch has 1)" "  mpirun -np 3 " \
   "  srun --mpi=pmix -K -n 3 "
-# And called otherwise: rank 0's options are everybody's, and that is told.
+# And called otherwise: rank 0's options are everybody's, and the report says so.
 cards elsewhere rtx-3090
 here=("$hetpipe" doctor --plan cards-plan.toml --cluster cards.toml)
 together 2 -n 2 "${here[@]}" --output out/run : -n 1 "${here[@]}" --timeout 4

@@ -189,8 +189,9 @@ TEST_P(StoppedOnRequest, AndContinued) {
 
 INSTANTIATE_TEST_SUITE_P(Exact, StoppedOnRequest,
                          testing::Combine(testing::Values(1, 3), testing::Values(0, 2)),
-                         [](const auto& info) {
-                           return format("%d_%d", std::get<0>(info.param), std::get<1>(info.param));
+                         [](const auto& named) {
+                           return format("%d_%d", std::get<0>(named.param),
+                                         std::get<1>(named.param));
                          });
 
 }  // namespace exact_test

@@ -11,8 +11,9 @@
 
 namespace hetpipe::fault {
 
-// One command with everything that it starts, told apart from other processes of the machine by a
-// word that stands in the command line of each: its run directory. What is left of it ends with it.
+// One command with everything that it starts, distinguished from other processes of the machine by
+// a word that stands in the command line of each: its run directory. What is left of it ends with
+// it.
 class LaunchedJob {
  public:
   LaunchedJob(const std::vector<std::string>& words, const std::string& mark,

@@ -22,7 +22,7 @@ Make ipc(DeviceRank& rank, Rank peer) {
   };
 }
 
-// A path that offers, sends and receives as it is told to: for what goes wrong.
+// A path that offers, sends and receives as it is asked to: for what goes wrong.
 class Broken : public IpcPath {
  public:
   enum class How { offers_nonsense, swallows, changes_bytes };

@@ -35,7 +35,8 @@ TEST_P(KnownValues, ConvolutionIsACrossCorrelation) {
             (Floats{40.5f, 110.5f, 60.5f, 140.5f, 300.5f, 140.5f, 60.5f, 110.5f, 40.5f}));
 }
 
-TEST_P(KnownValues, ConvolutionWeightsAreOihw) {  // two input channels, told apart by their weight
+TEST_P(KnownValues,
+       ConvolutionWeightsAreOihw) {  // two input channels, distinguished by their weight
   const LayerCase c{Convolution{2, 1, 1, 0, false}, {{1, 1, 1, 2}}};
   LayerValues v = make_values(c);
   v.inputs = {{1, 10}};

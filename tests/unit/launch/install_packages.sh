@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# install_packages.sh ROOT: launch/common.sh against a package system that only writes down what it is told.
+# install_packages.sh ROOT: launch/common.sh against a package system that only writes down what it is asked for.
 set -uo pipefail
 root=$1
 folder=$(mktemp -d)

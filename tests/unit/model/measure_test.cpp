@@ -177,8 +177,8 @@ TEST(MeasureProfile, TimesBelongToTheirLayersAndSumToAPass) {
   }
 }
 
-// A group's time is told as the shares of its layers, and bytes as if there were no groups: a stage
-// may begin in the middle.
+// A group's time is reported as the shares of its layers, and bytes as if there were no groups: a
+// stage may begin in the middle.
 TEST(MeasureProfile, SharesTheTimeOfWhatIsComputedInOneGo) {
   const Model model = make_model("lenet-bn", {6, 6, 1}, 4);
   const auto measured = [&](Device& device) {

@@ -106,7 +106,7 @@ TEST(FirstNonFinite, AnOutputOfFiniteParameters) {
   for (int layer : {1, 3}) whole.weight(layer) = 1e38f;
   const auto found = whole.look();
   ASSERT_TRUE(found);
-  // ReLU works in place: what its input was cannot be told any more.
+  // ReLU works in place: what its input was is not known any more.
   EXPECT_THAT(found->what, HasSubstr("the output of layer linear1..relu1 ("));
   EXPECT_THAT(found->what, HasSubstr("sample 2 of the minibatch"));
 }

@@ -275,7 +275,7 @@ class Play {
       service.also_poll([&] { collector->poll(); });
     }
     service.on<StopAt>([&](Rank, const StopAt& stop_at) {
-      ASSERT_LE(seen.end, stop_at.label * case_.in_flight) << "told too late";
+      ASSERT_LE(seen.end, stop_at.label * case_.in_flight) << "informed too late";
       rules.stop_at(stop_at.label);
       service.send(coordinator, StopKnown{});
     });

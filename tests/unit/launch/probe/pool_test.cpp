@@ -95,7 +95,7 @@ TEST(Pool, WhoeverLooksFirstSawWhatIsFree) {
   other.gpu.free_memory = 8 * test::kGiB;
   const Pool pool = decide_pool({rank_on("n0", {late}), rank_on("n0", {early})}, ProbeFor::cards);
   EXPECT_EQ(pool.kinds[0].memory, static_cast<std::int64_t>(early.gpu.free_memory));
-  // The least of a kind's cards counts, and what others have taken is told.
+  // The least of a kind's cards counts, and what others have taken is reported.
   const Pool two = decide_pool({rank_on("n0", {early}), rank_on("n0", {other})}, ProbeFor::cards);
   EXPECT_EQ(two.kinds[0].memory, static_cast<std::int64_t>(8 * test::kGiB));
   EXPECT_THAT(two.notes, ElementsAre(HasSubstr("n0:1 has 8.6 GB free of 25.8 GB")));

@@ -187,19 +187,19 @@ TEST(Estimate, NothingToEstimateFromTellsEveryKind) {
   emulated.emulate = Emulation{2};
   const Cluster cluster = cluster_with({bare, kind("known", 10, 100), emulated});
   const auto place = [](const DeviceKind& of) { return "lab.toml, " + of.name; };
-  const std::string told =
+  const std::string message =
       test::user_error([&] { with_estimates(p, cluster, Precision::fp32, place); });
-  EXPECT_THAT(told,
+  EXPECT_THAT(message,
               HasSubstr("lab.toml, bare: the profile of 'tiny' has no measurement on 'bare', and "
                         "its speed is not known (an estimate needs peak_flops and "
                         "memory_bandwidth). Add both to [device.bare]"));
-  EXPECT_THAT(told,
+  EXPECT_THAT(message,
               HasSubstr("lab.toml, known: the profile of 'tiny' has no measurement on 'known', "
                         "and the speed of what it was measured on is not known (an estimate scales "
                         "from 'mystery', whose peak_flops"));
-  EXPECT_THAT(told, HasSubstr("lab.toml, rehearsed: the profile of 'tiny' has no measurement on "
-                              "'rehearsed' or 'cpu' (an emulated device runs at this machine's "
-                              "speed divided by its slowdown; measured: mystery)"));
+  EXPECT_THAT(message, HasSubstr("lab.toml, rehearsed: the profile of 'tiny' has no measurement on "
+                                 "'rehearsed' or 'cpu' (an emulated device runs at this machine's "
+                                 "speed divided by its slowdown; measured: mystery)"));
 }
 
 }  // namespace estimate_test

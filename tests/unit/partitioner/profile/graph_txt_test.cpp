@@ -112,24 +112,24 @@ TEST(GraphTxt, WhatTheFormatLeavesOutHasToBeGiven) {
 }
 
 TEST(GraphTxt, AllProblemsAtOnceWithTheirLines) {
-  const std::string told = refusal(
+  const std::string message = refusal(
       node(1, "Input") +
       "node2 -- Conv2d(3, 64) -- forward_compute_time=-1.5, "
       "backward_compute_time=x, activation_size=[1; nan], parameter_size=1e30\n" +
       node(1, "Input") + "node3 -- ReLU -- forward_compute_time=1.5, backw\n" + "node4 -- ReL\n" +
       "\tnode1 -- node2\n\tnode1 -- node2\n\tnode2 -- node9\n\tnode2 --\n\tnode3 -- node4\n");
-  EXPECT_THAT(told,
+  EXPECT_THAT(message,
               HasSubstr("g.txt:2: node2: forward_compute_time = -1.5 (must be between 0 and"));
-  EXPECT_THAT(told, HasSubstr("g.txt:2: node2: backward_compute_time is not a number"));
-  EXPECT_THAT(told, HasSubstr("g.txt:2: node2: activation_size is not a number"));
-  EXPECT_THAT(told, HasSubstr("g.txt:2: node2: parameter_size = 1e+30"));
-  EXPECT_THAT(told, HasSubstr("g.txt:3: node1 is given twice (first in line 1;"));
-  EXPECT_THAT(told, HasSubstr("g.txt:4: node3: backward_compute_time is missing"));
-  EXPECT_THAT(told, HasSubstr("g.txt:5: 'node4 -- ReL' is not a node"));
-  EXPECT_THAT(told, HasSubstr("g.txt:7: edge node1 -- node2 is given twice"));
-  EXPECT_THAT(told, HasSubstr("g.txt:8: edge node2 -- node9: no node9 in the file"));
-  EXPECT_THAT(told, HasSubstr("g.txt:9: 'node2 --' is not an edge"));
-  EXPECT_THAT(told, Not(HasSubstr("g.txt:10")));  // joins two nodes whose own lines are told
+  EXPECT_THAT(message, HasSubstr("g.txt:2: node2: backward_compute_time is not a number"));
+  EXPECT_THAT(message, HasSubstr("g.txt:2: node2: activation_size is not a number"));
+  EXPECT_THAT(message, HasSubstr("g.txt:2: node2: parameter_size = 1e+30"));
+  EXPECT_THAT(message, HasSubstr("g.txt:3: node1 is given twice (first in line 1;"));
+  EXPECT_THAT(message, HasSubstr("g.txt:4: node3: backward_compute_time is missing"));
+  EXPECT_THAT(message, HasSubstr("g.txt:5: 'node4 -- ReL' is not a node"));
+  EXPECT_THAT(message, HasSubstr("g.txt:7: edge node1 -- node2 is given twice"));
+  EXPECT_THAT(message, HasSubstr("g.txt:8: edge node2 -- node9: no node9 in the file"));
+  EXPECT_THAT(message, HasSubstr("g.txt:9: 'node2 --' is not an edge"));
+  EXPECT_THAT(message, Not(HasSubstr("g.txt:10")));  // joins two nodes whose own lines are reported
 }
 
 TEST(GraphTxt, CyclesAndIslandsAreRefused) {

@@ -8,7 +8,7 @@
 
 #include "partitioner/simulator/engine.h"
 
-// The engine's rules (engine.h), told again in the plainest way: one clock for everybody, moved to
+// The engine's rules (engine.h), repeated in the plainest way: one clock for everybody, moved to
 // the next moment at which anything can happen, where everything is looked at afresh. No heap, no
 // running ahead, shares found by letting all flows grow together until an interface is full.
 namespace hetpipe::test {
