@@ -92,9 +92,11 @@ class Json {
   template <class T>
   T get() const;
 
-  // JsonError where it is no object or array.
-  const Object& members() const;
-  const Array& items() const;
+  // JsonError where it is no object or array. Not of a temporary, which a loop over them outlives.
+  const Object& members() const&;
+  const Object& members() const&& = delete;
+  const Array& items() const&;
+  const Array& items() const&& = delete;
   const Json* find(std::string_view key) const;  // null: there is none, or it is no object
   bool contains(std::string_view key) const { return find(key) != nullptr; }
   const Json& at(std::string_view key) const;  // JsonError where there is none

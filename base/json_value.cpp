@@ -72,12 +72,12 @@ void Json::refuse(const std::string& wanted) const {
   throw JsonError(shown + " is not " + wanted);
 }
 
-const Json::Object& Json::members() const {
+const Json::Object& Json::members() const& {
   if (!is_object()) refuse("an object");
   return std::get<Object>(value_);
 }
 
-const Json::Array& Json::items() const {
+const Json::Array& Json::items() const& {
   if (!is_array()) refuse("an array");
   return std::get<Array>(value_);
 }

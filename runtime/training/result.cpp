@@ -55,7 +55,8 @@ Json target_of(const TrainJob& job, const Reporter::Outcome& outcome) {
   if (!job.target_accuracy) return nullptr;
   Json target{{"accuracy", *job.target_accuracy}, {"reached", outcome.target.has_value()}};
   if (!outcome.target) return target;
-  for (const auto& [key, value] : json_of(*outcome.target).members()) target[key] = value;
+  const Json evaluation = json_of(*outcome.target);
+  for (const auto& [key, value] : evaluation.members()) target[key] = value;
   return target;
 }
 
