@@ -120,8 +120,15 @@ TEST(Round, RanksOfTwoBuildsUnderstandWhatBothKnow) {
 
 TEST(MeasuredModel, TravelsAsItIs) {
   MeasuredModel measured = test::filled<MeasuredModel>();
-  measured.profile = {
-      .model = "mlp", .layers = {{.name = "one", .inputs = {}, .shares = ""}}, .measurements = {}};
+  measured.profile = {.model = "mlp",
+                      .layers = {{.name = "one", .inputs = {}, .shares = ""}},
+                      .measurements = {{.device = "cpu",
+                                        .batch = 32,
+                                        .forward = {0.1},
+                                        .backward = {0.3},
+                                        .update = {},
+                                        .output_bytes = {40},
+                                        .stash_bytes = {80}}}};
   test::expect_all_travels(measured);
   test::expect_all_travels(test::filled<ModelMeasurer>());
 }
