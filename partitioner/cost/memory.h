@@ -61,8 +61,8 @@ int optimizer_slots(const std::string& optimizer);
 //   wave updates       (2 + D) P    with a server: the sum that is made, and the D + 1 own waves
 //                                   that no pulled label holds yet
 //                      + P          where Nm - n >= 2: the snapshot arrives while the wave behind
-//                      its
-//                                   gate makes updates; elsewhere it takes an older version's place
+//                                   its gate makes updates; elsewhere it takes an older version's
+//                                   place
 //   all-reduce         4 pieces     of all_reduce_piece (P where that is less) that came to be
 //                                   added; the sum is made in place
 //   activations        held * stash; where they are recomputed held * samples (what came from other
@@ -109,6 +109,9 @@ struct StageNeed {
   std::int64_t missing() const { return ledger.total() - for_plans; }
   double full() const { return static_cast<double>(ledger.total()) / static_cast<double>(memory); }
 };
+// Of each replica, alike ones (of one kind of device, with equal shares) once.
+std::vector<StageNeed> replica_needs(const Plan& plan, const Cluster& cluster,
+                                     const Profile& profile, VirtualWorkerId vw, StageId stage);
 StageNeed fullest_replica(const Plan& plan, const Cluster& cluster, const Profile& profile,
                           VirtualWorkerId vw, StageId stage);
 

@@ -10,9 +10,10 @@
 
 namespace hetpipe {
 
-// MemoryBound for stages of a pipeline that runs HetPipe's way, to the byte, at a tenth of its
-// price: of one micro-batch per minibatch its total is linear in the footprint, so the factors are
-// asked once. What more micro-batches add is not linear; it grows with every byte all the same.
+// MemoryBound for stages of a pipeline that runs HetPipe's way, to the byte, for a search that asks
+// millions of times: of one micro-batch per minibatch its total is linear in the footprint, so the
+// factors are asked once. What more micro-batches add is not linear; it grows with every byte all
+// the same.
 class PipelineBound {
  public:
   PipelineBound(const PipelineShape& shape, StageId stage);

@@ -150,22 +150,29 @@ MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profil
   return stage_ledger(plan, cluster, profile, vw, stage, replica, table);
 }
 
-StageNeed fullest_replica(const Plan& plan, const Cluster& cluster, const Profile& profile,
-                          VirtualWorkerId vw, StageId stage) {
+std::vector<StageNeed> replica_needs(const Plan& plan, const Cluster& cluster,
+                                     const Profile& profile, VirtualWorkerId vw, StageId stage) {
   const PlanStage& here = stages_of(plan, vw)[static_cast<std::size_t>(stage.value)];
   const int micro_batch = plan.minibatch_of(vw) / plan.micro_batches;
-  StageNeed fullest;
-  std::set<std::pair<const DeviceKind*, int>> seen;  // replicas that are alike need the same
+  std::vector<StageNeed> needs;
+  std::set<std::pair<const DeviceKind*, int>> seen;
   for (std::size_t r = 0; r < here.devices.size(); ++r) {
     const DeviceKind& kind = cluster.kind_of(here.devices[r]);
     const int replica = static_cast<int>(r);
     if (!seen.emplace(&kind, share_of(here, micro_batch, replica)).second) continue;
-    StageNeed need{replica, here.devices[r],
-                   stage_ledger(plan, cluster, profile, vw, stage, replica), kind.memory,
-                   kind.for_plans()};
-    if (r == 0 || need.full() > fullest.full()) fullest = std::move(need);
+    needs.push_back({replica, here.devices[r],
+                     stage_ledger(plan, cluster, profile, vw, stage, replica), kind.memory,
+                     kind.for_plans()});
   }
-  return fullest;
+  return needs;
+}
+
+StageNeed fullest_replica(const Plan& plan, const Cluster& cluster, const Profile& profile,
+                          VirtualWorkerId vw, StageId stage) {
+  const std::vector<StageNeed> needs = replica_needs(plan, cluster, profile, vw, stage);
+  return *std::max_element(needs.begin(), needs.end(), [](const StageNeed& a, const StageNeed& b) {
+    return a.full() < b.full();
+  });
 }
 
 }  // namespace hetpipe

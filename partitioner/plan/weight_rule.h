@@ -34,6 +34,10 @@ enum class WeightsOf {
   ahead_at_first  // predicted by the minibatch's first pass of its kind, for all of them
 };
 
+constexpr bool looks_ahead(WeightsOf weights) {
+  return weights == WeightsOf::ahead || weights == WeightsOf::ahead_at_first;
+}
+
 // When a stage's own updates become visible to its passes.
 enum class Visible {
   // F(p) sees those of minibatches 0 ... p - Nm at every stage, whatever the cut: WSP, vertical
@@ -72,9 +76,7 @@ struct WeightTraits {
   std::vector<VersionDifference> (*steps_ahead)(const Schedule&) = count_version_differences;
 
   constexpr bool keeps_of_forward() const { return backward == WeightsOf::forward; }
-  constexpr bool predicts() const {
-    return forward == WeightsOf::ahead || forward == WeightsOf::ahead_at_first;
-  }
+  constexpr bool predicts() const { return looks_ahead(forward); }
   // One prediction serves all passes of its kind.
   constexpr bool shares_predictions() const { return forward == WeightsOf::ahead_at_first; }
 };

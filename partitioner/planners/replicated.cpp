@@ -159,17 +159,15 @@ std::string memory_shortage(const PlanRequest& request, const Plan& plan) {
   for (std::size_t v = 0; v < plan.virtual_workers.size(); ++v) {
     const auto& stages = plan.virtual_workers[v].stages;
     for (std::size_t k = 0; k < stages.size(); ++k) {
-      for (std::size_t r = 0; r < stages[k].devices.size(); ++r) {
-        const std::int64_t need = stage_ledger(plan, request.cluster, request.profile,
-                                               VirtualWorkerId{static_cast<int>(v)},
-                                               StageId{static_cast<int>(k)}, static_cast<int>(r))
-                                      .total();
-        const DeviceName& device = stages[k].devices[r];
-        const DeviceKind& kind = request.cluster.kind_of(device);
-        if (need <= kind.for_plans()) continue;
-        return format("layers [%d, %d] need %s on %s (%s), which has %s", stages[k].first_layer,
-                      stages[k].end_layer, format_bytes(static_cast<double>(need)).c_str(),
-                      to_string(device).c_str(), kind.name.c_str(), memory_for_plans(kind).c_str());
+      for (const StageNeed& need :
+           replica_needs(plan, request.cluster, request.profile,
+                         VirtualWorkerId{static_cast<int>(v)}, StageId{static_cast<int>(k)})) {
+        if (need.missing() <= 0) continue;
+        const DeviceKind& kind = request.cluster.kind_of(need.device);
+        return format(
+            "layers [%d, %d] need %s on %s (%s), which has %s", stages[k].first_layer,
+            stages[k].end_layer, format_bytes(static_cast<double>(need.ledger.total())).c_str(),
+            to_string(need.device).c_str(), kind.name.c_str(), memory_for_plans(kind).c_str());
       }
     }
   }

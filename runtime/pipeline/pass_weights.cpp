@@ -34,7 +34,7 @@ PassWeights::PassWeights(const WeightPolicy& policy, LocalWeights& weights, Opti
       device_(device),
       stream_(stream),
       passes_(passes) {
-  if (policy.predicts()) optimizer.prepare_to_look_ahead();
+  if (looks_ahead(policy.forward)) optimizer.prepare_to_look_ahead();
 }
 
 PassWeights::Of& PassWeights::of(Minibatch p) {

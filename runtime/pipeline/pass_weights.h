@@ -22,10 +22,6 @@ struct WeightPolicy {
   bool decay_as_forward = true;
   int steps_forward = 0;  // that a prediction looks ahead
   int steps_backward = 0;
-
-  bool predicts() const {
-    return forward == WeightsOf::ahead || forward == WeightsOf::ahead_at_first;
-  }
 };
 
 // `steps_*` are the stage's, counted from its schedule (partitioner/plan/staleness.h).

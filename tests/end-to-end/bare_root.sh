@@ -29,6 +29,12 @@ debootstrapped() { # WHAT OPTION... SUITE ROOT MIRROR [SCRIPT]
     skip "debootstrap could not make $what: $(tail -n 1 "$folder/debootstrap.log")"
 }
 
+# Debian 12 in root, whose apt goes the way that this machine's goes.
+debian_12() {
+  debootstrapped "Debian 12" bookworm "$root" "$mirror"
+  apt-config dump | grep -E '^Acquire::[a-z:]*::Proxy ' > "$root/etc/apt/apt.conf.d/90proxy" || true
+}
+
 # inside USER READ_ONLY_PATH COMMAND...: in the root, with an environment of its own; the path may be "".
 inside() {
   unshare --mount --propagation private bash -c '

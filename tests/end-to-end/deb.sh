@@ -32,9 +32,8 @@ depends=$(dpkg-deb --field "$package" Depends)
 [[ $depends == *openmpi-bin* && $depends == *libopenmpi3* ]] || fail "it does not depend on Open MPI: $depends"
 [[ ! $depends =~ cuda|cudnn|cublas|nccl|nvidia ]] || fail "it depends on CUDA: $depends"
 
-debootstrapped "Debian 12" bookworm "$root" "$mirror"
+debian_12
 cp "$package" "$root/tmp/"
-apt-config dump | grep -E '^Acquire::[a-z:]*::Proxy ' > "$root/etc/apt/apt.conf.d/90proxy" || true
 apt() {
   inside 0 "" /usr/bin/env DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin \
     http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" apt-get -qq -y "$@" > "$folder/apt.log" 2>&1 ||

@@ -15,8 +15,7 @@ kind=${command[*]}
 . "$source/tests/end-to-end/bare_root.sh"
 in_folder_of_its_own
 find_mirror
-debootstrapped "Debian 12" bookworm "$root" "$mirror"
-apt-config dump | grep -E '^Acquire::[a-z:]*::Proxy ' > "$root/etc/apt/apt.conf.d/90proxy" || true
+debian_12
 git clone --quiet "$source" "$root/hetpipe"
 
 started=$SECONDS

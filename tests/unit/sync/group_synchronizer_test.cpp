@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sync/group_synchronizer.h"
-#include "base/index.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
-#include <thread>
 
+#include "base/index.h"
 #include "kernels/devices.h"
 #include "runtime/transport/threads.h"
 #include "tests/main/patience.h"
+#include "tests/unit/sync/on_threads.h"
 
 // Runs without servers, ranks as threads: stages without their arithmetic play one minibatch after
 // another. Every rank must have the same weights as a serial program at each label, every due
@@ -86,20 +86,9 @@ class Play {
   };
 
   std::vector<Seen> run() {
-    const auto transports = make_threads_transports(case_.ranks);
     std::vector<Seen> seen(at(case_.ranks));
-    std::vector<std::thread> threads;
-    for (const auto& transport : transports) {
-      threads.emplace_back([this, rank = transport.get(), &seen] {
-        try {
-          work(*rank, seen[at(rank->rank().value)]);
-        } catch (const std::exception& error) {
-          ADD_FAILURE() << "rank " << rank->rank().value << ": " << error.what();
-          rank->abort(3);
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    test::on_threads(case_.ranks,
+                     [&](Transport& rank) { work(rank, seen[at(rank.rank().value)]); });
     return seen;
   }
 

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "tests/unit/sync/parameter_server_play.h"
+#include "tests/unit/sync/parameter_server_case.h"
 
-// What is played: virtual workers, their stages, clock distances, shards, replicas.
+// The cases: virtual workers, their stages, clock distances, shards, replicas.
 namespace hetpipe {
 namespace parameter_server_test {
 
