@@ -16,17 +16,16 @@
 namespace hetpipe {
 namespace {
 
-// ivdep: where input and output are one array, no element needs another.
 template <Elementwise Layer>
 HETPIPE_EVERY_WIDTH void forward_loop(const Layer& layer, float* y, const float* x,
                                       std::int64_t count) {
-#pragma GCC ivdep
+  HETPIPE_INDEPENDENT
   for (std::int64_t i = 0; i < count; ++i) y[i] = layer.forward(x[i]);
 }
 template <Elementwise Layer>
 HETPIPE_EVERY_WIDTH void backward_loop(const Layer& layer, float* dx, const float* __restrict read,
                                        const float* dy, std::int64_t count) {
-#pragma GCC ivdep
+  HETPIPE_INDEPENDENT
   for (std::int64_t i = 0; i < count; ++i) dx[i] = layer.backward(read[i], dy[i]);
 }
 

@@ -36,9 +36,8 @@ HETPIPE_EVERY_WIDTH void add(float* y, const float* x, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
 }
 
-// Here and below, ivdep: where input and output are one array, no element needs another.
 HETPIPE_EVERY_WIDTH void sum(float* z, const float* x, const float* y, std::int64_t count) {
-#pragma GCC ivdep
+  HETPIPE_INDEPENDENT
   for (std::int64_t i = 0; i < count; ++i) z[i] = x[i] + y[i];
 }
 
@@ -112,7 +111,7 @@ void dropout_draw(std::uint8_t* kept, std::uint64_t key, float rate, std::int64_
 HETPIPE_EVERY_WIDTH void dropout_apply(float* y, const float* x,
                                        const std::uint8_t* __restrict kept, float factor,
                                        std::int64_t count) {
-#pragma GCC ivdep
+  HETPIPE_INDEPENDENT
   for (std::int64_t i = 0; i < count; ++i) {
     const float scaled = x[i] * factor;
     y[i] = kept[i] != 0 ? scaled : 0.0f;
@@ -124,7 +123,7 @@ HETPIPE_EVERY_WIDTH void alpha_dropout_forward(float* y, const float* x,
                                                const AlphaDropoutMap& map, std::int64_t count) {
   const float scale = static_cast<float>(map.scale), shift = static_cast<float>(map.shift);
   const float dropped = static_cast<float>(map.dropped);
-#pragma GCC ivdep
+  HETPIPE_INDEPENDENT
   for (std::int64_t i = 0; i < count; ++i) {
     const float mapped = x[i] * scale + shift;
     y[i] = kept[i] != 0 ? mapped : dropped;

@@ -14,10 +14,18 @@
 
 // One function per width of vectors, chosen when the program is loaded: one binary runs everywhere.
 // No value changes: an element sees the same operations in any width, and nothing is contracted.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Sanitizers are not ready yet when it is chosen.
+#if defined(__x86_64__) && !defined(HETPIPE_SANITIZED)
 #define HETPIPE_EVERY_WIDTH __attribute__((target_clones("default", "avx2", "arch=skylake-avx512")))
 #else
 #define HETPIPE_EVERY_WIDTH
+#endif
+
+// Before a loop whose input and output may be one array: no element needs another.
+#if defined(__GNUC__) && !defined(__clang__)
+#define HETPIPE_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define HETPIPE_INDEPENDENT
 #endif
 
 namespace hetpipe::loops {

@@ -109,7 +109,7 @@ Operation IpcPath::receive(Channel channel, std::span<std::byte> memory) {
   ensure(theirs_ != nullptr, "a path that is not connected");
   Lane& lane = lanes_[channel];
   auto state = std::make_shared<Operation::State>();
-  Incoming& incoming = lane.incoming.emplace_back(state, memory, stream_.record());
+  Incoming& incoming = lane.incoming.emplace_back(Incoming{state, memory, stream_.record()});
   for (std::uint64_t s = 0; s < slots_of(memory.size()); ++s) {
     Incoming::Slot& slot = incoming.slots.emplace_back();
     slot.message = transport_.receive(peer_, channel,

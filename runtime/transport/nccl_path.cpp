@@ -85,7 +85,7 @@ Operation NcclPath::send(Channel channel, const MessageHeader& header,
                          std::span<const std::byte> memory) {
   Lane& lane = lanes_[channel];
   auto state = std::make_shared<Operation::State>();
-  lane.to_send.push_back(std::make_shared<Outgoing>(state, header, memory, stream_.record()));
+  lane.to_send.push_back(std::make_shared<Outgoing>(Outgoing{state, header, memory, stream_.record()}));
   send_awaited(lane);
   return Operation(std::move(state));
 }
@@ -93,7 +93,7 @@ Operation NcclPath::send(Channel channel, const MessageHeader& header,
 Operation NcclPath::receive(Channel channel, std::span<std::byte> memory) {
   Lane& lane = lanes_[channel];
   auto state = std::make_shared<Operation::State>();
-  auto incoming = std::make_shared<Incoming>(state, memory, stream_.record());
+  auto incoming = std::make_shared<Incoming>(Incoming{state, memory, stream_.record()});
   incoming->message = transport_.receive(
       peer_, channel, std::as_writable_bytes(std::span<NcclNote, 1>(&incoming->note, 1)));
   lane.incoming.push_back(std::move(incoming));

@@ -44,7 +44,7 @@ class Staging::Outgoing final : public PayloadPieces {
       if (!staging_->may_take(lane_, bytes, true)) return any;
       Stream& copies = *staging_->to_host_;
       if (filled_ == 0) copies.wait(*ready_);
-      Piece& piece = pieces_.emplace_back(filled_, bytes, staging_->pool_.take(bytes));
+      Piece& piece = pieces_.emplace_back(Piece{filled_, bytes, staging_->pool_.take(bytes)});
       ++lane_.pieces;
       staging_->device_.copy(copies, piece.host, memory_.data() + filled_, bytes);
       piece.copied = copies.record();
@@ -105,7 +105,7 @@ class Staging::Incoming final : public PayloadPieces {
   std::byte* next(std::uint64_t offset, std::uint64_t bytes) override {
     if (staging_ == nullptr || !staging_->may_take(lane_, bytes, begun_)) return nullptr;
     ++lane_.pieces;
-    return coming_.emplace_back(offset, bytes, staging_->pool_.take(bytes)).host;
+    return coming_.emplace_back(Piece{offset, bytes, staging_->pool_.take(bytes)}).host;
   }
   void finished(std::uint64_t offset, std::uint64_t) override {
     if (staging_ == nullptr) return;

@@ -14,6 +14,7 @@
 #include "kernels/device.h"
 #include "runtime/model/model.h"
 #include "runtime/model/parameters.h"
+#include "tests/end-to-end/serial_optimizer.h"
 
 namespace hetpipe {
 
@@ -22,8 +23,6 @@ namespace hetpipe {
 // nothing between calls but kernels.
 class SerialLayers {
  public:
-  using Floats = std::vector<float>;
-
   struct Samples {
     std::vector<SampleKey> keys;
     std::vector<std::int32_t> labels;  // labels_per_sample() of each

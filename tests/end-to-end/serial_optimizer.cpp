@@ -8,8 +8,6 @@
 namespace hetpipe {
 namespace {
 
-using Floats = std::vector<float>;
-
 constexpr float kBeta1 = 0.9f;
 constexpr float kBeta2 = 0.999f;
 constexpr float kEpsilon = 1e-8f;

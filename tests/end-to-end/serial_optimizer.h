@@ -12,6 +12,8 @@
 // and sums are rounded one by one, in the order in which they stand here.
 namespace hetpipe {
 
+using Floats = std::vector<float>;
+
 struct SerialOptimizer {
   std::string name = "sgd-momentum";  // sgd, sgd-momentum, adam
   float rate = 0.01f;
@@ -36,7 +38,7 @@ class SerialSteps {
   //   sgd-momentum  v = momentum v + g';  delta = -(rate v)
   //   adam          m = b1 m + (1-b1) g';  v = b2 v + (1-b2) g'^2;
   //                 delta = -(rate (m / (1-b1^step)) / (sqrt(v / (1-b2^step)) + epsilon))
-  std::vector<float> delta(const std::vector<float>& gradient, const std::vector<float>& weights,
+  Floats delta(const Floats& gradient, const Floats& weights,
                            std::int64_t step, Minibatch p);
 
   // weights + ahead * the direction of the newest step (SpecTrain: arXiv 1809.02839, XPipe:
@@ -45,9 +47,9 @@ class SerialSteps {
   //   sgd-momentum  w - f v
   //   adam          w - f (m / (1-b1^step)) / (sqrt(v / (1-b2^step)) + epsilon)
   // Before the first step: the weights themselves.
-  std::vector<float> predicted(const std::vector<float>& weights, int ahead, Minibatch p) const;
+  Floats predicted(const Floats& weights, int ahead, Minibatch p) const;
 
-  const std::vector<std::vector<float>>& slots() const { return slots_; }
+  const std::vector<Floats>& slots() const { return slots_; }
 
  private:
   struct Adam {
@@ -57,8 +59,8 @@ class SerialSteps {
   static Adam adam(std::int64_t step);
 
   SerialOptimizer optimizer_;
-  std::vector<std::vector<float>> slots_;  // velocity; first and second moment
-  std::vector<float> newest_;
+  std::vector<Floats> slots_;  // velocity; first and second moment
+  Floats newest_;
   std::int64_t step_ = 0;  // the newest
 };
 

@@ -11,7 +11,6 @@
 namespace hetpipe {
 namespace serial_sgd_test {
 
-using Floats = std::vector<float>;
 using Step = std::function<void(Floats& weights, const Floats& gradient, int step)>;
 
 // step counts from 1.

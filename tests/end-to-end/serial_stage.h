@@ -8,12 +8,11 @@
 #include "runtime/data/dataset.h"
 #include "runtime/data/sampler.h"
 #include "tests/end-to-end/serial_layers.h"
+#include "tests/end-to-end/serial_optimizer.h"
 
 // A stage of a serial program: consecutive layers, and the replicas that split each micro-batch.
 // It computes with whatever weights it is given; which these are is the caller's question.
 namespace hetpipe {
-
-using Floats = std::vector<float>;
 
 inline void add(Floats& to, const Floats& what) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];

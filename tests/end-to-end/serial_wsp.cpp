@@ -10,8 +10,6 @@
 namespace hetpipe {
 namespace {
 
-using Floats = std::vector<float>;
-
 void add(Floats& to, const Floats& what) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
 }

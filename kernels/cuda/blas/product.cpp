@@ -307,8 +307,9 @@ std::optional<MatrixProduct::Choice> MatrixProduct::fastest(
     }
     return std::nullopt;
   }
-  const auto block = [&](std::size_t i) {
-    return static_cast<std::byte*>(scratch.block(i)) + alignment;
+  const auto block = [&](std::size_t i) -> std::byte* {  // null: of no bytes
+    void* const at = scratch.block(i);
+    return at == nullptr ? nullptr : static_cast<std::byte*>(at) + alignment;
   };
   const Memory memory{block(0), block(1), block(2), block(3), block(5), scratch.block(4)};
   double best = 0;

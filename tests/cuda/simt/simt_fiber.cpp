@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(HETPIPE_ADDRESS_SANITIZER)
 #include <pthread.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -88,17 +88,17 @@ Fiber::Fiber(void (*main)())
 Fiber::~Fiber() = default;
 
 void Fiber::switch_to(Fiber& to) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(HETPIPE_ADDRESS_SANITIZER)
   __sanitizer_start_switch_fiber(&sanitizers_, to.stack_, to.stack_bytes_);
 #endif
   registers_->switch_to(*to.registers_);
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(HETPIPE_ADDRESS_SANITIZER)
   __sanitizer_finish_switch_fiber(sanitizers_, nullptr, nullptr);
 #endif
 }
 
 void Fiber::be_this_thread() {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(HETPIPE_ADDRESS_SANITIZER)
   static thread_local void* stack = nullptr;  // found once: it takes the system some time
   static thread_local std::size_t bytes = 0;
   if (pthread_attr_t attributes;
@@ -112,7 +112,7 @@ void Fiber::be_this_thread() {
 }
 
 void Fiber::begin() {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(HETPIPE_ADDRESS_SANITIZER)
   __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
 #endif
 }

@@ -85,7 +85,7 @@ TEST(ReferenceGradient, BatchNorm) {
     Values x = values(1, rows * channels), scale = values(2, channels);
     Values shift = values(3, channels), mean = sized(channels), variance = sized(channels);
     const Values dy = values(4, rows * channels);
-    const auto forward = [&] {
+    const auto forward = [&, rows = rows, channels = channels] {
       Values y = sized(rows * channels);
       reference::batch_statistics(rows, channels, x.data(), mean.data(), variance.data());
       reference::batch_norm_forward(rows, channels, kEpsilon, x.data(), mean.data(),

@@ -74,7 +74,7 @@ TEST(SequenceGradient, LayerNorm) {
     Values x = values(1, rows * features), scale = values(2, features), shift = values(3, features);
     const Values dy = values(4, rows * features);
     Values mean = sized(rows), variance = sized(rows);
-    const auto forward = [&] {
+    const auto forward = [&, rows = rows, features = features] {
       Values y = sized(rows * features);
       for (int r = 0; r < rows; ++r) {
         const auto row = static_cast<std::size_t>(r);

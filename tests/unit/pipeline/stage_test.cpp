@@ -76,7 +76,7 @@ struct How {
 class Chain {
  public:
   Chain(const Model& model, const std::vector<int>& stage_end, Device& device, How how = {})
-      : model_(model), device_(device), how_(how), stream_(device.make_stream()) {
+      : device_(device), how_(how), stream_(device.make_stream()) {
     for (std::size_t k = 0; k < stage_end.size(); ++k) {
       auto stage = std::make_unique<Stage>(model, stage_end, StageId{static_cast<int>(k)}, kSeed,
                                            device, *stream_);
@@ -195,7 +195,6 @@ class Chain {
     return &*found;
   }
 
-  const Model& model_;
   Device& device_;
   How how_;
   std::unique_ptr<Stream> stream_;

@@ -135,7 +135,9 @@ class CardsOfOtherKinds : public testing::Test {
     std::vector<RankDevice> devices(3);
     for (int r = 0; r < 2; ++r) {
       const auto rank = static_cast<std::size_t>(r);
-      roles.of_rank[rank].worker.emplace().device = {"n0", r};
+      Role::Worker worker;
+      worker.device = {"n0", r};
+      roles.of_rank[rank].worker = worker;
       devices[rank].card = card;
       devices[rank].memory = memory;
     }

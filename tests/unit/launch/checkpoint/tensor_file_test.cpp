@@ -30,7 +30,9 @@ Number number_at(const std::string& bytes, std::size_t where) {
 
 std::vector<float> floats(std::string_view bytes) {
   std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::memcpy(&values[i], bytes.data() + i * sizeof(float), sizeof(float));
+  }
   return values;
 }
 

@@ -90,7 +90,7 @@ TEST(ChangedCluster, WhatCannotBeDoneSaysWhy) {
       {"-n0,-n1", "leaves no device"},
   };
   for (const auto& [change, expected] : kCases) {
-    const std::string error = user_error([&] { after(change); });
+    const std::string error = user_error([&, change = change] { after(change); });
     EXPECT_THAT(error, HasSubstr(expected)) << change;
     EXPECT_THAT(error, testing::StartsWith("--what-if: ")) << change;
   }

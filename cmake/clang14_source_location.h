@@ -2,7 +2,7 @@
 #pragma once
 
 // For clang 14 with the library of GCC 12, which has no std::source_location for that compiler.
-// Included before everything else in the preset `fuzz` alone.
+// Included before everything else where that compiler builds (CMakeLists.txt).
 #include <version>
 #if !defined(__cpp_lib_source_location)
 #include <cstdint>
