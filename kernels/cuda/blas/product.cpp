@@ -72,6 +72,11 @@ std::size_t alignment_of(std::initializer_list<const void*> memory) {
   return bits & (~bits + 1);
 }
 
+// What memory of this type has where all of a product is at multiples of `alignment`: whole elements.
+std::size_t at_least(std::size_t alignment, ElementType type) {
+  return std::max(alignment, bytes_of(type));
+}
+
 struct PreferenceTraits {
   using Handle = cublasLtMatmulPreference_t;
   static Handle empty() { return nullptr; }
@@ -244,11 +249,12 @@ std::optional<MatrixProduct::Choice> MatrixProduct::find(std::size_t alignment) 
 
   if (epilogue_ != Epilogue::none) {
     // Algorithms are recommended for the alignment of whatever address stands here.
-    set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<void*>(alignment));
+    set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+        reinterpret_cast<void*>(at_least(alignment, ElementType::fp32)));
   }
   if (epilogue_ == Epilogue::bias_gelu) {
     set(description_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
-        reinterpret_cast<void*>(alignment));
+        reinterpret_cast<void*>(at_least(alignment, types_.result)));
   }
   cublasLtMatmulPreference_t raw = nullptr;
   check(cublasLtMatmulPreferenceCreate(&raw), "asking for algorithms");
@@ -263,11 +269,13 @@ std::optional<MatrixProduct::Choice> MatrixProduct::find(std::size_t alignment) 
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   // A factor may start inside a row.
-  for (const auto name :
-       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-    prefer(name, static_cast<std::uint32_t>(alignment));
-  }
+  const auto prefer_alignment = [&](ElementType type, auto... names) {
+    (prefer(names, static_cast<std::uint32_t>(at_least(alignment, type))), ...);
+  };
+  prefer_alignment(element_of(types_.precision), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
+  prefer_alignment(types_.result, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
   std::vector<cublasLtMatmulHeuristicResult_t> results(
       options.measure ? static_cast<std::size_t>(options.candidates) : 1);
   int count = 0;
@@ -294,10 +302,14 @@ std::optional<MatrixProduct::Choice> MatrixProduct::fastest(
   const ColumnMajorProduct p = column_major(product_);
   const std::size_t bias = static_cast<std::size_t>(std::max(p.m, p.n)) * sizeof(float);
   const ElementType type = element_of(types_.precision);
-  const Scratch scratch({bytes(p.second, type) + alignment, bytes(p.first, type) + alignment,
-                         bytes(p.result, types_.result) + alignment, bias + alignment, workspace,
+  // Each block begins at the alignment that is asked for, but no element lies across its own.
+  const std::size_t of_factor = at_least(alignment, type);
+  const std::size_t of_result = at_least(alignment, types_.result);
+  const std::size_t of_bias = at_least(alignment, ElementType::fp32);
+  const Scratch scratch({bytes(p.second, type) + of_factor, bytes(p.first, type) + of_factor,
+                         bytes(p.result, types_.result) + of_result, bias + of_bias, workspace,
                          epilogue_ == Epilogue::bias_gelu
-                             ? bytes(p.result, types_.result) + alignment
+                             ? bytes(p.result, types_.result) + of_result
                              : std::size_t{0}});
   if (!scratch.complete()) {
     if (context_.options().warn) {
@@ -307,11 +319,12 @@ std::optional<MatrixProduct::Choice> MatrixProduct::fastest(
     }
     return std::nullopt;
   }
-  const auto block = [&](std::size_t i) -> std::byte* {  // null: of no bytes
+  const auto block = [&](std::size_t i, std::size_t offset) -> std::byte* {  // null: of no bytes
     void* const at = scratch.block(i);
-    return at == nullptr ? nullptr : static_cast<std::byte*>(at) + alignment;
+    return at == nullptr ? nullptr : static_cast<std::byte*>(at) + offset;
   };
-  const Memory memory{block(0), block(1), block(2), block(3), block(5), scratch.block(4)};
+  const Memory memory{block(0, of_factor), block(1, of_factor), block(2, of_result),
+                      block(3, of_bias),   block(5, of_result), scratch.block(4)};
   double best = 0;
   Choice choice;
   std::string failure;
