@@ -92,6 +92,7 @@ function(hetpipe_test_limit test seconds)
   endif()
   math(EXPR limit "${pace} * ${seconds}")
   set_property(TEST ${test} PROPERTY TIMEOUT ${limit})
+  set_property(TEST ${test} PROPERTY COST ${seconds})  # the longest first, in the first run as well
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT_MODIFICATION HETPIPE_TEST_PACE=set:${pace})
 endfunction()
 

@@ -27,6 +27,9 @@ build_packages=(
 test_packages=(
   "libgtest-dev: GoogleTest"
   "libgmock-dev: GoogleTest's matchers"
+  "clang: compiles the sanitizer builds"
+  "libclang-rt-14-dev: sanitizers"
+  "llvm: names the functions in their reports"
   "ccache: compiles once what several builds share"
   "slurm-wlm: Slurm on virtual nodes, to test srun and jobs"
   "munge: authentication of that Slurm"
