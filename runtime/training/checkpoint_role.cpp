@@ -49,8 +49,8 @@ void CheckpointRole::write(CheckpointParts parts) {
       last ? CheckpointWriter::Which::last : CheckpointWriter::Which::one_of_many);
 }
 
-void CheckpointRole::tell(const CheckpointWriter::Result& result) {
-  ++told_;
+void CheckpointRole::report(const CheckpointWriter::Result& result) {
+  ++reported_;
   switch (result.fate) {
     case CheckpointWriter::Fate::written:
       service_.send(Rank{0}, CheckpointWritten{.label = result.label, .path = result.text});
@@ -76,12 +76,12 @@ void CheckpointRole::tell(const CheckpointWriter::Result& result) {
 
 void CheckpointRole::poll() {
   collector_->poll();
-  for (const CheckpointWriter::Result& result : writer_->take_results()) tell(result);
+  for (const CheckpointWriter::Result& result : writer_->take_results()) report(result);
   // The run's end waits for its last checkpoint, which may take long: somebody is at it.
-  if (told_ < given_) service_.give_life_sign();
+  if (reported_ < given_) service_.give_life_sign();
 }
 
-bool CheckpointRole::finished() const { return collector_->finished() && told_ == given_; }
+bool CheckpointRole::finished() const { return collector_->finished() && reported_ == given_; }
 
 std::string CheckpointRole::waiting_for() const {
   return collector_->finished() ? "the last checkpoint to be on disk" : collector_->waiting_for();

@@ -23,7 +23,7 @@ class CheckpointRole {
 
  private:
   void write(CheckpointParts parts);
-  void tell(const CheckpointWriter::Result& result);
+  void report(const CheckpointWriter::Result& result);
 
   const TrainValues& values_;
   RankService& service_;
@@ -31,7 +31,7 @@ class CheckpointRole {
   TraceWriter* trace_;
   std::unique_ptr<CheckpointCollector> collector_;
   std::unique_ptr<CheckpointWriter> writer_;
-  std::size_t told_ = 0;  // of those given to the writer
+  std::size_t reported_ = 0;  // of those given to the writer
   std::size_t given_ = 0;
 };
 

@@ -93,8 +93,8 @@ StopListener::StopListener(RankService& service, Rank decides,
   if (!stop_wanted) return;
   service.also_poll([this, decides, &service, stop_wanted = std::move(stop_wanted)] {
     const std::optional<int> signal = stop_wanted();  // throws when there was a second
-    if (!signal || told_) return;
-    told_ = true;
+    if (!signal || requested_) return;
+    requested_ = true;
     service.send(decides, StopRequest{.signal = *signal});
   });
 }

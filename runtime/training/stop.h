@@ -53,7 +53,7 @@ class StopListener {
                std::function<void(Label, const StopWanted&)> apply);
 
  private:
-  bool told_ = false;
+  bool requested_ = false;
 };
 
 }  // namespace hetpipe

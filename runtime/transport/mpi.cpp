@@ -21,7 +21,7 @@ namespace {
 constexpr int kSystemFailure = static_cast<int>(ExitCode::system);
 
 // Before MPI_Init_thread returns, only the launcher's variables know the rank.
-std::string rank_told_by_launcher() {
+std::string rank_from_launcher() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
     if (const char* value = std::getenv(name)) return "rank " + std::string(value);
   }
@@ -51,7 +51,7 @@ MpiSession::MpiSession(int* argc, char*** argv, double watchdog_seconds)
   state_->watchdog_seconds = watchdog_seconds;
   int given = MPI_THREAD_SINGLE;
   {
-    const Watchdog watchdog(rank_told_by_launcher() + ": MPI_Init_thread", watchdog_seconds,
+    const Watchdog watchdog(rank_from_launcher() + ": MPI_Init_thread", watchdog_seconds,
                             kSystemFailure);
     check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &given), "MPI_Init_thread");
   }

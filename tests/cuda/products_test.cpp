@@ -14,7 +14,7 @@ namespace products_test {
 
 using testing::HasSubstr;
 
-TEST(Products, EveryFormIsOneThatTheLibraryCanBeTold) {
+TEST(Products, EveryFormIsOneThatTheLibraryHas) {
   const std::unique_ptr<Context> context = Context::described(read_file(HETPIPE_H200), {});
   for (const Precision precision :
        {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16})

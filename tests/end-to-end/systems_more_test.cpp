@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(All, MoreOfSystems,
 // A label of a pipeline that drains is a moment without anything in flight: going on from it is as
 // if the run had not stopped, in weights and optimizer state. (Running statistics are averaged at a
 // label.)
-TEST(FlushingSystems, GoOnFromALabel) {
+TEST(FlushingSystems, ResumeAfterAnyWave) {
   std::string not_played;
   for (const std::string system : {"gpipe", "dapple", "zero-bubble", "data-parallel"}) {
     SCOPED_TRACE(system);

@@ -62,7 +62,7 @@ TEST(TiedWeights, StayTogetherWithoutAFlush) {
 
 // A checkpoint holds the owner's weight and optimizer state; whoever starts from it has both
 // copies.
-TEST(TiedWeights, GoOnFromACheckpoint) {
+TEST(TiedWeights, ResumeFromACheckpoint) {
   for (const std::string system : {"dapple", "hetpipe"}) {
     SCOPED_TRACE(system);
     const bool apart = system == "dapple";

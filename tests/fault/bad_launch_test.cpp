@@ -47,7 +47,7 @@ void BadLaunch::own_hosts() {
         with(profile, "\"cpu\"", "\"fast\"") + with(measured, "\"cpu\"", "\"slow\""));
 }
 
-TEST_F(BadLaunch, BadInputIsToldOnceInAll) {
+TEST_F(BadLaunch, BadInputIsReportedOnce) {
   const std::string train = kTrainMpi;
   expect_all_refuse("-n 3 HETPIPE " + with(train, "--data data", "--data nowhere"),
                     {"nowhere: does not exist"});

@@ -31,7 +31,7 @@ TEST_F(FullDisk, AtTheStartTheFileIsNamed) {
 }
 
 // Whatever comes first to find no room: configuration, log, links, traces, checkpoints.
-TEST_F(FullDisk, OfAnySizeIsToldInWords) {
+TEST_F(FullDisk, OfAnySizeIsReportedInWords) {
   spoil("cluster.toml", "[link.inter_node]\n", "[link.inter_node]\nemulate = true\n");
   for (const char* size : {"4k", "8k", "12k", "16k", "20k", "24k", "28k", "36k", "64k", "300k"}) {
     SCOPED_TRACE(size);

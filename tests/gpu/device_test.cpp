@@ -41,7 +41,7 @@ TEST_F(CudaDeviceTest, MemoryIsCountedAndGivenBack) {
   EXPECT_EQ(device_->memory().peak(), 12345u);
 }
 
-TEST_F(CudaDeviceTest, WhatDoesNotFitIsToldWithTheLedger) {
+TEST_F(CudaDeviceTest, WhatDoesNotFitIsReportedWithTheLedger) {
   const Buffer there(*device_, *stream_, 4096, MemoryKind::gradients);
   const std::size_t more = test::last_gpu().memory + (std::size_t{1} << 30);
   try {

@@ -275,7 +275,7 @@ TEST_F(LifelineTest, ARankThatDoesNotPollLeavesAllTheSame) {
 }
 
 // As when a scheduler suspends a whole job.
-TEST_F(LifelineTest, WhoSleptToldNobodyAndBlamesNobody) {
+TEST_F(LifelineTest, WhoSleptBlamesNobody) {
   start(3, kSilentTimeout);
   for (int r = 0; r < 3; ++r) signal(r, SIGSTOP);
   std::this_thread::sleep_for(Seconds(kSilentTimeout));  // longer than anybody is waited for

@@ -17,7 +17,7 @@ std::string sends(const std::string& text, Payload payload, std::optional<Miniba
   return to_string(found);
 }
 
-TEST(MessageCursor, ToldByTheirPlace) {
+TEST(MessageCursor, FollowFromTheirPlace) {
   const std::string middle = "V0 F0 S0 V1 F1 S1 V0 B0 S0 U0 V1 B1 S1 U1";
   EXPECT_EQ(sends(middle, Payload::activations), "S0 S1");
   EXPECT_EQ(sends(middle, Payload::gradients), "S0 S1");

@@ -103,7 +103,7 @@ TEST_F(CheckpointWriterTest, LeavesOutTheOldestThatWaits) {
                 {1, Fate::written}, {2, Fate::left_out}, {3, Fate::left_out}, {4, Fate::written}}));
 }
 
-TEST_F(CheckpointWriterTest, AFailureIsToldAndTheLastOneIsTriedAgain) {
+TEST_F(CheckpointWriterTest, AFailureIsReportedAndTheLastOneIsTriedAgain) {
   const fs::path missing = folder_ / "not-there-yet";
   CheckpointWriter writer({.folder = missing, .retry_seconds = test::patience(10)});
   writer.write(

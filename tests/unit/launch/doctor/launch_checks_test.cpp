@@ -94,7 +94,7 @@ TEST(CheckPlanRanks, NumberAndHosts) {
   EXPECT_TRUE(roles);
 }
 
-TEST(CheckPlanRanks, FilesAreToldWithTheirPlace) {
+TEST(CheckPlanRanks, FilesAreNamedWithTheirPlace) {
   PlannedRun run;
   run.files = "plan.toml";
   run.problems = {{"plan.toml:3", "is wrong (why). Do that."}, {"plan.toml:9", "too (why). Do."}};

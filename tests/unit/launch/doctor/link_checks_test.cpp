@@ -19,7 +19,7 @@ PairLink link(int a, int b, double rate = 1e9) {
   return {{a, b}, true, true, LinkNumbers{1e-5, rate, rate, 1 << 20}};
 }
 
-TEST(CheckLinks, ABlockedPairIsNamedAndEachWayTold) {
+TEST(CheckLinks, ABlockedPairIsNamedWithBothWays) {
   std::vector<PairLink> links{link(0, 1), link(0, 2), {{1, 2}, false, false, {}}};
   Check check = check_links(links, three_hosts(), 5, "");
   EXPECT_THAT(said(check), ElementsAre(AllOf(HasSubstr("failure: rank 1 on n1 <-> rank 2 on n2: no "
@@ -37,7 +37,7 @@ TEST(CheckLinks, ABlockedPairIsNamedAndEachWayTold) {
               ElementsAre(AllOf(HasSubstr("large ones do not within 5 s"), HasSubstr("MTU"))));
 }
 
-TEST(CheckLinks, NoRouteIsToldWithItsReason) {
+TEST(CheckLinks, NoRouteIsNamedWithItsReason) {
   PairLink parted{{0, 1}, false, false, {}};
   parted.no_route = "10.0.0.2: Network is unreachable";
   EXPECT_THAT(said(check_links({parted}, three_hosts(), 5, "")),

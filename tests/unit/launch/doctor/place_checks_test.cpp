@@ -73,7 +73,7 @@ TEST(CheckDevices, AClusterAgainstTheCardsOfItsHosts) {
                                     "ranks see 1 x NVIDIA Marvel X1)")));
 }
 
-TEST(CheckDevices, CudaThatIsAskedForAndCannotBeHad) {
+TEST(CheckDevices, CudaThatWasChosenAndIsUnavailable) {
   FoundDevice none;
   none.failure = "device cuda: no driver";
   EXPECT_THAT(

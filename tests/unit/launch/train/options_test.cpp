@@ -129,7 +129,7 @@ TEST(TrainOptions, WithoutAPlanOneMustBePossible) {
   EXPECT_THAT(text, HasSubstr("--resume: does not say what to resume"));
 }
 
-TEST(TrainOptions, ARunThatIsGoneOnWithHoldsItsPlan) {
+TEST(TrainOptions, AResumedRunKeepsItsPlan) {
   TrainOptions options;
   EXPECT_EQ(problems_of(options, {"--data", "d", "--output", "o", "--resume"}), "");
 }

@@ -79,7 +79,7 @@ TEST(GraphTxt, AnAuxiliaryHeadIsAnOutput) {
   EXPECT_EQ(parse_profile(to_toml(p), "again"), p);
 }
 
-TEST(GraphTxt, ToldFromTomlByItsFirstLine) {
+TEST(GraphTxt, RecognisedByItsFirstLine) {
   EXPECT_TRUE(looks_like_graph_txt(block()));
   EXPECT_TRUE(looks_like_graph_txt("\n\tnode1 -- node2\n"));
   EXPECT_TRUE(looks_like_graph_txt("node17"));  // cut off

@@ -130,7 +130,7 @@ TEST(LowerWsp, TheFirstWaveOfAResumedRunHasNoGate) {
             (std::vector<std::string>{"F4 B4 U4 F5 B5 U5 P5 F6 B6 U6 L7 F7 B7 U7 P7"}));
 }
 
-TEST(PayloadOf, ToldByThePlace) {
+TEST(PayloadOf, FollowsFromThePlace) {
   const StageActions actions = parse_actions("V0 F0 S0 V1 L1 F1 S1 V0 B0 S0 U0");
   std::vector<bool> forward;
   for (std::size_t i = 0; i < actions.size(); ++i) {

@@ -60,7 +60,7 @@ TYPED_TEST(OwnEmbedding, EveryShape) {
   expect_embedding<TypeParam>({30, 11, 16}, 1);
 }
 
-TYPED_TEST(OwnEmbedding, TokensOutsideAreTold) {
+TYPED_TEST(OwnEmbedding, TokensOutsideAreReported) {
   const EmbeddingSizes s{3, 4, 8};
   for (const float bad : {-1.0f, 4.0f, 1e20f, NAN}) {
     const Array<float> tokens(std::vector<float>{1, bad, 3});

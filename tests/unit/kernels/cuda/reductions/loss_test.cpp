@@ -150,7 +150,7 @@ TYPED_TEST(OwnLoss, ANanIsSeen) {
     }
 }
 
-TYPED_TEST(OwnLoss, LabelsOutsideAreTold) {
+TYPED_TEST(OwnLoss, LabelsOutsideAreReported) {
   for (const std::int32_t bad : {-1, 10, 2'000'000'000, -2'000'000'000}) {
     const LossSizes s{2, 3, 10};
     const Numbers x = normal<TypeParam>(60, 44);
