@@ -84,13 +84,14 @@ function(hetpipe_test_needs labels)
 endfunction()
 
 # hetpipe_test_limit(TEST SECONDS): what a usual machine takes at most. The test is ended, so that a hang has a name, after
-# HETPIPE_TEST_PACE times that; its own deadlines are stretched as much (tests/main/patience.h).
+# 3 * HETPIPE_TEST_PACE times that (other tests run beside it); its own deadlines are stretched HETPIPE_TEST_PACE times
+# (tests/main/patience.h).
 function(hetpipe_test_limit test seconds)
   set(pace ${HETPIPE_TEST_PACE})
   if(HETPIPE_SANITIZE)
     math(EXPR pace "3 * ${pace}")
   endif()
-  math(EXPR limit "${pace} * ${seconds}")
+  math(EXPR limit "3 * ${pace} * ${seconds}")
   set_property(TEST ${test} PROPERTY TIMEOUT ${limit})
   set_property(TEST ${test} PROPERTY COST ${seconds})  # the longest first, in the first run as well
   set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT_MODIFICATION HETPIPE_TEST_PACE=set:${pace})

@@ -21,7 +21,7 @@ namespace hetpipe {
 namespace {
 
 constexpr std::size_t kOverviewWidth = 98;
-constexpr std::chrono::milliseconds kFirstRankSpeaks{1000};
+constexpr std::chrono::milliseconds kFirstRankSpeaks{10'000};
 volatile std::sig_atomic_t code_of_silent_rank = 0;
 
 std::string overview() {

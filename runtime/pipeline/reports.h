@@ -70,6 +70,9 @@ struct RankReport {
   std::int64_t bytes_pushed = 0;
   std::int64_t bytes_pulled = 0;
   std::int64_t bytes_evaluation = 0;  // activations of test samples
+  // The most in messages that had not left when the next one of their direction was made: memory
+  // beyond the ledger.
+  std::int64_t bytes_queued = 0;
   std::int64_t pushes = 0;
   std::int64_t pulls = 0;
   std::int64_t messages_summed = 0;  // gradients on their way to and from sums with other ranks

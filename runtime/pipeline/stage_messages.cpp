@@ -257,6 +257,7 @@ void StageMessages::send_activations(const Action& action, const std::vector<Pas
                                      Label label) {
   Stage& stage = *chunks_[at(action.chunk)];
   const auto micros = place_.micros(Payload::activations, action.micro);
+  note_queued(Payload::activations);
   for (const Transfer& transfer : stage.outgoing()) {
     for (const MessagePiece& piece :
          place_.pieces(Payload::activations, transfer, action.minibatch, micros, false)) {
@@ -373,6 +374,17 @@ void StageMessages::release_sent() {
   for (std::deque<Sending>* sending : {&sending_, &sending_tests_}) {
     while (!sending->empty() && sending->front().operation.done()) sending->pop_front();
   }
+}
+
+void StageMessages::note_queued(Payload payload) {
+  release_sent();
+  std::int64_t queued = 0;
+  for (const Sending& sending : sending_) {
+    if (sending.channel == channel_of(payload)) {
+      queued += static_cast<std::int64_t>(sending.data.bytes());
+    }
+  }
+  report_.bytes_queued = std::max(report_.bytes_queued, queued);
 }
 
 void StageMessages::finish() {

@@ -51,6 +51,8 @@ class StageMessages {
   void send_test_batch(int chunk, const Pass& pass, std::int64_t number, std::int64_t samples);
 
   void release_sent();  // releases what has been sent
+  // Another message of this payload is about to take memory: notes what still waits to leave.
+  void note_queued(Payload payload);
   void finish();        // waits until everything has been sent
 
  private:

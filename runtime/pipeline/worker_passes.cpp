@@ -143,6 +143,7 @@ void Worker::backward(const Action& action) {
   const auto micros = setup_.place.micros(Payload::gradients, action.micro);
   const StagePace& pace = setup_.paces[at(action.chunk)];
   const bool apart = setup_.split_backward;
+  messages_.note_queued(Payload::gradients);
   for (int m = micros.first; m < micros.end; ++m) {
     const std::int64_t start = now_ns();
     HeldPass& pass = flight.passes[at(action.chunk)][at(m)];

@@ -124,19 +124,19 @@ Measured measure(const Playing& run) {
   return measured;
 }
 
-// ratio: of the peak to the ledger's total, at each stage.
-double ratio(const Measured& measured, int k) {
-  return static_cast<double>(measured.ranks[at(k)].peak_memory) /
-         static_cast<double>(measured.ledgers[at(k)].total());
-}
 
+// Within 5 %; messages that queue because a rank that should receive them gets no core come on top.
 void expect_the_ledgers_peak(const Measured& measured) {
   for (int k = 0; k < kStages; ++k) {
     std::string lines;
     for (const LedgerLine& line : measured.ledgers[at(k)].lines) {
       lines += format(" %s %lld", line.name.c_str(), static_cast<long long>(line.bytes));
     }
-    EXPECT_NEAR(ratio(measured, k), 1, 0.05) << "stage " << k << ":" << lines;
+    const auto ledger = static_cast<double>(measured.ledgers[at(k)].total());
+    const auto peak = static_cast<double>(measured.ranks[at(k)].peak_memory);
+    const auto queued = static_cast<double>(measured.ranks[at(k)].bytes_queued);
+    EXPECT_GE(peak, 0.95 * ledger) << "stage " << k << ":" << lines;
+    EXPECT_LE(peak, 1.05 * ledger + queued) << "stage " << k << ":" << lines;
   }
 }
 

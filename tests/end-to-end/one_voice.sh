@@ -12,10 +12,11 @@ trap 'rm -rf "$folder"' EXIT
 failed=0
 mpi=pmix  # of srun
 
+# Slurm would end tasks that have not begun to run, on a slow machine, when the first has left.
 launch() { # ARGUMENT...: hetpipe under the launcher with 3 ranks
   case $launcher in
     mpirun) timeout -k 2 "$(patience 30)" mpirun --oversubscribe -n 3 "$hetpipe" "$@" ;;
-    srun) "$here/slurm_one_node.sh" -m $mpi -n 3 "$hetpipe" "$@" ;;
+    srun) "$here/slurm_one_node.sh" -k -m $mpi -n 3 "$hetpipe" "$@" ;;
   esac
 }
 expect() { # CODE TEXT ARGUMENT...

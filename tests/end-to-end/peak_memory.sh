@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # peak_memory.sh HETPIPE SOURCE_DIR
 # The quick start's pool under mpirun, over links that take time, evaluation included: what each stage's allocator
-# saw is within 5 % of what its plan needs. Of this plan: a ledger counts one gradient where a backward holds two, which a cut
-# behind conv2 shows (5.2 %). Exit code 77: this machine cannot do it (the reason is printed).
+# saw is within 5 % of what its plan needs; messages that queue because the rank that should receive them gets no core come on top,
+# and were counted. Of this plan: a ledger counts one gradient where a backward holds two, which a cut behind conv2 shows (5.2 %).
+# Exit code 77: this machine cannot do it (the reason is printed).
 set -euo pipefail
 hetpipe=$1
 source=$2
@@ -18,13 +19,14 @@ mpirun --oversubscribe -n 5 "$hetpipe" train --plan "$folder/plan.toml" --cluste
 # By virtual worker and stage, as simulator and result list them.
 predicted=($(sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p' "$folder/simulated.json"))
 measured=($(sed -n 's/.*"peak_memory": \([0-9]*\).*/\1/p' "$folder/run/result.json"))
-[ ${#predicted[@]} -ge 2 ] && [ ${#predicted[@]} -eq ${#measured[@]} ] ||
-  { echo "${#predicted[@]} stages predicted, ${#measured[@]} in the result"; exit 1; }
+queued=($(sed -n 's/.*"queued": \([0-9]*\).*/\1/p' "$folder/run/result.json"))
+[ ${#predicted[@]} -ge 2 ] && [ ${#predicted[@]} -eq ${#measured[@]} ] && [ ${#predicted[@]} -eq ${#queued[@]} ] ||
+  { echo "${#predicted[@]} stages predicted, ${#measured[@]} and ${#queued[@]} in the result"; exit 1; }
 failed=0
 for i in "${!predicted[@]}"; do
-  echo "stage $i: ${predicted[i]} bytes predicted, ${measured[i]} measured"
-  difference=$((measured[i] - predicted[i]))
-  [ $((20 * ${difference#-})) -le "${predicted[i]}" ] || failed=1
+  echo "stage $i: ${predicted[i]} bytes predicted, ${measured[i]} measured, ${queued[i]} queued"
+  [ $((20 * measured[i])) -ge $((19 * predicted[i])) ] || failed=1
+  [ $((20 * (measured[i] - queued[i]))) -le $((21 * predicted[i])) ] || failed=1
 done
 [ $failed -eq 0 ] || cat "$folder/run.txt"
 exit $failed
