@@ -76,6 +76,23 @@ check() ( # ROOT: prints every breach; 1 if there is one
   wall runtime/training 'base|kernels|partitioner|runtime'
   wall launch 'base|kernels|partitioner|runtime|launch'
 
+  # Types of one name in one namespace are one to the linker, which merges their functions: each is defined once. (Tests link apart.)
+  while IFS= read -r line; do breach "$line   <- one definition for each name"; done < <(
+    find "${folders[@]}" -path tests -prune -o \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' \) -print | sort | xargs -r awk '
+      FNR == 1 { depth = 0 }
+      /^(inline )?namespace.*\{$/ { names[++depth] = $0; next }
+      /^\}  \/\/ namespace/ { if (depth) --depth; next }
+      /^(struct|class|enum class) [A-Za-z0-9_]+[^;:]*( : [^{]*)?\{/ {
+        space = ""
+        for (i = 1; i <= depth; ++i) {
+          if (names[i] ~ /^namespace \{/) next
+          space = space names[i]
+        }
+        name = $1 == "enum" ? $3 : $2
+        if ((space, name) in seen) print FILENAME ": " name " is also in " seen[space, name]
+        seen[space, name] = FILENAME
+      }')
+
   [ $breaches -eq 0 ]
 )
 
@@ -131,6 +148,10 @@ runtime/sync/a.h|#include "launch/command/options.h"
 kernels/a.cpp|#include "tests/cuda/simt/simt_host.h"
 launch/a.cpp|#include "tests/unit/kernels/layer_run.h"
 BREACHES
+  rm -rf "$folder/tree"
+  mkdir -p "$folder/tree/base" "$folder/tree/launch"
+  printf 'namespace hetpipe {\nstruct Twice {\n' | tee "$folder/tree/base/a.h" > "$folder/tree/launch/a.cpp"
+  if check "$folder/tree" > /dev/null; then echo "not noticed: two types of one name"; failed=1; fi
   return $failed
 }
 

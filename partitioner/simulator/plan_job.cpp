@@ -21,11 +21,11 @@ namespace {
 class Builder {
  public:
   Builder(const Plan& plan, const System& system, CostTable& costs, int minibatches,
-          ActionRecord record)
+          KeepActions keep)
       : plan_(plan),
         system_(system),
         costs_(costs),
-        record_(record),
+        keep_(keep),
         passes_(passes_of(system.schedule, plan.micro_batches)),
         network_(costs.cluster(), result_.engine,
                  costs.cluster().emulated() ? Sharing::queued : Sharing::fair) {
@@ -121,7 +121,7 @@ class Builder {
     const PlanWorker& worker = workers_[at(process.virtual_worker)];
     const StageActions& actions = actions_of(process);
     for (std::size_t i = 0; i < actions.size(); ++i) {
-      if (record_ == ActionRecord::kept) {
+      if (keep_ == KeepActions::yes) {
         result_.first_op.push_back(static_cast<std::int64_t>(result_.engine.ops.size()));
         result_.recorded.push_back(actions[i]);
         result_.recorded.back().replica = process.replica;
@@ -211,7 +211,7 @@ class Builder {
   void send(const PlanWorker& worker, const StagePlace& place, Payload payload, int message) {
     EngineJob& job = result_.engine;
     const bool forward = payload == Payload::activations;
-    for (const MessagePiece& piece : forward ? place.activations : place.gradients) {
+    for (const RoutedPiece& piece : forward ? place.activations : place.gradients) {
       const StagePlace& to = worker.places[at(piece.to)];
       const int signal = (forward ? to.activations_in : to.gradients_in) + message;
       if (piece.route < 0) {
@@ -225,7 +225,7 @@ class Builder {
   const Plan& plan_;
   const System& system_;
   CostTable& costs_;
-  ActionRecord record_;
+  KeepActions keep_;
   Passes passes_;
   PlanJob result_;
   Network network_;
@@ -239,8 +239,8 @@ class Builder {
 }  // namespace
 
 PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs, int minibatches,
-                       ActionRecord record) {
-  return Builder(plan, system, costs, minibatches, record).build();
+                       KeepActions keep) {
+  return Builder(plan, system, costs, minibatches, keep).build();
 }
 
 }  // namespace hetpipe

@@ -15,7 +15,7 @@
 namespace hetpipe {
 
 // Whether it is kept which operations belong to which action.
-enum class ActionRecord { none, kept };
+enum class KeepActions { no, yes };
 
 struct PlanJob {
   EngineJob engine;
@@ -33,6 +33,6 @@ struct PlanJob {
 
 // Ensures that check_plan has passed. UserError where schedule, cluster or profile cannot do it.
 PlanJob build_plan_job(const Plan& plan, const System& system, CostTable& costs, int minibatches,
-                       ActionRecord record);
+                       KeepActions keep);
 
 }  // namespace hetpipe

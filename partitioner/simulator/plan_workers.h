@@ -35,7 +35,7 @@ struct Passes {
 Passes passes_of(ScheduleRule rule, int micro_batches);
 
 // A message, or the piece of one that goes between one replica and another.
-struct MessagePiece {
+struct RoutedPiece {
   int route = -1;  // -1: within a device
   double bytes = 0;
   int to = 0;  // place in PlanWorker::places
@@ -45,8 +45,8 @@ struct MessagePiece {
 struct StagePlace {
   ReplicaTimes times;
   int process = 0;
-  std::vector<MessagePiece> activations;  // to later stages
-  std::vector<MessagePiece> gradients;    // to earlier stages
+  std::vector<RoutedPiece> activations;  // to later stages
+  std::vector<RoutedPiece> gradients;    // to earlier stages
   // Signals of the first micro-batch's messages, those of the others follow; -1: none comes.
   int activations_in = -1;
   int gradients_in = -1;

@@ -42,7 +42,7 @@ Run play(const Plan& plan, const System& system, CostTable& costs, const Simulat
   check_size(plan, request, minibatches, bytes_to_play(plan, system, request, minibatches));
   Run run;
   run.job = build_plan_job(plan, system, costs, minibatches,
-                           request.keep_events ? ActionRecord::kept : ActionRecord::none);
+                           request.keep_events ? KeepActions::yes : KeepActions::no);
   Engine engine;
   run.times = engine.play(run.job.engine, {request.seed, request.jitter});
   return run;

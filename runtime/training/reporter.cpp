@@ -168,7 +168,11 @@ void Reporter::print_waves() {
        next = waves_.find(next_wave_)) {
     print_wave(next_wave_, next->second);
     ++next_wave_;
-    label_seconds_[next_wave_] = next->second.until - next->second.evaluated;
+    // The longest evaluation of any rank may end on another rank than the wave: time does not go
+    // back for that.
+    last_label_seconds_ =
+        std::max(last_label_seconds_, next->second.until - next->second.evaluated);
+    label_seconds_[next_wave_] = last_label_seconds_;
     waves_.erase(next);
   }
   finish_evaluations();

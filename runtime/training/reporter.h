@@ -108,6 +108,7 @@ class Reporter {
   std::map<Wave, WaveSum> waves_;
   std::map<int, double> trained_;          // by rank
   std::map<Label, double> label_seconds_;  // when it was complete, as Evaluation has it
+  double last_label_seconds_ = 0;
   std::map<Label, EvaluationSum> evaluations_;
   std::vector<Label> evaluations_ahead_;  // when the run started
   std::size_t evaluations_left_;
