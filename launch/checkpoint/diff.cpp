@@ -102,8 +102,10 @@ int checkpoint_diff(const Invocation& how) {
   OptionTable table = table_of(options);
   if (!read_options(table, how)) return 0;
   const WithExact exact = options.exact ? WithExact::yes : WithExact::no;
-  const Checkpoint first = read_checkpoint(one_checkpoint(options.first), exact);
-  const Checkpoint second = read_checkpoint(one_checkpoint(options.second), exact);
+  const std::vector<std::filesystem::path> files{one_checkpoint(options.first),
+                                                 one_checkpoint(options.second)};
+  const Checkpoint first = read_checkpoint(files[0], exact);
+  const Checkpoint second = read_checkpoint(files[1], exact);
   const CheckpointDifference difference =
       compare_checkpoints(first, second, exact, options.tolerance);
   if (options.json) {
@@ -111,6 +113,8 @@ int checkpoint_diff(const Invocation& how) {
   } else {
     print_text(difference);
   }
+  std::fflush(stdout);
+  check_rest(files, "What was compared is intact.");
   return static_cast<int>(difference.none() ? ExitCode::done : ExitCode::user);
 }
 

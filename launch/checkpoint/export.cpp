@@ -96,6 +96,8 @@ int checkpoint_export(const Invocation& how) {
                        {"layout", options.raw ? "hetpipe" : "pytorch"}});
   }
   std::printf("%zu tensors of %s written to %s\n", tensors.size(), path.c_str(), output.c_str());
+  std::fflush(stdout);
+  check_rest({path}, "What was exported is intact.");
   return 0;
 }
 

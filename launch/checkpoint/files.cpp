@@ -62,4 +62,14 @@ std::int64_t value_count(const NamedTensor& tensor) {
   return count;
 }
 
+void check_rest(const std::vector<fs::path>& files, const std::string& intact) {
+  Problems problems;
+  for (const fs::path& file : files) {
+    for (const Problem& problem : verify_checkpoint(file)) {
+      problems.add(problem.where, problem.text + " " + intact);
+    }
+  }
+  problems.throw_if_any();
+}
+
 }  // namespace hetpipe

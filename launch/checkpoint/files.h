@@ -25,4 +25,8 @@ struct PathTensor {
 std::vector<PathTensor> tensors_of(const Checkpoint& checkpoint);
 std::int64_t value_count(const NamedTensor& tensor);  // by its shape
 
+// After what a command wanted of the files was read: UserError where anything else in them is
+// damaged, which other commands would meet. `intact`: a sentence on what was read.
+void check_rest(const std::vector<std::filesystem::path>& files, const std::string& intact);
+
 }  // namespace hetpipe

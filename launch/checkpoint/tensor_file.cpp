@@ -20,6 +20,9 @@ constexpr std::size_t kSafetensorsAlignment = 8;
 constexpr std::size_t kNpyAlignment = 64;
 
 std::string_view bytes_of(const ExportTensor& tensor) {
+  if (tensor.integer) {
+    return {reinterpret_cast<const char*>(&*tensor.integer), sizeof(std::int64_t)};
+  }
   return {reinterpret_cast<const char*>(tensor.values.data()),
           tensor.values.size() * sizeof(float)};
 }
@@ -32,8 +35,8 @@ std::string tuple(const std::vector<std::int64_t>& shape) {
 }
 
 std::string npy_header(const ExportTensor& tensor) {
-  std::string text =
-      "{'descr': '<f4', 'fortran_order': False, 'shape': " + tuple(tensor.shape) + ", }";
+  std::string text = format("{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
+                            tensor.integer ? "<i8" : "<f4", tuple(tensor.shape).c_str());
   const std::size_t before = 10;  // magic, version, length
   text.resize(text.size() + kNpyAlignment - 1 - (before + text.size()) % kNpyAlignment, ' ');
   text += '\n';
@@ -53,8 +56,9 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Expo
   for (const ExportTensor& tensor : tensors) {
     const std::uint64_t start = end;
     end += bytes_of(tensor).size();
-    json[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", Json::Array{start, end}}};
+    json[tensor.name] = {{"dtype", tensor.integer ? "I64" : "F32"},
+                         {"shape", tensor.shape},
+                         {"data_offsets", Json::Array{start, end}}};
     pieces.push_back(bytes_of(tensor));
   }
   std::string text = json.dump();
@@ -93,18 +97,28 @@ std::string dotted(std::string name) {
 }
 
 // The last part of a name as PyTorch's modules call it.
-std::string torch_name(const std::string& name) {
-  static const std::map<std::string, std::string> kWords{
-      {"scale", "weight"}, {"shift", "bias"}, {"running_variance", "running_var"}};
+const std::map<std::string, std::string>& words_of_parameters() {
+  static const std::map<std::string, std::string> kWords{{"scale", "weight"}, {"shift", "bias"}};
+  return kWords;
+}
+constexpr const char* kVariance = "running_var";
+const std::map<std::string, std::string>& words_of_statistics() {
+  static const std::map<std::string, std::string> kWords{{"mean", "running_mean"},
+                                                         {"variance", kVariance}};
+  return kWords;
+}
+
+std::string torch_name(const std::string& name, const std::map<std::string, std::string>& words) {
   const std::size_t slash = name.rfind('/');
   const std::string last = slash == std::string::npos ? name : name.substr(slash + 1);
-  const auto word = kWords.find(last);
-  if (word == kWords.end()) return dotted(name);
+  const auto word = words.find(last);
+  if (word == words.end()) return dotted(name);
   return dotted(name.substr(0, name.size() - last.size())) + word->second;
 }
 
 ExportTensor torch_tensor(const std::string& prefix, const NamedTensor& tensor) {
-  ExportTensor out{prefix + torch_name(tensor.name), tensor.shape, tensor.values};
+  ExportTensor out{prefix + torch_name(tensor.name, words_of_parameters()), tensor.shape,
+                   tensor.values};
   if (tensor.order != "in,out") return out;
   const auto rows = static_cast<std::size_t>(tensor.shape[0]);
   const auto columns = static_cast<std::size_t>(tensor.shape[1]);
@@ -125,7 +139,16 @@ std::vector<ExportTensor> torch_tensors(const Checkpoint& checkpoint, ExportSlot
     for (const NamedTensor& tensor : tensors) all.push_back(torch_tensor(prefix, tensor));
   };
   add("", checkpoint.parameters);
-  add("", checkpoint.statistics);
+  for (const NamedTensor& tensor : checkpoint.statistics) {
+    all.push_back({torch_name(tensor.name, words_of_statistics()), tensor.shape, tensor.values});
+    const std::string& name = all.back().name;
+    if (!name.ends_with(kVariance)) continue;
+    const std::string of = name.substr(0, name.size() - std::string_view(kVariance).size());
+    all.push_back({.name = of + "num_batches_tracked",
+                   .shape = {},
+                   .values = {},
+                   .integer = checkpoint.optimizer_step});
+  }
   if (slots == ExportSlots::no) return all;
   for (const auto& [slot, tensors] : checkpoint.slots) add("optimizer." + slot + ".", tensors);
   return all;

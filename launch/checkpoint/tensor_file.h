@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace hetpipe {
 struct ExportTensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::vector<float> values;  // row-major
+  std::vector<float> values;              // row-major
+  std::optional<std::int64_t> integer{};  // in place of values: one, of shape ()
   bool operator==(const ExportTensor&) const = default;
 };
 
@@ -47,8 +49,9 @@ class ZipHeaders {
   std::uint64_t members_ = 0;
 };
 
-// A state_dict's names and layouts from a checkpoint: "conv1.weight", "bn1.running_var"; linear
-// weights as (out, in), convolutions as OIHW. Flatten layers already go by C, H, W, as PyTorch's.
+// A state_dict's names and layouts from a checkpoint: "conv1.weight", "bn1.running_var" and
+// "bn1.num_batches_tracked"; linear weights as (out, in), convolutions as OIHW. Flatten layers
+// already go by C, H, W, as PyTorch's.
 enum class ExportSlots { no, yes };  // "optimizer.velocity.conv1.weight"
 std::vector<ExportTensor> torch_tensors(const Checkpoint& checkpoint, ExportSlots slots);
 // As stored: "model/conv1/weight".

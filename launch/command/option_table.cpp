@@ -125,7 +125,7 @@ std::string OptionTable::usage() const {
   return text;
 }
 
-void OptionTable::read_file(const std::string& file, Problems& problems) {
+void OptionTable::read_file(const std::string& file, Problems& problems, const Take& take) {
   const TomlValue document = parse_toml(hetpipe::read_file(file), file);
   const auto where = [&](int line) { return file + ":" + std::to_string(line); };
   std::vector<std::string> allowed{"format"};
@@ -154,7 +154,7 @@ void OptionTable::read_file(const std::string& file, Problems& problems) {
       problems.add(where(value.line),
                    key + " (a table or a date cannot be the value of an option). Write " + key +
                        " = " + option->value + ".");
-    } else if (const auto complaint = option->set(*word)) {
+    } else if (const auto complaint = take(*option, *word)) {
       problems.add(where(value.line), key + " = " + *complaint);
     }
   }
@@ -230,25 +230,63 @@ void OptionTable::read_words(std::span<const std::string> arguments, Problems& p
   }
 }
 
-OptionTable::Asked OptionTable::read(std::span<const std::string> arguments, Problems& problems) {
+// `given`: the values that stand above the file, as typed.
+void OptionTable::read_below(const OptionsBelow& below, std::map<std::string, std::string> given,
+                             Problems& problems) {
+  std::map<std::string, std::string> was;
+  const auto is_out = [&](const std::string& name) {
+    return std::find(below.without.begin(), below.without.end(), name) != below.without.end();
+  };
+  read_file(below.file, problems, [&](const Option& option, const std::string& word) {
+    if (is_out(option.name)) return std::optional<std::string>();
+    auto complaint = option.set(word);
+    if (!complaint) was[option.name] = option.text().value_or("");
+    return complaint;
+  });
+  for (const OptionGroup& group : groups_) {
+    for (const Option& option : group.options) {
+      const auto above = given.find(option.name);
+      if (above == given.end() || !option.in_file || is_out(option.name)) continue;
+      option.set(above->second);
+      const std::string is = option.text().value_or("");
+      if (is != was[option.name]) changes_.push_back({option.name, was[option.name], is});
+    }
+  }
+}
+
+OptionTable::Asked OptionTable::read(std::span<const std::string> arguments, Problems& problems,
+                                     const std::function<std::optional<OptionsBelow>()>& below) {
+  std::map<std::string, std::string> given;
   std::vector<std::pair<std::string, std::string>> values;
   read_words(arguments, problems, values);
   for (const auto& [name, value] : values) {
     if (name == "help") return Asked::help;
     if (name == "config") config_ = value;
   }
-  if (config_) {
+  const auto reading = [&](const auto& read) {
     try {
-      read_file(*config_, problems);
+      read();
     } catch (const UserError& error) {
       for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
     }
+  };
+  if (config_) {
+    reading([&] {
+      read_file(*config_, problems, [&](const Option& option, const std::string& word) {
+        given[option.name] = word;
+        return option.set(word);
+      });
+    });
   }
   for (const auto& [name, value] : values) {
     const Option& option = *find(name);
+    given[name] = value;
     if (const auto complaint = option.set(value)) {
       problems.add(option.positional ? option.value : "--" + name, *complaint);
     }
+  }
+  if (const auto found = below ? below() : std::nullopt) {
+    reading([&] { read_below(*found, std::move(given), problems); });
   }
   if (configuration_asked_) return Asked::configuration;
   for (const OptionGroup& group : groups_) {
@@ -304,13 +342,14 @@ std::string OptionTable::configuration() const {
 }
 
 bool read_options(OptionTable& table, const Invocation& how,
-                  const std::function<void(Problems&)>& check) {
+                  const std::function<void(Problems&)>& check,
+                  const std::function<std::optional<OptionsBelow>()>& below) {
   if (how.reader != nullptr) {
     how.reader->options(table);
     return false;
   }
   Problems problems;
-  const OptionTable::Asked asked = table.read(how.arguments, problems);
+  const OptionTable::Asked asked = table.read(how.arguments, problems, below);
   if (asked == OptionTable::Asked::help) {
     if (speaks_for_all()) std::fputs(table.help().c_str(), stdout);
     return false;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -90,6 +91,19 @@ Option argument(Option option);  // required, on the command line only; named af
 Option arguments(std::string name, std::string value, Slot<std::vector<std::string>> slot,
                  std::string help);  // one or more; the last such row
 
+// Values that hold where neither --config nor the command line gives one: those of a file, but for
+// the options named.
+struct OptionsBelow {
+  std::string file;
+  std::vector<std::string> without;
+};
+// An option that was given with another value than the file below has; both as typed, empty: unset.
+struct OptionChange {
+  std::string name;
+  std::string was;
+  std::string is;
+};
+
 struct OptionGroup {
   std::string title;
   std::vector<Option> options;
@@ -109,8 +123,13 @@ class OptionTable {
 
   // Reads the configuration file, then the command line, which takes precedence. Collects problems
   // of both in `problems`, so that the caller can add its own and throw them together. Rows
-  // that are required are not checked when help or configuration is asked for.
-  Asked read(std::span<const std::string> arguments, Problems& problems);
+  // that are required are not checked when help or configuration is asked for. `below` is called
+  // once the variables hold what was given, and may complete that.
+  Asked read(std::span<const std::string> arguments, Problems& problems,
+             const std::function<std::optional<OptionsBelow>()>& below = {});
+
+  // Against the file below, in the order of the rows.
+  const std::vector<OptionChange>& changes() const { return changes_; }
 
   std::string help() const;
   std::string configuration() const;  // TOML that --config reads back
@@ -124,7 +143,11 @@ class OptionTable {
  private:
   const Option* find(const std::string& name) const;
   std::string usage() const;  // "hetpipe checkpoint diff A B"
-  void read_file(const std::string& file, Problems& problems);
+  // An option's value as typed, and where it stands; returns the problem, or nothing.
+  using Take = std::function<std::optional<std::string>(const Option&, const std::string&)>;
+  void read_file(const std::string& file, Problems& problems, const Take& take);
+  void read_below(const OptionsBelow& below, std::map<std::string, std::string> given,
+                  Problems& problems);
   void read_words(std::span<const std::string> arguments, Problems& problems,
                   std::vector<std::pair<std::string, std::string>>& values) const;
 
@@ -134,12 +157,14 @@ class OptionTable {
   bool configuration_asked_ = false;
   std::optional<std::string> config_;
   std::vector<OptionGroup> groups_;
+  std::vector<OptionChange> changes_;
 };
 
 // What every subcommand does first: reads its options, answers --help and --print-config itself (on
 // standard output, from the first rank alone) and throws UserError with every problem, `check`'s
 // included. False: answered, or shown to a reader; the command is done.
 bool read_options(OptionTable& table, const Invocation& how,
-                  const std::function<void(Problems&)>& check = {});
+                  const std::function<void(Problems&)>& check = {},
+                  const std::function<std::optional<OptionsBelow>()>& below = {});
 
 }  // namespace hetpipe

@@ -193,19 +193,47 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given) {
       }};
 }
 
+namespace {
+
+struct Settling {
+  const char* name;
+  bool (*given)(const PlanningOptions&);
+};
+template <auto member>
+bool is_given(const PlanningOptions& options) {
+  if constexpr (requires { (options.*member).has_value(); }) {
+    return (options.*member).has_value();
+  } else {
+    return !(options.*member).empty();
+  }
+}
+constexpr Settling kSettling[]{
+    {"system", is_given<&PlanningOptions::system>},
+    {"schedule", is_given<&PlanningOptions::schedule>},
+    {"weights", is_given<&PlanningOptions::weights>},
+    {"sync", is_given<&PlanningOptions::sync>},
+    {"policy", is_given<&PlanningOptions::policy>},
+    {"in-flight", is_given<&PlanningOptions::in_flight>},
+    {"virtual-workers", is_given<&PlanningOptions::virtual_workers>},
+    {"minibatch", is_given<&PlanningOptions::minibatch>},
+    {"micro-batches", is_given<&PlanningOptions::micro_batches>},
+    {"servers", is_given<&PlanningOptions::servers>},
+    {"placement", is_given<&PlanningOptions::placement>},
+};
+
+}  // namespace
+
+std::vector<std::string> settling_options() {
+  std::vector<std::string> names;
+  for (const Settling& option : kSettling) names.emplace_back(option.name);
+  return names;
+}
+
 std::vector<std::string> settled_by_plan(const PlanningOptions& options) {
   std::vector<std::string> names;
-  if (options.system) names.push_back("--system");
-  if (options.schedule) names.push_back("--schedule");
-  if (options.weights) names.push_back("--weights");
-  if (options.sync) names.push_back("--sync");
-  if (options.policy) names.push_back("--policy");
-  if (options.in_flight) names.push_back("--in-flight");
-  if (options.virtual_workers) names.push_back("--virtual-workers");
-  if (options.minibatch) names.push_back("--minibatch");
-  if (options.micro_batches) names.push_back("--micro-batches");
-  if (!options.servers.empty()) names.push_back("--servers");
-  if (options.placement) names.push_back("--placement");
+  for (const Settling& option : kSettling) {
+    if (option.given(options)) names.push_back(std::string("--") + option.name);
+  }
   return names;
 }
 

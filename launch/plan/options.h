@@ -60,6 +60,8 @@ OptionGroup server_options(PlanningOptions& options, PlanGiven given);
 // The names of options, as typed, that a finished plan determines and that were given
 // nevertheless.
 std::vector<std::string> settled_by_plan(const PlanningOptions& options);
+// All of that kind, without dashes.
+std::vector<std::string> settling_options();
 
 // Contradictions between options: an option of parameter servers for a system that
 // all-reduces, minibatches in flight under a schedule with a flush, ... Names both and the remedy.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/command/shell_words.h"
+#include "launch/train/resume_options.h"
 #include "launch/train/session.h"
 
 namespace hetpipe {
@@ -7,10 +8,12 @@ namespace hetpipe {
 int train_command(const Invocation& how) {
   TrainCall call;
   OptionTable table = train_option_table(call.options);
-  if (!read_options(table, how,
-                    [&](Problems& problems) { check_train_options(call.options, problems); })) {
+  if (!read_options(
+          table, how, [&](Problems& problems) { check_train_options(call.options, problems); },
+          [&] { return options_of_the_run(call.options); })) {
     return 0;
   }
+  call.changed = changed_options(table);
   call.configuration = table.configuration();
   std::vector<std::string> words{how.program, "train"};
   words.insert(words.end(), how.arguments.begin(), how.arguments.end());

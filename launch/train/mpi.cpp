@@ -74,7 +74,7 @@ int train_over_mpi(const TrainCall& call) {
   const TrainJob& job = meeting.job;
   const Roles& roles = meeting.roles;
   const std::vector<RankFacts>& facts = meeting.facts;
-  if (first) greet(meeting.prepared, roles, facts, meeting.devices, session.library(), log);
+  if (first) greet(call, meeting.prepared, roles, facts, meeting.devices, session.library(), log);
 
   std::optional<TrainWatch> watch;
   try {

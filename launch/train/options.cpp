@@ -42,10 +42,12 @@ OptionGroup source_options(TrainOptions& options) {
                       text_option("output", "DIR", options.output,
                                   "Run directory: configuration, plan, log, checkpoints, trace.")),
           alone_means("latest",
-                      text_option("resume", "FILE", options.resume,
-                                  "Resumes from this checkpoint; without FILE (or with latest), "
-                                  "from the newest in --output; with auto, from the newest if "
-                                  "there is one, otherwise from the start.")),
+                      text_option("resume", "RUN|FILE", options.resume,
+                                  "Resumes the run of this directory from its newest checkpoint, "
+                                  "or from this checkpoint; without a value (or with latest), from "
+                                  "the newest in --output; with auto, from the newest if there is "
+                                  "one, otherwise from the start. All options are those of the "
+                                  "run, as far as they are not given again.")),
       }};
 }
 
@@ -185,7 +187,7 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
     }
   } else {
     check_planning_options(options.planning, problems);
-    const bool from_the_run = options.resume && options.output;  // whose directory holds them
+    const bool from_the_run = options.resume && (options.output || options.run_folder);
     if (!options.planning.cluster && !from_the_run) {
       problems.add("--cluster",
                    "is missing (without --plan a plan is made for a cluster). Give --cluster FILE, "
@@ -226,9 +228,10 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
                  "file already lists the devices). Leave it out.");
   }
   if ((options.resume == "latest" || options.resume == "auto") && !options.output) {
-    problems.add("--resume",
-                 "does not say what to resume (the newest checkpoint is looked for in "
-                 "--output, which is not given). Give --output DIR or --resume FILE.");
+    problems.add(
+        "--resume",
+        "does not say what to resume (the newest checkpoint is looked for in "
+        "--output, which is not given). Give --resume RUN, --output RUN or --resume FILE.");
   }
 }
 

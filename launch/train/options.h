@@ -19,8 +19,10 @@ struct TrainOptions {
   std::optional<std::string> model;  // absent: the plan's or the profile's
   std::optional<std::string> data;   // set once read_options() is through
   std::optional<std::string> output;
-  // A checkpoint file, or "latest": the newest of `output`; "auto": that if there is one.
+  // A checkpoint file, or "latest": the newest of `output`; "auto": that if there is one. As given
+  // it may be a run directory.
   std::optional<std::string> resume;
+  std::optional<std::string> run_folder;  // of the run that is resumed, where it left its options
 
   double epochs = 1;
   std::optional<double> learning_rate;  // absent: default_rate(plan)

@@ -34,11 +34,13 @@ Preparation prepare_training(const TrainOptions& asked, std::optional<int> ranks
   const std::string note = note_on_rate(options, job.plan);
   if (!note.empty()) prepared.notes.push_back(note);
   take_options(options, job);
+  job.recipe = recipe_hash(options, job);
   const Resumption resumption = decide_resumption(options, job);
   prepared.ended = resumption.ended;
   if (!prepared.ended.empty()) return prepared;
   job.start = resumption.start;
   prepared.resumed = resumption.how;
+  prepared.damaged = resumption.damaged;
   check_training(job, given, resumption);
 
   job.optimizer.schedule = rate_schedule(options.rate, job);
@@ -70,6 +72,15 @@ void take_run_directory(const TrainOptions& options, const std::string& configur
     job.trace_folder = folder.string();
   }
   log.open_file(directory.log().string());
+  for (const std::string& file : prepared.damaged) {
+    std::string said = file + " is damaged and was passed over";
+    if (fs::path(file).parent_path() == directory.checkpoints()) {
+      // Out of the way: pruning keeps the newest checkpoints.
+      fs::rename(file, file + ".damaged");
+      said += "; it is now " + file + ".damaged";
+    }
+    log.warning(said);
+  }
 }
 
 }  // namespace hetpipe

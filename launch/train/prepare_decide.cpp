@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "launch/command/said_of.h"
 #include "launch/train/ground.h"
@@ -45,20 +46,32 @@ Clipping decide_clipping(const TrainOptions& options, const Plan& plan) {
   return {*options.clip_norm, scope};
 }
 
-// The checkpoint to continue from; empty: there is none, and the training starts afresh.
-std::string checkpoint_to_resume(const TrainOptions& options) {
-  if (*options.resume != "latest" && *options.resume != "auto") return *options.resume;
-  const fs::path folder = fs::path(*options.output) / "checkpoints";
-  const std::optional<fs::path> newest = newest_checkpoint(folder);
-  if (!newest && *options.resume == "auto") return {};
-  if (!newest) {
-    throw UserError(
-        "--resume",
-        folder.string() +
-            " holds no complete checkpoint (a run writes them at the end of every epoch, and every "
-            "--checkpoint-every waves). Give --resume FILE, or start without --resume.");
+// The newest checkpoint of the run that is intact; damaged ones are passed over.
+void find_intact(const TrainOptions& options, Resumption& resumption) {
+  const fs::path folder = fs::path(options.run_folder.value_or(*options.output)) / "checkpoints";
+  std::vector<Problem> damaged;
+  for (const fs::path& file : list_checkpoints(folder)) {
+    try {
+      resumption.checkpoint = read_checkpoint(file);
+      resumption.start.checkpoint = file.string();
+      return;
+    } catch (const UserError& error) {
+      damaged.push_back(error.problems().front());
+      resumption.damaged.push_back(file.string());
+    }
   }
-  return newest->string();
+  if (!damaged.empty()) {
+    damaged.push_back({folder.string(),
+                       "holds no checkpoint that is intact (a new start would write over this "
+                       "run). Give --resume FILE with a copy, or another --output to start anew."});
+    throw UserError(std::move(damaged));
+  }
+  if (options.resume == "auto") return;
+  throw UserError(
+      "--resume",
+      folder.string() +
+          " holds no checkpoint (a run writes them at the end of every epoch, and every "
+          "--checkpoint-every waves). Give --resume FILE, or start without --resume.");
 }
 
 }  // namespace
@@ -111,10 +124,47 @@ void take_options(const TrainOptions& options, TrainJob& job) {
   job.timeout_seconds = options.timeout;
 }
 
+std::uint64_t recipe_hash(const TrainOptions& options, const TrainJob& job) {
+  const RateOptions& rate = options.rate;
+  const OptimizerOptions& optimizer = job.optimizer;
+  const auto number = [](double value) { return format("%.17g", value); };
+  const auto given = [&](const std::optional<double>& value) {
+    return value ? number(*value) : std::string("-");
+  };
+  std::vector<std::string> parts{optimizer.name,
+                                 number(optimizer.learning_rate),
+                                 number(optimizer.momentum),
+                                 number(optimizer.weight_decay),
+                                 number(optimizer.clipping.max_norm),
+                                 std::string(to_string(optimizer.clipping.scope)),
+                                 number(job.label_smoothing),
+                                 std::to_string(job.seed),
+                                 std::to_string(job.threads),
+                                 rate.schedule,
+                                 number(rate.warmup),
+                                 given(rate.decay),
+                                 given(rate.every),
+                                 given(rate.power),
+                                 given(rate.final_rate)};
+  for (const double step : rate.steps) parts.push_back(number(step));
+  // These rates follow from the end of the training.
+  if (rate.schedule == "cosine" || rate.schedule == "polynomial") {
+    parts.push_back(std::to_string(job.end_position));
+  }
+  return hash_text(join(parts, " "));
+}
+
 Resumption decide_resumption(const TrainOptions& options, const TrainJob& job) {
-  const std::string file = options.resume ? checkpoint_to_resume(options) : std::string();
-  if (file.empty()) return {};
-  Resumption resumption{.start = {}, .checkpoint = read_checkpoint(file), .how = {}, .ended = {}};
+  Resumption resumption;
+  if (!options.resume) return resumption;
+  if (options.resume == "latest" || options.resume == "auto") {
+    find_intact(options, resumption);
+  } else {
+    resumption.start.checkpoint = *options.resume;
+    resumption.checkpoint = read_checkpoint(*options.resume);
+  }
+  if (!resumption.checkpoint) return resumption;
+  const std::string file = resumption.start.checkpoint;
   const Checkpoint& checkpoint = *resumption.checkpoint;
   if (options.resume == "auto" && checkpoint.sampler.consumed >= job.end_position) {
     resumption.ended =

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "launch/train/options.h"
@@ -37,6 +38,8 @@ OptimizerOptions decide_optimizer(const TrainOptions& options, const Plan& plan)
 std::string note_on_rate(const TrainOptions& options, const Plan& plan);
 // What the options say and nothing else changes.
 void take_options(const TrainOptions& options, TrainJob& job);
+// A hash of what training follows beside plan, data and arithmetic. The job has its optimizer.
+std::uint64_t recipe_hash(const TrainOptions& options, const TrainJob& job);
 
 // Where a resumed run continues.
 struct Resumption {
@@ -44,6 +47,7 @@ struct Resumption {
   std::optional<Checkpoint> checkpoint;  // none: a fresh start
   std::string how;                       // for people
   std::string ended;                     // why there is nothing left to train; empty: there is
+  std::vector<std::string> damaged;      // newer checkpoints, which were passed over
 };
 Resumption decide_resumption(const TrainOptions& options, const TrainJob& job);
 

@@ -21,15 +21,18 @@ constexpr int kMeasuredMinibatch = 32;
 
 // A run that is resumed in its own directory needs none of its files named again.
 TrainOptions with_files_of_the_run(TrainOptions options) {
-  if (!options.resume || !options.output || options.plan || options.planning.cluster)
-    return options;
-  const fs::path folder = *options.output;
+  if (!options.resume || (!options.output && !options.run_folder)) return options;
+  const fs::path folder = options.run_folder ? *options.run_folder : *options.output;
   const auto found = [&](const char* name) -> std::optional<std::string> {
     return fs::exists(folder / name) ? std::optional((folder / name).string()) : std::nullopt;
   };
-  options.plan = found("plan.toml");
-  options.planning.cluster = found("cluster.toml");
-  if (!options.planning.profile) options.planning.profile = found("profile.toml");
+  if (!options.plan && !options.planning.cluster) {
+    options.plan = found("plan.toml");
+    options.planning.cluster = found("cluster.toml");
+  }
+  if (!options.planning.profile && !on_allocation(options)) {
+    options.planning.profile = found("profile.toml");
+  }
   return options;
 }
 

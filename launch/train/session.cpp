@@ -32,8 +32,9 @@ OpenData data_of(const TrainOptions& options, const TrainJob& job) {
   };
 }
 
-void greet(const Preparation& prepared, const Roles& roles, const std::vector<RankFacts>& facts,
-           const std::vector<RankDevice>& devices, const std::string& transport, Log& log) {
+void greet(const TrainCall& call, const Preparation& prepared, const Roles& roles,
+           const std::vector<RankFacts>& facts, const std::vector<RankDevice>& devices,
+           const std::string& transport, Log& log) {
   const TrainJob& job = prepared.job;
   log.line(format("hetpipe trains %s on %lld samples (%lld for testing) with %zu ranks over %s",
                   job.model.c_str(), static_cast<long long>(job.dataset_size),
@@ -52,6 +53,7 @@ void greet(const Preparation& prepared, const Roles& roles, const std::vector<Ra
     log.line(format("resuming from %s: after wave %lld, %lld samples consumed; %s",
                     job.start.checkpoint.c_str(), static_cast<long long>(job.start.label),
                     static_cast<long long>(job.start.consumed), prepared.resumed.c_str()));
+    if (!call.changed.empty()) log.line(call.changed);
   }
 }
 
@@ -85,19 +87,19 @@ void close_run(const TrainCall& call, const TrainJob& job, int ranks, const RunE
     log.warning(
         "the final state was not saved: " + outcome.not_written +
         " (the learning rate may be too high). Lower --learning-rate, and continue from the "
-        "newest checkpoint with --resume --output " +
+        "newest checkpoint with --resume " +
         directory + ".");
   } else if (end.code == ExitCode::system) {
     log.warning("the final state was not saved: " + outcome.not_written +
-                ". Make room, then continue from the newest checkpoint with --resume --output " +
-                directory + ".");
+                ". Make room, then continue from the newest checkpoint with --resume " + directory +
+                ".");
   } else if (outcome.stopped_at_target) {
-    log.line(format(
-        "stopped after wave %lld: the target was reached. To train further, run again without "
-        "--target-accuracy, with --resume --output %s",
-        static_cast<long long>(*outcome.stopped), directory.c_str()));
+    log.line(
+        format("stopped after wave %lld: the target was reached. To train further, run again with "
+               "--resume %s",
+               static_cast<long long>(*outcome.stopped), directory.c_str()));
   } else if (end.code == ExitCode::stopped) {
-    log.line(format("stopped on request after wave %lld. Run again with --resume --output %s",
+    log.line(format("stopped on request after wave %lld. Run again with --resume %s",
                     static_cast<long long>(*outcome.stopped), directory.c_str()));
   }
 }
@@ -121,7 +123,7 @@ int train_in_threads(const TrainCall& call) {
     devices.push_back(device_of_rank(job, roles, hosts_of(facts), Rank{r}));
   }
   take_run_directory(call.options, call.configuration, prepared, log);
-  greet(prepared, roles, facts, devices, "threads of one process", log);
+  greet(call, prepared, roles, facts, devices, "threads of one process", log);
 
   const StopSignals signals;
   const RunEnd end = train_as_threads(job, roles, data_of(call.options, job), facts.front().host,

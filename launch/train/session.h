@@ -15,6 +15,7 @@ namespace hetpipe {
 struct TrainCall {
   TrainOptions options;
   std::string configuration;      // of all options, as a file
+  std::string changed;            // against the run that is resumed; empty: nothing
   std::string command;            // as typed, for launch lines in messages
   bool mpi_reaches_gpus = false;  // version of this rank's library
 };
@@ -23,8 +24,9 @@ int train_over_mpi(const TrainCall& call);
 int train_in_threads(const TrainCall& call);
 
 // Common to both on rank 0: the messages before the first wave, and those after the last.
-void greet(const Preparation& prepared, const Roles& roles, const std::vector<RankFacts>& facts,
-           const std::vector<RankDevice>& devices, const std::string& transport, Log& log);
+void greet(const TrainCall& call, const Preparation& prepared, const Roles& roles,
+           const std::vector<RankFacts>& facts, const std::vector<RankDevice>& devices,
+           const std::string& transport, Log& log);
 // Where text goes: standard output, unless that is for the result.
 Log log_of(const TrainOptions& options, Rank rank);
 void close_run(const TrainCall& call, const TrainJob& job, int ranks, const RunEnd& end,

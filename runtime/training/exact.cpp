@@ -89,6 +89,7 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
   state.numbers = {{"build", as_number(job.build)},
                    {"plan", as_number(plan_hash(job.plan))},
                    {"arithmetic", as_number(arithmetic_hash(job))},
+                   {"recipe", as_number(job.recipe)},
                    {"origin_label", job.start.origin_label},
                    {"origin_consumed", job.start.origin_consumed},
                    {"end_position", job.end_position},
@@ -144,6 +145,9 @@ std::optional<std::string> why_not_exact(const Checkpoint& checkpoint, const Tra
   }
   if (number(exact, "arithmetic") != as_number(arithmetic_hash(job))) {
     return "it was written under another --device or --precision";
+  }
+  if (number(exact, "recipe") != as_number(job.recipe)) {
+    return "it was trained with other options";
   }
   if (number(exact, "all_waves_full") != 1 && number(exact, "end_position") != job.end_position) {
     return "its run was to end at another point (--epochs), within a wave";

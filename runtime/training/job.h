@@ -75,7 +75,8 @@ struct TrainJob {
   std::string checkpoint_folder;  // empty: none are written
   int keep_checkpoints = 0;       // the newest so many; 0: all
   bool exact_checkpoints = true;  // write what a bit-identical continuation needs
-  std::uint64_t build = 0;        // hash of the program: such a continuation needs the same
+  std::uint64_t build = 0;        // hash of the program: such a continuation needs the same,
+  std::uint64_t recipe = 0;       // and of the options that training follows
   std::string trace_folder;       // empty: no trace
 };
 constexpr auto fields_of(Type<TrainJob>) {
@@ -88,7 +89,7 @@ constexpr auto fields_of(Type<TrainJob>) {
                 &TrainJob::device, &TrainJob::precision, &TrainJob::transport_path,
                 &TrainJob::threads, &TrainJob::timeout_seconds, &TrainJob::checkpoint_folder,
                 &TrainJob::keep_checkpoints, &TrainJob::exact_checkpoints, &TrainJob::build,
-                &TrainJob::trace_folder>;
+                &TrainJob::recipe, &TrainJob::trace_folder>;
 }
 
 using OpenData = std::function<Dataset(Split, Parts)>;

@@ -37,8 +37,8 @@ inline Checkpoint sample_checkpoint() {
                            sample_tensor("conv1/bias", {6}, ""),
                            sample_tensor("conv1/weight", {6, 1, 5, 5}, "OIHW"),
                            sample_tensor("fc/weight", {7, 3}, "in,out")};
-  checkpoint.statistics = {sample_tensor("bn1/running_mean", {6}, ""),
-                           sample_tensor("bn1/running_variance", {6}, "")};
+  checkpoint.statistics = {sample_tensor("bn1/mean", {6}, ""),
+                           sample_tensor("bn1/variance", {6}, "")};
   checkpoint.slots["velocity"] = {sample_tensor("conv1/bias", {6}, ""),
                                   sample_tensor("conv1/weight", {6, 1, 5, 5}, "OIHW")};
   checkpoint.slots["second_moment"] = {sample_tensor("fc/weight", {7, 3}, "in,out")};

@@ -190,8 +190,9 @@ TEST(TorchTensors, HaveTheNamesAndLayoutsOfAStateDict) {
                            {"conv1/weight", {1, 1, 1, 2}, {5, 6}, "OIHW"},
                            {"fc/weight", {2, 3}, {1, 2, 3, 4, 5, 6}, "in,out"}};
   const std::vector<ExportTensor> all = torch_tensors(checkpoint, ExportSlots::no);
-  EXPECT_THAT(names_in(all), ElementsAre("block1.bn.weight", "block1.bn.bias", "conv1.weight",
-                                         "fc.weight", "bn1.running_mean", "bn1.running_var"));
+  EXPECT_THAT(names_in(all),
+              ElementsAre("block1.bn.weight", "block1.bn.bias", "conv1.weight", "fc.weight",
+                          "bn1.running_mean", "bn1.running_var", "bn1.num_batches_tracked"));
   EXPECT_EQ(all[2].shape, (std::vector<std::int64_t>{1, 1, 1, 2}));
   EXPECT_EQ(all[3].shape, (std::vector<std::int64_t>{3, 2}));  // (out, in)
   EXPECT_EQ(all[3].values, (std::vector<float>{1, 4, 2, 5, 3, 6}));
@@ -200,10 +201,10 @@ TEST(TorchTensors, HaveTheNamesAndLayoutsOfAStateDict) {
 TEST(TorchTensors, SlotsAreLaidOutAsTheirParameters) {
   const Checkpoint checkpoint = sample_checkpoint();
   const std::vector<ExportTensor> all = torch_tensors(checkpoint, ExportSlots::yes);
-  ASSERT_EQ(all.size(), 9u);
-  EXPECT_EQ(all[6].name, "optimizer.second_moment.fc.weight");
-  EXPECT_EQ(all[6].shape, (std::vector<std::int64_t>{3, 7}));
-  EXPECT_EQ(all[8].name, "optimizer.velocity.conv1.weight");
+  ASSERT_EQ(all.size(), 10u);
+  EXPECT_EQ(all[7].name, "optimizer.second_moment.fc.weight");
+  EXPECT_EQ(all[7].shape, (std::vector<std::int64_t>{3, 7}));
+  EXPECT_EQ(all[9].name, "optimizer.velocity.conv1.weight");
 }
 
 TEST(RawTensors, AreAsStored) {
