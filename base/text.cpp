@@ -95,7 +95,24 @@ std::string format_seconds(double seconds) {
   return format("%ld h %02ld m", whole / 3600, whole % 3600 / 60);
 }
 
+namespace {
+
+// "ResNet18" and "resnet-18" are one name to people.
+std::string plain(std::string_view name) {
+  std::string letters;
+  for (const char c : name) {
+    if (c == '-' || c == '_' || c == ' ') continue;
+    letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return letters;
+}
+
+}  // namespace
+
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  for (const std::string& candidate : candidates) {
+    if (!plain(word).empty() && plain(word) == plain(candidate)) return candidate;
+  }
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {

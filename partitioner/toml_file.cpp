@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <tuple>
 
 #include "base/text.h"
@@ -100,12 +101,50 @@ int line_that_sticks(std::string_view text) {
   return static_cast<int>(first - ends.begin()) + 1;
 }
 
+constexpr int kMostParts = 100;  // of a dotted key: the parser makes a table inside of a table
+
+// The first line on which a key has more parts; nothing: none has. Strings and comments are passed
+// over.
+std::optional<int> line_of_long_key(std::string_view text) {
+  int line = 1;
+  int parts = 1;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '#') {
+      at = std::min(text.find('\n', at), text.size()) - 1;
+    } else if (c == '"' || c == '\'') {
+      const std::string_view triple = text.substr(at, 3);
+      const bool lines = triple == "\"\"\"" || triple == "'''";
+      const std::string_view quote = text.substr(at, lines ? 3 : 1);
+      for (at += quote.size(); at < text.size(); ++at) {
+        if (text.substr(at, quote.size()) == quote) break;
+        if (text[at] == '\n' && !lines) break;
+        if (c == '"' && text[at] == '\\') ++at;
+        if (at < text.size() && text[at] == '\n') ++line;
+      }
+      if (at < text.size() && text[at] == '\n')
+        --at;  // a string that does not end
+      else
+        at += quote.size() - 1;
+    } else if (c == '.') {
+      if (++parts > kMostParts) return line;
+    } else if (c == '\n' || c == '=' || c == ',' || c == '[' || c == ']' || c == '{' || c == '}') {
+      parts = 1;
+      if (c == '\n') ++line;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 TomlValue parse_toml(std::string_view text, const std::string& file) {
   const auto refuse = [&](int line, const std::string& why) -> UserError {
     return {format("%s:%d", file.c_str(), line), "not TOML (" + why + "). Correct the line."};
   };
+  if (const auto line = line_of_long_key(text)) {
+    throw refuse(*line, format("a key has more than %d parts", kMostParts));
+  }
   try {
     return value_of(toml::parse(text, file));
   } catch (const toml::parse_error& error) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <map>
 
 #include "base/error.h"
@@ -176,6 +177,40 @@ Allocation slurm_allocation() try {
 } catch (const SystemError& error) {
   throw SystemError(std::string(error.what()) +
                     " (it lists the job's nodes and GPUs; --cluster ranks works without it)");
+}
+
+// MINUTES, MINUTES:SECONDS, HOURS:MINUTES:SECONDS, DAYS-HOURS, DAYS-HOURS:MINUTES,
+// DAYS-HOURS:MINUTES:SECONDS (man sbatch).
+std::optional<std::int64_t> seconds_of_slurm_time(const std::string& text) {
+  if (text == "UNLIMITED" || text == "INFINITE" || text == "unlimited" || text == "infinite") {
+    return std::numeric_limits<std::int64_t>::max();
+  }
+  const auto number = [](const std::string& digits) -> std::optional<std::int64_t> {
+    std::int64_t value = 0;
+    const char* const end = digits.data() + digits.size();
+    const auto [stop, error] = std::from_chars(digits.data(), end, value);
+    if (error != std::errc() || stop != end || value < 0 || value > 1'000'000'000) return {};
+    return value;
+  };
+  const std::size_t dash = text.find('-');
+  const bool days = dash != std::string::npos;
+  std::vector<std::int64_t> parts;
+  for (const std::string& part : split(days ? text.substr(dash + 1) : text, ':')) {
+    const auto value = number(part);
+    if (!value) return std::nullopt;
+    parts.push_back(*value);
+  }
+  if (parts.empty() || parts.size() > 3) return std::nullopt;
+  if (days) {
+    const auto count = number(text.substr(0, dash));
+    if (!count) return std::nullopt;
+    parts.resize(3);
+    return ((*count * 24 + parts[0]) * 60 + parts[1]) * 60 + parts[2];
+  }
+  if (parts.size() == 1) return parts[0] * 60;
+  std::int64_t seconds = 0;
+  for (const std::int64_t part : parts) seconds = seconds * 60 + part;
+  return seconds;
 }
 
 }  // namespace hetpipe

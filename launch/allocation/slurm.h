@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,5 +42,8 @@ std::vector<std::string> gpu_types(std::string_view gres);
 // The output of a Slurm command. SystemError: cannot be found or run, fails (with its output),
 // or does not end within 30 s.
 std::string ask_slurm(const std::vector<std::string>& words);
+
+// A time limit as sbatch takes it, in seconds; nothing: it is none. Without a limit: the largest.
+std::optional<std::int64_t> seconds_of_slurm_time(const std::string& text);
 
 }  // namespace hetpipe

@@ -99,6 +99,16 @@ const Option* OptionTable::find(const std::string& name) const {
   return nullptr;
 }
 
+const Option* OptionTable::called_elsewhere(const std::string& name) const {
+  for (const OptionGroup& group : groups_) {
+    for (const Option& option : group.options) {
+      const auto& names = option.elsewhere;
+      if (std::find(names.begin(), names.end(), name) != names.end()) return &option;
+    }
+  }
+  return nullptr;
+}
+
 std::vector<std::string> OptionTable::names() const {
   std::vector<std::string> names;
   for (const OptionGroup& group : groups_) {
@@ -192,6 +202,13 @@ void OptionTable::read_words(std::span<const std::string> arguments, Problems& p
     const bool value_follows =
         i + 1 < arguments.size() && !is_option_word(arguments[i + 1]) && arguments[i + 1] != "-h";
     if (option == nullptr) {
+      const Option* const meant = called_elsewhere(word.substr(2, equals - 2));
+      if (meant != nullptr) {
+        problems.add("", "unknown option '" + word.substr(0, equals) + "' (here it is --" +
+                             meant->name + ")" + see);
+        if (equals == word.npos && value_follows) ++i;
+        continue;
+      }
       problems.add("", unknown("option", word.substr(0, equals),
                                [&] {
                                  std::vector<std::string> known = names();

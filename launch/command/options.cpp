@@ -261,6 +261,11 @@ Option offering(std::vector<std::string> known, Option option) {
   return option;
 }
 
+Option elsewhere(std::vector<std::string> names, Option option) {
+  option.elsewhere = std::move(names);
+  return option;
+}
+
 Option alone_means(std::string value, Option option) {
   option.implicit = std::move(value);
   return option;

@@ -40,6 +40,7 @@ struct Option {
   std::string implicit;  // its value when none is given; empty: it needs one
   bool in_file = true;   // allowed in a configuration file
   bool required = false;
+  std::vector<std::string> elsewhere{};  // what other programs call it: suggested for these
   std::vector<std::string> known{};  // values a shell may offer beside those spelt out in `value`
   bool positional = false;           // a word without a name in front: `checkpoint info FILE`
   bool repeats = false;              // of a positional: takes all remaining words
@@ -85,6 +86,7 @@ Option command_line_only(Option option);
 Option unset_means(std::string what, Option option);
 Option offering(std::vector<std::string> known, Option option);
 Option alone_means(std::string value, Option option);
+Option elsewhere(std::vector<std::string> names, Option option);
 
 // Rows of words without a name, in the order of the command line; before the options or between.
 Option argument(Option option);  // required, on the command line only; named after its value
@@ -142,6 +144,7 @@ class OptionTable {
 
  private:
   const Option* find(const std::string& name) const;
+  const Option* called_elsewhere(const std::string& name) const;
   std::string usage() const;  // "hetpipe checkpoint diff A B"
   // An option's value as typed, and where it stands; returns the problem, or nothing.
   using Take = std::function<std::optional<std::string>(const Option&, const std::string&)>;

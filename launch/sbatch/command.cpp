@@ -2,8 +2,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 
 #include "base/file.h"
 #include "base/host_name.h"
@@ -79,6 +81,53 @@ OptionTable table_of(SbatchOptions& options) {
                         text_option("name", "NAME", options.name, "Name of the job.")),
             text_option("script", "FILE", options.script, "Where to write the script."),
         }}}};
+}
+
+// A job is started elsewhere, with another PATH.
+std::string own_program(const std::string& called) {
+  if (called.find('/') != std::string::npos) return std::filesystem::absolute(called).string();
+  const std::string found = find_program(called);
+  return found.empty() ? called : std::filesystem::absolute(found).string();
+}
+
+// A line break in a word would become a line of the script.
+void check_words(const std::vector<std::string>& words, Problems& problems) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (std::none_of(word.begin(), word.end(),
+                     [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; })) {
+      continue;
+    }
+    const bool value = i > 0 && words[i - 1].starts_with("--") && !word.starts_with("--");
+    problems.add(value                    ? words[i - 1]
+                 : word.starts_with("--") ? word.substr(0, word.find('='))
+                                          : "",
+                 "an argument holds a line break or another control character (it goes into a "
+                 "script). Leave it out.");
+  }
+}
+
+void check_request(const SbatchOptions& options, Problems& problems) {
+  if (options.name && (options.name->empty() || options.name->find('/') != std::string::npos)) {
+    problems.add("--name", "'" + *options.name +
+                               "' cannot be the name of a job (it names a folder and a log). Leave "
+                               "out the '/'.");
+  }
+  const std::optional<std::int64_t> limit = seconds_of_slurm_time(options.time);
+  if (!limit) {
+    problems.add("--time", "'" + options.time +
+                               "' is no time limit of Slurm. Write MINUTES, HOURS:MINUTES:SECONDS, "
+                               "DAYS-HOURS or DAYS-HOURS:MINUTES:SECONDS.");
+  } else if (options.notice >= *limit) {
+    problems.add("--notice", format("%d s, and the time limit is %lld s (the job would be stopped "
+                                    "as soon as it has started). Give a longer --time, or a "
+                                    "shorter notice.",
+                                    options.notice, static_cast<long long>(*limit)));
+  }
+  const std::string array = options.array.value_or("0");
+  if (array.find_first_not_of("0123456789,-:%") != std::string::npos) {
+    problems.add("--array", "'" + array + "' (not a list of numbers). Write 0-4, or 0,2,5.");
+  }
 }
 
 // The words for hetpipe train, which has to be able to read them.
@@ -160,7 +209,7 @@ void decide_nodes(const SbatchOptions& options, BatchJob& job) {
   int without = 0;
   for (const NodeClass& of : job.classes) {
     all += static_cast<int>(of.nodes.size());
-    if (of.gpus == 0) without += static_cast<int>(of.nodes.size());
+    if (of.gpus() == 0) without += static_cast<int>(of.nodes.size());
   }
   job.most_nodes = all;
   job.least_nodes = std::min(all, without == all ? 1 : without + 1);
@@ -187,7 +236,7 @@ void decide_nodes(const SbatchOptions& options, BatchJob& job) {
 
 JobShape shape_of(const SbatchOptions& options, const BatchJob& job) {
   const bool managed = std::any_of(job.classes.begin(), job.classes.end(),
-                                   [](const NodeClass& of) { return of.gpus > 0; });
+                                   [](const NodeClass& of) { return of.gpus() > 0; });
   if (!managed) return JobShape::whole_nodes;
   if (job.classes.size() == 1) return JobShape::alike;
   return options.heterogeneous ? JobShape::heterogeneous : JobShape::whole_nodes;
@@ -196,9 +245,13 @@ JobShape shape_of(const SbatchOptions& options, const BatchJob& job) {
 std::string in_words(const BatchJob& job) {
   std::vector<std::string> classes;
   for (const NodeClass& of : job.classes) {
-    classes.push_back(of.gpus == 0 ? format("%zu without GPUs", of.nodes.size())
-                                   : format("%zu with %d%s%s", of.nodes.size(), of.gpus,
-                                            of.type.empty() ? " GPU" : " ", of.type.c_str()));
+    std::vector<std::string> gpus;
+    for (const auto& [type, count] : of.gpus_of) {
+      gpus.push_back(format("%d %s", count, type.empty() ? "GPU" : type.c_str()));
+    }
+    classes.push_back(
+        format("%zu %s", of.nodes.size(),
+               gpus.empty() ? "without GPUs" : ("with " + join(gpus, " and ")).c_str()));
   }
   return join(classes, ", ");
 }
@@ -211,6 +264,8 @@ int sbatch_command(const Invocation& how) {
   const SplitWords words = split_words(how.arguments);
   TrainOptions train;
   const auto check = [&](Problems& problems) {
+    check_words(how.arguments, problems);
+    check_request(options, problems);
     check_output_file("--script", options.script, problems);
     train = checked_training(options, words.behind, problems);
   };
@@ -230,7 +285,8 @@ int sbatch_command(const Invocation& how) {
   job.mpirun = options.launcher == "mpirun";
   job.threads = train.threads;
   job.attempts = options.attempts;
-  job.program = how.program;
+  job.program = own_program(how.program);
+  job.folder = std::filesystem::current_path().string();
   job.output = train.output.value_or("");
   // The script says the run directory itself.
   for (std::size_t i = 0; i < words.behind.size(); ++i) {

@@ -9,17 +9,21 @@
 namespace hetpipe {
 namespace {
 
-std::string sbatch_line(const std::string& option) { return "#SBATCH " + option + "\n"; }
+// Slurm takes quotes and backslashes in these lines as a shell does.
+std::string sbatch_line(const std::string& option) {
+  return "#SBATCH " + shell_words({option}) + "\n";
+}
 
 // What one component of a job asks for.
 std::string class_lines(const NodeClass& of, const std::string& nodes, int threads) {
   std::string text = sbatch_line("--nodes=" + nodes);
   text += sbatch_line(format("--ntasks-per-node=%d", of.ranks()));
   if (threads > 1) text += sbatch_line(format("--cpus-per-task=%d", threads));
-  if (of.gpus > 0) {
-    text += sbatch_line(
-        format("--gres=gpu:%s%d", of.type.empty() ? "" : (of.type + ":").c_str(), of.gpus));
+  std::vector<std::string> gpus;
+  for (const auto& [type, count] : of.gpus_of) {
+    gpus.push_back(format("gpu:%s%d", type.empty() ? "" : (type + ":").c_str(), count));
   }
+  if (!gpus.empty()) text += sbatch_line("--gres=" + join(gpus, ","));
   return text;
 }
 
@@ -60,7 +64,7 @@ std::string resource_lines(const BatchJob& job) {
         const NodeClass& of = job.classes[c];
         if (c > 0) text += sbatch_line("hetjob");
         text += common_lines(job) + class_lines(of, std::to_string(of.nodes.size()), job.threads);
-        if (of.gpus == 0) text += sbatch_line("--nodelist=" + join(of.nodes, ","));
+        if (of.gpus() == 0) text += sbatch_line("--nodelist=" + join(of.nodes, ","));
       }
       break;
   }
@@ -75,6 +79,7 @@ std::string interruption_lines(const BatchJob& job) {
   std::string text = "# May be interrupted at any time; resumes on the nodes that it gets next.\n";
   text += sbatch_line("--requeue");
   text += sbatch_line("--open-mode=append");
+  if (!job.folder.empty()) text += sbatch_line("--chdir=" + job.folder);
   text += sbatch_line(format("--signal=%sUSR1@%d", job.mpirun ? "B:" : "", job.notice_seconds));
   const std::string log = job.array.empty() ? "%x-%j.log" : "%x-%A_%a.log";
   text += sbatch_line("--output=" + log);
@@ -84,9 +89,10 @@ std::string interruption_lines(const BatchJob& job) {
 
 std::string launch_lines(const BatchJob& job) {
   const std::string train = "\"${train[@]}\"";
+  const std::string cores = job.threads > 1 ? format(" --cpus-per-task=%d", job.threads) : "";
   if (job.shape == JobShape::heterogeneous) {
-    return format("  srun --mpi=pmix --kill-on-bad-exit=1 --het-group=0-%zu %s &\n",
-                  job.classes.size() - 1, train.c_str());
+    return format("  srun --mpi=pmix --kill-on-bad-exit=1 --het-group=0-%zu%s %s &\n",
+                  job.classes.size() - 1, cores.c_str(), train.c_str());
   }
   const std::string places = format(
       "  # Ranks per node: one for each GPU, one for a parameter server on a node without "
@@ -103,15 +109,14 @@ std::string launch_lines(const BatchJob& job) {
          format(
              "  SLURM_HOSTFILE=$run/hosts srun --mpi=pmix --kill-on-bad-exit=1 "
              "--distribution=arbitrary%s \\\n    --ntasks=\"$(wc -l < \"$run/hosts\")\" %s &\n",
-             job.threads > 1 ? format(" --cpus-per-task=%d", job.threads).c_str() : "",
-             train.c_str());
+             cores.c_str(), train.c_str());
 }
 
 std::string run_directory(const BatchJob& job) {
   if (!job.output.empty()) {
     return shell_words({job.output}) + (job.array.empty() ? "" : "-$SLURM_ARRAY_TASK_ID");
   }
-  return "runs/" + job.name +
+  return shell_words({"runs/" + job.name}) +
          (job.array.empty() ? "-$SLURM_JOB_ID" : "-$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID");
 }
 
@@ -125,7 +130,7 @@ trap pass_on USR1
 ended=
 trap 'ended=yes' TERM  # from Slurm, which also signals the training: this script waits for it to end
 
-mkdir -p "$run"
+mkdir -p "$run" || exit 3
 echo "job ${SLURM_JOB_ID}, start $((${SLURM_RESTART_COUNT:-0} + 1)), on ${SLURM_JOB_NODELIST}"
 fruitless=0
 while :; do
@@ -183,21 +188,26 @@ done
 
 }  // namespace
 
+int NodeClass::gpus() const {
+  int sum = 0;
+  for (const auto& [type, count] : gpus_of) sum += count;
+  return sum;
+}
+
 std::vector<NodeClass> node_classes(const std::vector<AllocatedNode>& nodes) {
   std::vector<NodeClass> classes;
   for (const AllocatedNode& node : nodes) {
-    const int gpus = static_cast<int>(node.gpus.size());
-    const std::string type = node.gpus.empty() ? "" : node.gpus.front();
-    auto known = std::find_if(classes.begin(), classes.end(), [&](const NodeClass& of) {
-      return of.gpus == gpus && of.type == type;
-    });
+    std::map<std::string, int> gpus;
+    for (const std::string& type : node.gpus) ++gpus[type];
+    auto known = std::find_if(classes.begin(), classes.end(),
+                              [&](const NodeClass& of) { return of.gpus_of == gpus; });
     if (known == classes.end()) {
-      known = classes.insert(classes.end(), NodeClass{.nodes = {}, .gpus = gpus, .type = type});
+      known = classes.insert(classes.end(), NodeClass{.nodes = {}, .gpus_of = gpus});
     }
     known->nodes.push_back(node.name);
   }
   std::stable_partition(classes.begin(), classes.end(),
-                        [](const NodeClass& of) { return of.gpus > 0; });
+                        [](const NodeClass& of) { return of.gpus() > 0; });
   return classes;
 }
 

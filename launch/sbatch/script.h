@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,12 @@
 // A batch script for a pool of mismatched nodes, as a plain value and as text.
 namespace hetpipe {
 
-// Nodes that are alike for Slurm: with the same number and type of GPUs.
+// Nodes that are alike for Slurm: with the same GPUs of each type.
 struct NodeClass {
   std::vector<std::string> nodes;
-  int gpus = 0;        // of each node
-  std::string type{};  // of its GPUs, as Slurm calls it; empty: not said
-  int ranks() const { return gpus > 0 ? gpus : 1; }
+  std::map<std::string, int> gpus_of{};  // of each node, by type as Slurm calls it; "": not said
+  int gpus() const;
+  int ranks() const { return gpus() > 0 ? gpus() : 1; }
 };
 // Classes with GPUs first, in the order of the nodes.
 std::vector<NodeClass> node_classes(const std::vector<AllocatedNode>& nodes);
@@ -44,6 +45,7 @@ struct BatchJob {
   int threads = 1;                  // of each rank
   int attempts = 10;                // in a row that make no progress
   std::string program = "hetpipe";
+  std::string folder{};              // where relative paths start: that in which this was written
   std::string pool{};                // cluster file for --pool; empty: probed in the job
   std::string output{};              // run directory; empty: one for each job, below runs/
   std::vector<std::string> train{};  // further words for hetpipe train

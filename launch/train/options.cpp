@@ -57,14 +57,15 @@ OptionGroup training_options(TrainOptions& options) {
       {
           real_option("epochs", "N", options.epochs, kUpToAMillion,
                       "Passes over the training samples; a fraction is allowed."),
-          unset_means(format("%g, or less if virtual workers miss many of each other's "
-                             "updates; %g with adam",
-                             kSgdRate, kAdamRate),
-                      real_option("learning-rate", "R", options.learning_rate, kUpToAMillion,
-                                  "Learning rate.")),
+          elsewhere({"lr", "rate"},
+                    unset_means(format("%g, or less if virtual workers miss many of each other's "
+                                       "updates; %g with adam",
+                                       kSgdRate, kAdamRate),
+                                real_option("learning-rate", "R", options.learning_rate,
+                                            kUpToAMillion, "Learning rate."))),
           real_option("momentum", "M", options.momentum, {0, 1}, "Momentum of sgd-momentum."),
-          real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
-                      "Weight decay, added to the gradient."),
+          elsewhere({"wd"}, real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
+                                        "Weight decay, added to the gradient.")),
           real_option("clip-norm", "X", options.clip_norm, kUpToAMillion,
                       "Clips gradients to norm X."),
           unset_means("global for systems that flush their pipeline, otherwise stage",

@@ -26,12 +26,13 @@ TrainOptions with_files_of_the_run(TrainOptions options) {
   const auto found = [&](const char* name) -> std::optional<std::string> {
     return fs::exists(folder / name) ? std::optional((folder / name).string()) : std::nullopt;
   };
+  // Another plan, or devices that are measured now, may go with another profile.
+  if (!options.planning.profile && !options.plan && !on_allocation(options)) {
+    options.planning.profile = found("profile.toml");
+  }
   if (!options.plan && !options.planning.cluster) {
     options.plan = found("plan.toml");
     options.planning.cluster = found("cluster.toml");
-  }
-  if (!options.planning.profile && !on_allocation(options)) {
-    options.planning.profile = found("profile.toml");
   }
   return options;
 }

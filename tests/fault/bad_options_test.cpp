@@ -182,5 +182,27 @@ TEST_F(BadOptions, AReadOnlyFileSystem) {
   expect_refused(ran, {"--output mnt/run: cannot be created", "Read-only file system"});
 }
 
+// Into a script goes nothing that a shell or Slurm would take for something else.
+TEST_F(BadOptions, BatchScriptsRefuseWhatTheyCannotHold) {
+  const std::string train = " -- --model mlp --data data --epochs 1";
+  const std::string sbatch = "sbatch --cluster cluster.toml ";
+  for (const std::string option : {"--name", "--partition", "--array", "--sbatch", "--nodes"}) {
+    expect_refused(sbatch + option +
+                       "=a\x01"
+                       "b" +
+                       train,
+                   {option + ": an argument holds a line break"});
+  }
+  expect_refused(sbatch +
+                     "-- --model mlp --data a\x01"
+                     "b",
+                 {"--data: an argument holds a line break"});
+  expect_refused(sbatch + "--time banana" + train, {"--time: 'banana' is no time limit of Slurm"});
+  expect_refused(sbatch + "--time 2 --notice 120" + train,
+                 {"--notice: 120 s, and the time limit is 120 s"});
+  expect_refused(sbatch + "--name a/b" + train, {"--name: 'a/b' cannot be the name of a job"});
+  expect_refused(sbatch + "--array 1;2" + train, {"--array: '1;2' (not a list of numbers)"});
+}
+
 }  // namespace bad_options_test
 }  // namespace hetpipe::test

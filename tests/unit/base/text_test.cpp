@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/text.h"
 
+#include "base/error.h"
+
 #include <gtest/gtest.h>
 
 namespace hetpipe {
@@ -26,8 +28,23 @@ TEST(Text, NearestKnownWord) {
   EXPECT_EQ(nearest("slwo", std::vector<std::string>{"fast", "slow"}), "slow");  // one swap
   EXPECT_EQ(nearest("fats", std::vector<std::string>{"fast", "slow"}), "fast");
   EXPECT_EQ(nearest("", known), "");
+  // Hyphens and capitals do not count.
+  EXPECT_EQ(nearest("resnet18", std::vector<std::string>{"resnet-8", "resnet-18"}), "resnet-18");
+  EXPECT_EQ(nearest("TITAN_V", std::vector<std::string>{"titan", "titan-v"}), "titan-v");
   EXPECT_EQ(unknown("key", "inflight", known),
             "unknown key 'inflight' (did you mean 'in_flight'?)");
+}
+
+TEST(Error, LongNamesAreShownByTheirBeginning) {
+  const std::string name(100'000, 'x');
+  const UserError error("plan.toml:3", "device '" + name + "' is unknown. Name one that exists.");
+  EXPECT_EQ(std::string(error.what()), "plan.toml:3: device '" + std::string(99, 'x') +
+                                           "... (100002 bytes) is unknown. Name one that exists.");
+  Problems problems;
+  problems.add(name, "is missing");
+  EXPECT_LT(problems.list().front().where.size(), 200u);
+  const std::string words = std::string(400, 'a') + ' ' + std::string(400, 'b');  // names, long
+  EXPECT_EQ(UserError("", words).problems().front().text, words);
 }
 
 TEST(Text, TableAlignsNumbersRight) {

@@ -412,6 +412,27 @@ std::string cluster_error(const std::string& text) {
 }
 
 // Found by fuzzing: toml++ stopped the program, or continued with nonsense in a release build.
+// The parser makes a table inside of a table for each part: 100,000 of them overflow the stack.
+TEST(FuzzedFiles, KeysOfManyPartsAreRefusedWithTheirLine) {
+  const auto key = [](int parts) {
+    std::string text = "a";
+    for (int i = 1; i < parts; ++i) text += i % 2 != 0 ? ".\"b.c\"" : " . d";
+    return text;
+  };
+  for (const int parts : {101, 100'000}) {
+    for (const std::string& text :
+         {"x = 1\n" + key(parts) + " = 1\n", "# " + key(parts) + "\n[" + key(parts) + "]\n",
+          "y = '''\n'''\nx = { " + key(parts) + " = 1 }\n"}) {
+      EXPECT_THAT(cluster_error(text), HasSubstr("a key has more than 100 parts"));
+    }
+  }
+  EXPECT_THAT(cluster_error("x = 1\n" + key(101) + " = 1\n"), HasSubstr("c.toml:2: not TOML"));
+  // Dots elsewhere do not count.
+  const std::string dots(1000, '.');
+  const std::string elsewhere = "# " + dots + "\nx = \"" + dots + "\"\ny = '" + dots + "'\n";
+  EXPECT_THAT(cluster_error(elsewhere), testing::Not(HasSubstr("not TOML")));
+}
+
 TEST(FuzzedFiles, BracketWithoutAKeyIsRefusedWithItsLine) {
   for (const std::string line : {"[!x]", "[[!x]]", "[ #", "[=]"}) {
     SCOPED_TRACE(line);

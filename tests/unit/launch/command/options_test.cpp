@@ -148,6 +148,48 @@ TEST(Options, TheCommandLineWinsOverTheFile) {
   EXPECT_EQ(values.batches, (std::vector<int>{8, 16}));
 }
 
+// A resumed run: its options hold where nothing else is given.
+TEST(Options, AFileBelowHoldsWhatNobodyGives) {
+  const ConfigFile config("format = 1\nin-flight = 8\n");
+  const ConfigFile run(
+      "format = 1\nmodel = \"mlp\"\nfile = \"f\"\nlearning-rate = 0.003\nin-flight = 4\n"
+      "trace = false\nservers = [\"a\", \"b\"]\nresume = \"x\"\n");
+  Values values;
+  OptionTable table = table_of(values);
+  Problems problems;
+  const std::vector<std::string> words{"--config", config.path(), "--learning-rate",
+                                       "0.01",     "--servers",   "a,b"};
+  table.read(words, problems, [&] {
+    EXPECT_EQ(values.in_flight, 8);  // what was given is known by then
+    return std::optional(OptionsBelow{.file = run.path(), .without = {"resume"}});
+  });
+  EXPECT_TRUE(problems.empty());
+  EXPECT_EQ(values.name, "mlp");
+  EXPECT_EQ(values.file, "f");
+  EXPECT_EQ(values.rate, 0.01);
+  EXPECT_EQ(values.in_flight, 8);
+  EXPECT_FALSE(values.trace);
+  EXPECT_EQ(values.servers, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(values.resume, std::nullopt);
+  ASSERT_EQ(table.changes().size(), 2u);
+  EXPECT_EQ(table.changes()[0].name, "in-flight");
+  EXPECT_EQ(table.changes()[0].was, "4");
+  EXPECT_EQ(table.changes()[0].is, "8");
+  EXPECT_EQ(table.changes()[1].name, "learning-rate");
+}
+
+TEST(Options, WhatOtherProgramsCallThemIsSuggested) {
+  std::string rate;
+  OptionTable table(
+      "try", "Tries.",
+      {{"All", {elsewhere({"lr"}, text_option("learning-rate", "R", rate, "Rate."))}}});
+  Problems problems;
+  table.read(std::vector<std::string>{"--lr", "0.1"}, problems);
+  ASSERT_EQ(problems.list().size(), 1u);
+  EXPECT_EQ(problems.list().front().text,
+            "unknown option '--lr' (here it is --learning-rate). See hetpipe try --help.");
+}
+
 TEST(Options, AFilesProblemsNameTheirLines) {
   const ConfigFile config(
       "format = 2\nin-fligth = 3\nin-flight = -1\nlearning-rate = [[1]]\nconfig = \"x\"\n");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/sbatch/script.h"
+#include "launch/allocation/slurm.h"
 
 #include <gtest/gtest.h>
 
@@ -41,7 +42,7 @@ TEST(NodeClasses, AlikeTogetherThoseWithGpusFirst) {
   ASSERT_EQ(classes.size(), 3U);
   EXPECT_EQ(classes[0].nodes, std::vector<std::string>({"n1", "n2"}));
   EXPECT_EQ(classes[1].ranks(), 2);
-  EXPECT_EQ(classes[2].gpus, 0);
+  EXPECT_EQ(classes[2].gpus(), 0);
   EXPECT_EQ(classes[2].ranks(), 1);
 }
 
@@ -65,7 +66,7 @@ TEST(Script, OfWholeNodes) {
 TEST(Script, OfNodesThatAreAlikeAsksForTheirGpus) {
   BatchJob job = ragged();
   job.shape = JobShape::alike;
-  job.classes = {{.nodes = {"a", "b"}, .gpus = 4, .type = "v100"}};
+  job.classes = {{.nodes = {"a", "b"}, .gpus_of = {{"v100", 4}}}};
   job.least_nodes = 1;
   job.most_nodes = 2;
   const std::string script = script_of(job);
@@ -84,6 +85,35 @@ TEST(Script, OfAHeterogeneousJobHasAComponentForEachClass) {
   EXPECT_TRUE(has(script_of(job), "--het-group=0-2"));
 }
 
+// As `sinfo` lists a node with gpu:a100:1,gpu:titanv:1.
+TEST(Script, OfNodesWithTwoTypesOfGpuAsksForBoth) {
+  BatchJob job = ragged();
+  job.classes = node_classes({node("n1", {"a100", "titanv"}), node("n2", {"titanv", "a100"}),
+                              node("n3", {"a100", "a100"})});
+  ASSERT_EQ(job.classes.size(), 2u);
+  EXPECT_EQ(job.classes[0].nodes, (std::vector<std::string>{"n1", "n2"}));
+  job.shape = JobShape::heterogeneous;
+  job.threads = 2;
+  const std::string script = script_of(job);
+  const std::vector<std::string> lines = directives(script);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "--gres=gpu:a100:1,gpu:titanv:1"), 1);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "--gres=gpu:a100:2"), 1);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "--ntasks-per-node=2"), 2);
+  EXPECT_TRUE(has(script, "--het-group=0-1 --cpus-per-task=2 "));
+}
+
+TEST(Script, QuotesEveryWord) {
+  BatchJob job = ragged();
+  job.name = "my $(touch X) run";
+  job.folder = "/home/a b";
+  job.more = {"--comment=it's"};
+  const std::string script = script_of(job);
+  EXPECT_TRUE(has(script, "#SBATCH '--job-name=my $(touch X) run'\n"));
+  EXPECT_TRUE(has(script, "#SBATCH '--chdir=/home/a b'\n"));
+  EXPECT_TRUE(has(script, "#SBATCH '--comment=it'\\''s'\n"));
+  EXPECT_TRUE(has(script, "run='runs/my $(touch X) run'-$SLURM_JOB_ID "));
+}
+
 TEST(Script, OfAnArrayHasASeedAndARunDirectoryForEachTask) {
   BatchJob job = ragged();
   job.array = "0-4";
@@ -92,6 +122,22 @@ TEST(Script, OfAnArrayHasASeedAndARunDirectoryForEachTask) {
   EXPECT_TRUE(has(script, "#SBATCH --array=0-4\n"));
   EXPECT_TRUE(has(script, "--seed \"$SLURM_ARRAY_TASK_ID\""));
   EXPECT_TRUE(has(script, "run=runs/five-$SLURM_ARRAY_TASK_ID "));
+}
+
+TEST(SlurmTime, IsReadAsSbatchReadsIt) {
+  for (const auto& [text, seconds] :
+       std::vector<std::pair<std::string, std::int64_t>>{{"30", 1800},
+                                                         {"30:15", 1815},
+                                                         {"01:00:00", 3600},
+                                                         {"2-3", 183600},
+                                                         {"2-3:04", 183840},
+                                                         {"2-3:04:05", 183845}}) {
+    EXPECT_EQ(seconds_of_slurm_time(text), seconds) << text;
+  }
+  for (const char* text : {"", "banana", "1:", "1:2:3:4", "-1", "1-", "1-2-3", "1.5", " 1"}) {
+    EXPECT_EQ(seconds_of_slurm_time(text), std::nullopt) << text;
+  }
+  EXPECT_GT(seconds_of_slurm_time("UNLIMITED"), 1'000'000'000);
 }
 
 TEST(Script, UnderMpirunPassesTheSignalOnItself) {
