@@ -157,6 +157,14 @@ FlightRecorder::FlightRecorder(const std::filesystem::path& path, Rank rank, int
   file_->magic = kMagic;
 }
 
+FlightRecorder::FlightRecorder() : bytes_(sizeof(File)) {
+  void* memory =
+      ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  file_ = new (memory) File{.newest = {}, .current = {}};
+  file_->magic = kMagic;
+}
+
 FlightRecorder::~FlightRecorder() { ::munmap(file_, bytes_); }
 
 FlightRecorder::Slot& FlightRecorder::next_slot() {
@@ -185,6 +193,8 @@ void FlightRecorder::begin(std::string_view text, Doing doing) {
   action_->set(doing, text, std::nullopt, now);
   if (action_ == wait_) wait_ = nullptr;  // the ring has come round
 }
+
+void FlightRecorder::gets_on() { set_current(action_doing_, action_text_, std::nullopt, now_ns()); }
 
 void FlightRecorder::begin_wait(std::string_view text, std::optional<Rank> waits_for) {
   const std::int64_t now = now_ns();

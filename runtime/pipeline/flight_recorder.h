@@ -32,6 +32,8 @@ class FlightRecorder {
   // Keeps the last `entries` (0: only the current one). SystemError if the file cannot be created
   // in full.
   FlightRecorder(const std::filesystem::path& file, Rank rank, int entries);
+  // Without a file, of a rank that is a thread: keeps the current one.
+  FlightRecorder();
   ~FlightRecorder();
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
@@ -44,6 +46,9 @@ class FlightRecorder {
   void begin_wait(std::string_view text, std::optional<Rank> waits_for);
   void resume_wait(std::string_view text, std::optional<Rank> waits_for);
   void end_wait();
+
+  // What began last still gets on: it is as if it had begun now.
+  void gets_on();
 
   std::int64_t begun() const { return begun_; }  // things, waits included
   RankState state() const;                       // by any thread

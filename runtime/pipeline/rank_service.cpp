@@ -52,9 +52,9 @@ void RankService::poll() {
 void RankService::give_up_if_stuck(const Awaited& awaited, std::int64_t start_ns) {
   const std::int64_t now = now_ns();
   std::optional<Rank> culprit = awaited.from;
-  if (watchers_.lifeline != nullptr) {
-    const WaitVerdict verdict = judge_wait(watchers_.lifeline->states(), transport_.rank(),
-                                           awaited.from, timeout_seconds_, now);
+  if (watchers_.states) {
+    const WaitVerdict verdict =
+        judge_wait(watchers_.states(), transport_.rank(), awaited.from, timeout_seconds_, now);
     if (verdict.go_on) return;
     culprit = verdict.culprit;
   }
@@ -116,8 +116,16 @@ void RankService::settle(Stream& stream, const std::function<std::string()>& wha
   if (!event->done()) wait([&] { return event->done(); }, what);
 }
 
+// A modelled time may be longer than the deadline of those who wait for it.
 void RankService::wait_until_ns(std::int64_t deadline_ns) {
-  wait_until_time(deadline_ns, [this] { poll(); });
+  std::int64_t shown = now_ns();
+  wait_until_time(deadline_ns, [&] {
+    poll();
+    const std::int64_t now = now_ns();
+    if (watchers_.recorder == nullptr || now - shown < kJudgeEvery) return;
+    watchers_.recorder->gets_on();
+    shown = now;
+  });
 }
 
 }  // namespace hetpipe

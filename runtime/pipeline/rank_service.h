@@ -36,10 +36,12 @@ class WaitFailed : public SystemError {
   std::optional<Rank> culprit_;
 };
 
-// Both may be missing: ranks as threads have no lifeline.
+// Ranks as threads have no lifeline. Without `states` (a rank whose lifeline could not be
+// connected) every wait has the whole deadline and no more.
 struct Watchers {
   FlightRecorder* recorder = nullptr;
   Lifeline* lifeline = nullptr;
+  std::function<std::vector<RankState>()> states{};  // what each rank is doing
 };
 
 // What a rank does whenever it waits: moves messages on, passes control messages to the roles they
@@ -84,12 +86,12 @@ class RankService {
 
   // JobEnds if the lifeline reports it.
   void poll();
-  // Returns seconds waited. WaitFailed naming `name` past the deadline. With a lifeline, the
-  // deadline moves on for as long as the rank that is waited for does (see judge_wait).
+  // Returns seconds waited. WaitFailed naming `name` past the deadline, which moves on
+  // for as long as the rank that is waited for does, where its state is known (see judge_wait).
   double wait(const std::function<bool()>& ready, const Name& name);
   double wait(const Operation& operation, const Name& name);
-  // For what depends on all virtual workers, the slowest too: without a lifeline, the deadline
-  // counts from the newest sign of life.
+  // For what depends on all virtual workers, the slowest too: where states are not known, the
+  // deadline counts from the newest sign of life.
   // `brief`: for the record, where a name would not stay true.
   double wait_for_others(const std::function<bool()>& ready, const Name& name,
                          std::string_view brief = {});

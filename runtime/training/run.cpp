@@ -138,6 +138,13 @@ RunEnd train_as_threads(const TrainJob& job, const Roles& roles, const OpenData&
   }
   const std::vector<PathEnd> ends =
       path_ends(std::vector<RankFacts>(hosts.size(), facts_of_this_rank()), devices);
+  std::vector<FlightRecorder> recorders(transports.size());
+  for (FlightRecorder& recorder : recorders) recorder.begin("starting", Doing::long_phase);
+  const auto states = [&recorders] {
+    std::vector<RankState> all;
+    for (const FlightRecorder& recorder : recorders) all.push_back(recorder.state());
+    return all;
+  };
   std::mutex mutex;
   std::exception_ptr failure;
   RunEnd end;
@@ -145,8 +152,9 @@ RunEnd train_as_threads(const TrainJob& job, const Roles& roles, const OpenData&
   for (auto& transport : transports) {
     threads.emplace_back([&] {
       try {
-        RunEnd mine = run_rank(
-            job, {*transport, roles, open_data, host, devices, ends, log, stop_wanted, plan_cache});
+        const Watchers watchers{&recorders[at(transport->rank().value)], nullptr, states};
+        RunEnd mine = run_rank(job, {*transport, roles, open_data, host, devices, ends, log,
+                                     stop_wanted, plan_cache, watchers});
         if (transport->rank() == Rank{0}) end = std::move(mine);
       } catch (...) {
         {

@@ -40,7 +40,9 @@ class TrainWatch {
              const Roles& roles, const std::vector<RankFacts>& facts, Transport& transport,
              Log& log);
 
-  Watchers watchers() { return {recorder_.get(), lifeline_.get()}; }
+  Watchers watchers() {
+    return {recorder_.get(), lifeline_.get(), [this] { return lifeline_->states(); }};
+  }
   // This rank fails: reports why, through rank 0 if possible. Returns the code to abort with.
   int leave(const std::exception& error);
   void goodbye() { lifeline_->goodbye(); }

@@ -54,7 +54,8 @@ TEST_P(Numerical, NamesTheFirstLayerThatFailed) {
     EXPECT_EQ(content_of(file("run/checkpoints")).at(path), hash) << path;
   }
   const std::string first = checkpoints.begin()->first;
-  const Ran again = mpirun(ranks, train + " --resume " + first + " --epochs 2");
+  const Ran again =
+      mpirun(ranks, train + " --resume " + first + " --epochs 2 --learning-rate 0.001");
   EXPECT_EQ(again.code, 0) << again.error;
 }
 
