@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kOverviewWidth = 98;
 constexpr std::chrono::milliseconds kFirstRankSpeaks{10'000};
-volatile std::sig_atomic_t code_of_silent_rank = 0;
+volatile std::sig_atomic_t settled_code = 0;
 
 std::string overview() {
   std::string text =
@@ -86,13 +86,15 @@ std::string overview(const ActionGroup& group) {
 
 }  // namespace
 
+void settle_exit_code(ExitCode code) {
+  settled_code = static_cast<int>(code);
+  std::signal(SIGTERM, [](int) { std::_Exit(settled_code); });
+}
+
 // A rank that leaves at once makes mpirun end the others, the first among them perhaps before it
-// has printed what is the matter. So the others wait for it, and when the launcher ends them (as
-// srun -K does once the first is gone) they still leave with the code, which would else become that
-// of SIGTERM.
+// has printed what is the matter. So the others wait for it.
 void leave_after_first_rank(ExitCode code) {
-  code_of_silent_rank = static_cast<int>(code);
-  std::signal(SIGTERM, [](int) { std::_Exit(code_of_silent_rank); });
+  settle_exit_code(code);
   std::this_thread::sleep_for(kFirstRankSpeaks);
 }
 

@@ -49,6 +49,10 @@ std::span<const ExitCodeMeaning> exit_codes();
 // and turns it into the exit code.
 int run_hetpipe(std::span<const std::string> words);
 
+// All ranks have agreed on this exit code: a launcher that ends them because another one has left
+// with it (as srun -K does) does not turn it into that of SIGTERM any more.
+void settle_exit_code(ExitCode code);
+
 // For a rank that prints nothing and will exit with this code: waits a while, so that the
 // launcher does not end the first rank before it has reported.
 void leave_after_first_rank(ExitCode code);

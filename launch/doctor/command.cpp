@@ -58,6 +58,7 @@ int examine_together(DoctorCall& call, MpiSession& session) {
     call.lifelines = watch.problem();
     const Diagnosis diagnosis = examine(call, *transport, *links);
     code = tell(call, diagnosis, *transport);
+    settle_exit_code(static_cast<ExitCode>(code));
     lost = !std::all_of(diagnosis.links.begin(), diagnosis.links.end(),
                         [](const PairLink& link) { return link.answers(); });
     watch.goodbye();
