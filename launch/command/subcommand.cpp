@@ -21,7 +21,7 @@ namespace hetpipe {
 namespace {
 
 constexpr std::size_t kOverviewWidth = 98;
-constexpr std::chrono::milliseconds kFirstRankSpeaks{10'000};
+constexpr std::chrono::milliseconds kFirstRankSpeaks{5000};
 volatile std::sig_atomic_t settled_code = 0;
 
 std::string overview() {
