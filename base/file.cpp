@@ -2,14 +2,15 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include "base/error.h"
+#include "base/unique_handle.h"
 
 namespace hetpipe {
 
@@ -29,20 +30,72 @@ void sync_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::string read_file(const std::filesystem::path& path) {
-  std::error_code code;
-  if (std::filesystem::is_directory(path, code)) {
-    throw UserError(path.string(), "is a folder (a file is needed). Give the path of the file.");
+namespace {
+
+struct DescriptorTraits {
+  using Handle = int;
+  static Handle empty() { return -1; }
+  static void close(Handle descriptor) noexcept { ::close(descriptor); }
+};
+using Descriptor = UniqueHandle<DescriptorTraits>;
+
+[[noreturn]] void unreadable(const std::filesystem::path& path) {
+  throw UserError(path.string(), std::string("cannot be read (") + std::strerror(errno) +
+                                     "). Check the path and its permissions.");
+}
+
+void refuse_unless_regular(const std::filesystem::path& path, const struct stat& status) {
+  if (S_ISREG(status.st_mode)) return;
+  throw UserError(path.string(), std::string(S_ISDIR(status.st_mode)    ? "is a folder"
+                                             : S_ISFIFO(status.st_mode) ? "is a pipe"
+                                             : S_ISSOCK(status.st_mode) ? "is a socket"
+                                                                        : "is a device") +
+                                     " (a file is needed). Give the path of the file.");
+}
+
+}  // namespace
+
+void check_regular_file(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) unreadable(path);
+  refuse_unless_regular(path, status);
+}
+
+std::string read_file(const std::filesystem::path& path, std::size_t largest) {
+  // Without O_NONBLOCK a pipe would wait for its writer.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0) unreadable(path);
+  refuse_unless_regular(path, status);
+  const auto size = static_cast<std::size_t>(status.st_size);  // 0 in /proc
+  const auto refuse_size = [&](std::size_t bytes) {
+    throw UserError(path.string(), "has " + std::to_string(bytes) + " bytes or more (at most " +
+                                       std::to_string(largest) +
+                                       " are read at once). Give the file that was meant.");
+  };
+  if (size > largest) refuse_size(size);
+  std::string text;
+  std::size_t filled = 0;
+  for (;;) {
+    if (filled == text.size()) text.resize(std::max({size + 1, 2 * filled, std::size_t{4096}}));
+    const ssize_t n = ::read(file.get(), text.data() + filled, text.size() - filled);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      throw SystemError("reading " + path.string() + " failed: " + std::strerror(errno));
+    }
+    if (n == 0) break;
+    filled += static_cast<std::size_t>(n);
+    if (filled > largest) refuse_size(filled);
   }
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    throw UserError(path.string(), std::string("cannot be read (") + std::strerror(errno) +
-                                       "). Check the path and its permissions.");
-  }
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (in.bad()) throw SystemError("reading " + path.string() + " failed");
-  return std::move(text).str();
+  text.resize(filled);
+  return text;
+}
+
+int create_temporary(const std::string& path) {
+  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const int file = ::open(path.c_str(), flags, 0644);
+  if (file >= 0 || errno != EEXIST || ::unlink(path.c_str()) != 0) return file;
+  return ::open(path.c_str(), flags, 0644);
 }
 
 void write_file(const std::filesystem::path& path, std::string_view text) {
@@ -60,7 +113,7 @@ void write_file(const std::filesystem::path& path, std::span<const std::string_v
     ::unlink(temporary.c_str());
     throw SystemError("cannot write " + path.string() + ": " + step + ": " + std::strerror(error));
   };
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int fd = create_temporary(temporary);
   if (fd < 0) failed("open");
   for (std::string_view left : pieces) {
     while (!left.empty()) {

@@ -11,7 +11,17 @@
 // what to do); a failed write is a system failure (SystemError).
 namespace hetpipe {
 
-std::string read_file(const std::filesystem::path& path);
+inline constexpr std::size_t kLargestWholeFile = std::size_t{1} << 30;  // bytes
+// A regular file: a pipe or a device might never end, so it is refused before it is opened for
+// good, and a file of more than `largest` bytes before it is read.
+std::string read_file(const std::filesystem::path& path, std::size_t largest = kLargestWholeFile);
+
+// UserError as of read_file(), for readers of their own.
+void check_regular_file(const std::filesystem::path& path);
+
+// Opens a new file of this name, in place of one that a killed process of the same number left: no
+// link is followed. -1 and errno where it cannot.
+int create_temporary(const std::string& path);
 
 // Writes to a temporary name next to it ("PATH.tmp.PID"), syncs it, renames, syncs the folder:
 // readers see the old or the new text, and after a failure no temporary file stays.

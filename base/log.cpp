@@ -48,7 +48,10 @@ Log::~Log() {
 
 void Log::open_file(const std::string& path) {
   const std::lock_guard lock(mutex_);
-  std::FILE* opened = std::fopen(path.c_str(), "a");
+  // A link could lead to any file of the user.
+  const int file = ::open(
+      path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+  std::FILE* opened = file < 0 ? nullptr : ::fdopen(file, "a");
   if (opened == nullptr) {
     throw SystemError("cannot write the log " + path + ": " + std::strerror(errno));
   }
@@ -88,7 +91,8 @@ void Log::failure(std::string_view text) {
   if (full.empty() || full.back() != '\n') full += '\n';
   const std::unique_lock lock(mutex_, kPatience);
   // What stands in file_ has been flushed line by line, so the order is kept.
-  const int file = path_.empty() ? -1 : ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  const int file =
+      path_.empty() ? -1 : ::open(path_.c_str(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
   if (file >= 0) {
     put_now(file, full);
     ::close(file);

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "base/unique_handle.h"
 
@@ -34,7 +35,9 @@ struct GzTraits {
 // A plain or gzipped file, read front to back.
 class IdxFile {
  public:
-  explicit IdxFile(const fs::path& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
+  explicit IdxFile(const fs::path& path) : path_(path) {
+    check_regular_file(path);
+    file_ = UniqueHandle<GzTraits>(gzopen(path.c_str(), "rb"));
     if (!file_) {
       const std::string why = std::strerror(errno);
       throw UserError(path.string(),

@@ -13,6 +13,7 @@
 namespace hetpipe {
 namespace {
 
+constexpr std::size_t kMostTextBytes = std::size_t{1} << 36;
 constexpr std::string_view kPrefix = "text:";
 constexpr std::string_view kLength = ",T=";
 
@@ -49,7 +50,7 @@ bool is_text(const std::string& spec) { return spec.starts_with(kPrefix); }
 
 Dataset load_text_dataset(const std::string& spec, Split split, Parts parts) {
   const TextSpec of = parse(spec);
-  const std::string text = read_file(of.file);
+  const std::string text = read_file(of.file, kMostTextBytes);
   std::array<std::int32_t, 256> token{};
   for (const char c : text) token[static_cast<unsigned char>(c)] = 1;
   std::int32_t classes = 0;

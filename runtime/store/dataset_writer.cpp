@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "runtime/store/hdf5.h"
 
 namespace hetpipe {
@@ -91,6 +92,9 @@ DatasetWriter::DatasetWriter(const std::filesystem::path& path) : state_(new Sta
   const hdf5::Session session;
   state_->path = path;
   state_->temporary = path.string() + ".tmp." + std::to_string(::getpid());
+  const int empty = create_temporary(state_->temporary.string());
+  if (empty < 0) failed(state_->temporary, "open");
+  ::close(empty);  // HDF5 opens it by its name
   state_->file = hdf5::create_file(state_->temporary.string());
 }
 

@@ -230,15 +230,22 @@ int train_classes(const std::string& spec) {
 
 }  // namespace
 
-bool has_hdf5_test_split(const std::string& spec) {
-  if (spec.find(',') != std::string::npos) return true;
-  const hdf5::Session session;
-  const hdf5::Id file = open_file(spec);
-  return hdf5::has_link(file.get(), "test");
+namespace {
+
+// What HDF5 cannot read in a file that it has opened is damage: the user's data, not the machine.
+template <class Read>
+auto reading(const std::string& spec, Read read) {
+  try {
+    return read();
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const SystemError& error) {
+    throw UserError(
+        spec, std::string("is damaged (") + error.what() + "). Fetch or make the file again.");
+  }
 }
 
-Dataset load_hdf5_dataset(const std::string& spec, Split wanted, Parts parts) {
-  const hdf5::Session session;
+Dataset load(const std::string& spec, Split wanted, Parts parts) {
   Dataset dataset;
   dataset.name = spec;
   std::optional<int> classes;
@@ -261,6 +268,19 @@ Dataset load_hdf5_dataset(const std::string& spec, Split wanted, Parts parts) {
   }
   if (wants_labels(parts)) dataset.labels = std::move(labels);
   return dataset;
+}
+
+}  // namespace
+
+bool has_hdf5_test_split(const std::string& spec) {
+  if (spec.find(',') != std::string::npos) return true;
+  const hdf5::Session session;
+  return reading(spec, [&] { return hdf5::has_link(open_file(spec).get(), "test"); });
+}
+
+Dataset load_hdf5_dataset(const std::string& spec, Split wanted, Parts parts) {
+  const hdf5::Session session;
+  return reading(spec, [&] { return load(spec, wanted, parts); });
 }
 
 }  // namespace hetpipe

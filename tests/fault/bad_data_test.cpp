@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
 #include <hdf5.h>
 #include <zlib.h>
 
@@ -195,6 +197,64 @@ TEST_F(BadData, Hdf5Files) {
   }
   write(file("data.h5"), std::string(100000, '\x5a'));
   expect_refused(train, {"data.h5: cannot be opened as an HDF5 file"});
+
+  // Job scripts start a failed machine's run again, and not one whose data are damaged.
+  for (std::size_t at = 8; at < std::min<std::size_t>(sound.size(), 4000); at += 331) {
+    std::string damaged = sound;
+    for (std::size_t i = at; i < at + 8; ++i) damaged[i] = static_cast<char>(~damaged[i]);
+    write(file("data.h5"), damaged);
+    const Ran ran = hetpipe(train);
+    EXPECT_TRUE(ran.code == 0 || ran.code == 2) << at << ": " << ran.code << " " << ran.error;
+    fs::remove_all(file("run"));
+  }
+}
+
+// A pipe or a device may never end.
+TEST_F(BadData, WhatIsNoFileIsNotWaitedFor) {
+  const auto fifo = [&](const std::string& name) {
+    fs::remove(file(name));
+    ASSERT_EQ(::mkfifo(file(name).c_str(), 0600), 0);
+  };
+  const auto zero = [&](const std::string& name) {
+    fs::remove(file(name));
+    fs::create_symlink("/dev/zero", file(name));
+  };
+  const auto refused = [&](const std::string& arguments, const std::string& word) {
+    const Ran ran = hetpipe(arguments);
+    EXPECT_EQ(ran.code, 2) << ran.error;
+    EXPECT_NE(ran.error.find(word), std::string::npos) << ran.error;
+  };
+  fs::create_directories(file("images/cat"));
+  fs::create_directories(file("images/dog"));
+  write(file("images/dog/b.jpg"), "");
+  const std::string import = "data import --from folder --input images --output x.h5";
+  fifo("images/cat/a.jpg");
+  refused(import, "images/cat/a.jpg: is a pipe");
+  zero("images/cat/a.jpg");
+  refused(import, "images/cat/a.jpg: is a device");
+  fifo("pipe.txt");
+  const std::string text = "train --plan plan.toml --transport threads --output run --data text:";
+  refused(text + "pipe.txt", "pipe.txt: is a pipe");
+  zero("zero.txt");
+  refused(text + "zero.txt", "zero.txt: is a device");
+  for (const std::string name : {"cluster.toml", "profile.toml", "data/train-labels-idx1-ubyte"}) {
+    const std::string sound = read(file(name));
+    fifo(name);
+    refused(kTrain, name + ": is a pipe");
+    fs::remove(file(name));
+    write(file(name), sound);
+  }
+}
+
+// No link leads what is written out of the run directory.
+TEST_F(BadData, LinksAreNotFollowed) {
+  write(file("mine"), "");
+  fs::create_directories(file("run"));
+  fs::create_symlink("../mine", file("run") / "train.log");
+  const Ran ran = hetpipe(kTrain);
+  EXPECT_EQ(ran.code, 3) << ran.out << ran.error;
+  EXPECT_NE(ran.error.find("cannot write the log run/train.log"), std::string::npos) << ran.error;
+  EXPECT_EQ(read(file("mine")), "");
 }
 
 }  // namespace bad_data_test
