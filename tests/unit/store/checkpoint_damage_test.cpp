@@ -207,7 +207,7 @@ TEST_F(CheckpointDamage, DamageInExactDoesNotMatterWhereItIsNotRead) {
 
 TEST_F(CheckpointDamage, FlippedBitInStructureSaysSo) {
   std::string bytes = bytes_;
-  bytes[bytes_.find("running_mean")] ^= 1;
+  bytes[bytes_.find("variance")] ^= 1;
   EXPECT_THAT(error_of_bytes(bytes), HasSubstr("HDF5's own (names, shapes, attributes)"));
 }
 
