@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/unique_handle.h"
+#include "base/file_descriptor.h"
 
 namespace hetpipe {
 
@@ -27,17 +27,6 @@ void sync_folder(const std::filesystem::path& folder) {
     throw SystemError("cannot sync folder " + folder.string() + ": " + std::strerror(error));
   }
 }
-
-}  // namespace
-
-namespace {
-
-struct DescriptorTraits {
-  using Handle = int;
-  static Handle empty() { return -1; }
-  static void close(Handle descriptor) noexcept { ::close(descriptor); }
-};
-using Descriptor = UniqueHandle<DescriptorTraits>;
 
 [[noreturn]] void unreadable(const std::filesystem::path& path) {
   throw UserError(path.string(), std::string("cannot be read (") + std::strerror(errno) +
@@ -63,7 +52,7 @@ void check_regular_file(const std::filesystem::path& path) {
 
 std::string read_file(const std::filesystem::path& path, std::size_t largest) {
   // Without O_NONBLOCK a pipe would wait for its writer.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const OpenFile file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0) unreadable(path);
   refuse_unless_regular(path, status);

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/file_descriptor.h"
 #include "base/text.h"
 #include "base/time.h"
 
@@ -60,7 +61,7 @@ bool another_holds_it(int error) { return error == EAGAIN || error == EACCES; }
 
 // Of a file that is locked already.
 void ask_for_lock(const std::string& file, std::string& failure, bool& holds) {
-  const UniqueHandle<FileDescriptor> second(::open(file.c_str(), O_RDWR | O_CLOEXEC));
+  const OpenFile second(::open(file.c_str(), O_RDWR | O_CLOEXEC));
   if (!second) {
     failure = std::strerror(errno);
     return;
@@ -85,8 +86,7 @@ OutputTrial::OutputTrial(const std::string& output) {
     facts_.free = static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize);
   }
   const fs::path file = fs::absolute(facts_.tried) / format(".hetpipe-doctor-%d", ::getpid());
-  file_ = UniqueHandle<FileDescriptor>(
-      ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  file_ = OpenFile(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!file_) {
     facts_.write_failure = std::strerror(errno);
     return;
@@ -133,8 +133,7 @@ OutputSeen look_at_output(const OutputFacts& facts, int rank) {
   seen.visible = ::access(facts.file.c_str(), F_OK) == 0;
   if (!seen.visible) return seen;
   const std::string own = facts.file + format("-%d", rank);
-  const UniqueHandle<FileDescriptor> file(
-      ::open(own.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  const OpenFile file(::open(own.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!file) seen.unwritable = std::strerror(errno);
   ::unlink(own.c_str());
   if (facts.lock_failure.empty()) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/fields.h"
-#include "base/unique_handle.h"
+#include "base/file_descriptor.h"
 #include "runtime/training/run_directory.h"
 
 // Whether a run can write its files to a folder: tries it, and leaves no files behind.
@@ -62,7 +62,7 @@ class OutputTrial {
   void lock();
 
   OutputFacts facts_;
-  UniqueHandle<FileDescriptor> file_;
+  OpenFile file_;
 };
 
 // While rank 0 holds its trial.

@@ -72,7 +72,8 @@ void take_run_directory(const TrainOptions& options, const std::string& configur
     job.trace_folder = folder.string();
   }
   log.open_file(directory.log().string());
-  for (const std::string& file : prepared.damaged) {
+  for (const auto& [file, why] : prepared.damaged) {
+    log.warning(file + ": " + why);
     std::string said = file + " is damaged and was passed over";
     if (fs::path(file).parent_path() == directory.checkpoints()) {
       // Out of the way: pruning keeps the newest checkpoints.

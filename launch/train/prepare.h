@@ -20,7 +20,7 @@ struct Preparation {
   std::optional<RunDirectory> directory;  // holds the lock as long as it lives
   std::string table;                      // the plan as text
   std::string resumed;                    // how a resumed run continues
-  std::vector<std::string> damaged;       // checkpoints that it passed over
+  std::vector<Problem> damaged;           // checkpoints that it passed over
   std::string ended;                      // why there is nothing left to train; empty: there is
   std::vector<std::string> notes;         // of what the plan was made for
 };

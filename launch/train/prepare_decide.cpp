@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <set>
 
+#include "base/fields_json.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "launch/command/said_of.h"
 #include "launch/train/ground.h"
@@ -49,18 +51,17 @@ Clipping decide_clipping(const TrainOptions& options, const Plan& plan) {
 // The newest checkpoint of the run that is intact; damaged ones are passed over.
 void find_intact(const TrainOptions& options, Resumption& resumption) {
   const fs::path folder = fs::path(options.run_folder.value_or(*options.output)) / "checkpoints";
-  std::vector<Problem> damaged;
   for (const fs::path& file : list_checkpoints(folder)) {
     try {
       resumption.checkpoint = read_checkpoint(file);
       resumption.start.checkpoint = file.string();
       return;
     } catch (const UserError& error) {
-      damaged.push_back(error.problems().front());
-      resumption.damaged.push_back(file.string());
+      resumption.damaged.push_back({file.string(), error.problems().front().text});
     }
   }
-  if (!damaged.empty()) {
+  if (!resumption.damaged.empty()) {
+    std::vector<Problem> damaged = std::move(resumption.damaged);
     damaged.push_back({folder.string(),
                        "holds no checkpoint that is intact (a new start would write over this "
                        "run). Give --resume FILE with a copy, or another --output to start anew."});
@@ -125,33 +126,16 @@ void take_options(const TrainOptions& options, TrainJob& job) {
 }
 
 std::uint64_t recipe_hash(const TrainOptions& options, const TrainJob& job) {
-  const RateOptions& rate = options.rate;
-  const OptimizerOptions& optimizer = job.optimizer;
-  const auto number = [](double value) { return format("%.17g", value); };
-  const auto given = [&](const std::optional<double>& value) {
-    return value ? number(*value) : std::string("-");
-  };
-  std::vector<std::string> parts{optimizer.name,
-                                 number(optimizer.learning_rate),
-                                 number(optimizer.momentum),
-                                 number(optimizer.weight_decay),
-                                 number(optimizer.clipping.max_norm),
-                                 std::string(to_string(optimizer.clipping.scope)),
-                                 number(job.label_smoothing),
-                                 std::to_string(job.seed),
-                                 std::to_string(job.threads),
-                                 rate.schedule,
-                                 number(rate.warmup),
-                                 given(rate.decay),
-                                 given(rate.every),
-                                 given(rate.power),
-                                 given(rate.final_rate)};
-  for (const double step : rate.steps) parts.push_back(number(step));
   // These rates follow from the end of the training.
-  if (rate.schedule == "cosine" || rate.schedule == "polynomial") {
-    parts.push_back(std::to_string(job.end_position));
-  }
-  return hash_text(join(parts, " "));
+  const bool of_the_end =
+      options.rate.schedule == "cosine" || options.rate.schedule == "polynomial";
+  const Json recipe{{"optimizer", to_json(job.optimizer)},
+                    {"rate", to_json(options.rate)},
+                    {"label_smoothing", job.label_smoothing},
+                    {"seed", job.seed},
+                    {"threads", job.threads},
+                    {"end", of_the_end ? job.end_position : 0}};
+  return hash_text(recipe.dump());
 }
 
 Resumption decide_resumption(const TrainOptions& options, const TrainJob& job) {

@@ -47,7 +47,7 @@ struct Resumption {
   std::optional<Checkpoint> checkpoint;  // none: a fresh start
   std::string how;                       // for people
   std::string ended;                     // why there is nothing left to train; empty: there is
-  std::vector<std::string> damaged;      // newer checkpoints, which were passed over
+  std::vector<Problem> damaged;          // newer checkpoints, which were passed over
 };
 Resumption decide_resumption(const TrainOptions& options, const TrainJob& job);
 

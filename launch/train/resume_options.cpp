@@ -53,7 +53,9 @@ std::optional<OptionsBelow> options_of_the_run(TrainOptions& options) {
       if (!options.output) options.output = run.string();
       options.resume = "latest";
     } else {
-      run = given.parent_path().parent_path();  // RUN/checkpoints/FILE
+      const fs::path folder = fs::absolute(given).parent_path();
+      if (folder.filename() != "checkpoints") return std::nullopt;
+      run = folder.parent_path();
     }
   } else if (options.output) {
     run = *options.output;

@@ -13,9 +13,9 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/file_descriptor.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "base/unique_handle.h"
 #include "partitioner/schedule/schedule.h"
 
 namespace hetpipe {
@@ -25,13 +25,6 @@ constexpr std::uint64_t kMagic = 0x3230544847494c46;  // "FLIGHT02"
 constexpr std::size_t kWords = 16;
 constexpr int kTries = 10'000;  // only a damaged file needs more than a few
 constexpr std::size_t kTextBytes = kWords * sizeof(std::uint64_t);
-
-struct DescriptorTraits {
-  using Handle = int;
-  static Handle empty() { return -1; }
-  static void close(Handle descriptor) noexcept { ::close(descriptor); }
-};
-using Descriptor = UniqueHandle<DescriptorTraits>;
 
 }  // namespace
 
@@ -116,7 +109,7 @@ struct FlightRecorder::File {
   }
 
   static std::optional<Flight> try_read(const std::filesystem::path& path) {
-    const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const OpenFile descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat status {};
     if (!descriptor || ::fstat(descriptor.get(), &status) != 0) return std::nullopt;
     const auto size = static_cast<std::size_t>(status.st_size);
@@ -142,7 +135,7 @@ FlightRecorder::FlightRecorder(const std::filesystem::path& path, Rank rank, int
   std::error_code ignored;  // open() says it
   std::filesystem::create_directories(path.parent_path(), ignored);
   std::filesystem::remove(path, ignored);  // an earlier run's may still be looked at
-  const Descriptor descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  const OpenFile descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!descriptor) fail("open", errno);
   // A disk without room must show here: later it would be a SIGBUS.
   if (const int error = ::posix_fallocate(descriptor.get(), 0, static_cast<off_t>(bytes_))) {

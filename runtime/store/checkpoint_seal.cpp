@@ -12,6 +12,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/file_descriptor.h"
 #include "base/text.h"
 #include "runtime/store/checkpoint_format.h"
 #include "runtime/store/checksum.h"
@@ -97,8 +98,6 @@ Seal seal_of(const std::vector<Region>& regions) {
   return seal;
 }
 
-void SealedFile::FdTraits::close(Handle fd) noexcept { ::close(fd); }
-
 void SealedFile::fail(const std::string& text) const { throw UserError(path_, text); }
 
 SealedFile::SealedFile(const std::filesystem::path& path) : path_(path.string()) {
@@ -123,7 +122,7 @@ SealedFile::SealedFile(const std::filesystem::path& path) : path_(path.string())
 
 void SealedFile::open() {
   // Not blocking: a pipe would wait for somebody to write.
-  fd_ = UniqueHandle<FdTraits>(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  fd_ = OpenFile(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd_ && errno == ENOENT) fail("does not exist. Give the path of a checkpoint.");
   if (!fd_) {
     fail(std::string("cannot be read (") + std::strerror(errno) +
@@ -166,8 +165,7 @@ void SealedFile::read_table(const std::string& header) {
   const std::uint64_t bytes = labelled(header, "bytes").value_or(0);
   const std::uint64_t table = labelled(header, "table").value_or(0);
   if (bytes_ < bytes) {
-    fail("was cut short (" + count(bytes_) + " of " + count(bytes) + " bytes remain)." +
-         kRemedy);
+    fail("was cut short (" + count(bytes_) + " of " + count(bytes) + " bytes remain)." + kRemedy);
   }
   if (bytes_ > bytes) {
     fail("was changed: it has " + count(bytes_) + " bytes (" + count(bytes) + " were written)." +

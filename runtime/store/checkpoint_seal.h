@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/unique_handle.h"
+#include "base/file_descriptor.h"
 
 // The seal of a checkpoint file: detects damage without HDF5, which crashes or hangs on flipped
 // bits (1.10.8), and so never opens a file before its bytes are known to be those that were
@@ -56,12 +56,6 @@ class SealedFile {
   void read(const Region& region, std::span<std::byte> values, Problems& problems) const;
 
  private:
-  struct FdTraits {
-    using Handle = int;
-    static Handle empty() { return -1; }
-    static void close(Handle fd) noexcept;
-  };
-
   void open();
   void read_table(const std::string& header);
   std::vector<Region> parse_table(const std::string& lines, std::uint64_t end) const;
@@ -73,7 +67,7 @@ class SealedFile {
   [[noreturn]] void fail(const std::string& text) const;
 
   std::string path_;
-  UniqueHandle<FdTraits> fd_;
+  OpenFile fd_;
   std::uint64_t bytes_ = 0;
   std::vector<Region> regions_;
 };

@@ -14,8 +14,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_descriptor.h"
 #include "base/text.h"
-#include "base/unique_handle.h"
 #include "runtime/store/checkpoint.h"
 #include "runtime/store/checkpoint_format.h"
 #include "runtime/store/checkpoint_seal.h"
@@ -67,17 +67,11 @@ class MemoryFile {
   }
 
  private:
-  struct FdTraits {
-    using Handle = int;
-    static Handle empty() { return -1; }
-    static void close(Handle fd) noexcept { ::close(fd); }
-  };
-
   [[noreturn]] void fail() const {
     throw SystemError("cannot prepare " + whom_ + " in memory: " + std::strerror(errno));
   }
 
-  UniqueHandle<FdTraits> fd_;
+  OpenFile fd_;
   std::string whom_;
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_descriptor.h"
 #include "runtime/store/hdf5.h"
 #include "runtime/store/trace.h"
 #include "runtime/store/trace_format.h"
@@ -21,12 +22,6 @@ constexpr unsigned kDeflateLevel = 1;  // most of a trace's redundancy at a tent
 // Beyond the values themselves: chunks that are rewritten, indices, new datasets.
 constexpr std::int64_t kRoomForMetadata = 1 << 18;  // bytes
 
-struct FdTraits {
-  using Handle = int;
-  static Handle empty() { return -1; }
-  static void close(Handle fd) noexcept { ::close(fd); }
-};
-
 }  // namespace
 
 // The file behind a writer. Space is reserved before HDF5 writes: HDF5 1.10 does not recover from a
@@ -36,7 +31,7 @@ class TraceWriter::File {
   File(const std::string& path, const TraceInfo& info) : path_(path) {
     const hdf5::Session session;
     file_ = hdf5::create_file(path);
-    fd_ = UniqueHandle<FdTraits>(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    fd_ = OpenFile(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
     if (!fd_) throw SystemError("cannot open " + path + ": " + std::strerror(errno));
     reserve(0);
     const hdf5::Doing doing{path, "writing"};
@@ -150,7 +145,7 @@ class TraceWriter::File {
   }
 
   std::string path_;
-  UniqueHandle<FdTraits> fd_;
+  OpenFile fd_;
   hdf5::Id file_;
   hdf5::Id event_type_;
   hdf5::Id metric_type_;

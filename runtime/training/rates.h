@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fields.h"
 #include "runtime/training/job.h"
 
 namespace hetpipe {
@@ -20,6 +21,12 @@ struct RateOptions {
   std::optional<double> power{};       // absent: 1
   std::optional<double> final_rate{};  // absent: 0
 };
+
+constexpr auto fields_of(Type<RateOptions>) {
+  return fields<&RateOptions::schedule, &RateOptions::warmup, &RateOptions::decay,
+                &RateOptions::steps, &RateOptions::every, &RateOptions::power,
+                &RateOptions::final_rate>;
+}
 
 // The default learning rate.
 constexpr double kSgdRate = 0.01;

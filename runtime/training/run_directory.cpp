@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_descriptor.h"
 #include "base/text.h"
 
 namespace hetpipe {
@@ -61,8 +62,6 @@ void refuse_earlier_run(const fs::path& path) {
 
 }  // namespace
 
-void FileDescriptor::close(Handle descriptor) noexcept { ::close(descriptor); }
-
 fs::path RunDirectory::default_path(const std::string& model) {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -98,7 +97,7 @@ int try_lock(int file) {
 RunDirectory::RunDirectory(fs::path path, RunStart start) : path_(std::move(path)) {
   create(path_);
   const fs::path file = path_ / "lock";
-  lock_ = UniqueHandle<FileDescriptor>(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  lock_ = OpenFile(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock_) unusable(path_, "cannot be written", std::strerror(errno));
   if (const int error = try_lock(lock_.get()); error != 0) {
     if (error == EAGAIN || error == EACCES) {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "base/unique_handle.h"
+#include "base/file_descriptor.h"
 
 // The files of one run:
 //   config.toml cluster.toml profile.toml plan.toml   its input
@@ -17,12 +17,6 @@ namespace hetpipe {
 
 // A new run does not overwrite an earlier one; one that resumes continues it.
 enum class RunStart { fresh, resume };
-
-struct FileDescriptor {
-  using Handle = int;
-  static Handle empty() { return -1; }
-  static void close(Handle descriptor) noexcept;
-};
 
 // Tries the lock that a run holds, on an open file: 0, or errno (EAGAIN or EACCES: another process
 // holds it). It ends when the file is closed.
@@ -54,7 +48,7 @@ class RunDirectory {
 
  private:
   std::filesystem::path path_;
-  UniqueHandle<FileDescriptor> lock_;
+  OpenFile lock_;
 };
 
 }  // namespace hetpipe

@@ -15,9 +15,9 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/file_descriptor.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "base/unique_handle.h"
 
 namespace hetpipe {
 
@@ -43,12 +43,6 @@ constexpr std::uint64_t kMagic = 0x6b636c6b6e696c31;  // "1linklck"
 void check(int error, const std::string& doing) {
   if (error != 0) throw SystemError(doing + ": " + std::strerror(error));
 }
-
-struct FileTraits {
-  using Handle = int;
-  static int empty() { return -1; }
-  static void close(int file) noexcept { ::close(file); }
-};
 
 }  // namespace
 
@@ -111,7 +105,7 @@ class FileLinkClock : public LinkClock {
   FileLinkClock(std::string path, int resources, bool create)
       : path_(std::move(path)), created_(create), bytes_(Table::bytes(resources)) {
     if (create) ::unlink(path_.c_str());  // left by a run that was killed
-    const UniqueHandle<FileTraits> file(::open(
+    const OpenFile file(::open(
         path_.c_str(), create ? O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC : O_RDWR | O_CLOEXEC, 0600));
     if (!file) failed("open");
     if (create) {

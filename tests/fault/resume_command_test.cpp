@@ -95,6 +95,7 @@ TEST_F(ResumeCommand, ADamagedCheckpointIsPassedOver) {
       ran.error.find(name + " is damaged and was passed over; it is now " + name + ".damaged\n"),
       std::string::npos)
       << ran.error;
+  EXPECT_NE(ran.error.find(name + ": was changed: "), std::string::npos) << ran.error;
   EXPECT_TRUE(fs::exists(newest.string() + ".damaged"));
   expect_ended_like_the_whole();
 }
@@ -113,6 +114,14 @@ TEST_F(ResumeCommand, WhatIsNoRunIsRefused) {
   expect_refused("train --resume data", {"--resume: data is not the directory of a run"});
   std::ofstream(file("run") / "config.toml", std::ios::app) << "momentun = 1\n";
   expect_refused("train --resume run", {"run/config.toml:", "momentun", "momentum"});
+}
+
+// A folder with a checkpoint may belong to another program.
+TEST_F(ResumeCommand, ACopiedCheckpointHasNoOptions) {
+  fs::copy(checkpoints().back(), file("copy.h5"));
+  write(file("config.toml"), "of = \"another program\"\n");
+  const Ran ran = train(with_output("other") + " --seed 7 --epochs 3 --resume copy.h5");
+  EXPECT_EQ(ran.code, 0) << ran.error;
 }
 
 // What stands beside the weights is read by others.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/text.h"
 
-#include "base/error.h"
-
 #include <gtest/gtest.h>
+
+#include "base/error.h"
 
 namespace hetpipe {
 namespace base_text_test {
