@@ -40,16 +40,18 @@ std::optional<Precision> PrecisionChoice::of(const std::string& kind) const {
 
 PrecisionChoice precision_choice_from(const std::string& text) {
   PrecisionChoice choice;
+  bool every = false;
   for (const std::string& part : split(text, ',')) {
     const auto equals = part.find('=');
     if (equals == std::string::npos) {
-      if (choice.every) {
+      if (every) {
         throw UserError("--precision", "'" + text +
                                            "' gives every device type two precisions. Name the "
                                            "types: TYPE=" +
                                            part + ".");
       }
-      choice.every = precision_named(part);
+      every = true;
+      choice.every = part == kAutoPrecision ? std::nullopt : std::optional(precision_named(part));
       continue;
     }
     const std::string kind = part.substr(0, equals);
@@ -63,8 +65,7 @@ PrecisionChoice precision_choice_from(const std::string& text) {
 }
 
 std::string to_string(const PrecisionChoice& choice) {
-  std::vector<std::string> parts;
-  if (choice.every) parts.push_back(to_string(*choice.every));
+  std::vector<std::string> parts{choice.every ? to_string(*choice.every) : kAutoPrecision};
   for (const auto& [kind, precision] : choice.of_kind) {
     parts.push_back(kind + "=" + to_string(precision));
   }
@@ -74,8 +75,7 @@ std::string to_string(const PrecisionChoice& choice) {
 Json to_json(const PrecisionChoice& choice) { return to_string(choice); }
 
 void from_json(const Json& json, PrecisionChoice& choice) {
-  const auto text = json.get<std::string>();
-  choice = text.empty() ? PrecisionChoice{} : precision_choice_from(text);
+  choice = precision_choice_from(json.get<std::string>());
 }
 
 }  // namespace hetpipe

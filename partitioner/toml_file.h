@@ -56,6 +56,8 @@ class TomlReader {
   std::optional<std::int64_t> integer(const std::string& key, Range range,
                                       Need need = Need::optional);
   std::optional<double> real(const std::string& key, Range range, Need need = Need::optional);
+  // In bytes per second: a number, or a text with a unit (try_parse_rate()).
+  std::optional<double> rate(const std::string& key, Range range, Need need = Need::optional);
   std::optional<bool> boolean(const std::string& key, Need need = Need::optional);
   std::optional<std::vector<std::string>> strings(const std::string& key,
                                                   Need need = Need::optional);

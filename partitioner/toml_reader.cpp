@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "partitioner/rate_text.h"
 
 namespace hetpipe {
 namespace {
@@ -105,6 +106,23 @@ std::optional<double> TomlReader::real(const std::string& key, Range range, Need
   const TomlValue* value = find(key, TomlValue::Kind::real, need);
   if (value == nullptr || !in_range(key, value->line, value->real, range)) return std::nullopt;
   return value->real;
+}
+
+std::optional<double> TomlReader::rate(const std::string& key, Range range, Need need) {
+  for (const auto& [name, value] : table_.entries) {
+    if (name != key || value.kind != TomlValue::Kind::string) continue;
+    known_.push_back(key);
+    const auto rate = try_parse_rate(value.text);
+    if (!rate) {
+      problem(value.line,
+              name_ + ": " + key + " = \"" + value.text +
+                  "\" (not a rate). Write a number of bytes per second, or a unit: \"10Gb/s\" "
+                  "for bits, \"1.25GB/s\" for bytes.");
+      return std::nullopt;
+    }
+    return in_range(key, value.line, *rate, range) ? rate : std::nullopt;
+  }
+  return real(key, range, need);
 }
 
 std::optional<bool> TomlReader::boolean(const std::string& key, Need need) {

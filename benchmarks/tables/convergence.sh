@@ -29,8 +29,9 @@ run_convergence() {
   echo "One virtual worker of four stages, minibatches of 32 (HetPipe: two of two stages and 16 each, their updates averaged);"
   echo "sgd-momentum (0.9) on Fashion-MNIST, Adam on text; no schedule of rates, no clipping. Test accuracy at the end, mean"
   echo "(least .. most) over seeds $seeds. 'synchronous' is DAPPLE's schedule: one update per minibatch of 4 micro-batches."
-  echo "Two systems are distinguished only where their ranges over seeds do not overlap: otherwise a claim 'holds, inside the"
-  echo "spread' or is 'not distinguished'. Speeds mean nothing: the stages share two cores with other programs."
+  echo "A claim 'a within S points of b' (S = 0: 'at least') holds if a's worst run is at most S points below b's best, does not"
+  echo "hold if a's best run is more than S points below b's worst, and is otherwise not distinguished. Speeds mean nothing: the"
+  echo "stages share two cores with other programs."
   while read -r model rate epochs; do
     [[ " ${MODELS:-$model} " == *" $model "* ]] || continue
     data=$pictures optimizer=sgd-momentum name=$model-$rate

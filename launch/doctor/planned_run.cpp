@@ -40,6 +40,16 @@ void load_plan_of(const DoctorOptions& options, PlannedRun& run) {
   }
 }
 
+// Nothing if there is none, or if it is wrong, which load_plan_of says.
+std::optional<Plan> try_plan(const DoctorOptions& options) {
+  if (!options.plan) return std::nullopt;
+  try {
+    return load_plan(*options.plan);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
 bool on_allocation(const DoctorOptions& options) {
   return options.planning.cluster == "slurm" || options.planning.cluster == "ranks";
 }
@@ -91,8 +101,11 @@ PlannedRun read_planned_run(const DoctorOptions& options,
                               "file already lists the devices). Leave it out."});
     }
   }
-  read(options.planning.profile,
-       [&] { job.profile = load_profile_of(options.planning, job.cluster.value_or(Cluster{})); });
+  read(options.planning.profile, [&] {
+    const std::optional<Plan> plan = try_plan(options);
+    job.profile =
+        load_profile_of(options.planning, job.cluster.value_or(Cluster{}), plan ? &*plan : nullptr);
+  });
   read(options.plan, [&] { load_plan_of(options, run); });
   run.files = join(files, ", ");
   job.sample = Shape{1};  // no data are looked at

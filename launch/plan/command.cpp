@@ -12,6 +12,7 @@
 #include "launch/command/terminal.h"
 #include "launch/plan/options.h"
 #include "launch/plan/plan_json.h"
+#include "launch/plan/planning_progress.h"
 #include "partitioner/cluster/catalogue.h"
 #include "partitioner/plan/plan_table.h"
 #include "partitioner/planners/explain.h"
@@ -211,6 +212,7 @@ int plan_command(const Invocation& how) {
   PlanRequest request =
       request_of(options.planning, cluster, load_profile_of(options.planning, cluster));
   request.search = search_choice(options.planning);
+  request.progress = planning_progress(cluster.devices().size());
   const Profile& profile = request.profile;
   const std::vector<ChangedPool> pools = changed_pools(options, request);
   PlanNotes notes;
@@ -220,6 +222,7 @@ int plan_command(const Invocation& how) {
   write_file(options.output, to_toml(plan));
   if (!pools.empty()) notes.answers = what_if(request, plan, pools);
   if (options.explain) notes.explanation = explain(request, plan);
+  request.progress = nullptr;
   notes.unmeasured = unmeasured_times(plan, cluster, profile);
   if (options.json) {
     if (options.ledger) notes.ledger = needs_of(plan, cluster, profile);

@@ -56,8 +56,9 @@ void check_precision_kinds(const PrecisionChoice& choice, const Cluster& cluster
 
 }  // namespace
 
-PrecisionChoice precision_of(const PlanningOptions& options, const Cluster& cluster) {
-  if (!options.precision) return {};
+std::optional<PrecisionChoice> precision_of(const PlanningOptions& options,
+                                            const Cluster& cluster) {
+  if (!options.precision) return std::nullopt;
   PrecisionChoice choice = precision_choice_from(*options.precision);
   check_precision_kinds(choice, cluster);
   return choice;
@@ -76,13 +77,16 @@ Option profile_batch_option(PlanningOptions& options) {
                                     "Samples per call of a profile in PipeDream's format."));
 }
 
-Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster) {
+Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster, const Plan* plan) {
   if (options.profile_device) check_profile_device(*options.profile_device, cluster);
   LoadedProfile loaded =
       read_profile(*options.profile, {options.profile_device, options.profile_batch});
-  Profile profile = with_estimates(
-      std::move(loaded.profile), cluster, precision_of(options, cluster),
-      [&](const DeviceKind& kind) {
+  const std::optional<PrecisionChoice> given = precision_of(options, cluster);
+  const PrecisionChoice precision = given             ? *given
+                                    : plan != nullptr ? plan->precision
+                                                      : measured_precisions(loaded.profile);
+  Profile profile =
+      with_estimates(std::move(loaded.profile), cluster, precision, [&](const DeviceKind& kind) {
         return options.cluster ? place_of_kind(*options.cluster, kind.name) : std::string();
       });
   if (speaks_for_all() && !loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
@@ -94,9 +98,8 @@ Option precision_option(PlanningOptions& options, PlanGiven given) {
   Option option = text_option(
       "precision", "P|TYPE=P,...", slot,
       "Arithmetic of GPUs, " + join(precision_names(), ", ") +
-          ": of all, or of each device type named. Estimates for device types that were not "
-          "measured use its peak, and training uses it on every GPU (unset: on each GPU what suits "
-          "it best).");
+          ": of all, or of each device type named (others: fp32). auto: on each GPU what suits it "
+          "best. Times of device types that were not measured in it are estimated.");
   option.set = [slot](const std::string& word) -> std::optional<std::string> {
     try {
       precision_choice_from(word);
@@ -106,7 +109,7 @@ Option precision_option(PlanningOptions& options, PlanGiven given) {
     slot.set(word);
     return std::nullopt;
   };
-  return unset_means(unless_planned(to_string(PlanRequest{}.precision), given), std::move(option));
+  return unset_means(unless_planned("what was measured, else fp32", given), std::move(option));
 }
 
 OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
@@ -266,7 +269,8 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   request.weights = options.weights.value_or("");
   request.sync = options.sync.value_or("");
   if (options.system) request.system = *options.system;
-  if (options.precision) request.precision = precision_choice_from(*options.precision);
+  request.precision = options.precision ? precision_choice_from(*options.precision)
+                                        : measured_precisions(request.profile);
   if (options.optimizer) request.optimizer = *options.optimizer;
   if (options.clock_distance) request.clock_distance = *options.clock_distance;
   if (options.placement) request.placement = *options.placement;
@@ -345,6 +349,7 @@ void check_planning_options(const PlanningOptions& options, Problems& problems) 
 }
 
 void override_plan(const PlanningOptions& options, Plan& plan) {
+  if (options.precision) plan.precision = precision_choice_from(*options.precision);
   if (options.optimizer) plan.optimizer = *options.optimizer;
   Problems problems;
   const auto apply = [&](const char* name, const auto& option, auto member) {

@@ -44,11 +44,14 @@ Option profile_batch_option(PlanningOptions& options);
 
 // The profile of the options, which may be a PipeDream graph.txt, with estimates for the cluster's
 // device types that were not measured. What had to be derived is reported on standard error.
-Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster);
+// `plan`: whose precision the times are for, unless --precision is given; null: the one that was
+// measured.
+Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster,
+                        const Plan* plan = nullptr);
 
 // The value of --precision for the cluster's device types; nothing if not given. UserError if it
 // names another type.
-PrecisionChoice precision_of(const PlanningOptions& options, const Cluster& cluster);
+std::optional<PrecisionChoice> precision_of(const PlanningOptions& options, const Cluster& cluster);
 
 // The row --precision, which shape_options holds as well.
 Option precision_option(PlanningOptions& options, PlanGiven given);

@@ -24,7 +24,7 @@ struct ProfileOptions {
   std::optional<std::string> sample;
   std::optional<int> classes;
   std::string device = "auto";
-  std::optional<std::string> precision;
+  std::string precision = to_string(Precision::fp32);
   std::optional<std::string> kind;
   std::vector<int> minibatch;  // empty: chosen
   int gpu = 0;
@@ -32,6 +32,12 @@ struct ProfileOptions {
   std::string output = "profile.toml";
   bool fresh = false;
 };
+
+std::vector<std::string> precisions() {
+  std::vector<std::string> names = precision_names();
+  names.emplace_back(kAutoPrecision);
+  return names;
+}
 
 OptionTable table_of(ProfileOptions& options) {
   return {
@@ -68,9 +74,8 @@ OptionTable table_of(ProfileOptions& options) {
                 "with streams and memory like a GPU's (offload)."),
             integer_option("gpu", "N", options.gpu, {0, 1023},
                            "Which GPU, of those that CUDA lists."),
-            unset_means("what suits the GPU best",
-                        choice_option("precision", options.precision, precision_names(),
-                                      "Arithmetic of a GPU.")),
+            choice_option("precision", options.precision, precisions(),
+                          "Arithmetic of a GPU; auto: what suits it best."),
             unset_means(
                 "the device's name",
                 text_option("kind", "NAME", options.kind,
@@ -129,8 +134,8 @@ Model model_of(const ProfileOptions& options) {
 }
 
 std::optional<Precision> precision_of(const ProfileOptions& options) {
-  if (!options.precision) return std::nullopt;
-  return precision_named(*options.precision);
+  if (options.precision == kAutoPrecision) return std::nullopt;
+  return precision_named(options.precision);
 }
 
 std::string milliseconds(double seconds) { return format("%.3f", seconds * 1e3); }

@@ -158,7 +158,8 @@ int simulate_command(const Invocation& how) {
   if (!read_options(table, how, [&](Problems& p) { check(options, p); })) return 0;
 
   const Cluster cluster = load_cluster(*options.files.cluster);
-  const Profile profile = load_profile_of(options.files, cluster);
+  const Plan unchecked = load_plan(options.plan);
+  const Profile profile = load_profile_of(options.files, cluster, &unchecked);
   const Plan plan = load_plan(options.plan, cluster, profile);
   check_files_of_plan(options, plan, cluster, profile);
   const SimulationRequest request{options.minibatches,

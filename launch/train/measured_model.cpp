@@ -13,15 +13,14 @@ constexpr double kBudgetSeconds = 20;  // for batches that are chosen
 
 MeasuredModel measure_model(const TrainOptions& options, const Model& model,
                             const ModelMeasurer& by) {
-  std::optional<Precision> precision;
-  if (options.planning.precision && !by.kind.empty()) {
-    precision = precision_choice_from(*options.planning.precision).of(by.kind);
-  }
+  const PrecisionChoice choice = options.planning.precision
+                                     ? precision_choice_from(*options.planning.precision)
+                                     : PrecisionChoice{};
   const ProfiledDevice device = open_profiled_device(
       {.device = by.on_cpu && options.device == "auto" ? "cpu" : options.device,
        .threads = options.threads,
        .gpu = by.gpu,
-       .precision = precision});
+       .precision = choice.of(by.kind)});
   MeasuredProfile measured = measured_profile(
       model, device,
       {.batches = by.batches, .threads = options.threads, .budget_seconds = kBudgetSeconds});

@@ -128,37 +128,41 @@ OptionGroup machine_options(TrainOptions& options) {
 }
 
 OptionGroup report_options(TrainOptions& options) {
-  return {"During the run",
-          {
-              integer_option("evaluate-every", "WAVES", options.evaluate_every, {0},
-                             "Evaluates on the test samples after every WAVES waves of all virtual "
-                             "workers, and at the end of every epoch; 0: only then."),
-              real_option("target-accuracy", "A", options.target_accuracy, {0, 1, true},
-                          "Ends the run with a checkpoint soon after an evaluation classifies this "
-                          "share of the test samples correctly, and prints the time it took."),
-              integer_option("checkpoint-every", "WAVES", options.checkpoint_every, {0},
-                             "Writes a checkpoint after every WAVES waves of all virtual workers, "
-                             "and at the end of every epoch; 0: only then."),
-              integer_option("keep", "N", options.keep, {0},
-                             "Keeps the newest N checkpoints of the run and removes older ones; 0: "
-                             "keeps all."),
-              on_off_option("exact", options.exact,
-                            "Checkpoints also hold the state of the pipelines, so that a run "
-                            "resumed on the same plan ends bit for bit as if it had not stopped. "
-                            "Takes the space of some weight versions per stage."),
-              on_off_option("trace", options.trace,
-                            "Records what every rank does when, in the run directory."),
-              integer_option("rehearse-preemption", "WAVES", options.rehearse_preemption, {0},
-                             "Stops the run after WAVES waves as a preemption would: with a "
-                             "checkpoint and exit code 75, to be resumed; 0: never."),
-              alone_means("32", integer_option("flight-recorder", "N", options.flight_recorder,
-                                               {0, 1'000'000},
-                                               "Records the last N actions of every rank, to print "
-                                               "them if the run fails.")),
-              flag_option("json", options.json,
-                          "Prints the run's result.json on standard output at the end; other "
-                          "output goes to standard error."),
-          }};
+  return {
+      "During the run",
+      {
+          integer_option("log-every", "WAVES", options.log_every, {1},
+                         "Prints the line of every WAVES-th wave, and of the first and the last "
+                         "one; traces and result.json have all of them."),
+          integer_option("evaluate-every", "WAVES", options.evaluate_every, {0},
+                         "Evaluates on the test samples after every WAVES waves of all virtual "
+                         "workers, and at the end of every epoch; 0: only then."),
+          real_option("target-accuracy", "A", options.target_accuracy, {0, 1, true},
+                      "Ends the run with a checkpoint soon after an evaluation classifies this "
+                      "share of the test samples correctly, and prints the time it took."),
+          integer_option("checkpoint-every", "WAVES", options.checkpoint_every, {0},
+                         "Writes a checkpoint after every WAVES waves of all virtual workers, "
+                         "and at the end of every epoch; 0: only then."),
+          integer_option("keep", "N", options.keep, {0},
+                         "Keeps the newest N checkpoints of the run and removes older ones; 0: "
+                         "keeps all."),
+          on_off_option("exact", options.exact,
+                        "Checkpoints also hold the state of the pipelines, so that a run "
+                        "resumed on the same plan ends bit for bit as if it had not stopped. "
+                        "Takes the space of some weight versions per stage."),
+          on_off_option("trace", options.trace,
+                        "Records what every rank does when, in the run directory."),
+          integer_option("rehearse-preemption", "WAVES", options.rehearse_preemption, {0},
+                         "Stops the run after WAVES waves as a preemption would: with a "
+                         "checkpoint and exit code 75, to be resumed; 0: never."),
+          alone_means(
+              "32", integer_option("flight-recorder", "N", options.flight_recorder, {0, 1'000'000},
+                                   "Records the last N actions of every rank, to print "
+                                   "them if the run fails.")),
+          flag_option("json", options.json,
+                      "Prints the run's result.json on standard output at the end; other "
+                      "output goes to standard error."),
+      }};
 }
 
 }  // namespace

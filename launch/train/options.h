@@ -44,6 +44,7 @@ struct TrainOptions {
   int evaluate_every = 0;    // waves; 0: only at the end of every epoch
   int checkpoint_every = 0;  // waves; 0: only at the end of every epoch
   int keep = 0;              // checkpoints; 0: all
+  int log_every = 1;         // waves
   bool exact = true;         // checkpoints hold what a bit-identical continuation needs
   bool trace = true;
   int rehearse_preemption = 0;  // waves after which the run stops as on request; 0: never

@@ -117,6 +117,7 @@ void take_options(const TrainOptions& options, TrainJob& job) {
   job.checkpoint_every = options.checkpoint_every;
   job.rehearse_preemption = options.rehearse_preemption;
   job.keep_checkpoints = options.keep;
+  job.log_every = options.log_every;
   job.exact_checkpoints = options.exact;
   job.build = build_hash();
   job.device = options.device;

@@ -44,21 +44,34 @@ TrainOptions on_ground(TrainOptions options, const Ground& ground) {
   return options;
 }
 
-void read_files(const TrainOptions& options, const Ground* ground, TrainJob& job) {
+// A plan file, with what the options change of it.
+Plan planned(const std::string& file, const PlanningOptions& options, Log& log) {
+  Plan plan = load_plan(file);
+  const PrecisionChoice precision = plan.precision;
+  override_plan(options, plan);
+  if (plan.precision != precision) {
+    log.warning(
+        format("--precision %s: %s was planned for %s, and its times hold for that. Plan "
+               "with the same --precision.",
+               to_string(plan.precision).c_str(), file.c_str(), to_string(precision).c_str()));
+  }
+  return plan;
+}
+
+void read_files(const TrainOptions& options, const Ground* ground, TrainJob& job, Log& log) {
   if (ground != nullptr) {
     job.cluster = ground->cluster;
     job.on_allocation = true;
     if (!options.planning.profile) job.profile = ground->profile;
   }
   if (options.planning.cluster) job.cluster = load_cluster(*options.planning.cluster);
-  job.precision = precision_of(options.planning, job.cluster.value_or(Cluster{}));
+  precision_of(options.planning, job.cluster.value_or(Cluster{}));  // checks its device types
+  if (options.plan) job.plan = planned(*options.plan, options.planning, log);
   if (options.planning.profile) {
-    job.profile = load_profile_of(options.planning, job.cluster.value_or(Cluster{}));
+    job.profile = load_profile_of(options.planning, job.cluster.value_or(Cluster{}),
+                                  options.plan ? &job.plan : nullptr);
   }
-  if (options.plan) {
-    job.plan = load_plan(*options.plan);
-    override_plan(options.planning, job.plan);
-  } else if (!job.cluster) {
+  if (!options.plan && !job.cluster) {
     throw UserError("--cluster",
                     "is missing (there is no --plan either). Give --plan FILE, or --cluster FILE "
                     "to have one made.");
@@ -132,7 +145,7 @@ Given read_given(const TrainOptions& asked, const Ground* ground, Log& log) {
     RunDirectory::check(*options.output, options.resume ? RunStart::resume : RunStart::fresh);
   }
   TrainJob job;
-  read_files(options, ground, job);
+  read_files(options, ground, job, log);
   job.model = model_name(options, job);
   read_data(*options.data, job, log);
   Model model = model_of(options, job);

@@ -42,6 +42,8 @@ void greet(const TrainCall& call, const Preparation& prepared, const Roles& role
   log.line(banner(job, roles, facts, devices));
   const std::string on_cpu = left_to_the_cpu(devices);
   if (!on_cpu.empty()) log.line(on_cpu);
+  const std::string otherwise = not_as_planned(job, roles, devices);
+  if (!otherwise.empty()) log.warning(otherwise);
   const std::string other_cards = cards_of_other_kinds(job, roles, devices);
   if (!other_cards.empty()) log.warning(other_cards);
   for (const std::string& note : prepared.notes) log.line(note);

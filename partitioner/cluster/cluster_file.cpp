@@ -63,7 +63,7 @@ class ClusterFile {
       kind.peak_flops_fp16 = reader.real("peak_flops_fp16", kRate).value_or(kind.peak_flops_fp16);
       kind.fp32_efficiency = reader.real("fp32_efficiency", kShare).value_or(kind.fp32_efficiency);
       kind.memory_bandwidth =
-          reader.real("memory_bandwidth", kRate).value_or(kind.memory_bandwidth);
+          reader.rate("memory_bandwidth", kRate).value_or(kind.memory_bandwidth);
       kind.gpus = static_cast<int>(reader.integer("gpus", kGpus).value_or(1));
       if (const TomlValue* emulate = reader.table("emulate")) {
         TomlReader inner(*emulate, "[device." + name + "] emulate", file_, problems_);
@@ -162,7 +162,7 @@ class ClusterFile {
   Link read_link(const TomlValue& value, const std::string& name) {
     TomlReader reader(value, name, file_, problems_);
     Link link;
-    link.bandwidth = reader.real("bandwidth", kRate, Need::required).value_or(0);
+    link.bandwidth = reader.rate("bandwidth", kRate, Need::required).value_or(0);
     link.latency = reader.real("latency", kLatency).value_or(0);
     link.emulate = reader.boolean("emulate").value_or(false);
     reader.done();
@@ -199,7 +199,7 @@ class ClusterFile {
     LinkBetween rule;
     rule.kinds = reader.strings("kinds").value_or(std::vector<std::string>{});
     rule.nodes = reader.strings("nodes").value_or(std::vector<std::string>{});
-    rule.link.bandwidth = reader.real("bandwidth", kRate, Need::required).value_or(0);
+    rule.link.bandwidth = reader.rate("bandwidth", kRate, Need::required).value_or(0);
     const auto latency = reader.real("latency", kLatency);
     rule.has_latency = latency.has_value();
     rule.link.latency = latency.value_or(0);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/precision.h"
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/profile/profile.h"
 
@@ -70,8 +71,9 @@ struct Plan {
   int micro_batches = 1;
   int in_flight = 1;  // Nm
   std::string optimizer = "sgd-momentum";
-  std::string runtime;   // only for simulate: whose executor is imitated; empty: this one
-  std::string schedule;  // what differs from the system's row (system.h); empty: the row's
+  PrecisionChoice precision{};  // of GPUs: what its times hold for
+  std::string runtime;          // only for simulate: whose executor is imitated; empty: this one
+  std::string schedule;         // what differs from the system's row (system.h); empty: the row's
   std::string weights;
   std::string sync;
   std::vector<PlanVirtualWorker> virtual_workers;

@@ -53,6 +53,7 @@ class PlanFile {
                                                 ". Use one of these: " + join(kOptimizers, ", ") +
                                                 ".");
     }
+    read_precision(top);
     plan_.runtime = known_word(top, "runtime", {"megatron-deepspeed"});
     plan_.schedule = known_word(top, "schedule", schedule_names());
     plan_.weights = known_word(top, "weights", weight_names());
@@ -84,6 +85,16 @@ class PlanFile {
     }
     reader.done();
     plan_.virtual_workers.push_back(std::move(vw));
+  }
+
+  void read_precision(TomlReader& top) {
+    const auto text = top.string("precision");
+    if (!text) return;
+    try {
+      plan_.precision = precision_choice_from(*text);
+    } catch (const UserError& error) {
+      top.problem(top.line_of("precision"), error.problems().front().text);
+    }
   }
 
   PlanStage read_stage(const TomlValue& value) {
@@ -272,6 +283,7 @@ std::string to_toml(const Plan& plan) {
   text += format("micro_batches = %d\n", plan.micro_batches);
   text += format("in_flight = %d  # Nm, the length of a wave\n", plan.in_flight);
   text += "optimizer = " + toml_string(plan.optimizer) + "\n";
+  text += "precision = " + toml_string(to_string(plan.precision)) + "  # of GPUs\n";
   if (!plan.runtime.empty()) text += "runtime = " + toml_string(plan.runtime) + "\n";
   if (!plan.schedule.empty()) text += "schedule = " + toml_string(plan.schedule) + "\n";
   if (!plan.weights.empty()) text += "weights = " + toml_string(plan.weights) + "\n";

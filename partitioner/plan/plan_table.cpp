@@ -54,6 +54,29 @@ std::string kind_names(const Cluster& cluster, const PlanStage& stage) {
   return join(names, " ");
 }
 
+// Samples of a micro-batch that each replica of the stage takes: "32", "20+12", "8x4+3" (eight of
+// four each).
+std::string samples_text(const Plan& plan, std::size_t vw, const PlanStage& stage) {
+  const int minibatch = plan.minibatch_of(VirtualWorkerId{static_cast<int>(vw)});
+  const std::vector<int> samples = samples_of_replicas(stage, minibatch / plan.micro_batches);
+  std::vector<std::string> parts;
+  for (std::size_t r = 0, end = 0; r < samples.size(); r = end) {
+    while (end < samples.size() && samples[end] == samples[r]) ++end;
+    parts.push_back(end - r == 1 ? std::to_string(samples[r])
+                                 : format("%zux%d", end - r, samples[r]));
+  }
+  return join(parts, "+");
+}
+
+// Whether stages take different numbers of samples: of replicas, or of unequal virtual workers.
+bool has_shares(const Plan& plan) {
+  return std::any_of(
+      plan.virtual_workers.begin(), plan.virtual_workers.end(), [](const PlanVirtualWorker& vw) {
+        return vw.minibatch || std::any_of(vw.stages.begin(), vw.stages.end(),
+                                           [](const PlanStage& s) { return s.devices.size() > 1; });
+      });
+}
+
 // "vgg19 under hetpipe: 2 virtual workers, minibatch 32, Nm = 2 in flight", and what differs from
 // the system's row.
 std::string headline(const Plan& plan) {
@@ -71,6 +94,7 @@ std::string headline(const Plan& plan) {
     text +=
         format(", %d minibatch%s in flight (Nm)", plan.in_flight, plan.in_flight == 1 ? "" : "es");
   }
+  if (plan.precision != PrecisionChoice{}) text += ", in " + to_string(plan.precision);
   return text + "\n\n";
 }
 
@@ -118,12 +142,13 @@ Rows rows_of(const Plan& plan, const Cluster& cluster, const Profile& profile, s
         fullest_replica(plan, cluster, profile, VirtualWorkerId{static_cast<int>(vw)},
                         StageId{static_cast<int>(k)});
     rows.devices.push_back(stage.devices);
-    rows.cells.push_back(
-        {kind_names(cluster, stage), layer_names(profile, stage.first_layer, stage.end_layer),
-         milliseconds(cost.forward), milliseconds(cost.backward), milliseconds(cost.receive()),
-         format_bytes(static_cast<double>(need.ledger.total())),
-         format_bytes(static_cast<double>(need.memory)),
-         bar(bottleneck > 0 ? cost.total() / bottleneck : 0)});
+    rows.cells.push_back({samples_text(plan, vw, stage), kind_names(cluster, stage),
+                          layer_names(profile, stage.first_layer, stage.end_layer),
+                          milliseconds(cost.forward), milliseconds(cost.backward),
+                          milliseconds(cost.receive()),
+                          format_bytes(static_cast<double>(need.ledger.total())),
+                          format_bytes(static_cast<double>(need.memory)),
+                          bar(bottleneck > 0 ? cost.total() / bottleneck : 0)});
   }
   return rows;
 }
@@ -218,8 +243,12 @@ std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& 
   for (const auto& worker : costs) {
     for (const StageCost& cost : worker) bottleneck = std::max(bottleneck, cost.total());
   }
-  Table table({"worker", "stage", "device", "kind", "layers", "forward ms", "backward ms",
-               "receive ms", "memory", "of", "share of the bottleneck"});
+  const bool shares = has_shares(plan);
+  std::vector<std::string> columns{"worker",     "stage",  "device",     "samples",
+                                   "kind",       "layers", "forward ms", "backward ms",
+                                   "receive ms", "memory", "of",         "share of the bottleneck"};
+  if (!shares) std::erase(columns, "samples");
+  Table table(columns);
   std::vector<Rows> workers;
   for (std::size_t vw = 0; vw < costs.size(); ++vw) {
     workers.push_back(rows_of(plan, cluster, profile, vw, costs[vw], bottleneck));
@@ -228,7 +257,7 @@ std::string plan_table(const Plan& plan, const Cluster& cluster, const Profile& 
     for (std::size_t k = 0; k < rows.cells.size(); ++k) {
       Cells cells{k == 0 ? abridged(rows.workers, 4) : "", std::to_string(k),
                   device_names(rows.devices[k])};
-      cells.insert(cells.end(), rows.cells[k].begin(), rows.cells[k].end());
+      cells.insert(cells.end(), rows.cells[k].begin() + (shares ? 0 : 1), rows.cells[k].end());
       table.add(cells);
     }
   }

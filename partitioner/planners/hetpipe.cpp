@@ -23,7 +23,7 @@ std::shared_ptr<SharedCuts> share_cuts() { return std::make_shared<SharedCuts>()
 
 namespace {
 
-constexpr int kPatience = 2;      // values of Nm without growth: minibatches_held rises in steps
+constexpr int kPatience = 2;  // values of Nm without growth: minibatches_held rises in steps
 
 class Planner {
  public:
@@ -44,7 +44,8 @@ class Planner {
     for (const std::string& policy : policies) {
       try {
         const Plan plan =
-            best_in_flight(allocate(request_.cluster, policy, speeds_, request_.virtual_workers));
+            best_in_flight(allocate(request_.cluster, policy, speeds_, request_.virtual_workers),
+                           "policy " + policy);
         if (!best || plan.predicted->throughput > best->predicted->throughput * (1 + 1e-9))
           best = plan;
       } catch (const UserError& error) {
@@ -61,7 +62,14 @@ class Planner {
   }
 
  private:
-  Plan best_in_flight(const Allocation& allocation) const {
+  void say(const std::string& what, int in_flight) const {
+    if (!request_.progress) return;
+    request_.progress(format("%s, %d minibatch%s in flight", what.c_str(), in_flight,
+                             in_flight == 1 ? "" : "es"));
+  }
+
+  Plan best_in_flight(const Allocation& allocation, const std::string& what) const {
+    say(what, request_.in_flight.value_or(1));
     if (request_.in_flight)
       return planned(cut(allocation, *request_.in_flight, {}), *request_.in_flight);
     std::vector<Partition> parts = cut(allocation, 1, {});
@@ -69,6 +77,7 @@ class Planner {
     for (int in_flight = 2, waited = 0; in_flight <= kMostInFlight && waited < kPatience;
          ++in_flight) {
       Plan plan;
+      say(what, in_flight);
       try {
         parts = cut(allocation, in_flight, parts);
         plan = planned(parts, in_flight);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,6 +52,9 @@ struct PlanRequest {
   SearchChoice search;
   // Steps of HetPipe's planner for each virtual worker (PartitionRequest::work).
   std::int64_t partition_work = 400'000'000;
+  // Is called with what is being planned ("policy np, 3 minibatches in flight"), before each step
+  // that takes long in large pools. Null: nobody listens.
+  std::function<void(const std::string&)> progress;
   // Cuts of HetPipe's planner, for requests that differ in policy and placement alone.
   std::shared_ptr<SharedCuts> shared_cuts;  // null: none are shared
 };

@@ -101,6 +101,7 @@ class Search {
       spaces_.push_back(std::make_unique<SearchSpace>(row, minibatch, cuts_));
     }
     found_.enter(space);
+    if (request_.progress) request_.progress("plans of " + row.request.system);
     return *spaces_[space];
   }
 

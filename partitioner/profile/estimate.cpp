@@ -31,6 +31,11 @@ bool two_bytes(Precision precision) {
   return precision == Precision::bf16 || precision == Precision::fp16;
 }
 
+// As an estimate states it: nothing for fp32, the default.
+std::optional<Precision> stated(Precision precision) {
+  return precision == Precision::fp32 ? std::nullopt : std::optional(precision);
+}
+
 struct Rates {
   double flops = 0;      // per second
   double bandwidth = 0;  // bytes per second
@@ -88,10 +93,15 @@ double scaled(double seconds, const Work& work, const Rates& from, const Rates& 
 }
 
 Measurement relative(const Profile& profile, const Measurement& measured, const DeviceKind& kind,
-                     const Rates& from, const Rates& to) {
+                     const Rates& from, const Rates& to, Precision precision) {
   Measurement result = measured;
   result.device = kind.name;
-  result.estimate = "from " + measured.device + "'s measurement by roofline";
+  result.precision = stated(precision);
+  result.estimate = "from " + measured.device + "'s measurement " +
+                    (measured.precision && *measured.precision != precision
+                         ? "in " + to_string(*measured.precision) + " "
+                         : "") +
+                    "by roofline";
   const std::vector<double> outputs(measured.output_bytes.begin(), measured.output_bytes.end());
   for (std::size_t l = 0; l < profile.layers.size(); ++l) {
     const ProfileLayer& layer = profile.layers[l];
@@ -102,6 +112,11 @@ Measurement relative(const Profile& profile, const Measurement& measured, const 
         scaled(measured.backward[l], backward_work(layer, forward, measured.batch), from, to);
   }
   for (double& seconds : result.update) seconds *= from.bandwidth / to.bandwidth;
+  if (measured.precision && two_bytes(*measured.precision) != two_bytes(precision)) {
+    for (auto* of : {&result.output_bytes, &result.stash_bytes}) {
+      for (std::int64_t& bytes : *of) bytes = two_bytes(precision) ? bytes / 2 : bytes * 2;
+    }
+  }
   return result;
 }
 
@@ -140,6 +155,7 @@ Measurement absolute(const Profile& profile, const Sizes& sizes, const DeviceKin
   Measurement result;
   result.device = kind.name;
   result.batch = batch;
+  result.precision = stated(precision);
   result.estimate = "from flops and bytes by roofline";
   const double share = two_bytes(precision) ? 0.5 : 1;  // of fp32's bytes
   std::vector<double> outputs;
@@ -165,18 +181,37 @@ bool has_measurement(const Profile& profile, const std::string& device) {
                      [&](const Measurement& m) { return m.device == device; });
 }
 
+// The one that a device was measured in; nothing if that is not stated, or nothing was measured.
+std::optional<Precision> precision_measured(const Profile& profile, const std::string& device) {
+  for (const Measurement& m : profile.measurements) {
+    if (m.device == device && m.precision) return m.precision;
+  }
+  return std::nullopt;
+}
+
+// What suits a card best whose peaks these are.
+Precision fastest_precision(const DeviceKind& kind) {
+  return kind.peak_flops_fp16 > 0 ? Precision::fp16 : Precision::fp32;
+}
+
 bool has_flops(const Profile& profile) {
   return std::any_of(profile.layers.begin(), profile.layers.end(),
                      [](const ProfileLayer& layer) { return layer.forward_flops > 0; });
 }
 
-// The rates of a measured kind: as the cluster declares it, else from the catalogue.
-Rates rates_of_measured(const Cluster& cluster, const std::string& name, Precision precision) {
+// The rates of a measured kind: as the cluster declares it, else from the catalogue. Where the
+// measurement does not state its precision, it was taken in the one that is chosen.
+Rates rates_of_measured(const Cluster& cluster, const PrecisionChoice& choice,
+                        const Measurement& m) {
+  const auto rates = [&](const DeviceKind& kind) {
+    const auto stated = m.precision ? m.precision : choice.of(m.device);
+    return rates_of(kind, stated.value_or(Precision::fp32));
+  };
   for (const DeviceKind& kind : cluster.kinds) {
-    if (kind.name == name) return rates_of(kind, precision);
+    if (kind.name == m.device) return rates(kind);
   }
-  const auto known = try_catalogue_kind(name);
-  return known ? rates_of(*known, precision) : Rates{};
+  const auto known = try_catalogue_kind(m.device);
+  return known ? rates(*known) : Rates{};
 }
 
 // How unlike two devices are: the logarithms of both ratios count alike.
@@ -200,11 +235,15 @@ std::string no_pace(const Profile& profile, const DeviceKind& kind) {
 }
 
 // Why a kind cannot be estimated, and what to do.
-std::string refusal(const Profile& profile, const DeviceKind& kind, bool has_rates) {
-  const std::string start =
-      "the profile of '" + profile.model + "' has no measurement on '" + kind.name + "', and ";
-  const std::string measure =
-      "measure it on such a machine: hetpipe profile --model " + profile.model + ".";
+std::string refusal(const Profile& profile, const DeviceKind& kind, std::optional<Precision> own,
+                    Precision precision, bool has_rates) {
+  const std::string in = own ? " in " + to_string(precision) : "";
+  const std::string start = "the profile of '" + profile.model + "' has no measurement on '" +
+                            kind.name + "'" + in +
+                            (own ? " (it has one in " + to_string(*own) + ")" : "") + ", and ";
+  const std::string measure = "measure it on such a machine: hetpipe profile --model " +
+                              profile.model + (own ? " --precision " + to_string(precision) : "") +
+                              ".";
   if (!has_rates) {
     return start +
            "its speed is not known (an estimate needs peak_flops and memory_bandwidth). "
@@ -240,6 +279,14 @@ double sustained_bandwidth(const DeviceKind& kind) {
   return kind.gpus * kind.memory_bandwidth * kBandwidthEfficiency;
 }
 
+PrecisionChoice measured_precisions(const Profile& profile) {
+  PrecisionChoice choice;
+  for (const Measurement& m : profile.measurements) {
+    if (m.precision && *m.precision != choice.every) choice.of_kind[m.device] = *m.precision;
+  }
+  return choice;
+}
+
 Profile with_estimates(Profile profile, const Cluster& cluster, const PrecisionChoice& choice,
                        const KindPlace& place) {
   const std::vector<Measurement> measured = profile.measurements;
@@ -251,39 +298,43 @@ Profile with_estimates(Profile profile, const Cluster& cluster, const PrecisionC
   Problems problems;
   for (const int index : used) {
     const DeviceKind& kind = cluster.kinds[static_cast<std::size_t>(index)];
-    if (has_measurement(profile, kind.name)) continue;
+    const auto own = precision_measured(profile, kind.name);
+    const Precision precision = choice.of(kind.name).value_or(own ? *own : fastest_precision(kind));
+    if (has_measurement(profile, kind.name) && (!own || *own == precision)) continue;
     if (kind.emulate) {
       if (!has_measurement(profile, kind.emulate->of))
         problems.add(where(kind), no_pace(profile, kind));
       continue;
     }
-    const auto precision_of = [&](const std::string& name) {
-      return choice.of(name).value_or(Precision::fp32);
-    };
-    const Rates rates = rates_of(kind, precision_of(kind.name));
+    const Rates rates = rates_of(kind, precision);
     // Only true measurements are scaled, and all batches of one kind.
     std::string nearest_kind;
     Rates nearest_rates;
     for (const Measurement& m : measured) {
-      const Rates from = rates_of_measured(cluster, m.device, precision_of(m.device));
+      const Rates from = rates_of_measured(cluster, choice, m);
       if (!m.estimate.empty() || !complete(from) || !complete(rates)) continue;
       if (nearest_kind.empty() || distance(from, rates) < distance(nearest_rates, rates)) {
         nearest_kind = m.device;
         nearest_rates = from;
       }
     }
+    const auto replace_own = [&] {
+      std::erase_if(profile.measurements,
+                    [&](const Measurement& m) { return m.device == kind.name; });
+    };
     if (!nearest_kind.empty()) {
+      replace_own();
       for (const Measurement& m : measured) {
         if (m.device != nearest_kind || !m.estimate.empty()) continue;
-        profile.measurements.push_back(relative(profile, m, kind, nearest_rates, rates));
+        profile.measurements.push_back(relative(profile, m, kind, nearest_rates, rates, precision));
       }
     } else if (absolutes && complete(rates)) {
+      replace_own();
       for (const int batch : kBatches) {
-        profile.measurements.push_back(
-            absolute(profile, sizes, kind, rates, batch, precision_of(kind.name)));
+        profile.measurements.push_back(absolute(profile, sizes, kind, rates, batch, precision));
       }
     } else {
-      problems.add(where(kind), refusal(profile, kind, complete(rates)));
+      problems.add(where(kind), refusal(profile, kind, own, precision, complete(rates)));
     }
   }
   problems.throw_if_any();

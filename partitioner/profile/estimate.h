@@ -23,11 +23,16 @@ double sustained_bandwidth(const DeviceKind& kind);                   // 0: not 
 // Where a device type is declared, "lab.toml:7", for messages about it.
 using KindPlace = std::function<std::string(const DeviceKind& kind)>;
 
+// The precisions in which the profile's times were taken: fp32, but for devices whose measurements
+// state another one.
+PrecisionChoice measured_precisions(const Profile& profile);
+
 // The profile with a measurement, marked as an estimate, for each kind of the cluster's devices
-// that has none of its own. Scaled from the measured kind whose rates are nearest (relative
-// roofline); where nothing was measured, from the layers' flops and bytes (absolute roofline).
-// Emulated kinds get none: they run at the speed of "cpu". UserError with every kind for which
-// there is neither, where `place` says. Kinds whose precision is left open compute in fp32.
+// that has none of its own in its precision. Scaled from the measured kind whose rates are nearest
+// (relative roofline); where nothing was measured, from the layers' flops and bytes (absolute
+// roofline). Emulated kinds get none: they run at the speed of "cpu". UserError with every kind for
+// which there is neither, where `place` says. A kind whose precision is left open (auto) has the
+// one it was measured in, or the one of its highest peak.
 Profile with_estimates(Profile profile, const Cluster& cluster, const PrecisionChoice& precision,
                        const KindPlace& place = {});
 

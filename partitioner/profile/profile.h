@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/precision.h"
 #include "partitioner/cluster/cluster.h"
 
 // The costs of each layer of a model on each device type. A plain value, read from and written to
@@ -44,6 +45,7 @@ struct Measurement {
   std::vector<std::int64_t> stash_bytes;  // kept from forward to backward
   std::string estimate = {};  // how it was estimated ("from ..."); empty: it was measured
   std::vector<double> weight_gradient{};  // its part of backward; may be empty
+  std::optional<Precision> precision{};   // of a GPU; absent: the one that is planned for
   bool operator==(const Measurement&) const = default;
 };
 

@@ -161,6 +161,7 @@ class ProfileFile {
     m.stash_bytes =
         sized(reader, "stash_bytes", reader.integers("stash_bytes", kBytes, Need::required));
     m.estimate = reader.string("estimate").value_or("");
+    read_precision(reader, m);
     reader.done();
     check_total(reader.line_of("output_bytes"), "output_bytes", m.output_bytes);
     check_total(reader.line_of("stash_bytes"), "stash_bytes", m.stash_bytes);
@@ -169,9 +170,26 @@ class ProfileFile {
         reader.problem(value.line, format("device '%s' at batch %d is measured twice (only one "
                                           "can be used). Remove one.",
                                           m.device.c_str(), m.batch));
+      } else if (other.device == m.device && other.precision != m.precision) {
+        const auto said = [](const Measurement& of) {
+          return of.precision ? to_string(*of.precision) : std::string("a precision not stated");
+        };
+        reader.problem(value.line, format("device '%s' is measured in %s and in %s (a profile has "
+                                          "one precision for each device). Keep one of them.",
+                                          m.device.c_str(), said(other).c_str(), said(m).c_str()));
       }
     }
     profile_.measurements.push_back(std::move(m));
+  }
+
+  void read_precision(TomlReader& reader, Measurement& m) {
+    const auto name = reader.string("precision");
+    if (!name) return;
+    try {
+      m.precision = precision_named(*name);
+    } catch (const UserError& error) {
+      reader.problem(reader.line_of("precision"), error.problems().front().text);
+    }
   }
 
   void check_part_of_backward(TomlReader& reader, const Measurement& m) {
@@ -281,6 +299,7 @@ std::string to_toml(const Profile& profile) {
   for (const Measurement& m : profile.measurements) {
     text += "\n[[measurement]]\ndevice = " + toml_string(m.device) + "\n";
     if (!m.estimate.empty()) text += "estimate = " + toml_string(m.estimate) + "\n";
+    if (m.precision) text += "precision = " + toml_string(to_string(*m.precision)) + "\n";
     text += "batch = " + std::to_string(m.batch) + "  # samples per call\n";
     text += "forward = " + numbers(m.forward, toml_real) + "  # s per layer\n";
     text += "backward = " + numbers(m.backward, toml_real) + "\n";

@@ -193,6 +193,7 @@ Profile measure_profile(const Model& model, Device& device, const std::vector<in
     Measurement m;
     m.device = options.device.empty() ? device.kind() : options.device;
     m.batch = batch;
+    if (device.kind() == "cuda" || device.kind() == "offload") m.precision = device.precision();
     std::vector<std::string> of_layers, of_groups;
     for (int i = 0; i < layers; ++i) of_layers.push_back(key_of_layer(model, i, batch));
     for (const LayerGroup& group : timed.groups()) {

@@ -53,9 +53,11 @@ std::int64_t number(const ExactState& state, const std::string& name) {
 // Hashes travel as signed numbers of the same bits.
 std::int64_t as_number(std::uint64_t hash) { return static_cast<std::int64_t>(hash); }
 
-// What the options say of it; two machines may still differ in their cards.
+// What options and plan say of it; two machines may still differ in their cards. fp32, the default,
+// has no name here: earlier checkpoints have none for it either.
 std::uint64_t arithmetic_hash(const TrainJob& job) {
-  return hash_text(job.device + " " + to_string(job.precision));
+  const PrecisionChoice& precision = job.plan.precision;
+  return hash_text(job.device + " " + (precision == PrecisionChoice{} ? "" : to_string(precision)));
 }
 
 // Its stages store what a continuation needs: under waves, of pipelines that are never flushed,

@@ -203,11 +203,12 @@ void check_playable(const Plan& plan, Problems& problems) {
       const std::vector<int> samples = samples_of_replicas(stage, micro_batch);
       const std::string where = format("plan: virtual worker %zu stage %zu", i, k);
       if (stage.recompute && vw.stages.size() > 1 && !can_recompute) {
-        problems.add(where, "recompute = true under weights " + quoted(weights.name) +
-                                " (the weights of the first forward pass are gone when it would run "
-                                "again, so the gradient would differ). Leave it out, or use "
-                                "weights that are kept, such as " +
-                                std::string(to_string(WeightRule::stash)) + ".");
+        problems.add(where,
+                     "recompute = true under weights " + quoted(weights.name) +
+                         " (the weights of the first forward pass are gone when it would run "
+                         "again, so the gradient would differ). Leave it out, or use "
+                         "weights that are kept, such as " +
+                         std::string(to_string(WeightRule::stash)) + ".");
       }
       if (*std::min_element(samples.begin(), samples.end()) < 1) {
         problems.add(where, format("%zu devices for a micro-batch of %d samples (each needs at "

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/fields.h"
-#include "base/precision.h"
 #include "kernels/shape.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
@@ -64,11 +63,11 @@ struct TrainJob {
   std::int64_t end_position = 0;  // samples of the whole training, those before a resume too
   int evaluate_every = 0;         // waves, and at the end of every epoch; 0: only then
   int checkpoint_every = 0;       // likewise
+  int log_every = 1;              // waves: of them one has a line, the first and the last too
   int rehearse_preemption = 0;    // waves after which the run stops as on request; 0: never
   StartingPoint start;
 
   std::string device = "cpu";           // of every worker, or "auto"
-  PrecisionChoice precision;            // of GPUs; left open: what each card is best at
   std::string transport_path = "auto";  // of path_named
   int threads = 1;
   double timeout_seconds = 60;
@@ -85,9 +84,9 @@ constexpr auto fields_of(Type<TrainJob>) {
                 &TrainJob::test_size, &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint,
                 &TrainJob::optimizer, &TrainJob::label_smoothing, &TrainJob::target_accuracy,
                 &TrainJob::seed, &TrainJob::end_position, &TrainJob::evaluate_every,
-                &TrainJob::checkpoint_every, &TrainJob::rehearse_preemption, &TrainJob::start,
-                &TrainJob::device, &TrainJob::precision, &TrainJob::transport_path,
-                &TrainJob::threads, &TrainJob::timeout_seconds, &TrainJob::checkpoint_folder,
+                &TrainJob::checkpoint_every, &TrainJob::log_every, &TrainJob::rehearse_preemption,
+                &TrainJob::start, &TrainJob::device, &TrainJob::transport_path, &TrainJob::threads,
+                &TrainJob::timeout_seconds, &TrainJob::checkpoint_folder,
                 &TrainJob::keep_checkpoints, &TrainJob::exact_checkpoints, &TrainJob::build,
                 &TrainJob::recipe, &TrainJob::trace_folder>;
 }

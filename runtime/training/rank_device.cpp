@@ -18,7 +18,7 @@ bool pace_of_cpu(const TrainJob& job, const DeviceName& device) {
 }
 
 std::optional<Precision> precision_for(const TrainJob& job, const DeviceName& device) {
-  return job.precision.of(job.cluster ? job.cluster->kind_of(device).name : "");
+  return job.plan.precision.of(job.cluster ? job.cluster->kind_of(device).name : "");
 }
 
 RankDevice on_gpu(const TrainJob& job, const DeviceName& of, const GpuPlace& place, bool emulated,
@@ -100,6 +100,27 @@ std::string cards_of_other_kinds(const TrainJob& job, const Roles& roles,
         ranks.size() == 1 ? "rank" : "ranks", join(ranks, ", ").c_str(),
         ranks.size() == 1 ? "computes" : "compute", card.c_str(), kind.c_str(),
         kind_of_card(card).c_str()));
+  }
+  return join(lines, "\n");
+}
+
+std::string not_as_planned(const TrainJob& job, const Roles& roles,
+                           const std::vector<RankDevice>& devices) {
+  if (job.cluster && job.cluster->emulated()) return "";
+  std::map<std::pair<Precision, Precision>, std::vector<std::string>> ranks_of;
+  for (std::size_t r = 0; r < devices.size(); ++r) {
+    if (!roles.of_rank[r].worker) continue;
+    const auto planned = precision_for(job, roles.of_rank[r].worker->device);
+    if (!planned || *planned == devices[r].precision) continue;
+    ranks_of[{devices[r].precision, *planned}].push_back(std::to_string(r));
+  }
+  std::vector<std::string> lines;
+  for (const auto& [pair, ranks] : ranks_of) {
+    lines.push_back(
+        format("%s %s in %s (a CPU has no other precision); the plan is for %s",
+               ranks.size() == 1 ? "rank" : "ranks",
+               (join(ranks, ", ") + (ranks.size() == 1 ? " computes" : " compute")).c_str(),
+               to_string(pair.first).c_str(), to_string(pair.second).c_str()));
   }
   return join(lines, "\n");
 }

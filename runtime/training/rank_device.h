@@ -55,6 +55,11 @@ std::string left_to_the_cpu(const std::vector<RankDevice>& devices);
 std::string cards_of_other_kinds(const TrainJob& job, const Roles& roles,
                                  const std::vector<RankDevice>& devices);
 
+// A warning if workers compute in another precision than the plan's, by ranks; else empty. Emulated
+// clusters are computed by whatever this machine has.
+std::string not_as_planned(const TrainJob& job, const Roles& roles,
+                           const std::vector<RankDevice>& devices);
+
 // Of a rank of this process; a server computes on no device. `hosts`: by rank.
 RankDevice device_of_rank(const TrainJob& job, const Roles& roles,
                           const std::vector<std::string>& hosts, Rank rank);

@@ -192,13 +192,17 @@ void Reporter::print_wave(Wave wave, const WaveSum& sum) {
   const double elapsed = seconds_between(start_ns_, now_ns());
   const double left = elapsed * static_cast<double>(total_samples_ - outcome_.samples) /
                       static_cast<double>(std::max<std::int64_t>(outcome_.samples, 1));
-  log_.line(
-      format("wave %4lld/%lld  step %5lld  loss %.4f  acc %5.2f%%  lr %.4g  %6.0f samples/s  "
-             "stale %lld..%lld  wait %4.1f%%  eta %s",
-             static_cast<long long>(wave + 1), static_cast<long long>(rules_.end_label()),
-             static_cast<long long>(sum.step), loss, 100 * accuracy, sum.learning_rate,
-             sum.samples_per_second, static_cast<long long>(sum.staleness_min),
-             static_cast<long long>(sum.staleness_max), 100 * wait, format_seconds(left).c_str()));
+  if (const auto remark = loss_watch_.next(wave, loss)) log_.warning(*remark);
+  const bool shown = (wave + 1) % job_.log_every == 0 || first || wave + 1 == rules_.end_label();
+  if (shown) {
+    log_.line(format(
+        "wave %4lld/%lld  step %5lld  loss %.4f  acc %5.2f%%  lr %.4g  %6.0f samples/s  "
+        "stale %lld..%lld  wait %4.1f%%  eta %s",
+        static_cast<long long>(wave + 1), static_cast<long long>(rules_.end_label()),
+        static_cast<long long>(sum.step), loss, 100 * accuracy, sum.learning_rate,
+        sum.samples_per_second, static_cast<long long>(sum.staleness_min),
+        static_cast<long long>(sum.staleness_max), 100 * wait, format_seconds(left).c_str()));
+  }
   if (trace_ == nullptr) return;
   trace_->metric("loss", wave, loss);
   trace_->metric("accuracy", wave, accuracy);

@@ -10,6 +10,7 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/store/trace.h"
 #include "runtime/training/job.h"
+#include "runtime/training/loss_watch.h"
 #include "runtime/training/messages.h"
 #include "runtime/training/stop.h"
 
@@ -101,6 +102,7 @@ class Reporter {
   Log& log_;
   TraceWriter* trace_;
   std::int64_t total_samples_ = 0;
+  LossWatch loss_watch_;
   bool started_ = false;
   std::int64_t start_ns_;  // of the first wave
   std::int64_t last_progress_ns_ = 0;

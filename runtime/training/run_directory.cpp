@@ -115,7 +115,13 @@ RunDirectory::RunDirectory(fs::path path, RunStart start) : path_(std::move(path
       ::pwrite(lock_.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
   if (!written) throw SystemError("cannot write " + file.string() + ": " + std::strerror(errno));
   create(checkpoints());
-  create(trace());
+}
+
+fs::path RunDirectory::create_trace_folder(std::int64_t from) const {
+  fs::path folder = path_ / "trace";
+  if (from > 0) folder /= format("from-%08lld", static_cast<long long>(from));
+  create(folder);
+  return folder;
 }
 
 }  // namespace hetpipe

@@ -44,7 +44,10 @@ class RunDirectory {
   std::filesystem::path result() const { return path_ / "result.json"; }
   std::filesystem::path log() const { return path_ / "train.log"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
-  std::filesystem::path trace() const { return path_ / "trace"; }
+
+  // Where a run that starts from this label (0: from nothing) writes its traces, created if need
+  // be; those of the runs before it stay. UserError if it cannot be created.
+  std::filesystem::path create_trace_folder(std::int64_t from) const;
 
  private:
   std::filesystem::path path_;

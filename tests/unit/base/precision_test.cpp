@@ -28,14 +28,22 @@ TEST(PrecisionChoice, OfAllOfSomeAndOfAllButSome) {
   const PrecisionChoice some = precision_choice_from("titan-v=fp16,a100=bf16");
   EXPECT_EQ(some.of("a100"), Precision::bf16);
   EXPECT_EQ(some.of("titan-v"), Precision::fp16);
-  EXPECT_EQ(some.of("cpu"), std::nullopt);
-  EXPECT_EQ(to_string(some), "a100=bf16,titan-v=fp16");
+  EXPECT_EQ(some.of("cpu"), Precision::fp32);
+  EXPECT_EQ(precision_choice_from(to_string(some)), some);
 
   const PrecisionChoice but = precision_choice_from("titan-v=fp16,tf32");
   EXPECT_EQ(but.of("a100"), Precision::tf32);
   EXPECT_EQ(but.of("titan-v"), Precision::fp16);
   EXPECT_EQ(precision_choice_from(to_string(but)), but);
-  EXPECT_EQ(to_string(PrecisionChoice()), "");
+  EXPECT_EQ(to_string(PrecisionChoice()), "fp32");
+}
+
+TEST(PrecisionChoice, AutoLeavesItToTheCard) {
+  const PrecisionChoice choice = precision_choice_from("auto,titan-v=fp32");
+  EXPECT_EQ(choice.of("a100"), std::nullopt);
+  EXPECT_EQ(choice.of("titan-v"), Precision::fp32);
+  EXPECT_EQ(precision_choice_from(to_string(choice)), choice);
+  EXPECT_THAT(error_of("auto,bf16"), HasSubstr("gives every device type two precisions"));
 }
 
 TEST(PrecisionChoice, NamesWhatIsWrong) {

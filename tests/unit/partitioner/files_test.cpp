@@ -312,6 +312,7 @@ TEST(PlanFile, PredictionsRoundTrip) {
   p.predicted = Prediction{530.25, 0.0603, "0123", "abcd"};
   p.model = "quote\" and \\ and \n";
   p.runtime = "megatron-deepspeed";
+  p.precision = precision_choice_from("auto,titan-v=fp16");
   p.schedule = "continuous-1f1b";
   p.weights = "newest";
   p.sync = "asp";

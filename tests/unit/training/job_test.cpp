@@ -291,7 +291,7 @@ TrainJob full_job() {
   job.sample = Shape{28, 27, 3};
   job.optimizer.schedule.rule = RateRule::polynomial;
   job.optimizer.clipping.scope = ClipScope::wave;
-  job.precision = precision_choice_from("bf16,titan-v=fp16");
+  job.plan.precision = precision_choice_from("bf16,titan-v=fp16");
   job.cluster = parse_cluster(R"(format = 1
 [device.a]
 memory = 1_000_000_000
@@ -334,7 +334,7 @@ TEST(TrainJob, TravelsWithWhatIsLeftOpen) {
   job.cluster.reset();
   job.profile.reset();
   job.target_accuracy.reset();
-  job.precision = {};
+  job.plan.precision = std::nullopt;
   job.sample = Shape{64};  // a text
   test::expect_travels(job);
 }

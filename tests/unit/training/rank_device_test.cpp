@@ -57,32 +57,34 @@ TEST_F(DecideDevice, AutoTakesTheGpuOfItsPlace) {
   EXPECT_EQ(device.name, "cuda");
   EXPECT_EQ(device.gpu, 1);
   EXPECT_EQ(device.uuid, "GPU-B");
-  EXPECT_EQ(device.text, "B, fp16");
+  EXPECT_EQ(device.text, "B, fp32");
   EXPECT_EQ(device.card, "B");
   EXPECT_EQ(decide({.in_node = 3}).gpu, 0);  // counted round
   seen_.gpus.resize(1);                      // each rank sees its own alone, as under Slurm
   EXPECT_EQ(decide().gpu, 0);
 }
 
-TEST_F(DecideDevice, PrecisionFollowsTheCardUnlessItIsGiven) {
+TEST_F(DecideDevice, PrecisionIsThePlans) {
   job_.device = "cuda";
+  EXPECT_EQ(decide({.in_node = 0}).precision, Precision::fp32);
+  job_.plan.precision = precision_choice_from("auto");
   EXPECT_EQ(decide({.in_node = 0}).precision, Precision::bf16);
   EXPECT_EQ(decide({.in_node = 1}).precision, Precision::fp16);
   EXPECT_EQ(decide({.in_node = 2}).precision, Precision::fp32);
-  job_.precision = Precision::tf32;
+  job_.plan.precision = Precision::tf32;
   EXPECT_EQ(decide({.in_node = 0}).precision, Precision::tf32);
 }
 
 TEST_F(DecideDevice, PrecisionOfItsKind) {
   job_.device = "cuda";
-  job_.precision = precision_choice_from("slow=tf32");
+  job_.plan.precision = precision_choice_from("auto,slow=tf32");
   EXPECT_EQ(decide({.in_node = 0}).precision, Precision::bf16);  // of no kind
   emulate("h200");
   EXPECT_EQ(decide().precision, Precision::tf32);
-  job_.precision = precision_choice_from("fp16,fast=tf32");
+  job_.plan.precision = precision_choice_from("fp16,fast=tf32");
   EXPECT_EQ(decide().precision, Precision::fp16);
   job_.device = "offload";
-  job_.precision = precision_choice_from("slow=bf16");
+  job_.plan.precision = precision_choice_from("slow=bf16");
   EXPECT_EQ(decide().precision, Precision::bf16);
 }
 

@@ -41,7 +41,10 @@ class RunDirectoryTest : public ::testing::Test {
 TEST_F(RunDirectoryTest, CreatesItsFolders) {
   const RunDirectory directory(top_ / "a" / "b", RunStart::fresh);
   EXPECT_TRUE(fs::is_directory(directory.checkpoints()));
-  EXPECT_TRUE(fs::is_directory(directory.trace()));
+  EXPECT_FALSE(fs::exists(top_ / "a" / "b" / "trace"));  // a run without traces has none
+  EXPECT_EQ(directory.create_trace_folder(0), top_ / "a" / "b" / "trace");
+  EXPECT_EQ(directory.create_trace_folder(12), top_ / "a" / "b" / "trace" / "from-00000012");
+  EXPECT_TRUE(fs::is_directory(top_ / "a" / "b" / "trace" / "from-00000012"));
   EXPECT_EQ(directory.log(), top_ / "a" / "b" / "train.log");
 }
 

@@ -52,9 +52,13 @@ TEST(PlanningOptions, PrecisionOfKindsThatTheClusterHas) {
   Cluster cluster;
   for (const char* kind : {"a100", "titan-v"}) cluster.kinds.emplace_back().name = kind;
   PlanningOptions options;
-  EXPECT_EQ(precision_of(options, cluster), PrecisionChoice());
+  EXPECT_EQ(precision_of(options, cluster), std::nullopt);
+  EXPECT_EQ(request_of(options, cluster, {}).precision, PrecisionChoice(Precision::fp32));
+  Profile measured;
+  measured.measurements.push_back({.device = "a100", .precision = Precision::bf16});
+  EXPECT_EQ(request_of(options, cluster, measured).precision, precision_choice_from("a100=bf16"));
   options.precision = "bf16,titan-v=fp16";
-  EXPECT_EQ(precision_of(options, cluster).of("titan-v"), Precision::fp16);
+  EXPECT_EQ(precision_of(options, cluster)->of("titan-v"), Precision::fp16);
   EXPECT_EQ(request_of(options, cluster, {}).precision.of("a100"), Precision::bf16);
   const auto error_of = [&](const std::string& text, const Cluster& of) -> std::string {
     options.precision = text;

@@ -35,9 +35,9 @@ TEST(PlanTable, SaysWhatPeopleAskFor) {
   const Planned p;
   const std::string text = plan_table(p.plan, p.cluster, p.profile);
   for (const char* part :
-       {"2 virtual workers, minibatch 32, 3 minibatches in flight (Nm)", "n0:0", "fast", "layer0..layer5",
-        "layer6..layer8", "██████████ 100 %", "predicted throughput", "D = 1", "at most 2 updates",
-        "and 7 of all", "shard 0 on n2: 9.0 kB in 9 layers"}) {
+       {"2 virtual workers, minibatch 32, 3 minibatches in flight (Nm)", "n0:0", "fast",
+        "layer0..layer5", "layer6..layer8", "██████████ 100 %", "predicted throughput", "D = 1",
+        "at most 2 updates", "and 7 of all", "shard 0 on n2: 9.0 kB in 9 layers"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }
@@ -54,10 +54,28 @@ TEST(PlanTable, ReplicasShareARow) {
   p.plan.virtual_workers[0].stages[1].first_layer = 6;
   p.plan.micro_batches = 4;
   const std::string text = plan_table(p.plan, p.cluster, p.profile);
-  for (const char* part :
-       {"1 virtual worker, minibatch 32 in 4 micro-batches\n", "n0:0 n1:1", "fast slow"}) {
+  for (const char* part : {"1 virtual worker, minibatch 32 in 4 micro-batches\n", "n0:0 n1:1",
+                           "fast slow", "  2x4 "}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
+  p.plan.virtual_workers[0].stages[0].shares = {5, 3};
+  EXPECT_THAT(plan_table(p.plan, p.cluster, p.profile), HasSubstr("  5+3 "));
+}
+
+TEST(PlanTable, SaysUnequalMinibatches) {
+  Planned p;
+  EXPECT_THAT(plan_table(p.plan, p.cluster, p.profile), testing::Not(HasSubstr("samples  ")));
+  p.plan.virtual_workers[1].minibatch = 48;
+  const std::string text = plan_table(p.plan, p.cluster, p.profile);
+  EXPECT_THAT(text, HasSubstr("  48 "));
+  EXPECT_THAT(text, HasSubstr("  32 "));
+}
+
+TEST(PlanTable, SaysThePrecisionIfItIsNotTheUsualOne) {
+  Planned p;
+  EXPECT_THAT(plan_table(p.plan, p.cluster, p.profile), testing::Not(HasSubstr("fp32")));
+  p.plan.precision = Precision::bf16;
+  EXPECT_THAT(plan_table(p.plan, p.cluster, p.profile), HasSubstr("(Nm), in bf16\n"));
 }
 
 TEST(PlanTable, ManyVirtualWorkersThatAreAlikeShareTheirRows) {

@@ -63,6 +63,63 @@ Profile two_layers() {
   return p;
 }
 
+// A device with tensor cores, ten times as fast in fp16, and a profile measured on it.
+DeviceKind tensor_kind() {
+  DeviceKind k = kind("card", 10, 1e6);
+  k.peak_flops_fp16 = 100e12 / 0.7;
+  return k;
+}
+
+Profile measured_in(std::optional<Precision> precision) {
+  Profile p = two_layers();
+  p.measurements = {{.device = "card",
+                     .batch = 8,
+                     .forward = {8e-4, 1e-6},
+                     .backward = {16e-4, 2e-6},
+                     .output_bytes = {8'000'000, 8'000'000},
+                     .stash_bytes = {16'000'000, 0},
+                     .precision = precision}};
+  return p;
+}
+
+TEST(Estimate, AMeasurementHoldsForItsPrecision) {
+  const Cluster cluster = cluster_with({tensor_kind()});
+  const Profile fp32 = measured_in(Precision::fp32);
+  EXPECT_EQ(parse_profile(to_toml(fp32), "again"), fp32);
+  EXPECT_EQ(with_estimates(fp32, cluster, Precision::fp32), fp32);
+  EXPECT_EQ(with_estimates(fp32, cluster, precision_choice_from("auto")), fp32);
+
+  const Profile half = with_estimates(fp32, cluster, Precision::bf16);
+  EXPECT_THAT(estimates_in(half),
+              ElementsAre(Pair("card", "from card's measurement in fp32 by roofline")));
+  ASSERT_EQ(half.measurements.size(), 1u);
+  EXPECT_NEAR(half.measurements[0].forward[0], 8e-5, 1e-9);  // arithmetic, at ten times the rate
+  EXPECT_THAT(half.measurements[0].output_bytes, ElementsAre(4e6, 4e6));
+  EXPECT_EQ(with_estimates(half, cluster, Precision::bf16), half);
+
+  // Where it is not stated, it is the one that is planned for.
+  const Profile any = measured_in(std::nullopt);
+  EXPECT_EQ(with_estimates(any, cluster, Precision::bf16), any);
+}
+
+TEST(Estimate, PlansTakeThePrecisionThatWasMeasured) {
+  EXPECT_EQ(measured_precisions(measured_in(std::nullopt)), PrecisionChoice());
+  EXPECT_EQ(measured_precisions(measured_in(Precision::fp32)), PrecisionChoice());
+  EXPECT_EQ(measured_precisions(measured_in(Precision::bf16)), precision_choice_from("card=bf16"));
+}
+
+TEST(Estimate, SaysWhichPrecisionIsMissing) {
+  DeviceKind unknown = tensor_kind();
+  unknown.peak_flops = 0;
+  try {
+    with_estimates(measured_in(Precision::fp32), cluster_with({unknown}), Precision::fp16);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no measurement on 'card' in fp16 (it has one in fp32)"));
+    EXPECT_THAT(error.what(), HasSubstr("--precision fp16"));
+  }
+}
+
 TEST(Estimate, AbsoluteIsTheLongerOfArithmeticAndTraffic) {
   const Cluster cluster = cluster_with({kind("new", 10, 100)});
   const Profile p = with_estimates(two_layers(), cluster, Precision::fp32);
