@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "partitioner/cluster/catalogue.h"
+#include "partitioner/cluster/device_type.h"
 
 namespace hetpipe {
 namespace {
@@ -162,7 +163,7 @@ Measurement absolute(const Profile& profile, const Sizes& sizes, const DeviceKin
 
 bool has_measurement(const Profile& profile, const std::string& device) {
   return std::any_of(profile.measurements.begin(), profile.measurements.end(),
-                     [&](const Measurement& m) { return m.device == device; });
+                     [&](const Measurement& m) { return same_device_type(m.device, device); });
 }
 
 bool has_flops(const Profile& profile) {
@@ -173,7 +174,7 @@ bool has_flops(const Profile& profile) {
 // The rates of a measured kind: as the cluster declares it, else from the catalogue.
 Rates rates_of_measured(const Cluster& cluster, const std::string& name, Precision precision) {
   for (const DeviceKind& kind : cluster.kinds) {
-    if (kind.name == name) return rates_of(kind, precision);
+    if (same_device_type(kind.name, name)) return rates_of(kind, precision);
   }
   const auto known = try_catalogue_kind(name);
   return known ? rates_of(*known, precision) : Rates{};
