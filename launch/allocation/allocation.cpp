@@ -2,7 +2,6 @@
 #include "launch/allocation/allocation.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <set>
 
@@ -11,28 +10,10 @@
 #include "base/index.h"
 #include "base/text.h"
 #include "partitioner/cluster/catalogue.h"
+#include "partitioner/cluster/device_type.h"
 
 namespace hetpipe {
 namespace {
-
-// Letters and digits alone: types of GPUs are written in every way.
-std::string bare(const std::string& name) {
-  std::string letters;
-  for (const char c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-  }
-  return letters;
-}
-
-const CatalogueEntry* entry_meant(const std::string& type) {
-  if (const CatalogueEntry* entry = find_in_catalogue(type)) return entry;
-  for (const CatalogueEntry& entry : catalogue()) {
-    if (bare(std::string(entry.name)) == bare(type)) return &entry;
-  }
-  return nullptr;
-}
 
 // The devices of a node that the pool names: of those it has, as many as the job was given, by
 // their types where these are said.
@@ -55,7 +36,7 @@ std::vector<int> given_of(const Node& node, const AllocatedNode& allocated, cons
 std::string type_of(const std::string& type, const AllocatedNode& node, const Cluster& pool) {
   if (!type.empty()) return type;
   for (const std::string& feature : node.features) {
-    if (entry_meant(feature) != nullptr) return feature;
+    if (find_in_catalogue(feature) != nullptr) return feature;
     for (const DeviceKind& kind : pool.kinds) {
       if (means_kind(feature, kind.name)) return feature;
     }
@@ -68,7 +49,7 @@ std::optional<int> kind_meant(const std::string& type, Cluster& cluster) {
   for (std::size_t k = 0; k < cluster.kinds.size(); ++k) {
     if (means_kind(type, cluster.kinds[k].name)) return static_cast<int>(k);
   }
-  const CatalogueEntry* entry = entry_meant(type);
+  const CatalogueEntry* entry = find_in_catalogue(type);
   if (entry == nullptr) return std::nullopt;
   cluster.kinds.push_back(kind_from(*entry, std::string(entry->name)));
   return static_cast<int>(cluster.kinds.size()) - 1;
@@ -114,9 +95,9 @@ Allocation hosts_allocation(const std::vector<std::string>& host_of_rank) {
 }
 
 bool means_kind(const std::string& type, const std::string& kind) {
-  if (bare(type) == bare(kind)) return true;
-  const CatalogueEntry* meant = entry_meant(type);
-  return meant != nullptr && meant == entry_meant(kind);
+  if (same_device_type(type, kind)) return true;
+  const CatalogueEntry* meant = find_in_catalogue(type);
+  return meant != nullptr && meant == find_in_catalogue(kind);
 }
 
 Cluster cluster_of(const Allocation& allocation, const Cluster& pool,
@@ -168,7 +149,10 @@ Cluster plain_cluster(const Allocation& allocation) {
     Node plain{.name = node.name, .kinds = {}};
     for (const std::string& type : node.gpus) {
       std::size_t k = 0;
-      while (k < cluster.kinds.size() && cluster.kinds[k].name != type) ++k;
+      while (k < cluster.kinds.size() && cluster.kinds[k].name != type &&
+             !same_device_type(cluster.kinds[k].name, type)) {
+        ++k;
+      }
       if (k == cluster.kinds.size()) cluster.kinds.emplace_back().name = type;
       plain.kinds.push_back(static_cast<int>(k));
     }

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "launch/doctor/checks.h"
 #include "partitioner/cluster/card_name.h"
+#include "partitioner/cluster/device_type.h"
 
 namespace hetpipe {
 namespace {
@@ -33,26 +34,43 @@ std::string listed(const std::vector<GpuInfo>& cards) {
   return join(texts, ", ");
 }
 
-// A node of the cluster file with more devices of a kind than its ranks see cards.
+// Of these cards, how many may be devices of this kind. Schedulers say no more of a type than sites
+// care to ("a100", of any memory; "fast"; nothing): one that stands in a card's name means it, and
+// one that nobody knows may mean any.
+std::int64_t cards_of_kind(const DeviceKind& kind, const std::vector<GpuInfo>& cards,
+                           bool by_scheduler) {
+  const CatalogueEntry* meant = find_in_catalogue(kind.name);
+  const std::string type = normal_device_type(kind.name);
+  return std::count_if(cards.begin(), cards.end(), [&](const GpuInfo& card) {
+    if (meant != nullptr && find_card(card.name) == meant) return true;
+    return by_scheduler &&
+           (meant == nullptr || normal_device_type(card.name).find(type) != std::string::npos);
+  });
+}
+
+// A node with more devices of a kind than its ranks see cards.
 void compare_node(const Node& node, const PlannedRun& run, const std::vector<DoctorFacts>& facts,
                   Check& check) {
+  const bool by_scheduler = run.from_allocation && !run.from_pool;
   const std::vector<GpuInfo> cards = cards_of(node.name, facts);
   std::map<int, int> wanted;
   for (const int kind : node.kinds) ++wanted[kind];
   for (const auto& [k, count] : wanted) {
     const DeviceKind& kind = run.job.cluster->kinds[at(k)];
-    const CatalogueEntry* meant = find_in_catalogue(kind.name);
-    if (meant == nullptr || kind.emulate) continue;
-    const auto there = std::count_if(cards.begin(), cards.end(), [&](const GpuInfo& card) {
-      return find_card(card.name) == meant;
-    });
-    if (there >= std::int64_t{count} * kind.gpus) continue;
-    check.findings.push_back({Severity::mistake, node.name,
-                              format("has %d device%s of type %s in %s", count,
-                                     count == 1 ? "" : "s", kind.name.c_str(), run.files.c_str()),
-                              "its ranks see " + listed(cards),
-                              "Request such GPUs for the job (--gres, --gpus-per-task), or measure "
-                              "what is there: hetpipe probe."});
+    const bool known = find_in_catalogue(kind.name) != nullptr;
+    if (kind.emulate || !(known || by_scheduler)) continue;
+    const std::size_t all = known ? 0 : node.kinds.size();
+    if (cards_of_kind(kind, cards, by_scheduler) >= std::int64_t{count} * kind.gpus &&
+        cards.size() >= all) {
+      continue;
+    }
+    check.findings.push_back(
+        {Severity::mistake, node.name,
+         format("has %d device%s of type %s in %s", count, count == 1 ? "" : "s",
+                kind.name.empty() ? "gpu" : kind.name.c_str(), run.files.c_str()),
+         "its ranks see " + listed(cards),
+         "Request such GPUs for the job (--gres, --gpus-per-task), or measure "
+         "what is there: hetpipe probe."});
   }
 }
 
@@ -116,7 +134,7 @@ Check check_devices(const PlannedRun& run, const std::vector<DoctorFacts>& facts
   }
   if (!run.job.cluster || run.job.cluster->emulated()) return check;
   if (!roles) {
-    if (!run.problems.empty()) return check;
+    if (!run.problems.empty() || run.job.device == "cpu") return check;
     for (const Node& node : run.job.cluster->nodes) {
       if (std::any_of(facts.begin(), facts.end(), [&](const DoctorFacts& rank) {
             return short_name(rank.machine.rank.host) == short_name(node.name);

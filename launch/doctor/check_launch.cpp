@@ -64,7 +64,7 @@ std::vector<Problem> hosts_without_ranks(const PlannedRun& run,
 void compare_with_allocation(const PlannedRun& run, const std::vector<DoctorFacts>& facts,
                              Check& check) {
   const std::size_t devices = run.job.cluster->devices().size();
-  if (devices == 0 && run.job.cluster->kinds.empty()) {
+  if (devices == 0 && !run.from_pool) {
     check.seen += ": the number of devices is not known; hetpipe train measures them";
     return;
   }

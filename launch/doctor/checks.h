@@ -35,6 +35,7 @@ struct PlannedRun {
   std::vector<std::string> notes{};
   bool has_plan = false;
   bool from_allocation = false;  // the job's cluster; its plan is made when it starts
+  bool from_pool = false;        // with devices as --pool has them, not as the scheduler calls them
   TrainJob job{};
   std::string files{};  // "plan.toml, cluster.toml", "Slurm job 17"; empty: none was given
 };

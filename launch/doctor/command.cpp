@@ -5,7 +5,6 @@
 #include <exception>
 #include <optional>
 
-#include "base/failure.h"
 #include "base/log.h"
 #include "launch/command/shell_words.h"
 #include "launch/command/subcommand.h"
@@ -41,7 +40,11 @@ int examine_alone(DoctorCall& call, const UserError& refused) {
   call.refused = refused.problems();
   const auto alone = std::move(make_threads_transports(1).front());
   LinkTests links(*alone, call.options.timeout);
-  return tell(call, examine(call, *alone, links), *alone);
+  try {
+    return tell(call, examine(call, *alone, links), *alone);
+  } catch (const MachineFailed& failure) {
+    return failure.code;
+  }
 }
 
 int examine_together(DoctorCall& call, MpiSession& session) {
@@ -53,15 +56,16 @@ int examine_together(DoctorCall& call, MpiSession& session) {
   links.emplace(*transport, call.options.timeout);
   int code = 0;
   bool lost = false;  // a message, on any rank
+  std::optional<StartWatch> watch;
   try {
-    StartWatch watch(kSilentSeconds, *transport, log);
-    call.lifelines = watch.problem();
+    watch.emplace(kSilentSeconds, *transport, log);
+    call.lifelines = watch->problem();
     const Diagnosis diagnosis = examine(call, *transport, *links);
     code = tell(call, diagnosis, *transport);
     settle_exit_code(static_cast<ExitCode>(code));
     lost = !std::all_of(diagnosis.links.begin(), diagnosis.links.end(),
                         [](const PairLink& link) { return link.answers(); });
-    watch.goodbye();
+    watch->goodbye();
   } catch (const MachineFailed& failure) {
     code = failure.code;
   } catch (const JobEnds& ends) {
@@ -69,9 +73,7 @@ int examine_together(DoctorCall& call, MpiSession& session) {
     throw;
   } catch (const std::exception& error) {
     // The others are in the middle of their work.
-    std::fprintf(stderr, "rank %d on %s: %s\n", transport->rank().value,
-                 facts_of_this_rank().host.c_str(), text_of(error).c_str());
-    transport->abort(static_cast<int>(exit_code_of(error)));
+    transport->abort(watch ? watch->leave(error) : say_alone(error, transport->rank(), log));
   }
   if (lost) {
     // MPI_Finalize would wait for it. All know the code, so that no rank has to end the others.

@@ -48,13 +48,22 @@ struct Settled {
 };
 constexpr auto fields_of(Type<Settled>) { return fields<&Settled::job, &Settled::output>; }
 
-Settled hand_round(const PlannedRun& run, bool usable, const DoctorOptions& options,
-                   Transport& transport) {
+// Reads it in the round itself: the others hear at once if the machine fails rank 0 (Slurm does not
+// answer).
+Settled hand_round(const DoctorCall& call, Transport& transport, Diagnosis& seen, PlannedRun& run,
+                   Check& plan) {
+  const std::vector<std::string> hosts = hosts_of(ranks_of(seen.facts));
   const auto mine = [&] {
-    return Settled{.job = usable ? std::optional(run.job) : std::nullopt,
-                   .output = options.output.value_or("")};
+    if (transport.rank() != Rank{0}) return Settled{};
+    run = read_planned_run(call.options, hosts);
+    plan = call.refused.empty()
+               ? check_plan_ranks(run, seen.facts, call.command, seen.roles)
+               : Check{"plan", "ranks without a common MPI world are not compared with a plan",
+                       findings_from(Severity::mistake, run.problems)};
+    return Settled{.job = seen.roles ? std::optional(run.job) : std::nullopt,
+                   .output = call.options.output.value_or("")};
   };
-  return round_of(transport, {}, mine, Keys::as_far_as_known).front();
+  return round_of(transport, hosts, mine, Keys::as_far_as_known).front();
 }
 
 std::vector<FoundDevice> found_devices(const TrainJob& job, const Roles& roles,
@@ -132,14 +141,7 @@ Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links
 
   PlannedRun run;
   Check plan{"plan", "", {}};
-  if (first) {
-    run = read_planned_run(options, hosts_of(ranks_of(seen.facts)));
-    plan = one_world
-               ? check_plan_ranks(run, seen.facts, call.command, seen.roles)
-               : Check{"plan", "ranks without a common MPI world are not compared with a plan",
-                       findings_from(Severity::mistake, run.problems)};
-  }
-  const Settled settled = hand_round(run, seen.roles.has_value(), options, transport);
+  const Settled settled = hand_round(call, transport, seen, run, plan);
   if (settled.job) {
     if (!first) seen.roles = decide_roles(*settled.job, ranks_of(seen.facts), call.command);
     seen.devices =

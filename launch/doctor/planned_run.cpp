@@ -66,6 +66,7 @@ void load_allocation(const DoctorOptions& options, const std::vector<std::string
       options.planning.cluster == "slurm" ? slurm_allocation() : hosts_allocation(host_of_rank);
   run.files = allocation.of;
   run.from_allocation = true;
+  run.from_pool = options.pool.has_value();
   run.job.cluster = options.pool
                         ? cluster_of(allocation, load_cluster(*options.pool), *options.pool)
                         : plain_cluster(allocation);

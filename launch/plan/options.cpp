@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "launch/launcher/launched.h"
 #include "partitioner/cluster/catalogue.h"
+#include "partitioner/cluster/device_type.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/profile/estimate.h"
 
@@ -29,20 +30,29 @@ std::string unless_planned(const std::string& otherwise, PlanGiven given) {
 void check_profile_device(const std::string& name, const Cluster& cluster) {
   std::vector<std::string> known;
   for (const DeviceKind& kind : cluster.kinds) known.push_back(kind.name);
-  if (std::find(known.begin(), known.end(), name) != known.end() || try_catalogue_kind(name)) {
-    return;
-  }
+  const auto meant = [&](const std::string& kind) { return same_device_type(kind, name); };
+  if (std::any_of(known.begin(), known.end(), meant) || try_catalogue_kind(name)) return;
   for (const std::string& kind : catalogue_names()) known.push_back(kind);
   throw UserError("--profile-device", unknown("device type", name, known) +
                                           ". Name one of the cluster file or of the catalogue.");
 }
 
-void check_precision_kinds(const PrecisionChoice& choice, const Cluster& cluster) {
+// The same with the names of the cluster's device types, which may be written differently there.
+PrecisionChoice precision_of_kinds(const PrecisionChoice& choice, const Cluster& cluster) {
   std::vector<std::string> known;
   for (const DeviceKind& kind : cluster.kinds) known.push_back(kind.name);
   Problems problems;
+  PrecisionChoice named(choice.every);
   for (const auto& [kind, precision] : choice.of_kind) {
-    if (std::find(known.begin(), known.end(), kind) != known.end()) continue;
+    const auto found = std::find_if(
+        known.begin(), known.end(),
+        [wanted = kind](const std::string& name) { return same_device_type(name, wanted); });
+    if (found != known.end()) {
+      if (named.of_kind.emplace(*found, precision).second) continue;
+      problems.add("--precision", "device type '" + kind +
+                                      "' is given twice (a type has one precision). Remove one.");
+      continue;
+    }
     problems.add("--precision",
                  known.empty()
                      ? "names device type '" + kind +
@@ -52,6 +62,7 @@ void check_precision_kinds(const PrecisionChoice& choice, const Cluster& cluster
                            ". Name one of the cluster's: " + join(known, ", ") + ".");
   }
   problems.throw_if_any();
+  return named;
 }
 
 }  // namespace
@@ -59,9 +70,7 @@ void check_precision_kinds(const PrecisionChoice& choice, const Cluster& cluster
 std::optional<PrecisionChoice> precision_of(const PlanningOptions& options,
                                             const Cluster& cluster) {
   if (!options.precision) return std::nullopt;
-  PrecisionChoice choice = precision_choice_from(*options.precision);
-  check_precision_kinds(choice, cluster);
-  return choice;
+  return precision_of_kinds(precision_choice_from(*options.precision), cluster);
 }
 
 Option profile_device_option(PlanningOptions& options) {
@@ -82,9 +91,10 @@ Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster, 
   LoadedProfile loaded =
       read_profile(*options.profile, {options.profile_device, options.profile_batch});
   const std::optional<PrecisionChoice> given = precision_of(options, cluster);
-  const PrecisionChoice precision = given             ? *given
-                                    : plan != nullptr ? plan->precision
-                                                      : measured_precisions(loaded.profile);
+  const PrecisionChoice precision = given ? *given
+                                    : plan != nullptr
+                                        ? plan->precision
+                                        : measured_precisions(loaded.profile, cluster);
   Profile profile =
       with_estimates(std::move(loaded.profile), cluster, precision, [&](const DeviceKind& kind) {
         return options.cluster ? place_of_kind(*options.cluster, kind.name) : std::string();
@@ -269,8 +279,13 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   request.weights = options.weights.value_or("");
   request.sync = options.sync.value_or("");
   if (options.system) request.system = *options.system;
-  request.precision = options.precision ? precision_choice_from(*options.precision)
-                                        : measured_precisions(request.profile);
+  request.precision = measured_precisions(request.profile, request.cluster);
+  if (options.precision) {
+    request.precision = precision_choice_from(*options.precision);
+    if (!request.cluster.kinds.empty()) {
+      request.precision = precision_of_kinds(request.precision, request.cluster);
+    }
+  }
   if (options.optimizer) request.optimizer = *options.optimizer;
   if (options.clock_distance) request.clock_distance = *options.clock_distance;
   if (options.placement) request.placement = *options.placement;

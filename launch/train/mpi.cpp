@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/failure.h"
 #include "base/text.h"
 #include "launch/command/cache.h"
 #include "launch/launcher/launched.h"
@@ -35,21 +34,20 @@ void share_links(const TrainJob& job, const Roles& roles, Transport& transport) 
   if (first) std::filesystem::remove(file);
 }
 
-// Where there is no lifeline yet.
-int say_alone(const std::exception& error, Rank rank, Log& log) {
-  log.failure(format("rank %d on %s: %s", rank.value, facts_of_this_rank().host.c_str(),
-                     text_of(error).c_str()));
-  return static_cast<int>(exit_code_of(error));
-}
-
 Meeting meet_watched(const TrainCall& call, Transport& transport, Log& log) {
+  std::optional<StartWatch> watch;
   try {
-    StartWatch watch(call.options.timeout, transport, log);
+    watch.emplace(call.options.timeout, transport, log);
     Meeting meeting = meet(call, transport, log);
-    watch.goodbye();
+    watch->goodbye();
     return meeting;
   } catch (const JobEnds& ends) {
     transport.abort(ends.code());
+    throw;
+  } catch (const UserError&) {
+    throw;  // all ranks have it
+  } catch (const std::exception& error) {
+    transport.abort(watch ? watch->leave(error) : say_alone(error, transport.rank(), log));
     throw;
   }
 }

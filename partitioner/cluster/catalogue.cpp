@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 
 #include "base/text.h"
+#include "partitioner/cluster/device_type.h"
 
 namespace hetpipe {
 namespace {
@@ -77,14 +77,6 @@ constexpr CatalogueEntry kTable[] = {
 };
 // clang-format on
 
-std::string normalised(std::string_view name) {
-  std::string text(name);
-  for (char& c : text) {
-    c = c == '_' || c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return text;
-}
-
 constexpr double kTera = 1e12;
 constexpr double kGiga = 1e9;
 
@@ -93,13 +85,11 @@ constexpr double kGiga = 1e9;
 std::span<const CatalogueEntry> catalogue() { return kTable; }
 
 const CatalogueEntry* find_in_catalogue(std::string_view name) {
-  const std::string wanted = normalised(name);
+  const auto meant = [&](std::string_view other) { return same_device_type(other, name); };
   for (const CatalogueEntry& entry : kTable) {
-    if (entry.name == wanted) return &entry;
+    if (meant(entry.name)) return &entry;
     const auto aliases = split(entry.aliases, ' ');
-    if (!wanted.empty() && std::find(aliases.begin(), aliases.end(), wanted) != aliases.end()) {
-      return &entry;
-    }
+    if (!name.empty() && std::any_of(aliases.begin(), aliases.end(), meant)) return &entry;
   }
   return nullptr;
 }

@@ -38,7 +38,7 @@ struct CatalogueEntry {
 // By generation, and within one by power.
 std::span<const CatalogueEntry> catalogue();
 
-// By name or alias; upper case and underscores are forgiven ("RTX_3090").
+// By name or alias, however it is written ("RTX_3090", "rtx3090": same_device_type).
 const CatalogueEntry* find_in_catalogue(std::string_view name);
 std::vector<std::string> catalogue_names();  // without aliases
 

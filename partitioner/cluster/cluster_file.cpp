@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "partitioner/cluster/catalogue.h"
 #include "partitioner/cluster/cluster.h"
+#include "partitioner/cluster/device_type.h"
 #include "partitioner/file_kind.h"
 #include "partitioner/toml_file.h"
 
@@ -49,6 +50,11 @@ class ClusterFile {
         continue;
       }
       TomlReader reader(value, "[device." + name + "]", file_, problems_);
+      if (const DeviceKind* other = find_kind(name)) {
+        reader.problem(value.line, "[device." + name + "] is [device." + other->name +
+                                       "] again (capitals, blanks, - and _ make no other device "
+                                       "type). Remove one.");
+      }
       // What the file leaves out is taken from the catalogue, where that knows the name.
       const auto known = try_catalogue_kind(name);
       DeviceKind kind = known.value_or(DeviceKind{});
@@ -83,10 +89,8 @@ class ClusterFile {
     reader.done();
     Node node;
     for (const std::string& device : devices.value_or(std::vector<std::string>{})) {
-      const auto at = std::find_if(cluster_.kinds.begin(), cluster_.kinds.end(),
-                                   [&](const DeviceKind& kind) { return kind.name == device; });
-      if (at != cluster_.kinds.end()) {
-        node.kinds.push_back(static_cast<int>(at - cluster_.kinds.begin()));
+      if (const DeviceKind* kind = find_kind(device)) {
+        node.kinds.push_back(static_cast<int>(kind - cluster_.kinds.data()));
       } else if (auto known = try_catalogue_kind(device)) {
         node.kinds.push_back(static_cast<int>(cluster_.kinds.size()));
         cluster_.kinds.push_back(std::move(*known));
@@ -212,12 +216,13 @@ class ClusterFile {
                      "them). Write kinds = [\"a\", \"b\"] or nodes = [\"n0\", \"n1\"].");
       return;
     }
-    for (const std::string& kind : rule.kinds) {
-      const auto names = kind_names();
-      if (std::find(names.begin(), names.end(), kind) == names.end()) {
-        reader.problem(
-            reader.line_of("kinds"),
-            "[[link.between]]: " + unknown("device type", kind, names) + ". Correct the name.");
+    for (std::string& kind : rule.kinds) {
+      if (const DeviceKind* known = find_kind(kind)) {
+        kind = known->name;
+      } else {
+        reader.problem(reader.line_of("kinds"),
+                       "[[link.between]]: " + unknown("device type", kind, kind_names()) +
+                           ". Correct the name.");
       }
     }
     for (const std::string& node : rule.nodes) {
@@ -239,6 +244,13 @@ class ClusterFile {
   static bool reversed(const LinkBetween& a, const LinkBetween& b) {
     return std::equal(a.kinds.rbegin(), a.kinds.rend(), b.kinds.begin(), b.kinds.end()) &&
            std::equal(a.nodes.rbegin(), a.nodes.rend(), b.nodes.begin(), b.nodes.end());
+  }
+
+  const DeviceKind* find_kind(const std::string& name) const {
+    const auto found =
+        std::find_if(cluster_.kinds.begin(), cluster_.kinds.end(),
+                     [&](const DeviceKind& kind) { return same_device_type(kind.name, name); });
+    return found == cluster_.kinds.end() ? nullptr : &*found;
   }
 
   std::vector<std::string> kind_names() const {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/cluster/device_type.h"
 #include "partitioner/planners/what_if.h"
 
 namespace hetpipe {
@@ -114,7 +115,7 @@ class ClusterChange {
 
   std::optional<int> index_of_kind(const std::string& name) const {
     for (std::size_t i = 0; i < cluster_.kinds.size(); ++i) {
-      if (cluster_.kinds[i].name == name) return static_cast<int>(i);
+      if (same_device_type(cluster_.kinds[i].name, name)) return static_cast<int>(i);
     }
     return std::nullopt;
   }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "partitioner/cluster/catalogue.h"
+#include "partitioner/cluster/device_type.h"
 
 namespace hetpipe {
 namespace {
@@ -178,13 +179,13 @@ Measurement absolute(const Profile& profile, const Sizes& sizes, const DeviceKin
 
 bool has_measurement(const Profile& profile, const std::string& device) {
   return std::any_of(profile.measurements.begin(), profile.measurements.end(),
-                     [&](const Measurement& m) { return m.device == device; });
+                     [&](const Measurement& m) { return same_device_type(m.device, device); });
 }
 
 // The one that a device was measured in; nothing if that is not stated, or nothing was measured.
 std::optional<Precision> precision_measured(const Profile& profile, const std::string& device) {
   for (const Measurement& m : profile.measurements) {
-    if (m.device == device && m.precision) return m.precision;
+    if (m.precision && same_device_type(m.device, device)) return m.precision;
   }
   return std::nullopt;
 }
@@ -208,7 +209,7 @@ Rates rates_of_measured(const Cluster& cluster, const PrecisionChoice& choice,
     return rates_of(kind, stated.value_or(Precision::fp32));
   };
   for (const DeviceKind& kind : cluster.kinds) {
-    if (kind.name == m.device) return rates(kind);
+    if (same_device_type(kind.name, m.device)) return rates(kind);
   }
   const auto known = try_catalogue_kind(m.device);
   return known ? rates(*known) : Rates{};
@@ -279,10 +280,11 @@ double sustained_bandwidth(const DeviceKind& kind) {
   return kind.gpus * kind.memory_bandwidth * kBandwidthEfficiency;
 }
 
-PrecisionChoice measured_precisions(const Profile& profile) {
+PrecisionChoice measured_precisions(const Profile& profile, const Cluster& cluster) {
   PrecisionChoice choice;
-  for (const Measurement& m : profile.measurements) {
-    if (m.precision && *m.precision != choice.every) choice.of_kind[m.device] = *m.precision;
+  for (const DeviceKind& kind : cluster.kinds) {
+    const auto measured = precision_measured(profile, kind.name);
+    if (measured && *measured != choice.every) choice.of_kind[kind.name] = *measured;
   }
   return choice;
 }
@@ -320,7 +322,7 @@ Profile with_estimates(Profile profile, const Cluster& cluster, const PrecisionC
     }
     const auto replace_own = [&] {
       std::erase_if(profile.measurements,
-                    [&](const Measurement& m) { return m.device == kind.name; });
+                    [&](const Measurement& m) { return same_device_type(m.device, kind.name); });
     };
     if (!nearest_kind.empty()) {
       replace_own();

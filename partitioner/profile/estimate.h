@@ -23,9 +23,9 @@ double sustained_bandwidth(const DeviceKind& kind);                   // 0: not 
 // Where a device type is declared, "lab.toml:7", for messages about it.
 using KindPlace = std::function<std::string(const DeviceKind& kind)>;
 
-// The precisions in which the profile's times were taken: fp32, but for devices whose measurements
-// state another one.
-PrecisionChoice measured_precisions(const Profile& profile);
+// The precisions in which the profile's times were taken: fp32, but for the cluster's device types
+// whose measurements state another one.
+PrecisionChoice measured_precisions(const Profile& profile, const Cluster& cluster);
 
 // The profile with a measurement, marked as an estimate, for each kind of the cluster's devices
 // that has none of its own in its precision. Scaled from the measured kind whose rates are nearest

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/cluster/device_type.h"
 
 namespace hetpipe {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 std::vector<const Measurement*> measured_on(const Profile& profile, const std::string& device) {
   std::vector<const Measurement*> result;
   for (const Measurement& m : profile.measurements) {
-    if (m.device == device) result.push_back(&m);
+    if (same_device_type(m.device, device)) result.push_back(&m);
   }
   std::sort(result.begin(), result.end(), [](auto a, auto b) { return a->batch < b->batch; });
   return result;
@@ -72,7 +73,7 @@ std::vector<const Measurement*> measurements_for(const Profile& profile, const D
 LayerCosts costs_on(const Profile& profile, const DeviceKind& kind, int batch) {
   ensure(batch > 0, "costs_on needs at least one sample");
   const auto measured = measurements_for(profile, kind);
-  const bool emulated = !measured.empty() && measured.front()->device != kind.name;
+  const bool emulated = !measured.empty() && !same_device_type(measured.front()->device, kind.name);
   const double factor = emulated ? kind.emulate->slowdown : 1;
   if (measured.empty()) {
     std::vector<std::string> known;

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "partitioner/cluster/device_type.h"
 #include "partitioner/file_kind.h"
 #include "partitioner/profile/graph_txt.h"
 #include "partitioner/profile/profile.h"
@@ -166,7 +167,7 @@ class ProfileFile {
     check_total(reader.line_of("output_bytes"), "output_bytes", m.output_bytes);
     check_total(reader.line_of("stash_bytes"), "stash_bytes", m.stash_bytes);
     for (const Measurement& other : profile_.measurements) {
-      if (other.device == m.device && other.batch == m.batch && m.batch > 0) {
+      if (same_device_type(other.device, m.device) && other.batch == m.batch && m.batch > 0) {
         reader.problem(value.line, format("device '%s' at batch %d is measured twice (only one "
                                           "can be used). Remove one.",
                                           m.device.c_str(), m.batch));

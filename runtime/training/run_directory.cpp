@@ -2,6 +2,7 @@
 #include "runtime/training/run_directory.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
@@ -37,10 +38,11 @@ void create(const fs::path& path) {
   if (error) unusable(path, "cannot be created", error.message());
 }
 
+// lock: -1 where the file cannot be opened.
 std::string holder(int lock) {
   std::array<char, 512> text{};
   const ssize_t length = ::pread(lock, text.data(), text.size() - 1, 0);
-  if (length <= 0) return "another process";
+  if (length <= 0) return "another process, whose lock file is gone";
   const std::string first(text.data(), static_cast<std::size_t>(length));
   return first.substr(0, first.find('\n'));
 }
@@ -92,28 +94,42 @@ int try_lock(int file) {
   return ::fcntl(file, F_OFD_SETLK, &whole) == 0 ? 0 : errno;
 }
 
-// The lock is the kernel's (of the open file, so that it ends with the process however that ends);
-// the text in the file only tells others who holds it.
-RunDirectory::RunDirectory(fs::path path, RunStart start) : path_(std::move(path)) {
-  create(path_);
+void RunDirectory::refuse_locked(int file) const {
+  throw UserError("--output " + path_.string(),
+                  "is in use by another run (" + holder(file) +
+                      "). Wait for it to end, or give another --output.");
+}
+
+// Both locks are the kernel's, of an open file, so that they end with the process however that
+// ends. The directory's stays whatever is deleted in it, but network file systems keep it to this
+// host (NFS) or have none; the file's holds between hosts.
+void RunDirectory::lock() {
+  directory_ = OpenFile(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory_) unusable(path_, "cannot be read", std::strerror(errno));
   const fs::path file = path_ / "lock";
-  lock_ = OpenFile(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (::flock(directory_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    refuse_locked(OpenFile(::open(file.c_str(), O_RDONLY | O_CLOEXEC)).get());
+  }
+  lock_ = OpenFile(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!lock_) unusable(path_, "cannot be written", std::strerror(errno));
   if (const int error = try_lock(lock_.get()); error != 0) {
-    if (error == EAGAIN || error == EACCES) {
-      throw UserError("--output " + path_.string(),
-                      "is in use by another run (" + holder(lock_.get()) +
-                          "). Wait for it to end, or give another --output.");
-    }
+    if (error == EAGAIN || error == EACCES) refuse_locked(lock_.get());
     unusable(path_, "cannot be locked", std::strerror(error));
   }
+}
+
+RunDirectory::RunDirectory(fs::path path, RunStart start) : path_(std::move(path)) {
+  create(path_);
+  lock();
   if (start == RunStart::fresh) refuse_earlier_run(path_);
   const std::string text =
       format("process %ld on %s\n", static_cast<long>(::getpid()), host_name().c_str());
   const bool written =
       ::ftruncate(lock_.get(), 0) == 0 &&
       ::pwrite(lock_.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
-  if (!written) throw SystemError("cannot write " + file.string() + ": " + std::strerror(errno));
+  if (!written) {
+    throw SystemError("cannot write " + (path_ / "lock").string() + ": " + std::strerror(errno));
+  }
   create(checkpoints());
 }
 

@@ -11,7 +11,7 @@
 //   train.log                                         its messages
 //   result.json                                       its result, once it has ended
 //   checkpoints/ trace/                               its output
-//   lock                                              held while a run uses the directory
+//   lock                                              names the process that uses the directory
 // The first rank owns it; other ranks get path() from it.
 namespace hetpipe {
 
@@ -50,7 +50,11 @@ class RunDirectory {
   std::filesystem::path create_trace_folder(std::int64_t from) const;
 
  private:
+  void lock();
+  [[noreturn]] void refuse_locked(int file) const;
+
   std::filesystem::path path_;
+  OpenFile directory_;
   OpenFile lock_;
 };
 

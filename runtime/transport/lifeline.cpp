@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/transport/lifeline.h"
 
-#include <cstring>
 #include <random>
 
 #include "base/bytes.h"
@@ -9,23 +8,11 @@
 #include "base/fields_json.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "base/time.h"
 #include "runtime/transport/lifeline_monitor.h"
-#include "runtime/transport/lifeline_socket.h"
-#include "runtime/transport/wait.h"
+#include "runtime/transport/lifeline_reception.h"
 
 namespace hetpipe {
 namespace {
-
-constexpr double kConnectSeconds = 2;  // for each address
-constexpr double kHelloSeconds = 5;
-constexpr std::uint32_t kHello = 1;
-
-// The first thing on a connection. The token keeps strangers and other jobs out.
-struct Hello {
-  std::int32_t rank = 0;
-  char token[36] = "";
-};
 
 std::string make_token() {
   std::random_device random;
@@ -59,13 +46,14 @@ Lifeline::Lifeline(LifelineSetup setup) {
   for (const std::string& machine : setup.machines) one_machine &= machine == setup.machines[0];
 
   Introduction mine{.process = ProcessId::self(), .token = {}, .problem = {}, .addresses = {}};
-  Listener listener;
+  std::optional<Reception> reception;
   if (hub && ranks > 1) {
     try {
-      listener = listen_for(ranks, one_machine ? Reach::this_machine : Reach::all_machines);
+      Listener listener = listen_for(one_machine ? Reach::this_machine : Reach::all_machines);
       mine.port = listener.port;
       mine.token = make_token();
       if (!one_machine) mine.addresses = own_addresses();
+      reception.emplace(std::move(listener), mine.token, ranks);
     } catch (const SystemError& error) {
       mine.problem = error.what();
     }
@@ -86,11 +74,8 @@ Lifeline::Lifeline(LifelineSetup setup) {
     try {
       const std::vector<std::string> addresses =
           near ? std::vector<std::string>{"127.0.0.1"} : host.addresses;
-      FrameStream stream(connect_to(addresses, host.port, kConnectSeconds));
-      Hello hello{.rank = setup.rank.value};
-      std::strncpy(hello.token, host.token.c_str(), sizeof hello.token - 1);
-      stream.send(kHello, std::as_bytes(std::span(&hello, 1)));
-      peers.emplace(Rank{0}, Monitor::Peer(std::move(stream)));
+      peers.emplace(Rank{0},
+                    Monitor::Peer(be_received(addresses, host.port, setup.rank, host.token)));
     } catch (const SystemError& error) {
       complaint = error.what();
     }
@@ -106,30 +91,15 @@ Lifeline::Lifeline(LifelineSetup setup) {
       without.push_back(format("rank %d (%s)", r, std::string(as_text(answer)).c_str()));
     }
   }
-  if (hub && !expected.empty()) {
-    // All of these are connected already, and their hello is on its way.
-    std::vector<FrameStream> strangers;
-    const auto greet = [&] {
-      while (auto socket = try_accept(listener.socket)) strangers.emplace_back(std::move(*socket));
-      std::erase_if(strangers, [&](FrameStream& stream) {
-        const auto frames = stream.receive();
-        if (frames.empty()) return stream.ended();
-        Hello hello;
-        if (frames[0].kind != kHello || frames[0].bytes.size() != sizeof hello) return true;
-        std::memcpy(&hello, frames[0].bytes.data(), sizeof hello);
-        hello.token[sizeof hello.token - 1] = '\0';
-        if (mine.token == hello.token && 0 < hello.rank && hello.rank < ranks) {
-          peers.emplace(Rank{hello.rank}, Monitor::Peer(std::move(stream)));
-        }
-        return true;
-      });
-    };
-    const std::int64_t end = now_ns() + to_ns(kHelloSeconds);
-    const auto complete = [&] { return peers.size() == expected.size() || now_ns() > end; };
-    wait_until(complete, greet, 2 * kHelloSeconds,
-               [] { return std::string("connections from rank 0 to all ranks"); });
+  if (reception) {
+    // Those who think that they are connected are.
+    std::map<Rank, FrameStream> guests = reception->close();
     for (const Rank rank : expected) {
-      if (!peers.contains(rank)) without.push_back(format("rank %d (no hello)", rank.value));
+      if (const auto guest = guests.find(rank); guest != guests.end()) {
+        peers.emplace(rank, Monitor::Peer(std::move(guest->second)));
+      } else {
+        without.push_back(format("rank %d (its connection ended at once)", rank.value));
+      }
     }
   }
   if (hub) problem_ = join(without, ", ");

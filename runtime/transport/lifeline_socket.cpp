@@ -55,7 +55,7 @@ Address make_address(const std::string& text, int port) {
   return address;
 }
 
-Socket try_listen(const std::string& address_text, int connections, int& port) {
+Socket try_listen(const std::string& address_text, int& port) {
   Address address = make_address(address_text, 0);
   const int family = address.storage.ss_family;
   Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -65,7 +65,7 @@ Socket try_listen(const std::string& address_text, int connections, int& port) {
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
   }
   if (::bind(socket.get(), address.get(), address.size) != 0 ||
-      ::listen(socket.get(), connections) != 0 ||
+      ::listen(socket.get(), SOMAXCONN) != 0 ||
       ::getsockname(socket.get(), address.get(), &address.size) != 0) {
     return {};
   }
@@ -92,13 +92,13 @@ std::string try_connect(const Socket& socket, Address& address, double seconds) 
 
 void SocketTraits::close(Handle descriptor) noexcept { ::close(descriptor); }
 
-Listener listen_for(int connections, Reach reach) {
+Listener listen_for(Reach reach) {
   Listener listener;
   if (reach == Reach::this_machine) {
-    listener.socket = try_listen("127.0.0.1", connections, listener.port);
+    listener.socket = try_listen("127.0.0.1", listener.port);
   } else {
-    listener.socket = try_listen("::", connections, listener.port);
-    if (!listener.socket) listener.socket = try_listen("0.0.0.0", connections, listener.port);
+    listener.socket = try_listen("::", listener.port);
+    if (!listener.socket) listener.socket = try_listen("0.0.0.0", listener.port);
   }
   if (!listener.socket) fail("listen");
   return listener;
@@ -189,17 +189,44 @@ void FrameStream::flush() {
   }
 }
 
+// How many bytes; 0: there is nothing now, and with ended_ there will be nothing any more.
+std::size_t FrameStream::receive_some(std::byte* block, std::size_t size) {
+  for (;;) {
+    const ssize_t got = ::recv(socket_.get(), block, size, 0);
+    if (got > 0) return static_cast<std::size_t>(got);
+    if (got < 0 && errno == EINTR) continue;
+    ended_ = got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+    return 0;
+  }
+}
+
+std::optional<FrameStream::Frame> FrameStream::receive_first(std::size_t largest) {
+  while (!ended_) {
+    std::size_t wanted = sizeof(FrameHead);
+    const std::size_t before = in_.size();
+    if (before >= sizeof(FrameHead)) {
+      FrameHead head;
+      std::memcpy(&head, in_.data(), sizeof head);
+      ended_ = head.bytes > largest;
+      if (ended_) break;
+      wanted += head.bytes;
+      if (before == wanted) {
+        Frame frame{head.kind, {in_.begin() + sizeof head, in_.end()}};
+        in_.clear();
+        return frame;
+      }
+    }
+    in_.resize(wanted);
+    in_.resize(before + receive_some(in_.data() + before, wanted - before));
+    if (in_.size() == before) break;
+  }
+  return std::nullopt;
+}
+
 std::vector<FrameStream::Frame> FrameStream::receive() {
   std::byte block[4096];
-  while (!ended_) {
-    const ssize_t got = ::recv(socket_.get(), block, sizeof block, 0);
-    if (got > 0) {
-      in_.insert(in_.end(), block, block + got);
-    } else if (got == 0 || (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)) {
-      ended_ = true;
-    } else if (errno != EINTR) {
-      break;
-    }
+  while (const std::size_t got = ended_ ? 0 : receive_some(block, sizeof block)) {
+    in_.insert(in_.end(), block, block + got);
   }
   std::vector<Frame> frames;
   std::size_t used = 0;

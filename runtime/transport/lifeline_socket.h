@@ -26,8 +26,8 @@ struct Listener {
   Socket socket;
   int port = 0;
 };
-Listener listen_for(int connections, Reach reach);  // SystemError
-std::vector<std::string> own_addresses();           // except loopback and link-local ones
+Listener listen_for(Reach reach);          // SystemError
+std::vector<std::string> own_addresses();  // except loopback and link-local ones
 // The first of the addresses that answers within the time; SystemError with the error of each.
 Socket connect_to(const std::vector<std::string>& addresses, int port, double seconds_each);
 // Why this host has no route to any of the addresses ("10.0.0.7: Network is unreachable"), as far
@@ -50,9 +50,14 @@ class FrameStream {
   void flush();
   // What has come in whole. Afterwards ended() says whether the other end is gone.
   std::vector<Frame> receive();
+  // The first frame of all, once it is there, from one who may be anybody: nothing behind it is
+  // read, and one of more than `largest` bytes ends the connection.
+  std::optional<Frame> receive_first(std::size_t largest);
   bool ended() const { return ended_; }
 
  private:
+  std::size_t receive_some(std::byte* block, std::size_t size);
+
   Socket socket_;
   std::vector<std::byte> in_;
   std::vector<std::byte> out_;

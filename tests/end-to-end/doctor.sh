@@ -3,7 +3,7 @@
 # doctor.sh HETPIPE BAD_HOST_LIBRARY: `hetpipe doctor` under mpirun, in a launch that is sound and in each of those
 # that are not: the wrong number of ranks, hosts that the plan does not name, two builds, two versions of a library,
 # an output directory without room or locks, a host without the plan's device, a clock that is wrong, ranks on one
-# core. What it says stands there once, with the exit code, and nothing is left behind. (Pairs of ranks that cannot
+# core, a scheduler that does not answer. What it says stands there once, with the exit code, and nothing is left behind. (Pairs of ranks that cannot
 # reach each other: doctor_blocked.sh.)
 set -uo pipefail
 hetpipe=$1
@@ -120,6 +120,17 @@ if ! "$hetpipe" --version | grep -q 'device cuda: .*GPUs'; then
   launch 3 1 --device cuda
   says "failure: rank 0 on $host: device cuda: "
 fi
+
+# Rank 0 cannot ask Slurm: that is said, once, and nobody waits for anybody.
+job=(env SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n0 PATH="$folder/tools:$PATH")
+mkdir tools
+printf '#!/bin/sh\necho "slurm_load_node: Unable to contact slurm controller"\nexit 1\n' > tools/scontrol
+chmod +x tools/scontrol
+together 3 -n 3 "${job[@]}" "$hetpipe" doctor --cluster slurm
+[ "$(grep -c 'scontrol ended with code 1: slurm_load_node: Unable to contact' err)" -eq 1 ] || fail "not once: $(cat err)"
+grep -q "^rank 0 on $host: scontrol ended" err || fail "it is not said which rank asked: $(cat err)"
+grep -E 'has died|not responded|waited' err && fail "a rank waited for another: $(cat err)"
+run 3 "${job[@]}" "$hetpipe" doctor --cluster slurm
 
 run 2 env PMI_RANK=0 PMI_SIZE=3 "$hetpipe" doctor --output out/run
 says "mistake: mpiexec of another MPI started 3 ranks, and MPI sees 1" "  mpirun -np 3 $hetpipe doctor --output out/run" \

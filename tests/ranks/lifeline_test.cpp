@@ -16,6 +16,7 @@
 
 #include "base/text.h"
 #include "base/time.h"
+#include "runtime/transport/lifeline_socket.h"
 #include "tests/main/patience.h"
 
 // Ranks are processes that this test forks: they can be killed and stopped like real ones. In place
@@ -89,6 +90,8 @@ class ForkedRank {
         .write(reinterpret_cast<const char*>(mine.data()), std::streamsize(mine.size()));
     fs::rename(draft, name(rank_));
     std::vector<std::vector<std::byte>> all;
+    // Strangers go first, where a test wants some.
+    if (rank_ > 0 && !comes_true([&] { return !fs::exists(folder_ / "strangers"); })) ::_exit(97);
     for (int r = 0; r < ranks_; ++r) {
       if (!appears(name(r))) ::_exit(99);
       const std::string text = read(name(r));
@@ -156,13 +159,20 @@ class LifelineTest : public ::testing::Test {
     fs::remove_all(folder_);
   }
 
-  // With states of all at rank 0. Nobody is missed for a silence shorter than 0.7 `timeout`.
-  void start(int ranks, double timeout = patience(5)) {
+  void fork_ranks(int ranks, double timeout) {
     for (int r = 0; r < ranks; ++r) {
       const pid_t child = ::fork();
       if (child == 0) ForkedRank(folder_, r, ranks, timeout).live();
       children_.push_back(child);
     }
+  }
+
+  // With states of all at rank 0. Nobody is missed for a silence shorter than 0.7 `timeout`.
+  void start(int ranks, double timeout = patience(5)) {
+    fork_ranks(ranks, timeout);
+    expect_up(ranks);
+  }
+  void expect_up(int ranks) {
     for (int r = 0; r < ranks; ++r) {
       ASSERT_TRUE(appears(folder_ / format("up-%d", r))) << "rank " << r << " did not start";
     }
@@ -190,6 +200,26 @@ class LifelineTest : public ::testing::Test {
   fs::path folder_;
   std::vector<pid_t> children_;
 };
+
+// A port scanner, before any rank has come: more silent connections than ranks, and than places.
+TEST_F(LifelineTest, StrangersKeepNoRankOut) {
+  constexpr int kRanks = 3;
+  touch("strangers");
+  fork_ranks(kRanks, patience(5));
+  ASSERT_TRUE(appears(folder_ / "round-0-0"));
+  const std::string introduction = read(folder_ / "round-0-0");
+  const std::size_t port = introduction.find("\"port\":");
+  ASSERT_NE(port, std::string::npos) << introduction;
+  std::vector<Socket> strangers;
+  for (int i = 0; i < 200; ++i) {
+    strangers.push_back(connect_to({"127.0.0.1"}, std::atoi(&introduction[port + 7]), patience(2)));
+  }
+  fs::remove(folder_ / "strangers");
+  expect_up(kRanks);
+  touch("over");
+  EXPECT_THAT(ends(), Each(0));
+  EXPECT_EQ(said(), "");
+}
 
 TEST_F(LifelineTest, WhoSaysGoodbyeIsNotMissed) {
   start(4);

@@ -28,7 +28,9 @@ more=(--cluster slurm --pool "$source/tests/slurm/emulated_pool.toml")
 doctor 0 pmix "emulated_pool.toml: 3 of 4 devices have a rank, 1 ranks have no device" \
   "note: Slurm job 1, $source/tests/slurm/emulated_pool.toml: node3 has 2 devices and 1 rank"
 more=(--cluster slurm)  # the cluster's GPUs are names, which no driver knows
-doctor 2 pmix "mistake: node3: has 2 devices of type a100 in Slurm job 2 (its ranks see no GPU)"
+doctor 2 pmix "mistake: node3: has 2 devices of type a100 in Slurm job 2 (its ranks see no GPU)" \
+  "mistake: node1: has 1 device of type titanv in Slurm job 2 (its ranks see no GPU)" \
+  "mistake: node2: has 1 device of type titanv"
 more=()
 doctor 0 pmix "srun: 4 ranks on 4 hosts" "6 of 6 pairs answer" "No problem was found."
 kill=--kill-on-bad-exit=0  # ranks that have not met may not have begun to run when the first has left

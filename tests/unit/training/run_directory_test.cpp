@@ -57,6 +57,18 @@ TEST_F(RunDirectoryTest, IsUsedByOneRunAtATime) {
   EXPECT_EQ(refusal(top_, RunStart::fresh), "");
 }
 
+// Somebody tidies up while it runs.
+TEST_F(RunDirectoryTest, StaysLockedWhateverIsDeletedInIt) {
+  const RunDirectory first(top_, RunStart::fresh);
+  fs::remove(top_ / "lock");
+  EXPECT_THAT(refusal(top_, RunStart::resume), HasSubstr("is in use by another run (another "));
+  write_file(top_ / "lock", "");  // as a run makes it
+  EXPECT_THAT(refusal(top_, RunStart::resume), HasSubstr("is in use by another run"));
+  for (const fs::directory_entry& entry : fs::directory_iterator(top_)) fs::remove_all(entry);
+  EXPECT_THAT(refusal(top_, RunStart::fresh), HasSubstr("is in use by another run"));
+  EXPECT_TRUE(fs::is_empty(top_));
+}
+
 // A run that is killed leaves its lock file behind, but not its lock.
 TEST_F(RunDirectoryTest, AKilledRunHoldsNoLock) {
   const pid_t child = ::fork();

@@ -61,8 +61,9 @@ TEST(CheckLaunch, WithoutPmixTheRemedyKnowsWhatThisSlurmHas) {
   EXPECT_THAT(offers("MPI plugin types are...\n\tpmix_v4\n\tnone\n"),
               ElementsAre("mistake: srun started 3 ranks without PMIx (why). Do that.\n"
                           "This Slurm offers: MPI plugin types are... pmix_v4 none."));
-  EXPECT_THAT(offers("MPI plugin types are...\n\tpmi2\n\tnone\n"),
-              ElementsAre(AllOf(HasSubstr("pmi2 none. pmix is not among them"), HasSubstr("with mpirun"))));
+  EXPECT_THAT(
+      offers("MPI plugin types are...\n\tpmi2\n\tnone\n"),
+      ElementsAre(AllOf(HasSubstr("pmi2 none. pmix is not among them"), HasSubstr("with mpirun"))));
   EXPECT_THAT(offers(""), ElementsAre(HasSubstr("Do that.")));
 }
 
@@ -134,6 +135,10 @@ TEST(CheckPlanRanks, RanksAndDevicesOfAnAllocationMeet) {
               ElementsAre(HasSubstr("mistake: Slurm job 17, lab.toml: has no device for any of")));
   run.job.cluster = Cluster{};
   EXPECT_THAT(check_plan_ranks(run, planned_hosts(), "", roles).findings, IsEmpty());
+  // With a pool it is known that these nodes have none: hetpipe train refuses.
+  run.from_pool = true;
+  EXPECT_THAT(said(check_plan_ranks(run, planned_hosts(), "", roles)),
+              ElementsAre(HasSubstr("mistake: Slurm job 17, lab.toml: has no device for any of")));
 }
 
 // --- versions

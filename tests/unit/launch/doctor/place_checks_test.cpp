@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "launch/allocation/allocation.h"
 #include "tests/unit/base/travels.h"
 #include "tests/unit/launch/doctor/lying.h"
 
@@ -71,6 +72,39 @@ TEST(CheckDevices, AClusterAgainstTheCardsOfItsHosts) {
   EXPECT_THAT(check({fact("a", {unknown_card("x")}), fact("b", {rtx_3090("y")})}),
               ElementsAre(HasSubstr("mistake: a: has 1 device of type rtx-3090 in lab.toml (its "
                                     "ranks see 1 x NVIDIA Marvel X1)")));
+}
+
+// As Slurm calls them. Without --pool no file says what its types are.
+std::vector<std::string> said_of_allocated(const std::vector<std::string>& gpus,
+                                           std::vector<SeenCard> seen,
+                                           const std::string& device = "auto") {
+  PlannedRun run;
+  run.from_allocation = true;
+  run.files = "Slurm job 17";
+  run.job.device = device;
+  run.job.cluster = plain_cluster({.of = "Slurm job 17",
+                                   .gpus_known = true,
+                                   .nodes = {{.name = "a", .gpus = gpus, .features = {}}}});
+  return said(check_devices(run, {fact("a", std::move(seen))}, std::nullopt, {}));
+}
+
+TEST(CheckDevices, GpusThatTheSchedulerGaveAndNoRankSees) {
+  for (const char* type : {"titanv", "titan-v", "TITAN_V", "TITAN V", "a100", "warp9"}) {
+    EXPECT_THAT(said_of_allocated({type}, {}),
+                ElementsAre(HasSubstr(std::string("mistake: a: has 1 device of type ") + type +
+                                      " in Slurm job 17 (its ranks see no GPU)")));
+  }
+  EXPECT_THAT(said_of_allocated({""}, {}), ElementsAre(HasSubstr("has 1 device of type gpu in")));
+  const SeenCard titan = test::card("NVIDIA TITAN V", "x", 12);
+  const SeenCard a100 = test::card("NVIDIA A100-SXM4-80GB", "y", 80);
+  for (const char* type : {"titanv", "TITAN_V", "warp9", ""}) {
+    EXPECT_THAT(said_of_allocated({type}, {titan}), IsEmpty()) << type;
+  }
+  EXPECT_THAT(said_of_allocated({"a100", "titanv"}, {a100, titan}), IsEmpty());
+  EXPECT_THAT(said_of_allocated({"a100"}, {titan}), ElementsAre(HasSubstr("of type a100")));
+  EXPECT_THAT(said_of_allocated({"warp9", "warp9"}, {titan}),
+              ElementsAre(HasSubstr("has 2 devices of type warp9")));
+  EXPECT_THAT(said_of_allocated({"a100"}, {}, "cpu"), IsEmpty());  // on the CPU on purpose
 }
 
 TEST(CheckDevices, CudaThatWasChosenAndIsUnavailable) {

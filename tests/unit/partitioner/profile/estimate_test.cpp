@@ -103,9 +103,10 @@ TEST(Estimate, AMeasurementHoldsForItsPrecision) {
 }
 
 TEST(Estimate, PlansTakeThePrecisionThatWasMeasured) {
-  EXPECT_EQ(measured_precisions(measured_in(std::nullopt)), PrecisionChoice());
-  EXPECT_EQ(measured_precisions(measured_in(Precision::fp32)), PrecisionChoice());
-  EXPECT_EQ(measured_precisions(measured_in(Precision::bf16)), precision_choice_from("card=bf16"));
+  const Cluster cluster = cluster_with({tensor_kind()});
+  EXPECT_EQ(measured_precisions(measured_in(std::nullopt), cluster), PrecisionChoice());
+  EXPECT_EQ(measured_precisions(measured_in(Precision::fp32), cluster), PrecisionChoice());
+  EXPECT_EQ(measured_precisions(measured_in(Precision::bf16), cluster), precision_choice_from("card=bf16"));
 }
 
 TEST(Estimate, SaysWhichPrecisionIsMissing) {
