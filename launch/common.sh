@@ -34,6 +34,7 @@ test_packages=(
   "slurm-wlm: Slurm on virtual nodes, to test srun and jobs"
   "munge: authentication of that Slurm"
   "iproute2: the network of those nodes"
+  "shellcheck: reads the scripts of hetpipe sbatch, and our own"
 )
 bundle_packages=(
   "patchelf: makes programs and libraries find each other in the bundle"

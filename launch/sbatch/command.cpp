@@ -317,6 +317,15 @@ int sbatch_command(const Invocation& how) {
                     "mpirun cannot start ranks in all components of a "
                     "heterogeneous job (it sees only the first). Use srun.");
   }
+  if (job.shape == JobShape::heterogeneous) {
+    if (const auto nodes = nodes_out_of_order(job.classes); !nodes.empty()) {
+      std::fprintf(stderr,
+                   "warning: types of nodes alternate in the order of names (at %s), and Slurm "
+                   "22.05 cannot connect the ranks of such a heterogeneous job. Leave out "
+                   "--heterogeneous, or name other nodes in --cluster FILE.\n",
+                   join(nodes, ", ").c_str());
+    }
+  }
   write_file(options.script, script_of(job));
   ::chmod(options.script.c_str(), 0755);
   std::printf("%s written, for nodes: %s%s\nsubmit it with\n  sbatch %s\n", options.script.c_str(),

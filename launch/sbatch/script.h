@@ -21,6 +21,13 @@ struct NodeClass {
 // Classes with GPUs first, in the order of the nodes.
 std::vector<NodeClass> node_classes(const std::vector<AllocatedNode>& nodes);
 
+// The order in which components of a heterogeneous job ask for them: Slurm 22.05's PMIx plug-in
+// connects the ranks of a step only if all its nodes, one component after another, are in the order
+// of their names.
+std::vector<NodeClass> in_order_of_names(std::vector<NodeClass> classes);
+// Nodes with which that is not so, whichever order the components have.
+std::vector<std::string> nodes_out_of_order(const std::vector<NodeClass>& classes);
+
 // How nodes are requested.
 enum class JobShape {
   alike,          // one class: so many nodes with so many GPUs each

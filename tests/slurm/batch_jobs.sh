@@ -3,7 +3,8 @@
 # batch_jobs.sh HETPIPE SOURCE_DIR BAD_HOST
 # From `hetpipe sbatch` to a trained model on the test cluster, over all four nodes: whole nodes under srun, which rehearse
 # a preemption on the way; a heterogeneous job, one MPI world; mpirun. Each ends once the target accuracy is reached. A
-# rank leaves later than the others, as on a busy node: the exit code is theirs all the same.
+# rank leaves later than the others, as on a busy node: the exit code is theirs all the same. Then on node5, whose GPUs are
+# of two types: alone, and with node4 in a heterogeneous job, whose components are in the order of the nodes' names.
 # Exit code 77: this machine cannot do it (the reason is printed).
 set -euo pipefail
 hetpipe=$1
@@ -36,3 +37,27 @@ done
 for wanted in 'rehearsed preemption after 40 waves' 'start 2, on' 'resuming from .* after wave'; do
   grep -q -- "$wanted" whole.said || { echo "whole: not said: $wanted"; cat whole.said; exit 1; }
 done
+
+# node5 has GPUs of two types: each job asks for one of each, and rank and GPU go together.
+start_node node5
+within 30 "idle node5" node_is node5 idle
+sed '/^\[\[node\]\]/,/^$/d; s/slowdown = .*/slowdown = 1.0 }/' "$source/tests/slurm/emulated_pool.toml" > mixed.toml
+printf '[[node]]\nname = "node5"\ndevices = ["titan-v", "a100"]\n' >> mixed.toml
+short=(--model mlp --profile "$source/tests/profiles/mlp.toml" --data fashion-mnist --trace off --threads 2)
+on_node5() { # NAME [OPTION...] -- [OPTION...]
+  local name=$1
+  shift
+  hetpipe sbatch --cluster mixed.toml --partition mixed --time "$(patience 5)" --script "$name.sh" --name "$name" "$@" "${short[@]}" > "$name.written"
+}
+on_node5 alone -- --epochs 0.05
+printf '[[node]]\nname = "node4"\ndevices = []\n' >> mixed.toml
+on_node5 components --heterogeneous -- --epochs 0.05
+for name in alone components; do
+  grep -qx '#SBATCH --gres=gpu:a100:1,gpu:titanv:1' "$name.sh" || { echo "$name asks for other GPUs:"; grep '^#SBATCH' "$name.sh"; exit 1; }
+  job=$(sbatch --parsable --output "$name.said" "$name.sh")
+  wait_for_job "$job" 100 || { cat "$name.said"; exit 1; }
+  for wanted in 'node5:0  *a100 ' 'node5:1  *titan-v '; do
+    grep -q -- "$wanted" "$name.said" || { echo "$name: not said: $wanted"; cat "$name.said"; exit 1; }
+  done
+done
+grep -q 'parameter server 0 on node4' components.said || { echo "components: no server on node4"; cat components.said; exit 1; }

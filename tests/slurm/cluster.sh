@@ -6,6 +6,7 @@
 #   node1, node2  4 CPUs, 4 GB, one titanv    features titanv,sm70
 #   node3         8 CPUs, 8 GB, two a100      features a100,sm80
 #   node4         2 CPUs, 2 GB, no GPU        features cpu
+#   node5         4 CPUs, 4 GB, one a100 and one titanv; off until a test starts it, in partition mixed with node4
 # The GPUs are names: Slurm counts and hands them out, and there is no device behind them. Login node and nodes are
 # namespaces: each with processes, network, host name and /dev/shm of its own; files are shared, but for /run, which is
 # the cluster's. So clusters cannot collide, a node that goes off is silent as after a power cut, and the kernel ends
@@ -58,7 +59,7 @@ ip link set bridge0 up
 {
   echo "127.0.0.1 localhost"
   echo "198.51.100.254 login"
-  for n in 1 2 3 4; do echo "198.51.100.$n node$n"; done
+  for n in 1 2 3 4 5; do echo "198.51.100.$n node$n"; done
 } > /run/hosts
 mount --bind /run/hosts /etc/hosts
 
@@ -69,6 +70,8 @@ cat > /run/gres.conf <<'CONFIGURATION'
 AutoDetect=off
 NodeName=node[1-2] Name=gpu Type=titanv File=/run/dev/gpu0
 NodeName=node3 Name=gpu Type=a100 File=/run/dev/gpu[0-1]
+NodeName=node5 Name=gpu Type=a100 File=/run/dev/gpu0
+NodeName=node5 Name=gpu Type=titanv File=/run/dev/gpu1
 CONFIGURATION
 # The default fence of this PMIx plug-in is no barrier on a busy machine, and ranks crash in MPI_Init.
 echo "PMIxCollFence=ring" > /run/mpi.conf
@@ -111,7 +114,9 @@ MailProg=/bin/true
 NodeName=node[1-2] CPUs=4 RealMemory=4000 Gres=gpu:titanv:1 Feature=titanv,sm70 State=UNKNOWN
 NodeName=node3 CPUs=8 RealMemory=8000 Gres=gpu:a100:2 Feature=a100,sm80 State=UNKNOWN
 NodeName=node4 CPUs=2 RealMemory=2000 Feature=cpu State=UNKNOWN
+NodeName=node5 CPUs=4 RealMemory=4000 Gres=gpu:a100:1,gpu:titanv:1 State=UNKNOWN
 PartitionName=all Nodes=node[1-4] Default=YES DefaultTime=10 MaxTime=UNLIMITED PriorityTier=1 GraceTime=20 State=UP
+PartitionName=mixed Nodes=node[4-5] DefaultTime=10 MaxTime=UNLIMITED PriorityTier=1 State=UP
 PartitionName=urgent Nodes=node[1-4] DefaultTime=10 MaxTime=UNLIMITED PriorityTier=2 State=UP
 CONFIGURATION
 unset "${!SLURM_@}"  # of a job that all this may be part of

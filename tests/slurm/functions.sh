@@ -44,7 +44,7 @@ stop_node() {
 report_down() { timeout -k 2 "$(patience 10)" scontrol update "nodename=$1" state=down reason="power cut"; }
 
 # node_is NODE STATE: one of sinfo's long forms (idle, allocated, down ...).
-node_is() { [ "$(timeout -k 2 "$(patience 5)" sinfo -h -N -p all -n "$1" -o %T)" = "$2" ]; }
+node_is() { [ "$(timeout -k 2 "$(patience 5)" sinfo -h -N -n "$1" -o %T | sort -u)" = "$2" ]; }
 
 # job_states JOB: of all its components, each state once.
 job_states() { timeout -k 2 "$(patience 5)" scontrol -o show job "$1" | sed -n 's/.* JobState=\([A-Z_]*\) .*/\1/p' | sort -u; }
