@@ -22,7 +22,7 @@ TEST(Export, BatchNormHasTheNamesOfPyTorch) {
     EXPECT_TRUE(names.insert(tensor.name).second) << tensor.name;
     if (!tensor.name.ends_with("num_batches_tracked")) continue;
     EXPECT_TRUE(tensor.shape.empty() && tensor.values.empty());
-    EXPECT_EQ(tensor.integer, checkpoint.optimizer_step);
+    EXPECT_EQ(tensor.integer, checkpoint.worker_minibatches);
   }
   std::set<std::string> expected{"conv1.weight", "conv2.weight", "linear1.weight", "linear2.weight",
                                  "linear2.bias"};
