@@ -19,6 +19,7 @@ std::map<std::string, std::string> attributes_of(const Checkpoint& c, WithExact 
       {"system", c.system},
       {"precision", c.precision},
       {"minibatches", std::to_string(c.minibatches)},
+      {"worker_minibatches", std::to_string(c.minibatches_of_worker())},
       {"label", std::to_string(c.label)},
       {"sampler/seed", std::to_string(c.sampler.seed)},
       {"sampler/dataset_size", std::to_string(c.sampler.dataset_size)},

@@ -74,6 +74,7 @@ std::string json_text(const std::string& path, const Checkpoint& c, bool with_te
             {"precision", c.precision},
             {"label", c.label},
             {"minibatches", c.minibatches},
+            {"worker_minibatches", c.minibatches_of_worker()},
             {"epoch", c.sampler.epoch()},
             {"samples_consumed", c.sampler.consumed},
             {"dataset_size", c.sampler.dataset_size},
@@ -113,7 +114,9 @@ void print_text(const std::string& path, const Checkpoint& c, bool with_tensors)
   line("model", c.model);
   line("system", c.system);
   line("label", std::to_string(c.label) + " (waves)");
-  line("minibatches", std::to_string(c.minibatches) + " over all virtual workers");
+  line("minibatches",
+       format("%lld over all virtual workers, %lld of each", static_cast<long long>(c.minibatches),
+              static_cast<long long>(c.minibatches_of_worker())));
   line("samples",
        format("%lld consumed, epoch %lld of a data set of %lld, seed %llu",
               static_cast<long long>(c.sampler.consumed), static_cast<long long>(c.sampler.epoch()),

@@ -147,7 +147,7 @@ std::vector<ExportTensor> torch_tensors(const Checkpoint& checkpoint, ExportSlot
     all.push_back({.name = of + "num_batches_tracked",
                    .shape = {},
                    .values = {},
-                   .integer = checkpoint.optimizer_step});
+                   .integer = checkpoint.minibatches_of_worker()});
   }
   if (slots == ExportSlots::no) return all;
   for (const auto& [slot, tensors] : checkpoint.slots) add("optimizer." + slot + ".", tensors);

@@ -14,6 +14,7 @@
 #include "launch/train/prepare_parts.h"
 #include "partitioner/plan/system.h"
 #include "runtime/training/build_hash.h"
+#include "runtime/training/checkpoint.h"
 #include "runtime/training/exact.h"
 #include "runtime/training/rates.h"
 
@@ -159,7 +160,8 @@ Resumption decide_resumption(const TrainOptions& options, const TrainJob& job) {
   }
   const std::optional<std::string> why_not = why_not_exact(checkpoint, job);
   resumption.start =
-      why_not ? StartingPoint::empty_pipelines(file, checkpoint.label, checkpoint.sampler.consumed)
+      why_not ? StartingPoint::empty_pipelines(file, checkpoint.label, checkpoint.sampler.consumed,
+                                               counts_of(checkpoint))
               : exact_start(file, checkpoint);
   resumption.how =
       why_not ? "pipelines start empty, since " + *why_not : "bit for bit as if it had not stopped";

@@ -45,15 +45,17 @@ TrainOptions on_ground(TrainOptions options, const Ground& ground) {
 }
 
 // A plan file, with what the options change of it.
-Plan planned(const std::string& file, const PlanningOptions& options, Log& log) {
+Plan planned(const std::string& file, const PlanningOptions& options,
+             const std::optional<PrecisionChoice>& precision, Log& log) {
   Plan plan = load_plan(file);
-  const PrecisionChoice precision = plan.precision;
+  const PrecisionChoice planned_for = plan.precision;
   override_plan(options, plan);
-  if (plan.precision != precision) {
+  if (precision) plan.precision = *precision;
+  if (plan.precision != planned_for) {
     log.warning(
         format("--precision %s: %s was planned for %s, and its times hold for that. Plan "
                "with the same --precision.",
-               to_string(plan.precision).c_str(), file.c_str(), to_string(precision).c_str()));
+               to_string(plan.precision).c_str(), file.c_str(), to_string(planned_for).c_str()));
   }
   return plan;
 }
@@ -65,8 +67,8 @@ void read_files(const TrainOptions& options, const Ground* ground, TrainJob& job
     if (!options.planning.profile) job.profile = ground->profile;
   }
   if (options.planning.cluster) job.cluster = load_cluster(*options.planning.cluster);
-  precision_of(options.planning, job.cluster.value_or(Cluster{}));  // checks its device types
-  if (options.plan) job.plan = planned(*options.plan, options.planning, log);
+  const auto precision = precision_of(options.planning, job.cluster.value_or(Cluster{}));
+  if (options.plan) job.plan = planned(*options.plan, options.planning, precision, log);
   if (options.planning.profile) {
     job.profile = load_profile_of(options.planning, job.cluster.value_or(Cluster{}),
                                   options.plan ? &job.plan : nullptr);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -25,6 +26,11 @@ struct WaveRules {
   Wave first_wave = 0;         // before it the pipelines were empty
   std::vector<Minibatch> end;  // per virtual worker, one past its last minibatch
   Wave played = 0;             // waves from first_wave on that the run continued here has played
+  // Counted up to first_wave, over runs whose waves may have had other lengths: minibatches of each
+  // virtual worker, updates of each optimizer. Numbers of minibatches say neither; they are aligned
+  // to the waves of this run.
+  std::int64_t minibatches_before = 0;
+  std::int64_t updates_before = 0;
   std::optional<Label> stopped{};  // the run was asked to end there
 
   int workers() const { return static_cast<int>(end.size()); }
@@ -32,6 +38,13 @@ struct WaveRules {
   Minibatch first_minibatch() const { return first_wave * in_flight; }
   Wave start_wave() const { return first_wave + played; }  // the first that this run plays
   Minibatch start_minibatch() const { return start_wave() * in_flight; }
+  // Minibatches that a virtual worker has done when it comes to p, since the training's start.
+  std::int64_t minibatches_done(Minibatch p) const {
+    return minibatches_before + p - first_minibatch();
+  }
+  // The same of its optimizer's updates, one for each minibatch (or wave).
+  std::int64_t updates_done(Minibatch p) const { return updates_before + p - first_minibatch(); }
+  std::int64_t updates_done_by_wave(Wave wave) const { return updates_before + wave - first_wave; }
   // One past the last wave of a virtual worker; the last one may be partial.
   Wave end_wave(VirtualWorkerId vw) const {
     const Minibatch last = end[static_cast<std::size_t>(vw.value)];

@@ -45,8 +45,9 @@ class LocalWeights {
   std::shared_ptr<const WeightVersion> newest() const { return current_; }  // that is visible
   // The newest, and what is kept back: all updates so far.
   Buffer everything();
-  // One past the newest minibatch whose update has been computed, and of those that are visible.
-  Minibatch updated() const { return updated_; }
+  // Updates computed since the training's start, where every minibatch makes one.
+  std::int64_t updates_done() const { return rules_.updates_done(updated_); }
+  // One past the newest minibatch whose update is visible.
   Minibatch seen() const { return seen_; }
 
   // Update of minibatch q, in order: the applied weight change. `wave_sums`: they are to be pushed.

@@ -78,7 +78,7 @@ void Optimizer::update(Minibatch p, std::int64_t step, Buffer& gradient, const f
 
 void Optimizer::prepare_to_look_ahead() { looks_ahead_ = true; }
 
-void Optimizer::look_ahead(Minibatch p, int steps, Minibatch updates, const float* weights,
+void Optimizer::look_ahead(Minibatch p, int steps, std::int64_t updates, const float* weights,
                            float* ahead) {
   if (count_ == 0) return;
   const double rate = learning_rate(p);

@@ -46,10 +46,10 @@ class Optimizer {
       : Optimizer(std::move(options), device, stream, std::vector{count}) {}
 
   // Overwrites `gradient` with the applied weight change of minibatch p. `weights` are those that
-  // the gradient was taken at: weight decay is part of the gradient. `step`: of Adam, from 1;
-  // minibatch numbers are absolute, so p + 1 where each makes an update. The gradient is clipped
-  // first: by itself (stage), or by the factor that all stages have agreed on (global, which cannot
-  // do without).
+  // the gradient was taken at: weight decay is part of the gradient. `step`: of Adam, from 1,
+  // counted since the training's start (WaveRules); numbers of minibatches do not say it. The
+  // gradient is clipped first: by itself (stage), or by the factor that all stages have agreed on
+  // (global, which cannot do without).
   void update(Minibatch p, std::int64_t step, Buffer& gradient, const float* weights,
               std::optional<float> clip_factor = std::nullopt);
 
@@ -70,7 +70,7 @@ class Optimizer {
   // of minibatch p and as direction the velocity or Adam's m^/(sqrt(v^) + epsilon); of plain SGD,
   // ahead = weights + steps * the last update. `updates`: so many have been applied, in this run
   // and before; before the first one, ahead = weights.
-  void look_ahead(Minibatch p, int steps, Minibatch updates, const float* weights, float* ahead);
+  void look_ahead(Minibatch p, int steps, std::int64_t updates, const float* weights, float* ahead);
 
   double learning_rate(Minibatch p) const;
   const std::vector<Buffer>& slots() const {

@@ -52,7 +52,7 @@ PassWeights::Version PassWeights::predict(Minibatch p, const Version& from, int 
   auto ahead = std::make_shared<WeightVersion>();
   ahead->label = from->label;
   ahead->values = Buffer(device_, stream_, from->values.bytes(), MemoryKind::versions);
-  optimizer_.look_ahead(p, steps, weights_.updated(), from->values.as<float>(),
+  optimizer_.look_ahead(p, steps, weights_.updates_done(), from->values.as<float>(),
                         ahead->values.as<float>());
   return ahead;
 }

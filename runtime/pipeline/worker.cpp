@@ -45,7 +45,7 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
         format("step %lld: gradients are not finite numbers, even without loss "
                "scaling. Lower --learning-rate, or give --precision bf16 or "
                "fp32.",
-               static_cast<long long>(message.minibatch)));
+               static_cast<long long>(rules_.minibatches_done(message.minibatch))));
   });
   service.on<GradientSquares>([this](Rank, const GradientSquares& message) {
     squares_[{message.minibatch, message.position}] = message.squares;

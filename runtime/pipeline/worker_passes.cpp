@@ -209,8 +209,8 @@ void Worker::fail_numerically(Minibatch p, const Stage& stage, const Pass& pass,
       "step %lld of virtual worker %d: the loss is not a finite number. The first non-finite "
       "number, in the order of computation, is at stage %d: %s. Lower --learning-rate, or start "
       "from an earlier checkpoint.",
-      static_cast<long long>(p), setup_.place.virtual_worker.value, stage.id().value,
-      found ? found->what.c_str() : "the loss"));
+      static_cast<long long>(rules_.minibatches_done(p)), setup_.place.virtual_worker.value,
+      stage.id().value, found ? found->what.c_str() : "the loss"));
 }
 
 // This rank, or another replica of its stage, sent numbers that are not finite. What it did not

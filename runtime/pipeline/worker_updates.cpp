@@ -35,8 +35,10 @@ void Worker::update(const Action& action) {
                    static_cast<std::int64_t>(gradient_.bytes() / sizeof(float)));
     } else {
       const PassWeights::Version version = versions_.at_update(p);
-      const std::int64_t step = setup_.policy.by_wave ? rules_.wave_of(p) + 1 : p + 1;
-      optimizer_.update(p, step, gradient_, version->values.as<float>(), clip);
+      const std::int64_t before = setup_.policy.by_wave
+                                      ? rules_.updates_done_by_wave(rules_.wave_of(p))
+                                      : rules_.updates_done(p);
+      optimizer_.update(p, before + 1, gradient_, version->values.as<float>(), clip);
     }
     versions_.minibatch_done(p);
     weights_.computed(p, std::move(gradient_),

@@ -48,15 +48,21 @@ struct Checkpoint {
   std::uint64_t model_fingerprint = 0;  // of layers and shapes
   std::string system;                   // that wrote it; any may read it
   std::string precision = "float32";
-  std::int64_t minibatches = 0;  // of all virtual workers
-  Label label = 0;               // waves that the weights contain
+  // Counted over all runs of the training, whatever their plans. Of all virtual workers, and of one
+  // (of that with most; absent in files of builds that did not count it).
+  std::int64_t minibatches = 0;
+  std::optional<std::int64_t> worker_minibatches{};
+  Label label = 0;  // waves that the weights contain
   SamplerState sampler;
-  std::string optimizer;  // "sgd-momentum"
-  std::int64_t optimizer_step = 0;
+  std::string optimizer;            // "sgd-momentum"
+  std::int64_t optimizer_step = 0;  // updates of one virtual worker, over all runs
   std::vector<NamedTensor> parameters;
   std::vector<NamedTensor> statistics;                    // running means and variances
   std::map<std::string, std::vector<NamedTensor>> slots;  // "velocity": mean over virtual workers
   std::optional<ExactState> exact;
+
+  // Where it is absent, the step was one of each minibatch.
+  std::int64_t minibatches_of_worker() const { return worker_minibatches.value_or(optimizer_step); }
   bool operator==(const Checkpoint&) const = default;
 };
 

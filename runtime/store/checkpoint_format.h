@@ -15,6 +15,7 @@ inline constexpr const char* kFormat = "hetpipe-checkpoint";
 inline constexpr std::int64_t kVersion = 2;
 inline constexpr const char* kNames = "names";  // dataset of the other datasets' paths
 inline constexpr const char* kExact = "exact";  // group, where there is an ExactState
+inline constexpr const char* kWorkerMinibatches = "worker_minibatches";  // absent in older files
 inline constexpr const char* kRemedy = " Take another checkpoint of this run.";
 
 // How a tensor lies in the file.

@@ -20,6 +20,7 @@ namespace {
 using checkpoint_format::kExact;
 using checkpoint_format::kNames;
 using checkpoint_format::kRemedy;
+using checkpoint_format::kWorkerMinibatches;
 using checkpoint_seal::Region;
 using checkpoint_seal::SealedFile;
 using Places = std::map<std::string, Region>;  // of the datasets, by path
@@ -110,6 +111,9 @@ class OutlineReader {
     checkpoint.system = hdf5::read_text(file, "system", doing_);
     checkpoint.precision = hdf5::read_text(file, "precision", doing_);
     checkpoint.minibatches = read_count(file, "minibatches");
+    if (hdf5::has_attribute(file, kWorkerMinibatches, doing_)) {
+      checkpoint.worker_minibatches = read_count(file, kWorkerMinibatches);
+    }
     checkpoint.label = read_count(file, "label");
     const hdf5::Id sampler = open_group("sampler");
     checkpoint.sampler.seed = hdf5::read_unsigned(sampler.get(), "seed", doing_);

@@ -141,6 +141,10 @@ void write_attributes(hid_t file, const Checkpoint& checkpoint, const std::strin
   hdf5::write_attribute(file, "system", checkpoint.system, doing);
   hdf5::write_attribute(file, "precision", checkpoint.precision, doing);
   hdf5::write_attribute(file, "minibatches", checkpoint.minibatches, doing);
+  if (checkpoint.worker_minibatches) {
+    hdf5::write_attribute(file, checkpoint_format::kWorkerMinibatches,
+                          *checkpoint.worker_minibatches, doing);
+  }
   hdf5::write_attribute(file, "label", checkpoint.label, doing);
 
   const SamplerState& state = checkpoint.sampler;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "partitioner/plan/system.h"
 #include "runtime/model/parameters.h"
 #include "runtime/training/exact.h"
 
@@ -138,10 +139,10 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
   checkpoint.system = job.plan.system;
   checkpoint.label = parts.label;
   checkpoint.optimizer = job.optimizer.name;
-  checkpoint.optimizer_step = checkpoint.label * rules.in_flight;
-  for (const Minibatch end : rules.end) {
-    checkpoint.minibatches += std::min(end, checkpoint.label * rules.in_flight);
-  }
+  const Counts counts = counts_at(job, sampler, checkpoint.label);
+  checkpoint.minibatches = counts.minibatches;
+  checkpoint.worker_minibatches = counts.worker_minibatches;
+  checkpoint.optimizer_step = counts.updates;
   checkpoint.sampler = {
       .seed = job.seed,
       .dataset_size = job.dataset_size,
@@ -202,6 +203,18 @@ FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoi
         flatten(model, ParameterLayout::parameters, layers, checkpoint->slots.at(slot)));
   }
   return state;
+}
+
+Counts counts_of(const Checkpoint& checkpoint) {
+  Counts counts{.minibatches = checkpoint.minibatches,
+                .worker_minibatches = checkpoint.minibatches_of_worker(),
+                .updates = checkpoint.optimizer_step};
+  if (checkpoint.worker_minibatches) return counts;
+  for (const System& system : systems()) {  // whose optimizers made a step of each wave
+    const bool by_wave = traits(system.weights).update_by_wave;
+    if (by_wave && system.name == checkpoint.system) counts.updates = checkpoint.label;
+  }
+  return counts;
 }
 
 void check_resumable(const Checkpoint& checkpoint, const std::string& file, const TrainJob& job,

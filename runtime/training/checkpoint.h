@@ -31,6 +31,10 @@ FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoi
 std::vector<float> of_layers(const Model& model, ShardMap::What what,
                              const std::vector<float>& of_all, const std::vector<int>& layers);
 
+// How far the training was that wrote the checkpoint. One of a build that did not count says label
+// times Nm, which is what this returns: right as long as Nm had not changed.
+Counts counts_of(const Checkpoint& checkpoint);
+
 // Whether a checkpoint can continue as this job: model, data, optimizer. Adds problems naming
 // `file`.
 void check_resumable(const Checkpoint& checkpoint, const std::string& file, const TrainJob& job,

@@ -94,6 +94,9 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
                    {"recipe", as_number(job.recipe)},
                    {"origin_label", job.start.origin_label},
                    {"origin_consumed", job.start.origin_consumed},
+                   {"origin_minibatches", job.start.origin_counts.minibatches},
+                   {"origin_worker_minibatches", job.start.origin_counts.worker_minibatches},
+                   {"origin_updates", job.start.origin_counts.updates},
                    {"end_position", job.end_position},
                    {"all_waves_full", whole ? 1 : 0}};
   const std::vector<std::string> slots = optimizer_slot_names(job.optimizer.name);
@@ -158,12 +161,16 @@ std::optional<std::string> why_not_exact(const Checkpoint& checkpoint, const Tra
 }
 
 StartingPoint exact_start(std::string file, const Checkpoint& checkpoint) {
+  const auto origin = [&](const char* what) { return number(*checkpoint.exact, what); };
   return {.checkpoint = std::move(file),
           .label = checkpoint.label,
           .consumed = checkpoint.sampler.consumed,
           .exact = true,
-          .origin_label = number(*checkpoint.exact, "origin_label"),
-          .origin_consumed = number(*checkpoint.exact, "origin_consumed")};
+          .origin_label = origin("origin_label"),
+          .origin_consumed = origin("origin_consumed"),
+          .origin_counts = {.minibatches = origin("origin_minibatches"),
+                            .worker_minibatches = origin("origin_worker_minibatches"),
+                            .updates = origin("origin_updates")}};
 }
 
 CheckpointParts parts_from(const Checkpoint& checkpoint, const TrainJob& job) {

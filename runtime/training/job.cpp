@@ -37,6 +37,8 @@ WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler) {
   rules.in_flight = job.plan.in_flight;
   rules.first_wave = job.start.origin_label;
   rules.played = job.start.label - job.start.origin_label;
+  rules.minibatches_before = job.start.origin_counts.worker_minibatches;
+  rules.updates_before = job.start.origin_counts.updates;
   for (int i = 0; i < sampler.workers(); ++i) rules.end.push_back(sampler.count(i));
   const System system = composition(job.plan);
   if (!traits(system.sync).waves()) {
@@ -51,6 +53,23 @@ WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler) {
     rules.pull = PullRule::newest;
   }
   return rules;
+}
+
+Counts counts_at(const TrainJob& job, const Sampler& sampler, Label label) {
+  Counts counts = job.start.origin_counts;
+  const Label origin = job.start.origin_label;
+  const Minibatch first = sampler.first_minibatch();
+  std::int64_t most = 0;
+  for (int i = 0; i < sampler.workers(); ++i) {
+    const std::int64_t done =
+        std::min(sampler.count(i) - first, (label - origin) * job.plan.in_flight);
+    counts.minibatches += done;
+    most = std::max(most, done);
+  }
+  counts.worker_minibatches += most;
+  const bool by_wave = traits(composition(job.plan).weights).update_by_wave;
+  counts.updates += by_wave ? label - origin : most;
+  return counts;
 }
 
 std::vector<Label> due_labels(const TrainJob& job, const WaveRules& rules, int every, Label after) {

@@ -20,6 +20,17 @@
 
 namespace hetpipe {
 
+// How far a training is, counted over all its runs: each with a plan of its own, so no number of
+// waves says it.
+struct Counts {
+  std::int64_t minibatches = 0;         // of all virtual workers
+  std::int64_t worker_minibatches = 0;  // of a virtual worker; of the one with most
+  std::int64_t updates = 0;             // of each optimizer: one for a minibatch, or for a wave
+};
+constexpr auto fields_of(Type<Counts>) {
+  return fields<&Counts::minibatches, &Counts::worker_minibatches, &Counts::updates>;
+}
+
 // Where a run starts from: nothing, or a checkpoint.
 struct StartingPoint {
   std::string checkpoint;  // file; empty: a fresh start
@@ -30,15 +41,17 @@ struct StartingPoint {
   bool exact = false;
   Label origin_label = 0;
   std::int64_t origin_consumed = 0;
+  Counts origin_counts{};
 
-  static StartingPoint empty_pipelines(std::string checkpoint, Label label, std::int64_t consumed) {
-    return {std::move(checkpoint), label, consumed, false, label, consumed};
+  static StartingPoint empty_pipelines(std::string checkpoint, Label label, std::int64_t consumed,
+                                       const Counts& counts) {
+    return {std::move(checkpoint), label, consumed, false, label, consumed, counts};
   }
 };
 constexpr auto fields_of(Type<StartingPoint>) {
   return fields<&StartingPoint::checkpoint, &StartingPoint::label, &StartingPoint::consumed,
                 &StartingPoint::exact, &StartingPoint::origin_label,
-                &StartingPoint::origin_consumed>;
+                &StartingPoint::origin_consumed, &StartingPoint::origin_counts>;
 }
 
 // One training, the same value on every rank.
@@ -97,6 +110,8 @@ using OpenData = std::function<Dataset(Split, Parts)>;
 Model make_model_of(const TrainJob& job);
 Sampler make_sampler(const TrainJob& job);
 WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler);
+// What the job's training has done when all waves below the label are in.
+Counts counts_at(const TrainJob& job, const Sampler& sampler, Label label);
 
 // Labels beyond `after` at which something is due: every `every` waves (0: none of these), where an
 // epoch's last sample is in, and the run's last one; ascending.

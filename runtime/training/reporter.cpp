@@ -158,7 +158,7 @@ void Reporter::on_wave(Rank from, const WaveReport& report) {
   sum.until = std::max(sum.until, trained + report.evaluated_seconds);
   sum.evaluated = std::max(sum.evaluated, report.evaluated_seconds);
   sum.server_wait += report.server_wait_seconds;
-  sum.step = std::max(sum.step, report.last_minibatch + 1);
+  sum.step = std::max(sum.step, rules_.minibatches_done(report.last_minibatch + 1));
   print_waves();
 }
 
@@ -266,7 +266,8 @@ void Reporter::started(Minibatch p) {
   last_progress_ns_ = now;
   log_.progress(format("wave %lld/%lld: virtual worker 0 starts minibatch %lld (%.0f %% done)",
                        static_cast<long long>(rules_.wave_of(p) + 1),
-                       static_cast<long long>(rules_.end_label()), static_cast<long long>(p),
+                       static_cast<long long>(rules_.end_label()),
+                       static_cast<long long>(rules_.minibatches_done(p)),
                        100.0 * static_cast<double>(outcome_.samples) /
                            static_cast<double>(std::max<std::int64_t>(total_samples_, 1))));
 }

@@ -75,7 +75,7 @@ class Reporter {
     double evaluated = 0;  // ... and of these the evaluations of the rank that took longest
     double server_wait = 0;
     double learning_rate = 0;
-    Minibatch step = 0;
+    std::int64_t step = 0;  // minibatches of each virtual worker so far
     Minibatch staleness_min = 0;
     Minibatch staleness_max = 0;
   };

@@ -48,7 +48,7 @@ TEST_P(ExportedNames, AreThoseOfAModuleOfPyTorch) {
     for (const std::int64_t side : tensor.shape) sides.push_back(std::to_string(side));
     EXPECT_TRUE(names.insert(tensor.name + " [" + join(sides, ", ") + "]").second) << tensor.name;
     if (tensor.name.ends_with("num_batches_tracked")) {
-      EXPECT_EQ(tensor.integer, checkpoint.optimizer_step);
+      EXPECT_EQ(tensor.integer, checkpoint.worker_minibatches);
     } else {
       std::int64_t values = 1;
       for (const std::int64_t side : tensor.shape) values *= side;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
 
 #include "base/text.h"
 #include "tests/end-to-end/training.h"
@@ -47,6 +51,66 @@ TEST(Resume, Adam) {
   training.optimizer.name = "adam";
   training.optimizer.rate = 0.002f;
   expect_resumes(training, Bench(training).train().checkpoints.at(2));
+}
+
+// A training of 225 samples on three plans in a row. What is counted goes on: Adam's step, by which
+// it corrects the bias of its moments, the rate's place between warm-up and end, and what is said.
+TEST(Resume, AdamAndTheRateGoOnUnderOtherWavesAndWorkers) {
+  struct Plan {
+    std::vector<Training::Worker> workers;
+    int in_flight;
+    Label from, to;        // labels; 0: nothing, its end
+    double consumed;       // samples until there
+    double round;          // samples of one minibatch of each worker
+    std::int64_t updates;  // of each worker until there, counted by hand
+    std::int64_t minibatches;
+  };
+  const std::vector<Plan> plans{
+      {{{8, {4}}, {6, {}}}, 3, 0, 2, 0, 14, 0, 0},
+      {{{5, {}}, {5, {4}}, {9, {3}}}, 2, 2, 4, 84, 19, 6, 12},
+      {{{7, {}}}, 4, 4, 7, 160, 7, 10, 24},
+  };
+  std::optional<From> from;
+  for (const Plan& plan : plans) {
+    SCOPED_TRACE(format("from label %d", static_cast<int>(plan.from)));
+    Training training = small("lenet", 0);
+    training.workers = plan.workers;
+    training.in_flight = plan.in_flight;
+    training.optimizer.name = "adam";
+    training.optimizer.rate = 0.002f;
+    training.rate = {.schedule = "cosine", .warmup = 0.7, .final_rate = 0.0001};
+    training.optimizer.rate_of = [plan](Minibatch p) {
+      const double base = static_cast<double>(0.002f);
+      const double warm = 0.7 * 150;
+      const auto rounds = static_cast<double>(p - plan.from * plan.in_flight);
+      const double samples = plan.consumed + rounds * plan.round;
+      if (samples < warm) return base * std::min(1.0, (samples + plan.round) / warm);
+      const double u = (samples - warm) / (225 - warm);
+      return 0.0001 + (base - 0.0001) * (1 + std::cos(std::numbers::pi * u)) / 2;
+    };
+    const Bench bench(training);
+    if (from) from->updates = plan.updates;
+    const Trained trained = bench.train(from);
+    expect_same(trained, bench.serial(from), bench.model());
+    const Label first = plan.from + 1;
+    EXPECT_THAT(trained.said, testing::HasSubstr(format("wave %4d/", static_cast<int>(first))));
+    EXPECT_THAT(trained.said,
+                testing::HasSubstr(
+                    format("  step %5d  ", static_cast<int>(plan.updates + plan.in_flight))));
+    for (const auto& [label, checkpoint] : trained.checkpoints) {
+      if (checkpoint.sampler.consumed == 225) continue;  // its last wave is not full
+      const std::int64_t done = (label - plan.from) * plan.in_flight;
+      EXPECT_EQ(checkpoint.optimizer_step, plan.updates + done);
+      EXPECT_EQ(checkpoint.worker_minibatches, plan.updates + done);
+      EXPECT_EQ(checkpoint.minibatches,
+                plan.minibatches + done * static_cast<std::int64_t>(plan.workers.size()));
+    }
+    if (::testing::Test::HasFailure()) return;
+    from = From{trained.checkpoints.at(plan.to)};
+  }
+  EXPECT_EQ(from->checkpoint.sampler.consumed, 225);
+  EXPECT_EQ(from->checkpoint.optimizer_step, 20);  // 65 samples by sevens: nine, and one of two
+  EXPECT_EQ(from->checkpoint.minibatches, 34);
 }
 
 // A run's end, inside a wave, is a label too.

@@ -200,7 +200,8 @@ class Game {
     if (o.clips == SerialOptimizer::Clips::stage) clip(player, gradient, o.clip_norm);
     if (o.name == "adam") {
       return model_.adam_delta(gradient, player.slots[0], player.slots[1],
-                               {.rate = now, .weight_decay = o.weight_decay}, p + 1);
+                               {.rate = now, .weight_decay = o.weight_decay},
+                               wsp_.updates + p - wsp_.first_wave * wsp_.in_flight + 1);
     }
     Floats none;
     const bool heavy = o.name == "sgd-momentum";

@@ -48,6 +48,7 @@ struct SerialWsp {
   std::uint64_t seed = 1;
   int in_flight = 1;
   Wave first_wave = 0;
+  std::int64_t updates = 0;          // of each optimizer until there
   std::optional<SerialState> start;  // snapshot(first_wave); absent: initial values
   SerialOptimizer optimizer;
   std::vector<float> factors;  // of a virtual worker's pushes

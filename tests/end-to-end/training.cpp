@@ -329,7 +329,8 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
       job.start = exact_start(file, from->checkpoint);
     } else {
       job.start = StartingPoint::empty_pipelines(file, from->checkpoint.label,
-                                                 from->checkpoint.sampler.consumed);
+                                                 from->checkpoint.sampler.consumed,
+                                                 counts_of(from->checkpoint));
     }
   }
   problems.throw_if_any();
@@ -409,6 +410,7 @@ SerialWsp::Result Bench::serial(const std::optional<From>& from,
                 .seed = training_.seed,
                 .in_flight = training_.in_flight,
                 .first_wave = first,
+                .updates = from && from->updates ? *from->updates : first * training_.in_flight,
                 .start = std::nullopt,
                 .optimizer = training_.optimizer,
                 .factors = factors(),

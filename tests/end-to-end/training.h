@@ -86,6 +86,9 @@ struct Trained {
 struct From {
   Checkpoint checkpoint;
   bool exact = false;  // as if it had never stopped
+  // Updates that each optimizer has made; absent: as many as the waves until there have
+  // minibatches.
+  std::optional<std::int64_t> updates{};
 };
 
 class Bench {

@@ -51,6 +51,20 @@ struct History {
   }
 };
 
+// Weights are predicted with Adam's moments, whose bias depends on the steps of all runs.
+TEST(LocalWeights, CountTheUpdatesOfEarlierRuns) {
+  const auto device = make_device("reference", 1);
+  const auto stream = device->make_stream();
+  const WaveRules rules{.in_flight = 2, .first_wave = 5, .end = {20}, .updates_before = 33};
+  const Floats initial{1, 2};
+  LocalWeights weights(*device, *stream, rules, Visible::exactly, initial);
+  EXPECT_EQ(weights.updates_done(), 33);
+  for (Minibatch p = 10; p < 13; ++p) {
+    weights.computed(p, Buffer(*device, *stream, 2 * sizeof(float), MemoryKind::gradients));
+  }
+  EXPECT_EQ(weights.updates_done(), 36);
+}
+
 // Plays one stage's schedule with random updates and snapshots.
 class Player {
  public:

@@ -39,6 +39,17 @@ TEST(Checkpoint, ReadsBackWhatWasWritten) {
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a.h5"});
 }
 
+// As builds wrote them that did not count the minibatches of one virtual worker.
+TEST(Checkpoint, ReadsFilesWithoutAWorkersMinibatches) {
+  const ScratchFolder folder;
+  Checkpoint checkpoint = sample_checkpoint();
+  EXPECT_EQ(checkpoint.minibatches_of_worker(), 1179);
+  checkpoint.worker_minibatches.reset();
+  write_checkpoint(folder / "a.h5", checkpoint);
+  EXPECT_EQ(read_checkpoint(folder / "a.h5"), checkpoint);
+  EXPECT_EQ(read_checkpoint(folder / "a.h5").minibatches_of_worker(), 1178);
+}
+
 TEST(Checkpoint, ReadsBackSpecialValuesBitForBit) {
   const ScratchFolder folder;
   using Limits = std::numeric_limits<float>;

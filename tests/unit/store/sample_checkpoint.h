@@ -29,6 +29,7 @@ inline Checkpoint sample_checkpoint() {
   checkpoint.system = "hetpipe";
   checkpoint.precision = "float32";
   checkpoint.minibatches = 4711;
+  checkpoint.worker_minibatches = 1179;
   checkpoint.label = 12;
   checkpoint.sampler = {0xffffffffffffff01ULL, 60000, 0x8123456789abcdefULL, 150'752};
   checkpoint.optimizer = "sgd-momentum";

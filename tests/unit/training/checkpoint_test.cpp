@@ -118,6 +118,23 @@ TEST(ExactContinuation, OfWavesAlone) {
             "without parameter servers nothing is stored of minibatches in flight");
 }
 
+// Such files have label times Nm for the step, whether an update was made of a minibatch or a wave.
+TEST(CountsOfACheckpoint, OfABuildThatDidNotCount) {
+  Checkpoint checkpoint;
+  checkpoint.label = 10;
+  checkpoint.minibatches = 78;
+  checkpoint.optimizer_step = 40;
+  for (const auto& [system, updates] : {std::pair{"hetpipe", 40}, std::pair{"pipedream-2bw", 10}}) {
+    checkpoint.system = system;
+    const Counts counts = counts_of(checkpoint);
+    EXPECT_EQ(counts.minibatches, 78);
+    EXPECT_EQ(counts.worker_minibatches, 40);
+    EXPECT_EQ(counts.updates, updates) << system;
+  }
+  checkpoint.worker_minibatches = 41;
+  EXPECT_EQ(counts_of(checkpoint), (Counts{78, 41, 40}));
+}
+
 // The copy that lies on the shard beside its owner is left out, and read back from the one tensor.
 TEST(AssembleCheckpoint, HoldsASharedWeightOnce) {
   TrainJob job = one_worker();

@@ -84,7 +84,7 @@ std::vector<TrainJob> jobs() {
   };
   for (std::size_t i = 0, fresh = all.size(); i < fresh; ++i) {
     TrainJob resumed = all[i];
-    resumed.start = StartingPoint::empty_pipelines("checkpoint.h5", 3, all[i].end_position / 3);
+    resumed.start = StartingPoint::empty_pipelines("checkpoint.h5", 3, all[i].end_position / 3, {});
     all.push_back(resumed);
   }
   return all;
@@ -94,7 +94,7 @@ TEST(TrainJob, RulesFollowFromPlanAndSampler) {
   TrainJob job =
       make_job({3, 5}, 2, 1, 97, 50);  // six rounds of 8, then two samples for the first worker
   job.plan.server->pull = "newest";
-  job.start = StartingPoint::empty_pipelines("checkpoint.h5", 4, 8);
+  job.start = StartingPoint::empty_pipelines("checkpoint.h5", 4, 8, {});
   const WaveRules rules = rules_of(job);
   EXPECT_EQ(rules.in_flight, 2);
   EXPECT_EQ(rules.distance, 1);
@@ -118,7 +118,7 @@ TEST(TrainJob, DueLabels) {
 
 TEST(TrainJob, NothingIsDueWhereNothingIsLeft) {
   TrainJob job = make_job({5}, 1, 0, 40, 40);
-  job.start = StartingPoint::empty_pipelines("checkpoint.h5", 8, 40);
+  job.start = StartingPoint::empty_pipelines("checkpoint.h5", 8, 40, {});
   EXPECT_TRUE(due(job, 1).empty());
 }
 

@@ -57,7 +57,7 @@ TEST(Rates, AResumedRunGoesOn) {
   const RateOptions options{.schedule = "cosine", .warmup = 1, .final_rate = 0.1};
   const RateSchedule whole = rate_schedule(options, job_of());
   for (const bool exact : {true, false}) {
-    StartingPoint start = StartingPoint::empty_pipelines("c.h5", 7, 140);
+    StartingPoint start = StartingPoint::empty_pipelines("c.h5", 7, 140, {});
     if (exact) {
       start.exact = true;
       start.origin_label = 0;
@@ -74,7 +74,7 @@ TEST(Rates, AResumedRunGoesOn) {
 // samples are position 40.
 TEST(Rates, AnotherPlanGoesOnFromTheSamples) {
   const RateSchedule schedule = rate_schedule(
-      {.schedule = "polynomial"}, job_of(StartingPoint::empty_pipelines("c.h5", 7, 400)));
+      {.schedule = "polynomial"}, job_of(StartingPoint::empty_pipelines("c.h5", 7, 400, {})));
   EXPECT_EQ(schedule.shift, 26);
   EXPECT_DOUBLE_EQ(rate_at(schedule, 0.5, 14), 0.5 * 20 / 60);
 }
