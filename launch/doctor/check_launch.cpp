@@ -6,6 +6,7 @@
 #include "launch/allocation/allocation.h"
 #include "launch/command/said_of.h"
 #include "launch/doctor/checks.h"
+#include "launch/launcher/launched.h"
 
 namespace hetpipe {
 namespace {
@@ -100,6 +101,9 @@ Check check_launch(const std::vector<DoctorFacts>& facts, const std::vector<Prob
                       ranks == 1 ? "" : "s", hosts_among(facts), hosts_among(facts) == 1 ? "" : "s",
                       version("MPI").c_str(), version("PMIx").c_str());
   if (!refused.empty()) check.seen = format("%s started %d ranks", first.launcher.c_str(), ranks);
+  if (first.recovers) {
+    check.findings.push_back(finding_from(Severity::note, {"", kRecoversText}));
+  }
   try {
     check_alike(as_one_build(ranks_of(facts)));
   } catch (const UserError& error) {

@@ -16,6 +16,7 @@ DoctorFacts doctor_facts_here(LookForCards look, int world, const std::string& m
     facts.launcher = here->by;
     facts.started = here->ranks;
   }
+  facts.recovers = launcher_recovers();
   // Before versions are reported: a run with cards loads it.
   if (!facts.machine.cards.empty()) load_nccl();
   facts.versions = versions_here(mpi);

@@ -13,14 +13,15 @@ namespace hetpipe {
 // The facts about a rank of `hetpipe doctor`, before any rank has sent another a message.
 struct DoctorFacts {
   ProbeFacts machine;
-  std::string launcher;  // of Launched::by; empty: started by hand
-  int started = 1;       // ranks, according to the launcher
-  int world = 1;         // ranks, according to MPI
+  std::string launcher;   // of Launched::by; empty: started by hand
+  bool recovers = false;  // launcher_recovers()
+  int started = 1;        // ranks, according to the launcher
+  int world = 1;          // ranks, according to MPI
   Versions versions;
 };
 constexpr auto fields_of(Type<DoctorFacts>) {
-  return fields<&DoctorFacts::machine, &DoctorFacts::launcher, &DoctorFacts::started,
-                &DoctorFacts::world, &DoctorFacts::versions>;
+  return fields<&DoctorFacts::machine, &DoctorFacts::launcher, &DoctorFacts::recovers,
+                &DoctorFacts::started, &DoctorFacts::world, &DoctorFacts::versions>;
 }
 
 // world, mpi: what MPI says; mpi is empty where it was not started. Leaves the configuration out.

@@ -42,6 +42,7 @@ struct sigaction before_term;
   if (::getppid() != parent) ::_exit(kNotStarted);  // it went before the line above
   ::signal(SIGINT, SIG_DFL);
   ::signal(SIGTERM, SIG_DFL);
+  ::signal(SIGPIPE, SIG_DFL);
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(said, STDOUT_FILENO);
   ::dup2(said, STDERR_FILENO);

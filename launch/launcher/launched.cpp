@@ -37,6 +37,16 @@ std::optional<Launched> launched() {
   return std::nullopt;
 }
 
+bool launcher_recovers() {
+  const char* value = std::getenv("OMPI_MCA_orte_enable_recovery");
+  return value != nullptr && std::string(value) != "0" && std::string(value) != "false";
+}
+
+const char* const kRecoversText =
+    "mpirun --enable-recovery returns 0 even if a rank was killed (Open MPI then takes the loss of "
+    "ranks for the program's own business). Leave it out where a script looks at the exit code; "
+    "train.log says how the run ended in any case.";
+
 void check_launcher(const std::string& command) {
   const auto here = launched();
   if (!here || here->by != "srun" || std::getenv("PMIX_RANK") != nullptr) return;

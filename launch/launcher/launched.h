@@ -19,6 +19,11 @@ struct Launched {
 // script does not have; MPICH and its relatives by PMI_RANK.
 std::optional<Launched> launched();
 
+// Whether mpirun was called with --enable-recovery: it lets the other ranks run when one is lost,
+// and returns 0 for one that was killed.
+bool launcher_recovers();
+extern const char* const kRecoversText;  // what (why). remedy
+
 // Before MPI starts, which would end the process with its own message: srun started this process
 // without PMIx, which Open MPI needs to find its neighbours. UserError with the correct line for
 // `command`.

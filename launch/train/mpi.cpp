@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
+
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -56,6 +58,9 @@ Meeting meet_watched(const TrainCall& call, Transport& transport, Log& log) {
 
 int train_over_mpi(const TrainCall& call) {
   const StopSignals signals;
+  // Output goes through the launcher. When that is gone a rank has a moment left to say so in the
+  // log, unless its next line on the terminal ends it.
+  ::signal(SIGPIPE, SIG_IGN);
   check_launcher(call.command);
   MpiSession session(nullptr, nullptr);
   check_world(session.ranks(), session.library(), call.command);

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "launch/command/cache.h"
 #include "launch/command/terminal.h"
+#include "launch/launcher/launched.h"
 #include "launch/train/start.h"
 #include "runtime/store/open_dataset.h"
 #include "runtime/store/trace.h"
@@ -49,6 +50,7 @@ void greet(const TrainCall& call, const Preparation& prepared, const Roles& role
   for (const std::string& note : prepared.notes) log.line(note);
   const std::string shared = shared_cores(facts, roles, job);
   if (!shared.empty()) log.warning(shared);
+  if (launcher_recovers()) log.warning(kRecoversText);
   if (!prepared.table.empty()) log.line(prepared.table);
   log.line("run directory: " + prepared.directory->path().string());
   if (!job.start.checkpoint.empty()) {

@@ -77,6 +77,7 @@ Lifeline::Monitor::Monitor(LifelineSetup setup, std::vector<ProcessId> processes
       beat_ns_(to_ns(std::min(kLongestBeat, setup_.timeout_seconds / 10))),
       silence_ns_(to_ns(kSilence * setup_.timeout_seconds)),
       peers_(std::move(peers)),
+      launcher_(launcher_process()),
       states_(processes_.size()),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wake_) throw SystemError(format("eventfd: %s", std::strerror(errno)));
@@ -138,6 +139,7 @@ void Lifeline::Monitor::wake() {
 void Lifeline::Monitor::run() {
   for (;;) {
     wait_for_news();
+    notice_launcher();
     for (auto& [rank, peer] : peers_) take_frames(rank, peer);
     notice_lost();
     take_requests();
@@ -162,6 +164,9 @@ void Lifeline::Monitor::wait_for_news() {
   if (pending_) until = std::min(until, pending_until_ns_);
   if (leaving()) until = std::min(until, leave_ns_);
   std::vector<pollfd> wanted{{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
+  if (launcher_ && launcher_->ended) {
+    wanted.push_back({.fd = launcher_->ended.get(), .events = POLLIN, .revents = 0});
+  }
   for (const auto& [rank, peer] : peers_) {
     if (peer.stream.ended()) continue;
     if (!peer.goodbye && !peer.lost) until = std::min(until, peer.heard_ns + silence_ns_ + 1);
@@ -242,6 +247,23 @@ void Lifeline::Monitor::take_frame(Rank from, Peer& peer, const FrameStream::Fra
 
 std::string Lifeline::Monitor::silence_text() const {
   return format_seconds(seconds_between(0, silence_ns_));
+}
+
+// Whose launcher is gone is about to be ended, and others of its host with it: of all that comes of
+// it this is the reason, so nothing is waited for.
+void Lifeline::Monitor::notice_launcher() {
+  if (!launcher_ || goodbye_sent_ || !launcher_->gone()) return;
+  Failure failure{
+      .what = Failure::What::said, .ranks = {setup_.rank}, .code = 0, .text = {}, .culprit = {}};
+  failure.code = static_cast<int>(ExitCode::system);
+  failure.text = format(
+      "its launcher is gone (%s, process %d: was it killed?), which ends the ranks. The run ends "
+      "here; resume it from its newest checkpoint with --resume.",
+      launcher_->name.c_str(), launcher_->pid);
+  launcher_.reset();
+  if (hub_) return announce(failure);
+  const std::lock_guard lock(mutex_);
+  own_failure_ = std::move(failure);
 }
 
 // Everybody who is lost at one look is named together.

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/fields.h"
+#include "runtime/transport/launcher_process.h"
 #include "runtime/transport/lifeline.h"
 #include "runtime/transport/lifeline_socket.h"
 
@@ -50,6 +51,7 @@ class Lifeline::Monitor {
   void wait_for_news();
   void take_frames(Rank from, Peer& peer);
   void take_frame(Rank from, Peer& peer, const FrameStream::Frame& frame);
+  void notice_launcher();
   void notice_lost();
   std::string silence_text() const;
   void hub_is_lost(Failure::What what);
@@ -68,7 +70,8 @@ class Lifeline::Monitor {
   const bool hub_;
   const std::int64_t beat_ns_;
   const std::int64_t silence_ns_;
-  Peers peers_;  // the thread's alone, as what follows it
+  Peers peers_;                              // the thread's alone, as what follows it
+  std::optional<LauncherProcess> launcher_;  // until it is gone
   std::int64_t next_beat_ns_ = 0;
   std::int64_t looked_ns_ = 0;  // when news were last looked for
   std::int64_t leave_ns_ = 0;

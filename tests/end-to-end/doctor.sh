@@ -85,6 +85,8 @@ says "No problem was found." "3 of 3 pairs answer" "2 workers, 1 parameter serve
 [ -z "$(ls -A out)" ] || fail "something was left behind: $(ls -A out)"
 launch 0 1
 says "started by hand" "one rank: no links"
+together 0 --enable-recovery -n 2 "$hetpipe" doctor
+says "note: mpirun --enable-recovery returns 0 even if a rank was killed (" "No problem was found."
 launch 0 2 --json
 if command -v python3 > /dev/null; then
   python3 - said << 'PYTHON' || fail "--json: $(cat said)"

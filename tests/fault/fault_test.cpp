@@ -59,6 +59,23 @@ TEST_F(FaultTest, AKilledServerIsNamedWithTheLastActionsOfAll) {
                                           HasSubstr(" received wave "), HasSubstr("  V")));
 }
 
+// Nobody hears what is written to a terminal then; the log says why the ranks ended.
+TEST_F(FaultTest, AKilledLauncherIsNamedInTheLog) {
+  LaunchedJob job(launch(never(), {}), output(), said());
+  ASSERT_TRUE(training_begins());
+  job.signal(SIGKILL);
+  EXPECT_EQ(job.wait(10), 128 + SIGKILL);
+  EXPECT_EQ(job.left_after(5), 0);
+  std::vector<std::string> lines;
+  for (const std::string& line : split(log(), '\n')) {
+    if (line.starts_with("rank ")) lines.push_back(line);
+  }
+  EXPECT_THAT(lines,
+              testing::ElementsAre(AllOf(
+                  ContainsRegex("^rank [0-4] on [^ ]+: its launcher is gone \\([a-z]+, process"),
+                  HasSubstr("--resume"))));
+}
+
 TEST_F(FaultTest, ARankThatFailsIsHeardOnceAndAllLeaveWithItsCode) {
   LaunchedJob job(launch(never(), {"--learning-rate", "1e6"}), output(), said());
   EXPECT_EQ(job.wait(60), 4);

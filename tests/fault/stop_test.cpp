@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -55,6 +56,21 @@ TEST_F(StopTest, AnyRankBySignalAndOnAgainBitForBit) {
     EXPECT_TRUE(again.parameters == end.parameters);
     EXPECT_TRUE(again.slots == end.slots);
   }
+}
+
+// Open MPI passes it on, kills what is left after the time that is set here, for which it waits in
+// any case, and returns 1 whatever the ranks return.
+TEST_F(StopTest, TheLauncherItself) {
+  std::vector<std::string> words = launch("run", never());
+  *(std::find(words.begin(), words.end(), "--epochs") + 1) = "1000";  // TERM comes 2 s later
+  const std::vector<std::string> patient{"--mca", "odls_base_sigkill_timeout", "2"};
+  words.insert(words.begin() + 1, patient.begin(), patient.end());
+  LaunchedJob job(words, output("run"), said());
+  ASSERT_TRUE(training_begins("run"));
+  job.signal(SIGTERM);
+  EXPECT_EQ(job.wait(30), 1) << contents(said());
+  EXPECT_THAT(log("run"), HasSubstr("stopped on request after wave "));
+  EXPECT_EQ(job.left_after(5), 0);
 }
 
 // The first virtual worker's first stage decides; evaluations that will not come are not waited
