@@ -97,8 +97,9 @@ refusal() {
 launcher_refuses() {
   [ "$code" -eq 126 ] || [ "$code" -eq 127 ] || grep -qE "$refused" "$own/said"
 }
-refused="Invalid MPI type|unrecognized option|invalid option|unknown option|execve\(\): |not enough slots|unable to (find|launch) the specified|\
-More processors requested than permitted|Requested node configuration is not available|Invalid generic resource"
+refused='^srun: .*(Invalid MPI type|unrecognized option|invalid option|More processors requested than permitted)
+^srun: .*(Requested node configuration is not available|Invalid generic resource)|execve\(\):
+^mpirun: Error: unknown option|not enough slots available|mpirun was unable to (find|launch) the specified'
 )SH";
 
 constexpr const char* kLoop = R"SH(

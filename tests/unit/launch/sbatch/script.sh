@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # script.sh HETPIPE [COUNT [SEED]]
 # The script of `hetpipe sbatch`, run without Slurm: srun, scontrol and squeue are stand-ins that do what each case says.
-# shellcheck reads the scripts of every shape first (SC2016: words are quoted on purpose). COUNT: also so many starts that
+# Scripts of every shape are checked by shellcheck first (SC2016: words are quoted on purpose). COUNT: also so many starts that
 # get USR1 at a random moment (SEED), the training being slow to listen and slow to leave. Exit code 77: this machine cannot
 # do it (the reason is printed).
 set -uo pipefail
