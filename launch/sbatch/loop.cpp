@@ -97,8 +97,9 @@ refusal() {
 launcher_refuses() {
   [ "$code" -eq 126 ] || [ "$code" -eq 127 ] || grep -qE "$refused" "$own/said"
 }
-refused="Invalid MPI type|unrecognized option|invalid option|unknown option|execve\(\): |not enough slots|unable to (find|launch) the specified|\
-More processors requested than permitted|Requested node configuration is not available|Invalid generic resource"
+refused='^srun: .*(Invalid MPI type|unrecognized option|invalid option|More processors requested than permitted)
+^srun: .*(Requested node configuration is not available|Invalid generic resource)|execve\(\):
+^mpirun: Error: unknown option|not enough slots available|mpirun was unable to (find|launch) the specified'
 )SH";
 
 constexpr const char* kLoop = R"SH(
@@ -182,10 +183,15 @@ end_hung_srun() {
 
 // The command that starts the ranks, but for what they run.
 std::string launcher_of(const BatchJob& job) {
-  const std::string cores = job.threads > 1 ? format(" --cpus-per-task=%d", job.threads) : "";
+  std::string more = job.threads > 1 ? format(" --cpus-per-task=%d", job.threads) : "";
+  if (job.container == Container::pyxis) {
+    more +=
+        " --container-image=\"$image\" --container-mounts=\"$mounts\" "
+        "--container-workdir=\"$PWD\"";
+  }
   if (job.shape == JobShape::heterogeneous) {
     return format("srun --mpi=pmix --kill-on-bad-exit=1 --het-group=0-%zu%s",
-                  job.classes.size() - 1, cores.c_str());
+                  job.classes.size() - 1, more.c_str());
   }
   if (job.mpirun) {
     return format(
@@ -196,7 +202,7 @@ std::string launcher_of(const BatchJob& job) {
   return format(
       "SLURM_HOSTFILE=$own/hosts srun --mpi=pmix --kill-on-bad-exit=1 --distribution=arbitrary%s "
       "\\\n    --ntasks=\"$(wc -l < \"$own/hosts\")\"",
-      cores.c_str());
+      more.c_str());
 }
 
 std::string launch_function(const BatchJob& job) {

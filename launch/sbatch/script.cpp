@@ -120,6 +120,39 @@ std::string run_directory(const BatchJob& job) {
          (job.array.empty() ? "-$SLURM_JOB_ID" : "-$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID");
 }
 
+std::string container_lines(const BatchJob& job) {
+  std::string text = "image=" + shell_words({job.image}) + "  # in which the ranks run\n";
+  std::vector<std::string> folders = job.mounted;
+  const bool pyxis = job.container == Container::pyxis;
+  if (pyxis) {
+    for (std::string& folder : folders) folder += ":" + folder;
+  }
+  text += "mounts=" + shell_words({join(folders, ",")}) + "\n";
+  if (!pyxis) {
+    text +=
+        "# Some versions of PMIx fail where its shared memory is in a folder that a container "
+        "lacks.\n"
+        "export PMIX_MCA_gds=hash\n";
+  }
+  return text;
+}
+
+// What each rank is, up to its own options. Slurm's commands are not in a container: its ranks see
+// the nodes that they run on.
+std::string program_of_ranks(const BatchJob& job) {
+  switch (job.container) {
+    case Container::none:
+      return "\"$hetpipe\" train --cluster slurm";
+    case Container::pyxis:
+      return "hetpipe train --cluster ranks";
+    case Container::apptainer:
+    case Container::singularity:
+      break;
+  }
+  return std::string(job.container == Container::apptainer ? "apptainer" : "singularity") +
+         " exec --nv --pwd \"$PWD\" --bind \"$mounts\" \"$image\" hetpipe train --cluster ranks";
+}
+
 }  // namespace
 
 int NodeClass::gpus() const {
@@ -172,6 +205,7 @@ std::string script_of(const BatchJob& job) {
   text += "# Trains on whatever nodes this job is given, with a plan for them at every start.\n";
   text += "# Written by: " + job.written_by + "\n";
   text += interruption_lines(job) + resource_lines(job);
+  if (!job.setup.empty()) text += "\n# By --setup.\n" + join(job.setup, "\n") + "\n";
   text += "\nset -u\n";
   text += "hetpipe=" + shell_words({job.program}) + "\n";
   if (!job.pool.empty()) {
@@ -182,7 +216,8 @@ std::string script_of(const BatchJob& job) {
   text += format("notice=%d  # seconds from the signal to the time limit\n", job.notice_seconds);
   // Those of the first node, which other nodes would inherit.
   if (job.shape == JobShape::whole_nodes) text += "unset CUDA_VISIBLE_DEVICES\n";
-  text += "train=(\"$hetpipe\" train --cluster slurm";
+  if (job.container != Container::none) text += container_lines(job);
+  text += "train=(" + program_of_ranks(job);
   if (!job.pool.empty()) text += " --pool \"$pool\"";
   text += " --output \"$run\" --resume auto";
   if (!job.array.empty()) text += " --seed \"$SLURM_ARRAY_TASK_ID\"";

@@ -35,6 +35,9 @@ enum class JobShape {
   heterogeneous,  // a component for each class: `#SBATCH hetjob`
 };
 
+// Where ranks run.
+enum class Container { none, apptainer, singularity, pyxis };
+
 struct BatchJob {
   std::string written_by;  // the command, for the script's head
   std::string name = "hetpipe";
@@ -52,10 +55,14 @@ struct BatchJob {
   int threads = 1;                  // of each rank
   int attempts = 10;                // in a row that make no progress
   std::string program = "hetpipe";
-  std::string folder{};              // where relative paths start: that in which this was written
-  std::string pool{};                // cluster file for --pool; empty: probed in the job
-  std::string output{};              // run directory; empty: one for each job, below runs/
-  std::vector<std::string> train{};  // further words for hetpipe train
+  std::vector<std::string> setup{};  // lines of bash, before anything else
+  Container container = Container::none;
+  std::string image{};                 // of the container: a file, or an address
+  std::vector<std::string> mounted{};  // folders of this machine that it sees
+  std::string folder{};                // where relative paths start: that in which this was written
+  std::string pool{};                  // cluster file for --pool; empty: probed in the job
+  std::string output{};                // run directory; empty: one for each job, below runs/
+  std::vector<std::string> train{};    // further words for hetpipe train
 };
 
 std::string script_of(const BatchJob& job);

@@ -78,6 +78,15 @@ expected="^\s$of_the_system[^ ]* =>|=> /opt/$unpacked/(lib|libexec|tests|benchma
 strangers=$(grep -E '=>|failed|not found|error' "$folder/lists" | grep -vE "$expected" || true)
 [ -z "$strangers" ] || fail "loaded from outside the bundle: $strangers"
 
+# --- the container's definition: what it copies works by itself ------------------------------------------------
+mkdir "$root/opt/hetpipe"
+while read -r from to; do
+  cp -fLr "$root/opt/$unpacked/$from" "$root$to" || fail "hetpipe.def copies $from, which the bundle does not have"
+done < <(sed -n '/^%files$/,/^$/{ /^  /p }' "$root/opt/$unpacked/hetpipe.def")
+inside 0 "" /opt/hetpipe/bin/hetpipe --version > "$folder/contained" || fail "hetpipe.def does not copy all that hetpipe needs"
+grep -q '^device cpu: ' "$folder/contained" || fail "in a container: $(cat "$folder/contained")"
+rm -r "$root/opt/hetpipe"
+
 # --- the quick start ----------------------------------------------------------------------------------------
 mkdir "$root/tmp/debug"
 code=0

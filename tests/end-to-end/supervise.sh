@@ -170,6 +170,10 @@ code=0
 [ $code -eq 3 ] && grep -qx '2 attempts in a row made no progress beyond the start (last exit code 1).' "$folder/said" ||
   failed "an mpirun that fails: exit code $code, and not 3 after two attempts"
 
+mistake "mpirun refuses to start ranks, and would again (exit code 1)" \
+  --hosts "$folder/alone.txt" --mpirun "mpirun --no-such-option" -- "${train[@]}"
+[ "$(grep -c '^== attempt' "$folder/said")" -eq 1 ] || failed "an mpirun that refuses was started again"
+
 # --- hosts that die and come back --------------------------------------------------------------------------------
 start() { # GRACE EPOCHS [OPTION of the training]...
   "$supervise" "${hosts[@]}" --pause 1 --grace "$1" -- "${train[@]}" --epochs "$2" "${@:3}" >> "$folder/said" 2>&1 &
@@ -194,6 +198,13 @@ comes_further() { # BEFORE
 for host in a b c; do power_on $host; done
 start 15 200  # more than it comes to before it is stopped, however long all this takes
 comes_further ""
+cp "$run/hosts" "$folder/hosts.first"
+code=0
+"$supervise" --hosts "$folder/alone.txt" -- "${train[@]}" > "$folder/second" 2>&1 || code=$?
+[ $code -eq 2 ] && grep -q "^--output $run: is supervised already (process $supervisor on $this)" "$folder/second" ||
+  failed "a second supervise: exit code $code, and not 2 with the reason: $(cat "$folder/second")"
+cmp "$run/hosts" "$folder/hosts.first" || failed "a second supervise has overwritten the hosts of the first"
+comes_further "$(newest)"
 power_off c
 expect 30 "an attempt without c" said "^== attempt .*: 4 ranks on a \(2\), b \(1\), $this \(1\); exit code [0-9]+ before; no answer from c$"
 comes_further "$(newest)"

@@ -202,6 +202,19 @@ TEST_F(BadOptions, BatchScriptsRefuseWhatTheyCannotHold) {
                  {"--notice: 120 s, and the time limit is 120 s"});
   expect_refused(sbatch + "--name a/b" + train, {"--name: 'a/b' cannot be the name of a job"});
   expect_refused(sbatch + "--array 1;2" + train, {"--array: '1;2' (not a list of numbers)"});
+  expect_refused(sbatch + "--setup=if" + train, {"--setup: 'if' (bash cannot read it as a line"});
+  expect_refused(sbatch + "--setup=cat<<E" + train,
+                 {"--setup: 'cat<<E' (bash cannot read it as a line", "here-document"});
+  expect_refused(sbatch + "--setup=env\\" + train,
+                 {"--setup: 'env\\' (would take the script's next line with it)"});
+  expect_refused(sbatch + "--setup=no/env.sh" + train,
+                 {"--setup: 'no/env.sh' (there is no such file)"});
+  expect_refused(sbatch + "--container none.sif" + train,
+                 {"--container: 'none.sif' (there is no such file)"});
+  expect_refused(sbatch + "--container-runtime pyxis" + train,
+                 {"--container-runtime: has no effect without --container"});
+  expect_refused(sbatch + "--container a/b --container-runtime pyxis --launcher mpirun" + train,
+                 {"--launcher: mpirun cannot start a container of Pyxis"});
 }
 
 }  // namespace bad_options_test

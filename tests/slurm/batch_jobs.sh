@@ -4,7 +4,7 @@
 # From `hetpipe sbatch` to a trained model on the test cluster, over all four nodes: whole nodes under srun, which rehearse
 # a preemption on the way; a heterogeneous job, one MPI world; mpirun. Each ends once the target accuracy is reached. A
 # rank leaves later than the others, as on a busy node: the exit code is theirs all the same. Then on node5, whose GPUs are
-# of two types: alone, and with node4 in a heterogeneous job, whose components are in the order of the nodes' names.
+# of two types: alone, in a container, and with node4 in a heterogeneous job, whose components are in the order of the nodes' names.
 # Exit code 77: this machine cannot do it (the reason is printed).
 set -euo pipefail
 hetpipe=$1
@@ -50,13 +50,27 @@ on_node5() { # NAME [OPTION...] -- [OPTION...]
   hetpipe sbatch --cluster mixed.toml --partition mixed --time "$(patience 5)" --script "$name.sh" --name "$name" "$@" "${short[@]}" > "$name.written"
 }
 on_node5 alone -- --epochs 0.05
+# A stand-in for Apptainer: like a container's, its ranks do not see the folder in which Slurm keeps what is PMIx's.
+mkdir bin
+cat > bin/apptainer <<'CONTAINER'
+#!/bin/bash
+[ "$1 $2 $3 $4" = "exec --nv --pwd $PWD" ] && [ "$5" = --bind ] && [[ ,$6, == *,$PWD,* ]] && [ -e "$7" ] || { echo "apptainer $*" >&2; exit 2; }
+shift 7
+exec unshare --mount bash -c 'mount -t tmpfs tmpfs /run/spool && [ "$SET_UP" = "by a file, by a line" ] && exec "$@"' apptainer "$@"
+CONTAINER
+chmod +x bin/apptainer
+: > image.sif
+echo 'SET_UP="by a file"' > 'set up.sh'
+on_node5 contained --setup 'set up.sh' --setup "export SET_UP=\"\$SET_UP, by a line\" PATH=$folder/bin:\$PATH" --container image.sif -- --epochs 0.05
 printf '[[node]]\nname = "node4"\ndevices = []\n' >> mixed.toml
 on_node5 components --heterogeneous -- --epochs 0.05
-for name in alone components; do
+for name in alone contained components; do
   grep -qx '#SBATCH --gres=gpu:a100:1,gpu:titanv:1' "$name.sh" || { echo "$name asks for other GPUs:"; grep '^#SBATCH' "$name.sh"; exit 1; }
   job=$(sbatch --parsable --output "$name.said" "$name.sh")
   wait_for_job "$job" 100 || { cat "$name.said"; exit 1; }
-  for wanted in 'node5:0  *a100 ' 'node5:1  *titan-v '; do
+  wanted_kinds=('node5:0  *a100 ' 'node5:1  *titan-v ')
+  [ $name != contained ] || wanted_kinds=('node5:0  *titan-v ' 'node5:1  *a100 ')  # as the cluster file has them
+  for wanted in "${wanted_kinds[@]}"; do
     grep -q -- "$wanted" "$name.said" || { echo "$name: not said: $wanted"; cat "$name.said"; exit 1; }
   done
 done

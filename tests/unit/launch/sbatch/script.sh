@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # script.sh HETPIPE [COUNT [SEED]]
 # The script of `hetpipe sbatch`, run without Slurm: srun, scontrol and squeue are stand-ins that do what each case says.
-# shellcheck reads the scripts of every shape first (SC2016: words are quoted on purpose). COUNT: also so many starts that
+# Scripts of every shape are checked by shellcheck first (SC2016: words are quoted on purpose). COUNT: also so many starts that
 # get USR1 at a random moment (SEED), the training being slow to listen and slow to leave. Exit code 77: this machine cannot
 # do it (the reason is printed).
 set -uo pipefail
@@ -71,6 +71,10 @@ write alike --sbatch=--comment="it's" --name 'my $(touch X) run' -- --model lene
 write parts --heterogeneous -- "${training[@]}" --threads 2
 write under_mpirun --launcher mpirun -- "${training[@]}"
 write array --array 0-4 -- "${training[@]}"
+: > 'an image.sif'
+echo 'SET_UP=yes' > 'set $(up)'
+write contained --setup 'set $(up)' --setup 'export SET_UP="$SET_UP, as it is"' --container 'an image.sif' -- "${training[@]}"
+write in_pyxis --container nvcr.io#lab/hetpipe --container-runtime pyxis -- "${training[@]}"
 failed=0
 for script in *.sh; do shellcheck --exclude=SC2016 "$script" || failed=1; done
 
@@ -78,17 +82,17 @@ for script in *.sh; do shellcheck --exclude=SC2016 "$script" || failed=1; done
 # start RESTARTS [now|SECONDS]: the script, as Slurm starts it; its exit code, 137 where it was requeued. USR1 comes when a
 # stand-in says now, or so many seconds after the start.
 start() {
-  local code=0 script
-  sed "s|^cd .*||; s|^run=.*|run=$CASE/run|" plain.sh > "$CASE/job.sh"
+  local code=0 pid
+  sed "s|^run=.*|run=$CASE/run|" "${shape:-plain}.sh" > "$CASE/job.sh"
   SLURM_JOB_ID=17 SLURM_RESTART_COUNT=$1 SLURM_JOB_NODELIST='n[1-2]' bash "$CASE/job.sh" >> "$CASE/said" 2>&1 &
-  script=$!
+  pid=$!
   if [ $# -gt 1 ]; then
     within 20 "start" grep -q '^job 17' "$CASE/said" || exit 1
     if [ "$2" = now ]; then within 20 "moment" test -e "$CASE/now" || exit 1; else sleep "$2"; fi
-    kill -USR1 $script 2> /dev/null
+    kill -USR1 $pid 2> /dev/null
   fi
-  within 20 "end of the script" eval "! kill -0 $script" || { kill -KILL $script; exit 1; }
-  { wait $script || code=$?; } 2> /dev/null
+  within 20 "end of the script" eval "! kill -0 $pid" || { kill -KILL $pid; exit 1; }
+  { wait $pid || code=$?; } 2> /dev/null
   return $code
 }
 expect() { # WHAT IS SHOULD
@@ -106,6 +110,13 @@ new() { # NAME [CHECKPOINTS]
   [ -z "${2:-}" ] || touch "$CASE/run/checkpoints/checkpoint-00000001.h5"
 }
 
+set_up_before_the_ranks_start() {
+  new set_up_before_the_ranks_start
+  echo 'echo "$SET_UP" >> "$CASE/events"' > "$CASE/training"
+  shape=contained start 0
+  expect "exit code" $? 0
+  expect "what happened" "$(events)" "srun yes, as it is"
+}
 asked_during_the_allocation() {
   new asked_during_the_allocation with
   echo 'touch "$CASE/now"; sleep 1' > "$CASE/allocation"

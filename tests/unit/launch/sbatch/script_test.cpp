@@ -132,6 +132,34 @@ TEST(Script, QuotesEveryWord) {
   EXPECT_TRUE(has(script, "run='runs/my $(touch X) run'-$SLURM_JOB_ID "));
 }
 
+TEST(Script, InAContainerSeesTheFoldersOfTheJobAndTheNodesOfItsRanks) {
+  BatchJob job = ragged();
+  job.container = Container::apptainer;
+  job.image = "my image.sif";
+  job.mounted = {"/home/a", "/data"};
+  std::string script = script_of(job);
+  EXPECT_TRUE(has(script, "image='my image.sif' "));
+  EXPECT_TRUE(has(script, "mounts=/home/a,/data\n"));
+  EXPECT_TRUE(has(script,
+                  "train=(apptainer exec --nv --pwd \"$PWD\" --bind \"$mounts\" "
+                  "\"$image\" hetpipe train --cluster ranks --output"));
+  EXPECT_TRUE(has(script, "\"$hetpipe\" allocation "));
+  job.container = Container::pyxis;
+  script = script_of(job);
+  EXPECT_TRUE(has(script, "mounts=/home/a:/home/a,/data:/data\n"));
+  EXPECT_TRUE(has(script, "train=(hetpipe train --cluster ranks --output"));
+  EXPECT_TRUE(has(script, " --container-image=\"$image\" --container-mounts=\"$mounts\" "));
+}
+
+TEST(Script, SetupComesBeforeAnythingElse) {
+  BatchJob job = ragged();
+  job.setup = {"module load \"open mpi\"", "export A=1"};
+  const std::string script = script_of(job);
+  EXPECT_TRUE(has(script,
+                  "#SBATCH --mem=0\n\n# By --setup.\nmodule load \"open mpi\"\nexport "
+                  "A=1\n\nset -u\n"));
+}
+
 TEST(Script, OfAnArrayHasASeedAndARunDirectoryForEachTask) {
   BatchJob job = ragged();
   job.array = "0-4";
