@@ -29,6 +29,10 @@ struct WaveReport {
   double elapsed_seconds = 0;    // since the previous report, without evaluations
   double evaluated_seconds = 0;  // of evaluations, over the whole run
   double server_wait_seconds = 0;
+  // Of its passes: samples (each once forward, once backward), and seconds on the device without
+  // those that other programs had the processor.
+  std::int64_t computed_samples = 0;
+  double compute_seconds = 0;
 };
 
 struct EvaluationReport {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/processor_wait.h"
 #include "partitioner/schedule/wave_rules.h"
 #include "runtime/data/prefetch.h"
 #include "runtime/pipeline/evaluator.h"
@@ -125,6 +126,12 @@ class Worker {
                                      const float* weights);
   void look_again(Minibatch p);
   double modelled(double seconds, int chunk, std::int64_t samples) const;
+  struct PassStart {
+    std::int64_t ns = 0;
+    double waited = 0;  // for a processor, until then
+  };
+  PassStart start_pass() const;
+  double end_pass(const PassStart& start, double modelled_seconds, std::int64_t samples);
   std::string doing(const Action& action) const;
 
   WorkerSetup setup_;
@@ -139,6 +146,7 @@ class Worker {
   Synchronizer& synchronizer_;
   RankService& service_;
   Pace pace_;
+  ProcessorWait processor_wait_;
   RankReport report_;
   StageMessages messages_;
   Evaluator evaluator_;

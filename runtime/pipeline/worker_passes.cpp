@@ -43,6 +43,20 @@ void Worker::load_samples(const Action& action, const InFlight& flight, int micr
   pass.loss_samples = setup_.loss_samples(action.minibatch);
 }
 
+Worker::PassStart Worker::start_pass() const { return {now_ns(), processor_wait_.seconds()}; }
+
+// The pass has been computed: how long the device was busy with it. `samples`: 0 where the pass is
+// a part of another one. What the rank itself took counts from when it began: an emulated device is
+// busy from when the input was there, which a rank may notice late on a busy machine.
+double Worker::end_pass(const PassStart& start, double modelled_seconds, std::int64_t samples) {
+  const double busy = pace_.hold(start.ns, modelled_seconds);
+  const double waited = processor_wait_.seconds() - start.waited;
+  const double took = seconds_between(start.ns, now_ns()) - waited;
+  wave_.compute_seconds += std::max(modelled_seconds, took);
+  wave_.computed_samples += samples;
+  return busy;
+}
+
 void Worker::forward(const Action& action) {
   InFlight& flight = flight_of(action.minibatch);
   if (!flight.begun) begin(action.minibatch, flight);
@@ -53,7 +67,7 @@ void Worker::forward(const Action& action) {
 
 void Worker::forward(const Action& action, InFlight& flight, int micro) {
   const Minibatch p = action.minibatch;
-  const std::int64_t start = now_ns();
+  const PassStart start = start_pass();
   Stage& stage = chunk(action);
   HeldPass& pass = flight.passes[at(action.chunk)][at(micro)];
   const int number = pass_number(action, micro);
@@ -74,7 +88,7 @@ void Worker::forward(const Action& action, InFlight& flight, int micro) {
     settle(doing(action) + "forward");
     const StagePace& pace = setup_.paces[at(action.chunk)];
     report_.forward_seconds +=
-        pace_.hold(start, modelled(pace.forward, action.chunk, pass.samples));
+        end_pass(start, modelled(pace.forward, action.chunk, pass.samples), pass.samples);
     if (stage.has_loss()) note_loss(p, stage, pass, weights);
   }
   versions_.forward_done(p, number);
@@ -106,7 +120,7 @@ void Worker::recompute(const Action& action) {
   const auto micros = setup_.place.micros(Payload::activations, action.micro);
   const StagePace& pace = setup_.paces[at(action.chunk)];
   for (int m = micros.first; m < micros.end; ++m) {
-    const std::int64_t start = now_ns();
+    const PassStart start = start_pass();
     HeldPass& pass = flight_of(action.minibatch).passes[at(action.chunk)][at(m)];
     const auto version = versions_.backward(action.minibatch, pass_number(action, m));
     chunk(action).forward(pass, of_chunk(*version, action.chunk), statistics_of(action.chunk),
@@ -114,7 +128,7 @@ void Worker::recompute(const Action& action) {
     chunk(action).drop_what_backward_does_not_need(pass);
     settle(doing(action) + "forward once more");
     report_.forward_seconds +=
-        pace_.hold(start, modelled(pace.forward, action.chunk, pass.samples));
+        end_pass(start, modelled(pace.forward, action.chunk, pass.samples), 0);
   }
 }
 
@@ -145,7 +159,7 @@ void Worker::backward(const Action& action) {
   const bool apart = setup_.split_backward;
   messages_.note_queued(Payload::gradients);
   for (int m = micros.first; m < micros.end; ++m) {
-    const std::int64_t start = now_ns();
+    const PassStart start = start_pass();
     HeldPass& pass = flight.passes[at(action.chunk)][at(m)];
     const int number = pass_number(action, m);
     const auto version = versions_.backward(action.minibatch, number);
@@ -166,12 +180,13 @@ void Worker::backward(const Action& action) {
     settle(doing(action) + "backward");
     if (!apart) chunk(action).drop_what_backward_read(pass);
     const double seconds = apart ? pace.backward - pace.weight_gradient : pace.backward;
-    report_.backward_seconds += pace_.hold(start, modelled(seconds, action.chunk, pass.samples));
+    report_.backward_seconds +=
+        end_pass(start, modelled(seconds, action.chunk, pass.samples), pass.samples);
   }
 }
 
 void Worker::weight_gradient(const Action& action) {
-  const std::int64_t start = now_ns();
+  const PassStart start = start_pass();
   HeldPass& pass = flight_of(action.minibatch).passes[at(action.chunk)][at(action.micro)];
   const int number = pass_number(action, action.micro);
   const auto version = versions_.backward(action.minibatch, number);
@@ -181,8 +196,8 @@ void Worker::weight_gradient(const Action& action) {
   versions_.backward_done(action.minibatch, number);
   settle(doing(action) + "weight gradient");
   chunk(action).drop_what_backward_read(pass);
-  report_.backward_seconds += pace_.hold(
-      start, modelled(setup_.paces[at(action.chunk)].weight_gradient, action.chunk, pass.samples));
+  const double seconds = setup_.paces[at(action.chunk)].weight_gradient;
+  report_.backward_seconds += end_pass(start, modelled(seconds, action.chunk, pass.samples), 0);
 }
 
 void Worker::note_loss(Minibatch p, const Stage& stage, const Pass& pass, const float* weights) {

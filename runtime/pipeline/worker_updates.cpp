@@ -195,6 +195,8 @@ void Worker::report_wave(Minibatch p) {
   last_report_ns_ = now;
   wave_.samples = wave_.labels = wave_.correct = 0;
   wave_.loss_sum = wave_.server_wait_seconds = 0;
+  wave_.computed_samples = 0;
+  wave_.compute_seconds = 0;
 }
 
 void Worker::evaluate(Minibatch p) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "base/time.h"
 
@@ -29,10 +30,13 @@ int ranks_of(const PlanVirtualWorker& vw) {
 }  // namespace
 
 Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& sampler,
-                   RankService& service, Log& log, TraceWriter* trace)
+                   const Roles& roles, std::vector<SlowRanks::Place> places, RankService& service,
+                   Log& log, TraceWriter* trace)
     : job_(job),
       rules_(rules),
       sampler_(sampler),
+      roles_(roles),
+      slow_ranks_(std::move(places)),
       service_(service),
       log_(log),
       trace_(trace),
@@ -152,6 +156,11 @@ void Reporter::on_wave(Rank from, const WaveReport& report) {
         static_cast<double>(report.samples) / std::max(report.elapsed_seconds, 1e-9);
     sum.learning_rate = report.learning_rate;
   }
+  sum.computing.resize(roles_.of_rank.size());
+  if (report.computed_samples > 0) {
+    sum.computing[at(from.value)] =
+        report.compute_seconds / static_cast<double>(report.computed_samples);
+  }
   sum.elapsed += report.elapsed_seconds;
   double& trained = trained_[from.value];
   trained += report.elapsed_seconds;
@@ -166,6 +175,7 @@ void Reporter::print_waves() {
   for (auto next = waves_.find(next_wave_);
        next != waves_.end() && next->second.reports == expected_reports(next_wave_);
        next = waves_.find(next_wave_)) {
+    watch_paces(next_wave_, next->second);
     print_wave(next_wave_, next->second);
     ++next_wave_;
     // The longest evaluation of any rank may end on another rank than the wave: time does not go
@@ -195,13 +205,14 @@ void Reporter::print_wave(Wave wave, const WaveSum& sum) {
   if (const auto remark = loss_watch_.next(wave, loss)) log_.warning(*remark);
   const bool shown = (wave + 1) % job_.log_every == 0 || first || wave + 1 == rules_.end_label();
   if (shown) {
-    log_.line(format(
-        "wave %4lld/%lld  step %5lld  loss %.4f  acc %5.2f%%  lr %.4g  %6.0f samples/s  "
-        "stale %lld..%lld  wait %4.1f%%  eta %s",
-        static_cast<long long>(wave + 1), static_cast<long long>(rules_.end_label()),
-        static_cast<long long>(sum.step), loss, 100 * accuracy, sum.learning_rate,
-        sum.samples_per_second, static_cast<long long>(sum.staleness_min),
-        static_cast<long long>(sum.staleness_max), 100 * wait, format_seconds(left).c_str()));
+    log_.line(
+        format("wave %4lld/%lld  step %5lld  loss %.4f  acc %5.2f%%  lr %.4g  %6.0f samples/s  "
+               "stale %lld..%lld  wait %4.1f%%  eta %s%s",
+               static_cast<long long>(wave + 1), static_cast<long long>(rules_.end_label()),
+               static_cast<long long>(sum.step), loss, 100 * accuracy, sum.learning_rate,
+               sum.samples_per_second, static_cast<long long>(sum.staleness_min),
+               static_cast<long long>(sum.staleness_max), 100 * wait, format_seconds(left).c_str(),
+               slow_text().c_str()));
   }
   if (trace_ == nullptr) return;
   trace_->metric("loss", wave, loss);
@@ -211,6 +222,32 @@ void Reporter::print_wave(Wave wave, const WaveSum& sum) {
   trace_->metric("staleness_min", wave, static_cast<double>(sum.staleness_min));
   trace_->metric("staleness_max", wave, static_cast<double>(sum.staleness_max));
   trace_->metric("server_wait_fraction", wave, wait);
+}
+
+void Reporter::watch_paces(Wave wave, const WaveSum& sum) {
+  for (const SlowRanks::Change& change : slow_ranks_.observe(wave, sum.computing)) {
+    const std::string rank = format("rank %d (%s)", change.rank.value,
+                                    to_string(roles_.of_rank[at(change.rank.value)]).c_str());
+    if (change.slow) {
+      log_.warning(format(
+          "%s has become %.1f times slower, from wave %lld on: it computes for %s per sample, "
+          "usually for %s. Look at its device (heat, power limit) and at what else runs there.",
+          rank.c_str(), change.factor, static_cast<long long>(change.first + 1),
+          format_seconds(change.factor * change.usual).c_str(),
+          format_seconds(change.usual).c_str()));
+    } else {
+      log_.line(format("%s computes at its usual pace again; it was up to %.1f times slower",
+                       rank.c_str(), change.factor));
+    }
+  }
+}
+
+std::string Reporter::slow_text() const {
+  std::vector<std::string> slow;
+  for (const SlowRanks::Slow& one : slow_ranks_.slow_now()) {
+    slow.push_back(format("rank %d (%.1fx)", one.rank.value, one.factor));
+  }
+  return slow.empty() ? "" : "  slow: " + join(slow, ", ");
 }
 
 void Reporter::on_evaluation(const EvaluationReport& report) {
@@ -264,12 +301,13 @@ void Reporter::started(Minibatch p) {
   const std::int64_t now = now_ns();
   if (now - last_progress_ns_ < kProgressEvery) return;
   last_progress_ns_ = now;
-  log_.progress(format("wave %lld/%lld: virtual worker 0 starts minibatch %lld (%.0f %% done)",
+  log_.progress(format("wave %lld/%lld: virtual worker 0 starts minibatch %lld (%.0f %% done)%s",
                        static_cast<long long>(rules_.wave_of(p) + 1),
                        static_cast<long long>(rules_.end_label()),
                        static_cast<long long>(rules_.minibatches_done(p)),
                        100.0 * static_cast<double>(outcome_.samples) /
-                           static_cast<double>(std::max<std::int64_t>(total_samples_, 1))));
+                           static_cast<double>(std::max<std::int64_t>(total_samples_, 1)),
+                       slow_text().c_str()));
 }
 
 bool Reporter::complete() const {

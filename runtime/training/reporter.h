@@ -12,6 +12,8 @@
 #include "runtime/training/job.h"
 #include "runtime/training/loss_watch.h"
 #include "runtime/training/messages.h"
+#include "runtime/training/roles.h"
+#include "runtime/training/slow_ranks.h"
 #include "runtime/training/stop.h"
 
 namespace hetpipe {
@@ -20,9 +22,10 @@ namespace hetpipe {
 // checkpoints as they arrive, and keeps what the summary needs. Decides nothing.
 class Reporter {
  public:
-  // `trace`: where the per-wave metrics go; may be null.
-  Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& sampler,
-           RankService& service, Log& log, TraceWriter* trace);
+  // `places`: of the ranks. `trace`: where the per-wave metrics go; may be null.
+  Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& sampler, const Roles& roles,
+           std::vector<SlowRanks::Place> places, RankService& service, Log& log,
+           TraceWriter* trace);
 
   void started(Minibatch p);                         // of this rank: the live progress line
   void stopping(Label label, const StopWanted& by);  // the run ends there, as the rules say now
@@ -69,6 +72,7 @@ class Reporter {
     std::int64_t labels = 0;
     std::int64_t correct = 0;
     LossSums loss_sums;
+    std::vector<std::optional<double>> computing;  // seconds per sample, by rank
     double samples_per_second = 0;
     double elapsed = 0;
     double until = 0;      // seconds of this run until the last push ...
@@ -92,12 +96,16 @@ class Reporter {
   void on_checkpoint_failed(const CheckpointFailed& failed);
   void print_waves();
   void print_wave(Wave wave, const WaveSum& sum);
+  void watch_paces(Wave wave, const WaveSum& sum);
+  std::string slow_text() const;  // "  slow: rank 3 (4.9x)"
   int expected_reports(Wave wave) const;
   std::size_t expected_evaluations() const;  // of one label
 
   const TrainJob& job_;
   const WaveRules& rules_;
   const Sampler& sampler_;
+  const Roles& roles_;
+  SlowRanks slow_ranks_;
   RankService& service_;
   Log& log_;
   TraceWriter* trace_;

@@ -49,6 +49,15 @@ void set_pieces(const RankSetting& setting) {
   }
 }
 
+// What the ranks' paces depend on besides themselves.
+std::vector<SlowRanks::Place> places_of(const RankSetting& setting) {
+  std::vector<SlowRanks::Place> places;
+  for (std::size_t r = 0; r < setting.roles.of_rank.size(); ++r) {
+    places.push_back({setting.ends[r].machine, setting.ends[r].device != "cuda"});
+  }
+  return places;
+}
+
 }  // namespace
 
 RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
@@ -68,8 +77,8 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   };
   std::unique_ptr<Reporter> reporter;
   if (rank == Rank{0}) {
-    reporter = std::make_unique<Reporter>(job, values.rules, values.sampler, service, setting.log,
-                                          trace.get());
+    reporter = std::make_unique<Reporter>(job, values.rules, values.sampler, setting.roles,
+                                          places_of(setting), service, setting.log, trace.get());
   }
   std::unique_ptr<ServerRole> server;
   if (role.shard || rank == setting.roles.coordinator()) {
