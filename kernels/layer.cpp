@@ -49,6 +49,7 @@ std::string text(const Shift& s) { return format("shift by %d, %d", s.rows, s.co
 std::string text(const SoftmaxCrossEntropy& s) {
   std::string t = "softmax cross-entropy";
   if (s.smoothing != 0) t += format(", smoothing %g", static_cast<double>(s.smoothing));
+  if (s.labelled != 0) t += format(", %d tokens of a sample", s.labelled);
   return t;
 }
 std::string text(const Embedding& e) {

@@ -81,9 +81,12 @@ struct AlphaDropout {
 // losses, each the mean over its T tokens. The backward's gradient is that of the mean over
 // `BackwardArguments::loss_samples` samples. Smoothing as in PyTorch: the target is
 // (1 - smoothing) at the label plus smoothing / classes everywhere; an evaluation's loss is
-// without.
+// without. Where `labelled` is not 0, so many of each sample's T labels are classes and the others
+// kNoLabel (base/masked_tokens.h): those have no loss and no gradient, and the mean is over the
+// labelled ones.
 struct SoftmaxCrossEntropy {
   float smoothing = 0;
+  int labelled = 0;
 };
 // (N, T) tokens, as floats, -> (N, T, features). Parameters: weight (vocabulary, features). A
 // token's gradient is 0.

@@ -225,6 +225,10 @@ LayerShapes shapes_of(const SoftmaxCrossEntropy& l, const std::string& layer, co
   if (!(l.smoothing >= 0 && l.smoothing < 1)) {
     refuse(layer, format("smoothing %g is not in [0, 1)", double(l.smoothing)));
   }
+  const std::int64_t tokens = in.rank() == 3 ? in[1] : 1;
+  if (l.labelled < 0 || l.labelled > tokens) {
+    refuse(layer, format("%d labelled of %lld tokens", l.labelled, static_cast<long long>(tokens)));
+  }
   LayerShapes s;
   s.output = {in[0]};
   s.stash_bytes = in.elements() * kFloatBytes;  // probabilities

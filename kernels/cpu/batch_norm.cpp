@@ -1,92 +1,127 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/reference/batch_norm.h"
-#include "kernels/cpu/onednn.h"
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/cpu/loop_kernels.h"
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/row_sums.h"
+#include "kernels/host_device.h"
+
+// Loops of our own: oneDNN 2.6 sums down the rows in fp32, one after another, which over 100,000
+// rows loses four digits (kernels/cpu/README.md). Here sums are in double over pieces of rows, and
+// the pieces' sums are added in their order, so that no bit depends on the number of threads.
+// Forward reads x twice and backward x and dy twice, once for sums and once for elements, which is
+// a pass less than oneDNN's forward.
 namespace hetpipe {
 namespace {
 
-using dnnl::memory;
-using tag = memory::format_tag;
-
-const dnnl::normalization_flags kAffine =
-    dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
-
-// Features (N, F) are an image of one pixel.
-Shape as_image(const Shape& in) { return in.rank() == 4 ? in : Shape{in[0], 1, 1, in[1]}; }
-
 class BatchNormKernel final : public LayerKernel {
  public:
-  BatchNormKernel(CpuContext& context, const BatchNorm& spec, const Shape& in)
-      : context_(context),
-        spec_(spec),
+  BatchNormKernel(const BatchNorm& spec, const Shape& in, int threads)
+      : spec_(spec),
         channels_(in[in.rank() - 1]),
         rows_(in.elements() / channels_),
-        x_(nhwc(as_image(in))),
-        per_channel_(plain({channels_}, tag::x)) {}
+        threads_(threads) {}
 
-  void forward(Stream& stream, const ForwardArguments& a) override {
-    const bool train = a.mode == Mode::train;
-    std::optional<Primitive>& primitive = train ? train_ : evaluate_;
-    if (!primitive) primitive = Primitive(description(train));
-    float* mean = train ? reinterpret_cast<float*>(a.stash) : a.statistics[0];
-    float* variance = train ? mean + channels_ : a.statistics[1];
-    primitive->run(context_, stream,
-                   {{DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
-                    {DNNL_ARG_MEAN, view(context_, per_channel_, mean)},
-                    {DNNL_ARG_VARIANCE, view(context_, per_channel_, variance)},
-                    {DNNL_ARG_SCALE, view(context_, per_channel_, a.parameters[0])},
-                    {DNNL_ARG_SHIFT, view(context_, per_channel_, a.parameters[1])},
-                    {DNNL_ARG_DST, view(context_, x_, floats(a.output))}});
-    if (train && a.update_statistics) {
-      reference::update_running_statistics(rows_, channels_, spec_.momentum, mean, variance,
-                                           a.statistics[0], a.statistics[1]);
+  void forward(Stream&, const ForwardArguments& a) override {
+    const float* const x = floats(a.inputs[0]);
+    const float* mean = a.statistics[0];
+    const float* variance = a.statistics[1];
+    if (a.mode == Mode::train) {
+      float* const kept = reinterpret_cast<float*>(a.stash);
+      batch_statistics(x, kept, kept + channels_);
+      mean = kept;
+      variance = kept + channels_;
+      if (a.update_statistics) {
+        reference::update_running_statistics(rows_, channels_, spec_.momentum, mean, variance,
+                                             a.statistics[0], a.statistics[1]);
+      }
     }
+    std::vector<float> factor(at(channels_));
+    for (std::int64_t c = 0; c < channels_; ++c) {
+      factor[at(c)] =
+          static_cast<float>(inverse(variance[c]) * static_cast<double>(a.parameters[0][c]));
+    }
+    float* const y = floats(a.output);
+    for_each_piece([&](std::int64_t first, std::int64_t count) {
+      loops::normalise(y + first * channels_, x + first * channels_, mean, factor.data(),
+                       a.parameters[1], count, channels_);
+    });
   }
 
-  // oneDNN computes all three gradients; what is not wanted goes to workspace.
-  void backward(Stream& stream, const BackwardArguments& a) override {
-    if (!backward_) {
-      backward_ = Primitive(dnnl::batch_normalization_backward::primitive_desc(
-          {dnnl::prop_kind::backward, x_, x_, spec_.epsilon, kAffine}, attributes(),
-          context_.engine, description(true)));
+  void backward(Stream&, const BackwardArguments& a) override {
+    const float* const x = floats(a.inputs[0]);
+    const float* const dy = floats(a.output_gradient);
+    const float* const mean = reinterpret_cast<const float*>(a.stash);
+    const float* const variance = mean + channels_;
+    const std::vector<double> sums = sums_of_rows(
+        threads_, rows_, channels_, 2, [&](double* own, std::int64_t first, std::int64_t count) {
+          loops::gradient_sums(own, own + channels_, dy + first * channels_, x + first * channels_,
+                               mean, count, channels_);
+        });
+    float* const dscale = wanted(a.parameter_gradients, 0);
+    float* const dshift = wanted(a.parameter_gradients, 1);
+    std::vector<float> factor(at(channels_)), shift(at(channels_)), slope(at(channels_));
+    const double n = static_cast<double>(rows_);
+    for (std::int64_t c = 0; c < channels_; ++c) {
+      const double by = inverse(variance[c]);
+      const double sum = sums[at(c)];
+      const double products = sums[at(channels_ + c)] * by;  // of dy and normalised x
+      if (dscale != nullptr) dscale[c] = static_cast<float>(products);
+      if (dshift != nullptr) dshift[c] = static_cast<float>(sum);
+      factor[at(c)] = static_cast<float>(by * static_cast<double>(a.parameters[0][c]));
+      shift[at(c)] = static_cast<float>(sum / n);
+      slope[at(c)] = static_cast<float>(products / n * by);
     }
-    Buffer unwanted[3];
-    const float* mean = reinterpret_cast<const float*>(a.stash);
-    backward_->run(context_, stream,
-                   {{DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
-                    {DNNL_ARG_MEAN, view(context_, per_channel_, mean)},
-                    {DNNL_ARG_VARIANCE, view(context_, per_channel_, mean + channels_)},
-                    {DNNL_ARG_SCALE, view(context_, per_channel_, a.parameters[0])},
-                    {DNNL_ARG_SHIFT, view(context_, per_channel_, a.parameters[1])},
-                    {DNNL_ARG_DIFF_DST, view(context_, x_, floats(a.output_gradient))},
-                    {DNNL_ARG_DIFF_SRC,
-                     target(context_, stream, x_, wanted(a.input_gradients, 0), unwanted[0])},
-                    {DNNL_ARG_DIFF_SCALE, target(context_, stream, per_channel_,
-                                                 wanted(a.parameter_gradients, 0), unwanted[1])},
-                    {DNNL_ARG_DIFF_SHIFT, target(context_, stream, per_channel_,
-                                                 wanted(a.parameter_gradients, 1), unwanted[2])}});
+    float* const dx = wanted(a.input_gradients, 0);
+    if (dx == nullptr) return;
+    for_each_piece([&](std::int64_t first, std::int64_t count) {
+      loops::normalise_backward(dx + first * channels_, dy + first * channels_,
+                                x + first * channels_, mean, factor.data(), shift.data(),
+                                slope.data(), count, channels_);
+    });
   }
 
  private:
-  dnnl::batch_normalization_forward::primitive_desc description(bool train) const {
-    const auto flags = train ? kAffine : kAffine | dnnl::normalization_flags::use_global_stats;
-    const auto kind =
-        train ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    return {{kind, x_, spec_.epsilon, flags}, attributes(), context_.engine};
+  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+  double inverse(float variance) const {
+    return 1.0 / std::sqrt(static_cast<double>(variance) + static_cast<double>(spec_.epsilon));
   }
 
-  CpuContext& context_;
+  template <class Body>
+  void for_each_piece(const Body& body) const {
+    for_each_piece_of_rows(threads_, rows_, channels_, body);
+  }
+
+  // Of deviations from the first row, so that one pass does: the variance loses only digits that a
+  // double has to spare.
+  void batch_statistics(const float* x, float* mean, float* variance) const {
+    const std::vector<double> sums = sums_of_rows(
+        threads_, rows_, channels_, 2, [&](double* own, std::int64_t first, std::int64_t count) {
+          loops::deviation_sums(own, own + channels_, x + first * channels_, x, count, channels_);
+        });
+    const double n = static_cast<double>(rows_);
+    for (std::int64_t c = 0; c < channels_; ++c) {
+      const double deviation = sums[at(c)] / n;
+      mean[c] = static_cast<float>(static_cast<double>(x[c]) + deviation);
+      const double square = sums[at(channels_ + c)] / n - deviation * deviation;
+      variance[c] = static_cast<float>(square < 0 ? 0 : square);  // NaN stays
+    }
+  }
+
   BatchNorm spec_;
   std::int64_t channels_, rows_;
-  memory::desc x_, per_channel_;
-  std::optional<Primitive> train_, evaluate_, backward_;  // made when first used
+  int threads_;
 };
 
 }  // namespace
 
-std::unique_ptr<LayerKernel> make_batch_norm(CpuContext& context, const BatchNorm& spec,
-                                             const Shape& in) {
-  return std::make_unique<BatchNormKernel>(context, spec, in);
+std::unique_ptr<LayerKernel> make_loop_kernel(const BatchNorm& spec, const Shape& in, std::uint64_t,
+                                              int threads) {
+  return std::make_unique<BatchNormKernel>(spec, in, threads);
 }
 
 }  // namespace hetpipe

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/row_sums.h"
 #include "kernels/window.h"
 
 namespace hetpipe {
@@ -45,9 +46,12 @@ class ConvolutionKernel final : public LayerKernel {
     if (float* dx = wanted(a.input_gradients, 0)) input_gradient(stream, a, dy, dx);
     float* dweight = wanted(a.parameter_gradients, 0);
     float* dbias = wanted(a.parameter_gradients, 1);
-    if (dweight != nullptr || dbias != nullptr) {
-      parameter_gradients(stream, a, dy, dweight, dbias);
+    if (dbias != nullptr) {
+      const memory::dims out = y_.dims();  // (N, C, H, W)
+      sum_bias_gradient(context_.threads, out[0] * out[2] * out[3], out[1],
+                        floats(a.output_gradient), dbias);
     }
+    if (dweight != nullptr) weight_gradient(stream, a, dy, dweight);
   }
 
  private:
@@ -92,10 +96,10 @@ class ConvolutionKernel final : public LayerKernel {
     const memory::desc weight = description.weights_desc();
     return {Primitive(description), weight, Reorder(context_, weight_, weight)};
   }
-  Direction make_parameter_gradients() const {
+  Direction make_weight_gradient() const {
     const dnnl::convolution_backward_weights::primitive_desc description(
-        {dnnl::algorithm::convolution_direct, x_, any_weight_, bias_, y_, strides(), padding(),
-         padding()},
+        {dnnl::algorithm::convolution_direct, x_, any_weight_, memory::desc(), y_, strides(),
+         padding(), padding()},
         attributes(), context_.engine, forward_description_);
     const memory::desc weight = description.diff_weights_desc();
     return {Primitive(description), weight, Reorder(context_, weight, weight_)};
@@ -139,25 +143,21 @@ class ConvolutionKernel final : public LayerKernel {
          {DNNL_ARG_DIFF_SRC, view(context_, x_, dx)}});
   }
 
-  // oneDNN computes both; what is not wanted goes to workspace.
-  void parameter_gradients(Stream& stream, const BackwardArguments& a, const memory& dy,
-                           float* dweight, float* dbias) {
-    if (!parameter_gradients_) parameter_gradients_ = make_parameter_gradients();
-    const Direction& direction = *parameter_gradients_;
-    const bool copy = dweight == nullptr || direction.reorder.needed();
-    const Buffer weight_storage(context_.device, stream, copy ? direction.weight.get_size() : 0,
-                                MemoryKind::workspace);
-    Buffer bias_storage;
-    const void* weight_target = copy ? static_cast<const void*>(weight_storage.data()) : dweight;
-    const memory gradient = view(context_, direction.weight, weight_target);
-    Arguments arguments = {{DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
-                           {DNNL_ARG_DIFF_DST, dy},
-                           {DNNL_ARG_DIFF_WEIGHTS, gradient}};
-    if (spec_.bias) {
-      arguments.emplace(DNNL_ARG_DIFF_BIAS, target(context_, stream, bias_, dbias, bias_storage));
-    }
-    direction.primitive.run(context_, stream, std::move(arguments));
-    if (dweight == nullptr || !direction.reorder.needed()) return;
+  // The bias is ours: oneDNN would sum it in fp32.
+  void weight_gradient(Stream& stream, const BackwardArguments& a, const memory& dy,
+                       float* dweight) {
+    if (!weight_gradient_) weight_gradient_ = make_weight_gradient();
+    const Direction& direction = *weight_gradient_;
+    const bool copy = direction.reorder.needed();
+    const Buffer storage(context_.device, stream, copy ? direction.weight.get_size() : 0,
+                         MemoryKind::workspace);
+    const memory gradient =
+        view(context_, direction.weight, copy ? static_cast<const void*>(storage.data()) : dweight);
+    direction.primitive.run(context_, stream,
+                            {{DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
+                             {DNNL_ARG_DIFF_DST, dy},
+                             {DNNL_ARG_DIFF_WEIGHTS, gradient}});
+    if (!copy) return;
     memory target = view(context_, weight_, dweight);
     direction.reorder.run(context_, stream, gradient, target);
   }
@@ -167,7 +167,7 @@ class ConvolutionKernel final : public LayerKernel {
   memory::desc x_, y_, weight_, any_weight_, bias_;
   dnnl::convolution_forward::primitive_desc forward_description_;
   // Made when first used: a first layer needs no input gradient, evaluation no gradients at all.
-  std::optional<Direction> forward_, input_gradient_, parameter_gradients_;
+  std::optional<Direction> forward_, input_gradient_, weight_gradient_;
 };
 
 }  // namespace

@@ -168,10 +168,6 @@ class CpuDevice final : public HostDevice {
                                     const std::string& name) {
     return guarded(make_linear(context_, layer, in), name);
   }
-  std::unique_ptr<LayerKernel> make(const BatchNorm& layer, const Shape& in, std::uint64_t,
-                                    const std::string& name) {
-    return guarded(make_batch_norm(context_, layer, in), name);
-  }
   std::unique_ptr<LayerKernel> make(const Concat&, const Shape&, std::uint64_t,
                                     const std::string&) {
     ensure(false, "a concatenation is made from all its inputs");

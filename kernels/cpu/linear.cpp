@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/reference/linear.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/row_sums.h"
 
 namespace hetpipe {
 namespace {
@@ -17,6 +18,7 @@ class LinearKernel final : public LayerKernel {
   LinearKernel(CpuContext& context, const Linear& spec, const reference::LinearSizes& sizes)
       : context_(context),
         spec_(spec),
+        rows_(sizes.batch),
         x_(plain({sizes.batch, sizes.in}, tag::ab)),
         y_(plain({sizes.batch, sizes.out}, tag::ab)),
         weight_(plain({sizes.out, sizes.in}, spec.transposed ? tag::ab : tag::ba)),
@@ -48,35 +50,33 @@ class LinearKernel final : public LayerKernel {
     }
     float* dweight = wanted(a.parameter_gradients, 0);
     float* dbias = wanted(a.parameter_gradients, 1);
-    if (dweight != nullptr || dbias != nullptr) {
-      parameter_gradients(stream, a, dy, dweight, dbias);
+    if (dbias != nullptr) {
+      sum_bias_gradient(context_.threads, rows_, spec_.output_features, floats(a.output_gradient),
+                        dbias);
     }
+    if (dweight != nullptr) weight_gradient(stream, a, dy, dweight);
   }
 
  private:
-  // dweight = xᵀ·dy, dbias = column sums of dy: oneDNN computes both; what is not wanted goes to
-  // workspace.
-  void parameter_gradients(Stream& stream, const BackwardArguments& a, const memory& dy,
-                           float* dweight, float* dbias) {
-    if (!parameter_gradients_) {
-      parameter_gradients_ = Primitive(dnnl::inner_product_backward_weights::primitive_desc(
-          {x_, weight_, bias_, y_}, attributes(), context_.engine, forward_description_));
+  // dweight = xᵀ·dy. The bias is ours: oneDNN would sum it in fp32.
+  void weight_gradient(Stream& stream, const BackwardArguments& a, const memory& dy,
+                       float* dweight) {
+    if (!weight_gradient_) {
+      weight_gradient_ = Primitive(dnnl::inner_product_backward_weights::primitive_desc(
+          {x_, weight_, memory::desc(), y_}, attributes(), context_.engine, forward_description_));
     }
-    Buffer unwanted[2];
-    Arguments arguments = {
-        {DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
-        {DNNL_ARG_DIFF_DST, dy},
-        {DNNL_ARG_DIFF_WEIGHTS, target(context_, stream, weight_, dweight, unwanted[0])}};
-    if (spec_.bias)
-      arguments.emplace(DNNL_ARG_DIFF_BIAS, target(context_, stream, bias_, dbias, unwanted[1]));
-    parameter_gradients_->run(context_, stream, std::move(arguments));
+    weight_gradient_->run(context_, stream,
+                          {{DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
+                           {DNNL_ARG_DIFF_DST, dy},
+                           {DNNL_ARG_DIFF_WEIGHTS, view(context_, weight_, dweight)}});
   }
 
   CpuContext& context_;
   Linear spec_;
+  std::int64_t rows_;
   memory::desc x_, y_, weight_, bias_;
   dnnl::inner_product_forward::primitive_desc forward_description_;
-  std::optional<Primitive> forward_, input_gradient_, parameter_gradients_;  // made when first used
+  std::optional<Primitive> forward_, input_gradient_, weight_gradient_;  // made when first used
 };
 
 }  // namespace

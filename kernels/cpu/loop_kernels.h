@@ -21,6 +21,8 @@ std::unique_ptr<LayerKernel> make_loop_kernel(const AlphaDropout& spec, const Sh
 std::unique_ptr<LayerKernel> make_loop_kernel(const Shift& spec, const Shape& in, std::uint64_t key,
                                               int threads);
 std::unique_ptr<LayerKernel> make_concat(const std::vector<Shape>& inputs, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const BatchNorm& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const MaxPool& spec, const Shape& in,
                                               std::uint64_t key, int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const AveragePool& spec, const Shape& in,

@@ -2,7 +2,9 @@
 #include "kernels/cpu/loops.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <vector>
 
 #include "base/random.h"
 #include "kernels/reference/pooling.h"
@@ -95,6 +97,91 @@ HETPIPE_EVERY_WIDTH void look_ahead_adam(float* __restrict ahead, const float* _
     ahead[i] =
         weights[i] - factor * (first[i] / s.bias1) / (std::sqrt(second[i] / s.bias2) + s.epsilon);
   }
+}
+
+namespace {
+
+// Rows whose terms are added up in float, as a tree, before they meet the running sum in double: an
+// eighth of the conversions, and three roundings that do not add up over the rows.
+constexpr std::int64_t kTogether = 8;
+
+// sums[c] += terms(row, c) over the rows, for `kTogether` rows at a time and then one by one. All
+// terms(row, c)[k] are floats, and go into sums[k][c].
+template <std::size_t kSums, class Terms>
+inline __attribute__((always_inline)) void add_rows(const std::array<double*, kSums>& sums,
+                                                    std::int64_t rows, std::int64_t columns,
+                                                    const Terms& terms) {
+  std::int64_t r = 0;
+  for (; r + kTogether <= rows; r += kTogether) {
+    HETPIPE_INDEPENDENT
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const std::array<float, kSums> a = terms(r, c), b = terms(r + 1, c), d = terms(r + 2, c),
+                                     e = terms(r + 3, c), f = terms(r + 4, c), g = terms(r + 5, c),
+                                     h = terms(r + 6, c), i = terms(r + 7, c);
+      for (std::size_t k = 0; k < kSums; ++k) {
+        sums[k][c] +=
+            static_cast<double>(((a[k] + b[k]) + (d[k] + e[k])) + ((f[k] + g[k]) + (h[k] + i[k])));
+      }
+    }
+  }
+  for (; r < rows; ++r) {
+    HETPIPE_INDEPENDENT
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const std::array<float, kSums> a = terms(r, c);
+      for (std::size_t k = 0; k < kSums; ++k) sums[k][c] += static_cast<double>(a[k]);
+    }
+  }
+}
+
+}  // namespace
+
+HETPIPE_EVERY_WIDTH void deviation_sums(double* __restrict sum, double* __restrict squares,
+                                        const float* __restrict x, const float* __restrict origin,
+                                        std::int64_t rows, std::int64_t channels) {
+  add_rows<2>({sum, squares}, rows, channels, [=](std::int64_t r, std::int64_t c) {
+    const float d = x[r * channels + c] - origin[c];
+    return std::array<float, 2>{d, d * d};
+  });
+}
+
+HETPIPE_EVERY_WIDTH void normalise(float* y, const float* x, const float* __restrict mean,
+                                   const float* __restrict factor, const float* __restrict shift,
+                                   std::int64_t rows, std::int64_t channels) {
+  for (std::int64_t r = 0; r < rows; ++r, x += channels, y += channels) {
+    HETPIPE_INDEPENDENT
+    for (std::int64_t c = 0; c < channels; ++c) y[c] = (x[c] - mean[c]) * factor[c] + shift[c];
+  }
+}
+
+HETPIPE_EVERY_WIDTH void gradient_sums(double* __restrict sum, double* __restrict products,
+                                       const float* __restrict dy, const float* __restrict x,
+                                       const float* __restrict mean, std::int64_t rows,
+                                       std::int64_t channels) {
+  add_rows<2>({sum, products}, rows, channels, [=](std::int64_t r, std::int64_t c) {
+    const float g = dy[r * channels + c];
+    return std::array<float, 2>{g, g * (x[r * channels + c] - mean[c])};
+  });
+}
+
+HETPIPE_EVERY_WIDTH void normalise_backward(float* dx, const float* dy, const float* __restrict x,
+                                            const float* __restrict mean,
+                                            const float* __restrict factor,
+                                            const float* __restrict shift,
+                                            const float* __restrict slope, std::int64_t rows,
+                                            std::int64_t channels) {
+  for (std::int64_t r = 0; r < rows; ++r, x += channels, dx += channels, dy += channels) {
+    HETPIPE_INDEPENDENT
+    for (std::int64_t c = 0; c < channels; ++c) {
+      dx[c] = factor[c] * (dy[c] - shift[c] - (x[c] - mean[c]) * slope[c]);
+    }
+  }
+}
+
+HETPIPE_EVERY_WIDTH void column_sums(double* __restrict sum, const float* __restrict x,
+                                     std::int64_t rows, std::int64_t columns) {
+  add_rows<1>({sum}, rows, columns, [=](std::int64_t r, std::int64_t c) {
+    return std::array<float, 1>{x[r * columns + c]};
+  });
 }
 
 void dropout_draw(std::uint8_t* kept, std::uint64_t key, float rate, std::int64_t count) {
@@ -245,12 +332,13 @@ void average_pool_backward(float* __restrict dx, const float* __restrict dy, con
   }
 }
 
-HETPIPE_EVERY_WIDTH void global_average_forward(float* __restrict y, const float* __restrict x,
-                                                std::int64_t pixels, std::int64_t channels) {
-  std::fill_n(y, channels, 0.0f);
-  for (std::int64_t p = 0; p < pixels; ++p)
-    for (std::int64_t c = 0; c < channels; ++c) y[c] += x[p * channels + c];
-  for (std::int64_t c = 0; c < channels; ++c) y[c] /= static_cast<float>(pixels);
+void global_average_forward(float* __restrict y, const float* __restrict x, std::int64_t pixels,
+                            std::int64_t channels) {
+  std::vector<double> sums(static_cast<std::size_t>(channels));
+  column_sums(sums.data(), x, pixels, channels);
+  for (std::int64_t c = 0; c < channels; ++c) {
+    y[c] = static_cast<float>(sums[static_cast<std::size_t>(c)] / static_cast<double>(pixels));
+  }
 }
 
 HETPIPE_EVERY_WIDTH void global_average_backward(float* __restrict dx, const float* __restrict dy,

@@ -55,6 +55,25 @@ void dropout_apply(float* y, const float* x, const std::uint8_t* kept, float fac
 void alpha_dropout_forward(float* y, const float* x, const std::uint8_t* kept,
                            const AlphaDropoutMap& map, std::int64_t count);
 
+// Batch norm of x (rows, channels), all else by channel. Sums are added to what is there, in double
+// (eight rows at a time in float).
+//
+// sum += x - origin, squares += (x - origin)^2
+void deviation_sums(double* sum, double* squares, const float* x, const float* origin,
+                    std::int64_t rows, std::int64_t channels);
+// y = (x - mean)*factor + shift
+void normalise(float* y, const float* x, const float* mean, const float* factor, const float* shift,
+               std::int64_t rows, std::int64_t channels);
+// sum += dy, products += dy*(x - mean)
+void gradient_sums(double* sum, double* products, const float* dy, const float* x,
+                   const float* mean, std::int64_t rows, std::int64_t channels);
+// dx = factor*(dy - shift - (x - mean)*slope); dx and dy may be one array.
+void normalise_backward(float* dx, const float* dy, const float* x, const float* mean,
+                        const float* factor, const float* shift, const float* slope,
+                        std::int64_t rows, std::int64_t channels);
+// sum += x down the rows of (rows, columns), likewise.
+void column_sums(double* sum, const float* x, std::int64_t rows, std::int64_t columns);
+
 // to (columns, rows) = from (rows, columns) transposed.
 void transpose(float* to, const float* from, std::int64_t rows, std::int64_t columns);
 

@@ -35,13 +35,6 @@ dnnl::memory view(const CpuContext& context, const dnnl::memory::desc& desc, con
   return dnnl::memory(desc, context.engine, const_cast<void*>(data));
 }
 
-dnnl::memory target(const CpuContext& context, Stream& stream, const dnnl::memory::desc& desc,
-                    float* gradient, Buffer& storage) {
-  if (gradient != nullptr) return view(context, desc, gradient);
-  storage = Buffer(context.device, stream, desc.get_size(), MemoryKind::workspace);
-  return view(context, desc, storage.data());
-}
-
 dnnl::memory::desc plain(const dnnl::memory::dims& dims, dnnl::memory::format_tag tag) {
   return {dims, dnnl::memory::data_type::f32, tag};
 }

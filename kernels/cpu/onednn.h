@@ -52,10 +52,6 @@ dnnl::primitive_attr attributes();
 // arguments it names as outputs are written.
 dnnl::memory view(const CpuContext& context, const dnnl::memory::desc& desc, const void* data);
 
-// A view of `gradient`, or, where nobody wants it, of workspace that `storage` then owns.
-dnnl::memory target(const CpuContext& context, Stream& stream, const dnnl::memory::desc& desc,
-                    float* gradient, Buffer& storage);
-
 dnnl::memory::desc plain(const dnnl::memory::dims& dims, dnnl::memory::format_tag tag);
 dnnl::memory::desc nhwc(const Shape& shape);
 
@@ -86,8 +82,6 @@ void multiply(std::int64_t rows, std::int64_t columns, std::int64_t inner, const
 std::unique_ptr<LayerKernel> make_convolution(CpuContext& context, const Convolution& spec,
                                               const Shape& in);
 std::unique_ptr<LayerKernel> make_linear(CpuContext& context, const Linear& spec, const Shape& in);
-std::unique_ptr<LayerKernel> make_batch_norm(CpuContext& context, const BatchNorm& spec,
-                                             const Shape& in);
 // A loop, or oneDNN's, as the layer's row says (kernels/elementwise.h).
 std::unique_ptr<LayerKernel> make_elementwise(CpuContext& context, const ElementwiseSpec& spec,
                                               const Shape& in);

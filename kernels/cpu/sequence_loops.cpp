@@ -142,9 +142,8 @@ class LossKernel final : public LayerKernel {
     float* const probabilities = train ? reinterpret_cast<float*>(a.stash) : nullptr;
     std::vector<reference::TokenLoss> tokens(static_cast<std::size_t>(s_.batch * s_.tokens));
     parallel_for(threads_, s_.batch * s_.tokens, [&](std::int64_t r) {
-      tokens[static_cast<std::size_t>(r)] = reference::softmax_cross_entropy_token(
-          s_.classes, train ? smoothing_ : 0.0, floats(a.inputs[0]) + r * s_.classes, a.labels[r],
-          train ? probabilities + r * s_.classes : nullptr);
+      tokens[static_cast<std::size_t>(r)] = reference::softmax_cross_entropy_row(
+          s_, train ? smoothing_ : 0.0, floats(a.inputs[0]), a.labels, r, probabilities);
     });
     reference::softmax_cross_entropy_sums(s_, tokens.data(), floats(a.output), a.correct);
   }

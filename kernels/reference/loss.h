@@ -1,29 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "base/error.h"
+#include "base/masked_tokens.h"
 #include "kernels/layer.h"
 
-// Softmax and cross-entropy of logits (N, T, classes) with labels (N, T) in [0, classes); one label
-// per sample is T = 1.
+// Softmax and cross-entropy of logits (N, T, classes) with labels (N, T) in [0, classes), or, where
+// only some tokens are labelled, kNoLabel; one label per sample is T = 1.
 namespace hetpipe::reference {
 
 struct LossSizes {
   std::int64_t batch = 0;
   std::int64_t tokens = 1;
   std::int64_t classes = 0;
+  std::int64_t labelled = 0;  // tokens of each sample, the others' label is kNoLabel; 0: all
+
+  // Of a sample, that its loss is the mean of.
+  std::int64_t predictions() const { return labelled == 0 ? tokens : labelled; }
 };
-inline LossSizes sizes_of(const SoftmaxCrossEntropy&, const Shape& in) {
-  return {in[0], in.rank() == 3 ? in[1] : 1, in[in.rank() - 1]};
+inline LossSizes sizes_of(const SoftmaxCrossEntropy& l, const Shape& in) {
+  return {in[0], in.rank() == 3 ? in[1] : 1, in[in.rank() - 1], l.labelled};
+}
+inline bool is_labelled(const LossSizes& s, std::int32_t label) {
+  return label != kNoLabel || s.labelled == 0;
 }
 
 struct TokenLoss {
   double loss = 0;
-  bool correct = false;  // the first largest logit is the label's
+  bool correct = false;   // the first largest logit is the label's
+  bool labelled = false;  // without a label the others are 0
 };
 
 // loss = sum_j target_j * (log(sum_k exp(x[k] - max)) - (x[j] - max)), where the target is
@@ -51,23 +61,37 @@ TokenLoss softmax_cross_entropy_token(std::int64_t classes, double smoothing, co
     mean = std::log(sum) - mean / static_cast<double>(classes);
     loss = (1 - smoothing) * loss + smoothing * mean;
   }
-  return {loss, best == label};
+  return {loss, best == label, true};
 }
 
-// loss (N), the mean over each sample's tokens (N, T). `correct` (N), how many of them, may be
-// null.
+// The same of row r of (N*T, classes), where `probabilities` and labels are those of all rows.
+// Without a label the probabilities are not written.
+template <class T>
+TokenLoss softmax_cross_entropy_row(const LossSizes& s, double smoothing, const T* logits,
+                                    const std::int32_t* labels, std::int64_t r, T* probabilities) {
+  if (!is_labelled(s, labels[r])) return {};
+  return softmax_cross_entropy_token(
+      s.classes, smoothing, logits + r * s.classes, labels[r],
+      probabilities != nullptr ? probabilities + r * s.classes : nullptr);
+}
+
+// loss (N), the mean over each sample's labelled tokens of (N, T). `correct` (N), how many of them,
+// may be null.
 template <class T>
 void softmax_cross_entropy_sums(const LossSizes& s, const TokenLoss* tokens, T* loss,
                                 std::int32_t* correct) {
   for (std::int64_t n = 0; n < s.batch; ++n) {
     double sum = 0;
     std::int32_t right = 0;
+    std::int64_t labelled = 0;
     for (const TokenLoss* token = tokens + n * s.tokens; token != tokens + (n + 1) * s.tokens;
          ++token) {
       sum += token->loss;
       right += token->correct ? 1 : 0;
+      labelled += token->labelled ? 1 : 0;
     }
-    loss[n] = static_cast<T>(sum / static_cast<double>(s.tokens));
+    ensure(labelled == s.predictions(), "as many labels of each sample as the loss is a mean over");
+    loss[n] = static_cast<T>(sum / static_cast<double>(labelled));
     if (correct != nullptr) correct[n] = right;
   }
 }
@@ -79,29 +103,32 @@ void softmax_cross_entropy_forward(const LossSizes& s, double smoothing, const T
                                    std::int32_t* correct) {
   std::vector<TokenLoss> tokens;
   for (std::int64_t r = 0; r < s.batch * s.tokens; ++r) {
-    T* const own = probabilities != nullptr ? probabilities + r * s.classes : nullptr;
-    tokens.push_back(
-        softmax_cross_entropy_token(s.classes, smoothing, logits + r * s.classes, labels[r], own));
+    tokens.push_back(softmax_cross_entropy_row(s, smoothing, logits, labels, r, probabilities));
   }
   softmax_cross_entropy_sums(s, tokens.data(), loss, correct);
 }
 
-// dx = (probabilities - target) / (loss_samples * tokens) * scale of rows [first, end) of (N*T,
-// classes).
+// dx = (probabilities - target) / (loss_samples * labelled) * scale of rows [first, end) of (N*T,
+// classes), and 0 in rows without a label.
 template <class T>
 void softmax_cross_entropy_backward(const LossSizes& s, double smoothing, const T* probabilities,
                                     const std::int32_t* labels, std::int64_t loss_samples,
                                     std::int64_t first, std::int64_t end, T* dx, float scale = 1) {
   ensure(loss_samples > 0, "the loss is a mean over no samples");
-  const T denominator = static_cast<T>(loss_samples * s.tokens);
+  const T denominator = static_cast<T>(loss_samples * s.predictions());
   const T other = static_cast<T>(smoothing / static_cast<double>(s.classes));
   const T right = static_cast<T>(1 - smoothing + smoothing / static_cast<double>(s.classes));
-  for (std::int64_t r = first; r < end; ++r)
+  for (std::int64_t r = first; r < end; ++r) {
+    if (!is_labelled(s, labels[r])) {
+      std::fill_n(dx + r * s.classes, s.classes, T{});
+      continue;
+    }
     for (std::int64_t j = 0; j < s.classes; ++j) {
       const T target = j == labels[r] ? right : other;
       dx[r * s.classes + j] =
           (probabilities[r * s.classes + j] - target) / denominator * static_cast<T>(scale);
     }
+  }
 }
 
 }  // namespace hetpipe::reference

@@ -11,6 +11,7 @@
 #include "runtime/model/zoo.h"
 #include "runtime/pipeline/measure.h"
 #include "runtime/training/job.h"
+#include "runtime/training/training_data.h"
 
 namespace hetpipe {
 namespace {
@@ -89,8 +90,7 @@ std::vector<Contender> make_contenders(const CompareOptions& options, Problems& 
   return contenders;
 }
 
-Profile profile_for(const CompareOptions& options, const Cluster& cluster, const Dataset& data,
-                    const fs::path& kept) {
+Profile profile_for(const CompareOptions& options, const Cluster& cluster, const fs::path& kept) {
   Profile profile;
   if (options.planning.profile) {
     profile = load_profile_of(options.planning, cluster);
@@ -105,7 +105,8 @@ Profile profile_for(const CompareOptions& options, const Cluster& cluster, const
       throw UserError("--model", "is missing (no profile names one). Give --model NAME; known: " +
                                      join(model_names(), ", ") + ".");
     }
-    const Model model = make_model(name, {data.height, data.width, data.channels}, data.classes);
+    const Model model = make_model_for(
+        name, open_training_data({name, *options.data}, Split::train, Parts::labels));
     const std::unique_ptr<Device> device = make_device("cpu", 1);
     profile =
         measure_profile(model, *device, {kMeasuredMinibatch}, {.device = "cpu", .on_batch = {}});

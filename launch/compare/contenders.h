@@ -10,7 +10,6 @@
 #include "launch/train/options.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/profile/profile.h"
-#include "runtime/data/dataset.h"
 
 // The contenders of a comparison, up to the point where they can be started.
 namespace hetpipe {
@@ -28,7 +27,7 @@ std::vector<Contender> make_contenders(const CompareOptions& options, Problems& 
 
 // The profile of the options, or `kept` if that file exists; otherwise measured here. Written to
 // `kept`.
-Profile profile_for(const CompareOptions& options, const Cluster& cluster, const Dataset& data,
+Profile profile_for(const CompareOptions& options, const Cluster& cluster,
                     const std::filesystem::path& kept);
 
 // Plans it, or reads its plan; records why it cannot be trained.

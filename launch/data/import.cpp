@@ -8,6 +8,7 @@
 #include "launch/command/output_file.h"
 #include "launch/command/subcommand.h"
 #include "runtime/data/image_source.h"
+#include "runtime/data/test_share.h"
 #include "runtime/store/dataset_writer.h"
 
 namespace hetpipe {
@@ -22,6 +23,7 @@ struct ImportOptions {
   std::optional<std::vector<int>> size;  // rows, columns
   std::string fit = "stretch";
   std::string channels = "3";
+  std::optional<double> test_share;
   bool coarse = false;
   bool force = false;
 };
@@ -42,6 +44,10 @@ OptionTable table_of(ImportOptions& options) {
                                  "Folder with CIFAR's files, or with the folders of the classes.")),
             flag_option("coarse", options.coarse,
                         "For CIFAR-100: uses the 20 coarse labels instead of the 100 fine ones."),
+            unset_means("none, where the input has no test/",
+                        real_option("test-share", "F", options.test_share, {0, 1, true},
+                                    "Of an input without a test split: the share of each class's "
+                                    "images that become one, the same ones every time.")),
         }},
        {"What to write",
         {
@@ -178,7 +184,10 @@ int data_import(const Invocation& how) {
   ImportOptions options;
   OptionTable table = table_of(options);
   if (!read_options(table, how, [&](Problems& p) { check(options, p); })) return 0;
-  const ImageSources sources = open_sources(options);
+  ImageSources sources = open_sources(options);
+  if (options.test_share) {
+    sources = with_test_share(std::move(sources), *options.test_share, *options.input);
+  }
   Shaper shaper(options);
   Problems problems;
   DatasetWriter writer(*options.output);

@@ -11,7 +11,7 @@
 #include "launch/command/subcommand.h"
 #include "launch/profile/measure.h"
 #include "runtime/model/zoo.h"
-#include "runtime/store/open_dataset.h"
+#include "runtime/training/training_data.h"
 
 namespace hetpipe {
 namespace {
@@ -129,8 +129,9 @@ Model model_of(const ProfileOptions& options) {
   if (!options.data) {
     return make_model(*options.model, *try_parse_sample(*options.sample), *options.classes);
   }
-  const Dataset data = open_dataset(*options.data, Split::train, Parts::labels);
-  return make_model(*options.model, Shape(data.sample_shape()), data.classes);
+  const Dataset data =
+      open_training_data({*options.model, *options.data}, Split::train, Parts::labels);
+  return make_model_for(*options.model, data);
 }
 
 std::optional<Precision> precision_of(const ProfileOptions& options) {

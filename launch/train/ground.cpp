@@ -10,8 +10,7 @@
 #include "launch/launcher/round.h"
 #include "launch/train/measured_model.h"
 #include "launch/train/probed_cluster.h"
-#include "runtime/model/zoo.h"
-#include "runtime/store/open_dataset.h"
+#include "runtime/training/training_data.h"
 
 namespace hetpipe {
 namespace {
@@ -35,8 +34,9 @@ Measurers measurers_of(const Seats& seats) {
 }
 
 MeasuredModel measure_here(const TrainOptions& options, ModelMeasurer by) {
-  const Dataset data = open_dataset(*options.data, Split::train, Parts::labels);
-  const Model model = make_model(*options.model, Shape(data.sample_shape()), data.classes);
+  const Dataset data =
+      open_training_data({*options.model, *options.data}, Split::train, Parts::labels);
+  const Model model = make_model_for(*options.model, data);
   // A rank may see its own card alone.
   const int cards = static_cast<int>(visible_gpus().gpus.size());
   by.gpu = cards > 0 ? by.gpu % cards : 0;

@@ -38,6 +38,10 @@ OptionGroup source_options(TrainOptions& options) {
           required(text_option("data", "DATA", options.data,
                                "Data set: fashion-mnist, a folder of IDX files, HDF5 files, or "
                                "text:FILE,T=64.")),
+          unset_means("none, where the data have no test samples",
+                      real_option("test-share", "F", options.test_share, {0, 1, true},
+                                  "Of data without test samples: the share of each class's "
+                                  "samples that is kept for testing, the same ones every time.")),
           unset_means("runs/<model>-<date>-<time>",
                       text_option("output", "DIR", options.output,
                                   "Run directory: configuration, plan, log, checkpoints, trace.")),

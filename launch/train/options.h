@@ -18,6 +18,7 @@ struct TrainOptions {
   std::optional<std::string> pool;   // cluster file with their kinds and links
   std::optional<std::string> model;  // absent: the plan's or the profile's
   std::optional<std::string> data;   // set once read_options() is through
+  std::optional<double> test_share;  // of data without test samples
   std::optional<std::string> output;
   // A checkpoint file, or "latest": the newest of `output`; "auto": that if there is one. As given
   // it may be a run directory.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether everything fits together.
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/text.h"
@@ -80,6 +81,45 @@ void check_minibatches(const TrainJob& job, const std::string& file, Problems& p
 
 }  // namespace
 
+namespace {
+
+// Of a sample, what goes into this layer of the profile, in values; 0: the profile does not say.
+std::int64_t values_into(const Profile& profile, int layer) {
+  return std::llround(profile.layers[static_cast<std::size_t>(layer)].input_bytes / sizeof(float));
+}
+
+// The same layers for samples of another size, or for other classes, have other costs.
+void check_profile_is_of_data(const Given& given) {
+  const Profile& profile = *given.job.profile;
+  const Model& model = given.model;
+  int reader = 0;
+  while (model.layer(reader).inputs.empty() || model.layer(reader).inputs.front() != kSamples) {
+    ++reader;
+  }
+  const int loss = model.layer_count() - 1;
+  const std::int64_t values = values_into(profile, reader);
+  const std::int64_t classes = values_into(profile, loss) / model.labels_per_sample();
+  const std::string sample = to_string(model.sample_shape());
+  const std::string measure = format(
+      "Measure it on these data: hetpipe profile --model %s --data %s; or leave --profile "
+      "and --plan out, and give --cluster.",
+      model.name().c_str(), given.options.data->c_str());
+  Problems problems;
+  if (values > 0 && values != model.sample_shape().elements()) {
+    problems.add(given.profile_file,
+                 format("is of samples of %lld values (those of %s are %s, %lld values). %s",
+                        static_cast<long long>(values), given.options.data->c_str(), sample.c_str(),
+                        static_cast<long long>(model.sample_shape().elements()), measure.c_str()));
+  } else if (classes > 0 && classes != model.classes()) {
+    problems.add(given.profile_file,
+                 format("is of %lld classes (%s has %d). %s", static_cast<long long>(classes),
+                        given.options.data->c_str(), model.classes(), measure.c_str()));
+  }
+  problems.throw_if_any();
+}
+
+}  // namespace
+
 void check_profile(const Given& given) {
   if (!given.job.profile) return;
   const Profile& profile = *given.job.profile;
@@ -88,7 +128,10 @@ void check_profile(const Given& given) {
   for (int l = 0; same && l < model.layer_count(); ++l) {
     same = profile.layers[static_cast<std::size_t>(l)].name == model.layer(l).name;
   }
-  if (same) return;
+  if (same) {
+    check_profile_is_of_data(given);
+    return;
+  }
   throw UserError(given.profile_file,
                   format("the profile of '%s' has different layers from model '%s' (%zu and %d). "
                          "Measure this model: hetpipe profile "

@@ -9,8 +9,8 @@
 #include "launch/train/measured_model.h"
 #include "launch/train/prepare_parts.h"
 #include "runtime/model/zoo.h"
-#include "runtime/store/open_dataset.h"
 #include "runtime/training/run_directory.h"
+#include "runtime/training/training_data.h"
 
 namespace hetpipe {
 namespace {
@@ -96,14 +96,18 @@ std::string model_name(const TrainOptions& options, const TrainJob& job) {
   return name;
 }
 
-void read_data(const std::string& data, TrainJob& job, Log& log) {
-  const Dataset train = open_dataset(data, Split::train, Parts::both);
+// And the model for it.
+Model read_data(const TrainOptions& options, TrainJob& job, Log& log) {
+  const std::string& data = *options.data;
+  const TrainingData of{job.model, data, options.test_share};
+  const Dataset train = open_training_data(of, Split::train, Parts::both);
+  if (!train.remark.empty()) log.line(train.remark);
   job.sample = Shape(train.sample_shape());
   job.classes = train.classes;
   job.dataset_size = train.size;
   job.dataset_fingerprint = train.fingerprint;
-  if (has_test_split(data)) {
-    const Dataset test = open_dataset(data, Split::test, Parts::both);
+  if (has_test_samples(of)) {
+    const Dataset test = open_training_data(of, Split::test, Parts::both);
     job.test_size = test.size;
     job.test_fingerprint = test.fingerprint;
     if (test.sample_shape() != train.sample_shape() || test.classes > train.classes) {
@@ -112,15 +116,20 @@ void read_data(const std::string& data, TrainJob& job, Log& log) {
                       "samples. Give data sets that belong together.");
     }
   } else {
-    log.line(data + " holds no test samples: nothing will be evaluated");
+    log.line(data +
+             " holds no test samples: nothing will be evaluated (--test-share keeps some for it)");
   }
-}
-
-Model model_of(const TrainOptions& options, const TrainJob& job) {
   const std::string named_by = options.model  ? "--model"
                                : options.plan ? *options.plan
                                               : options.planning.profile.value_or("");
-  return said_of(named_by, [&] { return make_model(job.model, job.sample, job.classes); });
+  Model model = said_of(named_by, [&] { return make_model_for(job.model, train); });
+  if (train.mask_token) {
+    log.line(format(
+        "%s fills in masked tokens: %lld of the %d in each sample, which loss and "
+        "accuracy are of",
+        job.model.c_str(), static_cast<long long>(model.predictions_per_sample()), train.tokens));
+  }
+  return model;
 }
 
 // By the first rank, on what emulated kinds run on where there are some.
@@ -149,8 +158,7 @@ Given read_given(const TrainOptions& asked, const Ground* ground, Log& log) {
   TrainJob job;
   read_files(options, ground, job, log);
   job.model = model_name(options, job);
-  read_data(*options.data, job, log);
-  Model model = model_of(options, job);
+  Model model = read_data(options, job, log);
   if (!job.profile && (!options.plan || (job.cluster && job.cluster->emulated()))) {
     job.profile = measure_here(options, model, job.cluster, log);
   }

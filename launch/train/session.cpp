@@ -10,20 +10,20 @@
 #include "launch/command/terminal.h"
 #include "launch/launcher/launched.h"
 #include "launch/train/start.h"
-#include "runtime/store/open_dataset.h"
 #include "runtime/store/trace.h"
 #include "runtime/training/run.h"
 #include "runtime/training/stop.h"
+#include "runtime/training/training_data.h"
 
 namespace hetpipe {
 
 OpenData data_of(const TrainOptions& options, const TrainJob& job) {
-  return [spec = *options.data, train = job.dataset_fingerprint, test = job.test_fingerprint](
-             Split split, Parts parts) {
-    Dataset data = open_dataset(spec, split, parts);
+  return [of = TrainingData{job.model, *options.data, options.test_share},
+          train = job.dataset_fingerprint, test = job.test_fingerprint](Split split, Parts parts) {
+    Dataset data = open_training_data(of, split, parts);
     if (data.fingerprint != (split == Split::train ? train : test)) {
       throw UserError(
-          "--data " + spec,
+          "--data " + of.data,
           format("has different %s samples from those of rank 0 (all ranks train on the "
                  "same ones). Give every rank the same files, and do not change them "
                  "during a run.",

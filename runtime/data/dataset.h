@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,13 +20,17 @@ inline bool wants_labels(Parts parts) { return parts != Parts::images; }
 const char* split_name(Split split);  // "train", "test"
 
 struct Dataset {
-  std::string name;  // of the files it came from
+  std::string name;    // of the files it came from
+  std::string remark;  // what was understood of them that users should know; empty: nothing
   int height = 0;
   int width = 0;
   int channels = 0;
   int tokens = 0;             // of a text; 0: images
   int classes = 0;            // labels lie in [0, classes)
   int labels_per_sample = 1;  // of a text: its tokens
+  // For masked language modelling (runtime/data/masking.h): labels are the tokens themselves, and
+  // what is assembled for a model has this token, the last, in place of hidden ones.
+  std::optional<int> mask_token;
   std::int64_t size = 0;
   // (N, H, W, C) or (N, tokens), row-major, as stored: one of the two is filled when the images
   // were requested.

@@ -38,13 +38,6 @@ Entries entries_of(const fs::path& folder) {
   return entries;
 }
 
-bool is_image_name(const fs::path& path) {
-  std::string ending = path.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
-}
-
 class FolderSource final : public ImageSource {
  public:
   void add(const fs::path& path, int label) {
@@ -106,6 +99,28 @@ std::unique_ptr<FolderSource> read_split(const fs::path& folder, const Entries& 
 }
 
 }  // namespace
+
+bool is_image_name(const fs::path& path) {
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+fs::path find_image(const fs::path& folder) {
+  constexpr int kMostEntries = 10000;
+  constexpr int kDeepest = 2;  // FOLDER/train/CLASS/IMAGE
+  std::error_code error;
+  fs::recursive_directory_iterator place(folder, error);
+  int seen = 0;
+  for (; !error && place != fs::recursive_directory_iterator() && seen < kMostEntries;
+       place.increment(error), ++seen) {
+    if (place.depth() >= kDeepest) place.disable_recursion_pending();
+    std::error_code unknown_kind;
+    if (is_image_name(place->path()) && place->is_regular_file(unknown_kind)) return place->path();
+  }
+  return {};
+}
 
 ImageSources open_image_folder(const fs::path& folder) {
   std::error_code error;

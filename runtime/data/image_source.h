@@ -44,6 +44,12 @@ struct ImageSources {
 enum class CifarLabels { ten, fine, coarse };
 ImageSources open_cifar(const std::filesystem::path& folder, CifarLabels labels);
 
+// Whether the name ends in .jpg, .jpeg or .png, in any case.
+bool is_image_name(const std::filesystem::path& path);
+// The first image found in a folder, its folders and theirs, of those that are looked at; empty:
+// none.
+std::filesystem::path find_image(const std::filesystem::path& folder);
+
 // One folder per class, classes and images in the order of their names (bytes), which must end in
 // .jpg, .jpeg or .png in any case; other files are listed as ignored, names that begin with a dot
 // passed over. With train/ the classes are folders in there and, for the test split, in test/,

@@ -6,26 +6,22 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "runtime/data/masking.h"
 
 namespace hetpipe {
 
-Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
-                     Minibatch minibatch, std::span<const SampleSpan> spans) {
-  const SampleRange range = sampler.samples(worker, minibatch);
+Batch assemble_samples(const Dataset& dataset, std::vector<SampleKey> keys,
+                       std::uint64_t masking_seed) {
   Batch batch;
-  batch.minibatch = minibatch;
-  for (const SampleSpan& span : spans) {
-    for (std::int64_t i = span.first; i < span.end; ++i) {
-      batch.keys.push_back(sampler.key(range.first + i));
-    }
-  }
+  batch.keys = std::move(keys);
   const std::size_t count = batch.keys.size();
   const auto values = static_cast<std::size_t>(dataset.sample_values());
   batch.count = static_cast<int>(count);
-  if (dataset.has_images()) batch.images.resize(count * values);
-  if (dataset.has_labels()) {
-    batch.labels.reserve(count * static_cast<std::size_t>(dataset.labels_per_sample));
-  }
+  const std::size_t of_images = dataset.has_images() ? values : 0;
+  batch.images.resize(count * of_images);
+  const std::size_t each =
+      dataset.has_labels() ? static_cast<std::size_t>(dataset.labels_per_sample) : 0;
+  batch.labels.reserve(count * each);
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t index = batch.keys[i].index;
     if (dataset.has_images()) dataset.copy_sample(index, batch.images.data() + i * values);
@@ -33,7 +29,25 @@ Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
       const std::span<const std::int32_t> labels = dataset.labels_of(index);
       batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
     }
+    if (!dataset.mask_token) continue;
+    mask_sample(masking_seed, batch.keys[i], *dataset.mask_token,
+                std::span(batch.images).subspan(i * of_images, of_images),
+                std::span(batch.labels).subspan(i * each, each));
   }
+  return batch;
+}
+
+Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
+                     Minibatch minibatch, std::span<const SampleSpan> spans) {
+  const SampleRange range = sampler.samples(worker, minibatch);
+  std::vector<SampleKey> keys;
+  for (const SampleSpan& span : spans) {
+    for (std::int64_t i = span.first; i < span.end; ++i) {
+      keys.push_back(sampler.key(range.first + i));
+    }
+  }
+  Batch batch = assemble_samples(dataset, std::move(keys), sampler.seed());
+  batch.minibatch = minibatch;
   return batch;
 }
 

@@ -24,10 +24,16 @@ struct Batch {
   Minibatch minibatch = 0;
   int count = 0;              // samples
   std::vector<float> images;  // (count, H, W, C) or (count, tokens); empty when there are none
-  // (count) or (count, tokens): labels_per_sample each; empty when the data set holds none.
+  // (count) or (count, tokens): labels_per_sample each, kNoLabel where nothing is predicted; empty
+  // when the data set holds none.
   std::vector<std::int32_t> labels;
   std::vector<SampleKey> keys;  // (count)
 };
+
+// These samples, one after another: the parts that the data set holds. `masking_seed` keys which
+// tokens are hidden, where the data set is for masked language modelling.
+Batch assemble_samples(const Dataset& dataset, std::vector<SampleKey> keys,
+                       std::uint64_t masking_seed);
 
 // Of one minibatch of one virtual worker the samples of these spans, one span after another: the
 // parts that the data set holds.

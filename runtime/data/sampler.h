@@ -36,6 +36,7 @@ class Sampler {
   Sampler(std::uint64_t seed, std::int64_t dataset_size, std::vector<int> minibatch_of_worker,
           std::int64_t first_position, std::int64_t end_position, Minibatch first_minibatch = 0);
 
+  std::uint64_t seed() const { return seed_; }
   int workers() const { return static_cast<int>(sizes_.size()); }
   Minibatch first_minibatch() const { return first_minibatch_; }
 

@@ -48,7 +48,7 @@ TextSpec parse(const std::string& spec) {
 
 bool is_text(const std::string& spec) { return spec.starts_with(kPrefix); }
 
-Dataset load_text_dataset(const std::string& spec, Split split, Parts parts) {
+Dataset load_text_dataset(const std::string& spec, Split split, Parts parts, TextTask task) {
   const TextSpec of = parse(spec);
   const std::string text = read_file(of.file, kMostTextBytes);
   std::array<std::int32_t, 256> token{};
@@ -70,6 +70,12 @@ Dataset load_text_dataset(const std::string& spec, Split split, Parts parts) {
                                  "a longer text, or a smaller T, as in text:FILE,T=8.",
                                  text.size(), of.tokens));
   }
+  const bool masked = task == TextTask::masked_tokens;
+  if (masked && of.tokens < 2) {
+    problems.add("--data " + spec,
+                 "T=1 (masked tokens are predicted from the others of their window, and there are "
+                 "none). Give at least two, as in text:FILE,T=64.");
+  }
   problems.throw_if_any();
 
   const std::string_view all(text);
@@ -77,12 +83,13 @@ Dataset load_text_dataset(const std::string& spec, Split split, Parts parts) {
   Dataset dataset;
   dataset.name = of.file;
   dataset.tokens = dataset.labels_per_sample = of.tokens;
-  dataset.classes = classes;
+  dataset.classes = masked ? classes + 1 : classes;
+  if (masked) dataset.mask_token = classes;
   const std::size_t size = (own.size() - 1) / window;
   dataset.size = static_cast<std::int64_t>(size);
   std::vector<std::int32_t> labels;
   labels.reserve(size * window);
-  for (const char c : own.substr(1, size * window)) {
+  for (const char c : own.substr(masked ? 0 : 1, size * window)) {
     labels.push_back(token[static_cast<unsigned char>(c)]);
   }
   const std::string_view first =

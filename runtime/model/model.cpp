@@ -68,7 +68,10 @@ struct FullText {
   std::string operator()(const Concat&) const { return "concat"; }
   std::string operator()(const Shift& s) const { return format("shift %d %d", s.rows, s.columns); }
   // Its smoothing is a choice of the training, not of the model.
-  std::string operator()(const SoftmaxCrossEntropy&) const { return "softmax-cross-entropy"; }
+  std::string operator()(const SoftmaxCrossEntropy& s) const {
+    return s.labelled == 0 ? "softmax-cross-entropy"
+                           : format("softmax-cross-entropy %d", s.labelled);
+  }
   std::string operator()(const Embedding& e) const {
     return format("embedding %d %d %a", e.vocabulary, e.features, static_cast<double>(e.deviation));
   }
@@ -246,6 +249,19 @@ std::int64_t Model::labels_per_sample() const {
   if (layers_.empty() || !is_loss(layers_.back().spec)) return 1;
   const Shape logits = input_shapes(layer_count() - 1, 1).front();
   return logits.rank() == 3 ? logits[1] : 1;
+}
+
+std::int64_t Model::predictions_per_sample() const {
+  const auto* loss =
+      layers_.empty() ? nullptr : std::get_if<SoftmaxCrossEntropy>(&layers_.back().spec);
+  return loss != nullptr && loss->labelled != 0 ? loss->labelled : labels_per_sample();
+}
+
+bool Model::sees_all_tokens() const {
+  return std::any_of(layers_.begin(), layers_.end(), [](const ModelLayer& layer) {
+    const auto* attention = std::get_if<SelfAttention>(&layer.spec);
+    return attention != nullptr && !attention->causal;
+  });
 }
 
 int Model::vocabulary() const {

@@ -57,6 +57,11 @@ class Model {
 
   Shape batch_shape(std::int64_t batch) const;  // of the samples: (N, H, W, C), (N, F) or (N, T)
   std::int64_t labels_per_sample() const;       // T where the loss is over tokens, else 1
+  // Those that are predicted, and that the loss is a mean over: some of them where tokens are
+  // masked.
+  std::int64_t predictions_per_sample() const;
+  // Whether a token's output depends on tokens behind it, by attention that is not causal.
+  bool sees_all_tokens() const;
   // Of what the embedding that reads the samples takes; 0 where none does: samples are no tokens.
   int vocabulary() const;
   Shape output_shape(int layer, std::int64_t batch) const;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/model/zoo_text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
 #include "base/error.h"
+#include "base/masked_tokens.h"
 #include "base/text.h"
 
 namespace hetpipe {
@@ -103,6 +105,7 @@ struct TextModel {
   int vocabulary;                     // 0: the classes
   std::int64_t longest;               // tokens; 0: any
   std::function<void(Model&)> build;  // all but the loss
+  bool masked = false;                // it learns to fill in masked tokens
 };
 
 const std::vector<TextModel>& text_models() {
@@ -118,11 +121,13 @@ const std::vector<TextModel>& text_models() {
       {"bert-base", 30522, 512,
        [](Model& m) {
          build_bert(m, {12, 12, 768, 512, 0.1f});
-       }},
+       },
+       true},
       {"bert-tiny", 0, 0,
        [](Model& m) {
          build_bert(m, {2, 4, 64});
-       }},
+       },
+       true},
       {"gnmt-8", 32000, 0, [](Model& m) { build_gnmt(m, 8, 1024, 0.2f); }},
       {"gnmt-tiny", 0, 0, [](Model& m) { build_gnmt(m, 4, 64, 0); }},
   };
@@ -156,13 +161,21 @@ std::vector<std::string> text_model_names() {
   return names;
 }
 
+bool learns_masked_tokens(const std::string& name) {
+  const std::vector<TextModel>& all = text_models();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const TextModel& text) { return text.name == name && text.masked; });
+}
+
 std::optional<Model> make_text_model(const std::string& name, const Shape& sample, int classes) {
   for (const TextModel& text : text_models()) {
     if (text.name != name) continue;
     check(text, sample, classes);
     Model model(name, sample, text.vocabulary > 0 && classes > 0 ? text.vocabulary : classes);
     text.build(model);
-    model.add("loss", SoftmaxCrossEntropy{});
+    SoftmaxCrossEntropy loss;
+    if (text.masked) loss.labelled = chosen_tokens(sample[0]);
+    model.add("loss", loss);
     model.check_complete();
     return model;
   }

@@ -7,8 +7,9 @@
 
 #include "runtime/model/model.h"
 
-// The zoo's models for samples (T): tokens, each labelled with one of the classes, as a rule the
-// token that follows. The loss of a sample is the mean over its tokens.
+// The zoo's models for samples (T): tokens, each labelled with the token that follows, or, where a
+// model sees all tokens, some of them masked and labelled with themselves. The loss of a sample is
+// the mean over its labelled tokens.
 namespace hetpipe {
 
 std::vector<std::string> text_model_names();
@@ -29,8 +30,9 @@ std::vector<std::string> text_model_names();
 // above, GELU in its tanh form. Its head is that of masked language modelling for every token: a
 // dense layer, GELU, a norm, and the embedding's weight with a bias of its own. Without token types
 // and pooler, with that head, 109,512,762 parameters (published: 110 M; with token types and the
-// pooler in the head's place 109,482,240). Labels that follow their token are no task for it, since
-// it sees them: it is there for its costs and its shape, and learns what is labelled otherwise.
+// pooler in the head's place 109,482,240). It learns to fill in masked tokens
+// (base/masked_tokens.h), since it would see a label that follows its token; the mask is one more
+// class, the last.
 //
 // "bert-tiny": the same in 2 layers of 64 features and 4 heads, without dropout, vocabulary and
 // tokens as in gpt2-tiny.
@@ -41,6 +43,9 @@ std::vector<std::string> text_model_names();
 // decoder, the encoder's bidirectional first layer, attention, and beam search.
 //
 // "gnmt-tiny": the same in 4 layers of 64 features, without dropout, vocabulary as in gpt2-tiny.
+// Whether the model of this name learns to fill in masked tokens: its classes count the mask.
+bool learns_masked_tokens(const std::string& name);
+
 std::optional<Model> make_text_model(const std::string& name, const Shape& sample, int classes);
 
 }  // namespace hetpipe

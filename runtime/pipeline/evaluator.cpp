@@ -57,7 +57,7 @@ void Evaluator::pass_through(std::int64_t number, const float* weights, float* s
       sum.loss_sum += losses.sum;
       sum.correct += losses.correct;
       sum.samples += pass.samples;
-      sum.labels += static_cast<std::int64_t>(batch.labels.size());
+      sum.labels += pass.samples * stage.model().predictions_per_sample();
     }
     weights += stage.parameters().count();
     statistics += stage.statistics().count();

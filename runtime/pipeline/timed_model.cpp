@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/masked_tokens.h"
 #include "base/random.h"
 #include "runtime/model/model.h"
 
@@ -64,8 +65,10 @@ void TimedModel::make_samples() {
     if (vocabulary > 0) images[e] = std::floor(images[e] * static_cast<float>(vocabulary));
   }
   std::vector<std::int32_t> labels;
-  for (std::int64_t i = 0; i < batch_ * model_.labels_per_sample(); ++i) {
-    labels.push_back(static_cast<std::int32_t>(i % model_.classes()));
+  const std::int64_t tokens = model_.labels_per_sample();
+  for (std::int64_t i = 0; i < batch_ * tokens; ++i) {
+    const bool predicted = i % tokens < model_.predictions_per_sample();
+    labels.push_back(predicted ? static_cast<std::int32_t>(i % model_.classes()) : kNoLabel);
   }
   for (int i = 0; i < batch_; ++i) keys_.push_back({0, i});
   images_ = upload(images, MemoryKind::activations);

@@ -206,7 +206,7 @@ void Worker::note_loss(Minibatch p, const Stage& stage, const Pass& pass, const 
   wave_.loss_sum += losses.sum;
   wave_.correct += losses.correct;
   wave_.samples += pass.samples;
-  wave_.labels += static_cast<std::int64_t>(pass.labels.bytes() / sizeof(std::int32_t));
+  wave_.labels += pass.samples * stage.model().predictions_per_sample();
 }
 
 // The loss of p is not finite: says which layer's numbers were the first not to be. Where they came

@@ -121,6 +121,7 @@ void DatasetWriter::begin(Split split, int height, int width, int channels,
              static_cast<hsize_t>(channels)};
   s.image_bytes = static_cast<std::size_t>(s.shape[1] * s.shape[2] * s.shape[3]);
   s.images = create_dataset(s.group.get(), "images", H5T_STD_U8LE, s.shape, creating);
+  hdf5::write_attribute(s.images.get(), "layout", "NHWC", creating);
   const hdf5::Id stored =
       create_dataset(s.group.get(), "labels", H5T_STD_I32LE, {labels.size()}, creating);
   hdf5::check(

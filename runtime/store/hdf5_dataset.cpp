@@ -31,6 +31,9 @@ hdf5::Id open_file(const std::string& path) {
   }
 }
 
+constexpr const char* kLayout = "layout";  // attribute of the images: "NHWC" or "NCHW"
+enum class ImageLayout { channels_last, channels_first };
+
 // One split's images and labels, in one group of one file.
 class SplitReader {
  public:
@@ -53,10 +56,17 @@ class SplitReader {
                               kWriteAgain);
     }
     problems.throw_if_any();
+    layout_ = layout_of(shape);
+    const std::size_t rows = layout_ == ImageLayout::channels_first ? 2 : 1;
     dataset.size = static_cast<std::int64_t>(shape[0]);
-    dataset.height = static_cast<int>(shape[1]);
-    dataset.width = static_cast<int>(shape[2]);
-    dataset.channels = shape.size() == 4 ? static_cast<int>(shape[3]) : 1;
+    dataset.height = static_cast<int>(shape[rows]);
+    dataset.width = static_cast<int>(shape[rows + 1]);
+    dataset.channels = shape.size() == 3 ? 1 : static_cast<int>(shape[rows == 2 ? 1 : 3]);
+    if (layout_ == ImageLayout::channels_first) {
+      dataset.remark =
+          format("%s: dataset %s has shape %s and is read as (N, C, H, W)", path_.c_str(),
+                 name("images").c_str(), hdf5::shape_text(shape).c_str());
+    }
   }
 
   // classes: the labels' limit, nothing where they define it.
@@ -104,6 +114,10 @@ class SplitReader {
     hdf5::check(H5Dread(images_.get(), is_bytes_ ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT, to.get(),
                         from.get(), H5P_DEFAULT, out),
                 doing);
+    if (layout_ == ImageLayout::channels_first) {
+      dataset.pixels = channels_last(dataset, dataset.pixels);
+      dataset.values = channels_last(dataset, dataset.values);
+    }
     check_finite(dataset);
   }
 
@@ -173,6 +187,49 @@ class SplitReader {
     return shape;
   }
 
+  // By the attribute of the images, else by their shape, which shows it where either the channels
+  // or the columns cannot be what they would be in the other layout.
+  ImageLayout layout_of(const std::vector<hsize_t>& shape) const {
+    const hdf5::Doing doing = reading("images");
+    const std::string place = "dataset " + name("images") + " has ";
+    if (hdf5::has_attribute(images_.get(), kLayout, doing)) {
+      const std::string layout = hdf5::read_text(images_.get(), kLayout, doing);
+      if (layout == "NHWC") return ImageLayout::channels_last;
+      if (layout == "NCHW" && shape.size() == 4) return ImageLayout::channels_first;
+      throw UserError(path_,
+                      place + "layout '" + layout.substr(0, 20) + "' and shape " +
+                          hdf5::shape_text(shape) +
+                          " (NHWC, or with four sides NCHW, is needed). Correct the attribute.");
+    }
+    const auto like_channels = [](hsize_t side) { return side == 1 || side == 3; };
+    if (shape.size() == 3 || !like_channels(shape[1])) return ImageLayout::channels_last;
+    if (!like_channels(shape[3])) return ImageLayout::channels_first;
+    throw UserError(path_,
+                    place + "shape " + hdf5::shape_text(shape) +
+                        " (both (N, H, W, C) and (N, C, H, W) could be meant). Say which with the "
+                        "attribute 'layout' of the dataset, \"NHWC\" or \"NCHW\", as in h5py: "
+                        "file[\"" +
+                        name("images") + "\"].attrs[\"layout\"] = \"NHWC\".");
+  }
+
+  // Samples (C, H, W) as (H, W, C).
+  template <class Value>
+  static std::vector<Value> channels_last(const Dataset& dataset,
+                                          const std::vector<Value>& samples) {
+    std::vector<Value> turned(samples.size());
+    const auto channels = static_cast<std::size_t>(dataset.channels);
+    const auto pixels =
+        static_cast<std::size_t>(dataset.height) * static_cast<std::size_t>(dataset.width);
+    for (std::size_t first = 0; first < samples.size(); first += pixels * channels) {
+      for (std::size_t c = 0; c < channels; ++c) {
+        for (std::size_t p = 0; p < pixels; ++p) {
+          turned[first + p * channels + c] = samples[first + c * pixels + p];
+        }
+      }
+    }
+    return turned;
+  }
+
   static const char* kind_text(H5T_class_t kind) {
     if (kind == H5T_INTEGER) return "integers";
     if (kind == H5T_FLOAT) return "floating-point numbers";
@@ -198,6 +255,7 @@ class SplitReader {
   hdf5::Id images_;
   hdf5::Id labels_;
   bool is_bytes_ = false;
+  ImageLayout layout_ = ImageLayout::channels_last;
 };
 
 SplitReader find_split(const std::string& spec, Split wanted) {

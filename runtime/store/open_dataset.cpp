@@ -17,8 +17,8 @@ bool has_test_split(const std::string& spec) {
   return is_text(spec) || !is_hdf5(spec) || has_hdf5_test_split(spec);
 }
 
-Dataset open_dataset(const std::string& spec, Split split, Parts parts) {
-  if (is_text(spec)) return load_text_dataset(spec, split, parts);
+Dataset open_dataset(const std::string& spec, Split split, Parts parts, TextTask task) {
+  if (is_text(spec)) return load_text_dataset(spec, split, parts, task);
   return is_hdf5(spec) ? load_hdf5_dataset(spec, split, parts) : load_dataset(spec, split, parts);
 }
 

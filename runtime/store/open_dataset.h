@@ -4,13 +4,15 @@
 #include <string>
 
 #include "runtime/data/dataset.h"
+#include "runtime/data/text.h"
 
 namespace hetpipe {
 
 // Any data set by its name on the command line: text when it begins with "text:"
 // (runtime/data/text.h), HDF5 when it ends in .h5 or .hdf5 (hdf5_dataset.h), else a folder of IDX
-// files or "fashion-mnist" (runtime/data/idx.h).
-Dataset open_dataset(const std::string& spec, Split split, Parts parts);
+// files or "fashion-mnist" (runtime/data/idx.h). `task` is that of a text.
+Dataset open_dataset(const std::string& spec, Split split, Parts parts,
+                     TextTask task = TextTask::next_token);
 
 // Whether there are test samples to open: an HDF5 file may hold only a train split.
 bool has_test_split(const std::string& spec);

@@ -12,6 +12,7 @@
 #include "partitioner/plan/system.h"
 #include "partitioner/schedule/counts.h"
 #include "partitioner/simulator/stage_times.h"
+#include "runtime/data/masking.h"
 #include "runtime/data/prefetch.h"
 #include "runtime/pipeline/worker.h"
 #include "runtime/sync/server_client.h"
@@ -83,21 +84,10 @@ Sampler deal_test_set(const TrainJob& job) {
 // Samples [first, first + count) of the test set.
 Batch assemble_test_batch(const Dataset& test, std::int64_t first, std::int64_t count,
                           std::int64_t number) {
-  Batch batch;
+  std::vector<SampleKey> keys;
+  for (std::int64_t i = 0; i < count; ++i) keys.push_back({0, first + i});
+  Batch batch = assemble_samples(test, std::move(keys), kEvaluationMaskingSeed);
   batch.minibatch = number;
-  batch.count = static_cast<int>(count);
-  if (test.has_images()) {
-    batch.images.resize(static_cast<std::size_t>(count * test.sample_values()));
-  }
-  for (std::int64_t i = 0; i < count; ++i) {
-    batch.keys.push_back({0, first + i});
-    if (test.has_images()) {
-      test.copy_sample(first + i, batch.images.data() + i * test.sample_values());
-    }
-    if (!test.has_labels()) continue;
-    const std::span<const std::int32_t> labels = test.labels_of(first + i);
-    batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
-  }
   return batch;
 }
 

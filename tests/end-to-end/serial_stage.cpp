@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "tests/end-to-end/serial_masking.h"
 
 namespace hetpipe {
 namespace {
@@ -37,6 +38,11 @@ std::vector<SerialMicroBatch> micro_batches_of(const Dataset& data, const Sample
       micro.samples.keys.push_back(key);
       const std::span<const std::int32_t> labels = data.labels_of(key.index);
       micro.samples.labels.insert(micro.samples.labels.end(), labels.begin(), labels.end());
+      if (data.mask_token) {
+        mask_serially(sampler.seed(), key, *data.mask_token,
+                      std::span(images).last(at(data.sample_values())),
+                      std::span(micro.samples.labels).last(labels.size()));
+      }
     }
   }
   return micros;

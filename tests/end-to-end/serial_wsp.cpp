@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "runtime/data/masking.h"
+#include "tests/end-to-end/serial_masking.h"
 
 namespace hetpipe {
 namespace {
@@ -37,13 +39,17 @@ struct SerialBatch {
   std::vector<SampleKey> keys;
 };
 
-void append_sample(SerialBatch& batch, const Dataset& data, const SampleKey& key) {
+void append_sample(SerialBatch& batch, const Dataset& data, const SampleKey& key,
+                   std::uint64_t masking_seed) {
   const std::size_t begin = batch.images.size();
   batch.images.resize(begin + at(data.sample_values()));
   data.copy_sample(key.index, batch.images.data() + begin);
   const std::span<const std::int32_t> labels = data.labels_of(key.index);
   batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
   batch.keys.push_back(key);
+  if (!data.mask_token) return;
+  mask_serially(masking_seed, key, *data.mask_token, std::span(batch.images).subspan(begin),
+                std::span(batch.labels).last(labels.size()));
 }
 
 std::size_t slot_count(const std::string& optimizer) {
@@ -163,7 +169,7 @@ class Game {
     SerialBatch batch;
     const SampleRange range = wsp_.sampler.samples(player.number, p);
     for (int i = 0; i < range.count; ++i) {
-      append_sample(batch, wsp_.data, wsp_.sampler.key(range.first + i));
+      append_sample(batch, wsp_.data, wsp_.sampler.key(range.first + i), wsp_.sampler.seed());
     }
     result_.losses[at(player.number)][p] =
         model_.forward(batch.images, batch.labels, batch.keys, Mode::train).losses;
@@ -261,7 +267,7 @@ SerialEvaluation evaluate_serially(const Model& model, Device& device, const Dat
   for (std::int64_t first = 0; first < data.size; first += batch) {
     SerialBatch samples;
     for (std::int64_t i = first; i < std::min(first + batch, data.size); ++i) {
-      append_sample(samples, data, {0, i});
+      append_sample(samples, data, {0, i}, kEvaluationMaskingSeed);
     }
     const SerialModel::Result result =
         whole.forward(samples.images, samples.labels, samples.keys, Mode::evaluate, false);

@@ -19,6 +19,7 @@
 #include "kernels/devices.h"
 #include "partitioner/plan/system.h"
 #include "runtime/model/zoo.h"
+#include "runtime/model/zoo_text.h"
 #include "runtime/training/checkpoint.h"
 #include "runtime/training/exact.h"
 #include "runtime/training/roles.h"
@@ -32,8 +33,8 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kFingerprint = 4711;
 
-// Rows of tokens, each labelled with the one that follows: at times any, else the one five on, in
-// turns.
+// Rows of tokens, each labelled with the one that follows, or with itself where some are masked: at
+// times any, else the one five on, in turns.
 Dataset make_text(const Training& training, std::int64_t size, std::uint64_t seed) {
   Dataset data;
   data.name = "turns";
@@ -42,13 +43,16 @@ Dataset make_text(const Training& training, std::int64_t size, std::uint64_t see
   data.size = size;
   data.fingerprint = kFingerprint;
   const std::uint64_t key = random_key({3, seed});
-  const auto classes = static_cast<std::uint32_t>(training.classes);
+  const bool masked = learns_masked_tokens(training.model);
+  if (masked) data.mask_token = training.classes - 1;
+  const auto classes = static_cast<std::uint32_t>(training.classes - (masked ? 1 : 0));
   std::uint32_t token = 0;
   for (std::uint64_t i = 0; std::ssize(data.labels) < size * data.tokens; ++i) {
     data.values.push_back(static_cast<float>(token));
+    if (masked) data.labels.push_back(static_cast<std::int32_t>(token));
     const std::uint32_t drawn = random_bits(key, i);
     token = (drawn % 4 == 0 ? drawn / 4 : token + 5) % classes;
-    data.labels.push_back(static_cast<std::int32_t>(token));
+    if (!masked) data.labels.push_back(static_cast<std::int32_t>(token));
   }
   return data;
 }

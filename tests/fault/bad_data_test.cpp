@@ -90,6 +90,10 @@ TEST_F(BadData, IdxFiles) {
 TEST_F(BadData, PlacesWhereThereIsNone) {
   write(file("notes.txt"), "hello");
   fs::create_directory(file("empty"));
+  fs::create_directories(file("pictures/train/cat"));
+  write(file("pictures/train/cat/1.JPG"), "an image");
+  fs::create_directory(file("loose"));
+  write(file("loose/1.png"), "an image");
   const std::vector<std::pair<std::string, std::vector<std::string>>> kCases{
       {"nowhere", {"nowhere: does not exist", "folder of IDX files"}},
       {"nowhere.h5", {"nowhere.h5: does not exist"}},
@@ -98,6 +102,10 @@ TEST_F(BadData, PlacesWhereThereIsNone) {
        {"empty: holds neither train-images-idx3-ubyte nor",
         "empty: holds neither train-labels-idx1-ubyte nor"}},
       {"fashion-mnits", {"fashion-mnits: does not exist", "'fashion-mnist'"}},
+      {"pictures",
+       {"pictures: is a folder of images, pictures/train/cat/1.JPG among them",
+        "hetpipe data import --from folder --input pictures --output"}},
+      {"loose", {"loose: is a folder of images, loose/1.png among them", "data import"}},
   };
   for (const auto& [name, words] : kCases) {
     std::string arguments = kTrain;

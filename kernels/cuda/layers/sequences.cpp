@@ -77,7 +77,7 @@ class LossLayer final : public LayerKernel {
   LossLayer(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in)
       : context_(context),
         smoothing_(spec.smoothing),
-        sizes_{in[0], in.rank() == 3 ? in[1] : 1, in[in.rank() - 1]} {}
+        sizes_{in[0], in.rank() == 3 ? in[1] : 1, in[in.rank() - 1], spec.labelled} {}
 
   // Two numbers of each token, and the logits, instead of all probabilities.
   void adjust(LayerShapes& shapes) const override {
@@ -98,7 +98,7 @@ class LossLayer final : public LayerKernel {
   void backward(Stream& stream, const BackwardArguments& a) override {
     std::byte* const dx = wanted(a.input_gradients, 0);
     if (dx == nullptr) return;
-    const float factor = 1.0f / static_cast<float>(a.loss_samples * sizes_.tokens);
+    const float factor = 1.0f / static_cast<float>(a.loss_samples * sizes_.predictions());
     loss_backward(sizes_, smoothing_, as<T>(a.inputs[0]),
                   reinterpret_cast<const SoftmaxSums*>(a.stash), a.labels, factor * a.loss_scale,
                   as<T>(dx), handle(stream));

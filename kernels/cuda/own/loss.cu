@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/own/loss.h"
 
+#include "base/masked_tokens.h"
 #include "kernels/cuda/own/rows.h"
 
 namespace hetpipe::cuda {
 namespace {
+
+// Of rows in a sample of which not all are labelled.
+HETPIPE_DEVICE bool is_unlabelled(bool some_labelled, std::int64_t label) {
+  return some_labelled && label == kNoLabel;
+}
 
 // Rows of more classes than this get a block each.
 constexpr std::int64_t kWarpClasses = 1024;
@@ -73,10 +79,10 @@ struct Seen {
 template <class T, int V, int kTeam>
 HETPIPE_KERNEL __launch_bounds__(kRowThreads,
                                  2) void token_losses(std::int64_t rows, std::int64_t classes,
-                                                      float smoothing, const T* logits,
-                                                      const std::int32_t* labels, float* loss,
-                                                      std::int32_t* correct, SoftmaxSums* kept,
-                                                      std::int32_t* outside) {
+                                                      float smoothing, bool some_labelled,
+                                                      const T* logits, const std::int32_t* labels,
+                                                      float* loss, std::int32_t* correct,
+                                                      SoftmaxSums* kept, std::int32_t* outside) {
   const std::int64_t row = team_row<kTeam>();
   if (row >= rows) return;
   const T* const own = logits + row * classes;
@@ -96,8 +102,9 @@ HETPIPE_KERNEL __launch_bounds__(kRowThreads,
   if (kept != nullptr) kept[row] = {largest, sums[0]};
   const std::int64_t label = labels[row];
   if (label < 0 || label >= classes) {
-    *outside = 1;
-    loss[row] = NAN;
+    const bool meant = is_unlabelled(some_labelled, label);
+    if (!meant) *outside = 1;
+    loss[row] = meant ? 0 : NAN;
     if (correct != nullptr) correct[row] = 0;
     return;
   }
@@ -111,7 +118,7 @@ HETPIPE_KERNEL __launch_bounds__(kRowThreads,
 }
 
 // A warp sums a sample's tokens.
-HETPIPE_KERNEL void sample_losses(LossSizes s, const float* token_loss,
+HETPIPE_KERNEL void sample_losses(LossSizes s, std::int64_t predictions, const float* token_loss,
                                   const std::int32_t* token_correct, float* loss,
                                   std::int32_t* correct) {
   const std::int64_t n = team_row<kWarp>();
@@ -125,19 +132,20 @@ HETPIPE_KERNEL void sample_losses(LossSizes s, const float* token_loss,
   const float total = warp_reduce(sum.sum, Plus{});
   right = warp_reduce(right, Plus{});
   if (threadIdx.x % kWarp != 0) return;
-  loss[n] = total / static_cast<float>(s.tokens);
+  loss[n] = total / static_cast<float>(predictions);
   if (correct != nullptr) correct[n] = right;
 }
 
 template <class T, int V, int kTeam>
 HETPIPE_KERNEL void logit_gradients(std::int64_t rows, std::int64_t classes, float smoothing,
-                                    const T* logits, const SoftmaxSums* kept,
+                                    bool some_labelled, const T* logits, const SoftmaxSums* kept,
                                     const std::int32_t* labels, float factor, T* dx) {
   const std::int64_t row = team_row<kTeam>();
   if (row >= rows) return;
   const SoftmaxSums own = kept[row];
   const float inverse = 1 / own.sum;
   const std::int64_t label = labels[row];
+  if (is_unlabelled(some_labelled, label)) factor = 0;
   const float other = smoothing / static_cast<float>(classes);
   const float right = 1 - smoothing + other;
   T* const to = dx + row * classes;
@@ -175,10 +183,10 @@ void loss_forward(const LossSizes& s, float smoothing, const T* logits, const st
       s.tokens == 1 ? correct : static_cast<std::int32_t*>(scratch) + s.rows();
   launch(wide ? token_losses<T, kPack<T>, kRowThreads> : token_losses<T, kPack<T>, kWarp>,
          row_blocks(s.rows(), wide ? kRowThreads : kWarp), kRowThreads, on, s.rows(), s.classes,
-         smoothing, logits, labels, token_loss, token_correct, kept, outside);
+         smoothing, !s.all_labelled(), logits, labels, token_loss, token_correct, kept, outside);
   if (s.tokens == 1) return;
-  launch(sample_losses, row_blocks(s.batch, kWarp), kRowThreads, on, s, token_loss, token_correct,
-         loss, correct);
+  launch(sample_losses, row_blocks(s.batch, kWarp), kRowThreads, on, s, s.predictions(), token_loss,
+         token_correct, loss, correct);
 }
 
 template <class T>
@@ -192,7 +200,7 @@ void loss_backward(const LossSizes& s, float smoothing, const T* logits, const S
   auto* kernel = wide ? logit_gradients<T, V, kRowThreads> : logit_gradients<T, V, kWarp>;
   if (!alike) kernel = wide ? logit_gradients<T, 1, kRowThreads> : logit_gradients<T, 1, kWarp>;
   launch(kernel, row_blocks(s.rows(), wide ? kRowThreads : kWarp), kRowThreads, on, s.rows(),
-         s.classes, smoothing, logits, kept, labels, factor, dx);
+         s.classes, smoothing, !s.all_labelled(), logits, kept, labels, factor, dx);
 }
 
 #define HETPIPE_LOSS(T)                                                                      \

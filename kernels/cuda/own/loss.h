@@ -16,7 +16,11 @@ struct LossSizes {
   std::int64_t batch = 0;
   std::int64_t tokens = 1;
   std::int64_t classes = 0;
+  std::int64_t labelled = 0;  // tokens of each sample, the others' label is kNoLabel; 0: all
 
+  bool all_labelled() const { return labelled == 0; }
+  // Of a sample, that its loss is the mean of.
+  std::int64_t predictions() const { return all_labelled() ? tokens : labelled; }
   std::int64_t rows() const { return batch * tokens; }
 };
 
@@ -28,17 +32,18 @@ struct SoftmaxSums {
 
 std::size_t loss_scratch_bytes(const LossSizes& s);
 
-// loss (N), the mean over each sample's tokens; correct (N), how many tokens' first largest logit
-// is the label's, may be null; kept (N, T) may be null. A label outside [0, classes) sets
-// *outside to 1 (it is never set to 0) and makes its sample's loss NaN. Moves the bytes of the
-// logits once.
+// loss (N), the mean over each sample's labelled tokens; correct (N), how many tokens' first
+// largest logit is the label's, may be null; kept (N, T) may be null. Another label outside [0,
+// classes) sets *outside to 1 (it is never set to 0) and makes its sample's loss NaN. Moves the
+// bytes of the logits once.
 template <class T>
 void loss_forward(const LossSizes& s, float smoothing, const T* logits, const std::int32_t* labels,
                   float* loss, std::int32_t* correct, SoftmaxSums* kept, std::int32_t* outside,
                   void* scratch, On on);
 
-// dx = (probability - target) * factor; factor is 1/(loss_samples*tokens), times the scale of the
-// loss. dx may be the logits. A label outside is none. Moves the bytes of the logits and dx once.
+// dx = (probability - target) * factor; factor is 1/(loss_samples*labelled), times the scale of the
+// loss; 0 where the label is kNoLabel. dx may be the logits. A label outside is none. Moves the
+// bytes of the logits and dx once.
 template <class T>
 void loss_backward(const LossSizes& s, float smoothing, const T* logits, const SoftmaxSums* kept,
                    const std::int32_t* labels, float factor, T* dx, On on);

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <optional>
+#include <sstream>
 #include <string>
 
 namespace hetpipe {
@@ -28,6 +31,35 @@ TEST(Sampler, DealsTheStreamInRounds) {
   EXPECT_EQ(owners(Sampler(1, 4, {3, 2}, 0, 12), 12), "000110001100");
   EXPECT_EQ(owners(Sampler(1, 4, {3, 2}, 0, 15), 15), "000110001100011");
   EXPECT_EQ(owners(Sampler(1, 9, {1, 2, 1}, 0, 9), 9), "011201120");
+}
+
+// The golden file is what docs/sample_order.py prints, which follows docs/data.md alone; the test
+// sample_order compares the two.
+TEST(Sampler, OrdersSamplesAsTheReferenceInPythonDoes) {
+  std::ifstream golden(HETPIPE_SOURCE_DIR "/tests/golden/sample-order.txt");
+  std::optional<Sampler> sampler;
+  std::int64_t first = 0, end = 0;
+  int compared = 0;
+  for (std::string line; std::getline(golden, line);) {
+    std::istringstream words(line);
+    if (line.starts_with("# ")) {
+      EXPECT_EQ(first, end);
+      std::uint64_t seed = 0;
+      std::int64_t size = 0;
+      words.ignore(2) >> seed >> size >> first >> end;
+      sampler.emplace(seed, size, std::vector<int>{1}, first, end);
+      continue;
+    }
+    std::int64_t position = -1;
+    SampleKey key{-1, -1};
+    words >> position >> key.epoch >> key.index;
+    ASSERT_TRUE(sampler.has_value());
+    EXPECT_EQ(position, first++);
+    EXPECT_EQ(sampler->key(position), key) << line;
+    ++compared;
+  }
+  EXPECT_EQ(first, end);
+  EXPECT_EQ(compared, 116);
 }
 
 TEST(Sampler, GoesOnFromAPosition) {

@@ -64,6 +64,25 @@ TEST_F(TextFile, LabelsAreTheNextTokens) {
   }
 }
 
+// The same windows; labels are the tokens themselves, and there is one more class, the mask.
+TEST_F(TextFile, ForMaskedTokensLabelsAreTheTokens) {
+  for (Split split : {Split::train, Split::test}) {
+    const Dataset next = load_text_dataset(spec(3), split, Parts::both);
+    const Dataset data = load_text_dataset(spec(3), split, Parts::both, TextTask::masked_tokens);
+    EXPECT_EQ(data.classes, 6);
+    EXPECT_EQ(data.mask_token, 5);
+    EXPECT_EQ(next.mask_token, std::nullopt);
+    EXPECT_EQ(data.size, next.size);
+    EXPECT_EQ(data.values, next.values);
+    EXPECT_EQ(std::vector<float>(data.labels.begin(), data.labels.end()), data.values);
+    EXPECT_NE(data.fingerprint, next.fingerprint);
+  }
+  const auto masked = [&](int tokens) {
+    load_text_dataset(spec(tokens), Split::train, Parts::both, TextTask::masked_tokens);
+  };
+  EXPECT_THAT(error_of<UserError>([&] { masked(1); }), HasSubstr("T=1 (masked tokens"));
+}
+
 TEST_F(TextFile, TheLastTenthIsTheTestSplit) {
   const Dataset data = load_text_dataset(spec(3), Split::test, Parts::both);
   EXPECT_EQ(data.classes, 5);  // of the whole file

@@ -99,6 +99,7 @@ std::vector<LayerCase> exact_cases() {
   cases.push_back({SoftmaxCrossEntropy{0.1f}, {{9, 10}}});
   cases.push_back({SoftmaxCrossEntropy{}, {{3, 17, 70}}});
   cases.push_back({SoftmaxCrossEntropy{0.2f}, {{2, 5, 3}}});
+  cases.push_back({SoftmaxCrossEntropy{.labelled = 3}, {{3, 17, 70}}});
   for (const Shape& in : {Shape{1, 1}, Shape{3, 17}, Shape{2, 130}}) {
     cases.push_back({Embedding{1, 5}, {in}});
     cases.push_back({Embedding{70, 33}, {in}});

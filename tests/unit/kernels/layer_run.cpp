@@ -6,6 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "base/masked_tokens.h"
 #include "base/random.h"
 #include "kernels/buffer.h"
 #include "kernels/host_device.h"
@@ -150,9 +151,13 @@ LayerValues make_values(const LayerCase& c) {
       2 + c.inputs.size() + shapes.parameters.size() + shapes.statistics.size();
   if (std::holds_alternative<SoftmaxCrossEntropy>(c.spec)) {
     const std::int64_t classes = c.inputs[0][c.inputs[0].rank() - 1];
+    const std::int64_t tokens = c.inputs[0].rank() == 3 ? c.inputs[0][1] : 1;
+    const int labelled = std::get<SoftmaxCrossEntropy>(c.spec).labelled;
     for (std::int64_t n = 0; n < c.inputs[0].elements() / classes; ++n) {
       const std::uint32_t draw = random_bits(key, static_cast<std::uint64_t>(n));
-      v.labels.push_back(static_cast<std::int32_t>(draw % classes));
+      // Each sample's are others.
+      const bool predicted = labelled == 0 || (n + n / tokens) % tokens < labelled;
+      v.labels.push_back(predicted ? static_cast<std::int32_t>(draw % classes) : kNoLabel);
     }
   }
   if (const auto* embedding = std::get_if<Embedding>(&c.spec)) {

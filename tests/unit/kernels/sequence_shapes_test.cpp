@@ -78,6 +78,8 @@ TEST(SequenceShapes, SaysWhatDoesNotFit) {
   EXPECT_THAT(refusal(Lstm{0}, {8, 64, 48}), HasSubstr("0 hidden features"));
   EXPECT_THAT(refusal(Lstm{4}, {8, 48}), HasSubstr("is not (N, T, features)"));
   EXPECT_THAT(refusal(SoftmaxCrossEntropy{1}, {8, 10}), HasSubstr("smoothing 1 is not in [0, 1)"));
+  EXPECT_THAT(refusal(SoftmaxCrossEntropy{.labelled = 65}, {8, 64, 10}),
+              HasSubstr("65 labelled of 64 tokens"));
 }
 
 }  // namespace sequence_shapes_test

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/masked_tokens.h"
 #include "kernels/devices.h"
 #include "tests/unit/kernels/layer_run.h"
 
@@ -241,6 +242,27 @@ TEST_P(SequenceValues, SmoothedCrossEntropyOverTokens) {
               {0.05962576f, -0.09089546f, 0.03126971f, 0.05962576f, -0.09089546f, 0.03126971f,
                -0.09898147f, 0.0290215f, 0.06995998f, 0.1260185f, -0.1959785f, 0.06995998f},
               "dx");
+}
+
+// As PyTorch with ignore_index = -1: the mean over the labelled tokens.
+TEST_P(SequenceValues, CrossEntropyOverSomeTokens) {
+  const LayerCase all{SoftmaxCrossEntropy{}, {{2, 1, 3}}};
+  const LayerCase some{SoftmaxCrossEntropy{.labelled = 1}, {{2, 2, 3}}};
+  LayerValues v = make_values(all);
+  v.inputs = {fill(1, 6)};
+  v.labels = {1, 2};
+  const LayerResult alone = run_layer(*device_, all, v);
+  const Floats& x = v.inputs[0];
+  LayerValues w = make_values(some);
+  w.inputs = {{x[0], x[1], x[2], 9, -9, 0, 5, 5, 5, x[3], x[4], x[5]}};
+  w.labels = {1, kNoLabel, kNoLabel, 2};
+  const LayerResult r = run_layer(*device_, some, w);
+  EXPECT_EQ(r.output, alone.output);
+  EXPECT_EQ(r.evaluated, alone.evaluated);
+  EXPECT_EQ(r.correct, alone.correct);
+  const Floats& dx = alone.input_gradients[0];
+  EXPECT_EQ(r.input_gradients[0],
+            (Floats{dx[0], dx[1], dx[2], 0, 0, 0, 0, 0, 0, dx[3], dx[4], dx[5]}));
 }
 
 // A token's row; the gradient of one that comes twice is a sum.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string>
 
+#include "base/masked_tokens.h"
 #include "base/random.h"
 #include "kernels/devices.h"
 #include "runtime/model/zoo.h"
@@ -99,6 +100,8 @@ struct Batch {
       const bool first = e % static_cast<std::size_t>(model.labels_per_sample()) == 0;
       const float sum = images[e] + (first ? 0.0f : images[e - 1]);
       labels.push_back(static_cast<std::int32_t>(sum) % model.classes());
+      const auto token = static_cast<std::int64_t>(e) % model.labels_per_sample();
+      if (token >= model.predictions_per_sample()) labels.back() = kNoLabel;
     }
   }
   // Samples [first, end), handed to a forward.

@@ -69,6 +69,19 @@ TEST(ZooText, EveryModelEndsInItsLossOverTokens) {
   }
 }
 
+// A model that sees all tokens would see a label that follows.
+TEST(ZooText, ModelsThatSeeAllTokensLearnMaskedOnes) {
+  for (const std::string& name : text_model_names()) {
+    SCOPED_TRACE(name);
+    const Model model = make_model(name, {48}, 65);
+    EXPECT_EQ(model.sees_all_tokens(), name.starts_with("bert"));
+    EXPECT_EQ(learns_masked_tokens(name), model.sees_all_tokens());
+    EXPECT_EQ(model.predictions_per_sample(), model.sees_all_tokens() ? 7 : 48);  // 15 % of 48
+  }
+  EXPECT_EQ(make_model("lenet", {8, 8, 1}, 4).predictions_per_sample(), 1);
+  EXPECT_FALSE(learns_masked_tokens("lenet"));
+}
+
 // Section 2.3: residual layers' weights are scaled by 1/sqrt(N) at the start, N residual layers.
 TEST(ZooText, Gpt2StartsWithSmallerResiduals) {
   const Model model = make_model("gpt2-tiny", {16}, 65);

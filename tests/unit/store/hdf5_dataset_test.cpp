@@ -99,6 +99,69 @@ TEST_F(Hdf5Dataset, LoadsFloatsWithoutChannels) {
   EXPECT_THAT(image, ElementsAre(-1.5f, 2));
 }
 
+// As PyTorch keeps images; the other way round they would be 3 rows of 4 columns with 5 channels.
+TEST_F(Hdf5Dataset, ChannelsFirstIsReadAsSuch) {
+  std::vector<std::uint8_t> first, last;
+  for (int n = 0; n < 2; ++n) {
+    for (int c = 0; c < 3; ++c) {
+      for (int p = 0; p < 20; ++p) first.push_back(static_cast<std::uint8_t>(60 * n + 20 * c + p));
+    }
+    for (int p = 0; p < 20; ++p) {
+      for (int c = 0; c < 3; ++c) last.push_back(static_cast<std::uint8_t>(60 * n + 20 * c + p));
+    }
+  }
+  add("first.h5", "images", H5T_NATIVE_UINT8, {2, 3, 4, 5}, first);
+  add("last.h5", "images", H5T_NATIVE_UINT8, {2, 4, 5, 3}, last);
+  for (const char* file : {"first.h5", "last.h5"}) add_labels(file, "", {0, 1});
+  const Dataset turned = load("first.h5");
+  EXPECT_THAT(turned.sample_shape(), ElementsAre(4, 5, 3));
+  EXPECT_EQ(turned.pixels, last);
+  EXPECT_THAT(turned.remark, AllOf(HasSubstr("first.h5"), HasSubstr("(2, 3, 4, 5)"),
+                                   HasSubstr("read as (N, C, H, W)")));
+  EXPECT_EQ(load("last.h5").pixels, last);
+  EXPECT_EQ(load("last.h5").remark, "");
+  EXPECT_EQ(load("last.h5").fingerprint, turned.fingerprint);
+
+  add("floats.h5", "images", H5T_NATIVE_FLOAT, {1, 1, 2, 2}, std::vector<float>{1, 2, 3, 4});
+  add_labels("floats.h5", "", {0});
+  EXPECT_THAT(load("floats.h5").sample_shape(), ElementsAre(2, 2, 1));
+}
+
+TEST_F(Hdf5Dataset, AnAttributeSaysWhatShapesDoNot) {
+  const auto with_layout = [&](const std::string& file, const Shape& shape, const char* layout) {
+    hsize_t count = 1;
+    for (const hsize_t side : shape) count *= side;
+    add(file, "images", H5T_NATIVE_UINT8, shape, std::vector<std::uint8_t>(count));
+    add_labels(file, "", std::vector<std::int64_t>(shape[0]));
+    if (layout == nullptr) return;
+    const hid_t f = H5Fopen((folder_ / file).c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    const hid_t data = H5Dopen2(f, "images", H5P_DEFAULT);
+    const hid_t type = H5Tcopy(H5T_C_S1);  // as h5py writes a str
+    H5Tset_size(type, H5T_VARIABLE);
+    H5Tset_cset(type, H5T_CSET_UTF8);
+    const hid_t space = H5Screate(H5S_SCALAR);
+    const hid_t attribute = H5Acreate2(data, "layout", type, space, H5P_DEFAULT, H5P_DEFAULT);
+    EXPECT_GE(H5Awrite(attribute, type, &layout), 0);
+    H5Aclose(attribute);
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Dclose(data);
+    H5Fclose(f);
+  };
+  with_layout("either.h5", {2, 1, 6, 3}, nullptr);
+  EXPECT_THAT(error("either.h5"),
+              AllOf(HasSubstr("(2, 1, 6, 3)"), HasSubstr("both (N, H, W, C) and (N, C, H, W)"),
+                    HasSubstr("attrs[\"layout\"]")));
+  with_layout("last.h5", {2, 1, 6, 3}, "NHWC");
+  EXPECT_THAT(load("last.h5").sample_shape(), ElementsAre(1, 6, 3));
+  with_layout("first.h5", {2, 1, 6, 3}, "NCHW");
+  EXPECT_THAT(load("first.h5").sample_shape(), ElementsAre(6, 3, 1));
+  with_layout("many.h5", {2, 3, 4, 5}, "NHWC");
+  EXPECT_THAT(load("many.h5").sample_shape(), ElementsAre(3, 4, 5));
+  with_layout("wrong.h5", {2, 3, 4, 5}, "CHW");
+  EXPECT_THAT(error("wrong.h5"), HasSubstr("layout 'CHW'"));
+}
+
 TEST_F(Hdf5Dataset, EitherPartMayBeAbsentAndTheFingerprintStays) {
   add_bytes("a.h5", "", 200);  // more images than the fingerprint reads
   add_labels("a.h5", "", std::vector<std::int64_t>(200, 3));
@@ -171,8 +234,7 @@ TEST_F(Hdf5Dataset, LabelsMustBeClasses) {
   add_labels("a.h5", "train/", {0, 1, 2});
   add_bytes("a.h5", "test/", 3);
   add_labels("a.h5", "test/", {0, 1, 3});
-  EXPECT_THAT(error("a.h5", Split::test),
-              HasSubstr("/test/labels: label 2 is 3 (must be in 0..2"));
+  EXPECT_THAT(error("a.h5", Split::test), HasSubstr("/test/labels: label 2 is 3 (must be in 0..2"));
   add_bytes("b.h5", "", 2);
   add_labels("b.h5", "", {1, -1});
   EXPECT_THAT(error("b.h5"), HasSubstr("label 1 is -1"));

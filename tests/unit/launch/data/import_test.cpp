@@ -93,6 +93,29 @@ TEST_F(DataImport, SizeFitAndChannels) {
   EXPECT_EQ(train.pixels[64], 29);
 }
 
+TEST_F(DataImport, ATestShareIsTakenFromEveryClass) {
+  for (int i = 0; i < 10; ++i) {
+    const std::uint8_t shade = static_cast<std::uint8_t>(20 * i);
+    add("cat/" + std::to_string(i) + ".png", png_of(flat_image(2, 2, {shade})));
+    add("dog/" + std::to_string(i) + ".png", png_of(flat_image(2, 2, {shade})));
+  }
+  const Outcome outcome = run_folder({"--test-share", "0.2", "--channels", "1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("16 train and 4 test images of 2 x 2 x 1, 2 classes"));
+  const Dataset train = load(Split::train), test = load(Split::test);
+  EXPECT_THAT(test.labels, ElementsAre(0, 0, 1, 1));
+  std::vector<int> shades;  // of cats, in both splits
+  for (std::size_t i = 0; i < 8; ++i) shades.push_back(train.pixels[4 * i]);
+  for (std::size_t i = 0; i < 2; ++i) shades.push_back(test.pixels[4 * i]);
+  std::sort(shades.begin(), shades.end());
+  EXPECT_THAT(shades, ElementsAre(0, 20, 40, 60, 80, 100, 120, 140, 160, 180));
+}
+
+TEST_F(DataImport, ATestShareOfWhatHasATestSplitIsRefused) {
+  add_animals();
+  expect_refused(run_folder({"--test-share", "0.2"}), "--test-share: is for data without a test");
+}
+
 TEST_F(DataImport, SameInputSameBytes) {
   add_animals();
   ASSERT_EQ(run_folder().code, 0);

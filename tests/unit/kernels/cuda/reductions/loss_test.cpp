@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "base/masked_tokens.h"
 #include "kernels/reference/loss.h"
 #include "tests/unit/kernels/cuda/reductions/arrays.h"
 
@@ -43,7 +44,9 @@ std::vector<std::int32_t> labels_for(const LossSizes& s, const Numbers& x) {
     const auto first = x.begin() + r * s.classes;
     const auto best = std::max_element(first, first + s.classes) - first;
     const auto any = static_cast<std::int32_t>(random() % static_cast<unsigned>(s.classes));
-    labels.push_back(r % 3 == 0 ? static_cast<std::int32_t>(best) : any);
+    const bool predicted = s.labelled == 0 || (r + r / s.tokens) % s.tokens < s.labelled;
+    const std::int32_t label = r % 3 == 0 ? static_cast<std::int32_t>(best) : any;
+    labels.push_back(predicted ? label : kNoLabel);
   }
   return labels;
 }
@@ -52,7 +55,7 @@ template <class T>
 void expect_loss(const LossSizes& s, float smoothing, std::int64_t offset, const Numbers& x) {
   SCOPED_TRACE(testing::Message() << s.batch << " x " << s.tokens << " x " << s.classes
                                   << ", smoothing " << smoothing << ", offset " << offset);
-  const reference::LossSizes sizes{s.batch, s.tokens, s.classes};
+  const reference::LossSizes sizes{s.batch, s.tokens, s.classes, s.labelled};
   const std::vector<std::int32_t> labels = labels_for(s, x);
   const Array<T> logits(x, offset);
   const Array<std::int32_t> label(labels);
@@ -73,7 +76,7 @@ void expect_loss(const LossSizes& s, float smoothing, std::int64_t offset, const
   reference::softmax_cross_entropy_backward<double>(sizes, double{smoothing}, probabilities.data(),
                                                     labels.data(), samples, 0, s.rows(), dx.data());
   for (double& d : dx) d *= scale;
-  const auto factor = static_cast<float>(scale / static_cast<double>(samples * s.tokens));
+  const auto factor = static_cast<float>(scale / static_cast<double>(samples * s.predictions()));
   for (const std::int64_t at : {offset, offset + 1}) {  // lying as the logits do, and not
     const auto gradient = in_both_orders([&] {
       Array<T> r(s.rows() * s.classes, at);
@@ -105,6 +108,14 @@ TYPED_TEST(OwnLoss, ManyClasses) {
   for (const std::int64_t classes : {1024, 1025, 2048, 5003})
     for (const std::int64_t offset : {0, 1}) expect_loss<TypeParam>({2, 3, classes}, offset);
   expect_loss<TypeParam>({1, 2, 50'257});
+}
+
+TYPED_TEST(OwnLoss, SomeTokensLabelled) {
+  for (const std::int64_t classes : {2, 66, 1500}) {
+    expect_loss<TypeParam>({3, 7, classes, 1});
+    expect_loss<TypeParam>({2, 40, classes, 6});
+    expect_loss<TypeParam>({2, 5, classes, 5});
+  }
 }
 
 TYPED_TEST(OwnLoss, LargeLogits) {
