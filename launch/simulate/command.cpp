@@ -46,7 +46,7 @@ OptionTable table_of(SimulateOptions& options) {
                                  "Profile of the model that the plan was made for.")),
             profile_device_option(options.files),
             profile_batch_option(options.files),
-            precision_option(options.files, PlanGiven::never),
+            precision_option(options.files, PlanGiven::possibly),
             required(text_option("plan", "FILE", options.plan,
                                  "Plan, as written by hetpipe plan or by hand.")),
             unset_means("enough to reach a steady state",
