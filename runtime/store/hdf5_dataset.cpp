@@ -5,11 +5,13 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/store/hdf5.h"
+#include "runtime/store/hdf5_trial.h"
 
 namespace hetpipe {
 namespace {
@@ -67,6 +69,14 @@ class SplitReader {
           format("%s: dataset %s has shape %s and is read as (N, C, H, W)", path_.c_str(),
                  name("images").c_str(), hdf5::shape_text(shape).c_str());
     }
+  }
+
+  // Looks up where every chunk of the images lies.
+  void count_chunks() const {
+    hsize_t chunks = 0;
+    const hdf5::Id layout = hdf5::own(H5Dget_create_plist(images_.get()), reading("images"));
+    if (H5Pget_layout(layout.get()) != H5D_CHUNKED) return;
+    hdf5::check(H5Dget_num_chunks(images_.get(), H5S_ALL, &chunks), reading("images"));
   }
 
   // classes: the labels' limit, nothing where they define it.
@@ -330,14 +340,54 @@ Dataset load(const std::string& spec, Split wanted, Parts parts) {
 
 }  // namespace
 
+namespace {
+
+// Beyond it only what HDF5 looks up is tried: names, shapes, labels, where each chunk lies.
+constexpr std::uintmax_t kTriedWhole = 256'000'000;  // bytes
+constexpr double kLeastSeconds = 30;
+constexpr double kSlowestRead = 10e6;  // bytes/s
+
+void read_for_trial(const std::string& spec, Split split, bool whole) {
+  if (whole) {
+    load(spec, split, Parts::both);
+    return;
+  }
+  SplitReader reader = find_split(spec, split);
+  Dataset dataset;
+  reader.describe(dataset);
+  reader.read_labels(dataset, std::nullopt);
+  reader.count_chunks();
+}
+
+// Each file once in this process: what a file is, it stays.
+void try_once(const std::string& spec) {
+  static std::set<std::string> tried;  // by whoever holds the store's lock
+  if (tried.contains(spec)) return;
+  std::uintmax_t bytes = 0;
+  for (const std::string& file : split(spec, ',')) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(file, error)) return;  // which open_file() says
+    bytes += std::filesystem::file_size(file, error);
+  }
+  const double seconds = kLeastSeconds + static_cast<double>(bytes) / kSlowestRead;
+  for (const Split split : {Split::train, Split::test}) {
+    try_in_a_child(spec, seconds, [&] { read_for_trial(spec, split, bytes <= kTriedWhole); });
+  }
+  tried.insert(spec);
+}
+
+}  // namespace
+
 bool has_hdf5_test_split(const std::string& spec) {
   if (spec.find(',') != std::string::npos) return true;
   const hdf5::Session session;
+  try_once(spec);
   return reading(spec, [&] { return hdf5::has_link(open_file(spec).get(), "test"); });
 }
 
 Dataset load_hdf5_dataset(const std::string& spec, Split wanted, Parts parts) {
   const hdf5::Session session;
+  try_once(spec);
   return reading(spec, [&] { return load(spec, wanted, parts); });
 }
 

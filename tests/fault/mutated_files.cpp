@@ -26,9 +26,9 @@
 #include "tests/unit/data/made_images.h"
 #include "tests/unit/store/sample_checkpoint.h"
 
-// mutated_files FOLDER SOURCE_DIR [FILES [SEED]]
+// mutated_files FOLDER SOURCE_DIR [FILES [SEED [KIND]]]
 // Reads FILES (default 2000) damaged copies of every kind of file that a user may give, each in a
-// process of its own: it ends with 0 (read) or 2 (refused with a message) within ten seconds.
+// process of its own: it ends with 0 (read) or 2 (refused with a message) within a minute.
 // Anything else is printed with its kind and number, the file is kept in FOLDER, and the exit code
 // is 1.
 namespace hetpipe {
@@ -187,7 +187,7 @@ int code_of(const Kind& kind, const fs::path& file) {
   const pid_t child = ::fork();
   if (child == 0) {
     if (std::freopen("/dev/null", "w", stderr) == nullptr) std::_Exit(99);
-    ::alarm(10);
+    ::alarm(60);
     try {
       kind.read(file);
     } catch (const UserError&) {
@@ -202,10 +202,12 @@ int code_of(const Kind& kind, const fs::path& file) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int run(const fs::path& folder, const fs::path& source, int files, std::uint64_t seed) {
+int run(const fs::path& folder, const fs::path& source, int files, std::uint64_t seed,
+        const std::string& only) {
   fs::create_directories(folder);
   int wrong = 0;
   for (const Kind& kind : kinds_of(folder, source)) {
+    if (!only.empty() && kind.name != only) continue;
     const fs::path file = folder / kind.file;
     int refused = 0;
     write_file(file, kind.bytes);
@@ -243,10 +245,10 @@ int run(const fs::path& folder, const fs::path& source, int files, std::uint64_t
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: mutated_files FOLDER SOURCE_DIR [FILES [SEED]]\n");
+    std::fprintf(stderr, "usage: mutated_files FOLDER SOURCE_DIR [FILES [SEED [KIND]]]\n");
     return 2;
   }
   const int files = argc > 3 ? std::atoi(argv[3]) : 2000;
   const std::uint64_t seed = argc > 4 ? std::strtoull(argv[4], nullptr, 10) : 1;
-  return hetpipe::run(argv[1], argv[2], files, seed);
+  return hetpipe::run(argv[1], argv[2], files, seed, argc > 5 ? argv[5] : "");
 }
