@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file_descriptor.h"
+#include "base/temporary_file.h"
 
 namespace hetpipe {
 
@@ -80,13 +81,6 @@ std::string read_file(const std::filesystem::path& path, std::size_t largest) {
   return text;
 }
 
-int create_temporary(const std::string& path) {
-  const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  const int file = ::open(path.c_str(), flags, 0644);
-  if (file >= 0 || errno != EEXIST || ::unlink(path.c_str()) != 0) return file;
-  return ::open(path.c_str(), flags, 0644);
-}
-
 void write_file(const std::filesystem::path& path, std::string_view text) {
   write_file(path, {text});
 }
@@ -96,13 +90,12 @@ void write_file(const std::filesystem::path& path, std::initializer_list<std::st
 }
 
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> pieces) {
-  const std::string temporary = path.string() + ".tmp." + std::to_string(::getpid());
+  TemporaryFile temporary(temporary_name(path.string()));
   const auto failed = [&](const char* step) {
     const int error = errno;
-    ::unlink(temporary.c_str());
     throw SystemError("cannot write " + path.string() + ": " + step + ": " + std::strerror(error));
   };
-  const int fd = create_temporary(temporary);
+  const int fd = temporary.create();
   if (fd < 0) failed("open");
   for (std::string_view left : pieces) {
     while (!left.empty()) {
@@ -122,7 +115,7 @@ void write_file(const std::filesystem::path& path, std::span<const std::string_v
   if (::close(fd) != 0 && synced) failed("close");
   errno = error;
   if (!synced) failed("fsync");
-  if (::rename(temporary.c_str(), path.c_str()) != 0) failed("rename");
+  if (!temporary.becomes(path.string())) failed("rename");
   sync_folder(path.has_parent_path() ? path.parent_path() : ".");
 }
 

@@ -19,12 +19,9 @@ std::string read_file(const std::filesystem::path& path, std::size_t largest = k
 // UserError as of read_file(), for readers of their own.
 void check_regular_file(const std::filesystem::path& path);
 
-// Opens a new file of this name, in place of one that a killed process of the same number left: no
-// link is followed. -1 and errno where it cannot.
-int create_temporary(const std::string& path);
-
-// Writes to a temporary name next to it ("PATH.tmp.PID"), syncs it, renames, syncs the folder:
-// readers see the old or the new text, and after a failure no temporary file stays.
+// Writes to a temporary name next to it (base/temporary_file.h), syncs it, renames, syncs the
+// folder: readers see the old or the new text, and after a failure or a signal no temporary file
+// stays.
 void write_file(const std::filesystem::path& path, std::string_view text);
 void write_file(const std::filesystem::path& path, std::initializer_list<std::string_view> pieces);
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> pieces);

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/failure.h"
+#include "base/temporary_file.h"
 #include "base/text.h"
 #include "launch/command/terminal.h"
 #include "launch/command/version.h"
@@ -137,6 +138,7 @@ std::span<const Subcommand> subcommands() {
 }
 
 int run_hetpipe(std::span<const std::string> words) {
+  remove_temporary_files_on_signals();
   try {
     const int code = run_subcommand(words);
     if (std::fflush(stdout) != 0) {

@@ -65,9 +65,16 @@ Check check_links(const std::vector<PairLink>& links, const std::vector<DoctorFa
 // How far each rank's clock (the time of day) is before rank 0's, in seconds.
 Check check_clocks(const std::vector<double>& offsets, const std::vector<DoctorFacts>& facts);
 
-// Whether each rank's threads have cores, and no core is bound twice.
+// The card on which a rank computes: that of its role, else the only one that it sees; null: it has
+// none, or it is not known which. devices: empty without roles.
+const SeenCard* card_of_rank(const std::vector<DoctorFacts>& facts,
+                             const std::vector<FoundDevice>& devices, std::size_t rank);
+
+// Whether each rank's threads have cores, no core is bound twice, and a rank's cores are near its
+// card.
 Check check_cores(const PlannedRun& run, const std::vector<DoctorFacts>& facts,
-                  const std::optional<Roles>& roles, int threads, const std::string& command);
+                  const std::optional<Roles>& roles, const std::vector<FoundDevice>& devices,
+                  int threads, const std::string& command);
 
 // needed: bytes of the checkpoints that the run keeps; 0: not known. seen: by rank, rank 0's empty.
 Check check_output(const OutputFacts& output, const std::vector<OutputSeen>& seen,

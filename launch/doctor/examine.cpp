@@ -164,7 +164,8 @@ Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links
   seen.checks.push_back(std::move(plan));
   seen.checks.push_back(check_versions(seen.facts));
   seen.checks.push_back(check_devices(run, seen.facts, seen.roles, seen.devices));
-  seen.checks.push_back(check_cores(run, seen.facts, seen.roles, options.threads, call.command));
+  seen.checks.push_back(
+      check_cores(run, seen.facts, seen.roles, seen.devices, options.threads, call.command));
   if (one_world) {
     seen.checks.push_back(check_links(seen.links, seen.facts, options.timeout, call.lifelines));
   }

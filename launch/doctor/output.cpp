@@ -86,7 +86,8 @@ OutputTrial::OutputTrial(const std::string& output) {
     facts_.free = static_cast<double>(space.f_bavail) * static_cast<double>(space.f_frsize);
   }
   const fs::path file = fs::absolute(facts_.tried) / format(".hetpipe-doctor-%d", ::getpid());
-  file_ = OpenFile(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  trial_ = TemporaryFile(file.string());
+  if (OpenFile(trial_.create())) file_ = OpenFile(::open(file.c_str(), O_RDWR | O_CLOEXEC));
   if (!file_) {
     facts_.write_failure = std::strerror(errno);
     return;
@@ -94,10 +95,6 @@ OutputTrial::OutputTrial(const std::string& output) {
   facts_.file = file.string();
   write();
   lock();
-}
-
-OutputTrial::~OutputTrial() {
-  if (!facts_.file.empty()) ::unlink(facts_.file.c_str());
 }
 
 void OutputTrial::write() {
@@ -132,10 +129,8 @@ OutputSeen look_at_output(const OutputFacts& facts, int rank) {
   if (facts.file.empty()) return seen;
   seen.visible = ::access(facts.file.c_str(), F_OK) == 0;
   if (!seen.visible) return seen;
-  const std::string own = facts.file + format("-%d", rank);
-  const OpenFile file(::open(own.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (!file) seen.unwritable = std::strerror(errno);
-  ::unlink(own.c_str());
+  const TemporaryFile own(facts.file + format("-%d", rank));
+  if (!OpenFile(own.create())) seen.unwritable = std::strerror(errno);
   if (facts.lock_failure.empty()) {
     ask_for_lock(facts.file, seen.lock_failure, seen.lock_holds);
   }

@@ -7,6 +7,7 @@
 
 #include "base/fields.h"
 #include "base/file_descriptor.h"
+#include "base/temporary_file.h"
 #include "runtime/training/run_directory.h"
 
 // Whether a run can write its files to a folder: tries it, and leaves no files behind.
@@ -52,9 +53,6 @@ constexpr auto fields_of(Type<OutputSeen>) {
 class OutputTrial {
  public:
   explicit OutputTrial(const std::string& output);
-  ~OutputTrial();
-  OutputTrial(const OutputTrial&) = delete;
-  OutputTrial& operator=(const OutputTrial&) = delete;
   const OutputFacts& facts() const { return facts_; }
 
  private:
@@ -62,6 +60,7 @@ class OutputTrial {
   void lock();
 
   OutputFacts facts_;
+  TemporaryFile trial_;
   OpenFile file_;
 };
 

@@ -16,6 +16,21 @@ std::string device_text(const Diagnosis& diagnosis, std::size_t rank) {
   return names.empty() ? "no GPU" : join(names, ", ");
 }
 
+// By rank ("-": not known); empty if it is known of none.
+std::vector<std::string> cores_near_cards(const Diagnosis& diagnosis) {
+  const std::vector<FoundDevice> none;
+  std::vector<std::string> near;
+  bool any = false;
+  for (std::size_t r = 0; r < diagnosis.facts.size(); ++r) {
+    const SeenCard* card =
+        card_of_rank(diagnosis.facts, diagnosis.roles ? diagnosis.devices : none, r);
+    const bool known = card != nullptr && !card->near_cores.empty();
+    near.push_back(known ? listed_cores(card->near_cores) : "-");
+    any = any || known;
+  }
+  return any ? near : std::vector<std::string>{};
+}
+
 std::string state_of(const Check& check) {
   if (check.findings.empty()) return "ok";
   const auto worst =
@@ -38,12 +53,15 @@ std::vector<Finding> worst_first(const std::vector<Check>& checks) {
 
 std::string diagnosis_text(const Diagnosis& diagnosis) {
   std::vector<std::string> header{"rank", "host", "pid", "cores", "device"};
+  const std::vector<std::string> near = cores_near_cards(diagnosis);
+  if (!near.empty()) header.emplace_back("cores near it");
   if (diagnosis.roles) header.emplace_back("role");
   Table ranks(header);
   for (std::size_t r = 0; r < diagnosis.facts.size(); ++r) {
     const RankFacts& rank = diagnosis.facts[r].machine.rank;
     std::vector<std::string> row{std::to_string(r), rank.host, std::to_string(rank.pid),
                                  listed_cores(rank.cores), device_text(diagnosis, r)};
+    if (!near.empty()) row.push_back(near[r]);
     if (diagnosis.roles) row.push_back(to_string(diagnosis.roles->of_rank[r]));
     ranks.add(std::move(row));
   }
@@ -63,6 +81,7 @@ std::string diagnosis_text(const Diagnosis& diagnosis) {
 std::string diagnosis_json(const Diagnosis& diagnosis) {
   const ExitCode code = exit_code_of(diagnosis.checks);
   Json json{{"exit_code", static_cast<int>(code)}};
+  const std::vector<std::string> near = cores_near_cards(diagnosis);
   json["ranks"] = Json::array();
   for (std::size_t r = 0; r < diagnosis.facts.size(); ++r) {
     const DoctorFacts& facts = diagnosis.facts[r];
@@ -74,6 +93,7 @@ std::string diagnosis_json(const Diagnosis& diagnosis) {
               {"device", device_text(diagnosis, r)},
               {"clock_offset", diagnosis.clocks[r]},
               {"versions", facts.versions}};
+    if (!near.empty()) rank["cores_near_device"] = near[r];
     if (diagnosis.roles) rank["role"] = to_string(diagnosis.roles->of_rank[r]);
     json["ranks"].push_back(std::move(rank));
   }

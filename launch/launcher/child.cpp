@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/temporary_file.h"
 #include "base/text.h"
 #include "base/time.h"
 
@@ -61,18 +62,17 @@ int open_or_throw(const char* path, int flags) {
 // A file of its own for what a program says.
 class Said {
  public:
-  Said() : file_((std::filesystem::temp_directory_path() / "hetpipe-said-XXXXXX").string()) {
-    const int file = ::mkstemp(file_.data());
-    if (file < 0) throw SystemError("cannot create " + file_ + ": " + std::strerror(errno));
+  Said() {
+    std::string name = (std::filesystem::temp_directory_path() / "hetpipe-said-XXXXXX").string();
+    const int file = ::mkstemp(name.data());
+    if (file < 0) throw SystemError("cannot create " + name + ": " + std::strerror(errno));
     ::close(file);
+    file_ = TemporaryFile(std::move(name));
   }
-  ~Said() { ::unlink(file_.c_str()); }
-  Said(const Said&) = delete;
-  Said& operator=(const Said&) = delete;
-  const std::string& file() const { return file_; }
+  const std::string& file() const { return file_.path(); }
 
  private:
-  std::string file_;
+  TemporaryFile file_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "kernels/cuda_loader.h"
 #include "kernels/devices.h"
+#include "launch/probe/near_cores.h"
 #include "launch/probe/pcie.h"
 
 namespace hetpipe {
@@ -60,6 +61,7 @@ ProbeFacts probe_facts_here(LookForCards look) {
     SeenCard card;
     card.pcie = pcie_of(gpu, nvml.get());
     if (nvml != nullptr) card.nvlink = nvml->nv_links(gpu.uuid);
+    card.near_cores = near_cores(gpu.numa_node);
     card.gpu = std::move(gpu);
     facts.cards.push_back(std::move(card));
   }

@@ -16,9 +16,10 @@ struct SeenCard {
   GpuInfo gpu;
   std::string pcie;  // "4.0 x16", the most that card and slot agree on; empty: not known
   std::vector<NvLinks> nvlink{};  // by peer
+  std::vector<int> near_cores{};  // of its NUMA node; empty: not known, or there is one node
 };
 constexpr auto fields_of(Type<SeenCard>) {
-  return fields<&SeenCard::gpu, &SeenCard::pcie, &SeenCard::nvlink>;
+  return fields<&SeenCard::gpu, &SeenCard::pcie, &SeenCard::nvlink, &SeenCard::near_cores>;
 }
 
 // The facts about a rank of `hetpipe probe` and its machine.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/temporary_file.h"
 #include "base/text.h"
 #include "launch/command/cache.h"
 #include "launch/launcher/launched.h"
@@ -27,13 +28,14 @@ void share_links(const TrainJob& job, const Roles& roles, Transport& transport) 
   const std::filesystem::path file =
       std::filesystem::path(job.checkpoint_folder).parent_path() / "links";
   const bool first = transport.rank() == Rank{0};
+  TemporaryFile made;
+  if (first) made = TemporaryFile(file.string());
   std::shared_ptr<LinkClock> clock;
   if (first) clock = LinkClock::in_file(file, links.resources, true);
   transport.exchange({});
   if (!first) clock = LinkClock::in_file(file, links.resources, false);
   transport.emulate_links(links, clock);
   transport.exchange({});
-  if (first) std::filesystem::remove(file);
 }
 
 Meeting meet_watched(const TrainCall& call, Transport& transport, Log& log) {

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/temporary_file.h"
 #include "runtime/store/hdf5.h"
 
 namespace hetpipe {
@@ -51,14 +51,18 @@ hdf5::Id create_dataset(hid_t place, const char* name, hid_t type,
 }  // namespace
 
 struct DatasetWriter::State {
-  std::filesystem::path path, temporary;
+  explicit State(const std::filesystem::path& to)
+      : path(to), temporary(temporary_name(to.string())) {}
+
+  std::filesystem::path path;
+  TemporaryFile temporary;
   hdf5::Id file, group, images;
   std::vector<hsize_t> shape;  // of the present split's images
   std::size_t image_bytes = 0;
   hsize_t written = 0;                // images
   std::vector<std::uint8_t> waiting;  // whole images
 
-  hdf5::Doing doing(const char* what) const { return {temporary.string(), what}; }
+  hdf5::Doing doing(const char* what) const { return {temporary.path(), what}; }
 
   void flush() {
     if (waiting.empty()) return;
@@ -88,23 +92,19 @@ struct DatasetWriter::State {
   }
 };
 
-DatasetWriter::DatasetWriter(const std::filesystem::path& path) : state_(new State) {
+DatasetWriter::DatasetWriter(const std::filesystem::path& path) : state_(new State(path)) {
   const hdf5::Session session;
-  state_->path = path;
-  state_->temporary = path.string() + ".tmp." + std::to_string(::getpid());
-  const int empty = create_temporary(state_->temporary.string());
-  if (empty < 0) failed(state_->temporary, "open");
+  const int empty = state_->temporary.create();
+  if (empty < 0) failed(state_->temporary.path(), "open");
   ::close(empty);  // HDF5 opens it by its name
-  state_->file = hdf5::create_file(state_->temporary.string());
+  state_->file = hdf5::create_file(state_->temporary.path());
 }
 
 DatasetWriter::~DatasetWriter() {
-  if (state_->temporary.empty()) return;
   const hdf5::Session session;
   state_->images.reset();
   state_->group.reset();
   state_->file.reset();
-  ::unlink(state_->temporary.c_str());
 }
 
 void DatasetWriter::begin(Split split, int height, int width, int channels,
@@ -165,9 +165,8 @@ void DatasetWriter::commit(std::span<const std::string> class_names) {
     hdf5::check(H5Fflush(s.file.get(), H5F_SCOPE_GLOBAL), closing);
     hdf5::check(H5Fclose(s.file.release()), closing);
   }
-  sync(s.temporary, O_RDONLY);
-  if (::rename(s.temporary.c_str(), s.path.c_str()) != 0) failed(s.path, "rename");
-  s.temporary.clear();
+  sync(s.temporary.path(), O_RDONLY);
+  if (!s.temporary.becomes(s.path.string())) failed(s.path, "rename");
   sync(s.path.has_parent_path() ? s.path.parent_path() : ".", O_RDONLY | O_DIRECTORY);
 }
 

@@ -13,9 +13,9 @@
 namespace hetpipe {
 
 // A data set file that load_hdf5_dataset reads: groups /train and /test with images (N, H, W, C)
-// as bytes and labels (N) as int32, and class_names at the top. Written to "PATH.tmp.PID", which
-// commit() syncs and renames; without it nothing is left. The same input gives the same bytes: no
-// times are stored. SystemError naming the file when writing fails.
+// as bytes and labels (N) as int32, and class_names at the top. Written to a temporary file
+// (base/temporary_file.h), which commit() syncs and renames; without it nothing is left. The same
+// input gives the same bytes: no times are stored. SystemError naming the file when writing fails.
 class DatasetWriter {
  public:
   explicit DatasetWriter(const std::filesystem::path& path);

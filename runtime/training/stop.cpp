@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/temporary_file.h"
 #include "base/text.h"
 #include "runtime/sync/messages.h"
 
@@ -26,7 +27,7 @@ bool settled = false;
 struct sigaction before_usr1;
 struct sigaction before_term;
 
-// Only what is safe inside a handler: atomics, clock_gettime, alarm, _exit.
+// Only what is safe inside a handler: atomics, clock_gettime, alarm, unlink, _exit.
 void note(int signal) {
   timespec now;
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -39,7 +40,10 @@ void note(int signal) {
   if (ns - first_ns < kSameRequest) return;
   second_signal = signal;
   // The rank's own thread says goodbye; where it is stuck, the alarm ends the process.
-  ::signal(SIGALRM, [](int) { ::_exit(static_cast<int>(ExitCode::system)); });
+  ::signal(SIGALRM, [](int) {
+    remove_temporary_files();
+    ::_exit(static_cast<int>(ExitCode::system));
+  });
   ::alarm(kMainThreadLeaves);
 }
 

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/temporary_file.h"
 #include "base/text.h"
 #include "base/time.h"
 
@@ -421,7 +422,10 @@ void Lifeline::Monitor::leave_with(int code) {
 // The rank's own thread may hang in a call that nothing else can end. Its buffers are not flushed:
 // that could hang as well.
 void Lifeline::Monitor::leave_after_grace() const {
-  if (const auto code = leaving(); code && now_ns() >= leave_ns_) std::_Exit(*code);
+  const auto code = leaving();
+  if (!code || now_ns() < leave_ns_) return;
+  remove_temporary_files();
+  std::_Exit(*code);
 }
 
 }  // namespace hetpipe

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/keep_for_ever.h"
+#include "base/temporary_file.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "runtime/transport/mpi_parts.h"
@@ -322,6 +323,7 @@ std::vector<std::vector<std::byte>> MpiTransport::exchange(std::span<const std::
 
 void MpiTransport::abort(int exit_code) {
   std::fflush(nullptr);
+  remove_temporary_files();
   const Watchdog watchdog(format("rank %d: MPI_Abort", rank_.value), kAbortSeconds, exit_code);
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);

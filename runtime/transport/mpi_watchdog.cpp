@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/temporary_file.h"
+
 namespace hetpipe {
 
 std::string host_name() {
@@ -46,6 +48,7 @@ void Watchdog::watch() {
                "died?). This rank ends with exit code %d.\n",
                doing_.c_str(), host_name().c_str(), seconds_, exit_code_);
   std::fflush(nullptr);
+  remove_temporary_files();
   std::_Exit(exit_code_);
 }
 

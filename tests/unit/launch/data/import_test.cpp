@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "launch/command/subcommand.h"
 #include "runtime/store/hdf5_dataset.h"
+#include "tests/main/patience.h"
 #include "tests/unit/data/made_images.h"
 #include "tests/unit/data/scratch_folder.h"
 
@@ -184,6 +188,28 @@ TEST_F(DataImport, OptionsThatDoNotFit) {
                  "there is no folder");
   expect_refused(run({"--from", "folder", "--input", (folder_ / "no").string()}),
                  "no: is not a folder");
+}
+
+// As by `timeout`. Enough images that it is in the middle of them for seconds.
+TEST_F(DataImport, InterruptedItLeavesNothing) {
+  add("train/cat/1.png", png_of(made_image(200, 200, 3)));
+  add("train/dog/1.png", png_of(made_image(200, 200, 3)));
+  for (int i = 2; i < 1000; ++i) {
+    fs::create_hard_link(folder_ / "in/train/cat/1.png",
+                         folder_ / ("in/train/cat/" + std::to_string(i) + ".png"));
+  }
+  const auto entries = [&] { return std::distance(fs::directory_iterator(folder_.path()), {}); };
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(run_folder({"--size", "400,400"}).code);
+  int status = 0;
+  const auto ended = [&] { return ::waitpid(child, &status, WNOHANG) == child; };
+  // The folder, and a new file.
+  ASSERT_TRUE(test::comes_true([&] { return entries() == 2 || ended(); }));
+  ::kill(child, SIGTERM);
+  ASSERT_TRUE(test::comes_true(ended));
+  EXPECT_TRUE(WIFSIGNALED(status)) << "it had ended before";
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+  EXPECT_EQ(entries(), 1);
 }
 
 }  // namespace import_test

@@ -124,11 +124,11 @@ TEST(CheckCores, BoundTogether) {
     rank.machine.rank.online = 8;
     rank.machine.rank.cores = {4};
   }
-  EXPECT_THAT(said(check_cores({}, facts, std::nullopt, 1, "")),
+  EXPECT_THAT(said(check_cores({}, facts, std::nullopt, {}, 1, "")),
               ElementsAre(HasSubstr("note: ranks 0 and 1 on n0: are bound to the same core 4 (")));
   facts[0].machine.rank.cores = {3};
-  EXPECT_THAT(check_cores({}, facts, std::nullopt, 1, "").findings, IsEmpty());
-  EXPECT_EQ(check_cores({}, facts, std::nullopt, 1, "").seen,
+  EXPECT_THAT(check_cores({}, facts, std::nullopt, {}, 1, "").findings, IsEmpty());
+  EXPECT_EQ(check_cores({}, facts, std::nullopt, {}, 1, "").seen,
             "2 for 2 ranks on n0; 1 for 1 rank on n1");
   EXPECT_EQ(listed_cores({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
 }
@@ -140,11 +140,67 @@ TEST(CheckCores, MoreThreadsThanCores) {
     return three_threads;
   }();
   const std::vector<DoctorFacts> facts = planned_hosts();  // of two cores each
-  EXPECT_THAT(said(check_cores(run, facts, roles_of(run, facts), 3, "hetpipe doctor")),
+  EXPECT_THAT(said(check_cores(run, facts, roles_of(run, facts), {}, 3, "hetpipe doctor")),
               testing::Contains(HasSubstr("mistake: --threads: 3, and ranks 0 and 1 on a and b")));
-  EXPECT_THAT(said(check_cores({}, facts, std::nullopt, 2, "")),
+  EXPECT_THAT(said(check_cores({}, facts, std::nullopt, {}, 2, "")),
               ElementsAre(HasSubstr("note: b: 4 threads of its ranks share 2 cores")));
-  EXPECT_THAT(check_cores(planned("x", true), facts, std::nullopt, 2, "").findings, IsEmpty());
+  EXPECT_THAT(check_cores(planned("x", true), facts, std::nullopt, {}, 2, "").findings, IsEmpty());
+}
+
+// Two sockets of four cores; the cards sit at the second.
+std::vector<DoctorFacts> on_two_sockets(const std::vector<std::vector<int>>& cores) {
+  std::vector<DoctorFacts> facts;
+  for (const std::vector<int>& own : cores) {
+    SeenCard card = rtx_3090("GPU-" + std::to_string(facts.size()));
+    card.gpu.numa_node = 1;
+    card.near_cores = {4, 5, 6, 7};
+    facts.push_back(fact("n0", {card}));
+    facts.back().machine.rank.online = 8;
+    facts.back().machine.rank.cores = own;
+  }
+  return facts;
+}
+
+TEST(CheckCores, BoundFarFromTheirCards) {
+  const auto far = on_two_sockets({{0, 1}, {6, 7}, {2}});
+  const Check check = check_cores({}, far, std::nullopt, {}, 1, "");
+  EXPECT_THAT(
+      said(check),
+      ElementsAre(AllOf(HasSubstr("note: rank 0 on n0: is bound to cores 0-1, far from its GPU "
+                                  "(NUMA node 1, cores 4-7) (every copy"),
+                        HasSubstr("--gpu-bind=closest"), HasSubstr("--map-by numa")),
+                  HasSubstr("note: rank 2 on n0: is bound to cores 2, far from its GPU (")));
+  EXPECT_THAT(check.seen, HasSubstr("; 1 of 3 with cores near their GPU"));
+  EXPECT_THAT(said(check_cores({}, on_two_sockets({{1}, {1}}), std::nullopt, {}, 1, "")),
+              ElementsAre(HasSubstr("note: ranks 0 and 1 on n0: are bound to cores 1, far from "
+                                    "their GPUs (NUMA node 1"),
+                          HasSubstr("are bound to the same core 1 (")));
+  // Not bound, or near: nothing. Nor where Linux does not say where the card is.
+  EXPECT_THAT(
+      check_cores({}, on_two_sockets({{0, 1, 2, 3, 4, 5, 6, 7}, {4}}), std::nullopt, {}, 1, "")
+          .findings,
+      IsEmpty());
+  auto unknown = on_two_sockets({{0}, {1}});
+  for (DoctorFacts& rank : unknown) rank.machine.cards[0].near_cores.clear();
+  EXPECT_THAT(check_cores({}, unknown, std::nullopt, {}, 1, "").findings, IsEmpty());
+  EXPECT_THAT(check_cores({}, unknown, std::nullopt, {}, 1, "").seen,
+              testing::Not(HasSubstr("near")));
+}
+
+// It sees two cards, and its role has the second.
+TEST(CheckCores, TheCardOfTheRole) {
+  SeenCard here = rtx_3090("GPU-here");
+  here.near_cores = {0, 1};
+  SeenCard there = rtx_3090("GPU-there", 1);
+  there.near_cores = {2, 3};
+  const std::vector<DoctorFacts> facts{fact("a", {here, there})};  // on cores 0 and 1
+  EXPECT_EQ(card_of_rank(facts, {}, 0), nullptr);
+  FoundDevice device;
+  device.device.uuid = "GPU-there";
+  ASSERT_NE(card_of_rank(facts, {device}, 0), nullptr);
+  EXPECT_EQ(card_of_rank(facts, {device}, 0)->near_cores, there.near_cores);
+  device.device.uuid.clear();  // it computes on the CPU
+  EXPECT_EQ(card_of_rank(facts, {device}, 0), nullptr);
 }
 
 }  // namespace place_checks_test

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "launch/probe/near_cores.h"
 #include "launch/probe/nvml.h"
 #include "launch/probe/pcie.h"
 
@@ -93,6 +94,29 @@ TEST_F(Pcie, NothingWhereLinuxDoesNotSay) {
   EXPECT_EQ(pcie_link_of(card()), std::nullopt);
   write(card(), "Unknown", "255");
   EXPECT_EQ(pcie_link_of(card()), std::nullopt);
+}
+
+TEST(NearCores, OfTheNodesThatLinuxLists) {
+  const fs::path nodes = fs::path(::testing::TempDir()) / "hetpipe-near-cores";
+  fs::remove_all(nodes);
+  const auto put = [&](const char* file, const char* text) {
+    fs::create_directories((nodes / file).parent_path());
+    std::ofstream(nodes / file) << text << "\n";
+  };
+  EXPECT_THAT(near_cores(0, nodes), IsEmpty());  // a kernel without NUMA
+  put("online", "0-1");
+  put("node0/cpulist", "0-2,8-9");
+  put("node1/cpulist", "3,10");
+  EXPECT_THAT(near_cores(0, nodes), ElementsAre(0, 1, 2, 8, 9));
+  EXPECT_THAT(near_cores(1, nodes), ElementsAre(3, 10));
+  EXPECT_THAT(near_cores(2, nodes), IsEmpty());
+  EXPECT_THAT(near_cores(-1, nodes), IsEmpty());  // as Linux says of a card in a virtual machine
+  put("online", "0");
+  EXPECT_THAT(near_cores(0, nodes), IsEmpty());  // nothing is far
+  fs::remove_all(nodes);
+  for (const char* bad : {"", "x", "1-", "-1", "0-99999999", "3-x"}) {
+    EXPECT_THAT(cores_of_list(bad), IsEmpty()) << bad;
+  }
 }
 
 }  // namespace links_of_card_test
