@@ -14,7 +14,6 @@ log_bytes() { stat --format=%s "$run/train.log" 2> /dev/null || echo 0; }
 # A request to stop (before the time limit, or by hand) is passed on to the training, which writes a checkpoint.
 training=  # process of its launcher
 signals=0
-stopping=
 pass_on() {
   signals=$((signals + 1))
   if [ -z "$stopping" ]; then

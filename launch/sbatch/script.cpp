@@ -205,6 +205,7 @@ std::string script_of(const BatchJob& job) {
   text += "# Trains on whatever nodes this job is given, with a plan for them at every start.\n";
   text += "# Written by: " + job.written_by + "\n";
   text += interruption_lines(job) + resource_lines(job);
+  text += "\nstopping=\ntrap 'stopping=yes' USR1  # which would end this script\n";
   if (!job.setup.empty()) text += "\n# By --setup.\n" + join(job.setup, "\n") + "\n";
   text += "\nset -u\n";
   text += "hetpipe=" + shell_words({job.program}) + "\n";

@@ -74,7 +74,7 @@ inside 0 "" /bin/bash -c 'for file; do echo "$file:"; LD_TRACE_LOADED_OBJECTS=1 
   "${objects[@]}" > "$folder/lists" 2>&1
 sed -i 's/ (0x[0-9a-f]*)$//' "$folder/lists"
 grep -q "libmpi.so.40 => /opt/$unpacked/lib" "$folder/lists" || { cat "$folder/lists"; fail "nothing loads the bundle's MPI"; }
-expected="^\s$of_the_system[^ ]* =>|=> /opt/$unpacked/(lib|libexec|tests|benchmarks)/|^\s$of_cuda[^ ]* => not found"
+expected="^\s${of_the_system}[^ ]* =>|=> /opt/$unpacked/(lib|libexec|tests|benchmarks)/|^\s${of_cuda}[^ ]* => not found"
 strangers=$(grep -E '=>|failed|not found|error' "$folder/lists" | grep -vE "$expected" || true)
 [ -z "$strangers" ] || fail "loaded from outside the bundle: $strangers"
 

@@ -5,6 +5,7 @@
 # a preemption on the way; a heterogeneous job, one MPI world; mpirun. Each ends once the target accuracy is reached. A
 # rank leaves later than the others, as on a busy node: the exit code is theirs all the same. Then on node5, whose GPUs are
 # of two types: alone, in a container, and with node4 in a heterogeneous job, whose components are in the order of the nodes' names.
+# At last, a second job on the run of one that lives, and a launcher that refuses: both end at once.
 # Exit code 77: this machine cannot do it (the reason is printed).
 set -euo pipefail
 hetpipe=$1
@@ -50,6 +51,7 @@ on_node5() { # NAME [OPTION...] -- [OPTION...]
   hetpipe sbatch --cluster mixed.toml --partition mixed --time "$(patience 5)" --script "$name.sh" --name "$name" "$@" "${short[@]}" > "$name.written"
 }
 on_node5 alone -- --epochs 0.05
+on_node5 live -- --epochs 200 --checkpoint-every 4 --output live
 # A stand-in for Apptainer: like a container's, its ranks do not see the folder in which Slurm keeps what is PMIx's.
 mkdir bin
 cat > bin/apptainer <<'CONTAINER'
@@ -75,3 +77,20 @@ for name in alone contained components; do
   done
 done
 grep -q 'parameter server 0 on node4' components.said || { echo "components: no server on node4"; cat components.said; exit 1; }
+
+# Jobs that would fail again end after one attempt, and the job that trains in the same directory does not notice.
+live=$(sbatch --parsable --output live.said live.sh)
+within 60 "checkpoint of a run" eval 'compgen -G "live/checkpoints/*.h5"'
+write second -- "${short[@]}" --epochs 200 --output live
+sed 's/--mpi=pmix/--mpi=nonsense/' second.sh > refused.sh
+for name in second refused; do
+  job=$(sbatch --parsable --output "$name.said" "$name.sh")
+  within 60 "end of job $job" job_ended "$job"
+  scontrol show job "$job" | grep -q 'Restarts=0 .*ExitCode=2:0' || { scontrol show job "$job"; cat "$name.said"; exit 1; }
+  ! grep -q 'another attempt' "$name.said" || { echo "$name: tried again"; cat "$name.said"; exit 1; }
+done
+grep -q 'live: is in use by another run (process [0-9]* on node5)' second.said || { cat second.said; exit 1; }
+grep -q 'exit code 1: the launcher refuses to start ranks' refused.said || { cat refused.said; exit 1; }
+newest=$(ls live/checkpoints | tail -n 1)
+within 60 "another checkpoint of the run" eval '[[ $(ls live/checkpoints | tail -n 1) > $newest ]]'
+scancel "$live"

@@ -203,26 +203,26 @@ spoilt "chain.toml:$((at + 1)): layer 'layer2': input 4 (it comes later: a cycle
 spoilt "that is a cycle). Name earlier layers, 0 ... 1 here." "$chain" "${at}a inputs = [2]" "${planned[@]}"
 spoilt "The first layer reads none: write inputs = []." "$chain" '/layer0/a inputs = [0]' "${planned[@]}"
 spoilt "layer 'layer1': no later layer reads its output (the graph is disconnected here)" "$chain" "${at}a inputs = []" "${planned[@]}"
-graph=$folder/graph.txt
+graph_file=$folder/graph.txt
 printf '%s\n' 'node1 -- Input -- forward_compute_time=0.0, backward_compute_time=0.0, activation_size=1000.0, parameter_size=0.0' \
   'node2 -- Conv -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=2000.0, parameter_size=10.0' \
   'node3 -- Fc -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=20.0, parameter_size=10.0' \
-  '	node1 -- node2' '	node2 -- node3' > "$graph"
+  '	node1 -- node2' '	node2 -- node3' > "$graph_file"
 sed 's/, "slow"//' "$pool" > "$folder/fast.toml"
-graphed=(plan --cluster "$folder/fast.toml" --profile "$graph" --profile-device fast --profile-batch 8)
+graphed=(plan --cluster "$folder/fast.toml" --profile "$graph_file" --profile-device fast --profile-batch 8)
 says "plan written to" 0 "${graphed[@]}" --output "$folder/y.toml"
 graphed+=(--output "$folder/x.toml")
-spoilt "graph.txt:6: the graph has a cycle: node1 -> node2 -> node3 -> node1" "$graph" '$a \	node3 -- node1' "${graphed[@]}"
-spoilt "graph.txt:6: the graph has a cycle: node3 -> node3" "$graph" '$a \	node3 -- node3' "${graphed[@]}"
-spoilt "graph.txt:3: node3: no chain of edges joins it to node1" "$graph" '$d' "${graphed[@]}"
-spoilt "graph.txt:6: edge node3 -- node9: no node9" "$graph" '$a \	node3 -- node9' "${graphed[@]}"
+spoilt "graph.txt:6: the graph has a cycle: node1 -> node2 -> node3 -> node1" "$graph_file" '$a \	node3 -- node1' "${graphed[@]}"
+spoilt "graph.txt:6: the graph has a cycle: node3 -> node3" "$graph_file" '$a \	node3 -- node3' "${graphed[@]}"
+spoilt "graph.txt:3: node3: no chain of edges joins it to node1" "$graph_file" '$d' "${graphed[@]}"
+spoilt "graph.txt:6: edge node3 -- node9: no node9" "$graph_file" '$a \	node3 -- node9' "${graphed[@]}"
 for bad in -1 1e30 nan inf x; do
-  spoilt "graph.txt:3: node3: backward_compute_time" "$graph" "3 s/backward_compute_time=2.0/backward_compute_time=$bad/" "${graphed[@]}"
+  spoilt "graph.txt:3: node3: backward_compute_time" "$graph_file" "3 s/backward_compute_time=2.0/backward_compute_time=$bad/" "${graphed[@]}"
 done
-spoilt "graph.txt:3: 'node3 -- Fc" "$graph" '3,$ d; 2 s/$/\nnode3 -- Fc -- forw/' "${graphed[@]}"
-spoilt "graph.txt: the file is empty" "$graph" d "${graphed[@]}"
-refused "(did you mean 'fast'?)" plan --cluster "$folder/fast.toml" --profile "$graph" --profile-device fats
-refused "the file does not say what it was measured on" plan --cluster "$folder/fast.toml" --profile "$graph"
+spoilt "graph.txt:3: 'node3 -- Fc" "$graph_file" '3,$ d; 2 s/$/\nnode3 -- Fc -- forw/' "${graphed[@]}"
+spoilt "graph.txt: the file is empty" "$graph_file" d "${graphed[@]}"
+refused "(did you mean 'fast'?)" plan --cluster "$folder/fast.toml" --profile "$graph_file" --profile-device fats
+refused "the file does not say what it was measured on" plan --cluster "$folder/fast.toml" --profile "$graph_file"
 refused "are for PipeDream's graph.txt" "${planned[@]}" --profile-device fast
 
 # Pools.

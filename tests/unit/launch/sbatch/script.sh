@@ -74,6 +74,7 @@ write array --array 0-4 -- "${training[@]}"
 : > 'an image.sif'
 echo 'SET_UP=yes' > 'set $(up)'
 write contained --setup 'set $(up)' --setup 'export SET_UP="$SET_UP, as it is"' --container 'an image.sif' -- "${training[@]}"
+write slow_setup --setup 'echo job 17; touch "$CASE/now"; sleep 1' -- "${training[@]}"
 write in_pyxis --container nvcr.io#lab/hetpipe --container-runtime pyxis -- "${training[@]}"
 failed=0
 for script in *.sh; do shellcheck --exclude=SC2016 "$script" || failed=1; done
@@ -116,6 +117,11 @@ set_up_before_the_ranks_start() {
   shape=contained start 0
   expect "exit code" $? 0
   expect "what happened" "$(events)" "srun yes, as it is"
+}
+asked_during_the_setup() {
+  new asked_during_the_setup with
+  shape=slow_setup start 0 now
+  expect "what happened" "$(events)" requeue
 }
 asked_during_the_allocation() {
   new asked_during_the_allocation with

@@ -151,13 +151,12 @@ TEST(Script, InAContainerSeesTheFoldersOfTheJobAndTheNodesOfItsRanks) {
   EXPECT_TRUE(has(script, " --container-image=\"$image\" --container-mounts=\"$mounts\" "));
 }
 
-TEST(Script, SetupComesBeforeAnythingElse) {
+TEST(Script, SetupComesFirstAndIsNotEndedByASignal) {
   BatchJob job = ragged();
   job.setup = {"module load \"open mpi\"", "export A=1"};
   const std::string script = script_of(job);
-  EXPECT_TRUE(has(script,
-                  "#SBATCH --mem=0\n\n# By --setup.\nmodule load \"open mpi\"\nexport "
-                  "A=1\n\nset -u\n"));
+  EXPECT_TRUE(has(script, "\n# By --setup.\nmodule load \"open mpi\"\nexport A=1\n\nset -u\n"));
+  EXPECT_LT(script.find("trap 'stopping=yes' USR1"), script.find("# By --setup."));
 }
 
 TEST(Script, OfAnArrayHasASeedAndARunDirectoryForEachTask) {
