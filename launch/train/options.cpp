@@ -156,6 +156,10 @@ OptionGroup report_options(TrainOptions& options) {
                         "Takes the space of some weight versions per stage."),
           on_off_option("trace", options.trace,
                         "Records what every rank does when, in the run directory."),
+          real_option("notice", "S", options.notice, {0, 1e6},
+                      "Seconds that the run has from a request to stop (USR1, TERM) until it "
+                      "is ended, such as hetpipe sbatch's --notice. A warning says when waves "
+                      "take too long for that; 0: not known."),
           integer_option("rehearse-preemption", "WAVES", options.rehearse_preemption, {0},
                          "Stops the run after WAVES waves as a preemption would: with a "
                          "checkpoint and exit code 75, to be resumed; 0: never."),

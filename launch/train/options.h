@@ -48,6 +48,7 @@ struct TrainOptions {
   int log_every = 1;         // waves
   bool exact = true;         // checkpoints hold what a bit-identical continuation needs
   bool trace = true;
+  double notice = 0;            // s from a request to stop to the end of the job; 0: unknown
   int rehearse_preemption = 0;  // waves after which the run stops as on request; 0: never
   int flight_recorder = 0;      // actions kept of each rank
   bool json = false;            // the result on standard output, other text elsewhere

@@ -125,6 +125,7 @@ void take_options(const TrainOptions& options, TrainJob& job) {
   job.transport_path = options.transport_path;
   job.threads = options.threads;
   job.timeout_seconds = options.timeout;
+  job.notice_seconds = options.notice;
 }
 
 std::uint64_t recipe_hash(const TrainOptions& options, const TrainJob& job) {

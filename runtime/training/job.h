@@ -78,6 +78,7 @@ struct TrainJob {
   int checkpoint_every = 0;       // likewise
   int log_every = 1;              // waves: of them one has a line, the first and the last too
   int rehearse_preemption = 0;    // waves after which the run stops as on request; 0: never
+  double notice_seconds = 0;      // from a request to stop until the run is ended; 0: unknown
   StartingPoint start;
 
   std::string device = "cpu";           // of every worker, or "auto"
@@ -92,16 +93,16 @@ struct TrainJob {
   std::string trace_folder;       // empty: no trace
 };
 constexpr auto fields_of(Type<TrainJob>) {
-  return fields<&TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile,
-                &TrainJob::model, &TrainJob::sample, &TrainJob::classes, &TrainJob::dataset_size,
-                &TrainJob::test_size, &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint,
-                &TrainJob::optimizer, &TrainJob::label_smoothing, &TrainJob::target_accuracy,
-                &TrainJob::seed, &TrainJob::end_position, &TrainJob::evaluate_every,
-                &TrainJob::checkpoint_every, &TrainJob::log_every, &TrainJob::rehearse_preemption,
-                &TrainJob::start, &TrainJob::device, &TrainJob::transport_path, &TrainJob::threads,
-                &TrainJob::timeout_seconds, &TrainJob::checkpoint_folder,
-                &TrainJob::keep_checkpoints, &TrainJob::exact_checkpoints, &TrainJob::build,
-                &TrainJob::recipe, &TrainJob::trace_folder>;
+  return fields<
+      &TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile,
+      &TrainJob::model, &TrainJob::sample, &TrainJob::classes, &TrainJob::dataset_size,
+      &TrainJob::test_size, &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint,
+      &TrainJob::optimizer, &TrainJob::label_smoothing, &TrainJob::target_accuracy, &TrainJob::seed,
+      &TrainJob::end_position, &TrainJob::evaluate_every, &TrainJob::checkpoint_every,
+      &TrainJob::log_every, &TrainJob::rehearse_preemption, &TrainJob::notice_seconds,
+      &TrainJob::start, &TrainJob::device, &TrainJob::transport_path, &TrainJob::threads,
+      &TrainJob::timeout_seconds, &TrainJob::checkpoint_folder, &TrainJob::keep_checkpoints,
+      &TrainJob::exact_checkpoints, &TrainJob::build, &TrainJob::recipe, &TrainJob::trace_folder>;
 }
 
 using OpenData = std::function<Dataset(Split, Parts)>;

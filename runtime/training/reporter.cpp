@@ -74,11 +74,9 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
 
 void Reporter::on_checkpoint_failed(const CheckpointFailed& failed) {
   const bool last = failed.label == rules_.end_label();
-  const std::string kept = outcome_.checkpoint.empty() ? "none was written before"
-                                                       : "the newest is " + outcome_.checkpoint;
   log_.warning(format("checkpoint after wave %lld was not written: %s; %s%s",
-                      static_cast<long long>(failed.label), failed.why.c_str(), kept.c_str(),
-                      last ? "" : "; training continues"));
+                      static_cast<long long>(failed.label), failed.why.c_str(),
+                      newest_checkpoint_text().c_str(), last ? "" : "; training continues"));
   if (!last) return;
   outcome_.not_written = failed.why;
   outcome_.code = failed.code;
@@ -98,8 +96,40 @@ void Reporter::stopping(Label label, const StopWanted& by) {
       : by.signal == kRehearsal
           ? format("rehearsed preemption after %d waves", job_.rehearse_preemption)
           : format("%s on rank %d", signal_name(by.signal), by.rank.value);
-  log_.line(format("%s: stopping after wave %lld, then a checkpoint", why.c_str(),
-                   static_cast<long long>(label)));
+  const double now = seconds_between(start_ns_, now_ns());
+  const std::optional<double> left = stop_forecast_.until(label - next_wave_, now);
+  log_.line(format("%s: stopping after wave %lld, then a checkpoint%s", why.c_str(),
+                   static_cast<long long>(label),
+                   left ? (", in about " + format_seconds(*left)).c_str() : ""));
+  if (job_.notice_seconds > 0 && by.signal > 0 && left && *left > job_.notice_seconds) {
+    log_.warning(
+        format("wave %lld is expected to end %s after the request, and the notice "
+               "(--notice) is %s: the run may be ended before its checkpoint is written; "
+               "%s",
+               static_cast<long long>(label), format_seconds(*left).c_str(),
+               format_seconds(job_.notice_seconds).c_str(), newest_checkpoint_text().c_str()));
+  }
+}
+
+std::string Reporter::newest_checkpoint_text() const {
+  return outcome_.checkpoint.empty() ? "none was written before"
+                                     : "the newest is " + outcome_.checkpoint;
+}
+
+// Said once, long before somebody asks.
+void Reporter::check_notice() {
+  const std::optional<double> wave = stop_forecast_.wave_seconds();
+  if (notice_checked_ || job_.notice_seconds <= 0 || !wave) return;
+  notice_checked_ = true;
+  const Wave waves = StopForecast::waves_at_most(rules_);
+  const double longest = static_cast<double>(waves) * *wave;
+  if (longest <= job_.notice_seconds) return;
+  log_.warning(format(
+      "a stop on request takes up to %lld waves of %s, and the notice (--notice) is %s: the run "
+      "may be ended before its last checkpoint, and what follows the one before would be lost. Ask "
+      "for a notice of %s or more, or plan for fewer minibatches in flight (--in-flight).",
+      static_cast<long long>(waves), format_seconds(*wave).c_str(),
+      format_seconds(job_.notice_seconds).c_str(), format_seconds(longest).c_str()));
 }
 
 bool Reporter::rehearsal_due() const {
@@ -140,6 +170,7 @@ void Reporter::on_wave(Rank from, const WaveReport& report) {
   if (!started_) {
     started_ = true;
     start_ns_ = now_ns() - to_ns(report.elapsed_seconds);
+    stop_forecast_.started(0);
   }
   WaveSum& sum = waves_[report.wave];
   const bool first = ++sum.reports == 1;
@@ -202,6 +233,7 @@ void Reporter::print_wave(Wave wave, const WaveSum& sum) {
   const double elapsed = seconds_between(start_ns_, now_ns());
   const double left = elapsed * static_cast<double>(total_samples_ - outcome_.samples) /
                       static_cast<double>(std::max<std::int64_t>(outcome_.samples, 1));
+  stop_forecast_.wave_done(elapsed);
   if (const auto remark = loss_watch_.next(wave, loss)) log_.warning(*remark);
   const bool shown = (wave + 1) % job_.log_every == 0 || first || wave + 1 == rules_.end_label();
   if (shown) {
@@ -214,6 +246,7 @@ void Reporter::print_wave(Wave wave, const WaveSum& sum) {
                static_cast<long long>(sum.staleness_max), 100 * wait, format_seconds(left).c_str(),
                slow_text().c_str()));
   }
+  check_notice();
   if (trace_ == nullptr) return;
   trace_->metric("loss", wave, loss);
   trace_->metric("accuracy", wave, accuracy);

@@ -15,6 +15,7 @@
 #include "runtime/training/roles.h"
 #include "runtime/training/slow_ranks.h"
 #include "runtime/training/stop.h"
+#include "runtime/training/stop_forecast.h"
 
 namespace hetpipe {
 
@@ -98,6 +99,8 @@ class Reporter {
   void print_wave(Wave wave, const WaveSum& sum);
   void watch_paces(Wave wave, const WaveSum& sum);
   std::string slow_text() const;  // "  slow: rank 3 (4.9x)"
+  void check_notice();
+  std::string newest_checkpoint_text() const;
   int expected_reports(Wave wave) const;
   std::size_t expected_evaluations() const;  // of one label
 
@@ -106,6 +109,8 @@ class Reporter {
   const Sampler& sampler_;
   const Roles& roles_;
   SlowRanks slow_ranks_;
+  StopForecast stop_forecast_;
+  bool notice_checked_ = false;
   RankService& service_;
   Log& log_;
   TraceWriter* trace_;

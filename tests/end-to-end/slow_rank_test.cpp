@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <thread>
 
 #include "base/text.h"
 #include "runtime/training/roles.h"
 #include "runtime/training/run.h"
+#include "tests/end-to-end/said.h"
 #include "tests/end-to-end/training.h"
 
 // A rank that slows down in the middle of a run is named while it is slow, and when it has
@@ -21,42 +21,6 @@ namespace slow_rank_test {
 
 using testing::HasSubstr;
 using testing::Not;
-
-// What a run says, line by line, and how far it is.
-class Said {
- public:
-  Said() {
-    cookie_io_functions_t functions = {};
-    functions.write = [](void* self, const char* text, std::size_t bytes) {
-      static_cast<Said*>(self)->add(std::string_view(text, bytes));
-      return static_cast<ssize_t>(bytes);
-    };
-    file_ = ::fopencookie(this, "w", functions);
-    std::setvbuf(file_, nullptr, _IOLBF, 1 << 14);
-  }
-  ~Said() { std::fclose(file_); }
-  Said(const Said&) = delete;
-  Said& operator=(const Said&) = delete;
-
-  std::FILE* file() { return file_; }
-  int waves() const { return waves_; }
-  bool slow() const { return slow_; }
-  bool recovered() const { return recovered_; }
-  const std::string& text() const { return text_; }  // once the run has ended
-
- private:
-  void add(std::string_view text) {
-    text_ += text;
-    if (text.find("has become") != text.npos) slow_ = true;
-    if (text.find("usual pace again") != text.npos) recovered_ = true;
-    if (text.starts_with("wave ")) ++waves_;
-  }
-
-  std::FILE* file_;
-  std::string text_;
-  std::atomic<int> waves_{0};
-  std::atomic<bool> slow_{false}, recovered_{false};
-};
 
 // Of two devices that take 4 ms for a minibatch, one takes at least five times as long for a while:
 // its thread sleeps whenever it asks whether the device is done.
@@ -78,8 +42,9 @@ TEST(SlowRank, IsNamedWithinTenWavesAndWhenItHasRecovered) {
   Said said;
   std::atomic<std::thread::id> slow{};
   const auto disturb = [&]() -> std::optional<int> {
-    if (said.recovered()) return SIGUSR1;
-    if (said.waves() < kFrom || said.slow()) return std::nullopt;
+    if (said.waves() < kFrom) return std::nullopt;
+    if (said.says("usual pace again")) return SIGUSR1;
+    if (said.says("has become")) return std::nullopt;
     std::thread::id nobody{};
     const std::thread::id me = std::this_thread::get_id();
     if (slow.compare_exchange_strong(nobody, me) || nobody == me) {

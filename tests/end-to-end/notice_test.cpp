@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "runtime/training/roles.h"
+#include "runtime/training/run.h"
+#include "tests/end-to-end/said.h"
+#include "tests/end-to-end/training.h"
+
+// What a run says of how long a stop on request takes.
+namespace hetpipe {
+namespace notice_test {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+// Asked to stop after some waves, with so many seconds until it would be ended.
+std::string stopped(double notice) {
+  Training training{.model = "mlp", .samples = 16 * 2 * 100, .workers = {{8, {}}, {8, {}}}};
+  training.in_flight = 2;
+  training.optimizer.rate = 0.005f;
+  training.hosted = true;
+  training.paces = {0.003, 0.003};
+  const Bench bench(training);
+  TrainJob job = bench.job_of();
+  job.checkpoint_folder.clear();
+  job.trace_folder.clear();
+  job.notice_seconds = notice;
+  const Roles roles =
+      assign_roles(job.plan, std::vector<std::string>(2, "here"), Matching::plan_order);
+  Said said;
+  Log log(said.file(), said.file(), Log::Terminal::no);
+  const auto stop = [&] { return said.waves() < 6 ? std::nullopt : std::optional(SIGUSR1); };
+  const RunEnd end = train_as_threads(
+      job, roles, [&](Split, Parts) { return bench.data(); }, "here", log, stop);
+  EXPECT_EQ(end.code, ExitCode::stopped);
+  return said.text();
+}
+
+TEST(Notice, IsTooShortForTheWaves) {
+  const std::string said = stopped(1e-6);
+  EXPECT_THAT(said, ContainsRegex("warning: a stop on request takes up to 2 waves of [0-9.]+ m?s, "
+                                  "and the notice \\(--notice\\) is 1 us"));
+  EXPECT_THAT(said, ContainsRegex("stopping after wave [0-9]+, then a checkpoint, in about "));
+  if (said.find("in about 0 s") != said.npos) return;  // the last wave was overdue
+  EXPECT_THAT(said, ContainsRegex("warning: wave [0-9]+ is expected to end [0-9.]+ m?s after the "
+                                  "request, .* none was written before"));
+}
+
+TEST(Notice, Suffices) {
+  for (const double notice : {0.0, 1e5}) {  // not known; a day
+    const std::string said = stopped(notice);
+    EXPECT_THAT(said, Not(HasSubstr("warning")));
+    EXPECT_THAT(said, ContainsRegex("stopping after wave [0-9]+, then a checkpoint, in about "));
+  }
+}
+
+}  // namespace notice_test
+}  // namespace hetpipe
