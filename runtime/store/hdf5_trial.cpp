@@ -21,7 +21,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr const char* kRemedy = "). Fetch or make the file again.";
+constexpr const char* kAnotherFile = "). Fetch or make the file again.";
 
 [[noreturn]] void be_the_child(const std::function<void()>& read) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -53,14 +53,14 @@ void try_in_a_child(const std::string& file, double seconds, const std::function
       ::kill(child, SIGKILL);
       ::waitpid(child, &status, 0);
       throw UserError(file,
-                      format("is damaged (HDF5 has not read it within %.0f s", seconds) + kRemedy);
+                      format("is damaged (HDF5 has not read it within %.0f s", seconds) + kAnotherFile);
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, std::chrono::microseconds(10'000));
   }
   if (WIFSIGNALED(status)) {
     throw UserError(
-        file, format("is damaged (HDF5 crashes on it, signal %d", WTERMSIG(status)) + kRemedy);
+        file, format("is damaged (HDF5 crashes on it, signal %d", WTERMSIG(status)) + kAnotherFile);
   }
 }
 
