@@ -53,6 +53,13 @@ std::int64_t number(const ExactState& state, const std::string& name) {
 // Hashes travel as signed numbers of the same bits.
 std::int64_t as_number(std::uint64_t hash) { return static_cast<std::int64_t>(hash); }
 
+// Of the plan, without what arithmetic_hash() has.
+std::uint64_t partition_hash(const TrainJob& job) {
+  Plan plan = job.plan;
+  plan.precision = {};
+  return plan_hash(plan);
+}
+
 // What options and plan say of it; two machines may still differ in their cards. fp32, the default,
 // has no name here: earlier checkpoints have none for it either.
 std::uint64_t arithmetic_hash(const TrainJob& job) {
@@ -89,7 +96,7 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
   const bool whole =
       std::all_of(rules.end.begin(), rules.end.end(), [&](Minibatch end) { return end >= here; });
   state.numbers = {{"build", as_number(job.build)},
-                   {"plan", as_number(plan_hash(job.plan))},
+                   {"plan", as_number(partition_hash(job))},
                    {"arithmetic", as_number(arithmetic_hash(job))},
                    {"recipe", as_number(job.recipe)},
                    {"origin_label", job.start.origin_label},
@@ -142,7 +149,7 @@ std::optional<std::string> why_not_exact(const Checkpoint& checkpoint, const Tra
   if (!checkpoint.exact) return "it holds no exact state";
   const ExactState& exact = *checkpoint.exact;
   if (checkpoint.system != job.plan.system) return "it was written under another system";
-  if (number(exact, "plan") != as_number(plan_hash(job.plan))) {
+  if (number(exact, "plan") != as_number(partition_hash(job))) {
     return "it was written under another plan";
   }
   if (number(exact, "build") != as_number(job.build)) {
