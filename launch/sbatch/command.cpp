@@ -15,6 +15,7 @@
 #include "launch/command/shell_words.h"
 #include "launch/command/subcommand.h"
 #include "launch/launcher/child.h"
+#include "launch/sbatch/environment.h"
 #include "launch/sbatch/script.h"
 #include "launch/train/options.h"
 
@@ -141,95 +142,6 @@ void check_request(const SbatchOptions& options, Problems& problems) {
   const std::string array = options.array.value_or("0");
   if (array.find_first_not_of("0123456789,-:%") != std::string::npos) {
     problems.add("--array", "'" + array + "' (not a list of numbers). Write 0-4, or 0,2,5.");
-  }
-}
-
-// A file is read as it is when the job starts; a line is written down, if bash can read it.
-std::vector<std::string> setup_lines(const std::vector<std::string>& given, Problems& problems) {
-  std::vector<std::string> lines;
-  for (const std::string& one : given) {
-    std::error_code error;
-    if (std::filesystem::is_regular_file(one, error)) {
-      const std::string file = shell_words({std::filesystem::absolute(one).string()});
-      lines.push_back("[ -r " + file + " ] || { echo " + file + ": cannot be read; exit 2; }");
-      lines.push_back("# shellcheck source=/dev/null\n. " + file);
-      continue;
-    }
-    if (one.find(' ') == std::string::npos && one.find('/') != std::string::npos) {
-      problems.add("--setup", "'" + one + "' (there is no such file). Give a file, or a line.");
-      continue;
-    }
-    if (one.ends_with('\\')) {
-      problems.add("--setup", "'" + one +
-                                  "' (would take the script's next line with it). Leave "
-                                  "out the '\\' at its end.");
-      continue;
-    }
-    // A here-document without its end is a warning to bash.
-    const ProgramOutput read = output_of({"bash", "-n", "-c", one}, 10);
-    if (read.code != 0 || !read.text.empty()) {
-      problems.add("--setup", "'" + one + "' (bash cannot read it as a line: " +
-                                  read.text.substr(0, read.text.find('\n')) + "). Mend it.");
-    }
-    lines.push_back(one);
-  }
-  return lines;
-}
-
-// The container, and which folders of this machine it has to see.
-void check_container(const SbatchOptions& options, Problems& problems) {
-  if (!options.container) {
-    if (options.runtime != "apptainer") {
-      problems.add("--container-runtime", "has no effect without --container IMAGE. Give both.");
-    }
-    return;
-  }
-  const std::string& image = *options.container;
-  std::error_code error;
-  const bool address = image.find("://") != std::string::npos ||
-                       (options.runtime == "pyxis" && !image.starts_with('/') &&
-                        !image.starts_with('.') && !image.ends_with(".sqsh"));
-  if (!address && !std::filesystem::exists(image, error)) {
-    problems.add("--container", "'" + image +
-                                    "' (there is no such file). Give the file of an "
-                                    "image, or an address such as docker://HOST/NAME.");
-  }
-  if (options.runtime == "pyxis" && options.launcher == "mpirun") {
-    problems.add("--launcher",
-                 "mpirun cannot start a container of Pyxis (it is a part of srun). "
-                 "Use srun, or --container-runtime apptainer.");
-  }
-}
-
-void take_container(const SbatchOptions& options, const TrainOptions& train, BatchJob& job) {
-  if (!options.container) return;
-  job.container = options.runtime == "pyxis"         ? Container::pyxis
-                  : options.runtime == "singularity" ? Container::singularity
-                                                     : Container::apptainer;
-  job.image = *options.container;
-  job.mounted = {job.folder};
-  std::error_code error;
-  // An absolute path, which is the same in the container.
-  const auto mount = [&](const std::string& path) {
-    std::filesystem::path there(path);
-    if (!there.is_absolute()) return;
-    while (!std::filesystem::is_directory(there, error)) there = there.parent_path();
-    if (there == there.root_path()) return;
-    const std::string folder = there.string();
-    if (std::find(job.mounted.begin(), job.mounted.end(), folder) == job.mounted.end()) {
-      job.mounted.push_back(folder);
-    }
-  };
-  for (const std::optional<std::string>& path :
-       {train.data, train.output, train.planning.profile}) {
-    if (path) mount(*path);
-  }
-  mount(job.pool);
-  for (const std::string& folder : job.mounted) {
-    if (folder.find_first_of(",:") == std::string::npos) continue;
-    throw UserError("--container", "cannot see " + folder +
-                                       " (',' and ':' separate folders for "
-                                       "it). Give the folder another name.");
   }
 }
 
@@ -371,7 +283,7 @@ int sbatch_command(const Invocation& how) {
     check_words(how.arguments, problems);
     check_request(options, problems);
     check_output_file("--script", options.script, problems);
-    check_container(options, problems);
+    check_container(options.container, options.runtime, options.launcher == "mpirun", problems);
     job.setup = setup_lines(options.setup, problems);
     train = checked_training(options, words.behind, problems);
   };
@@ -415,7 +327,13 @@ int sbatch_command(const Invocation& how) {
     job.pool = options.cluster;
     take_from_file(load_cluster(options.cluster), options.cluster, known, job);
   }
-  take_container(options, train, job);
+  if (options.container) {
+    job.container = container_of(options.runtime);
+    job.image = *options.container;
+    job.mounted =
+        folders_for_container(job.folder, {train.data.value_or(""), train.output.value_or(""),
+                                           train.planning.profile.value_or(""), job.pool});
+  }
   decide_nodes(options, job);
   job.shape = shape_of(options, job);
   if (job.mpirun && job.shape == JobShape::heterogeneous) {
