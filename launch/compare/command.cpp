@@ -18,6 +18,7 @@
 #include "partitioner/plan/plan_table.h"
 #include "runtime/store/open_dataset.h"
 #include "runtime/training/job.h"
+#include "runtime/training/training_data.h"
 
 // OUTPUT/
 //   profile.toml  plans/NAME.toml         what was planned from, and what came of it
@@ -222,7 +223,10 @@ int compare_command(const Invocation& how) {
 
   const Cluster cluster = load_cluster(*options.planning.cluster);
   const Dataset data = open_dataset(*options.data, Split::train, Parts::labels);
-  if (options.target_accuracy && !has_test_split(*options.data)) {
+  const TrainingData of{.model = {},
+                        .data = *options.data,
+                        .test_share = contenders.front().options.test_share};  // of every run
+  if (options.target_accuracy && !has_test_samples(of)) {
     throw UserError("--target-accuracy", "cannot be reached (" + *options.data +
                                              " holds no test samples). Leave it out.");
   }
