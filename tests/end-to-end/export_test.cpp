@@ -64,7 +64,8 @@ INSTANTIATE_TEST_SUITE_P(Zoo, ExportedNames,
                          testing::Values(ZooCase{"lenet-bn", {28, 28, 1}, 10},
                                          ZooCase{"resnet-18", {28, 28, 1}, 10},
                                          ZooCase{"resnet-50", {28, 28, 1}, 10},
-                                         ZooCase{"gpt2-tiny", {64}, 65}));
+                                         ZooCase{"gpt2-tiny", {64}, 65},
+                                         ZooCase{"bert-tiny", {64}, 66}));
 
 }  // namespace export_test
 }  // namespace hetpipe
