@@ -12,9 +12,33 @@
 namespace hetpipe::cuda {
 namespace {
 
-// As the driver's own tools print it: "GPU-8d2f1c4a-...".
-std::string text_of(const cudaUUID_t& uuid) {
-  std::string text = "GPU-";
+// A part of a card (multi-instance GPU) has a name such as "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+bool is_instance(const std::string& name) { return name.find(" MIG ") != std::string::npos; }
+
+// Instances of one card have UUIDs of their own, for which the driver is to be asked: it tells them
+// apart since CUDA 11.4. The runtime's properties name the card.
+cudaUUID_t uuid_of_instance(int index, const cudaUUID_t& of_card) {
+  constexpr unsigned kTellsApart = 11040;
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
+  const cudaError_t status = cudaGetDriverEntryPointByVersion(
+      "cuDeviceGetUuid", &entry, kTellsApart, cudaEnableDefault, &found);
+#else
+  static_assert(CUDART_VERSION >= kTellsApart);  // of the version that this is built with
+  const cudaError_t status =
+      cudaGetDriverEntryPoint("cuDeviceGetUuid", &entry, cudaEnableDefault, &found);
+#endif
+  cudaUUID_t uuid{};
+  const bool known = status == cudaSuccess && found == cudaDriverEntryPointSuccess &&
+                     reinterpret_cast<int (*)(cudaUUID_t*, int)>(entry)(&uuid, index) == 0;
+  if (status != cudaSuccess) cudaGetLastError();
+  return known ? uuid : of_card;
+}
+
+// As the driver's own tools print it: "GPU-8d2f1c4a-...", "MIG-90443af0-...".
+std::string text_of(const cudaUUID_t& uuid, bool instance) {
+  std::string text = instance ? "MIG-" : "GPU-";
   for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
     if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
     text += format("%02x", static_cast<unsigned char>(uuid.bytes[i]));
@@ -38,7 +62,9 @@ GpuInfo describe(int index) {
   GpuInfo gpu;
   gpu.index = index;
   gpu.name = properties.name;
-  gpu.uuid = text_of(properties.uuid);
+  const bool instance = is_instance(gpu.name);
+  gpu.uuid =
+      text_of(instance ? uuid_of_instance(index, properties.uuid) : properties.uuid, instance);
   char pci[32] = {};
   check(cudaDeviceGetPCIBusId(pci, sizeof pci, index), "asking for a GPU's PCI address");
   gpu.pci = pci;

@@ -21,9 +21,10 @@ namespace hetpipe {
 struct GpuInfo {
   int index = 0;     // as CUDA counts the visible ones
   std::string name;  // "NVIDIA H200"
-  std::string uuid;  // "GPU-8d2f...": the same for every process that shares it
-  std::string pci;   // "0000:3b:00.0"
-  int major = 0;     // compute capability
+  std::string
+      uuid;  // "GPU-8d2f...", "MIG-9044..." of a part: the same for every process that shares it
+  std::string pci;  // "0000:3b:00.0"
+  int major = 0;    // compute capability
   int minor = 0;
   int multiprocessors = 0;
   std::size_t memory = 0;  // bytes

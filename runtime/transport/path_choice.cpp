@@ -12,16 +12,19 @@ std::string against(PathKind kind, const PathEnd& a, const PathEnd& b) {
   if (a.host_memory || b.host_memory) return "a device that uses host memory";
   if (a.device != b.device) return "devices of two types, " + a.device + " and " + b.device;
   const bool one_process = a.machine == b.machine && a.process == b.process;
+  const bool of_instance = a.uuid.starts_with("MIG-") || b.uuid.starts_with("MIG-");
   switch (kind) {
     case PathKind::staged:
       return "";
     case PathKind::ipc:
       if (a.machine != b.machine) return "ipc: two machines";
+      if (of_instance && a.uuid != b.uuid) return "ipc: parts of cards (MIG) share no memory";
       // CUDA opens no handle in the process that made it.
       return a.device == "cuda" && one_process ? "ipc: ranks that are threads of one process" : "";
     case PathKind::nccl:
       if (a.device != "cuda") return "nccl: no GPUs";
       if (!a.nccl || !b.nccl) return "nccl: " + (a.nccl ? b : a).why_no_nccl;
+      if (of_instance) return "nccl: takes parts of a card (MIG) for the same card";
       return a.uuid == b.uuid ? "nccl: one card for both, " + a.uuid : "";
     case PathKind::mpi:
       if (a.device != "cuda") return "mpi: no GPUs";

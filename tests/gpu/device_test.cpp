@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -129,6 +130,18 @@ TEST_F(CudaDeviceTest, DevicesOfOneProcessDoNotDisturbOneAnother) {
       EXPECT_NEAR(result.output[i], alone.output[i], 1e-4);
     }
   }
+}
+
+// The driver names parts of a card (MIG) by UUIDs of their own, which set them apart.
+TEST(CudaDevice, EachHasAUuidOfItsOwn) {
+  std::set<std::string> uuids;
+  for (const GpuInfo& gpu : visible_gpus().gpus) {
+    const bool part = gpu.name.find(" MIG ") != std::string::npos;
+    EXPECT_TRUE(gpu.uuid.starts_with(part ? "MIG-" : "GPU-")) << gpu.name << ": " << gpu.uuid;
+    EXPECT_EQ(gpu.uuid.size(), std::string("GPU-00000000-0000-0000-0000-000000000000").size());
+    EXPECT_TRUE(uuids.insert(gpu.uuid).second) << gpu.uuid;
+  }
+  EXPECT_FALSE(uuids.empty());
 }
 
 TEST(CudaDevice, WhatIsNotThereIsRefused) {

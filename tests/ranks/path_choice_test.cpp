@@ -78,6 +78,17 @@ TEST(PathChoice, RanksThatAreThreads) {
   EXPECT_EQ(choose_path(offload, offload, {}).kind, PathKind::ipc);
 }
 
+// NCCL knows a card by its slot, and CUDA opens no memory of another instance.
+TEST(PathChoice, PartsOfACard) {
+  const PathEnd one = gpu("n0", 10, "MIG-a");
+  const PathEnd two = gpu("n0", 11, "MIG-b");
+  EXPECT_EQ(choose_path(one, two, {}).kind, PathKind::staged);
+  EXPECT_THAT(choose_path(one, two, {}).why, HasSubstr("MIG"));
+  EXPECT_EQ(choose_path(one, gpu("n1", 11, "GPU-b"), {}).kind, PathKind::staged);
+  EXPECT_EQ(choose_path(one, gpu("n0", 12, "MIG-a"), {}).kind, PathKind::ipc);  // two on one part
+  EXPECT_EQ(choose_path(with_mpi(one), with_mpi(two), {}).kind, PathKind::mpi);
+}
+
 TEST(PathChoice, ARankOnTheCpu) {
   const PathEnd cpu{.machine = "n0", .process = 12, .uuid = "", .why_no_nccl = ""};
   const PathEnd card = gpu("n0", 10, "GPU-a");

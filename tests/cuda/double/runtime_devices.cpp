@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "tests/cuda/double/double.h"
@@ -57,6 +58,19 @@ double rounded_factor(double value, Precision precision) {
   return static_cast<double>(std::bit_cast<float>((bits + 0x1000u) & ~0x1fffu));
 }
 
+namespace {
+
+// Whether the double's GPUs are parts of one card (multi-instance GPU).
+bool are_parts() { return std::getenv("HETPIPE_DOUBLE_MIG") != nullptr; }
+
+int driver_uuid(cudaUUID_t* uuid, int device) {
+  if (!there(device)) return 1;
+  std::memset(uuid->bytes, 0x40 + device, sizeof uuid->bytes);
+  return 0;
+}
+
+}  // namespace
+
 }  // namespace hetpipe::cuda::stand_in
 
 using namespace hetpipe::cuda::stand_in;
@@ -105,11 +119,22 @@ cudaError_t cudaSetDevice(int device) {
   in_use = device;
   return cudaSuccess;
 }
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** entry, unsigned,
+                                             unsigned long long,
+                                             cudaDriverEntryPointQueryResult* found) {
+  const bool known = std::strcmp(name, "cuDeviceGetUuid") == 0;
+  if (known) *entry = reinterpret_cast<void*>(driver_uuid);
+  *found = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (!there(device)) return fail(cudaErrorInvalidDevice, "no such GPU");
   *properties = {};
-  std::snprintf(properties->name, sizeof properties->name, "GPU's double %d", device);
-  std::memset(properties->uuid.bytes, 0x10 + device, sizeof properties->uuid.bytes);
+  std::snprintf(properties->name, sizeof properties->name, "GPU's double %d%s", device,
+                are_parts() ? " MIG 1g.5gb" : "");
+  // Of parts the runtime names the card.
+  std::memset(properties->uuid.bytes, are_parts() ? 0x10 : 0x10 + device,
+              sizeof properties->uuid.bytes);
   properties->major = 9;
   properties->multiProcessorCount = 4;
   properties->totalGlobalMem = kMemory;

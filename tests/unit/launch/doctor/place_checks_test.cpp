@@ -61,6 +61,22 @@ TEST(CheckDevices, AWorkerWithoutTheCardOfItsPlan) {
   EXPECT_THAT(said_of_devices(planned("rtx-3090", true), planned_hosts()), IsEmpty());
 }
 
+// CUDA shows one of them to each process, as its only device.
+TEST(CheckDevices, PartsOfOneCardAreDevicesOfTheirOwn) {
+  const std::string name = "NVIDIA A100-SXM4-40GB MIG 1g.5gb";
+  const auto part = [&](const char* uuid) { return test::card(name, uuid, 5); };
+  PlannedRun run = planned("a100-sxm4-40gb-mig-1g-5gb");
+  EXPECT_THAT(
+      said_of_devices(run, {fact("a", {part("MIG-1")}), fact("b", {part("MIG-2")}), fact("b")}),
+      IsEmpty());
+  EXPECT_THAT(
+      said_of_devices(run, {fact("a", {part("MIG-1")}), fact("b", {part("MIG-1")}), fact("b")}),
+      ElementsAre(HasSubstr("would share one " + name)));
+  const Check check = check_devices(run, {fact("a", {part("MIG-1")}), fact("a", {part("MIG-2")})},
+                                    std::nullopt, {});
+  EXPECT_EQ(check.seen, "2 x " + name);
+}
+
 TEST(CheckDevices, AClusterAgainstTheCardsOfItsHosts) {
   PlannedRun run = planned("rtx-3090");
   run.has_plan = false;
