@@ -10,11 +10,10 @@
 #include "kernels/cpu/row_sums.h"
 #include "kernels/host_device.h"
 
-// Loops of our own: oneDNN 2.6 sums down the rows in fp32, one after another, which over 100,000
-// rows loses four digits (kernels/cpu/README.md). Here sums are in double over pieces of rows, and
-// the pieces' sums are added in their order, so that no bit depends on the number of threads.
-// Forward reads x twice and backward x and dy twice, once for sums and once for elements, which is
-// a pass less than oneDNN's forward.
+// Loops of our own: oneDNN 2.6 sums down the rows in fp32, one after another, which over 65,536
+// rows costs two digits (tests/unit/kernels/accuracy_test.cpp, kernels/README.md). Forward and
+// backward read their inputs twice, once for sums and once for elements, where oneDNN's forward
+// reads x three times.
 namespace hetpipe {
 namespace {
 
