@@ -44,9 +44,10 @@ class ReceptionTest : public ::testing::Test {
     }
     std::map<Rank, FrameStream> guests = reception_->close();
     ASSERT_EQ(guests.size(), std::size_t{kRanks - 1});
-    for (auto& [rank, stream] : guests) {
+    for (auto& guest : guests) {
+      const Rank rank = guest.first;
       std::vector<FrameStream::Frame> frames;
-      ASSERT_TRUE(comes_true([&] { return !(frames = stream.receive()).empty(); }));
+      ASSERT_TRUE(comes_true([&] { return !(frames = guest.second.receive()).empty(); }));
       ASSERT_EQ(frames.size(), 1U);
       EXPECT_EQ(frames[0].kind, 7U);
       EXPECT_EQ(std::to_integer<int>(frames[0].bytes[0]), rank.value);
