@@ -94,3 +94,4 @@ grep -q 'exit code 1: the launcher refuses to start ranks' refused.said || { cat
 newest=$(ls live/checkpoints | tail -n 1)
 within 60 "another checkpoint of the run" eval '[[ $(ls live/checkpoints | tail -n 1) > $newest ]]'
 scancel "$live"
+within 60 "end of the run" job_ended "$live"  # which writes checkpoints until then
