@@ -19,11 +19,11 @@ cluster() { # CARDS: each as large as a share of the real one
 }
 
 # A pipeline of four ranks with a flush, which tied weights want: planners would rather replicate the whole model.
-write_gpt2_plan() { # MODEL MINIBATCH CUT...: layers where a stage begins, and one past the last
+write_gpt2_plan() { # MODEL MINIBATCH CUT..., in $precision: layers where a stage begins, and one past the last
   local model=$1 minibatch=$2 i first=0
   shift 2
-  printf 'format = 1\nsystem = "pipedream-flush"\nmodel = "%s"\nminibatch = %d\nmicro_batches = 4\noptimizer = "adam"\n[[virtual_worker]]\n' \
-    "$model" "$minibatch"
+  printf 'format = 1\nsystem = "pipedream-flush"\nmodel = "%s"\nminibatch = %d\nmicro_batches = 4\noptimizer = "adam"\nprecision = "%s"\n[[virtual_worker]]\n' \
+    "$model" "$minibatch" "$precision"
   for i in 0 1 2 3; do
     printf '[[virtual_worker.stage]]\nlayers = [%d, %d]\ndevices = ["here:%d"]\n' $first "$1" $i
     first=$1

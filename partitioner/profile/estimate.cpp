@@ -242,9 +242,12 @@ std::string refusal(const Profile& profile, const DeviceKind& kind, std::optiona
   const std::string start = "the profile of '" + profile.model + "' has no measurement on '" +
                             kind.name + "'" + in +
                             (own ? " (it has one in " + to_string(*own) + ")" : "") + ", and ";
-  const std::string measure = "measure it on such a machine: hetpipe profile --model " +
-                              profile.model + (own ? " --precision " + to_string(precision) : "") +
-                              ".";
+  std::string measure = "measure it on such a machine: hetpipe profile --model " + profile.model;
+  if (own) {
+    measure += " --precision " + to_string(precision) + ". Or plan for " + to_string(*own) +
+               " (--precision, or precision in a plan)";
+  }
+  measure += ".";
   if (!has_rates) {
     return start +
            "its speed is not known (an estimate needs peak_flops and memory_bandwidth). "

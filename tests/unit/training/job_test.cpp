@@ -334,7 +334,7 @@ TEST(TrainJob, TravelsWithWhatIsLeftOpen) {
   job.cluster.reset();
   job.profile.reset();
   job.target_accuracy.reset();
-  job.plan.precision = std::nullopt;
+  job.plan.precision.every.reset();
   job.sample = Shape{64};  // a text
   test::expect_travels(job);
 }
