@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "runtime/sync/messages.h"
 
 namespace hetpipe {
 namespace {
@@ -85,9 +84,9 @@ const char* signal_name(int signal) {
 
 StopListener::StopListener(RankService& service, Rank decides,
                            std::function<std::optional<int>()> stop_wanted,
-                           std::function<void(Label, const StopWanted&)> apply) {
+                           std::function<void(const StopAt&)> apply) {
   service.on<StopAt>([decides, &service, apply = std::move(apply)](Rank, const StopAt& stop) {
-    apply(stop.label, {stop.by, stop.signal});
+    apply(stop);
     service.send(decides, StopKnown{});
   });
   if (!stop_wanted) return;
