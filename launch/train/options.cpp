@@ -158,8 +158,9 @@ OptionGroup report_options(TrainOptions& options) {
                         "Records what every rank does when, in the run directory."),
           real_option("notice", "S", options.notice, {0, 1e6},
                       "Seconds that the run has from a request to stop (USR1, TERM) until it "
-                      "is ended, such as hetpipe sbatch's --notice. A warning says when waves "
-                      "take too long for that; 0: not known."),
+                      "is ended, such as hetpipe sbatch's --notice. Where the end of a wave "
+                      "would come later, it stops inside of the wave (with parameter servers), "
+                      "and resumes with empty pipelines; 0: not known."),
           integer_option("rehearse-preemption", "WAVES", options.rehearse_preemption, {0},
                          "Stops the run after WAVES waves as a preemption would: with a "
                          "checkpoint and exit code 75, to be resumed; 0: never."),

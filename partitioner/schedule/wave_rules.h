@@ -31,7 +31,8 @@ struct WaveRules {
   // to the waves of this run.
   std::int64_t minibatches_before = 0;
   std::int64_t updates_before = 0;
-  std::optional<Label> stopped{};  // the run was asked to end there
+  std::optional<Label> stopped{};             // the run was asked to end there ...
+  std::optional<Minibatch> stopped_before{};  // ... before this minibatch of every virtual worker
 
   int workers() const { return static_cast<int>(end.size()); }
   Wave wave_of(Minibatch p) const { return p / in_flight; }
@@ -57,9 +58,18 @@ struct WaveRules {
     return label;
   }
   // Ends the run of every virtual worker at this label, if it has not ended before.
-  void stop_at(Label label) {
-    stopped = label;
-    for (Minibatch& last : end) last = std::min(last, label * in_flight);
+  void stop_at(Label label) { stop_before(label * in_flight); }
+  // The same before a minibatch: inside of a wave, which is then the last one, and partial.
+  void stop_before(Minibatch p) {
+    stopped = (p + in_flight - 1) / in_flight;
+    stopped_before = p;
+    for (Minibatch& last : end) last = std::min(last, p);
+  }
+  bool stopped_inside() const { return stopped_before && *stopped_before % in_flight != 0; }
+  // Minibatches of a virtual worker that a label holds, if it has so many, from number 0 on.
+  Minibatch end_of(Label label) const {
+    const Minibatch whole = label * in_flight;
+    return stopped_before ? std::min(whole, *stopped_before) : whole;
   }
   // The wave whose gate stands before F(p): p is the last minibatch of a wave other than the run's
   // first.

@@ -44,7 +44,7 @@ class Synchronizer {
   virtual ~Synchronizer() = default;
 
   // Before the first F of minibatch p at this rank, in both kinds of run: where a run that was
-  // asked to stop finds the label to stop at. May wait.
+  // asked to stop finds where to stop. May wait.
   virtual void before_forward(Minibatch p) = 0;
 
   // Adds up the gradient of minibatch p, in place, over all that take part in this update: those of

@@ -74,8 +74,13 @@ RankReport Worker::run() {
                      rules_.visible_updates(action.minibatch), bytes_moved() - bytes_before});
     }
     service_.poll();
-    if (rules_.stopped) messages_.stop_before(*rules_.stopped * rules_.in_flight);
+    if (rules_.stopped) messages_.stop_before(*rules_.stopped_before);
     messages_.release_sent();
+  }
+  if (setup_.waves && rules_.stopped_inside()) {  // the schedule has no push there
+    const Action last{.kind = ActionKind::push, .minibatch = *rules_.stopped_before - 1};
+    service_.begin(to_string(last));
+    push(last);
   }
   messages_.finish();
   synchronizer_.finish();
@@ -128,7 +133,7 @@ void Worker::play(const Action& action) {
 bool Worker::left_out(const Action& action) const {
   if (!rules_.stopped) return false;
   const Minibatch end = rules_.end[at(setup_.place.virtual_worker.value)];
-  return action.minibatch >= *rules_.stopped * rules_.in_flight ||
+  return action.minibatch >= *rules_.stopped_before ||
          (action.kind == ActionKind::evaluate && action.minibatch >= end);
 }
 

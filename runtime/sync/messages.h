@@ -27,6 +27,9 @@ enum class SyncKind : std::int32_t {
   stop_request,
   stop_at,
   stop_known,
+  stop_where,
+  stop_here,
+  stop_go,
   end
 };
 
@@ -122,14 +125,27 @@ struct StopAt {
   Label label = 0;
   Rank by;  // whose request, and the signal that it got
   std::int32_t signal = 0;
+  Minibatch inside = 0;  // before this one, inside of the label's last wave; 0: at its end
 };
 struct StopKnown {
   static constexpr auto kKind = SyncKind::stop_known;
 };
+// Inside of a wave: to the ranks of first stages, which answer with the minibatch whose forward
+// pass they have not begun, and do not begin it until they may go on.
+struct StopWhere {
+  static constexpr auto kKind = SyncKind::stop_where;
+};
+struct StopHere {
+  static constexpr auto kKind = SyncKind::stop_here;
+  Minibatch next = 0;
+};
+struct StopGo {
+  static constexpr auto kKind = SyncKind::stop_go;
+};
 
-static_assert(
-    kinds_differ<PushPiece, ShardArrived, GateRequest, GateGrant, PullRequest, Pulled,
-                 WorkerFinished, SumPiece, CheckpointComing, CheckpointPart, CheckpointConfirm,
-                 CheckpointConfirmed, StopRequest, StopAt, StopKnown>());
+static_assert(kinds_differ<PushPiece, ShardArrived, GateRequest, GateGrant, PullRequest, Pulled,
+                           WorkerFinished, SumPiece, CheckpointComing, CheckpointPart,
+                           CheckpointConfirm, CheckpointConfirmed, StopRequest, StopAt, StopKnown,
+                           StopWhere, StopHere, StopGo>());
 
 }  // namespace hetpipe

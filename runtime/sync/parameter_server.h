@@ -14,6 +14,7 @@
 #include "runtime/sync/messages.h"
 #include "runtime/sync/shard_map.h"
 #include "runtime/sync/stop_agreement.h"
+#include "runtime/sync/stop_forecast.h"
 #include "runtime/sync/wave_clock.h"
 
 namespace hetpipe {
@@ -27,7 +28,8 @@ struct ServerSetup {
   std::vector<ShardSnapshot> snapshots;  // to start from: earlier ones of a continuation, the first
   std::vector<std::vector<float>> running;  // statistics there, per virtual worker
   CheckpointRule checkpoints;
-  int part = 0;  // number of this shard's part of a checkpoint
+  int part = 0;               // number of this shard's part of a checkpoint
+  double notice_seconds = 0;  // from a request to stop until the run is ended; 0: unknown
 };
 
 // One shard of the parameter server. It holds no optimizer: a push is the sum of a wave's applied
@@ -100,6 +102,15 @@ class ParameterServer {
   void open_gates();
   // First shard: the run was asked to stop. Agrees on where, and tells all ranks.
   void stop(Rank by, int signal);
+  void ask_where();
+  void stop_inside();
+  void tell_stop(const StopAt& stop);
+  template <class M>
+  void tell_first_stages(const M& message) {
+    for (const auto& stages : setup_.worker_ranks) {
+      for (const Rank rank : stages.front()) service_.send(rank, message);
+    }
+  }
   void forget_labels();
   void save_state();
   Peer& peer_of(VirtualWorkerId vw, StageId stage);
@@ -111,7 +122,10 @@ class ParameterServer {
   const ShardMap& map_;
   RankService& service_;
   std::optional<WaveClock> clock_;     // first shard
-  std::optional<StopAgreement> stop_;  // first shard
+  std::optional<StopAgreement> stop_;  // first shard, and those below
+  StopForecast forecast_;
+  std::optional<StopInside> inside_;
+  std::optional<StopAt> agreed_;  // so far at a wave's end
   CheckpointSender parts_;
   bool empty_;  // no parameters: it forms no labels and sends nothing
   std::vector<Peer> peers_;

@@ -24,6 +24,25 @@ ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& ru
       sums_(replica_.sums, transport, service) {
   service.on<GateGrant>(
       [this](Rank, const GateGrant& grant) { granted_[grant.wave] = grant.label; });
+  at_forward_->next = rules.start_minibatch();
+  service.on<StopWhere>([at = at_forward_, &service](Rank from, const StopWhere&) {
+    at->asked = true;
+    service.send(from, StopHere{.next = at->next});
+  });
+  service.on<StopGo>([at = at_forward_](Rank, const StopGo&) { at->may_go = true; });
+}
+
+void ServerClient::before_forward(Minibatch p) {
+  at_forward_->next = p;
+  if (at_forward_->asked && !at_forward_->may_go) {
+    service_.wait_for_others(
+        [this] { return at_forward_->may_go; },
+        [this] {
+          return Awaited(format("rank %d and all others to agree on where the run stops",
+                                server_ranks_.front().value));
+        });
+  }
+  at_forward_->next = p + 1;
 }
 
 void ServerClient::drop_sent() {
@@ -175,6 +194,10 @@ StageSnapshot ServerClient::pull(Wave gate, Label label, WithStatistics statisti
 }
 
 void ServerClient::finish() {
+  if (prefetched_) {  // for a gate behind the minibatch that the run stopped before
+    collect(std::move(*prefetched_), ShardMap::What::parameters);
+    prefetched_.reset();
+  }
   sums_.finish_reduce();
   for (const Sending& sending : sending_) {
     service_.wait(sending.operation, [] { return std::string("the last push to be sent"); });

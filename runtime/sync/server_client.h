@@ -31,7 +31,8 @@ class ServerClient final : public Synchronizer {
                std::vector<Rank> server_ranks, CheckpointRule checkpoints, CheckpointSender& parts,
                DeviceTransport& transport, RankService& service, StageReplica replica = {});
 
-  void before_forward(Minibatch) override {}  // gates see to a stop
+  // Gates see to a stop at the end of a wave; a first stage waits here for one inside of it.
+  void before_forward(Minibatch p) override;
   void reduce(Minibatch p, Buffer& gradient) override { sums_.reduce(p, gradient); }
   double finish_reduce(Minibatch) override { return sums_.finish_reduce(); }
   SumTraffic sum_traffic() const override { return sums_.traffic(); }
@@ -76,6 +77,12 @@ class ServerClient final : public Synchronizer {
   RankService& service_;
   StageReplica replica_;
   GroupSums sums_;
+  struct AtForward {     // outlives this where a question comes late
+    Minibatch next = 0;  // not begun
+    bool asked = false;  // and not to be begun until ...
+    bool may_go = false;
+  };
+  std::shared_ptr<AtForward> at_forward_ = std::make_shared<AtForward>();
   std::map<Wave, Label> granted_;
   std::optional<Asked> prefetched_;
   std::deque<Sending> sending_;

@@ -26,9 +26,23 @@ std::optional<Label> StopAgreement::decide() {
 
 void StopAgreement::knows(Rank rank) { known_.at(static_cast<std::size_t>(rank.value)) = true; }
 
-bool StopAgreement::shut(Wave wave) const {
-  if (!label_ || wave + 1 < *label_) return false;
-  return std::find(known_.begin(), known_.end(), false) != known_.end();
+bool StopAgreement::all_know() const {
+  return std::find(known_.begin(), known_.end(), false) == known_.end();
+}
+
+bool StopAgreement::shut(Wave wave) const { return label_ && wave + 1 >= *label_ && !all_know(); }
+
+void StopInside::comes_to(Minibatch next) {
+  ensure(awaited_ > 0, "an answer that nobody asked for");
+  --awaited_;
+  furthest_ = std::max(furthest_, next);
+}
+
+std::optional<Minibatch> StopInside::decide(Label label) const {
+  const Minibatch before = furthest_ + 1;
+  const Minibatch shortest = *std::min_element(rules_.end.begin(), rules_.end.end());
+  if (before >= std::min(label * rules_.in_flight, shortest)) return std::nullopt;
+  return before;
 }
 
 StopAtForward::StopAtForward(const WaveRules& rules, RunAhead ahead, int ranks)

@@ -24,6 +24,7 @@ class StopAgreement {
   // run ends by then anyway.
   std::optional<Label> decide();
   void knows(Rank rank);
+  bool all_know() const;
   // Whether the gate of this wave has to wait for ranks that do not know yet.
   bool shut(Wave wave) const;
 
@@ -32,6 +33,26 @@ class StopAgreement {
   Wave furthest_;
   std::optional<Label> label_;
   std::vector<bool> known_;  // by rank
+};
+
+// The same inside of a wave, where its end would come too late. The ranks of all first stages say
+// which minibatch they come to next, and wait there. With F the furthest of these, no rank has
+// begun minibatch F, nor does one wait for F + 1, whose activations come after those of F. So all
+// can still end before F + 1, if those that wait go on when every rank knows.
+class StopInside {
+ public:
+  StopInside(const WaveRules& rules, int asked) : rules_(rules), awaited_(asked) {}
+
+  void comes_to(Minibatch next);  // one of those asked
+  bool all_are_known() const { return awaited_ == 0; }
+  // The minibatch to stop before; nothing where the label's own end is not behind it, or where a
+  // virtual worker's run ends by then anyway.
+  std::optional<Minibatch> decide(Label label) const;
+
+ private:
+  const WaveRules& rules_;
+  int awaited_;
+  Minibatch furthest_ = 0;
 };
 
 // How far apart the ranks of a run without gates can be.

@@ -25,6 +25,7 @@ class WaveClock {
 
   // The run ends at this label, which no rank has passed.
   void stop_at(Label label) { rules_.stop_at(label); }
+  void stop_before(Minibatch p) { rules_.stop_before(p); }
 
   // May virtual worker i start the last minibatch of `wave`? The label that it gets, or nothing:
   // wait.

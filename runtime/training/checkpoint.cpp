@@ -139,7 +139,7 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
   checkpoint.system = job.plan.system;
   checkpoint.label = parts.label;
   checkpoint.optimizer = job.optimizer.name;
-  const Counts counts = counts_at(job, sampler, checkpoint.label);
+  const Counts counts = counts_at(job, sampler, rules, checkpoint.label);
   checkpoint.minibatches = counts.minibatches;
   checkpoint.worker_minibatches = counts.worker_minibatches;
   checkpoint.optimizer_step = counts.updates;
@@ -147,7 +147,7 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
       .seed = job.seed,
       .dataset_size = job.dataset_size,
       .dataset_fingerprint = job.dataset_fingerprint,
-      .consumed = sampler.consumed((checkpoint.label - rules.first_wave) * rules.in_flight)};
+      .consumed = sampler.consumed(rules.end_of(checkpoint.label) - rules.first_minibatch())};
   for (std::size_t s = 0; s < parts.shards.size(); ++s) {
     const std::vector<int> layers = map.layers(ShardId{static_cast<int>(s)});
     const ShardSnapshot& snapshot = parts.shards[s].snapshot;

@@ -55,14 +55,13 @@ WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler) {
   return rules;
 }
 
-Counts counts_at(const TrainJob& job, const Sampler& sampler, Label label) {
+Counts counts_at(const TrainJob& job, const Sampler& sampler, const WaveRules& rules, Label label) {
   Counts counts = job.start.origin_counts;
   const Label origin = job.start.origin_label;
   const Minibatch first = sampler.first_minibatch();
   std::int64_t most = 0;
   for (int i = 0; i < sampler.workers(); ++i) {
-    const std::int64_t done =
-        std::min(sampler.count(i) - first, (label - origin) * job.plan.in_flight);
+    const std::int64_t done = std::min(sampler.count(i), rules.end_of(label)) - first;
     counts.minibatches += done;
     most = std::max(most, done);
   }

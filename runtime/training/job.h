@@ -112,7 +112,7 @@ Model make_model_of(const TrainJob& job);
 Sampler make_sampler(const TrainJob& job);
 WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler);
 // What the job's training has done when all waves below the label are in.
-Counts counts_at(const TrainJob& job, const Sampler& sampler, Label label);
+Counts counts_at(const TrainJob& job, const Sampler& sampler, const WaveRules& rules, Label label);
 
 // Labels beyond `after` at which something is due: every `every` waves (0: none of these), where an
 // epoch's last sample is in, and the run's last one; ascending.

@@ -87,7 +87,7 @@ void Reporter::stopping(Label label, const StopWanted& by) {
   const std::vector<Label>& all = evaluations_ahead_;
   evaluations_left_ -= static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](Label l) {
     if (!has_waves(job_.plan)) return l > label;
-    return l == all.back() || gate_minibatch(rules_, l) >= label * rules_.in_flight;
+    return l == all.back() || gate_minibatch(rules_, l) >= *rules_.stopped_before;
   }));
   outcome_.stopped = label;
   outcome_.stopped_at_target = by.signal == kTargetReached;
@@ -96,6 +96,17 @@ void Reporter::stopping(Label label, const StopWanted& by) {
       : by.signal == kRehearsal
           ? format("rehearsed preemption after %d waves", job_.rehearse_preemption)
           : format("%s on rank %d", signal_name(by.signal), by.rank.value);
+  if (rules_.stopped_inside()) {
+    const Minibatch last = *rules_.stopped_before;
+    log_.line(
+        format("%s: stopping inside of wave %lld, after %lld of its %d minibatches, since its "
+               "end would come after the notice (--notice) of %s; then a checkpoint, from "
+               "which a run resumes with empty pipelines",
+               why.c_str(), static_cast<long long>(label),
+               static_cast<long long>(last - (label - 1) * rules_.in_flight), rules_.in_flight,
+               format_seconds(job_.notice_seconds).c_str()));
+    return;
+  }
   const double now = seconds_between(start_ns_, now_ns());
   const std::optional<double> left = stop_forecast_.until(label - next_wave_, now);
   log_.line(format("%s: stopping after wave %lld, then a checkpoint%s", why.c_str(),
@@ -124,12 +135,16 @@ void Reporter::check_notice() {
   const Wave waves = StopForecast::waves_at_most(rules_);
   const double longest = static_cast<double>(waves) * *wave;
   if (longest <= job_.notice_seconds) return;
+  const bool inside = has_waves(job_.plan) && rules_.distance < kUnbounded;
   log_.warning(format(
-      "a stop on request takes up to %lld waves of %s, and the notice (--notice) is %s: the run "
-      "may be ended before its last checkpoint, and what follows the one before would be lost. Ask "
+      "a stop on request takes up to %lld waves of %s, and the notice (--notice) is %s: %s. Ask "
       "for a notice of %s or more, or plan for fewer minibatches in flight (--in-flight).",
       static_cast<long long>(waves), format_seconds(*wave).c_str(),
-      format_seconds(job_.notice_seconds).c_str(), format_seconds(longest).c_str()));
+      format_seconds(job_.notice_seconds).c_str(),
+      inside ? "it may come inside of a wave, and the resumed run start with empty pipelines"
+             : "the run may be ended before its last checkpoint, and lose what follows the one "
+               "before",
+      format_seconds(longest).c_str()));
 }
 
 bool Reporter::rehearsal_due() const {
@@ -308,7 +323,7 @@ void Reporter::finish_evaluation(Label label, const EvaluationSum& sum) {
   const auto seconds = label_seconds_.find(label);  // none of a label that the run started from
   const Evaluation evaluation{
       .label = label,
-      .samples = sampler_.consumed((label - rules_.first_wave) * rules_.in_flight),
+      .samples = sampler_.consumed(rules_.end_of(label) - rules_.first_minibatch()),
       .seconds = seconds == label_seconds_.end() ? 0 : seconds->second,
       .loss = added(sum.loss_sums) / static_cast<double>(sum.samples),
       .accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.labels)};

@@ -9,13 +9,13 @@
 #include "base/log.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/store/trace.h"
+#include "runtime/sync/stop_forecast.h"
 #include "runtime/training/job.h"
 #include "runtime/training/loss_watch.h"
 #include "runtime/training/messages.h"
 #include "runtime/training/roles.h"
 #include "runtime/training/slow_ranks.h"
 #include "runtime/training/stop.h"
-#include "runtime/training/stop_forecast.h"
 
 namespace hetpipe {
 

@@ -93,9 +93,15 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
     return reporter->rehearsal_due() ? std::optional(kRehearsal) : std::nullopt;
   };
   const StopListener stop(service, setting.roles.coordinator(), stop_wanted,
-                          [&](Label label, const StopWanted& by) {
-                            values.rules.stop_at(label);
-                            if (reporter) reporter->stopping(label, by);
+                          [&](const StopAt& stop_at) {
+                            if (stop_at.inside > 0) {
+                              values.rules.stop_before(stop_at.inside);
+                            } else {
+                              values.rules.stop_at(stop_at.label);
+                            }
+                            if (reporter) {
+                              reporter->stopping(stop_at.label, {stop_at.by, stop_at.signal});
+                            }
                           });
   confirm_checkpoints(service);
   const std::shared_ptr<PathWords> path_words = collect_path_words(service);

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/temporary_file.h"
 #include "base/text.h"
-#include "runtime/sync/messages.h"
 
 namespace hetpipe {
 namespace {
@@ -89,9 +88,9 @@ const char* signal_name(int signal) {
 
 StopListener::StopListener(RankService& service, Rank decides,
                            std::function<std::optional<int>()> stop_wanted,
-                           std::function<void(Label, const StopWanted&)> apply) {
+                           std::function<void(const StopAt&)> apply) {
   service.on<StopAt>([decides, &service, apply = std::move(apply)](Rank, const StopAt& stop) {
-    apply(stop.label, {stop.by, stop.signal});
+    apply(stop);
     service.send(decides, StopKnown{});
   });
   if (!stop_wanted) return;

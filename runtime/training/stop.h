@@ -7,6 +7,7 @@
 
 #include "base/ids.h"
 #include "runtime/pipeline/rank_service.h"
+#include "runtime/sync/messages.h"
 
 namespace hetpipe {
 
@@ -50,7 +51,7 @@ class StopListener {
   // stop_wanted: the signal that came (or one of the above), if one did; may be empty. apply:
   // called once.
   StopListener(RankService& service, Rank decides, std::function<std::optional<int>()> stop_wanted,
-               std::function<void(Label, const StopWanted&)> apply);
+               std::function<void(const StopAt&)> apply);
 
  private:
   bool requested_ = false;

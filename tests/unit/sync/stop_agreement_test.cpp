@@ -55,6 +55,28 @@ TEST(StopAgreement, NotWhereTheRunEndsByThenAnyway) {
   }
 }
 
+TEST(StopInside, BehindTheFurthestOfThoseAsked) {
+  const WaveRules rules = rules_of(0, {30, 30});
+  StopInside stop(rules, 3);
+  for (const Minibatch next : {11, 13, 12}) {
+    EXPECT_FALSE(stop.all_are_known());
+    stop.comes_to(next);
+  }
+  EXPECT_TRUE(stop.all_are_known());
+  EXPECT_EQ(stop.decide(6), 14);
+  EXPECT_EQ(stop.decide(5), 14);
+  EXPECT_EQ(stop.decide(4), std::nullopt) << "the wave ends before";
+}
+
+TEST(StopInside, NotWhereAVirtualWorkerEndsByThenAnyway) {
+  for (const Minibatch end : {14, 15}) {
+    const WaveRules rules = rules_of(0, {30, end});
+    StopInside stop(rules, 1);
+    stop.comes_to(13);
+    EXPECT_EQ(stop.decide(9), end == 15 ? std::optional<Minibatch>(14) : std::nullopt);
+  }
+}
+
 // Virtual workers at random paces, a stop asked for at a random moment: nobody is ever past the
 // label that is agreed on, and all come there.
 TEST(StopAgreement, NobodyIsPastTheLabel) {

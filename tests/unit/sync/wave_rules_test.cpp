@@ -73,6 +73,24 @@ TEST(WaveRules, AWorkerWithoutMinibatches) {
   EXPECT_EQ(rules.end_wave(VirtualWorkerId{1}), 4);
 }
 
+TEST(WaveRules, StoppedAtAWavesEndOrInside) {
+  const WaveRules rules{.in_flight = 4, .first_wave = 2, .end = {40, 39}};
+  EXPECT_EQ(rules.end_of(5), 20);
+  WaveRules at_end = rules;
+  at_end.stop_at(5);
+  EXPECT_FALSE(at_end.stopped_inside());
+  EXPECT_EQ(at_end.end, (std::vector<Minibatch>{20, 20}));
+  WaveRules inside = rules;
+  inside.stop_before(18);
+  EXPECT_TRUE(inside.stopped_inside());
+  EXPECT_EQ(inside.stopped, 5);
+  EXPECT_EQ(inside.end_label(), 5);
+  EXPECT_EQ(inside.end, (std::vector<Minibatch>{18, 18}));
+  EXPECT_TRUE(inside.ends_wave(VirtualWorkerId{0}, 17));
+  EXPECT_EQ(inside.end_of(5), 18);
+  EXPECT_EQ(inside.end_of(4), 16);
+}
+
 // F(p) sees own updates 0 ... p - (s_local + 1), and none of the run before the first.
 TEST(WaveRules, OwnUpdatesAreVisibleWithLocalStaleness) {
   for (int in_flight = 1; in_flight <= 4; ++in_flight) {

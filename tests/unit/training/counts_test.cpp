@@ -87,18 +87,18 @@ TEST(Counts, GoOnUnderOtherPlans) {
                 updates + (label - 1 - start.label) * (by_wave ? 1 : leg.in_flight));
       dealt.deal_wave(leg);
       const std::int64_t most = *std::max_element(dealt.of_worker.begin(), dealt.of_worker.end());
-      const Counts counts = counts_at(job, sampler, label);
+      const Counts counts = counts_at(job, sampler, rules, label);
       EXPECT_EQ(counts.minibatches, dealt.minibatches);
       EXPECT_EQ(counts.worker_minibatches, worker_minibatches + most);
       EXPECT_EQ(counts.updates, updates + (by_wave ? dealt.waves_with_samples : most));
       // A continuation counts from where the pipelines were empty last.
       job.start.label = label;
       job.start.exact = true;
-      EXPECT_EQ(counts_at(job, make_sampler(job), label), counts);
+      EXPECT_EQ(counts_at(job, make_sampler(job), rules, label), counts);
       job.start = start;
       ++compared;
     }
-    const Counts counts = counts_at(job, sampler, end);
+    const Counts counts = counts_at(job, sampler, rules, end);
     worker_minibatches = counts.worker_minibatches;
     updates = counts.updates;
     start = StartingPoint::empty_pipelines("c.h5", end, dealt.samples, counts);

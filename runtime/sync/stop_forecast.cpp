@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/training/stop_forecast.h"
+#include "runtime/sync/stop_forecast.h"
 
 #include <algorithm>
 #include <vector>
