@@ -220,7 +220,7 @@ std::string script_of(const BatchJob& job) {
   if (job.container != Container::none) text += container_lines(job);
   text += "train=(" + program_of_ranks(job);
   if (!job.pool.empty()) text += " --pool \"$pool\"";
-  text += " --output \"$run\" --resume auto";
+  text += " --output \"$run\" --resume auto --notice \"$notice\"";
   if (!job.array.empty()) text += " --seed \"$SLURM_ARRAY_TASK_ID\"";
   text += "\n  " + shell_words(job.train) + ")\n";
   return text + loop_of(job);
