@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -28,7 +29,8 @@ std::optional<std::string> as_typed(const TomlValue& value) {
     case TomlValue::Kind::integer:
       return std::to_string(value.integer);
     case TomlValue::Kind::real:
-      return toml_real(value.real);
+      // A TOML file may hold nan and inf; whoever takes the word refuses them.
+      return std::isfinite(value.real) ? toml_real(value.real) : std::to_string(value.real);
     case TomlValue::Kind::boolean:
       return value.boolean ? "true" : "false";
     case TomlValue::Kind::array: {

@@ -190,6 +190,15 @@ TEST(Options, WhatOtherProgramsCallThemIsSuggested) {
             "unknown option '--lr' (here it is --learning-rate). See hetpipe try --help.");
 }
 
+// Found by damaging files: numbers that TOML can write, and that no option takes.
+TEST(Options, AFilesNumbersMayBeNoNumbers) {
+  const ConfigFile config("format = 1\nlearning-rate = nan\nin-flight = -inf\nservers = [nan]\n");
+  Values values;
+  const std::string text = problems_of(values, {"--file", "f", "--config", config.path()});
+  EXPECT_THAT(text, HasSubstr("run.toml:2: learning-rate = 'nan' (not a number)"));
+  EXPECT_THAT(text, HasSubstr("run.toml:3: in-flight = '-inf' (not a whole number)"));
+}
+
 TEST(Options, AFilesProblemsNameTheirLines) {
   const ConfigFile config(
       "format = 2\nin-fligth = 3\nin-flight = -1\nlearning-rate = [[1]]\nconfig = \"x\"\n");
