@@ -111,7 +111,7 @@ TEST(Estimate, PlansTakeThePrecisionThatWasMeasured) {
 
 TEST(Estimate, SaysWhichPrecisionIsMissing) {
   DeviceKind unknown = tensor_kind();
-  unknown.peak_flops = 0;
+  unknown.peak_flops = unknown.peak_flops_fp16 = 0;
   try {
     with_estimates(measured_in(Precision::fp32), cluster_with({unknown}), Precision::fp16);
     FAIL();
