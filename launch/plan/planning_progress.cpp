@@ -13,13 +13,15 @@
 namespace hetpipe {
 namespace {
 
-constexpr double kRedrawn = 0.2;  // s
-constexpr double kLines = 10;     // s
+constexpr double kRedrawn = 0.2;            // s
+constexpr double kLines = 10;               // s
+constexpr std::size_t kManyDevices = 1000;  // a step for these may take a minute
 
 struct Planning {
   bool terminal = ::isatty(STDERR_FILENO) == 1;
   Log log{stderr, stderr, terminal ? Log::Terminal::yes : Log::Terminal::no};
   std::int64_t start = now_ns();
+  bool first = true;
   std::int64_t said = start;
 };
 
@@ -29,7 +31,10 @@ std::function<void(const std::string&)> planning_progress(std::size_t devices) {
   const auto planning = std::make_shared<Planning>();
   return [planning, devices](const std::string& what) {
     const std::int64_t now = now_ns();
-    if (seconds_between(planning->said, now) < (planning->terminal ? kRedrawn : kLines)) return;
+    const bool at_once = planning->first && (planning->terminal || devices >= kManyDevices);
+    planning->first = false;
+    const double pause = planning->terminal ? kRedrawn : kLines;
+    if (!at_once && seconds_between(planning->said, now) < pause) return;
     planning->said = now;
     const std::string text =
         format("planning for %zu devices: %s (%s so far)", devices, what.c_str(),
