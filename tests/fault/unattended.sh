@@ -84,7 +84,7 @@ ends() { # with code 0
 }
 ranks() { pgrep -f "^$hetpipe train .*--output $run( |\$)" || true; }
 one_of() { local words=("$@"); [ $# -eq 0 ] || echo "${words[RANDOM % $#]}"; }
-newest() { find "$run/checkpoints" -name 'checkpoint-*.h5' 2> /dev/null | sort | tail -n 1; }
+newest() { { find "$run/checkpoints" -name 'checkpoint-*.h5' 2> /dev/null || true; } | sort | tail -n 1; }
 send() { # SIGNAL: to a rank; fails where there is none
   local all
   read -ra all <<< "$(ranks | xargs)"

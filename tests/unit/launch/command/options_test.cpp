@@ -195,7 +195,7 @@ TEST(Options, AFilesNumbersMayBeNoNumbers) {
   const ConfigFile config("format = 1\nlearning-rate = nan\nin-flight = -inf\nservers = [nan]\n");
   Values values;
   const std::string text = problems_of(values, {"--file", "f", "--config", config.path()});
-  EXPECT_THAT(text, HasSubstr("run.toml:2: learning-rate = 'nan' (not a number)"));
+  EXPECT_THAT(text, HasSubstr("run.toml:2: learning-rate = 'nan' (not a finite number)"));
   EXPECT_THAT(text, HasSubstr("run.toml:3: in-flight = '-inf' (not a whole number)"));
 }
 
