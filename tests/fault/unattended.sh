@@ -83,17 +83,16 @@ ends() { # with code 0
   [ $code -eq 0 ] || { echo "$run: exit code $code"; tail -n 20 "$run.said"; exit 1; }
 }
 ranks() { pgrep -f "^$hetpipe train .*--output $run( |\$)" || true; }
-one_of() { local words=("$@"); [ $# -eq 0 ] || echo "${words[RANDOM % $#]}"; }
 newest() { { find "$run/checkpoints" -name 'checkpoint-*.h5' 2> /dev/null || true; } | sort | tail -n 1; }
 send() { # SIGNAL: to a rank; fails where there is none
   local all
   read -ra all <<< "$(ranks | xargs)"
-  kill "-$1" "$(one_of "${all[@]:-0}")" 2> /dev/null
+  [ ${#all[@]} -gt 0 ] && kill "-$1" "${all[RANDOM % ${#all[@]}]}" 2> /dev/null
 }
 flip() { # FILE OFFSET: the lowest bit of a byte
   local byte
   byte=$(dd if="$1" bs=1 skip="$2" count=1 2> /dev/null | od -An -tu1)
-  printf '%b' "$(printf '\\x%02x' $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" count=1 conv=notrunc 2> /dev/null
+  printf '%b' "$(printf '\\x%02x' $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" count=1 conv=notrunc,nocreat 2> /dev/null
 }
 nap() { sleep "$((RANDOM % $1)).$((RANDOM % 10))"; }
 
