@@ -120,7 +120,7 @@ void plan_contender(Contender& contender, const Cluster& cluster, const Profile&
     PlanningOptions planning = contender.options.planning;
     if (contender.options.plan) {
       contender.plan = load_plan(*contender.options.plan);
-      override_plan(planning, *contender.plan);
+      override_plan(planning, cluster, *contender.plan);
     } else {
       contender.plan = make_plan(request_of(planning, cluster, profile));
       override_server(planning, *contender.plan);

@@ -279,13 +279,8 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   request.weights = options.weights.value_or("");
   request.sync = options.sync.value_or("");
   if (options.system) request.system = *options.system;
-  request.precision = measured_precisions(request.profile, request.cluster);
-  if (options.precision) {
-    request.precision = precision_choice_from(*options.precision);
-    if (!request.cluster.kinds.empty()) {
-      request.precision = precision_of_kinds(request.precision, request.cluster);
-    }
-  }
+  request.precision = precision_of(options, request.cluster)
+                          .value_or(measured_precisions(request.profile, request.cluster));
   if (options.optimizer) request.optimizer = *options.optimizer;
   if (options.clock_distance) request.clock_distance = *options.clock_distance;
   if (options.placement) request.placement = *options.placement;
@@ -317,8 +312,10 @@ std::string systems_with(bool (*has)(const System&)) {
 }  // namespace
 
 void check_planning_options(const PlanningOptions& options, Problems& problems) {
-  PlanRequest request = request_of(options, {}, {});
-  request.server_nodes.clear();  // nodes are checked against a cluster
+  PlanningOptions words = options;  // without those that are checked against a cluster
+  words.precision.reset();
+  words.servers.clear();
+  PlanRequest request = request_of(words, {}, {});
   const auto checked = [&](const auto& check) {
     try {
       check();
@@ -363,8 +360,8 @@ void check_planning_options(const PlanningOptions& options, Problems& problems) 
                   ".");
 }
 
-void override_plan(const PlanningOptions& options, Plan& plan) {
-  if (options.precision) plan.precision = precision_choice_from(*options.precision);
+void override_plan(const PlanningOptions& options, const Cluster& cluster, Plan& plan) {
+  plan.precision = precision_of(options, cluster).value_or(plan.precision);
   if (options.optimizer) plan.optimizer = *options.optimizer;
   Problems problems;
   const auto apply = [&](const char* name, const auto& option, auto member) {

@@ -83,6 +83,6 @@ void override_server(const PlanningOptions& options, Plan& plan);
 
 // Applies the options that override a plan file. UserError if the plan has no parameter server
 // for them.
-void override_plan(const PlanningOptions& options, Plan& plan);
+void override_plan(const PlanningOptions& options, const Cluster& cluster, Plan& plan);
 
 }  // namespace hetpipe

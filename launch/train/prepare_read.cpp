@@ -45,12 +45,11 @@ TrainOptions on_ground(TrainOptions options, const Ground& ground) {
 }
 
 // A plan file, with what the options change of it.
-Plan planned(const std::string& file, const PlanningOptions& options,
-             const std::optional<PrecisionChoice>& precision, Log& log) {
+Plan planned(const std::string& file, const PlanningOptions& options, const Cluster& cluster,
+             Log& log) {
   Plan plan = load_plan(file);
   const PrecisionChoice planned_for = plan.precision;
-  override_plan(options, plan);
-  if (precision) plan.precision = *precision;
+  override_plan(options, cluster, plan);
   if (plan.precision != planned_for) {
     log.warning(
         format("--precision %s: %s was planned for %s, and its times hold for that. Plan "
@@ -67,11 +66,11 @@ void read_files(const TrainOptions& options, const Ground* ground, TrainJob& job
     if (!options.planning.profile) job.profile = ground->profile;
   }
   if (options.planning.cluster) job.cluster = load_cluster(*options.planning.cluster);
-  const auto precision = precision_of(options.planning, job.cluster.value_or(Cluster{}));
-  if (options.plan) job.plan = planned(*options.plan, options.planning, precision, log);
+  const Cluster cluster = job.cluster.value_or(Cluster{});
+  precision_of(options.planning, cluster);  // a wrong device type, before anything is measured
+  if (options.plan) job.plan = planned(*options.plan, options.planning, cluster, log);
   if (options.planning.profile) {
-    job.profile = load_profile_of(options.planning, job.cluster.value_or(Cluster{}),
-                                  options.plan ? &job.plan : nullptr);
+    job.profile = load_profile_of(options.planning, cluster, options.plan ? &job.plan : nullptr);
   }
   if (!options.plan && !job.cluster) {
     throw UserError("--cluster",

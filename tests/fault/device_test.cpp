@@ -43,6 +43,16 @@ TEST_F(WithoutGpu, AutoTakesTheCpuAndSaysWhy) {
   EXPECT_THAT(train.out, HasSubstr("device auto: ranks 0, 1 on the CPU ("));
 }
 
+TEST_F(WithoutGpu, APrecisionThatIsNotThePlansOrTheCpusIsSaid) {
+  const Ran train = command(
+      "train --plan plan.toml --data data --transport threads --output run --device auto "
+      "--precision bf16");
+  EXPECT_EQ(train.code, 0) << train.error;
+  EXPECT_THAT(train.error, HasSubstr("--precision bf16: plan.toml was planned for fp32"));
+  EXPECT_THAT(train.error, HasSubstr("ranks 0, 1 compute in fp32 (a CPU has no other precision); "
+                                     "the plan is for bf16"));
+}
+
 // Emulated at the CPU's pace they are where they belong.
 TEST_F(WithoutGpu, NothingIsSaidOfKindsThatTheCpuEmulates) {
   const Ran train = command(kTrain);

@@ -3,6 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/text.h"
 
 namespace hetpipe {
 namespace plan_options_test {
@@ -46,6 +52,52 @@ TEST(PlanningOptions, ServersForASystemThatAllReduces) {
   options.clock_distance = 1;
   ASSERT_EQ(problems_of(options).size(), 1u);
   EXPECT_THAT(problems_of(options)[0].text, HasSubstr("--sync all-reduce"));
+}
+
+// A profile that was measured in fp32, for a plan of another precision: hetpipe simulate, train.
+TEST(PlanningOptions, TimesAreThoseOfThePlansPrecision) {
+  const Cluster cluster = parse_cluster(R"(format = 1
+[device.card]
+memory = 1_000_000_000
+peak_flops = 10e12
+peak_flops_fp16 = 100e12
+memory_bandwidth = 1e15
+[[node]]
+name = "n0"
+devices = ["card"]
+[link.intra_node]
+bandwidth = 1e9
+)",
+                                        "c.toml");
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / format("hetpipe-options-%d.toml", ::getpid());
+  write_file(file, R"(format = 1
+model = "m"
+[[layer]]
+name = "a"
+forward_flops = 1e9
+[[measurement]]
+device = "card"
+precision = "fp32"
+batch = 1
+forward = [1.0]
+backward = [2.0]
+output_bytes = [8]
+stash_bytes = [8]
+)");
+  PlanningOptions options;
+  options.profile = file.string();
+  const auto forward = [&](const Plan* plan) {
+    return load_profile_of(options, cluster, plan).measurements.at(0).forward.at(0);
+  };
+  Plan plan;
+  EXPECT_EQ(forward(nullptr), 1.0);
+  EXPECT_EQ(forward(&plan), 1.0);
+  plan.precision = Precision::bf16;
+  EXPECT_NEAR(forward(&plan), 0.85 * 10 / (0.7 * 100), 1e-12);  // by the sustained rates
+  options.precision = "fp32";
+  EXPECT_EQ(forward(&plan), 1.0);
+  std::filesystem::remove(file);
 }
 
 TEST(PlanningOptions, PrecisionOfKindsThatTheClusterHas) {

@@ -138,9 +138,9 @@ TEST(TrainOptions, SomeWinOverAPlan) {
   TrainOptions options;
   problems_of(options, {"--plan", "p", "--data", "d", "--clock-distance", "3", "--scale", "mean"});
   Plan plan;
-  EXPECT_THROW(override_plan(options.planning, plan), UserError);
+  EXPECT_THROW(override_plan(options.planning, {}, plan), UserError);
   plan.server = PlanServer{};
-  override_plan(options.planning, plan);
+  override_plan(options.planning, {}, plan);
   EXPECT_EQ(plan.server->clock_distance, 3);
   EXPECT_EQ(plan.server->scale, "mean");
   EXPECT_EQ(plan.server->pull, "bound");
