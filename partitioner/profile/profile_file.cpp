@@ -171,7 +171,7 @@ class ProfileFile {
         reader.problem(value.line, format("device '%s' at batch %d is measured twice (only one "
                                           "can be used). Remove one.",
                                           m.device.c_str(), m.batch));
-      } else if (other.device == m.device && other.precision != m.precision) {
+      } else if (same_device_type(other.device, m.device) && other.precision != m.precision) {
         const auto said = [](const Measurement& of) {
           return of.precision ? to_string(*of.precision) : std::string("a precision not stated");
         };
