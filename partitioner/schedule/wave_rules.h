@@ -31,8 +31,8 @@ struct WaveRules {
   // to the waves of this run.
   std::int64_t minibatches_before = 0;
   std::int64_t updates_before = 0;
-  std::optional<Label> stopped{};             // the run was asked to end there ...
-  std::optional<Minibatch> stopped_before{};  // ... before this minibatch of every virtual worker
+  // The run was asked to end before this minibatch of every virtual worker.
+  std::optional<Minibatch> stopped_before{};
 
   int workers() const { return static_cast<int>(end.size()); }
   Wave wave_of(Minibatch p) const { return p / in_flight; }
@@ -61,9 +61,13 @@ struct WaveRules {
   void stop_at(Label label) { stop_before(label * in_flight); }
   // The same before a minibatch: inside of a wave, which is then the last one, and partial.
   void stop_before(Minibatch p) {
-    stopped = (p + in_flight - 1) / in_flight;
     stopped_before = p;
     for (Minibatch& last : end) last = std::min(last, p);
+  }
+  // The label of a run that was asked to end: of its last wave, whole or partial.
+  std::optional<Label> stopped() const {
+    if (!stopped_before) return std::nullopt;
+    return (*stopped_before + in_flight - 1) / in_flight;
   }
   bool stopped_inside() const { return stopped_before && *stopped_before % in_flight != 0; }
   // Minibatches of a virtual worker that a label holds, if it has so many, from number 0 on.

@@ -74,7 +74,7 @@ RankReport Worker::run() {
                      rules_.visible_updates(action.minibatch), bytes_moved() - bytes_before});
     }
     service_.poll();
-    if (rules_.stopped) messages_.stop_before(*rules_.stopped_before);
+    if (rules_.stopped_before) messages_.stop_before(*rules_.stopped_before);
     messages_.release_sent();
   }
   if (setup_.waves && rules_.stopped_inside()) {  // the schedule has no push there
@@ -131,7 +131,7 @@ void Worker::play(const Action& action) {
 
 // The run was asked to stop before this.
 bool Worker::left_out(const Action& action) const {
-  if (!rules_.stopped) return false;
+  if (!rules_.stopped_before) return false;
   const Minibatch end = rules_.end[at(setup_.place.virtual_worker.value)];
   return action.minibatch >= *rules_.stopped_before ||
          (action.kind == ActionKind::evaluate && action.minibatch >= end);

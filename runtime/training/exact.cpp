@@ -93,7 +93,7 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
   if (!writes_exact(job, rules)) return std::nullopt;
   // Of a wave that was cut short nothing is stored: its label is another one than that of the
   // whole wave.
-  if (rules.stopped_inside() && parts.label == rules.stopped) return std::nullopt;
+  if (rules.stopped_inside() && parts.label == rules.stopped()) return std::nullopt;
   ExactState state;
   const Minibatch here = parts.label * rules.in_flight;
   const bool whole =

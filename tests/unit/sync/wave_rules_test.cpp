@@ -83,7 +83,7 @@ TEST(WaveRules, StoppedAtAWavesEndOrInside) {
   WaveRules inside = rules;
   inside.stop_before(18);
   EXPECT_TRUE(inside.stopped_inside());
-  EXPECT_EQ(inside.stopped, 5);
+  EXPECT_EQ(inside.stopped(), 5);
   EXPECT_EQ(inside.end_label(), 5);
   EXPECT_EQ(inside.end, (std::vector<Minibatch>{18, 18}));
   EXPECT_TRUE(inside.ends_wave(VirtualWorkerId{0}, 17));
