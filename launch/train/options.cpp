@@ -153,14 +153,15 @@ OptionGroup report_options(TrainOptions& options) {
           on_off_option("exact", options.exact,
                         "Checkpoints also hold the state of the pipelines, so that a run "
                         "resumed on the same plan ends bit for bit as if it had not stopped. "
-                        "Takes the space of some weight versions per stage."),
+                        "Takes the space of some weight versions per stage. Systems without "
+                        "parameter servers, and those that do not stash weights, store none."),
           on_off_option("trace", options.trace,
                         "Records what every rank does when, in the run directory."),
           real_option("notice", "S", options.notice, {0, 1e6},
                       "Seconds that the run has from a request to stop (USR1, TERM) until it "
                       "is ended, such as hetpipe sbatch's --notice. Where the end of a wave "
-                      "would come later, it stops inside of the wave (with parameter servers), "
-                      "and resumes with empty pipelines; 0: not known."),
+                      "may come later, it stops inside of the wave (with parameter servers); "
+                      "0: not known."),
           integer_option("rehearse-preemption", "WAVES", options.rehearse_preemption, {0},
                          "Stops the run after WAVES waves as a preemption would: with a "
                          "checkpoint and exit code 75, to be resumed; 0: never."),

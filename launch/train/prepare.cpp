@@ -63,7 +63,9 @@ void take_run_directory(const TrainOptions& options, const std::string& configur
   if (job.cluster) write_file(directory.cluster(), to_toml(*job.cluster));
   if (job.profile) write_file(directory.profile(), to_toml(*job.profile));
   job.checkpoint_folder = directory.checkpoints().string();
-  if (options.trace) job.trace_folder = directory.create_trace_folder(job.start.label).string();
+  if (options.trace) {
+    job.trace_folder = directory.create_trace_folder(job.start.label, job.start.inside).string();
+  }
   log.open_file(directory.log().string());
   for (const auto& [file, why] : prepared.damaged) {
     log.warning(file + ": " + why);

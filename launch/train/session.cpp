@@ -54,9 +54,14 @@ void greet(const TrainCall& call, const Preparation& prepared, const Roles& role
   if (!prepared.table.empty()) log.line(prepared.table);
   log.line("run directory: " + prepared.directory->path().string());
   if (!job.start.checkpoint.empty()) {
-    log.line(format("resuming from %s: after wave %lld, %lld samples consumed; %s",
+    const std::string inside =
+        job.start.inside == 0
+            ? ""
+            : format(" and %d of %d minibatches of the next", job.start.inside, job.plan.in_flight);
+    log.line(format("resuming from %s: after wave %lld%s, %lld samples consumed; %s",
                     job.start.checkpoint.c_str(), static_cast<long long>(job.start.label),
-                    static_cast<long long>(job.start.consumed), prepared.resumed.c_str()));
+                    inside.c_str(), static_cast<long long>(job.start.consumed),
+                    prepared.resumed.c_str()));
     if (!call.changed.empty()) log.line(call.changed);
   }
 }

@@ -25,7 +25,8 @@ struct WaveRules {
   PullRule pull = PullRule::bound;
   Wave first_wave = 0;         // before it the pipelines were empty
   std::vector<Minibatch> end;  // per virtual worker, one past its last minibatch
-  Wave played = 0;             // waves from first_wave on that the run continued here has played
+  Wave played = 0;  // waves from first_wave on that the run continued here has played, and ...
+  int inside = 0;   // ... minibatches of the next one: fewer than in_flight
   // Counted up to first_wave, over runs whose waves may have had other lengths: minibatches of each
   // virtual worker, updates of each optimizer. Numbers of minibatches say neither; they are aligned
   // to the waves of this run.
@@ -38,7 +39,7 @@ struct WaveRules {
   Wave wave_of(Minibatch p) const { return p / in_flight; }
   Minibatch first_minibatch() const { return first_wave * in_flight; }
   Wave start_wave() const { return first_wave + played; }  // the first that this run plays
-  Minibatch start_minibatch() const { return start_wave() * in_flight; }
+  Minibatch start_minibatch() const { return start_wave() * in_flight + inside; }
   // Minibatches that a virtual worker has done when it comes to p, since the training's start.
   std::int64_t minibatches_done(Minibatch p) const {
     return minibatches_before + p - first_minibatch();
@@ -91,6 +92,15 @@ struct WaveRules {
   // Own updates that F(p) sees: those of minibatches below this one.
   Minibatch visible_updates(Minibatch p) const {
     return std::max(first_minibatch(), p - in_flight + 1);
+  }
+  // Minibatches below p whose updates those from p on may have to see one by one. What ends a wave
+  // is seen with its whole sum alone, behind the gate of the next one.
+  std::vector<Minibatch> single_updates(Minibatch p) const {
+    std::vector<Minibatch> all;
+    for (Minibatch q = std::max(first_minibatch(), p - in_flight); q < p; ++q) {
+      if (q + 1 != wave_of(p) * in_flight) all.push_back(q);
+    }
+    return all;
   }
   // Minibatches of another virtual worker, below p, that F(p) under `label` does not see.
   Minibatch staleness(Minibatch p, Label label) const {

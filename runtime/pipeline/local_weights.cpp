@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pipeline/local_weights.h"
 
+#include <algorithm>
+
 namespace hetpipe {
 
 LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rules, Visible visible,
@@ -22,15 +24,17 @@ LocalWeights::LocalWeights(Device& device, Stream& stream, const WaveRules& rule
     : LocalWeights(device, stream, rules, Visible::exactly, exact.base) {
   current_->label = exact.label;
   const Wave next = rules.start_wave();
+  const std::vector<Minibatch> minibatches = rules.single_updates(rules.start_minibatch());
   ensure(exact.label == rules.bound_label(next - 1) &&
              static_cast<Label>(exact.own_waves.size()) == next - rules.bound_label(next) &&
-             static_cast<Minibatch>(exact.updates.size()) == rules.in_flight - 1,
+             exact.updates.size() == minibatches.size(),
          "an exact state of another place");
-  Minibatch q = (next - 1) * rules.in_flight;
-  for (const auto& update : exact.updates) {
-    if (count_ == 0) break;
-    kept_back_.push_back(
-        {q++, std::make_shared<const Buffer>(upload(update, MemoryKind::gradients))});
+  if (!minibatches.empty()) seen_ = minibatches.front();
+  for (std::size_t u = 0; u < minibatches.size() && count_ > 0; ++u) {
+    const auto delta =
+        std::make_shared<const Buffer>(upload(exact.updates[u], MemoryKind::gradients));
+    kept_back_.push_back({minibatches[u], delta});
+    if (rules.wave_of(minibatches[u]) == next) add_to_wave(*delta);
   }
   Wave wave = rules.bound_label(next);
   for (const auto& sum : exact.own_waves) {
@@ -94,25 +98,27 @@ Buffer LocalWeights::everything() {
   return all;
 }
 
+void LocalWeights::add_to_wave(const Buffer& delta) {
+  if (wave_sum_started_) {
+    device_.add(stream_, wave_sum_.as<float>(), delta.as<float>(), count_);
+    return;
+  }
+  wave_sum_ = Buffer(device_, stream_, bytes(), MemoryKind::messages);
+  device_.copy(stream_, wave_sum_.data(), delta.data(), bytes());
+  wave_sum_started_ = true;
+}
+
 void LocalWeights::computed(Minibatch q, Buffer delta, WaveSums wave_sums) {
   updated_ = q + 1;
   if (visible_ == Visible::at_once) seen_ = updated_;
   if (count_ == 0) return;
-  if (wave_sums == WaveSums::no) {
-    // Nothing is pushed.
-  } else if (!wave_sum_started_) {
-    wave_sum_ = Buffer(device_, stream_, bytes(), MemoryKind::messages);
-    device_.copy(stream_, wave_sum_.data(), delta.data(), bytes());
-    wave_sum_started_ = true;
-  } else {
-    device_.add(stream_, wave_sum_.as<float>(), delta.as<float>(), count_);
-  }
+  if (wave_sums == WaveSums::yes) add_to_wave(delta);
   if (visible_ == Visible::at_once) {
     add_to_current(delta);
     return;
   }
   auto update = std::make_shared<const Buffer>(std::move(delta));
-  if (kept_) kept_->updates.push_back(update);
+  if (kept_) kept_->updates.push_back({q, update});
   kept_back_.push_back({q, std::move(update)});
 }
 
@@ -145,29 +151,43 @@ void LocalWeights::rebase(Wave wave, Label label, Buffer snapshot) {
   current_ = std::move(next);
 }
 
-void LocalWeights::keep_exact() {
-  kept_.emplace().base = current_;
-  for (const Update& update : kept_back_) kept_->updates.push_back(update.delta);
+void LocalWeights::keep_exact() { kept_ = Kept{current_, {kept_back_.begin(), kept_back_.end()}}; }
+
+std::vector<float> LocalWeights::download(const Buffer& buffer) {
+  std::vector<float> values(static_cast<std::size_t>(count_));
+  device_.copy(stream_, reinterpret_cast<std::byte*>(values.data()), buffer.data(), bytes());
+  return values;
 }
 
 std::optional<ExactWeights> LocalWeights::exact(Wave wave) {
   if (!kept_) return std::nullopt;
-  // The wave's last update is in its sum, and nobody runs with it before that sum is added.
-  if (count_ > 0) kept_->updates.pop_back();
-  ExactWeights state;
-  const auto download = [&](const Buffer& buffer) {
-    std::vector<float> values(static_cast<std::size_t>(count_));
-    device_.copy(stream_, reinterpret_cast<std::byte*>(values.data()), buffer.data(), bytes());
-    return values;
-  };
-  state.label = kept_->base->label;
-  state.base = download(kept_->base->values);
-  for (const auto& update : kept_->updates) state.updates.push_back(download(*update));
-  state.updates.resize(static_cast<std::size_t>(rules_.in_flight - 1));
-  for (const OwnWave& own : own_waves_) {
-    if (own.wave >= rules_.bound_label(wave + 1)) state.own_waves.push_back(download(*own.sum));
-  }
+  ExactWeights state = exact_of(*kept_, wave + 1, (wave + 1) * rules_.in_flight);
   kept_.reset();
+  return state;
+}
+
+ExactWeights LocalWeights::exact_inside(Wave wave) {
+  return exact_of({current_, {kept_back_.begin(), kept_back_.end()}}, wave, updated_);
+}
+
+// Before minibatch p, whose wave it is.
+ExactWeights LocalWeights::exact_of(const Kept& kept, Wave wave, Minibatch p) {
+  ExactWeights state{.label = kept.base->label,
+                     .base = download(kept.base->values),
+                     .updates = {},
+                     .own_waves = {}};
+  auto next = kept.updates.begin();
+  for (const Minibatch q : rules_.single_updates(p)) {
+    std::vector<float>& update = state.updates.emplace_back();
+    if (count_ == 0) continue;
+    next = std::find_if(next, kept.updates.end(),
+                        [&](const Update& one) { return one.minibatch == q; });
+    ensure(next != kept.updates.end(), "an update is missing that a continuation needs");
+    update = download(*next->delta);
+  }
+  for (const OwnWave& own : own_waves_) {  // that a gate may still ask for
+    if (own.wave >= rules_.bound_label(wave)) state.own_waves.push_back(download(*own.sum));
+  }
   return state;
 }
 

@@ -35,7 +35,7 @@ class LocalWeights {
   // `initial`: snapshot(first_wave), what the run starts from.
   LocalWeights(Device& device, Stream& stream, const WaveRules& rules, Visible visible,
                std::span<const float> initial);
-  // Visible::exactly; continues at rules.start_wave() like a run that arrived there.
+  // Visible::exactly; continues at rules.start_minibatch() like a run that arrived there.
   LocalWeights(Device& device, Stream& stream, const WaveRules& rules, const ExactWeights& exact);
 
   Label label() const { return current_->label; }  // of the snapshot that the weights rest on
@@ -69,6 +69,9 @@ class LocalWeights {
   // After end_wave: what was kept, to be copied to the host; nothing where keep_exact was not
   // called for that wave.
   std::optional<ExactWeights> exact(Wave wave);
+  // The same inside of a wave, before end_wave: behind the newest update, when all minibatches
+  // below have made theirs.
+  ExactWeights exact_inside(Wave wave);
 
  private:
   struct Update {
@@ -79,7 +82,14 @@ class LocalWeights {
     Wave wave;
     std::shared_ptr<const Buffer> sum;
   };
+  struct Kept {
+    std::shared_ptr<const WeightVersion> base;
+    std::vector<Update> updates;
+  };
   void add_to_current(const Buffer& delta);
+  void add_to_wave(const Buffer& delta);
+  std::vector<float> download(const Buffer& buffer);
+  ExactWeights exact_of(const Kept& kept, Wave wave, Minibatch p);
   Buffer upload(std::span<const float> values, MemoryKind kind);
   std::size_t bytes() const { return static_cast<std::size_t>(count_) * sizeof(float); }
 
@@ -95,10 +105,6 @@ class LocalWeights {
   std::shared_ptr<WeightVersion> current_;
   std::deque<Update> kept_back_;   // computed, not visible yet
   std::deque<OwnWave> own_waves_;  // pushed, maybe not in the next label
-  struct Kept {
-    std::shared_ptr<const WeightVersion> base;
-    std::vector<std::shared_ptr<const Buffer>> updates;
-  };
   std::optional<Kept> kept_;
   Buffer wave_sum_;
   bool wave_sum_started_ = false;

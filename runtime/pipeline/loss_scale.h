@@ -23,10 +23,10 @@ class LossScale {
   static constexpr int kLargest = 24;
   static constexpr int kGrowAfter = 2000;
 
-  // Between two waves.
   struct State {
-    int exponent = kFirst;
-    int since_change = 0;  // minibatches; counted up to kGrowAfter
+    int exponent = kFirst;       // of the next wave
+    int since_change = 0;        // minibatches; counted up to kGrowAfter
+    std::optional<int> begun{};  // exponent of the wave that goes on; none: between two waves
     bool operator==(const State&) const = default;
   };
 
@@ -34,7 +34,9 @@ class LossScale {
   LossScale(int in_flight, const State& start) : in_flight_(in_flight), state_(start) {}
 
   int exponent(Minibatch p) {
-    const auto [of, first] = of_wave_.try_emplace(p / in_flight_, state_.exponent);
+    const auto [of, first] =
+        of_wave_.try_emplace(p / in_flight_, state_.begun.value_or(state_.exponent));
+    state_.begun.reset();
     while (of_wave_.size() > kKept) of_wave_.erase(of_wave_.begin());
     if (state_.since_change < kGrowAfter) ++state_.since_change;
     if (state_.since_change == kGrowAfter && state_.exponent < kLargest) {
@@ -49,12 +51,15 @@ class LossScale {
     return true;
   }
   int newest() const { return state_.exponent; }
-  const State& state() const { return state_; }
+  const State& state() const { return state_; }  // between two waves
+  State state_after(Minibatch p) const {         // inside of its wave
+    return {state_.exponent, state_.since_change, of_wave_.at(p / in_flight_)};
+  }
 
  private:
   static constexpr std::size_t kKept = 64;  // waves; far more than are in flight
 
-  void change(int exponent) { state_ = {exponent, 0}; }
+  void change(int exponent) { state_ = {exponent, 0, state_.begun}; }
 
   int in_flight_;
   State state_;

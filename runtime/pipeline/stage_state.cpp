@@ -22,6 +22,7 @@ std::vector<std::byte> to_bytes(const StageState& state) {
   if (state.loss_scale) {
     writer.number(state.loss_scale->exponent);
     writer.number(state.loss_scale->since_change);
+    writer.number(state.loss_scale->begun.value_or(-1));
   }
   return writer.take();
 }
@@ -44,6 +45,8 @@ StageState stage_state_from(std::span<const std::byte> bytes) {
     LossScale::State& scale = state.loss_scale.emplace();
     scale.exponent = static_cast<int>(reader.number());
     scale.since_change = static_cast<int>(reader.number());
+    const std::int64_t begun = reader.number();
+    if (begun >= 0) scale.begun = static_cast<int>(begun);
   }
   ensure(reader.done(), "a stage's state is longer than it says");
   return state;

@@ -11,13 +11,14 @@
 
 namespace hetpipe {
 
-// What the weights of a stage depend on at the start of a wave, besides the servers' snapshots:
-// with it the minibatches of that wave run again exactly as they did (docs/checkpoint.md).
+// What the weights of a stage depend on where a run stopped, besides the servers' snapshots: with
+// it the minibatches that follow run exactly as they would have (docs/checkpoint.md). That is
+// between two waves, or inside of one.
 struct ExactWeights {
   Label label = 0;                            // of `base`
-  std::vector<float> base;                    // what the last minibatch of the wave before ran with
-  std::vector<std::vector<float>> updates;    // of that wave's minibatches but its last, in order
-  std::vector<std::vector<float>> own_waves;  // sums of the own waves up to that one, in order
+  std::vector<float> base;                    // what the last minibatch ran with
+  std::vector<std::vector<float>> updates;    // WaveRules::single_updates of the next one
+  std::vector<std::vector<float>> own_waves;  // sums of the whole own waves, in order
   bool operator==(const ExactWeights&) const = default;
 };
 

@@ -77,11 +77,7 @@ RankReport Worker::run() {
     if (rules_.stopped_before) messages_.stop_before(*rules_.stopped_before);
     messages_.release_sent();
   }
-  if (setup_.waves && rules_.stopped_inside()) {  // the schedule has no push there
-    const Action last{.kind = ActionKind::push, .minibatch = *rules_.stopped_before - 1};
-    service_.begin(to_string(last));
-    push(last);
-  }
+  if (setup_.waves && rules_.stopped_inside()) stop_inside();
   messages_.finish();
   synchronizer_.finish();
 
@@ -99,6 +95,16 @@ RankReport Worker::run() {
         static_cast<std::int64_t>(device_.memory().peak(static_cast<MemoryKind>(kind)));
   }
   return report_;
+}
+
+// The schedule has no push here. The wave's sum so far is pushed for runs that start from there
+// with empty pipelines; a continuation takes what is kept before.
+void Worker::stop_inside() {
+  const Action last{.kind = ActionKind::push, .minibatch = *rules_.stopped_before - 1};
+  const Wave wave = rules_.wave_of(last.minibatch);
+  service_.begin(to_string(last));
+  if (keeps_exact(wave)) exact_inside_ = weights_.exact_inside(wave);
+  push(last);
 }
 
 void Worker::play(const Action& action) {

@@ -100,7 +100,9 @@ class Worker {
   void pull(Minibatch p);
   void evaluate(Minibatch p);
   void end_wave(Minibatch p);
-  void save_state(Wave wave);
+  bool keeps_exact(Wave wave) const;
+  void stop_inside();
+  void save_state(Minibatch p);
   void report_wave(Minibatch p);
   std::vector<float> average_statistics(Label label);
 
@@ -153,12 +155,13 @@ class Worker {
 
   std::map<Minibatch, InFlight> in_flight_;
   std::map<Wave, std::vector<float>> wave_statistics_;
-  Buffer gradient_;                         // of what the next update takes
-  std::vector<bool> accumulating_;          // by chunk: it holds something already
-  std::optional<StageSnapshot> evaluated_;  // the gate that follows may want the same label
-  LossScale loss_scale_;                    // where the rank has the loss
-  Label label_;                             // of the weights in use
-  Label announced_label_ = 0;               // that came with the newest activation
+  Buffer gradient_;                           // of what the next update takes
+  std::vector<bool> accumulating_;            // by chunk: it holds something already
+  std::optional<StageSnapshot> evaluated_;    // the gate that follows may want the same label
+  std::optional<ExactWeights> exact_inside_;  // of a wave in which the run stops
+  LossScale loss_scale_;                      // where the rank has the loss
+  Label label_;                               // of the weights in use
+  Label announced_label_ = 0;                 // that came with the newest activation
   std::map<std::pair<Minibatch, int>, std::vector<double>> squares_;  // by position
   struct Stale {
     Minibatch least = 0;

@@ -76,9 +76,7 @@ void Worker::forward(const Action& action, InFlight& flight, int micro) {
     const PassWeights::Version version = versions_.forward(p, number);
     if (!flight.label) flight.seen = weights_.seen();
     flight.label = version->label;
-    if (setup_.waves && ends_wave(p) && setup_.policy.visible == Visible::exactly &&
-        p % rules_.in_flight == rules_.in_flight - 1 &&
-        synchronizer_.saves(rules_.wave_of(p) + 1) == Saves::exactly) {
+    if (p % rules_.in_flight == rules_.in_flight - 1 && keeps_exact(rules_.wave_of(p))) {
       weights_.keep_exact();
     }
     ensure(!setup_.waves || version->label == label_,

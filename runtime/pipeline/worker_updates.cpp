@@ -147,21 +147,30 @@ void Worker::end_wave(Minibatch p) {
   if (saves == Saves::statistics) {
     average_statistics(wave + 1);
   } else if (saves != Saves::nothing) {
-    save_state(wave);
+    save_state(p);
   }
   wave_statistics_.erase(wave);
   report_wave(p);
 }
 
-// A checkpoint is due behind this wave: hands over what only this rank knows.
-void Worker::save_state(Wave wave) {
+// A checkpoint is due behind this wave, with what continues it bit for bit.
+bool Worker::keeps_exact(Wave wave) const {
+  return setup_.waves && setup_.policy.visible == Visible::exactly &&
+         synchronizer_.saves(wave + 1) == Saves::exactly;
+}
+
+// A checkpoint is due behind the wave of p: hands over what only this rank knows.
+void Worker::save_state(Minibatch p) {
+  const Wave wave = rules_.wave_of(p);
   StageState state{.label = wave + 1, .slots = {}, .statistics = {}, .exact = {}};
   for (const Buffer& slot : optimizer_.slots()) state.slots.push_back(download(slot));
   if (setup_.waves) {
     state.statistics = wave_statistics_[wave];
     if (setup_.policy.visible == Visible::exactly) {
-      state.exact = weights_.exact(wave);
-      if (setup_.scaled && chunks_.back()->has_loss()) state.loss_scale = loss_scale_.state();
+      state.exact = exact_inside_ ? std::move(exact_inside_) : weights_.exact(wave);
+      if (setup_.scaled && chunks_.back()->has_loss()) {
+        state.loss_scale = exact_inside_ ? loss_scale_.state_after(p) : loss_scale_.state();
+      }
     }
   } else {
     state.statistics = average_statistics(wave + 1);

@@ -335,6 +335,9 @@ void ParameterServer::forget_labels() {
     for (const Wave gate : peer.gates) needed = std::min(needed, rules_.bound_label(gate));
   }
   for (const Waiting& waiting : waiting_pulls_) needed = std::min(needed, waiting.label);
+  if (setup_.checkpoints.exact) {  // the next label's state
+    needed = std::min(needed, rules_.bound_label(snapshots_.back()->label));
+  }
   while (snapshots_.front()->label < needed) {
     if (snapshots_.front().use_count() == 1) {
       keep_spare(spare_, std::move(snapshots_.front()->weights));
@@ -345,9 +348,12 @@ void ParameterServer::forget_labels() {
 
 void ParameterServer::save_state() {
   const Snapshot& newest = *snapshots_.back();
+  // A wave that was cut short is taken up again: from the label before it.
+  const bool inside = rules_.stopped_inside() && newest.label == rules_.stopped();
+  const Label start = inside ? newest.label - 1 : newest.label;
   std::vector<const Snapshot*> earlier;
   for (const auto& snapshot : snapshots_) {
-    const bool may_be_granted = snapshot->label >= rules_.bound_label(newest.label);
+    const bool may_be_granted = snapshot->label >= rules_.bound_label(start);
     if (setup_.checkpoints.exact && may_be_granted && snapshot->label < newest.label) {
       earlier.push_back(snapshot.get());
     }
@@ -360,7 +366,8 @@ void ParameterServer::stop(Rank by, int signal) {
   if (!label) return;
   agreed_ = StopAt{.label = *label, .by = by, .signal = signal};
   const auto left = forecast_.until(*label - clock_->global_clock(), seconds_now());
-  const bool too_late = setup_.notice_seconds > 0 && left && *left > setup_.notice_seconds;
+  const double notice = setup_.notice_seconds;
+  const bool too_late = notice > 0 && (!left || *left > notice);  // or it may be
   const bool hurries = signal != 0;  // who has reached a target has time
   if (hurries && too_late && rules_.distance < kUnbounded) {
     ask_where();
@@ -369,7 +376,7 @@ void ParameterServer::stop(Rank by, int signal) {
   }
 }
 
-// The wave's end would come too late.
+// The wave's end may come too late.
 void ParameterServer::ask_where() {
   int asked = 0;
   for (const auto& stages : setup_.worker_ranks) asked += static_cast<int>(stages.front().size());

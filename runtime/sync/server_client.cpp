@@ -10,7 +10,8 @@ namespace hetpipe {
 ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules,
                            const ShardMap& map, std::vector<Rank> server_ranks,
                            CheckpointRule checkpoints, CheckpointSender& parts,
-                           DeviceTransport& transport, RankService& service, StageReplica replica)
+                           DeviceTransport& transport, RankService& service, StageReplica replica,
+                           ForwardHold* hold)
     : vw_(vw),
       stage_(stage),
       rules_(rules),
@@ -21,28 +22,10 @@ ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& ru
       transport_(transport),
       service_(service),
       replica_(std::move(replica)),
-      sums_(replica_.sums, transport, service) {
+      sums_(replica_.sums, transport, service),
+      hold_(hold) {
   service.on<GateGrant>(
       [this](Rank, const GateGrant& grant) { granted_[grant.wave] = grant.label; });
-  at_forward_->next = rules.start_minibatch();
-  service.on<StopWhere>([at = at_forward_, &service](Rank from, const StopWhere&) {
-    at->asked = true;
-    service.send(from, StopHere{.next = at->next});
-  });
-  service.on<StopGo>([at = at_forward_](Rank, const StopGo&) { at->may_go = true; });
-}
-
-void ServerClient::before_forward(Minibatch p) {
-  at_forward_->next = p;
-  if (at_forward_->asked && !at_forward_->may_go) {
-    service_.wait_for_others(
-        [this] { return at_forward_->may_go; },
-        [this] {
-          return Awaited(format("rank %d and all others to agree on where the run stops",
-                                server_ranks_.front().value));
-        });
-  }
-  at_forward_->next = p + 1;
 }
 
 void ServerClient::drop_sent() {

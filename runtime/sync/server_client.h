@@ -11,6 +11,7 @@
 #include "runtime/pipeline/stage.h"
 #include "runtime/pipeline/synchronizer.h"
 #include "runtime/sync/checkpoint_parts.h"
+#include "runtime/sync/forward_hold.h"
 #include "runtime/sync/group_sums.h"
 #include "runtime/sync/shard_map.h"
 
@@ -29,10 +30,13 @@ class ServerClient final : public Synchronizer {
  public:
   ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules, const ShardMap& map,
                std::vector<Rank> server_ranks, CheckpointRule checkpoints, CheckpointSender& parts,
-               DeviceTransport& transport, RankService& service, StageReplica replica = {});
+               DeviceTransport& transport, RankService& service, StageReplica replica = {},
+               ForwardHold* hold = nullptr);  // null: no stop inside of a wave
 
   // Gates see to a stop at the end of a wave; a first stage waits here for one inside of it.
-  void before_forward(Minibatch p) override;
+  void before_forward(Minibatch p) override {
+    if (hold_ != nullptr) hold_->before_forward(p);
+  }
   void reduce(Minibatch p, Buffer& gradient) override { sums_.reduce(p, gradient); }
   double finish_reduce(Minibatch) override { return sums_.finish_reduce(); }
   SumTraffic sum_traffic() const override { return sums_.traffic(); }
@@ -77,12 +81,7 @@ class ServerClient final : public Synchronizer {
   RankService& service_;
   StageReplica replica_;
   GroupSums sums_;
-  struct AtForward {     // outlives this where a question comes late
-    Minibatch next = 0;  // not begun
-    bool asked = false;  // and not to be begun until ...
-    bool may_go = false;
-  };
-  std::shared_ptr<AtForward> at_forward_ = std::make_shared<AtForward>();
+  ForwardHold* hold_;
   std::map<Wave, Label> granted_;
   std::optional<Asked> prefetched_;
   std::deque<Sending> sending_;

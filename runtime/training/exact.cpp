@@ -45,9 +45,14 @@ class Tensors {
   std::map<std::string, const NamedTensor*> by_name_;
 };
 
-std::int64_t number(const ExactState& state, const std::string& name) {
+std::int64_t number(const ExactState& state, const std::string& name, std::int64_t otherwise = -1) {
   const auto found = state.numbers.find(name);
-  return found == state.numbers.end() ? -1 : found->second;
+  return found == state.numbers.end() ? otherwise : found->second;
+}
+
+// Minibatches of its last wave that a checkpoint holds, where the run stopped inside of it; else 0.
+int inside_of(const Checkpoint& checkpoint) {
+  return static_cast<int>(number(*checkpoint.exact, "inside", 0));
 }
 
 // Hashes travel as signed numbers of the same bits.
@@ -91,11 +96,8 @@ bool writes_exact(const TrainJob& job, const WaveRules& rules) {
 std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rules,
                                       const CheckpointParts& parts) {
   if (!writes_exact(job, rules)) return std::nullopt;
-  // Of a wave that was cut short nothing is stored: its label is another one than that of the
-  // whole wave.
-  if (rules.stopped_inside() && parts.label == rules.stopped()) return std::nullopt;
   ExactState state;
-  const Minibatch here = parts.label * rules.in_flight;
+  const Minibatch here = rules.end_of(parts.label);
   const bool whole =
       std::all_of(rules.end.begin(), rules.end.end(), [&](Minibatch end) { return end >= here; });
   state.numbers = {{"build", as_number(job.build)},
@@ -109,6 +111,8 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
                    {"origin_updates", job.start.origin_counts.updates},
                    {"end_position", job.end_position},
                    {"all_waves_full", whole ? 1 : 0}};
+  // The label is then that of the wave cut short, which a continuation takes up again.
+  if (here % rules.in_flight != 0) state.numbers["inside"] = here % rules.in_flight;
   const std::vector<std::string> slots = optimizer_slot_names(job.optimizer.name);
   for (std::size_t i = 0; i < parts.workers.size(); ++i) {
     for (std::size_t k = 0; k < parts.workers[i].size(); ++k) {
@@ -120,6 +124,9 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
         add(state, top + "loss-scale",
             {static_cast<float>(stage.loss_scale->exponent),
              static_cast<float>(stage.loss_scale->since_change)});
+      }
+      if (stage.loss_scale && stage.loss_scale->begun) {
+        add(state, top + "loss-scale-begun", {static_cast<float>(*stage.loss_scale->begun)});
       }
       if (!stage.exact) continue;
       add(state, top + "base", stage.exact->base);
@@ -173,9 +180,10 @@ std::optional<std::string> why_not_exact(const Checkpoint& checkpoint, const Tra
 StartingPoint exact_start(std::string file, const Checkpoint& checkpoint) {
   const auto origin = [&](const char* what) { return number(*checkpoint.exact, what); };
   return {.checkpoint = std::move(file),
-          .label = checkpoint.label,
+          .label = checkpoint.label - (inside_of(checkpoint) > 0 ? 1 : 0),
           .consumed = checkpoint.sampler.consumed,
           .exact = true,
+          .inside = inside_of(checkpoint),
           .origin_label = origin("origin_label"),
           .origin_consumed = origin("origin_consumed"),
           .origin_counts = {.minibatches = origin("origin_minibatches"),
@@ -186,29 +194,33 @@ StartingPoint exact_start(std::string file, const Checkpoint& checkpoint) {
 CheckpointParts parts_from(const Checkpoint& checkpoint, const TrainJob& job) {
   const Tensors tensors(*checkpoint.exact);
   const WaveRules rules = make_wave_rules(job, make_sampler(job));
-  CheckpointParts parts{.label = checkpoint.label, .workers = {}, .shards = {}};
-  const Label oldest = rules.bound_label(checkpoint.label);
+  const Label start = rules.start_wave();
+  const std::size_t updates = rules.single_updates(rules.start_minibatch()).size();
+  CheckpointParts parts{.label = start, .workers = {}, .shards = {}};
+  const Label oldest = rules.bound_label(start);
   for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
     std::vector<StageState>& stages = parts.workers.emplace_back();
     for (std::size_t k = 0; k < job.plan.virtual_workers[i].stages.size(); ++k) {
       const std::string top = of_stage(i, k) + "/";
       StageState& stage = stages.emplace_back();
-      stage.label = checkpoint.label;
+      stage.label = start;
       for (const std::string& slot : optimizer_slot_names(job.optimizer.name)) {
         stage.slots.push_back(tensors.get(top + slot));
       }
       stage.statistics = tensors.get(top + "statistics");
       const std::vector<float> scale = tensors.get(top + "loss-scale");
       if (scale.size() == 2) {
-        stage.loss_scale = {static_cast<int>(scale[0]), static_cast<int>(scale[1])};
+        stage.loss_scale = {static_cast<int>(scale[0]), static_cast<int>(scale[1]), {}};
+        const std::vector<float> begun = tensors.get(top + "loss-scale-begun");
+        if (!begun.empty()) stage.loss_scale->begun = static_cast<int>(begun[0]);
       }
       ExactWeights& exact = stage.exact.emplace();
-      exact.label = rules.bound_label(checkpoint.label - 1);
+      exact.label = rules.bound_label(start - 1);
       exact.base = tensors.get(top + "base");
-      for (int u = 0; u + 1 < rules.in_flight; ++u) {
-        exact.updates.push_back(tensors.get(top + numbered("update", static_cast<std::size_t>(u))));
+      for (std::size_t u = 0; u < updates; ++u) {
+        exact.updates.push_back(tensors.get(top + numbered("update", u)));
       }
-      for (Label w = oldest; w < checkpoint.label; ++w) {
+      for (Label w = oldest; w < start; ++w) {
         exact.own_waves.push_back(
             tensors.get(top + numbered("own-wave", static_cast<std::size_t>(w - oldest))));
       }
@@ -216,14 +228,15 @@ CheckpointParts parts_from(const Checkpoint& checkpoint, const TrainJob& job) {
   }
   for (std::size_t s = 0; job.plan.server && s < job.plan.server->nodes.size(); ++s) {
     ShardState& shard = parts.shards.emplace_back();
-    shard.snapshot.label = checkpoint.label;
-    for (Label label = oldest; label < checkpoint.label; ++label) {
+    const auto snapshot_of = [&](Label label) -> ShardSnapshot {
       const auto e = static_cast<std::size_t>(label - oldest);
-      shard.earlier.push_back(
-          {.label = label,
-           .weights = tensors.get(of_shard(s) + "/" + numbered("weights", e)),
-           .statistics = tensors.get(of_shard(s) + "/" + numbered("statistics", e))});
-    }
+      return {.label = label,
+              .weights = tensors.get(of_shard(s) + "/" + numbered("weights", e)),
+              .statistics = tensors.get(of_shard(s) + "/" + numbered("statistics", e))};
+    };
+    for (Label label = oldest; label < start; ++label) shard.earlier.push_back(snapshot_of(label));
+    shard.snapshot.label = start;
+    if (rules.inside > 0) shard.snapshot = snapshot_of(start);
   }
   return parts;
 }

@@ -37,6 +37,7 @@ WaveRules make_wave_rules(const TrainJob& job, const Sampler& sampler) {
   rules.in_flight = job.plan.in_flight;
   rules.first_wave = job.start.origin_label;
   rules.played = job.start.label - job.start.origin_label;
+  rules.inside = job.start.inside;
   rules.minibatches_before = job.start.origin_counts.worker_minibatches;
   rules.updates_before = job.start.origin_counts.updates;
   for (int i = 0; i < sampler.workers(); ++i) rules.end.push_back(sampler.count(i));

@@ -39,18 +39,19 @@ struct StartingPoint {
   // Bit for bit as if it had not stopped; where the pipelines were empty last. Otherwise they are
   // empty here, and origin is the label itself.
   bool exact = false;
+  int inside = 0;  // minibatches of the wave behind the label that each virtual worker has done
   Label origin_label = 0;
   std::int64_t origin_consumed = 0;
   Counts origin_counts{};
 
   static StartingPoint empty_pipelines(std::string checkpoint, Label label, std::int64_t consumed,
                                        const Counts& counts) {
-    return {std::move(checkpoint), label, consumed, false, label, consumed, counts};
+    return {std::move(checkpoint), label, consumed, false, 0, label, consumed, counts};
   }
 };
 constexpr auto fields_of(Type<StartingPoint>) {
   return fields<&StartingPoint::checkpoint, &StartingPoint::label, &StartingPoint::consumed,
-                &StartingPoint::exact, &StartingPoint::origin_label,
+                &StartingPoint::exact, &StartingPoint::inside, &StartingPoint::origin_label,
                 &StartingPoint::origin_consumed, &StartingPoint::origin_counts>;
 }
 

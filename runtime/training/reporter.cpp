@@ -7,6 +7,7 @@
 #include "base/index.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "runtime/training/exact.h"
 
 namespace hetpipe {
 namespace {
@@ -100,8 +101,7 @@ void Reporter::stopping(Label label, const StopWanted& by) {
     const Minibatch last = *rules_.stopped_before;
     log_.line(
         format("%s: stopping inside of wave %lld, after %lld of its %d minibatches, since its "
-               "end would come after the notice (--notice) of %s; then a checkpoint, from "
-               "which a run resumes with empty pipelines",
+               "end may come after the notice (--notice) of %s; then a checkpoint",
                why.c_str(), static_cast<long long>(label),
                static_cast<long long>(last - (label - 1) * rules_.in_flight), rules_.in_flight,
                format_seconds(job_.notice_seconds).c_str()));
@@ -136,6 +136,7 @@ void Reporter::check_notice() {
   const double longest = static_cast<double>(waves) * *wave;
   if (longest <= job_.notice_seconds) return;
   const bool inside = has_waves(job_.plan) && rules_.distance < kUnbounded;
+  if (inside && writes_exact(job_, rules_)) return;  // nothing is lost
   log_.warning(format(
       "a stop on request takes up to %lld waves of %s, and the notice (--notice) is %s: %s. Ask "
       "for a notice of %s or more, or plan for fewer minibatches in flight (--in-flight).",

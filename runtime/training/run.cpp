@@ -103,14 +103,19 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
                               reporter->stopping(stop_at.label, {stop_at.by, stop_at.signal});
                             }
                           });
+  std::optional<ForwardHold> hold;
+  if (role.worker) {
+    hold.emplace(service, setting.roles.coordinator(), values.rules.start_minibatch());
+  }
   confirm_checkpoints(service);
   const std::shared_ptr<PathWords> path_words = collect_path_words(service);
   std::optional<PathTable> path_table;
   if (rank == Rank{0}) path_table.emplace(reported_pairs(values, setting), setting, service);
   note_clock();  // after all that a faster rank may send messages to
   if (role.worker) {
-    run_worker(values, *role.worker, setting, service,
-               {trace.get(), reporter.get(), server ? server->stop() : nullptr, path_words});
+    run_worker(
+        values, *role.worker, setting, service,
+        {trace.get(), reporter.get(), server ? server->stop() : nullptr, &*hold, path_words});
   }
   service.begin(role.worker ? "ending" : role.shard ? "serving" : "standing by");
   if (server) {

@@ -133,9 +133,14 @@ RunDirectory::RunDirectory(fs::path path, RunStart start) : path_(std::move(path
   create(checkpoints());
 }
 
-fs::path RunDirectory::create_trace_folder(std::int64_t from) const {
+fs::path RunDirectory::create_trace_folder(std::int64_t from, int inside) const {
   fs::path folder = path_ / "trace";
-  if (from > 0) folder /= format("from-%08lld", static_cast<long long>(from));
+  const std::string name = format("from-%08lld", static_cast<long long>(from));
+  if (inside > 0) {
+    folder /= name + format("-%d", inside);
+  } else if (from > 0) {
+    folder /= name;
+  }
   create(folder);
   return folder;
 }

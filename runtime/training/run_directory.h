@@ -45,9 +45,10 @@ class RunDirectory {
   std::filesystem::path log() const { return path_ / "train.log"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
 
-  // Where a run that starts from this label (0: from nothing) writes its traces, created if need
-  // be; those of the runs before it stay. UserError if it cannot be created.
-  std::filesystem::path create_trace_folder(std::int64_t from) const;
+  // Where a run that starts from this label (0: from nothing), or so many minibatches inside of the
+  // wave behind it, writes its traces, created if need be; those of the runs before it stay.
+  // UserError if it cannot be created.
+  std::filesystem::path create_trace_folder(std::int64_t from, int inside = 0) const;
 
  private:
   void lock();

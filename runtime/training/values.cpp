@@ -43,6 +43,7 @@ TrainValues::TrainValues(const TrainJob& the_job)
       model(make_model_of(job)),
       sampler(make_sampler(job)),
       rules(make_wave_rules(job, sampler)),
+      planned(rules),
       map(model, shards_of(job, model), shard_count(job.plan)),
       checkpoints{.labels = due_labels(job, rules, job.checkpoint_every, rules.start_wave()),
                   .enabled = !job.checkpoint_folder.empty(),
@@ -82,6 +83,10 @@ std::optional<LossScale::State> TrainValues::loss_scale_of_stage(VirtualWorkerId
 std::vector<ShardSnapshot> TrainValues::snapshots_of(ShardId shard) const {
   std::vector<ShardSnapshot> snapshots;
   if (continued) snapshots = continued->shards[at(shard.value)].earlier;
+  if (rules.inside > 0) {  // the checkpoint's own weights hold the part of a wave
+    snapshots.push_back(continued->shards[at(shard.value)].snapshot);
+    return snapshots;
+  }
   FlatState start = start_of(map.layers(shard));
   snapshots.push_back({.label = rules.start_wave(),
                        .weights = std::move(start.parameters),

@@ -20,8 +20,9 @@ struct TrainValues {
   const TrainJob& job;
   Model model;
   Sampler sampler;
-  WaveRules rules;  // may be asked to stop earlier
-  ShardMap map;     // of no shards where the plan has no servers
+  WaveRules rules;          // may be asked to stop earlier
+  const WaveRules planned;  // without that: of schedules, which a rank may make after it
+  ShardMap map;             // of no shards where the plan has no servers
   CheckpointRule checkpoints;
   PartNumbers parts;
   std::vector<Label> evaluations;

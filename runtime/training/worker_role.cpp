@@ -149,7 +149,7 @@ WorkerPlace place_of(const TrainValues& common, const Role::Worker& role, const 
     return sampler.samples(worker, p).count;
   };
   place.schedule = std::make_shared<const Schedule>(
-      worker_schedule(common.job, common.rules, role.virtual_worker, common.evaluations));
+      worker_schedule(common.job, common.planned, role.virtual_worker, common.evaluations));
   return place;
 }
 
@@ -222,10 +222,10 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
                          common.parts.of_stage(role.virtual_worker, role.stage()), service);
   const auto synchronizer = [&]() -> std::unique_ptr<Synchronizer> {
     if (has_waves(job.plan)) {
-      return std::make_unique<ServerClient>(role.virtual_worker, *built.chunks.front(),
-                                            common.rules, common.map, setting.roles.server,
-                                            common.checkpoints, parts, *transport, service,
-                                            stage_replica(common, setting.roles, role));
+      return std::make_unique<ServerClient>(
+          role.virtual_worker, *built.chunks.front(), common.rules, common.map,
+          setting.roles.server, common.checkpoints, parts, *transport, service,
+          stage_replica(common, setting.roles, role), company.hold);
     }
     return std::make_unique<GroupSynchronizer>(
         group_setup(common, setting.roles, role, company.stop), common.rules, *transport, service);

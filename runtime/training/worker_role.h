@@ -3,6 +3,7 @@
 
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/store/trace.h"
+#include "runtime/sync/forward_hold.h"
 #include "runtime/sync/stop_coordinator.h"
 #include "runtime/training/paths.h"
 #include "runtime/training/reporter.h"
@@ -18,6 +19,7 @@ struct WorkerCompany {  // in this rank; each may be null
   TraceWriter* trace = nullptr;
   Reporter* reporter = nullptr;
   StopCoordinator* stop = nullptr;
+  ForwardHold* hold = nullptr;
   std::shared_ptr<PathWords> path_words{};
 };
 void run_worker(const TrainValues& values, const Role::Worker& role, const RankSetting& setting,

@@ -24,27 +24,6 @@ Training small(const std::string& model, int in_flight, int distance) {
           .epochs = 1.5};
 }
 
-// The checkpoints of `part` are those of `whole` at the same labels, the exact state included.
-void expect_part_of(const Trained& part, const Trained& whole, Label first, Label last) {
-  ASSERT_FALSE(part.checkpoints.empty());
-  EXPECT_EQ(part.checkpoints.begin()->first, first);
-  EXPECT_EQ(part.checkpoints.rbegin()->first, last);
-  for (const auto& [label, checkpoint] : part.checkpoints) {
-    SCOPED_TRACE(format("label %d", static_cast<int>(label)));
-    ASSERT_TRUE(whole.checkpoints.contains(label));
-    const Checkpoint& expected = whole.checkpoints.at(label);
-    EXPECT_TRUE(checkpoint.parameters == expected.parameters) << "parameters";
-    EXPECT_TRUE(checkpoint.statistics == expected.statistics) << "statistics";
-    EXPECT_TRUE(checkpoint.slots == expected.slots) << "optimizer";
-    EXPECT_EQ(checkpoint.sampler, expected.sampler);
-    EXPECT_EQ(checkpoint.minibatches, expected.minibatches);
-    ASSERT_TRUE(checkpoint.exact && expected.exact);
-    EXPECT_EQ(checkpoint.exact->numbers, expected.exact->numbers);
-    EXPECT_TRUE(checkpoint.exact->tensors == expected.exact->tensors) << "exact state";
-    if (::testing::Test::HasFailure()) return;
-  }
-}
-
 void expect_continues(const Training& training, const std::vector<Label>& labels) {
   const Bench bench(training);
   const Trained whole = bench.train();

@@ -17,7 +17,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 // Asked to stop after some waves, with so many seconds until it would be ended.
-std::string stopped(double notice, const std::string& system) {
+enum class ExactState { none, kept };
+std::string stopped(double notice, const std::string& system, ExactState exact) {
   Training training{.model = "mlp", .samples = 16 * 2 * 100, .workers = {{8, {}}, {8, {}}}};
   training.system = system;
   training.in_flight = system == "hetpipe" ? 2 : 1;
@@ -29,6 +30,7 @@ std::string stopped(double notice, const std::string& system) {
   job.checkpoint_folder.clear();
   job.trace_folder.clear();
   job.notice_seconds = notice;
+  job.exact_checkpoints = exact == ExactState::kept;
   const Roles roles =
       assign_roles(job.plan, std::vector<std::string>(2, "here"), Matching::plan_order);
   Said said;
@@ -42,11 +44,15 @@ std::string stopped(double notice, const std::string& system) {
 
 TEST(Notice, IsTooShortForTheWaves) {
   for (const std::string system : {"hetpipe", "gpipe"}) {
-    const std::string said = stopped(1e-6, system);
+    const std::string said = stopped(1e-6, system, ExactState::none);
     EXPECT_THAT(said,
                 ContainsRegex("warning: a stop on request takes up to 2 waves of [0-9.]+ m?s, "
                               "and the notice \\(--notice\\) is 1 us"));
-    if (system == "hetpipe") continue;  // it stops inside of a wave
+    if (system == "hetpipe") {
+      EXPECT_THAT(said, HasSubstr(": it may come inside of a wave, and the resumed run start with "
+                                  "empty pipelines. Ask for a notice of "));
+      continue;
+    }
     EXPECT_THAT(said, ContainsRegex("stopping after wave [0-9]+, then a checkpoint, in about "));
     if (said.find("in about 0 s") != said.npos) continue;  // the last wave was overdue
     EXPECT_THAT(said, ContainsRegex("warning: wave [0-9]+ is expected to end [0-9.]+ m?s after the "
@@ -54,9 +60,14 @@ TEST(Notice, IsTooShortForTheWaves) {
   }
 }
 
+TEST(Notice, MattersNotWhereARunContinuesInsideOfAWave) {
+  EXPECT_THAT(stopped(1e-6, "hetpipe", ExactState::kept),
+              Not(HasSubstr("a stop on request takes")));
+}
+
 TEST(Notice, Suffices) {
   for (const double notice : {0.0, 1e5}) {  // not known; a day
-    const std::string said = stopped(notice, "hetpipe");
+    const std::string said = stopped(notice, "hetpipe", ExactState::none);
     EXPECT_THAT(said, Not(HasSubstr("warning")));
     EXPECT_THAT(said, ContainsRegex("stopping after wave [0-9]+, then a checkpoint, in about "));
   }

@@ -6,13 +6,14 @@
 #include <filesystem>
 
 #include "base/text.h"
+#include "runtime/training/exact.h"
 #include "runtime/training/roles.h"
 #include "runtime/training/run.h"
 #include "tests/end-to-end/said.h"
 #include "tests/end-to-end/training.h"
 
 // A run that is asked to stop, and whose wave would end after the notice, stops inside of it: as a
-// run that was to end there.
+// run that was to end there. Continued on the same plan, it ends as if it had not stopped.
 namespace hetpipe {
 namespace stop_inside_test {
 
@@ -23,13 +24,18 @@ struct Stopped {
   std::optional<Checkpoint> checkpoint;  // the newest
 };
 
-Stopped stop_after(const Bench& bench, int waves, double notice) {
+Stopped stop_after(const Bench& bench, int waves, double notice,
+                   const std::optional<Checkpoint>& from = std::nullopt) {
   const fs::path folder = fs::temp_directory_path() / format("hetpipe-stop-inside-%d", ::getpid());
   fs::create_directories(folder);
   TrainJob job = bench.job_of();
   job.checkpoint_folder = folder;
   job.trace_folder.clear();
   job.notice_seconds = notice;
+  if (from) {
+    write_checkpoint(folder / "from.h5", *from);
+    job.start = exact_start(folder / "from.h5", *from);
+  }
   const Roles roles = assign_roles(
       job.plan,
       std::vector<std::string>(
@@ -88,12 +94,20 @@ bool stops_inside(const Training& training, int waves) {
   expect_same(checkpoint, there.checkpoints.at(there.end()));
   const bool inside = stopped.said.find("stopping inside of wave") != std::string::npos;
   EXPECT_EQ(inside, checkpoint.worker_minibatches.value_or(0) % training.in_flight != 0);
-  EXPECT_EQ(inside, !checkpoint.exact);
-  if (inside) {  // the rest, from there on
+  if (inside) {  // the rest, with empty pipelines from there on
     From from{checkpoint};
     from.updates = checkpoint.optimizer_step;
     hetpipe::expect_same(bench.train(from), bench.serial(from), bench.model());
   }
+  const Trained whole = bench.train();
+  const auto continues = [&](const Checkpoint& from) {
+    const bool within = from.exact->numbers.contains("inside");
+    expect_part_of(bench.train(From{from, true}), whole, from.label + (within ? 0 : 1),
+                   whole.end());
+  };
+  continues(checkpoint);
+  const Stopped again = stop_after(bench, 0, 1e-9, checkpoint);  // before a wave has ended
+  if (again.end.code != ExitCode::done) continues(again.checkpoint.value());
   return inside;
 }
 

@@ -135,6 +135,10 @@ void expect_same(const Trained& pipelined, const SerialWsp::Result& serial, cons
 void expect_same(const SerialState& one, const SerialState& other, const Model& model, Label label);
 void expect_same(const Trained& one, const Trained& other, const Model& model);
 
+// The checkpoints of `part`, from `first` to `last`, are those of `whole` at the same labels, the
+// exact state included.
+void expect_part_of(const Trained& part, const Trained& whole, Label first, Label last);
+
 // Both runs of a training; they must agree.
 void expect_trains_like_serial(const Training& training);
 

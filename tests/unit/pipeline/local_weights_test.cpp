@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -78,8 +80,38 @@ class Player {
   }
 
   void play(const StageActions& actions) {
-    const Floats& initial = snapshot(rules_.first_wave);
-    LocalWeights weights(device_, *stream_, rules_, Visible::exactly, initial);
+    LocalWeights weights = from_the_start();
+    play(actions, weights);
+  }
+
+  // The same, stopped before each of these minibatches (all that has begun ends) and continued
+  // there. `actions`: of the minibatches from one to before another.
+  void play(const std::function<StageActions(Minibatch, Minibatch)>& actions,
+            const std::vector<Minibatch>& stops) {
+    Minibatch from = rules_.first_minibatch();
+    std::optional<ExactWeights> state;
+    for (const Minibatch stop : stops) {
+      WaveRules rules = rules_;
+      rules.played = rules.wave_of(from) - rules.first_wave;
+      rules.inside = static_cast<int>(from % rules.in_flight);
+      LocalWeights weights =
+          state ? LocalWeights(device_, *stream_, rules, *state) : from_the_start();
+      StageActions some = actions(from, stop);
+      const bool inside = stop % rules.in_flight != 0;
+      if (inside) some.pop_back();  // the push of the part
+      play(some, weights);
+      state = inside ? weights.exact_inside(rules.wave_of(stop)) : exact_;
+      stream_->synchronize();
+      from = stop;
+    }
+  }
+
+ private:
+  LocalWeights from_the_start() {
+    return {device_, *stream_, rules_, Visible::exactly, snapshot(rules_.first_wave)};
+  }
+
+  void play(const StageActions& actions, LocalWeights& weights) {
     struct Lent {
       std::shared_ptr<const WeightVersion> version;
       Floats values;
@@ -95,6 +127,7 @@ class Player {
         weights.rebase(gate, history_.label, buffer_of(snapshot(history_.label)));
       } else if (action.kind == ActionKind::forward) {
         auto version = weights.version_for(p);
+        if (p % rules_.in_flight == rules_.in_flight - 1) weights.keep_exact();
         EXPECT_EQ(version->label, history_.label);
         const Floats values = host(version->values);
         ASSERT_EQ(values, history_.weights_of(p));
@@ -109,11 +142,11 @@ class Player {
       } else if (action.kind == ActionKind::push) {
         const auto sum = weights.end_wave(rules_.wave_of(p));
         EXPECT_EQ(host(*sum), history_.sum_of_wave(rules_.wave_of(p)));
+        exact_ = weights.exact(rules_.wave_of(p));
       }
     }
   }
 
- private:
   static constexpr std::size_t kCount = 11;
 
   const Floats& snapshot(Label label) {
@@ -145,6 +178,7 @@ class Player {
   const WaveRules& rules_;
   std::mt19937 random_;
   History history_;
+  std::optional<ExactWeights> exact_;  // of the newest whole wave
 };
 
 void play_all_stages(const WaveRules& rules, int stages, std::uint32_t seed) {
@@ -180,6 +214,34 @@ TEST(LocalWeights, AreWhatTheHistorySays) {
                        << "Nm " << in_flight << " D " << distance << " first wave " << first_wave
                        << (pull == PullRule::bound ? " bound" : " newest"));
           for (int stages = 1; stages <= 3; ++stages) play_all_stages(rules, stages, seed++);
+        }
+      }
+    }
+  }
+}
+
+// Wherever they stop, at the end of a wave or inside of it, and once more there.
+TEST(LocalWeights, GoOnWhereverTheyStop) {
+  const auto device = make_device("reference", 1);
+  std::uint32_t seed = 0;
+  for (int in_flight = 1; in_flight <= 4; ++in_flight) {
+    for (Wave distance = 0; distance <= 2; ++distance) {
+      WaveRules rules{.in_flight = in_flight, .distance = distance, .first_wave = 2, .end = {}};
+      const Minibatch first = rules.first_minibatch(), end = (2 + distance + 4) * in_flight;
+      rules.end = {end};
+      for (Minibatch stop = first + 1; stop < end; ++stop) {
+        for (const Minibatch again : {stop + 1, stop + in_flight}) {
+          if (again >= end) continue;
+          SCOPED_TRACE(testing::Message() << "Nm " << in_flight << " D " << distance << " stops "
+                                          << stop << ", " << again);
+          for (std::size_t k = 0; k < 2; ++k) {
+            const auto actions = [&](Minibatch from, Minibatch to) {
+              return lower(continuous_1f1b(2, in_flight, from, to),
+                           {StageSync::waves, in_flight, first, to})[k];
+            };
+            Player(*device, rules, seed++).play(actions, {stop, again, end});
+            if (testing::Test::HasFailure()) return;
+          }
         }
       }
     }

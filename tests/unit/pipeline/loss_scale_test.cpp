@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "runtime/pipeline/worker_place.h"
 
 namespace hetpipe {
@@ -53,6 +55,21 @@ TEST(LossScale, GoesOnFromItsState) {
   EXPECT_GT(scale.newest(), LossScale::kFirst - 1);
   for (; p < 40 * LossScale::kGrowAfter; ++p) scale.exponent(p);
   EXPECT_EQ(scale.state(), (LossScale::State{LossScale::kLargest, LossScale::kGrowAfter}));
+}
+
+// Inside of a wave that has begun under another exponent than the next one will have.
+TEST(LossScale, GoesOnInsideOfAWave) {
+  LossScale scale(4);
+  for (Minibatch p = 0; p < 6; ++p) scale.exponent(p);
+  EXPECT_TRUE(scale.overflowed(LossScale::kFirst));
+  LossScale other(4, scale.state_after(5));
+  std::vector<int> exponents;
+  for (Minibatch p = 6; p < 3 * LossScale::kGrowAfter; ++p) {
+    exponents.push_back(other.exponent(p));
+    ASSERT_EQ(exponents.back(), scale.exponent(p)) << p;
+  }
+  EXPECT_EQ(exponents[1], LossScale::kFirst);      // of minibatch 7
+  EXPECT_EQ(exponents[2], LossScale::kFirst - 1);  // of the next wave
 }
 
 TEST(LossScale, PowersOfTwo) {

@@ -45,6 +45,7 @@ TEST_F(RunDirectoryTest, CreatesItsFolders) {
   EXPECT_EQ(directory.create_trace_folder(0), top_ / "a" / "b" / "trace");
   EXPECT_EQ(directory.create_trace_folder(12), top_ / "a" / "b" / "trace" / "from-00000012");
   EXPECT_TRUE(fs::is_directory(top_ / "a" / "b" / "trace" / "from-00000012"));
+  EXPECT_EQ(directory.create_trace_folder(12, 3), top_ / "a" / "b" / "trace" / "from-00000012-3");
   EXPECT_EQ(directory.log(), top_ / "a" / "b" / "train.log");
 }
 
