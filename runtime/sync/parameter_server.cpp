@@ -6,15 +6,12 @@
 #include "base/huge_pages.h"
 #include "base/index.h"
 #include "base/text.h"
-#include "base/time.h"
 
 namespace hetpipe {
 namespace {
 
 constexpr auto kParameters = ShardMap::What::parameters;
 constexpr auto kStatistics = ShardMap::What::statistics;
-
-double seconds_now() { return static_cast<double>(now_ns()) * 1e-9; }
 
 // Mean over virtual workers, element by element, in their order.
 std::vector<float> mean(const std::vector<const std::vector<float>*>& parts) {
@@ -42,6 +39,14 @@ std::vector<float> take_spare(std::vector<std::vector<float>>& spare, std::size_
   return memory;
 }
 
+std::vector<Rank> first_stages(const ServerSetup& setup) {
+  std::vector<Rank> ranks;
+  for (const auto& stages : setup.worker_ranks) {
+    ranks.insert(ranks.end(), stages.front().begin(), stages.front().end());
+  }
+  return ranks;
+}
+
 }  // namespace
 
 ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, const ShardMap& map,
@@ -55,8 +60,7 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
   const int workers = rules.workers();
   if (setup_.shard.value == 0) {
     clock_.emplace(rules, map.shards());
-    stop_.emplace(rules, service.transport().ranks());
-    forecast_.started(seconds_now());
+    stop_.emplace(GateStop::Setup{first_stages(setup_), setup_.notice_seconds}, *clock_, service);
   }
   for (int i = 0; i < workers; ++i) {
     int first = 0;
@@ -92,18 +96,6 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
     });
     service.on<GateRequest>([this](Rank, const GateRequest& request) {
       waiting_gates_.emplace_back(request.virtual_worker, request.wave);
-    });
-  }
-  if (stop_) {
-    service.on<StopRequest>(
-        [this](Rank from, const StopRequest& request) { stop(from, request.signal); });
-    service.on<StopKnown>([this](Rank from, const StopKnown&) {
-      stop_->knows(from);
-      if (inside_ && stop_->all_know()) tell_first_stages(StopGo{});
-    });
-    service.on<StopHere>([this](Rank, const StopHere& here) {
-      inside_->comes_to(here.next);
-      if (inside_->all_are_known()) stop_inside();
     });
   }
   service.on<PullRequest>([this](Rank from, const PullRequest& request) {
@@ -214,7 +206,7 @@ void ParameterServer::take_pushes() {
 void ParameterServer::note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave) {
   const Wave before = clock_->global_clock();
   clock_->arrived(shard, vw, wave);
-  for (Wave w = before; w < clock_->global_clock(); ++w) forecast_.wave_done(seconds_now());
+  for (Wave w = before; w < clock_->global_clock(); ++w) stop_->wave_done();
 }
 
 // A shard on which no layer lies gets no pushes: it is never what a gate waits for.
@@ -359,46 +351,6 @@ void ParameterServer::save_state() {
     }
   }
   parts_.send(newest.label, to_bytes(newest, earlier));
-}
-
-void ParameterServer::stop(Rank by, int signal) {
-  const std::optional<Label> label = stop_->decide();
-  if (!label) return;
-  agreed_ = StopAt{.label = *label, .by = by, .signal = signal};
-  const auto left = forecast_.until(*label - clock_->global_clock(), seconds_now());
-  const double notice = setup_.notice_seconds;
-  const bool too_late = notice > 0 && (!left || *left > notice);  // or it may be
-  const bool hurries = signal != 0;  // who has reached a target has time
-  if (hurries && too_late && rules_.distance < kUnbounded) {
-    ask_where();
-  } else {
-    tell_stop(*agreed_);
-  }
-}
-
-// The wave's end may come too late.
-void ParameterServer::ask_where() {
-  int asked = 0;
-  for (const auto& stages : setup_.worker_ranks) asked += static_cast<int>(stages.front().size());
-  inside_.emplace(clock_->rules(), asked);
-  tell_first_stages(StopWhere{});
-}
-
-void ParameterServer::stop_inside() {
-  if (const auto before = inside_->decide(agreed_->label)) {
-    agreed_->inside = *before % rules_.in_flight == 0 ? 0 : *before;
-    agreed_->label = (*before + rules_.in_flight - 1) / rules_.in_flight;
-  }
-  tell_stop(*agreed_);
-}
-
-void ParameterServer::tell_stop(const StopAt& stop) {
-  if (stop.inside > 0) {
-    clock_->stop_before(stop.inside);
-  } else {
-    clock_->stop_at(stop.label);
-  }
-  service_.tell_all(stop);
 }
 
 void ParameterServer::poll() {

@@ -10,11 +10,10 @@
 
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/sync/checkpoint_parts.h"
+#include "runtime/sync/gate_stop.h"
 #include "runtime/sync/label_sum.h"
 #include "runtime/sync/messages.h"
 #include "runtime/sync/shard_map.h"
-#include "runtime/sync/stop_agreement.h"
-#include "runtime/sync/stop_forecast.h"
 #include "runtime/sync/wave_clock.h"
 
 namespace hetpipe {
@@ -100,17 +99,6 @@ class ParameterServer {
   bool form_label();
   bool serve(const Waiting& waiting);
   void open_gates();
-  // First shard: the run was asked to stop. Agrees on where, and tells all ranks.
-  void stop(Rank by, int signal);
-  void ask_where();
-  void stop_inside();
-  void tell_stop(const StopAt& stop);
-  template <class M>
-  void tell_first_stages(const M& message) {
-    for (const auto& stages : setup_.worker_ranks) {
-      for (const Rank rank : stages.front()) service_.send(rank, message);
-    }
-  }
   void forget_labels();
   void save_state();
   Peer& peer_of(VirtualWorkerId vw, StageId stage);
@@ -121,11 +109,8 @@ class ParameterServer {
   const WaveRules& rules_;
   const ShardMap& map_;
   RankService& service_;
-  std::optional<WaveClock> clock_;     // first shard
-  std::optional<StopAgreement> stop_;  // first shard, and those below
-  StopForecast forecast_;
-  std::optional<StopInside> inside_;
-  std::optional<StopAt> agreed_;  // so far at a wave's end
+  std::optional<WaveClock> clock_;  // first shard
+  std::optional<GateStop> stop_;    // first shard
   CheckpointSender parts_;
   bool empty_;  // no parameters: it forms no labels and sends nothing
   std::vector<Peer> peers_;
