@@ -59,7 +59,8 @@ ends() { # with code 0
   [ $code -eq 0 ] || { echo "$run: exit code $code"; tail -n 20 "$run.said"; exit 1; }
 }
 ranks() { pgrep -f "^$hetpipe train .*--output $run( |\$)" || true; }
-newest() { { find "$run/checkpoints" -name 'checkpoint-*.h5' 2> /dev/null || true; } | sort | tail -n 1; }
+checkpoints() { { find "$run/checkpoints" -name 'checkpoint-*.h5' 2> /dev/null || true; } | sort; }
+newest() { checkpoints | tail -n 1; }
 send() { # SIGNAL: to a rank; fails where there is none
   local all
   read -ra all <<< "$(ranks | xargs)"
@@ -85,8 +86,8 @@ disturb() {
       ;;
     *)
       echo -n " flip-and-kill"
+      [ "$(checkpoints | wc -l)" -gt 1 ] || return 0  # without an intact one nobody could go on
       file=$(newest)
-      [ -n "$file" ] || return 0
       offset=$((RANDOM * 32768 + RANDOM))
       offset=$((offset % $(stat --format=%s "$file" 2> /dev/null || echo 1)))
       flip "$file" "$offset" 2> /dev/null || return 0
