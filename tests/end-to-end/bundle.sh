@@ -74,7 +74,8 @@ inside 0 "" /bin/bash -c 'for file; do echo "$file:"; LD_TRACE_LOADED_OBJECTS=1 
   "${objects[@]}" > "$folder/lists" 2>&1
 sed -i 's/ (0x[0-9a-f]*)$//' "$folder/lists"
 grep -q "libmpi.so.40 => /opt/$unpacked/lib" "$folder/lists" || { cat "$folder/lists"; fail "nothing loads the bundle's MPI"; }
-expected="^\s${of_the_system}[^ ]* =>|=> /opt/$unpacked/(lib|libexec|tests|benchmarks)/|^\s${of_cuda}[^ ]* => not found"
+of_infiniband='lib(ibverbs|rdmacm|mlx5|nl-3|nl-route-3)\.so'
+expected="^\s${of_the_system}[^ ]* =>|^\s${of_infiniband}[^ ]* => not found|=> /opt/$unpacked/(lib|libexec|tests|benchmarks)/|^\s${of_cuda}[^ ]* => not found"
 strangers=$(grep -E '=>|failed|not found|error' "$folder/lists" | grep -vE "$expected" || true)
 [ -z "$strangers" ] || fail "loaded from outside the bundle: $strangers"
 
@@ -115,6 +116,11 @@ inside 1234 "/srv/het pipe's" /bin/bash -c 'cd /srv/home && exec "$1/bin/hetpipe
   bash "/srv/het pipe's/moved" > "$folder/second.txt" 2>&1 || code=$?
 [ $code -eq 0 ] || { cat "$folder/second.txt"; fail "$kind, moved: exit code $code"; }
 trained "$folder/second.txt" 60
+
+# UCX, which Open MPI takes by itself where there is InfiniBand.
+inside 1234 "/srv/het pipe's" /bin/bash -c '"$1/bin/mpirun" --oversubscribe -n 2 --mca pml ucx --mca osc ucx --mca opal_common_ucx_tls any \
+  --mca opal_common_ucx_devices any -x UCX_TLS=tcp,self "$1/bin/hetpipe" probe --output /srv/home/probed.toml' \
+  bash "/srv/het pipe's/moved" > "$folder/ucx.txt" 2>&1 || { cat "$folder/ucx.txt"; fail "$kind: UCX does not run"; }
 
 # Exit codes come through wrappers and mpirun.
 inside 1234 "" /bin/bash -c '"$1/bin/mpirun" --oversubscribe -n 2 "$1/bin/hetpipe" plan --clustr c.toml' \
