@@ -167,9 +167,10 @@ void Worker::save_state(Minibatch p) {
   if (setup_.waves) {
     state.statistics = wave_statistics_[wave];
     if (setup_.policy.visible == Visible::exactly) {
-      state.exact = exact_inside_ ? std::move(exact_inside_) : weights_.exact(wave);
+      const bool inside = exact_inside_.has_value();
+      state.exact = inside ? std::move(exact_inside_) : weights_.exact(wave);
       if (setup_.scaled && chunks_.back()->has_loss()) {
-        state.loss_scale = exact_inside_ ? loss_scale_.state_after(p) : loss_scale_.state();
+        state.loss_scale = inside ? loss_scale_.state_after(p) : loss_scale_.state();
       }
     }
   } else {
