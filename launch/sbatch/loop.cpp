@@ -9,6 +9,7 @@ namespace {
 constexpr const char* kRequests = R"SH(
 # The newest checkpoint with its time, empty where there is none: progress is one that sorts after it.
 newest() { find "$run/checkpoints" -name 'checkpoint-*.h5' -printf '%p %T@\n' 2> /dev/null | sort | tail -n 1; }
+result() { stat --format='%i %y' "$run/result.json" 2> /dev/null; }  # which one; a training writes it when it ends
 log_bytes() { stat --format=%s "$run/train.log" 2> /dev/null || echo 0; }
 
 # A request to stop (before the time limit, or by hand) is passed on to the training, which writes a checkpoint.
@@ -111,6 +112,7 @@ refusal_before=
 while :; do
   before=$(newest)
   logged=$(log_bytes)
+  result_before=$(result)
   : > "$own/said"
   [ -z "$ended" ] || exit 75
   [ -z "$stopping" ] || requeue "asked to stop between two attempts"
@@ -120,7 +122,13 @@ while :; do
   now=$(newest)
 
   case $code in
-    0 | 4) exit "$code" ;;  # done; a numerical failure, which would come again
+    0)  # done; or ranks that srun could not start, when it returns 0 too: another attempt finds out what is left to do
+      [ "$(result)" = "$result_before" ] || exit 0
+      grep -qE '^(srun|slurmstepd[^ ]*): error: ' "$own/said" || exit 0
+      echo "the launcher returned 0 after errors: not taken for the end of the training"
+      code=3
+      ;;
+    4) exit 4 ;;  # a numerical failure, which would come again
   esac
   if [ -n "$ended" ]; then  # Slurm is requeueing the job, or it was cancelled
     echo "exit code $code; Slurm is ending this job"

@@ -208,6 +208,21 @@ launcher_fails_alike_twice() {
   expect "exit code" $? 3
   expect "what happened" "$(events)" "srun srun"
 }
+ranks_not_started_and_code_0() { # as srun of Slurm 22.05 ends where a node has just come back
+  new ranks_not_started_and_code_0 with
+  echo '[ "$(wc -l < "$CASE/events")" -gt 2 ] || echo "srun: error: task 2 launch failed: Unspecified error" >&2; exit 0' > "$CASE/training"
+  start 0
+  expect "exit code" $? 0
+  expect "what happened" "$(events)" "srun srun srun"
+  said 'returned 0 after errors: not taken for the end of the training'
+}
+errors_beside_the_end() {
+  new errors_beside_the_end with
+  echo 'echo {} > "$CASE/run/result.json"; echo "srun: error: node n2: gone" >&2; exit 0' > "$CASE/training"
+  start 0
+  expect "exit code" $? 0
+  expect "what happened" "$(events)" srun
+}
 steps_refused_for_their_number() { # in passing, as Slurm 22.05 does
   new steps_refused_for_their_number
   echo '[ "$(wc -l < "$CASE/events")" -gt 2 ] || { echo "srun: error: task 2 launch failed: Unspecified error" >&2; exit 1; }' > "$CASE/training"
