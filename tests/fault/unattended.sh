@@ -106,7 +106,7 @@ for ((round = 1; round <= rounds; ++round)); do
   echo -n "round $round:"
   for ((n = 1 + RANDOM % 3; n > 0; --n)); do
     # Once there is something to lose, or at any moment, which may be that of another start.
-    [ $((RANDOM % 2)) -eq 0 ] || within 30 "checkpoint of $run" eval '[ -n "$(newest)" ] || ! kill -0 "$supervisor"'
+    [ $((RANDOM % 2)) -eq 0 ] || within 60 "checkpoint of $run" eval '[ -n "$(newest)" ] || ! kill -0 "$supervisor"'
     nap 2
     disturb
   done
