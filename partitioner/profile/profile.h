@@ -38,9 +38,9 @@ struct ProfileLayer {
 struct Measurement {
   std::string device;  // a kind of device; "cpu" is the machine that emulated kinds run on
   int batch = 0;       // samples per call, i.e. of a micro-batch
-  std::vector<double> forward;
-  std::vector<double> backward;
-  std::vector<double> update;  // may be empty
+  std::vector<double> forward{};
+  std::vector<double> backward{};
+  std::vector<double> update{};  // may be empty
   std::vector<std::int64_t> output_bytes;
   std::vector<std::int64_t> stash_bytes;  // kept from forward to backward
   std::string estimate = {};  // how it was estimated ("from ..."); empty: it was measured

@@ -161,17 +161,17 @@ std::vector<float> LocalWeights::download(const Buffer& buffer) {
 
 std::optional<ExactWeights> LocalWeights::exact(Wave wave) {
   if (!kept_) return std::nullopt;
-  ExactWeights state = exact_of(*kept_, wave + 1, (wave + 1) * rules_.in_flight);
+  ExactWeights state = exact_of(*kept_, (wave + 1) * rules_.in_flight);
   kept_.reset();
   return state;
 }
 
-ExactWeights LocalWeights::exact_inside(Wave wave) {
-  return exact_of({current_, {kept_back_.begin(), kept_back_.end()}}, wave, updated_);
+ExactWeights LocalWeights::exact_inside() {
+  return exact_of({current_, {kept_back_.begin(), kept_back_.end()}}, updated_);
 }
 
-// Before minibatch p, whose wave it is.
-ExactWeights LocalWeights::exact_of(const Kept& kept, Wave wave, Minibatch p) {
+// Before minibatch p.
+ExactWeights LocalWeights::exact_of(const Kept& kept, Minibatch p) {
   ExactWeights state{.label = kept.base->label,
                      .base = download(kept.base->values),
                      .updates = {},
@@ -186,7 +186,8 @@ ExactWeights LocalWeights::exact_of(const Kept& kept, Wave wave, Minibatch p) {
     update = download(*next->delta);
   }
   for (const OwnWave& own : own_waves_) {  // that a gate may still ask for
-    if (own.wave >= rules_.bound_label(wave)) state.own_waves.push_back(download(*own.sum));
+    if (own.wave >= rules_.bound_label(rules_.wave_of(p)))
+      state.own_waves.push_back(download(*own.sum));
   }
   return state;
 }

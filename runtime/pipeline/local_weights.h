@@ -71,7 +71,7 @@ class LocalWeights {
   std::optional<ExactWeights> exact(Wave wave);
   // The same inside of a wave, before end_wave: behind the newest update, when all minibatches
   // below have made theirs.
-  ExactWeights exact_inside(Wave wave);
+  ExactWeights exact_inside();
 
  private:
   struct Update {
@@ -89,7 +89,7 @@ class LocalWeights {
   void add_to_current(const Buffer& delta);
   void add_to_wave(const Buffer& delta);
   std::vector<float> download(const Buffer& buffer);
-  ExactWeights exact_of(const Kept& kept, Wave wave, Minibatch p);
+  ExactWeights exact_of(const Kept& kept, Minibatch p);
   Buffer upload(std::span<const float> values, MemoryKind kind);
   std::size_t bytes() const { return static_cast<std::size_t>(count_) * sizeof(float); }
 

@@ -101,9 +101,8 @@ RankReport Worker::run() {
 // with empty pipelines; a continuation takes what is kept before.
 void Worker::stop_inside() {
   const Action last{.kind = ActionKind::push, .minibatch = *rules_.stopped_before - 1};
-  const Wave wave = rules_.wave_of(last.minibatch);
   service_.begin(to_string(last));
-  if (keeps_exact(wave)) exact_inside_ = weights_.exact_inside(wave);
+  if (keeps_exact(rules_.wave_of(last.minibatch))) exact_inside_ = weights_.exact_inside();
   push(last);
 }
 

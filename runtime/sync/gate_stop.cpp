@@ -33,7 +33,7 @@ void GateStop::wave_done() { forecast_.wave_done(seconds_now()); }
 void GateStop::decide(Rank by, int signal) {
   const std::optional<Label> label = agreement_.decide();
   if (!label) return;
-  agreed_ = StopAt{.label = *label, .by = by, .signal = signal};
+  agreed_ = StopAt{.before = *label * clock_.rules().in_flight, .by = by, .signal = signal};
   const auto left = forecast_.until(*label - clock_.global_clock(), seconds_now());
   const double notice = setup_.notice_seconds;
   const bool too_late = notice > 0 && (!left || *left > notice);  // or it may be
@@ -51,20 +51,13 @@ void GateStop::ask_where() {
 }
 
 void GateStop::stop_inside() {
-  const int in_flight = clock_.rules().in_flight;
-  if (const auto before = inside_->decide(agreed_.label)) {
-    agreed_.inside = *before % in_flight == 0 ? 0 : *before;
-    agreed_.label = (*before + in_flight - 1) / in_flight;
-  }
+  agreed_.before =
+      inside_->decide(agreed_.before / clock_.rules().in_flight).value_or(agreed_.before);
   tell_all();
 }
 
 void GateStop::tell_all() {
-  if (agreed_.inside > 0) {
-    clock_.stop_before(agreed_.inside);
-  } else {
-    clock_.stop_at(agreed_.label);
-  }
+  clock_.stop_before(agreed_.before);
   service_.tell_all(agreed_);
 }
 

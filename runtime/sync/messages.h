@@ -122,10 +122,9 @@ struct StopRequest {
 };
 struct StopAt {
   static constexpr auto kKind = SyncKind::stop_at;
-  Label label = 0;
-  Rank by;  // whose request, and the signal that it got
+  Minibatch before = 0;  // that of every virtual worker: the first of a wave, or inside of one
+  Rank by;               // whose request, and the signal that it got
   std::int32_t signal = 0;
-  Minibatch inside = 0;  // before this one, inside of the label's last wave; 0: at its end
 };
 struct StopKnown {
   static constexpr auto kKind = SyncKind::stop_known;

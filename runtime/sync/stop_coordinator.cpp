@@ -7,7 +7,7 @@
 namespace hetpipe {
 
 StopCoordinator::StopCoordinator(const WaveRules& rules, RunAhead ahead, RankService& service)
-    : service_(service), agreement_(rules, ahead, service.transport().ranks()) {
+    : rules_(rules), service_(service), agreement_(rules, ahead, service.transport().ranks()) {
   service.on<StopRequest>([this](Rank from, const StopRequest& request) {
     if (!wanted_) wanted_ = {from, request.signal};
   });
@@ -18,7 +18,8 @@ void StopCoordinator::before_forward(Minibatch p) {
   if (!wanted_) return;
   const std::optional<Label> label = agreement_.decide(p);
   if (!label) return;
-  service_.tell_all(StopAt{.label = *label, .by = wanted_->by, .signal = wanted_->signal});
+  service_.tell_all(
+      StopAt{.before = *label * rules_.in_flight, .by = wanted_->by, .signal = wanted_->signal});
   service_.wait_for_others([this] { return agreement_.all_know(); },
                            [label] {
                              return format("all ranks to know that the run stops after wave %lld",

@@ -23,6 +23,7 @@ class StopCoordinator {
     Rank by;
     int signal = 0;
   };
+  const WaveRules& rules_;
   RankService& service_;
   StopAtForward agreement_;
   std::optional<Wanted> wanted_;

@@ -23,8 +23,7 @@ class WaveClock {
   // shard in order.
   void arrived(ShardId shard, VirtualWorkerId vw, Wave wave);
 
-  // The run ends at this label, which no rank has passed.
-  void stop_at(Label label) { rules_.stop_at(label); }
+  // The run ends before this minibatch, which no rank has passed.
   void stop_before(Minibatch p) { rules_.stop_before(p); }
 
   // May virtual worker i start the last minibatch of `wave`? The label that it gets, or nothing:

@@ -92,17 +92,13 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
     if (reporter->target_reached()) return kTargetReached;
     return reporter->rehearsal_due() ? std::optional(kRehearsal) : std::nullopt;
   };
-  const StopListener stop(service, setting.roles.coordinator(), stop_wanted,
-                          [&](const StopAt& stop_at) {
-                            if (stop_at.inside > 0) {
-                              values.rules.stop_before(stop_at.inside);
-                            } else {
-                              values.rules.stop_at(stop_at.label);
-                            }
-                            if (reporter) {
-                              reporter->stopping(stop_at.label, {stop_at.by, stop_at.signal});
-                            }
-                          });
+  const StopListener stop(
+      service, setting.roles.coordinator(), stop_wanted, [&](const StopAt& stop_at) {
+        values.rules.stop_before(stop_at.before);
+        if (reporter) {
+          reporter->stopping(*values.rules.stopped(), {stop_at.by, stop_at.signal});
+        }
+      });
   std::optional<ForwardHold> hold;
   if (role.worker) {
     hold.emplace(service, setting.roles.coordinator(), values.rules.start_minibatch());

@@ -100,7 +100,7 @@ class Player {
       const bool inside = stop % rules.in_flight != 0;
       if (inside) some.pop_back();  // the push of the part
       play(some, weights);
-      state = inside ? weights.exact_inside(rules.wave_of(stop)) : exact_;
+      state = inside ? weights.exact_inside() : exact_;
       stream_->synchronize();
       from = stop;
     }

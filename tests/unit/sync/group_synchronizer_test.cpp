@@ -264,8 +264,8 @@ class Play {
       service.also_poll([&] { collector->poll(); });
     }
     service.on<StopAt>([&](Rank, const StopAt& stop_at) {
-      ASSERT_LE(seen.end, stop_at.label * case_.in_flight) << "informed too late";
-      rules.stop_at(stop_at.label);
+      ASSERT_LE(seen.end, stop_at.before) << "informed too late";
+      rules.stop_before(stop_at.before);
       service.send(coordinator, StopKnown{});
     });
     transport.exchange({});
