@@ -65,6 +65,39 @@ std::string text(const Layer&) {
   static_assert(std::is_empty_v<Layer>, "a layer with parameters names them in its own text()");
   return row_of<Layer>().name;
 }
+std::string text(const Pointwise& p) { return to_string(p.expression); }
+std::string text(const Move&) { return "move"; }
+std::string text(const Reduce& r) {
+  constexpr const char* kNames[] = {"sum", "mean", "maximum", "minimum", "first maximum",
+                                    "first minimum"};
+  return kNames[static_cast<int>(r.kind)];
+}
+std::string text(const Product& p) {
+  return format("product, %lld x %lld x %lld", static_cast<long long>(p.rows),
+                static_cast<long long>(p.columns), static_cast<long long>(p.inner));
+}
+std::string text(const Softmax& s) { return s.logarithm ? "log softmax" : "softmax"; }
+std::string text(const CumulativeSum&) { return "cumulative sum"; }
+std::string text(const Attention& a) {
+  return format("%sattention, %d heads", a.causal ? "causal " : "", a.heads);
+}
+std::string text(const TransposedConvolution& c) {
+  return format("transposed convolution %dx%d, %d channels", c.kernel.rows, c.kernel.columns,
+                c.output_channels);
+}
+std::string text(const Resize& r) {
+  return format("%s resize to %dx%d", r.kind == Resize::Kind::nearest ? "nearest" : "bilinear",
+                r.rows, r.columns);
+}
+std::string text(const AdaptivePool& p) {
+  return format("adaptive %s pool to %dx%d", p.maximum ? "max" : "average", p.rows, p.columns);
+}
+std::string text(const GroupNorm& g) { return format("group norm, %d groups", g.groups); }
+std::string text(const RmsNorm&) { return "RMS norm"; }
+std::string text(const Recurrent& r) {
+  return format("%s, %d features%s", r.kind == Recurrent::Kind::lstm ? "lstm" : "gru", r.hidden,
+                r.reverse ? ", reversed" : "");
+}
 std::string text(const Lstm& l) { return format("lstm, %d features", l.hidden); }
 
 }  // namespace

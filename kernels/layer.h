@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/sample.h"
+#include "kernels/algebra.h"
 #include "kernels/elementwise.h"
 #include "kernels/shape.h"
 
@@ -119,25 +120,82 @@ struct Lstm {
   int hidden = 0;
 };
 
+// (N, H, W, I) -> (N, (H-1)*stride - 2*padding + dilation*(kernel-1) + output_padding + 1, ..., O):
+// the gradient of a convolution by its input. Parameters: weight (I, O/groups, KH, KW), bias (O).
+struct TransposedConvolution {
+  int output_channels = 0;
+  Sides kernel = 2;
+  Sides stride = 2;
+  Sides padding = 0;
+  Sides output_padding = 0;
+  Sides dilation = 1;
+  int groups = 1;
+  bool bias = true;
+  bool operator==(const TransposedConvolution&) const = default;
+};
+// (N, H, W, C) -> (N, rows, columns, C). Place i of the output reads the input at i * step
+// (nearest: rounded down), or (i + 1/2) * step - 1/2 (bilinear), or i * step (bilinear with aligned
+// corners): PyTorch's rules, where step is input / output unless the model gave a scale.
+struct Resize {
+  enum class Kind : std::uint8_t { nearest, bilinear, bilinear_aligned };
+  Kind kind = Kind::nearest;
+  int rows = 0, columns = 0;
+  double row_step = 1, column_step = 1;
+  bool operator==(const Resize&) const = default;
+};
+// (N, H, W, C) -> (N, rows, columns, C): means or maxima of windows [floor(i*H/rows),
+// ceil((i+1)*H/rows)), as PyTorch's adaptive pooling.
+struct AdaptivePool {
+  bool maximum = false;
+  int rows = 1, columns = 1;
+  bool operator==(const AdaptivePool&) const = default;
+};
+// Over (H, W, C/groups) of each sample of (N, H, W, C), or (T, C/groups) of (N, T, C) (Wu & He
+// 2018). Parameters, where affine: scale (C), shift (C).
+struct GroupNorm {
+  int groups = 1;
+  float epsilon = 1e-5f;
+  bool affine = true;
+  bool operator==(const GroupNorm&) const = default;
+};
+// x / sqrt(mean(x^2) + epsilon) * scale over the last extent (Zhang & Sennrich 2019). Parameter:
+// scale (F), unless not `scaled`; `one_plus`: 1 + scale in its place.
+struct RmsNorm {
+  float epsilon = 1e-6f;
+  bool scaled = true;
+  bool one_plus = false;
+  bool operator==(const RmsNorm&) const = default;
+};
+// One direction of one layer of PyTorch's LSTM or GRU, from a zero state: (N, T, F) ->
+// (N, T, hidden), in reverse order of T where `reverse` (places of the output are the input's).
+// Parameters, with G = 4 gates i, f, g, o (LSTM) or 3 gates r, z, n (GRU): weight_ih (G*hidden, F),
+// weight_hh (G*hidden, hidden), and where `bias`: bias_ih (G*hidden), bias_hh (G*hidden).
+struct Recurrent {
+  enum class Kind : std::uint8_t { lstm, gru };
+  Kind kind = Kind::lstm;
+  int hidden = 0;
+  bool bias = true;
+  bool reverse = false;
+  bool operator==(const Recurrent&) const = default;
+};
+
+template <class Layer, class... Layers>
+concept OneOf = (std::is_same_v<Layer, Layers> || ...);
+template <class Layer>
+concept AlgebraLayer =
+    OneOf<Layer, Pointwise, Move, Reduce, Product, Softmax, CumulativeSum, Attention>;
+
 // These, and the elementwise layers of kernels/elementwise.h.
 template <class... Layers, class... Others>
 std::variant<Layers..., Others...> joined(std::variant<Layers...>, std::variant<Others...>);
 using LayerSpec = decltype(joined(
     std::variant<Convolution, Linear, BatchNorm, MaxPool, AveragePool, GlobalAveragePool, Add,
                  Flatten, Dropout, SoftmaxCrossEntropy, AlphaDropout, Concat, Shift, Embedding,
-                 PositionEmbedding, LayerNorm, SelfAttention, Lstm>{},
+                 PositionEmbedding, LayerNorm, SelfAttention, Lstm, Pointwise, Move, Reduce, Product,
+                 Softmax, CumulativeSum, Attention, TransposedConvolution, Resize, AdaptivePool,
+                 GroupNorm, RmsNorm, Recurrent>{},
     ElementwiseSpec{}));
 std::string to_string(const LayerSpec& spec);  // "convolution 3x3, 64 channels"
-
-// How initial values are drawn: uniform in +-bound (He's weights: bound = sqrt(6 / fan_in)); normal
-// with mean 0 and deviation `bound`; one; zero.
-enum class Initial { zero, one, uniform, normal };
-struct ParameterShape {
-  std::string name;  // "weight", "bias", "scale", "shift"
-  Shape shape;
-  Initial initial = Initial::zero;
-  float bound = 0;
-};
 
 // Everything that follows from a spec and its input shapes, on any device.
 struct LayerShapes {
@@ -149,6 +207,8 @@ struct LayerShapes {
   double forward_flops = 0;  // of the whole batch; multiply-add counts 2
   double backward_flops = 0;
   bool backward_needs_input = false;  // so that callers can drop what is not needed
+  // Of each input whether backward reads it; empty: all, where it needs them.
+  std::vector<bool> backward_reads = {};
   bool backward_needs_output = false;
   // The output may take the memory of an input, that input's gradient that of the output's.
   bool forward_in_place = false;
@@ -158,6 +218,11 @@ struct LayerShapes {
 // UserError-free: throws std::invalid_argument with a plain sentence ("convolution: input (8, 10)
 // is not (N, H, W, C)"); the caller adds model and layer name.
 LayerShapes infer_shapes(const LayerSpec& spec, const std::vector<Shape>& inputs);
+// Whether backward reads this input.
+inline bool reads_in_backward(const LayerShapes& shapes, std::size_t input) {
+  return shapes.backward_needs_input &&
+         (shapes.backward_reads.empty() || shapes.backward_reads[input]);
+}
 
 enum class Mode { train, evaluate };
 

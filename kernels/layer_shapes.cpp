@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "base/text.h"
+#include "kernels/algebra_shapes.h"
 #include "kernels/layer.h"
 #include "kernels/window.h"
 
@@ -321,6 +322,25 @@ LayerShapes shapes_of(const Lstm& l, const std::string& layer, const Shape& in) 
   return s;
 }
 
+LayerShapes shapes_of(const TransposedConvolution&, const std::string& layer, const Shape&) {
+  refuse(layer, "not built");
+}
+LayerShapes shapes_of(const Resize&, const std::string& layer, const Shape&) {
+  refuse(layer, "not built");
+}
+LayerShapes shapes_of(const AdaptivePool&, const std::string& layer, const Shape&) {
+  refuse(layer, "not built");
+}
+LayerShapes shapes_of(const GroupNorm&, const std::string& layer, const Shape&) {
+  refuse(layer, "not built");
+}
+LayerShapes shapes_of(const RmsNorm&, const std::string& layer, const Shape&) {
+  refuse(layer, "not built");
+}
+LayerShapes shapes_of(const Recurrent&, const std::string& layer, const Shape&) {
+  refuse(layer, "not built");
+}
+
 LayerShapes shapes_of(const Add&, const std::string& layer, const Shape& a, const Shape& b) {
   if (a != b) {
     refuse(layer, "inputs " + to_string(a) + " and " + to_string(b) + " differ in shape");
@@ -352,17 +372,27 @@ LayerShapes shapes_of(const Concat&, const std::string& layer, const std::vector
   return s;
 }
 
-// Inputs that a layer takes; Concat takes that many or more.
-std::size_t inputs_of(const LayerSpec& spec) {
-  return std::holds_alternative<Add>(spec) || std::holds_alternative<Concat>(spec) ? 2 : 1;
+// Inputs that a layer takes, and whether it takes more.
+struct InputCount {
+  std::size_t least = 1;
+  bool more = false;
+};
+InputCount inputs_of(const LayerSpec& spec) {
+  return std::visit(
+      [](const auto& l) -> InputCount {
+        using Layer = std::decay_t<decltype(l)>;
+        if constexpr (std::is_same_v<Layer, Add>) return {2};
+        if constexpr (std::is_same_v<Layer, Concat>) return {2, true};
+        return {1, OneOf<Layer, Pointwise, Move, Product, Attention>};
+      },
+      spec);
 }
 
 }  // namespace
 
 LayerShapes infer_shapes(const LayerSpec& spec, const std::vector<Shape>& inputs) {
   const std::string layer = to_string(spec);
-  const std::size_t wanted = inputs_of(spec);
-  const bool more = std::holds_alternative<Concat>(spec);
+  const auto [wanted, more] = inputs_of(spec);
   if (more ? inputs.size() < wanted : inputs.size() != wanted) {
     refuse(layer, format("%zu inputs, where it takes %zu%s", inputs.size(), wanted,
                          more ? " or more" : ""));
@@ -377,7 +407,7 @@ LayerShapes infer_shapes(const LayerSpec& spec, const std::vector<Shape>& inputs
       [&](const auto& l) {
         if constexpr (std::is_same_v<std::decay_t<decltype(l)>, Add>) {
           return shapes_of(l, layer, inputs[0], inputs[1]);
-        } else if constexpr (std::is_same_v<std::decay_t<decltype(l)>, Concat>) {
+        } else if constexpr (requires { shapes_of(l, layer, inputs); }) {
           return shapes_of(l, layer, inputs);
         } else {
           return shapes_of(l, layer, inputs[0]);

@@ -18,13 +18,13 @@ class Json;
 // declared.
 class Shape {
  public:
-  static constexpr int kMaxRank = 4;
+  static constexpr int kMaxRank = 8;
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> extents)
       : Shape(std::span(extents.begin(), extents.size())) {}
   explicit Shape(std::span<const std::int64_t> extents) {
-    ensure(extents.size() <= kMaxRank, "a shape has at most four extents");
+    ensure(extents.size() <= kMaxRank, "a shape has at most eight extents");
     for (std::int64_t e : extents) extents_[static_cast<std::size_t>(rank_++)] = e;
   }
 

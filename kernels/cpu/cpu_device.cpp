@@ -78,7 +78,19 @@ class CpuDevice final : public HostDevice {
     const std::string name = to_string(spec) + " on " + to_string(inputs[0]);
     if (std::holds_alternative<Concat>(spec)) return make_concat(inputs, threads_);
     try {
-      return std::visit([&](const auto& layer) { return make(layer, inputs[0], key, name); }, spec);
+      return std::visit(
+          [&](const auto& layer) -> std::unique_ptr<LayerKernel> {
+            using Spec = std::decay_t<decltype(layer)>;
+            if constexpr (AlgebraLayer<Spec>) {
+              return guarded(make_algebra(context_, layer, inputs, key), name);
+            } else if constexpr (OneOf<Spec, TransposedConvolution, Resize, AdaptivePool, GroupNorm,
+                                       RmsNorm, Recurrent>) {
+              throw UserError("CPU device", "has no kernel for " + name);
+            } else {
+              return make(layer, inputs[0], key, name);
+            }
+          },
+          spec);
     } catch (const dnnl::error& error) {
       rethrow(error, "while " + name + " was made");
     }

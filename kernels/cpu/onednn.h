@@ -87,6 +87,9 @@ std::unique_ptr<LayerKernel> make_elementwise(CpuContext& context, const Element
                                               const Shape& in);
 std::unique_ptr<LayerKernel> make_attention(CpuContext& context, const SelfAttention& spec,
                                             const Shape& in);
+// The layers of kernels/algebra.h.
+std::unique_ptr<LayerKernel> make_algebra(CpuContext& context, const LayerSpec& spec,
+                                          const std::vector<Shape>& inputs, std::uint64_t key);
 std::unique_ptr<LayerKernel> make_lstm(CpuContext& context, const Lstm& spec, const Shape& in);
 
 }  // namespace hetpipe

@@ -277,6 +277,14 @@ class CudaDevice final : public Device {
     return make_loss(layers_, l, in[0]);
   }
 
+  template <class Layer>
+    requires AlgebraLayer<Layer> || OneOf<Layer, TransposedConvolution, Resize, AdaptivePool,
+                                          GroupNorm, RmsNorm, Recurrent>
+  LayerMaker make(const Layer& l, const Inputs&, std::uint64_t) {
+    throw UserError("CUDA device", "has no kernel for " + to_string(LayerSpec(l)) +
+                                       " yet. Train this model on CPUs.");
+  }
+
   std::string kind_ = "cuda";
   GpuInfo gpu_;
   Precision precision_;

@@ -24,4 +24,9 @@ std::unique_ptr<LayerKernel> make_sequence_kernel(const SelfAttention& spec, con
 std::unique_ptr<LayerKernel> make_sequence_kernel(const Lstm& spec, const Shape& in);
 std::unique_ptr<LayerKernel> make_sequence_kernel(const SoftmaxCrossEntropy& spec, const Shape& in);
 
+// Those of kernels/algebra.h. (the reference of each is kernels/reference/algebra.h)
+std::unique_ptr<LayerKernel> make_algebra_kernel(const LayerSpec& spec,
+                                                 const std::vector<Shape>& inputs,
+                                                 std::uint64_t key);
+
 }  // namespace hetpipe

@@ -249,6 +249,11 @@ std::unique_ptr<LayerKernel> make_reference_kernel(const LayerSpec& spec,
           return std::make_unique<ConcatKernel>(inputs);
         } else if constexpr (requires { make_sequence_kernel(layer, inputs[0]); }) {
           return make_sequence_kernel(layer, inputs[0]);
+        } else if constexpr (AlgebraLayer<Spec>) {
+          return make_algebra_kernel(spec, inputs, key);
+        } else if constexpr (OneOf<Spec, TransposedConvolution, Resize, AdaptivePool, GroupNorm,
+                                   RmsNorm, Recurrent>) {
+          throw UserError("reference device", "has no kernel for " + to_string(spec));
         } else {
           return std::make_unique<Kernel<Spec>>(layer, inputs[0], key);
         }

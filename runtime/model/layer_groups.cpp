@@ -57,8 +57,9 @@ LayerGroup make_group(const Model& model, int first, std::span<const ChainedLaye
     const ChainedLayer& reader = chain[input.layer];
     group.inputs.push_back(model.layer(first + static_cast<int>(input.layer)).inputs[input.input]);
     group.read_in_backward.push_back(
-        group.shapes.backward_needs_input &&
-        (single || infer_shapes(reader.spec, reader.inputs).backward_needs_input));
+        single ? reads_in_backward(group.shapes, input.input)
+               : group.shapes.backward_needs_input &&
+                     reads_in_backward(infer_shapes(reader.spec, reader.inputs), input.input));
   }
   return group;
 }

@@ -85,6 +85,12 @@ struct FullText {
     return format("self-attention %d %d", a.heads, a.causal);
   }
   std::string operator()(const Lstm& l) const { return format("lstm %d", l.hidden); }
+  template <class Layer>
+    requires AlgebraLayer<Layer> || OneOf<Layer, TransposedConvolution, Resize, AdaptivePool,
+                                          GroupNorm, RmsNorm, Recurrent>
+  std::string operator()(const Layer& layer) const {
+    return full_text(layer);
+  }
   template <Elementwise Layer>
   std::string operator()(const Layer&) const {
     static_assert(std::is_empty_v<Layer>, "a layer with parameters has a text of its own here");

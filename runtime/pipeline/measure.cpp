@@ -133,8 +133,9 @@ void check_batches(const std::vector<int>& batches) {
 bool kept_for_readers(const Model& model, const TimedModel& timed, int i) {
   for (int l = i + 1; l < model.layer_count(); ++l) {
     const std::vector<int>& inputs = model.layer(l).inputs;
-    const bool reads = std::find(inputs.begin(), inputs.end(), i) != inputs.end();
-    if (reads && timed.shapes(l).backward_needs_input) return true;
+    for (std::size_t input = 0; input < inputs.size(); ++input) {
+      if (inputs[input] == i && reads_in_backward(timed.shapes(l), input)) return true;
+    }
   }
   return false;
 }
