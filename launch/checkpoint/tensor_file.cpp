@@ -117,6 +117,7 @@ std::string torch_name(const std::string& name, const std::map<std::string, std:
 }
 
 ExportTensor torch_tensor(const std::string& prefix, const NamedTensor& tensor) {
+  if (tensor.order == kTorchOrder) return {prefix + dotted(tensor.name), tensor.shape, tensor.values};
   ExportTensor out{prefix + torch_name(tensor.name, words_of_parameters()), tensor.shape,
                    tensor.values};
   if (tensor.order != "in,out") return out;
@@ -140,7 +141,11 @@ std::vector<ExportTensor> torch_tensors(const Checkpoint& checkpoint, ExportSlot
   };
   add("", checkpoint.parameters);
   for (const NamedTensor& tensor : checkpoint.statistics) {
-    all.push_back({torch_name(tensor.name, words_of_statistics()), tensor.shape, tensor.values});
+    if (tensor.order == kTorchOrder) {
+      all.push_back(torch_tensor("", tensor));
+    } else {
+      all.push_back({torch_name(tensor.name, words_of_statistics()), tensor.shape, tensor.values});
+    }
     const std::string& name = all.back().name;
     if (!name.ends_with(kVariance)) continue;
     const std::string of = name.substr(0, name.size() - std::string_view(kVariance).size());

@@ -98,6 +98,11 @@ struct FullText {
   }
 };
 
+// Of one sample's shape, that of a batch: the first extent may be several rows of a sample.
+Shape with_samples(const Shape& of_one, std::int64_t batch) {
+  return of_one.with_batch(of_one[0] * batch);
+}
+
 const ParameterShape* weight_of(const LayerShapes& shapes) {
   for (const ParameterShape& p : shapes.parameters) {
     if (p.name == "weight") return &p;
@@ -141,12 +146,12 @@ Model::Model(std::string name, Shape sample, int classes)
   const std::string where = "model '" + name_ + "'";
   bool positive = true;
   for (int i = 0; i < sample_.rank(); ++i) positive = positive && sample_[i] > 0;
-  if ((sample_.rank() != 1 && sample_.rank() != 3) || !positive) {
+  if (sample_.rank() < 1 || sample_.rank() >= Shape::kMaxRank || !positive) {
     problems.add(where, "samples of shape " + to_string(sample_) +
-                            " (neither (H, W, C) nor (F) with positive extents). Give one of "
-                            "these shapes.");
+                            " (extents have to be positive). Give a shape such as (H, W, C) or "
+                            "(F).");
   }
-  if (classes_ < 2) {
+  if (classes_ < 2 && classes_ != 0) {
     problems.add(where, format("%d classes (a classifier needs at least 2). Check the labels of "
                                "the data set.",
                                classes_));
@@ -160,6 +165,14 @@ int Model::add(std::string name, LayerSpec spec) {
 
 int Model::add(std::string name, LayerSpec spec, std::vector<int> inputs,
                std::optional<int> shares) {
+  return add(ModelLayer{std::move(name), std::move(spec), std::move(inputs), shares});
+}
+
+int Model::add(ModelLayer layer) {
+  const std::string& name = layer.name;
+  const LayerSpec& spec = layer.spec;
+  const std::vector<int>& inputs = layer.inputs;
+  const std::optional<int> shares = layer.shares;
   const std::string where = place(*this, name);
   if (!good_name(name)) {
     throw UserError(where,
@@ -179,15 +192,12 @@ int Model::add(std::string name, LayerSpec spec, std::vector<int> inputs,
                              "topological order.",
                              input, layer_count()));
     }
-    if (input != kSamples && is_loss(layer(input).spec)) {
-      throw UserError(where, "follows the loss '" + layer(input).name +
+    if (input != kSamples && is_loss(this->layer(input).spec)) {
+      throw UserError(where, "follows the loss '" + this->layer(input).name +
                                  "' (the loss is the last layer). Add it before the loss.");
     }
   }
-  std::vector<Shape> shapes_in;
-  for (int input : inputs) {
-    shapes_in.push_back(input == kSamples ? batch_shape(1) : output_shape(input, 1));
-  }
+  const std::vector<Shape> shapes_in = shapes_read(layer, 1);
   LayerShapes shapes;
   try {
     shapes = infer_shapes(spec, shapes_in);
@@ -204,7 +214,7 @@ int Model::add(std::string name, LayerSpec spec, std::vector<int> inputs,
     }
   }
   if (shares) check_shared(*this, where, shapes, *shares);
-  layers_.push_back({std::move(name), std::move(spec), std::move(inputs), shares});
+  layers_.push_back(std::move(layer));
   outputs_.push_back(shapes.output);
   return layer_count() - 1;
 }
@@ -247,8 +257,9 @@ std::vector<std::vector<int>> Model::producers() const {
 }
 
 Shape Model::batch_shape(std::int64_t batch) const {
-  return sample_.rank() == 1 ? Shape{batch, sample_[0]}
-                             : Shape{batch, sample_[0], sample_[1], sample_[2]};
+  std::vector<std::int64_t> extents{batch};
+  for (int i = 0; i < sample_.rank(); ++i) extents.push_back(sample_[i]);
+  return Shape(std::span<const std::int64_t>(extents));
 }
 
 std::int64_t Model::labels_per_sample() const {
@@ -279,13 +290,24 @@ int Model::vocabulary() const {
 }
 
 Shape Model::output_shape(int layer, std::int64_t batch) const {
-  return outputs_[static_cast<std::size_t>(layer)].with_batch(batch);
+  return with_samples(outputs_[static_cast<std::size_t>(layer)], batch);
 }
 
 std::vector<Shape> Model::input_shapes(int layer, std::int64_t batch) const {
+  return shapes_read(this->layer(layer), batch);
+}
+
+std::vector<Shape> Model::shapes_read(const ModelLayer& layer, std::int64_t batch) const {
   std::vector<Shape> shapes;
-  for (int input : this->layer(layer).inputs) {
-    shapes.push_back(input == kSamples ? batch_shape(batch) : output_shape(input, batch));
+  for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
+    const int input = layer.inputs[i];
+    const Shape made = input == kSamples ? batch_shape(batch) : output_shape(input, batch);
+    if (layer.views.empty() || layer.views[i].rank() == 0) {
+      shapes.push_back(made);
+      continue;
+    }
+    shapes.push_back(with_samples(layer.views[i], batch));
+    ensure(shapes.back().elements() == made.elements(), "a view has its tensor's elements");
   }
   return shapes;
 }
@@ -320,6 +342,8 @@ std::uint64_t Model::fingerprint() const {
     std::string line = layer.name + " " + std::visit(FullText{}, layer.spec);
     for (int input : layer.inputs) line += format(" <%d", input);
     if (layer.shares) line += format(" =%d", *layer.shares);
+    for (const Shape& view : layer.views) line += " " + to_string(view);
+    for (const StateTensor& tensor : layer.state) line += " " + tensor.name;
     hash = hash_text(line + "\n", hash);
   }
   return hash;

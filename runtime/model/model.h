@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,12 +14,30 @@ namespace hetpipe {
 
 inline constexpr int kSamples = -1;  // as an input: the samples themselves
 
+// Where a parameter or running statistic of an imported model stands in its state_dict.
+struct StateTensor {
+  std::string name;                 // "layer3.4.conv2.weight"
+  std::vector<std::int64_t> shape;  // PyTorch's, of as many elements
+};
+
 struct ModelLayer {
   std::string name;
   LayerSpec spec;
   std::vector<int> inputs;  // producers, by layer number; kSamples
   // The owner of its parameter "weight" (tied weights); the others are its own.
   std::optional<int> shares = std::nullopt;
+  // The shape in which it reads each input, of one sample, where it is not the producer's: the same
+  // elements. Empty: none differs; without extents: this one does not.
+  std::vector<Shape> views = {};
+  // Of an imported model: of its parameters and then its statistics, in order.
+  std::vector<StateTensor> state = {};
+};
+
+// Initial values by the names of a state_dict.
+class StateValues {
+ public:
+  virtual ~StateValues() = default;
+  virtual std::span<const float> of(const std::string& name) const = 0;
 };
 
 // Whether the layer's parameter of this name is the owner's.
@@ -27,8 +47,8 @@ bool is_shared(const ModelLayer& layer, const ParameterShape& parameter);
 // one sample.
 class Model {
  public:
-  // sample: (H, W, C), (F), or (T) tokens. UserError for another rank, empty extents or fewer than
-  // two classes.
+  // sample: (H, W, C), (F), or (T) tokens; classes: 0 where labels are no classes. UserError for
+  // empty extents or one class.
   Model(std::string name, Shape sample, int classes);
 
   // Appends a layer; default input: the layer before, or the samples. Returns its number. Throws
@@ -38,10 +58,15 @@ class Model {
   // With `shares` the layer's weight is that of an earlier layer, of the same shape.
   int add(std::string name, LayerSpec spec, std::vector<int> inputs,
           std::optional<int> shares = std::nullopt);
+  int add(ModelLayer layer);
 
   // Of the loss, which is the last layer: the share of a label that is spread over all classes.
   // Neither shapes nor parameters depend on it, and so the fingerprint does not.
   void set_label_smoothing(float smoothing);
+
+  // Parameters and statistics that have a name in a state_dict start from these.
+  void set_initial(std::shared_ptr<const StateValues> values) { initial_ = std::move(values); }
+  const std::shared_ptr<const StateValues>& initial() const { return initial_; }
 
   // UserError unless the last layer is the loss and every other layer's output is used.
   void check_complete() const;
@@ -64,6 +89,7 @@ class Model {
   bool sees_all_tokens() const;
   // Of what the embedding that reads the samples takes; 0 where none does: samples are no tokens.
   int vocabulary() const;
+  // The first extent is the samples, or a multiple of them.
   Shape output_shape(int layer, std::int64_t batch) const;
   std::vector<Shape> input_shapes(int layer, std::int64_t batch) const;
   LayerShapes shapes(int layer, std::int64_t batch) const;
@@ -74,11 +100,14 @@ class Model {
   std::uint64_t fingerprint() const;  // of name, layers, shapes: ranks and checkpoints compare it
 
  private:
+  std::vector<Shape> shapes_read(const ModelLayer& layer, std::int64_t batch) const;
+
   std::string name_;
   Shape sample_;
   int classes_;
   std::vector<ModelLayer> layers_;
   std::vector<Shape> outputs_;  // of one sample, by layer
+  std::shared_ptr<const StateValues> initial_;
 };
 
 // The types of a model's tensors on a device whose activations are of one type. Losses are fp32

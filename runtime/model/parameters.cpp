@@ -9,6 +9,32 @@
 
 namespace hetpipe {
 
+namespace {
+
+std::vector<std::int64_t> extents_of(const Shape& shape) {
+  std::vector<std::int64_t> extents;
+  for (int i = 0; i < shape.rank(); ++i) extents.push_back(shape[i]);
+  return extents;
+}
+
+// "features.0.weight" as "features.0/weight": layer and parameter, as of every model.
+std::string file_name(const std::string& state) {
+  const std::size_t dot = state.rfind('.');
+  return dot == std::string::npos ? state : state.substr(0, dot) + "/" + state.substr(dot + 1);
+}
+
+void take_state(const StateTensor& state, const Model& model, ParameterEntry& entry) {
+  entry.name = file_name(state.name);
+  entry.file_shape = state.shape;
+  entry.torch = true;
+  if (model.initial() == nullptr) return;
+  entry.given = model.initial()->of(state.name);
+  ensure(static_cast<std::int64_t>(entry.given.size()) == entry.count,
+         "initial values have the parameter's size");
+}
+
+}  // namespace
+
 ParameterLayout ParameterLayout::parameters(const Model& model, int first, int end) {
   return make(model, first, end, &LayerShapes::parameters);
 }
@@ -21,16 +47,29 @@ ParameterLayout ParameterLayout::make(const Model& model, int first, int end,
                                       std::vector<ParameterShape> LayerShapes::*which) {
   ensure(0 <= first && first <= end && end <= model.layer_count(), "layers [first, end) exist");
   ParameterLayout layout;
+  layout.initial_ = model.initial();
   for (int i = first; i < end; ++i) {
     const ModelLayer& layer = model.layer(i);
     const LayerShapes shapes = model.shapes(i, 1);
+    // The layer's state: of its parameters, then of its statistics.
+    std::size_t place = which == &LayerShapes::statistics ? shapes.parameters.size() : 0;
     for (const ParameterShape& p : shapes.*which) {
-      ParameterEntry entry{i, i, layer.name + "/" + p.name, p, layout.count_, p.shape.elements()};
+      ParameterEntry entry{.layer = i,
+                           .owner_layer = i,
+                           .name = layer.name + "/" + p.name,
+                           .shape = p,
+                           .offset = layout.count_,
+                           .count = p.shape.elements(),
+                           .file_shape = extents_of(p.shape),
+                           .given = {}};
+      if (!layer.state.empty()) take_state(layer.state[place++], model, entry);
       if (is_shared(layer, p)) {
         entry.owner_layer = *layer.shares;
         const LayerShapes owner = model.shapes(entry.owner_layer, 1);
         entry.shape = *std::ranges::find(owner.parameters, p.name, &ParameterShape::name);
-        entry.name = model.layer(entry.owner_layer).name + "/" + p.name;
+        if (layer.state.empty()) {
+          entry.name = model.layer(entry.owner_layer).name + "/" + p.name;
+        }
       }
       layout.count_ += entry.count;
       layout.entries_.push_back(std::move(entry));
@@ -50,6 +89,10 @@ void fill_initial(const ParameterLayout& layout, std::uint64_t seed, std::span<f
   for (const ParameterEntry& entry : layout.entries()) {
     const std::span<float> own = values.subspan(static_cast<std::size_t>(entry.offset),
                                                 static_cast<std::size_t>(entry.count));
+    if (!entry.given.empty()) {
+      std::ranges::copy(entry.given, own.begin());
+      continue;
+    }
     const Initial initial = entry.shape.initial;
     if (initial == Initial::zero || initial == Initial::one) {
       std::ranges::fill(own, initial == Initial::one ? 1.0f : 0.0f);

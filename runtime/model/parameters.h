@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,10 @@ struct ParameterEntry {
   int owner_layer = 0;  // another layer where that one's weight is shared: this is a copy of it
   std::string name;     // "conv1/weight", the owner's
   ParameterShape shape;
+  // As a checkpoint states it: that of the shape, or of PyTorch's state_dict (`torch`).
+  std::vector<std::int64_t> file_shape;
+  bool torch = false;
+  std::span<const float> given;  // its initial values, where the model has some
   std::int64_t offset = 0;  // in floats
   std::int64_t count = 0;
 };
@@ -40,6 +45,7 @@ class ParameterLayout {
 
   std::vector<ParameterEntry> entries_;
   std::int64_t count_ = 0;
+  std::shared_ptr<const StateValues> initial_;  // what entries point to
 };
 
 // Initial values: each element drawn from (seed, parameter name, element), so they do not depend on

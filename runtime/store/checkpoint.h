@@ -15,6 +15,9 @@
 // and one HDF5 file per value (docs/checkpoint.md), readable with h5py.
 namespace hetpipe {
 
+// The order of a tensor that lies as PyTorch's module of its name has it.
+inline constexpr const char* kTorchOrder = "torch";
+
 struct NamedTensor {
   std::string name;                 // "conv1/weight": layer, parameter; group and dataset names
   std::vector<std::int64_t> shape;  // as stated by `order`

@@ -38,11 +38,11 @@ std::vector<NamedTensor> name_tensors(const Model& model, Layout layout,
         continue;
       }
       NamedTensor tensor{.name = entry.name,
-                         .shape = {},
+                         .shape = entry.file_shape,
                          .values = {},
-                         .order = order_of(model.layer(layer).spec, entry.shape.shape)};
-      for (int d = 0; d < entry.shape.shape.rank(); ++d)
-        tensor.shape.push_back(entry.shape.shape[d]);
+                         .order = entry.torch
+                                      ? kTorchOrder
+                                      : order_of(model.layer(layer).spec, entry.shape.shape)};
       tensor.values.assign(from, from + entry.count);
       from += entry.count;
       tensors.push_back(std::move(tensor));
