@@ -31,16 +31,16 @@ struct ParameterShape {
 
 // Numbers or places that a layer is made with (masks, tables); never changed, shared by copies.
 template <class T>
-class Table {
+class ConstantTable {
  public:
-  Table() = default;
-  explicit Table(std::vector<T> values)
+  ConstantTable() = default;
+  explicit ConstantTable(std::vector<T> values)
       : values_(std::make_shared<const std::vector<T>>(std::move(values))) {}
   bool empty() const { return values_ == nullptr || values_->empty(); }
   std::int64_t size() const { return empty() ? 0 : static_cast<std::int64_t>(values_->size()); }
   const T* data() const { return empty() ? nullptr : values_->data(); }
   T operator[](std::int64_t i) const { return (*values_)[static_cast<std::size_t>(i)]; }
-  bool operator==(const Table& other) const {
+  bool operator==(const ConstantTable& other) const {
     return values_ == other.values_ ||
            (size() == other.size() && (empty() || *values_ == *other.values_));
   }
@@ -61,7 +61,7 @@ struct Operand {
   int index = 0;  // of the layer's inputs, parameters or constants
   std::int64_t offset = 0;
   std::vector<std::int64_t> strides;  // one for each loop
-  Table<std::int32_t> table = {};     // a gather by constant places
+  ConstantTable<std::int32_t> table = {};     // a gather by constant places
   std::vector<std::int64_t> table_strides = {};
   bool operator==(const Operand&) const = default;
 };
@@ -72,7 +72,7 @@ struct Pointwise {
   std::vector<Operand> operands;  // the expression's variables
   std::vector<std::int64_t> extents;
   std::vector<ParameterShape> parameters = {};
-  std::vector<Table<float>> constants = {};
+  std::vector<ConstantTable<float>> constants = {};
   bool operator==(const Pointwise&) const = default;
 };
 
@@ -98,7 +98,7 @@ struct Move {
   std::vector<Piece> pieces;
   float fill = 0;
   std::vector<ParameterShape> parameters = {};
-  std::vector<Table<float>> constants = {};
+  std::vector<ConstantTable<float>> constants = {};
   bool operator==(const Move&) const = default;
 };
 
@@ -124,7 +124,7 @@ struct Product {
   float scale = 1;
   std::vector<int> order = {};
   std::vector<ParameterShape> parameters = {};
-  std::vector<Table<float>> constants = {};
+  std::vector<ConstantTable<float>> constants = {};
   bool operator==(const Product&) const = default;
 };
 
@@ -155,7 +155,7 @@ struct Attention {
   float scale = 1;
   float dropout = 0;
   std::vector<ParameterShape> parameters = {};  // the mask may be one
-  std::vector<Table<float>> constants = {};
+  std::vector<ConstantTable<float>> constants = {};
   bool operator==(const Attention&) const = default;
 };
 

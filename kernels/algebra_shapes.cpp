@@ -54,7 +54,7 @@ struct Sources {
   const std::string& layer;
   const std::vector<Shape>& inputs;
   const std::vector<ParameterShape>& parameters;
-  const std::vector<Table<float>>& constants;
+  const std::vector<ConstantTable<float>>& constants;
 
   std::int64_t elements(const Operand& o) const {
     const auto checked = [&](std::size_t count, const char* what) {
