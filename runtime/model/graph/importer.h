@@ -111,6 +111,10 @@ class Importer {
   std::set<std::string> names_;                                // of layers
 };
 
+// Tensors side by side along a dimension, as a tensor of this shape.
+Tensor side_by_side(Importer& importer, const Node& node, const std::vector<Tensor>& tensors,
+                    int dim, const TensorShape& shape);
+
 using Lowering = void (*)(Importer&, const Node&);
 struct LoweringRow {
   const char* op;

@@ -348,18 +348,7 @@ void concatenate(Importer& importer, const Node& node) {
     if (tensor.rank() == 1 && tensor.shape[0] == Extent{0, false}) continue;  // PyTorch's empty one
     tensors.push_back(std::move(tensor));
   }
-  if (const std::optional<Tensor> view = as_view(tensors, dim, shape)) {
-    return importer.result(node, *view);
-  }
-  std::vector<Part> parts;
-  std::int64_t start = 0;
-  for (const Tensor& tensor : tensors) {
-    std::vector<std::int64_t> at_place(shape.size(), 0);
-    at(at_place, dim) = start;
-    start += at(tensor.shape, dim).number;
-    parts.push_back(part_at(importer, node, tensor, std::move(at_place), shape));
-  }
-  importer.result(node, assembled(importer, node, parts, shape, 0));
+  importer.result(node, side_by_side(importer, node, tensors, dim, shape));
 }
 
 // Pads of the last dimensions, innermost first: (left, right, top, bottom, ...); negative ones cut.
@@ -583,6 +572,20 @@ void channel_shuffle(Importer& importer, const Node& node) {
 }
 
 }  // namespace
+
+Tensor side_by_side(Importer& importer, const Node& node, const std::vector<Tensor>& tensors,
+                    int dim, const TensorShape& shape) {
+  if (const std::optional<Tensor> view = as_view(tensors, dim, shape)) return *view;
+  std::vector<Part> parts;
+  std::int64_t start = 0;
+  for (const Tensor& tensor : tensors) {
+    std::vector<std::int64_t> at_place(shape.size(), 0);
+    at(at_place, dim) = start;
+    start += at(tensor.shape, dim).number;
+    parts.push_back(part_at(importer, node, tensor, std::move(at_place), shape));
+  }
+  return assembled(importer, node, parts, shape, 0);
+}
 
 std::vector<LoweringRow> movement_lowerings() {
   return {{"view", reshape_to},
