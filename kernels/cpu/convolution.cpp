@@ -17,17 +17,19 @@ class ConvolutionKernel final : public LayerKernel {
  public:
   ConvolutionKernel(CpuContext& context, const Convolution& spec, const Shape& in)
       : context_(context),
-        spec_(spec),
+        groups_(spec.groups),
+        bias_wanted_(spec.bias),
+        window_(window_of(spec)),
         x_(nhwc(in)),
-        y_(nhwc(window_of(spec).output(in, spec.output_channels))),
-        weight_(
-            plain({spec.output_channels, in[3], spec.kernel.rows, spec.kernel.columns}, tag::oihw)),
-        any_weight_(
-            plain({spec.output_channels, in[3], spec.kernel.rows, spec.kernel.columns}, tag::any)),
+        y_(nhwc(window_.output(in, spec.output_channels))),
+        outputs_(spec.output_channels / spec.groups),
+        inputs_(in[3] / spec.groups),
+        weight_(weight(false, false)),
+        any_weight_(weight(false, true)),
         bias_(spec.bias ? plain({spec.output_channels}, tag::x) : memory::desc()),
         forward_description_(
             {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, x_,
-             any_weight_, bias_, y_, strides(), padding(), padding()},
+             any_weight_, bias_, y_, strides(), dilation(), padding(), padding_end()},
             attributes(), context.engine) {}
 
   void forward(Stream& stream, const ForwardArguments& a) override {
@@ -37,7 +39,7 @@ class ConvolutionKernel final : public LayerKernel {
         {DNNL_ARG_SRC, view(context_, x_, floats(a.inputs[0]))},
         {DNNL_ARG_WEIGHTS, reordered_weight(stream, *forward_, a.parameters[0], storage)},
         {DNNL_ARG_DST, view(context_, y_, floats(a.output))}};
-    if (spec_.bias) arguments.emplace(DNNL_ARG_BIAS, view(context_, bias_, a.parameters[1]));
+    if (bias_wanted_) arguments.emplace(DNNL_ARG_BIAS, view(context_, bias_, a.parameters[1]));
     forward_->primitive.run(context_, stream, std::move(arguments));
   }
 
@@ -62,47 +64,67 @@ class ConvolutionKernel final : public LayerKernel {
     Reorder reorder;
   };
 
-  memory::dims strides() const { return {spec_.stride, spec_.stride}; }
-  memory::dims padding() const { return {spec_.padding.rows, spec_.padding.columns}; }
+  memory::dims strides() const { return {window_.rows.stride, window_.columns.stride}; }
+  memory::dims padding() const { return {window_.rows.padding, window_.columns.padding}; }
+  memory::dims padding_end() const {
+    return {window_.rows.padding_end, window_.columns.padding_end};
+  }
+  // oneDNN counts the places left out between taps.
+  memory::dims dilation() const {
+    return {window_.rows.dilation - 1, window_.columns.dilation - 1};
+  }
+  // (O, I, KH, KW) or (G, O/G, I/G, KH, KW); turned: O and I change places. In the layout of the
+  // parameters, or in any.
+  memory::desc weight(bool turned, bool any) const {
+    const std::int64_t outputs = turned ? inputs_ : outputs_, inputs = turned ? outputs_ : inputs_;
+    const std::int64_t rows = window_.rows.kernel, columns = window_.columns.kernel;
+    return groups_ == 1
+               ? plain({outputs, inputs, rows, columns}, any ? tag::any : tag::oihw)
+               : plain({groups_, outputs, inputs, rows, columns}, any ? tag::any : tag::goihw);
+  }
 
   Direction make_forward() const {
-    const memory::desc weight = forward_description_.weights_desc();
-    return {Primitive(forward_description_), weight, Reorder(context_, weight_, weight)};
+    const memory::desc best = forward_description_.weights_desc();
+    return {Primitive(forward_description_), best, Reorder(context_, weight_, best)};
   }
   // At stride 1 the input gradient is a forward convolution of the output gradient with the weights
   // turned round, and oneDNN's forward is up to a third faster than its input gradient.
   bool turned() const {
-    return spec_.stride == 1 && spec_.padding.rows < spec_.kernel.rows &&
-           spec_.padding.columns < spec_.kernel.columns;
-  }
-  memory::desc turned_weight(tag layout) const {
-    const memory::dims dims = weight_.dims();
-    return plain({dims[1], dims[0], dims[2], dims[3]}, layout);
+    for (const WindowSide& side : {window_.rows, window_.columns}) {
+      if (side.stride != 1 || side.padding >= side.span() || side.padding_end >= side.span()) {
+        return false;
+      }
+    }
+    return true;
   }
   Direction make_input_gradient() const {
     if (turned()) {
-      const memory::dims rest = {spec_.kernel.rows - 1 - spec_.padding.rows,
-                                 spec_.kernel.columns - 1 - spec_.padding.columns};
+      const WindowSide &rows = window_.rows, &columns = window_.columns;
+      const memory::dims before = {rows.span() - 1 - rows.padding,
+                                   columns.span() - 1 - columns.padding};
+      const memory::dims behind = {rows.span() - 1 - rows.padding_end,
+                                   columns.span() - 1 - columns.padding_end};
       const dnnl::convolution_forward::primitive_desc description(
           {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, y_,
-           turned_weight(tag::any), x_, strides(), rest, rest},
+           weight(true, true), x_, strides(), dilation(), before, behind},
           attributes(), context_.engine);
-      const memory::desc weight = description.weights_desc();
-      return {Primitive(description), weight, Reorder(context_, turned_weight(tag::oihw), weight)};
+      const memory::desc best = description.weights_desc();
+      return {Primitive(description), best, Reorder(context_, weight(true, false), best)};
     }
     const dnnl::convolution_backward_data::primitive_desc description(
-        {dnnl::algorithm::convolution_direct, x_, any_weight_, y_, strides(), padding(), padding()},
+        {dnnl::algorithm::convolution_direct, x_, any_weight_, y_, strides(), dilation(), padding(),
+         padding_end()},
         attributes(), context_.engine, forward_description_);
-    const memory::desc weight = description.weights_desc();
-    return {Primitive(description), weight, Reorder(context_, weight_, weight)};
+    const memory::desc best = description.weights_desc();
+    return {Primitive(description), best, Reorder(context_, weight_, best)};
   }
   Direction make_weight_gradient() const {
     const dnnl::convolution_backward_weights::primitive_desc description(
         {dnnl::algorithm::convolution_direct, x_, any_weight_, memory::desc(), y_, strides(),
-         padding(), padding()},
+         dilation(), padding(), padding_end()},
         attributes(), context_.engine, forward_description_);
-    const memory::desc weight = description.diff_weights_desc();
-    return {Primitive(description), weight, Reorder(context_, weight, weight_)};
+    const memory::desc best = description.diff_weights_desc();
+    return {Primitive(description), best, Reorder(context_, best, weight_)};
   }
 
   memory reordered_weight(Stream& stream, const Direction& direction, const float* weight,
@@ -124,15 +146,17 @@ class ConvolutionKernel final : public LayerKernel {
     Buffer storage, turned_storage;
     if (turned()) {
       turned_storage = Buffer(context_.device, stream, weight_.get_size(), MemoryKind::workspace);
-      const memory::dims dims = weight_.dims();
-      loops::turn_round(turned_storage.as<float>(), a.parameters[0], dims[0], dims[1],
-                        dims[2] * dims[3]);
+      const std::int64_t taps = window_.taps(), group = outputs_ * inputs_ * taps;
+      for (std::int64_t g = 0; g < groups_; ++g) {
+        loops::turn_round(turned_storage.as<float>() + g * group, a.parameters[0] + g * group,
+                          outputs_, inputs_, taps);
+      }
       input_gradient_->primitive.run(
           context_, stream,
           {{DNNL_ARG_SRC, dy},
            {DNNL_ARG_WEIGHTS,
             reordered(stream, *input_gradient_,
-                      view(context_, turned_weight(tag::oihw), turned_storage.data()), storage)},
+                      view(context_, weight(true, false), turned_storage.data()), storage)},
            {DNNL_ARG_DST, view(context_, x_, dx)}});
       return;
     }
@@ -163,8 +187,12 @@ class ConvolutionKernel final : public LayerKernel {
   }
 
   CpuContext& context_;
-  Convolution spec_;
-  memory::desc x_, y_, weight_, any_weight_, bias_;
+  std::int64_t groups_;
+  bool bias_wanted_;
+  Window window_;
+  memory::desc x_, y_;
+  std::int64_t outputs_, inputs_;  // channels of a group
+  memory::desc weight_, any_weight_, bias_;
   dnnl::convolution_forward::primitive_desc forward_description_;
   // Made when first used: a first layer needs no input gradient, evaluation no gradients at all.
   std::optional<Direction> forward_, input_gradient_, weight_gradient_;
@@ -174,6 +202,18 @@ class ConvolutionKernel final : public LayerKernel {
 
 std::unique_ptr<LayerKernel> make_convolution(CpuContext& context, const Convolution& spec,
                                               const Shape& in) {
+  // A sequence (N, L, 1, C) has one row of L places as well: oneDNN is fast along rows.
+  if (in[2] == 1 && spec.kernel.columns == 1 && spec.padding.columns == 0 &&
+      (!spec.padding_end || spec.padding_end->columns == 0)) {
+    const auto turned = [](Sides sides) { return Sides{sides.columns, sides.rows}; };
+    Convolution along = spec;
+    along.kernel = turned(spec.kernel);
+    along.stride = turned(spec.stride);
+    along.padding = turned(spec.padding);
+    along.dilation = turned(spec.dilation);
+    if (spec.padding_end) along.padding_end = turned(*spec.padding_end);
+    return std::make_unique<ConvolutionKernel>(context, along, Shape{in[0], 1, in[1], in[3]});
+  }
   return std::make_unique<ConvolutionKernel>(context, spec, in);
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/cpu/memory_pool.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/reference/reference_device.h"
 
 namespace hetpipe {
 namespace {
@@ -84,8 +85,8 @@ class CpuDevice final : public HostDevice {
             if constexpr (AlgebraLayer<Spec>) {
               return guarded(make_algebra(context_, layer, inputs, key), name);
             } else if constexpr (OneOf<Spec, TransposedConvolution, Resize, AdaptivePool, GroupNorm,
-                                       RmsNorm, Recurrent>) {
-              throw UserError("CPU device", "has no kernel for " + name);
+                                       RmsNorm, Recurrent, RegressionLoss, OutputLoss>) {
+              return make_reference_kernel(spec, inputs, key);
             } else {
               return make(layer, inputs[0], key, name);
             }

@@ -17,8 +17,6 @@ std::string place(const Model& model, const std::string& layer) {
   return "model '" + model.name() + "', layer '" + layer + "'";
 }
 
-bool is_loss(const LayerSpec& spec) { return std::holds_alternative<SoftmaxCrossEntropy>(spec); }
-
 bool good_name(const std::string& name) {
   const auto good = [](unsigned char c) {
     return std::isalnum(c) || c == '.' || c == '_' || c == '-';
@@ -35,8 +33,13 @@ std::string both(Sides sides) {
 // Every field of a layer as text: what to_string tells people leaves some out.
 struct FullText {
   std::string operator()(const Convolution& c) const {
-    return format("convolution %d %s %d %s %d", c.output_channels, both(c.kernel).c_str(), c.stride,
-                  both(c.padding).c_str(), c.bias);
+    std::string text =
+        format("convolution %d %s %s %s %d", c.output_channels, both(c.kernel).c_str(),
+               both(c.stride).c_str(), both(c.padding).c_str(), c.bias);
+    if (c.groups != 1) text += format(" groups %d", c.groups);
+    if (c.dilation != Sides{1}) text += " dilation " + both(c.dilation);
+    if (c.padding_end) text += " end " + both(*c.padding_end);
+    return text;
   }
   std::string operator()(const Linear& l) const {
     std::string text = format("linear %d %d", l.output_features, l.bias);
@@ -46,21 +49,26 @@ struct FullText {
   }
   std::string operator()(const BatchNorm& b) const {
     return format("batch-norm %a %a", static_cast<double>(b.epsilon),
-                  static_cast<double>(b.momentum));
+                  static_cast<double>(b.momentum)) +
+           (b.affine ? "" : " plain") + (b.tracked ? "" : " untracked");
   }
   std::string operator()(const MaxPool& p) const {
-    return format("max-pool %s %d %s", both(p.kernel).c_str(), p.stride, both(p.padding).c_str());
+    return format("max-pool %s %s %s", both(p.kernel).c_str(), both(p.stride).c_str(),
+                  both(p.padding).c_str()) +
+           (p.ceil_mode ? " ceil" : "") +
+           (p.dilation == Sides{1} ? "" : " dilation " + both(p.dilation));
   }
   std::string operator()(const AveragePool& p) const {
-    return format("average-pool %s %d %s", both(p.kernel).c_str(), p.stride,
+    return format("average-pool %s %s %s", both(p.kernel).c_str(), both(p.stride).c_str(),
                   both(p.padding).c_str()) +
-           (p.count_padding ? "" : " image");
+           (p.count_padding ? "" : " image") + (p.ceil_mode ? " ceil" : "");
   }
   std::string operator()(const GlobalAveragePool&) const { return "global-average-pool"; }
   std::string operator()(const Add&) const { return "add"; }
   std::string operator()(const Flatten&) const { return "flatten"; }
   std::string operator()(const Dropout& d) const {
-    return format("dropout %a", static_cast<double>(d.rate));
+    return format("dropout %a", static_cast<double>(d.rate)) +
+           (d.draws == 0 ? "" : format(" %d", d.draws));
   }
   std::string operator()(const AlphaDropout& d) const {
     return format("alpha-dropout %a", static_cast<double>(d.rate));
@@ -69,26 +77,57 @@ struct FullText {
   std::string operator()(const Shift& s) const { return format("shift %d %d", s.rows, s.columns); }
   // Its smoothing is a choice of the training, not of the model.
   std::string operator()(const SoftmaxCrossEntropy& s) const {
-    return s.labelled == 0 ? "softmax-cross-entropy"
-                           : format("softmax-cross-entropy %d", s.labelled);
+    std::string text =
+        s.labelled == 0 ? "softmax-cross-entropy" : format("softmax-cross-entropy %d", s.labelled);
+    if (s.skips) text += " skips";
+    for (std::int64_t i = 0; i < s.class_weights.size(); ++i) {
+      text += format(" %a", static_cast<double>(s.class_weights[i]));
+    }
+    return text;
   }
+  std::string operator()(const RegressionLoss& l) const {
+    return format("regression-loss %d %a", static_cast<int>(l.kind), static_cast<double>(l.beta));
+  }
+  std::string operator()(const OutputLoss&) const { return "output-loss"; }
   std::string operator()(const Embedding& e) const {
-    return format("embedding %d %d %a", e.vocabulary, e.features, static_cast<double>(e.deviation));
+    return format("embedding %d %d %a", e.vocabulary, e.features,
+                  static_cast<double>(e.deviation)) +
+           (e.padding < 0 ? "" : format(" padding %d", e.padding));
   }
   std::string operator()(const PositionEmbedding& p) const {
     return format("position-embedding %d %a", p.positions, static_cast<double>(p.deviation));
   }
   std::string operator()(const LayerNorm& l) const {
-    return format("layer-norm %a", static_cast<double>(l.epsilon));
+    return format("layer-norm %a", static_cast<double>(l.epsilon)) + (l.scaled ? "" : " unscaled") +
+           (l.shifted ? "" : " unshifted");
   }
   std::string operator()(const SelfAttention& a) const {
     return format("self-attention %d %d", a.heads, a.causal);
   }
   std::string operator()(const Lstm& l) const { return format("lstm %d", l.hidden); }
+  std::string operator()(const TransposedConvolution& c) const {
+    return format("transposed-convolution %d %s %s %s %s %s %d %d", c.output_channels,
+                  both(c.kernel).c_str(), both(c.stride).c_str(), both(c.padding).c_str(),
+                  both(c.output_padding).c_str(), both(c.dilation).c_str(), c.groups, c.bias);
+  }
+  std::string operator()(const Resize& r) const {
+    return format("resize %d %d %d %a %a", static_cast<int>(r.kind), r.rows, r.columns, r.row_step,
+                  r.column_step);
+  }
+  std::string operator()(const AdaptivePool& p) const {
+    return format("adaptive-pool %d %d %d", p.maximum, p.rows, p.columns);
+  }
+  std::string operator()(const GroupNorm& g) const {
+    return format("group-norm %d %a %d", g.groups, static_cast<double>(g.epsilon), g.affine);
+  }
+  std::string operator()(const RmsNorm& r) const {
+    return format("rms-norm %a %d %d", static_cast<double>(r.epsilon), r.scaled, r.one_plus);
+  }
+  std::string operator()(const Recurrent& r) const {
+    return format("recurrent %d %d %d %d", static_cast<int>(r.kind), r.hidden, r.bias, r.reverse);
+  }
   template <class Layer>
-    requires AlgebraLayer<Layer> || OneOf<Layer, TransposedConvolution, Resize, AdaptivePool,
-                                          GroupNorm, RmsNorm, Recurrent>
-  std::string operator()(const Layer& layer) const {
+  requires AlgebraLayer<Layer> std::string operator()(const Layer& layer) const {
     return full_text(layer);
   }
   template <Elementwise Layer>
@@ -205,7 +244,7 @@ int Model::add(ModelLayer layer) {
     throw UserError(where, std::string(error.what()) +
                                " (shapes are for one sample). Change the layer or its input.");
   }
-  if (is_loss(spec)) {
+  if (std::holds_alternative<SoftmaxCrossEntropy>(spec)) {
     const std::int64_t logits = shapes_in.front()[shapes_in.front().rank() - 1];
     if (logits != classes_) {
       throw UserError(where, format("%lld logits for %d classes (each class needs one). Change the "
@@ -264,8 +303,9 @@ Shape Model::batch_shape(std::int64_t batch) const {
 
 std::int64_t Model::labels_per_sample() const {
   if (layers_.empty() || !is_loss(layers_.back().spec)) return 1;
-  const Shape logits = input_shapes(layer_count() - 1, 1).front();
-  return logits.rank() == 3 ? logits[1] : 1;
+  const Shape predictions = input_shapes(layer_count() - 1, 1).front();
+  if (std::holds_alternative<RegressionLoss>(layers_.back().spec)) return predictions.elements();
+  return predictions.rank() == 3 ? predictions[1] : 1;
 }
 
 std::int64_t Model::predictions_per_sample() const {

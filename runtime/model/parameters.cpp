@@ -61,6 +61,7 @@ ParameterLayout ParameterLayout::make(const Model& model, int first, int end,
                            .offset = layout.count_,
                            .count = p.shape.elements(),
                            .file_shape = extents_of(p.shape),
+                           .torch = false,
                            .given = {}};
       if (!layer.state.empty()) take_state(layer.state[place++], model, entry);
       if (is_shared(layer, p)) {

@@ -17,12 +17,12 @@ struct ParameterEntry {
   int owner_layer = 0;  // another layer where that one's weight is shared: this is a copy of it
   std::string name;     // "conv1/weight", the owner's
   ParameterShape shape;
+  std::int64_t offset = 0;  // in floats
+  std::int64_t count = 0;
   // As a checkpoint states it: that of the shape, or of PyTorch's state_dict (`torch`).
   std::vector<std::int64_t> file_shape;
   bool torch = false;
   std::span<const float> given;  // its initial values, where the model has some
-  std::int64_t offset = 0;  // in floats
-  std::int64_t count = 0;
 };
 
 // How the parameters of layers [first, end) lie in one flat array: layer by layer, in the layer's

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/model/vision/vision.h"
+#include "runtime/model/graph/import.h"
 #include "runtime/model/zoo_text.h"
 
 namespace hetpipe {
@@ -144,7 +145,29 @@ std::vector<std::string> model_names() {
   return names;
 }
 
+namespace {
+
+Model exported_model(const std::string& folder, const Shape& sample, int classes) {
+  Model model = import_model(folder);
+  if (model.sample_shape() != sample) {
+    throw UserError("model '" + model.name() + "'",
+                    "samples of shape " + to_string(sample) + " (it was exported for " +
+                        to_string(model.sample_shape()) +
+                        "). Give such data, or export it for these.");
+  }
+  if (classes > model.classes() && model.classes() > 0) {
+    throw UserError("model '" + model.name() + "'",
+                    format("%d classes (its output has %d). Give data of fewer, or export a model "
+                           "with more.",
+                           classes, model.classes()));
+  }
+  return model;
+}
+
+}  // namespace
+
 Model make_model(const std::string& name, const Shape& sample, int classes) {
+  if (is_exported_model(name)) return exported_model(name, sample, classes);
   if (std::optional<Model> text = make_text_model(name, sample, classes)) return *std::move(text);
   for (const ZooModel& entry : zoo()) {
     if (entry.name != name) continue;

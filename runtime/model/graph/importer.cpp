@@ -126,6 +126,15 @@ std::string Importer::parameter(const Node& node, const std::string& argument) c
   return state->name;
 }
 
+std::vector<std::string> Importer::parameters(
+    const Node& node, std::initializer_list<const char*> arguments) const {
+  std::vector<std::string> names;
+  for (const char* argument : arguments) {
+    if (node.has_input(argument)) names.push_back(parameter(node, argument));
+  }
+  return names;
+}
+
 Tensor Importer::leaf_value(const std::string& name) const {
   std::int64_t offset = 0, all = 0;
   for (const Input& input : graph_.inputs) {
@@ -553,7 +562,7 @@ const std::map<std::string, Lowering>& lowerings() {
   return all;
 }
 
-void Importer::lower(const Node& node) {
+void Importer::lower_one(const Node& node) {
   const auto found = lowerings().find(node.op);
   if (found == lowerings().end()) throw Unsupported("no layer computes this operator");
   found->second(*this, node);
@@ -591,7 +600,7 @@ void Importer::lower(const std::vector<std::string>& wanted) {
       continue;
     }
     try {
-      lower(node);
+      lower_one(node);
     } catch (const Unsupported& error) {
       problems.add(place_of(node), error.what());
       broken.insert(node.name);

@@ -81,6 +81,10 @@ class Importer {
   // that is none.
   std::string parameter(const Node& node, const std::string& argument) const;
 
+  // Those of the arguments that the node has.
+  std::vector<std::string> parameters(const Node& node,
+                                      std::initializer_list<const char*> arguments) const;
+
   // Reads leaves through strides: for the layers of the algebra.
   struct Operands {
     std::vector<int> inputs;
@@ -100,7 +104,7 @@ class Importer {
   std::string layer_name(const Node& node, const LayerSpec& spec);
   std::int64_t elements_of(const Leaf& leaf) const;  // of a sample, of a layer's output
   std::optional<Layout> dense(const Leaf& leaf) const;
-  void lower(const Node& node);
+  void lower_one(const Node& node);
   Tensor leaf_value(const std::string& name) const;
 
   const Graph& graph_;

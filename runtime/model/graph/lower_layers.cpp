@@ -46,15 +46,6 @@ Sides sides(const std::vector<std::int64_t>& list, int column, bool sequence) {
   return {rows, static_cast<int>(list.size() > 1 ? list[1] : list[0])};
 }
 
-std::vector<std::string> names_of(const Importer& importer, const Node& node,
-                                  std::initializer_list<const char*> arguments) {
-  std::vector<std::string> names;
-  for (const char* argument : arguments) {
-    if (node.has_input(argument)) names.push_back(importer.parameter(node, argument));
-  }
-  return names;
-}
-
 const State& weight_of(const Importer& importer, const Node& node) {
   return *importer.state_of(importer.parameter(node, "weight"));
 }
@@ -86,7 +77,7 @@ void convolution(Importer& importer, const Node& node) {
   }
   give_image(importer, node,
              importer.add(node, c, {image.dense}, {image.view},
-                          names_of(importer, node, {"weight", "bias"})),
+                          importer.parameters(node, {"weight", "bias"})),
              image);
 }
 
@@ -106,7 +97,7 @@ void transposed_convolution(Importer& importer, const Node& node) {
   c.bias = node.has_input("bias");
   give_image(importer, node,
              importer.add(node, c, {image.dense}, {image.view},
-                          names_of(importer, node, {"weight", "bias"})),
+                          importer.parameters(node, {"weight", "bias"})),
              image);
 }
 
@@ -212,7 +203,7 @@ void linear(Importer& importer, const Node& node) {
   l.bias = node.has_input("bias");
   give_rows(importer, node,
             importer.add(node, l, {rows.dense}, {rows.view},
-                         names_of(importer, node, {"weight", "bias"})),
+                         importer.parameters(node, {"weight", "bias"})),
             rows);
 }
 

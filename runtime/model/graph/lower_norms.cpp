@@ -8,15 +8,6 @@
 namespace hetpipe::graph {
 namespace {
 
-std::vector<std::string> names_of(const Importer& importer, const Node& node,
-                                  std::initializer_list<const char*> arguments) {
-  std::vector<std::string> names;
-  for (const char* argument : arguments) {
-    if (node.has_input(argument)) names.push_back(importer.parameter(node, argument));
-  }
-  return names;
-}
-
 // Channels are dimension 1, rows all else.
 struct Channels {
   Dense dense;
@@ -49,7 +40,7 @@ void batch_norm(Importer& importer, const Node& node) {
   b.momentum = static_cast<float>(attributes.number("momentum", 0.1));
   b.affine = node.has_input("weight");
   b.tracked = node.has_input("running_mean");
-  std::vector<std::string> state = names_of(importer, node, {"weight", "bias"});
+  std::vector<std::string> state = importer.parameters(node, {"weight", "bias"});
   if (b.tracked) {
     for (const char* argument : {"running_mean", "running_var"}) state.push_back(node.input(argument));
   }
@@ -73,7 +64,7 @@ void group_norm(Importer& importer, const Node& node) {
   g.epsilon = static_cast<float>(attributes.number("eps", 1e-5));
   g.affine = node.has_input("weight");
   const int layer = importer.add(node, g, {c.dense}, {Shape{c.dense.rows, c.places, channels}},
-                                 names_of(importer, node, {"weight", "bias"}));
+                                 importer.parameters(node, {"weight", "bias"}));
   importer.result(node, importer.output(layer, c.dense, c.inner, c.extents, x.shape));
 }
 
@@ -109,7 +100,7 @@ void layer_norm(Importer& importer, const Node& node) {
   n.scaled = node.has_input("weight");
   n.shifted = node.has_input("bias");
   give(importer, node,
-       importer.add(node, n, {l.dense}, {l.view}, names_of(importer, node, {"weight", "bias"})), l);
+       importer.add(node, n, {l.dense}, {l.view}, importer.parameters(node, {"weight", "bias"})), l);
 }
 
 void rms_norm(Importer& importer, const Node& node) {
@@ -121,7 +112,7 @@ void rms_norm(Importer& importer, const Node& node) {
   n.epsilon = static_cast<float>(attributes.number("eps", 1.1920929e-07));
   n.scaled = node.has_input("weight");
   give(importer, node,
-       importer.add(node, n, {l.dense}, {l.view}, names_of(importer, node, {"weight"})), l);
+       importer.add(node, n, {l.dense}, {l.view}, importer.parameters(node, {"weight"})), l);
 }
 
 void softmax(Importer& importer, const Node& node) {

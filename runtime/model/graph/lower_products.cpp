@@ -196,10 +196,6 @@ Tensor added_mask(Importer& importer, const Node& node, const Tensor& mask) {
   return apply("where", {mask, number(0), number(kHidden)}, mask.shape);
 }
 
-// The values of a constant expression of constants, over (heads, queries, keys).
-std::vector<float> constant_mask(const Tensor& mask, std::int64_t heads, std::int64_t queries,
-                                 std::int64_t keys, bool boolean);
-
 void attention(Importer& importer, const Node& node) {
   const Attributes attributes = importer.attributes(node);
   const View q = view_of(importer, node, importer.input(node, "query"));
@@ -239,12 +235,6 @@ void attention(Importer& importer, const Node& node) {
     expand(mask, all);
     const std::optional<std::vector<Loop>> loops = common_loops(mask.leaves, all);
     if (!loops) throw Unsupported("a mask that divides its extents in ways that do not fit");
-    std::vector<std::int64_t> strides, tables;
-    for (const Loop& loop : *loops) {
-      if (loop.samples) continue;
-      strides.push_back(loop.strides[0]);
-      tables.push_back(loop.table_strides[0]);
-    }
     // One loop of each of heads, queries and keys, those of extent 1 too.
     std::vector<std::int64_t> of_three, tables_of_three;
     for (int d = 1; d < 4; ++d) {
@@ -267,8 +257,8 @@ void attention(Importer& importer, const Node& node) {
   Leaf leaf;
   leaf.layer = importer.add(node, a, operands.inputs, operands.state);
   // (N, queries, heads, features)
-  const auto part = [](std::int64_t extent, std::int64_t step) {
-    return extent == 1 ? Dimension{} : Dimension{Atom{extent, step, 0, false}};
+  const auto part = [](std::int64_t places, std::int64_t step) {
+    return places == 1 ? Dimension{} : Dimension{Atom{places, step, 0, false}};
   };
   leaf.dimensions = {{Atom{1, 0, 0, true}},
                      part(a.heads, a.value_features),

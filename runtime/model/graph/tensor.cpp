@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "kernels/pointwise_operators.h"
 
 namespace hetpipe::graph {
 
@@ -330,6 +331,61 @@ Tensor number(double value) {
   Tensor tensor;
   tensor.expression.number(static_cast<float>(value));
   return tensor;
+}
+
+Tensor evaluated(const Tensor& tensor) {
+  ensure(tensor.constant(), "only constants have values here");
+  const std::optional<std::vector<Loop>> loops = common_loops(tensor.leaves, tensor.shape);
+  ensure(loops.has_value(), "constants divide their extents alike");
+  std::int64_t count = 1;
+  for (const Loop& loop : *loops) count *= loop.samples ? 1 : loop.extent;
+  std::vector<float> values(at(count));
+  std::vector<float> steps(tensor.expression.steps.size());
+  for (std::int64_t e = 0; e < count; ++e) {
+    std::vector<std::int64_t> places, table_places;
+    for (const Leaf& leaf : tensor.leaves) {
+      places.push_back(leaf.offset);
+      table_places.push_back(leaf.table_offset);
+    }
+    std::int64_t rest = e;
+    for (auto loop = loops->rbegin(); loop != loops->rend(); ++loop) {
+      if (loop->samples) continue;
+      const std::int64_t i = rest % loop->extent;
+      rest /= loop->extent;
+      for (std::size_t l = 0; l < places.size(); ++l) {
+        places[l] += i * loop->strides[l];
+        table_places[l] += i * loop->table_strides[l];
+      }
+    }
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      const Expression::Step& step = tensor.expression.steps[s];
+      if (step.kind == Expression::Kind::number) {
+        steps[s] = step.number;
+      } else if (step.kind == Expression::Kind::variable) {
+        const Leaf& leaf = at(tensor.leaves, step.variable);
+        const std::int64_t place = at(places, step.variable);
+        steps[s] = leaf.values[leaf.table.empty()
+                                   ? place
+                                   : place + leaf.table[at(table_places, step.variable)]];
+      } else {
+        const auto argument = [&](std::size_t i) {
+          return step.arguments[i] < 0 ? 0.0f : at(steps, step.arguments[i]);
+        };
+        const float x = argument(0), y = argument(1), z = argument(2);
+        steps[s] = pointwise::visit_row(step.op.row, [&]<std::int16_t row>() {
+          return pointwise::Operator<row>::apply(x, y, z);
+        });
+      }
+    }
+    values[at(e)] = steps.back();
+  }
+  Leaf leaf;
+  leaf.kind = Leaf::Kind::constant;
+  leaf.values = ConstantTable<float>(std::move(values));
+  TensorShape shape = tensor.shape;
+  for (Extent& extent : shape) extent.samples = false;
+  leaf.dimensions = in_order(shape);
+  return bare(leaf, shape);
 }
 
 Tensor combine(const std::vector<Tensor>& arguments, const TensorShape& shape,

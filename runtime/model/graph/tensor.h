@@ -91,6 +91,8 @@ std::optional<std::vector<Loop>> common_loops(const std::vector<Leaf>& leaves,
 // taken over; equal leaves become one.
 Tensor apply(std::string_view op, const std::vector<Tensor>& arguments, const TensorShape& shape);
 Tensor number(double value);  // of shape ()
+// The elements of an expression of constants, in order.
+Tensor evaluated(const Tensor& tensor);
 // With the expression of `build`, which is given the steps of the arguments.
 Tensor combine(const std::vector<Tensor>& arguments, const TensorShape& shape,
                const std::function<int(Expression&, const std::vector<int>&)>& build);
