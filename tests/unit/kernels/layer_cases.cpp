@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/kernels/layer_cases.h"
 
+#include "tests/unit/kernels/algebra_cases.h"
+
 namespace hetpipe::test {
 
 namespace {
@@ -56,6 +58,9 @@ std::vector<LayerCase> summing_cases() {
     for (const Lstm& l : {Lstm{1}, Lstm{7}, Lstm{32}}) cases.push_back({l, {in}});
   }
   add_elementwise(cases, CpuKernel::onednn);
+  for (const auto& more : {small_algebra_cases(), large_algebra_cases()}) {
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
   return cases;
 }
 
