@@ -60,8 +60,8 @@ struct Operand {
   Source source = Source::input;
   int index = 0;  // of the layer's inputs, parameters or constants
   std::int64_t offset = 0;
-  std::vector<std::int64_t> strides;  // one for each loop
-  ConstantTable<std::int32_t> table = {};     // a gather by constant places
+  std::vector<std::int64_t> strides;       // one for each loop
+  ConstantTable<std::int32_t> table = {};  // a gather by constant places
   std::vector<std::int64_t> table_strides = {};
   bool operator==(const Operand&) const = default;
 };
@@ -115,8 +115,8 @@ struct Reduce {
 };
 
 // scale * a b: a over the loops batch..., rows, inner; b over batch..., inner, columns. The output
-// lies in the order (N, batch[order[0]], ...), where `order` is a permutation of the loops batch...,
-// rows, columns; empty: as they are.
+// lies in the order (N, batch[order[0]], ...), where `order` is a permutation of the loops
+// batch..., rows, columns; empty: as they are.
 struct Product {
   Operand a, b;
   std::vector<std::int64_t> batch;  // inside of a sample
@@ -147,10 +147,10 @@ struct CumulativeSum {
 struct Attention {
   int heads = 1, kv_heads = 1;
   std::int64_t queries = 1, keys = 1, features = 1, value_features = 1;
-  Operand query;                          // inputs, over heads, queries, features
-  Operand key;                            // over kv_heads, keys, features
-  Operand value;                          // over kv_heads, keys, value_features
-  std::optional<Operand> mask = {};       // over heads, queries, keys; -inf hides
+  Operand query;                     // inputs, over heads, queries, features
+  Operand key;                       // over kv_heads, keys, features
+  Operand value;                     // over kv_heads, keys, value_features
+  std::optional<Operand> mask = {};  // over heads, queries, keys; -inf hides
   bool causal = false;
   float scale = 1;
   float dropout = 0;
@@ -158,5 +158,14 @@ struct Attention {
   std::vector<ConstantTable<float>> constants = {};
   bool operator==(const Attention&) const = default;
 };
+
+// Every field, tables by their hashes: what a model's fingerprint is made of.
+std::string full_text(const Pointwise& layer);
+std::string full_text(const Move& layer);
+std::string full_text(const Reduce& layer);
+std::string full_text(const Product& layer);
+std::string full_text(const Softmax& layer);
+std::string full_text(const CumulativeSum& layer);
+std::string full_text(const Attention& layer);
 
 }  // namespace hetpipe

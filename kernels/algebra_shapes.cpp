@@ -12,7 +12,7 @@ namespace algebra_shapes {
 
 using Extents = std::vector<std::int64_t>;
 
-[[noreturn]] void refuse(const std::string& layer, const std::string& problem) {
+[[noreturn]] void refuse_layer(const std::string& layer, const std::string& problem) {
   throw std::invalid_argument(layer + ": " + problem);
 }
 
@@ -34,7 +34,7 @@ Shape with_samples(const std::string& layer, std::int64_t samples, const Extents
     all.pop_back();
   }
   for (const std::int64_t e : all) {
-    if (e < 1) refuse(layer, format("an extent of %lld", static_cast<long long>(e)));
+    if (e < 1) refuse_layer(layer, format("an extent of %lld", static_cast<long long>(e)));
   }
   return Shape(std::span<const std::int64_t>(all));
 }
@@ -59,7 +59,7 @@ struct Sources {
   std::int64_t elements(const Operand& o) const {
     const auto checked = [&](std::size_t count, const char* what) {
       if (o.index < 0 || static_cast<std::size_t>(o.index) >= count) {
-        refuse(layer, format("reads %s %d of %zu", what, o.index, count));
+        refuse_layer(layer, format("reads %s %d of %zu", what, o.index, count));
       }
       return static_cast<std::size_t>(o.index);
     };
@@ -79,16 +79,16 @@ struct Sources {
   void check(const Operand& o, const Extents& extents) const {
     if (o.strides.size() != extents.size() ||
         (!o.table.empty() && o.table_strides.size() != extents.size())) {
-      refuse(layer, format("an operand of %zu strides under %zu loops", o.strides.size(),
-                           extents.size()));
+      refuse_layer(layer, format("an operand of %zu strides under %zu loops", o.strides.size(),
+                                 extents.size()));
     }
     auto [low, high] = range(extents, o.strides);
     if (!o.table.empty()) {
       const auto [first, last] = range(extents, o.table_strides);
       if (first < 0 || last >= o.table.size()) {
-        refuse(layer, format("place %lld of a table of %lld",
-                             static_cast<long long>(first < 0 ? first : last),
-                             static_cast<long long>(o.table.size())));
+        refuse_layer(layer, format("place %lld of a table of %lld",
+                                   static_cast<long long>(first < 0 ? first : last),
+                                   static_cast<long long>(o.table.size())));
       }
       const auto [least, most] =
           std::minmax_element(o.table.data() + first, o.table.data() + last + 1);
@@ -98,8 +98,9 @@ struct Sources {
     low += o.offset;
     high += o.offset;
     if (low < 0 || high >= elements(o)) {
-      refuse(layer, format("reads elements %lld to %lld of %lld", static_cast<long long>(low),
-                           static_cast<long long>(high), static_cast<long long>(elements(o))));
+      refuse_layer(layer,
+                   format("reads elements %lld to %lld of %lld", static_cast<long long>(low),
+                          static_cast<long long>(high), static_cast<long long>(elements(o))));
     }
   }
 };
@@ -108,8 +109,8 @@ struct Sources {
 std::int64_t samples_of(const std::string& layer, const std::vector<Shape>& in) {
   for (const Shape& other : in) {
     if (other[0] != in[0][0]) {
-      refuse(layer, "inputs " + to_string(in[0]) + " and " + to_string(other) +
-                        " differ in the number of samples");
+      refuse_layer(layer, "inputs " + to_string(in[0]) + " and " + to_string(other) +
+                              " differ in the number of samples");
     }
   }
   return in[0][0];
@@ -122,25 +123,25 @@ using namespace algebra_shapes;
 LayerShapes shapes_of(const Pointwise& p, const std::string& layer, const std::vector<Shape>& in) {
   const Sources sources{layer, in, p.parameters, p.constants};
   for (const Operand& o : p.operands) sources.check(o, p.extents);
-  if (p.expression.steps.empty()) refuse(layer, "an empty expression");
+  if (p.expression.steps.empty()) refuse_layer(layer, "an empty expression");
   std::vector<bool> read(p.operands.size(), false);
-  double flops = 0;
+  double work = 0;
   for (const Expression::Step& step : p.expression.steps) {
-    if (step.kind == Expression::Kind::apply) flops += 1;
+    if (step.kind == Expression::Kind::apply) work += flops(step.op);
     if (step.kind != Expression::Kind::variable) continue;
     if (step.variable < 0 || static_cast<std::size_t>(step.variable) >= p.operands.size()) {
-      refuse(layer, format("operand %d of %zu", step.variable, p.operands.size()));
+      refuse_layer(layer, format("operand %d of %zu", step.variable, p.operands.size()));
     }
     read[static_cast<std::size_t>(step.variable)] = true;
   }
   if (!std::all_of(read.begin(), read.end(), [](bool r) { return r; })) {
-    refuse(layer, "an operand that the expression does not read");
+    refuse_layer(layer, "an operand that the expression does not read");
   }
   LayerShapes s;
   s.output = with_samples(layer, samples_of(layer, in), p.extents);
   s.parameters = p.parameters;
-  s.forward_flops = flops * static_cast<double>(s.output.elements());
-  s.backward_flops = 3 * s.forward_flops;
+  s.forward_flops = work * static_cast<double>(s.output.elements());
+  s.backward_flops = 2 * s.forward_flops;
   // What the derivatives by the operands read of inputs and output.
   const BackwardNeeds needs = backward_needs(p);
   s.backward_needs_output = needs.output;
@@ -159,15 +160,15 @@ LayerShapes shapes_of(const Move& m, const std::string& layer, const std::vector
   for (const Move::Piece& piece : m.pieces) {
     sources.check(piece.from, piece.extents);
     if (piece.to_strides.size() != piece.extents.size()) {
-      refuse(layer, "a piece whose places have other loops");
+      refuse_layer(layer, "a piece whose places have other loops");
     }
     const auto [low, high] = range(piece.extents, piece.to_strides);
     if (low + piece.to_offset < 0 || high + piece.to_offset >= product(m.output)) {
-      refuse(layer, "a piece outside of the output");
+      refuse_layer(layer, "a piece outside of the output");
     }
     written += product(piece.extents);
   }
-  if (written > product(m.output)) refuse(layer, "pieces that overlap");
+  if (written > product(m.output)) refuse_layer(layer, "pieces that overlap");
   LayerShapes s;
   s.output = with_samples(layer, samples_of(layer, in), m.output);
   s.parameters = m.parameters;
@@ -177,7 +178,7 @@ LayerShapes shapes_of(const Move& m, const std::string& layer, const std::vector
 LayerShapes shapes_of(const Reduce& r, const std::string& layer, const std::vector<Shape>& in) {
   const Sources sources{layer, in, {}, {}};
   sources.check(r.from, joined({r.kept, r.reduced}));
-  if (r.from.source != Source::input) refuse(layer, "reduces an input only");
+  if (r.from.source != Source::input) refuse_layer(layer, "reduces an input only");
   LayerShapes s;
   s.output = with_samples(layer, samples_of(layer, in), r.kept);
   s.forward_flops = s.backward_flops =
@@ -197,7 +198,7 @@ LayerShapes shapes_of(const Product& p, const std::string& layer, const std::vec
     std::sort(sorted.begin(), sorted.end());
     for (std::size_t i = 0; i < loops.size(); ++i) {
       if (sorted.size() != loops.size() || sorted[i] != static_cast<int>(i)) {
-        refuse(layer, "an order that is no permutation of its loops");
+        refuse_layer(layer, "an order that is no permutation of its loops");
       }
       ordered[i] = loops[static_cast<std::size_t>(p.order[i])];
     }
@@ -212,7 +213,7 @@ LayerShapes shapes_of(const Product& p, const std::string& layer, const std::vec
 }
 
 LayerShapes shapes_of(const Softmax&, const std::string& layer, const std::vector<Shape>& in) {
-  if (in[0].rank() < 2) refuse(layer, "input " + to_string(in[0]) + " has no features");
+  if (in[0].rank() < 2) refuse_layer(layer, "input " + to_string(in[0]) + " has no features");
   LayerShapes s;
   s.output = in[0];
   s.forward_flops = 5.0 * static_cast<double>(in[0].elements());
@@ -224,7 +225,7 @@ LayerShapes shapes_of(const Softmax&, const std::string& layer, const std::vecto
 
 LayerShapes shapes_of(const CumulativeSum&, const std::string& layer,
                       const std::vector<Shape>& in) {
-  if (in[0].rank() < 2) refuse(layer, "input " + to_string(in[0]) + " has no places");
+  if (in[0].rank() < 2) refuse_layer(layer, "input " + to_string(in[0]) + " has no places");
   LayerShapes s;
   s.output = in[0];
   s.forward_flops = s.backward_flops = static_cast<double>(in[0].elements());
@@ -234,10 +235,10 @@ LayerShapes shapes_of(const CumulativeSum&, const std::string& layer,
 LayerShapes shapes_of(const Attention& a, const std::string& layer, const std::vector<Shape>& in) {
   const Sources sources{layer, in, a.parameters, a.constants};
   if (a.heads < 1 || a.kv_heads < 1 || a.heads % a.kv_heads != 0) {
-    refuse(layer, format("%d heads and %d of keys and values", a.heads, a.kv_heads));
+    refuse_layer(layer, format("%d heads and %d of keys and values", a.heads, a.kv_heads));
   }
   if (!(a.dropout >= 0 && a.dropout < 1)) {
-    refuse(layer, format("dropout %g is not in [0, 1)", double(a.dropout)));
+    refuse_layer(layer, format("dropout %g is not in [0, 1)", double(a.dropout)));
   }
   sources.check(a.query, {a.heads, a.queries, a.features});
   sources.check(a.key, {a.kv_heads, a.keys, a.features});

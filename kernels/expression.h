@@ -21,6 +21,7 @@ PointwiseOperator pointwise_operator(std::string_view name);
 bool has_pointwise_operator(std::string_view name);
 int arity(PointwiseOperator op);
 const char* to_string(PointwiseOperator op);
+double flops(PointwiseOperator op);
 
 struct Expression {
   enum class Kind : std::uint8_t { variable, number, apply };
@@ -28,7 +29,7 @@ struct Expression {
     Kind kind = Kind::variable;
     std::int16_t variable = 0;                          // an operand
     float number = 0;                                   // a constant
-    PointwiseOperator op;                               // of earlier steps
+    PointwiseOperator op = {};                          // of earlier steps
     std::array<std::int16_t, 3> arguments{-1, -1, -1};  // -1: none
     bool operator==(const Step&) const = default;
   };
