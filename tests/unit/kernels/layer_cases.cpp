@@ -2,6 +2,7 @@
 #include "tests/unit/kernels/layer_cases.h"
 
 #include "kernels/window.h"
+#include "tests/unit/kernels/algebra_cases.h"
 
 namespace hetpipe::test {
 
@@ -157,6 +158,9 @@ std::vector<LayerCase> summing_cases() {
          {column}});
   }
   add_elementwise(cases, CpuKernel::onednn);
+  for (const auto& more : {small_algebra_cases(), large_algebra_cases()}) {
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
   return cases;
 }
 

@@ -298,7 +298,9 @@ LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& val
           .loss = is_loss(c.spec),
           .tokens = std::holds_alternative<Embedding>(c.spec)};
   job.kernel->adjust(job.shapes);
-  job.read_in_backward.assign(c.inputs.size(), job.shapes.backward_needs_input);
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+    job.read_in_backward.push_back(reads_in_backward(job.shapes, i));
+  }
   return run(device, job, values, options);
 }
 
