@@ -345,7 +345,8 @@ int Importer::emit(const Node& node, const Tensor& tensor, const std::vector<Loo
              operands.inputs, operands.state);
 }
 
-Leaf Importer::store(const Node& node, const Tensor& given, const std::vector<int>& inner) {
+Leaf Importer::store(const Node& node, const Tensor& given, const std::vector<int>& inner,
+                     Broadcasts broadcasts) {
   Tensor tensor = given;
   std::optional<std::vector<Loop>> loops = common_loops(tensor.leaves, tensor.shape);
   if (!loops) {
@@ -384,6 +385,12 @@ Leaf Importer::store(const Node& node, const Tensor& given, const std::vector<in
     const Loop& loop = (*loops)[l];
     if (loop.samples || std::find(inner.begin(), inner.end(), loop.dimension) != inner.end()) {
       continue;
+    }
+    const auto still = [](std::int64_t stride) { return stride == 0; };
+    if (broadcasts == Broadcasts::kept &&
+        std::all_of(loop.strides.begin(), loop.strides.end(), still) &&
+        std::all_of(loop.table_strides.begin(), loop.table_strides.end(), still)) {
+      continue;  // its stride stays 0
     }
     // Before the first that lies further in, among those that the main leaf varies along.
     std::size_t place = order.size();
@@ -427,7 +434,7 @@ Dense Importer::lay_out(const Node& node, const Tensor& tensor, const std::vecto
 
 Tensor Importer::materialize(const Node& node, const Tensor& tensor) {
   if (tensor.bare() && tensor.leaves[0].kind == Leaf::Kind::layer) return tensor;
-  return graph::bare(store(node, tensor, {}), tensor.shape);
+  return graph::bare(store(node, tensor, {}, Broadcasts::kept), tensor.shape);
 }
 
 Tensor Importer::in_shape_order(const Node& node, const Tensor& tensor) {

@@ -99,7 +99,10 @@ class Importer {
   };
 
  private:
-  Leaf store(const Node& node, const Tensor& tensor, const std::vector<int>& inner);
+  // broadcast: places along which nothing changes are not stored, and stay a broadcast.
+  enum class Broadcasts { stored, kept };
+  Leaf store(const Node& node, const Tensor& tensor, const std::vector<int>& inner,
+             Broadcasts broadcasts = Broadcasts::stored);
   int emit(const Node& node, const Tensor& tensor, const std::vector<Loop>& stored);
   std::string layer_name(const Node& node, const LayerSpec& spec);
   std::int64_t elements_of(const Leaf& leaf) const;  // of a sample, of a layer's output

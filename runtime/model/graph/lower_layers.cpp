@@ -225,12 +225,11 @@ void addmm(Importer& importer, const Node& node) {
 
 // Rows of a table by tokens that are data, or by constant ones, which is a view of the table.
 void embedding(Importer& importer, const Node& node) {
-  const std::string weight = importer.parameter(node, "weight");
-  const State& state = *importer.state_of(weight);
   const Tensor tokens = importer.input(node, "indices");
   const TensorShape& shape = node.shapes[0];
   if (tokens.constant() && tokens.bare()) {
     Tensor table = importer.input(node, "weight");
+    const Extent features = table.shape.back();
     const Leaf& leaf = tokens.leaves[0];
     const std::optional<std::vector<Loop>> loops = common_loops({leaf}, tokens.shape);
     if (!loops) throw Unsupported("its indices are in an order that is not supported");
@@ -246,13 +245,15 @@ void embedding(Importer& importer, const Node& node) {
     for (std::int64_t& p : places) p = static_cast<std::int64_t>(leaf.values[p]);
     TensorShape without = tokens.shape;
     for (Extent& e : without) e.samples = false;
-    without.push_back({state.shape[1], false});
+    without.push_back(features);
     if (!gather(table, 0, places) || !reshape(table, without)) {
       throw Unsupported("constant indices of such an order");
     }
     expand(table, shape);
     return importer.result(node, table);
   }
+  const std::string weight = importer.parameter(node, "weight");
+  const State& state = *importer.state_of(weight);
   std::vector<int> all(tokens.shape.size());
   std::iota(all.begin(), all.end(), 0);
   std::vector<int> inner;  // everything but the samples

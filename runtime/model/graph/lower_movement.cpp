@@ -161,28 +161,6 @@ void split(Importer& importer, const Node& node) {
   }
 }
 
-void unsqueeze(Importer& importer, const Node& node) {
-  Tensor tensor = self_of(importer, node);
-  insert_dimension(tensor, dimension(importer, node, "dim", tensor.rank() + 1));
-  importer.result(node, tensor);
-}
-
-void squeeze(Importer& importer, const Node& node) {
-  Tensor tensor = self_of(importer, node);
-  const Attributes attributes = importer.attributes(node);
-  std::vector<int> dims;
-  if (attributes.has("dim")) {
-    for (const std::int64_t d : attributes.integers("dim")) dims.push_back(dimension(d, tensor.rank()));
-  } else {
-    for (int d = 0; d < tensor.rank(); ++d) dims.push_back(d);
-  }
-  std::sort(dims.rbegin(), dims.rend());
-  for (const int d : dims) {
-    if (at(tensor.shape, d) == Extent{}) remove_dimension(tensor, d);
-  }
-  importer.result(node, tensor);
-}
-
 void flip(Importer& importer, const Node& node) {
   Tensor tensor = self_of(importer, node);
   for (const std::int64_t d : importer.attributes(node).integers("dims")) {
@@ -610,8 +588,8 @@ std::vector<LoweringRow> movement_lowerings() {
           {"split", split},
           {"split_with_sizes", split},
           {"chunk", split},
-          {"unsqueeze", unsqueeze},
-          {"squeeze", squeeze},
+          {"unsqueeze", reshape_to},
+          {"squeeze", reshape_to},
           {"flip", flip},
           {"cat", concatenate},
           {"stack", concatenate},

@@ -42,10 +42,7 @@ void same(Importer& importer, const Node& node) {
   apply_to(importer, node, node.op, {importer.operand(node, kArguments)...});
 }
 constexpr char kSelf[] = "self";
-constexpr char kInput[] = "input";
 constexpr char kOther[] = "other";
-constexpr char kCondition[] = "condition";
-constexpr char kExponent[] = "exponent";
 
 void unary(Importer& importer, const Node& node) {
   apply_to(importer, node, node.op,
@@ -110,19 +107,12 @@ void clamp(Importer& importer, const Node& node) {
   Tensor x = importer.input(node, "self");
   const TensorShape& shape = node.shapes[0];
   x = ready(importer, node, x, shape);
-  const auto bound = [&](const char* name, const char* op) {
-    if (node.has_input(name) || attributes.has(name)) {
-      x = apply(op, {x, importer.operand(node, name)}, shape);
-    }
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  const auto limit = [&](const char* name, double none) {
+    return node.has_input(name) || attributes.has(name) ? importer.operand(node, name)
+                                                         : number(none);
   };
-  if (!node.has_input("min") && !node.has_input("max") && attributes.has("min") &&
-      attributes.has("max")) {
-    return importer.result(node, apply("clamp", {x, importer.operand(node, "min"),
-                                                 importer.operand(node, "max")}, shape));
-  }
-  bound("min", "clamp_min");
-  bound("max", "clamp_max");
-  importer.result(node, x);
+  importer.result(node, apply("clamp", {x, limit("min", -kInfinite), limit("max", kInfinite)}, shape));
 }
 
 void slope(Importer& importer, const Node& node) {
@@ -164,6 +154,15 @@ void prelu(Importer& importer, const Node& node) {
   const Tensor scaled = apply("mul", {self, weight}, shape);
   const Tensor positive = apply("gt", {self, number(0)}, shape);
   importer.result(node, apply("where", {positive, self, scaled}, shape));
+}
+
+// Of booleans, which are all that is computed here.
+void logical(Importer& importer, const Node& node) {
+  if (node.types[0] != "bool") throw Unsupported("bits of whole numbers");
+  const bool both = node.op.find("and") != std::string::npos;
+  const bool one = node.op.find("xor") != std::string::npos;
+  apply_to(importer, node, one ? "ne" : both ? "logical_and" : "logical_or",
+           {importer.operand(node, "self"), importer.operand(node, "other")});
 }
 
 void where(Importer& importer, const Node& node) {
@@ -220,12 +219,14 @@ std::vector<LoweringRow> pointwise_lowerings() {
       {"maximum", same<kSelf, kOther>}, {"minimum", same<kSelf, kOther>},
       {"eq", same<kSelf, kOther>}, {"ne", same<kSelf, kOther>}, {"lt", same<kSelf, kOther>},
       {"le", same<kSelf, kOther>}, {"gt", same<kSelf, kOther>}, {"ge", same<kSelf, kOther>},
-      {"logical_and", same<kSelf, kOther>}, {"logical_or", same<kSelf, kOther>},
+      {"logical_and", logical}, {"logical_or", logical}, {"logical_xor", logical},
+      {"bitwise_and", logical}, {"bitwise_or", logical}, {"bitwise_xor", logical},
+      {"__and__", logical}, {"__or__", logical},
   };
   for (const char* op :
        {"exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "reciprocal", "square", "tanh", "sigmoid",
         "silu", "relu", "relu6", "hardswish", "hardsigmoid", "selu", "mish", "erf", "sin", "cos",
-        "abs", "neg", "sign", "floor", "ceil", "logical_not"}) {
+        "abs", "neg", "sign", "floor", "ceil", "round", "trunc", "logical_not"}) {
     rows.push_back({op, unary});
   }
   return rows;

@@ -32,12 +32,9 @@ std::int64_t stride_of(const Leaf& leaf, int dim) {
   return d.empty() ? 0 : d[0].stride;
 }
 
-// (..., rows, inner) x (..., inner, columns), broadcast over what is before.
-void product(Importer& importer, const Node& node) {
-  Tensor a = importer.input(node, node.op == "matmul" ? "self" : node.has_input("self") ? "self" : "input");
-  Tensor b = importer.input(node, node.has_input("mat2") ? "mat2" : "other");
-  if (a.rank() < 2 || b.rank() < 2) throw Unsupported("a product with a vector");
-  TensorShape shape = node.shapes[0];
+// (..., rows, inner) x (..., inner, columns), broadcast over what is before: of this shape.
+Tensor product_of(Importer& importer, const Node& node, Tensor a, Tensor b,
+                  const TensorShape& shape) {
   const int rank = static_cast<int>(shape.size());
   const auto widen = [&](Tensor& t) {
     while (t.rank() < rank) insert_dimension(t, 0);
@@ -59,7 +56,7 @@ void product(Importer& importer, const Node& node) {
                               .bias = false,
                               .transposed = !plain},
                        {dense}, {view}, {weight->name});
-      return importer.result(node, importer.output(layer, dense, {last}, {out}, shape));
+      return importer.output(layer, dense, {last}, {out}, shape);
     }
   }
   widen(a);
@@ -111,7 +108,17 @@ void product(Importer& importer, const Node& node) {
   if (p.rows != 1) at(dimensions, rank - 2) = {Atom{p.rows, p.columns, 0, false}};
   if (p.columns != 1) at(dimensions, rank - 1) = {Atom{p.columns, 1, 0, false}};
   leaf.dimensions = std::move(dimensions);
-  Tensor value = bare(leaf, shape);
+  return bare(leaf, shape);
+}
+
+void product(Importer& importer, const Node& node) {
+  const Tensor a = importer.input(node, node.has_input("batch1") ? "batch1"
+                                        : node.has_input("self") ? "self" : "input");
+  const Tensor b = importer.input(node, node.has_input("batch2") ? "batch2"
+                                        : node.has_input("mat2") ? "mat2" : "other");
+  if (a.rank() < 2 || b.rank() < 2) throw Unsupported("a product with a vector");
+  const TensorShape& shape = node.shapes[0];
+  Tensor value = product_of(importer, node, a, b, shape);
   if (node.op == "baddbmm") {
     const Attributes attributes = importer.attributes(node);
     if (attributes.number("alpha", 1) != 1) value = apply("mul", {value, number(attributes.number("alpha"))}, shape);
@@ -119,6 +126,80 @@ void product(Importer& importer, const Node& node) {
     if (attributes.number("beta", 1) != 1) added = apply("mul", {added, number(attributes.number("beta"))}, added.shape);
     value = apply("add", {added, value}, shape);
   }
+  importer.result(node, value);
+}
+
+// "bhid,bhjd->bhij" of two tensors: letters of both and of the result are batches; of both alone,
+// summed over; of one and of the result, rows or columns.
+void einsum(Importer& importer, const Node& node) {
+  const std::string equation = importer.attributes(node).text("equation", "");
+  const std::vector<std::string>& names = node.inputs.at("tensors");
+  std::string letters;
+  for (const char c : equation) {
+    if (c != ' ') letters += c;
+  }
+  const std::size_t comma = letters.find(','), arrow = letters.find("->");
+  if (names.size() != 2 || comma == std::string::npos || arrow == std::string::npos ||
+      letters.find('.') != std::string::npos) {
+    throw Unsupported("einsum '" + equation + "'");
+  }
+  const std::string a = letters.substr(0, comma), b = letters.substr(comma + 1, arrow - comma - 1),
+                    result = letters.substr(arrow + 2);
+  const auto in = [](const std::string& word, char c) { return word.find(c) != std::string::npos; };
+  std::string batch, rows, columns, inner;
+  for (const char c : a) {
+    if (in(b, c)) {
+      (in(result, c) ? batch : inner) += c;
+    } else if (in(result, c)) {
+      rows += c;
+    } else {
+      throw Unsupported("einsum '" + equation + "' (a sum over one tensor)");
+    }
+  }
+  for (const char c : b) {
+    if (in(a, c)) continue;
+    if (!in(result, c)) throw Unsupported("einsum '" + equation + "' (a sum over one tensor)");
+    columns += c;
+  }
+  Tensor left = importer.value(names[0]), right = importer.value(names[1]);
+  std::map<char, Extent> extents;
+  for (std::size_t i = 0; i < a.size(); ++i) extents[a[i]] = left.shape[i];
+  for (std::size_t i = 0; i < b.size(); ++i) extents[b[i]] = right.shape[i];
+  const auto arranged = [&](Tensor tensor, const std::string& from, const std::string& first,
+                            const std::string& second) {
+    std::vector<int> order;
+    TensorShape shape;
+    for (const char c : batch) shape.push_back(extents[c]);
+    for (const char c : batch + first + second) order.push_back(static_cast<int>(from.find(c)));
+    for (const std::string& word : {first, second}) {
+      Extent all;
+      for (const char c : word) {
+        all.number *= extents[c].number;
+        all.samples = all.samples || extents[c].samples;
+      }
+      shape.push_back(all);
+    }
+    permute(tensor, order);
+    if (!reshape(tensor, shape)) {
+      tensor = importer.in_shape_order(node, tensor);
+      if (!reshape(tensor, shape)) throw Unsupported("it mixes the samples of a batch");
+    }
+    return tensor;
+  };
+  left = arranged(left, a, rows, inner);
+  right = arranged(right, b, inner, columns);
+  TensorShape shape;
+  for (const char c : batch) shape.push_back(extents[c]);
+  shape.push_back(left.shape[batch.size()]);
+  shape.push_back(right.shape.back());
+  Tensor value = product_of(importer, node, left, right, shape);
+  const std::string made = batch + rows + columns;
+  TensorShape wide;
+  for (const char c : made) wide.push_back(extents[c]);
+  if (!reshape(value, wide)) throw Unsupported("it mixes the samples of a batch");
+  std::vector<int> order;
+  for (const char c : result) order.push_back(static_cast<int>(made.find(c)));
+  permute(value, order);
   importer.result(node, value);
 }
 
@@ -230,7 +311,7 @@ void attention(Importer& importer, const Node& node) {
     const TensorShape all{q.tensor.shape[0], {a.heads, false}, {a.queries, false}, {a.keys, false}};
     // In order where it is an expression: once, of what it varies along.
     if (!mask.bare()) {
-      mask = mask.has_layer() ? importer.in_shape_order(node, mask) : evaluated(mask);
+      mask = mask.constant() ? evaluated(mask) : importer.in_shape_order(node, mask);
     }
     expand(mask, all);
     const std::optional<std::vector<Loop>> loops = common_loops(mask.leaves, all);
@@ -277,6 +358,7 @@ std::vector<LoweringRow> product_lowerings() {
           {"mm", product},
           {"bmm", product},
           {"baddbmm", product},
+          {"einsum", einsum},
           {"scaled_dot_product_attention", attention}};
 }
 
