@@ -40,8 +40,12 @@ CheckedSteps::CheckedSteps(const Model& model, std::vector<int> stage_end, Devic
     part.optimizer = std::make_unique<Optimizer>(optimizer, device, *stream_, layout);
     part.weights = initial(layout, device, *stream_);
     part.statistics = initial(part.stage->statistics(), device, *stream_);
-    part.gradients =
-        Buffer(device, *stream_, at(layout.count()) * sizeof(float), MemoryKind::gradients);
+    const auto floats = [&](std::int64_t count, MemoryKind kind) {
+      return Buffer(device, *stream_, at(count) * sizeof(float), kind);
+    };
+    part.gradients = floats(layout.count(), MemoryKind::gradients);
+    part.uses = floats(layout.use_count(), MemoryKind::gradients);
+    part.foreign = floats(layout.foreign_count(), MemoryKind::weights);
   }
 }
 
@@ -56,7 +60,7 @@ std::vector<float> CheckedSteps::download(const Buffer& buffer) const {
 void CheckedSteps::forward(std::vector<Pass>& passes) {
   for (std::size_t k = 0; k < parts_.size(); ++k) {
     Stage& stage = *parts_[k].stage;
-    stage.forward(passes[k], parts_[k].weights.as<float>(), parts_[k].statistics.as<float>(),
+    stage.forward(passes[k], parts_[k].stage_weights(), parts_[k].statistics.as<float>(),
                   Mode::train);
     for (const Transfer& transfer : stage.outgoing()) {
       Pass& receiver = passes[at(transfer.to_stage)];
@@ -87,7 +91,8 @@ void CheckedSteps::backward(std::vector<Pass>& passes) {
       }
     }
     passes[k].gradients_in = std::move(sorted);
-    stage.backward(passes[k], parts_[k].weights.as<float>(), parts_[k].gradients.as<float>());
+    stage.backward(passes[k], parts_[k].stage_weights(),
+                   {parts_[k].gradients.as<float>(), parts_[k].uses.as<float>()});
     for (Packed& packed : passes[k].gradients_out) {
       passes[at(packed.transfer->from_stage)].gradients_in.push_back(
           {packed.transfer, std::move(packed.data)});
@@ -95,31 +100,39 @@ void CheckedSteps::backward(std::vector<Pass>& passes) {
   }
 }
 
-// The gradient of a tied weight is the sum of those of its copies, from the last layer to the
-// first, at each of them.
-void CheckedSteps::sum_shared() {
-  std::map<std::string, std::vector<std::pair<Part*, const ParameterEntry*>>> copies;
-  for (Part& part : parts_) {
-    part.gradient_values = download(part.gradients);
-    for (const ParameterEntry& entry : part.stage->parameters().entries()) {
-      copies[entry.name].emplace_back(&part, &entry);
-    }
-  }
-  for (const auto& [name, all] : copies) {
-    if (all.size() < 2) continue;
-    std::vector<float> sum(at(all[0].second->count), 0.0f);
-    for (auto copy = all.rbegin(); copy != all.rend(); ++copy) {
-      for (std::size_t e = 0; e < sum.size(); ++e) {
-        sum[e] += copy->first->gradient_values[at(copy->second->offset) + e];
+// Parameters of earlier stages, for those that use them.
+void CheckedSteps::send_foreign() {
+  for (Part& user : parts_) {
+    for (const ForeignParameter& foreign : user.stage->parameters().foreign()) {
+      for (const Part& owner : parts_) {
+        for (const ParameterEntry& entry : owner.stage->parameters().entries()) {
+          if (!entry.is_own() || entry.name != foreign.name) continue;
+          device_.copy(*stream_,
+                       reinterpret_cast<std::byte*>(user.foreign.as<float>() + foreign.offset),
+                       reinterpret_cast<const std::byte*>(owner.weights.as<float>() + entry.offset),
+                       at(entry.count) * sizeof(float));
+        }
       }
     }
-    for (const auto& [part, entry] : all) {
-      std::copy(sum.begin(), sum.end(), part->gradient_values.begin() + entry->offset);
+  }
+}
+
+// The gradient of a tied weight is the owner's part and then those of its users, in the order of
+// layers.
+void CheckedSteps::sum_shared() {
+  for (const Part& user : parts_) {
+    for (const ParameterEntry& use : user.stage->parameters().entries()) {
+      if (use.is_own()) continue;
+      for (Part& owner : parts_) {
+        for (const ParameterEntry& entry : owner.stage->parameters().entries()) {
+          if (!entry.is_own() || entry.name != use.name) continue;
+          device_.add(*stream_, owner.gradients.as<float>() + entry.offset,
+                      user.uses.as<float>() + use.offset, entry.count);
+        }
+      }
     }
   }
-  for (Part& part : parts_) {
-    part.gradients = upload(device_, *stream_, part.gradient_values, MemoryKind::gradients);
-  }
+  for (Part& part : parts_) part.gradient_values = download(part.gradients);
 }
 
 double CheckedSteps::step(const CheckedBatch& batch) {
@@ -144,6 +157,7 @@ double CheckedSteps::step(const CheckedBatch& batch) {
       pass.labels = upload(device_, *stream_, batch.labels, MemoryKind::activations);
     }
   }
+  send_foreign();
   forward(passes);
   const std::vector<float> losses = download(passes.back().outputs.back());
   double loss = 0;
@@ -165,7 +179,7 @@ std::vector<CheckedTensor> CheckedSteps::named(const ParameterLayout& layout,
                                                const std::vector<float>& values) const {
   std::vector<CheckedTensor> tensors;
   for (const ParameterEntry& entry : layout.entries()) {
-    if (entry.owner_layer != entry.layer) continue;
+    if (!entry.is_own()) continue;
     const auto first = values.begin() + entry.offset;
     std::string name = entry.name;
     std::replace(name.begin(), name.end(), '/', '.');

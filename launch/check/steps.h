@@ -46,11 +46,15 @@ class CheckedSteps {
   struct Part {
     std::unique_ptr<Stage> stage;
     std::unique_ptr<Optimizer> optimizer;
-    Buffer weights, statistics, gradients;
+    Buffer weights, foreign, statistics, gradients, uses;
     std::vector<float> gradient_values;
+    StageWeights stage_weights() const {
+      return {weights.as<float>(), foreign.as<float>()};
+    }
   };
   void forward(std::vector<Pass>& passes);
   void backward(std::vector<Pass>& passes);
+  void send_foreign();
   void sum_shared();
   std::vector<float> download(const Buffer& buffer) const;
   std::vector<CheckedTensor> named(const ParameterLayout& layout,

@@ -246,27 +246,4 @@ void check_playable(const Plan& plan, Problems& problems) {
   }
 }
 
-void check_tied_weights(const Plan& plan, const Model& model, Problems& problems) {
-  if (traits(composition(plan).schedule).has_flush) return;
-  for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
-    const std::vector<PlanStage>& stages = plan.virtual_workers[i].stages;
-    const auto stage_of = [&](int layer) {
-      return std::find_if(stages.begin(), stages.end(),
-                          [&](const PlanStage& stage) { return layer < stage.end_layer; }) -
-             stages.begin();
-    };
-    for (int l = 0; l < model.layer_count(); ++l) {
-      const std::optional<int> owner = model.layer(l).shares;
-      if (!owner || stage_of(l) == stage_of(*owner)) continue;
-      problems.add(
-          format("plan: virtual worker %zu", i),
-          format("layers %s and %s share a weight and are in stages %td and %td (without a flush "
-                 "an update of one stage cannot wait for the other's gradient). Put both into one "
-                 "stage, or use a schedule with a flush.",
-                 model.layer(*owner).name.c_str(), model.layer(l).name.c_str(), stage_of(*owner),
-                 stage_of(l)));
-    }
-  }
-}
-
 }  // namespace hetpipe

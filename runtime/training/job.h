@@ -141,8 +141,5 @@ bool has_waves(const Plan& plan);
 
 // What training cannot play though a plan may say it, as the user's problems.
 void check_playable(const Plan& plan, Problems& problems);
-// Likewise, of a plan and the model that it cuts: tied weights have one sum of gradients for each
-// update, which stages that are never flushed do not come to together.
-void check_tied_weights(const Plan& plan, const Model& model, Problems& problems);
 
 }  // namespace hetpipe

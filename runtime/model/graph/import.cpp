@@ -135,7 +135,7 @@ Model pruned(const Model& model) {
     for (const int input : model.layer(l).inputs) {
       if (input != kSamples) needed[at(input)] = true;
     }
-    if (model.layer(l).shares) needed[at(*model.layer(l).shares)] = true;
+    for (const SharedParameter& shared : model.layer(l).shares) needed[at(shared.owner)] = true;
   }
   Model result(model.name(), model.sample_shape(), model.classes());
   std::vector<int> number(at(model.layer_count()), kSamples);
@@ -143,7 +143,7 @@ Model pruned(const Model& model) {
     if (!needed[at(l)]) continue;
     ModelLayer layer = model.layer(l);
     for (int& input : layer.inputs) input = input == kSamples ? input : number[at(input)];
-    if (layer.shares) layer.shares = number[at(*layer.shares)];
+    for (SharedParameter& shared : layer.shares) shared.owner = number[at(shared.owner)];
     number[at(l)] = result.add(std::move(layer));
   }
   result.set_initial(model.initial());

@@ -490,70 +490,38 @@ std::string Importer::layer_name(const Node& node, const LayerSpec&) {
   return name;
 }
 
-int Importer::add(const Node& node, LayerSpec spec, std::vector<int> inputs,
-                  const std::vector<std::string>& state) {
-  ModelLayer layer;
-  layer.name = layer_name(node, spec);
-  layer.spec = std::move(spec);
-  layer.inputs = std::move(inputs);
+int Importer::append(const Node& node, ModelLayer layer, const std::vector<std::string>& state) {
+  layer.name = layer_name(node, layer.spec);
   for (const std::string& name : state) {
     const State* const of = state_of(name);
     layer.state.push_back({of->name, of->shape});
   }
-  // The first layer that reads a parameter owns it.
-  const int number = model_.layer_count();
-  int added = -1;
-  std::vector<std::pair<std::string, std::string>> shared;
-  std::vector<Shape> in;
-  for (const int i : layer.inputs) in.push_back(i == kSamples ? model_.batch_shape(1) : model_.output_shape(i, 1));
-  const LayerShapes shapes = infer_shapes(layer.spec, in);
-  for (std::size_t p = 0; p < shapes.parameters.size(); ++p) {
-    const auto [owner, fresh] =
-        owners_.try_emplace(layer.state[p].name, number, shapes.parameters[p].name);
-    if (fresh) continue;
-    if (shapes.parameters[p].name != "weight" || owner->second.second != "weight" ||
-        layer.shares) {
-      throw Unsupported("it shares parameter '" + layer.state[p].name + "' with " +
-                        model_.layer(owner->second.first).name +
-                        " (only one weight of a layer can be shared)");
-    }
-    layer.shares = owner->second.first;
+  LayerShapes shapes;
+  try {
+    shapes = infer_shapes(layer.spec, model_.shapes_read(layer, 1));
+  } catch (const std::invalid_argument& error) {
+    throw Unsupported(error.what());
   }
-  added = model_.add(std::move(layer));
-  return added;
+  // The first layer that reads a parameter owns it.
+  for (std::size_t p = 0; p < shapes.parameters.size(); ++p) {
+    const std::string& name = shapes.parameters[p].name;
+    const auto [owner, fresh] =
+        owners_.try_emplace(layer.state.at(p).name, model_.layer_count(), name);
+    if (!fresh) layer.shares.push_back({name, owner->second.first, owner->second.second});
+  }
+  return model_.add(std::move(layer));
+}
+
+int Importer::add(const Node& node, LayerSpec spec, std::vector<int> inputs,
+                  const std::vector<std::string>& state) {
+  return append(node, {.name = "", .spec = std::move(spec), .inputs = std::move(inputs)}, state);
 }
 
 int Importer::add(const Node& node, LayerSpec spec, const std::vector<Dense>& inputs,
                   const std::vector<Shape>& views, const std::vector<std::string>& state) {
-  ModelLayer layer;
-  layer.name = layer_name(node, spec);
-  layer.spec = std::move(spec);
+  ModelLayer layer{.name = "", .spec = std::move(spec), .inputs = {}, .shares = {}, .views = views};
   for (const Dense& input : inputs) layer.inputs.push_back(input.leaf.layer);
-  layer.views = views;
-  for (const std::string& name : state) {
-    const State* const of = state_of(name);
-    layer.state.push_back({of->name, of->shape});
-  }
-  const int number = model_.layer_count();
-  LayerShapes shapes;
-  try {
-    shapes = infer_shapes(layer.spec, views);
-  } catch (const std::invalid_argument& error) {
-    throw Unsupported(error.what());
-  }
-  for (std::size_t p = 0; p < shapes.parameters.size() && !state.empty(); ++p) {
-    const auto [owner, fresh] =
-        owners_.try_emplace(layer.state[p].name, number, shapes.parameters[p].name);
-    if (fresh) continue;
-    if (shapes.parameters[p].name != "weight" || owner->second.second != "weight" ||
-        layer.shares) {
-      throw Unsupported("it shares parameter '" + layer.state[p].name + "' with " +
-                        model_.layer(owner->second.first).name +
-                        " (only one weight of a layer can be shared)");
-    }
-    layer.shares = owner->second.first;
-  }
-  return model_.add(std::move(layer));
+  return append(node, std::move(layer), state);
 }
 
 const std::map<std::string, Lowering>& lowerings() {

@@ -99,8 +99,9 @@ class Importer {
   };
 
  private:
-  // broadcast: places along which nothing changes are not stored, and stay a broadcast.
+  // Places along which nothing changes are not stored, and stay a broadcast.
   enum class Broadcasts { stored, kept };
+  int append(const Node& node, ModelLayer layer, const std::vector<std::string>& state);
   Leaf store(const Node& node, const Tensor& tensor, const std::vector<int>& inner,
              Broadcasts broadcasts = Broadcasts::stored);
   int emit(const Node& node, const Tensor& tensor, const std::vector<Loop>& stored);
