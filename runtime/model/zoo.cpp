@@ -147,8 +147,10 @@ std::vector<std::string> model_names() {
 
 namespace {
 
-Model exported_model(const std::string& folder, const Shape& sample, int classes) {
-  Model model = import_model(folder);
+Model exported_model(const ModelChoice& choice, const Shape& sample, int classes) {
+  Model model = import_model(choice.name, {.loss = choice.loss,
+                                           .init = choice.init,
+                                           .whole_init = choice.whole_init});
   if (model.sample_shape() != sample) {
     throw UserError("model '" + model.name() + "'",
                     "samples of shape " + to_string(sample) + " (it was exported for " +
@@ -166,8 +168,25 @@ Model exported_model(const std::string& folder, const Shape& sample, int classes
 
 }  // namespace
 
-Model make_model(const std::string& name, const Shape& sample, int classes) {
-  if (is_exported_model(name)) return exported_model(name, sample, classes);
+std::string model_name(const ModelChoice& choice) {
+  return is_exported_model(choice.name) ? exported_name(choice.name) : choice.name;
+}
+
+Model make_model(const ModelChoice& choice, const Shape& sample, int classes) {
+  const std::string& name = choice.name;
+  if (is_exported_model(name)) return exported_model(choice, sample, classes);
+  if (name.find('/') != std::string::npos) {
+    throw UserError("", "model '" + name +
+                            "' (no folder with a graph.json is there). Export a model with "
+                            "hetpipe_export.py, or choose a built-in one.");
+  }
+  for (const auto& [given, option] : {std::pair(choice.loss != kAutomaticLoss, "--loss"),
+                                      std::pair(!choice.init.empty(), "--init")}) {
+    if (given) {
+      throw UserError(option, "is for exported models ('" + name +
+                                  "' is built in and has its own). Leave it out.");
+    }
+  }
   if (std::optional<Model> text = make_text_model(name, sample, classes)) return *std::move(text);
   for (const ZooModel& entry : zoo()) {
     if (entry.name != name) continue;

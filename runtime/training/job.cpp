@@ -27,7 +27,8 @@ Sampler make_sampler(const TrainJob& job) {
     minibatches.push_back(job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)}));
   }
   return Sampler(job.seed, job.dataset_size, std::move(minibatches), job.start.origin_consumed,
-                 job.end_position, job.start.origin_label * job.plan.in_flight);
+                 job.end_position, job.start.origin_label * job.plan.in_flight,
+                 job.shuffle ? SampleOrder::shuffled : SampleOrder::file);
 }
 
 bool has_waves(const Plan& plan) { return traits(composition(plan).sync).waves(); }

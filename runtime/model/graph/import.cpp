@@ -24,21 +24,24 @@ using graph::Unsupported;
 // The state_dict of the folder.
 class ExportedValues final : public StateValues {
  public:
-  explicit ExportedValues(std::shared_ptr<const Safetensors> file) : file_(std::move(file)) {}
+  // What `file` lacks is taken from `rest`.
+  ExportedValues(std::shared_ptr<const Safetensors> file, std::shared_ptr<const Safetensors> rest)
+      : file_(std::move(file)), rest_(std::move(rest)) {}
 
   std::span<const float> of(const std::string& name) const override {
-    const TensorInFile& tensor = file_->at(name);
+    const Safetensors& file = file_->find(name) != nullptr ? *file_ : *rest_;
+    const TensorInFile& tensor = file.at(name);
     if (tensor.type == "F32" && reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % 4 == 0) {
       return {reinterpret_cast<const float*>(tensor.bytes.data()), tensor.bytes.size() / 4};
     }
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto [found, fresh] = converted_.try_emplace(name);
-    if (fresh) found->second = file_->floats(name);
+    if (fresh) found->second = file.floats(name);
     return found->second;
   }
 
  private:
-  std::shared_ptr<const Safetensors> file_;
+  std::shared_ptr<const Safetensors> file_, rest_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::vector<float>> converted_;
 };
@@ -126,6 +129,34 @@ void add_loss(Importer& importer, const ImportOptions& options, const Tensor& ou
   importer.add(node, found->second, {dense}, {Shape{dense.rows, elements}});
 }
 
+// Tensors of the file that the model lacks, and the other way round, and those of other shapes.
+void check_initial(const Graph& graph, const Safetensors& file, const ImportOptions& options) {
+  Problems problems;
+  const std::string where = file.path().string();
+  std::map<std::string, const graph::State*> known;
+  for (const graph::State& state : graph.state) {
+    known[state.name] = &state;
+    const TensorInFile* const tensor = file.find(state.name);
+    if (tensor == nullptr) {
+      const bool needed = state.same_as.empty() && state.type == "float32" && options.whole_init;
+      if (needed) {
+        problems.add(where, "lacks '" + state.name + "' (of model '" + graph.name +
+                                "'). Give a whole state_dict, or --init-partial.");
+      }
+    } else if (state.same_as.empty() && tensor->shape != state.shape) {
+      problems.add(where, "holds '" + state.name + "' in another shape than model '" + graph.name +
+                              "' has. Give weights of this model.");
+    }
+  }
+  for (const auto& [name, tensor] : file.tensors()) {
+    if (known.count(name) == 0 && options.whole_init) {
+      problems.add(where, "holds '" + name + "', which model '" + graph.name +
+                              "' does not have. Give its own state_dict, or --init-partial.");
+    }
+  }
+  problems.throw_if_any();
+}
+
 // The model without layers that the loss does not need.
 Model pruned(const Model& model) {
   std::vector<bool> needed(at(model.layer_count()), false);
@@ -190,6 +221,10 @@ std::vector<std::string> loss_names() {
 
 bool is_exported_model(const std::string& name) { return graph::is_graph(name); }
 
+std::string exported_name(const std::filesystem::path& folder) {
+  return graph::read_graph(folder).name;
+}
+
 Model import_model(const std::filesystem::path& folder, const ImportOptions& options) {
   Graph graph = graph::read_graph(folder);
   if (graph.outputs.empty()) {
@@ -203,7 +238,12 @@ Model import_model(const std::filesystem::path& folder, const ImportOptions& opt
   Importer importer(graph, model);
   importer.lower({graph.outputs.front().value});
   add_loss(importer, options, importer.value(graph.outputs.front().value));
-  model.set_initial(std::make_shared<ExportedValues>(graph.weights));
+  std::shared_ptr<const Safetensors> weights = graph.weights;
+  if (!options.init.empty()) {
+    weights = std::make_shared<Safetensors>(options.init);
+    check_initial(graph, *weights, options);
+  }
+  model.set_initial(std::make_shared<ExportedValues>(weights, graph.weights));
   Model result = pruned(model);
   result.check_complete();
   return result;

@@ -209,11 +209,13 @@ Tensor Importer::operand(const Node& node, const std::string& argument) const {
 void Importer::result(const Node& node, Tensor tensor, std::size_t i) {
   std::vector<Tensor>& values = values_[node.name];
   if (values.size() <= i) values.resize(i + 1);
+  tensor.origin = &node;
   // What is read more than once is computed once.
   const auto uses = uses_.find(node.name);
   if (!tensor.bare() && !tensor.constant() && uses != uses_.end() && uses->second > 1) {
     tensor = materialize(node, tensor);
   }
+  tensor.origin = &node;
   values[i] = std::move(tensor);
 }
 
@@ -285,10 +287,9 @@ Operand Importer::Operands::add(const Importer& importer, const Leaf& leaf,
       operand.index = place(state, leaf.name);
       if (at(operand.index) == parameters.size()) {
         const State* const of = importer.state_of(leaf.name);
-        const std::size_t dot = leaf.name.rfind('.');
         std::vector<std::int64_t> shape = of->shape;
         if (shape.empty()) shape.push_back(1);
-        parameters.push_back({.name = dot == std::string::npos ? leaf.name : leaf.name.substr(dot + 1),
+        parameters.push_back({.name = leaf.name,
                               .shape = Shape(std::span<const std::int64_t>(shape))});
       }
       break;
@@ -412,7 +413,7 @@ Leaf Importer::store(const Node& node, const Tensor& given, const std::vector<in
     stored.push_back((*loops)[l]);
     layout.order.push_back(places[l]);
   }
-  const int layer = emit(node, tensor, stored);
+  const int layer = emit(tensor.origin != nullptr ? *tensor.origin : node, tensor, stored);
   return leaf_of(layer, layout);
 }
 

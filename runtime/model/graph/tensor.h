@@ -46,6 +46,7 @@ struct Tensor {
   Expression expression;
   std::vector<Leaf> leaves;  // its variables; all of the same dimensions, those of 1 broadcast
   TensorShape shape;
+  const Node* origin = nullptr;  // whose value it is: gives its name to a layer that computes it
 
   bool bare() const { return expression.steps.size() == 1 && leaves.size() == 1; }
   bool constant() const;    // no leaf is a layer or a parameter
