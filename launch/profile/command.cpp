@@ -132,8 +132,8 @@ Model model_of(const ProfileOptions& options) {
     return make_model(*options.model, *try_parse_sample(*options.sample), *options.classes);
   }
   const Dataset data =
-      open_training_data({*options.model, *options.data}, Split::train, Parts::labels);
-  return make_model_for(*options.model, data);
+      open_training_data({{*options.model}, *options.data}, Split::train, Parts::labels);
+  return make_model_for({*options.model}, data);
 }
 
 std::optional<Precision> precision_of(const ProfileOptions& options) {

@@ -206,7 +206,7 @@ OptionTable train_option_table(TrainOptions& options) {
 }
 
 ModelChoice choice_of(const TrainOptions& options) {
-  ModelChoice choice(options.model.value_or(""));
+  ModelChoice choice{options.model.value_or("")};
   choice.loss = options.loss;
   choice.init = options.init.value_or("");
   choice.whole_init = !options.init_partial;

@@ -18,12 +18,8 @@ std::vector<std::string> model_names();
 struct ModelChoice {
   std::string name;            // of the zoo, or a folder with an exported one (docs/own-model.md)
   std::string loss = "auto";   // of an exported one (graph/import.h)
-  std::string init;            // file with its initial weights; empty: those it was exported with
+  std::string init = {};       // file with its initial weights; empty: those it was exported with
   bool whole_init = true;      // the file holds all of them
-
-  ModelChoice() = default;
-  ModelChoice(std::string the_name) : name(std::move(the_name)) {}  // NOLINT: of the zoo, mostly
-  ModelChoice(const char* the_name) : name(the_name) {}             // NOLINT
 };
 constexpr auto fields_of(Type<ModelChoice>) {
   return fields<&ModelChoice::name, &ModelChoice::loss, &ModelChoice::init,
@@ -35,6 +31,9 @@ constexpr auto fields_of(Type<ModelChoice>) {
 // unknown name (with the nearest known one) or samples that do not suit it. An exported one is as
 // its folder says, for samples of the shape that it was exported for.
 Model make_model(const ModelChoice& choice, const Shape& sample, int classes);
+inline Model make_model(const std::string& name, const Shape& sample, int classes) {
+  return make_model(ModelChoice{name}, sample, classes);
+}
 // The model's own name: of an exported one, what it was exported as.
 std::string model_name(const ModelChoice& choice);
 
