@@ -56,16 +56,15 @@
      "where(gt(x,y), g, where(eq(x,y), 0.5*g, 0)); where(lt(x,y), g, where(eq(x,y), 0.5*g, 0))") \
   OP(minimum, 2, minimum(x, y), 1,                                                               \
      "where(lt(x,y), g, where(eq(x,y), 0.5*g, 0)); where(gt(x,y), g, where(eq(x,y), 0.5*g, 0))") \
-  OP(clamp, 3, minimum(maximum(x, y), z), 2,                                                     \
+  OP(clamp, 3, clamp(x, y, z), 2,                                                                \
      "where(logical_and(ge(x,y), le(x,z)), g, 0); where(logical_and(lt(x,y), lt(y,z)), g, 0); "  \
      "where(logical_or(gt(x,z), gt(y,z)), g, 0)")                                                \
   OP(relu, 1, x <= T(0) ? T(0) : x, 1, "where(le(o,0), 0, g)")                                   \
-  OP(relu6, 1, minimum(maximum(x, T(0)), T(6)), 2, "where(logical_and(gt(o,0), lt(o,6)), g, 0)") \
-  OP(hardtanh, 3, minimum(maximum(x, y), z), 2,                                                  \
-     "where(logical_and(gt(x,y), lt(x,z)), g, 0); 0; 0")                                         \
-  OP(hardsigmoid, 1, minimum(maximum(x + T(3), T(0)), T(6)) / T(6), 4,                           \
+  OP(relu6, 1, clamp(x, T(0), T(6)), 2, "where(logical_and(gt(o,0), lt(o,6)), g, 0)")            \
+  OP(hardtanh, 3, clamp(x, y, z), 2, "where(logical_and(gt(x,y), lt(x,z)), g, 0); 0; 0")         \
+  OP(hardsigmoid, 1, clamp(x + T(3), T(0), T(6)) / T(6), 4,                                      \
      "where(logical_and(gt(x,-3), lt(x,3)), g/6, 0)")                                            \
-  OP(hardswish, 1, x*(minimum(maximum(x + T(3), T(0)), T(6)) / T(6)), 5,                         \
+  OP(hardswish, 1, x*(clamp(x + T(3), T(0), T(6)) / T(6)), 5,                                    \
      "where(le(x,-3), 0, where(lt(x,3), g*(x/3+0.5), g))")                                       \
   OP(leaky_relu, 2, x > T(0) ? x : x * y, 1, "where(gt(x,0), g, g*y); where(gt(x,0), 0, g*x)")   \
   OP(elu, 2, x > T(0) ? x : y * expm1(x), 13,                                                    \

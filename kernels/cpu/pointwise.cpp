@@ -48,6 +48,9 @@ class BlockPass {
   void run(std::int64_t begin, std::int64_t end, std::span<const BlockSource> sources,
            std::span<const BlockSink> sinks) {
     const std::int64_t run = loops_.loops.run();
+    bool as_it_lies = program_.any_length() && sinks[0].sink == Sink::target;
+    for (const BlockSource& s : sources) as_it_lies = as_it_lies && s.plain;
+    const std::int64_t longest = as_it_lies ? run : BlockProgram::kBlock;
     scratch_.resize(sources.size() * BlockProgram::kBlock);
     targets_.resize(sinks.size());
     LoopWalker walker(loops_.loops, begin / run);
@@ -55,8 +58,7 @@ class BlockPass {
     for (std::int64_t at = begin; at < end;) {
       const std::int64_t within = at % run;
       const std::int64_t rows = short_runs_ ? std::min(rows_, (end - at) / run) : 1;
-      const std::int64_t length =
-          short_runs_ ? run : std::min({BlockProgram::kBlock, run - within, end - at});
+      const std::int64_t length = short_runs_ ? run : std::min({longest, run - within, end - at});
       places_.clear();
       for (std::int64_t r = 0; r < rows; ++r) {
         places_.insert(places_.end(), walker.places(), walker.places() + lanes);
