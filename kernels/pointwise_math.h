@@ -33,6 +33,10 @@ HETPIPE_POINTWISE_INLINE double cos(double x) { return std::cos(x); }
 HETPIPE_POINTWISE_INLINE double pow(double x, double y) { return std::pow(x, y); }
 HETPIPE_POINTWISE_INLINE float pow(float x, float y) { return std::pow(x, y); }
 
+// Rounded once, on every processor; slow where it has no such instruction.
+HETPIPE_POINTWISE_INLINE float fma(float x, float y, float z) { return std::fma(x, y, z); }
+HETPIPE_POINTWISE_INLINE double fma(double x, double y, double z) { return std::fma(x, y, z); }
+
 #ifdef __CUDA_ARCH__
 
 HETPIPE_POINTWISE_INLINE float exp(float x) { return ::expf(x); }
@@ -66,14 +70,14 @@ HETPIPE_POINTWISE_INLINE float exp(float x) {
   x = x < -104.0f ? -104.0f : x;
   std::int32_t n = 0;
   const float whole = nearest(x * 1.44269504088896341f, n);
-  const float r = (x - whole * 0.693359375f) - whole * -2.12194440e-4f;
+  const float r = fma(whole, 2.12194440e-4f, fma(whole, -0.693359375f, x));
   float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + r + 1.0f;
+  p = fma(p, r, 1.3981999507e-3f);
+  p = fma(p, r, 8.3334519073e-3f);
+  p = fma(p, r, 4.1665795894e-2f);
+  p = fma(p, r, 1.6666665459e-1f);
+  p = fma(p, r, 5.0000001201e-1f);
+  p = fma(p, r * r, r) + 1.0f;
   // In two factors: 2^n alone is no float at both ends.
   const std::int32_t half = n >> 1;
   return p * power_of_two(half) * power_of_two(n - half);
@@ -82,12 +86,12 @@ HETPIPE_POINTWISE_INLINE float exp(float x) {
 // By its Taylor series near 0, where e^x - 1 would cancel.
 HETPIPE_POINTWISE_INLINE float expm1(float x) {
   float p = 1.0f / 5040;
-  p = p * x + 1.0f / 720;
-  p = p * x + 1.0f / 120;
-  p = p * x + 1.0f / 24;
-  p = p * x + 1.0f / 6;
-  p = p * x + 0.5f;
-  p = p * (x * x) + x;
+  p = fma(p, x, 1.0f / 720);
+  p = fma(p, x, 1.0f / 120);
+  p = fma(p, x, 1.0f / 24);
+  p = fma(p, x, 1.0f / 6);
+  p = fma(p, x, 0.5f);
+  p = fma(p, x * x, x);
   const float large = exp(x) - 1.0f;
   return std::abs(x) < 0.35f ? p : large;
 }
@@ -101,16 +105,16 @@ HETPIPE_POINTWISE_INLINE float log_of_normal(float x, float exponent) {
   const float m = std::bit_cast<float>((bits & 0x007fffff) + 0x3f3504f3) - 1.0f;
   const float z = m * m;
   float p = 7.0376836292e-2f;
-  p = p * m - 1.1514610310e-1f;
-  p = p * m + 1.1676998740e-1f;
-  p = p * m - 1.2420140846e-1f;
-  p = p * m + 1.4249322787e-1f;
-  p = p * m - 1.6668057665e-1f;
-  p = p * m + 2.0000714765e-1f;
-  p = p * m - 2.4999993993e-1f;
-  p = p * m + 3.3333331174e-1f;
-  const float y = p * m * z + n * -2.12194440e-4f - 0.5f * z;
-  return (m + y) + n * 0.693359375f;
+  p = fma(p, m, -1.1514610310e-1f);
+  p = fma(p, m, 1.1676998740e-1f);
+  p = fma(p, m, -1.2420140846e-1f);
+  p = fma(p, m, 1.4249322787e-1f);
+  p = fma(p, m, -1.6668057665e-1f);
+  p = fma(p, m, 2.0000714765e-1f);
+  p = fma(p, m, -2.4999993993e-1f);
+  p = fma(p, m, 3.3333331174e-1f);
+  const float y = fma(n, -2.12194440e-4f, fma(p * m, z, -0.5f * z));
+  return fma(n, 0.693359375f, m + y);
 }
 HETPIPE_POINTWISE_INLINE float log(float x) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -139,34 +143,34 @@ HETPIPE_POINTWISE_INLINE float log1p_of_part(float x) {
 HETPIPE_POINTWISE_INLINE float tanh(float x) {
   const float z = x * x;
   float p = -5.70498872745e-3f;
-  p = p * z + 2.06390887954e-2f;
-  p = p * z - 5.37397155531e-2f;
-  p = p * z + 1.33314422036e-1f;
-  p = p * z - 3.33332819422e-1f;
+  p = fma(p, z, 2.06390887954e-2f);
+  p = fma(p, z, -5.37397155531e-2f);
+  p = fma(p, z, 1.33314422036e-1f);
+  p = fma(p, z, -3.33332819422e-1f);
   const float size = std::abs(x);
   const float large = 1.0f - 2.0f / (exp(size + size) + 1.0f);
-  return size < 0.625f ? p * z * x + x : std::copysign(large, x);
+  return size < 0.625f ? fma(p * z, x, x) : std::copysign(large, x);
 }
 
 // Polynomials of N. Juffa: near 0 an odd one, beyond 1 - e^p(|x|).
 HETPIPE_POINTWISE_INLINE float erf(float x) {
   const float t = std::abs(x), s = x * x;
-  float p = -1.72853470e-5f * t + 3.83197126e-4f;
-  const float q = -3.88396438e-3f * t + 2.42546219e-2f;
-  p = p * s + q;
-  p = p * t - 1.06777877e-1f;
-  p = p * t - 6.34846687e-1f;
-  p = p * t - 1.28717512e-1f;
-  p = p * t - t;
+  float p = fma(-1.72853470e-5f, t, 3.83197126e-4f);
+  const float q = fma(-3.88396438e-3f, t, 2.42546219e-2f);
+  p = fma(p, s, q);
+  p = fma(p, t, -1.06777877e-1f);
+  p = fma(p, t, -6.34846687e-1f);
+  p = fma(p, t, -1.28717512e-1f);
+  p = fma(p, t, -t);
   p = t > 10.0f ? -100.0f : p;
   const float large = std::copysign(1.0f - exp(p), x);
   float r = -5.96761703e-4f;
-  r = r * s + 4.99119423e-3f;
-  r = r * s - 2.67681349e-2f;
-  r = r * s + 1.12819925e-1f;
-  r = r * s - 3.76125336e-1f;
-  r = r * s + 1.28379166e-1f;
-  r = r * x + x;
+  r = fma(r, s, 4.99119423e-3f);
+  r = fma(r, s, -2.67681349e-2f);
+  r = fma(r, s, 1.12819925e-1f);
+  r = fma(r, s, -3.76125336e-1f);
+  r = fma(r, s, 1.28379166e-1f);
+  r = fma(r, x, x);
   return t > 0.921875f ? large : r;
 }
 
@@ -180,15 +184,15 @@ HETPIPE_POINTWISE_INLINE float sine_of(float x, std::int64_t quarters) {
   const double r = v - (shifted - kMagic) * (std::numbers::pi / 2);
   const double z = r * r;
   double s = 2.7557319e-6;
-  s = s * z - 1.984126984e-4;
-  s = s * z + 8.33333333333e-3;
-  s = s * z - 1.66666666666667e-1;
-  s = s * z * r + r;
+  s = fma(s, z, -1.984126984e-4);
+  s = fma(s, z, 8.33333333333e-3);
+  s = fma(s, z, -1.66666666666667e-1);
+  s = fma(s * z, r, r);
   double c = -2.7557319e-7;
-  c = c * z + 2.48015873e-5;
-  c = c * z - 1.388888888889e-3;
-  c = c * z + 4.16666666666667e-2;
-  c = c * z * z - 0.5 * z + 1.0;
+  c = fma(c, z, 2.48015873e-5);
+  c = fma(c, z, -1.388888888889e-3);
+  c = fma(c, z, 4.16666666666667e-2);
+  c = fma(c * z, z, fma(-0.5, z, 1.0));
   const double y = (n & 1) != 0 ? c : s;
   return static_cast<float>((n & 2) != 0 ? -y : y);
 }
@@ -257,16 +261,16 @@ HETPIPE_POINTWISE_INLINE double normal_cumulative(double x, double /*bell*/) {
 // of 1.3e-8 for t in [0, 10].
 HETPIPE_POINTWISE_INLINE float normal_cumulative(float x, float bell) {
   constexpr float kRoot = static_cast<float>(0.375 / std::numbers::sqrt2);
-  const float k = 1.0f / (1.0f + kRoot * std::abs(x));
+  const float k = 1.0f / fma(kRoot, std::abs(x), 1.0f);
   float p = 0.06153853895392841f;
-  p = p * k - 0.2873299264057455f;
-  p = p * k + 0.4323983267372405f;
-  p = p * k - 0.22941304895809428f;
-  p = p * k + 0.27372449639297847f;
-  p = p * k + 0.12150501708478513f;
-  p = p * k + 0.20531347554499177f;
-  p = p * k + 0.21064964962267596f;
-  p = p * k + 0.2116134764851446f;
+  p = fma(p, k, -0.2873299264057455f);
+  p = fma(p, k, 0.4323983267372405f);
+  p = fma(p, k, -0.22941304895809428f);
+  p = fma(p, k, 0.27372449639297847f);
+  p = fma(p, k, 0.12150501708478513f);
+  p = fma(p, k, 0.20531347554499177f);
+  p = fma(p, k, 0.21064964962267596f);
+  p = fma(p, k, 0.2116134764851446f);
   const float tail = 0.5f * (p * k) * bell;
   return x < 0.0f ? tail : 1.0f - tail;
 }
