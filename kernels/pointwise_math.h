@@ -247,6 +247,11 @@ template <class T>
 HETPIPE_POINTWISE_INLINE T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
 }
+template <class T>
+HETPIPE_POINTWISE_INLINE T silu_slope(T x) {
+  const T s = sigmoid(x);
+  return s * (T(1) + x * (T(1) - s));
+}
 // log(1 + e^x)
 template <class T>
 HETPIPE_POINTWISE_INLINE T softplus(T x) {

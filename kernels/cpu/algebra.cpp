@@ -10,6 +10,7 @@ std::unique_ptr<LayerKernel> make_algebra(CpuContext& context, const LayerSpec& 
   if (const auto* p = std::get_if<Pointwise>(&spec)) {
     return make_pointwise(*p, inputs, context.threads);
   }
+  if (const auto* m = std::get_if<Move>(&spec)) return make_move(*m, inputs, context.threads);
   return make_algebra_kernel(spec, inputs, key);
 }
 

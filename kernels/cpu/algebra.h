@@ -12,5 +12,7 @@ namespace hetpipe {
 
 std::unique_ptr<LayerKernel> make_pointwise(const Pointwise& spec, const std::vector<Shape>& inputs,
                                             int threads);
+std::unique_ptr<LayerKernel> make_move(const Move& spec, const std::vector<Shape>& inputs,
+                                       int threads);
 
 }  // namespace hetpipe

@@ -173,10 +173,11 @@ class PointwiseKernel final : public LayerKernel {
   // Which gradients a call wants, and how they are computed.
   struct Backward {
     BlockProgram program;
-    std::vector<bool> reads;  // operands, the output's gradient, the output
-    std::vector<Sink> sinks;  // by operand
-    std::vector<bool> zero;   // by input: parts of it no operand writes
-    std::vector<bool> sums;   // by input: its gradient is added up in double
+    std::vector<bool> reads;    // operands, the output's gradient, the output
+    std::vector<Sink> sinks;    // by operand
+    std::vector<bool> written;  // by input: some operand has a gradient
+    std::vector<bool> zero;     // by input: parts of it no operand writes
+    std::vector<bool> sums;     // by input: its gradient is added up in double
     bool by_sample = false;
   };
   const Backward& backward_for(const std::vector<bool>& wanted);
@@ -250,6 +251,7 @@ const PointwiseKernel::Backward& PointwiseKernel::backward_for(const std::vector
   b.program = BlockProgram(needed.steps, results);
   b.sums.assign(input_elements_.size(), false);
   b.zero.assign(input_elements_.size(), true);
+  for (const int w : writers) b.written.push_back(w > 0);
   b.sinks.assign(operands, Sink::none);
   const std::int64_t elements = sample_.loops.elements();
   for (const bool first_pass : {true, false}) {
@@ -295,7 +297,9 @@ void PointwiseKernel::backward(Stream&, const BackwardArguments& a) {
   }
   for (std::size_t i = 0; i < input_elements_.size(); ++i) {
     float* const dx = wanted(a.input_gradients, i);
-    if (dx != nullptr && b.zero[i]) std::fill_n(dx, samples_ * input_elements_[i], 0.0f);
+    if (dx != nullptr && b.zero[i] && b.written[i]) {
+      std::fill_n(dx, samples_ * input_elements_[i], 0.0f);
+    }
   }
   for (std::size_t p = 0; p < parameter_elements_.size(); ++p) {
     if (float* const d = wanted(a.parameter_gradients, p)) {
@@ -303,6 +307,11 @@ void PointwiseKernel::backward(Stream&, const BackwardArguments& a) {
     }
   }
   if (any) by_piece(b, a);
+  // Last: it may lie where the output's gradient does.
+  for (std::size_t i = 0; i < input_elements_.size(); ++i) {
+    float* const dx = wanted(a.input_gradients, i);
+    if (dx != nullptr && !b.written[i]) std::fill_n(dx, samples_ * input_elements_[i], 0.0f);
+  }
 }
 
 // Every place is written once: in any order.
