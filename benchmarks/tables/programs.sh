@@ -17,6 +17,17 @@ run_cpu_step() {
     MALLOC_TRIM_THRESHOLD_=100000000000 "$python" benchmarks/torch_step.py 2> "$work/peer.log"
 }
 
+run_cpu_layers() {
+  build_targets bench_cpu_layers
+  if [ $trial = yes ]; then
+    "$build/bin/bench_cpu_layers" $smallest "$raw"
+    return
+  fi
+  [ -x "$python" ] || die "no Python at $python, see benchmarks/README.md."
+  "$build/bin/bench_cpu_layers" "$raw" env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE MALLOC_MMAP_MAX_=0 \
+    MALLOC_TRIM_THRESHOLD_=100000000000 "$python" benchmarks/torch_layers.py
+}
+
 run_push_pull() {
   build_targets bench_push_pull
   local workers servers mebibytes
