@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's side of the table cpu-layers: torch_layers.py THREADS, driven line by line.
+"""PyTorch's side of the table cpu-kernels: torch_kernels.py THREADS, driven line by line.
 
 On standard input "layer NAME" makes a layer; "run plain N" or "run last N" answers the seconds of N times forward and backward of the layer, with
-tensors in the usual layout or channels last. Names and shapes are those of cpu_layers.cpp.
+tensors in the usual layout or channels last. Names and shapes are those of cpu_kernels.cpp.
 """
 import re
 import sys

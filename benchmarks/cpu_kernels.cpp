@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Table cpu-layers: forward and backward of single layers on the CPU device against PyTorch on the
-// same cores. cpu_layers [--smallest] RAW.json [--only TEXT] [PEER...]: PEER is torch_layers.py.
+// Table cpu-kernels: forward and backward of single layers on the CPU device against PyTorch on the
+// same cores. cpu_kernels [--smallest] RAW.json [--only TEXT] [PEER...]: PEER is torch_kernels.py.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -23,7 +23,7 @@ namespace {
 constexpr double kGoal = 1.0;
 
 struct Case {
-  const char* name;  // torch_layers.py knows it
+  const char* name;  // torch_kernels.py knows it
   std::vector<LayerSpec> layers;
   Shape in;
 };
@@ -239,7 +239,7 @@ void measure(const Case& c, int threads, Peer& peer, RawValues& raw) {
 int run(int argc, char** argv) {
   const bool smallest = take_smallest(argc, argv);
   if (argc < 2) {
-    std::fprintf(stderr, "usage: cpu_layers [--smallest] RAW.json [--only TEXT] [PEER...]\n");
+    std::fprintf(stderr, "usage: cpu_kernels [--smallest] RAW.json [--only TEXT] [PEER...]\n");
     return 2;
   }
   int next = 2;
