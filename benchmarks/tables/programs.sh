@@ -28,6 +28,26 @@ run_cpu_kernels() {
     MALLOC_TRIM_THRESHOLD_=100000000000 "$python" benchmarks/torch_kernels.py
 }
 
+run_cpu_layers() {
+  build_targets bench_cpu_layers
+  local peer=() threads
+  if "$python" -c 'import torch' 2> /dev/null; then
+    peer=(env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 "$python"
+      benchmarks/torch_layers.py)
+  elif [ $trial = yes ]; then
+    echo "No PyTorch at $python: hetpipe is measured alone."
+    echo
+  else
+    die "no PyTorch at $python: see cpu-step."
+  fi
+  echo "Forward and backward of one layer, in ms: median and quartiles of 9 turns of 0.1 s, the two sides in turns. The ratio is"
+  echo "the median of the pairs; the goal is at most 1.00."
+  echo
+  for threads in 1 2; do
+    "$build/bin/bench_cpu_layers" $smallest "${raw%.json}-$threads.json" $threads "${peer[@]}"
+  done
+}
+
 run_push_pull() {
   build_targets bench_push_pull
   local workers servers mebibytes

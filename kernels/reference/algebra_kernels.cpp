@@ -21,6 +21,7 @@ class AlgebraReference final : public LayerKernel {
     for (const ParameterShape& p : infer_shapes(spec, inputs).parameters) {
       tensors_.parameter_elements.push_back(p.shape.elements());
     }
+    if constexpr (std::is_same_v<Spec, Pointwise>) spec_ = merged(spec);
     if constexpr (requires { spec_.constants; }) tensors_.constants = spec_.constants;
   }
   void forward(Stream&, const ForwardArguments& a) override {

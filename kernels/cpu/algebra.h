@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/cpu/onednn.h"
+#include "kernels/layer.h"
+
+// The CPU device's kernels of kernels/algebra.h.
+namespace hetpipe {
+
+std::unique_ptr<LayerKernel> make_pointwise(const Pointwise& spec, const std::vector<Shape>& inputs,
+                                            int threads);
+
+}  // namespace hetpipe
