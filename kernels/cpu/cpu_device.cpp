@@ -84,8 +84,8 @@ class CpuDevice final : public HostDevice {
             using Spec = std::decay_t<decltype(layer)>;
             if constexpr (AlgebraLayer<Spec>) {
               return guarded(make_algebra(context_, layer, inputs, key), name);
-            } else if constexpr (OneOf<Spec, TransposedConvolution, Resize, AdaptivePool, GroupNorm,
-                                       RmsNorm, Recurrent, RegressionLoss, OutputLoss>) {
+            } else if constexpr (OneOf<Spec, TransposedConvolution, Resize, AdaptivePool, Recurrent,
+                                       RegressionLoss, OutputLoss>) {
               return make_reference_kernel(spec, inputs, key);
             } else {
               return make(layer, inputs[0], key, name);

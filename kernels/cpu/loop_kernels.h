@@ -35,6 +35,10 @@ std::unique_ptr<LayerKernel> make_loop_kernel(const PositionEmbedding& spec, con
                                               std::uint64_t key, int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const LayerNorm& spec, const Shape& in,
                                               std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const RmsNorm& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const GroupNorm& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const SoftmaxCrossEntropy& spec, const Shape& in,
                                               std::uint64_t key, int threads);
 

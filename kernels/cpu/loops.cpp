@@ -2,11 +2,11 @@
 #include "kernels/cpu/loops.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <vector>
 
 #include "base/random.h"
+#include "kernels/cpu/loop_sums.h"
 #include "kernels/reference/pooling.h"
 
 namespace hetpipe::loops {
@@ -98,42 +98,6 @@ HETPIPE_EVERY_WIDTH void look_ahead_adam(float* __restrict ahead, const float* _
         weights[i] - factor * (first[i] / s.bias1) / (std::sqrt(second[i] / s.bias2) + s.epsilon);
   }
 }
-
-namespace {
-
-// Rows whose terms are added up in float, as a tree, before they meet the running sum in double: an
-// eighth of the conversions, and three roundings that do not add up over the rows.
-constexpr std::int64_t kTogether = 8;
-
-// sums[c] += terms(row, c) over the rows, for `kTogether` rows at a time and then one by one. All
-// terms(row, c)[k] are floats, and go into sums[k][c].
-template <std::size_t kSums, class Terms>
-inline __attribute__((always_inline)) void add_rows(const std::array<double*, kSums>& sums,
-                                                    std::int64_t rows, std::int64_t columns,
-                                                    const Terms& terms) {
-  std::int64_t r = 0;
-  for (; r + kTogether <= rows; r += kTogether) {
-    HETPIPE_INDEPENDENT
-    for (std::int64_t c = 0; c < columns; ++c) {
-      const std::array<float, kSums> a = terms(r, c), b = terms(r + 1, c), d = terms(r + 2, c),
-                                     e = terms(r + 3, c), f = terms(r + 4, c), g = terms(r + 5, c),
-                                     h = terms(r + 6, c), i = terms(r + 7, c);
-      for (std::size_t k = 0; k < kSums; ++k) {
-        sums[k][c] +=
-            static_cast<double>(((a[k] + b[k]) + (d[k] + e[k])) + ((f[k] + g[k]) + (h[k] + i[k])));
-      }
-    }
-  }
-  for (; r < rows; ++r) {
-    HETPIPE_INDEPENDENT
-    for (std::int64_t c = 0; c < columns; ++c) {
-      const std::array<float, kSums> a = terms(r, c);
-      for (std::size_t k = 0; k < kSums; ++k) sums[k][c] += static_cast<double>(a[k]);
-    }
-  }
-}
-
-}  // namespace
 
 HETPIPE_EVERY_WIDTH void deviation_sums(double* __restrict sum, double* __restrict squares,
                                         const float* __restrict x, const float* __restrict origin,
