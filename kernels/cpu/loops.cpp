@@ -148,6 +148,13 @@ HETPIPE_EVERY_WIDTH void column_sums(double* __restrict sum, const float* __rest
   });
 }
 
+HETPIPE_EVERY_WIDTH void add_to_rows(float* __restrict y, const float* __restrict x,
+                                     std::int64_t rows, std::int64_t columns) {
+  for (std::int64_t r = 0; r < rows; ++r, y += columns) {
+    for (std::int64_t c = 0; c < columns; ++c) y[c] += x[c];
+  }
+}
+
 void dropout_draw(std::uint8_t* kept, std::uint64_t key, float rate, std::int64_t count) {
   for (std::int64_t i = 0; i < count; i += 4) {
     const std::uint64_t block = static_cast<std::uint64_t>(i) / 4;

@@ -74,6 +74,9 @@ void normalise_backward(float* dx, const float* dy, const float* x, const float*
 // sum += x down the rows of (rows, columns), likewise.
 void column_sums(double* sum, const float* x, std::int64_t rows, std::int64_t columns);
 
+// Each row of y (rows, columns) += x (columns).
+void add_to_rows(float* y, const float* x, std::int64_t rows, std::int64_t columns);
+
 // to (columns, rows) = from (rows, columns) transposed.
 void transpose(float* to, const float* from, std::int64_t rows, std::int64_t columns);
 
