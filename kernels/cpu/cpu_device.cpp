@@ -9,7 +9,6 @@
 #include "kernels/cpu/memory_pool.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/reference/reference_device.h"
 
 namespace hetpipe {
 namespace {
@@ -84,8 +83,6 @@ class CpuDevice final : public HostDevice {
             using Spec = std::decay_t<decltype(layer)>;
             if constexpr (AlgebraLayer<Spec>) {
               return guarded(make_algebra(context_, layer, inputs, key), name);
-            } else if constexpr (OneOf<Spec, Resize, AdaptivePool, RegressionLoss, OutputLoss>) {
-              return make_reference_kernel(spec, inputs, key);
             } else {
               return make(layer, inputs[0], key, name);
             }

@@ -265,27 +265,6 @@ HETPIPE_EVERY_WIDTH void average_pool_row(float* __restrict y, const float* __re
   }
 }
 
-void max_pool_backward(float* __restrict dx, const float* __restrict dy,
-                       const std::uint8_t* __restrict winner, const Window& window,
-                       const Shape& in) {
-  const std::int64_t channels = in[3];
-  const std::int64_t rows = window.rows.positions(in[1]);
-  const std::int64_t row_length = window.columns.positions(in[2]) * channels;
-  std::fill_n(dx, in[1] * in[2] * channels, 0.0f);
-  for (std::int64_t oh = 0; oh < rows; ++oh) {
-    for_each_tap(window, in, oh, [&](std::int64_t input, std::int64_t output, std::int64_t place) {
-      float* __restrict gradient = dx + input;
-      const float* __restrict from = dy + oh * row_length + output;
-      const std::uint8_t* __restrict won = winner + oh * row_length + output;
-      const std::uint8_t here = static_cast<std::uint8_t>(place);
-      for (std::int64_t c = 0; c < channels; ++c) {
-        const float g = from[c];
-        gradient[c] += won[c] == here ? g : 0.0f;
-      }
-    });
-  }
-}
-
 void average_pool_backward(float* __restrict dx, const float* __restrict dy, const Window& window,
                            const Shape& in, bool count_padding) {
   const std::int64_t channels = in[3];

@@ -90,8 +90,6 @@ void max_pool_row(float* y, std::uint8_t* winner, const float* image, const Wind
 void average_pool_row(float* y, const float* image, const Window& window, const Shape& in,
                       bool count_padding, std::int64_t row);
 // One sample's input gradient (H, W, C), overwritten.
-void max_pool_backward(float* dx, const float* dy, const std::uint8_t* winner, const Window& window,
-                       const Shape& in);
 void average_pool_backward(float* dx, const float* dy, const Window& window, const Shape& in,
                            bool count_padding);
 
