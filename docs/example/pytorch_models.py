@@ -68,8 +68,8 @@ def densenet121() -> Example:
 
 
 def inception_v3() -> Example:
-    """With its auxiliary output. 107 pixels is the least that leaves that output one place for its 5 x 5 kernel."""
-    return vision("inception_v3", 107, init_weights=False)
+    """With its auxiliary output, whose 5 x 5 kernel needs images of at least 299 pixels."""
+    return vision("inception_v3", 299, init_weights=False)
 
 
 def squeezenet() -> Example:
@@ -270,12 +270,21 @@ def lstm() -> Example:
 # ------------------------------------------------------------------------------------------------------------------------- others
 
 
+def narrow_head(model: nn.Module, inputs: int) -> nn.Module:
+    """The classifier of VGG and AlexNet has most of their weights; here it is 64 wide."""
+    model.classifier = nn.Sequential(
+        nn.Linear(inputs, 64), nn.ReLU(True), nn.Dropout(), nn.Linear(64, 64), nn.ReLU(True), nn.Dropout(), nn.Linear(64, 10))
+    return model
+
+
 def alexnet() -> Example:
-    return vision("alexnet", 64)
+    import torchvision
+    return seeded(lambda: narrow_head(torchvision.models.alexnet(weights=None), 256 * 6 * 6)), images(64)
 
 
 def vgg11_bn() -> Example:
-    return vision("vgg11_bn", 32)
+    import torchvision
+    return seeded(lambda: narrow_head(torchvision.models.vgg11_bn(weights=None, init_weights=False), 512 * 7 * 7)), images(32)
 
 
 def googlenet() -> Example:

@@ -651,6 +651,9 @@ class Exporter:
                 raise Refused(COMPLEX if fake.dtype.is_complex else f"a result of type {dtype_name(fake.dtype)}; HetPipe's graphs are in float32")
         handler = getattr(self, f"op_{call.name}", None)
         if handler:
+            first = next(iter(call.args))
+            if isinstance(call.args[first], Constant) and call.name not in POINTWISE | {"embedding": "", "gather": "", "index": ""}:
+                call.args[first] = self.literal(call.args[first], call.fx)
             return handler(call)
         if call.name in SAME:
             return call.first if isinstance(call.first, Value) else self.literal(call.first, call.fx)
@@ -1090,13 +1093,18 @@ class Exporter:
         return self.index_flat(source, 1, rest, shape, fx)
 
     def op_gather(self, call: Call) -> Value:
-        """With constant places. Where they vary along the dimension alone, it is index_select."""
-        index, source, dim = call.args["index"], call.first, call.args["dim"] % len(call.first.shape)
+        """With constant places. Where they vary along the dimension alone, it is index_select. From a constant whose elements are
+        all equal it is that number (RoBERTa's types of tokens)."""
+        index, source = call.args["index"], call.first
+        if isinstance(source, Constant):
+            number = source.pair[0].flatten()[0]
+            if all(bool((t == number).all()) for t in source.pair):
+                return Constant([torch.full([self.concrete(d, w) for d in index.shape], number.item(), dtype=number.dtype) for w in (0, 1)])
+            source = self.literal(source, call.fx)
         if not isinstance(index, Constant):
             raise Refused(BY_DATA)
         tensor, shape = self.collapsed(index)
-        if not isinstance(source, Value):
-            raise Refused(BY_DATA)
+        dim = call.args["dim"] % len(source.shape)
         line = tensor
         for d in range(tensor.dim()):
             if d != dim:
