@@ -9,11 +9,14 @@ FUNCTION takes nothing and returns (model, example_inputs): a tuple of tensors, 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import hashlib
 import importlib.util
 import inspect
+import io
 import json
+import logging
 import math
 import operator
 import os
@@ -22,6 +25,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, NoReturn
@@ -322,15 +326,25 @@ class Exporter:
         return each(fx.meta.get("val"), stand_in)
 
     def storage_of(self, fx: torch.fx.Node) -> int:
-        """Views share the storage of what they view. A chosen part of a list of views as well."""
+        """Views share the storage of what they view."""
+        parent = self.parent_of(fx)
+        return len(self.storage) + 1_000_000 if parent is None else self.storage[parent]
+
+    def parent_of(self, fx: torch.fx.Node) -> torch.fx.Node | None:
+        """The tensor (or list of views) that this one is a view of, or the same as."""
+        first = fx.args[0] if fx.args else None
+        if not isinstance(first, torch.fx.Node):
+            return None
         if fx.target is operator.getitem:
-            return self.storage[fx.args[0]]
+            return first if self.parent_of(first) is not None else None
         schema = getattr(fx.target, "_schema", None)
-        if schema and schema.returns and schema.returns[0].alias_info is not None and fx.args:
-            first = fx.args[0]
-            if isinstance(first, torch.fx.Node):
-                return self.storage[first]
-        return len(self.storage) + 1_000_000
+        if not schema or not schema.returns or schema.returns[0].alias_info is None:
+            return None
+        if self.operator_name(fx.target) in CASTS and fx.meta["val"].dtype != first.meta["val"].dtype:
+            return None
+        if self.operator_name(fx.target) == "contiguous" and not first.meta["val"].is_contiguous():
+            return None
+        return first
 
     @staticmethod
     def operator_name(target: Any) -> str:
@@ -402,7 +416,7 @@ class Exporter:
         """Behind a refused operator only the operators' names are looked at, once each."""
         name = self.operator_name(fx.target)
         known = SUPPORTED.keys() | SAME | CASTS | RENAMED.keys() | NEW | {"chunk", "split_with_sizes", "t", "mT", "numpy_T", "pad", "movedim",
-                                                            "rsub", "narrow", "repeat_interleave", "var_mean", "norm", "copy", "zero", "fill"}
+                                                            "rsub", "narrow", "repeat_interleave", "var_mean", "norm", "copy", "zero", "fill", "detach"}
         if name not in known and not hasattr(self, f"op_{name}"):
             return self.refuse(fx, REASONS.get(name, "HetPipe has no such operator"))
         val = fx.meta.get("val")
@@ -590,21 +604,76 @@ class Exporter:
     # -- in-place operators
 
     def rebind(self, call: Call, value: Any) -> None:
-        """From here on every name of the changed tensor means the new value. Views of it that are used later would have to change
-        as well: those are refused."""
+        """From here on every name of the changed tensor means the new value. Where others that share its memory are used later, the
+        change is written back into the tensor that it is a view of, and their views are taken again."""
         written = call.written
         old = self.values[written]
+        shared = [fx for fx in self.done if self.storage.get(fx) == self.storage[written]]
+        shared.sort()
+        renamed = self.rename(shared, old, value)
+        later = lambda fx: any(u not in self.done and u is not call.fx for u in fx.users)
+        if not any(later(fx) for fx in shared if fx not in renamed and not isinstance(self.values[fx], list)):
+            return
+        at = written
+        while (parent := self.parent_of(at)) is not None:
+            if parent not in renamed:
+                value = self.written_back(at, parent, value)
+                renamed |= self.rename(shared, self.values[parent], value)
+            at = parent
+        for fx in shared:
+            if fx not in renamed and fx.op == "call_function":
+                if getattr(fx.target, "_schema", None) is not None and fx.target._schema.is_mutable:
+                    self.values[fx] = self.values[fx.args[0]]
+                else:
+                    self.certain_view(fx)
+                    self.values[fx] = self.call(fx)
+
+    def rename(self, shared: list[torch.fx.Node], old: Any, value: Any) -> set[torch.fx.Node]:
+        """Names of `old` get the value; which ones."""
         same = lambda v: v is old or (isinstance(v, Constant) and isinstance(old, Constant) and v.pair[0] is old.pair[0])
-        storage = self.storage[written]
-        for fx, held in self.storage.items():
-            if held != storage:
-                continue
-            if same(self.values[fx]):
-                self.values[fx] = value
-            elif any(u not in self.done and u is not call.fx for u in fx.users) and fx in self.done:
-                if not isinstance(self.values[fx], list):
-                    raise Refused(f"changes in place a tensor of which \"{fx.name}\" ({self.source_of(fx)}) is a view that is used later; "
-                                  "write it as a new tensor (torch.cat, torch.where)")
+        found = {fx for fx in shared if same(self.values[fx])}
+        for fx in found:
+            self.values[fx] = value
+        return found
+
+    def certain_view(self, fx: torch.fx.Node) -> None:
+        if self.operator_name(fx.target) in ("reshape", "flatten") and not fx.args[0].meta["val"].is_contiguous():
+            raise Refused(f"changes in place a tensor of which \"{fx.name}\" ({self.source_of(fx)}) may be a view or a copy; use clone()")
+
+    def written_back(self, fx: torch.fx.Node, parent: torch.fx.Node, new: Value) -> Value:
+        """The parent of a view, after the view became `new`."""
+        name, old = self.operator_name(fx.target), self.values[parent]
+        if isinstance(new, Constant):
+            new = self.literal(new, fx)
+        if isinstance(old, Constant):
+            old = self.literal(old, fx)
+        self.certain_view(fx)
+        if name in BY_SHAPE - {"expand"}:
+            return self.emit("view", fx, {"self": new}, {}, old.shape, new.type)
+        if name in SAME | CASTS:
+            return new
+        if name in ("slice", "select"):
+            call = self.bind(fx)
+            dim = call.args["dim"] % len(old.shape)
+            extent = old.shape[dim]
+            start, end = (self.extents(call.args[k]) if k in call.args else None for k in ("start", "end"))
+            if name == "select":
+                start = self.attribute(call.args["index"], "index")
+                new = self.emit("unsqueeze", fx, {"self": new}, {}, new.shape[:dim] + (1,) + new.shape[dim:], new.type)
+                end = start + 1 if start != -1 else None
+            if (start or 0) == 0 and (end == extent or (isinstance(end, int) and end >= 2**62)) and call.args.get("step", 1) == 1:
+                return new
+            if all(isinstance(e, int) or e is None for e in (extent, start, end)) and call.args.get("step", 1) == 1:
+                start, end, _ = slice(start, end).indices(extent)
+                piece = lambda a, b: [self.emit("slice", fx, {"self": old}, {"dim": dim, "start": a, "end": b, "step": 1},
+                                                old.shape[:dim] + (b - a,) + old.shape[dim + 1:], old.type)] if b > a else []
+                return self.emit("cat", fx, {"tensors": piece(0, start) + [new] + piece(end, extent)}, {"dim": dim}, old.shape, old.type)
+        if name == "transpose":
+            call = self.bind(fx)
+            dims = [call.args[k] % len(old.shape) for k in call.args if k.startswith(("dim", "axis"))]
+            return self.emit("transpose", fx, {"self": new}, {"dim0": dims[0], "dim1": dims[1]}, old.shape, new.type)
+        raise Refused(f"changes in place a tensor that \"{parent.name}\" ({self.source_of(parent)}) shares memory with, which is used later; "
+                      "write it as a new tensor (torch.cat, torch.where)")
 
     def change(self, call: Call) -> Any:
         """An in-place operator on a tensor of the graph, as the operator that gives a new one."""
@@ -865,6 +934,26 @@ class Exporter:
             return self.emit("expand", call.fx, {"self": source}, {}, shape, source.type)
         return self.plain(call, repeats=self.attribute(call.args["repeats"], "repeats"))
 
+    def op_tile(self, call: Call) -> Value:
+        call.name = "repeat"
+        dims = call.args.pop("dims")
+        call.args["repeats"] = [1] * (len(call.first.shape) - len(dims)) + dims
+        return self.op_repeat(call)
+
+    def op_cumsum(self, call: Call) -> Value:
+        kind = call.fx.meta["val"].dtype
+        if call.first.type != kind:
+            call.args["self"] = self.emit("to", call.fx, {"self": call.first}, {}, call.first.shape, kind)
+        return self.plain(call)
+
+    def op__weight_norm(self, call: Call) -> Value:
+        """g v / |v|, with the norm over all dimensions but one."""
+        v, g, fx = call.args["v"], call.args["g"], call.fx
+        dims = [d for d in range(len(v.shape)) if d != call.args["dim"] % len(v.shape)]
+        length = self.emit("linalg_vector_norm", fx, {"self": v}, {"ord": 2.0, "dim": dims, "keepdim": True}, g.shape, v.type)
+        factor = self.emit("div", fx, {"self": g, "other": length}, {}, g.shape, v.type)
+        return self.emit("mul", fx, {"self": v, "other": factor}, {}, v.shape, v.type)
+
     def op_repeat_interleave(self, call: Call) -> Value:
         """By a number: one extent more, expanded."""
         source, count, dim = call.first, self.attribute(call.args.get("repeats"), "repeats"), call.args.get("dim")
@@ -883,7 +972,7 @@ class Exporter:
             raise Refused("moves samples among each other")
         return self.plain(call)
 
-    op_flip = lambda self, call: self.op_roll(call)
+    op_flip = op_roll
 
     def op_pad(self, call: Call) -> Value:
         pad, mode, source = self.attribute(call.args["pad"], "pad"), call.args["mode"], call.first
@@ -892,10 +981,24 @@ class Exporter:
         shape = self.shape_of(call.fx.meta["val"])
         if mode == "constant":
             return self.emit("constant_pad_nd", call.fx, {"self": source}, {"pad": pad, "value": call.args["value"] or 0.0}, shape, source.type)
+        if mode == "circular" and min(pad) >= 0:
+            return self.circular(source, pad, call.fx)
         name = {"reflect": "reflection_pad", "replicate": "replication_pad"}.get(mode)
         if name is None or len(pad) > 4:
             raise Refused(f"mode {mode} over {len(pad) // 2} dimensions")
         return self.emit(f"{name}{len(pad) // 2}d", call.fx, {"self": source}, {"padding": pad}, shape, source.type)
+
+    def circular(self, source: Value, pad: list[int], fx: torch.fx.Node) -> Value:
+        """Ends put in front of the beginning, and the other way round."""
+        for i in range(len(pad) // 2):
+            dim = len(source.shape) - 1 - i
+            extent = source.shape[dim]
+            wide = lambda width: source.shape[:dim] + (width,) + source.shape[dim + 1:]
+            piece = lambda a, b: [self.emit("slice", fx, {"self": source}, {"dim": dim, "start": a, "end": b, "step": 1}, wide(b - a), source.type)] if b > a else []
+            parts = piece(extent - pad[2 * i], extent) + [source] + piece(0, pad[2 * i + 1])
+            if len(parts) > 1:
+                source = self.emit("cat", fx, {"tensors": parts}, {"dim": dim}, wide(extent + pad[2 * i] + pad[2 * i + 1]), source.type)
+        return source
 
     def op_constant_pad_nd(self, call: Call) -> Value:
         return call.first if all(p == 0 for p in self.attribute(call.args["pad"], "pad")) else self.plain(call)
@@ -910,9 +1013,6 @@ class Exporter:
         if call.args.get("rounding_mode"):
             raise Refused("a division that rounds")
         return self.plain(call, rounding_mode=None)
-
-    def op_square(self, call: Call) -> Value:
-        return self.plain(call)
 
     def op_bitwise_and(self, call: Call) -> Value:
         if call.fx.meta["val"].dtype != torch.bool:
@@ -1362,13 +1462,17 @@ def export_program(model: Model, samples: tuple[int, int], reference: str) -> to
         if isinstance(t, torch.Tensor):
             shapes[t] = {0: torch.export.Dim.AUTO}
     try:
-        program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes.dynamic_shapes(module, args, kwargs), strict=False)
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            logging.disable(logging.CRITICAL)  # what PyTorch says besides the exception
+            warnings.simplefilter("ignore")
+            program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes.dynamic_shapes(module, args, kwargs), strict=False)
     except Exception as error:  # torch.export raises many kinds
         text = str(error)
         hint = "a model whose control flow depends on the data cannot be exported" if "data-dependent" in text or "GuardOnData" in type(error).__name__ \
             else "torch.export.export(model.train(), inputs) has to accept the model"
         raise Mistake(f"PyTorch cannot export {reference}: {where(error, inspect.getsourcefile(type(module)) or '')}; {hint}")
     finally:
+        logging.disable(logging.NOTSET)
         del module.forward
     return program
 

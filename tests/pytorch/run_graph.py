@@ -6,6 +6,7 @@ minibatch with the numbers that hetpipe_export.py --reference wrote. By hand; do
   python3 run_graph.py DIR [DIR...]      each with graph.json, weights, check.safetensors and reference.safetensors"""
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -86,7 +87,7 @@ def loss(f: Callable) -> Callable:
 
 ONE = "abs neg sign square reciprocal sqrt rsqrt exp expm1 exp2 log log1p log2 sin cos tanh sigmoid erf floor ceil round relu " \
     "logical_not bitwise_not clamp clamp_min clamp_max masked_fill pow flip roll tril triu unbind select " \
-    "cumsum logsumexp amax amin prod max min index_select gather detach permute lerp addcmul addcdiv".split()
+    "cumsum logsumexp amax amin max min index_select gather detach permute lerp addcmul addcdiv".split()
 FUNCTIONAL = "relu6 hardtanh hardswish hardsigmoid leaky_relu selu celu silu mish softplus softsign gelu hardshrink softshrink " \
     "tanhshrink threshold glu prelu pixel_shuffle pixel_unshuffle channel_shuffle".split()
 RUN: dict[str, Callable[[dict[str, Any], list[int]], Any]] = {
@@ -105,13 +106,14 @@ RUN: dict[str, Callable[[dict[str, Any], list[int]], Any]] = {
     "repeat": lambda a, s: a["self"].repeat(a["repeats"]),
     "transpose": lambda a, s: a["self"].transpose(a["dim0"], a["dim1"]),
     "constant_pad_nd": lambda a, s: F.pad(a["self"], a["pad"], value=a["value"]),
-    **{name: (lambda mode: lambda a, s: F.pad(a["self"], a["padding"], mode=mode))(name.removesuffix("ion_pad1d").removesuffix("ion_pad2d").replace("reflect", "reflect").replace("replicat", "replicate"))
-       for name in ("reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d")},
+    **{f"{name}_pad{d}d": (lambda mode: lambda a, s: F.pad(a["self"], a["padding"], mode=mode))(mode)
+       for name, mode in (("reflection", "reflect"), ("replication", "replicate")) for d in (1, 2)},
     "slice": lambda a, s: a["self"][(slice(None),) * a["dim"] + (slice(a["start"], a["end"], a["step"]),)],
     "split": lambda a, s: a["self"].split([shape[a["dim"]] for shape in s], a["dim"]),
     "cat": lambda a, s: torch.cat(a["tensors"], a["dim"]),
     "stack": lambda a, s: torch.stack(a["tensors"], a["dim"]),
     "sum": lambda a, s: a["self"].sum(a["dim"], a["keepdim"]), "mean": lambda a, s: a["self"].mean(a["dim"], a["keepdim"]),
+    "prod": lambda a, s: functools.reduce(lambda x, d: x.prod(d, True), a["dim"], a["self"]).reshape(s),
     "var": one(torch.var), "std": one(torch.std), "linalg_vector_norm": one(torch.linalg.vector_norm),
     "softmax": one(torch.softmax), "log_softmax": one(torch.log_softmax),
     "conv1d": convolution(F.conv1d), "conv2d": convolution(F.conv2d),
