@@ -1798,11 +1798,12 @@ def reference_run(exported: Exported, batch: dict[str, torch.Tensor], loss: str,
                 p.grad = None
             value.backward()
             with torch.no_grad():
+                # The loss, which is of the first output alone, may not depend on all parameters.
+                parameters = {n: p for n, p in parameters.items() if p.grad is not None}
                 for name, p in parameters.items():
-                    gradient = torch.zeros_like(p) if p.grad is None else p.grad
                     if step == 0:
-                        result[f"gradient/{name}"] = gradient.clone()
-                    velocity[name].mul_(options.momentum).add_(gradient)
+                        result[f"gradient/{name}"] = p.grad.clone()
+                    velocity[name].mul_(options.momentum).add_(p.grad)
                     p.sub_(velocity[name], alpha=options.learning_rate)
     finally:
         torch.set_default_dtype(standard)
@@ -1810,9 +1811,19 @@ def reference_run(exported: Exported, batch: dict[str, torch.Tensor], loss: str,
     for name, p in parameters.items():
         result[f"updated/{name}"] = p.detach().clone()
     buffers = dict(module.named_buffers(remove_duplicate=False))
-    for name in sorted(exported.exporter.changed):
+    needed = needed_for_first_output(exported)
+    for name in sorted(exported.exporter.changed & needed):
         result[f"updated/{name}"] = buffers[name].detach().clone()
     return {n: t.float().contiguous() for n, t in result.items()}
+
+
+def needed_for_first_output(exported: Exported) -> set[str]:
+    """Names of everything that the first output depends on."""
+    needed = {str(exported.outputs[0][1]).split(":")[0]}
+    for node in reversed(exported.nodes):
+        if node.name in needed:
+            needed |= {str(v).split(":")[0] for v in pytree.tree_leaves(node_json(node)["inputs"])}
+    return needed
 
 
 def check_batch(exported: Exported, loss: str) -> dict[str, torch.Tensor]:
