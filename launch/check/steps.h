@@ -8,18 +8,12 @@
 
 #include "base/sample.h"
 #include "kernels/device.h"
+#include "launch/check/batch.h"
 #include "runtime/model/model.h"
 #include "runtime/pipeline/optimizer.h"
 #include "runtime/pipeline/stage.h"
 
 namespace hetpipe {
-
-// What one minibatch holds, as a model reads it.
-struct CheckedBatch {
-  std::int64_t samples = 0;
-  std::vector<float> inputs;          // (N, sample)
-  std::vector<std::int32_t> labels;   // (N, labels of a sample); bits of floats for regression
-};
 
 // A tensor by its name in the state_dict.
 struct CheckedTensor {

@@ -1696,15 +1696,23 @@ def graph_text(exported: Exported) -> str:
     return "{\n" + ",\n".join(f' "{k}": {v}' for k, v in parts.items()) + "\n}\n"
 
 
+def save(tensors: dict[str, torch.Tensor], path: str, facts: dict[str, str] | None = None) -> None:
+    """A safetensors file that may be read by whoever may read other new files here."""
+    save_file(tensors, path, facts)
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(path, 0o666 & ~mask)
+
+
 def write(exported: Exported, folder: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, "graph.json"), "w", encoding="utf-8") as file:
             file.write(graph_text(exported))
-        save_file({n: t.clone().contiguous() for n, t in exported.tensors.items()}, os.path.join(folder, "weights.safetensors"), {"format": "pt"})
+        save({n: t.clone().contiguous() for n, t in exported.tensors.items()}, os.path.join(folder, "weights.safetensors"), {"format": "pt"})
         constants = os.path.join(folder, "constants.safetensors")
         if exported.constants:
-            save_file(exported.constants, constants, {"format": "pt"})
+            save(exported.constants, constants, {"format": "pt"})
         elif os.path.exists(constants):
             os.remove(constants)
     except OSError as error:
@@ -1904,7 +1912,7 @@ def write_reference(single: dict[str, torch.Tensor], double: dict[str, torch.Ten
     for name in double or {}:
         written[f"error/{name}"] = (single[name] - double[name]).abs().max() if single[name].numel() else torch.zeros(())
     settings = {"loss": loss, "learning_rate": str(options.learning_rate), "momentum": str(options.momentum), "steps": str(options.steps)}
-    save_file(written, options.reference, settings)
+    save(written, options.reference, settings)
 
 
 def check(exported: Exported, options: argparse.Namespace) -> int:
@@ -1912,7 +1920,7 @@ def check(exported: Exported, options: argparse.Namespace) -> int:
     loss = options.loss or default_loss(exported)
     batch = check_batch(exported, loss)
     batch_file = os.path.join(options.output, "check.safetensors")
-    save_file(batch, batch_file, {"loss": loss})
+    save(batch, batch_file, {"loss": loss})
     switch_dropout_off(exported)
     try:
         single = reference_run(exported, batch, loss, options, False)
