@@ -167,6 +167,7 @@ class Play {
       if (updates(p - 1)) add_up(tied, chunks, place.replica, p - 1, *device, *stream);
       tied.minibatch_done(p - 1);
       service.poll();
+      tied.post_ahead();
     }
     tied.finish();
   }
