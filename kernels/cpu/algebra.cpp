@@ -20,6 +20,7 @@ std::unique_ptr<LayerKernel> make_algebra(CpuContext& context, const LayerSpec& 
   if (std::holds_alternative<CumulativeSum>(spec)) {
     return make_cumulative_sum(inputs[0], context.threads);
   }
+  if (const auto* p = std::get_if<Product>(&spec)) return make_product(context, *p, inputs);
   return make_algebra_kernel(spec, inputs, key);
 }
 

@@ -17,5 +17,7 @@ std::unique_ptr<LayerKernel> make_move(const Move& spec, const std::vector<Shape
 std::unique_ptr<LayerKernel> make_reduce(const Reduce& spec, const Shape& in, int threads);
 std::unique_ptr<LayerKernel> make_softmax(const Softmax& spec, const Shape& in, int threads);
 std::unique_ptr<LayerKernel> make_cumulative_sum(const Shape& in, int threads);
+std::unique_ptr<LayerKernel> make_product(CpuContext& context, const Product& spec,
+                                          const std::vector<Shape>& inputs);
 
 }  // namespace hetpipe
