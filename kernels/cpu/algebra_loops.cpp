@@ -20,6 +20,14 @@ double total(const Lanes& lanes) {
   return sum;
 }
 
+// The rest of a row, and `beyond` in the lanes after it.
+Lanes rest_of(const float* x, std::int64_t count, float beyond) {
+  Lanes lanes;
+  lanes.fill(beyond);
+  std::copy_n(x, count, lanes.begin());
+  return lanes;
+}
+
 }  // namespace
 
 HETPIPE_EVERY_WIDTH float row_maximum(const float* x, std::int64_t count) {
@@ -29,10 +37,11 @@ HETPIPE_EVERY_WIDTH float row_maximum(const float* x, std::int64_t count) {
   for (; i + kLanes <= count; i += kLanes)
     for (std::size_t l = 0; l < kLanes; ++l)
       lanes[l] = pointwise::maximum(lanes[l], x[i + static_cast<std::int64_t>(l)]);
-  float most = lanes[0];
-  for (const float lane : lanes) most = pointwise::maximum(most, lane);
-  for (; i < count; ++i) most = pointwise::maximum(most, x[i]);
-  return most;
+  const Lanes rest = rest_of(x + i, count - i, x[0]);
+  for (std::size_t l = 0; l < kLanes; ++l) lanes[l] = pointwise::maximum(lanes[l], rest[l]);
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2)
+    for (std::size_t l = 0; l < half; ++l) lanes[l] = pointwise::maximum(lanes[l], lanes[l + half]);
+  return lanes[0];
 }
 
 HETPIPE_EVERY_WIDTH float row_minimum(const float* x, std::int64_t count) {
@@ -42,10 +51,11 @@ HETPIPE_EVERY_WIDTH float row_minimum(const float* x, std::int64_t count) {
   for (; i + kLanes <= count; i += kLanes)
     for (std::size_t l = 0; l < kLanes; ++l)
       lanes[l] = pointwise::minimum(lanes[l], x[i + static_cast<std::int64_t>(l)]);
-  float least = lanes[0];
-  for (const float lane : lanes) least = pointwise::minimum(least, lane);
-  for (; i < count; ++i) least = pointwise::minimum(least, x[i]);
-  return least;
+  const Lanes rest = rest_of(x + i, count - i, x[0]);
+  for (std::size_t l = 0; l < kLanes; ++l) lanes[l] = pointwise::minimum(lanes[l], rest[l]);
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2)
+    for (std::size_t l = 0; l < half; ++l) lanes[l] = pointwise::minimum(lanes[l], lanes[l + half]);
+  return lanes[0];
 }
 
 HETPIPE_EVERY_WIDTH void raise(float* __restrict most, const float* __restrict x,
@@ -69,9 +79,12 @@ HETPIPE_EVERY_WIDTH double shifted_exponentials(float* y, const float* x, float 
       lanes[static_cast<std::size_t>(l)] += e;
     }
   }
-  HETPIPE_INDEPENDENT
-  for (std::int64_t j = i; j < count; ++j) y[j] = pointwise::exp(x[j] - shift);
-  for (std::int64_t j = i; j < count; ++j) lanes[static_cast<std::size_t>(j - i)] += y[j];
+  Lanes rest = rest_of(x + i, count - i, -HUGE_VALF);
+  for (std::size_t l = 0; l < kLanes; ++l) {
+    rest[l] = pointwise::exp(rest[l] - shift);
+    lanes[l] += rest[l];
+  }
+  std::copy_n(rest.begin(), count - i, y + i);
   return total(lanes);
 }
 
@@ -81,8 +94,8 @@ HETPIPE_EVERY_WIDTH double sum_of_exponentials(const float* x, float shift, std:
   for (; i + kLanes <= count; i += kLanes)
     for (std::int64_t l = 0; l < kLanes; ++l)
       lanes[static_cast<std::size_t>(l)] += pointwise::exp(x[i + l] - shift);
-  for (std::int64_t j = i; j < count; ++j)
-    lanes[static_cast<std::size_t>(j - i)] += pointwise::exp(x[j] - shift);
+  const Lanes rest = rest_of(x + i, count - i, -HUGE_VALF);
+  for (std::size_t l = 0; l < kLanes; ++l) lanes[l] += pointwise::exp(rest[l] - shift);
   return total(lanes);
 }
 
@@ -120,7 +133,8 @@ HETPIPE_EVERY_WIDTH double row_dot(const float* x, const float* y, std::int64_t 
   for (; i + kLanes <= count; i += kLanes)
     for (std::int64_t l = 0; l < kLanes; ++l)
       lanes[static_cast<std::size_t>(l)] += x[i + l] * y[i + l];
-  for (std::int64_t j = i; j < count; ++j) lanes[static_cast<std::size_t>(j - i)] += x[j] * y[j];
+  const Lanes more_x = rest_of(x + i, count - i, 0), more_y = rest_of(y + i, count - i, 0);
+  for (std::size_t l = 0; l < kLanes; ++l) lanes[l] += more_x[l] * more_y[l];
   return total(lanes);
 }
 
