@@ -14,14 +14,24 @@ namespace {
 constexpr std::int64_t kLanes = 32;
 using Lanes = std::array<float, kLanes>;
 
-double total(const Lanes& lanes) {
-  double sum = 0;
-  for (const float lane : lanes) sum += static_cast<double>(lane);
-  return sum;
+// Half of the lanes, in registers: of any width, by the same operations.
+using Wide = float __attribute__((vector_size(64)));
+using WideInMemory = float __attribute__((vector_size(64), aligned(4), may_alias));
+static_assert(2 * sizeof(Wide) == sizeof(Lanes));
+#define HETPIPE_WIDE(x) (*reinterpret_cast<const WideInMemory*>(x))
+
+// In halves, one vector on another.
+[[gnu::always_inline]] inline double total(const Lanes& lanes) {
+  std::array<double, kLanes / 2> halves;
+  for (std::size_t l = 0; l < kLanes / 2; ++l)
+    halves[l] = static_cast<double>(lanes[l]) + static_cast<double>(lanes[l + kLanes / 2]);
+  for (std::size_t half = kLanes / 4; half > 0; half /= 2)
+    for (std::size_t l = 0; l < half; ++l) halves[l] += halves[l + half];
+  return halves[0];
 }
 
 // The rest of a row, and `beyond` in the lanes after it.
-Lanes rest_of(const float* x, std::int64_t count, float beyond) {
+[[gnu::always_inline]] inline Lanes rest_of(const float* x, std::int64_t count, float beyond) {
   Lanes lanes;
   lanes.fill(beyond);
   std::copy_n(x, count, lanes.begin());
@@ -69,23 +79,20 @@ HETPIPE_EVERY_WIDTH void lower(float* __restrict least, const float* __restrict 
 
 HETPIPE_EVERY_WIDTH double shifted_exponentials(float* y, const float* x, float shift,
                                                 std::int64_t count) {
-  Lanes lanes{};
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    HETPIPE_INDEPENDENT
-    for (std::int64_t l = 0; l < kLanes; ++l) {
-      const float e = pointwise::exp(x[i + l] - shift);
-      y[i + l] = e;
-      lanes[static_cast<std::size_t>(l)] += e;
-    }
-  }
+  const std::int64_t i = count - count % kLanes;
   Lanes rest = rest_of(x + i, count - i, -HUGE_VALF);
-  for (std::size_t l = 0; l < kLanes; ++l) {
-    rest[l] = pointwise::exp(rest[l] - shift);
-    lanes[l] += rest[l];
-  }
+  HETPIPE_INDEPENDENT
+  for (std::int64_t j = 0; j < i; ++j) y[j] = pointwise::exp(x[j] - shift);
+  for (std::size_t l = 0; l < kLanes; ++l) rest[l] = pointwise::exp(rest[l] - shift);
   std::copy_n(rest.begin(), count - i, y + i);
-  return total(lanes);
+  Wide low = HETPIPE_WIDE(rest.data()), high = HETPIPE_WIDE(rest.data() + kLanes / 2);
+  for (std::int64_t j = 0; j < i; j += kLanes) {
+    low += HETPIPE_WIDE(y + j);
+    high += HETPIPE_WIDE(y + j + kLanes / 2);
+  }
+  *reinterpret_cast<WideInMemory*>(rest.data()) = low;
+  *reinterpret_cast<WideInMemory*>(rest.data() + kLanes / 2) = high;
+  return total(rest);
 }
 
 HETPIPE_EVERY_WIDTH double sum_of_exponentials(const float* x, float shift, std::int64_t count) {
@@ -128,13 +135,17 @@ HETPIPE_EVERY_WIDTH double row_sum(const float* x, std::int64_t count) {
 }
 
 HETPIPE_EVERY_WIDTH double row_dot(const float* x, const float* y, std::int64_t count) {
-  Lanes lanes{};
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (std::int64_t l = 0; l < kLanes; ++l)
-      lanes[static_cast<std::size_t>(l)] += x[i + l] * y[i + l];
-  const Lanes more_x = rest_of(x + i, count - i, 0), more_y = rest_of(y + i, count - i, 0);
-  for (std::size_t l = 0; l < kLanes; ++l) lanes[l] += more_x[l] * more_y[l];
+  const std::int64_t whole = count - count % kLanes;
+  Lanes lanes = rest_of(x + whole, count - whole, 0);
+  const Lanes other = rest_of(y + whole, count - whole, 0);
+  Wide low = HETPIPE_WIDE(lanes.data()) * HETPIPE_WIDE(other.data());
+  Wide high = HETPIPE_WIDE(lanes.data() + kLanes / 2) * HETPIPE_WIDE(other.data() + kLanes / 2);
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    low += HETPIPE_WIDE(x + i) * HETPIPE_WIDE(y + i);
+    high += HETPIPE_WIDE(x + i + kLanes / 2) * HETPIPE_WIDE(y + i + kLanes / 2);
+  }
+  *reinterpret_cast<WideInMemory*>(lanes.data()) = low;
+  *reinterpret_cast<WideInMemory*>(lanes.data() + kLanes / 2) = high;
   return total(lanes);
 }
 
