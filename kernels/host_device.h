@@ -52,12 +52,26 @@ inline const std::byte* activations(const float* values) {
 }
 inline std::byte* activations(float* values) { return reinterpret_cast<std::byte*>(values); }
 
-// Gradients beyond the span, like null ones, are not wanted.
+// Gradients beyond the span, like null ones, are not wanted; a layer has no parameters beyond.
 inline float* wanted(std::span<float* const> gradients, std::size_t i) {
   return i < gradients.size() ? gradients[i] : nullptr;
 }
+inline const float* wanted(std::span<const float* const> parameters, std::size_t i) {
+  return i < parameters.size() ? parameters[i] : nullptr;
+}
 inline float* wanted(std::span<std::byte* const> gradients, std::size_t i) {
   return i < gradients.size() ? floats(gradients[i]) : nullptr;
+}
+
+// The scale and shift, or their gradients, of a layer that may have one, both or none; null where
+// it has not.
+template <class T>
+T* scale_of(const LayerNorm& l, std::span<T* const> parameters) {
+  return l.scaled ? wanted(parameters, 0) : nullptr;
+}
+template <class T>
+T* shift_of(const LayerNorm& l, std::span<T* const> parameters) {
+  return l.shifted ? wanted(parameters, l.scaled ? 1 : 0) : nullptr;
 }
 
 }  // namespace hetpipe

@@ -6,24 +6,27 @@
 namespace hetpipe {
 namespace {
 
-std::string rest_of_window(int stride, Sides padding) {
-  std::string text;
-  if (stride != 1) text += format(", stride %d", stride);
-  if (padding == Sides{padding.rows}) {
-    if (padding.rows != 0) text += format(", padding %d", padding.rows);
-  } else {
-    text += format(", padding %dx%d", padding.rows, padding.columns);
-  }
-  return text;
+// ", stride 2", or ", stride 2x1"; nothing where it is the usual one.
+std::string sides_text(const char* name, Sides sides, int usual) {
+  if (sides == Sides{usual}) return "";
+  return sides == Sides{sides.rows} ? format(", %s %d", name, sides.rows)
+                                    : format(", %s %dx%d", name, sides.rows, sides.columns);
 }
-std::string window_text(Sides kernel, int stride, Sides padding) {
+std::string rest_of_window(Sides stride, Sides padding) {
+  return sides_text("stride", stride, 1) + sides_text("padding", padding, 0);
+}
+std::string groups_text(int groups) { return groups == 1 ? "" : format(", %d groups", groups); }
+std::string window_text(Sides kernel, Sides stride, Sides padding) {
   return format("%dx%d", kernel.rows, kernel.columns) + rest_of_window(stride, padding);
 }
 
 std::string text(const Convolution& c) {
   return format("convolution %dx%d, %d channels", c.kernel.rows, c.kernel.columns,
                 c.output_channels) +
-         rest_of_window(c.stride, c.padding) + (c.bias ? "" : ", no bias");
+         rest_of_window(c.stride, c.padding) +
+         (c.padding_end ? sides_text("padding behind", *c.padding_end, -1) : "") +
+         sides_text("dilation", c.dilation, 1) + groups_text(c.groups) +
+         (c.bias ? "" : ", no bias");
 }
 std::string text(const Linear& l) {
   return format("linear, %d features%s%s", l.output_features, l.transposed ? ", transposed" : "",
@@ -31,16 +34,20 @@ std::string text(const Linear& l) {
 }
 std::string text(const BatchNorm&) { return "batch norm"; }
 std::string text(const MaxPool& p) {
-  return "max pool " + window_text(p.kernel, p.stride, p.padding);
+  return "max pool " + window_text(p.kernel, p.stride, p.padding) +
+         sides_text("dilation", p.dilation, 1) + (p.ceil_mode ? ", ceil mode" : "");
 }
 std::string text(const AveragePool& p) {
   return "average pool " + window_text(p.kernel, p.stride, p.padding) +
-         (p.count_padding ? "" : " not counted");
+         (p.count_padding ? "" : " not counted") + (p.ceil_mode ? ", ceil mode" : "");
 }
 std::string text(const GlobalAveragePool&) { return "global average pool"; }
 std::string text(const Add&) { return "add"; }
 std::string text(const Flatten&) { return "flatten"; }
-std::string text(const Dropout& d) { return format("dropout %g", static_cast<double>(d.rate)); }
+std::string text(const Dropout& d) {
+  return format("dropout %g", static_cast<double>(d.rate)) +
+         (d.draws == 0 ? "" : d.draws == 1 ? " of samples" : " of channels");
+}
 std::string text(const AlphaDropout& d) {
   return format("alpha dropout %g", static_cast<double>(d.rate));
 }
@@ -52,6 +59,12 @@ std::string text(const SoftmaxCrossEntropy& s) {
   if (s.labelled != 0) t += format(", %d tokens of a sample", s.labelled);
   return t;
 }
+std::string text(const RegressionLoss& l) {
+  constexpr const char* kNames[] = {"squared error", "absolute error", "smooth L1",
+                                    "binary cross-entropy with logits"};
+  return kNames[static_cast<int>(l.kind)];
+}
+std::string text(const OutputLoss&) { return "the model's own loss"; }
 std::string text(const Embedding& e) {
   return format("embedding %d x %d", e.vocabulary, e.features);
 }
@@ -68,8 +81,8 @@ std::string text(const Layer&) {
 std::string text(const Pointwise& p) { return to_string(p.expression); }
 std::string text(const Move&) { return "move"; }
 std::string text(const Reduce& r) {
-  constexpr const char* kNames[] = {"sum", "mean", "maximum", "minimum", "first maximum",
-                                    "first minimum"};
+  constexpr const char* kNames[] = {"sum",     "mean",          "maximum",
+                                    "minimum", "first maximum", "first minimum"};
   return kNames[static_cast<int>(r.kind)];
 }
 std::string text(const Product& p) {
@@ -83,7 +96,10 @@ std::string text(const Attention& a) {
 }
 std::string text(const TransposedConvolution& c) {
   return format("transposed convolution %dx%d, %d channels", c.kernel.rows, c.kernel.columns,
-                c.output_channels);
+                c.output_channels) +
+         rest_of_window(c.stride, c.padding) + sides_text("output padding", c.output_padding, 0) +
+         sides_text("dilation", c.dilation, 1) + groups_text(c.groups) +
+         (c.bias ? "" : ", no bias");
 }
 std::string text(const Resize& r) {
   return format("%s resize to %dx%d", r.kind == Resize::Kind::nearest ? "nearest" : "bilinear",

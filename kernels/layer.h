@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -20,13 +21,19 @@ namespace hetpipe {
 
 class Stream;
 
-// (N, H, W, C) -> (N, H', W', output_channels). Parameters: weight (O, I, KH, KW), bias (O).
+// (N, H, W, C) -> (N, H', W', output_channels). Parameters: weight (O, I/groups, KH, KW), bias (O).
+// With groups, the outputs' channels [g*O/groups, (g+1)*O/groups) see the inputs' channels
+// [g*I/groups, (g+1)*I/groups) alone. A sequence (N, L, C) is an image (N, L, 1, C).
 struct Convolution {
   int output_channels = 0;
   Sides kernel = 3;
-  int stride = 1;
+  Sides stride = 1;
   Sides padding = 0;
   bool bias = true;
+  int groups = 1;
+  Sides dilation = 1;
+  // Behind the last row and column, where it is not `padding`: PyTorch's "same" of even kernels.
+  std::optional<Sides> padding_end = {};
 };
 // (N, F) -> (N, output_features), or row by row (N, T, F) -> (N, T, output_features). Parameters:
 // weight (in, out), or (out, in) where `transposed`, as an embedding's is that serves as the weight
@@ -37,23 +44,33 @@ struct Linear {
   bool transposed = false;
   float deviation = 0;  // of normal initial weights; 0: uniform ones (He)
 };
-// Over N, H, W of (N, H, W, C), or over N of (N, F). Parameters: scale (C), shift (C). Running
-// statistics: mean (C), variance (C, unbiased), updated in training as (1 - momentum)*old +
-// momentum*new, as PyTorch does; a batch of one row has no unbiased variance and leaves it alone.
+// Over all but the last extent of (N, H, W, C), (N, T, C) or (N, F). Parameters, where affine:
+// scale (C), shift (C). Running statistics, where tracked: mean (C), variance (C, unbiased),
+// updated in training as (1 - momentum)*old + momentum*new, as PyTorch does; a batch of one row has
+// no unbiased variance and leaves it alone. Where they are not tracked, evaluation normalises with
+// the batch's own, as training does.
 struct BatchNorm {
   float epsilon = 1e-5f;
   float momentum = 0.1f;
+  bool affine = true;
+  bool tracked = true;
 };
+// Pools: with `ceil_mode` a last window may reach beyond the padded image, if it starts inside of
+// the image or of the padding before it (PyTorch's rule).
 struct MaxPool {
   Sides kernel = 2;  // at most 256 places: the winner's place in its window is kept in one byte
-  int stride = 2;
+  Sides stride = 2;
   Sides padding = 0;  // padded places never win
+  bool ceil_mode = false;
+  Sides dilation = 1;
 };
 struct AveragePool {
   Sides kernel = 2;
-  int stride = 2;
+  Sides stride = 2;
   Sides padding = 0;
-  bool count_padding = true;  // as zeros; false: the mean of the places inside the image
+  // As zeros (not what lies beyond the padding); false: the mean of the places inside the image.
+  bool count_padding = true;
+  bool ceil_mode = false;
 };
 struct GlobalAveragePool {};  // (N, H, W, C) -> (N, C)
 struct Add {};                // of two tensors of one shape
@@ -72,6 +89,9 @@ struct Flatten {
 // the sample.
 struct Dropout {
   float rate = 0.5f;
+  // So many draws of a sample, of which its element e takes number e % draws: 1 drops whole samples
+  // (stochastic depth, Huang et al. 2016), C whole channels of (N, H, W, C). 0: a draw each.
+  int draws = 0;
 };
 // Dropout for SELU (Klambauer et al. 2017, section 3): dropped elements become the value that SELU
 // saturates at, then an affine map restores mean 0 and variance 1. Draws as for Dropout.
@@ -84,10 +104,30 @@ struct AlphaDropout {
 // (1 - smoothing) at the label plus smoothing / classes everywhere; an evaluation's loss is
 // without. Where `labelled` is not 0, so many of each sample's T labels are classes and the others
 // kNoLabel (base/masked_tokens.h): those have no loss and no gradient, and the mean is over the
-// labelled ones.
+// labelled ones. Where `skips`, any of the labels may be kNoLabel. With class weights, a token's
+// terms are weighed as PyTorch weighs them: by its label's weight, and in the smoothed part each
+// class by its own. What the mean is over then is the caller's to know: `loss_weight` of the
+// arguments.
 struct SoftmaxCrossEntropy {
   float smoothing = 0;
   int labelled = 0;
+  bool skips = false;
+  ConstantTable<float> class_weights = {};  // one of each class; empty: 1
+};
+// (N, ...) predictions with float targets of the same shape, whose bits lie where labels do (one of
+// each element), -> (N) losses, each the mean over its sample's elements. The backward's gradient
+// is that of the mean over `BackwardArguments::loss_samples` samples. With d = prediction - target:
+// d^2; |d|; |d| < beta ? d^2 / (2 beta) : |d| - beta/2; and, of predictions x that are logits,
+// max(x, 0) - x*target + log(1 + e^-|x|). `correct` is 0.
+struct RegressionLoss {
+  enum class Kind : std::uint8_t { squared, absolute, smooth_l1, binary_with_logits };
+  Kind kind = Kind::squared;
+  float beta = 1;  // of smooth_l1
+  bool operator==(const RegressionLoss&) const = default;
+};
+// (N) or (N, 1) -> (N): the model's own loss of each sample. Labels are not read; `correct` is 0.
+struct OutputLoss {
+  bool operator==(const OutputLoss&) const = default;
 };
 // (N, T) tokens, as floats, -> (N, T, features). Parameters: weight (vocabulary, features). A
 // token's gradient is 0.
@@ -95,16 +135,19 @@ struct Embedding {
   int vocabulary = 0;
   int features = 0;
   float deviation = 0.02f;  // of normal initial weights
+  int padding = -1;         // a row of the weight whose gradient is 0; -1: none
 };
 // (N, T, F) + weight[0..T) of every sample. Parameters: weight (positions, F), positions >= T.
 struct PositionEmbedding {
   int positions = 0;  // 0: T
   float deviation = 0.02f;
 };
-// Over the last extent of (N, F) or (N, T, F), with the biased variance (Ba et al. 2016).
-// Parameters: scale (F), shift (F).
+// Over the last extent of (N, ..., F), with the biased variance (Ba et al. 2016). Parameters: scale
+// (F) where `scaled`, shift (F) where `shifted`.
 struct LayerNorm {
   float epsilon = 1e-5f;
+  bool scaled = true;
+  bool shifted = true;
 };
 // (N, T, 3F), queries, keys and values packed in this order, -> (N, T, F); a head has F / heads
 // columns d of each: softmax(q k^T / sqrt(d)) v (Vaswani et al. 2017). Causal: a token sees itself
@@ -127,7 +170,7 @@ struct TransposedConvolution {
   Sides kernel = 2;
   Sides stride = 2;
   Sides padding = 0;
-  Sides output_padding = 0;
+  Sides output_padding = 0;  // less than the stride
   Sides dilation = 1;
   int groups = 1;
   bool bias = true;
@@ -135,7 +178,8 @@ struct TransposedConvolution {
 };
 // (N, H, W, C) -> (N, rows, columns, C). Place i of the output reads the input at i * step
 // (nearest: rounded down), or (i + 1/2) * step - 1/2 (bilinear), or i * step (bilinear with aligned
-// corners): PyTorch's rules, where step is input / output unless the model gave a scale.
+// corners): PyTorch's rules and its arithmetic, which is float; step is input / output, or with
+// aligned corners (input - 1) / (output - 1), unless the model gave a scale.
 struct Resize {
   enum class Kind : std::uint8_t { nearest, bilinear, bilinear_aligned };
   Kind kind = Kind::nearest;
@@ -191,11 +235,15 @@ std::variant<Layers..., Others...> joined(std::variant<Layers...>, std::variant<
 using LayerSpec = decltype(joined(
     std::variant<Convolution, Linear, BatchNorm, MaxPool, AveragePool, GlobalAveragePool, Add,
                  Flatten, Dropout, SoftmaxCrossEntropy, AlphaDropout, Concat, Shift, Embedding,
-                 PositionEmbedding, LayerNorm, SelfAttention, Lstm, Pointwise, Move, Reduce, Product,
-                 Softmax, CumulativeSum, Attention, TransposedConvolution, Resize, AdaptivePool,
-                 GroupNorm, RmsNorm, Recurrent>{},
+                 PositionEmbedding, LayerNorm, SelfAttention, Lstm, Pointwise, Move, Reduce,
+                 Product, Softmax, CumulativeSum, Attention, TransposedConvolution, Resize,
+                 AdaptivePool, GroupNorm, RmsNorm, Recurrent, RegressionLoss, OutputLoss>{},
     ElementwiseSpec{}));
 std::string to_string(const LayerSpec& spec);  // "convolution 3x3, 64 channels"
+inline bool is_loss(const LayerSpec& spec) {
+  return std::holds_alternative<SoftmaxCrossEntropy>(spec) ||
+         std::holds_alternative<RegressionLoss>(spec) || std::holds_alternative<OutputLoss>(spec);
+}
 
 // Everything that follows from a spec and its input shapes, on any device.
 struct LayerShapes {
@@ -240,7 +288,10 @@ struct ForwardArguments {
   const std::int32_t* labels = nullptr;  // device memory, (N) or (N, T); loss only
   std::int32_t* correct = nullptr;  // device memory, (N): tokens of it whose arg max is the label;
                                     // loss only; may be null
-  bool update_statistics = true;    // false in recomputation
+  // What a sample's labels weigh on average over those that the mean loss is over: the sum of their
+  // weights by the number of samples. 0: the loss's own, the same of every sample.
+  double loss_weight = 0;
+  bool update_statistics = true;  // false in recomputation
 };
 
 struct BackwardArguments {
@@ -257,6 +308,7 @@ struct BackwardArguments {
   std::span<const SampleKey> samples;
   const std::int32_t* labels = nullptr;
   std::int64_t loss_samples = 0;  // the mean's denominator; loss only
+  double loss_weight = 0;         // as the forward's
   float loss_scale = 1;           // of its gradient, so that fp16 holds what follows; loss only
 };
 

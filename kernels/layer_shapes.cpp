@@ -29,6 +29,10 @@ void check_rows(const std::string& layer, const Shape& input, const char* hint) 
   }
 }
 
+void check_last_extent(const std::string& layer, const Shape& input) {
+  if (input.rank() < 2) refuse(layer, "input " + to_string(input) + " is not (N, ..., features)");
+}
+
 void check_sequence(const std::string& layer, const Shape& input) {
   if (input.rank() != 3) {
     refuse(layer, "input " + to_string(input) + " is not (N, T, features)");
@@ -38,7 +42,22 @@ void check_sequence(const std::string& layer, const Shape& input) {
 void check_side(const std::string& layer, const WindowSide& side) {
   if (side.kernel < 1) refuse(layer, format("kernel %d is not positive", int(side.kernel)));
   if (side.stride < 1) refuse(layer, format("stride %d is not positive", int(side.stride)));
-  if (side.padding < 0) refuse(layer, format("padding %d is negative", int(side.padding)));
+  if (side.dilation < 1) refuse(layer, format("dilation %d is not positive", int(side.dilation)));
+  for (const std::int64_t padding : {side.padding, side.padding_end}) {
+    if (padding < 0) refuse(layer, format("padding %d is negative", int(padding)));
+  }
+}
+
+void check_groups(const std::string& layer, int groups, std::int64_t inputs, std::int64_t outputs) {
+  if (groups < 1) refuse(layer, format("%d groups are not positive", groups));
+  if (inputs % groups != 0 || outputs % groups != 0) {
+    refuse(layer, format("%d groups do not divide %d input and %d output channels", groups,
+                         int(inputs), int(outputs)));
+  }
+}
+
+void check_epsilon(const std::string& layer, float epsilon) {
+  if (!(epsilon > 0)) refuse(layer, format("epsilon %g is not positive", double(epsilon)));
 }
 
 void check_window(const std::string& layer, const Window& window, const Shape& input) {
@@ -57,12 +76,19 @@ void check_window(const std::string& layer, const Window& window, const Shape& i
 void check_pool(const std::string& layer, const Window& window, const Shape& input) {
   check_image(layer, input);
   check_window(layer, window, input);
-  for (const WindowSide& side : {window.rows, window.columns}) {
-    if (2 * side.padding > side.kernel) {
+  const auto check = [&](const WindowSide& side, std::int64_t extent) {
+    if (2 * side.padding > side.span()) {
       refuse(layer, format("padding %d is more than half the kernel %d", int(side.padding),
-                           int(side.kernel)));
+                           int(side.span())));
     }
-  }
+    for (std::int64_t p = 0; p < side.positions(extent); ++p) {
+      if (side.begin(p) < side.end(p, extent)) continue;
+      refuse(layer,
+             format("the window at %d sees nothing of the input ", int(p)) + to_string(input));
+    }
+  };
+  check(window.rows, input[1]);
+  check(window.columns, input[2]);
 }
 
 ParameterShape he_weight(const Shape& shape, std::int64_t fan_in) {
@@ -91,11 +117,13 @@ LayerShapes shapes_of(const Convolution& c, const std::string& layer, const Shap
   if (c.output_channels < 1) {
     refuse(layer, format("%d output channels are not positive", c.output_channels));
   }
-  const std::int64_t fan_in = in[3] * window.taps();
+  check_groups(layer, c.groups, in[3], c.output_channels);
+  const std::int64_t inputs = in[3] / c.groups;  // of each output
+  const std::int64_t fan_in = inputs * window.taps();
   LayerShapes s;
   s.output = window.output(in, c.output_channels);
   s.parameters.push_back(
-      he_weight({c.output_channels, in[3], c.kernel.rows, c.kernel.columns}, fan_in));
+      he_weight({c.output_channels, inputs, c.kernel.rows, c.kernel.columns}, fan_in));
   if (c.bias) s.parameters.push_back({"bias", {c.output_channels}});
   s.forward_flops = 2.0 * static_cast<double>(s.output.elements()) * static_cast<double>(fan_in);
   s.backward_flops = 2 * s.forward_flops;
@@ -124,18 +152,23 @@ LayerShapes shapes_of(const Linear& l, const std::string& layer, const Shape& in
 }
 
 LayerShapes shapes_of(const BatchNorm& b, const std::string& layer, const Shape& in) {
-  if (in.rank() != 4 && in.rank() != 2) {
-    refuse(layer, "input " + to_string(in) + " is neither (N, H, W, C) nor (N, features)");
+  if (in.rank() < 2 || in.rank() > 4) {
+    refuse(layer, "input " + to_string(in) +
+                      " is neither (N, H, W, C) nor (N, T, features) nor (N, features)");
   }
-  if (!(b.epsilon > 0)) refuse(layer, format("epsilon %g is not positive", double(b.epsilon)));
+  check_epsilon(layer, b.epsilon);
   if (!(b.momentum >= 0 && b.momentum <= 1)) {
     refuse(layer, format("momentum %g is not in [0, 1]", double(b.momentum)));
   }
   const std::int64_t channels = in[in.rank() - 1];
   LayerShapes s;
   s.output = in;
-  s.parameters = {{"scale", {channels}, Initial::one}, {"shift", {channels}, Initial::zero}};
-  s.statistics = {{"mean", {channels}, Initial::zero}, {"variance", {channels}, Initial::one}};
+  if (b.affine) {
+    s.parameters = {{"scale", {channels}, Initial::one}, {"shift", {channels}, Initial::zero}};
+  }
+  if (b.tracked) {
+    s.statistics = {{"mean", {channels}, Initial::zero}, {"variance", {channels}, Initial::one}};
+  }
   s.stash_bytes = 2 * channels * kFloatBytes;  // the batch's mean and variance
   s.forward_flops = 7.0 * static_cast<double>(in.elements());
   s.backward_flops = 11.0 * static_cast<double>(in.elements());
@@ -196,6 +229,9 @@ LayerShapes shapes_of(const Flatten&, const std::string& layer, const Shape& in)
 }
 
 LayerShapes shapes_of(const Dropout& d, const std::string& layer, const Shape& in) {
+  if (d.draws < 0 || (d.draws > 0 && in.elements() / in[0] % d.draws != 0)) {
+    refuse(layer, format("%d draws for input ", d.draws) + to_string(in));
+  }
   if (!(d.rate >= 0 && d.rate < 1)) {
     refuse(layer, format("rate %g is not in [0, 1)", double(d.rate)));
   }
@@ -230,6 +266,10 @@ LayerShapes shapes_of(const SoftmaxCrossEntropy& l, const std::string& layer, co
   if (l.labelled < 0 || l.labelled > tokens) {
     refuse(layer, format("%d labelled of %lld tokens", l.labelled, static_cast<long long>(tokens)));
   }
+  if (!l.class_weights.empty() && l.class_weights.size() != in[in.rank() - 1]) {
+    refuse(layer, format("%d class weights for %d classes", int(l.class_weights.size()),
+                         int(in[in.rank() - 1])));
+  }
   LayerShapes s;
   s.output = {in[0]};
   s.stash_bytes = in.elements() * kFloatBytes;  // probabilities
@@ -238,10 +278,33 @@ LayerShapes shapes_of(const SoftmaxCrossEntropy& l, const std::string& layer, co
   return s;
 }
 
+LayerShapes shapes_of(const RegressionLoss& l, const std::string& layer, const Shape& in) {
+  if (l.kind == RegressionLoss::Kind::smooth_l1 && !(l.beta > 0)) {
+    refuse(layer, format("beta %g is not positive", double(l.beta)));
+  }
+  LayerShapes s;
+  s.output = {in[0]};
+  s.forward_flops = s.backward_flops = 4.0 * static_cast<double>(in.elements());
+  s.backward_needs_input = true;
+  return s;
+}
+
+LayerShapes shapes_of(const OutputLoss&, const std::string& layer, const Shape& in) {
+  if (in.elements() != in[0]) {
+    refuse(layer, "input " + to_string(in) + " is not one loss of each sample, (N) or (N, 1)");
+  }
+  LayerShapes s;
+  s.output = {in[0]};
+  return s;
+}
+
 LayerShapes shapes_of(const Embedding& e, const std::string& layer, const Shape& in) {
   if (in.rank() != 2) refuse(layer, "input " + to_string(in) + " is not (N, T)");
   if (e.vocabulary < 1) refuse(layer, format("a vocabulary of %d is not positive", e.vocabulary));
   if (e.features < 1) refuse(layer, format("%d features are not positive", e.features));
+  if (e.padding < -1 || e.padding >= e.vocabulary) {
+    refuse(layer, format("padding %d is not in the vocabulary of %d", e.padding, e.vocabulary));
+  }
   check_deviation(layer, e.deviation);
   LayerShapes s;
   s.output = {in[0], in[1], e.features};
@@ -268,12 +331,13 @@ LayerShapes shapes_of(const PositionEmbedding& p, const std::string& layer, cons
 }
 
 LayerShapes shapes_of(const LayerNorm& l, const std::string& layer, const Shape& in) {
-  check_rows(layer, in, "");
-  if (!(l.epsilon > 0)) refuse(layer, format("epsilon %g is not positive", double(l.epsilon)));
+  check_last_extent(layer, in);
+  check_epsilon(layer, l.epsilon);
   const std::int64_t features = in[in.rank() - 1];
   LayerShapes s;
   s.output = in;
-  s.parameters = {{"scale", {features}, Initial::one}, {"shift", {features}, Initial::zero}};
+  if (l.scaled) s.parameters.push_back({"scale", {features}, Initial::one});
+  if (l.shifted) s.parameters.push_back({"shift", {features}, Initial::zero});
   s.stash_bytes = 2 * in.elements() / features * kFloatBytes;  // each row's mean and variance
   s.forward_flops = 7.0 * static_cast<double>(in.elements());
   s.backward_flops = 11.0 * static_cast<double>(in.elements());
@@ -322,23 +386,117 @@ LayerShapes shapes_of(const Lstm& l, const std::string& layer, const Shape& in) 
   return s;
 }
 
-LayerShapes shapes_of(const TransposedConvolution&, const std::string& layer, const Shape&) {
-  refuse(layer, "not built");
+LayerShapes shapes_of(const TransposedConvolution& c, const std::string& layer, const Shape& in) {
+  check_image(layer, in);
+  if (c.output_channels < 1) {
+    refuse(layer, format("%d output channels are not positive", c.output_channels));
+  }
+  check_groups(layer, c.groups, in[3], c.output_channels);
+  const Window window = window_of(c);
+  check_side(layer, window.rows);
+  check_side(layer, window.columns);
+  if (c.output_padding.rows < 0 || c.output_padding.rows >= c.stride.rows ||
+      c.output_padding.columns < 0 || c.output_padding.columns >= c.stride.columns) {
+    refuse(layer, format("output padding %dx%d is not in [0, stride)", c.output_padding.rows,
+                         c.output_padding.columns));
+  }
+  LayerShapes s;
+  s.output = transposed_output(c, in);
+  if (s.output[1] < 1 || s.output[2] < 1) {
+    refuse(layer, "nothing is left of the output " + to_string(s.output));
+  }
+  const std::int64_t outputs = c.output_channels / c.groups;
+  const std::int64_t fan_in = in[3] / c.groups * window.taps();
+  s.parameters.push_back(he_weight({in[3], outputs, c.kernel.rows, c.kernel.columns}, fan_in));
+  if (c.bias) s.parameters.push_back({"bias", {c.output_channels}});
+  s.forward_flops = 2.0 * static_cast<double>(in.elements() * outputs * window.taps());
+  s.backward_flops = 2 * s.forward_flops;
+  s.backward_needs_input = true;
+  return s;
 }
-LayerShapes shapes_of(const Resize&, const std::string& layer, const Shape&) {
-  refuse(layer, "not built");
+
+LayerShapes shapes_of(const Resize& r, const std::string& layer, const Shape& in) {
+  check_image(layer, in);
+  if (r.rows < 1 || r.columns < 1) {
+    refuse(layer, format("an output of %dx%d is empty", r.rows, r.columns));
+  }
+  if (!(r.row_step >= 0) || !(r.column_step >= 0)) refuse(layer, "a step is negative");
+  LayerShapes s;
+  s.output = {in[0], r.rows, r.columns, in[3]};
+  s.forward_flops = s.backward_flops =
+      (r.kind == Resize::Kind::nearest ? 1.0 : 8.0) * static_cast<double>(s.output.elements());
+  return s;
 }
-LayerShapes shapes_of(const AdaptivePool&, const std::string& layer, const Shape&) {
-  refuse(layer, "not built");
+
+LayerShapes shapes_of(const AdaptivePool& p, const std::string& layer, const Shape& in) {
+  check_image(layer, in);
+  if (p.rows < 1 || p.columns < 1) {
+    refuse(layer, format("an output of %dx%d is empty", p.rows, p.columns));
+  }
+  LayerShapes s;
+  s.output = {in[0], p.rows, p.columns, in[3]};
+  if (p.maximum) s.stash_bytes = s.output.elements() * kFloatBytes;  // the winner's pixel
+  s.forward_flops = s.backward_flops = static_cast<double>(in.elements());
+  return s;
 }
-LayerShapes shapes_of(const GroupNorm&, const std::string& layer, const Shape&) {
-  refuse(layer, "not built");
+
+LayerShapes shapes_of(const GroupNorm& g, const std::string& layer, const Shape& in) {
+  if (in.rank() < 2) refuse(layer, "input " + to_string(in) + " is not (N, ..., C)");
+  check_epsilon(layer, g.epsilon);
+  const std::int64_t channels = in[in.rank() - 1];
+  check_groups(layer, g.groups, channels, channels);
+  LayerShapes s;
+  s.output = in;
+  if (g.affine) {
+    s.parameters = {{"scale", {channels}, Initial::one}, {"shift", {channels}, Initial::zero}};
+  }
+  s.stash_bytes = 2 * in[0] * g.groups * kFloatBytes;  // each group's mean and variance
+  s.forward_flops = 7.0 * static_cast<double>(in.elements());
+  s.backward_flops = 11.0 * static_cast<double>(in.elements());
+  s.backward_needs_input = true;
+  s.backward_in_place = true;
+  return s;
 }
-LayerShapes shapes_of(const RmsNorm&, const std::string& layer, const Shape&) {
-  refuse(layer, "not built");
+
+LayerShapes shapes_of(const RmsNorm& r, const std::string& layer, const Shape& in) {
+  check_last_extent(layer, in);
+  check_epsilon(layer, r.epsilon);
+  const std::int64_t features = in[in.rank() - 1];
+  LayerShapes s;
+  s.output = in;
+  if (r.scaled) {
+    s.parameters.push_back({"scale", {features}, r.one_plus ? Initial::zero : Initial::one});
+  }
+  s.stash_bytes = in.elements() / features * kFloatBytes;  // each row's mean square
+  s.forward_flops = 4.0 * static_cast<double>(in.elements());
+  s.backward_flops = 8.0 * static_cast<double>(in.elements());
+  s.backward_needs_input = true;
+  s.backward_in_place = true;
+  return s;
 }
-LayerShapes shapes_of(const Recurrent&, const std::string& layer, const Shape&) {
-  refuse(layer, "not built");
+
+LayerShapes shapes_of(const Recurrent& r, const std::string& layer, const Shape& in) {
+  check_sequence(layer, in);
+  if (r.hidden < 1) refuse(layer, format("%d hidden features are not positive", r.hidden));
+  const std::int64_t gates = (r.kind == Recurrent::Kind::lstm ? 4 : 3) * std::int64_t{r.hidden};
+  const float bound = static_cast<float>(1 / std::sqrt(static_cast<double>(r.hidden)));
+  LayerShapes s;
+  s.output = {in[0], in[1], r.hidden};
+  s.parameters = {{"weight_ih", {gates, in[2]}, Initial::uniform, bound},
+                  {"weight_hh", {gates, r.hidden}, Initial::uniform, bound}};
+  if (r.bias) {
+    s.parameters.push_back({"bias_ih", {gates}, Initial::uniform, bound});
+    s.parameters.push_back({"bias_hh", {gates}, Initial::uniform, bound});
+  }
+  // Gates, and cells (LSTM) or what the state adds to the new gate (GRU).
+  s.stash_bytes = (gates + r.hidden) * in[0] * in[1] * kFloatBytes;
+  const double rows = static_cast<double>(in[0] * in[1]);
+  s.forward_flops = rows * (2.0 * static_cast<double>(gates * (in[2] + r.hidden)) +
+                            30.0 * static_cast<double>(r.hidden));
+  s.backward_flops = 2 * s.forward_flops;
+  s.backward_needs_input = true;
+  s.backward_needs_output = true;
+  return s;
 }
 
 LayerShapes shapes_of(const Add&, const std::string& layer, const Shape& a, const Shape& b) {

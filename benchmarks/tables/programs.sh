@@ -17,6 +17,17 @@ run_cpu_step() {
     MALLOC_TRIM_THRESHOLD_=100000000000 "$python" benchmarks/torch_step.py 2> "$work/peer.log"
 }
 
+run_cpu_kernels() {
+  build_targets bench_cpu_kernels
+  if [ $trial = yes ]; then
+    "$build/bin/bench_cpu_kernels" $smallest "$raw"
+    return
+  fi
+  [ -x "$python" ] || die "no Python at $python, see benchmarks/README.md."
+  "$build/bin/bench_cpu_kernels" "$raw" env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE MALLOC_MMAP_MAX_=0 \
+    MALLOC_TRIM_THRESHOLD_=100000000000 "$python" benchmarks/torch_kernels.py
+}
+
 run_cpu_layers() {
   build_targets bench_cpu_layers
   local peer=() threads

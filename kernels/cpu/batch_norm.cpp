@@ -27,27 +27,33 @@ class BatchNormKernel final : public LayerKernel {
 
   void forward(Stream&, const ForwardArguments& a) override {
     const float* const x = floats(a.inputs[0]);
-    const float* mean = a.statistics[0];
-    const float* variance = a.statistics[1];
-    if (a.mode == Mode::train) {
-      float* const kept = reinterpret_cast<float*>(a.stash);
+    const float *mean = wanted(a.statistics, 0), *variance = wanted(a.statistics, 1);
+    std::vector<float> own;
+    if (a.mode == Mode::train || !spec_.tracked) {
+      float* kept = reinterpret_cast<float*>(a.stash);
+      if (a.mode == Mode::evaluate) {
+        own.resize(at(2 * channels_));
+        kept = own.data();
+      }
       batch_statistics(x, kept, kept + channels_);
       mean = kept;
       variance = kept + channels_;
-      if (a.update_statistics) {
+      if (a.update_statistics && spec_.tracked) {
         reference::update_running_statistics(rows_, channels_, spec_.momentum, mean, variance,
                                              a.statistics[0], a.statistics[1]);
       }
     }
+    const float* const scale = wanted(a.parameters, 0);
     std::vector<float> factor(at(channels_));
     for (std::int64_t c = 0; c < channels_; ++c) {
-      factor[at(c)] =
-          static_cast<float>(inverse(variance[c]) * static_cast<double>(a.parameters[0][c]));
+      factor[at(c)] = static_cast<float>(inverse(variance[c]) * reference::element_or(scale, c, 1));
     }
+    const std::vector<float> zeros(at(spec_.affine ? 0 : channels_));
+    const float* const shift = spec_.affine ? a.parameters[1] : zeros.data();
     float* const y = floats(a.output);
     for_each_piece([&](std::int64_t first, std::int64_t count) {
-      loops::normalise(y + first * channels_, x + first * channels_, mean, factor.data(),
-                       a.parameters[1], count, channels_);
+      loops::normalise(y + first * channels_, x + first * channels_, mean, factor.data(), shift,
+                       count, channels_);
     });
   }
 
@@ -71,7 +77,7 @@ class BatchNormKernel final : public LayerKernel {
       const double products = sums[at(channels_ + c)] * by;  // of dy and normalised x
       if (dscale != nullptr) dscale[c] = static_cast<float>(products);
       if (dshift != nullptr) dshift[c] = static_cast<float>(sum);
-      factor[at(c)] = static_cast<float>(by * static_cast<double>(a.parameters[0][c]));
+      factor[at(c)] = static_cast<float>(by * reference::element_or(wanted(a.parameters, 0), c, 1));
       shift[at(c)] = static_cast<float>(sum / n);
       slope[at(c)] = static_cast<float>(products / n * by);
     }

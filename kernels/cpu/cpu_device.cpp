@@ -83,9 +83,6 @@ class CpuDevice final : public HostDevice {
             using Spec = std::decay_t<decltype(layer)>;
             if constexpr (AlgebraLayer<Spec>) {
               return guarded(make_algebra(context_, layer, inputs, key), name);
-            } else if constexpr (OneOf<Spec, TransposedConvolution, Resize, AdaptivePool, GroupNorm,
-                                       RmsNorm, Recurrent>) {
-              throw UserError("CPU device", "has no kernel for " + name);
             } else {
               return make(layer, inputs[0], key, name);
             }
@@ -176,6 +173,10 @@ class CpuDevice final : public HostDevice {
                                     const std::string& name) {
     return guarded(make_convolution(context_, layer, in), name);
   }
+  std::unique_ptr<LayerKernel> make(const TransposedConvolution& layer, const Shape& in,
+                                    std::uint64_t, const std::string& name) {
+    return guarded(make_transposed_convolution(context_, layer, in), name);
+  }
   std::unique_ptr<LayerKernel> make(const Linear& layer, const Shape& in, std::uint64_t,
                                     const std::string& name) {
     return guarded(make_linear(context_, layer, in), name);
@@ -195,6 +196,10 @@ class CpuDevice final : public HostDevice {
   std::unique_ptr<LayerKernel> make(const SelfAttention& layer, const Shape& in, std::uint64_t,
                                     const std::string& name) {
     return guarded(make_attention(context_, layer, in), name);
+  }
+  std::unique_ptr<LayerKernel> make(const Recurrent& layer, const Shape& in, std::uint64_t,
+                                    const std::string& name) {
+    return guarded(make_recurrent(context_, layer, in), name);
   }
   std::unique_ptr<LayerKernel> make(const Lstm& layer, const Shape& in, std::uint64_t,
                                     const std::string& name) {

@@ -35,7 +35,19 @@ std::unique_ptr<LayerKernel> make_loop_kernel(const PositionEmbedding& spec, con
                                               std::uint64_t key, int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const LayerNorm& spec, const Shape& in,
                                               std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const RmsNorm& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const GroupNorm& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
 std::unique_ptr<LayerKernel> make_loop_kernel(const SoftmaxCrossEntropy& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const Resize& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const AdaptivePool& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const RegressionLoss& spec, const Shape& in,
+                                              std::uint64_t key, int threads);
+std::unique_ptr<LayerKernel> make_loop_kernel(const OutputLoss& spec, const Shape& in,
                                               std::uint64_t key, int threads);
 
 }  // namespace hetpipe

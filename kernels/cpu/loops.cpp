@@ -2,11 +2,11 @@
 #include "kernels/cpu/loops.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <vector>
 
 #include "base/random.h"
+#include "kernels/cpu/loop_sums.h"
 #include "kernels/reference/pooling.h"
 
 namespace hetpipe::loops {
@@ -99,42 +99,6 @@ HETPIPE_EVERY_WIDTH void look_ahead_adam(float* __restrict ahead, const float* _
   }
 }
 
-namespace {
-
-// Rows whose terms are added up in float, as a tree, before they meet the running sum in double: an
-// eighth of the conversions, and three roundings that do not add up over the rows.
-constexpr std::int64_t kTogether = 8;
-
-// sums[c] += terms(row, c) over the rows, for `kTogether` rows at a time and then one by one. All
-// terms(row, c)[k] are floats, and go into sums[k][c].
-template <std::size_t kSums, class Terms>
-inline __attribute__((always_inline)) void add_rows(const std::array<double*, kSums>& sums,
-                                                    std::int64_t rows, std::int64_t columns,
-                                                    const Terms& terms) {
-  std::int64_t r = 0;
-  for (; r + kTogether <= rows; r += kTogether) {
-    HETPIPE_INDEPENDENT
-    for (std::int64_t c = 0; c < columns; ++c) {
-      const std::array<float, kSums> a = terms(r, c), b = terms(r + 1, c), d = terms(r + 2, c),
-                                     e = terms(r + 3, c), f = terms(r + 4, c), g = terms(r + 5, c),
-                                     h = terms(r + 6, c), i = terms(r + 7, c);
-      for (std::size_t k = 0; k < kSums; ++k) {
-        sums[k][c] +=
-            static_cast<double>(((a[k] + b[k]) + (d[k] + e[k])) + ((f[k] + g[k]) + (h[k] + i[k])));
-      }
-    }
-  }
-  for (; r < rows; ++r) {
-    HETPIPE_INDEPENDENT
-    for (std::int64_t c = 0; c < columns; ++c) {
-      const std::array<float, kSums> a = terms(r, c);
-      for (std::size_t k = 0; k < kSums; ++k) sums[k][c] += static_cast<double>(a[k]);
-    }
-  }
-}
-
-}  // namespace
-
 HETPIPE_EVERY_WIDTH void deviation_sums(double* __restrict sum, double* __restrict squares,
                                         const float* __restrict x, const float* __restrict origin,
                                         std::int64_t rows, std::int64_t channels) {
@@ -182,6 +146,13 @@ HETPIPE_EVERY_WIDTH void column_sums(double* __restrict sum, const float* __rest
   add_rows<1>({sum}, rows, columns, [=](std::int64_t r, std::int64_t c) {
     return std::array<float, 1>{x[r * columns + c]};
   });
+}
+
+HETPIPE_EVERY_WIDTH void add_to_rows(float* __restrict y, const float* __restrict x,
+                                     std::int64_t rows, std::int64_t columns) {
+  for (std::int64_t r = 0; r < rows; ++r, y += columns) {
+    for (std::int64_t c = 0; c < columns; ++c) y[c] += x[c];
+  }
 }
 
 void dropout_draw(std::uint8_t* kept, std::uint64_t key, float rate, std::int64_t count) {
@@ -291,27 +262,6 @@ HETPIPE_EVERY_WIDTH void average_pool_row(float* __restrict y, const float* __re
         static_cast<float>(reference::places_averaged(window, in, count_padding, row, ow));
     float* __restrict sums = y + ow * channels;
     for (std::int64_t c = 0; c < channels; ++c) sums[c] /= area;
-  }
-}
-
-void max_pool_backward(float* __restrict dx, const float* __restrict dy,
-                       const std::uint8_t* __restrict winner, const Window& window,
-                       const Shape& in) {
-  const std::int64_t channels = in[3];
-  const std::int64_t rows = window.rows.positions(in[1]);
-  const std::int64_t row_length = window.columns.positions(in[2]) * channels;
-  std::fill_n(dx, in[1] * in[2] * channels, 0.0f);
-  for (std::int64_t oh = 0; oh < rows; ++oh) {
-    for_each_tap(window, in, oh, [&](std::int64_t input, std::int64_t output, std::int64_t place) {
-      float* __restrict gradient = dx + input;
-      const float* __restrict from = dy + oh * row_length + output;
-      const std::uint8_t* __restrict won = winner + oh * row_length + output;
-      const std::uint8_t here = static_cast<std::uint8_t>(place);
-      for (std::int64_t c = 0; c < channels; ++c) {
-        const float g = from[c];
-        gradient[c] += won[c] == here ? g : 0.0f;
-      }
-    });
   }
 }
 

@@ -75,6 +75,9 @@ void normalise_backward(float* dx, const float* dy, const float* x, const float*
 // sum += x down the rows of (rows, columns), likewise.
 void column_sums(double* sum, const float* x, std::int64_t rows, std::int64_t columns);
 
+// Each row of y (rows, columns) += x (columns).
+void add_to_rows(float* y, const float* x, std::int64_t rows, std::int64_t columns);
+
 // to (columns, rows) = from (rows, columns) transposed.
 void transpose(float* to, const float* from, std::int64_t rows, std::int64_t columns);
 
@@ -88,8 +91,6 @@ void max_pool_row(float* y, std::uint8_t* winner, const float* image, const Wind
 void average_pool_row(float* y, const float* image, const Window& window, const Shape& in,
                       bool count_padding, std::int64_t row);
 // One sample's input gradient (H, W, C), overwritten.
-void max_pool_backward(float* dx, const float* dy, const std::uint8_t* winner, const Window& window,
-                       const Shape& in);
 void average_pool_backward(float* dx, const float* dy, const Window& window, const Shape& in,
                            bool count_padding);
 

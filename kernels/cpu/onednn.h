@@ -81,6 +81,9 @@ void multiply(std::int64_t rows, std::int64_t columns, std::int64_t inner, const
 
 std::unique_ptr<LayerKernel> make_convolution(CpuContext& context, const Convolution& spec,
                                               const Shape& in);
+std::unique_ptr<LayerKernel> make_transposed_convolution(CpuContext& context,
+                                                         const TransposedConvolution& spec,
+                                                         const Shape& in);
 std::unique_ptr<LayerKernel> make_linear(CpuContext& context, const Linear& spec, const Shape& in);
 // A loop, or oneDNN's, as the layer's row says (kernels/elementwise.h).
 std::unique_ptr<LayerKernel> make_elementwise(CpuContext& context, const ElementwiseSpec& spec,
@@ -90,6 +93,8 @@ std::unique_ptr<LayerKernel> make_attention(CpuContext& context, const SelfAtten
 // The layers of kernels/algebra.h.
 std::unique_ptr<LayerKernel> make_algebra(CpuContext& context, const LayerSpec& spec,
                                           const std::vector<Shape>& inputs, std::uint64_t key);
+std::unique_ptr<LayerKernel> make_recurrent(CpuContext& context, const Recurrent& spec,
+                                            const Shape& in);
 std::unique_ptr<LayerKernel> make_lstm(CpuContext& context, const Lstm& spec, const Shape& in);
 
 }  // namespace hetpipe

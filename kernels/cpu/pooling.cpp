@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/image_loops.h"
 #include "kernels/cpu/loop_kernels.h"
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/threads.h"
@@ -13,7 +14,12 @@ namespace {
 class MaxPoolKernel final : public LayerKernel {
  public:
   MaxPoolKernel(const MaxPool& spec, const Shape& in, int threads)
-      : window_(window_of(spec)), in_(in), out_(window_.output(in, in[3])), threads_(threads) {}
+      : window_(window_of(spec)),
+        in_(in),
+        out_(window_.output(in, in[3])),
+        rows_(loops::reaches_of(window_.rows, in[1])),
+        columns_(loops::reaches_of(window_.columns, in[2])),
+        threads_(threads) {}
 
   void forward(Stream&, const ForwardArguments& a) override {
     const std::int64_t row_length = out_[2] * out_[3];
@@ -29,18 +35,20 @@ class MaxPoolKernel final : public LayerKernel {
   void backward(Stream&, const BackwardArguments& a) override {
     float* dx = wanted(a.input_gradients, 0);
     if (dx == nullptr) return;
-    const std::int64_t in_length = in_.elements() / in_[0];
-    const std::int64_t out_length = out_.elements() / out_[0];
+    const std::int64_t in_length = in_[2] * in_[3], out_length = out_.elements() / out_[0];
     const std::uint8_t* winner = reinterpret_cast<const std::uint8_t*>(a.stash);
-    parallel_for(threads_, in_[0], [&](std::int64_t n) {
-      loops::max_pool_backward(dx + n * in_length, floats(a.output_gradient) + n * out_length,
-                               winner + n * out_length, window_, in_);
+    parallel_for(threads_, in_[0] * in_[1], [&](std::int64_t i) {
+      const std::int64_t first = i / in_[1] * out_length;
+      loops::max_pool_backward_row(dx + i * in_length, floats(a.output_gradient) + first,
+                                   winner + first, window_, rows_, columns_, out_, i % in_[1],
+                                   in_[2]);
     });
   }
 
  private:
   Window window_;
   Shape in_, out_;
+  loops::Reaches rows_, columns_;
   int threads_;
 };
 

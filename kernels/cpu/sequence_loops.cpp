@@ -7,7 +7,6 @@
 #include "kernels/cpu/threads.h"
 #include "kernels/host_device.h"
 #include "kernels/reference/embedding.h"
-#include "kernels/reference/layer_norm.h"
 #include "kernels/reference/loss.h"
 
 // The definition's loops over rows, tokens or features, dealt to the threads: every number is
@@ -43,6 +42,9 @@ class EmbeddingKernel final : public LayerKernel {
       reference::embedding_weight_gradient(spec_.features, of, first, end,
                                            floats(a.output_gradient), dweight);
     });
+    if (spec_.padding >= 0) {
+      std::fill_n(dweight + spec_.padding * spec_.features, spec_.features, 0.0f);
+    }
   }
 
  private:
@@ -84,52 +86,6 @@ class PositionKernel final : public LayerKernel {
   int threads_;
 };
 
-class LayerNormKernel final : public LayerKernel {
- public:
-  LayerNormKernel(const LayerNorm& spec, const Shape& in, int threads)
-      : epsilon_(static_cast<double>(spec.epsilon)),
-        features_(in[in.rank() - 1]),
-        rows_(in.elements() / features_),
-        threads_(threads) {}
-
-  void forward(Stream&, const ForwardArguments& a) override {
-    float* const mean = a.mode == Mode::train ? reinterpret_cast<float*>(a.stash) : nullptr;
-    parallel_for(threads_, rows_, [&](std::int64_t r) {
-      float m = 0, variance = 0;
-      reference::layer_norm_row(features_, epsilon_, floats(a.inputs[0]) + r * features_,
-                                a.parameters[0], a.parameters[1], floats(a.output) + r * features_,
-                                m, variance);
-      if (mean == nullptr) return;
-      mean[r] = m;
-      mean[rows_ + r] = variance;
-    });
-  }
-  void backward(Stream&, const BackwardArguments& a) override {
-    const float* const mean = reinterpret_cast<const float*>(a.stash);
-    float* const dscale = wanted(a.parameter_gradients, 0);
-    float* const dshift = wanted(a.parameter_gradients, 1);
-    if (dscale != nullptr || dshift != nullptr) {
-      parallel_ranges(threads_, features_, 32, [&](std::int64_t first, std::int64_t end) {
-        reference::layer_norm_parameter_gradients(rows_, features_, epsilon_, first, end,
-                                                  floats(a.inputs[0]), mean, mean + rows_,
-                                                  floats(a.output_gradient), dscale, dshift);
-      });
-    }
-    float* const dx = wanted(a.input_gradients, 0);
-    if (dx == nullptr) return;
-    parallel_for(threads_, rows_, [&](std::int64_t r) {
-      reference::layer_norm_row_gradient(
-          features_, epsilon_, floats(a.inputs[0]) + r * features_, mean[r], mean[rows_ + r],
-          a.parameters[0], floats(a.output_gradient) + r * features_, dx + r * features_);
-    });
-  }
-
- private:
-  double epsilon_;
-  std::int64_t features_, rows_;
-  int threads_;
-};
-
 class LossKernel final : public LayerKernel {
  public:
   LossKernel(const SoftmaxCrossEntropy& spec, const Shape& in, int threads)
@@ -145,15 +101,16 @@ class LossKernel final : public LayerKernel {
       tokens[static_cast<std::size_t>(r)] = reference::softmax_cross_entropy_row(
           s_, train ? smoothing_ : 0.0, floats(a.inputs[0]), a.labels, r, probabilities);
     });
-    reference::softmax_cross_entropy_sums(s_, tokens.data(), floats(a.output), a.correct);
+    reference::softmax_cross_entropy_sums(s_, tokens.data(), floats(a.output), a.correct,
+                                          a.loss_weight);
   }
   void backward(Stream&, const BackwardArguments& a) override {
     float* const dx = wanted(a.input_gradients, 0);
     if (dx == nullptr) return;
     parallel_for(threads_, s_.batch * s_.tokens, [&](std::int64_t r) {
-      reference::softmax_cross_entropy_backward(s_, smoothing_,
-                                                reinterpret_cast<const float*>(a.stash), a.labels,
-                                                a.loss_samples, r, r + 1, dx, a.loss_scale);
+      reference::softmax_cross_entropy_backward(
+          s_, smoothing_, reinterpret_cast<const float*>(a.stash), a.labels, a.loss_samples, r,
+          r + 1, dx, a.loss_scale, a.loss_weight);
     });
   }
 
@@ -172,10 +129,6 @@ std::unique_ptr<LayerKernel> make_loop_kernel(const Embedding& spec, const Shape
 std::unique_ptr<LayerKernel> make_loop_kernel(const PositionEmbedding& spec, const Shape& in,
                                               std::uint64_t, int threads) {
   return std::make_unique<PositionKernel>(spec, in, threads);
-}
-std::unique_ptr<LayerKernel> make_loop_kernel(const LayerNorm& spec, const Shape& in, std::uint64_t,
-                                              int threads) {
-  return std::make_unique<LayerNormKernel>(spec, in, threads);
 }
 std::unique_ptr<LayerKernel> make_loop_kernel(const SoftmaxCrossEntropy& spec, const Shape& in,
                                               std::uint64_t, int threads) {

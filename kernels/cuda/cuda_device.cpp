@@ -231,6 +231,7 @@ class CudaDevice final : public Device {
     return make_linear(layers_, l, in[0]);
   }
   LayerMaker make(const BatchNorm& l, const Inputs& in, std::uint64_t) {
+    refuse_unless(l.affine && l.tracked, "batch norm without parameters or running statistics");
     return make_batch_norm(layers_, l, {}, in[0]);
   }
   template <Elementwise Layer>
@@ -241,11 +242,15 @@ class CudaDevice final : public Device {
   requires std::is_same_v<Layer, MaxPool> || std::is_same_v<Layer, AveragePool> ||
       std::is_same_v<Layer, GlobalAveragePool>
           LayerMaker make(const Layer& l, const Inputs& in, std::uint64_t) {
+    if constexpr (requires { l.dilation; }) refuse_unless(l.dilation == Sides{1}, "dilated pools");
     return make_pooling(layers_, l, in[0]);
   }
   template <class Layer>
   requires std::is_same_v<Layer, Dropout> || std::is_same_v<Layer, AlphaDropout> LayerMaker
   make(const Layer& l, const Inputs& in, std::uint64_t key) {
+    if constexpr (std::is_same_v<Layer, Dropout>) {
+      refuse_unless(l.draws == 0, "dropout of whole samples or channels");
+    }
     return make_dropout(layers_, l, in[0], key);
   }
   LayerMaker make(const Add&, const Inputs& in, std::uint64_t) { return make_add(layers_, in[0]); }
@@ -265,6 +270,7 @@ class CudaDevice final : public Device {
     return make_positions(layers_, l, in[0]);
   }
   LayerMaker make(const LayerNorm& l, const Inputs& in, std::uint64_t) {
+    refuse_unless(l.scaled && l.shifted, "layer norm without scale or shift");
     return make_layer_norm(layers_, l, in[0]);
   }
   LayerMaker make(const SelfAttention& l, const Inputs& in, std::uint64_t) {
@@ -274,15 +280,20 @@ class CudaDevice final : public Device {
     return make_lstm(layers_, l, in[0]);
   }
   LayerMaker make(const SoftmaxCrossEntropy& l, const Inputs& in, std::uint64_t) {
+    refuse_unless(!l.skips && l.class_weights.empty(), "class weights and ignored labels");
     return make_loss(layers_, l, in[0]);
   }
 
   template <class Layer>
-    requires AlgebraLayer<Layer> || OneOf<Layer, TransposedConvolution, Resize, AdaptivePool,
-                                          GroupNorm, RmsNorm, Recurrent>
-  LayerMaker make(const Layer& l, const Inputs&, std::uint64_t) {
-    throw UserError("CUDA device", "has no kernel for " + to_string(LayerSpec(l)) +
-                                       " yet. Train this model on CPUs.");
+  requires AlgebraLayer<Layer> || OneOf<Layer, TransposedConvolution, Resize, AdaptivePool,
+                                        GroupNorm, RmsNorm, Recurrent, RegressionLoss, OutputLoss>
+      LayerMaker make(const Layer& l, const Inputs&, std::uint64_t) {
+    refuse_unless(false, to_string(LayerSpec(l)));
+    return nullptr;
+  }
+  static void refuse_unless(bool known, const std::string& what) {
+    if (known) return;
+    throw UserError("CUDA device", "has no kernel for " + what + " yet. Train this model on CPUs.");
   }
 
   std::string kind_ = "cuda";

@@ -39,7 +39,14 @@ void update_running_statistics(std::int64_t rows, std::int64_t channels, T momen
         (1 - momentum) * running_variance[c] + momentum * (variance[c] * unbiased);
 }
 
-// y = (x - mean) / sqrt(variance + epsilon) * scale + shift
+// Element i of a parameter, or what stands for all of it where a layer has none.
+template <class T>
+double element_or(const T* parameter, std::int64_t i, double otherwise) {
+  return parameter != nullptr ? static_cast<double>(parameter[i]) : otherwise;
+}
+
+// y = (x - mean) / sqrt(variance + epsilon) * scale + shift; without scale and shift where they are
+// null, here and below.
 template <class T>
 void batch_norm_forward(std::int64_t rows, std::int64_t channels, double epsilon, const T* x,
                         const T* mean, const T* variance, const T* scale, const T* shift, T* y) {
@@ -47,8 +54,8 @@ void batch_norm_forward(std::int64_t rows, std::int64_t channels, double epsilon
     for (std::int64_t c = 0; c < channels; ++c) {
       const double inverse = 1.0 / std::sqrt(static_cast<double>(variance[c]) + epsilon);
       const double d = static_cast<double>(x[r * channels + c]) - static_cast<double>(mean[c]);
-      y[r * channels + c] = static_cast<T>(d * inverse * static_cast<double>(scale[c]) +
-                                           static_cast<double>(shift[c]));
+      y[r * channels + c] =
+          static_cast<T>(d * inverse * element_or(scale, c, 1) + element_or(shift, c, 0));
     }
 }
 
@@ -76,7 +83,7 @@ void batch_norm_backward(std::int64_t rows, std::int64_t channels, double epsilo
     const double n = static_cast<double>(rows);
     for (std::int64_t r = 0; r < rows; ++r) {
       const double gradient = static_cast<double>(dy[r * channels + c]);
-      dx[r * channels + c] = static_cast<T>(static_cast<double>(scale[c]) * inverse *
+      dx[r * channels + c] = static_cast<T>(element_or(scale, c, 1) * inverse *
                                             (gradient - sum / n - normalised(r) * (products / n)));
     }
   }

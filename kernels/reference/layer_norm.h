@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/reference/batch_norm.h"
+
 // Layer normalisation (Ba et al. 2016) of x (rows, features), each row by itself, with its biased
-// variance. Sums run in double, in one order.
+// variance. Sums run in double, in one order. scale and shift may be null.
 namespace hetpipe::reference {
 
 // y = (x - mean) / sqrt(variance + epsilon) * scale + shift of one row; its mean and variance.
@@ -25,8 +27,7 @@ void layer_norm_row(std::int64_t features, double epsilon, const T* x, const T* 
   const double inverse = 1.0 / std::sqrt(static_cast<double>(variance) + epsilon);
   for (std::int64_t f = 0; f < features; ++f) {
     const double normalised = (static_cast<double>(x[f]) - m) * inverse;
-    y[f] =
-        static_cast<T>(normalised * static_cast<double>(scale[f]) + static_cast<double>(shift[f]));
+    y[f] = static_cast<T>(normalised * element_or(scale, f, 1) + element_or(shift, f, 0));
   }
 }
 
@@ -39,14 +40,14 @@ void layer_norm_row_gradient(std::int64_t features, double epsilon, const T* x, 
   const double inverse = 1.0 / std::sqrt(static_cast<double>(variance) + epsilon);
   double sum = 0, products = 0;
   for (std::int64_t f = 0; f < features; ++f) {
-    const double g = static_cast<double>(dy[f]) * static_cast<double>(scale[f]);
+    const double g = static_cast<double>(dy[f]) * element_or(scale, f, 1);
     sum += g;
     products += g * ((static_cast<double>(x[f]) - m) * inverse);
   }
   sum /= static_cast<double>(features);
   products /= static_cast<double>(features);
   for (std::int64_t f = 0; f < features; ++f) {
-    const double g = static_cast<double>(dy[f]) * static_cast<double>(scale[f]);
+    const double g = static_cast<double>(dy[f]) * element_or(scale, f, 1);
     const double normalised = (static_cast<double>(x[f]) - m) * inverse;
     dx[f] = static_cast<T>(inverse * (g - sum - normalised * products));
   }

@@ -63,11 +63,11 @@ void max_pool_backward(const Window& window, const Shape& in, const T* dy,
   });
 }
 
-// What the window at output pixel (oh, ow) is divided by: all its places, padded ones as zeros, or
-// those inside the image.
+// What the window at output pixel (oh, ow) is divided by: its places inside the padded image,
+// padded ones as zeros, or those inside the image.
 inline std::int64_t places_averaged(const Window& window, const Shape& in, bool count_padding,
                                     std::int64_t oh, std::int64_t ow) {
-  if (count_padding) return window.taps();
+  if (count_padding) return window.rows.padded(oh, in[1]) * window.columns.padded(ow, in[2]);
   return (window.rows.end(oh, in[1]) - window.rows.begin(oh)) *
          (window.columns.end(ow, in[2]) - window.columns.begin(ow));
 }

@@ -23,6 +23,15 @@ std::unique_ptr<LayerKernel> make_sequence_kernel(const LayerNorm& spec, const S
 std::unique_ptr<LayerKernel> make_sequence_kernel(const SelfAttention& spec, const Shape& in);
 std::unique_ptr<LayerKernel> make_sequence_kernel(const Lstm& spec, const Shape& in);
 std::unique_ptr<LayerKernel> make_sequence_kernel(const SoftmaxCrossEntropy& spec, const Shape& in);
+// Those that models from elsewhere bring.
+std::unique_ptr<LayerKernel> make_image_kernel(const TransposedConvolution& spec, const Shape& in);
+std::unique_ptr<LayerKernel> make_image_kernel(const Resize& spec, const Shape& in);
+std::unique_ptr<LayerKernel> make_image_kernel(const AdaptivePool& spec, const Shape& in);
+std::unique_ptr<LayerKernel> make_image_kernel(const GroupNorm& spec, const Shape& in);
+std::unique_ptr<LayerKernel> make_image_kernel(const RmsNorm& spec, const Shape& in);
+std::unique_ptr<LayerKernel> make_image_kernel(const Recurrent& spec, const Shape& in);
+std::unique_ptr<LayerKernel> make_image_kernel(const RegressionLoss& spec, const Shape& in);
+std::unique_ptr<LayerKernel> make_image_kernel(const OutputLoss& spec, const Shape& in);
 
 // Those of kernels/algebra.h. (the reference of each is kernels/reference/algebra.h)
 std::unique_ptr<LayerKernel> make_algebra_kernel(const LayerSpec& spec,

@@ -63,14 +63,18 @@ class Kernel final : public LayerKernel {
   std::int64_t channels() const { return in_[in_.rank() - 1]; }
   std::int64_t rows() const { return in_.elements() / channels(); }
   void forward(const BatchNorm& b, const ForwardArguments& a) {
-    const float* mean = a.mode == Mode::evaluate ? a.statistics[0] : nullptr;
-    const float* variance = a.mode == Mode::evaluate ? a.statistics[1] : nullptr;
-    if (a.mode == Mode::train) {
+    const float *mean = wanted(a.statistics, 0), *variance = wanted(a.statistics, 1);
+    std::vector<float> own;
+    if (a.mode == Mode::train || !b.tracked) {
       float* batch_mean = reinterpret_cast<float*>(a.stash);
+      if (a.mode == Mode::evaluate) {
+        own.resize(static_cast<std::size_t>(2 * channels()));
+        batch_mean = own.data();
+      }
       float* batch_variance = batch_mean + channels();
       reference::batch_statistics(rows(), channels(), floats(a.inputs[0]), batch_mean,
                                   batch_variance);
-      if (a.update_statistics) {
+      if (a.update_statistics && b.tracked) {
         reference::update_running_statistics(rows(), channels(), b.momentum, batch_mean,
                                              batch_variance, a.statistics[0], a.statistics[1]);
       }
@@ -78,15 +82,16 @@ class Kernel final : public LayerKernel {
       variance = batch_variance;
     }
     reference::batch_norm_forward(rows(), channels(), static_cast<double>(b.epsilon),
-                                  floats(a.inputs[0]), mean, variance, a.parameters[0],
-                                  a.parameters[1], floats(a.output));
+                                  floats(a.inputs[0]), mean, variance, wanted(a.parameters, 0),
+                                  wanted(a.parameters, 1), floats(a.output));
   }
   void backward(const BatchNorm& b, const BackwardArguments& a) {
     const float* mean = reinterpret_cast<const float*>(a.stash);
-    reference::batch_norm_backward(
-        rows(), channels(), static_cast<double>(b.epsilon), floats(a.inputs[0]), mean,
-        mean + channels(), a.parameters[0], floats(a.output_gradient), wanted(a.input_gradients, 0),
-        wanted(a.parameter_gradients, 0), wanted(a.parameter_gradients, 1));
+    reference::batch_norm_backward(rows(), channels(), static_cast<double>(b.epsilon),
+                                   floats(a.inputs[0]), mean, mean + channels(),
+                                   wanted(a.parameters, 0), floats(a.output_gradient),
+                                   wanted(a.input_gradients, 0), wanted(a.parameter_gradients, 0),
+                                   wanted(a.parameter_gradients, 1));
   }
 
   template <Elementwise Layer>
@@ -161,7 +166,7 @@ class Kernel final : public LayerKernel {
     }
     ensure(static_cast<std::int64_t>(a.samples.size()) == in_[0], "one sample key per sample");
     std::uint8_t* kept = reinterpret_cast<std::uint8_t*>(a.stash);
-    reference::dropout_draw(key_, a.samples, in_.elements() / in_[0], d.rate, kept);
+    reference::dropout_draw(key_, a.samples, in_.elements() / in_[0], d.rate, kept, d.draws);
     reference::dropout_apply(in_.elements(), kept, 1 / (1 - d.rate), floats(a.inputs[0]),
                              floats(a.output));
   }
@@ -251,9 +256,8 @@ std::unique_ptr<LayerKernel> make_reference_kernel(const LayerSpec& spec,
           return make_sequence_kernel(layer, inputs[0]);
         } else if constexpr (AlgebraLayer<Spec>) {
           return make_algebra_kernel(spec, inputs, key);
-        } else if constexpr (OneOf<Spec, TransposedConvolution, Resize, AdaptivePool, GroupNorm,
-                                   RmsNorm, Recurrent>) {
-          throw UserError("reference device", "has no kernel for " + to_string(spec));
+        } else if constexpr (requires { make_image_kernel(layer, inputs[0]); }) {
+          return make_image_kernel(layer, inputs[0]);
         } else {
           return std::make_unique<Kernel<Spec>>(layer, inputs[0], key);
         }

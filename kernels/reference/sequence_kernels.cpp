@@ -36,6 +36,7 @@ class SequenceKernel final : public LayerKernel {
       const auto of = reference::rows_by_token(in_.elements(), e.vocabulary, floats(a.inputs[0]));
       reference::embedding_weight_gradient(e.features, of, 0, e.vocabulary,
                                            floats(a.output_gradient), dweight);
+      if (e.padding >= 0) std::fill_n(dweight + e.padding * e.features, e.features, 0.0f);
     }
   }
 
@@ -60,8 +61,9 @@ class SequenceKernel final : public LayerKernel {
     for (std::int64_t r = 0; r < rows(); ++r) {
       float m = 0, variance = 0;
       reference::layer_norm_row(features(), static_cast<double>(l.epsilon),
-                                floats(a.inputs[0]) + r * features(), a.parameters[0],
-                                a.parameters[1], floats(a.output) + r * features(), m, variance);
+                                floats(a.inputs[0]) + r * features(), scale_of(l, a.parameters),
+                                shift_of(l, a.parameters), floats(a.output) + r * features(), m,
+                                variance);
       if (mean == nullptr) continue;
       mean[r] = m;
       mean[rows() + r] = variance;
@@ -72,13 +74,14 @@ class SequenceKernel final : public LayerKernel {
     const double epsilon = static_cast<double>(l.epsilon);
     reference::layer_norm_parameter_gradients(
         rows(), features(), epsilon, 0, features(), floats(a.inputs[0]), mean, mean + rows(),
-        floats(a.output_gradient), wanted(a.parameter_gradients, 0),
-        wanted(a.parameter_gradients, 1));
+        floats(a.output_gradient), scale_of(l, a.parameter_gradients),
+        shift_of(l, a.parameter_gradients));
     float* dx = wanted(a.input_gradients, 0);
     for (std::int64_t r = 0; dx != nullptr && r < rows(); ++r) {
-      reference::layer_norm_row_gradient(
-          features(), epsilon, floats(a.inputs[0]) + r * features(), mean[r], mean[rows() + r],
-          a.parameters[0], floats(a.output_gradient) + r * features(), dx + r * features());
+      reference::layer_norm_row_gradient(features(), epsilon, floats(a.inputs[0]) + r * features(),
+                                         mean[r], mean[rows() + r], scale_of(l, a.parameters),
+                                         floats(a.output_gradient) + r * features(),
+                                         dx + r * features());
     }
   }
 
@@ -135,14 +138,14 @@ class SequenceKernel final : public LayerKernel {
     reference::softmax_cross_entropy_forward(
         reference::sizes_of(l, in_), train ? static_cast<double>(l.smoothing) : 0.0,
         floats(a.inputs[0]), a.labels, floats(a.output),
-        train ? reinterpret_cast<float*>(a.stash) : nullptr, a.correct);
+        train ? reinterpret_cast<float*>(a.stash) : nullptr, a.correct, a.loss_weight);
   }
   void backward(const SoftmaxCrossEntropy& l, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
-      reference::softmax_cross_entropy_backward(reference::sizes_of(l, in_),
-                                                static_cast<double>(l.smoothing),
-                                                reinterpret_cast<const float*>(a.stash), a.labels,
-                                                a.loss_samples, 0, rows(), dx, a.loss_scale);
+      reference::softmax_cross_entropy_backward(
+          reference::sizes_of(l, in_), static_cast<double>(l.smoothing),
+          reinterpret_cast<const float*>(a.stash), a.labels, a.loss_samples, 0, rows(), dx,
+          a.loss_scale, a.loss_weight);
     }
   }
 

@@ -17,8 +17,6 @@ std::string place(const Model& model, const std::string& layer) {
   return "model '" + model.name() + "', layer '" + layer + "'";
 }
 
-bool is_loss(const LayerSpec& spec) { return std::holds_alternative<SoftmaxCrossEntropy>(spec); }
-
 bool good_name(const std::string& name) {
   const auto good = [](unsigned char c) {
     return std::isalnum(c) || c == '.' || c == '_' || c == '-';
@@ -35,8 +33,13 @@ std::string both(Sides sides) {
 // Every field of a layer as text: what to_string tells people leaves some out.
 struct FullText {
   std::string operator()(const Convolution& c) const {
-    return format("convolution %d %s %d %s %d", c.output_channels, both(c.kernel).c_str(), c.stride,
-                  both(c.padding).c_str(), c.bias);
+    std::string text =
+        format("convolution %d %s %s %s %d", c.output_channels, both(c.kernel).c_str(),
+               both(c.stride).c_str(), both(c.padding).c_str(), c.bias);
+    if (c.groups != 1) text += format(" groups %d", c.groups);
+    if (c.dilation != Sides{1}) text += " dilation " + both(c.dilation);
+    if (c.padding_end) text += " end " + both(*c.padding_end);
+    return text;
   }
   std::string operator()(const Linear& l) const {
     std::string text = format("linear %d %d", l.output_features, l.bias);
@@ -46,21 +49,26 @@ struct FullText {
   }
   std::string operator()(const BatchNorm& b) const {
     return format("batch-norm %a %a", static_cast<double>(b.epsilon),
-                  static_cast<double>(b.momentum));
+                  static_cast<double>(b.momentum)) +
+           (b.affine ? "" : " plain") + (b.tracked ? "" : " untracked");
   }
   std::string operator()(const MaxPool& p) const {
-    return format("max-pool %s %d %s", both(p.kernel).c_str(), p.stride, both(p.padding).c_str());
+    return format("max-pool %s %s %s", both(p.kernel).c_str(), both(p.stride).c_str(),
+                  both(p.padding).c_str()) +
+           (p.ceil_mode ? " ceil" : "") +
+           (p.dilation == Sides{1} ? "" : " dilation " + both(p.dilation));
   }
   std::string operator()(const AveragePool& p) const {
-    return format("average-pool %s %d %s", both(p.kernel).c_str(), p.stride,
+    return format("average-pool %s %s %s", both(p.kernel).c_str(), both(p.stride).c_str(),
                   both(p.padding).c_str()) +
-           (p.count_padding ? "" : " image");
+           (p.count_padding ? "" : " image") + (p.ceil_mode ? " ceil" : "");
   }
   std::string operator()(const GlobalAveragePool&) const { return "global-average-pool"; }
   std::string operator()(const Add&) const { return "add"; }
   std::string operator()(const Flatten&) const { return "flatten"; }
   std::string operator()(const Dropout& d) const {
-    return format("dropout %a", static_cast<double>(d.rate));
+    return format("dropout %a", static_cast<double>(d.rate)) +
+           (d.draws == 0 ? "" : format(" %d", d.draws));
   }
   std::string operator()(const AlphaDropout& d) const {
     return format("alpha-dropout %a", static_cast<double>(d.rate));
@@ -69,26 +77,57 @@ struct FullText {
   std::string operator()(const Shift& s) const { return format("shift %d %d", s.rows, s.columns); }
   // Its smoothing is a choice of the training, not of the model.
   std::string operator()(const SoftmaxCrossEntropy& s) const {
-    return s.labelled == 0 ? "softmax-cross-entropy"
-                           : format("softmax-cross-entropy %d", s.labelled);
+    std::string text =
+        s.labelled == 0 ? "softmax-cross-entropy" : format("softmax-cross-entropy %d", s.labelled);
+    if (s.skips) text += " skips";
+    for (std::int64_t i = 0; i < s.class_weights.size(); ++i) {
+      text += format(" %a", static_cast<double>(s.class_weights[i]));
+    }
+    return text;
   }
+  std::string operator()(const RegressionLoss& l) const {
+    return format("regression-loss %d %a", static_cast<int>(l.kind), static_cast<double>(l.beta));
+  }
+  std::string operator()(const OutputLoss&) const { return "output-loss"; }
   std::string operator()(const Embedding& e) const {
-    return format("embedding %d %d %a", e.vocabulary, e.features, static_cast<double>(e.deviation));
+    return format("embedding %d %d %a", e.vocabulary, e.features,
+                  static_cast<double>(e.deviation)) +
+           (e.padding < 0 ? "" : format(" padding %d", e.padding));
   }
   std::string operator()(const PositionEmbedding& p) const {
     return format("position-embedding %d %a", p.positions, static_cast<double>(p.deviation));
   }
   std::string operator()(const LayerNorm& l) const {
-    return format("layer-norm %a", static_cast<double>(l.epsilon));
+    return format("layer-norm %a", static_cast<double>(l.epsilon)) + (l.scaled ? "" : " unscaled") +
+           (l.shifted ? "" : " unshifted");
   }
   std::string operator()(const SelfAttention& a) const {
     return format("self-attention %d %d", a.heads, a.causal);
   }
   std::string operator()(const Lstm& l) const { return format("lstm %d", l.hidden); }
+  std::string operator()(const TransposedConvolution& c) const {
+    return format("transposed-convolution %d %s %s %s %s %s %d %d", c.output_channels,
+                  both(c.kernel).c_str(), both(c.stride).c_str(), both(c.padding).c_str(),
+                  both(c.output_padding).c_str(), both(c.dilation).c_str(), c.groups, c.bias);
+  }
+  std::string operator()(const Resize& r) const {
+    return format("resize %d %d %d %a %a", static_cast<int>(r.kind), r.rows, r.columns, r.row_step,
+                  r.column_step);
+  }
+  std::string operator()(const AdaptivePool& p) const {
+    return format("adaptive-pool %d %d %d", p.maximum, p.rows, p.columns);
+  }
+  std::string operator()(const GroupNorm& g) const {
+    return format("group-norm %d %a %d", g.groups, static_cast<double>(g.epsilon), g.affine);
+  }
+  std::string operator()(const RmsNorm& r) const {
+    return format("rms-norm %a %d %d", static_cast<double>(r.epsilon), r.scaled, r.one_plus);
+  }
+  std::string operator()(const Recurrent& r) const {
+    return format("recurrent %d %d %d %d", static_cast<int>(r.kind), r.hidden, r.bias, r.reverse);
+  }
   template <class Layer>
-    requires AlgebraLayer<Layer> || OneOf<Layer, TransposedConvolution, Resize, AdaptivePool,
-                                          GroupNorm, RmsNorm, Recurrent>
-  std::string operator()(const Layer& layer) const {
+  requires AlgebraLayer<Layer> std::string operator()(const Layer& layer) const {
     return full_text(layer);
   }
   template <Elementwise Layer>
@@ -103,41 +142,47 @@ Shape with_samples(const Shape& of_one, std::int64_t batch) {
   return of_one.with_batch(of_one[0] * batch);
 }
 
-const ParameterShape* weight_of(const LayerShapes& shapes) {
+const ParameterShape* parameter_of(const LayerShapes& shapes, const std::string& name) {
   for (const ParameterShape& p : shapes.parameters) {
-    if (p.name == "weight") return &p;
+    if (p.name == name) return &p;
   }
   return nullptr;
 }
 
 void check_shared(const Model& model, const std::string& where, const LayerShapes& user,
-                  int owner) {
-  if (owner < 0 || owner >= model.layer_count()) {
-    throw UserError(where, format("shares the weight of layer %d (only %d come before it). Name an "
+                  const SharedParameter& shared) {
+  if (shared.owner < 0 || shared.owner >= model.layer_count()) {
+    throw UserError(where, format("shares the %s of layer %d (only %d come before it). Name an "
                                   "earlier layer.",
-                                  owner, model.layer_count()));
+                                  shared.name.c_str(), shared.owner, model.layer_count()));
   }
-  const std::string its = "'" + model.layer(owner).name + "'";
-  if (model.layer(owner).shares) {
-    throw UserError(where, "shares the weight of " + its +
-                               " (whose weight is another layer's). Name the owner.");
+  const ModelLayer& owner = model.layer(shared.owner);
+  const std::string its = "'" + owner.name + "'";
+  const LayerShapes shapes = model.shapes(shared.owner, 1);
+  const ParameterShape* const theirs = parameter_of(shapes, shared.owner_name);
+  const ParameterShape* const mine = parameter_of(user, shared.name);
+  if (theirs != nullptr && shared_parameter(owner, *theirs) != nullptr) {
+    throw UserError(where, "shares the " + shared.owner_name + " of " + its + " (whose " +
+                               shared.owner_name + " is another layer's). Name the owner.");
   }
-  const LayerShapes shapes = model.shapes(owner, 1);
-  const ParameterShape *theirs = weight_of(shapes), *mine = weight_of(user);
-  if (theirs == nullptr || mine == nullptr || theirs->shape != mine->shape) {
+  if (theirs == nullptr || mine == nullptr ||
+      theirs->shape.elements() != mine->shape.elements()) {
     const auto text = [](const ParameterShape* p) {
       return p == nullptr ? std::string("none") : to_string(p->shape);
     };
-    throw UserError(where, "has weight " + text(mine) + " and shares that of " + its + ", " +
-                               text(theirs) +
+    throw UserError(where, "has " + shared.name + " " + text(mine) + " and shares that of " + its +
+                               ", " + text(theirs) +
                                " (one tensor cannot be both). Give both the same shape.");
   }
 }
 
 }  // namespace
 
-bool is_shared(const ModelLayer& layer, const ParameterShape& parameter) {
-  return layer.shares && parameter.name == "weight";
+const SharedParameter* shared_parameter(const ModelLayer& layer, const ParameterShape& parameter) {
+  for (const SharedParameter& shared : layer.shares) {
+    if (shared.name == parameter.name) return &shared;
+  }
+  return nullptr;
 }
 
 Model::Model(std::string name, Shape sample, int classes)
@@ -165,14 +210,15 @@ int Model::add(std::string name, LayerSpec spec) {
 
 int Model::add(std::string name, LayerSpec spec, std::vector<int> inputs,
                std::optional<int> shares) {
-  return add(ModelLayer{std::move(name), std::move(spec), std::move(inputs), shares});
+  ModelLayer layer{std::move(name), std::move(spec), std::move(inputs)};
+  if (shares) layer.shares.push_back({"weight", *shares, "weight"});
+  return add(std::move(layer));
 }
 
 int Model::add(ModelLayer layer) {
   const std::string& name = layer.name;
   const LayerSpec& spec = layer.spec;
   const std::vector<int>& inputs = layer.inputs;
-  const std::optional<int> shares = layer.shares;
   const std::string where = place(*this, name);
   if (!good_name(name)) {
     throw UserError(where,
@@ -205,7 +251,7 @@ int Model::add(ModelLayer layer) {
     throw UserError(where, std::string(error.what()) +
                                " (shapes are for one sample). Change the layer or its input.");
   }
-  if (is_loss(spec)) {
+  if (std::holds_alternative<SoftmaxCrossEntropy>(spec)) {
     const std::int64_t logits = shapes_in.front()[shapes_in.front().rank() - 1];
     if (logits != classes_) {
       throw UserError(where, format("%lld logits for %d classes (each class needs one). Change the "
@@ -213,7 +259,7 @@ int Model::add(ModelLayer layer) {
                                     static_cast<long long>(logits), classes_));
     }
   }
-  if (shares) check_shared(*this, where, shapes, *shares);
+  for (const SharedParameter& shared : layer.shares) check_shared(*this, where, shapes, shared);
   layers_.push_back(std::move(layer));
   outputs_.push_back(shapes.output);
   return layer_count() - 1;
@@ -264,8 +310,9 @@ Shape Model::batch_shape(std::int64_t batch) const {
 
 std::int64_t Model::labels_per_sample() const {
   if (layers_.empty() || !is_loss(layers_.back().spec)) return 1;
-  const Shape logits = input_shapes(layer_count() - 1, 1).front();
-  return logits.rank() == 3 ? logits[1] : 1;
+  const Shape predictions = input_shapes(layer_count() - 1, 1).front();
+  if (std::holds_alternative<RegressionLoss>(layers_.back().spec)) return predictions.elements();
+  return predictions.rank() == 3 ? predictions[1] : 1;
 }
 
 std::int64_t Model::predictions_per_sample() const {
@@ -325,7 +372,7 @@ std::int64_t Model::parameter_count() const {
 std::int64_t Model::parameter_count(int layer) const {
   std::int64_t count = 0;
   for (const ParameterShape& p : shapes(layer, 1).parameters) {
-    if (!is_shared(this->layer(layer), p)) count += p.shape.elements();
+    if (shared_parameter(this->layer(layer), p) == nullptr) count += p.shape.elements();
   }
   return count;
 }
@@ -341,7 +388,12 @@ std::uint64_t Model::fingerprint() const {
   for (const ModelLayer& layer : layers_) {
     std::string line = layer.name + " " + std::visit(FullText{}, layer.spec);
     for (int input : layer.inputs) line += format(" <%d", input);
-    if (layer.shares) line += format(" =%d", *layer.shares);
+    for (const SharedParameter& shared : layer.shares) {
+      line += format(" =%d", shared.owner);
+      if (shared.name != "weight" || shared.owner_name != "weight") {
+        line += " " + shared.name + " " + shared.owner_name;
+      }
+    }
     for (const Shape& view : layer.views) line += " " + to_string(view);
     for (const StateTensor& tensor : layer.state) line += " " + tensor.name;
     hash = hash_text(line + "\n", hash);

@@ -33,10 +33,7 @@ std::vector<NamedTensor> name_tensors(const Model& model, Layout layout,
   for (int layer : layers) {
     const ParameterLayout one = layout(model, layer, layer + 1);
     for (const ParameterEntry& entry : one.entries()) {
-      if (entry.owner_layer != layer) {  // a copy of a shared weight
-        from += entry.count;
-        continue;
-      }
+      if (!entry.is_own()) continue;
       NamedTensor tensor{.name = entry.name,
                          .shape = entry.file_shape,
                          .values = {},
@@ -64,6 +61,7 @@ std::vector<float> flatten(const Model& model, Layout layout, const std::vector<
   for (int layer : layers) {
     const ParameterLayout one = layout(model, layer, layer + 1);
     for (const ParameterEntry& entry : one.entries()) {
+      if (!entry.is_own()) continue;
       const auto found = by_name.find(entry.name);
       ensure(found != by_name.end() &&
                  static_cast<std::int64_t>(found->second->values.size()) == entry.count,
@@ -224,14 +222,15 @@ void check_resumable(const Checkpoint& checkpoint, const std::string& file, cons
                            "', whose layers or shapes differ). Train the checkpoint's model, or "
                            "start without --resume.");
   }
-  if (checkpoint.sampler.dataset_fingerprint != job.dataset_fingerprint ||
-      checkpoint.sampler.dataset_size != job.dataset_size) {
+  const bool imported = checkpoint.sampler.dataset_size == 0;  // from a state_dict: no data yet
+  if (!imported && (checkpoint.sampler.dataset_fingerprint != job.dataset_fingerprint ||
+                    checkpoint.sampler.dataset_size != job.dataset_size)) {
     problems.add(file, format("was trained on another data set (of %lld samples; this one has "
                               "%lld). Give the same --data as before.",
                               static_cast<long long>(checkpoint.sampler.dataset_size),
                               static_cast<long long>(job.dataset_size)));
   }
-  if (checkpoint.sampler.seed != job.seed) {
+  if (!imported && checkpoint.sampler.seed != job.seed) {
     problems.add(file,
                  format("was trained with --seed %llu (another seed would repeat some samples "
                         "and skip others). Give that seed.",

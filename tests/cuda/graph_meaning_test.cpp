@@ -103,13 +103,24 @@ TEST(ConvolutionGraphs, AreTheDefinition) {
       {{.output_channels = 3, .kernel = {3, 2}, .stride = 3, .padding = 2},
        {1, 8, 7, 2},
        Activation::none},
+      {{.output_channels = 6, .padding = 1, .groups = 2}, {1, 5, 4, 4}, Activation::none},
+      {{.output_channels = 3, .stride = {2, 1}, .padding = 1, .bias = false, .groups = 3},
+       {1, 5, 4, 3},
+       Activation::none},
+      {{.output_channels = 2,
+        .kernel = {2, 3},
+        .padding = {0, 2},
+        .dilation = {1, 2},
+        .padding_end = Sides{1, 2}},
+       {1, 5, 6, 3},
+       Activation::none},
   };
   for (const auto& [spec, in, after] : cases) {
     const std::string what = to_string(spec) + " " + to_string(in);
     const Shape out = window_of(spec).output(in, spec.output_channels);
-    const std::int64_t taps = window_of(spec).taps();
+    const std::int64_t taps = window_of(spec).taps(), inputs = in[3] / spec.groups;
     Numbers x = numbers(in.elements(), 1), b = numbers(out[3], 3), dy = numbers(out.elements(), 4);
-    const Numbers w = numbers(out[3] * in[3] * taps, 2);
+    const Numbers w = numbers(out[3] * inputs * taps, 2);
     Numbers y(dy.size()), dx(x.size()), dw(w.size());
     reference::convolution_forward(spec, in, x.data(), w.data(), spec.bias ? b.data() : nullptr,
                                    y.data());
@@ -119,7 +130,7 @@ TEST(ConvolutionGraphs, AreTheDefinition) {
     reference::convolution_weight_gradient(spec, in, x.data(), dy.data(), dw.data());
 
     ConvolutionPlans plans(*context, spec, in, Precision::tf32, after);
-    Numbers weight = channels_last(w, out[3], in[3], taps), found(y.size(), NAN);
+    Numbers weight = channels_last(w, out[3], inputs, taps), found(y.size(), NAN);
     std::vector<double*> memories = {x.data(), weight.data()};
     if (spec.bias) memories.push_back(b.data());
     memories.push_back(found.data());
@@ -130,7 +141,7 @@ TEST(ConvolutionGraphs, AreTheDefinition) {
     expect_near(found, dx, 1e-12, what + " dx");
     found.assign(dw.size(), NAN);
     compute_on_host(plans.weight_gradient_plan()->graph(), {x.data(), dy.data(), found.data()});
-    expect_near(found, channels_last(dw, out[3], in[3], taps), 1e-12, what + " dweight");
+    expect_near(found, channels_last(dw, out[3], inputs, taps), 1e-12, what + " dweight");
   }
 }
 

@@ -52,12 +52,16 @@ template <class Visit>
 void for_each_tap(const ConvolutionWindow& window, const View& x, const View& w, const View& y,
                   const Visit& visit) {
   const Extents taps{1, w.extents()[1], w.extents()[2], w.extents()[3]};
+  const std::int64_t outputs_of_group = w.extents()[0] / (x.extents()[1] / w.extents()[1]);
   for_each(y.extents(), [&](const Place& out) {
     for_each(taps, [&](const Place& tap) {
-      const std::int64_t row = out[2] * window.stride[0] - window.padding[0] + tap[2];
-      const std::int64_t column = out[3] * window.stride[1] - window.padding[1] + tap[3];
+      const std::int64_t row =
+          out[2] * window.stride[0] - window.padding[0] + tap[2] * window.dilation[0];
+      const std::int64_t column =
+          out[3] * window.stride[1] - window.padding[1] + tap[3] * window.dilation[1];
+      const std::int64_t channel = out[1] / outputs_of_group * w.extents()[1] + tap[1];
       if (row < 0 || column < 0 || row >= x.extents()[2] || column >= x.extents()[3]) return;
-      visit(Place{out[0], tap[1], row, column}, Place{out[1], tap[1], tap[2], tap[3]}, out);
+      visit(Place{out[0], channel, row, column}, Place{out[1], tap[1], tap[2], tap[3]}, out);
     });
   });
 }

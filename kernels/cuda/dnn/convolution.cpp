@@ -9,7 +9,12 @@
 namespace hetpipe::cuda {
 namespace {
 
-// cuDNN takes every pointer as one it may write to.
+ConvolutionWindow dnn_window(const Window& w) {
+  return {.padding = {w.rows.padding, w.columns.padding},
+          .stride = {w.rows.stride, w.columns.stride},
+          .padding_end = {w.rows.padding_end, w.columns.padding_end},
+          .dilation = {w.rows.dilation, w.columns.dilation}};
+}
 
 }  // namespace
 
@@ -22,14 +27,16 @@ ConvolutionPlans::ConvolutionPlans(Context& context, const Convolution& spec, co
       precision_(precision),
       type_(dnn_type(element_of(precision))),
       after_(after),
-      window_{{spec.padding.rows, spec.padding.columns}, {spec.stride, spec.stride}} {}
+      window_(dnn_window(window_of(spec))) {}
 
 Layout ConvolutionPlans::x() const { return channels_last(type_, in_[0], in_[3], in_[1], in_[2]); }
 Layout ConvolutionPlans::y(cudnnDataType_t type) const {
   return channels_last(type, out_[0], out_[3], out_[1], out_[2]);
 }
 Layout ConvolutionPlans::weight() const {
-  return channels_last(type_, out_[3], in_[3], spec_.kernel.rows, spec_.kernel.columns);
+  // That there are groups follows from fewer input channels than x has.
+  return channels_last(type_, out_[3], in_[3] / spec_.groups, spec_.kernel.rows,
+                       spec_.kernel.columns);
 }
 
 std::shared_ptr<const Graph> ConvolutionPlans::forward_graph() const {

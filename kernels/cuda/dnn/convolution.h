@@ -11,10 +11,10 @@
 #include "kernels/layer.h"
 
 // A convolution by cuDNN, three graphs. With T the precision's element type, in device memory:
-// x (N, H, W, I), y (N, H', W', O), weight (O, KH, KW, I), its gradient, and bias (O), all of T (no
-// card has an engine that writes the gradient of 16-bit factors in fp32); sums run in fp32.
-// Plans are made when first asked for (by a run or for their workspace): a first layer needs no
-// input gradient, an evaluation no gradients. The caller gives the workspace.
+// x (N, H, W, I), y (N, H', W', O), weight (O, KH, KW, I/groups), its gradient, and bias (O), all
+// of T (no card has an engine that writes the gradient of 16-bit factors in fp32); sums run in
+// fp32. Plans are made when first asked for (by a run or for their workspace): a first layer needs
+// no input gradient, an evaluation no gradients. The caller gives the workspace.
 namespace hetpipe::cuda {
 
 enum class Activation { none, relu };

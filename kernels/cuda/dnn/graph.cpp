@@ -47,7 +47,10 @@ std::string text_of(const Extents& numbers) {
 }
 
 std::string text_of(const ConvolutionWindow& window) {
-  return " pad " + text_of(window.padding) + " stride " + text_of(window.stride);
+  std::string text = " pad " + text_of(window.padding) + " stride " + text_of(window.stride);
+  if (window.padding_end != window.padding) text += " end " + text_of(window.padding_end);
+  if (window.dilation != Extents{1, 1}) text += " dilation " + text_of(window.dilation);
+  return text;
 }
 
 std::string text_of(const std::vector<Graph::Tensor>& tensors) {
@@ -177,10 +180,10 @@ Descriptor Graph::convolution(const ConvolutionWindow& window) const {
   d.set_enum(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE,
              CUDNN_CROSS_CORRELATION);
   d.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2});
-  d.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, Extents{1, 1});
+  d.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, window.dilation);
   d.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, window.stride);
   d.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, window.padding);
-  d.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, window.padding);
+  d.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, window.padding_end);
   d.finalize("describing a convolution of " + name_);
   return d;
 }

@@ -35,8 +35,10 @@ Layout channels_last(cudnnDataType_t type, std::int64_t n, std::int64_t c, std::
 Layout packed(cudnnDataType_t type, Extents extents);
 
 struct ConvolutionWindow {
-  Extents padding;  // rows, columns; on both sides
+  Extents padding;  // rows, columns; before them
   Extents stride;
+  Extents padding_end = padding;  // behind them
+  Extents dilation = {1, 1};
 };
 
 class Graph {

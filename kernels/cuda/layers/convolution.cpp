@@ -22,7 +22,7 @@ class ConvolutionLayer final : public LayerKernel {
         plans_(context.libraries, spec, in, context.precision, after),
         after_(after),
         outputs_(spec.output_channels),
-        inputs_(in[3]),
+        inputs_(in[3] / spec.groups),
         taps_(window_of(spec).taps()),
         bias_(spec.bias),
         in_bytes_(bytes_of(in)),
@@ -103,7 +103,7 @@ class ConvolutionLayer final : public LayerKernel {
   Workspace<> plan_memory(Stream& stream, std::size_t bytes) const {
     return {context_, stream, static_cast<std::int64_t>(bytes)};
   }
-  // The model keeps weights as (O, I, KH, KW).
+  // The model keeps weights as (O, I/groups, KH, KW).
   Workspace<T> krsc(Stream& stream, const float* oihw) const {
     Workspace<T> copy(context_, stream, weights());
     weights_to_krsc(oihw, copy.get(), outputs_, inputs_, taps_, handle(stream));

@@ -14,7 +14,9 @@ template <class T>
 class EmbeddingLayer final : public LayerKernel {
  public:
   EmbeddingLayer(LayerContext& context, const Embedding& spec, const Shape& in)
-      : context_(context), sizes_{in.elements(), spec.vocabulary, spec.features} {}
+      : context_(context),
+        sizes_{in.elements(), spec.vocabulary, spec.features},
+        padding_(spec.padding) {}
 
   void forward(Stream& stream, const ForwardArguments& a) override {
     const Workspace<std::int32_t> outside(context_, stream, 1);
@@ -34,11 +36,17 @@ class EmbeddingLayer final : public LayerKernel {
                               static_cast<std::int64_t>(embedding_scratch_bytes(sizes_)));
     embedding_weight_gradient(sizes_, as<float>(a.inputs[0]), as<T>(a.output_gradient), dweight,
                               outside.get(), scratch.get(), handle(stream));
+    if (padding_ < 0) return;
+    check(
+        cudaMemsetAsync(dweight + padding_ * sizes_.features, 0,
+                        static_cast<std::size_t>(sizes_.features) * sizeof(float), handle(stream)),
+        "clearing the gradient of an embedding's padding");
   }
 
  private:
   LayerContext& context_;
   EmbeddingSizes sizes_;
+  std::int64_t padding_;
 };
 
 template <class T>

@@ -25,6 +25,10 @@ struct Side {
   HETPIPE_DEVICE int at(int position, int offset) const {
     return position * stride - padding + offset;
   }
+  // Places of the window at `position` inside the padded image.
+  HETPIPE_DEVICE int padded(int position) const {
+    return std::min(kernel, extent + 2 * padding - position * stride);
+  }
   // Positions [first, last] whose window covers `place`: 0 <= place + padding - position * stride
   // < kernel.
   HETPIPE_DEVICE int first_over(int place) const {
@@ -153,7 +157,8 @@ struct MaxBackward {
 HETPIPE_DEVICE float places_averaged(const Pool& p, bool count_padding, int row, int column) {
   const int rows = p.rows.end(row) - p.rows.begin(row);
   const int columns = p.columns.end(column) - p.columns.begin(column);
-  return static_cast<float>(count_padding ? p.rows.kernel * p.columns.kernel : rows * columns);
+  return static_cast<float>(count_padding ? p.rows.padded(row) * p.columns.padded(column)
+                                          : rows * columns);
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/kernels/layer_cases.h"
 
+#include "kernels/window.h"
 #include "tests/unit/kernels/algebra_cases.h"
 
 namespace hetpipe::test {
@@ -17,6 +18,69 @@ void add_elementwise(std::vector<LayerCase>& cases, CpuKernel cpu) {
       cases.push_back({layer, {in}});
     }
   });
+}
+
+// Groups, dilation, uneven padding, steps that differ; forwards and transposed.
+void add_convolutions(std::vector<LayerCase>& cases, const Shape& in) {
+  const int channels = static_cast<int>(in[3]);
+  const auto add = [&](const auto& spec) {
+    const Window window = window_of(spec);
+    if (window.rows.positions(in[1]) < 1 || window.columns.positions(in[2]) < 1) return;
+    cases.push_back({spec, {in}});
+  };
+  for (const Convolution& c :
+       {Convolution{.output_channels = channels, .padding = 1, .groups = channels},
+        Convolution{.output_channels = channels,
+        .kernel = 5,
+        .stride = 2,
+        .padding = 2,
+        .bias = false,
+        .groups = channels},
+        Convolution{
+            .output_channels = 2 * channels, .stride = {1, 2}, .padding = 1, .groups = channels},
+        Convolution{.output_channels = channels,
+        .padding = 2,
+        .bias = false,
+        .groups = channels,
+        .dilation = 2},
+        Convolution{.output_channels = channels,
+        .kernel = {7, 1},
+        .stride = {2, 1},
+        .padding = {3, 0},
+        .groups = channels},
+        Convolution{.output_channels = channels,
+        .kernel = {4, 2},
+        .padding = {1, 0},
+        .groups = channels,
+        .padding_end = Sides{2, 1}},
+        Convolution{.output_channels = 5, .padding = 2, .dilation = 2},
+        Convolution{.output_channels = 17, .stride = 2, .padding = 3, .dilation = 3},
+        Convolution{
+            .output_channels = 9, .kernel = {2, 4}, .padding = {0, 1}, .padding_end = {{1, 2}}},
+        Convolution{.output_channels = 8, .kernel = 2, .stride = 2, .padding_end = Sides{1}}}) {
+    add(c);
+  }
+  for (const int width : {2, 4, 8, 11, 16, 32}) {
+    if (channels % width != 0) continue;
+    const int groups = channels / width;
+    add(Convolution{.output_channels = channels, .padding = 1, .groups = groups});
+    add(Convolution{
+        .output_channels = 3 * groups, .stride = 2, .padding = 1, .bias = false, .groups = groups});
+    add(Convolution{.output_channels = 2 * channels, .kernel = 1, .groups = groups});
+  }
+  for (const TransposedConvolution& c :
+       {TransposedConvolution{.output_channels = 7},
+        TransposedConvolution{.output_channels = 16, .kernel = 3, .padding = 1, .bias = false},
+        TransposedConvolution{.output_channels = 5, .kernel = 3, .padding = 1, .output_padding = 1},
+        TransposedConvolution{.output_channels = 3, .kernel = 4, .stride = 1, .dilation = 2},
+        TransposedConvolution{.output_channels = 2 * channels,
+        .kernel = {3, 2},
+        .stride = {1, 2},
+        .groups = channels}}) {
+    if (transposed_output(c, in)[1] > 0 && transposed_output(c, in)[2] > 0) {
+      cases.push_back({c, {in}});
+    }
+  }
 }
 
 }  // namespace
@@ -38,7 +102,26 @@ std::vector<LayerCase> summing_cases() {
                         in[2] + 2 * c.padding.columns >= c.kernel.columns;
       if (fits) cases.push_back({c, {in}});
     }
+    add_convolutions(cases, in);
     cases.push_back({GlobalAveragePool{}, {in}});
+    cases.push_back({AdaptivePool{}, {in}});
+    cases.push_back({AdaptivePool{false, 3, 2}, {in}});
+    for (const auto kind :
+         {Resize::Kind::nearest, Resize::Kind::bilinear, Resize::Kind::bilinear_aligned}) {
+      const double rows = static_cast<double>(in[1]), columns = static_cast<double>(in[2]);
+      cases.push_back(
+          {Resize{kind, static_cast<int>(2 * in[1]), static_cast<int>(2 * in[2]), 0.5, 0.5}, {in}});
+      cases.push_back({Resize{kind, 3, 11, rows / 3, columns / 11}, {in}});
+    }
+    for (const int groups : {1, static_cast<int>(in[3])}) {
+      if (in.elements() / groups == in[0]) continue;  // nothing deviates
+      cases.push_back({GroupNorm{groups}, {in}});
+      cases.push_back({GroupNorm{groups, 1e-3f, false}, {in}});
+    }
+    if (in.elements() > in[3]) {
+      cases.push_back({BatchNorm{.affine = false, .tracked = false}, {in}});
+      cases.push_back({BatchNorm{.tracked = false}, {{in[0], in[1] * in[2], in[3]}}});
+    }
     if (in.elements() > in[3]) cases.push_back({BatchNorm{}, {in}});
   }
   for (const Shape& in : {Shape{1, 1}, Shape{1, 37}, Shape{5, 3}, Shape{32, 100}, Shape{7, 129}}) {
@@ -56,6 +139,32 @@ std::vector<LayerCase> summing_cases() {
       cases.push_back({a, {in}});
     }
     for (const Lstm& l : {Lstm{1}, Lstm{7}, Lstm{32}}) cases.push_back({l, {in}});
+    for (const auto kind : {Recurrent::Kind::lstm, Recurrent::Kind::gru}) {
+      cases.push_back({Recurrent{kind, 1}, {in}});
+      cases.push_back({Recurrent{kind, 7, false, true}, {in}});
+      // With such weights a wide layer's gradients grow from step to step, and rounding with them.
+      if (in[1] < 20) cases.push_back({Recurrent{kind, 32, true, true}, {in}});
+    }
+    for (const Shape& sequence : {in, Shape{in[0], 1, in[1], in[2]}, Shape{in[0] * in[1], in[2]}}) {
+      cases.push_back({LayerNorm{}, {sequence}});
+      cases.push_back({LayerNorm{1e-3f, false, true}, {sequence}});
+      cases.push_back({LayerNorm{1e-3f, true, false}, {sequence}});
+      cases.push_back({RmsNorm{}, {sequence}});
+      cases.push_back({RmsNorm{1e-5f, true, true}, {sequence}});
+      cases.push_back({RmsNorm{1e-5f, false}, {sequence}});
+    }
+    // Sequences as images of one column.
+    const Shape column{in[0], in[1], 1, in[2]};
+    cases.push_back(
+        {Convolution{.output_channels = 9, .kernel = {3, 1}, .padding = {1, 0}}, {column}});
+    cases.push_back({Convolution{.output_channels = static_cast<int>(in[2]),
+                                 .kernel = {4, 1},
+                                 .padding = {3, 0},
+                                 .groups = static_cast<int>(in[2])},
+                     {column}});
+    cases.push_back(
+        {TransposedConvolution{.output_channels = 6, .kernel = {4, 1}, .stride = {2, 1}},
+         {column}});
   }
   add_elementwise(cases, CpuKernel::onednn);
   for (const auto& more : {small_algebra_cases(), large_algebra_cases()}) {
@@ -80,6 +189,19 @@ std::vector<LayerCase> exact_cases() {
     cases.push_back({AveragePool{{2, 1}, 2, {1, 0}}, {in}});
     cases.push_back({MaxPool{{2, 1}, 2, {1, 0}}, {in}});
     cases.push_back({MaxPool{{1, 2}, 1, 0}, {in}});
+    for (const bool count_padding : {true, false}) {
+      cases.push_back({AveragePool{3, 2, 1, count_padding, true}, {in}});
+      cases.push_back({AveragePool{2, {2, 1}, 0, count_padding, true}, {in}});
+    }
+    cases.push_back({MaxPool{3, {1, 2}, 1, true}, {in}});
+    cases.push_back({MaxPool{2, 1, 1, false, 2}, {in}});
+    cases.push_back({AdaptivePool{true}, {in}});
+    cases.push_back({AdaptivePool{true, 3, 4}, {in}});
+    using Kind = RegressionLoss::Kind;
+    for (const Kind kind :
+         {Kind::squared, Kind::absolute, Kind::smooth_l1, Kind::binary_with_logits}) {
+      cases.push_back({RegressionLoss{kind, 0.5f}, {in}});
+    }
     cases.push_back({AlphaDropout{0.2f}, {in}});
     cases.push_back({Shift{}, {in}});
     cases.push_back({Shift{0, 4}, {in}});
@@ -105,6 +227,15 @@ std::vector<LayerCase> exact_cases() {
   cases.push_back({SoftmaxCrossEntropy{}, {{3, 17, 70}}});
   cases.push_back({SoftmaxCrossEntropy{0.2f}, {{2, 5, 3}}});
   cases.push_back({SoftmaxCrossEntropy{.labelled = 3}, {{3, 17, 70}}});
+  cases.push_back({SoftmaxCrossEntropy{.skips = true}, {{3, 17, 70}}});
+  cases.push_back(
+      {SoftmaxCrossEntropy{
+           .smoothing = 0.1f, .skips = true, .class_weights = ConstantTable<float>({0.5f, 2, 1})},
+       {{2, 6, 3}}});
+  cases.push_back({OutputLoss{}, {{5}}});
+  cases.push_back({OutputLoss{}, {{5, 1}}});
+  cases.push_back({RegressionLoss{}, {{5}}});
+  cases.push_back({Embedding{70, 33, 0.02f, 7}, {{3, 130}}});
   for (const Shape& in : {Shape{1, 1}, Shape{3, 17}, Shape{2, 130}}) {
     cases.push_back({Embedding{1, 5}, {in}});
     cases.push_back({Embedding{70, 33}, {in}});
@@ -112,9 +243,7 @@ std::vector<LayerCase> exact_cases() {
   for (const Shape& in : {Shape{1, 1, 1}, Shape{3, 17, 5}, Shape{2, 130, 70}}) {
     cases.push_back({PositionEmbedding{}, {in}});
     cases.push_back({PositionEmbedding{200}, {in}});
-    cases.push_back({LayerNorm{}, {in}});
   }
-  cases.push_back({LayerNorm{1e-3f}, {{5, 77}}});
   add_elementwise(cases, CpuKernel::loop);
   return cases;
 }

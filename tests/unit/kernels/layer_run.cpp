@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <stdexcept>
 
@@ -152,12 +153,18 @@ LayerValues make_values(const LayerCase& c) {
   if (std::holds_alternative<SoftmaxCrossEntropy>(c.spec)) {
     const std::int64_t classes = c.inputs[0][c.inputs[0].rank() - 1];
     const std::int64_t tokens = c.inputs[0].rank() == 3 ? c.inputs[0][1] : 1;
-    const int labelled = std::get<SoftmaxCrossEntropy>(c.spec).labelled;
+    const auto& loss = std::get<SoftmaxCrossEntropy>(c.spec);
+    const std::int64_t labelled = loss.skips ? tokens / 2 : loss.labelled;
     for (std::int64_t n = 0; n < c.inputs[0].elements() / classes; ++n) {
       const std::uint32_t draw = random_bits(key, static_cast<std::uint64_t>(n));
       // Each sample's are others.
       const bool predicted = labelled == 0 || (n + n / tokens) % tokens < labelled;
       v.labels.push_back(predicted ? static_cast<std::int32_t>(draw % classes) : kNoLabel);
+    }
+  }
+  if (std::holds_alternative<RegressionLoss>(c.spec)) {
+    for (const float target : normal_values(key, c.inputs[0].elements())) {
+      v.labels.push_back(std::bit_cast<std::int32_t>(target));
     }
   }
   if (const auto* embedding = std::get_if<Embedding>(&c.spec)) {
@@ -288,7 +295,7 @@ LayerResult run_layer(Device& device, const LayerCase& c, const LayerValues& val
                       const RunOptions& options) {
   Job job{.shapes = infer_shapes(c.spec, c.inputs),
           .kernel = device.make_kernel(c.spec, c.inputs, kLayerKey),
-          .loss = std::holds_alternative<SoftmaxCrossEntropy>(c.spec),
+          .loss = is_loss(c.spec),
           .tokens = std::holds_alternative<Embedding>(c.spec)};
   job.kernel->adjust(job.shapes);
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {

@@ -110,6 +110,22 @@ TEST(SplitBackward, HalvesHaveTheBitsOfTheWhole) {
       {Dropout{0.3f}, {image}},
       {AlphaDropout{0.3f}, {image}},
       {SoftmaxCrossEntropy{}, {{5, 10}}},
+      {Convolution{.output_channels = 17, .padding = 1, .groups = 17}, {image}},
+      {Convolution{.output_channels = 8, .stride = 2, .padding = 1, .groups = 4}, {{3, 7, 6, 16}}},
+      {Convolution{.output_channels = 5, .padding = 2, .dilation = 2}, {image}},
+      {TransposedConvolution{.output_channels = 6}, {image}},
+      {TransposedConvolution{.output_channels = 6, .kernel = 3, .padding = 1}, {image}},
+      {MaxPool{.kernel = 3, .ceil_mode = true}, {image}},
+      {AdaptivePool{}, {image}},
+      {AdaptivePool{true, 3, 2}, {image}},
+      {Resize{Resize::Kind::bilinear, 14, 12, 0.5, 0.5}, {image}},
+      {GroupNorm{17}, {image}},
+      {GroupNorm{1, 1e-5f, false}, {image}},
+      {RmsNorm{}, {{3, 5, 33}}},
+      {LayerNorm{1e-5f, true, false}, {{3, 5, 33}}},
+      {Recurrent{Recurrent::Kind::lstm, 9}, {{3, 5, 7}}},
+      {Recurrent{Recurrent::Kind::gru, 9, true, true}, {{3, 5, 7}}},
+      {RegressionLoss{}, {{3, 5, 7}}},
   };
   for (const LayerCase& c : test::elementwise_cases(image)) cases.push_back(c);
   for (const std::string name : {"reference", "cpu"}) {
