@@ -7,7 +7,7 @@
 
 #include "kernels/algebra.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/cpu/strided_loops.h"
+#include "kernels/strided_loops.h"
 
 // Operands over the loops batch..., rows, columns as matrices for multiply(): as they lie, where
 // one of the two strides is 1, else packed.
