@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 
 #include "kernels/cpu/loops.h"
 #include "kernels/pointwise_math.h"
@@ -16,9 +17,13 @@ using Lanes = std::array<float, kLanes>;
 
 // Half of the lanes, in registers: of any width, by the same operations.
 using Wide = float __attribute__((vector_size(64)));
-using WideInMemory = float __attribute__((vector_size(64), aligned(4), may_alias));
 static_assert(2 * sizeof(Wide) == sizeof(Lanes));
-#define HETPIPE_WIDE(x) (*reinterpret_cast<const WideInMemory*>(x))
+[[gnu::always_inline]] inline void load(Wide& to, const float* from) {
+  std::memcpy(&to, from, sizeof to);
+}
+[[gnu::always_inline]] inline void store(float* to, const Wide& from) {
+  std::memcpy(to, &from, sizeof from);
+}
 
 // In halves, one vector on another.
 [[gnu::always_inline]] inline double total(const Lanes& lanes) {
@@ -85,13 +90,17 @@ HETPIPE_EVERY_WIDTH double shifted_exponentials(float* y, const float* x, float 
   for (std::int64_t j = 0; j < i; ++j) y[j] = pointwise::exp(x[j] - shift);
   for (std::size_t l = 0; l < kLanes; ++l) rest[l] = pointwise::exp(rest[l] - shift);
   std::copy_n(rest.begin(), count - i, y + i);
-  Wide low = HETPIPE_WIDE(rest.data()), high = HETPIPE_WIDE(rest.data() + kLanes / 2);
+  Wide low, high, a, b;
+  load(low, rest.data());
+  load(high, rest.data() + kLanes / 2);
   for (std::int64_t j = 0; j < i; j += kLanes) {
-    low += HETPIPE_WIDE(y + j);
-    high += HETPIPE_WIDE(y + j + kLanes / 2);
+    load(a, y + j);
+    load(b, y + j + kLanes / 2);
+    low += a;
+    high += b;
   }
-  *reinterpret_cast<WideInMemory*>(rest.data()) = low;
-  *reinterpret_cast<WideInMemory*>(rest.data() + kLanes / 2) = high;
+  store(rest.data(), low);
+  store(rest.data() + kLanes / 2, high);
   return total(rest);
 }
 
@@ -138,14 +147,20 @@ HETPIPE_EVERY_WIDTH double row_dot(const float* x, const float* y, std::int64_t 
   const std::int64_t whole = count - count % kLanes;
   Lanes lanes = rest_of(x + whole, count - whole, 0);
   const Lanes other = rest_of(y + whole, count - whole, 0);
-  Wide low = HETPIPE_WIDE(lanes.data()) * HETPIPE_WIDE(other.data());
-  Wide high = HETPIPE_WIDE(lanes.data() + kLanes / 2) * HETPIPE_WIDE(other.data() + kLanes / 2);
+  for (std::size_t l = 0; l < kLanes; ++l) lanes[l] *= other[l];
+  Wide low, high, a, b;
+  load(low, lanes.data());
+  load(high, lanes.data() + kLanes / 2);
   for (std::int64_t i = 0; i < whole; i += kLanes) {
-    low += HETPIPE_WIDE(x + i) * HETPIPE_WIDE(y + i);
-    high += HETPIPE_WIDE(x + i + kLanes / 2) * HETPIPE_WIDE(y + i + kLanes / 2);
+    load(a, x + i);
+    load(b, y + i);
+    low += a * b;
+    load(a, x + i + kLanes / 2);
+    load(b, y + i + kLanes / 2);
+    high += a * b;
   }
-  *reinterpret_cast<WideInMemory*>(lanes.data()) = low;
-  *reinterpret_cast<WideInMemory*>(lanes.data() + kLanes / 2) = high;
+  store(lanes.data(), low);
+  store(lanes.data() + kLanes / 2, high);
   return total(lanes);
 }
 

@@ -14,25 +14,30 @@ namespace {
 constexpr std::int64_t kCopyPiece = 1 << 14;  // elements worth a thread
 constexpr std::int64_t kPlaneRows = 64;
 
-using Four = float __attribute__((vector_size(16), aligned(4), may_alias));
+using Four = float __attribute__((vector_size(16)));
+
+inline Four load_four(const float* from) {
+  Four values;
+  std::memcpy(&values, from, sizeof values);
+  return values;
+}
+inline void store_four(float* to, Four values) { std::memcpy(to, &values, sizeof values); }
 
 // to[r * to_step + c] = from[c * from_step + r] of four by four.
 inline void transpose_four(float* to, std::int64_t to_step, const float* from,
                            std::int64_t from_step) {
-  const Four a = *reinterpret_cast<const Four*>(from);
-  const Four b = *reinterpret_cast<const Four*>(from + from_step);
-  const Four c = *reinterpret_cast<const Four*>(from + 2 * from_step);
-  const Four d = *reinterpret_cast<const Four*>(from + 3 * from_step);
+  const Four a = load_four(from);
+  const Four b = load_four(from + from_step);
+  const Four c = load_four(from + 2 * from_step);
+  const Four d = load_four(from + 3 * from_step);
   const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
   const Four ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
   const Four cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
   const Four cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-  *reinterpret_cast<Four*>(to) = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
-  *reinterpret_cast<Four*>(to + to_step) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
-  *reinterpret_cast<Four*>(to + 2 * to_step) =
-      __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-  *reinterpret_cast<Four*>(to + 3 * to_step) =
-      __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+  store_four(to, __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5));
+  store_four(to + to_step, __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7));
+  store_four(to + 2 * to_step, __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5));
+  store_four(to + 3 * to_step, __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7));
 }
 
 // to[r * to_step + c] = from[c * from_step + r]
