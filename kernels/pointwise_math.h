@@ -53,14 +53,15 @@ HETPIPE_POINTWISE_INLINE float cos(float x) { return ::cosf(x); }
 
 // 2^n for -126 <= n <= 127.
 HETPIPE_POINTWISE_INLINE float power_of_two(std::int32_t n) {
-  return std::bit_cast<float>((n + 127) << 23);
+  return std::bit_cast<float>((static_cast<std::uint32_t>(n) + 127u) << 23);
 }
 
 // The nearest integer of |x| < 2^22, as a float and in the low bits of `bits`.
 HETPIPE_POINTWISE_INLINE float nearest(float x, std::int32_t& n) {
   constexpr float kMagic = 0x1.8p23f;
   const float shifted = x + kMagic;
-  n = std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kMagic);
+  n = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) -
+                                std::bit_cast<std::uint32_t>(kMagic));
   return shifted - kMagic;
 }
 
@@ -100,7 +101,7 @@ HETPIPE_POINTWISE_INLINE float expm1(float x) {
 // Cephes' logf. `exponent` is added to n.
 HETPIPE_POINTWISE_INLINE float log_of_normal(float x, float exponent) {
   // Moves sqrt(1/2) to a power of two, so that the exponent's bits are n.
-  const std::int32_t bits = std::bit_cast<std::int32_t>(x) - 0x3f3504f3;
+  const auto bits = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(x) - 0x3f3504f3u);
   const float n = static_cast<float>(bits >> 23) + exponent;
   const float m = std::bit_cast<float>((bits & 0x007fffff) + 0x3f3504f3) - 1.0f;
   const float z = m * m;
