@@ -2,6 +2,7 @@
 // Table cpu-layers: layers of kernels/algebra.h, forward and backward, against PyTorch's eager mode
 // on the same cores. cpu_layers [--smallest] RAW.json THREADS [PEER...]: PEER is
 // torch_layers.py.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include "benchmarks/peer.h"
 #include "benchmarks/smallest.h"
 #include "benchmarks/statistics.h"
+#include "kernels/buffer.h"
 #include "kernels/devices.h"
 #include "kernels/host_device.h"
 
@@ -170,35 +172,27 @@ std::vector<Case> cases() {
   return all;
 }
 
-// A layer with numbers in all it reads; forward and backward.
+// A layer with numbers in all it reads, in the device's memory; forward and backward.
 class Layer {
  public:
   Layer(Device& device, const Case& c)
-      : stream_(device.make_stream()),
+      : device_(device),
+        stream_(device.make_stream()),
         shapes_(infer_shapes(c.spec, c.inputs)),
         kernel_(device.make_kernel(c.spec, c.inputs, 1)) {
     kernel_->adjust(shapes_);
-    std::uint64_t key = 1;
     for (const Shape& in : c.inputs) {
-      inputs_.push_back(values(key++, in.elements()));
-      input_gradients_.emplace_back(inputs_.back().size());
+      given_.push_back(values(in.elements()));
+      wanted_.push_back(memory(in.elements() * 4));
     }
     for (const ParameterShape& p : shapes_.parameters) {
-      parameters_.push_back(values(key++, p.shape.elements()));
-      parameter_gradients_.emplace_back(parameters_.back().size());
+      weights_.push_back(floats(values(p.shape.elements())));
+      wanted_weights_.push_back(floats(memory(p.shape.elements() * 4)));
     }
-    output_gradient_ = values(key, shapes_.output.elements());
-    output_.resize(output_gradient_.size());
-    stash_.resize(static_cast<std::size_t>(shapes_.stash_bytes));
+    output_gradient_ = values(shapes_.output.elements());
+    output_ = memory(shapes_.output.elements() * 4);
+    stash_ = memory(shapes_.stash_bytes);
     samples_.resize(static_cast<std::size_t>(c.inputs[0][0]));
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      given_.push_back(activations(inputs_[i].data()));
-      wanted_.push_back(activations(input_gradients_[i].data()));
-    }
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      weights_.push_back(parameters_[i].data());
-      wanted_weights_.push_back(parameter_gradients_[i].data());
-    }
   }
 
   double seconds(int count) {
@@ -207,16 +201,16 @@ class Layer {
       ForwardArguments f;
       f.inputs = given_;
       f.parameters = weights_;
-      f.output = activations(output_.data());
-      f.stash = stash_.data();
+      f.output = output_;
+      f.stash = stash_;
       f.samples = samples_;
       kernel_->forward(*stream_, f);
       BackwardArguments b;
       b.inputs = given_;
-      b.output = activations(output_.data());
-      b.output_gradient = activations(output_gradient_.data());
+      b.output = output_;
+      b.output_gradient = output_gradient_;
       b.parameters = weights_;
-      b.stash = stash_.data();
+      b.stash = stash_;
       b.input_gradients = wanted_;
       b.parameter_gradients = wanted_weights_;
       b.samples = samples_;
@@ -226,23 +220,31 @@ class Layer {
   }
 
  private:
-  static std::vector<float> values(std::uint64_t key, std::int64_t count) {
-    std::vector<float> v(static_cast<std::size_t>(count));
-    for (std::size_t i = 0; i < v.size(); ++i) v[i] = random_normal(key, i);
-    return v;
+  std::byte* memory(std::int64_t bytes) {
+    memory_.emplace_back(device_, *stream_,
+                         static_cast<std::size_t>(std::max(bytes, std::int64_t{64})),
+                         MemoryKind::workspace);
+    return memory_.back().data();
+  }
+  std::byte* values(std::int64_t count) {
+    std::byte* const there = memory(count * 4);
+    for (std::int64_t i = 0; i < count; ++i) {
+      floats(there)[i] = random_normal(memory_.size(), static_cast<std::uint64_t>(i));
+    }
+    return there;
   }
 
+  Device& device_;
   std::unique_ptr<Stream> stream_;
   LayerShapes shapes_;
   std::unique_ptr<LayerKernel> kernel_;
-  std::vector<std::vector<float>> inputs_, parameters_, input_gradients_, parameter_gradients_;
-  std::vector<float> output_, output_gradient_;
-  std::vector<std::byte> stash_;
+  std::vector<Buffer> memory_;
   std::vector<SampleKey> samples_;
   std::vector<const std::byte*> given_;
   std::vector<std::byte*> wanted_;
   std::vector<const float*> weights_;
   std::vector<float*> wanted_weights_;
+  std::byte *output_ = nullptr, *output_gradient_ = nullptr, *stash_ = nullptr;
 };
 
 double seconds_of(Peer& peer, int count) {

@@ -83,7 +83,16 @@ void TrainingStep::run() {
   losses_ = std::move(pass.outputs.back());
   stage_.drop_what_backward_does_not_need(pass);
   Buffer gradient(*device_, *stream_, weights_.bytes(), MemoryKind::gradients);
-  stage_.backward(pass, weights_.as<float>(), gradient.as<float>());
+  const ParameterLayout& layout = stage_.parameters();
+  const Buffer uses(*device_, *stream_,
+                    static_cast<std::size_t>(layout.use_count()) * sizeof(float),
+                    MemoryKind::gradients);
+  stage_.backward(pass, weights_.as<float>(), {gradient.as<float>(), uses.as<float>()});
+  for (const ParameterEntry& entry : layout.entries()) {
+    if (entry.is_own()) continue;
+    device_->add(*stream_, gradient.as<float>() + layout.owner_offset(entry),
+                 uses.as<float>() + entry.offset, entry.count);
+  }
   if (!images_) images_ = std::move(pass.images);
   labels_ = std::move(pass.labels);
   optimizer_.update(minibatch_, minibatch_ + 1, gradient, weights_.as<float>());

@@ -116,6 +116,39 @@ std::int64_t samples_of(const std::string& layer, const std::vector<Shape>& in) 
   return in[0][0];
 }
 
+// Whether an operand is a whole input, element by element in the order of the output.
+bool whole_input(const Pointwise& p, const Operand& o, const std::vector<Shape>& in) {
+  if (o.source != Source::input || o.offset != 0 || !o.table.empty()) return false;
+  std::int64_t stride = 1;
+  for (std::size_t j = p.extents.size(); j-- > 0;) {
+    if (p.extents[j] > 1 && o.strides[j] != stride) return false;
+    stride *= p.extents[j];
+  }
+  return stride == in[static_cast<std::size_t>(o.index)].elements() / in[0][0];
+}
+
+// The output may take the place of the first input that one operand reads, in the order of the
+// output, and that backward does not read. The gradient of that input may take the place of the
+// output's where all gradients are of this kind.
+void decide_in_place(const Pointwise& p, const std::vector<Shape>& in, LayerShapes& s) {
+  std::vector<int> readers(in.size(), 0);
+  std::vector<bool> whole(in.size(), true);
+  for (const Operand& o : p.operands) {
+    if (o.source != Source::input) continue;
+    const auto i = static_cast<std::size_t>(o.index);
+    ++readers[i];
+    whole[i] = whole[i] && whole_input(p, o, in);
+  }
+  s.backward_in_place = p.parameters.empty();
+  for (std::size_t i = in.size(); i-- > 0;) {
+    const bool alone = readers[i] == 1 && whole[i];
+    s.backward_in_place = s.backward_in_place && alone;
+    if (!alone || reads_in_backward(s, i)) continue;
+    s.forward_in_place = true;
+    s.in_place_input = i;
+  }
+}
+
 }  // namespace algebra_shapes
 
 using namespace algebra_shapes;
@@ -151,6 +184,7 @@ LayerShapes shapes_of(const Pointwise& p, const std::string& layer, const std::v
     s.backward_reads[static_cast<std::size_t>(p.operands[o].index)] = true;
     s.backward_needs_input = true;
   }
+  decide_in_place(p, in, s);
   return s;
 }
 

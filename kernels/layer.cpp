@@ -44,7 +44,10 @@ std::string text(const AveragePool& p) {
 std::string text(const GlobalAveragePool&) { return "global average pool"; }
 std::string text(const Add&) { return "add"; }
 std::string text(const Flatten&) { return "flatten"; }
-std::string text(const Dropout& d) { return format("dropout %g", static_cast<double>(d.rate)); }
+std::string text(const Dropout& d) {
+  return format("dropout %g", static_cast<double>(d.rate)) +
+         (d.draws == 0 ? "" : d.draws == 1 ? " of samples" : " of channels");
+}
 std::string text(const AlphaDropout& d) {
   return format("alpha dropout %g", static_cast<double>(d.rate));
 }

@@ -89,6 +89,9 @@ struct Flatten {
 // the sample.
 struct Dropout {
   float rate = 0.5f;
+  // So many draws of a sample, of which its element e takes number e % draws: 1 drops whole samples
+  // (stochastic depth, Huang et al. 2016), C whole channels of (N, H, W, C). 0: a draw each.
+  int draws = 0;
 };
 // Dropout for SELU (Klambauer et al. 2017, section 3): dropped elements become the value that SELU
 // saturates at, then an affine map restores mean 0 and variance 1. Draws as for Dropout.

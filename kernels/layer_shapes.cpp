@@ -229,6 +229,9 @@ LayerShapes shapes_of(const Flatten&, const std::string& layer, const Shape& in)
 }
 
 LayerShapes shapes_of(const Dropout& d, const std::string& layer, const Shape& in) {
+  if (d.draws < 0 || (d.draws > 0 && in.elements() / in[0] % d.draws != 0)) {
+    refuse(layer, format("%d draws for input ", d.draws) + to_string(in));
+  }
   if (!(d.rate >= 0 && d.rate < 1)) {
     refuse(layer, format("rate %g is not in [0, 1)", double(d.rate)));
   }

@@ -56,17 +56,16 @@
      "where(gt(x,y), g, where(eq(x,y), 0.5*g, 0)); where(lt(x,y), g, where(eq(x,y), 0.5*g, 0))") \
   OP(minimum, 2, minimum(x, y), 1,                                                               \
      "where(lt(x,y), g, where(eq(x,y), 0.5*g, 0)); where(gt(x,y), g, where(eq(x,y), 0.5*g, 0))") \
-  OP(clamp, 3, minimum(maximum(x, y), z), 2,                                                     \
+  OP(clamp, 3, clamp(x, y, z), 2,                                                                \
      "where(logical_and(ge(x,y), le(x,z)), g, 0); where(logical_and(lt(x,y), lt(y,z)), g, 0); "  \
      "where(logical_or(gt(x,z), gt(y,z)), g, 0)")                                                \
   OP(relu, 1, x <= T(0) ? T(0) : x, 1, "where(le(o,0), 0, g)")                                   \
-  OP(relu6, 1, minimum(maximum(x, T(0)), T(6)), 2, "where(logical_and(gt(o,0), lt(o,6)), g, 0)") \
-  OP(hardtanh, 3, minimum(maximum(x, y), z), 2,                                                  \
-     "where(logical_and(gt(x,y), lt(x,z)), g, 0); 0; 0")                                         \
-  OP(hardsigmoid, 1, minimum(maximum(x + T(3), T(0)), T(6)) / T(6), 4,                           \
+  OP(relu6, 1, clamp(x, T(0), T(6)), 2, "where(logical_and(gt(o,0), lt(o,6)), g, 0)")            \
+  OP(hardtanh, 3, clamp(x, y, z), 2, "where(logical_and(gt(x,y), lt(x,z)), g, 0); 0; 0")         \
+  OP(hardsigmoid, 1, clamp(x + T(3), T(0), T(6)) / T(6), 4,                                      \
      "where(logical_and(gt(x,-3), lt(x,3)), g/6, 0)")                                            \
-  OP(hardswish, 1, x*(minimum(maximum(x + T(3), T(0)), T(6)) / T(6)), 5,                         \
-     "where(le(x,-3), 0, where(lt(x,3), g*(x/3+0.5), g))")                                       \
+  OP(hardswish, 1, x*(clamp(x + T(3), T(0), T(6)) / T(6)), 5, "g*hardswish_slope(x)")            \
+  OP(hardswish_slope, 1, x <= T(-3) ? T(0) : x < T(3) ? x / T(3) + T(0.5) : T(1), 4, "")         \
   OP(leaky_relu, 2, x > T(0) ? x : x * y, 1, "where(gt(x,0), g, g*y); where(gt(x,0), 0, g*x)")   \
   OP(elu, 2, x > T(0) ? x : y * expm1(x), 13,                                                    \
      "where(le(o,0), g*(o+y), g); where(le(x,0), g*expm1(x), 0)")                                \
@@ -74,13 +73,14 @@
      "where(le(o,0), g*(o/y+1), g); where(le(x,0), g*(expm1(x/y)-x/y*exp(x/y)), 0)")             \
   OP(selu, 1, T(kSeluScale) * (x > T(0) ? x : T(kSeluAlpha) * expm1(x)), 14, "g*selu_slope(o)")  \
   OP(selu_slope, 1, x > T(0) ? T(kSeluScale) : x + T(kSeluScale * kSeluAlpha), 2, "")            \
-  OP(silu, 1, x* sigmoid(x), 13, "g*sigmoid(x)*(1+x*(1-sigmoid(x)))")                            \
+  OP(silu, 1, x* sigmoid(x), 13, "g*silu_slope(x)")                                              \
+  OP(silu_slope, 1, silu_slope(x), 17, "")                                                       \
   OP(gelu, 1, gelu(x), 20, "g*gelu_slope(x)")                                                    \
   OP(gelu_slope, 1, gelu_slope(x), 35, "")                                                       \
   OP(gelu_tanh, 1, gelu_tanh(x), 20, "g*gelu_tanh_slope(x)")                                     \
   OP(gelu_tanh_slope, 1, gelu_tanh_slope(x), 30, "")                                             \
   OP(softplus, 1, softplus(x), 25, "g*sigmoid(x)")                                               \
-  OP(mish, 1, x* tanh(softplus(x)), 40,                                                          \
+  OP(mish, 1, x / (T(1) + T(2) / (exp(x) * (exp(x) + T(2)))), 40,                                \
      "g*(tanh(softplus(x)) + x*sigmoid(x)*(1-square(tanh(softplus(x)))))")
 
 namespace hetpipe::pointwise {

@@ -12,5 +12,10 @@ namespace hetpipe {
 
 std::unique_ptr<LayerKernel> make_pointwise(const Pointwise& spec, const std::vector<Shape>& inputs,
                                             int threads);
+std::unique_ptr<LayerKernel> make_move(const Move& spec, const std::vector<Shape>& inputs,
+                                       int threads);
+std::unique_ptr<LayerKernel> make_reduce(const Reduce& spec, const Shape& in, int threads);
+std::unique_ptr<LayerKernel> make_softmax(const Softmax& spec, const Shape& in, int threads);
+std::unique_ptr<LayerKernel> make_cumulative_sum(const Shape& in, int threads);
 
 }  // namespace hetpipe

@@ -12,7 +12,7 @@ namespace hetpipe {
 
 class BlockProgram {
  public:
-  static constexpr std::int64_t kBlock = 512;  // elements, at most
+  static constexpr std::int64_t kBlock = 512;  // elements, at most, unless any_length()
 
   // What one thread needs.
   struct Workspace {
@@ -25,6 +25,10 @@ class BlockProgram {
   // `results`: steps, as many times as they are wanted; -1: none.
   BlockProgram(const Expression& expression, const std::vector<int>& results);
 
+  // A single loop from variables to a target.
+  bool any_length() const {
+    return instructions_.size() == 1 && results_.size() == 1 && numbers_.empty();
+  }
   Workspace workspace() const;
   // `targets`, by result: where it is to lie; null: anywhere. A target may be a variable's block
   // where all results have targets.

@@ -22,8 +22,13 @@ class DropoutKernel final : public LayerKernel {
         map_(static_cast<double>(spec.rate)),
         batch_(in[0]),
         sample_(in.elements() / in[0]),
+        draws_(sample_),
         key_(key),
-        threads_(threads) {}
+        threads_(threads) {
+    if constexpr (!kAlpha) {
+      if (spec.draws > 0) draws_ = spec.draws;
+    }
+  }
 
   void forward(Stream&, const ForwardArguments& a) override {
     if (a.mode == Mode::evaluate) {
@@ -38,7 +43,8 @@ class DropoutKernel final : public LayerKernel {
       float* y = floats(a.output) + n * sample_;
       const float* x = floats(a.inputs[0]) + n * sample_;
       const SampleKey& sample = a.samples[static_cast<std::size_t>(n)];
-      loops::dropout_draw(kept, dropout_key(key_, sample), rate_, sample_);
+      loops::dropout_draw(kept, dropout_key(key_, sample), rate_, draws_);
+      for (std::int64_t e = draws_; e < sample_; e += draws_) std::copy_n(kept, draws_, kept + e);
       if constexpr (kAlpha) {
         loops::alpha_dropout_forward(y, x, kept, map_, sample_);
       } else {
@@ -63,7 +69,7 @@ class DropoutKernel final : public LayerKernel {
 
   float rate_;
   AlphaDropoutMap map_;
-  std::int64_t batch_, sample_;
+  std::int64_t batch_, sample_, draws_;
   std::uint64_t key_;
   int threads_;
 };

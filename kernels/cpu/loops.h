@@ -16,7 +16,8 @@
 // No value changes: an element sees the same operations in any width, and nothing is contracted.
 // Sanitizers are not ready yet when it is chosen.
 #if defined(__x86_64__) && !defined(HETPIPE_SANITIZED)
-#define HETPIPE_EVERY_WIDTH __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
+#define HETPIPE_EVERY_WIDTH \
+  __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define HETPIPE_EVERY_WIDTH
 #endif

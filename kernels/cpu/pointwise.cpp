@@ -48,6 +48,9 @@ class BlockPass {
   void run(std::int64_t begin, std::int64_t end, std::span<const BlockSource> sources,
            std::span<const BlockSink> sinks) {
     const std::int64_t run = loops_.loops.run();
+    bool as_it_lies = program_.any_length() && sinks[0].sink == Sink::target;
+    for (const BlockSource& s : sources) as_it_lies = as_it_lies && s.plain;
+    const std::int64_t longest = as_it_lies ? run : BlockProgram::kBlock;
     scratch_.resize(sources.size() * BlockProgram::kBlock);
     targets_.resize(sinks.size());
     LoopWalker walker(loops_.loops, begin / run);
@@ -55,8 +58,7 @@ class BlockPass {
     for (std::int64_t at = begin; at < end;) {
       const std::int64_t within = at % run;
       const std::int64_t rows = short_runs_ ? std::min(rows_, (end - at) / run) : 1;
-      const std::int64_t length =
-          short_runs_ ? run : std::min({BlockProgram::kBlock, run - within, end - at});
+      const std::int64_t length = short_runs_ ? run : std::min({longest, run - within, end - at});
       places_.clear();
       for (std::int64_t r = 0; r < rows; ++r) {
         places_.insert(places_.end(), walker.places(), walker.places() + lanes);
@@ -171,10 +173,11 @@ class PointwiseKernel final : public LayerKernel {
   // Which gradients a call wants, and how they are computed.
   struct Backward {
     BlockProgram program;
-    std::vector<bool> reads;  // operands, the output's gradient, the output
-    std::vector<Sink> sinks;  // by operand
-    std::vector<bool> zero;   // by input: parts of it no operand writes
-    std::vector<bool> sums;   // by input: its gradient is added up in double
+    std::vector<bool> reads;    // operands, the output's gradient, the output
+    std::vector<Sink> sinks;    // by operand
+    std::vector<bool> written;  // by input: some operand has a gradient
+    std::vector<bool> zero;     // by input: parts of it no operand writes
+    std::vector<bool> sums;     // by input: its gradient is added up in double
     bool by_sample = false;
   };
   const Backward& backward_for(const std::vector<bool>& wanted);
@@ -248,6 +251,7 @@ const PointwiseKernel::Backward& PointwiseKernel::backward_for(const std::vector
   b.program = BlockProgram(needed.steps, results);
   b.sums.assign(input_elements_.size(), false);
   b.zero.assign(input_elements_.size(), true);
+  for (const int w : writers) b.written.push_back(w > 0);
   b.sinks.assign(operands, Sink::none);
   const std::int64_t elements = sample_.loops.elements();
   for (const bool first_pass : {true, false}) {
@@ -293,7 +297,9 @@ void PointwiseKernel::backward(Stream&, const BackwardArguments& a) {
   }
   for (std::size_t i = 0; i < input_elements_.size(); ++i) {
     float* const dx = wanted(a.input_gradients, i);
-    if (dx != nullptr && b.zero[i]) std::fill_n(dx, samples_ * input_elements_[i], 0.0f);
+    if (dx != nullptr && b.zero[i] && b.written[i]) {
+      std::fill_n(dx, samples_ * input_elements_[i], 0.0f);
+    }
   }
   for (std::size_t p = 0; p < parameter_elements_.size(); ++p) {
     if (float* const d = wanted(a.parameter_gradients, p)) {
@@ -301,6 +307,11 @@ void PointwiseKernel::backward(Stream&, const BackwardArguments& a) {
     }
   }
   if (any) by_piece(b, a);
+  // Last: it may lie where the output's gradient does.
+  for (std::size_t i = 0; i < input_elements_.size(); ++i) {
+    float* const dx = wanted(a.input_gradients, i);
+    if (dx != nullptr && !b.written[i]) std::fill_n(dx, samples_ * input_elements_[i], 0.0f);
+  }
 }
 
 // Every place is written once: in any order.

@@ -248,6 +248,9 @@ class CudaDevice final : public Device {
   template <class Layer>
   requires std::is_same_v<Layer, Dropout> || std::is_same_v<Layer, AlphaDropout> LayerMaker
   make(const Layer& l, const Inputs& in, std::uint64_t key) {
+    if constexpr (std::is_same_v<Layer, Dropout>) {
+      refuse_unless(l.draws == 0, "dropout of whole samples or channels");
+    }
     return make_dropout(layers_, l, in[0], key);
   }
   LayerMaker make(const Add&, const Inputs& in, std::uint64_t) { return make_add(layers_, in[0]); }

@@ -78,11 +78,13 @@ void flatten_backward(const Shape& in, const T* dy, T* dx) {
 
 // kept[e] is 1 where the draw of element e is at least `rate`, for each of `samples` samples.
 inline void dropout_draw(std::uint64_t layer_key, std::span<const SampleKey> samples,
-                         std::int64_t sample_elements, float rate, std::uint8_t* kept) {
+                         std::int64_t sample_elements, float rate, std::uint8_t* kept,
+                         std::int64_t draws = 0) {
+  if (draws == 0) draws = sample_elements;
   for (const SampleKey& sample : samples) {
     const std::uint64_t key = dropout_key(layer_key, sample);
     for (std::int64_t e = 0; e < sample_elements; ++e)
-      *kept++ = random_uniform(key, static_cast<std::uint64_t>(e)) >= rate;
+      *kept++ = random_uniform(key, static_cast<std::uint64_t>(e % draws)) >= rate;
   }
 }
 

@@ -166,7 +166,7 @@ class Kernel final : public LayerKernel {
     }
     ensure(static_cast<std::int64_t>(a.samples.size()) == in_[0], "one sample key per sample");
     std::uint8_t* kept = reinterpret_cast<std::uint8_t*>(a.stash);
-    reference::dropout_draw(key_, a.samples, in_.elements() / in_[0], d.rate, kept);
+    reference::dropout_draw(key_, a.samples, in_.elements() / in_[0], d.rate, kept, d.draws);
     reference::dropout_apply(in_.elements(), kept, 1 / (1 - d.rate), floats(a.inputs[0]),
                              floats(a.output));
   }

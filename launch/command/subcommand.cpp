@@ -130,6 +130,8 @@ std::span<const Subcommand> subcommands() {
       Subcommand{"sbatch", "writes a batch script for Slurm", sbatch_command},
       Subcommand{"allocation", "shows what this Slurm job was given, and its ranks",
                  allocation_command},
+      Subcommand{"check", "computes an exported model's gradients, to compare them with PyTorch's",
+                 check_command},
       Subcommand{"checkpoint", "shows, verifies, compares, exports checkpoints",
                  checkpoint_command},
       Subcommand{"data", "converts images to data sets", data_command},

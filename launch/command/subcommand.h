@@ -68,6 +68,7 @@ struct ActionGroup {
 int run_action(const ActionGroup& group, const Invocation& how);
 
 int allocation_command(const Invocation& how);
+int check_command(const Invocation& how);
 int checkpoint_command(const Invocation& how);
 int compare_command(const Invocation& how);
 int data_command(const Invocation& how);

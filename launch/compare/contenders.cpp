@@ -106,7 +106,7 @@ Profile profile_for(const CompareOptions& options, const Cluster& cluster, const
                                      join(model_names(), ", ") + ".");
     }
     const Model model = make_model_for(
-        name, open_training_data({name, *options.data}, Split::train, Parts::labels));
+        {name}, open_training_data({{name}, *options.data}, Split::train, Parts::labels));
     const std::unique_ptr<Device> device = make_device("cpu", 1);
     profile =
         measure_profile(model, *device, {kMeasuredMinibatch}, {.device = "cpu", .on_batch = {}});

@@ -29,14 +29,14 @@ void load_plan_of(const DoctorOptions& options, PlannedRun& run) {
         job.profile ? static_cast<int>(job.profile->layers.size()) : layers_of(job.plan);
     check_plan(job.plan, *options.plan, job.cluster ? &*job.cluster : nullptr, layers);
   }
-  job.model = job.plan.model;
+  job.model.name = job.plan.model;
   run.has_plan = true;
   if (!job.cluster || !job.profile || job.cluster->emulated()) return;
   for (const UnmeasuredTimes& times : unmeasured_times(job.plan, *job.cluster, *job.profile)) {
     run.notes.push_back(format(
         "%s ('%s' was not measured, so the plan may be far from the best). Run hetpipe profile "
         "--model %s on such a device, and plan again.",
-        times.text.c_str(), times.kind.c_str(), job.model.c_str()));
+        times.text.c_str(), times.kind.c_str(), job.model.name.c_str()));
   }
 }
 

@@ -27,6 +27,7 @@ namespace {
 struct PlanOptions {
   PlanningOptions planning;
   std::optional<std::string> data;
+  std::optional<std::string> model;
   std::string output = "plan.toml";
   bool json = false;
   bool ledger = false;
@@ -46,6 +47,9 @@ OptionTable table_of(PlanOptions& options) {
                                  "PipeDream's graph.txt.")),
             profile_device_option(options.planning),
             profile_batch_option(options.planning),
+            text_option("model", "DIR", options.model,
+                        "Folder of the exported PyTorch model that the profile is of, for the "
+                        "printed launch lines."),
             text_option("data", "DATA", options.data,
                         "Data set for the printed launch lines; the plan does not depend on it."),
             text_option("output", "FILE", options.output, "Where to write the plan."),
@@ -79,6 +83,7 @@ std::string train_words(const Invocation& how, const PlanOptions& options) {
   if (options.planning.profile_batch) {
     words.insert(words.end(), {"--profile-batch", std::to_string(*options.planning.profile_batch)});
   }
+  if (options.model) words.insert(words.end(), {"--model", *options.model});
   words.insert(words.end(), {"--data", options.data.value_or("DATA")});
   return shell_words(words);
 }

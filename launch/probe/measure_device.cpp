@@ -46,9 +46,9 @@ void fill_random(Device& device, Stream& stream, float* values, std::int64_t cou
 }
 
 // One product of two matrices of n rows and columns, ready to be enqueued.
-class Product {
+class TimedProduct {
  public:
-  Product(Device& device, Stream& stream, int n)
+  TimedProduct(Device& device, Stream& stream, int n)
       : stream_(stream),
         kernel_(device.make_kernel(Linear{.output_features = n, .bias = false}, {Shape{n, n}}, 1)) {
     const std::int64_t elements = std::int64_t{n} * n;
@@ -116,7 +116,7 @@ double measure_products(Device& device, double memory, double seconds) {
   const auto stream = device.make_stream();
   const auto fits = [&](int n) { return 12.0 * n * n <= memory * kMemoryShare; };
   for (int n = kLeast;; n *= 2) {
-    Product product(device, *stream, n);
+    TimedProduct product(device, *stream, n);
     product.enqueue();  // the first one chooses kernels and touches new memory
     stream->synchronize();
     const bool largest = 2 * n > kMost || !fits(2 * n);

@@ -46,8 +46,10 @@ OptionTable table_of(ProfileOptions& options) {
       "are made from. Run it when nothing else runs: other load distorts the times.",
       {{"What to measure",
         {
-            required(offering(model_names(), text_option("model", "NAME", options.model,
-                                                         "Name of a built-in model."))),
+            required(offering(model_names(),
+                              text_option("model", "NAME|DIR", options.model,
+                                          "Name of a built-in model, or the folder of an exported "
+                                          "PyTorch model."))),
             text_option("data", "DATA", options.data,
                         "Data set that the model is for: fashion-mnist, a folder of IDX files, "
                         "HDF5 files, or text:FILE,T=64."),
@@ -130,8 +132,8 @@ Model model_of(const ProfileOptions& options) {
     return make_model(*options.model, *try_parse_sample(*options.sample), *options.classes);
   }
   const Dataset data =
-      open_training_data({*options.model, *options.data}, Split::train, Parts::labels);
-  return make_model_for(*options.model, data);
+      open_training_data({{*options.model}, *options.data}, Split::train, Parts::labels);
+  return make_model_for({*options.model}, data);
 }
 
 std::optional<Precision> precision_of(const ProfileOptions& options) {

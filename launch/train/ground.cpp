@@ -35,8 +35,8 @@ Measurers measurers_of(const Seats& seats) {
 
 MeasuredModel measure_here(const TrainOptions& options, ModelMeasurer by) {
   const Dataset data =
-      open_training_data({*options.model, *options.data}, Split::train, Parts::labels);
-  const Model model = make_model_for(*options.model, data);
+      open_training_data({choice_of(options), *options.data}, Split::train, Parts::labels);
+  const Model model = make_model_for(choice_of(options), data);
   // A rank may see its own card alone.
   const int cards = static_cast<int>(visible_gpus().gpus.size());
   by.gpu = cards > 0 ? by.gpu % cards : 0;

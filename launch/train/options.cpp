@@ -33,8 +33,18 @@ OptionGroup source_options(TrainOptions& options) {
           profile_device_option(options.planning),
           profile_batch_option(options.planning),
           unset_means("the plan's or profile's",
-                      offering(model_names(), text_option("model", "NAME", options.model,
-                                                          "Name of a built-in model."))),
+                      offering(model_names(),
+                               text_option("model", "NAME|DIR", options.model,
+                                           "Name of a built-in model, or the folder of an "
+                                           "exported PyTorch model."))),
+          choice_option("loss", options.loss, loss_names(),
+                        "Of an exported model: what it learns by; auto: cross-entropy."),
+          unset_means("the weights it was exported with",
+                      text_option("init", "FILE", options.init,
+                                  "Of an exported model: its initial weights, a state_dict as "
+                                  "X.safetensors.")),
+          flag_option("init-partial", options.init_partial,
+                      "The file of --init may lack tensors, and hold others."),
           required(text_option("data", "DATA", options.data,
                                "Data set: fashion-mnist, a folder of IDX files, HDF5 files, or "
                                "text:FILE,T=64.")),
@@ -80,6 +90,9 @@ OptionGroup training_options(TrainOptions& options) {
                                     "(wave).")),
           real_option("label-smoothing", "S", options.label_smoothing, {0, 1},
                       "Share of each label that is spread evenly over all classes."),
+          choice_option("shuffle", options.shuffle, {"epochs", "none"},
+                        "Samples of each epoch in an order of its own (epochs), or in that of the "
+                        "data set (none)."),
           integer_option("seed", "N", options.seed, {0},
                          "Seed of initial weights, sample order and dropout."),
       }};
@@ -190,6 +203,14 @@ OptionTable train_option_table(TrainOptions& options) {
        shape_options(options.planning, PlanGiven::possibly),
        server_options(options.planning, PlanGiven::possibly), report_options(options),
        machine_options(options)}};
+}
+
+ModelChoice choice_of(const TrainOptions& options) {
+  ModelChoice choice{options.model.value_or("")};
+  choice.loss = options.loss;
+  choice.init = options.init.value_or("");
+  choice.whole_init = !options.init_partial;
+  return choice;
 }
 
 void check_train_options(const TrainOptions& options, Problems& problems) {

@@ -7,6 +7,8 @@
 
 #include "launch/command/options.h"
 #include "launch/plan/options.h"
+#include "runtime/model/graph/import.h"
+#include "runtime/model/zoo.h"
 #include "runtime/training/rates.h"
 
 // All options of `hetpipe train`.
@@ -17,6 +19,10 @@ struct TrainOptions {
   PlanningOptions planning;          // its cluster may be "slurm" or "ranks": see Ground
   std::optional<std::string> pool;   // cluster file with their kinds and links
   std::optional<std::string> model;  // absent: the plan's or the profile's
+  std::string loss = kAutomaticLoss;  // of an exported model
+  std::optional<std::string> init;    // likewise: file with its initial weights
+  bool init_partial = false;
+  std::string shuffle = "epochs";     // or "none"
   std::optional<std::string> data;   // set once read_options() is through
   std::optional<double> test_share;  // of data without test samples
   std::optional<std::string> output;
@@ -53,6 +59,8 @@ struct TrainOptions {
   int flight_recorder = 0;      // actions kept of each rank
   bool json = false;            // the result on standard output, other text elsewhere
 };
+
+ModelChoice choice_of(const TrainOptions& options);  // without a name where none was given
 
 // Whether the devices are those of this launch: --cluster slurm or --cluster ranks.
 bool on_allocation(const TrainOptions& options);

@@ -27,7 +27,7 @@ Preparation prepare_training(const TrainOptions& asked, std::optional<int> ranks
   check_profile(given);
   job.plan = decide_plan(given, ground);
   check_plan_of(job, given);
-  job.plan.model = job.model;
+  job.plan.model = given.model.name();
   check_ranks(job, ranks, launch_command);
 
   job.optimizer = decide_optimizer(options, job.plan);
@@ -55,7 +55,7 @@ void take_run_directory(const TrainOptions& options, const std::string& configur
                         Preparation& prepared, Log& log) {
   TrainJob& job = prepared.job;
   prepared.directory.emplace(
-      options.output ? fs::path(*options.output) : RunDirectory::default_path(job.model),
+      options.output ? fs::path(*options.output) : RunDirectory::default_path(job.plan.model),
       options.resume ? RunStart::resume : RunStart::fresh);
   const RunDirectory& directory = *prepared.directory;
   write_file(directory.config(), configuration);

@@ -146,7 +146,6 @@ void check_plan_of(const TrainJob& job, const Given& given) {
   Problems problems;
   said_of(given.plan_file, [&] {
     check_playable(job.plan, problems);
-    check_tied_weights(job.plan, given.model, problems);
     problems.throw_if_any();
   });
   check_minibatches(job, given.plan_file, problems);

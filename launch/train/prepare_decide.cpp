@@ -113,6 +113,7 @@ void take_options(const TrainOptions& options, TrainJob& job) {
   job.label_smoothing = options.label_smoothing;
   job.target_accuracy = options.target_accuracy;
   job.seed = static_cast<std::uint64_t>(options.seed);
+  job.shuffle = options.shuffle != "none";
   job.end_position = std::llround(options.epochs * static_cast<double>(job.dataset_size));
   job.evaluate_every = options.evaluate_every;
   job.checkpoint_every = options.checkpoint_every;
@@ -136,6 +137,8 @@ std::uint64_t recipe_hash(const TrainOptions& options, const TrainJob& job) {
                     {"rate", to_json(options.rate)},
                     {"label_smoothing", job.label_smoothing},
                     {"seed", job.seed},
+                    {"shuffle", options.shuffle},
+                    {"loss", options.loss},
                     {"threads", job.threads},
                     {"end", of_the_end ? job.end_position : 0}};
   return hash_text(recipe.dump());

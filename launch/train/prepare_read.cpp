@@ -79,20 +79,22 @@ void read_files(const TrainOptions& options, const Ground* ground, TrainJob& job
   }
 }
 
-std::string model_name(const TrainOptions& options, const TrainJob& job) {
-  const std::string name = options.model.value_or(options.plan  ? job.plan.model
+ModelChoice model_of(const TrainOptions& options, const TrainJob& job) {
+  ModelChoice choice = choice_of(options);
+  choice.name = options.model.value_or(options.plan  ? job.plan.model
                                                   : job.profile ? job.profile->model
                                                                 : "");
-  if (name.empty()) {
+  if (choice.name.empty()) {
     throw UserError("--model",
                     "is missing (neither plan nor profile names one). Give --model NAME; known: " +
                         join(model_names(), ", ") + ".");
   }
+  const std::string name = model_name(choice);
   if (options.plan && !job.plan.model.empty() && job.plan.model != name) {
     throw UserError(*options.plan, "is a plan of model '" + job.plan.model + "' (--model says '" +
                                        name + "'). Leave --model out, or plan that model.");
   }
-  return name;
+  return choice;
 }
 
 // And the model for it.
@@ -126,7 +128,7 @@ Model read_data(const TrainOptions& options, TrainJob& job, Log& log) {
     log.line(format(
         "%s fills in masked tokens: %lld of the %d in each sample, which loss and "
         "accuracy are of",
-        job.model.c_str(), static_cast<long long>(model.predictions_per_sample()), train.tokens));
+        model.name().c_str(), static_cast<long long>(model.predictions_per_sample()), train.tokens));
   }
   return model;
 }
@@ -156,7 +158,7 @@ Given read_given(const TrainOptions& asked, const Ground* ground, Log& log) {
   }
   TrainJob job;
   read_files(options, ground, job, log);
-  job.model = model_name(options, job);
+  job.model = model_of(options, job);
   Model model = read_data(options, job, log);
   if (!job.profile && (!options.plan || (job.cluster && job.cluster->emulated()))) {
     job.profile = measure_here(options, model, job.cluster, log);

@@ -38,7 +38,7 @@ void greet(const TrainCall& call, const Preparation& prepared, const Roles& role
            const std::string& transport, Log& log) {
   const TrainJob& job = prepared.job;
   log.line(format("hetpipe trains %s on %lld samples (%lld for testing) with %zu ranks over %s",
-                  job.model.c_str(), static_cast<long long>(job.dataset_size),
+                  job.plan.model.c_str(), static_cast<long long>(job.dataset_size),
                   static_cast<long long>(job.test_size), facts.size(), transport.c_str()));
   log.line(banner(job, roles, facts, devices));
   const std::string on_cpu = left_to_the_cpu(devices);

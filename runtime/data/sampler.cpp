@@ -10,13 +10,14 @@ namespace hetpipe {
 
 Sampler::Sampler(std::uint64_t seed, std::int64_t dataset_size,
                  std::vector<int> minibatch_of_worker, std::int64_t first_position,
-                 std::int64_t end_position, Minibatch first_minibatch)
+                 std::int64_t end_position, Minibatch first_minibatch, SampleOrder order)
     : seed_(seed),
       dataset_size_(dataset_size),
       sizes_(std::move(minibatch_of_worker)),
       first_position_(first_position),
       end_position_(std::max(first_position, end_position)),
-      first_minibatch_(first_minibatch) {
+      first_minibatch_(first_minibatch),
+      order_(order) {
   ensure(dataset_size_ > 0, "sampler: empty data set");
   ensure(!sizes_.empty(), "sampler: no virtual worker");
   ensure(first_position_ >= 0, "sampler: negative position");
@@ -45,8 +46,10 @@ SampleRange Sampler::samples(int worker, Minibatch minibatch) const {
 
 SampleKey Sampler::key(std::int64_t position) const {
   const std::int64_t epoch = position / dataset_size_;
+  const std::int64_t place = position % dataset_size_;
+  if (order_ == SampleOrder::file) return {epoch, place};
   const std::uint64_t order = random_key({seed_, static_cast<std::uint64_t>(epoch)});
-  return {epoch, permuted(order, dataset_size_, position % dataset_size_)};
+  return {epoch, permuted(order, dataset_size_, place)};
 }
 
 std::int64_t Sampler::consumed(std::int64_t rounds) const {

@@ -28,13 +28,17 @@ struct SampleRange {
   bool operator==(const SampleRange&) const = default;
 };
 
+// shuffled: each epoch in a permutation of its own; file: in the order of the data set.
+enum class SampleOrder { shuffled, file };
+
 class Sampler {
  public:
   // minibatch_of_worker: samples, each positive. Positions [first_position, end_position) are dealt
   // out; end_position is usually epochs * dataset_size. Every worker's first minibatch is number
   // first_minibatch (not 0 after a resume).
   Sampler(std::uint64_t seed, std::int64_t dataset_size, std::vector<int> minibatch_of_worker,
-          std::int64_t first_position, std::int64_t end_position, Minibatch first_minibatch = 0);
+          std::int64_t first_position, std::int64_t end_position, Minibatch first_minibatch = 0,
+          SampleOrder order = SampleOrder::shuffled);
 
   std::uint64_t seed() const { return seed_; }
   int workers() const { return static_cast<int>(sizes_.size()); }
@@ -58,6 +62,7 @@ class Sampler {
   std::int64_t first_position_;
   std::int64_t end_position_;
   Minibatch first_minibatch_;
+  SampleOrder order_;
 };
 
 }  // namespace hetpipe

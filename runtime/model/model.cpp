@@ -67,7 +67,8 @@ struct FullText {
   std::string operator()(const Add&) const { return "add"; }
   std::string operator()(const Flatten&) const { return "flatten"; }
   std::string operator()(const Dropout& d) const {
-    return format("dropout %a", static_cast<double>(d.rate));
+    return format("dropout %a", static_cast<double>(d.rate)) +
+           (d.draws == 0 ? "" : format(" %d", d.draws));
   }
   std::string operator()(const AlphaDropout& d) const {
     return format("alpha-dropout %a", static_cast<double>(d.rate));
@@ -141,41 +142,47 @@ Shape with_samples(const Shape& of_one, std::int64_t batch) {
   return of_one.with_batch(of_one[0] * batch);
 }
 
-const ParameterShape* weight_of(const LayerShapes& shapes) {
+const ParameterShape* parameter_of(const LayerShapes& shapes, const std::string& name) {
   for (const ParameterShape& p : shapes.parameters) {
-    if (p.name == "weight") return &p;
+    if (p.name == name) return &p;
   }
   return nullptr;
 }
 
 void check_shared(const Model& model, const std::string& where, const LayerShapes& user,
-                  int owner) {
-  if (owner < 0 || owner >= model.layer_count()) {
-    throw UserError(where, format("shares the weight of layer %d (only %d come before it). Name an "
+                  const SharedParameter& shared) {
+  if (shared.owner < 0 || shared.owner >= model.layer_count()) {
+    throw UserError(where, format("shares the %s of layer %d (only %d come before it). Name an "
                                   "earlier layer.",
-                                  owner, model.layer_count()));
+                                  shared.name.c_str(), shared.owner, model.layer_count()));
   }
-  const std::string its = "'" + model.layer(owner).name + "'";
-  if (model.layer(owner).shares) {
-    throw UserError(where, "shares the weight of " + its +
-                               " (whose weight is another layer's). Name the owner.");
+  const ModelLayer& owner = model.layer(shared.owner);
+  const std::string its = "'" + owner.name + "'";
+  const LayerShapes shapes = model.shapes(shared.owner, 1);
+  const ParameterShape* const theirs = parameter_of(shapes, shared.owner_name);
+  const ParameterShape* const mine = parameter_of(user, shared.name);
+  if (theirs != nullptr && shared_parameter(owner, *theirs) != nullptr) {
+    throw UserError(where, "shares the " + shared.owner_name + " of " + its + " (whose " +
+                               shared.owner_name + " is another layer's). Name the owner.");
   }
-  const LayerShapes shapes = model.shapes(owner, 1);
-  const ParameterShape *theirs = weight_of(shapes), *mine = weight_of(user);
-  if (theirs == nullptr || mine == nullptr || theirs->shape != mine->shape) {
+  if (theirs == nullptr || mine == nullptr ||
+      theirs->shape.elements() != mine->shape.elements()) {
     const auto text = [](const ParameterShape* p) {
       return p == nullptr ? std::string("none") : to_string(p->shape);
     };
-    throw UserError(where, "has weight " + text(mine) + " and shares that of " + its + ", " +
-                               text(theirs) +
+    throw UserError(where, "has " + shared.name + " " + text(mine) + " and shares that of " + its +
+                               ", " + text(theirs) +
                                " (one tensor cannot be both). Give both the same shape.");
   }
 }
 
 }  // namespace
 
-bool is_shared(const ModelLayer& layer, const ParameterShape& parameter) {
-  return layer.shares && parameter.name == "weight";
+const SharedParameter* shared_parameter(const ModelLayer& layer, const ParameterShape& parameter) {
+  for (const SharedParameter& shared : layer.shares) {
+    if (shared.name == parameter.name) return &shared;
+  }
+  return nullptr;
 }
 
 Model::Model(std::string name, Shape sample, int classes)
@@ -203,14 +210,15 @@ int Model::add(std::string name, LayerSpec spec) {
 
 int Model::add(std::string name, LayerSpec spec, std::vector<int> inputs,
                std::optional<int> shares) {
-  return add(ModelLayer{std::move(name), std::move(spec), std::move(inputs), shares});
+  ModelLayer layer{std::move(name), std::move(spec), std::move(inputs)};
+  if (shares) layer.shares.push_back({"weight", *shares, "weight"});
+  return add(std::move(layer));
 }
 
 int Model::add(ModelLayer layer) {
   const std::string& name = layer.name;
   const LayerSpec& spec = layer.spec;
   const std::vector<int>& inputs = layer.inputs;
-  const std::optional<int> shares = layer.shares;
   const std::string where = place(*this, name);
   if (!good_name(name)) {
     throw UserError(where,
@@ -251,7 +259,7 @@ int Model::add(ModelLayer layer) {
                                     static_cast<long long>(logits), classes_));
     }
   }
-  if (shares) check_shared(*this, where, shapes, *shares);
+  for (const SharedParameter& shared : layer.shares) check_shared(*this, where, shapes, shared);
   layers_.push_back(std::move(layer));
   outputs_.push_back(shapes.output);
   return layer_count() - 1;
@@ -302,8 +310,9 @@ Shape Model::batch_shape(std::int64_t batch) const {
 
 std::int64_t Model::labels_per_sample() const {
   if (layers_.empty() || !is_loss(layers_.back().spec)) return 1;
-  const Shape logits = input_shapes(layer_count() - 1, 1).front();
-  return logits.rank() == 3 ? logits[1] : 1;
+  const Shape predictions = input_shapes(layer_count() - 1, 1).front();
+  if (std::holds_alternative<RegressionLoss>(layers_.back().spec)) return predictions.elements();
+  return predictions.rank() == 3 ? predictions[1] : 1;
 }
 
 std::int64_t Model::predictions_per_sample() const {
@@ -363,7 +372,7 @@ std::int64_t Model::parameter_count() const {
 std::int64_t Model::parameter_count(int layer) const {
   std::int64_t count = 0;
   for (const ParameterShape& p : shapes(layer, 1).parameters) {
-    if (!is_shared(this->layer(layer), p)) count += p.shape.elements();
+    if (shared_parameter(this->layer(layer), p) == nullptr) count += p.shape.elements();
   }
   return count;
 }
@@ -379,7 +388,12 @@ std::uint64_t Model::fingerprint() const {
   for (const ModelLayer& layer : layers_) {
     std::string line = layer.name + " " + std::visit(FullText{}, layer.spec);
     for (int input : layer.inputs) line += format(" <%d", input);
-    if (layer.shares) line += format(" =%d", *layer.shares);
+    for (const SharedParameter& shared : layer.shares) {
+      line += format(" =%d", shared.owner);
+      if (shared.name != "weight" || shared.owner_name != "weight") {
+        line += " " + shared.name + " " + shared.owner_name;
+      }
+    }
     for (const Shape& view : layer.views) line += " " + to_string(view);
     for (const StateTensor& tensor : layer.state) line += " " + tensor.name;
     hash = hash_text(line + "\n", hash);

@@ -20,12 +20,20 @@ struct StateTensor {
   std::vector<std::int64_t> shape;  // PyTorch's, of as many elements
 };
 
+// A parameter that is an earlier layer's, of as many elements.
+struct SharedParameter {
+  std::string name;        // "weight"
+  int owner = 0;           // layer
+  std::string owner_name;  // of the owner's parameter
+  bool operator==(const SharedParameter&) const = default;
+};
+
 struct ModelLayer {
   std::string name;
   LayerSpec spec;
   std::vector<int> inputs;  // producers, by layer number; kSamples
-  // The owner of its parameter "weight" (tied weights); the others are its own.
-  std::optional<int> shares = std::nullopt;
+  // Parameters that are another layer's (tied weights); the others are its own.
+  std::vector<SharedParameter> shares = {};
   // The shape in which it reads each input, of one sample, where it is not the producer's: the same
   // elements. Empty: none differs; without extents: this one does not.
   std::vector<Shape> views = {};
@@ -40,8 +48,8 @@ class StateValues {
   virtual std::span<const float> of(const std::string& name) const = 0;
 };
 
-// Whether the layer's parameter of this name is the owner's.
-bool is_shared(const ModelLayer& layer, const ParameterShape& parameter);
+// Whose the layer's parameter is; null: its own.
+const SharedParameter* shared_parameter(const ModelLayer& layer, const ParameterShape& parameter);
 
 // A network: layers in topological order, the last one its loss. Shapes follow from the shape of
 // one sample.
@@ -80,6 +88,8 @@ class Model {
   // Producers of each layer, without kSamples: what cut rules and profiles need.
   std::vector<std::vector<int>> producers() const;
 
+  // In which a layer reads its inputs, which are there already.
+  std::vector<Shape> shapes_read(const ModelLayer& layer, std::int64_t batch) const;
   Shape batch_shape(std::int64_t batch) const;  // of the samples: (N, H, W, C), (N, F) or (N, T)
   std::int64_t labels_per_sample() const;       // T where the loss is over tokens, else 1
   // Those that are predicted, and that the loss is a mean over: some of them where tokens are
@@ -100,8 +110,6 @@ class Model {
   std::uint64_t fingerprint() const;  // of name, layers, shapes: ranks and checkpoints compare it
 
  private:
-  std::vector<Shape> shapes_read(const ModelLayer& layer, std::int64_t batch) const;
-
   std::string name_;
   Shape sample_;
   int classes_;

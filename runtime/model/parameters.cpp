@@ -61,21 +61,46 @@ ParameterLayout ParameterLayout::make(const Model& model, int first, int end,
                            .offset = layout.count_,
                            .count = p.shape.elements(),
                            .file_shape = extents_of(p.shape),
+                           .torch = false,
                            .given = {}};
       if (!layer.state.empty()) take_state(layer.state[place++], model, entry);
-      if (is_shared(layer, p)) {
-        entry.owner_layer = *layer.shares;
+      if (const SharedParameter* const shared = shared_parameter(layer, p)) {
+        entry.owner_layer = shared->owner;
+        entry.offset = layout.use_count_;
         const LayerShapes owner = model.shapes(entry.owner_layer, 1);
-        entry.shape = *std::ranges::find(owner.parameters, p.name, &ParameterShape::name);
+        entry.shape =
+            *std::ranges::find(owner.parameters, shared->owner_name, &ParameterShape::name);
         if (layer.state.empty()) {
-          entry.name = model.layer(entry.owner_layer).name + "/" + p.name;
+          entry.name = model.layer(entry.owner_layer).name + "/" + shared->owner_name;
         }
+        layout.use_count_ += entry.count;
+        if (entry.owner_layer < first &&
+            std::ranges::find(layout.foreign_, entry.name, &ForeignParameter::name) ==
+                layout.foreign_.end()) {
+          layout.foreign_.push_back(
+              {entry.owner_layer, entry.name, layout.foreign_count_, entry.count});
+          layout.foreign_count_ += entry.count;
+        }
+      } else {
+        layout.count_ += entry.count;
       }
-      layout.count_ += entry.count;
       layout.entries_.push_back(std::move(entry));
     }
   }
   return layout;
+}
+
+std::int64_t ParameterLayout::owner_offset(const ParameterEntry& use) const {
+  for (const ParameterEntry& entry : of_layer(use.owner_layer)) {
+    if (entry.is_own() && entry.name == use.name) return entry.offset;
+  }
+  return -1;
+}
+
+std::int64_t ParameterLayout::foreign_offset(const ParameterEntry& use) const {
+  const auto found = std::ranges::find(foreign_, use.name, &ForeignParameter::name);
+  ensure(found != foreign_.end(), "a parameter of an earlier part of the model");
+  return found->offset;
 }
 
 std::span<const ParameterEntry> ParameterLayout::of_layers(int first, int end) const {
@@ -87,6 +112,7 @@ void fill_initial(const ParameterLayout& layout, std::uint64_t seed, std::span<f
   ensure(static_cast<std::int64_t>(values.size()) == layout.count(),
          "the values have the layout's size");
   for (const ParameterEntry& entry : layout.entries()) {
+    if (!entry.is_own()) continue;
     const std::span<float> own = values.subspan(static_cast<std::size_t>(entry.offset),
                                                 static_cast<std::size_t>(entry.count));
     if (!entry.given.empty()) {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/model/vision/vision.h"
+#include "runtime/model/graph/import.h"
 #include "runtime/model/zoo_text.h"
 
 namespace hetpipe {
@@ -144,7 +145,48 @@ std::vector<std::string> model_names() {
   return names;
 }
 
-Model make_model(const std::string& name, const Shape& sample, int classes) {
+namespace {
+
+Model exported_model(const ModelChoice& choice, const Shape& sample, int classes) {
+  Model model = import_model(choice.name, {.loss = choice.loss,
+                                           .init = choice.init,
+                                           .whole_init = choice.whole_init});
+  if (model.sample_shape() != sample) {
+    throw UserError("model '" + model.name() + "'",
+                    "samples of shape " + to_string(sample) + " (it was exported for " +
+                        to_string(model.sample_shape()) +
+                        "). Give such data, or export it for these.");
+  }
+  if (classes > model.classes() && model.classes() > 0) {
+    throw UserError("model '" + model.name() + "'",
+                    format("%d classes (its output has %d). Give data of fewer, or export a model "
+                           "with more.",
+                           classes, model.classes()));
+  }
+  return model;
+}
+
+}  // namespace
+
+std::string model_name(const ModelChoice& choice) {
+  return is_exported_model(choice.name) ? exported_name(choice.name) : choice.name;
+}
+
+Model make_model(const ModelChoice& choice, const Shape& sample, int classes) {
+  const std::string& name = choice.name;
+  if (is_exported_model(name)) return exported_model(choice, sample, classes);
+  if (name.find('/') != std::string::npos) {
+    throw UserError("", "model '" + name +
+                            "' (no folder with a graph.json is there). Export a model with "
+                            "hetpipe_export.py, or choose a built-in one.");
+  }
+  for (const auto& [given, option] : {std::pair(choice.loss != kAutomaticLoss, "--loss"),
+                                      std::pair(!choice.init.empty(), "--init")}) {
+    if (given) {
+      throw UserError(option, "is for exported models ('" + name +
+                                  "' is built in and has its own). Leave it out.");
+    }
+  }
   if (std::optional<Model> text = make_text_model(name, sample, classes)) return *std::move(text);
   for (const ZooModel& entry : zoo()) {
     if (entry.name != name) continue;

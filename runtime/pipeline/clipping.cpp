@@ -54,7 +54,9 @@ std::string why_not_clip(ClipScope scope, const System& system) {
 
 std::vector<std::int64_t> entry_counts(const ParameterLayout& layout) {
   std::vector<std::int64_t> counts;
-  for (const ParameterEntry& entry : layout.entries()) counts.push_back(entry.count);
+  for (const ParameterEntry& entry : layout.entries()) {
+    if (entry.is_own()) counts.push_back(entry.count);
+  }
   return counts;
 }
 

@@ -18,16 +18,18 @@ Evaluator::Evaluator(const TestBatches& batches, std::vector<Stage*> chunks,
       service_(service),
       pace_(pace) {}
 
-EvaluationReport Evaluator::evaluate(Label label, const float* weights, float* statistics) {
+EvaluationReport Evaluator::evaluate(Label label, const float* weights,
+                                     const std::vector<Buffer>& foreign, float* statistics) {
   EvaluationReport sum{.label = label};
   for (const std::int64_t number : batches_.numbers) {
     service_.begin(format("evaluating test batch %lld", static_cast<long long>(number)));
-    pass_through(number, weights, statistics, sum);
+    pass_through(number, weights, foreign, statistics, sum);
   }
   return sum;
 }
 
-void Evaluator::pass_through(std::int64_t number, const float* weights, float* statistics,
+void Evaluator::pass_through(std::int64_t number, const float* own,
+                             const std::vector<Buffer>& foreign, float* statistics,
                              EvaluationReport& sum) {
   const std::int64_t samples = batches_.samples(number);
   const Batch batch = batches_.batch(number);
@@ -38,6 +40,7 @@ void Evaluator::pass_through(std::int64_t number, const float* weights, float* s
     load(stage, batch, {0, batch.count}, pass);
     pass.activations_in = messages_.take_test_batch(chunk, number, samples);
     const std::int64_t start = now_ns();
+    const StageWeights weights(own, foreign[c].as<float>());
     stage.forward(pass, weights, statistics, Mode::evaluate);
     service_.settle(stage.stream(),
                     [&] { return "evaluation on " + stage.device().description(); });
@@ -59,7 +62,7 @@ void Evaluator::pass_through(std::int64_t number, const float* weights, float* s
       sum.samples += pass.samples;
       sum.labels += pass.samples * stage.model().predictions_per_sample();
     }
-    weights += stage.parameters().count();
+    own += stage.parameters().count();
     statistics += stage.statistics().count();
   }
 }

@@ -27,13 +27,14 @@ class Evaluator {
   Evaluator(const TestBatches& batches, std::vector<Stage*> chunks, StageMessages& messages,
             RankService& service, Pace& pace);
 
-  // With these weights and running statistics, flat, chunk after chunk. Returns the loss,
-  // if this rank has it. NumericalError if it is not finite.
-  EvaluationReport evaluate(Label label, const float* weights, float* statistics);
+  // With these weights and running statistics, flat, chunk after chunk; foreign weights by chunk.
+  // Returns the loss, if this rank has it. NumericalError if it is not finite.
+  EvaluationReport evaluate(Label label, const float* weights, const std::vector<Buffer>& foreign,
+                            float* statistics);
 
  private:
-  void pass_through(std::int64_t number, const float* weights, float* statistics,
-                    EvaluationReport& sum);
+  void pass_through(std::int64_t number, const float* own, const std::vector<Buffer>& foreign,
+                    float* statistics, EvaluationReport& sum);
 
   const TestBatches& batches_;
   std::vector<Stage*> chunks_;

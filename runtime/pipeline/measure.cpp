@@ -145,7 +145,8 @@ ProfileLayer describe(const Model& model, const TimedModel& timed, int i) {
   ProfileLayer layer;
   layer.name = model.layer(i).name;
   layer.inputs = model.producers()[static_cast<std::size_t>(i)];
-  if (const auto& owner = model.layer(i).shares) layer.shares = model.layer(*owner).name;
+  const std::vector<SharedParameter>& shares = model.layer(i).shares;
+  if (!shares.empty()) layer.shares = model.layer(shares.front().owner).name;
   for (const ParameterShape& p : shapes.parameters) layer.parameter_bytes += 4 * p.shape.elements();
   layer.kept_for_readers =
       !timed.shapes(i).backward_needs_output && kept_for_readers(model, timed, i);

@@ -19,6 +19,8 @@ enum class PipelineKind : std::int32_t {
   gradient_squares,
   find_non_finite,
   life_sign,
+  tied_weights,
+  tied_gradients,
   end
 };
 
@@ -50,6 +52,24 @@ struct TestActivationsSent {
   bool operator==(const TestActivationsSent&) const = default;
 };
 
+// Before the values of one parameter for a stage that uses it, on Channel::tied_weights (number:
+// the minibatch's) and Channel::evaluate (the label's).
+struct TiedWeightsSent {
+  static constexpr auto kKind = PipelineKind::tied_weights;
+  std::int64_t number = 0;
+  StageId stage;
+  std::int32_t parameter = 0;  // among those that the stage uses
+  bool operator==(const TiedWeightsSent&) const = default;
+};
+// Before a sum of parts of one parameter's gradient, on Channel::tied_gradients.
+struct TiedGradientsSent {
+  static constexpr auto kKind = PipelineKind::tied_gradients;
+  Minibatch minibatch = 0;
+  StageId stage;
+  std::int32_t parameter = 0;  // among the model's tied ones
+  bool operator==(const TiedGradientsSent&) const = default;
+};
+
 // To the ranks with the loss: the gradient of a minibatch is not finite, whose loss was scaled like
 // that.
 struct LossScaleOverflow {
@@ -79,7 +99,8 @@ struct LifeSign {
   static constexpr auto kKind = PipelineKind::life_sign;
 };
 
-static_assert(kinds_differ<ActivationsSent, GradientsSent, TestActivationsSent, LossScaleOverflow,
-                           GradientSquares, FindNonFinite, LifeSign>());
+static_assert(
+    kinds_differ<ActivationsSent, GradientsSent, TestActivationsSent, LossScaleOverflow,
+                 GradientSquares, FindNonFinite, LifeSign, TiedWeightsSent, TiedGradientsSent>());
 
 }  // namespace hetpipe

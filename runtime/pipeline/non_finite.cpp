@@ -39,7 +39,7 @@ std::string place(const Found& found, std::int64_t count, std::int64_t samples) 
 }  // namespace
 
 std::optional<NonFinite> first_non_finite(const Stage& stage, const Pass& pass,
-                                          const float* weights) {
+                                          const StageWeights& weights) {
   const Model& model = stage.model();
   if (stage.reads_samples()) {
     const ElementType type = sample_type(model, stage.device().element_type());
@@ -66,9 +66,9 @@ std::optional<NonFinite> first_non_finite(const Stage& stage, const Pass& pass,
       stage.first_layer();  // outputs from here on are gone: a later layer took their place
   for (int layer = stage.first_layer(); layer < stage.end_layer(); ++layer) {
     for (const ParameterEntry& entry : stage.parameters().of_layer(layer)) {
-      if (const auto found =
-              find_in(stage, reinterpret_cast<const std::byte*>(weights + entry.offset),
-                      ElementType::fp32, entry.count)) {
+      const float* values = stage.parameters().weight_of(entry, weights.own, weights.foreign);
+      if (const auto found = find_in(stage, reinterpret_cast<const std::byte*>(values),
+                                     ElementType::fp32, entry.count)) {
         return NonFinite{format("parameter %s of layer %s (%g, from an earlier update)",
                                 entry.name.c_str(), model.layer(layer).name.c_str(), found->value),
                          {}};

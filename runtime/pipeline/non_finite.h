@@ -19,6 +19,6 @@ struct NonFinite {
 // layers up to the next one that is there is named. Waits for the stream; for a run that is about
 // to end, since a look costs more than a forward.
 std::optional<NonFinite> first_non_finite(const Stage& stage, const Pass& pass,
-                                          const float* weights);
+                                          const StageWeights& weights);
 
 }  // namespace hetpipe

@@ -10,7 +10,8 @@
 namespace hetpipe {
 
 using stage_parts::offset_in;
-using stage_parts::parameter_pointers;
+using stage_parts::statistics_pointers;
+using stage_parts::weight_pointers;
 
 Stage::Stage(const Model& model, std::vector<int> stage_end, StageId id, std::uint64_t seed,
              Device& device, Stream& stream)
@@ -86,7 +87,7 @@ const std::byte* Stage::activation(const Pass& pass, int layer) const {
   return nullptr;
 }
 
-void Stage::forward(Pass& pass, const float* weights, float* statistics, Mode mode,
+void Stage::forward(Pass& pass, const StageWeights& weights, float* statistics, Mode mode,
                     Statistics update) {
   const int layers = end_ - first_;
   pass.outputs.resize(at(layers));
@@ -116,8 +117,8 @@ void Stage::forward(Pass& pass, const float* weights, float* statistics, Mode mo
           Buffer(device_, stream_, static_cast<std::size_t>(pass.samples) * sizeof(std::int32_t),
                  MemoryKind::activations);
     }
-    const auto parameters = parameter_pointers(parameters_, group, weights);
-    const auto running = parameter_pointers(statistics_, group, statistics);
+    const auto parameters = weight_pointers(parameters_, group, weights);
+    const auto running = statistics_pointers(statistics_, group, statistics);
     group.kernel->forward(
         stream_, {.inputs = inputs,
                   .parameters = parameters,

@@ -45,6 +45,23 @@ struct Pass {
   std::vector<std::byte*> output_gradient_at;
 };
 
+// Where a pass finds weights: flat, own and foreign parameters of the stage's layout
+// (runtime/model/parameters.h).
+struct StageWeights {
+  const float* own = nullptr;
+  const float* foreign = nullptr;
+  StageWeights(const float* the_own) : own(the_own) {}  // NOLINT: most stages have no more
+  StageWeights(const float* the_own, const float* the_foreign)
+      : own(the_own), foreign(the_foreign) {}
+};
+// Where it leaves their gradients: of own parameters, and the parts that uses have in others'.
+struct StageGradients {
+  float* own = nullptr;
+  float* uses = nullptr;
+  StageGradients(float* the_own) : own(the_own) {}  // NOLINT
+  StageGradients(float* the_own, float* the_uses) : own(the_own), uses(the_uses) {}
+};
+
 // Recomputation would update running statistics a second time.
 enum class Statistics { update, leave };
 // What happens to existing parameter gradients: of the first micro-batch of a minibatch,
@@ -87,9 +104,9 @@ class Stage {
   const std::vector<LayerGroup>& groups(std::int64_t samples);
 
   // Computes all layers. `pass` holds samples, keys and activations_in; forward fills the rest.
-  // weights: flat, parameters(); statistics: flat, statistics(), updated in training. In
-  // Mode::evaluate nothing is kept but outputs.
-  void forward(Pass& pass, const float* weights, float* statistics, Mode mode,
+  // statistics: flat, statistics(), updated in training. In Mode::evaluate nothing is kept but
+  // outputs.
+  void forward(Pass& pass, const StageWeights& weights, float* statistics, Mode mode,
                Statistics update = Statistics::update);
   // Tensors of an outgoing transfer, packed for sending as elements of `type`: of samples [first,
   // first + count) of the pass. Returns one past the last byte written.
@@ -101,17 +118,18 @@ class Stage {
   // After the activations have been packed, where the forward will be computed again: keeps its
   // inputs alone.
   void drop_what_forward_makes(Pass& pass);
-  // Gradients of the mean loss over Pass::loss_samples, written flat in parameters() order, and
-  // gradients_out. A tensor with several consumers sums its gradients from the last consumer to the
-  // first, a group being one. Frees what it used as it goes.
-  void backward(Pass& pass, const float* weights, float* gradients,
+  // Gradients of the mean loss over Pass::loss_samples, and gradients_out. A tensor with several
+  // consumers sums its gradients from the last consumer to the first, a group being one. Frees what
+  // it used as it goes.
+  void backward(Pass& pass, const StageWeights& weights, const StageGradients& gradients,
                 BackwardPart part = BackwardPart::whole, Gradients mode = Gradients::overwrite);
   // After the last of backward() and weight_gradient(): gives back what came for them. What they
   // made, gradients_out, stays until it is sent.
   void drop_what_backward_read(Pass& pass);
   // After backward(inputs): the gradients of the parameters, the same bits as backward(whole)
   // gives.
-  void weight_gradient(Pass& pass, const float* weights, float* gradients, Gradients mode);
+  void weight_gradient(Pass& pass, const StageWeights& weights, const StageGradients& gradients,
+                       Gradients mode);
 
  private:
   bool needed_in_backward(int layer, const std::vector<LayerGroup>& groups) const;
@@ -119,8 +137,8 @@ class Stage {
   std::vector<const std::byte*> backward_inputs(const Pass& pass, const LayerGroup& group) const;
   std::int64_t bytes_of_output(int layer, std::int64_t samples) const;
   // The group's kernel writes its parameter gradients, or adds them through memory of its own.
-  void run_backward(const LayerGroup& group, BackwardArguments arguments, float* gradients,
-                    Gradients mode);
+  void run_backward(const LayerGroup& group, BackwardArguments arguments,
+                    const StageGradients& gradients, Gradients mode);
 
   const Model& model_;
   StageId id_;

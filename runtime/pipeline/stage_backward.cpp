@@ -8,7 +8,7 @@
 namespace hetpipe {
 
 using stage_parts::offset_in;
-using stage_parts::parameter_pointers;
+using stage_parts::weight_pointers;
 
 std::vector<const std::byte*> Stage::backward_inputs(const Pass& pass,
                                                      const LayerGroup& group) const {
@@ -19,32 +19,48 @@ std::vector<const std::byte*> Stage::backward_inputs(const Pass& pass,
   return inputs;
 }
 
-void Stage::run_backward(const LayerGroup& group, BackwardArguments arguments, float* gradients,
-                         Gradients mode) {
+void Stage::run_backward(const LayerGroup& group, BackwardArguments arguments,
+                         const StageGradients& gradients, Gradients mode) {
   LayerKernel& kernel = *group.kernel;
   const auto entries = parameters_.of_layers(group.first, group.end);
-  if (gradients == nullptr || entries.empty()) {
+  if (entries.empty() || (gradients.own == nullptr && gradients.uses == nullptr)) {
     kernel.backward(stream_, arguments);
     return;
   }
-  const std::int64_t first = entries.front().offset;
-  const std::int64_t count = entries.back().offset + entries.back().count - first;
-  Buffer own;
-  float* of_group = gradients + first;
+  struct Range {  // of the group, in one of the arrays
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+  };
+  Range own, uses;
+  for (const ParameterEntry& entry : entries) {
+    Range& range = entry.is_own() ? own : uses;
+    if (range.count == 0) range.first = entry.offset;
+    range.count += entry.count;
+  }
+  float* to_own = gradients.own + own.first;
+  float* to_uses = gradients.uses + uses.first;
+  Buffer added;
   if (mode == Gradients::accumulate) {
-    own = Buffer(device_, stream_, static_cast<std::size_t>(count) * sizeof(float),
-                 MemoryKind::workspace);
-    of_group = own.as<float>();
+    added =
+        Buffer(device_, stream_, static_cast<std::size_t>(own.count + uses.count) * sizeof(float),
+               MemoryKind::workspace);
+    to_own = added.as<float>();
+    to_uses = to_own + own.count;
   }
   std::vector<float*> pointers;
-  for (const ParameterEntry& entry : entries) pointers.push_back(of_group + (entry.offset - first));
+  for (const ParameterEntry& entry : entries) {
+    pointers.push_back(entry.is_own() ? to_own + (entry.offset - own.first)
+                                      : to_uses + (entry.offset - uses.first));
+  }
   arguments.parameter_gradients = pointers;
   kernel.backward(stream_, arguments);
-  if (own) device_.add(stream_, gradients + first, own.as<float>(), count);
+  if (!added) return;
+  if (own.count > 0) device_.add(stream_, gradients.own + own.first, to_own, own.count);
+  if (uses.count > 0) device_.add(stream_, gradients.uses + uses.first, to_uses, uses.count);
 }
 
-void Stage::backward(Pass& pass, const float* weights, float* gradients, BackwardPart part,
-                     Gradients mode) {
+void Stage::backward(Pass& pass, const StageWeights& weights, const StageGradients& gradients,
+                     BackwardPart part, Gradients mode) {
   const auto bytes = [&](int l) { return bytes_of_output(l, pass.samples); };
   const auto count = [&](int l) { return output_elements(l, pass.samples); };
   pass.gradients_out.clear();
@@ -131,7 +147,7 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients, Backwar
                                     [](const std::byte* gradient) { return gradient != nullptr; });
     if (wanted || !apart) {
       const auto inputs = backward_inputs(pass, *group);
-      const auto parameters = parameter_pointers(parameters_, *group, weights);
+      const auto parameters = weight_pointers(parameters_, *group, weights);
       run_backward(*group,
                    {.inputs = inputs,
                     .output = pass.outputs[at(last - first_)].data(),
@@ -144,7 +160,7 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients, Backwar
                     .labels = pass.labels.as<std::int32_t>(),
                     .loss_samples = pass.loss_samples,
                     .loss_scale = pass.loss_scale},
-                   apart ? nullptr : gradients, mode);
+                   apart ? StageGradients(nullptr) : gradients, mode);
     }
     for (const Addition& addition : additions) {
       device_.accumulate(stream_, target[addition.layer], addition.term.data(),
@@ -161,10 +177,13 @@ void Stage::backward(Pass& pass, const float* weights, float* gradients, Backwar
   }
 }
 
-void Stage::weight_gradient(Pass& pass, const float* weights, float* gradients, Gradients mode) {
+void Stage::weight_gradient(Pass& pass, const StageWeights& weights,
+                            const StageGradients& gradients, Gradients mode) {
   if (pass.samples == 0) {
-    if (mode == Gradients::overwrite && parameters_.count() > 0) {
-      device_.fill(stream_, gradients, 0, parameters_.count());
+    if (mode == Gradients::accumulate) return;
+    if (parameters_.count() > 0) device_.fill(stream_, gradients.own, 0, parameters_.count());
+    if (parameters_.use_count() > 0) {
+      device_.fill(stream_, gradients.uses, 0, parameters_.use_count());
     }
     return;
   }
@@ -173,7 +192,7 @@ void Stage::weight_gradient(Pass& pass, const float* weights, float* gradients, 
     const int last = group->last();
     if (!parameters_.of_layers(group->first, group->end).empty()) {
       const auto inputs = backward_inputs(pass, *group);
-      const auto parameters = parameter_pointers(parameters_, *group, weights);
+      const auto parameters = weight_pointers(parameters_, *group, weights);
       run_backward(*group,
                    {.inputs = inputs,
                     .output = pass.outputs[at(last - first_)].data(),

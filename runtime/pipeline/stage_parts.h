@@ -9,6 +9,7 @@
 #include "partitioner/profile/cut.h"
 #include "runtime/model/layer_groups.h"
 #include "runtime/model/parameters.h"
+#include "runtime/pipeline/stage.h"
 
 // What forward and backward of a stage share.
 namespace hetpipe::stage_parts {
@@ -25,12 +26,21 @@ std::int64_t offset_in(const Transfer& transfer, int layer, BytesOf bytes_of) {
   return -1;
 }
 
-template <class T>
-std::vector<T*> parameter_pointers(const ParameterLayout& layout, const LayerGroup& group,
-                                   T* flat) {
-  std::vector<T*> pointers;
+inline std::vector<float*> statistics_pointers(const ParameterLayout& layout,
+                                               const LayerGroup& group, float* flat) {
+  std::vector<float*> pointers;
   for (const ParameterEntry& entry : layout.of_layers(group.first, group.end)) {
     pointers.push_back(flat + entry.offset);
+  }
+  return pointers;
+}
+
+inline std::vector<const float*> weight_pointers(const ParameterLayout& layout,
+                                                 const LayerGroup& group,
+                                                 const StageWeights& weights) {
+  std::vector<const float*> pointers;
+  for (const ParameterEntry& entry : layout.of_layers(group.first, group.end)) {
+    pointers.push_back(layout.weight_of(entry, weights.own, weights.foreign));
   }
   return pointers;
 }

@@ -88,7 +88,8 @@ void TimedModel::make_parameters() {
   const auto statistics = ParameterLayout::statistics(model_, 0, model_.layer_count());
   std::vector<float> values(static_cast<std::size_t>(parameters_.count()));
   velocity_ = upload(values, MemoryKind::optimizer);
-  gradients_ = upload(values, MemoryKind::gradients);
+  std::vector<float> parts(values.size() + static_cast<std::size_t>(parameters_.use_count()));
+  gradients_ = upload(parts, MemoryKind::gradients);
   delta_ = upload(values, MemoryKind::gradients);
   fill_initial(parameters_, kSeed, values);
   weights_ = upload(values, MemoryKind::weights);
@@ -99,8 +100,10 @@ void TimedModel::make_parameters() {
     State& s = states_[i];
     const int first = groups_[i].first, end = groups_[i].end;
     for (const ParameterEntry& entry : parameters_.of_layers(first, end)) {
-      s.parameters.push_back(weights_.as<float>() + entry.offset);
-      s.parameter_gradients.push_back(gradients_.as<float>() + entry.offset);
+      float* const own = gradients_.as<float>();
+      s.parameters.push_back(parameters_.weight_of<float>(entry, weights_.as<float>(), nullptr));
+      s.parameter_gradients.push_back((entry.is_own() ? own : own + parameters_.count()) +
+                                      entry.offset);
     }
     for (const ParameterEntry& entry : statistics.of_layers(first, end)) {
       s.statistics.push_back(statistics_.as<float>() + entry.offset);
@@ -184,10 +187,13 @@ void TimedModel::backward(std::size_t number) {
 
 // The rate is 0, so that weights stay what they are however often this runs.
 void TimedModel::update(int layer) {
-  const auto entries = parameters_.of_layer(layer);
-  if (entries.empty()) return;
-  const std::int64_t first = entries.front().offset;
-  const std::int64_t count = entries.back().offset + entries.back().count - first;
+  std::int64_t first = 0, count = 0;
+  for (const ParameterEntry& entry : parameters_.of_layer(layer)) {
+    if (!entry.is_own()) continue;
+    if (count == 0) first = entry.offset;
+    count += entry.count;
+  }
+  if (count == 0) return;
   float* const weights = weights_.as<float>() + first;
   float* const delta = delta_.as<float>() + first;
   device_.sgd(*stream_, delta, velocity_.as<float>() + first, gradients_.as<float>() + first,

@@ -27,6 +27,8 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
       service_(service),
       pace_(service),
       messages_(setup_.place, chunks_, transport, service, pace_, report_),
+      tied_(setup_.place, chunks_, tied_rule(), minibatches_with_update(), transport, service,
+            pace_, report_),
       evaluator_(setup_.test, chunks_, messages_, service, pace_),
       accumulating_(chunks_.size()),
       loss_scale_(rules.in_flight, setup_.loss_scale),
@@ -76,9 +78,11 @@ RankReport Worker::run() {
     service_.poll();
     if (rules_.stopped_before) messages_.stop_before(*rules_.stopped_before);
     messages_.release_sent();
+    tied_.release_sent();
   }
   if (setup_.waves && rules_.stopped_inside()) stop_inside();
   messages_.finish();
+  tied_.finish();
   synchronizer_.finish();
 
   report_.total_seconds = seconds_between(start, now_ns());
@@ -206,6 +210,25 @@ const float* Worker::of_chunk(const WeightVersion& version, int chunk) const {
   return values;
 }
 
+// What a B of a use computes with follows from what any B does.
+TiedWeights::Rule Worker::tied_rule() const {
+  return {.keeps = setup_.policy.backward != WeightsOf::newest,
+          .by_wave = setup_.policy.by_wave,
+          .in_flight = rules_.in_flight};
+}
+
+std::vector<Minibatch> Worker::minibatches_with_update() const {
+  std::vector<Minibatch> minibatches;
+  for (const Action& action : setup_.place.actions()) {
+    if (action.kind == ActionKind::update && updates(action.minibatch)) {
+      minibatches.push_back(action.minibatch);
+    }
+  }
+  return minibatches;
+}
+
+void Worker::add_up_tied(Minibatch p) { tied_.add_up(p, gradient_, std::move(uses_)); }
+
 float* Worker::statistics_of(int chunk) const {
   float* values = statistics_.as<float>();
   for (int c = 0; c < chunk; ++c) values += chunks_[at(c)]->statistics().count();
@@ -258,6 +281,7 @@ void Worker::push(const Action& action) {
   const Minibatch p = action.minibatch;
   if (!setup_.waves) {
     if (updates(p)) {
+      add_up_tied(p);
       take_out_scale(p);
       synchronizer_.reduce(p, gradient_);
     }

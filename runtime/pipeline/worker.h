@@ -21,6 +21,7 @@
 #include "runtime/pipeline/stage.h"
 #include "runtime/pipeline/stage_messages.h"
 #include "runtime/pipeline/synchronizer.h"
+#include "runtime/pipeline/tied_weights.h"
 
 namespace hetpipe {
 
@@ -112,8 +113,12 @@ class Worker {
   Stage& chunk(const Action& action) { return *chunks_[static_cast<std::size_t>(action.chunk)]; }
   int pass_number(const Action& action, int micro) const;
   const float* of_chunk(const WeightVersion& version, int chunk) const;
+  TiedWeights::Rule tied_rule() const;
+  std::vector<Minibatch> minibatches_with_update() const;
+  void add_up_tied(Minibatch p);
+  std::vector<Buffer> foreign_for_evaluation(Label label, const Buffer& own);
   float* statistics_of(int chunk) const;
-  float* gradient_of(int chunk);
+  StageGradients gradient_of(int chunk);
   Gradients next_gradient(int chunk);
   bool updates(Minibatch p) const;  // its U is a step of the optimizer
   bool ends_wave(Minibatch p) const;
@@ -123,9 +128,9 @@ class Worker {
   bool left_out(const Action& action) const;
 
   void settle(const std::string& what);
-  void note_loss(Minibatch p, const Stage& stage, const Pass& pass, const float* weights);
+  void note_loss(Minibatch p, const Stage& stage, const Pass& pass, const StageWeights& weights);
   [[noreturn]] void fail_numerically(Minibatch p, const Stage& stage, const Pass& pass,
-                                     const float* weights);
+                                     const StageWeights& weights);
   void look_again(Minibatch p);
   double modelled(double seconds, int chunk, std::int64_t samples) const;
   struct PassStart {
@@ -151,12 +156,15 @@ class Worker {
   ProcessorWait processor_wait_;
   RankReport report_;
   StageMessages messages_;
+  TiedWeights tied_;
   Evaluator evaluator_;
 
   std::map<Minibatch, InFlight> in_flight_;
   std::map<Wave, std::vector<float>> wave_statistics_;
+  bool gradient_begun_ = false;
   Buffer gradient_;                           // of what the next update takes
-  std::vector<bool> accumulating_;            // by chunk: it holds something already
+  Buffer uses_;                               // its parts of gradients of tied weights
+  std::vector<bool> accumulating_;            // by chunk: they hold something already
   std::optional<StageSnapshot> evaluated_;    // the gate that follows may want the same label
   std::optional<ExactWeights> exact_inside_;  // of a wave in which the run stops
   LossScale loss_scale_;                      // where the rank has the loss

@@ -62,11 +62,15 @@ void Worker::forward(const Action& action) {
   if (!flight.begun) begin(action.minibatch, flight);
   const auto micros = setup_.place.micros(Payload::activations, action.micro);
   for (int m = micros.first; m < micros.end; ++m) forward(action, flight, m);
-  if (flight.forwards_left == 0) all_forwarded(action.minibatch, flight);
+  if (flight.forwards_left == 0) {
+    tied_.forwards_done(action.minibatch);
+    all_forwarded(action.minibatch, flight);
+  }
 }
 
 void Worker::forward(const Action& action, InFlight& flight, int micro) {
   const Minibatch p = action.minibatch;
+  tied_.take(p, action.chunk);
   const PassStart start = start_pass();
   Stage& stage = chunk(action);
   HeldPass& pass = flight.passes[at(action.chunk)][at(micro)];
@@ -81,7 +85,8 @@ void Worker::forward(const Action& action, InFlight& flight, int micro) {
     }
     ensure(!setup_.waves || version->label == label_,
            "weights are of another label than their minibatch");
-    const float* weights = of_chunk(*version, action.chunk);
+    const StageWeights weights(of_chunk(*version, action.chunk), tied_.of_forward(p, action.chunk));
+    tied_.give(p, action.chunk, weights.own);
     stage.forward(pass, weights, statistics_of(action.chunk), Mode::train);
     settle(doing(action) + "forward");
     const StagePace& pace = setup_.paces[at(action.chunk)];
@@ -120,9 +125,12 @@ void Worker::recompute(const Action& action) {
   for (int m = micros.first; m < micros.end; ++m) {
     const PassStart start = start_pass();
     HeldPass& pass = flight_of(action.minibatch).passes[at(action.chunk)][at(m)];
-    const auto version = versions_.backward(action.minibatch, pass_number(action, m));
-    chunk(action).forward(pass, of_chunk(*version, action.chunk), statistics_of(action.chunk),
-                          Mode::train, Statistics::leave);
+    const int number = pass_number(action, m);
+    const auto version = versions_.backward(action.minibatch, number);
+    const StageWeights weights(of_chunk(*version, action.chunk),
+                               tied_.of_backward(action.minibatch, action.chunk, number));
+    chunk(action).forward(pass, weights, statistics_of(action.chunk), Mode::train,
+                          Statistics::leave);
     chunk(action).drop_what_backward_does_not_need(pass);
     settle(doing(action) + "forward once more");
     report_.forward_seconds +=
@@ -130,17 +138,28 @@ void Worker::recompute(const Action& action) {
   }
 }
 
-float* Worker::gradient_of(int chunk) {
-  if (!gradient_) {
-    std::size_t count = 0;
-    for (const Stage* stage : chunks_)
-      count += static_cast<std::size_t>(stage->parameters().count());
-    gradient_ = Buffer(device_, stream_, count * sizeof(float), MemoryKind::gradients);
-    accumulating_.assign(chunks_.size(), false);
+StageGradients Worker::gradient_of(int chunk) {
+  std::int64_t own = 0, uses = 0;  // of all chunks, and before this one
+  std::int64_t own_before = 0, uses_before = 0;
+  for (std::size_t c = 0; c < chunks_.size(); ++c) {
+    if (static_cast<int>(c) == chunk) {
+      own_before = own;
+      uses_before = uses;
+    }
+    own += chunks_[c]->parameters().count();
+    uses += chunks_[c]->parameters().use_count();
   }
-  float* values = gradient_.as<float>();
-  for (int c = 0; c < chunk; ++c) values += chunks_[at(c)]->parameters().count();
-  return values;
+  if (!gradient_begun_) {
+    const auto make = [&](std::int64_t count) {
+      return Buffer(device_, stream_, static_cast<std::size_t>(count) * sizeof(float),
+                    MemoryKind::gradients);
+    };
+    gradient_ = make(own);
+    uses_ = make(uses);
+    accumulating_.assign(chunks_.size(), false);
+    gradient_begun_ = true;
+  }
+  return {gradient_.as<float>() + own_before, uses_.as<float>() + uses_before};
 }
 
 // The first gradient since the last update takes the place of what was there.
@@ -161,7 +180,8 @@ void Worker::backward(const Action& action) {
     HeldPass& pass = flight.passes[at(action.chunk)][at(m)];
     const int number = pass_number(action, m);
     const auto version = versions_.backward(action.minibatch, number);
-    const float* weights = of_chunk(*version, action.chunk);
+    const StageWeights weights(of_chunk(*version, action.chunk),
+                               tied_.of_backward(action.minibatch, action.chunk, number));
     if (setup_.scaled && chunk(action).has_loss()) {
       if (!flight.scale) flight.scale = loss_scale_.exponent(action.minibatch);
       pass.loss_scale = scale_of(*flight.scale);
@@ -169,10 +189,11 @@ void Worker::backward(const Action& action) {
     if (apart) {
       chunk(action).backward(pass, weights, nullptr, BackwardPart::inputs);
     } else {
-      float* gradient = gradient_of(action.chunk);
+      const StageGradients gradient = gradient_of(action.chunk);
       chunk(action).backward(pass, weights, gradient, BackwardPart::whole,
                              next_gradient(action.chunk));
       versions_.backward_done(action.minibatch, number);
+      tied_.backward_done(action.minibatch, action.chunk, number);
     }
     pass.backwarded = true;
     settle(doing(action) + "backward");
@@ -188,17 +209,20 @@ void Worker::weight_gradient(const Action& action) {
   HeldPass& pass = flight_of(action.minibatch).passes[at(action.chunk)][at(action.micro)];
   const int number = pass_number(action, action.micro);
   const auto version = versions_.backward(action.minibatch, number);
-  float* gradient = gradient_of(action.chunk);
-  chunk(action).weight_gradient(pass, of_chunk(*version, action.chunk), gradient,
-                                next_gradient(action.chunk));
+  const StageWeights weights(of_chunk(*version, action.chunk),
+                             tied_.of_backward(action.minibatch, action.chunk, number));
+  const StageGradients gradient = gradient_of(action.chunk);
+  chunk(action).weight_gradient(pass, weights, gradient, next_gradient(action.chunk));
   versions_.backward_done(action.minibatch, number);
+  tied_.backward_done(action.minibatch, action.chunk, number);
   settle(doing(action) + "weight gradient");
   chunk(action).drop_what_backward_read(pass);
   const double seconds = setup_.paces[at(action.chunk)].weight_gradient;
   report_.backward_seconds += end_pass(start, modelled(seconds, action.chunk, pass.samples), 0);
 }
 
-void Worker::note_loss(Minibatch p, const Stage& stage, const Pass& pass, const float* weights) {
+void Worker::note_loss(Minibatch p, const Stage& stage, const Pass& pass,
+                       const StageWeights& weights) {
   const Losses losses = read_losses(stage, pass, service_);
   if (!std::isfinite(losses.sum)) fail_numerically(p, stage, pass, weights);
   wave_.loss_sum += losses.sum;
@@ -210,7 +234,7 @@ void Worker::note_loss(Minibatch p, const Stage& stage, const Pass& pass, const 
 // The loss of p is not finite: says which layer's numbers were the first not to be. Where they came
 // in with the activations, the stage that sent them is asked, and ends the run in its own words.
 void Worker::fail_numerically(Minibatch p, const Stage& stage, const Pass& pass,
-                              const float* weights) {
+                              const StageWeights& weights) {
   const auto found = first_non_finite(stage, pass, weights);
   if (found && found->sender) {
     for (const Rank sender : setup_.place.ranks[at(*found->sender)]) {
@@ -240,8 +264,10 @@ void Worker::look_again(Minibatch p) {
       if (!pass.forwarded || pass.backwarded || pass.samples == 0) continue;
       const Action action{
           .kind = ActionKind::forward, .minibatch = p, .chunk = static_cast<int>(c)};
-      const auto version = versions_.backward(p, pass_number(action, static_cast<int>(m)));
-      const float* weights = of_chunk(*version, action.chunk);
+      const int number = pass_number(action, static_cast<int>(m));
+      const auto version = versions_.backward(p, number);
+      const StageWeights weights(of_chunk(*version, action.chunk),
+                                 tied_.of_backward(p, action.chunk, number));
       chunks_[c]->drop_what_forward_makes(pass);
       chunks_[c]->forward(pass, weights, statistics_of(action.chunk), Mode::train,
                           Statistics::leave);

@@ -19,6 +19,7 @@ void Worker::update(const Action& action) {
   const Minibatch p = action.minibatch;
   if (updates(p)) {
     if (setup_.waves) {  // replicas alone
+      add_up_tied(p);
       take_out_scale(p);
       synchronizer_.reduce(p, gradient_);
     }
@@ -43,12 +44,14 @@ void Worker::update(const Action& action) {
     versions_.minibatch_done(p);
     weights_.computed(p, std::move(gradient_),
                       setup_.waves ? LocalWeights::WaveSums::yes : LocalWeights::WaveSums::no);
+    gradient_begun_ = false;
     settle(doing(action) + "update");
     for (const StagePace& pace : setup_.paces) pace_.advance(pace.update);
     report_.update_seconds += seconds_between(start, now_ns());
   } else {
     versions_.minibatch_done(p);
   }
+  tied_.minibatch_done(p);
   in_flight_.erase(p);
   if (!setup_.waves && ends_wave(p)) end_wave(p);
 }
@@ -130,9 +133,8 @@ std::vector<std::vector<double>> Worker::squares_of_stages(Minibatch p) {
     const auto layout =
         ParameterLayout::parameters(chunks_.front()->model(), first, place.stage_end[at(k)]);
     std::vector<double>& of_stage = of_stages.emplace_back();
-    for (const ParameterEntry& entry : layout.entries()) {
-      const double square = squares_.at({p, position})[read[at(position)]++];
-      if (entry.owner_layer == entry.layer) of_stage.push_back(square);  // tied weights once
+    for (const ParameterEntry& entry : layout.entries()) {  // tied weights once
+      if (entry.is_own()) of_stage.push_back(squares_.at({p, position})[read[at(position)]++]);
     }
   }
   pace_.answered(seconds_between(start, now_ns()), now_ns());
@@ -209,6 +211,12 @@ void Worker::report_wave(Minibatch p) {
   wave_.compute_seconds = 0;
 }
 
+// Nobody needs them where there is nothing to evaluate.
+std::vector<Buffer> Worker::foreign_for_evaluation(Label label, const Buffer& own) {
+  if (setup_.test.numbers.empty()) return {};
+  return tied_.exchange_for_evaluation(label, own.as<float>());
+}
+
 void Worker::evaluate(Minibatch p) {
   std::int64_t start = now_ns();
   EvaluationReport sum;
@@ -219,7 +227,8 @@ void Worker::evaluate(Minibatch p) {
     const Label label = final ? rules_.end_label() : rules_.bound_label(gate);
     evaluated_ = synchronizer_.pull(gate, label, WithStatistics::yes);
     start = now_ns();  // until now it waited for those who train
-    sum = evaluator_.evaluate(label, evaluated_->weights.as<float>(),
+    const std::vector<Buffer> foreign = foreign_for_evaluation(label, evaluated_->weights);
+    sum = evaluator_.evaluate(label, evaluated_->weights.as<float>(), foreign,
                               evaluated_->statistics.as<float>());
   } else {  // of what is here, behind the update of p
     const Label label = rules_.wave_of(p) + 1;
@@ -229,7 +238,8 @@ void Worker::evaluate(Minibatch p) {
     device_.copy(stream_, statistics.data(), reinterpret_cast<const std::byte*>(mean.data()),
                  statistics.bytes());
     settle("averaged running statistics");
-    sum = evaluator_.evaluate(label, weights.as<float>(), statistics.as<float>());
+    const std::vector<Buffer> foreign = foreign_for_evaluation(label, weights);
+    sum = evaluator_.evaluate(label, weights.as<float>(), foreign, statistics.as<float>());
   }
   sum.virtual_worker = setup_.place.virtual_worker.value;
   sum.replica = setup_.place.replica;

@@ -47,42 +47,16 @@ struct Term {
   std::int64_t offset = 0;  // in the rank's flat array
 };
 
-// Floats that these layers, ascending, have in common, from `begin` in each: in the order of
-// adding.
-std::vector<Term> terms_of(const ExchangePlan& plan, const std::vector<Seat>& seats,
-                           const std::vector<int>& layers, std::int64_t begin) {
+// In the order of adding.
+std::vector<Term> terms_of(const ExchangePlan& plan, const std::vector<Seat>& seats, int layer) {
   std::vector<Term> terms;
   for (std::size_t s = 0; s < seats.size(); ++s) {
-    for (const int l : layers) {
-      if (l < seats[s].first || l >= seats[s].end) continue;
-      std::int64_t offset = seats[s].offset + begin;
-      for (int before = seats[s].first; before < l; ++before) offset += plan.floats[at(before)];
-      terms.push_back({s, offset});
-    }
+    if (layer < seats[s].first || layer >= seats[s].end) continue;
+    std::int64_t offset = seats[s].offset;
+    for (int before = seats[s].first; before < layer; ++before) offset += plan.floats[at(before)];
+    terms.push_back({s, offset});
   }
   return terms;
-}
-
-// What a layer's floats are: some that others share, and those of its own behind them.
-struct Shared {
-  std::vector<int> layers;  // that add them up; empty where their owner has said so
-  std::int64_t count = 0;
-};
-
-Shared shared_of(const ExchangePlan& plan, int layer) {
-  const auto found = plan.tied.find(layer);
-  if (found != plan.tied.end()) return {{}, found->second.count};
-  Shared shared{{layer}, 0};
-  for (const auto& [user, tied] : plan.tied) {
-    if (tied.owner != layer) continue;
-    ensure(tied.count <= std::min(plan.floats[at(user)], plan.floats[at(layer)]) &&
-               (shared.count == 0 || shared.count == tied.count),
-           "layers that share floats have them");
-    shared.layers.push_back(user);
-    shared.count = tied.count;
-  }
-  std::sort(shared.layers.begin(), shared.layers.end());
-  return shared;
 }
 
 // One sum: its members' terms, of the same count each.
@@ -113,15 +87,10 @@ std::vector<Sum> sums_of(const ExchangePlan& plan, const std::vector<Seat>& seat
   const int layers = static_cast<int>(plan.floats.size());
   std::vector<Sum> sums;
   const auto add_all = [&](auto belongs) {
-    const auto add = [&](const std::vector<int>& of, std::int64_t begin, std::int64_t count) {
-      std::vector<Term> terms = terms_of(plan, seats, of, begin);
-      std::erase_if(terms, [&](const Term& term) { return !belongs(seats[term.seat]); });
-      append(sums, std::move(terms), count);
-    };
     for (int l = 0; l < layers; ++l) {
-      const Shared shared = shared_of(plan, l);
-      if (!shared.layers.empty()) add(shared.layers, 0, shared.count);
-      add({l}, shared.count, plan.floats[at(l)] - shared.count);
+      std::vector<Term> terms = terms_of(plan, seats, l);
+      std::erase_if(terms, [&](const Term& term) { return !belongs(seats[term.seat]); });
+      append(sums, std::move(terms), plan.floats[at(l)]);
     }
   };
   if (scope == ExchangeScope::everybody) {
@@ -139,12 +108,12 @@ std::vector<Sum> sums_of(const ExchangePlan& plan, const std::vector<Seat>& seat
 std::vector<std::int64_t> floats_of_layers(const Model& model, ShardMap::What what) {
   std::vector<std::int64_t> floats;
   for (int l = 0; l < model.layer_count(); ++l) {
-    const LayerShapes shapes = model.shapes(l, 1);
     std::int64_t& count = floats.emplace_back(0);
-    for (const auto& one :
-         what == ShardMap::What::parameters ? shapes.parameters : shapes.statistics) {
-      count += one.shape.elements();
+    if (what == ShardMap::What::parameters) {
+      count = model.parameter_count(l);
+      continue;
     }
+    for (const auto& one : model.shapes(l, 1).statistics) count += one.shape.elements();
   }
   return floats;
 }

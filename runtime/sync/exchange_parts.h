@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "base/ids.h"
@@ -18,8 +17,7 @@ namespace hetpipe {
 struct ExchangePart {
   int number = 0;           // of the sum, the same at all its members; see GradientExchange
   FlatRange range;          // in this rank's flat array; the same count at all members
-  std::vector<Rank> group;  // in the order of adding; a rank that holds two of the terms is there
-                            // twice
+  std::vector<Rank> group;  // in the order of adding
   int place = 0;            // of this term in the group
   bool operator==(const ExchangePart&) const = default;
 };
@@ -30,20 +28,11 @@ enum class ExchangeScope {
   virtual_worker,  // only replicas of a stage (under waves; servers do the rest)
 };
 
-// The first floats of a layer are those of another one (tied weights).
-struct TiedFloats {
-  int owner = 0;  // layer, whose first floats they are too
-  std::int64_t count = 0;
-};
-
 struct ExchangePlan {
   const std::vector<PlanVirtualWorker>& workers;               // their cuts
   const std::vector<std::vector<std::vector<Rank>>>& rank_of;  // [virtual worker][stage][replica]
-  // Floats of each layer in a flat array: its parameters, or its running statistics.
+  // Floats of each layer in a flat array: its own parameters, or its running statistics.
   std::vector<std::int64_t> floats;
-  // By layer that shares another one's. Each has its own place in the flat arrays, and all of an
-  // owner's one sum; what a layer has beside them is its own.
-  std::map<int, TiedFloats> tied{};
 };
 
 // Floats of each layer of a model.
@@ -52,7 +41,7 @@ std::vector<std::int64_t> floats_of_layers(const Model& model, ShardMap::What wh
 // By rank, of `ranks`: the sums that it takes part in, ascending by number. A rank's flat array
 // holds its stages (chunks) one after another in their order, each with its layers in order. Layers
 // next to one another whose holders are the same share one sum, so cuts of virtual workers need not
-// agree. The order inside a group: virtual worker, stage, replica, layer. Where nobody else holds a
+// agree. The order inside a group: virtual worker, stage, replica. Where nobody else holds a
 // layer there is no sum.
 std::vector<std::vector<ExchangePart>> exchange_parts(const ExchangePlan& plan, ExchangeScope scope,
                                                       int ranks);

@@ -22,9 +22,8 @@ ShardMap::ShardMap(const Model& model, std::vector<int> shard_of_layer, int shar
   ensure(static_cast<int>(shard_of_layer_.size()) == model.layer_count(),
          "a shard for every layer");
   for (int l = 0; l < model.layer_count(); ++l) {
-    const LayerShapes shapes = model.shapes(l, 1);
-    counts_[0].push_back(floats(shapes.parameters));
-    counts_[1].push_back(floats(shapes.statistics));
+    counts_[0].push_back(model.parameter_count(l));
+    counts_[1].push_back(floats(model.shapes(l, 1).statistics));
     ensure(shards_ == 0 || shard_of_layer_[at(l)] >= 0 ||
                (counts_[0].back() == 0 && counts_[1].back() == 0),
            "a layer with parameters lies on no shard");

@@ -33,10 +33,7 @@ std::vector<NamedTensor> name_tensors(const Model& model, Layout layout,
   for (int layer : layers) {
     const ParameterLayout one = layout(model, layer, layer + 1);
     for (const ParameterEntry& entry : one.entries()) {
-      if (entry.owner_layer != layer) {  // a copy of a shared weight
-        from += entry.count;
-        continue;
-      }
+      if (!entry.is_own()) continue;
       NamedTensor tensor{.name = entry.name,
                          .shape = entry.file_shape,
                          .values = {},
@@ -64,6 +61,7 @@ std::vector<float> flatten(const Model& model, Layout layout, const std::vector<
   for (int layer : layers) {
     const ParameterLayout one = layout(model, layer, layer + 1);
     for (const ParameterEntry& entry : one.entries()) {
+      if (!entry.is_own()) continue;
       const auto found = by_name.find(entry.name);
       ensure(found != by_name.end() &&
                  static_cast<std::int64_t>(found->second->values.size()) == entry.count,

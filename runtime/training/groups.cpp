@@ -21,15 +21,8 @@ RankSums sums_of(const TrainValues& values, const Roles& roles, const Role::Work
   for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
     minibatches.push_back(plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)}));
   }
-  ExchangePlan parameters{plan.virtual_workers, roles.worker,
-                          floats_of_layers(values.model, ShardMap::What::parameters)};
-  for (int l = 0; l < values.model.layer_count(); ++l) {
-    const ModelLayer& layer = values.model.layer(l);
-    if (!layer.shares) continue;
-    const ParameterShape first = values.model.shapes(l, 1).parameters.front();
-    ensure(is_shared(layer, first), "a shared weight is a layer's first parameter");
-    parameters.tied[l] = {*layer.shares, first.shape.elements()};
-  }
+  const ExchangePlan parameters{plan.virtual_workers, roles.worker,
+                                floats_of_layers(values.model, ShardMap::What::parameters)};
   const ExchangePlan statistics{plan.virtual_workers, roles.worker,
                                 floats_of_layers(values.model, ShardMap::What::statistics)};
   return {.gradients = exchange_parts(parameters, scope, ranks)[at(rank.value)],

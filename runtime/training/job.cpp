@@ -27,7 +27,8 @@ Sampler make_sampler(const TrainJob& job) {
     minibatches.push_back(job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)}));
   }
   return Sampler(job.seed, job.dataset_size, std::move(minibatches), job.start.origin_consumed,
-                 job.end_position, job.start.origin_label * job.plan.in_flight);
+                 job.end_position, job.start.origin_label * job.plan.in_flight,
+                 job.shuffle ? SampleOrder::shuffled : SampleOrder::file);
 }
 
 bool has_waves(const Plan& plan) { return traits(composition(plan).sync).waves(); }
@@ -242,29 +243,6 @@ void check_playable(const Plan& plan, Problems& problems) {
                      "different shares from the previous stage on the same devices (they "
                      "compute the same samples in all their chunks). Use the same.");
       }
-    }
-  }
-}
-
-void check_tied_weights(const Plan& plan, const Model& model, Problems& problems) {
-  if (traits(composition(plan).schedule).has_flush) return;
-  for (std::size_t i = 0; i < plan.virtual_workers.size(); ++i) {
-    const std::vector<PlanStage>& stages = plan.virtual_workers[i].stages;
-    const auto stage_of = [&](int layer) {
-      return std::find_if(stages.begin(), stages.end(),
-                          [&](const PlanStage& stage) { return layer < stage.end_layer; }) -
-             stages.begin();
-    };
-    for (int l = 0; l < model.layer_count(); ++l) {
-      const std::optional<int> owner = model.layer(l).shares;
-      if (!owner || stage_of(l) == stage_of(*owner)) continue;
-      problems.add(
-          format("plan: virtual worker %zu", i),
-          format("layers %s and %s share a weight and are in stages %td and %td (without a flush "
-                 "an update of one stage cannot wait for the other's gradient). Put both into one "
-                 "stage, or use a schedule with a flush.",
-                 model.layer(*owner).name.c_str(), model.layer(l).name.c_str(), stage_of(*owner),
-                 stage_of(l)));
     }
   }
 }

@@ -16,6 +16,7 @@
 #include "runtime/data/dataset.h"
 #include "runtime/data/sampler.h"
 #include "runtime/model/model.h"
+#include "runtime/model/zoo.h"
 #include "runtime/pipeline/optimizer.h"
 
 namespace hetpipe {
@@ -62,7 +63,7 @@ struct TrainJob {
   bool on_allocation = false;      // its nodes are the hosts of the ranks, some may have no role
   std::optional<Profile> profile;  // of the model, where devices are emulated
 
-  std::string model;
+  ModelChoice model;
   Shape sample;  // (H, W, C)
   int classes = 0;
   std::int64_t dataset_size = 0;
@@ -74,6 +75,7 @@ struct TrainJob {
   double label_smoothing = 0;
   std::optional<double> target_accuracy;  // on the test samples, at which the run stops
   std::uint64_t seed = 1;
+  bool shuffle = true;  // false: samples in the order of the data set
   std::int64_t end_position = 0;  // samples of the whole training, those before a resume too
   int evaluate_every = 0;         // waves, and at the end of every epoch; 0: only then
   int checkpoint_every = 0;       // likewise
@@ -99,6 +101,7 @@ constexpr auto fields_of(Type<TrainJob>) {
       &TrainJob::model, &TrainJob::sample, &TrainJob::classes, &TrainJob::dataset_size,
       &TrainJob::test_size, &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint,
       &TrainJob::optimizer, &TrainJob::label_smoothing, &TrainJob::target_accuracy, &TrainJob::seed,
+      &TrainJob::shuffle,
       &TrainJob::end_position, &TrainJob::evaluate_every, &TrainJob::checkpoint_every,
       &TrainJob::log_every, &TrainJob::rehearse_preemption, &TrainJob::notice_seconds,
       &TrainJob::start, &TrainJob::device, &TrainJob::transport_path, &TrainJob::threads,
@@ -141,8 +144,5 @@ bool has_waves(const Plan& plan);
 
 // What training cannot play though a plan may say it, as the user's problems.
 void check_playable(const Plan& plan, Problems& problems);
-// Likewise, of a plan and the model that it cuts: tied weights have one sum of gradients for each
-// update, which stages that are never flushed do not come to together.
-void check_tied_weights(const Plan& plan, const Model& model, Problems& problems);
 
 }  // namespace hetpipe

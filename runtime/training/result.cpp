@@ -87,7 +87,7 @@ std::string result_json(const TrainJob& job, const RunEnd& end) {
             {"exit", exit_word(end)},
             {"exit_code", static_cast<int>(end.code)},
             {"system", job.plan.system},
-            {"model", job.model},
+            {"model", job.plan.model},
             {"plan_hash", to_hex(plan_hash(job.plan))},
             {"seed", job.seed},
             {"optimizer", job.optimizer.name},

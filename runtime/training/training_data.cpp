@@ -15,7 +15,7 @@ bool has_test_samples(const TrainingData& of) {
 
 Dataset open_training_data(const TrainingData& of, Split split, Parts parts) {
   const TextTask task =
-      learns_masked_tokens(of.model) ? TextTask::masked_tokens : TextTask::next_token;
+      learns_masked_tokens(of.model.name) ? TextTask::masked_tokens : TextTask::next_token;
   if (!of.test_share) return open_dataset(of.data, split, parts, task);
   if (has_test_split(of.data)) {
     throw UserError("--test-share",
@@ -25,8 +25,8 @@ Dataset open_training_data(const TrainingData& of, Split split, Parts parts) {
                   parts);
 }
 
-Model make_model_for(const std::string& name, const Dataset& data) {
-  Model model = make_model(name, Shape(data.sample_shape()), data.classes);
+Model make_model_for(const ModelChoice& choice, const Dataset& data) {
+  Model model = make_model(choice, Shape(data.sample_shape()), data.classes);
   check_labels_hidden(model, data);
   return model;
 }

@@ -6,12 +6,13 @@
 
 #include "runtime/data/dataset.h"
 #include "runtime/model/model.h"
+#include "runtime/model/zoo.h"
 
 // The data set of a training, as its model learns from it.
 namespace hetpipe {
 
 struct TrainingData {
-  std::string model;  // name of one of the zoo's, which says what is learnt of a text
+  ModelChoice model;  // says what is learnt of a text
   std::string data;   // as for open_dataset
   std::optional<double> test_share{};  // test samples are this part of the training samples
 };
@@ -19,9 +20,9 @@ bool has_test_samples(const TrainingData& of);
 // UserError beside open_dataset's: a test share of data that have test samples.
 Dataset open_training_data(const TrainingData& of, Split split, Parts parts);
 
-// The zoo's model of this name for such data. UserError where there is none, where it does not take
+// The model for such data. UserError where there is none, where it does not take
 // such samples, and where it would see what it has to predict.
-Model make_model_for(const std::string& model, const Dataset& data);
+Model make_model_for(const ModelChoice& model, const Dataset& data);
 // The last of these, of any model.
 void check_labels_hidden(const Model& model, const Dataset& data);
 

@@ -12,20 +12,13 @@ int shard_count(const Plan& plan) {
   return plan.server ? static_cast<int>(plan.server->nodes.size()) : 0;
 }
 
-// A layer that shares another's weight lies beside its owner, as its copy there does; like the
-// planner, placement sees it as without parameters.
 std::vector<int> shards_of(const TrainJob& job, const Model& model) {
   if (!job.plan.server) return std::vector<int>(at(model.layer_count()), -1);
   std::vector<std::int64_t> bytes;
   for (int l = 0; l < model.layer_count(); ++l) {
-    const std::int64_t floats = model.layer(l).shares ? 0 : model.parameter_count(l);
-    bytes.push_back(floats * static_cast<std::int64_t>(sizeof(float)));
+    bytes.push_back(model.parameter_count(l) * static_cast<std::int64_t>(sizeof(float)));
   }
-  std::vector<int> shards = shard_of_layers(job.plan, bytes);
-  for (int l = 0; l < model.layer_count(); ++l) {
-    if (const auto& owner = model.layer(l).shares) shards[at(l)] = shards[at(*owner)];
-  }
-  return shards;
+  return shard_of_layers(job.plan, bytes);
 }
 
 PartNumbers number_parts(const Plan& plan) {

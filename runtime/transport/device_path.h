@@ -16,7 +16,9 @@ const char* to_string(PathKind kind);
 // one end at least.
 constexpr bool between_devices(Channel channel) {
   return channel == Channel::forward || channel == Channel::backward ||
-         channel == Channel::evaluate || channel == Channel::reduce || channel == Channel::path;
+         channel == Channel::evaluate || channel == Channel::tied_weights ||
+         channel == Channel::tied_gradients || channel == Channel::reduce ||
+         channel == Channel::path;
 }
 
 // A path around host memory, to one peer and back. Headers still travel through the Transport,

@@ -15,6 +15,10 @@ const char* to_string(Channel channel) {
       return "backward";
     case Channel::evaluate:
       return "evaluate";
+    case Channel::tied_weights:
+      return "tied weights";
+    case Channel::tied_gradients:
+      return "tied gradients";
     case Channel::reduce:
       return "reduce";
     case Channel::push:

@@ -19,8 +19,20 @@ namespace hetpipe {
 
 // Each channel is a stream of its own between any two ranks: messages of one channel arrive in the
 // order sent.
-enum class Channel { control, forward, backward, evaluate, reduce, push, pull, checkpoint, path };
-inline constexpr int kChannels = 9;
+enum class Channel {
+  control,
+  forward,
+  backward,
+  evaluate,
+  tied_weights,
+  tied_gradients,
+  reduce,
+  push,
+  pull,
+  checkpoint,
+  path
+};
+inline constexpr int kChannels = 11;
 const char* to_string(Channel channel);
 
 // Travels before every payload. Which message it is, and of what, is the caller's: kind and fields

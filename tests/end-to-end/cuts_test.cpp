@@ -16,6 +16,7 @@ Training cut(const std::string& model, const std::string& device, std::vector<in
                     .workers = {{4, std::move(ends)}, {4, {}}},
                     .in_flight = 3};
   if (model.starts_with("resnet")) training.sample = {8, 8, 3};
+  if (model.starts_with("gpt2")) training.sample = {3};
   return training;
 }
 
@@ -68,6 +69,14 @@ TEST(Cuts, SkipsOverWholeStages) {
                                            {12, 16}, {3, 5, 7, 8}, {8, 9, 10, 17, 18}};
   expect_cuts_alike("resnet-8", "cpu", cuts);
   expect_cuts_alike("resnet-8", "reference", {{4, 6}, {10, 15}, {3, 5, 7, 8}});
+}
+
+// The first layer's weight is the last but one's too: both lie in one stage, or in two, one of
+// which may have no parameters of its own.
+TEST(Cuts, TiedGpt2) {
+  const int loss = Bench(cut("gpt2-tiny", "cpu", {})).model().layer_count() - 1;
+  expect_cuts_alike("gpt2-tiny", "cpu",
+                    {{1}, {20}, {loss - 1}, {loss}, {9, 20}, {1, 2, 20, loss - 1}});
 }
 
 // A stage without parameters has nothing to push and is part of every wave nevertheless.

@@ -68,6 +68,15 @@ Training tokens(const char* system) {
   return training;
 }
 
+// In two stages, each of which has replicas.
+Training tied(const char* system) {
+  Training training = tokens(system);
+  training.model = "bert-tiny";
+  training.workers[0].stage_ends = {14};
+  training.workers[0].shares = {{2, 4}, {3, 3}};
+  return training;
+}
+
 Training data_parallel() {
   Training training = small("data-parallel", 1, 1);
   training.workers = {{.minibatch = 6}, {.minibatch = 6}, {.minibatch = 4}};
@@ -85,6 +94,8 @@ std::vector<DeviceCase> device_cases() {
           {"clipped-by-stage", clipped(SerialOptimizer::Clips::stage, "spectrain")},
           {"tokens", tokens("xpipe")},
           {"recomputed", tokens("timeprest")},
+          {"tied", tied("hetpipe")},
+          {"tied-and-predicted", tied("spectrain")},
           {"split-backward", small("zero-bubble", 1, 4)},
           {"two-versions", small("pipedream-2bw", 2, 1)},
           {"data-parallel", data_parallel()}};

@@ -2,7 +2,9 @@
 #include "tests/end-to-end/serial_model.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <string>
 
 #include "base/error.h"
 
@@ -46,6 +48,7 @@ SerialModel::SerialModel(const Model& model, Device& device, std::uint64_t seed)
   values.resize(static_cast<std::size_t>(statistics_layout_.count()));
   fill_initial(statistics_layout_, seed, values);
   statistics_ = buffer_of(values);
+  uses_ = buffer_of(std::vector<float>(static_cast<std::size_t>(parameter_layout_.use_count())));
 }
 
 // Kernels and buffers for this number of samples.
@@ -71,9 +74,13 @@ void SerialModel::prepare(std::int64_t batch) {
     for (const Shape& input : inputs) {
       state->contributions.push_back(make(input.elements() * 4));
     }
-    state->parameters = pointers_of(parameter_layout_, i, parameters_);
+    for (const ParameterEntry& entry : parameter_layout_.of_layer(i)) {
+      state->parameters.push_back(
+          parameter_layout_.weight_of<float>(entry, parameters_.as<float>(), nullptr));
+      const Buffer& gradients = entry.is_own() ? gradients_ : uses_;
+      state->parameter_gradients.push_back(gradients.as<float>() + entry.offset);
+    }
     state->statistics = pointers_of(statistics_layout_, i, statistics_);
-    state->parameter_gradients = pointers_of(parameter_layout_, i, gradients_);
     layers_.push_back(std::move(state));
   }
 }
@@ -157,23 +164,20 @@ std::vector<float> SerialModel::backward(std::int64_t loss_samples) {
   return download(gradients_);
 }
 
+// Parts of users from the last layer to the first, then the owner's own.
 void SerialModel::sum_shared_gradients() {
-  float* const all = gradients_.as<float>();
   const std::vector<ParameterEntry>& entries = parameter_layout_.entries();
-  const auto owner_of = [&](const ParameterEntry& copy) {
-    return *std::ranges::find_if(entries, [&](const ParameterEntry& entry) {
-      return entry.layer == copy.owner_layer && entry.name == copy.name;
-    });
-  };
-  for (const ParameterEntry& entry : entries) {
-    if (entry.owner_layer == entry.layer) continue;
-    device_.add(*stream_, all + owner_of(entry).offset, all + entry.offset, entry.count);
-  }
-  for (const ParameterEntry& entry : entries) {
-    if (entry.owner_layer == entry.layer) continue;
-    device_.copy(*stream_, reinterpret_cast<std::byte*>(all + entry.offset),
-                 reinterpret_cast<const std::byte*>(all + owner_of(entry).offset),
-                 static_cast<std::size_t>(entry.count) * sizeof(float));
+  std::map<std::string, float*> sums;
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    const auto sum = sums.find(entry->name);
+    if (entry->is_own()) {
+      if (sum == sums.end()) continue;
+      device_.add(*stream_, gradients_.as<float>() + entry->offset, sum->second, entry->count);
+    } else if (float* const part = uses_.as<float>() + entry->offset; sum == sums.end()) {
+      sums[entry->name] = part;
+    } else {
+      device_.add(*stream_, sum->second, part, entry->count);
+    }
   }
 }
 

@@ -34,8 +34,8 @@ class SerialModel {
                  std::span<const SampleKey> keys, Mode mode, bool update_statistics = true);
 
   // Gradient of the last forward's loss, averaged over `loss_samples` (0: over its own samples).
-  // Uses the parameters as they are now, which may have changed since the forward. Every copy of a
-  // shared weight gets the sum over its owner and users, in the order of their layers.
+  // Uses the parameters as they are now, which may have changed since the forward. Of a tied weight
+  // it is the sum over its users, from the last layer to the first, and its owner.
   std::vector<float> backward(std::int64_t loss_samples = 0);
 
   std::vector<float> parameters() const { return download(parameters_); }
@@ -69,6 +69,7 @@ class SerialModel {
   ParameterLayout parameter_layout_;
   ParameterLayout statistics_layout_;
   Buffer parameters_, statistics_, gradients_;
+  Buffer uses_;  // parts of gradients of tied weights
   std::int64_t batch_ = 0;
   Mode mode_ = Mode::evaluate;  // of the last forward
   Buffer images_, labels_, correct_;

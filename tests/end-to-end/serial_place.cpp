@@ -89,6 +89,13 @@ SerialPlace::Used SerialPlace::for_backward(Minibatch p, int micro, const Flight
   return of_backwards_.at(p);
 }
 
+const SerialForeign& SerialPlace::foreign_of_backward(Minibatch p) const {
+  const WeightRule rule = rules.system.weights;
+  const bool of_now =
+      rule == WeightRule::newest || rule == WeightRule::recomputed || rule == WeightRule::mixed;
+  return of_now ? foreign.rbegin()->second : foreign.at(p);
+}
+
 SerialPlace::Used SerialPlace::predicted(Minibatch p, int ahead) const {
   return {steps.predicted(weights(updates()), ahead, p), updates(), ahead};
 }

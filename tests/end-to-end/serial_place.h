@@ -41,6 +41,10 @@ using SerialMicro = std::pair<Minibatch, int>;
 //   bellwether           the same, at the first F (B) of a minibatch, for all of them
 //   recomputed, mixed    F: W(t) of the first F of a minibatch   B: W(t) of its own moment
 // where t is what has been updated at the moment and d the direction of the newest step.
+//
+// Of a tied weight, W is what its owner's stage has, and every F of minibatch p at another stage
+// uses what the first F of p there did. B there: the same; where B uses W of its own moment, what
+// the newest minibatch that has begun at its stage uses.
 class SerialPlace {
  public:
   struct Used {
@@ -78,6 +82,10 @@ class SerialPlace {
   std::vector<Floats> waves;   // their sums
   Wave gate = 0;
   Label label = 0;
+
+  std::map<Minibatch, Floats> first_used;      // by the first F of a minibatch
+  std::map<Minibatch, SerialForeign> foreign;  // of the minibatches that have begun
+  const SerialForeign& foreign_of_backward(Minibatch p) const;
 
   std::map<SerialMicro, Flight> flights;
   std::set<SerialMicro> forwards;  // done

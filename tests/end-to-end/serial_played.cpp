@@ -104,12 +104,30 @@ class Played {
       SerialMicroBatch& micro = samples->second[at(m)];
       SerialPlace::Flight& flight = place.flights[{p, m}];
       flight.forward = place.for_forward(p, m);
-      flight.passes = place.stage.forward(micro, flight.forward.weights, place.running);
+      if (m == 0) {
+        place.first_used[p] = flight.forward.weights;
+        place.foreign[p] = foreign_of(worker, place, p);
+      }
+      flight.passes =
+          place.stage.forward(micro, flight.forward.weights, place.running, place.foreign.at(p));
       if (worker.number == 0 && m == 0) result_.used[{place.number, p}] = flight.forward.weights;
       place.forwards.insert({p, m});
     }
     if (end == system_.plan.micro_batches) place.running_after[p] = place.running;
     return true;
+  }
+
+  // What the first F of p at the owners' stages used.
+  SerialForeign foreign_of(const Worker& worker, const SerialPlace& place, Minibatch p) const {
+    SerialForeign foreign;
+    for (const SerialPlace& owner : worker.places) {
+      for (const ParameterEntry& entry : owner.stage.parameters().entries()) {
+        if (!entry.is_own() || !place.stage.uses_foreign(entry.name)) continue;
+        const auto begin = owner.first_used.at(p).begin() + entry.offset;
+        foreign[entry.name] = {begin, begin + entry.count};
+      }
+    }
+    return foreign;
   }
 
   // The label of a minibatch: granted at the gate before it, otherwise that of the one before.
@@ -155,9 +173,10 @@ class Played {
                               used.updates, flight.forward.ahead, used.ahead,
                               worker.rules.waves() ? worker.granted.at(p).second : 0});
       if (worker.rules.system.weights == WeightRule::recomputed) {
-        place.stage.recompute(flight.passes, used.weights);
+        place.stage.recompute(flight.passes, used.weights, place.foreign_of_backward(p));
       }
-      place.stage.backward(micro, flight.passes, used.weights, loss_samples(worker, p), gradients);
+      place.stage.backward(micro, flight.passes, used.weights, loss_samples(worker, p), gradients,
+                           place.foreign_of_backward(p));
       place.flights.erase({p, m});
       place.backwards.insert({p, m});
       if (place.number > 0) continue;

@@ -56,8 +56,27 @@ SerialStage::SerialStage(SerialLayers& layers, int first, int end, std::vector<i
       parameters_(ParameterLayout::parameters(layers.model(), first, end)),
       statistics_(ParameterLayout::statistics(layers.model(), first, end)) {}
 
+bool SerialStage::uses_foreign(const std::string& name) const {
+  const auto& foreign = parameters_.foreign();
+  return std::any_of(foreign.begin(), foreign.end(),
+                     [&](const ForeignParameter& one) { return one.name == name; });
+}
+
+// A layer's parameters in its own order, whoever owns them.
+Floats SerialStage::weights_of(int layer, const Floats& weights,
+                               const SerialForeign& foreign) const {
+  Floats all;
+  for (const ParameterEntry& entry : parameters_.of_layer(layer)) {
+    const std::int64_t here = entry.is_own() ? entry.offset : parameters_.owner_offset(entry);
+    const float* from = here >= 0 ? weights.data() + here : foreign.at(entry.name).data();
+    all.insert(all.end(), from, from + entry.count);
+  }
+  return all;
+}
+
 std::vector<SerialPass> SerialStage::forward(SerialMicroBatch& micro, const Floats& weights,
-                                             std::vector<Floats>& statistics) {
+                                             std::vector<Floats>& statistics,
+                                             const SerialForeign& foreign) {
   const std::int64_t all = std::accumulate(shares_.begin(), shares_.end(), std::int64_t{0});
   std::vector<SerialPass> passes(shares_.size());
   std::int64_t before = 0;
@@ -77,7 +96,7 @@ std::vector<SerialPass> SerialStage::forward(SerialMicroBatch& micro, const Floa
         if (input < first_) pass.inputs[input] = slice(input, micro.values.at(input), pass);
       }
     }
-    compute(pass, weights, statistics[r]);
+    compute(pass, weights, foreign, statistics[r]);
     for (const auto& [layer, kept] : pass.layers) {
       put(layer, kept.output, pass, micro, micro.values[layer]);
     }
@@ -89,16 +108,17 @@ std::vector<SerialPass> SerialStage::forward(SerialMicroBatch& micro, const Floa
   return passes;
 }
 
-void SerialStage::recompute(std::vector<SerialPass>& passes, const Floats& weights) {
+void SerialStage::recompute(std::vector<SerialPass>& passes, const Floats& weights,
+                            const SerialForeign& foreign) {
   for (SerialPass& pass : passes) {
     Floats unused(at(statistics_.count()));
-    if (!pass.samples.keys.empty()) compute(pass, weights, unused);
+    if (!pass.samples.keys.empty()) compute(pass, weights, foreign, unused);
   }
 }
 
 void SerialStage::backward(SerialMicroBatch& micro, const std::vector<SerialPass>& passes,
                            const Floats& weights, std::int64_t loss_samples,
-                           std::vector<Floats>& gradients) {
+                           std::vector<Floats>& gradients, const SerialForeign& foreign) {
   // What consumers in later stages have left here. Contributions of this stage to the outputs of
   // earlier ones go to a copy: every replica has its own samples of it.
   std::map<int, Floats> sums = micro.gradients;
@@ -109,14 +129,18 @@ void SerialStage::backward(SerialMicroBatch& micro, const std::vector<SerialPass
     for (const auto& [layer, whole] : micro.gradients) {
       if (layer < end_) sum[layer] = slice(layer, whole, pass);
     }
-    Floats gradient(at(parameters_.count()));
+    Floats gradient(at(gradient_count()));
     for (int l = end_ - 1; l >= first_; --l) {
       const bool loss = l + 1 == layers_.model().layer_count();
-      const SerialLayers::Gradients of = layers_.backward(
-          l, inputs_of(l, pass), pass.layers.at(l), loss ? nullptr : &sum.at(l),
-          of_layer<const float>(parameters_, l, weights), pass.samples, loss_samples);
-      std::copy(of.parameters.begin(), of.parameters.end(),
-                of_layer<float>(parameters_, l, gradient).begin());
+      const SerialLayers::Gradients of =
+          layers_.backward(l, inputs_of(l, pass), pass.layers.at(l), loss ? nullptr : &sum.at(l),
+                           weights_of(l, weights, foreign), pass.samples, loss_samples);
+      auto part = of.parameters.begin();
+      for (const ParameterEntry& entry : parameters_.of_layer(l)) {
+        const std::int64_t begin = entry.offset + (entry.is_own() ? 0 : parameters_.count());
+        std::copy_n(part, entry.count, gradient.begin() + begin);
+        part += entry.count;
+      }
       // Consumers come in descending order: the last one's contribution starts the sum.
       const std::vector<int>& producers = layers_.model().layer(l).inputs;
       for (std::size_t i = 0; i < producers.size(); ++i) {
@@ -135,11 +159,11 @@ void SerialStage::backward(SerialMicroBatch& micro, const std::vector<SerialPass
   micro.gradients = std::move(sums);
 }
 
-void SerialStage::compute(SerialPass& pass, const Floats& weights, Floats& statistics) {
+void SerialStage::compute(SerialPass& pass, const Floats& weights, const SerialForeign& foreign,
+                          Floats& statistics) {
   for (int l = first_; l < end_; ++l) {
-    pass.layers[l] =
-        layers_.forward(l, inputs_of(l, pass), of_layer<const float>(parameters_, l, weights),
-                        of_layer<float>(statistics_, l, statistics), pass.samples);
+    pass.layers[l] = layers_.forward(l, inputs_of(l, pass), weights_of(l, weights, foreign),
+                                     of_layer<float>(statistics_, l, statistics), pass.samples);
   }
 }
 

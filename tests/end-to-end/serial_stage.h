@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "runtime/data/dataset.h"
@@ -40,6 +41,9 @@ struct SerialPass {
   std::map<int, SerialLayers::Kept> layers;  // of this stage
 };
 
+// Weights of tied parameters whose owner is in an earlier stage, by name.
+using SerialForeign = std::map<std::string, Floats>;
+
 class SerialStage {
  public:
   // Layers [first, end); a share per replica. Replica r of S shares takes of n samples
@@ -52,22 +56,30 @@ class SerialStage {
   const std::vector<int>& shares() const { return shares_; }
   // Of the stage's layers, as its flat arrays hold them.
   const ParameterLayout& parameters() const { return parameters_; }
+  // Own parameters', then the parts of uses.
+  std::int64_t gradient_count() const { return parameters_.count() + parameters_.use_count(); }
+  bool uses_foreign(const std::string& name) const;
   const ParameterLayout& statistics() const { return statistics_; }
 
   // F: a pass per replica. statistics[replica]: running ones, updated. Nothing happens to replicas
   // without samples.
   std::vector<SerialPass> forward(SerialMicroBatch& micro, const Floats& weights,
-                                  std::vector<Floats>& statistics);
+                                  std::vector<Floats>& statistics,
+                                  const SerialForeign& foreign = {});
   // F once more with other weights, from the inputs that the passes have. Leaves running statistics
   // and what was sent on alone.
-  void recompute(std::vector<SerialPass>& passes, const Floats& weights);
+  void recompute(std::vector<SerialPass>& passes, const Floats& weights,
+                 const SerialForeign& foreign = {});
   // B with the outputs that the passes keep and the Jacobians of `weights`: adds the gradient of
   // the mean loss over `loss_samples` to gradients[replica]; an empty one becomes it.
   void backward(SerialMicroBatch& micro, const std::vector<SerialPass>& passes,
-                const Floats& weights, std::int64_t loss_samples, std::vector<Floats>& gradients);
+                const Floats& weights, std::int64_t loss_samples, std::vector<Floats>& gradients,
+                const SerialForeign& foreign = {});
 
  private:
-  void compute(SerialPass& pass, const Floats& weights, Floats& statistics);
+  Floats weights_of(int layer, const Floats& weights, const SerialForeign& foreign) const;
+  void compute(SerialPass& pass, const Floats& weights, const SerialForeign& foreign,
+               Floats& statistics);
   std::vector<const Floats*> inputs_of(int layer, const SerialPass& pass) const;
   Floats slice(int layer, const Floats& whole, const SerialPass& pass) const;
   void put(int layer, const Floats& part, const SerialPass& pass, const SerialMicroBatch& micro,

@@ -81,25 +81,37 @@ class Synchronous {
       if (micro.size() == 0) continue;
       std::vector<std::vector<SerialPass>> passes;
       for (std::size_t k = 0; k < stages.size(); ++k) {
-        passes.push_back(stages[k].forward(micro, of(stages[k]), running_[worker][k]));
+        passes.push_back(
+            stages[k].forward(micro, of(stages[k]), running_[worker][k], foreign_of(stages[k])));
       }
       for (std::size_t k = stages.size(); k-- > 0;) {
         stages[k].backward(micro, passes[k], of(stages[k]), samples_of_round(system_.sampler, p),
-                           gradients[k]);
+                           gradients[k], foreign_of(stages[k]));
       }
       Floats& losses = result_.losses[worker][p];
       losses.insert(losses.end(), micro.losses.begin(), micro.losses.end());
     }
     // Who had no sample takes part with zeros.
     for (std::size_t k = 0; k < stages.size(); ++k) {
-      for (Floats& gradient : gradients[k]) gradient.resize(at(stages[k].parameters().count()));
+      for (Floats& gradient : gradients[k]) gradient.resize(at(stages[k].gradient_count()));
     }
+    add_uses(stages, gradients);
     return gradients;
   }
 
   Floats of(const SerialStage& stage) const {
     const auto begin = weights_.begin() + offset(stage);
     return {begin, begin + stage.parameters().count()};
+  }
+
+  SerialForeign foreign_of(const SerialStage& stage) const {
+    SerialForeign foreign;
+    for (const ParameterEntry& entry : parameters_.entries()) {
+      if (!entry.is_own() || !stage.uses_foreign(entry.name)) continue;
+      const auto begin = weights_.begin() + entry.offset;
+      foreign[entry.name] = {begin, begin + entry.count};
+    }
+    return foreign;
   }
 
   std::int64_t offset(const SerialStage& stage) const {
@@ -129,7 +141,7 @@ float global_clip_factor(const SerialOptimizer& optimizer, const ParameterLayout
   ensure(optimizer.clips == SerialOptimizer::Clips::global, "one norm for all stages");
   double squares = 0;
   for (const ParameterEntry& entry : layout.entries()) {
-    if (entry.owner_layer != entry.layer) continue;
+    if (!entry.is_own()) continue;
     double of_entry = 0;
     for (std::int64_t first = 0; first < entry.count; first += 4096) {
       double of_block = 0;
@@ -144,8 +156,42 @@ float global_clip_factor(const SerialOptimizer& optimizer, const ParameterLayout
   return static_cast<float>(std::min(1.0, optimizer.clip_norm / (std::sqrt(squares) + 1e-6)));
 }
 
+void add_uses(const std::vector<SerialStage>& stages, std::vector<std::vector<Floats>>& gradients) {
+  // Of a parameter of this name: the sum that leaves a stage for the one before, [replica].
+  std::map<std::string, std::vector<Floats>> sums;
+  for (std::size_t k = stages.size(); k-- > 0;) {
+    const ParameterLayout& layout = stages[k].parameters();
+    std::map<std::string, std::vector<Floats>> here;
+    for (auto entry = layout.entries().rbegin(); entry != layout.entries().rend(); ++entry) {
+      const auto came = sums.find(entry->name);
+      std::vector<Floats>& sum = here[entry->name];
+      if (sum.empty()) {
+        sum.resize(gradients[k].size());
+        for (std::size_t r = 0; came != sums.end() && r < came->second.size(); ++r) {
+          Floats& to = sum[r % sum.size()];
+          const bool first = to.empty();
+          to.resize(at(entry->count));
+          add_part(to, 0, came->second[r], first);
+        }
+      }
+      for (std::size_t r = 0; r < sum.size(); ++r) {
+        const std::int64_t begin = entry->offset + (entry->is_own() ? 0 : layout.count());
+        const std::span<float> part =
+            std::span(gradients[k][r]).subspan(at(begin), at(entry->count));
+        const bool first = sum[r].empty();
+        sum[r].resize(at(entry->count));
+        add_part(sum[r], 0, part, first);
+        if (entry->is_own()) std::copy(sum[r].begin(), sum[r].end(), part.begin());
+      }
+    }
+    for (auto& [name, sum] : here) sums[name] = std::move(sum);
+    for (Floats& gradient : gradients[k]) gradient.resize(at(layout.count()));
+  }
+}
+
 void SerialSums::add(const ParameterLayout& layout, const Floats& gradient) {
   for (const ParameterEntry& entry : layout.entries()) {
+    if (!entry.is_own()) continue;
     Floats part(at(entry.count));  // zeros where there was no sample
     if (!gradient.empty()) std::copy_n(gradient.begin() + entry.offset, entry.count, part.begin());
     const auto [sum, first] = sums_.try_emplace(entry.name, part);
@@ -156,6 +202,7 @@ void SerialSums::add(const ParameterLayout& layout, const Floats& gradient) {
 Floats SerialSums::flat(const ParameterLayout& layout) const {
   Floats flat;
   for (const ParameterEntry& entry : layout.entries()) {
+    if (!entry.is_own()) continue;
     const Floats& sum = sums_.at(entry.name);
     flat.insert(flat.end(), sum.begin(), sum.end());
   }

@@ -70,8 +70,14 @@ SerialSystem::Result run_synchronous(const SerialSystem& system);
 // by action. Covers flushes as well.
 SerialSystem::Result run_played(const SerialSystem& system);
 
+// Gradients of a virtual worker's stages, [stage][replica], as SerialStage::backward leaves them,
+// become those of their own parameters. Parts of tied ones are added up from the last layer that
+// uses one to its owner: s = last part; s += part before; ...; s += owner's. Where a stage between
+// is replicated, that happens at each replica; replica r takes the sums of those replicas of the
+// next stage that uses it whose number is r modulo its own stage's, in their order.
+void add_uses(const std::vector<SerialStage>& stages, std::vector<std::vector<Floats>>& gradients);
+
 // Sums of gradients by parameter, in the order in which they are added: s = first; s += next; ...
-// A tied parameter has one sum of all its uses, and every use gets it.
 class SerialSums {
  public:
   // layout, gradient: of the same layers; an empty gradient is of zeros.

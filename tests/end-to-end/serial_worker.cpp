@@ -21,12 +21,31 @@ Floats mean(const std::vector<const Floats*>& all) {
   return result;
 }
 
-// Whether some of the parameters are the same: layers in common, or tied ones.
+// Whether a parameter that is owned in one part of the model is in the other, as another's too.
 bool have_in_common(const ParameterLayout& one, const ParameterLayout& other) {
   return std::any_of(one.entries().begin(), one.entries().end(), [&](const ParameterEntry& a) {
-    return std::any_of(other.entries().begin(), other.entries().end(),
-                       [&](const ParameterEntry& b) { return a.name == b.name; });
+    return a.is_own() && std::any_of(other.entries().begin(), other.entries().end(),
+                                     [&](const ParameterEntry& b) { return a.name == b.name; });
   });
+}
+
+// Of an update of a place's own parameters, [replica], with the parts of all uses in its virtual
+// worker. Nothing as long as one is missing.
+std::optional<std::vector<Floats>> gradients_of(const SerialWorker& worker,
+                                                const SerialPlace& place, Minibatch update) {
+  std::vector<SerialStage> stages;
+  std::vector<std::vector<Floats>> gradients;
+  for (std::size_t k = at(place.number); k < worker.places.size(); ++k) {
+    const SerialPlace& other = worker.places[k];
+    if (!have_in_common(place.stage.parameters(), other.stage.parameters())) continue;
+    if (!other.summable.contains(update)) return std::nullopt;
+    stages.push_back(other.stage);
+    gradients.push_back(other.gradients.at(update));
+    for (Floats& gradient : gradients.back()) gradient.resize(at(other.stage.gradient_count()));
+  }
+  if (stages.empty()) return std::vector<Floats>(at(place.stage.replicas()));
+  add_uses(stages, gradients);
+  return gradients.front();
 }
 
 // A virtual worker's stages one after another, at a label or where it had finished before.
@@ -127,10 +146,9 @@ std::optional<Floats> sum_of_gradients(const SerialWorkers& workers, const Seria
     if (only != nullptr && only != &worker) continue;
     for (const SerialPlace& other : worker.places) {
       if (!have_in_common(place.stage.parameters(), other.stage.parameters())) continue;
-      if (!other.summable.contains(update)) return std::nullopt;
-      for (const Floats& gradient : other.gradients.at(update)) {
-        sums.add(other.stage.parameters(), gradient);
-      }
+      const auto gradients = gradients_of(worker, other, update);
+      if (!gradients) return std::nullopt;
+      for (const Floats& gradient : *gradients) sums.add(other.stage.parameters(), gradient);
     }
   }
   return sums.flat(place.stage.parameters());

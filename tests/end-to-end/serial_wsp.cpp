@@ -143,6 +143,7 @@ class Game {
           at(ParameterLayout::parameters(wsp_.model, 0, first_layer).count());
       double squares = 0;
       for (const ParameterEntry& entry : slice.entries()) {
+        if (!entry.is_own()) continue;
         double of_entry = 0;
         double of_block = 0;
         for (std::int64_t i = 0; i < entry.count; ++i) {

@@ -60,14 +60,12 @@ const std::vector<Composed>& compositions() {
 }
 
 // Where models can be cut. A stage of mlp in four has no parameters; skips of resnet-8 and
-// gnmt-tiny cross whole stages. Of bert-tiny in four, the owner and the user of the tied weight lie
-// in chunks of one device, where it has two.
+// gnmt-tiny cross whole stages. The owner and the user of bert-tiny's tied weight lie in two
+// stages; of four, in chunks of one device, where it has two.
 struct Cuttable {
   std::string name;
   Shape sample;
   std::vector<std::vector<int>> cuts;  // into 2, 3 and 4 stages
-  // Where the weights of its first and last layers are tied: a cut beside which they stay together.
-  std::vector<int> together{};
 };
 
 const std::vector<Cuttable>& models() {
@@ -75,7 +73,7 @@ const std::vector<Cuttable>& models() {
       {"mlp", {4, 4, 1}, {{3}, {3, 5}, {2, 4, 5}}},
       {"lenet-bn", {6, 6, 1}, {{7}, {4, 9}, {3, 6, 10}}},
       {"resnet-8", {8, 8, 3}, {{13}, {4, 16}, {3, 8, 16}}},
-      {"bert-tiny", {3}, {{14}, {9, 20}, {5, 14, 27}}, {27}},
+      {"bert-tiny", {3}, {{14}, {9, 20}, {5, 14, 27}}},
       {"gnmt-tiny", {3}, {{4}, {3, 6}, {2, 4, 6}}},
   };
   return all;
@@ -96,13 +94,6 @@ std::vector<int> halves(int micro_batch) {
   return {(micro_batch + 2) / 2, micro_batch - (micro_batch + 2) / 2};
 }
 
-bool drains(const Composed& of) {
-  Plan plan;
-  plan.system = of.system;
-  plan.schedule = of.schedule;
-  return traits(composition(plan).schedule).has_flush;
-}
-
 Training make_training(const Composed& of, const Cuttable& model, Form form) {
   Training training{.model = model.name, .sample = model.sample, .classes = 3, .device = "cpu"};
   training.system = of.system;
@@ -111,8 +102,7 @@ Training make_training(const Composed& of, const Cuttable& model, Form form) {
   training.sync = of.sync;
   training.in_flight = of.in_flight;
   training.micro_batches = of.micro_batches;
-  auto cuts = model.cuts;
-  if (!model.together.empty() && !drains(of)) cuts.assign(3, model.together);
+  const auto& cuts = model.cuts;
   const int micro_batch = 12 / of.micro_batches;
   const bool image = model.sample.rank() == 3;
   const bool flat = of.system == "ssp" || of.system == "data-parallel";  // one stage

@@ -128,8 +128,7 @@ double distance(std::span<const float> x, std::span<const float> y) {
   return norm(difference);
 }
 
-// For every parameter tensor: the slope along several random directions against the gradient's. A
-// shared weight moves in every copy.
+// For every parameter tensor: the slope along several random directions against the gradient's.
 void expect_gradient_is_slope(const Model& model) {
   const auto device = make_device("reference", 1);
   SerialModel serial(model, *device, 5);
@@ -139,7 +138,7 @@ void expect_gradient_is_slope(const Model& model) {
   const std::vector<float> weights = serial.parameters();
   const auto layout = ParameterLayout::parameters(model, 0, model.layer_count());
   for (const ParameterEntry& entry : layout.entries()) {
-    if (entry.owner_layer != entry.layer) continue;
+    if (!entry.is_own()) continue;
     for (std::uint64_t trial = 0; trial < 3; ++trial) {
       SCOPED_TRACE(entry.name + " direction " + std::to_string(trial));
       // Small enough to cross few kinks of ReLUs, large enough against rounding.
@@ -153,11 +152,6 @@ void expect_gradient_is_slope(const Model& model) {
         down[i] -= d;
         slope += static_cast<double>(gradient[i]) * (up[i] - down[i]);
         moved += static_cast<double>(up[i] - down[i]) * (up[i] - down[i]);
-      }
-      for (const ParameterEntry& copy : layout.entries()) {
-        if (copy.owner_layer == copy.layer || copy.name != entry.name) continue;
-        std::copy_n(up.begin() + entry.offset, entry.count, up.begin() + copy.offset);
-        std::copy_n(down.begin() + entry.offset, entry.count, down.begin() + copy.offset);
       }
       serial.set_parameters(up);
       const double above = batch.forward(serial).mean_loss();
@@ -179,33 +173,6 @@ TEST(SerialModel, GradientOfATiedTransformerIsTheSlopeOfItsLoss) {
   expect_gradient_is_slope(tiny_gpt());
 }
 TEST(SerialModel, GradientOfAnLstmIsTheSlopeOfItsLoss) { expect_gradient_is_slope(tiny_lstm()); }
-
-// Copies that start equal and are changed by one rule stay equal.
-TEST(SerialModel, CopiesOfASharedWeightStayEqual) {
-  const Model model = tiny_gpt();
-  const auto device = make_device("cpu", 1);
-  SerialModel serial(model, *device, 5);
-  const Batch batch(model, 6);
-  const auto layout = ParameterLayout::parameters(model, 0, model.layer_count());
-  const ParameterEntry owner = layout.of_layer(0)[0], copy = layout.of_layer(11)[0];
-  ASSERT_EQ(copy.owner_layer, 0);
-  ASSERT_EQ(copy.name, owner.name);
-  std::vector<float> first(serial.parameters().size()), second(first.size());
-  const auto started = serial.parameters();
-  for (int step = 1; step <= 4; ++step) {
-    batch.forward(serial);
-    serial.add_to_parameters(
-        serial.adam_delta(serial.backward(), first, second, {.rate = 0.02f}, step));
-    const auto now = serial.parameters();
-    const std::span all(now);
-    const auto of = [&](const ParameterEntry& entry) {
-      return std::vector<float>(all.begin() + entry.offset,
-                                all.begin() + entry.offset + entry.count);
-    };
-    ASSERT_EQ(of(owner), of(copy)) << "after step " << step;
-  }
-  EXPECT_NE(serial.parameters(), started);
-}
 
 void expect_devices_agree(const Model& model) {
   SCOPED_TRACE(model.name());

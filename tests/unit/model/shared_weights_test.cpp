@@ -41,30 +41,53 @@ TEST(SharedWeights, CountOnce) {
   EXPECT_NE(model.fingerprint(), tied(false).fingerprint());
 }
 
-TEST(SharedWeights, LayoutHoldsACopyUnderTheOwnersName) {
+TEST(SharedWeights, HaveOnePlaceAndOneForEachUse) {
   const Model model = tied();
   const auto layout = ParameterLayout::parameters(model, 0, model.layer_count());
+  EXPECT_EQ(layout.count(), model.parameter_count());
+  EXPECT_EQ(layout.use_count(), 28);
+  EXPECT_EQ(layout.foreign_count(), 0);
   ASSERT_EQ(layout.entries().size(), 5u);
-  const ParameterEntry& copy = layout.entries()[3];
-  EXPECT_EQ(copy.name, "wte/weight");
-  EXPECT_EQ(copy.layer, 2);
-  EXPECT_EQ(copy.owner_layer, 0);
+  const ParameterEntry& use = layout.entries()[3];
+  EXPECT_EQ(use.name, "wte/weight");
+  EXPECT_EQ(use.layer, 2);
+  EXPECT_EQ(use.owner_layer, 0);
+  EXPECT_EQ(use.offset, 0);
+  EXPECT_EQ(layout.owner_offset(use), layout.entries()[0].offset);
   EXPECT_EQ(layout.entries()[4].name, "head/bias");
+  EXPECT_EQ(layout.entries()[4].offset, 28 + 20);
   for (const ParameterEntry& entry : layout.entries()) {
-    if (entry.name == "wte/weight") continue;
-    EXPECT_EQ(entry.owner_layer, entry.layer);
+    EXPECT_EQ(entry.is_own(), &entry != &use);
   }
+  const std::vector<float> values = values_of(layout);
+  EXPECT_EQ(layout.weight_of<const float>(use, values.data(), nullptr), values.data());
 }
 
-// A stage that holds the user alone starts from the values that the owner's stage has.
-TEST(SharedWeights, CopiesStartEqualUnderEveryCut) {
-  const Model model = tied();
-  const auto owner = values_of(ParameterLayout::parameters(model, 0, 1));
-  const auto user = values_of(ParameterLayout::parameters(model, 2, 3));
-  ASSERT_EQ(owner.size(), 28u);
-  EXPECT_TRUE(std::equal(owner.begin(), owner.end(), user.begin()));
-  const auto apart = values_of(ParameterLayout::parameters(tied(false), 2, 3));
-  EXPECT_FALSE(std::equal(owner.begin(), owner.end(), apart.begin()));
+// A part that holds users alone has a place for the weight, one for all of them, and none for its
+// optimizer's state.
+TEST(SharedWeights, AreForeignWhereTheirOwnerIsNot) {
+  Model model("m", {5}, 7);
+  model.add("wte", Embedding{.vocabulary = 7, .features = 4});
+  model.add("up", kHead, {0}, 0);
+  model.add("down", Linear{4});
+  model.add("head", kHead, {2}, 0);
+  const auto behind = ParameterLayout::parameters(model, 1, 4);
+  EXPECT_EQ(behind.count(), 7 + (7 * 4 + 4) + 7);
+  EXPECT_EQ(behind.use_count(), 2 * 28);
+  EXPECT_EQ(behind.foreign_count(), 28);
+  ASSERT_EQ(behind.foreign().size(), 1u);
+  EXPECT_EQ(behind.foreign()[0].name, "wte/weight");
+  EXPECT_EQ(behind.foreign()[0].owner_layer, 0);
+  float own = 0, foreign = 0;
+  for (const int layer : {1, 3}) {
+    const ParameterEntry& use = behind.of_layer(layer)[0];
+    EXPECT_EQ(use.offset, layer == 1 ? 0 : 28);
+    EXPECT_EQ(behind.owner_offset(use), -1);
+    EXPECT_EQ(behind.weight_of(use, &own, &foreign), &foreign);
+  }
+  const auto before = ParameterLayout::parameters(model, 0, 1);
+  EXPECT_EQ(before.count(), 28);
+  EXPECT_EQ(before.use_count() + before.foreign_count(), 0);
 }
 
 TEST(SharedWeights, RefusesWhatCannotBeOneTensor) {

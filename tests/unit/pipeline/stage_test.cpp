@@ -84,6 +84,7 @@ class Chain {
       statistics_.push_back(initial(stage->statistics()));
       stages_.push_back(std::move(stage));
     }
+    for (const auto& stage : stages_) foreign_.push_back(foreign_of(*stage));
   }
 
   Outcome run(const Samples& samples, Mode mode) {
@@ -108,6 +109,24 @@ class Chain {
     std::vector<float> values(static_cast<std::size_t>(layout.count()));
     fill_initial(layout, kSeed, values);
     return upload(values);
+  }
+  // Weights that other stages own.
+  Buffer foreign_of(const Stage& stage) {
+    std::vector<float> all;
+    for (const ForeignParameter& foreign : stage.parameters().foreign()) {
+      for (std::size_t k = 0; k < stages_.size(); ++k) {
+        for (const ParameterEntry& entry : stages_[k]->parameters().entries()) {
+          if (!entry.is_own() || entry.name != foreign.name) continue;
+          const std::vector<float> own = host<float>(weights_[k]);
+          all.insert(all.end(), own.begin() + entry.offset,
+                     own.begin() + entry.offset + entry.count);
+        }
+      }
+    }
+    return upload(all);
+  }
+  StageWeights weights(std::size_t k) const {
+    return {weights_[k].as<float>(), foreign_[k].as<float>()};
   }
   template <class T>
   Buffer upload(const std::vector<T>& values) {
@@ -139,7 +158,7 @@ class Chain {
     if (stage.reads_samples()) pass.images = upload(samples.images);
     if (stage.has_loss()) pass.labels = upload(samples.labels);
     ASSERT_EQ(pass.activations_in.size(), stage.incoming().size());
-    stage.forward(pass, weights_[k].as<float>(), statistics_[k].as<float>(), mode);
+    stage.forward(pass, weights(k), statistics_[k].as<float>(), mode);
     if (stage.has_loss()) {
       outcome.losses = host<float>(pass.outputs.back());
       outcome.correct = host<std::int32_t>(pass.correct);
@@ -161,16 +180,19 @@ class Chain {
       return;
     }
     stage.drop_what_forward_makes(pass);
-    stage.forward(pass, weights_[k].as<float>(), statistics_[k].as<float>(), mode,
-                  Statistics::leave);
+    stage.forward(pass, weights(k), statistics_[k].as<float>(), mode, Statistics::leave);
   }
 
   std::vector<float> backward(std::vector<Pass>& passes, std::size_t k) {
     Stage& stage = *stages_[k];
     // Whatever stood there before must not matter.
-    const Buffer gradients =
-        upload(std::vector<float>(static_cast<std::size_t>(stage.parameters().count()),
-                                  std::numeric_limits<float>::quiet_NaN()));
+    const auto undefined = [&](std::int64_t count) {
+      return upload(std::vector<float>(static_cast<std::size_t>(count),
+                                       std::numeric_limits<float>::quiet_NaN()));
+    };
+    const Buffer own = undefined(stage.parameters().count());
+    const Buffer uses = undefined(stage.parameters().use_count());
+    const StageGradients gradients(own.as<float>(), uses.as<float>());
     for (const Transfer& transfer : stage.outgoing()) {
       Pass& later = passes[static_cast<std::size_t>(transfer.to_stage)];
       for (Packed& packed : later.gradients_out) {
@@ -180,13 +202,15 @@ class Chain {
     }
     EXPECT_EQ(passes[k].gradients_in.size(), stage.outgoing().size());
     if (how_.apart) {
-      stage.backward(passes[k], weights_[k].as<float>(), nullptr, BackwardPart::inputs);
-      stage.weight_gradient(passes[k], weights_[k].as<float>(), gradients.as<float>(),
-                            Gradients::overwrite);
+      stage.backward(passes[k], weights(k), nullptr, BackwardPart::inputs);
+      stage.weight_gradient(passes[k], weights(k), gradients, Gradients::overwrite);
     } else {
-      stage.backward(passes[k], weights_[k].as<float>(), gradients.as<float>());
+      stage.backward(passes[k], weights(k), gradients);
     }
-    return host<float>(gradients);
+    std::vector<float> all = host<float>(own);
+    const std::vector<float> parts = host<float>(uses);
+    all.insert(all.end(), parts.begin(), parts.end());
+    return all;
   }
 
   static const Transfer* counterpart(const std::vector<Transfer>& all, const Transfer& transfer) {
@@ -200,6 +224,7 @@ class Chain {
   std::unique_ptr<Stream> stream_;
   std::vector<std::unique_ptr<Stage>> stages_;
   std::vector<Buffer> weights_, statistics_;
+  std::vector<Buffer> foreign_;  // by stage
 };
 
 struct Seen {

@@ -78,37 +78,17 @@ TEST(ExchangeParts, ReplicasOfAStage) {
   EXPECT_EQ(all[4], (std::vector{part(0, {0, 3}, {0, 1, 3, 4}, 3), part(1, {3, 5}, {2, 3, 4}, 2)}));
 }
 
-// Two chunks on one rank: one flat array behind the other. Layer 3 shares layer 0's parameters.
+// Two chunks on one rank: one flat array behind the other.
 //   layers     0 1 | 2 | 3     floats 2 3 0 2, chunks on ranks 0, 1, 0
-TEST(ExchangeParts, TiedParametersAndChunks) {
+TEST(ExchangeParts, Chunks) {
   const std::vector<PlanVirtualWorker> workers{{{}, {stage(0, 2), stage(2, 3), stage(3, 4)}},
                                                {{}, {stage(0, 4)}}};
   const Ranks of{{{Rank{0}}, {Rank{1}}, {Rank{0}}}, {{Rank{2}}}};
-  const ExchangePlan plan{workers, of, {2, 3, 0, 2}, {{3, {0, 2}}}};
+  const ExchangePlan plan{workers, of, {2, 3, 0, 2}};
   const auto parts = exchange_parts(plan, ExchangeScope::everybody, 3);
-  EXPECT_EQ(parts[0], (std::vector{part(0, {0, 2}, {0, 0, 2, 2}, 0),
-                                   part(0, {5, 2}, {0, 0, 2, 2}, 1), part(1, {2, 3}, {0, 2}, 0)}));
+  EXPECT_EQ(parts[0], (std::vector{part(0, {0, 5}, {0, 2}, 0), part(1, {5, 2}, {0, 2}, 0)}));
   EXPECT_TRUE(parts[1].empty());
-  EXPECT_EQ(parts[2], (std::vector{part(0, {0, 2}, {0, 0, 2, 2}, 2),
-                                   part(0, {5, 2}, {0, 0, 2, 2}, 3), part(1, {2, 3}, {0, 2}, 1)}));
-  // Alone, a virtual worker still has two terms for it.
-  const auto alone = exchange_parts(plan, ExchangeScope::virtual_worker, 3);
-  EXPECT_EQ(alone[0], (std::vector{part(0, {0, 2}, {0, 0}, 0), part(0, {5, 2}, {0, 0}, 1)}));
-}
-
-// What a layer has beside the shared floats is its own: of 2 floats of layer 0 and 5 of layer 2,
-// the first 2 are one weight.
-TEST(ExchangeParts, TiedParametersBesideOwnOnes) {
-  const std::vector<PlanVirtualWorker> workers{{{}, {stage(0, 2), stage(2, 3)}},
-                                               {{}, {stage(0, 3)}}};
-  const Ranks of{{{Rank{0}}, {Rank{1}}}, {{Rank{2}}}};
-  const ExchangePlan plan{workers, of, {2, 3, 5}, {{2, {0, 2}}}};
-  const auto parts = exchange_parts(plan, ExchangeScope::everybody, 3);
-  EXPECT_EQ(parts[0], (std::vector{part(0, {0, 2}, {0, 1, 2, 2}, 0), part(1, {2, 3}, {0, 2}, 0)}));
-  EXPECT_EQ(parts[1], (std::vector{part(0, {0, 2}, {0, 1, 2, 2}, 1), part(2, {2, 3}, {1, 2}, 0)}));
-  EXPECT_EQ(parts[2],
-            (std::vector{part(0, {0, 2}, {0, 1, 2, 2}, 2), part(0, {5, 2}, {0, 1, 2, 2}, 3),
-                         part(1, {2, 3}, {0, 2}, 1), part(2, {7, 3}, {1, 2}, 1)}));
+  EXPECT_EQ(parts[2], (std::vector{part(0, {0, 5}, {0, 2}, 1), part(1, {5, 2}, {0, 2}, 1)}));
 }
 
 // What any cuts give: every layer's holders are together in one sum, in their order, and no float

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstdio>
+
+#include "base/index.h"
+#include "base/safetensors.h"
+#include "base/text.h"
+#include "kernels/devices.h"
+#include "launch/check/steps.h"
+#include "launch/checkpoint/tensor_file.h"
+#include "launch/command/options.h"
+#include "launch/command/output_file.h"
+#include "launch/command/subcommand.h"
+#include "runtime/model/graph/graph.h"
+#include "runtime/model/graph/import.h"
+
+namespace hetpipe {
+namespace {
+
+struct CheckOptions {
+  std::optional<std::string> model;
+  std::optional<std::string> batch;
+  std::optional<std::string> output;
+  std::string loss = kAutomaticLoss;
+  double learning_rate = 0.01;
+  double momentum = 0.9;
+  int steps = 1;
+  std::vector<int> cuts;
+  std::string device = "cpu";
+  int threads = 1;
+};
+
+OptionTable table_of(CheckOptions& options) {
+  return {
+      "check",
+      "Trains an exported PyTorch model on one minibatch, in this process and with dropout off, and "
+      "writes losses, gradients and updated weights by their names in the state_dict: "
+      "hetpipe_export.py --check compares them with PyTorch's.",
+      {{"What to compute",
+        {
+            required(text_option("model", "DIR", options.model,
+                                 "Folder of an exported model (docs/own-model.md).")),
+            required(text_option("batch", "FILE", options.batch,
+                                 "The minibatch, X.safetensors: a tensor for each input of the "
+                                 "model, and labels.")),
+            text_option("output", "FILE", options.output,
+                        "Where to write the results, X.safetensors."),
+            choice_option("loss", options.loss, loss_names(),
+                          "What to learn by; auto: the model's own where its output is one "
+                          "number, otherwise cross-entropy."),
+            real_option("learning-rate", "R", options.learning_rate, {0, 1e6}, "Of SGD."),
+            real_option("momentum", "M", options.momentum, {0, 1}, "Of SGD."),
+            integer_option("steps", "N", options.steps, {1, 1e6}, "Steps on the same minibatch."),
+            integers_option("cut", "LAYER,...", options.cuts, {1, 1e6},
+                            "Computes in stages that begin at these layers, which changes no "
+                            "bit."),
+        }},
+       {"This machine",
+        {
+            choice_option("device", options.device, device_names(), "Device to compute on."),
+            integer_option("threads", "N", options.threads, {1, 1024}, "Threads of the device."),
+        }}}};
+}
+
+// Where element e of a sample of (C, H, W) lies in (H, W, C).
+std::int64_t channels_last(std::int64_t e, std::int64_t channels, std::int64_t places) {
+  return e % places * channels + e / places;
+}
+
+// A sample's inputs in a row, images with their channels innermost.
+CheckedBatch read_batch(const std::string& path, const std::string& folder, const Model& model) {
+  const Safetensors file{std::filesystem::path(path)};
+  const graph::Graph graph = graph::read_graph(folder);
+  CheckedBatch batch;
+  const std::int64_t sample = model.batch_shape(1).elements();
+  std::int64_t offset = 0;
+  for (const graph::Input& input : graph.inputs) {
+    const TensorInFile& tensor = file.at(input.name);
+    const std::vector<float> values = file.floats(input.name);
+    if (tensor.shape.empty()) {
+      throw UserError(path, "tensor '" + input.name + "' has no samples. Give one row for each.");
+    }
+    const std::int64_t samples = tensor.shape[0];
+    if (batch.samples == 0) {
+      batch.samples = samples;
+      batch.inputs.resize(at(samples * sample));
+    }
+    std::int64_t wanted = 1;
+    for (const graph::Extent& e : input.shape) wanted *= e.number;
+    if (samples != batch.samples || tensor.elements() != samples * wanted) {
+      throw UserError(path, "tensor '" + input.name + "' has another shape than the model's input " +
+                                to_string(input.shape) + ". Give one of that shape.");
+    }
+    const bool image = tensor.shape.size() == 4 && input.type == "float32";
+    for (std::int64_t n = 0; n < samples; ++n) {
+      for (std::int64_t e = 0; e < wanted; ++e) {
+        const std::int64_t place =
+            image ? channels_last(e, tensor.shape[1], tensor.shape[2] * tensor.shape[3]) : e;
+        batch.inputs[at(n * sample + offset + place)] = values[at(n * wanted + e)];
+      }
+    }
+    offset += wanted;
+  }
+  if (file.find("labels") == nullptr) return batch;
+  const TensorInFile& labels = file.at("labels");
+  const std::int64_t wanted = batch.samples * model.labels_per_sample();
+  if (labels.elements() != wanted) {
+    throw UserError(path, format("%lld labels, where the model has %lld. Give as many.",
+                                 static_cast<long long>(labels.elements()),
+                                 static_cast<long long>(wanted)));
+  }
+  if (labels.type == "F32") {
+    const std::vector<float> values = file.floats("labels");
+    batch.labels.resize(values.size());
+    const bool image = labels.shape.size() == 4;
+    const std::int64_t each = model.labels_per_sample();
+    for (std::int64_t i = 0; i < wanted; ++i) {
+      const std::int64_t place =
+          image ? i / each * each +
+                      channels_last(i % each, labels.shape[1], labels.shape[2] * labels.shape[3])
+                : i;
+      batch.labels[at(place)] = std::bit_cast<std::int32_t>(values[at(i)]);
+    }
+  } else {
+    for (const std::int64_t label : file.integers("labels")) {
+      batch.labels.push_back(static_cast<std::int32_t>(label));
+    }
+  }
+  return batch;
+}
+
+std::vector<int> stage_ends(const CheckOptions& options, const Model& model) {
+  std::vector<int> ends = options.cuts;
+  ends.push_back(model.layer_count());
+  for (std::size_t k = 0; k < ends.size(); ++k) {
+    const int before = k == 0 ? 0 : ends[k - 1];
+    if (ends[k] <= before || ends[k] > model.layer_count()) {
+      throw UserError("--cut", format("%d is not between %d and %d (layers of the model, in "
+                                      "ascending order). Choose others.",
+                                      ends[k], before + 1, model.layer_count() - 1));
+    }
+  }
+  return ends;
+}
+
+}  // namespace
+
+int check_command(const Invocation& how) {
+  CheckOptions options;
+  OptionTable table = table_of(options);
+  if (!read_options(table, how, [&](Problems& problems) {
+        if (options.model && !is_exported_model(*options.model)) {
+          problems.add("--model", *options.model +
+                                      " (is no folder with a graph.json). Export a model with "
+                                      "hetpipe_export.py.");
+        }
+        if (options.output) check_output_file("--output", *options.output, problems);
+      })) {
+    return 0;
+  }
+  const Model model = import_model(*options.model, {.loss = options.loss, .dropout = false});
+  const CheckedBatch batch = read_batch(*options.batch, *options.model, model);
+  const std::unique_ptr<Device> device = make_device(options.device, options.threads, {});
+  CheckedSteps steps(model, stage_ends(options, model), *device,
+                     {.name = "sgd-momentum",
+                      .learning_rate = options.learning_rate,
+                      .momentum = options.momentum});
+  std::printf("%s: %d layers, %lld parameters, %lld samples on %s\n", model.name().c_str(),
+              model.layer_count(), static_cast<long long>(model.parameter_count()),
+              static_cast<long long>(batch.samples), device->description().c_str());
+  std::vector<ExportTensor> results;
+  std::vector<float> losses;
+  double fastest = 0;
+  for (int s = 0; s < options.steps; ++s) {
+    const auto start = std::chrono::steady_clock::now();
+    losses.push_back(static_cast<float>(steps.step(batch)));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    fastest = s == 0 ? took.count() : std::min(fastest, took.count());
+    if (s > 0) continue;
+    for (CheckedTensor& t : steps.gradients()) {
+      results.push_back({"gradient/" + t.name, std::move(t.shape), std::move(t.values)});
+    }
+  }
+  std::printf("loss %.6f before the first step, %.6f before the last; fastest step %s\n",
+              static_cast<double>(losses.front()), static_cast<double>(losses.back()),
+              format_seconds(fastest).c_str());
+  if (!options.output) return 0;
+  results.push_back({"loss", {static_cast<std::int64_t>(losses.size())}, losses});
+  for (auto& tensors : {steps.parameters(), steps.statistics()}) {
+    for (const CheckedTensor& t : tensors) results.push_back({"updated/" + t.name, t.shape, t.values});
+  }
+  write_safetensors(*options.output, results, {{"model", model.name()}});
+  std::printf("results written to %s\n", options.output->c_str());
+  return 0;
+}
+
+}  // namespace hetpipe

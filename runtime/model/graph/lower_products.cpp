@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/index.h"
+#include "runtime/model/graph/importer.h"
+
+// Products of matrices, and attention.
+namespace hetpipe::graph {
+namespace {
+
+// A tensor as (batch..., a, b) whose last two dimensions are single runs, or made so.
+Tensor with_single_runs(Importer& importer, const Node& node, Tensor tensor,
+                        std::initializer_list<int> dims) {
+  if (!tensor.bare()) tensor = importer.materialize(node, tensor);
+  const auto single = [&] {
+    return std::all_of(dims.begin(), dims.end(), [&](int d) {
+      Dimension& dimension = at(tensor.leaves[0].dimensions, d);
+      merge_atoms(dimension);
+      return dimension.size() <= 1 && (dimension.empty() || !dimension[0].samples);
+    });
+  };
+  if (single() && tensor.leaves[0].table.empty()) return tensor;
+  tensor = bare(importer.lay_out(node, tensor, std::vector<int>(dims)).leaf, tensor.shape);
+  if (!single()) throw Unsupported("it mixes the samples of a batch");
+  return tensor;
+}
+
+std::int64_t stride_of(const Leaf& leaf, int dim) {
+  const Dimension& d = at(leaf.dimensions, dim);
+  return d.empty() ? 0 : d[0].stride;
+}
+
+// (..., rows, inner) x (..., inner, columns), broadcast over what is before: of this shape.
+Tensor product_of(Importer& importer, const Node& node, Tensor a, Tensor b,
+                  const TensorShape& shape) {
+  const int rank = static_cast<int>(shape.size());
+  const auto widen = [&](Tensor& t) {
+    while (t.rank() < rank) insert_dimension(t, 0);
+  };
+  // Rows by a parameter (in, out), or its transpose, are a linear layer.
+  if (b.bare() && b.leaves[0].kind == Leaf::Kind::parameter && b.rank() == 2 &&
+      b.leaves[0].offset == 0 && b.leaves[0].table.empty()) {
+    const State* const weight = importer.state_of(b.leaves[0].name);
+    const std::int64_t in = b.shape[0].number, out = b.shape[1].number;
+    const bool plain = stride_of(b.leaves[0], 1) == 1 && weight->shape == std::vector{in, out};
+    const bool transposed = stride_of(b.leaves[0], 0) == 1 && weight->shape == std::vector{out, in};
+    if (plain || transposed) {
+      const int last = a.rank() - 1;
+      const Dense dense = importer.lay_out(node, a, {last});
+      const Shape view = dense.rows == 1 ? Shape{1, in} : Shape{1, dense.rows, in};
+      const int layer =
+          importer.add(node,
+                       Linear{.output_features = static_cast<int>(out),
+                              .bias = false,
+                              .transposed = !plain},
+                       {dense}, {view}, {weight->name});
+      return importer.output(layer, dense, {last}, {out}, shape);
+    }
+  }
+  widen(a);
+  widen(b);
+  a = with_single_runs(importer, node, a, {rank - 2, rank - 1});
+  b = with_single_runs(importer, node, b, {rank - 2, rank - 1});
+  // The loops of the batch, which both are broadcast to.
+  TensorShape batch = shape;
+  at(batch, rank - 2) = at(batch, rank - 1) = Extent{};
+  std::vector<Leaf> leaves{a.leaves[0], b.leaves[0]};
+  for (Leaf& leaf : leaves) {
+    at(leaf.dimensions, rank - 2).clear();
+    at(leaf.dimensions, rank - 1).clear();
+  }
+  const std::optional<std::vector<Loop>> loops = common_loops(leaves, batch);
+  if (!loops) throw Unsupported("batches that divide their extents in ways that do not fit");
+  Product p;
+  p.rows = at(shape, rank - 2).number;
+  p.columns = at(shape, rank - 1).number;
+  p.inner = at(a.shape, rank - 1).number;
+  std::vector<std::int64_t> a_strides, b_strides, a_tables, b_tables;
+  std::vector<Dimension> dimensions(shape.size());
+  std::vector<std::pair<int, int>> places;
+  for (const Loop& loop : *loops) {
+    Dimension& d = at(dimensions, loop.dimension);
+    d.push_back({loop.samples ? 1 : loop.extent, 0, 0, loop.samples});
+    if (loop.samples) continue;
+    places.emplace_back(loop.dimension, static_cast<int>(d.size()) - 1);
+    p.batch.push_back(loop.extent);
+    a_strides.push_back(loop.strides[0]);
+    b_strides.push_back(loop.strides[1]);
+  }
+  a_strides.insert(a_strides.end(), {stride_of(a.leaves[0], rank - 2), stride_of(a.leaves[0], rank - 1)});
+  b_strides.insert(b_strides.end(), {stride_of(b.leaves[0], rank - 2), stride_of(b.leaves[0], rank - 1)});
+  Importer::Operands operands;
+  p.a = operands.add(importer, a.leaves[0], a_strides, {});
+  p.b = operands.add(importer, b.leaves[0], b_strides, {});
+  operands.need_an_input();
+  p.parameters = operands.parameters;
+  p.constants = operands.constants;
+  Leaf leaf;
+  leaf.layer = importer.add(node, p, operands.inputs, operands.state);
+  std::int64_t stride = p.rows * p.columns;
+  for (auto place = places.rbegin(); place != places.rend(); ++place) {
+    Atom& atom = at(at(dimensions, place->first), place->second);
+    atom.stride = stride;
+    stride *= atom.extent;
+  }
+  if (p.rows != 1) at(dimensions, rank - 2) = {Atom{p.rows, p.columns, 0, false}};
+  if (p.columns != 1) at(dimensions, rank - 1) = {Atom{p.columns, 1, 0, false}};
+  leaf.dimensions = std::move(dimensions);
+  return bare(leaf, shape);
+}
+
+void product(Importer& importer, const Node& node) {
+  const Tensor a = importer.input(node, node.has_input("batch1") ? "batch1"
+                                        : node.has_input("self") ? "self" : "input");
+  const Tensor b = importer.input(node, node.has_input("batch2") ? "batch2"
+                                        : node.has_input("mat2") ? "mat2" : "other");
+  if (a.rank() < 2 || b.rank() < 2) throw Unsupported("a product with a vector");
+  const TensorShape& shape = node.shapes[0];
+  Tensor value = product_of(importer, node, a, b, shape);
+  if (node.op == "baddbmm") {
+    const Attributes attributes = importer.attributes(node);
+    if (attributes.number("alpha", 1) != 1) value = apply("mul", {value, number(attributes.number("alpha"))}, shape);
+    Tensor added = importer.input(node, "self");
+    if (attributes.number("beta", 1) != 1) added = apply("mul", {added, number(attributes.number("beta"))}, added.shape);
+    value = apply("add", {added, value}, shape);
+  }
+  importer.result(node, value);
+}
+
+// "bhid,bhjd->bhij" of two tensors: letters of both and of the result are batches; of both alone,
+// summed over; of one and of the result, rows or columns.
+void einsum(Importer& importer, const Node& node) {
+  const std::string equation = importer.attributes(node).text("equation", "");
+  const std::vector<std::string>& names = node.inputs.at("tensors");
+  std::string letters;
+  for (const char c : equation) {
+    if (c != ' ') letters += c;
+  }
+  const std::size_t comma = letters.find(','), arrow = letters.find("->");
+  if (names.size() != 2 || comma == std::string::npos || arrow == std::string::npos ||
+      letters.find('.') != std::string::npos) {
+    throw Unsupported("einsum '" + equation + "'");
+  }
+  const std::string a = letters.substr(0, comma), b = letters.substr(comma + 1, arrow - comma - 1),
+                    result = letters.substr(arrow + 2);
+  const auto in = [](const std::string& word, char c) { return word.find(c) != std::string::npos; };
+  std::string batch, rows, columns, inner;
+  for (const char c : a) {
+    if (in(b, c)) {
+      (in(result, c) ? batch : inner) += c;
+    } else if (in(result, c)) {
+      rows += c;
+    } else {
+      throw Unsupported("einsum '" + equation + "' (a sum over one tensor)");
+    }
+  }
+  for (const char c : b) {
+    if (in(a, c)) continue;
+    if (!in(result, c)) throw Unsupported("einsum '" + equation + "' (a sum over one tensor)");
+    columns += c;
+  }
+  Tensor left = importer.value(names[0]), right = importer.value(names[1]);
+  std::map<char, Extent> extents;
+  for (std::size_t i = 0; i < a.size(); ++i) extents[a[i]] = left.shape[i];
+  for (std::size_t i = 0; i < b.size(); ++i) extents[b[i]] = right.shape[i];
+  const auto arranged = [&](Tensor tensor, const std::string& from, const std::string& first,
+                            const std::string& second) {
+    std::vector<int> order;
+    TensorShape shape;
+    for (const char c : batch) shape.push_back(extents[c]);
+    for (const char c : batch + first + second) order.push_back(static_cast<int>(from.find(c)));
+    for (const std::string& word : {first, second}) {
+      Extent all;
+      for (const char c : word) {
+        all.number *= extents[c].number;
+        all.samples = all.samples || extents[c].samples;
+      }
+      shape.push_back(all);
+    }
+    permute(tensor, order);
+    if (!reshape(tensor, shape)) {
+      tensor = importer.in_shape_order(node, tensor);
+      if (!reshape(tensor, shape)) throw Unsupported("it mixes the samples of a batch");
+    }
+    return tensor;
+  };
+  left = arranged(left, a, rows, inner);
+  right = arranged(right, b, inner, columns);
+  TensorShape shape;
+  for (const char c : batch) shape.push_back(extents[c]);
+  shape.push_back(left.shape[batch.size()]);
+  shape.push_back(right.shape.back());
+  Tensor value = product_of(importer, node, left, right, shape);
+  const std::string made = batch + rows + columns;
+  TensorShape wide;
+  for (const char c : made) wide.push_back(extents[c]);
+  if (!reshape(value, wide)) throw Unsupported("it mixes the samples of a batch");
+  std::vector<int> order;
+  for (const char c : result) order.push_back(static_cast<int>(made.find(c)));
+  permute(value, order);
+  importer.result(node, value);
+}
+
+// Heads of a view as parts (key-value heads, repetitions), of which the second are broadcast.
+struct Heads {
+  int count = 1;
+  int distinct = 1;
+  std::int64_t stride = 0;  // of the distinct ones
+};
+std::optional<Heads> heads_of(const Dimension& given) {
+  Dimension dimension = given;
+  merge_atoms(dimension);
+  for (const Atom& atom : dimension) {
+    if (atom.samples) return std::nullopt;
+  }
+  Heads heads;
+  if (dimension.empty()) return heads;
+  if (dimension.size() == 1) {
+    heads.count = static_cast<int>(dimension[0].extent);
+    heads.distinct = dimension[0].stride == 0 ? 1 : heads.count;
+    heads.stride = dimension[0].stride;
+    return heads;
+  }
+  if (dimension.size() == 2 && dimension[1].stride == 0) {
+    heads.count = static_cast<int>(dimension[0].extent * dimension[1].extent);
+    heads.distinct = static_cast<int>(dimension[0].extent);
+    heads.stride = dimension[0].stride;
+    return heads;
+  }
+  return std::nullopt;
+}
+
+// (N, heads, tokens, features) read through strides: the samples are dimension 0 alone.
+struct View {
+  Tensor tensor;
+  Heads heads;
+};
+View view_of(Importer& importer, const Node& node, Tensor tensor) {
+  if (tensor.rank() == 3) insert_dimension(tensor, 1);
+  if (tensor.rank() != 4) throw Unsupported("attention over " + to_string(tensor.shape));
+  if (!tensor.bare()) tensor = importer.materialize(node, tensor);
+  const auto good = [&]() -> std::optional<Heads> {
+    std::vector<Dimension>& d = tensor.leaves[0].dimensions;
+    for (Dimension& dimension : d) merge_atoms(dimension);
+    if (tensor.leaves[0].kind != Leaf::Kind::layer || !tensor.leaves[0].table.empty() ||
+        d[0].size() != 1 || !d[0][0].samples || d[2].size() > 1 || d[3].size() > 1 ||
+        (!d[3].empty() && d[3][0].stride != 1)) {
+      return std::nullopt;
+    }
+    return heads_of(d[1]);
+  };
+  std::optional<Heads> heads = good();
+  if (!heads) {
+    tensor = bare(importer.lay_out(node, tensor, {2, 1, 3}).leaf, tensor.shape);
+    heads = good();
+    if (!heads) throw Unsupported("a batch that is more than the samples");
+  }
+  return {tensor, *heads};
+}
+
+// Added to the scores: 0 where a boolean mask lets through, -inf elsewhere.
+Tensor added_mask(Importer& importer, const Node& node, const Tensor& mask) {
+  const std::string& name = node.input("attn_mask");
+  std::string type = "float32";
+  for (const Node& other : importer.graph().nodes) {
+    if (other.name == name) type = other.types[0];
+  }
+  const Safetensors* const constants = importer.graph().constants.get();
+  if (constants != nullptr && constants->find(name) != nullptr) {
+    type = constants->at(name).type == "BOOL" ? "bool" : "float32";
+  }
+  if (const State* const state = importer.state_of(name)) type = state->type;
+  if (type != "bool") return mask;
+  constexpr double kHidden = -std::numeric_limits<double>::infinity();
+  return apply("where", {mask, number(0), number(kHidden)}, mask.shape);
+}
+
+void attention(Importer& importer, const Node& node) {
+  const Attributes attributes = importer.attributes(node);
+  const View q = view_of(importer, node, importer.input(node, "query"));
+  const View k = view_of(importer, node, importer.input(node, "key"));
+  const View v = view_of(importer, node, importer.input(node, "value"));
+  const auto extent = [](const View& view, int d) { return at(view.tensor.shape, d).number; };
+  const auto stride = [](const View& view, int d) { return stride_of(view.tensor.leaves[0], d); };
+  Attention a;
+  a.heads = static_cast<int>(extent(q, 1));
+  a.kv_heads = std::min(k.heads.distinct, a.heads);
+  if (k.heads.distinct != v.heads.distinct) throw Unsupported("other heads of keys than of values");
+  a.queries = extent(q, 2);
+  a.keys = extent(k, 2);
+  a.features = extent(q, 3);
+  a.value_features = extent(v, 3);
+  a.causal = attributes.flag("is_causal", false);
+  a.scale = static_cast<float>(
+      attributes.number("scale", 1 / std::sqrt(static_cast<double>(a.features))));
+  a.dropout = static_cast<float>(attributes.number("dropout_p", 0));
+  Importer::Operands operands;
+  const auto operand = [&](const View& view) {
+    return operands.add(importer, view.tensor.leaves[0],
+                        {view.heads.stride, stride(view, 2), stride(view, 3)}, {});
+  };
+  if (q.heads.distinct != q.heads.count) throw Unsupported("queries that are the same for all heads");
+  a.query = operand(q);
+  a.key = operand(k);
+  a.value = operand(v);
+  if (node.has_input("attn_mask")) {
+    Tensor mask = added_mask(importer, node, importer.input(node, "attn_mask"));
+    while (mask.rank() < 4) insert_dimension(mask, 0);
+    const TensorShape all{q.tensor.shape[0], {a.heads, false}, {a.queries, false}, {a.keys, false}};
+    // In order where it is an expression: once, of what it varies along.
+    if (!mask.bare()) {
+      mask = mask.constant() ? evaluated(mask) : importer.in_shape_order(node, mask);
+    }
+    expand(mask, all);
+    const std::optional<std::vector<Loop>> loops = common_loops(mask.leaves, all);
+    if (!loops) throw Unsupported("a mask that divides its extents in ways that do not fit");
+    // One loop of each of heads, queries and keys, those of extent 1 too.
+    std::vector<std::int64_t> of_three, tables_of_three;
+    for (int d = 1; d < 4; ++d) {
+      std::int64_t s = 0, t = 0;
+      int parts = 0;
+      for (const Loop& loop : *loops) {
+        if (loop.samples || loop.dimension != d) continue;
+        s = loop.strides[0];
+        t = loop.table_strides[0];
+        ++parts;
+      }
+      if (parts > 1) throw Unsupported("a mask that divides its extents");
+      of_three.push_back(s);
+      tables_of_three.push_back(t);
+    }
+    a.mask = operands.add(importer, mask.leaves[0], of_three, tables_of_three);
+  }
+  a.parameters = operands.parameters;
+  a.constants = operands.constants;
+  Leaf leaf;
+  leaf.layer = importer.add(node, a, operands.inputs, operands.state);
+  // (N, queries, heads, features)
+  const auto part = [](std::int64_t places, std::int64_t step) {
+    return places == 1 ? Dimension{} : Dimension{Atom{places, step, 0, false}};
+  };
+  leaf.dimensions = {{Atom{1, 0, 0, true}},
+                     part(a.heads, a.value_features),
+                     part(a.queries, a.heads * a.value_features),
+                     part(a.value_features, 1)};
+  Tensor value = bare(leaf, {q.tensor.shape[0], {a.heads, false}, {a.queries, false},
+                             {a.value_features, false}});
+  if (node.shapes[0].size() == 3) remove_dimension(value, 1);
+  importer.result(node, value);
+}
+
+}  // namespace
+
+std::vector<LoweringRow> product_lowerings() {
+  return {{"matmul", product},
+          {"mm", product},
+          {"bmm", product},
+          {"baddbmm", product},
+          {"einsum", einsum},
+          {"scaled_dot_product_attention", attention}};
+}
+
+}  // namespace hetpipe::graph

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/pipeline/pace.h"
+#include "runtime/pipeline/rank_service.h"
+#include "runtime/pipeline/reports.h"
+#include "runtime/pipeline/stage.h"
+#include "runtime/pipeline/worker_place.h"
+#include "runtime/transport/device_transport.h"
+
+namespace hetpipe {
+
+// What a rank exchanges with the other stages of its virtual worker because layers of one stage use
+// a parameter of another (docs/wsp.md#tied-weights). The owner's stage has it among its own:
+//
+//   weights    owner -> each stage that uses it: what its first F(p) computes with, before theirs
+//   gradient   last stage that uses it -> the one before -> ... -> owner: each adds its parts, from
+//              its last layer to its first, to the sum that comes; once for each update
+//
+// Replica r deals with replica r modulo the number of those in the earlier one of two stages.
+//
+// No deadlock: F(p) at a user waits for F(p) at the owner, whose output it needs anyway. Who adds
+// up waits for stages behind, which have computed their B before it could, and which wait for
+// nothing but stages behind them.
+class TiedWeights {
+ public:
+  struct Rule {
+    bool keeps = true;     // B of a use: with what its F had; else with the newest F's that began
+    bool by_wave = false;  // weights change from wave to wave alone
+    int in_flight = 1;
+  };
+
+  // `chunks`: the rank's stages. `updates`: minibatches after which gradients are added up,
+  // ascending. All outlive this.
+  TiedWeights(const WorkerPlace& place, std::vector<Stage*> chunks, const Rule& rule,
+              std::vector<Minibatch> updates, DeviceTransport& transport, RankService& service,
+              Pace& pace, RankReport& report);
+
+  // Before the first F of minibatch p at a chunk: waits for what it uses of other stages' weights.
+  void take(Minibatch p, int chunk);
+  // In the first F of p at a chunk, whose own weights these are: sends what other stages use.
+  void give(Minibatch p, int chunk, const float* own);
+  // The foreign weights of an F; those of a pass's R, B and W, the same for all of these.
+  const float* of_forward(Minibatch p, int chunk) const;
+  const float* of_backward(Minibatch p, int chunk, int pass);
+  void forwards_done(Minibatch p);  // at all chunks
+  void backward_done(Minibatch p, int chunk, int pass);
+  void minibatch_done(Minibatch p);
+
+  // Before the update of p: gradients of the rank's own parameters become those of all uses in
+  // the virtual worker (among replicas of a stage: each has its part of them). `uses`: their parts
+  // here. Both flat, chunk after chunk. Waits for later stages.
+  void add_up(Minibatch p, const Buffer& own, Buffer uses);
+
+  // Sends and waits for an evaluation's weights, likewise; the foreign ones, by chunk.
+  std::vector<Buffer> exchange_for_evaluation(Label label, const float* own);
+
+  void release_sent();
+  void finish();  // waits until everything has been sent
+
+ private:
+  // A parameter's weights on their way from the stage that owns it to one that uses it.
+  struct Way {
+    Rank peer;
+    int owner_stage = 0;
+    int user_stage = 0;
+    int number = 0;           // among the user's foreign parameters
+    int chunk = 0;            // of this rank
+    std::int64_t offset = 0;  // in its own parameters, or in its foreign ones
+    std::int64_t count = 0;
+  };
+  // A parameter's gradient at a stage of this rank.
+  struct Sum {
+    int number = 0;  // of all tied parameters
+    int chunk = 0;
+    std::int64_t count = 0;
+    std::vector<std::int64_t> uses;   // in the rank's uses, from the last layer to the first
+    std::vector<Rank> from;           // what comes from the next stage that uses it
+    std::optional<std::int64_t> own;  // in the rank's own gradients, at its owner
+    Rank to;                          // elsewhere
+    int to_stage = 0;
+  };
+  struct Weights {  // of one minibatch, from everybody
+    std::vector<std::shared_ptr<Buffer>> of_chunk;
+    std::vector<Operation> operations;  // of `ways_in_`
+    int chunks_left = 0;
+  };
+  struct Part {
+    Buffer data;
+    Operation operation;
+  };
+  struct Sending {
+    Operation operation;
+    std::shared_ptr<const Buffer> data;
+  };
+  struct Chunk {
+    std::map<Minibatch, std::shared_ptr<Buffer>> of;
+    std::map<std::pair<Minibatch, int>, std::shared_ptr<Buffer>> of_pass;
+    std::shared_ptr<Buffer> newest;
+    std::optional<Minibatch> taken, given;
+  };
+
+  void find_ways(const std::vector<ParameterLayout>& layouts);
+  void find_sums(const std::vector<ParameterLayout>& layouts);
+  int chunk_of(int stage) const;  // -1: another rank's
+  bool may_differ(Minibatch p) const;
+  Weights receive_weights(Channel channel);
+  void post_weights();
+  void post_parts();
+  void send(Rank to, Channel channel, const MessageHeader& header,
+            std::shared_ptr<const Buffer> data, const float* first, std::int64_t count);
+  void wait(const Operation& operation, Rank peer, const char* what, std::int64_t number,
+            int stage);
+  Buffer floats(std::int64_t count, MemoryKind kind) const;
+
+  const WorkerPlace& place_;
+  std::vector<Stage*> chunks_;
+  Rule rule_;
+  DeviceTransport& transport_;
+  RankService& service_;
+  Pace& pace_;
+  RankReport& report_;
+  Device& device_;
+  Stream& stream_;
+
+  std::vector<Way> ways_in_, ways_out_;  // in the order of their messages
+  std::deque<Minibatch> to_post_;        // whose weights differ from those before, ascending
+  std::map<Minibatch, Weights> posted_;
+  std::vector<Chunk> of_chunk_;
+
+  std::vector<Sum> sums_;  // likewise
+  std::deque<Minibatch> updates_;
+  std::vector<std::vector<Part>> parts_;  // of the next update, by sum
+
+  std::deque<Sending> sending_;
+};
+
+}  // namespace hetpipe
