@@ -4,6 +4,7 @@
 #include "kernels/cuda/own/elementwise.h"
 #include "kernels/cuda/own/embedding.h"
 #include "kernels/cuda/own/loss.h"
+#include "kernels/cuda/own/regression_loss.h"
 
 namespace hetpipe::cuda {
 namespace {
@@ -118,6 +119,32 @@ class LossLayer final : public LayerKernel {
   LossSizes sizes_;
 };
 
+template <class T>
+class RegressionLossLayer final : public LayerKernel {
+ public:
+  RegressionLossLayer(LayerContext&, const RegressionLoss& spec, const Shape& in)
+      : sizes_{static_cast<int>(spec.kind), spec.beta, in[0], in.elements() / in[0]} {}
+
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    regression_forward(sizes_, as<T>(a.inputs[0]), reinterpret_cast<const float*>(a.labels),
+                       as<float>(a.output), handle(stream));
+    if (a.correct == nullptr) return;
+    check(cudaMemsetAsync(a.correct, 0, static_cast<std::size_t>(sizes_.batch) * sizeof(*a.correct),
+                          handle(stream)),
+          "clearing the numbers of correct predictions");
+  }
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    std::byte* const dx = wanted(a.input_gradients, 0);
+    if (dx == nullptr) return;
+    const float factor = 1.0f / static_cast<float>(a.loss_samples * sizes_.count);
+    regression_backward(sizes_, as<T>(a.inputs[0]), reinterpret_cast<const float*>(a.labels),
+                        factor * a.loss_scale, as<T>(dx), handle(stream));
+  }
+
+ private:
+  RegressionSizes sizes_;
+};
+
 }  // namespace
 
 LayerMaker make_embedding(LayerContext& context, const Embedding& spec, const Shape& in) {
@@ -125,6 +152,9 @@ LayerMaker make_embedding(LayerContext& context, const Embedding& spec, const Sh
 }
 LayerMaker make_positions(LayerContext& context, const PositionEmbedding& spec, const Shape& in) {
   return make_of_type<PositionLayer>(context, spec, in);
+}
+LayerMaker make_loss(LayerContext& context, const RegressionLoss& spec, const Shape& in) {
+  return make_of_type<RegressionLossLayer>(context, spec, in);
 }
 LayerMaker make_loss(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in) {
   return make_of_type<LossLayer>(context, spec, in);
