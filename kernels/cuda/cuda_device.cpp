@@ -292,7 +292,10 @@ class CudaDevice final : public Device {
   LayerMaker make(const GroupNorm& l, const Inputs& in, std::uint64_t) {
     return make_group_norm(layers_, l, in[0]);
   }
-  LayerMaker make(const RegressionLoss& l, const Inputs& in, std::uint64_t) {
+  template <class Layer>
+  requires OneOf<Layer, RegressionLoss, OutputLoss> LayerMaker make(const Layer& l,
+                                                                    const Inputs& in,
+                                                                    std::uint64_t) {
     return make_loss(layers_, l, in[0]);
   }
   LayerMaker make(const SoftmaxCrossEntropy& l, const Inputs& in, std::uint64_t) {
@@ -301,8 +304,9 @@ class CudaDevice final : public Device {
   }
 
   template <class Layer>
-  requires AlgebraLayer<Layer> || OneOf<Layer, Recurrent, OutputLoss> LayerMaker
-  make(const Layer& l, const Inputs&, std::uint64_t) {
+  requires AlgebraLayer<Layer> || OneOf<Layer, Recurrent> LayerMaker make(const Layer& l,
+                                                                          const Inputs&,
+                                                                          std::uint64_t) {
     refuse_unless(false, to_string(LayerSpec(l)));
     return nullptr;
   }

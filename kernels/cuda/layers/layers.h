@@ -97,6 +97,7 @@ LayerMaker make_attention(LayerContext& context, const SelfAttention& spec, cons
 LayerMaker make_lstm(LayerContext& context, const Lstm& spec, const Shape& in);
 LayerMaker make_loss(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in);
 LayerMaker make_loss(LayerContext& context, const RegressionLoss& spec, const Shape& in);
+LayerMaker make_loss(LayerContext& context, const OutputLoss& spec, const Shape& in);
 
 // One kernel for the whole chain (Device::fuse); null where there is none.
 LayerMaker fuse_layers(LayerContext& context, std::span<const ChainedLayer> chain);

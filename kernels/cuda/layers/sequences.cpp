@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/layers/layers.h"
+#include "kernels/cuda/own/convert.h"
 #include "kernels/cuda/own/elementwise.h"
 #include "kernels/cuda/own/embedding.h"
+#include "kernels/cuda/own/flat.h"
 #include "kernels/cuda/own/loss.h"
 #include "kernels/cuda/own/regression_loss.h"
 
@@ -145,6 +147,32 @@ class RegressionLossLayer final : public LayerKernel {
   RegressionSizes sizes_;
 };
 
+template <class T>
+class OutputLossLayer final : public LayerKernel {
+ public:
+  OutputLossLayer(LayerContext& context, const OutputLoss&, const Shape& in)
+      : context_(context), batch_(in[0]) {}
+
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    convert(as<T>(a.inputs[0]), as<float>(a.output), batch_, handle(stream));
+    if (a.correct == nullptr) return;
+    check(cudaMemsetAsync(a.correct, 0, static_cast<std::size_t>(batch_) * sizeof(*a.correct),
+                          handle(stream)),
+          "clearing the numbers of correct predictions");
+  }
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    std::byte* const dx = wanted(a.input_gradients, 0);
+    if (dx == nullptr) return;
+    const Workspace<float> gradient(context_, stream, batch_);
+    fill(gradient.get(), a.loss_scale / static_cast<float>(a.loss_samples), batch_, handle(stream));
+    convert(static_cast<const float*>(gradient.get()), as<T>(dx), batch_, handle(stream));
+  }
+
+ private:
+  LayerContext& context_;
+  std::int64_t batch_;
+};
+
 }  // namespace
 
 LayerMaker make_embedding(LayerContext& context, const Embedding& spec, const Shape& in) {
@@ -155,6 +183,9 @@ LayerMaker make_positions(LayerContext& context, const PositionEmbedding& spec, 
 }
 LayerMaker make_loss(LayerContext& context, const RegressionLoss& spec, const Shape& in) {
   return make_of_type<RegressionLossLayer>(context, spec, in);
+}
+LayerMaker make_loss(LayerContext& context, const OutputLoss& spec, const Shape& in) {
+  return make_of_type<OutputLossLayer>(context, spec, in);
 }
 LayerMaker make_loss(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in) {
   return make_of_type<LossLayer>(context, spec, in);
