@@ -299,7 +299,7 @@ class CudaDevice final : public Device {
     return make_loss(layers_, l, in[0]);
   }
   LayerMaker make(const SoftmaxCrossEntropy& l, const Inputs& in, std::uint64_t) {
-    refuse_unless(!l.skips && l.class_weights.empty(), "class weights and ignored labels");
+    refuse_unless(l.class_weights.empty(), "class weights");
     return make_loss(layers_, l, in[0]);
   }
 

@@ -88,7 +88,7 @@ class LossLayer final : public LayerKernel {
   LossLayer(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in)
       : context_(context),
         smoothing_(spec.smoothing),
-        sizes_{in[0], in.rank() == 3 ? in[1] : 1, in[in.rank() - 1], spec.labelled} {}
+        sizes_{in[0], in.rank() == 3 ? in[1] : 1, in[in.rank() - 1], spec.labelled, spec.skips} {}
 
   // Two numbers of each token, and the logits, instead of all probabilities.
   void adjust(LayerShapes& shapes) const override {
@@ -105,11 +105,17 @@ class LossLayer final : public LayerKernel {
                  as<float>(a.output), a.correct,
                  train ? reinterpret_cast<SoftmaxSums*>(a.stash) : nullptr, outside.get(),
                  scratch.get(), handle(stream));
+    if (a.loss_weight > 0) {
+      const double factor = static_cast<double>(sizes_.predictions()) / a.loss_weight;
+      scale(as<float>(a.output), static_cast<float>(factor), sizes_.batch, handle(stream));
+    }
   }
   void backward(Stream& stream, const BackwardArguments& a) override {
     std::byte* const dx = wanted(a.input_gradients, 0);
     if (dx == nullptr) return;
-    const float factor = 1.0f / static_cast<float>(a.loss_samples * sizes_.predictions());
+    const double predictions =
+        a.loss_weight > 0 ? a.loss_weight : static_cast<double>(sizes_.predictions());
+    const auto factor = static_cast<float>(1 / (static_cast<double>(a.loss_samples) * predictions));
     loss_backward(sizes_, smoothing_, as<T>(a.inputs[0]),
                   reinterpret_cast<const SoftmaxSums*>(a.stash), a.labels, factor * a.loss_scale,
                   as<T>(dx), handle(stream));
