@@ -36,9 +36,9 @@ class CheckedSteps {
   CheckedSteps(const Model& model, std::vector<int> stage_end, Device& device,
                const OptimizerOptions& optimizer);
 
-  // The mean loss before the update.
-  double step(const CheckedBatch& batch);
-  std::vector<CheckedTensor> gradients() const;   // of the last step
+  // The mean loss before the update. The gradients are kept for gradients() where asked.
+  double step(const CheckedBatch& batch, bool keep_gradients = false);
+  std::vector<CheckedTensor> gradients() const;   // of the last step that kept them
   std::vector<CheckedTensor> parameters() const;  // now
   std::vector<CheckedTensor> statistics() const;
 

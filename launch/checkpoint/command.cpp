@@ -12,6 +12,7 @@ constexpr std::array kCheckpointActions{
                checkpoint_verify},
     Subcommand{"diff", "compares two checkpoints", checkpoint_diff},
     Subcommand{"export", "writes a checkpoint's tensors for PyTorch or NumPy", checkpoint_export},
+    Subcommand{"import", "turns a state_dict of PyTorch into a checkpoint", checkpoint_import},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <algorithm>
 #include <set>
 
 #include "base/text.h"
@@ -8,6 +9,7 @@
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
 #include "launch/command/subcommand.h"
+#include "runtime/model/graph/import.h"
 
 namespace hetpipe {
 namespace {
@@ -15,6 +17,7 @@ namespace {
 struct ExportOptions {
   std::string file;
   std::optional<std::string> output;
+  std::optional<std::string> model;
   bool optimizer = false;
   bool raw = false;
   bool force = false;
@@ -32,6 +35,10 @@ OptionTable table_of(ExportOptions& options) {
                                  "folder, the newest complete checkpoint is used.")),
             required(text_option("output", "FILE", options.output,
                                  "Output file: X.safetensors, or X.npz for NumPy.")),
+            text_option("model", "DIR", options.model,
+                        "Folder of the exported PyTorch model that was trained: the file becomes "
+                        "its whole state_dict, in its order, with the buffers that training does "
+                        "not change."),
             flag_option("optimizer", options.optimizer,
                         "Also writes the optimizer's slots: optimizer.velocity.conv1.weight."),
             flag_option("raw", options.raw,
@@ -42,6 +49,18 @@ OptionTable table_of(ExportOptions& options) {
 }
 
 void check(const ExportOptions& options, Problems& problems) {
+  for (const auto& [given, name] : {std::pair(options.raw, "--raw"),
+                                    std::pair(options.optimizer, "--optimizer")}) {
+    if (given && options.model) {
+      problems.add("--model", std::string("cannot be combined with ") + name +
+                                  " (a state_dict has neither). Leave one out.");
+    }
+  }
+  if (options.model && !is_exported_model(*options.model)) {
+    problems.add("--model", *options.model +
+                                " (is no folder with a graph.json). Give that of the exported "
+                                "model that was trained.");
+  }
   if (!options.output) return;
   const std::filesystem::path path = *options.output;
   if (path.extension() != ".safetensors" && path.extension() != ".npz") {
@@ -82,7 +101,9 @@ int checkpoint_export(const Invocation& how) {
   const Checkpoint checkpoint = read_checkpoint(path, WithExact::no);
   const ExportSlots slots = options.optimizer ? ExportSlots::yes : ExportSlots::no;
   const std::vector<ExportTensor> tensors =
-      options.raw ? raw_tensors(checkpoint, slots) : torch_tensors(checkpoint, slots);
+      options.model ? state_dict_of(checkpoint, path.string(), *options.model)
+      : options.raw ? raw_tensors(checkpoint, slots)
+                    : torch_tensors(checkpoint, slots);
   check_names(path.string(), tensors);
   const std::filesystem::path output = *options.output;
   if (output.extension() == ".npz") {
@@ -96,6 +117,14 @@ int checkpoint_export(const Invocation& how) {
                        {"layout", options.raw ? "hetpipe" : "pytorch"}});
   }
   std::printf("%zu tensors of %s written to %s\n", tensors.size(), path.c_str(), output.c_str());
+  const bool exported_model =
+      std::any_of(checkpoint.parameters.begin(), checkpoint.parameters.end(),
+                  [](const NamedTensor& tensor) { return tensor.order == kTorchOrder; });
+  if (exported_model && !options.model && !options.raw) {
+    std::printf(
+        "buffers that training does not change are not among them (--model DIR adds them from the "
+        "exported model)\n");
+  }
   std::fflush(stdout);
   check_rest({path}, "What was exported is intact.");
   return 0;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -20,11 +21,27 @@ constexpr std::size_t kSafetensorsAlignment = 8;
 constexpr std::size_t kNpyAlignment = 64;
 
 std::string_view bytes_of(const ExportTensor& tensor) {
+  if (!tensor.type.empty()) return tensor.bytes;
   if (tensor.integer) {
     return {reinterpret_cast<const char*>(&*tensor.integer), sizeof(std::int64_t)};
   }
   return {reinterpret_cast<const char*>(tensor.values.data()),
           tensor.values.size() * sizeof(float)};
+}
+
+std::string type_of(const ExportTensor& tensor) {
+  return !tensor.type.empty() ? tensor.type : tensor.integer ? "I64" : "F32";
+}
+
+// NumPy's name of a type. BF16 has none there.
+std::string npy_type(const ExportTensor& tensor) {
+  static const std::map<std::string, std::string> kTypes{
+      {"F64", "<f8"}, {"F32", "<f4"}, {"F16", "<f2"}, {"I64", "<i8"}, {"I32", "<i4"},
+      {"I16", "<i2"}, {"I8", "|i1"},  {"U8", "|u1"},  {"BOOL", "|b1"}};
+  const auto found = kTypes.find(type_of(tensor));
+  if (found != kTypes.end()) return found->second;
+  throw UserError(tensor.name, "is of type " + tensor.type +
+                                   " (which NumPy does not have). Write a .safetensors file.");
 }
 
 // "(3,)", "(2, 3)", "()": a tuple of Python.
@@ -36,7 +53,7 @@ std::string tuple(const std::vector<std::int64_t>& shape) {
 
 std::string npy_header(const ExportTensor& tensor) {
   std::string text = format("{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
-                            tensor.integer ? "<i8" : "<f4", tuple(tensor.shape).c_str());
+                            npy_type(tensor).c_str(), tuple(tensor.shape).c_str());
   const std::size_t before = 10;  // magic, version, length
   text.resize(text.size() + kNpyAlignment - 1 - (before + text.size()) % kNpyAlignment, ' ');
   text += '\n';
@@ -56,7 +73,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Expo
   for (const ExportTensor& tensor : tensors) {
     const std::uint64_t start = end;
     end += bytes_of(tensor).size();
-    json[tensor.name] = {{"dtype", tensor.integer ? "I64" : "F32"},
+    json[tensor.name] = {{"dtype", type_of(tensor)},
                          {"shape", tensor.shape},
                          {"data_offsets", Json::Array{start, end}}};
     pieces.push_back(bytes_of(tensor));

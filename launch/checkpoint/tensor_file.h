@@ -19,6 +19,9 @@ struct ExportTensor {
   std::vector<std::int64_t> shape;
   std::vector<float> values;              // row-major
   std::optional<std::int64_t> integer{};  // in place of values: one, of shape ()
+  // In place of values: bytes of another type, as safetensors calls it ("I64", "BOOL").
+  std::string type = {};
+  std::string bytes = {};
   bool operator==(const ExportTensor&) const = default;
 };
 
@@ -54,6 +57,10 @@ class ZipHeaders {
 // already go by C, H, W, as PyTorch's.
 enum class ExportSlots { no, yes };  // "optimizer.velocity.conv1.weight"
 std::vector<ExportTensor> torch_tensors(const Checkpoint& checkpoint, ExportSlots slots);
+// The whole state_dict of an exported model, in its order: what the checkpoint holds, and from the
+// folder what training does not change. UserError where the checkpoint is of another model.
+std::vector<ExportTensor> state_dict_of(const Checkpoint& checkpoint, const std::string& where,
+                                        const std::filesystem::path& model);
 // As stored: "model/conv1/weight".
 std::vector<ExportTensor> raw_tensors(const Checkpoint& checkpoint, ExportSlots slots);
 

@@ -85,6 +85,7 @@ int checkpoint_info(const Invocation& how);
 int checkpoint_verify(const Invocation& how);
 int checkpoint_diff(const Invocation& how);
 int checkpoint_export(const Invocation& how);
+int checkpoint_import(const Invocation& how);
 int data_import(const Invocation& how);
 
 }  // namespace hetpipe

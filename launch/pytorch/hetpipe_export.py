@@ -303,6 +303,8 @@ class Exporter:
                     self.values[fx] = self.call(fx)
                 except Refused as why:
                     self.values[fx] = self.refuse(fx, str(why))
+                except (AttributeError, TypeError, KeyError, IndexError, ValueError) as error:
+                    self.values[fx] = self.refuse(fx, f"arguments that this exporter does not know ({type(error).__name__}: {error})")
                 self.storage.setdefault(fx, self.storage_of(fx))
             elif fx.op == "output":
                 return [self.resolve(a) for a in pytree.tree_leaves(fx.args[0], is_leaf=lambda v: isinstance(v, torch.fx.Node))]
@@ -528,11 +530,24 @@ class Exporter:
 
     def literal(self, constant: Constant, fx: torch.fx.Node, whole: bool = True) -> Value:
         """The constant as a value of the graph; `whole`: expanded to all samples where it has such an extent."""
+        folded = self.per_sample(constant)
+        if folded is not None:
+            value = self.literal(folded, fx)
+            return self.emit("view", fx, {"self": value}, {}, tuple(self.extent(*e) for e in zip(*(t.shape for t in constant.pair))), value.type)
         tensor, shape = self.collapsed(constant)
         if tensor.dtype not in TYPES:
             raise Refused(f"a constant of type {dtype_name(tensor.dtype)}")
         value = Value(tuple(tensor.shape), tensor.dtype, literal=tensor)
         return self.emit("expand", fx, {"self": value}, {}, shape, value.type) if whole and shape != value.shape else value
+
+    def per_sample(self, constant: Constant) -> Constant | None:
+        """Where the first extent is a multiple k of the number of samples, and values vary along it: the same with extents N and k."""
+        a, b = constant.pair
+        if a.dim() == 0 or a.shape[0] == b.shape[0] or a.shape[0] % self.samples[0] or a.shape[0] == self.samples[0]:
+            return None
+        if torch.equal(a, a[:1].expand_as(a)) or a.shape[0] // self.samples[0] * self.samples[1] != b.shape[0]:
+            return None
+        return Constant([t.unflatten(0, (n, -1)) for t, n in zip(constant.pair, self.samples)])
 
     def single(self, constant: Constant) -> Any:
         """The number in a constant without extents."""
@@ -936,6 +951,9 @@ class Exporter:
         if all(r == 1 for r in repeats):
             return source if source.shape == shape else self.emit("view", call.fx, {"self": source}, {}, shape, source.type)
         padded = (1,) * (len(repeats) - len(source.shape)) + source.shape
+        if isinstance(repeats[0], Samples) and all(r == 1 for r in repeats[1:]):  # one copy for every sample
+            first = self.emit("expand", call.fx, {"self": source}, {}, (repeats[0],) + padded, source.type)
+            return first if first.shape == shape else self.emit("view", call.fx, {"self": first}, {}, shape, source.type)
         if all(r == 1 or d == 1 for r, d in zip(repeats, padded)):
             return self.emit("expand", call.fx, {"self": source}, {}, shape, source.type)
         return self.plain(call, repeats=self.attribute(call.args["repeats"], "repeats"))
@@ -1612,6 +1630,8 @@ def export(model: Model, reference: str) -> Exported:
         values.append((name, value))
     if exporter.problems:
         refuse_all(exporter.problems, reference)
+    if not values:
+        raise Mistake(f"{reference}: the model returns no tensor")
     nodes, constants = exporter.finish([v for _, v in values])
     for text in model.left_out:
         note(f"left out of the outputs: {text}, which no loss uses")
@@ -1778,11 +1798,12 @@ def reference_run(exported: Exported, batch: dict[str, torch.Tensor], loss: str,
                 p.grad = None
             value.backward()
             with torch.no_grad():
+                # The loss, which is of the first output alone, may not depend on all parameters.
+                parameters = {n: p for n, p in parameters.items() if p.grad is not None}
                 for name, p in parameters.items():
-                    gradient = torch.zeros_like(p) if p.grad is None else p.grad
                     if step == 0:
-                        result[f"gradient/{name}"] = gradient.clone()
-                    velocity[name].mul_(options.momentum).add_(gradient)
+                        result[f"gradient/{name}"] = p.grad.clone()
+                    velocity[name].mul_(options.momentum).add_(p.grad)
                     p.sub_(velocity[name], alpha=options.learning_rate)
     finally:
         torch.set_default_dtype(standard)
@@ -1790,9 +1811,19 @@ def reference_run(exported: Exported, batch: dict[str, torch.Tensor], loss: str,
     for name, p in parameters.items():
         result[f"updated/{name}"] = p.detach().clone()
     buffers = dict(module.named_buffers(remove_duplicate=False))
-    for name in sorted(exported.exporter.changed):
+    needed = needed_for_first_output(exported)
+    for name in sorted(exported.exporter.changed & needed):
         result[f"updated/{name}"] = buffers[name].detach().clone()
     return {n: t.float().contiguous() for n, t in result.items()}
+
+
+def needed_for_first_output(exported: Exported) -> set[str]:
+    """Names of everything that the first output depends on."""
+    needed = {str(exported.outputs[0][1]).split(":")[0]}
+    for node in reversed(exported.nodes):
+        if node.name in needed:
+            needed |= {str(v).split(":")[0] for v in pytree.tree_leaves(node_json(node)["inputs"])}
+    return needed
 
 
 def check_batch(exported: Exported, loss: str) -> dict[str, torch.Tensor]:

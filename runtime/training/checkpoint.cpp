@@ -222,14 +222,15 @@ void check_resumable(const Checkpoint& checkpoint, const std::string& file, cons
                            "', whose layers or shapes differ). Train the checkpoint's model, or "
                            "start without --resume.");
   }
-  if (checkpoint.sampler.dataset_fingerprint != job.dataset_fingerprint ||
-      checkpoint.sampler.dataset_size != job.dataset_size) {
+  const bool imported = checkpoint.sampler.dataset_size == 0;  // from a state_dict: no data yet
+  if (!imported && (checkpoint.sampler.dataset_fingerprint != job.dataset_fingerprint ||
+                    checkpoint.sampler.dataset_size != job.dataset_size)) {
     problems.add(file, format("was trained on another data set (of %lld samples; this one has "
                               "%lld). Give the same --data as before.",
                               static_cast<long long>(checkpoint.sampler.dataset_size),
                               static_cast<long long>(job.dataset_size)));
   }
-  if (checkpoint.sampler.seed != job.seed) {
+  if (!imported && checkpoint.sampler.seed != job.seed) {
     problems.add(file,
                  format("was trained with --seed %llu (another seed would repeat some samples "
                         "and skip others). Give that seed.",
