@@ -14,10 +14,28 @@ namespace {
 constexpr std::int64_t kLanes = 32;
 using Lanes = std::array<float, kLanes>;
 
-double total(const Lanes& lanes) {
-  double sum = 0;
-  for (const float lane : lanes) sum += static_cast<double>(lane);
-  return sum;
+// Half of the lanes, in registers: of any width, by the same operations.
+using Wide = float __attribute__((vector_size(64)));
+using WideInMemory = float __attribute__((vector_size(64), aligned(4), may_alias));
+static_assert(2 * sizeof(Wide) == sizeof(Lanes));
+#define HETPIPE_WIDE(x) (*reinterpret_cast<const WideInMemory*>(x))
+
+// In halves, one vector on another.
+[[gnu::always_inline]] inline double total(const Lanes& lanes) {
+  std::array<double, kLanes / 2> halves;
+  for (std::size_t l = 0; l < kLanes / 2; ++l)
+    halves[l] = static_cast<double>(lanes[l]) + static_cast<double>(lanes[l + kLanes / 2]);
+  for (std::size_t half = kLanes / 4; half > 0; half /= 2)
+    for (std::size_t l = 0; l < half; ++l) halves[l] += halves[l + half];
+  return halves[0];
+}
+
+// The rest of a row, and `beyond` in the lanes after it.
+[[gnu::always_inline]] inline Lanes rest_of(const float* x, std::int64_t count, float beyond) {
+  Lanes lanes;
+  lanes.fill(beyond);
+  std::copy_n(x, count, lanes.begin());
+  return lanes;
 }
 
 }  // namespace
@@ -29,10 +47,11 @@ HETPIPE_EVERY_WIDTH float row_maximum(const float* x, std::int64_t count) {
   for (; i + kLanes <= count; i += kLanes)
     for (std::size_t l = 0; l < kLanes; ++l)
       lanes[l] = pointwise::maximum(lanes[l], x[i + static_cast<std::int64_t>(l)]);
-  float most = lanes[0];
-  for (const float lane : lanes) most = pointwise::maximum(most, lane);
-  for (; i < count; ++i) most = pointwise::maximum(most, x[i]);
-  return most;
+  const Lanes rest = rest_of(x + i, count - i, x[0]);
+  for (std::size_t l = 0; l < kLanes; ++l) lanes[l] = pointwise::maximum(lanes[l], rest[l]);
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2)
+    for (std::size_t l = 0; l < half; ++l) lanes[l] = pointwise::maximum(lanes[l], lanes[l + half]);
+  return lanes[0];
 }
 
 HETPIPE_EVERY_WIDTH float row_minimum(const float* x, std::int64_t count) {
@@ -42,10 +61,11 @@ HETPIPE_EVERY_WIDTH float row_minimum(const float* x, std::int64_t count) {
   for (; i + kLanes <= count; i += kLanes)
     for (std::size_t l = 0; l < kLanes; ++l)
       lanes[l] = pointwise::minimum(lanes[l], x[i + static_cast<std::int64_t>(l)]);
-  float least = lanes[0];
-  for (const float lane : lanes) least = pointwise::minimum(least, lane);
-  for (; i < count; ++i) least = pointwise::minimum(least, x[i]);
-  return least;
+  const Lanes rest = rest_of(x + i, count - i, x[0]);
+  for (std::size_t l = 0; l < kLanes; ++l) lanes[l] = pointwise::minimum(lanes[l], rest[l]);
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2)
+    for (std::size_t l = 0; l < half; ++l) lanes[l] = pointwise::minimum(lanes[l], lanes[l + half]);
+  return lanes[0];
 }
 
 HETPIPE_EVERY_WIDTH void raise(float* __restrict most, const float* __restrict x,
@@ -59,20 +79,20 @@ HETPIPE_EVERY_WIDTH void lower(float* __restrict least, const float* __restrict 
 
 HETPIPE_EVERY_WIDTH double shifted_exponentials(float* y, const float* x, float shift,
                                                 std::int64_t count) {
-  Lanes lanes{};
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    HETPIPE_INDEPENDENT
-    for (std::int64_t l = 0; l < kLanes; ++l) {
-      const float e = pointwise::exp(x[i + l] - shift);
-      y[i + l] = e;
-      lanes[static_cast<std::size_t>(l)] += e;
-    }
-  }
+  const std::int64_t i = count - count % kLanes;
+  Lanes rest = rest_of(x + i, count - i, -HUGE_VALF);
   HETPIPE_INDEPENDENT
-  for (std::int64_t j = i; j < count; ++j) y[j] = pointwise::exp(x[j] - shift);
-  for (std::int64_t j = i; j < count; ++j) lanes[static_cast<std::size_t>(j - i)] += y[j];
-  return total(lanes);
+  for (std::int64_t j = 0; j < i; ++j) y[j] = pointwise::exp(x[j] - shift);
+  for (std::size_t l = 0; l < kLanes; ++l) rest[l] = pointwise::exp(rest[l] - shift);
+  std::copy_n(rest.begin(), count - i, y + i);
+  Wide low = HETPIPE_WIDE(rest.data()), high = HETPIPE_WIDE(rest.data() + kLanes / 2);
+  for (std::int64_t j = 0; j < i; j += kLanes) {
+    low += HETPIPE_WIDE(y + j);
+    high += HETPIPE_WIDE(y + j + kLanes / 2);
+  }
+  *reinterpret_cast<WideInMemory*>(rest.data()) = low;
+  *reinterpret_cast<WideInMemory*>(rest.data() + kLanes / 2) = high;
+  return total(rest);
 }
 
 HETPIPE_EVERY_WIDTH double sum_of_exponentials(const float* x, float shift, std::int64_t count) {
@@ -81,8 +101,8 @@ HETPIPE_EVERY_WIDTH double sum_of_exponentials(const float* x, float shift, std:
   for (; i + kLanes <= count; i += kLanes)
     for (std::int64_t l = 0; l < kLanes; ++l)
       lanes[static_cast<std::size_t>(l)] += pointwise::exp(x[i + l] - shift);
-  for (std::int64_t j = i; j < count; ++j)
-    lanes[static_cast<std::size_t>(j - i)] += pointwise::exp(x[j] - shift);
+  const Lanes rest = rest_of(x + i, count - i, -HUGE_VALF);
+  for (std::size_t l = 0; l < kLanes; ++l) lanes[l] += pointwise::exp(rest[l] - shift);
   return total(lanes);
 }
 
@@ -115,12 +135,17 @@ HETPIPE_EVERY_WIDTH double row_sum(const float* x, std::int64_t count) {
 }
 
 HETPIPE_EVERY_WIDTH double row_dot(const float* x, const float* y, std::int64_t count) {
-  Lanes lanes{};
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (std::int64_t l = 0; l < kLanes; ++l)
-      lanes[static_cast<std::size_t>(l)] += x[i + l] * y[i + l];
-  for (std::int64_t j = i; j < count; ++j) lanes[static_cast<std::size_t>(j - i)] += x[j] * y[j];
+  const std::int64_t whole = count - count % kLanes;
+  Lanes lanes = rest_of(x + whole, count - whole, 0);
+  const Lanes other = rest_of(y + whole, count - whole, 0);
+  Wide low = HETPIPE_WIDE(lanes.data()) * HETPIPE_WIDE(other.data());
+  Wide high = HETPIPE_WIDE(lanes.data() + kLanes / 2) * HETPIPE_WIDE(other.data() + kLanes / 2);
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    low += HETPIPE_WIDE(x + i) * HETPIPE_WIDE(y + i);
+    high += HETPIPE_WIDE(x + i + kLanes / 2) * HETPIPE_WIDE(y + i + kLanes / 2);
+  }
+  *reinterpret_cast<WideInMemory*>(lanes.data()) = low;
+  *reinterpret_cast<WideInMemory*>(lanes.data() + kLanes / 2) = high;
   return total(lanes);
 }
 

@@ -78,16 +78,8 @@ class CpuDevice final : public HostDevice {
     const std::string name = to_string(spec) + " on " + to_string(inputs[0]);
     if (std::holds_alternative<Concat>(spec)) return make_concat(inputs, threads_);
     try {
-      return std::visit(
-          [&](const auto& layer) -> std::unique_ptr<LayerKernel> {
-            using Spec = std::decay_t<decltype(layer)>;
-            if constexpr (AlgebraLayer<Spec>) {
-              return guarded(make_algebra(context_, layer, inputs, key), name);
-            } else {
-              return make(layer, inputs[0], key, name);
-            }
-          },
-          spec);
+      if (of_algebra(spec)) return guarded(make_algebra(context_, spec, inputs, key), name);
+      return std::visit([&](const auto& layer) { return make(layer, inputs[0], key, name); }, spec);
     } catch (const dnnl::error& error) {
       rethrow(error, "while " + name + " was made");
     }
@@ -184,6 +176,14 @@ class CpuDevice final : public HostDevice {
   std::unique_ptr<LayerKernel> make(const Concat&, const Shape&, std::uint64_t,
                                     const std::string&) {
     ensure(false, "a concatenation is made from all its inputs");
+    return nullptr;
+  }
+  static bool of_algebra(const LayerSpec& spec) {
+    return std::visit([](const auto& l) { return AlgebraLayer<std::decay_t<decltype(l)>>; }, spec);
+  }
+  template <AlgebraLayer Layer>
+  std::unique_ptr<LayerKernel> make(const Layer&, const Shape&, std::uint64_t, const std::string&) {
+    ensure(false, "a layer of the algebra is made from all its inputs");
     return nullptr;
   }
   template <Elementwise Layer>

@@ -7,7 +7,7 @@
 
 #include "kernels/algebra.h"
 #include "kernels/cpu/pointwise_loops.h"
-#include "kernels/cpu/strided_loops.h"
+#include "kernels/strided_loops.h"
 #include "kernels/shape.h"
 
 // Operands as lanes of loops, and runs of them to and from plain arrays.

@@ -61,7 +61,9 @@ PointwiseLoop pointwise_loop(std::int16_t row) {
 
 HETPIPE_EVERY_WIDTH void load_strided(float* __restrict to, const float* __restrict from,
                                       std::int64_t stride, std::int64_t count) {
-  if (stride == -1) {
+  if (stride == 1) {
+    std::copy_n(from, count, to);
+  } else if (stride == -1) {
     for (std::int64_t i = 0; i < count; ++i) to[i] = from[-i];
   } else if (stride == 2) {
     for (std::int64_t i = 0; i < count; ++i) to[i] = from[2 * i];

@@ -89,6 +89,12 @@ class ReduceKernel final : public LayerKernel {
   }
   bool sums() const { return spec_.kind == Reduce::Kind::sum || spec_.kind == Reduce::Kind::mean; }
 
+  // Rows of results, one after another.
+  bool columns() const {
+    return loops_.extents.size() == 2 && loops_.strides[0][0] == loops_.run() &&
+           loops_.strides[0][1] == 1 && loops_.strides[1][0] == 0 && loops_.strides[1][1] == 1;
+  }
+
   // body(a run of x, the place of its first result); x is gathered where it has gaps.
   template <class Body>
   void each_run(const float* x, const Body& body) const {
@@ -109,9 +115,13 @@ class ReduceKernel final : public LayerKernel {
     const std::int64_t step = loops_.inner_stride(1), run = loops_.run();
     if (sums()) {
       std::vector<double> totals(static_cast<std::size_t>(kept_), 0.0);
-      each_run(x, [&](const float* from, std::int64_t at) {
-        loops::sum_strided(totals.data() + at, step, from, run);
-      });
+      if (columns()) {
+        loops::column_sums(totals.data(), x + spec_.from.offset, loops_.extents[0], run);
+      } else {
+        each_run(x, [&](const float* from, std::int64_t at) {
+          loops::sum_strided(totals.data() + at, step, from, run);
+        });
+      }
       const double divisor = spec_.kind == Reduce::Kind::mean ? static_cast<double>(reduced_) : 1;
       for (std::int64_t k = 0; k < kept_; ++k) {
         y[k] = static_cast<float>(totals[static_cast<std::size_t>(k)] / divisor);

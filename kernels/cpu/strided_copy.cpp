@@ -56,11 +56,16 @@ void transpose_plane(float* to, std::int64_t to_step, const float* from, std::in
     }
 }
 
-inline void copy_line(float* to, const float* from, std::int64_t count) {
-  if (count < 16) {
-    for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
-  } else {
-    std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+// Lines of a plane. A call of memcpy costs as much as a short line.
+HETPIPE_EVERY_WIDTH void copy_lines(float* __restrict to, std::int64_t to_step,
+                                    const float* __restrict from, std::int64_t from_step,
+                                    std::int64_t lines, std::int64_t count) {
+  for (std::int64_t l = 0; l < lines; ++l, to += to_step, from += from_step) {
+    if (count < 1024) {
+      for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
+    } else {
+      std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+    }
   }
 }
 
@@ -115,7 +120,7 @@ void StridedCopy::lines(int threads, float* to, const float* from) const {
   const std::int64_t to_stride = loops_.inner_stride(0), from_stride = loops_.inner_stride(1);
   const auto line = [&](float* t, const float* f, std::int64_t count) {
     if (kind_ == Kind::lines) {
-      copy_line(t, f, count);
+      std::memcpy(t, f, static_cast<std::size_t>(count) * sizeof(float));
     } else if (to_stride == 1) {
       from_stride == 0 ? static_cast<void>(std::fill_n(t, count, *f))
                        : loops::load_strided(t, f, from_stride, count);
@@ -130,6 +135,21 @@ void StridedCopy::lines(int threads, float* to, const float* from) const {
                    line(to + first * to_stride, from + first * from_stride,
                         threads == 1 ? run : std::min(kCopyPiece, run - first));
                  });
+    return;
+  }
+  if (kind_ == Kind::lines) {
+    // The second loop from the end within a call, a piece of it at most.
+    const std::size_t second = loops_.extents.size() - 2;
+    const std::int64_t lines = loops_.extents[second];
+    const std::int64_t most = std::min(lines, std::max<std::int64_t>(1, kCopyPiece / run));
+    const std::int64_t pieces = (lines + most - 1) / most;
+    const std::int64_t to_step = loops_.strides[0][second], from_step = loops_.strides[1][second];
+    parallel_for(threads, runs / lines * pieces, [&](std::int64_t p) {
+      const std::int64_t first = p % pieces * most;
+      const LoopWalker walker(loops_, p / pieces * lines + first);
+      copy_lines(to + walker.places()[0], to_step, from + walker.places()[1], from_step,
+                 std::min(most, lines - first), run);
+    });
     return;
   }
   const std::int64_t piece =

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/strided_loops.h"
+#include "kernels/strided_loops.h"
 
 namespace hetpipe {
 
