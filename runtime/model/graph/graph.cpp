@@ -214,6 +214,7 @@ double Attributes::number(const std::string& name) const {
       const std::string text = v.get<std::string>();
       if (text == "inf") return HUGE_VAL;
       if (text == "-inf") return -HUGE_VAL;
+      if (text == "nan") return std::nan("");
     }
     if (std::holds_alternative<bool>(v.value())) return v.get<bool>() ? 1.0 : 0.0;
     return v.get<double>();

@@ -123,6 +123,10 @@ class Importer {
 Tensor side_by_side(Importer& importer, const Node& node, const std::vector<Tensor>& tensors,
                     int dim, const TensorShape& shape);
 
+// (..., rows, inner) x (..., inner, columns), broadcast over what is before: of this shape.
+Tensor matrix_product(Importer& importer, const Node& node, Tensor a, Tensor b,
+                      const TensorShape& shape);
+
 using Lowering = void (*)(Importer&, const Node&);
 struct LoweringRow {
   const char* op;

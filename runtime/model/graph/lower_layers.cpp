@@ -195,7 +195,25 @@ void give_rows(Importer& importer, const Node& node, int layer, const Rows& rows
   importer.result(node, importer.output(layer, rows.dense, rows.inner, {shape.back().number}, shape));
 }
 
+// Weights that are a part of a parameter (packed projections), or computed: a product.
+void product_with_weight(Importer& importer, const Node& node) {
+  Tensor weight = importer.input(node, "weight");
+  permute(weight, {1, 0});
+  const TensorShape& shape = node.shapes[0];
+  Tensor x = importer.input(node, "input");
+  if (x.rank() == 1) throw Unsupported("a vector");
+  Tensor value = matrix_product(importer, node, x, weight, shape);
+  if (node.has_input("bias")) value = apply("add", {value, importer.input(node, "bias")}, shape);
+  importer.result(node, value);
+}
+
 void linear(Importer& importer, const Node& node) {
+  const State* const weight = importer.state_of(node.input("weight"));
+  const bool own_bias =
+      !node.has_input("bias") || importer.state_of(node.input("bias")) != nullptr;
+  if (weight == nullptr || weight->kind != StateKind::parameter || !own_bias) {
+    return product_with_weight(importer, node);
+  }
   const Rows rows = rows_of(importer, node, importer.input(node, "input"));
   Linear l;
   l.output_features = static_cast<int>(weight_of(importer, node).shape[0]);
