@@ -45,8 +45,7 @@ OptionTable table_of(CheckOptions& options) {
             text_option("output", "FILE", options.output,
                         "Where to write the results, X.safetensors."),
             choice_option("loss", options.loss, loss_names(),
-                          "What to learn by; auto: the model's own where its output is one "
-                          "number, otherwise cross-entropy."),
+                          "What to learn by; auto: cross-entropy."),
             real_option("learning-rate", "R", options.learning_rate, {0, 1e6}, "Of SGD."),
             real_option("momentum", "M", options.momentum, {0, 1}, "Of SGD."),
             integer_option("steps", "N", options.steps, {1, 1e6}, "Steps on the same minibatch."),

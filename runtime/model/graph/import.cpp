@@ -78,8 +78,11 @@ Shape sample_of(const Graph& graph) {
 int class_dimension(const graph::TensorShape& shape) { return shape.size() == 4 ? 1 : static_cast<int>(shape.size()) - 1; }
 
 std::string loss_of(const ImportOptions& options, const graph::TensorShape& output) {
-  if (options.loss != kAutomaticLoss) return options.loss;
-  return output.empty() ? "output" : "cross-entropy";
+  if (output.empty()) {
+    throw UserError("model", "returns one number, a loss of its own (which is not supported yet). "
+                             "Export it so that it returns its predictions, and choose --loss.");
+  }
+  return options.loss != kAutomaticLoss ? options.loss : "cross-entropy";
 }
 
 void add_loss(Importer& importer, const ImportOptions& options, const Tensor& output) {
@@ -103,9 +106,6 @@ void add_loss(Importer& importer, const ImportOptions& options, const Tensor& ou
     const Shape view = places == 1 ? Shape{dense.rows, classes} : Shape{dense.rows, places, classes};
     importer.add(node, SoftmaxCrossEntropy{}, {dense}, {view});
     return;
-  }
-  if (loss == "output") {
-    throw UserError("--loss output", "is not built for exported models. Give another loss.");
   }
   static const std::map<std::string, RegressionLoss> kRegression{
       {"mse", {RegressionLoss::Kind::squared}},
@@ -216,7 +216,7 @@ graph::TensorShape output_shape(const Graph& graph) {
 }  // namespace
 
 std::vector<std::string> loss_names() {
-  return {kAutomaticLoss, "cross-entropy", "mse", "l1", "smooth-l1", "bce", "output"};
+  return {kAutomaticLoss, "cross-entropy", "mse", "l1", "smooth-l1", "bce"};
 }
 
 bool is_exported_model(const std::string& name) { return graph::is_graph(name); }

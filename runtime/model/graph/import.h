@@ -10,8 +10,7 @@
 // Networks that PyTorch exported (launch/pytorch/hetpipe_export.py, docs/graph-format.md).
 namespace hetpipe {
 
-// What an imported network learns by. automatic: its own where its first output is a number per
-// batch, else cross-entropy.
+// What an imported network learns by. automatic: cross-entropy.
 inline constexpr const char* kAutomaticLoss = "auto";
 std::vector<std::string> loss_names();  // "auto", "cross-entropy", "mse", ...
 
