@@ -16,8 +16,8 @@ std::vector<std::string> loss_names();  // "auto", "cross-entropy", "mse", ...
 
 struct ImportOptions {
   std::string loss = kAutomaticLoss;
-  bool dropout = true;  // false: everything that draws is left out
-  std::string init{};   // a safetensors file with initial weights; empty: the folder's
+  bool dropout = true;     // false: everything that draws is left out
+  std::string init{};      // a safetensors file with initial weights; empty: the folder's
   bool whole_init = true;  // it holds all of them, and nothing else
 };
 

@@ -12,7 +12,8 @@
 #include "runtime/model/graph/tensor.h"
 #include "runtime/model/model.h"
 
-// From an exported graph to layers: what the functions of lower_*.cpp, one for each operator, share.
+// From an exported graph to layers: what the functions of lower_*.cpp, one for each operator,
+// share.
 namespace hetpipe::graph {
 
 // An operator, or arguments of one, that no layer computes.

@@ -34,17 +34,21 @@ std::int64_t stride_of(const Leaf& leaf, int dim) {
 
 void product(Importer& importer, const Node& node) {
   const Tensor a = importer.input(node, node.has_input("batch1") ? "batch1"
-                                        : node.has_input("self") ? "self" : "input");
+                                        : node.has_input("self") ? "self"
+                                                                 : "input");
   const Tensor b = importer.input(node, node.has_input("batch2") ? "batch2"
-                                        : node.has_input("mat2") ? "mat2" : "other");
+                                        : node.has_input("mat2") ? "mat2"
+                                                                 : "other");
   if (a.rank() < 2 || b.rank() < 2) throw Unsupported("a product with a vector");
   const TensorShape& shape = node.shapes[0];
   Tensor value = matrix_product(importer, node, a, b, shape);
   if (node.op == "baddbmm") {
     const Attributes attributes = importer.attributes(node);
-    if (attributes.number("alpha", 1) != 1) value = apply("mul", {value, number(attributes.number("alpha"))}, shape);
+    if (attributes.number("alpha", 1) != 1)
+      value = apply("mul", {value, number(attributes.number("alpha"))}, shape);
     Tensor added = importer.input(node, "self");
-    if (attributes.number("beta", 1) != 1) added = apply("mul", {added, number(attributes.number("beta"))}, added.shape);
+    if (attributes.number("beta", 1) != 1)
+      added = apply("mul", {added, number(attributes.number("beta"))}, added.shape);
     value = apply("add", {added, value}, shape);
   }
   importer.result(node, value);
@@ -222,7 +226,8 @@ void attention(Importer& importer, const Node& node) {
     return operands.add(importer, view.tensor.leaves[0],
                         {view.heads.stride, stride(view, 2), stride(view, 3)}, {});
   };
-  if (q.heads.distinct != q.heads.count) throw Unsupported("queries that are the same for all heads");
+  if (q.heads.distinct != q.heads.count)
+    throw Unsupported("queries that are the same for all heads");
   a.query = operand(q);
   a.key = operand(k);
   a.value = operand(v);
@@ -266,8 +271,8 @@ void attention(Importer& importer, const Node& node) {
                      part(a.heads, a.value_features),
                      part(a.queries, a.heads * a.value_features),
                      part(a.value_features, 1)};
-  Tensor value = bare(leaf, {q.tensor.shape[0], {a.heads, false}, {a.queries, false},
-                             {a.value_features, false}});
+  Tensor value = bare(
+      leaf, {q.tensor.shape[0], {a.heads, false}, {a.queries, false}, {a.value_features, false}});
   if (node.shapes[0].size() == 3) remove_dimension(value, 1);
   importer.result(node, value);
 }
@@ -291,12 +296,10 @@ Tensor matrix_product(Importer& importer, const Node& node, Tensor a, Tensor b,
       const int last = a.rank() - 1;
       const Dense dense = importer.lay_out(node, a, {last});
       const Shape view = dense.rows == 1 ? Shape{1, in} : Shape{1, dense.rows, in};
-      const int layer =
-          importer.add(node,
-                       Linear{.output_features = static_cast<int>(out),
-                              .bias = false,
-                              .transposed = !plain},
-                       {dense}, {view}, {weight->name});
+      const int layer = importer.add(
+          node,
+          Linear{.output_features = static_cast<int>(out), .bias = false, .transposed = !plain},
+          {dense}, {view}, {weight->name});
       return importer.output(layer, dense, {last}, {out}, shape);
     }
   }
@@ -330,8 +333,10 @@ Tensor matrix_product(Importer& importer, const Node& node, Tensor a, Tensor b,
     a_strides.push_back(loop.strides[0]);
     b_strides.push_back(loop.strides[1]);
   }
-  a_strides.insert(a_strides.end(), {stride_of(a.leaves[0], rank - 2), stride_of(a.leaves[0], rank - 1)});
-  b_strides.insert(b_strides.end(), {stride_of(b.leaves[0], rank - 2), stride_of(b.leaves[0], rank - 1)});
+  a_strides.insert(a_strides.end(),
+                   {stride_of(a.leaves[0], rank - 2), stride_of(a.leaves[0], rank - 1)});
+  b_strides.insert(b_strides.end(),
+                   {stride_of(b.leaves[0], rank - 2), stride_of(b.leaves[0], rank - 1)});
   Importer::Operands operands;
   p.a = operands.add(importer, a.leaves[0], a_strides, {});
   p.b = operands.add(importer, b.leaves[0], b_strides, {});
@@ -353,12 +358,8 @@ Tensor matrix_product(Importer& importer, const Node& node, Tensor a, Tensor b,
 }
 
 std::vector<LoweringRow> product_lowerings() {
-  return {{"matmul", product},
-          {"mm", product},
-          {"bmm", product},
-          {"baddbmm", product},
-          {"einsum", einsum},
-          {"scaled_dot_product_attention", attention}};
+  return {{"matmul", product},  {"mm", product},    {"bmm", product},
+          {"baddbmm", product}, {"einsum", einsum}, {"scaled_dot_product_attention", attention}};
 }
 
 }  // namespace hetpipe::graph
