@@ -49,7 +49,7 @@ POINTWISE = {
     "softsign": "", "gelu": "approximate: none or tanh", "hardshrink": "lambd", "softshrink": "lambd", "tanhshrink": "",
     "threshold": "threshold, value",
     "add": "alpha; self or other may be an attribute", "sub": "as add", "mul": "", "div": "rounding_mode: null",
-    "pow": "self or exponent may be an attribute", "maximum": "", "minimum": "", "atan2": "",
+    "pow": "self or exponent may be an attribute", "maximum": "", "minimum": "",
     "clamp": "min, max", "clamp_min": "min", "clamp_max": "max", "where": "self, other may be attributes",
     "masked_fill": "value", "lerp": "weight", "addcmul": "value", "addcdiv": "value",
     "eq": "", "ne": "", "lt": "", "le": "", "gt": "", "ge": "", "logical_and": "", "logical_or": "", "logical_not": "",
@@ -63,12 +63,12 @@ MOVEMENT = {
     "reflection_pad1d": "padding", "reflection_pad2d": "padding", "replication_pad1d": "padding",
     "replication_pad2d": "padding", "slice": "dim, start, end, step: within the extent", "select": "dim, index",
     "split": "dim; sizes are the outputs'", "unbind": "dim", "cat": "dim", "stack": "dim",
-    "index_select": "dim; index is a constant", "gather": "dim; index is a constant",
+    "index_select": "dim; index is a constant",
     "pixel_shuffle": "upscale_factor", "pixel_unshuffle": "downscale_factor", "channel_shuffle": "groups",
     "tril": "diagonal", "triu": "diagonal",
 }
 REDUCTION = {
-    "sum": "dim, keepdim", "mean": "dim, keepdim", "amax": "dim, keepdim", "amin": "dim, keepdim", "prod": "dim, keepdim",
+    "sum": "dim, keepdim", "mean": "dim, keepdim", "amax": "dim, keepdim", "amin": "dim, keepdim",
     "max": "dim, keepdim; values alone", "min": "dim, keepdim; values alone", "var": "dim, correction, keepdim",
     "std": "dim, correction, keepdim", "linalg_vector_norm": "ord, dim, keepdim", "logsumexp": "dim, keepdim",
     "cumsum": "dim", "softmax": "dim", "log_softmax": "dim", "glu": "dim",
@@ -82,14 +82,13 @@ SUPPORTED = POINTWISE | MOVEMENT | REDUCTION | {
     "max_pool1d": "", "max_pool2d": "", "avg_pool1d": "", "avg_pool2d": "", "adaptive_avg_pool1d": "",
     "adaptive_avg_pool2d": "", "adaptive_max_pool1d": "", "adaptive_max_pool2d": "",
     "upsample_nearest1d": "", "upsample_nearest2d": "", "upsample_bilinear2d": "",
-    "cross_entropy_loss": "", "nll_loss": "", "mse_loss": "", "l1_loss": "", "smooth_l1_loss": "", "huber_loss": "",
-    "binary_cross_entropy_with_logits": "",
 }
 
 # Why an operator is not supported. Others: "HetPipe has no such operator".
 BY_DATA = "its result depends on the data in a way that has no gradient or no fixed place (routing, mixture of experts, search)"
 RANDOM = "a random draw that is neither dropout nor stochastic depth"
 COMPLEX = "complex numbers"
+OWN_LOSS = "a loss that the model computes itself: export it so that it returns its predictions, and choose --loss"
 REASONS = (
     {name: BY_DATA for name in (
         "sort", "topk", "argsort", "argmax", "argmin", "nonzero", "nonzero_numpy", "unique", "_unique2", "masked_select",
@@ -102,6 +101,9 @@ REASONS = (
     {name: COMPLEX for name in (
         "complex", "polar", "view_as_complex", "view_as_real", "real", "imag", "fft_fft", "fft_rfft", "fft_irfft", "fft_fft2",
         "fft_rfft2", "fft_irfft2", "fft_ifft", "fft_fftn", "fft_ifftn", "stft", "istft")} |
+    {name: OWN_LOSS for name in (
+        "cross_entropy_loss", "nll_loss", "nll_loss_nd", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
+        "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "ctc_loss")} |
     {name: "three dimensions" for name in (
         "conv3d", "conv_transpose3d", "max_pool3d", "avg_pool3d", "adaptive_avg_pool3d", "upsample_trilinear3d")})
 
@@ -127,7 +129,6 @@ UNWRITTEN = {"layout", "device", "pin_memory", "memory_format", "non_blocking", 
              "implicit", "sparse", "path", "dtype"}
 AXES = {"dim", "dims", "dim0", "dim1", "start_dim", "end_dim", "axis"}
 TYPES = {torch.float32, torch.int64, torch.int32, torch.bool}
-REDUCTIONS = ["none", "mean", "sum"]
 MODULE_WRAPPERS = {"wrap_with_set_grad_enabled", "wrap_with_autocast", "tag_activation_checkpoint", "wrap_activation_checkpoint",
                    "hints_wrapper", "wrap"}
 
@@ -1295,13 +1296,6 @@ class Exporter:
 
     op_batch_norm = op_instance_norm = norm_with_statistics
 
-    def loss(self, call: Call) -> Value:
-        """`reduction` by name."""
-        return self.plain(call, reduction=REDUCTIONS[call.args["reduction"]])
-
-    op_cross_entropy_loss = op_nll_loss = op_mse_loss = op_l1_loss = op_smooth_l1_loss = op_huber_loss = loss
-    op_binary_cross_entropy_with_logits = loss
-
     # -- the whole
 
     state_names: set[str] = set()
@@ -1696,7 +1690,7 @@ def graph_text(exported: Exported) -> str:
     return "{\n" + ",\n".join(f' "{k}": {v}' for k, v in parts.items()) + "\n}\n"
 
 
-def save(tensors: dict[str, torch.Tensor], path: str, facts: dict[str, str] | None = None) -> None:
+def write_tensors(tensors: dict[str, torch.Tensor], path: str, facts: dict[str, str] | None = None) -> None:
     """A safetensors file that may be read by whoever may read other new files here."""
     save_file(tensors, path, facts)
     mask = os.umask(0)
@@ -1709,10 +1703,10 @@ def write(exported: Exported, folder: str) -> None:
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, "graph.json"), "w", encoding="utf-8") as file:
             file.write(graph_text(exported))
-        save({n: t.clone().contiguous() for n, t in exported.tensors.items()}, os.path.join(folder, "weights.safetensors"), {"format": "pt"})
+        write_tensors({n: t.clone().contiguous() for n, t in exported.tensors.items()}, os.path.join(folder, "weights.safetensors"), {"format": "pt"})
         constants = os.path.join(folder, "constants.safetensors")
         if exported.constants:
-            save(exported.constants, constants, {"format": "pt"})
+            write_tensors(exported.constants, constants, {"format": "pt"})
         elif os.path.exists(constants):
             os.remove(constants)
     except OSError as error:
@@ -1721,7 +1715,7 @@ def write(exported: Exported, folder: str) -> None:
 
 # ----------------------------------------------------------------------------------------------------------- PyTorch's own numbers
 
-LOSSES = ("cross-entropy", "mse", "l1", "bce", "output")
+LOSSES = ("cross-entropy", "mse", "l1", "bce")
 
 
 def switch_dropout_off(exported: Exported) -> None:
@@ -1749,8 +1743,6 @@ def in_double(module: torch.fx.GraphModule) -> None:
 
 def loss_of(name: str, output: torch.Tensor, labels: torch.Tensor | None) -> torch.Tensor:
     f = torch.nn.functional
-    if name == "output":
-        return output
     if name == "cross-entropy":
         return f.cross_entropy(output.flatten(0, 1), labels.flatten()) if output.dim() == 3 else f.cross_entropy(output, labels)
     return {"mse": f.mse_loss, "l1": f.l1_loss, "bce": f.binary_cross_entropy_with_logits}[name](output, labels)
@@ -1759,18 +1751,12 @@ def loss_of(name: str, output: torch.Tensor, labels: torch.Tensor | None) -> tor
 def random_labels(name: str, shape: list[int]) -> torch.Tensor | None:
     """Labels from a fixed generator. Classes lie along dimension 1, in outputs of three dimensions along the last."""
     generator = torch.Generator().manual_seed(1)
-    if name == "output":
-        return None
     if name == "cross-entropy":
         classes, rest = (shape[-1], shape[:-1]) if len(shape) == 3 else (shape[1], shape[:1] + shape[2:])
         return torch.randint(classes, rest, generator=generator)
     if name == "bce":
         return torch.randint(2, shape, generator=generator).float()
     return torch.randn(shape, generator=generator)
-
-
-def default_loss(exported: Exported) -> str:
-    return "output" if exported.outputs[0][1].shape == () else "cross-entropy"
 
 
 def reference_run(exported: Exported, batch: dict[str, torch.Tensor], loss: str, options: argparse.Namespace, double: bool) -> dict[str, torch.Tensor]:
@@ -1842,8 +1828,8 @@ def check_batch(exported: Exported, loss: str) -> dict[str, torch.Tensor]:
     names = input_names(model.module, model.args, model.kwargs)
     batch = {n: with_samples(t, count).contiguous() for n, t in zip(names, pytree.tree_leaves((model.args, model.kwargs))) if isinstance(t, torch.Tensor)}
     shape = [d if isinstance(d, int) else d.factor * count for d in exported.outputs[0][1].shape]
-    if loss == "output" and shape:
-        raise Mistake(f"--loss output: the model's first output, {exported.outputs[0][0]}, is no scalar; choose one of {', '.join(LOSSES[:-1])}")
+    if not shape:
+        raise Mistake(f"the first output, {exported.outputs[0][0]}, is one number, a loss of its own (not supported yet); return the predictions, and choose --loss")
     if loss == "cross-entropy" and len(shape) not in (2, 3, 4):
         raise Mistake(f"--loss cross-entropy: the first output, {exported.outputs[0][0]}, has {len(shape)} dimensions; choose another loss")
     labels = random_labels(loss, shape)
@@ -1912,15 +1898,15 @@ def write_reference(single: dict[str, torch.Tensor], double: dict[str, torch.Ten
     for name in double or {}:
         written[f"error/{name}"] = (single[name] - double[name]).abs().max() if single[name].numel() else torch.zeros(())
     settings = {"loss": loss, "learning_rate": str(options.learning_rate), "momentum": str(options.momentum), "steps": str(options.steps)}
-    save(written, options.reference, settings)
+    write_tensors(written, options.reference, settings)
 
 
 def check(exported: Exported, options: argparse.Namespace) -> int:
     """Writes the minibatch and PyTorch's numbers; runs `hetpipe check` and compares."""
-    loss = options.loss or default_loss(exported)
+    loss = options.loss
     batch = check_batch(exported, loss)
     batch_file = os.path.join(options.output, "check.safetensors")
-    save(batch, batch_file, {"loss": loss})
+    write_tensors(batch, batch_file, {"loss": loss})
     switch_dropout_off(exported)
     try:
         single = reference_run(exported, batch, loss, options, False)
@@ -1953,7 +1939,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--output", metavar="DIR", help="the folder to write")
     parser.add_argument("--name", help="the model's name (default: FUNCTION)")
     parser.add_argument("--check", action="store_true", help="train one minibatch in PyTorch and in HetPipe, and compare")
-    parser.add_argument("--loss", choices=LOSSES, help="default: output if the first output is a scalar, else cross-entropy")
+    parser.add_argument("--loss", choices=LOSSES, default="cross-entropy", help="of --check and --reference (default: cross-entropy)")
     parser.add_argument("--hetpipe", metavar="PATH", default="hetpipe", help="the command for --check (default: on PATH)")
     parser.add_argument("--reference", metavar="FILE", help="write PyTorch's numbers of the check, as .safetensors")
     parser.add_argument("--double", action="store_true", help="write PyTorch's numbers in float64, and how far its float32 is from them")
