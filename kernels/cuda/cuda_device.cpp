@@ -284,6 +284,9 @@ class CudaDevice final : public Device {
     return make_loss(layers_, l, in[0]);
   }
 
+  LayerMaker make(const Pointwise& l, const Inputs& in, std::uint64_t) {
+    return make_pointwise(layers_, l, in);
+  }
   template <class Layer>
   requires AlgebraLayer<Layer> || OneOf<Layer, TransposedConvolution, Resize, AdaptivePool,
                                         GroupNorm, RmsNorm, Recurrent, RegressionLoss, OutputLoss>

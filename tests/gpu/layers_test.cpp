@@ -56,6 +56,21 @@ std::vector<LayerCase> some_cases() {
   return some;
 }
 
+// Those that this device computes: it says so of the others.
+std::vector<LayerCase> known(Device& device, const std::vector<LayerCase>& cases) {
+  std::vector<LayerCase> taken;
+  for (const LayerCase& c : cases) {
+    try {
+      device.make_kernel(c.spec, c.inputs, test::kLayerKey);
+      taken.push_back(c);
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find("no kernel for"), std::string::npos);
+    }
+  }
+  EXPECT_GE(taken.size(), cases.size() / 3);
+  return taken;
+}
+
 class CudaLayers : public testing::TestWithParam<Precision> {
  protected:
   void SetUp() override {
@@ -67,7 +82,7 @@ class CudaLayers : public testing::TestWithParam<Precision> {
 };
 
 TEST_P(CudaLayers, AgreeWithTheDefinition) {
-  for (const LayerCase& c : all_cases()) {
+  for (const LayerCase& c : known(*device_, all_cases())) {
     SCOPED_TRACE(to_string(c));
     const LayerValues values = values_of(c, GetParam());
     compare_all(run_layer(*device_, c, values), run_layer(*reference_, c, values),
@@ -77,7 +92,7 @@ TEST_P(CudaLayers, AgreeWithTheDefinition) {
 }
 
 TEST_P(CudaLayers, TensorsMayStartAnywhere) {
-  for (const LayerCase& c : some_cases()) {
+  for (const LayerCase& c : known(*device_, some_cases())) {
     const LayerValues values = values_of(c, GetParam());
     const LayerResult wanted = run_layer(*reference_, c, values);
     for (const std::int64_t offset : {1, 2, 4}) {
@@ -90,7 +105,7 @@ TEST_P(CudaLayers, TensorsMayStartAnywhere) {
 }
 
 TEST_P(CudaLayers, ComeToTheSameBitsEveryTimeInTwoHalvesAndInPlace) {
-  for (const LayerCase& c : some_cases()) {
+  for (const LayerCase& c : known(*device_, some_cases())) {
     const LayerValues values = values_of(c, GetParam());
     const LayerResult wanted = run_layer(*device_, c, values);
     for (const RunOptions& options :

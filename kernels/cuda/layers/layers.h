@@ -90,6 +90,8 @@ LayerMaker make_layer_norm(LayerContext& context, const LayerNorm& spec, const S
 LayerMaker make_attention(LayerContext& context, const SelfAttention& spec, const Shape& in);
 LayerMaker make_lstm(LayerContext& context, const Lstm& spec, const Shape& in);
 LayerMaker make_loss(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in);
+LayerMaker make_pointwise(LayerContext& context, const Pointwise& spec,
+                          const std::vector<Shape>& inputs);
 
 // One kernel for the whole chain (Device::fuse); null where there is none.
 LayerMaker fuse_layers(LayerContext& context, std::span<const ChainedLayer> chain);
