@@ -80,6 +80,7 @@
   OP(gelu_tanh, 1, gelu_tanh(x), 20, "g*gelu_tanh_slope(x)")                                     \
   OP(gelu_tanh_slope, 1, gelu_tanh_slope(x), 30, "")                                             \
   OP(softplus, 1, softplus(x), 25, "g*sigmoid(x)")                                               \
+  OP(detach, 1, x, 0, "0")                                                                       \
   OP(mish, 1, x / (T(1) + T(2) / (exp(x) * (exp(x) + T(2)))), 40,                                \
      "g*(tanh(softplus(x)) + x*sigmoid(x)*(1-square(tanh(softplus(x)))))")
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/loops.h"
+#include "kernels/cpu/loop_sums.h"
 
 namespace hetpipe::loops {
 namespace {
@@ -108,19 +108,80 @@ HETPIPE_EVERY_WIDTH void bilinear_row(float* __restrict y, const float* __restri
 HETPIPE_EVERY_WIDTH void resize_backward_row(float* __restrict dx, const float* __restrict dy,
                                              const Reaches& rows, const Reaches& columns,
                                              std::int64_t row, std::int64_t width,
-                                             std::int64_t out_width, std::int64_t channels) {
-  const Reach *const r0 = rows.first(row), *const r1 = rows.end(row);
+                                             std::int64_t out_width, std::int64_t channels,
+                                             float* __restrict sum) {
+  const std::int64_t line = out_width * channels;
+  bool first = true;
+  for (const Reach* r = rows.first(row); r < rows.end(row); ++r, first = false) {
+    const float* const gradient = dy + r->from * line;
+    const float weight = r->weight;
+    if (first) {
+      for (std::int64_t k = 0; k < line; ++k) sum[k] = weight * gradient[k];
+    } else {
+      for (std::int64_t k = 0; k < line; ++k) sum[k] += weight * gradient[k];
+    }
+  }
+  if (first) std::fill_n(sum, line, 0.0f);
   for (std::int64_t w = 0; w < width; ++w, dx += channels) {
     const Reach *const c0 = columns.first(w), *const c1 = columns.end(w);
+    if (c0 == c1) {
+      std::fill_n(dx, channels, 0.0f);
+      continue;
+    }
+    for (const Reach* c = c0; c < c1; ++c) {
+      const float* const from = sum + c->from * channels;
+      const float weight = c->weight;
+      if (c == c0) {
+        for (std::int64_t k = 0; k < channels; ++k) dx[k] = weight * from[k];
+      } else {
+        for (std::int64_t k = 0; k < channels; ++k) dx[k] += weight * from[k];
+      }
+    }
+  }
+}
+
+HETPIPE_EVERY_WIDTH void window_sums(double* __restrict sums, const float* __restrict image,
+                                     const std::int64_t* __restrict pixels, std::int64_t count,
+                                     std::int64_t channels) {
+  add_rows<1>({sums}, count, channels, [=](std::int64_t p, std::int64_t c) {
+    return std::array<float, 1>{image[pixels[p] + c]};
+  });
+}
+
+HETPIPE_EVERY_WIDTH void max_pool_row(float* __restrict y, std::uint8_t* __restrict winner,
+                                      const float* __restrict image, const Window& window,
+                                      const Shape& in, std::int64_t row) {
+  const std::int64_t channels = in[3], columns = window.columns.positions(in[2]);
+  const std::int64_t kh0 = window.rows.begin(row), kh1 = window.rows.end(row, in[1]);
+  for (std::int64_t ow = 0; ow < columns; ++ow, y += channels) {
+    const std::int64_t kw0 = window.columns.begin(ow), kw1 = window.columns.end(ow, in[2]);
+    const float* const start =
+        image + (window.rows.at(row, kh0) * in[2] + window.columns.at(ow, kw0)) * channels;
+    const std::int64_t down = window.rows.dilation * in[2] * channels;
+    const std::int64_t across = window.columns.dilation * channels;
     in_blocks(channels, [&](std::int64_t first, auto count) {
-      float sums[kSideBySide] = {};
-      for (const Reach* r = r0; r < r1; ++r)
-        for (const Reach* c = c0; c < c1; ++c) {
-          const float* const gradient = dy + (r->from * out_width + c->from) * channels + first;
-          const float weight = r->weight * c->weight;
-          for (std::int64_t k = 0; k < count; ++k) sums[k] += weight * gradient[k];
+      float best[kSideBySide];
+      std::int32_t place[kSideBySide];
+      const float* line = start + first;
+      for (std::int64_t k = 0; k < count; ++k) {
+        best[k] = line[k];
+        place[k] = static_cast<std::int32_t>(window.place(kh0, kw0));
+      }
+      for (std::int64_t kh = kh0; kh < kh1; ++kh, line += down) {
+        const float* x = line;
+        auto here = static_cast<std::int32_t>(window.place(kh, kw0));
+        for (std::int64_t kw = kw0; kw < kw1; ++kw, x += across, ++here) {
+          for (std::int64_t k = 0; k < count; ++k) {
+            const bool better = (x[k] > best[k]) | (x[k] != x[k]);  // a NaN wins
+            best[k] = better ? x[k] : best[k];
+            place[k] = better ? here : place[k];
+          }
         }
-      for (std::int64_t k = 0; k < count; ++k) dx[first + k] = sums[k];
+      }
+      for (std::int64_t k = 0; k < count; ++k) y[first + k] = best[k];
+      if (winner == nullptr) return;
+      std::uint8_t* const winners = winner + ow * channels + first;
+      for (std::int64_t k = 0; k < count; ++k) winners[k] = static_cast<std::uint8_t>(place[k]);
     });
   }
 }

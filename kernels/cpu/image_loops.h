@@ -29,6 +29,9 @@ struct Reaches {
 Reaches reaches_of(const WindowSide& side, std::int64_t extent);
 Reaches reaches_of(const std::vector<ResizePlace>& places, std::int64_t extent);
 
+// One output row (W', C) of a max pool: `image` is one sample (H, W, C). winner may be null.
+void max_pool_row(float* y, std::uint8_t* winner, const float* image, const Window& window,
+                  const Shape& in, std::int64_t row);
 // One row of the input gradient (W, C) of a max pool; dy and winner are a sample's (H', W', C).
 void max_pool_backward_row(float* dx, const float* dy, const std::uint8_t* winner,
                            const Window& window, const Reaches& rows, const Reaches& columns,
@@ -37,10 +40,15 @@ void max_pool_backward_row(float* dx, const float* dy, const std::uint8_t* winne
 // One row of a bilinear resize (columns, C), of two rows (W, C).
 void bilinear_row(float* y, const float* low, const float* high, const ResizePlace& row,
                   const std::vector<ResizePlace>& columns, std::int64_t channels);
-// One row of the input gradient (W, C) of a resize; dy (rows, columns, C) is a sample's.
+// One row of the input gradient (W, C) of a resize; dy (rows, columns, C) is a sample's, `sum`
+// (columns, C) memory for the rows' sum.
 void resize_backward_row(float* dx, const float* dy, const Reaches& rows, const Reaches& columns,
                          std::int64_t row, std::int64_t width, std::int64_t out_width,
-                         std::int64_t channels);
+                         std::int64_t channels, float* sum);
+
+// sums (C) += the pixels that start at these places of an image.
+void window_sums(double* sums, const float* image, const std::int64_t* pixels, std::int64_t count,
+                 std::int64_t channels);
 
 // The largest of rows [h0, h1) and columns [w0, w1) of a sample (H, W, C), and its pixel h*W + w,
 // the first of equals; a NaN wins. winner may be null.

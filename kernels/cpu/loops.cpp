@@ -12,9 +12,6 @@
 namespace hetpipe::loops {
 namespace {
 
-// Channels handled together by loops that keep their state in registers or the nearest cache.
-constexpr std::int64_t kChannels = 64;
-
 // Calls visit(output column, input offset, output offset, place) for every tap of output row `row`
 // inside the image; offsets count floats.
 template <class Visit>
@@ -206,44 +203,6 @@ void turn_round(float* __restrict to, const float* __restrict from, std::int64_t
     for (std::int64_t i = 0; i < inputs; ++i)
       for (std::int64_t t = 0; t < taps; ++t)
         to[(i * outputs + o) * taps + t] = from[(o * inputs + i) * taps + taps - 1 - t];
-}
-
-HETPIPE_EVERY_WIDTH void max_pool_row(float* __restrict y, std::uint8_t* __restrict winner,
-                                      const float* __restrict image, const Window& window,
-                                      const Shape& in, std::int64_t row) {
-  const std::int64_t channels = in[3];
-  const std::int64_t columns = window.columns.positions(in[2]);
-  const std::int64_t kh0 = window.rows.begin(row), kh1 = window.rows.end(row, in[1]);
-  for (std::int64_t ow = 0; ow < columns; ++ow) {
-    const std::int64_t kw0 = window.columns.begin(ow), kw1 = window.columns.end(ow, in[2]);
-    for (std::int64_t c0 = 0; c0 < channels; c0 += kChannels) {
-      const std::int64_t n = std::min(kChannels, channels - c0);
-      float best[kChannels];
-      std::int32_t place[kChannels];
-      const auto pixel = [&](std::int64_t kh, std::int64_t kw) {
-        const std::int64_t h = window.rows.at(row, kh);
-        const std::int64_t w = window.columns.at(ow, kw);
-        return image + (h * in[2] + w) * channels + c0;
-      };
-      const float* first = pixel(kh0, kw0);
-      for (std::int64_t c = 0; c < n; ++c) best[c] = first[c];
-      std::fill_n(place, n, static_cast<std::int32_t>(window.place(kh0, kw0)));
-      for (std::int64_t kh = kh0; kh < kh1; ++kh)
-        for (std::int64_t kw = kh == kh0 ? kw0 + 1 : kw0; kw < kw1; ++kw) {
-          const float* x = pixel(kh, kw);
-          const std::int32_t here = static_cast<std::int32_t>(window.place(kh, kw));
-          for (std::int64_t c = 0; c < n; ++c) {
-            const bool better = (x[c] > best[c]) | (x[c] != x[c]);  // a NaN wins
-            best[c] = better ? x[c] : best[c];
-            place[c] = better ? here : place[c];
-          }
-        }
-      std::copy_n(best, n, y + ow * channels + c0);
-      if (winner == nullptr) continue;
-      std::uint8_t* winners = winner + ow * channels + c0;
-      for (std::int64_t c = 0; c < n; ++c) winners[c] = static_cast<std::uint8_t>(place[c]);
-    }
-  }
 }
 
 HETPIPE_EVERY_WIDTH void average_pool_row(float* __restrict y, const float* __restrict image,

@@ -85,9 +85,7 @@ void transpose(float* to, const float* from, std::int64_t rows, std::int64_t col
 void turn_round(float* to, const float* from, std::int64_t outputs, std::int64_t inputs,
                 std::int64_t taps);
 
-// One output row (W', C) of a pooling: `image` is one sample (H, W, C). winner may be null.
-void max_pool_row(float* y, std::uint8_t* winner, const float* image, const Window& window,
-                  const Shape& in, std::int64_t row);
+// One output row (W', C) of a pooling: `image` is one sample (H, W, C).
 void average_pool_row(float* y, const float* image, const Window& window, const Shape& in,
                       bool count_padding, std::int64_t row);
 // One sample's input gradient (H, W, C), overwritten.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/cpu/loop_sums.h"
+#include "kernels/pointwise_math.h"
 
 namespace hetpipe::loops {
 
@@ -116,6 +117,38 @@ HETPIPE_EVERY_WIDTH void group_norm_backward(float* dx, const float* dy, const f
       dx[c] = dy[c] * factor[c] - shift[c] - (x[c] - mean[c]) * slope[c];
     }
   }
+}
+
+HETPIPE_EVERY_WIDTH SoftmaxSum softmax_sum(float* __restrict exponentials,
+                                           const float* __restrict x, std::int64_t count) {
+  float lanes[kLanes];
+  for (std::int64_t l = 0; l < kLanes; ++l) lanes[l] = x[0];
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::int64_t l = 0; l < kLanes; ++l) lanes[l] = x[i + l] > lanes[l] ? x[i + l] : lanes[l];
+  }
+  for (; i < count; ++i) lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
+  SoftmaxSum s;
+  s.largest = lanes[0];
+  for (std::int64_t l = 1; l < kLanes; ++l) s.largest = lanes[l] > s.largest ? lanes[l] : s.largest;
+  while (s.best + 1 < count && x[s.best] != s.largest) ++s.best;
+  const float largest = s.largest;
+  if (exponentials == nullptr) {
+    s.sum = sum_along<1>(count, [=](std::int64_t k) {
+      return std::array<float, 1>{pointwise::exp(x[k] - largest)};
+    })[0];
+    return s;
+  }
+  for (std::int64_t k = 0; k < count; ++k) exponentials[k] = pointwise::exp(x[k] - largest);
+  s.sum =
+      sum_along<1>(count, [=](std::int64_t k) { return std::array<float, 1>{exponentials[k]}; })[0];
+  return s;
+}
+
+HETPIPE_EVERY_WIDTH void softmax_loss_gradient(float* __restrict dx, const float* __restrict p,
+                                               float target, float denominator, float scale,
+                                               std::int64_t count) {
+  for (std::int64_t k = 0; k < count; ++k) dx[k] = (p[k] - target) / denominator * scale;
 }
 
 }  // namespace hetpipe::loops

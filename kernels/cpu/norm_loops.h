@@ -3,7 +3,8 @@
 
 #include <cstdint>
 
-// Normalisation of rows (layer norm, RMS norm) and of groups of channels, in the calling thread.
+// Normalisation of rows (layer norm, RMS norm, softmax) and of groups of channels, in the calling
+// thread.
 // Sums as in loop_sums.h, all else in float.
 namespace hetpipe::loops {
 
@@ -33,5 +34,17 @@ void rms_norm_parameter_sums(double* products, const float* dy, const float* x,
 void group_norm_backward(float* dx, const float* dy, const float* x, const float* mean,
                          const float* factor, const float* shift, const float* slope,
                          std::int64_t rows, std::int64_t channels);
+
+// A row's largest number, the first of equals, and the sum of e^(x - largest), whose terms go to
+// `exponentials` unless that is null.
+struct SoftmaxSum {
+  std::int64_t best = 0;
+  float largest = 0;
+  double sum = 0;
+};
+SoftmaxSum softmax_sum(float* exponentials, const float* x, std::int64_t count);
+// dx = (p - target) / denominator * scale
+void softmax_loss_gradient(float* dx, const float* p, float target, float denominator, float scale,
+                           std::int64_t count);
 
 }  // namespace hetpipe::loops

@@ -49,9 +49,10 @@ class ResizeKernel final : public LayerKernel {
     const auto columns = static_cast<std::int64_t>(columns_.size());
     const std::int64_t out = static_cast<std::int64_t>(rows_.size()) * columns * in_[3];
     parallel_for(threads_, in_[0] * in_[1], [&](std::int64_t i) {
+      const std::unique_ptr<float[]> sum(new float[static_cast<std::size_t>(columns * in_[3])]);
       loops::resize_backward_row(dx + i * in_[2] * in_[3],
                                  floats(a.output_gradient) + i / in_[1] * out, row_reaches_,
-                                 column_reaches_, i % in_[1], in_[2], columns, in_[3]);
+                                 column_reaches_, i % in_[1], in_[2], columns, in_[3], sum.get());
     });
   }
 
@@ -74,6 +75,7 @@ class AdaptivePoolKernel final : public LayerKernel {
       const float* const image = floats(a.inputs[0]) + n * sample();
       float* const y = floats(a.output) + n * outputs() * in_[3];
       std::vector<double> sums(static_cast<std::size_t>(in_[3]));
+      std::vector<std::int64_t> pixels;
       reference::for_each_window(
           spec_, one,
           [&](std::int64_t output, std::int64_t, const Window& rows, const Window& columns) {
@@ -85,10 +87,12 @@ class AdaptivePoolKernel final : public LayerKernel {
               return;
             }
             std::fill(sums.begin(), sums.end(), 0.0);
-            for (std::int64_t h = rows.begin; h < rows.end; ++h) {
-              loops::column_sums(sums.data(), image + (h * in_[2] + columns.begin) * in_[3],
-                                 columns.size(), in_[3]);
-            }
+            pixels.clear();
+            for (std::int64_t h = rows.begin; h < rows.end; ++h)
+              for (std::int64_t w = columns.begin; w < columns.end; ++w)
+                pixels.push_back((h * in_[2] + w) * in_[3]);
+            loops::window_sums(sums.data(), image, pixels.data(),
+                               static_cast<std::int64_t>(pixels.size()), in_[3]);
             const auto area = static_cast<double>(rows.size() * columns.size());
             for (std::size_t c = 0; c < sums.size(); ++c)
               to[c] = static_cast<float>(sums[c] / area);

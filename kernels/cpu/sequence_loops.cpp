@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "kernels/cpu/loop_kernels.h"
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/norm_loops.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/host_device.h"
 #include "kernels/reference/embedding.h"
@@ -98,8 +100,8 @@ class LossKernel final : public LayerKernel {
     float* const probabilities = train ? reinterpret_cast<float*>(a.stash) : nullptr;
     std::vector<reference::TokenLoss> tokens(static_cast<std::size_t>(s_.batch * s_.tokens));
     parallel_for(threads_, s_.batch * s_.tokens, [&](std::int64_t r) {
-      tokens[static_cast<std::size_t>(r)] = reference::softmax_cross_entropy_row(
-          s_, train ? smoothing_ : 0.0, floats(a.inputs[0]), a.labels, r, probabilities);
+      tokens[static_cast<std::size_t>(r)] =
+          token(train ? smoothing_ : 0.0, floats(a.inputs[0]), a.labels, r, probabilities);
     });
     reference::softmax_cross_entropy_sums(s_, tokens.data(), floats(a.output), a.correct,
                                           a.loss_weight);
@@ -107,14 +109,45 @@ class LossKernel final : public LayerKernel {
   void backward(Stream&, const BackwardArguments& a) override {
     float* const dx = wanted(a.input_gradients, 0);
     if (dx == nullptr) return;
+    ensure(a.loss_samples > 0, "the loss is a mean over no samples");
+    const float* const probabilities = reinterpret_cast<const float*>(a.stash);
+    const auto denominator =
+        static_cast<float>(static_cast<double>(a.loss_samples) * s_.denominator(a.loss_weight));
+    const double classes = static_cast<double>(s_.classes);
+    const auto other = static_cast<float>(smoothing_ / classes);
+    const auto right = static_cast<float>(1 - smoothing_ + smoothing_ / classes);
     parallel_for(threads_, s_.batch * s_.tokens, [&](std::int64_t r) {
-      reference::softmax_cross_entropy_backward(
-          s_, smoothing_, reinterpret_cast<const float*>(a.stash), a.labels, a.loss_samples, r,
-          r + 1, dx, a.loss_scale, a.loss_weight);
+      if (!s_.weights.empty() || !reference::is_labelled(s_, a.labels[r])) {
+        reference::softmax_cross_entropy_backward(s_, smoothing_, probabilities, a.labels,
+                                                  a.loss_samples, r, r + 1, dx, a.loss_scale,
+                                                  a.loss_weight);
+        return;
+      }
+      const float* const p = probabilities + r * s_.classes;
+      float* const row = dx + r * s_.classes;
+      loops::softmax_loss_gradient(row, p, other, denominator, a.loss_scale, s_.classes);
+      row[a.labels[r]] = (p[a.labels[r]] - right) / denominator * a.loss_scale;
     });
   }
 
  private:
+  // The definition's, but for how exponentials are formed and added.
+  reference::TokenLoss token(double smoothing, const float* logits, const std::int32_t* labels,
+                             std::int64_t r, float* probabilities) const {
+    if (!reference::is_labelled(s_, labels[r])) return {};
+    if (smoothing != 0 || !s_.weights.empty()) {
+      return reference::softmax_cross_entropy_row(s_, smoothing, logits, labels, r, probabilities);
+    }
+    ensure(0 <= labels[r] && labels[r] < s_.classes, "label outside [0, classes)");
+    const float* const x = logits + r * s_.classes;
+    float* const p = probabilities == nullptr ? nullptr : probabilities + r * s_.classes;
+    const loops::SoftmaxSum of = loops::softmax_sum(p, x, s_.classes);
+    if (p != nullptr) loops::scale(p, static_cast<float>(1.0 / of.sum), s_.classes);
+    return {
+        std::log(of.sum) - (static_cast<double>(x[labels[r]]) - static_cast<double>(of.largest)),
+        of.best == labels[r], true};
+  }
+
   double smoothing_;
   reference::LossSizes s_;
   int threads_;

@@ -231,7 +231,6 @@ class CudaDevice final : public Device {
     return make_linear(layers_, l, in[0]);
   }
   LayerMaker make(const BatchNorm& l, const Inputs& in, std::uint64_t) {
-    refuse_unless(l.affine && l.tracked, "batch norm without parameters or running statistics");
     return make_batch_norm(layers_, l, {}, in[0]);
   }
   template <Elementwise Layer>
@@ -270,7 +269,6 @@ class CudaDevice final : public Device {
     return make_positions(layers_, l, in[0]);
   }
   LayerMaker make(const LayerNorm& l, const Inputs& in, std::uint64_t) {
-    refuse_unless(l.scaled && l.shifted, "layer norm without scale or shift");
     return make_layer_norm(layers_, l, in[0]);
   }
   LayerMaker make(const SelfAttention& l, const Inputs& in, std::uint64_t) {
@@ -279,8 +277,29 @@ class CudaDevice final : public Device {
   LayerMaker make(const Lstm& l, const Inputs& in, std::uint64_t) {
     return make_lstm(layers_, l, in[0]);
   }
+  LayerMaker make(const TransposedConvolution& l, const Inputs& in, std::uint64_t) {
+    return make_transposed_convolution(layers_, l, in[0]);
+  }
+  LayerMaker make(const Resize& l, const Inputs& in, std::uint64_t) {
+    return make_resize(layers_, l, in[0]);
+  }
+  LayerMaker make(const AdaptivePool& l, const Inputs& in, std::uint64_t) {
+    return make_pooling(layers_, l, in[0]);
+  }
+  LayerMaker make(const RmsNorm& l, const Inputs& in, std::uint64_t) {
+    return make_rms_norm(layers_, l, in[0]);
+  }
+  LayerMaker make(const GroupNorm& l, const Inputs& in, std::uint64_t) {
+    return make_group_norm(layers_, l, in[0]);
+  }
+  template <class Layer>
+  requires OneOf<Layer, RegressionLoss, OutputLoss> LayerMaker make(const Layer& l,
+                                                                    const Inputs& in,
+                                                                    std::uint64_t) {
+    return make_loss(layers_, l, in[0]);
+  }
   LayerMaker make(const SoftmaxCrossEntropy& l, const Inputs& in, std::uint64_t) {
-    refuse_unless(!l.skips && l.class_weights.empty(), "class weights and ignored labels");
+    refuse_unless(l.class_weights.empty(), "class weights");
     return make_loss(layers_, l, in[0]);
   }
 
@@ -288,9 +307,9 @@ class CudaDevice final : public Device {
     return make_pointwise(layers_, l, in);
   }
   template <class Layer>
-  requires AlgebraLayer<Layer> || OneOf<Layer, TransposedConvolution, Resize, AdaptivePool,
-                                        GroupNorm, RmsNorm, Recurrent, RegressionLoss, OutputLoss>
-      LayerMaker make(const Layer& l, const Inputs&, std::uint64_t) {
+  requires AlgebraLayer<Layer> || OneOf<Layer, Recurrent> LayerMaker make(const Layer& l,
+                                                                          const Inputs&,
+                                                                          std::uint64_t) {
     refuse_unless(false, to_string(LayerSpec(l)));
     return nullptr;
   }

@@ -132,10 +132,9 @@ void CheckedSteps::sum_shared() {
       }
     }
   }
-  for (Part& part : parts_) part.gradient_values = download(part.gradients);
 }
 
-double CheckedSteps::step(const CheckedBatch& batch) {
+double CheckedSteps::step(const CheckedBatch& batch, bool keep_gradients) {
   std::vector<Pass> passes(parts_.size());
   for (std::size_t k = 0; k < parts_.size(); ++k) {
     Pass& pass = passes[k];
@@ -165,6 +164,7 @@ double CheckedSteps::step(const CheckedBatch& batch) {
   backward(passes);
   sum_shared();
   for (Part& part : parts_) {
+    if (keep_gradients) part.gradient_values = download(part.gradients);
     const std::int64_t count = part.stage->parameters().count();
     if (count == 0) continue;
     part.optimizer->update(next_, next_ + 1, part.gradients, part.weights.as<float>());

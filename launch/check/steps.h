@@ -8,18 +8,12 @@
 
 #include "base/sample.h"
 #include "kernels/device.h"
+#include "launch/check/batch.h"
 #include "runtime/model/model.h"
 #include "runtime/pipeline/optimizer.h"
 #include "runtime/pipeline/stage.h"
 
 namespace hetpipe {
-
-// What one minibatch holds, as a model reads it.
-struct CheckedBatch {
-  std::int64_t samples = 0;
-  std::vector<float> inputs;          // (N, sample)
-  std::vector<std::int32_t> labels;   // (N, labels of a sample); bits of floats for regression
-};
 
 // A tensor by its name in the state_dict.
 struct CheckedTensor {
@@ -36,9 +30,9 @@ class CheckedSteps {
   CheckedSteps(const Model& model, std::vector<int> stage_end, Device& device,
                const OptimizerOptions& optimizer);
 
-  // The mean loss before the update.
-  double step(const CheckedBatch& batch);
-  std::vector<CheckedTensor> gradients() const;   // of the last step
+  // The mean loss before the update. The gradients are kept for gradients() where asked.
+  double step(const CheckedBatch& batch, bool keep_gradients = false);
+  std::vector<CheckedTensor> gradients() const;   // of the last step that kept them
   std::vector<CheckedTensor> parameters() const;  // now
   std::vector<CheckedTensor> statistics() const;
 

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "launch/doctor/checks.h"
 #include "partitioner/cost/memory.h"
+#include "partitioner/profile/tied.h"
 
 namespace hetpipe {
 namespace {
@@ -21,8 +22,8 @@ const char* const kElsewhere =
 double checkpoint_bytes(const TrainJob& job, int keep) {
   if (!job.profile) return 0;
   double parameters = 0;
-  for (const ProfileLayer& layer : job.profile->layers) {
-    if (layer.shares.empty()) parameters += static_cast<double>(layer.parameter_bytes);
+  for (const std::int64_t bytes : own_parameter_bytes(*job.profile)) {
+    parameters += static_cast<double>(bytes);
   }
   const double slots = 1 + optimizer_slots(job.plan.optimizer);
   const auto workers = static_cast<double>(job.plan.virtual_workers.size());

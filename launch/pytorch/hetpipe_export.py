@@ -1696,15 +1696,23 @@ def graph_text(exported: Exported) -> str:
     return "{\n" + ",\n".join(f' "{k}": {v}' for k, v in parts.items()) + "\n}\n"
 
 
+def save(tensors: dict[str, torch.Tensor], path: str, facts: dict[str, str] | None = None) -> None:
+    """A safetensors file that may be read by whoever may read other new files here."""
+    save_file(tensors, path, facts)
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(path, 0o666 & ~mask)
+
+
 def write(exported: Exported, folder: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, "graph.json"), "w", encoding="utf-8") as file:
             file.write(graph_text(exported))
-        save_file({n: t.clone().contiguous() for n, t in exported.tensors.items()}, os.path.join(folder, "weights.safetensors"), {"format": "pt"})
+        save({n: t.clone().contiguous() for n, t in exported.tensors.items()}, os.path.join(folder, "weights.safetensors"), {"format": "pt"})
         constants = os.path.join(folder, "constants.safetensors")
         if exported.constants:
-            save_file(exported.constants, constants, {"format": "pt"})
+            save(exported.constants, constants, {"format": "pt"})
         elif os.path.exists(constants):
             os.remove(constants)
     except OSError as error:
@@ -1798,11 +1806,12 @@ def reference_run(exported: Exported, batch: dict[str, torch.Tensor], loss: str,
                 p.grad = None
             value.backward()
             with torch.no_grad():
+                # The loss, which is of the first output alone, may not depend on all parameters.
+                parameters = {n: p for n, p in parameters.items() if p.grad is not None}
                 for name, p in parameters.items():
-                    gradient = torch.zeros_like(p) if p.grad is None else p.grad
                     if step == 0:
-                        result[f"gradient/{name}"] = gradient.clone()
-                    velocity[name].mul_(options.momentum).add_(gradient)
+                        result[f"gradient/{name}"] = p.grad.clone()
+                    velocity[name].mul_(options.momentum).add_(p.grad)
                     p.sub_(velocity[name], alpha=options.learning_rate)
     finally:
         torch.set_default_dtype(standard)
@@ -1810,9 +1819,19 @@ def reference_run(exported: Exported, batch: dict[str, torch.Tensor], loss: str,
     for name, p in parameters.items():
         result[f"updated/{name}"] = p.detach().clone()
     buffers = dict(module.named_buffers(remove_duplicate=False))
-    for name in sorted(exported.exporter.changed):
+    needed = needed_for_first_output(exported)
+    for name in sorted(exported.exporter.changed & needed):
         result[f"updated/{name}"] = buffers[name].detach().clone()
     return {n: t.float().contiguous() for n, t in result.items()}
+
+
+def needed_for_first_output(exported: Exported) -> set[str]:
+    """Names of everything that the first output depends on."""
+    needed = {str(exported.outputs[0][1]).split(":")[0]}
+    for node in reversed(exported.nodes):
+        if node.name in needed:
+            needed |= {str(v).split(":")[0] for v in pytree.tree_leaves(node_json(node)["inputs"])}
+    return needed
 
 
 def check_batch(exported: Exported, loss: str) -> dict[str, torch.Tensor]:
@@ -1893,7 +1912,7 @@ def write_reference(single: dict[str, torch.Tensor], double: dict[str, torch.Ten
     for name in double or {}:
         written[f"error/{name}"] = (single[name] - double[name]).abs().max() if single[name].numel() else torch.zeros(())
     settings = {"loss": loss, "learning_rate": str(options.learning_rate), "momentum": str(options.momentum), "steps": str(options.steps)}
-    save_file(written, options.reference, settings)
+    save(written, options.reference, settings)
 
 
 def check(exported: Exported, options: argparse.Namespace) -> int:
@@ -1901,7 +1920,7 @@ def check(exported: Exported, options: argparse.Namespace) -> int:
     loss = options.loss or default_loss(exported)
     batch = check_batch(exported, loss)
     batch_file = os.path.join(options.output, "check.safetensors")
-    save_file(batch, batch_file, {"loss": loss})
+    save(batch, batch_file, {"loss": loss})
     switch_dropout_off(exported)
     try:
         single = reference_run(exported, batch, loss, options, False)

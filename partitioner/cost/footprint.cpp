@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <set>
-#include <string>
 
 #include "partitioner/profile/cut.h"
+#include "partitioner/profile/tied.h"
 
 namespace hetpipe {
 
@@ -34,13 +34,11 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
   const auto end_of = [&](int k) { return k < 0 ? 0 : stage_end[static_cast<std::size_t>(k)]; };
   const std::vector<std::int64_t> working = working_bytes(profile, costs.output_bytes);
   StageFootprint footprint;
-  std::set<std::string> owners;  // of parameters counted already
+  const std::vector<std::int64_t> own = own_parameter_bytes(profile);
   for (int l = end_of(stage.value - 1); l < end_of(stage.value); ++l) {
     const auto at = static_cast<std::size_t>(l);
     const ProfileLayer& layer = profile.layers[at];
-    if (owners.insert(layer.shares.empty() ? layer.name : layer.shares).second) {
-      footprint.parameters += layer.parameter_bytes;
-    }
+    footprint.parameters += own[at];
     footprint.largest_parameters = std::max(footprint.largest_parameters, layer.parameter_bytes);
     footprint.stash_once += costs.stash_bytes[at];
     footprint.working = std::max(footprint.working, working[at]);
@@ -70,6 +68,20 @@ StageFootprint stage_footprint(const Profile& profile, const LayerCosts& costs,
       footprint.sent += bytes * micro_batches;
       sent.insert(transfer.layers.begin(), transfer.layers.end());
     }
+  }
+  const std::vector<TiedWeight> tied = tied_weights(profile);
+  for (const TiedWeight& weight : tied) {
+    for (const int user : weight.users) {
+      if (stage_of_layer(stage_end, user) == stage.value) footprint.uses += weight.bytes;
+    }
+  }
+  const TiedTransfers ways = tied_transfers(tied, stage_end);
+  for (const TiedTransfer& weights : ways.weights) {
+    if (weights.to_stage == stage.value) footprint.foreign += weights.bytes;
+    if (weights.from_stage == stage.value) footprint.tied_sent += weights.bytes;
+  }
+  for (const TiedTransfer& gradients : ways.gradients) {
+    if (gradients.to_stage == stage.value) footprint.tied_received += gradients.bytes;
   }
   std::vector<std::int64_t> parameters;
   for (const ProfileLayer& layer : profile.layers) parameters.push_back(layer.parameter_bytes);

@@ -16,7 +16,7 @@ namespace hetpipe {
 // where one action computes a whole minibatch, per minibatch. Of each GPU where a device is a group
 // of GPUs: profiles give parameters and stashes per GPU, outputs whole.
 struct StageFootprint {
-  std::int64_t parameters = 0;          // tied weights once
+  std::int64_t parameters = 0;          // own ones: tied weights where their owner is
   std::int64_t stash = 0;               // kept from forward to backward
   std::int64_t received = 0;            // activations from earlier stages
   std::int64_t sent = 0;                // activations to later stages; once per receiving stage
@@ -31,6 +31,11 @@ struct StageFootprint {
                                  // beside their outputs
   std::int64_t late_adding = 0;  // of the parameters of a layer, beyond what W of the layers behind
                                  // it has freed of the micro-batch by then; the most
+  // Of tied weights (partitioner/profile/tied.h):
+  std::int64_t uses = 0;     // parts of their gradients that are made here, by layers that use them
+  std::int64_t foreign = 0;  // weights whose owner is in an earlier stage
+  std::int64_t tied_sent = 0;      // weights that later stages use; once per such stage
+  std::int64_t tied_received = 0;  // gradients that come from a later stage
   bool operator==(const StageFootprint&) const = default;
 };
 

@@ -2,7 +2,6 @@
 #include "partitioner/cost/footprints.h"
 
 #include <algorithm>
-#include <string>
 
 namespace hetpipe {
 
@@ -33,17 +32,15 @@ ModelCuts::ModelCuts(const Profile& profile)
       parameters(1, 0),
       largest_parameters(parameters_of_layers(profile)) {
   const auto layers = static_cast<int>(profile.layers.size());
-  std::map<std::string, int> last_of;  // of the owner of parameters
+  const std::vector<std::int64_t> own = own_parameter_bytes(profile);
+  tied = tied_weights(profile);
   for (int l = 0; l < layers; ++l) {
     const ProfileLayer& layer = profile.layers[static_cast<std::size_t>(l)];
     for (const int producer : layer.inputs)
       readers[static_cast<std::size_t>(producer)].push_back(l);
     if (layer.inputs.empty()) read.emplace_back(l, layer.input_bytes);
     of_layer.push_back(layer.parameter_bytes);
-    const auto [last, fresh] =
-        last_of.try_emplace(layer.shares.empty() ? layer.name : layer.shares, l);
-    if (!fresh) ties.emplace_back(l, std::exchange(last->second, l));
-    parameters.push_back(parameters.back() + (fresh ? layer.parameter_bytes : 0));
+    parameters.push_back(parameters.back() + own[static_cast<std::size_t>(l)]);
     if (layer.kept_for_readers) kept_for_readers.resize(profile.layers.size(), false);
   }
   for (int l = 0; l < layers; ++l) {
@@ -77,6 +74,8 @@ Footprints::Footprints(const Profile& profile, std::shared_ptr<const ModelCuts> 
 StageFootprint Footprints::alone(int first, int end) const {
   StageFootprint footprint;
   footprint.parameters = parameters(first, end);
+  footprint.uses = uses(first, end);
+  footprint.foreign = foreign(first, end);
   footprint.largest_parameters = cuts_->largest_parameters.of(first, end);
   footprint.working = working(first, end);
   footprint.stash_once = stash(first, end);
@@ -107,6 +106,11 @@ StageFootprint Footprints::least(int first, int end) const {
     if (producer >= first) footprint.sent += output_bytes_[static_cast<std::size_t>(producer)];
   }
   footprint.sent *= micro_batches_;
+  for (const TiedWeight& tied : cuts_->tied) {
+    if (!tied.used_from(end) || !tied.held_by(first, end)) continue;
+    if (tied.owner >= first) footprint.tied_sent += tied.bytes;
+    footprint.tied_received += tied.bytes;
+  }
   return footprint;
 }
 
@@ -125,6 +129,13 @@ StageFootprint Footprints::of(std::span<const int> stage_end, StageId stage) con
     }
   }
   footprint.sent *= micro_batches_;
+  for (const TiedWeight& tied : cuts_->tied) {
+    if (!tied.used_from(end) || !tied.held_by(first, end)) continue;
+    footprint.tied_received += tied.bytes;
+    if (tied.owner < first) continue;
+    const auto stages = static_cast<std::int64_t>(stages_of(tied, stage_end).size());
+    footprint.tied_sent += (stages - 1) * tied.bytes;
+  }
   return footprint;
 }
 

@@ -12,6 +12,7 @@
 
 #include "partitioner/cluster/cluster.h"
 #include "partitioner/cost/footprint.h"
+#include "partitioner/profile/tied.h"
 
 // Footprints for searches, which ask for those of millions of stages: from sums over the layers,
 // made once.
@@ -36,11 +37,11 @@ class RunMaxima {
 struct ModelCuts {
   explicit ModelCuts(const Profile& profile);
 
-  std::vector<std::vector<int>> readers;     // [layer], ascending
-  std::vector<std::vector<int>> crossing;    // [cut]: layers before it with a reader behind it
-  std::vector<std::int64_t> parameters;      // running sums, of tied layers the first
-  std::vector<std::pair<int, int>> ties;     // a layer, and the one before it that it is tied to
-  std::vector<std::int64_t> of_layer;        // parameters
+  std::vector<std::vector<int>> readers;   // [layer], ascending
+  std::vector<std::vector<int>> crossing;  // [cut]: layers before it with a reader behind it
+  std::vector<std::int64_t> parameters;    // running sums of layers' own
+  std::vector<TiedWeight> tied;
+  std::vector<std::int64_t> of_layer;        // parameters, those of other layers too
   std::vector<std::pair<int, double>> read;  // layers that read samples, bytes of each sample
   std::vector<bool> kept_for_readers;        // [layer], see ProfileLayer; empty if there is none
   RunMaxima largest_parameters;
@@ -54,14 +55,25 @@ class Footprints {
 
   // Of the layers [first, end), see StageFootprint; `stash` of one micro-batch.
   std::int64_t parameters(int first, int end) const {
-    std::int64_t bytes = sums_[static_cast<std::size_t>(end)].parameters -
-                         sums_[static_cast<std::size_t>(first)].parameters;
-    for (const auto& [layer, before] : cuts_->ties) {
-      if (before >= first || layer < first || layer >= end) continue;
-      bytes += cuts_->of_layer[static_cast<std::size_t>(layer)];
+    return sums_[static_cast<std::size_t>(end)].parameters -
+           sums_[static_cast<std::size_t>(first)].parameters;
+  }
+  // Grow with `end`.
+  std::int64_t uses(int first, int end) const {
+    std::int64_t bytes = 0;
+    for (const TiedWeight& tied : cuts_->tied) {
+      bytes += tied.bytes * static_cast<std::int64_t>(tied.users_in(first, end));
     }
     return bytes;
   }
+  std::int64_t foreign(int first, int end) const {
+    std::int64_t bytes = 0;
+    for (const TiedWeight& tied : cuts_->tied) {
+      if (tied.owner < first && tied.users_in(first, end) > 0) bytes += tied.bytes;
+    }
+    return bytes;
+  }
+  const std::vector<TiedWeight>& tied() const { return cuts_->tied; }
   std::int64_t stash(int first, int end) const {
     const auto to = static_cast<std::size_t>(end);
     std::int64_t bytes = sums_[to].stash - sums_[static_cast<std::size_t>(first)].stash;
@@ -88,7 +100,7 @@ class Footprints {
 
  private:
   struct Sums {
-    std::int64_t parameters = 0;  // of tied layers the first
+    std::int64_t parameters = 0;
     std::int64_t stash = 0;
   };
 

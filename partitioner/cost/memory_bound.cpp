@@ -75,7 +75,19 @@ MemoryBound::Versions MemoryBound::versions_of(const MemoryRule& rule,
     const int snapshot = rule.in_flight - held.minibatches >= 2 ? 1 : 0;
     versions.wave_updates = 2 + rule.clock_distance + snapshot;
   }
+  // One more that comes ahead of its minibatch.
+  const int begun = weights.update_by_wave ? std::min(held.minibatches, 2) : held.minibatches;
+  versions.tied = 1 + (weights.backward == WeightsOf::newest ? 1 : begun);
+  // Behind a flush they have gone before there is a gradient, which takes as much.
+  versions.tied_sent = traits(rule.schedule).has_flush ? 0 : 1;
   return versions;
+}
+
+// The sum of parts that a user sends, as large as its weights, may still be there when the next one
+// is made.
+std::int64_t MemoryBound::tied_bytes(const StageFootprint& footprint) const {
+  return footprint.uses + (versions_.tied + 1) * footprint.foreign +
+         versions_.tied_sent * footprint.tied_sent + footprint.tied_received;
 }
 
 // Of the moments at which chunks hold most, the one that needs most.
@@ -177,6 +189,7 @@ LedgerBytes MemoryBound::lines(std::span<const ChunkMemory> chunks) const {
   lines.predicted_weights = versions_.predicted * p;
   lines.older_version = versions_.older * p;
   lines.wave_updates = versions_.wave_updates * p;
+  for (const ChunkMemory& chunk : chunks) lines.tied_weights += tied_bytes(chunk.footprint);
   add_moving(chunks, p, rule_.all_reduced, lines);
   return lines;
 }
@@ -185,8 +198,9 @@ std::int64_t MemoryBound::bytes(const ChunkMemory& chunk, int all_reduced) const
   LedgerBytes lines;
   add_moving(std::span<const ChunkMemory, 1>(&chunk, 1), chunk.footprint.parameters, all_reduced,
              lines);
-  return copies_ * chunk.footprint.parameters + lines.summed_update + lines.all_reduce +
-         lines.activations + lines.messages + lines.waiting_gradients + lines.workspace;
+  return copies_ * chunk.footprint.parameters + tied_bytes(chunk.footprint) + lines.summed_update +
+         lines.all_reduce + lines.activations + lines.messages + lines.waiting_gradients +
+         lines.workspace;
 }
 
 MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {

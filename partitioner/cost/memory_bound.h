@@ -51,6 +51,7 @@ struct LedgerBytes {
   std::int64_t predicted_weights = 0;
   std::int64_t older_version = 0;
   std::int64_t wave_updates = 0;
+  std::int64_t tied_weights = 0;
   std::int64_t all_reduce = 0;
   std::int64_t activations = 0;
   std::int64_t messages = 0;
@@ -89,10 +90,13 @@ class MemoryBound {
     std::int64_t spare = 0;  // of those, not there while gradients are added
     std::int64_t older = 0;
     std::int64_t wave_updates = 0;
+    std::int64_t tied = 0;       // of foreign weights
+    std::int64_t tied_sent = 0;  // of weights on their way to later stages
   };
   static Versions versions_of(const MemoryRule& rule, std::span<const HeldCounts> counts,
                               const HeldCounts& held);
 
+  std::int64_t tied_bytes(const StageFootprint& footprint) const;
   // Everything but whole copies of the parameters: `count` chunks, or std::dynamic_extent.
   template <std::size_t count>
   void add_moving(std::span<const ChunkMemory, count> chunks, std::int64_t parameters,

@@ -26,6 +26,10 @@ PipelineBound::PipelineBound(const PipelineShape& shape, StageId stage)
   returned_ = factor(bound, &StageFootprint::received_once);
   sent_ = micro_batches_ * factor(bound, &StageFootprint::sent);
   working_ = factor(bound, &StageFootprint::working);
+  uses_ = factor(bound, &StageFootprint::uses);
+  foreign_ = factor(bound, &StageFootprint::foreign);
+  tied_sent_ = factor(bound, &StageFootprint::tied_sent);
+  tied_received_ = factor(bound, &StageFootprint::tied_received);
 }
 
 }  // namespace hetpipe

@@ -18,21 +18,31 @@ class PipelineBound {
  public:
   PipelineBound(const PipelineShape& shape, StageId stage);
 
-  // Of the layers [first, end), which receive and send so many bytes per micro-batch.
+  // Of the layers [first, end), which receive and send so many bytes per micro-batch, and of tied
+  // weights so many per minibatch.
+  struct Tied {
+    std::int64_t sent = 0;
+    std::int64_t received = 0;
+  };
   std::int64_t bytes(const Footprints& of, int first, int end, std::int64_t received,
-                     std::int64_t sent) const {
+                     std::int64_t sent, const Tied& tied = {0, 0}) const {
     const std::int64_t workspace = working_ * of.working(first, end);
     const std::int64_t returned = returned_ * received;
     const std::int64_t unpacked =
         micro_batches_ > 1 ? std::max<std::int64_t>(0, micro_batches_ * sent - workspace - returned)
                            : 0;
+    const std::int64_t tied_bytes =
+        of.tied().empty() ? 0
+                          : uses_ * of.uses(first, end) + foreign_ * of.foreign(first, end) +
+                                tied_sent_ * tied.sent + tied_received_ * tied.received;
     return parameters_ * of.parameters(first, end) + stash_ * of.stash(first, end) +
-           received_ * received + returned + sent_ * sent + unpacked + workspace;
+           received_ * received + returned + sent_ * sent + unpacked + workspace + tied_bytes;
   }
 
  private:
   // Bytes charged for one byte of each; of the moving ones per micro-batch.
   std::int64_t parameters_, stash_, received_, returned_, sent_, working_;
+  std::int64_t uses_, foreign_, tied_sent_, tied_received_;
   std::int64_t micro_batches_;
 };
 

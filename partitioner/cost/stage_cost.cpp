@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "partitioner/profile/cut.h"
+#include "partitioner/profile/tied.h"
 
 namespace hetpipe {
 namespace {
@@ -83,6 +84,24 @@ std::vector<StageCost> stage_costs(const Plan& plan, const Cluster& cluster, con
     result[from].receive_gradients +=
         plan.micro_batches *
         transfer_seconds(cluster, stages[to], stages[from], micro_batch, bytes);
+  }
+  // Replica r of the later of two stages deals with replica r modulo those of the earlier.
+  const auto seconds_of = [&](const TiedTransfer& way) {
+    const auto& from = stages[static_cast<std::size_t>(way.from_stage)].devices;
+    const auto& to = stages[static_cast<std::size_t>(way.to_stage)].devices;
+    double longest = 0;
+    for (std::size_t r = 0; r < std::max(from.size(), to.size()); ++r) {
+      const Link link = cluster.link(from[r % from.size()], to[r % to.size()]);
+      longest = std::max(longest, link.transfer_seconds(static_cast<double>(way.bytes)));
+    }
+    return longest;
+  };
+  const TiedTransfers tied = tied_transfers(tied_weights(profile), ends);
+  for (const TiedTransfer& way : tied.weights) {
+    result[static_cast<std::size_t>(way.to_stage)].receive_activations += seconds_of(way);
+  }
+  for (const TiedTransfer& way : tied.gradients) {
+    result[static_cast<std::size_t>(way.to_stage)].receive_gradients += seconds_of(way);
   }
   return result;
 }

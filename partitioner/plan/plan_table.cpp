@@ -13,6 +13,7 @@
 #include "partitioner/plan/plan_table_parts.h"
 #include "partitioner/plan/staleness.h"
 #include "partitioner/plan/system.h"
+#include "partitioner/profile/tied.h"
 
 namespace hetpipe {
 namespace {
@@ -100,10 +101,7 @@ std::string headline(const Plan& plan) {
 
 // "conv1 conv2 fc (3 of 7 layers, 1.2 MB)" of each shard.
 std::string servers_text(const Plan& plan, const Profile& profile) {
-  std::vector<std::int64_t> bytes;
-  for (const ProfileLayer& layer : profile.layers) {
-    bytes.push_back(layer.shares.empty() ? layer.parameter_bytes : 0);
-  }
+  const std::vector<std::int64_t> bytes = own_parameter_bytes(profile);
   const std::vector<int> shard = shard_of_layers(plan, bytes);
   constexpr std::size_t kMost = 8;
   std::string text;

@@ -9,6 +9,7 @@
 #include "partitioner/planners/dapple_memory.h"
 #include "partitioner/planners/dapple_search.h"
 #include "partitioner/planners/replicated.h"
+#include "partitioner/profile/tied.h"
 
 namespace hetpipe {
 namespace {
@@ -116,10 +117,10 @@ class DapplePlanner {
     const LayerCosts& any = costs[static_cast<std::size_t>(kinds.front())];
     model.parameter_bytes.assign(1, 0);
     std::vector<LayerLoad> loads;
+    const std::vector<std::int64_t> own = own_parameter_bytes(request_.profile);
     for (int p = 0; p < placed_.size(); ++p) {
       const auto layer = static_cast<std::size_t>(placed_.layers[static_cast<std::size_t>(p)]);
-      const ProfileLayer& of = request_.profile.layers[layer];
-      const double bytes = of.shares.empty() ? static_cast<double>(of.parameter_bytes) : 0;
+      const auto bytes = static_cast<double>(own[layer]);
       model.parameter_bytes.push_back(model.parameter_bytes.back() + bytes);
       loads.push_back({placed_.inputs[static_cast<std::size_t>(p)], 0, bytes,
                        static_cast<double>(any.output_bytes[layer])});

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "partitioner/planners/replicated.h"
+#include "partitioner/profile/tied.h"
 
 namespace hetpipe {
 namespace {
@@ -66,8 +67,8 @@ double objective(const PlanRequest& request, const Plan& plan) {
   const auto n = static_cast<double>(plan.virtual_workers[0].stages[0].devices.size());
   if (n < 2) return slowest;
   double bytes = 0;
-  for (const ProfileLayer& layer : request.profile.layers) {
-    if (layer.shares.empty()) bytes += static_cast<double>(layer.parameter_bytes);
+  for (const std::int64_t of_layer : own_parameter_bytes(request.profile)) {
+    bytes += static_cast<double>(of_layer);
   }
   const SlowestLinks links = slowest_links(request.cluster);
   const auto& devices = plan.virtual_workers[0].stages[0].devices;

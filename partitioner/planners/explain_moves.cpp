@@ -25,26 +25,6 @@ bool alike(const Cluster& cluster, const PlanVirtualWorker& a, const PlanVirtual
   return true;
 }
 
-// Under schedules without a flush there is no moment at which gradients of two stages are added.
-bool splits_shared(const ExplainedPlan& asked, const Plan& plan) {
-  if (traits(asked.parts.schedule).has_flush) return false;
-  const auto& layers = asked.request.profile.layers;
-  for (const PlanVirtualWorker& vw : plan.virtual_workers) {
-    std::map<std::string, std::size_t> stage_of;  // of the owner of parameters
-    for (std::size_t k = 0; k < vw.stages.size(); ++k) {
-      for (int l = vw.stages[k].first_layer; l < vw.stages[k].end_layer; ++l) {
-        const ProfileLayer& layer = layers[static_cast<std::size_t>(l)];
-        if (layer.shares.empty()) {
-          stage_of[layer.name] = k;
-        } else if (stage_of.contains(layer.shares) && stage_of[layer.shares] != k) {
-          return true;
-        }
-      }
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 std::vector<Alternative> moves_from(const ExplainedPlan& asked, const Bottleneck& at) {
@@ -82,11 +62,7 @@ std::vector<Alternative> moves_from(const ExplainedPlan& asked, const Bottleneck
         --vw.stages[k + 1].first_layer;
       }
     }
-    answers.push_back(splits_shared(asked, moved)
-                          ? Alternative{what, std::nullopt,
-                                        "layers with shared parameters would "
-                                        "be in two stages"}
-                          : tried(asked, what, moved));
+    answers.push_back(tried(asked, what, moved));
   }
   return answers;
 }

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "partitioner/planners/partition_search.h"
 #include "partitioner/profile/cut.h"
+#include "partitioner/profile/tied.h"
 
 namespace hetpipe {
 namespace {
@@ -123,6 +124,21 @@ Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
     result.costs[from].receive_gradients_seconds +=
         request.micro_batches * cluster.link(order[to], order[from]).transfer_seconds(bytes);
   }
+  const TiedTransfers tied = tied_transfers(tied_weights(profile), ends);
+  const auto seconds_of = [&](const TiedTransfer& way) {
+    return cluster
+        .link(order[static_cast<std::size_t>(way.from_stage)],
+              order[static_cast<std::size_t>(way.to_stage)])
+        .transfer_seconds(static_cast<double>(way.bytes));
+  };
+  for (const TiedTransfer& way : tied.weights) {
+    result.costs[static_cast<std::size_t>(way.to_stage)].receive_activations_seconds +=
+        seconds_of(way);
+  }
+  for (const TiedTransfer& way : tied.gradients) {
+    result.costs[static_cast<std::size_t>(way.to_stage)].receive_gradients_seconds +=
+        seconds_of(way);
+  }
   for (const PartCost& cost : result.costs) {
     result.bottleneck = std::max(result.bottleneck, cost.total());
   }
@@ -197,11 +213,10 @@ Partition partition(const Cluster& cluster, const Profile& profile,
   const auto least_bad = search.best(Objective::memory);
   if (!least_bad) {
     throw UserError(
-        "",
-        format("the model cannot be partitioned into %zu stages (layers with shared parameters "
-               "stay together). Form virtual workers of fewer devices (--virtual-workers), or use "
-               "--policy search.",
-               request.devices.size()));
+        "", format("no partition of the model into %zu stages was found within the search's work. "
+                   "Form virtual workers of fewer devices (--virtual-workers), or use --policy "
+                   "search.",
+                   request.devices.size()));
   }
   nothing_fits(cluster, request,
                evaluate_partition(cluster, profile, request, named(request, least_bad->order),

@@ -21,7 +21,8 @@
 //             stage
 //
 // per minibatch; a message costs latency + bytes / bandwidth of the link between the two devices,
-// and there is one per micro-batch, direction and pair of stages that a tensor connects (cut.h).
+// and there is one per micro-batch, direction and pair of stages that a tensor connects (cut.h),
+// and one per minibatch for each tied weight and gradient on its way (tied.h).
 namespace hetpipe {
 
 struct PartitionRequest {

@@ -23,15 +23,71 @@ double PartitionSearch::value(const Bound& bound, int k) const {
   return bound.memory > available ? kInfinity : bound.seconds;
 }
 
-std::int64_t PartitionSearch::memory(int k, int s, int e, std::int64_t received,
-                                     std::int64_t sent) const {
+std::int64_t PartitionSearch::memory(int k, int s, int e, std::int64_t received, std::int64_t sent,
+                                     const PipelineBound::Tied& tied) const {
   const Position& position = positions_[at_index(k)];
-  return position.need->bytes(position.device->footprints, s, e, received, sent);
+  return position.need->bytes(position.device->footprints, s, e, received, sent, tied);
+}
+
+// Weights come from any earlier part, gradients from any later one; each is a message of its own.
+PartitionSearch::TiedBound PartitionSearch::tied_relaxed(int k, int s, int e) const {
+  TiedBound bound;
+  const Position& position = positions_[at_index(k)];
+  for (const TiedWeight& tied : m_.cuts->tied) {
+    if (!tied.held_by(s, e)) continue;
+    if (tied.owner < s) {
+      const Link& way = before_[at_index(k)][at_index(tied.owner)];
+      bound.seconds += position.before.latency + static_cast<double>(tied.bytes) / way.bandwidth;
+    }
+    if (!tied.used_from(e)) continue;
+    const Link& way = after_[at_index(k)][at_index(tied.first_from(e))];
+    bound.seconds += position.after.latency + static_cast<double>(tied.bytes) / way.bandwidth;
+    bound.bytes.received += tied.bytes;
+    if (tied.owner >= s) bound.bytes.sent += tied.bytes;
+  }
+  return bound;
+}
+
+PartitionSearch::TiedBound PartitionSearch::tied_with_cuts(int k, int s, int e) const {
+  TiedBound bound;
+  const Position& position = positions_[at_index(k)];
+  const int fixed = static_cast<int>(cuts_.size());
+  const auto part_of = [&](int layer) {  // `fixed`: not fixed yet
+    int part = 0;
+    while (part < fixed && cuts_[at_index(part)] <= layer) ++part;
+    return part;
+  };
+  for (const TiedWeight& tied : m_.cuts->tied) {
+    if (!tied.held_by(s, e)) continue;
+    const auto bytes = static_cast<double>(tied.bytes);
+    if (tied.owner < s) bound.seconds += link(part_of(tied.owner), k).transfer_seconds(bytes);
+    if (!tied.used_from(e)) continue;
+    bound.bytes.received += tied.bytes;
+    const int next = tied.first_from(e);
+    if (const int part = part_of(next); part < fixed) {
+      bound.seconds += link(part, k).transfer_seconds(bytes);
+    } else {
+      double bandwidth = 1e-300;
+      for (int to = fixed; to < m_.stages; ++to) {
+        if (may_hold(to, next)) bandwidth = std::max(bandwidth, link(to, k).bandwidth);
+      }
+      bound.seconds += position.after.latency + bytes / bandwidth;
+    }
+    if (tied.owner < s) continue;
+    int last = k;  // part that it has been counted for
+    for (const int user : tied.users) {
+      const int part = part_of(user);
+      if (part == last) continue;
+      bound.bytes.sent += tied.bytes;
+      last = part;
+    }
+  }
+  return bound;
 }
 
 PartitionSearch::Bound PartitionSearch::without_messages(int k, int s, int e) const {
   const auto& compute = at(k).compute;
-  return {compute[at_index(e)] - compute[at_index(s)], memory(k, s, e, 0, 0)};
+  return {compute[at_index(e)] - compute[at_index(s)], memory(k, s, e, 0, 0, {0, 0})};
 }
 
 PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) {
@@ -70,8 +126,9 @@ PartitionSearch::Bound PartitionSearch::relaxed(int k, int s, int e) {
   if (direct) seconds += link(k + 1, k).latency;
   if (distant && !direct) seconds += position.after.latency;
   const auto& compute = position.device->compute;
-  return {compute[at_index(e)] - compute[at_index(s)] + m_.micro_batches * seconds,
-          memory(k, s, e, received, sent)};
+  const TiedBound tied = m_.cuts->tied.empty() ? TiedBound() : tied_relaxed(k, s, e);
+  return {compute[at_index(e)] - compute[at_index(s)] + m_.micro_batches * seconds + tied.seconds,
+          memory(k, s, e, received, sent, tied.bytes)};
 }
 
 PartitionSearch::Bound PartitionSearch::with_cuts(int k) {
@@ -126,8 +183,9 @@ PartitionSearch::Bound PartitionSearch::with_cuts(int k) {
   const bool any_later = std::any_of(talks.begin() + fixed, talks.end(), [](bool t) { return t; });
   if (beyond && !any_later) seconds += position.after.latency;
   const auto& compute = position.device->compute;
-  return {compute[at_index(e)] - compute[at_index(s)] + m_.micro_batches * seconds,
-          memory(k, s, e, received, sent)};
+  const TiedBound tied = m_.cuts->tied.empty() ? TiedBound() : tied_with_cuts(k, s, e);
+  return {compute[at_index(e)] - compute[at_index(s)] + m_.micro_batches * seconds + tied.seconds,
+          memory(k, s, e, received, sent, tied.bytes)};
 }
 
 }  // namespace hetpipe

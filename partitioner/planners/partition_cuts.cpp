@@ -79,7 +79,6 @@ void PartitionSearch::bound_suffixes() {
   for (int k = m_.stages - 1; k >= 0; --k) {
     const auto& rest = suffix_[at_index(k + 1)];
     for (int s = earliest_[at_index(k)]; s <= latest_[at_index(k)]; ++s) {
-      if (s > 0 && !m_.may_cut[at_index(s)]) continue;
       double& best = suffix_[at_index(k)][at_index(s)];
       const int first = std::max(s + 1, earliest_[at_index(k + 1)]);
       const int last = latest_[at_index(k + 1)];
@@ -186,10 +185,16 @@ void PartitionSearch::descend(int k, int s) {
 bool PartitionSearch::dominated(int k, int s) {
   std::vector<int> key{k, s};
   std::vector<bool> live(at_index(k), false);
-  for (const int producer : m_.cuts->crossing[at_index(s)]) {
-    const auto holder = std::upper_bound(cuts_.begin(), cuts_.end(), producer) - cuts_.begin();
+  const auto holder_of = [&](int layer) {
+    const auto holder = std::upper_bound(cuts_.begin(), cuts_.end(), layer) - cuts_.begin();
     key.push_back(static_cast<int>(holder));
     live[static_cast<std::size_t>(holder)] = true;
+  };
+  for (const int producer : m_.cuts->crossing[at_index(s)]) holder_of(producer);
+  for (const TiedWeight& tied : m_.cuts->tied) {
+    if (tied.owner >= s || !tied.used_from(s)) continue;
+    holder_of(tied.owner);  // whose weights are still to be sent; a gradient comes to the last one
+    holder_of(tied.last_before(s));
   }
   std::vector<double> costs{0};  // the worst of the finished parts, then each unfinished one
   for (int a = 0; a < k; ++a) {
@@ -228,7 +233,6 @@ std::optional<std::vector<int>> PartitionSearch::smallest_sum(const std::vector<
   sum[at_index(m_.stages)][at_index(m_.layers)] = 0;
   for (int k = m_.stages - 1; k >= 0; --k) {
     for (int s = earliest_[at_index(k)]; s <= latest_[at_index(k)]; ++s) {
-      if (s > 0 && !m_.may_cut[at_index(s)]) continue;
       for (int e = s + 1; e <= m_.layers - (m_.stages - 1 - k); ++e) {
         if (value(without_messages(k, s, e), k) > limit) break;
         const double rest = sum[at_index(k + 1)][at_index(e)];

@@ -9,32 +9,15 @@
 
 namespace hetpipe {
 
-std::vector<bool> allowed_cuts(const Profile& profile) {
-  std::vector<bool> allowed(profile.layers.size() + 1, true);
-  std::map<std::string, std::size_t> first_user;
-  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
-    const ProfileLayer& layer = profile.layers[l];
-    const auto user = first_user.emplace(layer.shares.empty() ? layer.name : layer.shares, l).first;
-    for (std::size_t cut = user->second + 1; cut <= l; ++cut) allowed[cut] = false;
-  }
-  return allowed;
-}
-
-std::size_t most_stages(const Profile& profile) {
-  const std::vector<bool> allowed = allowed_cuts(profile);
-  // The model's end among them: one stage more than cuts inside.
-  return static_cast<std::size_t>(std::count(allowed.begin() + 1, allowed.end(), true));
-}
-
 namespace {
 
 void read_layers(PartitionModel& model, const Profile& profile) {
   model.cuts = std::make_shared<const ModelCuts>(profile);
-  model.may_cut = allowed_cuts(profile);
   for (int l = 0; l < model.layers; ++l) {
     const auto& readers = model.cuts->readers[at_index(l)];
     model.has_skips = model.has_skips || (!readers.empty() && readers.back() > l + 1);
   }
+  model.has_skips = model.has_skips || !model.cuts->tied.empty();
 }
 
 void read_devices(PartitionModel& model, const Cluster& cluster, const Profile& profile,

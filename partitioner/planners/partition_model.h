@@ -36,13 +36,8 @@ struct PartitionModel {
   std::vector<std::vector<Link>> links;        // [from][to] between devices
   std::vector<std::int64_t> least_output;      // per layer, over the devices
   std::shared_ptr<const ModelCuts> cuts;
-  bool has_skips = false;
-  std::vector<bool> may_cut;  // [cut]
+  bool has_skips = false;  // or tied weights, which may come from any earlier stage too
 };
-
-// Before which layers a model may be cut, [0, layers]: layers with shared parameters stay together.
-std::vector<bool> allowed_cuts(const Profile& profile);
-std::size_t most_stages(const Profile& profile);
 
 PartitionModel partition_model(const Cluster& cluster, const Profile& profile,
                                const PartitionRequest& request);

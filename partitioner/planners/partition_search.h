@@ -100,7 +100,15 @@ class PartitionSearch {
   Bound without_messages(int k, int s, int e) const;  // grows with e
   Bound relaxed(int k, int s, int e);                 // whatever the other cuts are
   Bound with_cuts(int k);                             // with the cuts made so far
-  std::int64_t memory(int k, int s, int e, std::int64_t received, std::int64_t sent) const;
+  std::int64_t memory(int k, int s, int e, std::int64_t received, std::int64_t sent,
+                      const PipelineBound::Tied& tied) const;
+  // Of tied weights, per minibatch, where the other parts are not fixed.
+  struct TiedBound {
+    double seconds = 0;
+    PipelineBound::Tied bytes;
+  };
+  TiedBound tied_relaxed(int k, int s, int e) const;
+  TiedBound tied_with_cuts(int k, int s, int e) const;
   double value(const Bound& bound, int k) const;
   bool wins(double value) const { return value < found_.value * (1 - 1e-12); }
 

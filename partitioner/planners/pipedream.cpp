@@ -10,6 +10,7 @@
 #include "partitioner/planners/pipedream_cut.h"
 #include "partitioner/planners/pipedream_memory.h"
 #include "partitioner/planners/replicated.h"
+#include "partitioner/profile/tied.h"
 
 namespace hetpipe {
 namespace {
@@ -57,10 +58,10 @@ class PipedreamPlanner {
   void price() {
     const auto costs = costs_by_kind(request_, batch_);
     const auto kinds = kinds_present(request_.cluster);
+    const std::vector<std::int64_t> own = own_parameter_bytes(request_.profile);
     std::vector<LayerLoad> loads;
     for (int p = 0; p < placed_.size(); ++p) {
       const auto layer = static_cast<std::size_t>(placed_.layers[static_cast<std::size_t>(p)]);
-      const ProfileLayer& of = request_.profile.layers[layer];
       LayerLoad load;
       load.inputs = placed_.inputs[static_cast<std::size_t>(p)];
       for (const int kind : kinds) {
@@ -68,22 +69,10 @@ class PipedreamPlanner {
         load.seconds = std::max(load.seconds, on.forward[layer] + on.backward[layer]);
         load.output_bytes = static_cast<double>(on.output_bytes[layer]);
       }
-      load.parameter_bytes = of.shares.empty() ? static_cast<double>(of.parameter_bytes) : 0;
+      load.parameter_bytes = static_cast<double>(own[layer]);
       loads.push_back(std::move(load));
     }
-    // States between which no weights are tied.
-    const PipedreamStates all = prefix_states(loads);
-    for (int s = 0; s < all.size(); ++s) {
-      if (s + 1 < all.size() && !placed_.may_cut[static_cast<std::size_t>(s + 1)]) continue;
-      const auto at = static_cast<std::size_t>(s);
-      states_.seconds.push_back(all.seconds[at]);
-      states_.parameter_bytes.push_back(all.parameter_bytes[at]);
-      states_.output_bytes.push_back(all.output_bytes[at]);
-      states_.layers.push_back(all.layers[at]);
-      std::vector<int> before(states_.before.size());
-      std::iota(before.begin(), before.end(), 0);
-      states_.before.push_back(std::move(before));
-    }
+    states_ = prefix_states(loads);
   }
 
   int end_of(int state) const {  // one past its last layer, in the profile

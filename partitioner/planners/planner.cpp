@@ -140,9 +140,9 @@ System composition(const PlanRequest& request) {
 namespace {
 
 // Whether some policy forms virtual workers that can all be cut: into as many stages as they have
-// devices, which a short model, or one with layers that stay together, does not allow.
+// devices, which a short model does not allow.
 bool a_policy_can_cut(const PlanRequest& request) {
-  const std::size_t most = most_stages(request.profile);
+  const std::size_t most = request.profile.layers.size();
   if (request.cluster.devices().size() <= most) return true;
   PlanRequest estimated = request;
   estimated.profile =

@@ -71,22 +71,6 @@ PlacedLayers placed_layers(const Profile& profile) {
     throw UserError("", "the profile of '" + profile.model +
                             "' has only inputs (a stage needs layers). Check the profile.");
   }
-  // Between the first and the last layer of a group of tied weights there is no cut.
-  std::map<std::string, std::pair<int, int>> ties;
-  for (int p = 0; p < placed.size(); ++p) {
-    const ProfileLayer& layer =
-        profile.layers[static_cast<std::size_t>(placed.layers[static_cast<std::size_t>(p)])];
-    const std::string& owner = layer.shares.empty() ? layer.name : layer.shares;
-    const auto [at, fresh] = ties.emplace(owner, std::pair{p, p});
-    if (!fresh) at->second = {std::min(at->second.first, p), std::max(at->second.second, p)};
-  }
-  placed.may_cut.assign(placed.layers.size(), true);
-  placed.may_cut[0] = false;
-  for (const auto& [owner, span] : ties) {
-    for (int p = span.first + 1; p <= span.second; ++p) {
-      placed.may_cut[static_cast<std::size_t>(p)] = false;
-    }
-  }
   return placed;
 }
 

@@ -19,8 +19,7 @@ namespace hetpipe {
 struct PlacedLayers {
   std::vector<int> layers;               // as indices of the profile, in order
   std::vector<std::vector<int>> inputs;  // of each, as indices of `layers`
-  std::vector<bool> may_cut;  // before each: no tied weights on both sides; the first: false
-  int layer_count = 0;        // of the profile
+  int layer_count = 0;                   // of the profile
 
   int size() const { return static_cast<int>(layers.size()); }
   // One past the last layer, in the profile, of a stage that ends before placed layer `end`.

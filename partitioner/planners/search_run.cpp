@@ -10,6 +10,7 @@
 #include "partitioner/plan/placement.h"
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/search_compositions.h"
+#include "partitioner/profile/tied.h"
 
 namespace hetpipe {
 namespace {
@@ -51,10 +52,7 @@ std::pair<std::size_t, double> slowest(const SearchSpace& space, const Plan& pla
 double fullest_shard(const Profile& profile, const Plan& plan, double all) {
   const std::size_t shards = plan.server->nodes.size();
   if (plan.server->placement != "default") return all / static_cast<double>(shards);
-  std::vector<std::int64_t> bytes;
-  for (const ProfileLayer& layer : profile.layers) {
-    bytes.push_back(layer.shares.empty() ? layer.parameter_bytes : 0);
-  }
+  const std::vector<std::int64_t> bytes = own_parameter_bytes(profile);
   const std::vector<int> shard_of = shard_of_layers(plan, bytes);
   std::vector<double> held(shards, 0.0);
   for (std::size_t l = 0; l < bytes.size(); ++l) {
@@ -69,8 +67,8 @@ double fullest_shard(const Profile& profile, const Plan& plan, double all) {
 double sync_seconds(const SearchSpace& space, const Plan& plan) {
   const PlanRequest& request = space.row().request;
   double bytes = 0;
-  for (const ProfileLayer& layer : request.profile.layers) {
-    if (layer.shares.empty()) bytes += static_cast<double>(layer.parameter_bytes);
+  for (const std::int64_t of_layer : own_parameter_bytes(request.profile)) {
+    bytes += static_cast<double>(of_layer);
   }
   const auto workers = static_cast<double>(plan.virtual_workers.size());
   const double bandwidth = std::max(request.cluster.inter_node.bandwidth, 1e-300);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "partitioner/planners/limits.h"
 #include "partitioner/planners/search_compositions.h"
+#include "partitioner/profile/tied.h"
 
 namespace hetpipe {
 namespace {
@@ -20,8 +21,8 @@ double server_bound(const PlanRequest& request, const Allocation& composition) {
   if (request.placement != "default") return kInfinity;
   const PlanServer server = server_of(request);
   double bytes = 0;
-  for (const ProfileLayer& layer : request.profile.layers) {
-    if (layer.shares.empty()) bytes += static_cast<double>(layer.parameter_bytes);
+  for (const std::int64_t of_layer : own_parameter_bytes(request.profile)) {
+    bytes += static_cast<double>(of_layer);
   }
   double bandwidth = request.cluster.inter_node.bandwidth;
   for (const LinkBetween& rule : request.cluster.between) {

@@ -86,7 +86,7 @@ SearchSpace::SearchSpace(const SearchRow& row, int minibatch, CutCache& cuts)
     : row_(row), minibatch_(minibatch), blank_(blank_plan(row.request)), cuts_(cuts) {
   blank_.minibatch = minibatch;
   if (!without_pipeline(row_.parts)) {
-    max_stages_ = static_cast<int>(most_stages(row_.request.profile));
+    max_stages_ = static_cast<int>(row_.request.profile.layers.size());
   }
 }
 

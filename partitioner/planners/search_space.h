@@ -55,8 +55,7 @@ class SearchSpace {
   bool chooses_in_flight() const;
   bool has_server() const { return traits(row_.parts.sync).waves(); }
 
-  // Of a virtual worker: layers with shared parameters stay together.
-  int max_stages() const { return max_stages_; }
+  int max_stages() const { return max_stages_; }  // of a virtual worker
 
   // Values of the knob, ascending; one where the user fixed it. Micro-batches are no smaller than
   // the smallest batch that was measured unless the user gave a minibatch: what a pass costs beside

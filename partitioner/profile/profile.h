@@ -41,8 +41,8 @@ struct Measurement {
   std::vector<double> forward{};
   std::vector<double> backward{};
   std::vector<double> update{};  // may be empty
-  std::vector<std::int64_t> output_bytes;
-  std::vector<std::int64_t> stash_bytes;  // kept from forward to backward
+  std::vector<std::int64_t> output_bytes{};
+  std::vector<std::int64_t> stash_bytes{};  // kept from forward to backward
   std::string estimate = {};  // how it was estimated ("from ..."); empty: it was measured
   std::vector<double> weight_gradient{};  // its part of backward; may be empty
   std::optional<Precision> precision{};   // of a GPU; absent: the one that is planned for
@@ -83,8 +83,8 @@ struct LayerCosts {
   std::vector<double> forward;
   std::vector<double> backward;
   std::vector<double> update;
-  std::vector<std::int64_t> output_bytes;
-  std::vector<std::int64_t> stash_bytes;
+  std::vector<std::int64_t> output_bytes{};
+  std::vector<std::int64_t> stash_bytes{};
   bool estimated = false;               // from a measurement that is an estimate (estimate.h)
   std::vector<double> weight_gradient;  // part of backward; where not measured, half of it for
                                         // layers with parameters

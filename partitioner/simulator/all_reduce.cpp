@@ -1,33 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partitioner/simulator/all_reduce.h"
 
-#include "partitioner/cost/memory.h"
-
 #include <algorithm>
 #include <map>
-#include <string>
+
+#include "partitioner/cost/memory.h"
+#include "partitioner/profile/tied.h"
 
 namespace hetpipe {
 namespace {
 
-// [layer] -> the processes that hold parameters of it, ascending; empty for those that own none.
-std::vector<std::vector<int>> holders(const Profile& profile,
+// [layer] -> the processes that hold it, ascending; empty for those that own no parameters.
+std::vector<std::vector<int>> holders(std::span<const std::int64_t> own,
                                       std::span<const PlanProcess> processes) {
-  std::map<std::string, std::size_t> named;
-  std::vector<std::size_t> owner;
-  for (std::size_t l = 0; l < profile.layers.size(); ++l) {
-    const ProfileLayer& layer = profile.layers[l];
-    named[layer.name] = l;
-    owner.push_back(layer.shares.empty() ? l : named.at(layer.shares));
-  }
-  std::vector<std::vector<int>> result(profile.layers.size());
+  std::vector<std::vector<int>> result(own.size());
   for (std::size_t p = 0; p < processes.size(); ++p) {
     for (const auto& [first, end] : processes[p].layers) {
-      for (int l = first; l < end; ++l) {
-        const std::size_t owned = owner[static_cast<std::size_t>(l)];
-        std::vector<int>& of = result[owned];
-        const bool known = !of.empty() && of.back() == static_cast<int>(p);
-        if (profile.layers[owned].parameter_bytes > 0 && !known) of.push_back(static_cast<int>(p));
+      for (auto l = static_cast<std::size_t>(first); l < static_cast<std::size_t>(end); ++l) {
+        if (own[l] > 0) result[l].push_back(static_cast<int>(p));
       }
     }
   }
@@ -49,9 +39,10 @@ AllReduce::AllReduce(const Profile& profile, std::span<const PlanProcess> proces
     }
     bytes[members] += gpus * of_layer;
   };
-  const auto all = holders(profile, processes);
+  const std::vector<std::int64_t> own = own_parameter_bytes(profile);
+  const auto all = holders(own, processes);
   for (std::size_t l = 0; l < all.size(); ++l) {
-    const auto of_layer = static_cast<double>(profile.layers[l].parameter_bytes);
+    const auto of_layer = static_cast<double>(own[l]);
     if (scope == ReduceScope::everybody) {
       add(all[l], of_layer);
       continue;

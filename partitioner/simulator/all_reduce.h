@@ -9,11 +9,10 @@
 #include "partitioner/simulator/plan_workers.h"
 
 // All-reduce of gradients before each update, as this runtime does it: for every layer a chain of
-// the devices that hold it (or share its parameters), in the order of virtual workers, stages and
-// replicas, whatever the cuts are; layers with the same devices share a chain
-// (runtime/sync/exchange_parts.h). It starts when the last of its devices is done with its backward
-// (the sums that went up before that are a few pieces), and the devices wait for it with their
-// update; other stages continue.
+// the devices that hold it, in the order of virtual workers, stages and replicas, whatever the cuts
+// are; layers with the same devices share a chain (runtime/sync/exchange_parts.h). It starts when
+// the last of its devices is done with its backward (the sums that went up before that are a few
+// pieces), and the devices wait for it with their update; other stages continue.
 namespace hetpipe {
 
 enum class ReduceScope {

@@ -142,6 +142,10 @@ class Builder {
     const ReplicaTimes& times = place.times;
     switch (action.kind) {
       case ActionKind::forward:
+        if (action.micro == 0 && tied_weights_change(action.minibatch)) {
+          exchange_tied_weights(worker, place, action.minibatch);
+        }
+        [[fallthrough]];
       case ActionKind::recompute:
         job.compute(times.forward * passes_.forward);
         break;
@@ -167,7 +171,10 @@ class Builder {
         send(worker, place, payload_of(actions, i), message_of(action));
         break;
       case ActionKind::update:
-        if (waves()) all_reduce_->join(job, index, action.minibatch);  // replicas alone
+        if (waves()) {  // replicas alone
+          add_up_tied(process, worker, action.minibatch);
+          all_reduce_->join(job, index, action.minibatch);
+        }
         all_reduce_->wait(job, index, action.minibatch);
         job.compute(update_seconds(worker, process));
         mark(result_.updated, index, action);
@@ -176,6 +183,7 @@ class Builder {
         if (waves()) {
           servers_->push(job, index, action.minibatch);
         } else {
+          add_up_tied(process, worker, action.minibatch);
           all_reduce_->join(job, index, action.minibatch);
         }
         break;
@@ -185,6 +193,35 @@ class Builder {
       case ActionKind::evaluate:
       case ActionKind::checkpoint:
         break;  // not part of a steady pace
+    }
+  }
+
+  // Before the first F of a minibatch: what it uses of other stages' weights, and what they use.
+  bool tied_weights_change(Minibatch p) const {
+    return !traits(system_.weights).update_by_wave || p % plan_.in_flight == 0;
+  }
+  void exchange_tied_weights(const PlanWorker& worker, const StagePlace& place, Minibatch p) {
+    if (place.tied_weights_in >= 0) {
+      result_.engine.wait(place.tied_weights_in + static_cast<int>(p));
+    }
+    for (const RoutedPiece& piece : place.tied_weights) {
+      send(piece, worker.places[at(piece.to)].tied_weights_in + static_cast<int>(p));
+    }
+  }
+
+  // Before an update, from the last stage of a process to its first.
+  void add_up_tied(const PlanProcess& process, const PlanWorker& worker, Minibatch p) {
+    const bool by_wave = traits(system_.weights).update_by_wave;
+    if (by_wave && (p + 1) % plan_.in_flight != 0 && p + 1 < result_.minibatches) return;
+    for (int c = worker.pipeline.chunks - 1; c >= 0; --c) {
+      const StagePlace& place =
+          worker.place(c * worker.pipeline.positions + process.position, process.replica);
+      if (place.tied_gradients_in >= 0) {
+        result_.engine.wait(place.tied_gradients_in + static_cast<int>(p));
+      }
+      for (const RoutedPiece& piece : place.tied_gradients) {
+        send(piece, worker.places[at(piece.to)].tied_gradients_in + static_cast<int>(p));
+      }
     }
   }
 
@@ -209,16 +246,18 @@ class Builder {
   }
 
   void send(const PlanWorker& worker, const StagePlace& place, Payload payload, int message) {
-    EngineJob& job = result_.engine;
     const bool forward = payload == Payload::activations;
     for (const RoutedPiece& piece : forward ? place.activations : place.gradients) {
       const StagePlace& to = worker.places[at(piece.to)];
-      const int signal = (forward ? to.activations_in : to.gradients_in) + message;
-      if (piece.route < 0) {
-        job.arrive(signal);
-      } else {
-        job.send(job.add_transfer(piece.route, piece.bytes, signal));
-      }
+      send(piece, (forward ? to.activations_in : to.gradients_in) + message);
+    }
+  }
+  void send(const RoutedPiece& piece, int signal) {
+    EngineJob& job = result_.engine;
+    if (piece.route < 0) {
+      job.arrive(signal);
+    } else {
+      job.send(job.add_transfer(piece.route, piece.bytes, signal));
     }
   }
 

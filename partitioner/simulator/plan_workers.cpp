@@ -6,6 +6,7 @@
 
 #include "base/index.h"
 #include "partitioner/profile/cut.h"
+#include "partitioner/profile/tied.h"
 
 namespace hetpipe {
 namespace {
@@ -123,11 +124,43 @@ void connect_worker(PlanWorker& worker, const PlanVirtualWorker& planned, const 
       }
     }
   }
+  std::vector<int> tied_weights_in(worker.places.size(), 0);
+  std::vector<int> tied_gradients_in(worker.places.size(), 0);
+  const TiedTransfers tied = tied_transfers(tied_weights(costs.profile()), ends);
+  // Each replica of the later of two stages deals with one of the earlier.
+  const auto for_each_pair = [&](int earlier, int later, const auto& visit) {
+    const int replicas = worker.first(earlier + 1) - worker.first(earlier);
+    for (int b = worker.first(later); b < worker.first(later + 1); ++b) {
+      visit(worker.first(earlier) + (b - worker.first(later)) % replicas, b);
+    }
+  };
+  const auto bytes_of = [&](const TiedTransfer& way, int place) {
+    return static_cast<double>(worker.places[at(place)].times.kind->gpus * way.bytes);
+  };
+  for (const TiedTransfer& way : tied.weights) {
+    for_each_pair(way.from_stage, way.to_stage, [&](int owner, int user) {
+      StagePlace& from = worker.places[at(owner)];
+      from.tied_weights.push_back({routes.between(from.process, worker.places[at(user)].process),
+                                   bytes_of(way, owner), user});
+      ++tied_weights_in[at(user)];
+    });
+  }
+  for (const TiedTransfer& way : tied.gradients) {
+    for_each_pair(way.to_stage, way.from_stage, [&](int before, int user) {
+      StagePlace& from = worker.places[at(user)];
+      from.tied_gradients.push_back(
+          {routes.between(from.process, worker.places[at(before)].process), bytes_of(way, user),
+           before});
+      ++tied_gradients_in[at(before)];
+    });
+  }
   const int messages = minibatches * passes.actions;
   for (std::size_t i = 0; i < worker.places.size(); ++i) {
     StagePlace& place = worker.places[i];
     place.activations_in = add_signals(network.job(), activations_in[i], messages);
     place.gradients_in = add_signals(network.job(), gradients_in[i], messages);
+    place.tied_weights_in = add_signals(network.job(), tied_weights_in[i], minibatches);
+    place.tied_gradients_in = add_signals(network.job(), tied_gradients_in[i], minibatches);
   }
 }
 

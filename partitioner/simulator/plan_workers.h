@@ -50,6 +50,12 @@ struct StagePlace {
   // Signals of the first micro-batch's messages, those of the others follow; -1: none comes.
   int activations_in = -1;
   int gradients_in = -1;
+  // Tied weights (docs/wsp.md): to stages that use them, and their gradients to the one before.
+  std::vector<RoutedPiece> tied_weights;
+  std::vector<RoutedPiece> tied_gradients;
+  // Signals of the first minibatch's, likewise.
+  int tied_weights_in = -1;
+  int tied_gradients_in = -1;
 };
 
 struct PlanWorker {

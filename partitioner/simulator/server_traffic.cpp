@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "partitioner/plan/placement.h"
+#include "partitioner/profile/tied.h"
 
 namespace hetpipe {
 
@@ -13,10 +14,7 @@ ServerTraffic::ServerTraffic(const Plan& plan, SyncRule sync, const WaveRules& r
                              const Profile& profile, std::span<const PlanProcess> processes,
                              Network& network, EngineJob& job)
     : sync_(sync), rules_(rules) {
-  std::vector<std::int64_t> parameter_bytes;
-  for (const ProfileLayer& layer : profile.layers) {
-    parameter_bytes.push_back(layer.shares.empty() ? layer.parameter_bytes : 0);
-  }
+  const std::vector<std::int64_t> parameter_bytes = own_parameter_bytes(profile);
   const std::vector<int> shard_of = shard_of_layers(plan, parameter_bytes);
   for (const PlanProcess& process : processes) {
     std::map<int, double> bytes;

@@ -39,8 +39,8 @@ TiedWeights::TiedWeights(const WorkerPlace& place, std::vector<Stage*> chunks, c
   for (const Minibatch p : minibatches) {
     if (p == *minibatches.begin() || may_differ(p)) to_post_.push_back(p);
   }
-  post_weights();
-  post_parts();
+  if (!to_post_.empty()) next_ = to_post_.front();
+  post_ahead();
 }
 
 int TiedWeights::chunk_of(int stage) const {
@@ -160,10 +160,22 @@ TiedWeights::Weights TiedWeights::receive_weights(Channel channel) {
   return weights;
 }
 
-// One minibatch ahead of those that have been taken.
+void TiedWeights::stop_before(Minibatch end) {
+  std::erase_if(to_post_, [end](Minibatch p) { return p >= end; });
+  std::erase_if(updates_, [end](Minibatch p) { return p >= end; });
+}
+
+// Of the minibatch behind those taken, and of the next update where every minibatch makes one:
+// whoever sends these cannot stop before.
+void TiedWeights::post_ahead() {
+  if (posted_.empty() && !to_post_.empty() && to_post_.front() <= next_) post_weights();
+  if (parts_.empty() && !updates_.empty() && !rule_.by_wave) post_parts();
+}
+
 void TiedWeights::post_weights() {
-  if (ways_in_.empty() || to_post_.empty() || !posted_.empty()) return;
-  posted_.emplace(to_post_.front(), receive_weights(Channel::tied_weights));
+  if (!ways_in_.empty()) {
+    posted_.emplace(to_post_.front(), receive_weights(Channel::tied_weights));
+  }
   to_post_.pop_front();
 }
 
@@ -173,6 +185,7 @@ void TiedWeights::take(Minibatch p, int chunk) {
   const bool first = !here.taken;
   here.taken = p;
   if (first || may_differ(p)) {
+    if (posted_.empty()) post_weights();
     const auto found = posted_.find(p);
     ensure(found != posted_.end(), "weights of another minibatch are on their way");
     Weights& weights = found->second;
@@ -188,8 +201,8 @@ void TiedWeights::take(Minibatch p, int chunk) {
     }
     here.newest = std::move(weights.of_chunk[at(chunk)]);
     if (--weights.chunks_left == 0) posted_.erase(found);
-    post_weights();
   }
+  next_ = p + 1;
   here.of[p] = here.newest;
 }
 
@@ -239,9 +252,7 @@ void TiedWeights::minibatch_done(Minibatch p) {
   for (Chunk& chunk : of_chunk_) chunk.of.erase(p);
 }
 
-// One update ahead.
 void TiedWeights::post_parts() {
-  if (updates_.empty() || !parts_.empty()) return;
   for (const Sum& sum : sums_) {
     std::vector<Part>& parts = parts_.emplace_back();
     for (const Rank from : sum.from) {
@@ -256,6 +267,7 @@ void TiedWeights::add_up(Minibatch p, const Buffer& own, Buffer uses) {
   if (sums_.empty()) return;
   ensure(!updates_.empty() && updates_.front() == p, "parts of another update are on their way");
   updates_.pop_front();
+  if (parts_.empty()) post_parts();
   const auto here = std::make_shared<const Buffer>(std::move(uses));
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const Sum& sum = sums_[i];
@@ -293,7 +305,6 @@ void TiedWeights::add_up(Minibatch p, const Buffer& own, Buffer uses) {
          memory, values, sum.count);
   }
   parts_.clear();
-  post_parts();
 }
 
 std::vector<Buffer> TiedWeights::exchange_for_evaluation(Label label, const float* own) {

@@ -62,6 +62,10 @@ class TiedWeights {
   // Sends and waits for an evaluation's weights, likewise; the foreign ones, by chunk.
   std::vector<Buffer> exchange_for_evaluation(Label label, const float* own);
 
+  // Nothing will come of this minibatch and those after it.
+  void stop_before(Minibatch end);
+  // Between two actions: posts what comes next.
+  void post_ahead();
   void release_sent();
   void finish();  // waits until everything has been sent
 
@@ -132,6 +136,7 @@ class TiedWeights {
 
   std::vector<Way> ways_in_, ways_out_;  // in the order of their messages
   std::deque<Minibatch> to_post_;        // whose weights differ from those before, ascending
+  Minibatch next_ = 0;                   // behind those taken
   std::map<Minibatch, Weights> posted_;
   std::vector<Chunk> of_chunk_;
 

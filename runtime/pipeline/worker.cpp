@@ -76,9 +76,13 @@ RankReport Worker::run() {
                      rules_.visible_updates(action.minibatch), bytes_moved() - bytes_before});
     }
     service_.poll();
-    if (rules_.stopped_before) messages_.stop_before(*rules_.stopped_before);
+    if (rules_.stopped_before) {
+      messages_.stop_before(*rules_.stopped_before);
+      tied_.stop_before(*rules_.stopped_before);
+    }
     messages_.release_sent();
     tied_.release_sent();
+    tied_.post_ahead();
   }
   if (setup_.waves && rules_.stopped_inside()) stop_inside();
   messages_.finish();

@@ -139,9 +139,7 @@ TEST(Exact, NotUnderAnotherPlanNorInsideOfAWave) {
 // Of Nm minibatches in flight and clock distance D.
 class StoppedOnRequest : public testing::TestWithParam<std::tuple<int, int>> {};
 
-TEST_P(StoppedOnRequest, AndContinued) {
-  const auto [in_flight, distance] = GetParam();
-  Training training = small("lenet-bn", in_flight, distance);
+void expect_stops_and_continues(Training training) {
   training.epochs = 3;
   training.test_samples = 20;
   training.evaluate_every = 1;
@@ -164,6 +162,21 @@ TEST_P(StoppedOnRequest, AndContinued) {
     const From from{first.checkpoints.at(first.end()), true};
     expect_part_of(bench.train(from), whole, first.end() + 1, whole.end());
   }
+}
+
+TEST_P(StoppedOnRequest, AndContinued) {
+  const auto [in_flight, distance] = GetParam();
+  expect_stops_and_continues(small("lenet-bn", in_flight, distance));
+}
+
+// On a device whose receives are not over before they have a message.
+TEST(StoppedWithTiedWeights, AndContinued) {
+  Training training = small("gpt2-tiny", 3, 1);
+  training.sample = {3};
+  training.workers = {{8, {14, 30}}, {6, {20}}};
+  training.device = "offload";
+  training.optimizer.rate = 0.003f;
+  expect_stops_and_continues(training);
 }
 
 INSTANTIATE_TEST_SUITE_P(Exact, StoppedOnRequest,

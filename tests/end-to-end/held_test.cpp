@@ -29,7 +29,7 @@ constexpr int kMinibatches = 16;
 
 // "snn-mlp": eight equal linear layers, each in front of SELU and dropout; a stage ends behind a
 // linear layer, whose output no backward reads. "resnet-8": stages of unlike layers, cut inside of
-// blocks too.
+// blocks too. "gpt2-tiny": the first stage's weight of 2,000 words is the last stage's too.
 struct Playing {
   std::string system, schedule, weights;
   int in_flight, micro_batches;
@@ -85,9 +85,15 @@ std::vector<RankReport> train(const Bench& bench, TrainJob job, const std::strin
 
 Measured measure(const Playing& run) {
   Training training{.model = run.model, .sample = {16, 16, 1}, .classes = 10, .device = "cpu"};
-  training.samples = kMinibatches * run.minibatch();
   training.workers = {
       {run.minibatch(), run.model == "snn-mlp" ? std::vector{8, 14, 20} : std::vector{7, 14, 22}}};
+  const bool text = run.model == "gpt2-tiny";
+  if (text) {
+    training.sample = {2};
+    training.classes = 2000;
+    training.workers[0].stage_ends = {14, 26, 38};
+  }
+  training.samples = kMinibatches * run.minibatch();
   training.system = run.system;
   training.schedule = run.schedule;
   training.weights = run.weights;
@@ -124,9 +130,9 @@ Measured measure(const Playing& run) {
   return measured;
 }
 
-
 // Within 5 %; messages that queue because a rank that should receive them gets no core come on top.
-void expect_the_ledgers_peak(const Measured& measured) {
+// `at_least`: of the ledger.
+void expect_the_ledgers_peak(const Measured& measured, double at_least = 0.95) {
   for (int k = 0; k < kStages; ++k) {
     std::string lines;
     for (const LedgerLine& line : measured.ledgers[at(k)].lines) {
@@ -135,7 +141,7 @@ void expect_the_ledgers_peak(const Measured& measured) {
     const auto ledger = static_cast<double>(measured.ledgers[at(k)].total());
     const auto peak = static_cast<double>(measured.ranks[at(k)].peak_memory);
     const auto queued = static_cast<double>(measured.ranks[at(k)].bytes_queued);
-    EXPECT_GE(peak, 0.95 * ledger) << "stage " << k << ":" << lines;
+    EXPECT_GE(peak, at_least * ledger) << "stage " << k << ":" << lines;
     EXPECT_LE(peak, 1.05 * ledger + queued) << "stage " << k << ":" << lines;
   }
 }
@@ -174,6 +180,20 @@ INSTANTIATE_TEST_SUITE_P(Systems, Held, ::testing::ValuesIn(runs()), [](const au
   }
   return name + format("M%d", run.micro_batches);
 });
+
+// Of three messages that the ledger counts, most have gone when the next gradient is made.
+TEST(HeldTiedWeights, PeakMemoryIsTheLedgers) {
+  for (const Playing& run :
+       {Playing{"hetpipe", "", "", 4, 1}, Playing{"gpipe", "", "", 1, 4},
+        Playing{"pipedream", "", "", 4, 1}, Playing{"vanilla", "", "", 4, 1},
+        Playing{"pipedream-2bw", "", "", 4, 1}, Playing{"spectrain", "", "", 4, 1},
+        Playing{"xpipe", "", "", 4, 2}, Playing{"timeprest", "", "", 2, 2}}) {
+    SCOPED_TRACE(testing::PrintToString(run));
+    Playing tied = run;
+    tied.model = "gpt2-tiny";
+    expect_the_ledgers_peak(measure(tied), 0.75);
+  }
+}
 
 // The weights themselves are the first version; once the first update has been made the newest is
 // one of these. A single one is updated in place.

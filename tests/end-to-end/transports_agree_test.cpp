@@ -77,6 +77,25 @@ clock_distance = %d
 hosted = %s
 )";
 
+// The first layer's weight is the last stage's too.
+constexpr char kTiedPlan[] = R"(format = 1
+system = "%s"
+model = "gpt2-tiny"
+minibatch = 8
+in_flight = 3
+optimizer = "sgd-momentum"
+[[virtual_worker]]
+[[virtual_worker.stage]]
+layers = [0, 14]
+devices = ["n0:0"]
+[[virtual_worker.stage]]
+layers = [14, 30]
+devices = ["n1:0"]
+[[virtual_worker.stage]]
+layers = [30, 45]
+devices = ["n0:1", "n1:1"]
+)";
+
 class TransportsAgree : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -93,12 +112,12 @@ class TransportsAgree : public ::testing::Test {
 
   // The newest checkpoint of a run.
   Checkpoint train(const std::string& name, const std::string& launcher,
-                   const std::string& transport) {
+                   const std::string& transport, const std::string& data = "data") {
     const fs::path run = folder_ / name;
     const fs::path said = folder_ / (name + ".said");
     const std::string command =
-        launcher + " '" HETPIPE_COMMAND "' train --plan '" + (folder_ / "plan.toml").string() +
-        "' --data '" + (folder_ / "data").string() + "' --output '" + run.string() +
+        "cd '" + folder_.string() + "' && " + launcher + " '" HETPIPE_COMMAND "' train --plan '" +
+        (folder_ / "plan.toml").string() + "' --data '" + data + "' --output '" + run.string() +
         "' --epochs 2 --evaluate-every 2 --checkpoint-every 2 --transport " + transport + " > '" +
         said.string() + "' 2>&1";
     const int status = std::system(command.c_str());
@@ -140,8 +159,26 @@ class TransportsAgree : public ::testing::Test {
     }
   }
 
+  void expect_tied_weights_agree(const std::string& system, bool servers) {
+    std::string plan = format(kTiedPlan, system.c_str());
+    if (servers) plan += "[parameter_server]\nnodes = [\"n0\"]\nhosted = true\n";
+    write_file(folder_ / "plan.toml", plan);
+    std::string text;
+    for (int i = 0; i < 1300; ++i) {
+      text.push_back(static_cast<char>('a' + random_bits(random_key({1}), i) % 20));
+    }
+    write_file(folder_ / "text", text);
+    const std::string data = "text:text,T=8";
+    const Checkpoint threads = train("threads-" + system, "", "threads --device cpu", data);
+    Checkpoint devices = train("mpi-" + system, "'" MPIEXEC_COMMAND "' --oversubscribe -np 4",
+                               "mpi --device offload", data);
+    if (servers) devices.exact = threads.exact;  // of another --device
+    expect_same(devices, threads);
+  }
+
  private:
   static void expect_same(const Checkpoint& one, const Checkpoint& other) {
+    ASSERT_FALSE(one.parameters.empty());
     expect_same_bits(one.parameters, other.parameters);
     expect_same_bits(one.statistics, other.statistics);
     ASSERT_EQ(one.slots.size(), 1u);
@@ -150,7 +187,6 @@ class TransportsAgree : public ::testing::Test {
   }
   static void expect_same_bits(const std::vector<NamedTensor>& a,
                                const std::vector<NamedTensor>& b) {
-    ASSERT_FALSE(a.empty());
     ASSERT_EQ(a.size(), b.size());
     for (std::size_t i = 0; i < a.size(); ++i) {
       EXPECT_EQ(a[i].name, b[i].name);
@@ -167,6 +203,10 @@ class TransportsAgree : public ::testing::Test {
 
 TEST_F(TransportsAgree, TwoServers) { expect_agreement(0, false, 6); }
 TEST_F(TransportsAgree, PathsBetweenDevices) { expect_paths_agree(); }
+TEST_F(TransportsAgree, TiedWeightsBetweenStages) {
+  expect_tied_weights_agree("hetpipe", true);
+  expect_tied_weights_agree("spectrain", false);
+}
 TEST_F(TransportsAgree, HostedServersAndDistance) { expect_agreement(2, true, 4); }
 
 }  // namespace transports_agree_test

@@ -59,6 +59,8 @@ using LayerMaker = std::unique_ptr<LayerKernel>;
 LayerMaker make_convolution(LayerContext& context, const Convolution& spec, const Shape& in);
 // Null where the library cannot do both in one pass.
 LayerMaker make_convolution_relu(LayerContext& context, const Convolution& spec, const Shape& in);
+LayerMaker make_transposed_convolution(LayerContext& context, const TransposedConvolution& spec,
+                                       const Shape& in);
 LayerMaker make_linear(LayerContext& context, const Linear& spec, const Shape& in);
 LayerMaker make_linear_gelu(LayerContext& context, const Linear& spec,
                             const Shape& in);  // likewise
@@ -81,17 +83,23 @@ LayerMaker make_dropout_add(LayerContext& context, const Dropout& spec, const Sh
 LayerMaker make_pooling(LayerContext& context, const MaxPool& spec, const Shape& in);
 LayerMaker make_pooling(LayerContext& context, const AveragePool& spec, const Shape& in);
 LayerMaker make_pooling(LayerContext& context, const GlobalAveragePool& spec, const Shape& in);
+LayerMaker make_pooling(LayerContext& context, const AdaptivePool& spec, const Shape& in);
+LayerMaker make_resize(LayerContext& context, const Resize& spec, const Shape& in);
 LayerMaker make_flatten(LayerContext& context, const Shape& in);
 LayerMaker make_shift(LayerContext& context, const Shift& spec, const Shape& in);
 LayerMaker make_concat(LayerContext& context, const std::vector<Shape>& inputs);
 LayerMaker make_embedding(LayerContext& context, const Embedding& spec, const Shape& in);
 LayerMaker make_positions(LayerContext& context, const PositionEmbedding& spec, const Shape& in);
 LayerMaker make_layer_norm(LayerContext& context, const LayerNorm& spec, const Shape& in);
+LayerMaker make_rms_norm(LayerContext& context, const RmsNorm& spec, const Shape& in);
+LayerMaker make_group_norm(LayerContext& context, const GroupNorm& spec, const Shape& in);
 LayerMaker make_attention(LayerContext& context, const SelfAttention& spec, const Shape& in);
 LayerMaker make_lstm(LayerContext& context, const Lstm& spec, const Shape& in);
 LayerMaker make_loss(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in);
 LayerMaker make_pointwise(LayerContext& context, const Pointwise& spec,
                           const std::vector<Shape>& inputs);
+LayerMaker make_loss(LayerContext& context, const RegressionLoss& spec, const Shape& in);
+LayerMaker make_loss(LayerContext& context, const OutputLoss& spec, const Shape& in);
 
 // One kernel for the whole chain (Device::fuse); null where there is none.
 LayerMaker fuse_layers(LayerContext& context, std::span<const ChainedLayer> chain);

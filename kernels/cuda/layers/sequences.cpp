@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/layers/layers.h"
+#include "kernels/cuda/own/convert.h"
 #include "kernels/cuda/own/elementwise.h"
 #include "kernels/cuda/own/embedding.h"
+#include "kernels/cuda/own/flat.h"
 #include "kernels/cuda/own/loss.h"
+#include "kernels/cuda/own/regression_loss.h"
 
 namespace hetpipe::cuda {
 namespace {
@@ -85,7 +88,7 @@ class LossLayer final : public LayerKernel {
   LossLayer(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in)
       : context_(context),
         smoothing_(spec.smoothing),
-        sizes_{in[0], in.rank() == 3 ? in[1] : 1, in[in.rank() - 1], spec.labelled} {}
+        sizes_{in[0], in.rank() == 3 ? in[1] : 1, in[in.rank() - 1], spec.labelled, spec.skips} {}
 
   // Two numbers of each token, and the logits, instead of all probabilities.
   void adjust(LayerShapes& shapes) const override {
@@ -102,11 +105,17 @@ class LossLayer final : public LayerKernel {
                  as<float>(a.output), a.correct,
                  train ? reinterpret_cast<SoftmaxSums*>(a.stash) : nullptr, outside.get(),
                  scratch.get(), handle(stream));
+    if (a.loss_weight > 0) {
+      const double factor = static_cast<double>(sizes_.predictions()) / a.loss_weight;
+      scale(as<float>(a.output), static_cast<float>(factor), sizes_.batch, handle(stream));
+    }
   }
   void backward(Stream& stream, const BackwardArguments& a) override {
     std::byte* const dx = wanted(a.input_gradients, 0);
     if (dx == nullptr) return;
-    const float factor = 1.0f / static_cast<float>(a.loss_samples * sizes_.predictions());
+    const double predictions =
+        a.loss_weight > 0 ? a.loss_weight : static_cast<double>(sizes_.predictions());
+    const auto factor = static_cast<float>(1 / (static_cast<double>(a.loss_samples) * predictions));
     loss_backward(sizes_, smoothing_, as<T>(a.inputs[0]),
                   reinterpret_cast<const SoftmaxSums*>(a.stash), a.labels, factor * a.loss_scale,
                   as<T>(dx), handle(stream));
@@ -118,6 +127,58 @@ class LossLayer final : public LayerKernel {
   LossSizes sizes_;
 };
 
+template <class T>
+class RegressionLossLayer final : public LayerKernel {
+ public:
+  RegressionLossLayer(LayerContext&, const RegressionLoss& spec, const Shape& in)
+      : sizes_{static_cast<int>(spec.kind), spec.beta, in[0], in.elements() / in[0]} {}
+
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    regression_forward(sizes_, as<T>(a.inputs[0]), reinterpret_cast<const float*>(a.labels),
+                       as<float>(a.output), handle(stream));
+    if (a.correct == nullptr) return;
+    check(cudaMemsetAsync(a.correct, 0, static_cast<std::size_t>(sizes_.batch) * sizeof(*a.correct),
+                          handle(stream)),
+          "clearing the numbers of correct predictions");
+  }
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    std::byte* const dx = wanted(a.input_gradients, 0);
+    if (dx == nullptr) return;
+    const float factor = 1.0f / static_cast<float>(a.loss_samples * sizes_.count);
+    regression_backward(sizes_, as<T>(a.inputs[0]), reinterpret_cast<const float*>(a.labels),
+                        factor * a.loss_scale, as<T>(dx), handle(stream));
+  }
+
+ private:
+  RegressionSizes sizes_;
+};
+
+template <class T>
+class OutputLossLayer final : public LayerKernel {
+ public:
+  OutputLossLayer(LayerContext& context, const OutputLoss&, const Shape& in)
+      : context_(context), batch_(in[0]) {}
+
+  void forward(Stream& stream, const ForwardArguments& a) override {
+    convert(as<T>(a.inputs[0]), as<float>(a.output), batch_, handle(stream));
+    if (a.correct == nullptr) return;
+    check(cudaMemsetAsync(a.correct, 0, static_cast<std::size_t>(batch_) * sizeof(*a.correct),
+                          handle(stream)),
+          "clearing the numbers of correct predictions");
+  }
+  void backward(Stream& stream, const BackwardArguments& a) override {
+    std::byte* const dx = wanted(a.input_gradients, 0);
+    if (dx == nullptr) return;
+    const Workspace<float> gradient(context_, stream, batch_);
+    fill(gradient.get(), a.loss_scale / static_cast<float>(a.loss_samples), batch_, handle(stream));
+    convert(static_cast<const float*>(gradient.get()), as<T>(dx), batch_, handle(stream));
+  }
+
+ private:
+  LayerContext& context_;
+  std::int64_t batch_;
+};
+
 }  // namespace
 
 LayerMaker make_embedding(LayerContext& context, const Embedding& spec, const Shape& in) {
@@ -125,6 +186,12 @@ LayerMaker make_embedding(LayerContext& context, const Embedding& spec, const Sh
 }
 LayerMaker make_positions(LayerContext& context, const PositionEmbedding& spec, const Shape& in) {
   return make_of_type<PositionLayer>(context, spec, in);
+}
+LayerMaker make_loss(LayerContext& context, const RegressionLoss& spec, const Shape& in) {
+  return make_of_type<RegressionLossLayer>(context, spec, in);
+}
+LayerMaker make_loss(LayerContext& context, const OutputLoss& spec, const Shape& in) {
+  return make_of_type<OutputLossLayer>(context, spec, in);
 }
 LayerMaker make_loss(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in) {
   return make_of_type<LossLayer>(context, spec, in);

@@ -17,10 +17,11 @@ struct LossSizes {
   std::int64_t tokens = 1;
   std::int64_t classes = 0;
   std::int64_t labelled = 0;  // tokens of each sample, the others' label is kNoLabel; 0: all
+  bool skips = false;         // any label may be kNoLabel
 
-  bool all_labelled() const { return labelled == 0; }
+  bool all_labelled() const { return labelled == 0 && !skips; }
   // Of a sample, that its loss is the mean of.
-  std::int64_t predictions() const { return all_labelled() ? tokens : labelled; }
+  std::int64_t predictions() const { return labelled == 0 ? tokens : labelled; }
   std::int64_t rows() const { return batch * tokens; }
 };
 

@@ -177,6 +177,79 @@ void masked_fill(Importer& importer, const Node& node) {
             importer.input(node, "self")});
 }
 
+// self + value * tensor1 * tensor2, and with a quotient.
+void add_product(Importer& importer, const Node& node) {
+  const TensorShape& shape = node.shapes[0];
+  const Tensor a = importer.input(node, "tensor1"), b = importer.input(node, "tensor2");
+  Tensor term = apply(node.op == "addcmul" ? "mul" : "div", {a, b}, shape);
+  const double value = importer.attributes(node).number("value", 1);
+  if (value != 1) term = apply("mul", {term, number(value)}, shape);
+  apply_to(importer, node, "add", {importer.input(node, "self"), term});
+}
+
+// start + weight * (end - start)
+void lerp(Importer& importer, const Node& node) {
+  const TensorShape& shape = node.shapes[0];
+  const Tensor start = importer.input(node, "self"), end = importer.input(node, "end");
+  const Tensor step = apply("sub", {end, start}, shape);
+  apply_to(importer, node, "add",
+           {start, apply("mul", {importer.operand(node, "weight"), step}, shape)});
+}
+
+// What is made of other operators of the table.
+void composed(Importer& importer, const Node& node) {
+  const Attributes attributes = importer.attributes(node);
+  const TensorShape& shape = node.shapes[0];
+  const Tensor x = ready(importer, node, importer.input(node, node.has_input("self") ? "self" : "input"), shape);
+  const auto op = [&](std::string_view name, const Tensor& a, const Tensor& b) {
+    return apply(name, {a, b}, shape);
+  };
+  const auto of = [&](std::string_view name, const Tensor& a) { return apply(name, {a}, shape); };
+  const Tensor zero = number(0);
+  if (node.op == "exp2") return importer.result(node, of("exp", op("mul", x, number(std::log(2.0)))));
+  if (node.op == "log2") return importer.result(node, op("mul", of("log", x), number(1 / std::log(2.0))));
+  if (node.op == "log_sigmoid") return importer.result(node, of("neg", of("softplus", of("neg", x))));
+  if (node.op == "softsign") {
+    return importer.result(node, op("div", x, op("add", of("abs", x), number(1))));
+  }
+  if (node.op == "tanhshrink") return importer.result(node, op("sub", x, of("tanh", x)));
+  if (node.op == "threshold") {
+    const Tensor above = op("gt", x, importer.operand(node, "threshold"));
+    return importer.result(node, apply("where", {above, x, importer.operand(node, "value")}, shape));
+  }
+  const Tensor limit = number(attributes.number("lambd", 0.5));
+  const Tensor beyond = op("gt", of("abs", x), limit);
+  if (node.op == "hardshrink") return importer.result(node, apply("where", {beyond, x, zero}, shape));
+  const Tensor shrunk = op("sub", x, op("mul", of("sign", x), limit));  // softshrink
+  importer.result(node, apply("where", {beyond, shrunk, zero}, shape));
+}
+
+// Below, or above, a diagonal of the last two dimensions 0.
+void triangle(Importer& importer, const Node& node) {
+  const TensorShape& shape = node.shapes[0];
+  const std::int64_t rows = shape[shape.size() - 2].number, columns = shape.back().number;
+  const std::int64_t diagonal = importer.attributes(node).integer("diagonal", 0);
+  std::vector<float> kept;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const bool keep = node.op == "tril" ? c - r <= diagonal : c - r >= diagonal;
+      kept.push_back(keep ? 1.0f : 0.0f);
+    }
+  }
+  Leaf leaf;
+  leaf.kind = Leaf::Kind::constant;
+  leaf.values = ConstantTable<float>(std::move(kept));
+  const TensorShape of_mask{{rows, false}, {columns, false}};
+  leaf.dimensions = in_order(of_mask);
+  apply_to(importer, node, "where",
+           {bare(leaf, of_mask), importer.input(node, "self"), number(0)});
+}
+
+void negation(Importer& importer, const Node& node) {
+  if (node.types[0] != "bool") throw Unsupported("bits of whole numbers");
+  apply_to(importer, node, "logical_not", {importer.input(node, "self")});
+}
+
 // Halves of a dimension: a * sigmoid(b).
 void glu(Importer& importer, const Node& node) {
   const std::int64_t given = importer.attributes(node).integer("dim", -1);
@@ -214,6 +287,10 @@ std::vector<LoweringRow> pointwise_lowerings() {
       {"clamp", clamp},       {"clamp_min", clamp}, {"clamp_max", clamp},
       {"leaky_relu", slope},  {"elu", slope},       {"celu", slope},
       {"softplus", softplus}, {"prelu", prelu},     {"where", where},
+      {"addcmul", add_product}, {"addcdiv", add_product}, {"lerp", lerp},
+      {"exp2", composed}, {"log2", composed}, {"log_sigmoid", composed}, {"softsign", composed},
+      {"tanhshrink", composed}, {"threshold", composed}, {"hardshrink", composed},
+      {"softshrink", composed}, {"tril", triangle}, {"triu", triangle}, {"bitwise_not", negation},
       {"masked_fill", masked_fill}, {"glu", glu},   {"to", convert},
       {"_to_copy", convert},
       {"maximum", same<kSelf, kOther>}, {"minimum", same<kSelf, kOther>},
@@ -226,7 +303,7 @@ std::vector<LoweringRow> pointwise_lowerings() {
   for (const char* op :
        {"exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "reciprocal", "square", "tanh", "sigmoid",
         "silu", "relu", "relu6", "hardswish", "hardsigmoid", "selu", "mish", "erf", "sin", "cos",
-        "abs", "neg", "sign", "floor", "ceil", "round", "trunc", "logical_not"}) {
+        "abs", "neg", "sign", "floor", "ceil", "detach", "round", "trunc", "logical_not"}) {
     rows.push_back({op, unary});
   }
   return rows;

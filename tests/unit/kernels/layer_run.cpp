@@ -185,6 +185,7 @@ struct Job {
   std::vector<bool> read_in_backward = {};  // by input
   bool loss = false;
   bool tokens = false;
+  double loss_weight = 0;
 };
 
 LayerResult run(Device& device, const Job& job, const LayerValues& values,
@@ -227,6 +228,7 @@ LayerResult run(Device& device, const Job& job, const LayerValues& values,
   ForwardArguments f;
   f.labels = reinterpret_cast<const std::int32_t*>(labels.data());
   f.samples = values.samples;
+  f.loss_weight = job.loss_weight;
   const auto given = pointers<const std::byte*>(inputs, bytes);
   const auto weights = pointers<const float*>(parameters, floats_of);
   f.parameters = weights;
@@ -276,6 +278,7 @@ LayerResult run(Device& device, const Job& job, const LayerValues& values,
   b.samples = values.samples;
   b.labels = f.labels;
   b.loss_samples = loss ? kLossSamples : 0;
+  b.loss_weight = job.loss_weight;
   kernel->backward(*stream, b);
   if (options.split_backward) {
     b.input_gradients = {};

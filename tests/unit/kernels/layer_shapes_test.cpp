@@ -135,6 +135,73 @@ TEST(LayerShapes, RefuseWhatDoesNotFit) {
   EXPECT_THAT(refusal(SoftmaxCrossEntropy{}, {{1, 2, 2, 3}}), HasSubstr("(N, features)"));
 }
 
+TEST(LayerShapes, OfLayersFromElsewhere) {
+  const Shape in = {8, 7, 6, 12};
+  const Convolution depthwise{.output_channels = 24, .padding = 1, .groups = 12};
+  EXPECT_EQ(infer_shapes(depthwise, {in}).output, (Shape{8, 7, 6, 24}));
+  EXPECT_EQ(infer_shapes(depthwise, {in}).parameters[0].shape, (Shape{24, 1, 3, 3}));
+  EXPECT_EQ(
+      infer_shapes(Convolution{.output_channels = 2, .stride = {1, 2}, .dilation = {2, 1}}, {in})
+          .output,
+      (Shape{8, 3, 2, 2}));
+  EXPECT_EQ(
+      infer_shapes(
+          Convolution{.output_channels = 2, .kernel = 2, .padding = 0, .padding_end = Sides{1}},
+          {in})
+          .output,
+      (Shape{8, 7, 6, 2}));
+  const TransposedConvolution transposed{
+      .output_channels = 6, .kernel = 3, .padding = 1, .output_padding = {1, 0}, .groups = 3};
+  EXPECT_EQ(infer_shapes(transposed, {in}).output, (Shape{8, 14, 11, 6}));
+  EXPECT_EQ(infer_shapes(transposed, {in}).parameters[0].shape, (Shape{12, 2, 3, 3}));
+  EXPECT_EQ(infer_shapes(MaxPool{.kernel = 2, .ceil_mode = true}, {in}).output,
+            (Shape{8, 4, 3, 12}));
+  // The last window would start behind the image.
+  EXPECT_EQ(infer_shapes(MaxPool{.kernel = 1, .stride = 3, .ceil_mode = true}, {in}).output,
+            (Shape{8, 3, 2, 12}));
+  EXPECT_EQ(infer_shapes(Resize{Resize::Kind::nearest, 3, 20}, {in}).output, (Shape{8, 3, 20, 12}));
+  EXPECT_EQ(infer_shapes(AdaptivePool{true, 3, 2}, {in}).output, (Shape{8, 3, 2, 12}));
+  EXPECT_EQ(infer_shapes(GroupNorm{4}, {in}).stash_bytes, 2 * 8 * 4 * 4);
+  EXPECT_TRUE(infer_shapes(GroupNorm{4, 1e-5f, false}, {in}).parameters.empty());
+  EXPECT_EQ(infer_shapes(RmsNorm{}, {in}).parameters.size(), 1u);
+  EXPECT_TRUE(infer_shapes(BatchNorm{.affine = false, .tracked = false}, {in}).statistics.empty());
+  EXPECT_EQ(infer_shapes(LayerNorm{1e-5f, false, true}, {in}).parameters[0].name, "shift");
+  const LayerShapes gru = infer_shapes(Recurrent{Recurrent::Kind::gru, 5}, {{8, 7, 3}});
+  EXPECT_EQ(gru.output, (Shape{8, 7, 5}));
+  EXPECT_EQ(gru.parameters[0].shape, (Shape{15, 3}));
+  EXPECT_EQ(gru.parameters[1].shape, (Shape{15, 5}));
+  EXPECT_EQ(gru.parameters.size(), 4u);
+  EXPECT_EQ(infer_shapes(RegressionLoss{}, {in}).output, (Shape{8}));
+  EXPECT_EQ(infer_shapes(OutputLoss{}, {{8, 1}}).output, (Shape{8}));
+}
+
+TEST(LayerShapes, RefuseWhatDoesNotFitOfLayersFromElsewhere) {
+  const Shape in = {8, 7, 6, 12};
+  EXPECT_THAT(refusal(Convolution{.output_channels = 8, .groups = 5}, {in}),
+              HasSubstr("5 groups do not divide 12 input and 8 output channels"));
+  EXPECT_THAT(refusal(Convolution{.output_channels = 8, .dilation = 0}, {in}),
+              HasSubstr("dilation 0"));
+  EXPECT_THAT(refusal(Convolution{.output_channels = 8, .padding_end = Sides{-1}}, {in}),
+              HasSubstr("padding -1"));
+  EXPECT_THAT(refusal(TransposedConvolution{.output_channels = 8, .output_padding = 2}, {in}),
+              HasSubstr("output padding 2x2 is not in [0, stride)"));
+  EXPECT_THAT(
+      refusal(MaxPool{.kernel = 2, .stride = 1, .padding = 2, .dilation = 4}, {{1, 2, 9, 1}}),
+      HasSubstr("sees nothing"));
+  EXPECT_THAT(refusal(Resize{}, {in}), HasSubstr("0x0 is empty"));
+  EXPECT_THAT(refusal(AdaptivePool{false, 0, 1}, {in}), HasSubstr("0x1 is empty"));
+  EXPECT_THAT(refusal(GroupNorm{5}, {in}), HasSubstr("5 groups do not divide"));
+  EXPECT_THAT(refusal(RmsNorm{0}, {in}), HasSubstr("epsilon 0"));
+  EXPECT_THAT(refusal(Recurrent{}, {{8, 7, 3}}), HasSubstr("0 hidden features"));
+  EXPECT_THAT(refusal(Embedding{.vocabulary = 5, .features = 2, .padding = 5}, {{8, 7}}),
+              HasSubstr("padding 5 is not in the vocabulary"));
+  EXPECT_THAT(refusal(SoftmaxCrossEntropy{.class_weights = ConstantTable<float>({1, 2})}, {{8, 3}}),
+              HasSubstr("2 class weights for 3 classes"));
+  EXPECT_THAT(refusal(RegressionLoss{RegressionLoss::Kind::smooth_l1, 0}, {in}),
+              HasSubstr("beta 0"));
+  EXPECT_THAT(refusal(OutputLoss{}, {{8, 2}}), HasSubstr("not one loss of each sample"));
+}
+
 TEST(LayerText, NamesWhatMatters) {
   EXPECT_EQ(to_string(LayerSpec{Convolution{64, 3, 1, 0}}), "convolution 3x3, 64 channels");
   EXPECT_EQ(to_string(LayerSpec{Convolution{64, 3, 2, 1, false}}),
@@ -148,6 +215,15 @@ TEST(LayerText, NamesWhatMatters) {
             "average pool 3x3, padding 1 not counted");
   EXPECT_EQ(to_string(LayerSpec{AlphaDropout{}}), "alpha dropout 0.1");
   EXPECT_EQ(to_string(LayerSpec{Shift{}}), "shift by 1, 1");
+  EXPECT_EQ(to_string(LayerSpec{Convolution{.output_channels = 8,
+                                            .stride = {2, 1},
+                                            .padding = 1,
+                                            .bias = false,
+                                            .groups = 8,
+                                            .dilation = 2}}),
+            "convolution 3x3, 8 channels, stride 2x1, padding 1, dilation 2, 8 groups, no bias");
+  EXPECT_EQ(to_string(LayerSpec{TransposedConvolution{.output_channels = 8}}),
+            "transposed convolution 2x2, 8 channels, stride 2");
 }
 
 }  // namespace layer_shapes_test

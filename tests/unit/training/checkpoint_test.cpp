@@ -22,7 +22,7 @@ TrainJob one_worker() {
       "[[virtual_worker]]\n[[virtual_worker.stage]]\nlayers = [0, 7]\ndevices = [\"n0:0\"]\n"
       "[parameter_server]\nnodes = [\"n0\"]\n",
       "plan.toml");
-  job.model = "mlp";
+  job.model.name = "mlp";
   job.optimizer.name = "sgd";
   job.dataset_size = 64;
   job.end_position = 64;

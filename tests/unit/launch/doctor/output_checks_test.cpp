@@ -92,6 +92,7 @@ TEST(CheckpointBytes, ParametersSlotsAndWhatIsInFlight) {
   job.profile = Profile{"mlp", {}, {}};
   job.profile->layers.resize(3);
   for (ProfileLayer& layer : job.profile->layers) layer.parameter_bytes = 500;
+  job.profile->layers[0].name = "the first";
   job.profile->layers[2].shares = "the first";
   job.exact_checkpoints = false;
   EXPECT_EQ(checkpoint_bytes(job, 0), 1000 * 2 * 2);  // momentum; the one before stays

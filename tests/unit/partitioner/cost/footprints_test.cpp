@@ -70,13 +70,18 @@ TEST(Footprints, AreThoseOfTheStagesOneByOne) {
       StageFootprint least = table.least(first, end);
       table.add_late(least, first, end);
       EXPECT_LE(least.sent, expected.sent);
+      EXPECT_LE(least.tied_sent, expected.tied_sent);
       least.sent = expected.sent;
+      least.tied_sent = expected.tied_sent;
       EXPECT_EQ(least, expected);
 
       StageFootprint alone = table.alone(first, end);
       table.add_late(alone, first, end);
       EXPECT_EQ(alone.received, 0);
       EXPECT_EQ(alone.sent, 0);
+      EXPECT_EQ(alone.tied_sent + alone.tied_received, 0);
+      alone.tied_sent = expected.tied_sent;
+      alone.tied_received = expected.tied_received;
       alone.sent = expected.sent;
       alone.received = expected.received;
       alone.received_once = expected.received_once;
@@ -99,6 +104,8 @@ TEST(Footprints, GrowWithTheirEnd) {
         const StageFootprint more = table.alone(first, end + 1);
         EXPECT_GE(more.stash, one.stash);
         EXPECT_GE(more.parameters, one.parameters);
+        EXPECT_GE(more.uses, one.uses);
+        EXPECT_GE(more.foreign, one.foreign);
         EXPECT_GE(more.working, one.working);
       }
     }
@@ -124,10 +131,11 @@ TEST(PipelineBound, IsTheLedgersToTheByte) {
     for (std::size_t k = 0; k < c.ends.size(); ++k) {
       const StageId stage{static_cast<int>(k)};
       const StageFootprint whole = table.of(c.ends, stage);
-      EXPECT_EQ(PipelineBound(shape, stage)
-                    .bytes(table, first, c.ends[k], whole.received_once,
-                           whole.sent / shape.micro_batches),
-                stage_ledger(whole, shape, stage).total());
+      EXPECT_EQ(
+          PipelineBound(shape, stage)
+              .bytes(table, first, c.ends[k], whole.received_once, whole.sent / shape.micro_batches,
+                     {whole.tied_sent, whole.tied_received}),
+          stage_ledger(whole, shape, stage).total());
       first = c.ends[k];
     }
   }

@@ -78,6 +78,7 @@ TEST(StageFootprint, CountsTensorsOncePerStageAndTiedWeightsOnce) {
   p.layers[4].inputs = {3, 0};  // a skip over both cuts
   p.layers[3].inputs = {2, 0};
   p.layers[3].shares = "layer2";
+  p.layers[4].shares = "layer0";
   LayerCosts costs;
   costs.output_bytes = {1, 10, 100, 1000, 10000};
   costs.stash_bytes = {2, 20, 200, 2000, 20000};
@@ -90,11 +91,18 @@ TEST(StageFootprint, CountsTensorsOncePerStageAndTiedWeightsOnce) {
   EXPECT_EQ(front.working, 10 + 1);         // layer 0 passes layer 1 by
   const StageFootprint middle = stage_footprint(p, costs, ends, StageId{1}, 3);
   EXPECT_EQ(middle.parameters, 1000);  // layer 3 uses the ones of layer 2
+  EXPECT_EQ(middle.uses, 1000);
+  EXPECT_EQ(middle.foreign + middle.tied_sent + middle.tied_received, 0);
   EXPECT_EQ(middle.received, 3 * 11);
   EXPECT_EQ(middle.sent, 3 * 1000);
   const StageFootprint last = stage_footprint(p, costs, ends, StageId{2}, 3);
   EXPECT_EQ(last.received, 3 * 1001);
   EXPECT_EQ(last.sent, 0);
+  EXPECT_EQ(last.parameters, 0);  // layer 4 uses the ones of layer 0
+  EXPECT_EQ(last.uses, 1000);
+  EXPECT_EQ(last.foreign, 1000);
+  EXPECT_EQ(front.tied_sent, 1000);
+  EXPECT_EQ(front.tied_received, 1000);
 }
 
 TEST(OptimizerSlots, KnowsItsNames) {

@@ -14,15 +14,15 @@ const Cluster kPool = test::cluster_of({{"fast", "slow"}, {"fast", "slow"}}, 1'0
 const Profile kChain = test::chain_of(
     9, {"fast", "slow"}, [](const auto& kind) { return kind == "fast" ? 1e-3 : 2e-3; });
 
-TEST(StageCost, StagesOfOneDeviceTakeTheirPartTime) {
+void expect_part_times(const Profile& profile) {
   PlanRequest request;
   request.cluster = kPool;
-  request.profile = kChain;
+  request.profile = profile;
   request.policy = "ed";
   const Plan plan = plan_hetpipe(request);
   for (int vw = 0; vw < static_cast<int>(plan.virtual_workers.size()); ++vw) {
-    const auto costs = stage_costs(plan, kPool, kChain, VirtualWorkerId{vw});
-    const Partition parts = evaluate_plan(kPool, kChain, plan, VirtualWorkerId{vw});
+    const auto costs = stage_costs(plan, kPool, profile, VirtualWorkerId{vw});
+    const Partition parts = evaluate_plan(kPool, profile, plan, VirtualWorkerId{vw});
     ASSERT_EQ(costs.size(), parts.costs.size());
     for (std::size_t k = 0; k < costs.size(); ++k) {
       EXPECT_DOUBLE_EQ(costs[k].forward, parts.costs[k].forward_seconds);
@@ -31,6 +31,13 @@ TEST(StageCost, StagesOfOneDeviceTakeTheirPartTime) {
       EXPECT_DOUBLE_EQ(costs[k].receive_gradients, parts.costs[k].receive_gradients_seconds);
     }
   }
+}
+
+TEST(StageCost, StagesOfOneDeviceTakeTheirPartTime) {
+  expect_part_times(kChain);
+  Profile tied = kChain;
+  tied.layers.back().shares = tied.layers.front().name;
+  expect_part_times(tied);
 }
 
 // Samples 24 + 8 on fast and slow: 24/32 of 6 layers at 3 ms, 8/32 of 6 at 6 ms; the slower is

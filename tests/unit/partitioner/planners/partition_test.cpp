@@ -29,18 +29,32 @@ TEST(Partition, FasterDeviceTakesMoreLayers) {
   EXPECT_EQ(fast, 6);
 }
 
-TEST(Partition, SharedParametersStayInOneStage) {
-  const Cluster cluster = test::cluster_of({{"a", "a"}}, 1'000'000'000);
+// The user's stage waits for the weights, the owner's for the other part of the gradient.
+TEST(Partition, PricesTiedWeightsBetweenStages) {
+  const Cluster cluster = test::cluster_of({{"a", "a"}}, 1'000'000'000'000);
   Profile profile = test::chain_of(4, {"a"}, [](const auto&) { return 1.0; });
   PartitionRequest request;
   request.devices = cluster.devices();
   request.minibatch = 32;
+  const auto cost = [&](int end) {
+    return evaluate_partition(cluster, profile, request, request.devices, {end, 4});
+  };
+  const Partition apart = cost(2);
   profile.layers[2].shares = "layer0";
+  const auto tie = [&](std::int64_t bytes) {
+    profile.layers[0].parameter_bytes = profile.layers[2].parameter_bytes = bytes;
+    return cluster.link(request.devices[0], request.devices[1])
+        .transfer_seconds(static_cast<double>(bytes));
+  };
+  const double seconds = tie(100'000'000);
+  const Partition tied = cost(2);
+  EXPECT_DOUBLE_EQ(tied.costs[0].receive_gradients_seconds,
+                   apart.costs[0].receive_gradients_seconds + seconds);
+  EXPECT_DOUBLE_EQ(tied.costs[1].receive_activations_seconds,
+                   apart.costs[1].receive_activations_seconds + seconds);
+  EXPECT_EQ(partition(cluster, profile, request).ends, (std::vector<int>{2, 4}));
+  EXPECT_GT(tie(100'000'000'000), 3);
   EXPECT_EQ(partition(cluster, profile, request).ends, (std::vector<int>{3, 4}));
-  profile.layers[2].shares = "";
-  profile.layers[3].shares = "layer0";
-  EXPECT_THAT(user_error([&] { partition(cluster, profile, request); }),
-              HasSubstr("layers with shared parameters stay together"));
 }
 
 TEST(Partition, NothingFitsNamesLedgersAndRemedies) {

@@ -77,24 +77,32 @@ TEST(Planner, MoreInFlightWhileItPays) {
   EXPECT_LT(plan_hetpipe(request).predicted->throughput, 1.01 * chosen.predicted->throughput);
 }
 
-// Of four layers the first and the third share parameters: two stages at most, and every policy
-// forms virtual workers of three devices.
-TEST(Planner, ASearchWherePoliciesFormLongerPipelinesThanTheModelHasStages) {
+// Three devices in a virtual worker, and a model of two layers.
+TEST(Planner, ASearchWherePoliciesFormLongerPipelinesThanTheModelHasLayers) {
   const Cluster pool = test::cluster_of({{"fast", "slow", "slow"}}, 1'000'000'000);
-  PlanRequest request = request_of(pool, 4);
+  PlanRequest request = request_of(pool, 3);
   request.virtual_workers = 1;
   EXPECT_EQ(planner_of(request), PlannerRule::hetpipe);
   EXPECT_EQ(make_plan(request).virtual_workers.at(0).stages.size(), 3U);
-  request.profile.layers[2].shares = request.profile.layers[0].name;
-  request.profile.layers[2].parameter_bytes = request.profile.layers[0].parameter_bytes;
+  request = request_of(pool, 2);
+  request.virtual_workers = 1;
   EXPECT_EQ(planner_of(request), PlannerRule::search);
   const Plan plan = make_plan(request);
   EXPECT_EQ(plan.system, "hetpipe");
   EXPECT_LE(plan.virtual_workers.at(0).stages.size(), 2U);
-  check_plan(plan, "plan", &pool, 4);
-  request.policy = "np";
-  EXPECT_THAT(user_error([&] { make_plan(request); }),
-              HasSubstr("the model cannot be partitioned into 3 stages"));
+  check_plan(plan, "plan", &pool, 2);
+}
+
+// The first layer's weights are the last one's too, as in GPT-2.
+TEST(Planner, PipelinesModelsWithTiedWeights) {
+  const Cluster pool = test::cluster_of({{"fast", "slow", "slow"}}, 1'000'000'000);
+  PlanRequest request = request_of(pool, 6);
+  request.virtual_workers = 1;
+  request.profile.layers.back().shares = request.profile.layers.front().name;
+  EXPECT_EQ(planner_of(request), PlannerRule::hetpipe);
+  const Plan plan = make_plan(request);
+  EXPECT_EQ(plan.virtual_workers.at(0).stages.size(), 3U);
+  check_plan(plan, "plan", &pool, 6);
 }
 
 TEST(Planner, MemoryLimitsWhatIsInFlight) {

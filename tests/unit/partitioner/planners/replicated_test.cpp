@@ -69,12 +69,6 @@ TEST(PlacedLayers, InputsGoWithTheFirstStage) {
   EXPECT_EQ(placed_layers(profile).size(), 4);
 }
 
-TEST(PlacedLayers, NoCutThroughTiedWeights) {
-  Profile profile = test::chain_of(5, {"a"}, [](const std::string&) { return 1.0; });
-  profile.layers[3].shares = "layer1";
-  EXPECT_THAT(placed_layers(profile).may_cut, ElementsAre(false, true, false, false, true));
-}
-
 TEST(SlowestLinks, RulesThatLower) {
   Cluster cluster = test::cluster_of({{"a", "b"}, {"a"}}, 1000);
   cluster.between.push_back({{"a", "b"}, {}, {0.5e9, 1e-3, false}, true});

@@ -136,6 +136,22 @@ TEST(Replicas, SplitAndConcatenate) {
               HasSubstr("a micro-batch of 1 samples cannot be split over 2 devices"));
 }
 
+// 4 s for the weights to the stage that uses them, F 1, B 2, 4 s for the gradient back; the owner's
+// own B is done by then.
+TEST(TiedWeights, AreSentBeforeFAndTheirGradientsBeforeTheUpdate) {
+  Cluster c = test::cluster_of({{"a", "a"}}, 1'000'000'000);
+  c.intra_node = {1000, 0, false};
+  Profile p = second_per_layer(2);
+  p.layers[0].parameter_bytes = p.layers[1].parameter_bytes = 4000;
+  p.measurements[0].output_bytes = {0, 0};
+  Plan plan = plan_of("gpipe", {{stage_of(0, 1, {{"n0", 0}}), stage_of(1, 2, {{"n0", 1}})}});
+  EXPECT_NEAR(simulate(plan, c, p).iteration_seconds, 1 + 3 + 2, 1e-9);
+  p.layers[1].shares = p.layers[0].name;
+  EXPECT_NEAR(simulate(plan, c, p).iteration_seconds, 4 + 3 + 4, 1e-9);
+  plan.virtual_workers[0].stages = {stage_of(0, 2, {{"n0", 0}})};
+  EXPECT_NEAR(simulate(plan, c, p).iteration_seconds, 6, 1e-9);
+}
+
 // Nobody waits for the slower one: 32 samples in 6 s and in 12 s.
 TEST(Servers, AsynchronousWorkersGoEachAtItsPace) {
   Cluster c = test::cluster_of({{"a"}, {"b"}, {}}, 1'000'000'000);

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small networks whose exports are test data: together they use most operators.
+
+  for m in cnn unet gpt2 llama bert swin tagger seq2seq; do
+    python3 launch/pytorch/hetpipe_export.py tests/models/models.py:$m --output tests/models/$m --steps 3 --reference tests/models/$m/reference.safetensors
+  done
+
+Each folder then holds the graph, the weights, a minibatch (check.safetensors) and PyTorch's loss, gradients, and weights and
+buffers after three steps (reference.safetensors). Tests compare with these; they need no Python.
+"""
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class SqueezeExcite(nn.Module):
+    def __init__(self, channels: int):
+        super().__init__()
+        self.down = nn.Conv2d(channels, 4, 1)
+        self.up = nn.Conv2d(4, channels, 1)
+
+    def forward(self, x):
+        s = F.adaptive_avg_pool2d(x, 1)
+        return x * F.hardsigmoid(self.up(F.silu(self.down(s))))
+
+
+class Inverted(nn.Module):
+    """Expansion, depthwise convolution, squeeze and excitation, projection, stochastic depth."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        from torchvision.ops import StochasticDepth
+        wide = 2 * channels
+        self.expand = nn.Sequential(nn.Conv2d(channels, wide, 1, bias=False), nn.BatchNorm2d(wide), nn.ReLU6())
+        self.depthwise = nn.Sequential(nn.Conv2d(wide, wide, 3, padding=1, groups=wide, bias=False), nn.BatchNorm2d(wide), nn.Hardswish())
+        self.excite = SqueezeExcite(wide)
+        self.project = nn.Conv2d(wide, channels, 1)
+        self.norm = nn.GroupNorm(2, channels)
+        self.drop = StochasticDepth(0.2, "row")
+        self.scale = nn.Parameter(torch.full((channels, 1, 1), 0.5))
+
+    def forward(self, x):
+        return x + self.drop(self.scale * self.norm(self.project(self.excite(self.depthwise(self.expand(x))))))
+
+
+class Cnn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.block = Inverted(8)
+        self.grouped = nn.Conv2d(8, 12, 3, padding=2, dilation=2, groups=4)
+        self.pool = nn.MaxPool2d(3, 2, ceil_mode=True)
+        self.average = nn.AvgPool2d(2, padding=1, count_include_pad=False)
+        self.flat = nn.Linear(12 * 4, 10)
+
+    def forward(self, x):
+        x = self.block(F.leaky_relu(self.stem(x), 0.1))
+        x = self.pool(F.elu(self.grouped(x)))
+        x = self.average(torch.cat([x[:, 6:], -x[:, :6]], 1))
+        return self.flat(F.dropout(x[:, :, 1:, 1:].flatten(1), 0.1, self.training))
+
+
+def cnn():
+    torch.manual_seed(0)
+    return Cnn(), (torch.randn(5, 3, 18, 18),)
+
+
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        conv = lambda i, o: nn.Sequential(nn.Conv2d(i, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU(inplace=True))
+        self.down, self.bottom = conv(1, 4), conv(4, 8)
+        self.up = nn.ConvTranspose2d(8, 4, 2, stride=2)
+        self.join, self.head = conv(8, 4), nn.Conv2d(4, 3, 1)
+        self.side = nn.Conv2d(8, 3, 1)
+
+    def forward(self, x):
+        a = self.down(x)
+        b = self.bottom(F.max_pool2d(a, 2))
+        x = self.head(self.join(torch.cat([self.up(b), a], 1)))
+        x = x + F.interpolate(self.side(b), scale_factor=2, mode="bilinear", align_corners=False)
+        return x + F.interpolate(self.side(b), scale_factor=2, mode="nearest")
+
+
+def unet():
+    torch.manual_seed(0)
+    return UNet(), (torch.randn(3, 1, 8, 12),)
+
+
+def gpt2():
+    from transformers import GPT2Config, GPT2LMHeadModel
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=40, n_positions=16, n_embd=16, n_layer=2, n_head=2, use_cache=False))
+    return model, (torch.randint(40, (3, 12)),)
+
+
+def llama():
+    from transformers import LlamaConfig, LlamaForCausalLM
+    torch.manual_seed(0)
+    config = LlamaConfig(vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
+                         num_key_value_heads=2, max_position_embeddings=16, use_cache=False)
+    return LlamaForCausalLM(config), (torch.randint(40, (3, 12)),)
+
+
+def bert():
+    from transformers import BertConfig, BertForMaskedLM
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=40, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+                        max_position_embeddings=16)
+    return BertForMaskedLM(config), (torch.randint(40, (3, 12)),)
+
+
+class WindowAttention(nn.Module):
+    """Attention in shifted windows with a relative bias (Liu et al. 2021), by hand."""
+
+    def __init__(self, channels: int, heads: int, window: int, shift: int):
+        super().__init__()
+        self.heads, self.window, self.shift = heads, window, shift
+        self.qkv, self.proj = nn.Linear(channels, 3 * channels), nn.Linear(channels, channels)
+        self.table = nn.Parameter(torch.randn((2 * window - 1) ** 2, heads) * 0.2)
+        places = torch.stack(torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij")).flatten(1)
+        apart = places[:, :, None] - places[:, None, :] + window - 1
+        self.register_buffer("places", (apart[0] * (2 * window - 1) + apart[1]).flatten())
+        self.logit_scale = nn.Parameter(torch.zeros(heads, 1, 1))
+
+    def forward(self, x):
+        n, h, w, c = x.shape
+        x = torch.roll(x, (-self.shift, -self.shift), (1, 2))
+        m = self.window
+        x = x.view(n, h // m, m, w // m, m, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, m * m, c)
+        q, k, v = self.qkv(x).reshape(x.shape[0], m * m, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) * self.logit_scale.exp()
+        bias = self.table[self.places].view(m * m, m * m, self.heads).permute(2, 0, 1)
+        x = ((scores + bias.unsqueeze(0)).softmax(-1) @ v).transpose(1, 2).reshape(-1, m * m, c)
+        x = self.proj(x).view(n, h // m, w // m, m, m, c).permute(0, 1, 3, 2, 4, 5).reshape(n, h, w, c)
+        return torch.roll(x, (self.shift, self.shift), (1, 2))
+
+
+class Swin(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 8, 2, stride=2)
+        self.norm1, self.attention = nn.LayerNorm(8), WindowAttention(8, 2, 2, 1)
+        self.norm2, self.mlp = nn.LayerNorm(8), nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Dropout(0.1), nn.Linear(16, 8))
+        self.merge = nn.Linear(32, 12, bias=False)
+        self.head = nn.Linear(12, 10)
+
+    def forward(self, x):
+        x = self.patches(x).permute(0, 2, 3, 1)
+        x = x + self.attention(self.norm1(x))
+        x = x + self.mlp(self.norm2(x))
+        x = torch.cat([x[:, 0::2, 0::2], x[:, 1::2, 0::2], x[:, 0::2, 1::2], x[:, 1::2, 1::2]], -1)
+        return self.head(F.mish(self.merge(x)).mean((1, 2)))
+
+
+def swin():
+    torch.manual_seed(0)
+    return Swin(), (torch.randn(3, 3, 8, 8),)
+
+
+class Tagger(nn.Module):
+    """Two directions of a GRU, the last states of an LSTM, a class for each token."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(30, 8, padding_idx=0)
+        self.gru = nn.GRU(8, 6, num_layers=2, bidirectional=True, batch_first=True)
+        self.lstm = nn.LSTM(12, 5, batch_first=True)
+        self.head = nn.Linear(17, 4)
+
+    def forward(self, tokens):
+        x, _ = self.gru(self.words(tokens))
+        _, (last, _) = self.lstm(x)
+        return self.head(torch.cat([x, last[-1].unsqueeze(1).expand(-1, x.shape[1], -1)], -1))
+
+
+def tagger():
+    torch.manual_seed(0)
+    return Tagger(), (torch.randint(30, (3, 7)),)
+
+
+class Seq2Seq(nn.Module):
+    """An encoder of frames and a decoder of tokens: two inputs, cross attention, norms of another order."""
+
+    def __init__(self):
+        super().__init__()
+        self.frames = nn.Conv1d(5, 16, 3, stride=2, padding=1)
+        self.encoder = nn.TransformerEncoderLayer(16, 2, 24, dropout=0.0, batch_first=True)
+        self.words = nn.Embedding(30, 16)
+        self.decoder = nn.TransformerDecoderLayer(16, 2, 24, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+        self.head = nn.Linear(16, 30)
+
+    def forward(self, frames, tokens):
+        memory = self.encoder(F.relu(self.frames(frames)).transpose(1, 2))
+        mask = torch.triu(torch.full((6, 6), float("-inf")), 1)
+        return self.head(self.decoder(self.words(tokens), memory, tgt_mask=mask))
+
+
+def seq2seq():
+    torch.manual_seed(0)
+    return Seq2Seq(), (torch.randn(3, 5, 16), torch.randint(30, (3, 6)))
