@@ -25,8 +25,8 @@ constexpr std::uint64_t kLargestHeader = 100'000'000;  // bytes, as the format s
 
 std::size_t bytes_of_type(const std::string& type) {
   static const std::map<std::string, std::size_t> kTypes{
-      {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4},
-      {"I16", 2}, {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"U16", 2}, {"U32", 4}, {"U64", 8}};
+      {"F64", 8}, {"F32", 4}, {"F16", 2},  {"BF16", 2}, {"I64", 8}, {"I32", 4}, {"I16", 2},
+      {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"U16", 2},  {"U32", 4}, {"U64", 8}};
   const auto found = kTypes.find(type);
   return found == kTypes.end() ? 0 : found->second;
 }
@@ -72,8 +72,8 @@ std::vector<T> converted(const TensorInFile& t, const std::string& where) {
   if (t.type == "U8" || t.type == "BOOL") return as(std::uint8_t{});
   if (t.type == "BF16") {
     return all<T>(n, [&](std::int64_t i) {
-      return static_cast<T>(std::bit_cast<float>(
-          std::uint32_t{number_at<std::uint16_t>(t.bytes, i)} << 16));
+      return static_cast<T>(
+          std::bit_cast<float>(std::uint32_t{number_at<std::uint16_t>(t.bytes, i)} << 16));
     });
   }
   if (t.type == "F16") {
@@ -81,8 +81,8 @@ std::vector<T> converted(const TensorInFile& t, const std::string& where) {
       return static_cast<T>(half_to_float(number_at<std::uint16_t>(t.bytes, i)));
     });
   }
-  throw UserError(where, "is of type " + t.type +
-                             " (which is not read here). Store it as float32 or int64.");
+  throw UserError(
+      where, "is of type " + t.type + " (which is not read here). Store it as float32 or int64.");
 }
 
 }  // namespace
@@ -148,7 +148,8 @@ void Safetensors::read_header() {
       }
       const std::size_t bytes = bytes_of_type(tensor.type);
       if (begin > end || end > data.size() ||
-          (bytes != 0 && elements * static_cast<double>(bytes) != static_cast<double>(end - begin))) {
+          (bytes != 0 &&
+           elements * static_cast<double>(bytes) != static_cast<double>(end - begin))) {
         refuse("tensor '" + member.key + "' is not all in the file");
       }
       tensor.bytes = data.subspan(begin, end - begin);

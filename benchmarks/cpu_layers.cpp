@@ -272,10 +272,8 @@ void run(const Extent& extent, const std::string& raw_path, int threads,
   std::printf("| layer, %d thread%s | hetpipe ms | PyTorch ms | hetpipe / PyTorch | goal met |\n",
               threads, threads == 1 ? "" : "s");
   std::printf("|---|---|---|---|---|\n");
-  const char* const only = std::getenv("CPU_LAYERS_ONLY");
   std::size_t done = 0, met = 0;
   for (const Case& c : cases()) {
-    if (only != nullptr && c.name.find(only) == std::string::npos) continue;
     if (done == extent.most_cases) break;
     Layer layer(*device, c);
     if (!alone) {

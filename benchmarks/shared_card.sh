@@ -18,7 +18,7 @@ cluster() { # CARDS: each as large as a share of the real one
     "$(printf '"card", %.0s' $(seq "$1") | sed 's/, $//')" $'[link.intra_node]\nbandwidth = 2e10\nlatency = 1e-5' > "$work/cards-$1.toml"
 }
 
-# A pipeline of four ranks with a flush, which tied weights want: planners would rather replicate the whole model.
+# A pipeline of four ranks with a flush: planners would rather replicate the whole model.
 write_gpt2_plan() { # MODEL MINIBATCH CUT..., in $precision: layers where a stage begins, and one past the last
   local model=$1 minibatch=$2 i first=0
   shift 2

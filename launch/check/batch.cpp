@@ -39,7 +39,8 @@ CheckedBatch read_batch(const std::string& path, const std::string& folder, cons
     std::int64_t wanted = 1;
     for (const graph::Extent& e : input.shape) wanted *= e.number;
     if (samples != batch.samples || tensor.elements() != samples * wanted) {
-      throw UserError(path, "tensor '" + input.name + "' has another shape than the model's input " +
+      throw UserError(path, "tensor '" + input.name +
+                                "' has another shape than the model's input " +
                                 to_string(input.shape) + ". Give one of that shape.");
     }
     const bool image = tensor.shape.size() == 4 && input.type == "float32";
@@ -56,9 +57,9 @@ CheckedBatch read_batch(const std::string& path, const std::string& folder, cons
   const TensorInFile& labels = file.at("labels");
   const std::int64_t wanted = batch.samples * model.labels_per_sample();
   if (labels.elements() != wanted) {
-    throw UserError(path, format("%lld labels, where the model has %lld. Give as many.",
-                                 static_cast<long long>(labels.elements()),
-                                 static_cast<long long>(wanted)));
+    throw UserError(
+        path, format("%lld labels, where the model has %lld. Give as many.",
+                     static_cast<long long>(labels.elements()), static_cast<long long>(wanted)));
   }
   if (labels.type == "F32") {
     const std::vector<float> values = file.floats("labels");

@@ -32,7 +32,8 @@ struct CheckOptions {
 OptionTable table_of(CheckOptions& options) {
   return {
       "check",
-      "Trains an exported PyTorch model on one minibatch, in this process and with dropout off, and "
+      "Trains an exported PyTorch model on one minibatch, in this process and with dropout off, "
+      "and "
       "writes losses, gradients and updated weights by their names in the state_dict: "
       "hetpipe_export.py --check compares them with PyTorch's.",
       {{"What to compute",
@@ -45,8 +46,7 @@ OptionTable table_of(CheckOptions& options) {
             text_option("output", "FILE", options.output,
                         "Where to write the results, X.safetensors."),
             choice_option("loss", options.loss, loss_names(),
-                          "What to learn by; auto: the model's own where its output is one "
-                          "number, otherwise cross-entropy."),
+                          "What to learn by; auto: cross-entropy."),
             real_option("learning-rate", "R", options.learning_rate, {0, 1e6}, "Of SGD."),
             real_option("momentum", "M", options.momentum, {0, 1}, "Of SGD."),
             integer_option("steps", "N", options.steps, {1, 1e6}, "Steps on the same minibatch."),
@@ -119,7 +119,8 @@ int check_command(const Invocation& how) {
   if (!options.output) return 0;
   results.push_back({"loss", {static_cast<std::int64_t>(losses.size())}, losses});
   for (auto& tensors : {steps.parameters(), steps.statistics()}) {
-    for (const CheckedTensor& t : tensors) results.push_back({"updated/" + t.name, t.shape, t.values});
+    for (const CheckedTensor& t : tensors)
+      results.push_back({"updated/" + t.name, t.shape, t.values});
   }
   write_safetensors(*options.output, results, {{"model", model.name()}});
   std::printf("results written to %s\n", options.output->c_str());

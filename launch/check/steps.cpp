@@ -65,9 +65,9 @@ void CheckedSteps::forward(std::vector<Pass>& passes) {
     for (const Transfer& transfer : stage.outgoing()) {
       Pass& receiver = passes[at(transfer.to_stage)];
       const Stage& other = *parts_[at(transfer.to_stage)].stage;
-      const auto theirs = std::find_if(
-          other.incoming().begin(), other.incoming().end(),
-          [&](const Transfer& t) { return t.from_stage == transfer.from_stage; });
+      const auto theirs =
+          std::find_if(other.incoming().begin(), other.incoming().end(),
+                       [&](const Transfer& t) { return t.from_stage == transfer.from_stage; });
       Buffer data(device_, *stream_, at(stage.transfer_bytes(transfer, passes[k].samples)),
                   MemoryKind::messages);
       stage.pack_activations(passes[k], transfer, 0, passes[k].samples, device_.element_type(),

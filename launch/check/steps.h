@@ -42,9 +42,7 @@ class CheckedSteps {
     std::unique_ptr<Optimizer> optimizer;
     Buffer weights, foreign, statistics, gradients, uses;
     std::vector<float> gradient_values;
-    StageWeights stage_weights() const {
-      return {weights.as<float>(), foreign.as<float>()};
-    }
+    StageWeights stage_weights() const { return {weights.as<float>(), foreign.as<float>()}; }
   };
   void forward(std::vector<Pass>& passes);
   void backward(std::vector<Pass>& passes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
 #include <algorithm>
+#include <cstdio>
 #include <set>
 
 #include "base/text.h"
@@ -49,8 +49,8 @@ OptionTable table_of(ExportOptions& options) {
 }
 
 void check(const ExportOptions& options, Problems& problems) {
-  for (const auto& [given, name] : {std::pair(options.raw, "--raw"),
-                                    std::pair(options.optimizer, "--optimizer")}) {
+  for (const auto& [given, name] :
+       {std::pair(options.raw, "--raw"), std::pair(options.optimizer, "--optimizer")}) {
     if (given && options.model) {
       problems.add("--model", std::string("cannot be combined with ") + name +
                                   " (a state_dict has neither). Leave one out.");

@@ -23,22 +23,22 @@ struct ImportCheckpointOptions {
 };
 
 OptionTable table_of(ImportCheckpointOptions& options) {
-  return {"checkpoint import",
-          "Turns a state_dict of an exported PyTorch model into a checkpoint, which hetpipe train "
-          "--resume starts from: no sample consumed, the optimizer's state zero.",
-          {{"What to import",
-            {
-                argument(text_option("file", "FILE", options.file,
-                                     "The state_dict, X.safetensors.")),
-                required(text_option("model", "DIR", options.model,
-                                     "Folder of the exported model whose state_dict it is.")),
-                required(text_option("output", "FILE", options.output, "The checkpoint to write.")),
-                choice_option("loss", options.loss, loss_names(),
-                              "What the model will learn by, as for hetpipe train."),
-                choice_option("optimizer", options.optimizer, {"sgd", "sgd-momentum", "adam"},
-                              "The optimizer that it will be trained with."),
-                flag_option("force", options.force, "Overwrites the output file if it exists."),
-            }}}};
+  return {
+      "checkpoint import",
+      "Turns a state_dict of an exported PyTorch model into a checkpoint, which hetpipe train "
+      "--resume starts from: no sample consumed, the optimizer's state zero.",
+      {{"What to import",
+        {
+            argument(text_option("file", "FILE", options.file, "The state_dict, X.safetensors.")),
+            required(text_option("model", "DIR", options.model,
+                                 "Folder of the exported model whose state_dict it is.")),
+            required(text_option("output", "FILE", options.output, "The checkpoint to write.")),
+            choice_option("loss", options.loss, loss_names(),
+                          "What the model will learn by, as for hetpipe train."),
+            choice_option("optimizer", options.optimizer, {"sgd", "sgd-momentum", "adam"},
+                          "The optimizer that it will be trained with."),
+            flag_option("force", options.force, "Overwrites the output file if it exists."),
+        }}}};
 }
 
 std::vector<NamedTensor> tensors_of(const ParameterLayout& layout, bool zero) {
@@ -48,8 +48,7 @@ std::vector<NamedTensor> tensors_of(const ParameterLayout& layout, bool zero) {
   for (const ParameterEntry& entry : layout.entries()) {
     if (!entry.is_own()) continue;
     const auto first = values.begin() + entry.offset;
-    tensors.push_back(
-        {entry.name, entry.file_shape, {first, first + entry.count}, kTorchOrder});
+    tensors.push_back({entry.name, entry.file_shape, {first, first + entry.count}, kTorchOrder});
   }
   return tensors;
 }

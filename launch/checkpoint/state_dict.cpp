@@ -29,8 +29,8 @@ std::vector<ExportTensor> state_dict_of(const Checkpoint& checkpoint, const std:
                                         const std::filesystem::path& model) {
   const graph::Graph graph = graph::read_graph(model);
   if (graph.name != checkpoint.model) {
-    throw UserError(where, "is of model '" + checkpoint.model + "' (" + model.string() + " holds '" +
-                               graph.name + "'). Give the model that was trained.");
+    throw UserError(where, "is of model '" + checkpoint.model + "' (" + model.string() +
+                               " holds '" + graph.name + "'). Give the model that was trained.");
   }
   const auto trained = by_state_name(checkpoint);
   std::vector<ExportTensor> all;
@@ -43,11 +43,11 @@ std::vector<ExportTensor> state_dict_of(const Checkpoint& checkpoint, const std:
     }
     const TensorInFile& tensor = graph.weights->at(name);
     if (name.ends_with(kTracked) && tensor.elements() == 1) {
-      all.push_back({.name = state.name,
-                     .shape = tensor.shape,
-                     .values = {},
-                     .integer = graph.weights->integers(name)[0] +
-                                checkpoint.minibatches_of_worker()});
+      all.push_back(
+          {.name = state.name,
+           .shape = tensor.shape,
+           .values = {},
+           .integer = graph.weights->integers(name)[0] + checkpoint.minibatches_of_worker()});
       continue;
     }
     all.push_back({.name = state.name,

@@ -134,7 +134,8 @@ std::string torch_name(const std::string& name, const std::map<std::string, std:
 }
 
 ExportTensor torch_tensor(const std::string& prefix, const NamedTensor& tensor) {
-  if (tensor.order == kTorchOrder) return {prefix + dotted(tensor.name), tensor.shape, tensor.values};
+  if (tensor.order == kTorchOrder)
+    return {prefix + dotted(tensor.name), tensor.shape, tensor.values};
   ExportTensor out{prefix + torch_name(tensor.name, words_of_parameters()), tensor.shape,
                    tensor.values};
   if (tensor.order != "in,out") return out;

@@ -32,16 +32,14 @@ std::int64_t PartitionSearch::memory(int k, int s, int e, std::int64_t received,
 // Weights come from any earlier part, gradients from any later one; each is a message of its own.
 PartitionSearch::TiedBound PartitionSearch::tied_relaxed(int k, int s, int e) const {
   TiedBound bound;
-  const Position& position = positions_[at_index(k)];
   for (const TiedWeight& tied : m_.cuts->tied) {
     if (!tied.held_by(s, e)) continue;
+    const auto bytes = static_cast<double>(tied.bytes);
     if (tied.owner < s) {
-      const Link& way = before_[at_index(k)][at_index(tied.owner)];
-      bound.seconds += position.before.latency + static_cast<double>(tied.bytes) / way.bandwidth;
+      bound.seconds += before_[at_index(k)][at_index(tied.owner)].transfer_seconds(bytes);
     }
     if (!tied.used_from(e)) continue;
-    const Link& way = after_[at_index(k)][at_index(tied.first_from(e))];
-    bound.seconds += position.after.latency + static_cast<double>(tied.bytes) / way.bandwidth;
+    bound.seconds += after_[at_index(k)][at_index(tied.first_from(e))].transfer_seconds(bytes);
     bound.bytes.received += tied.bytes;
     if (tied.owner >= s) bound.bytes.sent += tied.bytes;
   }
@@ -50,7 +48,6 @@ PartitionSearch::TiedBound PartitionSearch::tied_relaxed(int k, int s, int e) co
 
 PartitionSearch::TiedBound PartitionSearch::tied_with_cuts(int k, int s, int e) const {
   TiedBound bound;
-  const Position& position = positions_[at_index(k)];
   const int fixed = static_cast<int>(cuts_.size());
   const auto part_of = [&](int layer) {  // `fixed`: not fixed yet
     int part = 0;
@@ -67,11 +64,11 @@ PartitionSearch::TiedBound PartitionSearch::tied_with_cuts(int k, int s, int e) 
     if (const int part = part_of(next); part < fixed) {
       bound.seconds += link(part, k).transfer_seconds(bytes);
     } else {
-      double bandwidth = 1e-300;
+      Link way{1e-300, kInfinity, false};
       for (int to = fixed; to < m_.stages; ++to) {
-        if (may_hold(to, next)) bandwidth = std::max(bandwidth, link(to, k).bandwidth);
+        if (may_hold(to, next)) way = better(way, link(to, k));
       }
-      bound.seconds += position.after.latency + bytes / bandwidth;
+      bound.seconds += way.transfer_seconds(bytes);
     }
     if (tied.owner < s) continue;
     int last = k;  // part that it has been counted for

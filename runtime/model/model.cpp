@@ -165,8 +165,7 @@ void check_shared(const Model& model, const std::string& where, const LayerShape
     throw UserError(where, "shares the " + shared.owner_name + " of " + its + " (whose " +
                                shared.owner_name + " is another layer's). Name the owner.");
   }
-  if (theirs == nullptr || mine == nullptr ||
-      theirs->shape.elements() != mine->shape.elements()) {
+  if (theirs == nullptr || mine == nullptr || theirs->shape.elements() != mine->shape.elements()) {
     const auto text = [](const ParameterShape* p) {
       return p == nullptr ? std::string("none") : to_string(p->shape);
     };

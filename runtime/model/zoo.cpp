@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "runtime/model/vision/vision.h"
 #include "runtime/model/graph/import.h"
+#include "runtime/model/vision/vision.h"
 #include "runtime/model/zoo_text.h"
 
 namespace hetpipe {
@@ -148,9 +148,8 @@ std::vector<std::string> model_names() {
 namespace {
 
 Model exported_model(const ModelChoice& choice, const Shape& sample, int classes) {
-  Model model = import_model(choice.name, {.loss = choice.loss,
-                                           .init = choice.init,
-                                           .whole_init = choice.whole_init});
+  Model model = import_model(
+      choice.name, {.loss = choice.loss, .init = choice.init, .whole_init = choice.whole_init});
   if (model.sample_shape() != sample) {
     throw UserError("model '" + model.name() + "'",
                     "samples of shape " + to_string(sample) + " (it was exported for " +

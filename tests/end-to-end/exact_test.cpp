@@ -179,6 +179,30 @@ TEST(StoppedWithTiedWeights, AndContinued) {
   expect_stops_and_continues(training);
 }
 
+TEST(StoppedWithTiedWeights, WithoutServers) {
+  for (const std::string system : {"spectrain", "pipedream-2bw"}) {
+    SCOPED_TRACE(system);
+    Training training = small("gpt2-tiny", 3, 0);
+    training.system = system;
+    training.sample = {3};
+    training.workers = {{8, {14, 30}}, {6, {20}}};
+    training.device = "offload";
+    training.epochs = 1;
+    training.optimizer.rate = 0.003f;
+    const Bench bench(training);
+    const Trained whole = bench.train();
+    for (const int polls : {1, 100}) {
+      std::atomic<int> asked = 0;
+      const Trained first = bench.train(std::nullopt, [&]() -> std::optional<int> {
+        return ++asked > polls ? std::optional(SIGUSR1) : std::nullopt;
+      });
+      for (const auto& [label, checkpoint] : first.checkpoints) {
+        EXPECT_TRUE(checkpoint.parameters == whole.checkpoints.at(label).parameters) << label;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Exact, StoppedOnRequest,
                          testing::Combine(testing::Values(1, 3), testing::Values(0, 2)),
                          [](const auto& named) {

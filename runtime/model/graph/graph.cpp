@@ -128,8 +128,9 @@ void read_document(const Json& json, Graph& graph) {
 std::string to_string(const TensorShape& shape) {
   std::vector<std::string> parts;
   for (const Extent& e : shape) {
-    parts.push_back(!e.samples ? std::to_string(e.number)
-                               : e.number == 1 ? "N" : std::to_string(e.number) + "*N");
+    parts.push_back(!e.samples      ? std::to_string(e.number)
+                    : e.number == 1 ? "N"
+                                    : std::to_string(e.number) + "*N");
   }
   return "(" + join(parts, ", ") + ")";
 }
@@ -193,8 +194,8 @@ auto Attributes::read(const std::string& name, const Read& read) const {
   try {
     return read(value);
   } catch (const JsonError& error) {
-    throw UserError(place_of(node_), "attribute '" + name + "': " + error.what() +
-                                         ". Export the model again.");
+    throw UserError(place_of(node_),
+                    "attribute '" + name + "': " + error.what() + ". Export the model again.");
   }
 }
 
@@ -214,6 +215,7 @@ double Attributes::number(const std::string& name) const {
       const std::string text = v.get<std::string>();
       if (text == "inf") return HUGE_VAL;
       if (text == "-inf") return -HUGE_VAL;
+      if (text == "nan") return std::nan("");
     }
     if (std::holds_alternative<bool>(v.value())) return v.get<bool>() ? 1.0 : 0.0;
     return v.get<double>();

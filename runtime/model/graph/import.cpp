@@ -75,11 +75,17 @@ Shape sample_of(const Graph& graph) {
 
 // Classes are the second dimension of images and sequences that PyTorch's loss takes, and the last
 // of (N, classes) and (N, T, classes).
-int class_dimension(const graph::TensorShape& shape) { return shape.size() == 4 ? 1 : static_cast<int>(shape.size()) - 1; }
+int class_dimension(const graph::TensorShape& shape) {
+  return shape.size() == 4 ? 1 : static_cast<int>(shape.size()) - 1;
+}
 
 std::string loss_of(const ImportOptions& options, const graph::TensorShape& output) {
-  if (options.loss != kAutomaticLoss) return options.loss;
-  return output.empty() ? "output" : "cross-entropy";
+  if (output.empty()) {
+    throw UserError("model",
+                    "returns one number, a loss of its own (which is not supported yet). "
+                    "Export it so that it returns its predictions, and choose --loss.");
+  }
+  return options.loss != kAutomaticLoss ? options.loss : "cross-entropy";
 }
 
 void add_loss(Importer& importer, const ImportOptions& options, const Tensor& output) {
@@ -90,7 +96,10 @@ void add_loss(Importer& importer, const ImportOptions& options, const Tensor& ou
   const std::string loss = loss_of(options, output.shape);
   if (loss == "cross-entropy") {
     const int dim = class_dimension(output.shape);
-    if (output.rank() < 2) throw UserError("--loss cross-entropy", "needs an output of classes; this one is " + to_string(output.shape) + ". Choose another loss.");
+    if (output.rank() < 2)
+      throw UserError("--loss cross-entropy", "needs an output of classes; this one is " +
+                                                  to_string(output.shape) +
+                                                  ". Choose another loss.");
     std::vector<int> inner;
     for (int d = 1; d < output.rank(); ++d) {
       if (d != dim) inner.push_back(d);
@@ -100,12 +109,10 @@ void add_loss(Importer& importer, const ImportOptions& options, const Tensor& ou
     const std::int64_t classes = at(output.shape, dim).number;
     std::int64_t places = 1;
     for (const int d : inner) places *= d == dim ? 1 : at(output.shape, d).number;
-    const Shape view = places == 1 ? Shape{dense.rows, classes} : Shape{dense.rows, places, classes};
+    const Shape view =
+        places == 1 ? Shape{dense.rows, classes} : Shape{dense.rows, places, classes};
     importer.add(node, SoftmaxCrossEntropy{}, {dense}, {view});
     return;
-  }
-  if (loss == "output") {
-    throw UserError("--loss output", "is not built for exported models. Give another loss.");
   }
   static const std::map<std::string, RegressionLoss> kRegression{
       {"mse", {RegressionLoss::Kind::squared}},
@@ -209,14 +216,15 @@ graph::TensorShape output_shape(const Graph& graph) {
     if (node.name == value.substr(0, colon)) return node.shapes.at(i);
   }
   throw UserError((graph.folder / "graph.json").string(),
-                  "its output '" + value + "' is no node (nothing would be computed). Export "
-                  "another model.");
+                  "its output '" + value +
+                      "' is no node (nothing would be computed). Export "
+                      "another model.");
 }
 
 }  // namespace
 
 std::vector<std::string> loss_names() {
-  return {kAutomaticLoss, "cross-entropy", "mse", "l1", "smooth-l1", "bce", "output"};
+  return {kAutomaticLoss, "cross-entropy", "mse", "l1", "smooth-l1", "bce"};
 }
 
 bool is_exported_model(const std::string& name) { return graph::is_graph(name); }

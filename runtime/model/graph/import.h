@@ -10,15 +10,14 @@
 // Networks that PyTorch exported (launch/pytorch/hetpipe_export.py, docs/graph-format.md).
 namespace hetpipe {
 
-// What an imported network learns by. automatic: its own where its first output is a number per
-// batch, else cross-entropy.
+// What an imported network learns by. automatic: cross-entropy.
 inline constexpr const char* kAutomaticLoss = "auto";
 std::vector<std::string> loss_names();  // "auto", "cross-entropy", "mse", ...
 
 struct ImportOptions {
   std::string loss = kAutomaticLoss;
-  bool dropout = true;  // false: everything that draws is left out
-  std::string init{};   // a safetensors file with initial weights; empty: the folder's
+  bool dropout = true;     // false: everything that draws is left out
+  std::string init{};      // a safetensors file with initial weights; empty: the folder's
   bool whole_init = true;  // it holds all of them, and nothing else
 };
 

@@ -126,8 +126,8 @@ std::string Importer::parameter(const Node& node, const std::string& argument) c
   return state->name;
 }
 
-std::vector<std::string> Importer::parameters(
-    const Node& node, std::initializer_list<const char*> arguments) const {
+std::vector<std::string> Importer::parameters(const Node& node,
+                                              std::initializer_list<const char*> arguments) const {
   std::vector<std::string> names;
   for (const char* argument : arguments) {
     if (node.has_input(argument)) names.push_back(parameter(node, argument));
@@ -184,8 +184,9 @@ Tensor Importer::leaf_value(const std::string& name) const {
     return bare(leaf, shape);
   }
   throw UserError((graph_.folder / "graph.json").string(),
-                  "'" + name + "' is read, and is neither an input nor a tensor nor a node before "
-                  "(the file was changed). Export the model again.");
+                  "'" + name +
+                      "' is read, and is neither an input nor a tensor nor a node before "
+                      "(the file was changed). Export the model again.");
 }
 
 Tensor Importer::value(const std::string& name) const {
@@ -225,7 +226,8 @@ std::int64_t Importer::elements_of(const Leaf& leaf) const {
 }
 
 std::optional<Layout> Importer::dense(const Leaf& leaf) const {
-  if (leaf.kind != Leaf::Kind::layer || leaf.offset != 0 || !leaf.table.empty()) return std::nullopt;
+  if (leaf.kind != Leaf::Kind::layer || leaf.offset != 0 || !leaf.table.empty())
+    return std::nullopt;
   Layout layout{leaf.dimensions, {}};
   bool samples = false;
   for (std::size_t d = 0; d < leaf.dimensions.size(); ++d) {
@@ -289,8 +291,8 @@ Operand Importer::Operands::add(const Importer& importer, const Leaf& leaf,
         const State* const of = importer.state_of(leaf.name);
         std::vector<std::int64_t> shape = of->shape;
         if (shape.empty()) shape.push_back(1);
-        parameters.push_back({.name = leaf.name,
-                              .shape = Shape(std::span<const std::int64_t>(shape))});
+        parameters.push_back(
+            {.name = leaf.name, .shape = Shape(std::span<const std::int64_t>(shape))});
       }
       break;
     }
@@ -340,10 +342,10 @@ int Importer::emit(const Node& node, const Tensor& tensor, const std::vector<Loo
     move.constants = operands.constants;
     return add(node, move, operands.inputs, operands.state);
   }
-  return add(node,
-             Pointwise{tensor.expression, of_leaves, extents, operands.parameters,
-                       operands.constants},
-             operands.inputs, operands.state);
+  return add(
+      node,
+      Pointwise{tensor.expression, of_leaves, extents, operands.parameters, operands.constants},
+      operands.inputs, operands.state);
 }
 
 Leaf Importer::store(const Node& node, const Tensor& given, const std::vector<int>& inner,
@@ -528,9 +530,8 @@ int Importer::add(const Node& node, LayerSpec spec, const std::vector<Dense>& in
 const std::map<std::string, Lowering>& lowerings() {
   static const std::map<std::string, Lowering> all = [] {
     std::map<std::string, Lowering> rows;
-    for (const auto& of_file :
-         {pointwise_lowerings(), movement_lowerings(), layer_lowerings(), norm_lowerings(),
-          product_lowerings(), reduction_lowerings()}) {
+    for (const auto& of_file : {pointwise_lowerings(), movement_lowerings(), layer_lowerings(),
+                                norm_lowerings(), product_lowerings(), reduction_lowerings()}) {
       for (const LoweringRow& row : of_file) rows[row.op] = row.lower;
     }
     return rows;

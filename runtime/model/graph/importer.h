@@ -12,7 +12,8 @@
 #include "runtime/model/graph/tensor.h"
 #include "runtime/model/model.h"
 
-// From an exported graph to layers: what the functions of lower_*.cpp, one for each operator, share.
+// From an exported graph to layers: what the functions of lower_*.cpp, one for each operator,
+// share.
 namespace hetpipe::graph {
 
 // An operator, or arguments of one, that no layer computes.
@@ -122,6 +123,10 @@ class Importer {
 // Tensors side by side along a dimension, as a tensor of this shape.
 Tensor side_by_side(Importer& importer, const Node& node, const std::vector<Tensor>& tensors,
                     int dim, const TensorShape& shape);
+
+// (..., rows, inner) x (..., inner, columns), broadcast over what is before: of this shape.
+Tensor matrix_product(Importer& importer, const Node& node, Tensor a, Tensor b,
+                      const TensorShape& shape);
 
 using Lowering = void (*)(Importer&, const Node&);
 struct LoweringRow {

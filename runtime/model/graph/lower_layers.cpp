@@ -10,8 +10,8 @@
 namespace hetpipe::graph {
 namespace {
 
-// An image (N, C, H, W) or sequence (N, C, L) as a layer reads it, channels innermost; a sequence is
-// an image of one column. Channels first, unbatched: refused.
+// An image (N, C, H, W) or sequence (N, C, L) as a layer reads it, channels innermost; a sequence
+// is an image of one column. Channels first, unbatched: refused.
 struct Image {
   Dense dense;
   std::vector<int> inner;  // H, W, C as dimensions of the tensor
@@ -71,7 +71,8 @@ void convolution(Importer& importer, const Node& node) {
     const int rows = c.dilation.rows * (c.kernel.rows - 1);
     const int columns = c.dilation.columns * (c.kernel.columns - 1);
     c.padding = {rows / 2, columns / 2};
-    if (rows % 2 != 0 || columns % 2 != 0) c.padding_end = Sides{rows - rows / 2, columns - columns / 2};
+    if (rows % 2 != 0 || columns % 2 != 0)
+      c.padding_end = Sides{rows - rows / 2, columns - columns / 2};
   } else if (how.empty()) {
     c.padding = sides(attributes.integers("padding", {0}), 0, sequence);
   }
@@ -147,7 +148,8 @@ void adaptive_pool(Importer& importer, const Node& node) {
 
 void resize(Importer& importer, const Node& node) {
   const Attributes attributes = importer.attributes(node);
-  const Image image = image_of(importer, node, importer.input(node, node.has_input("input") ? "input" : "self"));
+  const Image image =
+      image_of(importer, node, importer.input(node, node.has_input("input") ? "input" : "self"));
   const TensorShape& out = node.shapes[0];
   const bool sequence = out.size() == 3;
   Resize r;
@@ -155,8 +157,9 @@ void resize(Importer& importer, const Node& node) {
   r.columns = sequence ? 1 : static_cast<int>(out[3].number);
   const bool aligned = attributes.flag("align_corners", false);
   const bool nearest = node.op.find("nearest") != std::string::npos;
-  r.kind = nearest ? Resize::Kind::nearest
-                   : aligned ? Resize::Kind::bilinear_aligned : Resize::Kind::bilinear;
+  r.kind = nearest   ? Resize::Kind::nearest
+           : aligned ? Resize::Kind::bilinear_aligned
+                     : Resize::Kind::bilinear;
   std::vector<double> scales;
   if (attributes.has("scale_factors")) scales = attributes.numbers("scale_factors");
   if (scales.empty() && attributes.has("scales_h") && attributes.has("scales_w")) {
@@ -192,10 +195,28 @@ Rows rows_of(Importer& importer, const Node& node, const Tensor& tensor) {
 }
 void give_rows(Importer& importer, const Node& node, int layer, const Rows& rows) {
   const TensorShape& shape = node.shapes[0];
-  importer.result(node, importer.output(layer, rows.dense, rows.inner, {shape.back().number}, shape));
+  importer.result(node,
+                  importer.output(layer, rows.dense, rows.inner, {shape.back().number}, shape));
+}
+
+// Weights that are a part of a parameter (packed projections), or computed: a product.
+void product_with_weight(Importer& importer, const Node& node) {
+  Tensor weight = importer.input(node, "weight");
+  permute(weight, {1, 0});
+  const TensorShape& shape = node.shapes[0];
+  Tensor x = importer.input(node, "input");
+  if (x.rank() == 1) throw Unsupported("a vector");
+  Tensor value = matrix_product(importer, node, x, weight, shape);
+  if (node.has_input("bias")) value = apply("add", {value, importer.input(node, "bias")}, shape);
+  importer.result(node, value);
 }
 
 void linear(Importer& importer, const Node& node) {
+  const State* const weight = importer.state_of(node.input("weight"));
+  const bool own_bias = !node.has_input("bias") || importer.state_of(node.input("bias")) != nullptr;
+  if (weight == nullptr || weight->kind != StateKind::parameter || !own_bias) {
+    return product_with_weight(importer, node);
+  }
   const Rows rows = rows_of(importer, node, importer.input(node, "input"));
   Linear l;
   l.output_features = static_cast<int>(weight_of(importer, node).shape[0]);
@@ -217,10 +238,10 @@ void addmm(Importer& importer, const Node& node) {
   const std::string weight = importer.parameter(node, "mat2");
   Linear l;
   l.output_features = static_cast<int>(importer.state_of(weight)->shape[1]);
-  give_rows(importer, node,
-            importer.add(node, l, {rows.dense}, {rows.view},
-                         {weight, importer.parameter(node, "self")}),
-            rows);
+  give_rows(
+      importer, node,
+      importer.add(node, l, {rows.dense}, {rows.view}, {weight, importer.parameter(node, "self")}),
+      rows);
 }
 
 // Rows of a table by tokens that are data, or by constant ones, which is a view of the table.
@@ -359,10 +380,8 @@ void recurrent(Importer& importer, const Node& node) {
       std::vector<int> inputs;
       for (int d = 0; d < 2; ++d) {
         inputs.push_back(directions[at(d)].leaves[0].layer);
-        joined.pieces.push_back({{steps, hidden},
-                                 {Source::input, d, 0, {hidden, 1}},
-                                 d * hidden,
-                                 {2 * hidden, 1}});
+        joined.pieces.push_back(
+            {{steps, hidden}, {Source::input, d, 0, {hidden, 1}}, d * hidden, {2 * hidden, 1}});
       }
       const int layer = importer.add(node, joined, inputs, {});
       x = importer.output(layer, in, {1, 2}, {steps, 2 * hidden},

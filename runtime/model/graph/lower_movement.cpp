@@ -12,7 +12,8 @@ namespace {
 
 int dimension(std::int64_t given, int rank) {
   const std::int64_t d = given < 0 ? given + rank : given;
-  if (d < 0 || d >= rank) throw Unsupported(format("dimension %lld", static_cast<long long>(given)));
+  if (d < 0 || d >= rank)
+    throw Unsupported(format("dimension %lld", static_cast<long long>(given)));
   return static_cast<int>(d);
 }
 
@@ -34,9 +35,8 @@ Tensor changed(Importer& importer, const Node& node, Tensor tensor, const Change
 }
 
 void reshape_to(Importer& importer, const Node& node) {
-  importer.result(node, changed(importer, node, self_of(importer, node), [&](Tensor& t) {
-    return reshape(t, node.shapes[0]);
-  }));
+  importer.result(node, changed(importer, node, self_of(importer, node),
+                                [&](Tensor& t) { return reshape(t, node.shapes[0]); }));
 }
 
 void permute_by(Importer& importer, const Node& node) {
@@ -90,9 +90,7 @@ void expand_to(Importer& importer, const Node& node) {
   importer.result(node, tensor);
 }
 
-void same(Importer& importer, const Node& node) {
-  importer.result(node, self_of(importer, node));
-}
+void same(Importer& importer, const Node& node) { importer.result(node, self_of(importer, node)); }
 
 void slice_of(Importer& importer, const Node& node) {
   const Attributes attributes = importer.attributes(node);
@@ -106,8 +104,8 @@ void slice_of(Importer& importer, const Node& node) {
   start = std::clamp<std::int64_t>(start, 0, all.number);
   const std::int64_t step = attributes.integer("step", 1);
   importer.result(node, changed(importer, node, tensor, [&](Tensor& t) {
-    return slice(t, dim, start, step, kept.number);
-  }));
+                    return slice(t, dim, start, step, kept.number);
+                  }));
 }
 
 void narrow(Importer& importer, const Node& node) {
@@ -117,16 +115,16 @@ void narrow(Importer& importer, const Node& node) {
   std::int64_t start = importer.attributes(node).integer("start");
   if (start < 0) start += at(tensor.shape, dim).number;
   importer.result(node, changed(importer, node, tensor, [&](Tensor& t) {
-    return slice(t, dim, start, 1, at(node.shapes[0], dim).number);
-  }));
+                    return slice(t, dim, start, 1, at(node.shapes[0], dim).number);
+                  }));
 }
 
 Tensor selected(Importer& importer, const Node& node, const Tensor& tensor, int dim,
                 std::int64_t index) {
   if (at(tensor.shape, dim).samples) throw Unsupported("it takes one sample of a batch");
   if (index < 0) index += at(tensor.shape, dim).number;
-  Tensor one = changed(importer, node, tensor,
-                       [&](Tensor& t) { return slice(t, dim, index, 1, 1); });
+  Tensor one =
+      changed(importer, node, tensor, [&](Tensor& t) { return slice(t, dim, index, 1, 1); });
   remove_dimension(one, dim);
   return one;
 }
@@ -134,8 +132,8 @@ Tensor selected(Importer& importer, const Node& node, const Tensor& tensor, int 
 void select_of(Importer& importer, const Node& node) {
   const Tensor tensor = self_of(importer, node);
   const int dim = dimension(importer, node, "dim", tensor.rank());
-  importer.result(node,
-                  selected(importer, node, tensor, dim, importer.attributes(node).integer("index")));
+  importer.result(
+      node, selected(importer, node, tensor, dim, importer.attributes(node).integer("index")));
 }
 
 void unbind(Importer& importer, const Node& node) {
@@ -154,9 +152,10 @@ void split(Importer& importer, const Node& node) {
   std::int64_t start = 0;
   for (std::size_t i = 0; i < node.shapes.size(); ++i) {
     const std::int64_t count = at(node.shapes[i], dim).number;
-    importer.result(node, changed(importer, node, tensor, [&](Tensor& t) {
-      return slice(t, dim, start, 1, count);
-    }), i);
+    importer.result(
+        node,
+        changed(importer, node, tensor, [&](Tensor& t) { return slice(t, dim, start, 1, count); }),
+        i);
     start += count;
   }
 }
@@ -175,8 +174,8 @@ void flip(Importer& importer, const Node& node) {
 // --- pieces of tensors side by side ---
 
 struct Part {
-  Tensor tensor;                     // bare
-  std::vector<std::int64_t> start;   // where it goes, by dimension
+  Tensor tensor;                    // bare
+  std::vector<std::int64_t> start;  // where it goes, by dimension
 };
 
 // The parts as one tensor of the shape, `fill` elsewhere; stored as its largest part lies.
@@ -334,7 +333,8 @@ void pad(Importer& importer, const Node& node) {
   const Attributes attributes = importer.attributes(node);
   const std::string mode = attributes.text("mode", "constant");
   Tensor tensor = self_of(importer, node);
-  const std::vector<std::int64_t> pads = attributes.integers(attributes.has("pad") ? "pad" : "padding");
+  const std::vector<std::int64_t> pads =
+      attributes.integers(attributes.has("pad") ? "pad" : "padding");
   const double fill = attributes.number("value", 0);
   const TensorShape& shape = node.shapes[0];
   if (mode != "constant" || node.op == "reflection_pad1d" || node.op == "reflection_pad2d" ||
@@ -372,15 +372,15 @@ void pad(Importer& importer, const Node& node) {
     const std::int64_t count =
         at(tensor.shape, dim).number - cut - std::max<std::int64_t>(-after, 0);
     if (count != at(tensor.shape, dim).number) {
-      tensor = changed(importer, node, tensor,
-                       [&](Tensor& t) { return slice(t, dim, cut, 1, count); });
+      tensor =
+          changed(importer, node, tensor, [&](Tensor& t) { return slice(t, dim, cut, 1, count); });
     }
     at(start, dim) = std::max<std::int64_t>(before, 0);
     if ((before != 0 || after != 0) && at(shape, dim).samples) throw Unsupported("it pads samples");
   }
   if (tensor.shape == shape) return importer.result(node, tensor);
-  importer.result(node, assembled(importer, node,
-                                  {part_at(importer, node, tensor, start, shape)}, shape, fill));
+  importer.result(node, assembled(importer, node, {part_at(importer, node, tensor, start, shape)},
+                                  shape, fill));
 }
 
 void roll(Importer& importer, const Node& node) {
@@ -411,8 +411,8 @@ void roll(Importer& importer, const Node& node) {
     }
     parts = std::move(halves);
   }
-  importer.result(node, parts.size() == 1 ? tensor
-                                          : assembled(importer, node, parts, node.shapes[0], 0));
+  importer.result(node,
+                  parts.size() == 1 ? tensor : assembled(importer, node, parts, node.shapes[0], 0));
 }
 
 void repeat(Importer& importer, const Node& node) {
@@ -429,8 +429,8 @@ void repeat(Importer& importer, const Node& node) {
     wide.push_back(tensor.shape[at(place + 1)]);
   }
   expand(tensor, wide);
-  importer.result(node, changed(importer, node, tensor,
-                                [&](Tensor& t) { return reshape(t, node.shapes[0]); }));
+  importer.result(
+      node, changed(importer, node, tensor, [&](Tensor& t) { return reshape(t, node.shapes[0]); }));
 }
 
 void repeat_interleave(Importer& importer, const Node& node) {
@@ -441,8 +441,8 @@ void repeat_interleave(Importer& importer, const Node& node) {
   TensorShape wide = tensor.shape;
   at(wide, dim + 1) = {repeats, false};
   expand(tensor, wide);
-  importer.result(node, changed(importer, node, tensor,
-                                [&](Tensor& t) { return reshape(t, node.shapes[0]); }));
+  importer.result(
+      node, changed(importer, node, tensor, [&](Tensor& t) { return reshape(t, node.shapes[0]); }));
 }
 
 // Whole numbers that stand in the file.
@@ -530,8 +530,8 @@ void pixel_shuffle(Importer& importer, const Node& node) {
   }
   tensor = changed(importer, node, tensor, [&](Tensor& t) { return reshape(t, wide); });
   permute(tensor, order);
-  importer.result(node, changed(importer, node, tensor,
-                                [&](Tensor& t) { return reshape(t, out); }));
+  importer.result(node,
+                  changed(importer, node, tensor, [&](Tensor& t) { return reshape(t, out); }));
 }
 
 void channel_shuffle(Importer& importer, const Node& node) {
@@ -545,8 +545,8 @@ void channel_shuffle(Importer& importer, const Node& node) {
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[1], order[2]);
   permute(tensor, order);
-  importer.result(node, changed(importer, node, tensor,
-                                [&](Tensor& t) { return reshape(t, node.shapes[0]); }));
+  importer.result(
+      node, changed(importer, node, tensor, [&](Tensor& t) { return reshape(t, node.shapes[0]); }));
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ void batch_norm(Importer& importer, const Node& node) {
   b.tracked = node.has_input("running_mean");
   std::vector<std::string> state = importer.parameters(node, {"weight", "bias"});
   if (b.tracked) {
-    for (const char* argument : {"running_mean", "running_var"}) state.push_back(node.input(argument));
+    for (const char* argument : {"running_mean", "running_var"})
+      state.push_back(node.input(argument));
   }
   const std::int64_t channels = x.shape[1].number;
   const Shape view = c.dense.rows == 1 ? Shape{1, channels} : Shape{1, c.dense.rows, channels};
@@ -100,7 +101,8 @@ void layer_norm(Importer& importer, const Node& node) {
   n.scaled = node.has_input("weight");
   n.shifted = node.has_input("bias");
   give(importer, node,
-       importer.add(node, n, {l.dense}, {l.view}, importer.parameters(node, {"weight", "bias"})), l);
+       importer.add(node, n, {l.dense}, {l.view}, importer.parameters(node, {"weight", "bias"})),
+       l);
 }
 
 void rms_norm(Importer& importer, const Node& node) {

@@ -86,7 +86,8 @@ void power(Importer& importer, const Node& node) {
       return importer.result(node, apply("mul", {apply("square", {x}, shape), x}, shape));
     }
   }
-  apply_to(importer, node, "pow", {importer.operand(node, "self"), importer.operand(node, "exponent")});
+  apply_to(importer, node, "pow",
+           {importer.operand(node, "self"), importer.operand(node, "exponent")});
 }
 
 void gelu(Importer& importer, const Node& node) {
@@ -110,9 +111,10 @@ void clamp(Importer& importer, const Node& node) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   const auto limit = [&](const char* name, double none) {
     return node.has_input(name) || attributes.has(name) ? importer.operand(node, name)
-                                                         : number(none);
+                                                        : number(none);
   };
-  importer.result(node, apply("clamp", {x, limit("min", -kInfinite), limit("max", kInfinite)}, shape));
+  importer.result(node,
+                  apply("clamp", {x, limit("min", -kInfinite), limit("max", kInfinite)}, shape));
 }
 
 void slope(Importer& importer, const Node& node) {
@@ -161,7 +163,10 @@ void logical(Importer& importer, const Node& node) {
   if (node.types[0] != "bool") throw Unsupported("bits of whole numbers");
   const bool both = node.op.find("and") != std::string::npos;
   const bool one = node.op.find("xor") != std::string::npos;
-  apply_to(importer, node, one ? "ne" : both ? "logical_and" : "logical_or",
+  apply_to(importer, node,
+           one    ? "ne"
+           : both ? "logical_and"
+                  : "logical_or",
            {importer.operand(node, "self"), importer.operand(node, "other")});
 }
 
@@ -200,26 +205,32 @@ void lerp(Importer& importer, const Node& node) {
 void composed(Importer& importer, const Node& node) {
   const Attributes attributes = importer.attributes(node);
   const TensorShape& shape = node.shapes[0];
-  const Tensor x = ready(importer, node, importer.input(node, node.has_input("self") ? "self" : "input"), shape);
+  const Tensor x =
+      ready(importer, node, importer.input(node, node.has_input("self") ? "self" : "input"), shape);
   const auto op = [&](std::string_view name, const Tensor& a, const Tensor& b) {
     return apply(name, {a, b}, shape);
   };
   const auto of = [&](std::string_view name, const Tensor& a) { return apply(name, {a}, shape); };
   const Tensor zero = number(0);
-  if (node.op == "exp2") return importer.result(node, of("exp", op("mul", x, number(std::log(2.0)))));
-  if (node.op == "log2") return importer.result(node, op("mul", of("log", x), number(1 / std::log(2.0))));
-  if (node.op == "log_sigmoid") return importer.result(node, of("neg", of("softplus", of("neg", x))));
+  if (node.op == "exp2")
+    return importer.result(node, of("exp", op("mul", x, number(std::log(2.0)))));
+  if (node.op == "log2")
+    return importer.result(node, op("mul", of("log", x), number(1 / std::log(2.0))));
+  if (node.op == "log_sigmoid")
+    return importer.result(node, of("neg", of("softplus", of("neg", x))));
   if (node.op == "softsign") {
     return importer.result(node, op("div", x, op("add", of("abs", x), number(1))));
   }
   if (node.op == "tanhshrink") return importer.result(node, op("sub", x, of("tanh", x)));
   if (node.op == "threshold") {
     const Tensor above = op("gt", x, importer.operand(node, "threshold"));
-    return importer.result(node, apply("where", {above, x, importer.operand(node, "value")}, shape));
+    return importer.result(node,
+                           apply("where", {above, x, importer.operand(node, "value")}, shape));
   }
   const Tensor limit = number(attributes.number("lambd", 0.5));
   const Tensor beyond = op("gt", of("abs", x), limit);
-  if (node.op == "hardshrink") return importer.result(node, apply("where", {beyond, x, zero}, shape));
+  if (node.op == "hardshrink")
+    return importer.result(node, apply("where", {beyond, x, zero}, shape));
   const Tensor shrunk = op("sub", x, op("mul", of("sign", x), limit));  // softshrink
   importer.result(node, apply("where", {beyond, shrunk, zero}, shape));
 }
@@ -241,8 +252,7 @@ void triangle(Importer& importer, const Node& node) {
   leaf.values = ConstantTable<float>(std::move(kept));
   const TensorShape of_mask{{rows, false}, {columns, false}};
   leaf.dimensions = in_order(of_mask);
-  apply_to(importer, node, "where",
-           {bare(leaf, of_mask), importer.input(node, "self"), number(0)});
+  apply_to(importer, node, "where", {bare(leaf, of_mask), importer.input(node, "self"), number(0)});
 }
 
 void negation(Importer& importer, const Node& node) {
@@ -280,30 +290,64 @@ void convert(Importer& importer, const Node& node) {
 
 std::vector<LoweringRow> pointwise_lowerings() {
   std::vector<LoweringRow> rows{
-      {"add", sum},           {"sub", sum},         {"rsub", sum},
+      {"add", sum},
+      {"sub", sum},
+      {"rsub", sum},
       {"mul", same<kSelf, kOther>},
-      {"div", divide},        {"floor_divide", divide},
-      {"pow", power},         {"gelu", gelu},       {"hardtanh", hardtanh},
-      {"clamp", clamp},       {"clamp_min", clamp}, {"clamp_max", clamp},
-      {"leaky_relu", slope},  {"elu", slope},       {"celu", slope},
-      {"softplus", softplus}, {"prelu", prelu},     {"where", where},
-      {"addcmul", add_product}, {"addcdiv", add_product}, {"lerp", lerp},
-      {"exp2", composed}, {"log2", composed}, {"log_sigmoid", composed}, {"softsign", composed},
-      {"tanhshrink", composed}, {"threshold", composed}, {"hardshrink", composed},
-      {"softshrink", composed}, {"tril", triangle}, {"triu", triangle}, {"bitwise_not", negation},
-      {"masked_fill", masked_fill}, {"glu", glu},   {"to", convert},
+      {"div", divide},
+      {"floor_divide", divide},
+      {"pow", power},
+      {"gelu", gelu},
+      {"hardtanh", hardtanh},
+      {"clamp", clamp},
+      {"clamp_min", clamp},
+      {"clamp_max", clamp},
+      {"leaky_relu", slope},
+      {"elu", slope},
+      {"celu", slope},
+      {"softplus", softplus},
+      {"prelu", prelu},
+      {"where", where},
+      {"addcmul", add_product},
+      {"addcdiv", add_product},
+      {"lerp", lerp},
+      {"exp2", composed},
+      {"log2", composed},
+      {"log_sigmoid", composed},
+      {"softsign", composed},
+      {"tanhshrink", composed},
+      {"threshold", composed},
+      {"hardshrink", composed},
+      {"softshrink", composed},
+      {"tril", triangle},
+      {"triu", triangle},
+      {"bitwise_not", negation},
+      {"masked_fill", masked_fill},
+      {"glu", glu},
+      {"to", convert},
       {"_to_copy", convert},
-      {"maximum", same<kSelf, kOther>}, {"minimum", same<kSelf, kOther>},
-      {"eq", same<kSelf, kOther>}, {"ne", same<kSelf, kOther>}, {"lt", same<kSelf, kOther>},
-      {"le", same<kSelf, kOther>}, {"gt", same<kSelf, kOther>}, {"ge", same<kSelf, kOther>},
-      {"logical_and", logical}, {"logical_or", logical}, {"logical_xor", logical},
-      {"bitwise_and", logical}, {"bitwise_or", logical}, {"bitwise_xor", logical},
-      {"__and__", logical}, {"__or__", logical},
+      {"maximum", same<kSelf, kOther>},
+      {"minimum", same<kSelf, kOther>},
+      {"eq", same<kSelf, kOther>},
+      {"ne", same<kSelf, kOther>},
+      {"lt", same<kSelf, kOther>},
+      {"le", same<kSelf, kOther>},
+      {"gt", same<kSelf, kOther>},
+      {"ge", same<kSelf, kOther>},
+      {"logical_and", logical},
+      {"logical_or", logical},
+      {"logical_xor", logical},
+      {"bitwise_and", logical},
+      {"bitwise_or", logical},
+      {"bitwise_xor", logical},
+      {"__and__", logical},
+      {"__or__", logical},
   };
   for (const char* op :
-       {"exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "reciprocal", "square", "tanh", "sigmoid",
-        "silu", "relu", "relu6", "hardswish", "hardsigmoid", "selu", "mish", "erf", "sin", "cos",
-        "abs", "neg", "sign", "floor", "ceil", "detach", "round", "trunc", "logical_not"}) {
+       {"exp",  "log",     "log1p", "expm1", "sqrt",       "rsqrt",     "reciprocal",  "square",
+        "tanh", "sigmoid", "silu",  "relu",  "relu6",      "hardswish", "hardsigmoid", "selu",
+        "mish", "erf",     "sin",   "cos",   "abs",        "neg",       "sign",        "floor",
+        "ceil", "detach",  "round", "trunc", "logical_not"}) {
     rows.push_back({op, unary});
   }
   return rows;

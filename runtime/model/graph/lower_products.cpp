@@ -32,98 +32,23 @@ std::int64_t stride_of(const Leaf& leaf, int dim) {
   return d.empty() ? 0 : d[0].stride;
 }
 
-// (..., rows, inner) x (..., inner, columns), broadcast over what is before: of this shape.
-Tensor product_of(Importer& importer, const Node& node, Tensor a, Tensor b,
-                  const TensorShape& shape) {
-  const int rank = static_cast<int>(shape.size());
-  const auto widen = [&](Tensor& t) {
-    while (t.rank() < rank) insert_dimension(t, 0);
-  };
-  // Rows by a parameter (in, out), or its transpose, are a linear layer.
-  if (b.bare() && b.leaves[0].kind == Leaf::Kind::parameter && b.rank() == 2 &&
-      b.leaves[0].offset == 0 && b.leaves[0].table.empty()) {
-    const State* const weight = importer.state_of(b.leaves[0].name);
-    const std::int64_t in = b.shape[0].number, out = b.shape[1].number;
-    const bool plain = stride_of(b.leaves[0], 1) == 1 && weight->shape == std::vector{in, out};
-    const bool transposed = stride_of(b.leaves[0], 0) == 1 && weight->shape == std::vector{out, in};
-    if (plain || transposed) {
-      const int last = a.rank() - 1;
-      const Dense dense = importer.lay_out(node, a, {last});
-      const Shape view = dense.rows == 1 ? Shape{1, in} : Shape{1, dense.rows, in};
-      const int layer =
-          importer.add(node,
-                       Linear{.output_features = static_cast<int>(out),
-                              .bias = false,
-                              .transposed = !plain},
-                       {dense}, {view}, {weight->name});
-      return importer.output(layer, dense, {last}, {out}, shape);
-    }
-  }
-  widen(a);
-  widen(b);
-  a = with_single_runs(importer, node, a, {rank - 2, rank - 1});
-  b = with_single_runs(importer, node, b, {rank - 2, rank - 1});
-  // The loops of the batch, which both are broadcast to.
-  TensorShape batch = shape;
-  at(batch, rank - 2) = at(batch, rank - 1) = Extent{};
-  std::vector<Leaf> leaves{a.leaves[0], b.leaves[0]};
-  for (Leaf& leaf : leaves) {
-    at(leaf.dimensions, rank - 2).clear();
-    at(leaf.dimensions, rank - 1).clear();
-  }
-  const std::optional<std::vector<Loop>> loops = common_loops(leaves, batch);
-  if (!loops) throw Unsupported("batches that divide their extents in ways that do not fit");
-  Product p;
-  p.rows = at(shape, rank - 2).number;
-  p.columns = at(shape, rank - 1).number;
-  p.inner = at(a.shape, rank - 1).number;
-  std::vector<std::int64_t> a_strides, b_strides, a_tables, b_tables;
-  std::vector<Dimension> dimensions(shape.size());
-  std::vector<std::pair<int, int>> places;
-  for (const Loop& loop : *loops) {
-    Dimension& d = at(dimensions, loop.dimension);
-    d.push_back({loop.samples ? 1 : loop.extent, 0, 0, loop.samples});
-    if (loop.samples) continue;
-    places.emplace_back(loop.dimension, static_cast<int>(d.size()) - 1);
-    p.batch.push_back(loop.extent);
-    a_strides.push_back(loop.strides[0]);
-    b_strides.push_back(loop.strides[1]);
-  }
-  a_strides.insert(a_strides.end(), {stride_of(a.leaves[0], rank - 2), stride_of(a.leaves[0], rank - 1)});
-  b_strides.insert(b_strides.end(), {stride_of(b.leaves[0], rank - 2), stride_of(b.leaves[0], rank - 1)});
-  Importer::Operands operands;
-  p.a = operands.add(importer, a.leaves[0], a_strides, {});
-  p.b = operands.add(importer, b.leaves[0], b_strides, {});
-  operands.need_an_input();
-  p.parameters = operands.parameters;
-  p.constants = operands.constants;
-  Leaf leaf;
-  leaf.layer = importer.add(node, p, operands.inputs, operands.state);
-  std::int64_t stride = p.rows * p.columns;
-  for (auto place = places.rbegin(); place != places.rend(); ++place) {
-    Atom& atom = at(at(dimensions, place->first), place->second);
-    atom.stride = stride;
-    stride *= atom.extent;
-  }
-  if (p.rows != 1) at(dimensions, rank - 2) = {Atom{p.rows, p.columns, 0, false}};
-  if (p.columns != 1) at(dimensions, rank - 1) = {Atom{p.columns, 1, 0, false}};
-  leaf.dimensions = std::move(dimensions);
-  return bare(leaf, shape);
-}
-
 void product(Importer& importer, const Node& node) {
   const Tensor a = importer.input(node, node.has_input("batch1") ? "batch1"
-                                        : node.has_input("self") ? "self" : "input");
+                                        : node.has_input("self") ? "self"
+                                                                 : "input");
   const Tensor b = importer.input(node, node.has_input("batch2") ? "batch2"
-                                        : node.has_input("mat2") ? "mat2" : "other");
+                                        : node.has_input("mat2") ? "mat2"
+                                                                 : "other");
   if (a.rank() < 2 || b.rank() < 2) throw Unsupported("a product with a vector");
   const TensorShape& shape = node.shapes[0];
-  Tensor value = product_of(importer, node, a, b, shape);
+  Tensor value = matrix_product(importer, node, a, b, shape);
   if (node.op == "baddbmm") {
     const Attributes attributes = importer.attributes(node);
-    if (attributes.number("alpha", 1) != 1) value = apply("mul", {value, number(attributes.number("alpha"))}, shape);
+    if (attributes.number("alpha", 1) != 1)
+      value = apply("mul", {value, number(attributes.number("alpha"))}, shape);
     Tensor added = importer.input(node, "self");
-    if (attributes.number("beta", 1) != 1) added = apply("mul", {added, number(attributes.number("beta"))}, added.shape);
+    if (attributes.number("beta", 1) != 1)
+      added = apply("mul", {added, number(attributes.number("beta"))}, added.shape);
     value = apply("add", {added, value}, shape);
   }
   importer.result(node, value);
@@ -192,7 +117,7 @@ void einsum(Importer& importer, const Node& node) {
   for (const char c : batch) shape.push_back(extents[c]);
   shape.push_back(left.shape[batch.size()]);
   shape.push_back(right.shape.back());
-  Tensor value = product_of(importer, node, left, right, shape);
+  Tensor value = matrix_product(importer, node, left, right, shape);
   const std::string made = batch + rows + columns;
   TensorShape wide;
   for (const char c : made) wide.push_back(extents[c]);
@@ -301,7 +226,8 @@ void attention(Importer& importer, const Node& node) {
     return operands.add(importer, view.tensor.leaves[0],
                         {view.heads.stride, stride(view, 2), stride(view, 3)}, {});
   };
-  if (q.heads.distinct != q.heads.count) throw Unsupported("queries that are the same for all heads");
+  if (q.heads.distinct != q.heads.count)
+    throw Unsupported("queries that are the same for all heads");
   a.query = operand(q);
   a.key = operand(k);
   a.value = operand(v);
@@ -345,21 +271,95 @@ void attention(Importer& importer, const Node& node) {
                      part(a.heads, a.value_features),
                      part(a.queries, a.heads * a.value_features),
                      part(a.value_features, 1)};
-  Tensor value = bare(leaf, {q.tensor.shape[0], {a.heads, false}, {a.queries, false},
-                             {a.value_features, false}});
+  Tensor value = bare(
+      leaf, {q.tensor.shape[0], {a.heads, false}, {a.queries, false}, {a.value_features, false}});
   if (node.shapes[0].size() == 3) remove_dimension(value, 1);
   importer.result(node, value);
 }
 
 }  // namespace
 
+Tensor matrix_product(Importer& importer, const Node& node, Tensor a, Tensor b,
+                      const TensorShape& shape) {
+  const int rank = static_cast<int>(shape.size());
+  const auto widen = [&](Tensor& t) {
+    while (t.rank() < rank) insert_dimension(t, 0);
+  };
+  // Rows by a parameter (in, out), or its transpose, are a linear layer.
+  if (b.bare() && b.leaves[0].kind == Leaf::Kind::parameter && b.rank() == 2 &&
+      b.leaves[0].offset == 0 && b.leaves[0].table.empty()) {
+    const State* const weight = importer.state_of(b.leaves[0].name);
+    const std::int64_t in = b.shape[0].number, out = b.shape[1].number;
+    const bool plain = stride_of(b.leaves[0], 1) == 1 && weight->shape == std::vector{in, out};
+    const bool transposed = stride_of(b.leaves[0], 0) == 1 && weight->shape == std::vector{out, in};
+    if (plain || transposed) {
+      const int last = a.rank() - 1;
+      const Dense dense = importer.lay_out(node, a, {last});
+      const Shape view = dense.rows == 1 ? Shape{1, in} : Shape{1, dense.rows, in};
+      const int layer = importer.add(
+          node,
+          Linear{.output_features = static_cast<int>(out), .bias = false, .transposed = !plain},
+          {dense}, {view}, {weight->name});
+      return importer.output(layer, dense, {last}, {out}, shape);
+    }
+  }
+  widen(a);
+  widen(b);
+  a = with_single_runs(importer, node, a, {rank - 2, rank - 1});
+  b = with_single_runs(importer, node, b, {rank - 2, rank - 1});
+  // The loops of the batch, which both are broadcast to.
+  TensorShape batch = shape;
+  at(batch, rank - 2) = at(batch, rank - 1) = Extent{};
+  std::vector<Leaf> leaves{a.leaves[0], b.leaves[0]};
+  for (Leaf& leaf : leaves) {
+    at(leaf.dimensions, rank - 2).clear();
+    at(leaf.dimensions, rank - 1).clear();
+  }
+  const std::optional<std::vector<Loop>> loops = common_loops(leaves, batch);
+  if (!loops) throw Unsupported("batches that divide their extents in ways that do not fit");
+  Product p;
+  p.rows = at(shape, rank - 2).number;
+  p.columns = at(shape, rank - 1).number;
+  p.inner = at(a.shape, rank - 1).number;
+  std::vector<std::int64_t> a_strides, b_strides, a_tables, b_tables;
+  std::vector<Dimension> dimensions(shape.size());
+  std::vector<std::pair<int, int>> places;
+  for (const Loop& loop : *loops) {
+    Dimension& d = at(dimensions, loop.dimension);
+    d.push_back({loop.samples ? 1 : loop.extent, 0, 0, loop.samples});
+    if (loop.samples) continue;
+    places.emplace_back(loop.dimension, static_cast<int>(d.size()) - 1);
+    p.batch.push_back(loop.extent);
+    a_strides.push_back(loop.strides[0]);
+    b_strides.push_back(loop.strides[1]);
+  }
+  a_strides.insert(a_strides.end(),
+                   {stride_of(a.leaves[0], rank - 2), stride_of(a.leaves[0], rank - 1)});
+  b_strides.insert(b_strides.end(),
+                   {stride_of(b.leaves[0], rank - 2), stride_of(b.leaves[0], rank - 1)});
+  Importer::Operands operands;
+  p.a = operands.add(importer, a.leaves[0], a_strides, {});
+  p.b = operands.add(importer, b.leaves[0], b_strides, {});
+  operands.need_an_input();
+  p.parameters = operands.parameters;
+  p.constants = operands.constants;
+  Leaf leaf;
+  leaf.layer = importer.add(node, p, operands.inputs, operands.state);
+  std::int64_t stride = p.rows * p.columns;
+  for (auto place = places.rbegin(); place != places.rend(); ++place) {
+    Atom& atom = at(at(dimensions, place->first), place->second);
+    atom.stride = stride;
+    stride *= atom.extent;
+  }
+  if (p.rows != 1) at(dimensions, rank - 2) = {Atom{p.rows, p.columns, 0, false}};
+  if (p.columns != 1) at(dimensions, rank - 1) = {Atom{p.columns, 1, 0, false}};
+  leaf.dimensions = std::move(dimensions);
+  return bare(leaf, shape);
+}
+
 std::vector<LoweringRow> product_lowerings() {
-  return {{"matmul", product},
-          {"mm", product},
-          {"bmm", product},
-          {"baddbmm", product},
-          {"einsum", einsum},
-          {"scaled_dot_product_attention", attention}};
+  return {{"matmul", product},  {"mm", product},    {"bmm", product},
+          {"baddbmm", product}, {"einsum", einsum}, {"scaled_dot_product_attention", attention}};
 }
 
 }  // namespace hetpipe::graph

@@ -156,8 +156,7 @@ void cumulative_sum(Importer& importer, const Node& node) {
   const std::vector<int> inner{static_cast<int>(dim)};
   const Dense dense = importer.lay_out(node, x, inner);
   const std::int64_t steps = at(x.shape, dim).number;
-  const int layer =
-      importer.add(node, CumulativeSum{}, {dense}, {Shape{dense.rows, steps, 1}});
+  const int layer = importer.add(node, CumulativeSum{}, {dense}, {Shape{dense.rows, steps, 1}});
   importer.result(node, importer.output(layer, dense, inner, {steps}, x.shape));
 }
 

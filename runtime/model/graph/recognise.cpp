@@ -70,7 +70,8 @@ bool is_root_mean_square(const Graph& graph, const Pieces& pieces, const std::st
   const Attributes of_mean(graph, *mean);
   const auto rank = static_cast<std::int64_t>(mean->shapes[0].size());
   const std::vector<std::int64_t> dims = of_mean.integers("dim", {});
-  if (dims.size() != 1 || (dims[0] != -1 && dims[0] != rank - 1) || !of_mean.flag("keepdim", false)) {
+  if (dims.size() != 1 || (dims[0] != -1 && dims[0] != rank - 1) ||
+      !of_mean.flag("keepdim", false)) {
     return false;
   }
   const std::string& squared = mean->input("self");
@@ -82,7 +83,8 @@ bool is_root_mean_square(const Graph& graph, const Pieces& pieces, const std::st
   } else if (const Node* const square = pieces.node(squared, "square")) {
     if (square->input("self") != x) return false;
   } else if (const Node* const product = pieces.node(squared, "mul")) {
-    if (!product->has_input("other") || product->input("self") != x || product->input("other") != x) {
+    if (!product->has_input("other") || product->input("self") != x ||
+        product->input("other") != x) {
       return false;
     }
   } else {
@@ -97,8 +99,7 @@ bool rms_norm(const Graph& graph, const Pieces& pieces, Node& node) {
     double epsilon = 0;
     if (!is_root_mean_square(graph, pieces, root, x, epsilon)) return false;
     become(node, "rms_norm", {{"input", {x}}},
-           {{"eps", epsilon},
-            {"normalized_shape", Json::Array{node.shapes[0].back().number}}});
+           {{"eps", epsilon}, {"normalized_shape", Json::Array{node.shapes[0].back().number}}});
     return true;
   });
 }

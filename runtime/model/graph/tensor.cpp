@@ -236,7 +236,8 @@ void permute(Tensor& tensor, const std::vector<int>& order) {
 }
 
 void insert_dimension(Tensor& tensor, int dim) {
-  for (Leaf& leaf : tensor.leaves) leaf.dimensions.insert(leaf.dimensions.begin() + dim, Dimension{});
+  for (Leaf& leaf : tensor.leaves)
+    leaf.dimensions.insert(leaf.dimensions.begin() + dim, Dimension{});
   tensor.shape.insert(tensor.shape.begin() + dim, Extent{});
 }
 
@@ -262,10 +263,10 @@ std::optional<std::vector<Loop>> common_loops(const std::vector<Leaf>& leaves,
       Dimension dimension = spelled_out(leaf, shape)[d];
       merge_atoms(dimension);
       std::pair<bool, std::int64_t> end{false, 1};
-      const bool broadcast =
-          leaf.kind != Leaf::Kind::layer &&
-          std::all_of(dimension.begin(), dimension.end(),
-                      [](const Atom& a) { return a.stride == 0 && a.table_stride == 0; });
+      const bool broadcast = leaf.kind != Leaf::Kind::layer &&
+                             std::all_of(dimension.begin(), dimension.end(), [](const Atom& a) {
+                               return a.stride == 0 && a.table_stride == 0;
+                             });
       for (std::size_t a = dimension.size(); a-- > 0;) {
         if (dimension[a].samples) {
           end.first = true;
@@ -291,9 +292,9 @@ std::optional<std::vector<Loop>> common_loops(const std::vector<Leaf>& leaves,
       loops.push_back({static_cast<int>(d), part.number, part.samples, {}, {}});
     }
     for (Dimension& dimension : of_leaf) {
-      const bool broadcast = std::all_of(
-          dimension.begin(), dimension.end(),
-          [](const Atom& a) { return a.samples || (a.stride == 0 && a.table_stride == 0); });
+      const bool broadcast = std::all_of(dimension.begin(), dimension.end(), [](const Atom& a) {
+        return a.samples || (a.stride == 0 && a.table_stride == 0);
+      });
       for (std::size_t l = first; l < loops.size(); ++l) {
         Dimension taken;
         if (loops[l].samples || broadcast) {
@@ -364,9 +365,9 @@ Tensor evaluated(const Tensor& tensor) {
       } else if (step.kind == Expression::Kind::variable) {
         const Leaf& leaf = at(tensor.leaves, step.variable);
         const std::int64_t place = at(places, step.variable);
-        steps[s] = leaf.values[leaf.table.empty()
-                                   ? place
-                                   : place + leaf.table[at(table_places, step.variable)]];
+        steps[s] =
+            leaf.values[leaf.table.empty() ? place
+                                           : place + leaf.table[at(table_places, step.variable)]];
       } else {
         const auto argument = [&](std::size_t i) {
           return step.arguments[i] < 0 ? 0.0f : at(steps, step.arguments[i]);
@@ -398,8 +399,8 @@ Tensor combine(const std::vector<Tensor>& arguments, const TensorShape& shape,
     expand(argument, shape);
     std::vector<int> leaf_of;
     for (const Leaf& leaf : argument.leaves) {
-      const auto same = std::find_if(
-          result.leaves.begin(), result.leaves.end(), [&](const Leaf& other) {
+      const auto same =
+          std::find_if(result.leaves.begin(), result.leaves.end(), [&](const Leaf& other) {
             return leaf.same_source(other) && leaf.offset == other.offset &&
                    leaf.table == other.table && leaf.table_offset == other.table_offset &&
                    leaf.dimensions == other.dimensions;

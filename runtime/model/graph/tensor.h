@@ -49,8 +49,8 @@ struct Tensor {
   const Node* origin = nullptr;  // whose value it is: gives its name to a layer that computes it
 
   bool bare() const { return expression.steps.size() == 1 && leaves.size() == 1; }
-  bool constant() const;    // no leaf is a layer or a parameter
-  bool has_layer() const;   // some leaf is a layer's output
+  bool constant() const;   // no leaf is a layer or a parameter
+  bool has_layer() const;  // some leaf is a layer's output
   int rank() const { return static_cast<int>(shape.size()); }
 };
 Tensor bare(Leaf leaf, TensorShape shape);
@@ -70,7 +70,7 @@ bool reshape(Tensor& tensor, const TensorShape& shape);
 bool slice(Tensor& tensor, int dim, std::int64_t start, std::int64_t step, std::int64_t count);
 void permute(Tensor& tensor, const std::vector<int>& order);
 void insert_dimension(Tensor& tensor, int dim);
-void remove_dimension(Tensor& tensor, int dim);  // of extent 1
+void remove_dimension(Tensor& tensor, int dim);         // of extent 1
 void expand(Tensor& tensor, const TensorShape& shape);  // extents of 1, and new ones in front
 // The places of `dim` in the order of a table.
 bool gather(Tensor& tensor, int dim, const std::vector<std::int64_t>& places);

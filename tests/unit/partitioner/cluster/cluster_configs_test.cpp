@@ -94,6 +94,30 @@ TEST(ClusterConfigs, AllLoadAndPlan) {
   EXPECT_GE(cluster_files().size(), 13u);
 }
 
+// Like GPT-2, a fifth of whose parameters are the first layer's and the last but one's: every pool
+// pipelines it, by HetPipe's own planner.
+TEST(ClusterConfigs, PipelineModelsWithTiedWeights) {
+  for (const auto& file : cluster_files()) {
+    SCOPED_TRACE(file.string());
+    PlanRequest request;
+    request.cluster = load_cluster(file);
+    if (request.cluster.devices().size() > kManyDevices) continue;
+    request.profile = chain_for(request.cluster);
+    std::int64_t memory = request.cluster.kinds.front().memory;
+    for (const DeviceKind& kind : request.cluster.kinds) memory = std::min(memory, kind.memory);
+    for (ProfileLayer& layer : request.profile.layers) layer.parameter_bytes = memory / 500;
+    request.profile.layers[0].parameter_bytes = memory / 80;
+    request.profile.layers[22].parameter_bytes = memory / 80;
+    request.profile.layers[22].shares = request.profile.layers[0].name;
+    request.in_flight = 2;
+    EXPECT_EQ(planner_of(request), PlannerRule::hetpipe);
+    const Plan plan = make_plan(request);
+    check_plan(plan, "plan", &request.cluster, 24);
+    EXPECT_TRUE(std::any_of(plan.virtual_workers.begin(), plan.virtual_workers.end(),
+                            [](const auto& vw) { return vw.stages.size() > 1; }));
+  }
+}
+
 // What a file's first lines promise.
 TEST(ClusterConfigs, AreWhatTheySay) {
   const auto cluster = [](const std::string& name) {
