@@ -104,6 +104,7 @@ struct Operator;
   template <>                                                                             \
   struct Operator<k_##name> {                                                             \
     static constexpr int kArity = arguments;                                              \
+    static constexpr bool kOfDerivatives = sizeof(gradients) == 1;                        \
     template <class T>                                                                    \
     HETPIPE_HOST_DEVICE static T apply(T x, [[maybe_unused]] T y, [[maybe_unused]] T z) { \
       return value;                                                                       \

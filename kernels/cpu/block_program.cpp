@@ -3,13 +3,42 @@
 
 #include <algorithm>
 
+#include "kernels/pointwise_operators.h"
+
 namespace hetpipe {
 
 BlockProgram::BlockProgram(const Expression& expression, const std::vector<int>& results)
     : steps_(expression.steps), results_(results), number_of_step_(steps_.size(), -1) {
+  // How often each step is read; products with a slope that nothing else reads are one loop.
+  std::vector<int> readers(steps_.size(), 0);
+  for (const Expression::Step& s : steps_) {
+    for (const int a : s.arguments) {
+      if (a >= 0) ++readers[static_cast<std::size_t>(a)];
+    }
+  }
+  for (const int r : results_) {
+    if (r >= 0) ++readers[static_cast<std::size_t>(r)];
+  }
+  std::vector<loops::PointwiseLoop> scaled(steps_.size(), nullptr);
+  std::vector<bool> taken(steps_.size(), false);
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    Expression::Step& s = steps_[i];
+    if (s.kind != Expression::Kind::apply || s.op.row != pointwise::k_mul) continue;
+    for (const std::size_t k : {std::size_t{1}, std::size_t{0}}) {
+      const auto a = static_cast<std::size_t>(s.arguments[k]);
+      const Expression::Step& slope = steps_[a];
+      if (slope.kind != Expression::Kind::apply || readers[a] != 1 || taken[a]) continue;
+      scaled[i] = loops::scaled_loop(slope.op.row);
+      if (scaled[i] == nullptr) continue;
+      taken[a] = true;
+      s.arguments = {slope.arguments[0], s.arguments[1 - k], -1};
+      break;
+    }
+  }
   // The last instruction that reads each step; results are read at the end.
   std::vector<std::size_t> last(steps_.size(), 0);
   for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (taken[i]) continue;
     for (const int a : steps_[i].arguments) {
       if (a >= 0) last[static_cast<std::size_t>(a)] = i;
     }
@@ -24,8 +53,8 @@ BlockProgram::BlockProgram(const Expression& expression, const std::vector<int>&
       number_of_step_[i] = static_cast<int>(numbers_.size() / kBlock);
       numbers_.insert(numbers_.end(), kBlock, s.number);
     }
-    if (s.kind != Expression::Kind::apply) continue;
-    Instruction in{loops::pointwise_loop(s.op.row),
+    if (s.kind != Expression::Kind::apply || taken[i]) continue;
+    Instruction in{scaled[i] != nullptr ? scaled[i] : loops::pointwise_loop(s.op.row),
                    s.arguments[0],
                    s.arguments[1],
                    s.arguments[2],

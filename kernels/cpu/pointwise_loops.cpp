@@ -33,6 +33,15 @@ HETPIPE_OPERATOR_WIDTHS void operator_loop(float* out, const float* x,
   }
 }
 
+template <std::int16_t row>
+HETPIPE_OPERATOR_WIDTHS void scaled_operator_loop(float* out, const float* x, const float* y,
+                                                  const float*, std::int64_t count) {
+  HETPIPE_INDEPENDENT
+  for (std::int64_t i = 0; i < count; ++i) {
+    out[i] = y[i] * pointwise::Operator<row>::template apply<float>(x[i], 0.0f, 0.0f);
+  }
+}
+
 // The sum of count floats in double, in lanes that do not depend on the width of vectors.
 HETPIPE_EVERY_WIDTH double sum_of(const float* from, std::int64_t count) {
   constexpr std::int64_t kLanes = 32;
@@ -57,6 +66,17 @@ HETPIPE_EVERY_WIDTH void sum_plain(double* __restrict sums, const float* __restr
 PointwiseLoop pointwise_loop(std::int16_t row) {
   return pointwise::visit_row(row,
                               []<std::int16_t r>() -> PointwiseLoop { return operator_loop<r>; });
+}
+
+PointwiseLoop scaled_loop(std::int16_t row) {
+  return pointwise::visit_row(row, []<std::int16_t r>() -> PointwiseLoop {
+    using Op = pointwise::Operator<r>;
+    if constexpr (Op::kOfDerivatives && Op::kArity == 1) {
+      return scaled_operator_loop<r>;
+    } else {
+      return nullptr;
+    }
+  });
 }
 
 HETPIPE_EVERY_WIDTH void load_strided(float* __restrict to, const float* __restrict from,

@@ -12,6 +12,8 @@ using PointwiseLoop = void (*)(float* out, const float* x, const float* y, const
                                std::int64_t count);
 // Of a row of kernels/pointwise_operators.h.
 PointwiseLoop pointwise_loop(std::int16_t row);
+// out[i] = y[i] * operator(x[i]), of a row that only derivatives use; null of others.
+PointwiseLoop scaled_loop(std::int16_t row);
 
 // to[i] = from[i * stride]
 void load_strided(float* to, const float* from, std::int64_t stride, std::int64_t count);

@@ -303,6 +303,21 @@ class CudaDevice final : public Device {
     return make_loss(layers_, l, in[0]);
   }
 
+  LayerMaker make(const Pointwise& l, const Inputs& in, std::uint64_t) {
+    return make_pointwise(layers_, l, in);
+  }
+  LayerMaker make(const Move& l, const Inputs& in, std::uint64_t) {
+    return make_move(layers_, l, in);
+  }
+  LayerMaker make(const Reduce& l, const Inputs& in, std::uint64_t) {
+    return make_reduce(layers_, l, in[0]);
+  }
+  LayerMaker make(const Softmax& l, const Inputs& in, std::uint64_t) {
+    return make_softmax(layers_, l, in[0]);
+  }
+  LayerMaker make(const CumulativeSum&, const Inputs& in, std::uint64_t) {
+    return make_cumulative_sum(layers_, in[0]);
+  }
   template <class Layer>
   requires AlgebraLayer<Layer> || OneOf<Layer, Recurrent> LayerMaker make(const Layer& l,
                                                                           const Inputs&,

@@ -96,6 +96,12 @@ LayerMaker make_group_norm(LayerContext& context, const GroupNorm& spec, const S
 LayerMaker make_attention(LayerContext& context, const SelfAttention& spec, const Shape& in);
 LayerMaker make_lstm(LayerContext& context, const Lstm& spec, const Shape& in);
 LayerMaker make_loss(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in);
+LayerMaker make_pointwise(LayerContext& context, const Pointwise& spec,
+                          const std::vector<Shape>& inputs);
+LayerMaker make_move(LayerContext& context, const Move& spec, const std::vector<Shape>& inputs);
+LayerMaker make_reduce(LayerContext& context, const Reduce& spec, const Shape& in);
+LayerMaker make_softmax(LayerContext& context, const Softmax& spec, const Shape& in);
+LayerMaker make_cumulative_sum(LayerContext& context, const Shape& in);
 LayerMaker make_loss(LayerContext& context, const RegressionLoss& spec, const Shape& in);
 LayerMaker make_loss(LayerContext& context, const OutputLoss& spec, const Shape& in);
 

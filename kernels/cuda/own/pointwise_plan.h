@@ -14,7 +14,7 @@ namespace hetpipe::cuda {
 
 inline std::vector<PointwiseStep> pointwise_steps(const Expression& expression) {
   if (expression.steps.size() > static_cast<std::size_t>(kMostSteps)) {
-    throw UserError("CUDA device", "an expression of more than 64 steps");
+    throw UserError("CUDA device", "has no kernel for an expression of more than 64 steps");
   }
   std::vector<PointwiseStep> steps;
   for (const Expression::Step& s : expression.steps) {
@@ -50,7 +50,8 @@ struct PointwiseViews {
     const StridedLoops loops = merged_loops(layer.extents, lanes);
     if (loops.extents.size() > static_cast<std::size_t>(kMostLoops) ||
         layer.operands.size() > static_cast<std::size_t>(kMostOperands)) {
-      throw UserError("CUDA device", "an expression of more than 8 loops or 14 operands");
+      throw UserError("CUDA device",
+                      "has no kernel for an expression of more than 8 loops or 14 operands");
     }
     extents = loops.extents;
     elements = loops.elements();
@@ -131,7 +132,8 @@ struct PointwiseReaderLists {
     } else {
       const auto count = static_cast<std::int64_t>(layer.operands.size());
       if (views.elements * count > INT32_MAX) {
-        throw UserError("CUDA device", "an expression of more than 2^31 elements of a sample");
+        throw UserError("CUDA device",
+                        "has no kernel for an expression of more than 2^31 elements of a sample");
       }
       std::vector<std::int32_t> counts(static_cast<std::size_t>(elements) + 1, 0);
       for (const LoopNumbers& of_operand : places)

@@ -387,6 +387,12 @@ std::vector<LayerCase> large_algebra_cases() {
   add_pointwise(cases, 1, 700, 6);
   add_pointwise(cases, 2, 5, 1030);
   cases.push_back(rotary(2, 33, 4, 16));
+  for (const char* op : {"relu",    "relu6",    "selu",      "gelu",        "gelu_tanh",  "silu",
+                         "mish",    "softplus", "hardswish", "hardsigmoid", "leaky_relu", "tanh",
+                         "sigmoid", "erf",      "sin",       "cos",         "exp",        "expm1",
+                         "abs",     "square",   "where",     "maximum",     "minimum",    "mul"}) {
+    cases.push_back(pointwise_case(op, {3, 700}));
+  }
   add_moves(cases, 2, 33, 70);
   add_moves(cases, 1, 130, 17);
   add_reductions(cases, 2, 33, 70);
