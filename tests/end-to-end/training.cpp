@@ -302,7 +302,7 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
   check_plan(job.plan, "plan", nullptr, model_.layer_count());
   Problems problems;
   check_playable(job.plan, problems);
-  job.model = training_.model;
+  job.model.name = training_.model;
   job.sample = training_.sample;
   job.classes = training_.classes;
   job.dataset_size = training_.samples;
