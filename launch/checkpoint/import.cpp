@@ -17,7 +17,6 @@ struct ImportCheckpointOptions {
   std::string file;
   std::optional<std::string> model;
   std::optional<std::string> output;
-  std::string loss = kAutomaticLoss;
   std::string optimizer = "sgd-momentum";
   bool force = false;
 };
@@ -33,8 +32,6 @@ OptionTable table_of(ImportCheckpointOptions& options) {
             required(text_option("model", "DIR", options.model,
                                  "Folder of the exported model whose state_dict it is.")),
             required(text_option("output", "FILE", options.output, "The checkpoint to write.")),
-            choice_option("loss", options.loss, loss_names(),
-                          "What the model will learn by, as for hetpipe train."),
             choice_option("optimizer", options.optimizer, {"sgd", "sgd-momentum", "adam"},
                           "The optimizer that it will be trained with."),
             flag_option("force", options.force, "Overwrites the output file if it exists."),
@@ -70,7 +67,7 @@ int checkpoint_import(const Invocation& how) {
       })) {
     return 0;
   }
-  const Model model = import_model(*options.model, {.loss = options.loss, .init = options.file});
+  const Model model = import_model(*options.model, {.init = options.file});
   const auto parameters = ParameterLayout::parameters(model, 0, model.layer_count());
   Checkpoint checkpoint;
   checkpoint.model = model.name();

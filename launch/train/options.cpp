@@ -37,8 +37,6 @@ OptionGroup source_options(TrainOptions& options) {
                                text_option("model", "NAME|DIR", options.model,
                                            "Name of a built-in model, or the folder of an "
                                            "exported PyTorch model."))),
-          choice_option("loss", options.loss, loss_names(),
-                        "Of an exported model: what it learns by; auto: cross-entropy."),
           unset_means("the weights it was exported with",
                       text_option("init", "FILE", options.init,
                                   "Of an exported model: its initial weights, a state_dict as "
@@ -207,7 +205,6 @@ OptionTable train_option_table(TrainOptions& options) {
 
 ModelChoice choice_of(const TrainOptions& options) {
   ModelChoice choice{options.model.value_or("")};
-  choice.loss = options.loss;
   choice.init = options.init.value_or("");
   choice.whole_init = !options.init_partial;
   return choice;

@@ -19,7 +19,6 @@ struct TrainOptions {
   PlanningOptions planning;          // its cluster may be "slurm" or "ranks": see Ground
   std::optional<std::string> pool;   // cluster file with their kinds and links
   std::optional<std::string> model;  // absent: the plan's or the profile's
-  std::string loss = kAutomaticLoss;  // of an exported model
   std::optional<std::string> init;    // likewise: file with its initial weights
   bool init_partial = false;
   std::string shuffle = "epochs";     // or "none"

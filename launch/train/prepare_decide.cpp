@@ -138,7 +138,6 @@ std::uint64_t recipe_hash(const TrainOptions& options, const TrainJob& job) {
                     {"label_smoothing", job.label_smoothing},
                     {"seed", job.seed},
                     {"shuffle", options.shuffle},
-                    {"loss", options.loss},
                     {"threads", job.threads},
                     {"end", of_the_end ? job.end_position : 0}};
   return hash_text(recipe.dump());

@@ -150,7 +150,7 @@ const ParameterShape* parameter_of(const LayerShapes& shapes, const std::string&
 }
 
 void check_shared(const Model& model, const std::string& where, const LayerShapes& user,
-                  const SharedParameter& shared) {
+                  const SharedParameter& shared, bool exported) {
   if (shared.owner < 0 || shared.owner >= model.layer_count()) {
     throw UserError(where, format("shares the %s of layer %d (only %d come before it). Name an "
                                   "earlier layer.",
@@ -165,7 +165,12 @@ void check_shared(const Model& model, const std::string& where, const LayerShape
     throw UserError(where, "shares the " + shared.owner_name + " of " + its + " (whose " +
                                shared.owner_name + " is another layer's). Name the owner.");
   }
-  if (theirs == nullptr || mine == nullptr || theirs->shape.elements() != mine->shape.elements()) {
+  // One tensor of a state_dict may be seen in two shapes.
+  const auto same = [&] {
+    return exported ? theirs->shape.elements() == mine->shape.elements()
+                    : theirs->shape == mine->shape;
+  };
+  if (theirs == nullptr || mine == nullptr || !same()) {
     const auto text = [](const ParameterShape* p) {
       return p == nullptr ? std::string("none") : to_string(p->shape);
     };
@@ -258,7 +263,9 @@ int Model::add(ModelLayer layer) {
                                     static_cast<long long>(logits), classes_));
     }
   }
-  for (const SharedParameter& shared : layer.shares) check_shared(*this, where, shapes, shared);
+  for (const SharedParameter& shared : layer.shares) {
+    check_shared(*this, where, shapes, shared, !layer.state.empty());
+  }
   layers_.push_back(std::move(layer));
   outputs_.push_back(shapes.output);
   return layer_count() - 1;

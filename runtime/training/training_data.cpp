@@ -2,6 +2,7 @@
 #include "runtime/training/training_data.h"
 
 #include "base/error.h"
+#include "base/text.h"
 #include "runtime/data/test_share.h"
 #include "runtime/model/zoo.h"
 #include "runtime/model/zoo_text.h"
@@ -28,6 +29,13 @@ Dataset open_training_data(const TrainingData& of, Split split, Parts parts) {
 Model make_model_for(const ModelChoice& choice, const Dataset& data) {
   Model model = make_model(choice, Shape(data.sample_shape()), data.classes);
   check_labels_hidden(model, data);
+  if (model.labels_per_sample() != data.labels_per_sample) {
+    throw UserError("model '" + model.name() + "'",
+                    format("predicts %lld classes for each sample (each sample of %s has %d "
+                           "labels). Give data with a label for each prediction.",
+                           static_cast<long long>(model.labels_per_sample()), data.name.c_str(),
+                           data.labels_per_sample));
+  }
   return model;
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/model/graph/importer.h"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 
 #include "base/index.h"
@@ -480,7 +481,8 @@ std::string Importer::layer_name(const Node& node, const LayerSpec&) {
   // A module that is one operator gives its name; what stands beside others adds its own.
   std::string base = node.module;
   for (char& c : base) {
-    if (c == '/' || c == ' ') c = '_';
+    const bool good = std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
+    if (!good) c = '_';
   }
   const auto free = [&](const std::string& name) {
     return !name.empty() && names_.count(name) == 0;

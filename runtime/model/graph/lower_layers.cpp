@@ -206,7 +206,26 @@ void product_with_weight(Importer& importer, const Node& node) {
   const TensorShape& shape = node.shapes[0];
   Tensor x = importer.input(node, "input");
   if (x.rank() == 1) throw Unsupported("a vector");
-  Tensor value = matrix_product(importer, node, x, weight, shape);
+  // Rows are a dimension without samples, which come first.
+  std::vector<int> order, back(at(x.rank()));
+  for (int d = 0; d < x.rank() - 1; ++d) {
+    if (at(x.shape, d).samples) order.push_back(d);
+  }
+  for (int d = 0; d < x.rank(); ++d) {
+    if (!at(x.shape, d).samples) order.push_back(d);
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) back[at(order[i])] = static_cast<int>(i);
+  permute(x, order);
+  TensorShape arranged;
+  for (const int d : order) arranged.push_back(at(shape, d));
+  const bool one_row = x.rank() == 2;
+  if (one_row) {
+    insert_dimension(x, 1);
+    arranged.insert(arranged.begin() + 1, Extent{});
+  }
+  Tensor value = matrix_product(importer, node, x, weight, arranged);
+  if (one_row) remove_dimension(value, 1);
+  permute(value, back);
   if (node.has_input("bias")) value = apply("add", {value, importer.input(node, "bias")}, shape);
   importer.result(node, value);
 }

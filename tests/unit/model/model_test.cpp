@@ -123,9 +123,9 @@ TEST(Model, ErrorsNameModelAndLayer) {
 
 TEST(Model, RefusesBadSamplesAndClassesTogether) {
   EXPECT_THAT(message_of([] {
-                Model("m", {28, 28}, 1);
+                Model("m", {28, 0}, 1);
               }),
-              AllOf(HasSubstr("(28, 28)"), HasSubstr("1 classes")));
+              AllOf(HasSubstr("(28, 0)"), HasSubstr("1 classes")));
   EXPECT_THAT(message_of([] { Model("m", {28, 0, 1}, 10); }), HasSubstr("(28, 0, 1)"));
 }
 
