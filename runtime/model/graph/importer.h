@@ -29,6 +29,9 @@ struct Layout {
   std::vector<std::pair<int, int>> order;  // dimension, part
 };
 
+// The output of a layer, with the strides of a tensor that lies so.
+Leaf leaf_of(int layer, Layout layout);
+
 // A dense leaf as a layer reads it: `rows` is the product of all parts but the samples and those of
 // the inner dimensions.
 struct Dense {
@@ -135,8 +138,11 @@ struct LoweringRow {
 };
 // The operators that each file lowers.
 std::vector<LoweringRow> pointwise_lowerings();
-std::vector<LoweringRow> movement_lowerings();
-std::vector<LoweringRow> layer_lowerings();
+std::vector<LoweringRow> view_lowerings();
+std::vector<LoweringRow> piece_lowerings();
+std::vector<LoweringRow> image_lowerings();
+std::vector<LoweringRow> row_lowerings();
+std::vector<LoweringRow> sequence_lowerings();
 std::vector<LoweringRow> norm_lowerings();
 std::vector<LoweringRow> product_lowerings();
 std::vector<LoweringRow> reduction_lowerings();

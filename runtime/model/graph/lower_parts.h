@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/index.h"
+#include "base/text.h"
+#include "runtime/model/graph/importer.h"
+
+// What several lower_*.cpp do alike.
+namespace hetpipe::graph {
+
+inline int dimension(std::int64_t given, int rank) {
+  const std::int64_t d = given < 0 ? given + rank : given;
+  if (d < 0 || d >= rank)
+    throw Unsupported(format("dimension %lld", static_cast<long long>(given)));
+  return static_cast<int>(d);
+}
+
+inline int dimension(Importer& importer, const Node& node, const char* name, int rank) {
+  return dimension(importer.attributes(node).integer(name), rank);
+}
+
+inline Tensor self_of(Importer& importer, const Node& node) {
+  return importer.input(node, node.has_input("self") ? "self" : "input");
+}
+
+// change(tensor), after its elements were put in order where strides alone cannot.
+template <class Change>
+Tensor changed(Importer& importer, const Node& node, Tensor tensor, const Change& change) {
+  if (change(tensor)) return tensor;
+  tensor = importer.in_shape_order(node, tensor);
+  if (!change(tensor)) throw Unsupported("it mixes the samples of a batch");
+  return tensor;
+}
+
+inline const State& weight_of(const Importer& importer, const Node& node) {
+  return *importer.state_of(importer.parameter(node, "weight"));
+}
+
+// A sample's elements, whatever they are, as one row.
+inline Shape all_of_sample(const Dense& dense) { return {1, dense.rows}; }
+
+}  // namespace hetpipe::graph
