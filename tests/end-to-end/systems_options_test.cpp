@@ -43,6 +43,9 @@ bool same_weights(const Trained& one, const Trained& other) {
   return true;
 }
 
+const std::string kExported = std::string(HETPIPE_SOURCE_DIR) + "/tests/models/";
+bool is_exported(const std::string& model) { return model.starts_with(kExported); }
+
 struct TiedCase {
   std::string system, model;
   int stages;
@@ -58,6 +61,8 @@ std::vector<TiedCase> tied_cases() {
       cases.push_back({system.name, "gpt2-tiny", stages});
       // Those of three stages and more virtual workers are in systems_test.cpp.
       if (stages != 3) cases.push_back({system.name, "bert-tiny", stages});
+      // Exported ones, which draw in attention too.
+      cases.push_back({system.name, kExported + (stages == 3 ? "bert" : "gpt2"), stages});
     }
   }
   return cases;
@@ -69,7 +74,9 @@ class TiedAcross : public ::testing::TestWithParam<TiedCase> {};
 // one-stage ones have one minibatch in flight where they are cut.
 TEST_P(TiedAcross, TrainsLikeTheSerialProgram) {
   const auto& [system, name, stages] = GetParam();
-  const int layers = make_model(name, {3}, 5).layer_count();
+  const Shape sample = is_exported(name) ? Shape{12} : Shape{3};
+  const int classes = is_exported(name) ? 40 : 5;
+  const int layers = make_model(name, sample, classes).layer_count();
   std::vector<int> cut;
   for (int k = 1; k < stages; ++k) cut.push_back(1 + k * (layers - 3) / stages);
   Plan plan;
@@ -81,6 +88,8 @@ TEST_P(TiedAcross, TrainsLikeTheSerialProgram) {
   Training training =
       texts({system, "", "", ""}, {{12, cut}}, one_version ? 1 : stages, slices ? 2 : 1);
   training.model = name;
+  training.sample = sample;
+  training.classes = classes;
   training.samples = 12 * 9 + 5;
   if (stages == 4) training.optimizer = {.name = "adam", .rate = 0.002f};
   training.optimizer.weight_decay = 0.01f;
@@ -90,7 +99,10 @@ TEST_P(TiedAcross, TrainsLikeTheSerialProgram) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TiedAcross, ::testing::ValuesIn(tied_cases()), [](const auto& param) {
-  std::string name = param.param.system + param.param.model + std::to_string(param.param.stages);
+  const std::string& model = param.param.model;
+  std::string name = param.param.system +
+                     (is_exported(model) ? "Exported" + model.substr(kExported.size()) : model) +
+                     std::to_string(param.param.stages);
   std::erase(name, '-');
   return name;
 });

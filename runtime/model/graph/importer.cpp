@@ -113,13 +113,14 @@ Tensor Importer::operand(const Node& node, const std::string& argument) const {
 void Importer::result(const Node& node, Tensor tensor, std::size_t i) {
   std::vector<Tensor>& values = values_[node.name];
   if (values.size() <= i) values.resize(i + 1);
-  tensor.origin = &node;
+  // A view of an expression keeps the name of what computes it.
+  if (tensor.bare() || tensor.origin == nullptr) tensor.origin = &node;
   // What is read more than once is computed once.
   const auto uses = uses_.find(node.name);
   if (!tensor.bare() && !tensor.constant() && uses != uses_.end() && uses->second > 1) {
     tensor = materialize(node, tensor);
+    tensor.origin = &node;
   }
-  tensor.origin = &node;
   values[i] = std::move(tensor);
 }
 
