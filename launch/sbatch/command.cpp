@@ -292,7 +292,7 @@ int sbatch_command(const Invocation& how) {
   std::vector<std::string> all{how.program, "sbatch"};
   all.insert(all.end(), how.arguments.begin(), how.arguments.end());
   job.written_by = shell_words(all);
-  const std::string model = train.model.value_or("");
+  const std::string model = train.model ? model_name(choice_of(train)) : "";
   job.name = options.name.value_or(model.empty() ? "hetpipe" : model);
   job.partition = options.partition.value_or("");
   job.time = options.time;

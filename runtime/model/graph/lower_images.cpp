@@ -98,18 +98,26 @@ void transposed_convolution(Importer& importer, const Node& node) {
              image);
 }
 
+// Windows of a max or an average pool.
+template <class Pool>
+Pool pool_of(const Attributes& attributes, bool sequence) {
+  const std::vector<std::int64_t> kernel = attributes.integers("kernel_size");
+  const std::vector<std::int64_t> stride = attributes.integers("stride", kernel);
+  Pool p;
+  p.kernel = sides(kernel, 1, sequence);
+  p.stride = sides(stride.empty() ? kernel : stride, 1, sequence);
+  p.padding = sides(attributes.integers("padding", {0}), 0, sequence);
+  p.ceil_mode = attributes.flag("ceil_mode", false);
+  return p;
+}
+
+bool of_sequences(const Node& node) { return node.op.find("1d") != std::string::npos; }
+
 void max_pool(Importer& importer, const Node& node) {
   const Attributes attributes = importer.attributes(node);
   const Image image = image_of(importer, node, importer.input(node, "self"));
-  const bool sequence = node.op.find("1d") != std::string::npos;
-  const std::vector<std::int64_t> kernel = attributes.integers("kernel_size");
-  MaxPool p;
-  p.kernel = sides(kernel, 1, sequence);
-  const std::vector<std::int64_t> stride = attributes.integers("stride", kernel);
-  p.stride = sides(stride.empty() ? kernel : stride, 1, sequence);
-  p.padding = sides(attributes.integers("padding", {0}), 0, sequence);
-  p.dilation = sides(attributes.integers("dilation", {1}), 1, sequence);
-  p.ceil_mode = attributes.flag("ceil_mode", false);
+  MaxPool p = pool_of<MaxPool>(attributes, of_sequences(node));
+  p.dilation = sides(attributes.integers("dilation", {1}), 1, of_sequences(node));
   give_image(importer, node, importer.add(node, p, {image.dense}, {image.view}), image);
 }
 
@@ -117,15 +125,8 @@ void average_pool(Importer& importer, const Node& node) {
   const Attributes attributes = importer.attributes(node);
   if (attributes.has("divisor_override")) throw Unsupported("divisor_override");
   const Image image = image_of(importer, node, importer.input(node, "self"));
-  const bool sequence = node.op.find("1d") != std::string::npos;
-  const std::vector<std::int64_t> kernel = attributes.integers("kernel_size");
-  AveragePool p;
-  p.kernel = sides(kernel, 1, sequence);
-  const std::vector<std::int64_t> stride = attributes.integers("stride", kernel);
-  p.stride = sides(stride.empty() ? kernel : stride, 1, sequence);
-  p.padding = sides(attributes.integers("padding", {0}), 0, sequence);
+  AveragePool p = pool_of<AveragePool>(attributes, of_sequences(node));
   p.count_padding = attributes.flag("count_include_pad", true);
-  p.ceil_mode = attributes.flag("ceil_mode", false);
   give_image(importer, node, importer.add(node, p, {image.dense}, {image.view}), image);
 }
 

@@ -39,4 +39,26 @@ inline const State& weight_of(const Importer& importer, const Node& node) {
 // A sample's elements, whatever they are, as one row.
 inline Shape all_of_sample(const Dense& dense) { return {1, dense.rows}; }
 
+// Whole numbers that stand in the file.
+inline std::vector<std::int64_t> constant_places(const Tensor& tensor, std::int64_t extent) {
+  if (!tensor.bare() || !tensor.constant()) throw Unsupported("its indices are computed from data");
+  const Leaf& leaf = tensor.leaves[0];
+  const std::optional<std::vector<Loop>> loops = common_loops({leaf}, tensor.shape);
+  if (!loops) throw Unsupported("its indices are in an order that is not supported");
+  std::vector<std::int64_t> places{leaf.offset};
+  for (const Loop& loop : *loops) {
+    if (loop.samples) continue;
+    std::vector<std::int64_t> more;
+    for (const std::int64_t p : places) {
+      for (std::int64_t i = 0; i < loop.extent; ++i) more.push_back(p + i * loop.strides[0]);
+    }
+    places = std::move(more);
+  }
+  for (std::int64_t& p : places) {
+    p = static_cast<std::int64_t>(leaf.values[p]);
+    if (p < 0) p += extent;
+  }
+  return places;
+}
+
 }  // namespace hetpipe::graph

@@ -101,19 +101,7 @@ void embedding(Importer& importer, const Node& node) {
   if (tokens.constant() && tokens.bare()) {
     Tensor table = importer.input(node, "weight");
     const Extent features = table.shape.back();
-    const Leaf& leaf = tokens.leaves[0];
-    const std::optional<std::vector<Loop>> loops = common_loops({leaf}, tokens.shape);
-    if (!loops) throw Unsupported("its indices are in an order that is not supported");
-    std::vector<std::int64_t> places{leaf.offset};
-    for (const Loop& loop : *loops) {
-      if (loop.samples) continue;
-      std::vector<std::int64_t> more;
-      for (const std::int64_t p : places) {
-        for (std::int64_t i = 0; i < loop.extent; ++i) more.push_back(p + i * loop.strides[0]);
-      }
-      places = std::move(more);
-    }
-    for (std::int64_t& p : places) p = static_cast<std::int64_t>(leaf.values[p]);
+    const std::vector<std::int64_t> places = constant_places(tokens, table.shape[0].number);
     TensorShape without = tokens.shape;
     for (Extent& e : without) e.samples = false;
     without.push_back(features);

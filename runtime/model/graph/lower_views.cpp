@@ -176,28 +176,6 @@ void repeat_interleave(Importer& importer, const Node& node) {
       node, changed(importer, node, tensor, [&](Tensor& t) { return reshape(t, node.shapes[0]); }));
 }
 
-// Whole numbers that stand in the file.
-std::vector<std::int64_t> constant_places(const Tensor& tensor, std::int64_t extent) {
-  if (!tensor.bare() || !tensor.constant()) throw Unsupported("its indices are computed from data");
-  const Leaf& leaf = tensor.leaves[0];
-  const std::optional<std::vector<Loop>> loops = common_loops({leaf}, tensor.shape);
-  if (!loops) throw Unsupported("its indices are in an order that is not supported");
-  std::vector<std::int64_t> places{leaf.offset};
-  for (const Loop& loop : *loops) {
-    if (loop.samples) continue;
-    std::vector<std::int64_t> more;
-    for (const std::int64_t p : places) {
-      for (std::int64_t i = 0; i < loop.extent; ++i) more.push_back(p + i * loop.strides[0]);
-    }
-    places = std::move(more);
-  }
-  for (std::int64_t& p : places) {
-    p = static_cast<std::int64_t>(leaf.values[p]);
-    if (p < 0) p += extent;
-  }
-  return places;
-}
-
 // Gathers along one dimension by constant places, which become as many dimensions as they have.
 Tensor gathered(Importer& importer, const Node& node, Tensor tensor, int dim,
                 const Tensor& indices) {
