@@ -148,8 +148,7 @@ std::vector<std::string> model_names() {
 namespace {
 
 Model exported_model(const ModelChoice& choice, const Shape& sample, int classes) {
-  Model model = import_model(
-      choice.name, {.loss = choice.loss, .init = choice.init, .whole_init = choice.whole_init});
+  Model model = import_model(choice.name, {.init = choice.init, .whole_init = choice.whole_init});
   if (model.sample_shape() != sample) {
     throw UserError("model '" + model.name() + "'",
                     "samples of shape " + to_string(sample) + " (it was exported for " +
@@ -179,12 +178,9 @@ Model make_model(const ModelChoice& choice, const Shape& sample, int classes) {
                             "' (no folder with a graph.json is there). Export a model with "
                             "hetpipe_export.py, or choose a built-in one.");
   }
-  for (const auto& [given, option] : {std::pair(choice.loss != kAutomaticLoss, "--loss"),
-                                      std::pair(!choice.init.empty(), "--init")}) {
-    if (given) {
-      throw UserError(option, "is for exported models ('" + name +
+  if (!choice.init.empty()) {
+    throw UserError("--init", "is for exported models ('" + name +
                                   "' is built in and has its own). Leave it out.");
-    }
   }
   if (std::optional<Model> text = make_text_model(name, sample, classes)) return *std::move(text);
   for (const ZooModel& entry : zoo()) {

@@ -16,14 +16,12 @@ std::vector<std::string> model_names();
 
 // Which model a training is of.
 struct ModelChoice {
-  std::string name;           // of the zoo, or a folder with an exported one (docs/own-model.md)
-  std::string loss = "auto";  // of an exported one (graph/import.h)
-  std::string init = {};      // file with its initial weights; empty: those it was exported with
-  bool whole_init = true;     // the file holds all of them
+  std::string name;        // of the zoo, or a folder with an exported one (docs/own-model.md)
+  std::string init = {};   // file with its initial weights; empty: those it was exported with
+  bool whole_init = true;  // the file holds all of them
 };
 constexpr auto fields_of(Type<ModelChoice>) {
-  return fields<&ModelChoice::name, &ModelChoice::loss, &ModelChoice::init,
-                &ModelChoice::whole_init>;
+  return fields<&ModelChoice::name, &ModelChoice::init, &ModelChoice::whole_init>;
 }
 
 // A built-in model for samples (H, W, C), or (T) tokens. Every operation is a layer of its own,
