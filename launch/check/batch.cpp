@@ -5,8 +5,10 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "base/masked_tokens.h"
 #include "base/safetensors.h"
 #include "base/text.h"
+#include "runtime/data/dataset.h"
 #include "runtime/model/graph/graph.h"
 
 namespace hetpipe {
@@ -19,7 +21,8 @@ std::int64_t channels_last(std::int64_t e, std::int64_t channels, std::int64_t p
 
 }  // namespace
 
-CheckedBatch read_batch(const std::string& path, const std::string& folder, const Model& model) {
+CheckedBatch read_batch(const std::string& path, const std::string& folder, const Model& model,
+                        int ignore_index) {
   const Safetensors file{std::filesystem::path(path)};
   const graph::Graph graph = graph::read_graph(folder);
   CheckedBatch batch;
@@ -75,7 +78,20 @@ CheckedBatch read_batch(const std::string& path, const std::string& folder, cons
     }
   } else {
     for (const std::int64_t label : file.integers("labels")) {
-      batch.labels.push_back(static_cast<std::int32_t>(label));
+      const bool none = label == ignore_index;
+      if (!none && (label < 0 || label >= model.classes())) {
+        throw UserError(path, format("label %lld (must be in 0..%d, the model's classes, or %d). "
+                                     "Write the file again.",
+                                     static_cast<long long>(label), model.classes() - 1,
+                                     ignore_index));
+      }
+      batch.labels.push_back(none ? kNoLabel : static_cast<std::int32_t>(label));
+    }
+    if (const SoftmaxCrossEntropy* loss = model.weighed_loss()) {
+      const ConstantTable<float>& weights = loss->class_weights;
+      batch.loss_weight =
+          sum_of_label_weights(batch.labels, {weights.data(), at(weights.size())}) /
+          static_cast<double>(batch.samples);
     }
   }
   return batch;

@@ -8,6 +8,7 @@
 #include "launch/check/batch.h"
 #include "launch/check/steps.h"
 #include "launch/checkpoint/tensor_file.h"
+#include "launch/command/loss_options.h"
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
 #include "launch/command/subcommand.h"
@@ -20,7 +21,7 @@ struct CheckOptions {
   std::optional<std::string> model;
   std::optional<std::string> batch;
   std::optional<std::string> output;
-  std::string loss = kAutomaticLoss;
+  LossOptions loss;
   double learning_rate = 0.01;
   double momentum = 0.9;
   int steps = 1;
@@ -45,8 +46,6 @@ OptionTable table_of(CheckOptions& options) {
                                  "model, and labels.")),
             text_option("output", "FILE", options.output,
                         "Where to write the results, X.safetensors."),
-            choice_option("loss", options.loss, loss_names(),
-                          "What to learn by; auto: cross-entropy."),
             real_option("learning-rate", "R", options.learning_rate, {0, 1e6}, "Of SGD."),
             real_option("momentum", "M", options.momentum, {0, 1}, "Of SGD."),
             integer_option("steps", "N", options.steps, {1, 1e6}, "Steps on the same minibatch."),
@@ -54,6 +53,7 @@ OptionTable table_of(CheckOptions& options) {
                             "Computes in stages that begin at these layers, which changes no "
                             "bit."),
         }},
+       loss_options(options.loss),
        {"This machine",
         {
             choice_option("device", options.device, device_names(), "Device to compute on."),
@@ -90,8 +90,11 @@ int check_command(const Invocation& how) {
       })) {
     return 0;
   }
-  const Model model = import_model(*options.model, {.loss = options.loss, .dropout = false});
-  const CheckedBatch batch = read_batch(*options.batch, *options.model, model);
+  LossChoice loss = loss_choice(options.loss);
+  loss.skips = true;
+  Model model = import_model(*options.model, {.loss = loss, .dropout = false});
+  model.set_label_smoothing(static_cast<float>(options.loss.label_smoothing));
+  const CheckedBatch batch = read_batch(*options.batch, *options.model, model, loss.ignore_index);
   const std::unique_ptr<Device> device = make_device(options.device, options.threads, {});
   CheckedSteps steps(model, stage_ends(options, model), *device,
                      {.name = "sgd-momentum",

@@ -154,6 +154,7 @@ double CheckedSteps::step(const CheckedBatch& batch, bool keep_gradients) {
     }
     if (stage.has_loss()) {
       pass.labels = upload(device_, *stream_, batch.labels, MemoryKind::activations);
+      pass.loss_weight = batch.loss_weight;
     }
   }
   send_foreign();

@@ -53,8 +53,8 @@ RunResult result_of(const Json& json, int seed, const Plan& plan, const Cluster&
   run.staleness_max = json.at("staleness").at("max").get<int>();
   for (const Json& rank : json.at("ranks").items()) add_rank(rank, plan, cluster, run);
   for (const Json& point : json.at("evaluations").items()) {
-    run.curve.push_back(
-        {point.at("seconds").get<double>(), point.at("test_accuracy").get<double>()});
+    const auto accuracy = from_json<std::optional<double>>(point.at("test_accuracy"));
+    if (accuracy) run.curve.push_back({point.at("seconds").get<double>(), *accuracy});
   }
   return run;
 }

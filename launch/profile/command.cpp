@@ -6,10 +6,12 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "kernels/devices.h"
+#include "launch/command/loss_options.h"
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
 #include "launch/command/subcommand.h"
 #include "launch/profile/measure.h"
+#include "runtime/model/graph/import.h"
 #include "runtime/model/zoo.h"
 #include "runtime/training/training_data.h"
 
@@ -23,6 +25,7 @@ struct ProfileOptions {
   std::optional<std::string> data;
   std::optional<std::string> sample;
   std::optional<int> classes;
+  LossOptions loss;
   std::string device = "auto";
   std::string precision = to_string(Precision::fp32);
   std::optional<std::string> kind;
@@ -55,7 +58,7 @@ OptionTable table_of(ProfileOptions& options) {
                         "HDF5 files, or text:FILE,T=64."),
             text_option("sample", "HxWxC", options.sample,
                         "Instead of --data: rows, columns and channels of a sample, or T, its "
-                        "number of tokens."),
+                        "number of tokens. An exported model needs neither."),
             integer_option("classes", "N", options.classes, {2, 1e6},
                            "Instead of --data: number of classes."),
             unset_means("as many of 1, 2, 8, 32, 128, 512 as memory and one minute allow",
@@ -67,6 +70,7 @@ OptionTable table_of(ProfileOptions& options) {
                         "device."),
             text_option("output", "FILE", options.output, "Where to write the profile."),
         }},
+       loss_options(options.loss),
        {"This machine",
         {
             choice_option(
@@ -115,6 +119,7 @@ void check(const ProfileOptions& options, Problems& problems) {
     }
     return;
   }
+  if (options.model && is_exported_model(*options.model)) return;
   if (!options.sample || !options.classes) {
     problems.add("--data",
                  "is missing (a model is built for the shape of its samples). Give --data DATA, or "
@@ -128,12 +133,16 @@ void check(const ProfileOptions& options, Problems& problems) {
 }
 
 Model model_of(const ProfileOptions& options) {
+  const ModelChoice choice{.name = *options.model, .loss = loss_choice(options.loss)};
+  if (!options.data && is_exported_model(choice.name)) {
+    return import_model(choice.name, {.loss = choice.loss});
+  }
   if (!options.data) {
     return make_model(*options.model, *try_parse_sample(*options.sample), *options.classes);
   }
   const Dataset data =
-      open_training_data({{*options.model}, *options.data}, Split::train, Parts::labels);
-  return make_model_for({*options.model}, data);
+      open_training_data({choice, *options.data}, Split::train, Parts::labels);
+  return make_model_for(choice, data);
 }
 
 std::optional<Precision> precision_of(const ProfileOptions& options) {

@@ -86,8 +86,6 @@ OptionGroup training_options(TrainOptions& options) {
                                     "each stage's part of it (stage), or each stage's push of a "
                                     "wave, to X times the sum of the wave's learning rates "
                                     "(wave).")),
-          real_option("label-smoothing", "S", options.label_smoothing, {0, 1},
-                      "Share of each label that is spread evenly over all classes."),
           choice_option("shuffle", options.shuffle, {"epochs", "none"},
                         "Samples of each epoch in an order of its own (epochs), or in that of the "
                         "data set (none)."),
@@ -197,7 +195,8 @@ OptionTable train_option_table(TrainOptions& options) {
       "train",
       "Trains a model over all ranks of a plan. Start it under mpirun or srun with as many ranks "
       "as the plan has; hetpipe plan prints the exact command lines.",
-      {source_options(options), training_options(options), rate_options(options.rate),
+      {source_options(options), training_options(options), loss_options(options.loss),
+       rate_options(options.rate),
        shape_options(options.planning, PlanGiven::possibly),
        server_options(options.planning, PlanGiven::possibly), report_options(options),
        machine_options(options)}};
@@ -207,6 +206,7 @@ ModelChoice choice_of(const TrainOptions& options) {
   ModelChoice choice{options.model.value_or("")};
   choice.init = options.init.value_or("");
   choice.whole_init = !options.init_partial;
+  choice.loss = loss_choice(options.loss);
   return choice;
 }
 

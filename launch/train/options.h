@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "launch/command/loss_options.h"
 #include "launch/command/options.h"
 #include "launch/plan/options.h"
 #include "runtime/model/graph/import.h"
@@ -37,7 +38,7 @@ struct TrainOptions {
   RateOptions rate;
   std::optional<double> clip_norm;        // absent: nothing is clipped
   std::optional<std::string> clip_scope;  // absent: usual_clip_scope
-  double label_smoothing = 0;
+  LossOptions loss;
   std::optional<double> target_accuracy;
   std::int64_t seed = 1;
 

@@ -98,7 +98,9 @@ void check_profile_is_of_data(const Given& given) {
   }
   const int loss = model.layer_count() - 1;
   const std::int64_t values = values_into(profile, reader);
-  const std::int64_t classes = values_into(profile, loss) / model.labels_per_sample();
+  const std::int64_t classes = model.predicts_classes()
+                                   ? values_into(profile, loss) / model.labels_per_sample()
+                                   : 0;
   const std::string sample = to_string(model.sample_shape());
   const std::string measure = format(
       "Measure it on these data: hetpipe profile --model %s --data %s; or leave --profile "
@@ -164,6 +166,9 @@ void check_training(const TrainJob& job, const Given& given, const Resumption& r
     problems.add("--target-accuracy", "cannot be reached (" + *given.options.data +
                                           " holds no test samples). Leave it out, or give data "
                                           "with a test set.");
+  } else if (job.target_accuracy && !given.model.predicts_classes()) {
+    problems.add("--target-accuracy", "cannot be reached (model '" + given.model.name() +
+                                          "' learns numbers, not classes). Leave it out.");
   }
   if (resumption.checkpoint) {
     check_resumable(*resumption.checkpoint, resumption.start.checkpoint, job, given.model,

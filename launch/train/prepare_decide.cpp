@@ -110,7 +110,7 @@ std::string note_on_rate(const TrainOptions& options, const Plan& plan) {
 }
 
 void take_options(const TrainOptions& options, TrainJob& job) {
-  job.label_smoothing = options.label_smoothing;
+  job.label_smoothing = options.loss.label_smoothing;
   job.target_accuracy = options.target_accuracy;
   job.seed = static_cast<std::uint64_t>(options.seed);
   job.shuffle = options.shuffle != "none";
@@ -136,6 +136,7 @@ std::uint64_t recipe_hash(const TrainOptions& options, const TrainJob& job) {
   const Json recipe{{"optimizer", to_json(job.optimizer)},
                     {"rate", to_json(options.rate)},
                     {"label_smoothing", job.label_smoothing},
+                    {"loss", to_json(job.model.loss)},
                     {"seed", job.seed},
                     {"shuffle", options.shuffle},
                     {"threads", job.threads},

@@ -107,10 +107,12 @@ Model read_data(const TrainOptions& options, TrainJob& job, Log& log) {
   job.classes = train.classes;
   job.dataset_size = train.size;
   job.dataset_fingerprint = train.fingerprint;
+  job.model.loss.skips = train.skips;
   if (has_test_samples(of)) {
     const Dataset test = open_training_data(of, Split::test, Parts::both);
     job.test_size = test.size;
     job.test_fingerprint = test.fingerprint;
+    job.model.loss.skips |= test.skips;
     if (test.sample_shape() != train.sample_shape() || test.classes > train.classes) {
       throw UserError(data,
                       "has test samples of another shape or more classes than its training "

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/masked_tokens.h"
 #include "base/text.h"
 
 namespace hetpipe {
@@ -13,12 +14,15 @@ namespace hetpipe {
 const char* split_name(Split split) { return split == Split::train ? "train" : "test"; }
 
 std::vector<std::int64_t> Dataset::sample_shape() const {
+  if (!extents.empty()) return extents;
   if (tokens > 0) return {tokens};
   return {height, width, channels};
 }
 
 std::int64_t Dataset::sample_values() const {
-  return tokens > 0 ? tokens : std::int64_t{height} * width * channels;
+  std::int64_t count = 1;
+  for (const std::int64_t extent : sample_shape()) count *= extent;
+  return count;
 }
 
 void Dataset::copy_sample(std::int64_t index, float* out) const {
@@ -40,11 +44,32 @@ std::span<const std::int32_t> Dataset::labels_of(std::int64_t index) const {
   return std::span(labels).subspan(static_cast<std::size_t>(index) * count, count);
 }
 
+double sum_of_label_weights(std::span<const std::int32_t> labels, std::span<const float> classes) {
+  double sum = 0;
+  for (const std::int32_t label : labels) {
+    if (label == kNoLabel) continue;
+    sum += classes.empty() ? 1.0 : static_cast<double>(classes[static_cast<std::size_t>(label)]);
+  }
+  return sum;
+}
+
+double Dataset::mean_label_weight(std::span<const std::int64_t> samples) const {
+  if (!label_weights || samples.empty()) return 0;
+  double sum = 0;
+  for (const std::int64_t index : samples) {
+    sum += sum_of_label_weights(labels_of(index), *label_weights);
+  }
+  return sum / static_cast<double>(samples.size());
+}
+
 std::uint64_t dataset_fingerprint(const Dataset& dataset, std::span<const std::int32_t> labels,
                                   std::span<const std::byte> first_images) {
   std::string shape = format("%lld %d %d %d %d", static_cast<long long>(dataset.size),
                              dataset.height, dataset.width, dataset.channels, dataset.classes);
   if (dataset.tokens > 0) shape += format(" %d tokens", dataset.tokens);
+  for (const std::int64_t extent : dataset.extents) {
+    shape += format(" x%lld", static_cast<long long>(extent));
+  }
   return hash_bytes(first_images, hash_bytes(std::as_bytes(labels), hash_text(shape)));
 }
 

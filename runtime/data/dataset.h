@@ -26,8 +26,15 @@ struct Dataset {
   int width = 0;
   int channels = 0;
   int tokens = 0;             // of a text; 0: images
-  int classes = 0;            // labels lie in [0, classes)
+  // Of a sample that is neither, as an exported model reads it; empty: it is one of the two.
+  std::vector<std::int64_t> extents;
+  int classes = 0;            // labels lie in [0, classes); 0: they are no classes
   int labels_per_sample = 1;  // of a text: its tokens
+  bool number_labels = false;  // labels are the bits of floats
+  bool skips = false;          // some labels are kNoLabel: they have no loss
+  // What a label of each class weighs in the loss, where that matters (labels that are kNoLabel
+  // weigh nothing); all 1 where it is empty.
+  std::optional<std::vector<float>> label_weights;
   // For masked language modelling (runtime/data/masking.h): labels are the tokens themselves, and
   // what is assembled for a model has this token, the last, in place of hidden ones.
   std::optional<int> mask_token;
@@ -36,21 +43,26 @@ struct Dataset {
   // were requested.
   std::vector<std::uint8_t> pixels;  // 0..255, handed out as x/255
   std::vector<float> values;         // handed out unchanged
-  std::vector<std::int32_t> labels;  // (N) or (N, tokens), empty when not requested
+  std::vector<std::int32_t> labels;  // (N, labels_per_sample), empty when not requested
   // Of shape, classes, all labels and the first kFingerprintImages images; equal whichever parts
   // are held. Ranks compare it at the start, and a checkpoint with the data it is resumed on.
   std::uint64_t fingerprint = 0;
 
   bool has_images() const { return !pixels.empty() || !values.empty(); }
   bool has_labels() const { return !labels.empty(); }
-  std::vector<std::int64_t> sample_shape() const;  // (H, W, C) or (tokens)
+  std::vector<std::int64_t> sample_shape() const;  // (H, W, C), (tokens) or extents
   std::int64_t sample_values() const;              // elements of one
 
   // Writes image `index` as sample_values() floats. Needs the images.
   void copy_sample(std::int64_t index, float* out) const;
   // The labels_per_sample labels of sample `index`. Needs the labels.
   std::span<const std::int32_t> labels_of(std::int64_t index) const;
+  // What the labels of these samples weigh on average, by label_weights; 0 where there are none.
+  double mean_label_weight(std::span<const std::int64_t> samples) const;
 };
+
+// Sum of what these labels weigh, by class (empty: 1 each); kNoLabel: nothing.
+double sum_of_label_weights(std::span<const std::int32_t> labels, std::span<const float> classes);
 
 // So few that a rank without images can read them quickly.
 inline constexpr std::int64_t kFingerprintImages = 128;

@@ -48,6 +48,13 @@ Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
   }
   Batch batch = assemble_samples(dataset, std::move(keys), sampler.seed());
   batch.minibatch = minibatch;
+  if (dataset.label_weights) {
+    std::vector<std::int64_t> whole;
+    for (std::int64_t i = 0; i < range.count; ++i) {
+      whole.push_back(sampler.key(range.first + i).index);
+    }
+    batch.loss_weight = dataset.mean_label_weight(whole);
+  }
   return batch;
 }
 

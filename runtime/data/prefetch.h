@@ -28,6 +28,9 @@ struct Batch {
   // when the data set holds none.
   std::vector<std::int32_t> labels;
   std::vector<SampleKey> keys;  // (count)
+  // What the labels of a sample weigh on average, over the whole minibatch (of which these may be a
+  // part); 0: as many as there are labels.
+  double loss_weight = 0;
 };
 
 // These samples, one after another: the parts that the data set holds. `masking_seed` keys which

@@ -272,9 +272,31 @@ int Model::add(ModelLayer layer) {
 }
 
 void Model::set_label_smoothing(float smoothing) {
+  if (smoothing == 0) return;
   auto* loss = layers_.empty() ? nullptr : std::get_if<SoftmaxCrossEntropy>(&layers_.back().spec);
-  ensure(loss != nullptr, "a model with a loss at its end");
+  if (loss == nullptr) {
+    throw UserError("--label-smoothing",
+                    "is for cross-entropy (model '" + name_ + "' learns by another loss). Leave it "
+                    "out.");
+  }
   loss->smoothing = smoothing;
+}
+
+void Model::weigh_labels(bool skips, std::vector<float> class_weights) {
+  auto* loss = layers_.empty() ? nullptr : std::get_if<SoftmaxCrossEntropy>(&layers_.back().spec);
+  ensure(loss != nullptr, "a model with cross-entropy at its end");
+  loss->skips = skips;
+  loss->class_weights = ConstantTable<float>(std::move(class_weights));
+}
+
+const SoftmaxCrossEntropy* Model::weighed_loss() const {
+  const auto* loss =
+      layers_.empty() ? nullptr : std::get_if<SoftmaxCrossEntropy>(&layers_.back().spec);
+  return loss != nullptr && (loss->skips || !loss->class_weights.empty()) ? loss : nullptr;
+}
+
+bool Model::predicts_classes() const {
+  return !layers_.empty() && std::holds_alternative<SoftmaxCrossEntropy>(layers_.back().spec);
 }
 
 void Model::check_complete() const {
@@ -317,6 +339,7 @@ Shape Model::batch_shape(std::int64_t batch) const {
 std::int64_t Model::labels_per_sample() const {
   if (layers_.empty() || !is_loss(layers_.back().spec)) return 1;
   const Shape predictions = input_shapes(layer_count() - 1, 1).front();
+  if (std::holds_alternative<OutputLoss>(layers_.back().spec)) return 0;
   if (std::holds_alternative<RegressionLoss>(layers_.back().spec)) return predictions.elements();
   return predictions.rank() == 3 ? predictions[1] : 1;
 }
@@ -390,8 +413,11 @@ double Model::forward_flops(std::int64_t batch) const {
 }
 
 std::uint64_t Model::fingerprint() const {
-  std::uint64_t hash = hash_text(name_ + "\n" + to_string(sample_) + format(" %d\n", classes_));
+  const bool imported = initial_ != nullptr;
+  std::uint64_t hash = hash_text(name_ + "\n" + to_string(sample_) +
+                                 (imported ? "\n" : format(" %d\n", classes_)));
   for (const ModelLayer& layer : layers_) {
+    if (imported && is_loss(layer.spec)) continue;
     std::string line = layer.name + " " + std::visit(FullText{}, layer.spec);
     for (int input : layer.inputs) line += format(" <%d", input);
     for (const SharedParameter& shared : layer.shares) {

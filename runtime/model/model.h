@@ -71,6 +71,13 @@ class Model {
   // Of the loss, which is the last layer: the share of a label that is spread over all classes.
   // Neither shapes nor parameters depend on it, and so the fingerprint does not.
   void set_label_smoothing(float smoothing);
+  // Of the same: whether any label may be none, and what each class weighs (empty: 1). What weighs
+  // a label is known to who holds them: `loss_weight` of a pass.
+  void weigh_labels(bool skips, std::vector<float> class_weights);
+  // Cross-entropy of labels that weigh differently; null: of none.
+  const SoftmaxCrossEntropy* weighed_loss() const;
+  // Whether the loss is of classes, so that there is an accuracy.
+  bool predicts_classes() const;
 
   // Parameters and statistics that have a name in a state_dict start from these.
   void set_initial(std::shared_ptr<const StateValues> values) { initial_ = std::move(values); }
@@ -107,7 +114,9 @@ class Model {
   std::int64_t parameter_count() const;           // each shared one once
   std::int64_t parameter_count(int layer) const;  // without those of another layer
   double forward_flops(std::int64_t batch) const;
-  std::uint64_t fingerprint() const;  // of name, layers, shapes: ranks and checkpoints compare it
+  // Of name, layers, shapes: ranks and checkpoints compare it. An imported model's does not depend
+  // on the loss, which a training chooses.
+  std::uint64_t fingerprint() const;
 
  private:
   std::string name_;

@@ -148,7 +148,8 @@ std::vector<std::string> model_names() {
 namespace {
 
 Model exported_model(const ModelChoice& choice, const Shape& sample, int classes) {
-  Model model = import_model(choice.name, {.init = choice.init, .whole_init = choice.whole_init});
+  Model model = import_model(
+      choice.name, {.loss = choice.loss, .init = choice.init, .whole_init = choice.whole_init});
   if (model.sample_shape() != sample) {
     throw UserError("model '" + model.name() + "'",
                     "samples of shape " + to_string(sample) + " (it was exported for " +
@@ -170,9 +171,10 @@ std::string model_name(const ModelChoice& choice) {
   return is_exported_model(choice.name) ? exported_name(choice.name) : choice.name;
 }
 
-Model make_model(const ModelChoice& choice, const Shape& sample, int classes) {
+namespace {
+
+Model built_in_model(const ModelChoice& choice, const Shape& sample, int classes) {
   const std::string& name = choice.name;
-  if (is_exported_model(name)) return exported_model(choice, sample, classes);
   if (name.find('/') != std::string::npos) {
     throw UserError("", "model '" + name +
                             "' (no folder with a graph.json is there). Export a model with "
@@ -205,6 +207,34 @@ Model make_model(const ModelChoice& choice, const Shape& sample, int classes) {
     return model;
   }
   throw UserError("", unknown("model", name, model_names()) + ". Choose a known one.");
+}
+
+// What options say of its loss.
+void choose_loss(Model& model, const LossChoice& loss) {
+  const std::string what = "is for exported models ('" + model.name() + "' is built in). ";
+  if (loss.name != kAutomaticLoss && loss.name != "cross-entropy") {
+    throw UserError("--loss", loss.name + " " + what + "Leave it out: it learns by cross-entropy.");
+  }
+  if (!loss.auxiliary.empty()) {
+    throw UserError("--auxiliary-weights", what + "Leave it out: it has one output.");
+  }
+  if (!loss.skips && loss.class_weights.empty()) return;
+  if (!loss.class_weights.empty() &&
+      static_cast<int>(loss.class_weights.size()) != model.classes()) {
+    throw UserError("--class-weights",
+                    format("%zu numbers, where the data have %d classes. Give one for each.",
+                           loss.class_weights.size(), model.classes()));
+  }
+  model.weigh_labels(loss.skips, {loss.class_weights.begin(), loss.class_weights.end()});
+}
+
+}  // namespace
+
+Model make_model(const ModelChoice& choice, const Shape& sample, int classes) {
+  if (is_exported_model(choice.name)) return exported_model(choice, sample, classes);
+  Model model = built_in_model(choice, sample, classes);
+  choose_loss(model, choice.loss);
+  return model;
 }
 
 }  // namespace hetpipe

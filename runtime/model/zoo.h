@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "runtime/model/loss.h"
 #include "runtime/model/model.h"
 
 namespace hetpipe {
@@ -19,9 +20,11 @@ struct ModelChoice {
   std::string name;        // of the zoo, or a folder with an exported one (docs/own-model.md)
   std::string init = {};   // file with its initial weights; empty: those it was exported with
   bool whole_init = true;  // the file holds all of them
+  LossChoice loss = {};
 };
 constexpr auto fields_of(Type<ModelChoice>) {
-  return fields<&ModelChoice::name, &ModelChoice::init, &ModelChoice::whole_init>;
+  return fields<&ModelChoice::name, &ModelChoice::init, &ModelChoice::whole_init,
+                &ModelChoice::loss>;
 }
 
 // A built-in model for samples (H, W, C), or (T) tokens. Every operation is a layer of its own,

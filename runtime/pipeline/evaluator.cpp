@@ -60,7 +60,7 @@ void Evaluator::pass_through(std::int64_t number, const float* own,
       sum.loss_sum += losses.sum;
       sum.correct += losses.correct;
       sum.samples += pass.samples;
-      sum.labels += pass.samples * stage.model().predictions_per_sample();
+      sum.labels += pass.predictions;
     }
     own += stage.parameters().count();
     statistics += stage.statistics().count();

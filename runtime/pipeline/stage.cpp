@@ -129,6 +129,7 @@ void Stage::forward(Pass& pass, const StageWeights& weights, float* statistics, 
                   .samples = pass.keys,
                   .labels = pass.labels.as<std::int32_t>(),
                   .correct = pass.correct.as<std::int32_t>(),
+                  .loss_weight = pass.loss_weight,
                   .update_statistics = mode == Mode::train && update == Statistics::update});
   }
 }

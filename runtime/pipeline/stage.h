@@ -28,7 +28,9 @@ struct Pass {
   std::int64_t samples = 0;
   // The loss is a mean over so many, those of other passes too; 0: over the pass.
   std::int64_t loss_samples = 0;
-  float loss_scale = 1;  // of the gradients that go back from the loss
+  double loss_weight = 0;        // as Batch::loss_weight
+  std::int64_t predictions = 0;  // labels that are classes, of the pass
+  float loss_scale = 1;          // of the gradients that go back from the loss
   std::vector<SampleKey> keys;
   Buffer images;                       // (N, H, W, C), or tokens, where the stage reads samples
   Buffer labels;                       // (N) int32, where the stage holds the loss

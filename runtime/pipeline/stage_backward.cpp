@@ -159,6 +159,7 @@ void Stage::backward(Pass& pass, const StageWeights& weights, const StageGradien
                     .samples = pass.keys,
                     .labels = pass.labels.as<std::int32_t>(),
                     .loss_samples = pass.loss_samples,
+                    .loss_weight = pass.loss_weight,
                     .loss_scale = pass.loss_scale},
                    apart ? StageGradients(nullptr) : gradients, mode);
     }
@@ -204,6 +205,7 @@ void Stage::weight_gradient(Pass& pass, const StageWeights& weights,
                     .samples = pass.keys,
                     .labels = pass.labels.as<std::int32_t>(),
                     .loss_samples = pass.loss_samples,
+                    .loss_weight = pass.loss_weight,
                     .loss_scale = pass.loss_scale},
                    gradients, mode);
     }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pipeline/stage_io.h"
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/masked_tokens.h"
 #include "runtime/model/model.h"
 
 namespace hetpipe {
@@ -21,6 +23,15 @@ Buffer upload(const Stage& stage, const std::vector<T>& values, std::int64_t sam
   stage.device().copy(stage.stream(), buffer.data(),
                       reinterpret_cast<const std::byte*>(part.data()), buffer.bytes());
   return buffer;
+}
+
+// Labels of the span that are classes.
+std::int64_t predictions(const Model& model, const Batch& batch, SampleSpan span) {
+  if (!model.predicts_classes() || batch.count == 0) return 0;
+  const auto each = static_cast<std::int64_t>(batch.labels.size()) / batch.count;
+  const auto first = batch.labels.begin() + span.first * each;
+  const auto end = batch.labels.begin() + span.end * each;
+  return (end - first) - std::count(first, end, kNoLabel);
 }
 
 }  // namespace
@@ -40,7 +51,10 @@ void load(const Stage& stage, const Batch& batch, SampleSpan span, Pass& pass) {
       pass.images = std::move(converted);
     }
   }
-  if (stage.has_loss()) pass.labels = upload(stage, batch.labels, batch.count, span);
+  if (!stage.has_loss()) return;
+  pass.labels = upload(stage, batch.labels, batch.count, span);
+  pass.loss_weight = batch.loss_weight;
+  pass.predictions = predictions(stage.model(), batch, span);
 }
 
 Losses read_losses(const Stage& stage, const Pass& pass, RankService& service) {

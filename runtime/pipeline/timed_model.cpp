@@ -66,9 +66,10 @@ void TimedModel::make_samples() {
   }
   std::vector<std::int32_t> labels;
   const std::int64_t tokens = model_.labels_per_sample();
+  const int classes = std::max(model_.classes(), 1);  // labels that are numbers are 0
   for (std::int64_t i = 0; i < batch_ * tokens; ++i) {
     const bool predicted = i % tokens < model_.predictions_per_sample();
-    labels.push_back(predicted ? static_cast<std::int32_t>(i % model_.classes()) : kNoLabel);
+    labels.push_back(predicted ? static_cast<std::int32_t>(i % classes) : kNoLabel);
   }
   for (int i = 0; i < batch_; ++i) keys_.push_back({0, i});
   images_ = upload(images, MemoryKind::activations);

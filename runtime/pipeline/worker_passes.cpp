@@ -228,7 +228,7 @@ void Worker::note_loss(Minibatch p, const Stage& stage, const Pass& pass,
   wave_.loss_sum += losses.sum;
   wave_.correct += losses.correct;
   wave_.samples += pass.samples;
-  wave_.labels += pass.samples * stage.model().predictions_per_sample();
+  wave_.labels += pass.predictions;
 }
 
 // The loss of p is not finite: says which layer's numbers were the first not to be. Where they came

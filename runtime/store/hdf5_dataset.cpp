@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/store/hdf5.h"
-#include "runtime/store/hdf5_trial.h"
+#include "runtime/store/hdf5_split.h"
 
 namespace hetpipe {
 namespace {
@@ -21,18 +21,6 @@ constexpr hsize_t kMostValues = hsize_t{1} << 40;  // of one data set; more is n
 constexpr int kMostClasses = 1'000'000;
 constexpr const char* kWriteAgain = ". Write the file again.";
 
-hdf5::Id open_file(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path)) {
-    throw UserError(path, "does not exist or is not a file. Give the path of an HDF5 file.");
-  }
-  try {
-    return hdf5::open_to_read(path);
-  } catch (const SystemError& error) {
-    throw UserError(path, std::string("cannot be opened as an HDF5 file (") + error.what() +
-                              "). Give an HDF5 file, or fetch it again.");
-  }
-}
-
 constexpr const char* kLayout = "layout";  // attribute of the images: "NHWC" or "NCHW"
 enum class ImageLayout { channels_last, channels_first };
 
@@ -40,7 +28,7 @@ enum class ImageLayout { channels_last, channels_first };
 class SplitReader {
  public:
   SplitReader(const std::string& path, std::string group)
-      : path_(path), group_(std::move(group)), file_(open_file(path)) {}
+      : path_(path), group_(std::move(group)), file_(open_data_file(path)) {}
 
   // Checks shapes, types and counts; fills the data set's shape and size.
   void describe(Dataset& dataset) {
@@ -268,49 +256,17 @@ class SplitReader {
   ImageLayout layout_ = ImageLayout::channels_last;
 };
 
-SplitReader find_split(const std::string& spec, Split wanted) {
-  const std::vector<std::string> files = split(spec, ',');
-  if (files.size() == 2) return {files[wanted == Split::train ? 0 : 1], ""};
-  if (files.size() > 2) {
-    throw UserError(spec, format("names %zu files (one, or one for train and one for test). "
-                                 "Give TRAIN.h5,TEST.h5.",
-                                 files.size()));
-  }
-  const hdf5::Id file = open_file(spec);
-  const bool grouped = hdf5::has_link(file.get(), "train") || hdf5::has_link(file.get(), "test");
-  if (!grouped && wanted == Split::train) return {spec, ""};
-  const std::string group = std::string("/") + split_name(wanted);
-  if (!hdf5::has_link(file.get(), group)) {
-    throw UserError(spec, "holds no group " + group + " (the " + split_name(wanted) +
-                              " samples are looked for there). Add it, or give two files as "
-                              "TRAIN.h5,TEST.h5.");
-  }
-  return {spec, group};
+SplitReader split_reader(const std::string& spec, Split wanted) {
+  const SplitPlace place = find_split(spec, wanted);
+  return {place.path, place.group};
 }
 
 int train_classes(const std::string& spec) {
-  SplitReader train = find_split(spec, Split::train);
+  SplitReader train = split_reader(spec, Split::train);
   Dataset shape;
   train.describe(shape);
   const std::vector<std::int32_t> labels = train.read_labels(shape, std::nullopt);
   return 1 + *std::max_element(labels.begin(), labels.end());
-}
-
-}  // namespace
-
-namespace {
-
-// What HDF5 cannot read in a file that it has opened is damage: the user's data, not the machine.
-template <class Read>
-auto reading(const std::string& spec, Read read) {
-  try {
-    return read();
-  } catch (const OutOfMemory&) {
-    throw;
-  } catch (const SystemError& error) {
-    throw UserError(
-        spec, std::string("is damaged (") + error.what() + "). Fetch or make the file again.");
-  }
 }
 
 Dataset load(const std::string& spec, Split wanted, Parts parts) {
@@ -318,7 +274,7 @@ Dataset load(const std::string& spec, Split wanted, Parts parts) {
   dataset.name = spec;
   std::optional<int> classes;
   if (wanted == Split::test) classes = train_classes(spec);
-  SplitReader reader = find_split(spec, wanted);
+  SplitReader reader = split_reader(spec, wanted);
   reader.describe(dataset);
   std::vector<std::int32_t> labels = reader.read_labels(dataset, classes);
   dataset.classes = classes ? *classes : 1 + *std::max_element(labels.begin(), labels.end());
@@ -338,42 +294,22 @@ Dataset load(const std::string& spec, Split wanted, Parts parts) {
   return dataset;
 }
 
-}  // namespace
-
-namespace {
-
-// Beyond it only what HDF5 looks up is tried: names, shapes, labels, where each chunk lies.
-constexpr std::uintmax_t kTriedWhole = 256'000'000;  // bytes
-constexpr double kLeastSeconds = 30;
-constexpr double kSlowestRead = 10e6;  // bytes/s
-
 void read_for_trial(const std::string& spec, Split split, bool whole) {
   if (whole) {
     load(spec, split, Parts::both);
     return;
   }
-  SplitReader reader = find_split(spec, split);
+  SplitReader reader = split_reader(spec, split);
   Dataset dataset;
   reader.describe(dataset);
   reader.read_labels(dataset, std::nullopt);
   reader.count_chunks();
 }
 
-// Each file once in this process: what a file is, it stays.
 void try_once(const std::string& spec) {
-  static std::set<std::string> tried;  // by whoever holds the store's lock
-  if (tried.contains(spec)) return;
-  std::uintmax_t bytes = 0;
-  for (const std::string& file : split(spec, ',')) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(file, error)) return;  // which open_file() says
-    bytes += std::filesystem::file_size(file, error);
-  }
-  const double seconds = kLeastSeconds + static_cast<double>(bytes) / kSlowestRead;
-  for (const Split split : {Split::train, Split::test}) {
-    try_in_a_child(spec, seconds, [&] { read_for_trial(spec, split, bytes <= kTriedWhole); });
-  }
-  tried.insert(spec);
+  try_splits_once("images of ", spec, [&](Split split, bool whole) {
+    read_for_trial(spec, split, whole);
+  });
 }
 
 }  // namespace
@@ -382,13 +318,13 @@ bool has_hdf5_test_split(const std::string& spec) {
   if (spec.find(',') != std::string::npos) return true;
   const hdf5::Session session;
   try_once(spec);
-  return reading(spec, [&] { return hdf5::has_link(open_file(spec).get(), "test"); });
+  return reading_data(spec, [&] { return hdf5::has_link(open_data_file(spec).get(), "test"); });
 }
 
 Dataset load_hdf5_dataset(const std::string& spec, Split wanted, Parts parts) {
   const hdf5::Session session;
   try_once(spec);
-  return reading(spec, [&] { return load(spec, wanted, parts); });
+  return reading_data(spec, [&] { return load(spec, wanted, parts); });
 }
 
 }  // namespace hetpipe

@@ -4,6 +4,7 @@
 #include "runtime/data/idx.h"
 #include "runtime/data/text.h"
 #include "runtime/store/hdf5_dataset.h"
+#include "runtime/store/named_dataset.h"
 
 namespace hetpipe {
 
@@ -20,6 +21,12 @@ bool has_test_split(const std::string& spec) {
 Dataset open_dataset(const std::string& spec, Split split, Parts parts, TextTask task) {
   if (is_text(spec)) return load_text_dataset(spec, split, parts, task);
   return is_hdf5(spec) ? load_hdf5_dataset(spec, split, parts) : load_dataset(spec, split, parts);
+}
+
+Dataset open_dataset(const std::string& spec, Split split, Parts parts,
+                     const SampleFormat& format) {
+  if (is_hdf5(spec)) return load_named_dataset(spec, split, parts, format);
+  return open_dataset(spec, split, parts);
 }
 
 }  // namespace hetpipe

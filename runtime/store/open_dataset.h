@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime/data/dataset.h"
+#include "runtime/data/sample_format.h"
 #include "runtime/data/text.h"
 
 namespace hetpipe {
@@ -13,6 +14,10 @@ namespace hetpipe {
 // files or "fashion-mnist" (runtime/data/idx.h). `task` is that of a text.
 Dataset open_dataset(const std::string& spec, Split split, Parts parts,
                      TextTask task = TextTask::next_token);
+
+// The same for an exported model: an HDF5 file has a dataset for each of its inputs, by name
+// (named_dataset.h).
+Dataset open_dataset(const std::string& spec, Split split, Parts parts, const SampleFormat& format);
 
 // Whether there are test samples to open: an HDF5 file may hold only a train split.
 bool has_test_split(const std::string& spec);

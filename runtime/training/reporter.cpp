@@ -12,6 +12,12 @@
 namespace hetpipe {
 namespace {
 
+// Nothing where there is nothing to count.
+std::optional<double> share(std::int64_t part, std::int64_t whole) {
+  if (whole == 0) return std::nullopt;
+  return static_cast<double>(part) / static_cast<double>(whole);
+}
+
 constexpr std::int64_t kProgressEvery = 200'000'000;  // ns
 
 double added(const std::map<std::pair<int, int>, double>& parts) {
@@ -243,8 +249,8 @@ void Reporter::print_wave(Wave wave, const WaveSum& sum) {
   outcome_.samples += sum.samples;
   const double loss =
       added(sum.loss_sums) / static_cast<double>(std::max<std::int64_t>(sum.samples, 1));
-  const double accuracy =
-      static_cast<double>(sum.correct) / static_cast<double>(std::max<std::int64_t>(sum.labels, 1));
+  const std::optional<double> accuracy = share(sum.correct, sum.labels);
+  const std::string hits = accuracy ? format("  acc %5.2f%%", 100 * *accuracy) : "";
   const double wait = sum.elapsed > 0 ? sum.server_wait / sum.elapsed : 0;
   const double elapsed = seconds_between(start_ns_, now_ns());
   const double left = elapsed * static_cast<double>(total_samples_ - outcome_.samples) /
@@ -254,10 +260,10 @@ void Reporter::print_wave(Wave wave, const WaveSum& sum) {
   const bool shown = (wave + 1) % job_.log_every == 0 || first || wave + 1 == rules_.end_label();
   if (shown) {
     log_.line(
-        format("wave %4lld/%lld  step %5lld  loss %.4f  acc %5.2f%%  lr %.4g  %6.0f samples/s  "
+        format("wave %4lld/%lld  step %5lld  loss %.4f%s  lr %.4g  %6.0f samples/s  "
                "stale %lld..%lld  wait %4.1f%%  eta %s%s",
                static_cast<long long>(wave + 1), static_cast<long long>(rules_.end_label()),
-               static_cast<long long>(sum.step), loss, 100 * accuracy, sum.learning_rate,
+               static_cast<long long>(sum.step), loss, hits.c_str(), sum.learning_rate,
                sum.samples_per_second, static_cast<long long>(sum.staleness_min),
                static_cast<long long>(sum.staleness_max), 100 * wait, format_seconds(left).c_str(),
                slow_text().c_str()));
@@ -265,7 +271,7 @@ void Reporter::print_wave(Wave wave, const WaveSum& sum) {
   check_notice();
   if (trace_ == nullptr) return;
   trace_->metric("loss", wave, loss);
-  trace_->metric("accuracy", wave, accuracy);
+  if (accuracy) trace_->metric("accuracy", wave, *accuracy);
   trace_->metric("learning_rate", wave, sum.learning_rate);
   trace_->metric("samples_per_second", wave, sum.samples_per_second);
   trace_->metric("staleness_min", wave, static_cast<double>(sum.staleness_min));
@@ -327,20 +333,24 @@ void Reporter::finish_evaluation(Label label, const EvaluationSum& sum) {
       .samples = sampler_.consumed(rules_.end_of(label) - rules_.first_minibatch()),
       .seconds = seconds == label_seconds_.end() ? 0 : seconds->second,
       .loss = added(sum.loss_sums) / static_cast<double>(sum.samples),
-      .accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.labels)};
+      .accuracy = share(sum.correct, sum.labels)};
   label_seconds_.erase(label_seconds_.begin(), label_seconds_.upper_bound(label));
-  log_.line(
-      format("evaluation after wave %lld: test loss %.4f, test accuracy %.2f %% (%lld of %lld)",
-             static_cast<long long>(label), evaluation.loss, 100 * evaluation.accuracy,
-             static_cast<long long>(sum.correct), static_cast<long long>(sum.labels)));
+  const std::string hits =
+      evaluation.accuracy ? format(", test accuracy %.2f %% (%lld of %lld)",
+                                   100 * *evaluation.accuracy, static_cast<long long>(sum.correct),
+                                   static_cast<long long>(sum.labels))
+                          : "";
+  log_.line(format("evaluation after wave %lld: test loss %.4f%s", static_cast<long long>(label),
+                   evaluation.loss, hits.c_str()));
   if (trace_ != nullptr) {
     trace_->metric("test_loss", label, evaluation.loss);
-    trace_->metric("test_accuracy", label, evaluation.accuracy);
+    if (evaluation.accuracy) trace_->metric("test_accuracy", label, *evaluation.accuracy);
   }
   outcome_.test_loss = evaluation.loss;
   outcome_.test_accuracy = evaluation.accuracy;
   outcome_.evaluations.push_back(evaluation);
-  if (!outcome_.target && job_.target_accuracy && evaluation.accuracy >= *job_.target_accuracy) {
+  if (!outcome_.target && job_.target_accuracy &&
+      evaluation.accuracy.value_or(0) >= *job_.target_accuracy) {
     outcome_.target = evaluation;
     log_.line(target_text(job_, outcome_));
   }

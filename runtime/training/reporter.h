@@ -40,7 +40,7 @@ class Reporter {
     std::int64_t samples = 0;  // of the whole training up to the label
     double seconds = 0;        // of this run until the label was complete, without evaluations
     double loss = 0;
-    double accuracy = 0;
+    std::optional<double> accuracy;  // where classes are predicted
   };
   struct Outcome {
     std::vector<RankReport> ranks;

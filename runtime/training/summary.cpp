@@ -27,7 +27,9 @@ std::string target_text(const TrainJob& job, const Reporter::Outcome& outcome) {
   const double wanted = 100 * job.target_accuracy.value_or(0);
   if (!outcome.target) {
     double best = 0;
-    for (const auto& evaluation : outcome.evaluations) best = std::max(best, evaluation.accuracy);
+    for (const auto& evaluation : outcome.evaluations) {
+      best = std::max(best, evaluation.accuracy.value_or(0));
+    }
     return format(
         "target: %g %% test accuracy was not reached (the best of %zu evaluations: %.2f %%)",
         wanted, outcome.evaluations.size(), 100 * best);
@@ -36,7 +38,7 @@ std::string target_text(const TrainJob& job, const Reporter::Outcome& outcome) {
   return format(
       "target: %g %% test accuracy reached after wave %lld (%.2f %%) in %s of training, "
       "without evaluation; %lld samples, %.2f epochs",
-      wanted, static_cast<long long>(outcome.target->label), 100 * outcome.target->accuracy,
+      wanted, static_cast<long long>(outcome.target->label), 100 * outcome.target->accuracy.value_or(0),
       format_seconds(outcome.target->seconds).c_str(),
       static_cast<long long>(outcome.target->samples),
       samples / static_cast<double>(job.dataset_size));
@@ -116,6 +118,8 @@ std::string summary(const TrainJob& job, const Reporter::Outcome& outcome) {
   if (outcome.test_accuracy) {
     text += format("test accuracy %.2f %%, test loss %.4f\n", 100 * *outcome.test_accuracy,
                    *outcome.test_loss);
+  } else if (outcome.test_loss) {
+    text += format("test loss %.4f\n", *outcome.test_loss);
   }
   if (job.target_accuracy) text += target_text(job, outcome) + "\n";
   if (!outcome.checkpoint.empty()) text += "checkpoint: " + outcome.checkpoint + "\n";

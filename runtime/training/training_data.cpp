@@ -4,11 +4,34 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/data/test_share.h"
+#include "runtime/model/graph/import.h"
 #include "runtime/model/zoo.h"
 #include "runtime/model/zoo_text.h"
 #include "runtime/store/open_dataset.h"
 
 namespace hetpipe {
+
+namespace {
+
+// What an exported model reads of a sample; nothing of a built-in one.
+std::optional<SampleFormat> format_of(const ModelChoice& model) {
+  if (!is_exported_model(model.name)) return std::nullopt;
+  const ExportedSamples samples = exported_samples(model.name, model.loss);
+  SampleFormat format;
+  for (const ExportedInput& input : samples.inputs) {
+    format.inputs.push_back({input.name, input.shape, input.tokens});
+  }
+  format.labels = samples.labels == ExportedSamples::Labels::none      ? SampleFormat::Labels::none
+                  : samples.labels == ExportedSamples::Labels::classes ? SampleFormat::Labels::classes
+                                                                       : SampleFormat::Labels::numbers;
+  format.labels_shape = samples.labels_shape;
+  format.classes = samples.classes;
+  format.ignore_index = model.loss.ignore_index;
+  format.sample_shape = samples.sample_shape;
+  return format;
+}
+
+}  // namespace
 
 bool has_test_samples(const TrainingData& of) {
   return of.test_share.has_value() || has_test_split(of.data);
@@ -17,18 +40,33 @@ bool has_test_samples(const TrainingData& of) {
 Dataset open_training_data(const TrainingData& of, Split split, Parts parts) {
   const TextTask task =
       learns_masked_tokens(of.model.name) ? TextTask::masked_tokens : TextTask::next_token;
-  if (!of.test_share) return open_dataset(of.data, split, parts, task);
+  const std::optional<SampleFormat> samples = format_of(of.model);
+  const auto open = [&](Split wanted, Parts what) {
+    return samples ? open_dataset(of.data, wanted, what, *samples)
+                   : open_dataset(of.data, wanted, what, task);
+  };
+  if (!of.test_share) return open(split, parts);
   if (has_test_split(of.data)) {
     throw UserError("--test-share",
                     "is for data without test samples (" + of.data + " holds some). Leave it out.");
   }
-  return split_of(open_dataset(of.data, Split::train, Parts::both, task), *of.test_share, split,
-                  parts);
+  return split_of(open(Split::train, Parts::both), *of.test_share, split, parts);
 }
 
 Model make_model_for(const ModelChoice& choice, const Dataset& data) {
   Model model = make_model(choice, Shape(data.sample_shape()), data.classes);
   check_labels_hidden(model, data);
+  const bool numbers = model.labels_per_sample() > 0 && !model.predicts_classes();
+  if (numbers != data.number_labels) {
+    throw UserError("model '" + model.name() + "'",
+                    numbers ? "learns numbers by this --loss (the labels of " + data.name +
+                                  " are classes). Give an HDF5 file whose labels are numbers."
+                            : "learns classes by this --loss (the labels of " + data.name +
+                                  " are numbers). Choose another --loss.");
+  }
+  if (data.mask_token && model.weighed_loss() != nullptr) {
+    throw UserError("--class-weights", "has no effect on masked tokens. Leave it out.");
+  }
   if (model.labels_per_sample() != data.labels_per_sample) {
     throw UserError("model '" + model.name() + "'",
                     format("predicts %lld classes for each sample (each sample of %s has %d "

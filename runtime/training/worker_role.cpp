@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <span>
 
 #include "base/index.h"
@@ -83,12 +84,28 @@ Sampler deal_test_set(const TrainJob& job) {
 
 // Samples [first, first + count) of the test set.
 Batch assemble_test_batch(const Dataset& test, std::int64_t first, std::int64_t count,
-                          std::int64_t number) {
+                          std::int64_t number, double label_weight) {
   std::vector<SampleKey> keys;
   for (std::int64_t i = 0; i < count; ++i) keys.push_back({0, first + i});
   Batch batch = assemble_samples(test, std::move(keys), kEvaluationMaskingSeed);
   batch.minibatch = number;
+  batch.loss_weight = label_weight;
   return batch;
+}
+
+// As the model's loss weighs them.
+void weigh_labels(Dataset& data, const Model& model) {
+  const SoftmaxCrossEntropy* loss = model.weighed_loss();
+  if (loss == nullptr || !data.has_labels()) return;
+  const ConstantTable<float>& weights = loss->class_weights;
+  data.label_weights.emplace(weights.data(), weights.data() + weights.size());
+}
+
+double mean_label_weight(const Dataset& data) {
+  if (!data.label_weights) return 0;
+  std::vector<std::int64_t> all(at(data.size));
+  std::iota(all.begin(), all.end(), 0);
+  return data.mean_label_weight(all);
 }
 
 // The stages of a rank on their device, and what they start from.
@@ -232,9 +249,14 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   }();
 
   const std::optional<Parts> needed = parts_for(built.chunks);
-  const Dataset train = needed ? setting.open_data(Split::train, *needed) : Dataset{};
-  const Dataset test =
-      needed && job.test_size > 0 ? setting.open_data(Split::test, *needed) : Dataset{};
+  const auto open = [&](Split split) {
+    Dataset data = setting.open_data(split, *needed);
+    weigh_labels(data, common.model);
+    return data;
+  };
+  const Dataset train = needed ? open(Split::train) : Dataset{};
+  const Dataset test = needed && job.test_size > 0 ? open(Split::test) : Dataset{};
+  const double test_weight = mean_label_weight(test);
   const auto assemble = [&](Minibatch p) {
     std::vector<SampleSpan> spans;
     const std::int64_t samples = common.sampler.samples(worker, p).count;
@@ -279,7 +301,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   setup.test.batch = [&](std::int64_t b) {
     const SampleRange range = dealt.samples(worker, b);
     const SampleSpan own = setup.place.split.whole(range.count, role.stage().value, role.replica);
-    return assemble_test_batch(test, range.first + own.first, own.count(), b);
+    return assemble_test_batch(test, range.first + own.first, own.count(), b, test_weight);
   };
   setup.test.modelled = [&](int chunk, std::int64_t samples) {
     const StagePace& pace = setup.paces[at(chunk)];

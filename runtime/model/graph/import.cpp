@@ -79,61 +79,88 @@ int class_dimension(const graph::TensorShape& shape) {
   return shape.size() == 4 ? 1 : static_cast<int>(shape.size()) - 1;
 }
 
-std::string loss_of(const ImportOptions& options, const graph::TensorShape& output) {
+const std::map<std::string, RegressionLoss>& regressions() {
+  static const std::map<std::string, RegressionLoss> kAll{
+      {"mse", {RegressionLoss::Kind::squared}},
+      {"l1", {RegressionLoss::Kind::absolute}},
+      {"smooth-l1", {RegressionLoss::Kind::smooth_l1}},
+      {"bce", {RegressionLoss::Kind::binary_with_logits}}};
+  return kAll;
+}
+
+// At least two.
+bool has_classes(const graph::TensorShape& output) {
+  return output.size() >= 2 && at(output, class_dimension(output)).number >= 2;
+}
+
+std::string loss_of(const LossChoice& choice, const graph::TensorShape& output) {
   if (output.empty()) {
     throw UserError("model",
                     "returns one number, a loss of its own (which is not supported yet). "
                     "Export it so that it returns its predictions, and choose --loss.");
   }
-  return options.loss != kAutomaticLoss ? options.loss : "cross-entropy";
+  if (choice.name == kAnyLoss) return has_classes(output) ? "cross-entropy" : "mse";
+  const std::string loss = choice.name == kAutomaticLoss ? "cross-entropy" : choice.name;
+  if (loss == "cross-entropy" && !has_classes(output)) {
+    throw UserError("--loss cross-entropy", "needs an output of two classes or more; this one is " +
+                                                graph::to_string(output) +
+                                                ". Choose another --loss: " +
+                                                join(loss_names(), ", ") + ".");
+  }
+  if (loss != "cross-entropy" && regressions().count(loss) == 0) {
+    throw UserError("--loss", unknown("loss", loss, loss_names()) + ". Choose a known one.");
+  }
+  return loss;
+}
+
+// The dimensions of a prediction, as its loss reads them: classes innermost; images of numbers with
+// their channels innermost, others as they are.
+std::vector<int> order_read(const graph::TensorShape& output, bool classes) {
+  const int dim = classes ? class_dimension(output) : output.size() == 4 ? 1 : 0;
+  std::vector<int> inner;
+  for (int d = 1; d < static_cast<int>(output.size()); ++d) {
+    if (d != dim) inner.push_back(d);
+  }
+  if (dim > 0) inner.push_back(dim);
+  return inner;
+}
+
+// A loss, and what it reads.
+struct LossTerm {
+  LayerSpec loss;
+  Dense prediction;
+  Shape read;  // of all samples
+};
+
+LossTerm term_of(Importer& importer, const Node& node, const LossChoice& choice,
+                 const Tensor& output) {
+  const std::string loss = loss_of(choice, output.shape);
+  const bool classes = loss == "cross-entropy";
+  const std::vector<int> inner = order_read(output.shape, classes);
+  const Dense dense = importer.lay_out(node, output, inner);
+  std::int64_t elements = 1;
+  for (const int d : inner) elements *= at(output.shape, d).number;
+  if (!classes) return {regressions().at(loss), dense, Shape{dense.rows, elements}};
+  const std::int64_t count = at(output.shape, inner.back()).number;
+  if (!choice.class_weights.empty() &&
+      static_cast<std::int64_t>(choice.class_weights.size()) != count) {
+    throw UserError("--class-weights",
+                    format("%zu numbers, where the model has %lld classes. Give one for each.",
+                           choice.class_weights.size(), static_cast<long long>(count)));
+  }
+  const SoftmaxCrossEntropy spec{
+      .skips = choice.skips,
+      .class_weights = ConstantTable<float>(
+          std::vector<float>(choice.class_weights.begin(), choice.class_weights.end()))};
+  return {spec, dense,
+          elements == count ? Shape{dense.rows, count} : Shape{dense.rows, elements / count, count}};
 }
 
 void add_loss(Importer& importer, const ImportOptions& options, const Tensor& output) {
   Node node;
-  node.name = "loss";
-  node.op = "loss";
-  node.module = "loss";
-  const std::string loss = loss_of(options, output.shape);
-  if (loss == "cross-entropy") {
-    const int dim = class_dimension(output.shape);
-    if (output.rank() < 2)
-      throw UserError("--loss cross-entropy", "needs an output of classes; this one is " +
-                                                  to_string(output.shape) +
-                                                  ". Choose another loss.");
-    std::vector<int> inner;
-    for (int d = 1; d < output.rank(); ++d) {
-      if (d != dim) inner.push_back(d);
-    }
-    inner.push_back(dim);
-    const Dense dense = importer.lay_out(node, output, inner);
-    const std::int64_t classes = at(output.shape, dim).number;
-    std::int64_t places = 1;
-    for (const int d : inner) places *= d == dim ? 1 : at(output.shape, d).number;
-    const Shape view =
-        places == 1 ? Shape{dense.rows, classes} : Shape{dense.rows, places, classes};
-    importer.add(node, SoftmaxCrossEntropy{}, {dense}, {view});
-    return;
-  }
-  static const std::map<std::string, RegressionLoss> kRegression{
-      {"mse", {RegressionLoss::Kind::squared}},
-      {"l1", {RegressionLoss::Kind::absolute}},
-      {"smooth-l1", {RegressionLoss::Kind::smooth_l1}},
-      {"bce", {RegressionLoss::Kind::binary_with_logits}}};
-  const auto found = kRegression.find(loss);
-  if (found == kRegression.end()) {
-    throw UserError("--loss", unknown("loss", loss, loss_names()) + ". Choose a known one.");
-  }
-  // Targets lie as the output's shape has them; images with their channels innermost.
-  std::vector<int> inner;
-  if (output.rank() == 4) {
-    inner = {2, 3, 1};
-  } else {
-    for (int d = 1; d < output.rank(); ++d) inner.push_back(d);
-  }
-  const Dense dense = importer.lay_out(node, output, inner);
-  std::int64_t elements = 1;
-  for (const int d : inner) elements *= at(output.shape, d).number;
-  importer.add(node, found->second, {dense}, {Shape{dense.rows, elements}});
+  node.name = node.op = node.module = "loss";
+  const LossTerm term = term_of(importer, node, options.loss, output);
+  importer.add(node, term.loss, {term.prediction}, {term.read});
 }
 
 // Tensors of the file that the model lacks, and the other way round, and those of other shapes.
@@ -203,8 +230,8 @@ void without_dropout(Graph& graph) {
   }
 }
 
-int classes_of(const ImportOptions& options, const graph::TensorShape& output) {
-  if (loss_of(options, output) != "cross-entropy" || output.size() < 2) return 0;
+int classes_of(const LossChoice& choice, const graph::TensorShape& output) {
+  if (loss_of(choice, output) != "cross-entropy") return 0;
   return static_cast<int>(at(output, class_dimension(output)).number);
 }
 
@@ -221,6 +248,15 @@ graph::TensorShape output_shape(const Graph& graph) {
                       "another model.");
 }
 
+Graph read_with_outputs(const std::filesystem::path& folder) {
+  Graph graph = graph::read_graph(folder);
+  if (graph.outputs.empty()) {
+    throw UserError((folder / "graph.json").string(),
+                    "has no output. Export a model that returns a tensor.");
+  }
+  return graph;
+}
+
 }  // namespace
 
 std::vector<std::string> loss_names() {
@@ -233,16 +269,37 @@ std::string exported_name(const std::filesystem::path& folder) {
   return graph::read_graph(folder).name;
 }
 
-Model import_model(const std::filesystem::path& folder, const ImportOptions& options) {
-  Graph graph = graph::read_graph(folder);
-  if (graph.outputs.empty()) {
-    throw UserError((folder / "graph.json").string(),
-                    "has no output. Export a model that returns a tensor.");
+ExportedSamples exported_samples(const std::filesystem::path& folder, const LossChoice& loss) {
+  const Graph graph = read_with_outputs(folder);
+  const graph::TensorShape output = output_shape(graph);
+  ExportedSamples samples;
+  for (const graph::Input& input : graph.inputs) {
+    ExportedInput& one = samples.inputs.emplace_back();
+    one.name = input.name;
+    one.tokens = input.type != "float32";
+    for (std::size_t d = 1; d < input.shape.size(); ++d) {
+      one.shape.push_back(input.shape[d].number);
+    }
   }
+  const Shape whole = sample_of(graph);
+  for (int d = 0; d < whole.rank(); ++d) samples.sample_shape.push_back(whole[d]);
+  samples.classes = classes_of(loss, output);
+  samples.labels = samples.classes > 0 ? ExportedSamples::Labels::classes
+                                       : ExportedSamples::Labels::numbers;
+  for (int d = 1; d < static_cast<int>(output.size()); ++d) {
+    if (samples.classes == 0 || d != class_dimension(output)) {
+      samples.labels_shape.push_back(at(output, d).number);
+    }
+  }
+  return samples;
+}
+
+Model import_model(const std::filesystem::path& folder, const ImportOptions& options) {
+  Graph graph = read_with_outputs(folder);
   graph::recognise(graph);
   if (!options.dropout) without_dropout(graph);
   const graph::TensorShape output = output_shape(graph);
-  Model model(graph.name, sample_of(graph), classes_of(options, output));
+  Model model(graph.name, sample_of(graph), classes_of(options.loss, output));
   Importer importer(graph, model);
   importer.lower({graph.outputs.front().value});
   add_loss(importer, options, importer.value(graph.outputs.front().value));

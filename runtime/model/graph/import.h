@@ -5,17 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "runtime/model/loss.h"
 #include "runtime/model/model.h"
 
 // Networks that PyTorch exported (launch/pytorch/hetpipe_export.py, docs/graph-format.md).
 namespace hetpipe {
 
-// What an imported network learns by. automatic: cross-entropy.
-inline constexpr const char* kAutomaticLoss = "auto";
-std::vector<std::string> loss_names();  // "auto", "cross-entropy", "mse", ...
-
 struct ImportOptions {
-  std::string loss = kAutomaticLoss;
+  LossChoice loss{};
   bool dropout = true;     // false: everything that draws is left out
   std::string init{};      // a safetensors file with initial weights; empty: the folder's
   bool whole_init = true;  // it holds all of them, and nothing else
@@ -28,5 +25,22 @@ std::string exported_name(const std::filesystem::path& folder);  // what it was 
 // The network of a folder, with its weights as initial values. UserError: the folder's problems,
 // or every operator that no layer computes, with its module and line of source.
 Model import_model(const std::filesystem::path& folder, const ImportOptions& options = {});
+
+// What a training reads of each sample, in PyTorch's shapes.
+struct ExportedInput {
+  std::string name;                 // of the model's argument
+  std::vector<std::int64_t> shape;  // of one sample
+  bool tokens = false;              // integers
+};
+struct ExportedSamples {
+  enum class Labels { none, classes, numbers };
+  std::vector<ExportedInput> inputs;
+  Labels labels = Labels::classes;
+  std::vector<std::int64_t> labels_shape;  // of one sample
+  std::vector<std::int64_t> sample_shape;  // of the inputs in a row, as Model::sample_shape
+  int classes = 0;
+};
+// UserError as import_model's, of the loss.
+ExportedSamples exported_samples(const std::filesystem::path& folder, const LossChoice& loss);
 
 }  // namespace hetpipe
