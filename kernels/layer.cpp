@@ -45,8 +45,9 @@ std::string text(const GlobalAveragePool&) { return "global average pool"; }
 std::string text(const Add&) { return "add"; }
 std::string text(const Flatten&) { return "flatten"; }
 std::string text(const Dropout& d) {
-  return format("dropout %g", static_cast<double>(d.rate)) +
-         (d.draws == 0 ? "" : d.draws == 1 ? " of samples" : " of channels");
+  return format("dropout %g", static_cast<double>(d.rate)) + (d.draws == 0   ? ""
+                                                              : d.draws == 1 ? " of samples"
+                                                                             : " of channels");
 }
 std::string text(const AlphaDropout& d) {
   return format("alpha dropout %g", static_cast<double>(d.rate));
@@ -64,6 +65,7 @@ std::string text(const RegressionLoss& l) {
                                     "binary cross-entropy with logits"};
   return kNames[static_cast<int>(l.kind)];
 }
+std::string text(const JointLoss& l) { return format("the sum of %zu losses", l.terms.size()); }
 std::string text(const OutputLoss&) { return "the model's own loss"; }
 std::string text(const Embedding& e) {
   return format("embedding %d x %d", e.vocabulary, e.features);

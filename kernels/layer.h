@@ -129,6 +129,19 @@ struct RegressionLoss {
 struct OutputLoss {
   bool operator==(const OutputLoss&) const = default;
 };
+// Several losses, one of each input -> (N): the sum of those that the layers of the terms compute
+// of their inputs, each times its weight. A batch's labels lie part by part: those of all samples
+// that are of the first part, then of the next; terms of one part read the same. `correct` is that
+// of the first term that predicts classes, `loss_weight` is of those that weigh labels differently.
+struct JointLoss {
+  struct Term {
+    std::variant<SoftmaxCrossEntropy, RegressionLoss, OutputLoss> loss;
+    float weight = 1;
+    int labels = 0;  // which part; not read by OutputLoss
+  };
+  std::vector<Term> terms;
+  std::vector<std::int64_t> label_sizes;  // of each part: labels of a sample
+};
 // (N, T) tokens, as floats, -> (N, T, features). Parameters: weight (vocabulary, features). A
 // token's gradient is 0.
 struct Embedding {
@@ -237,12 +250,14 @@ using LayerSpec = decltype(joined(
                  Flatten, Dropout, SoftmaxCrossEntropy, AlphaDropout, Concat, Shift, Embedding,
                  PositionEmbedding, LayerNorm, SelfAttention, Lstm, Pointwise, Move, Reduce,
                  Product, Softmax, CumulativeSum, Attention, TransposedConvolution, Resize,
-                 AdaptivePool, GroupNorm, RmsNorm, Recurrent, RegressionLoss, OutputLoss>{},
+                 AdaptivePool, GroupNorm, RmsNorm, Recurrent, RegressionLoss, OutputLoss,
+                 JointLoss>{},
     ElementwiseSpec{}));
 std::string to_string(const LayerSpec& spec);  // "convolution 3x3, 64 channels"
 inline bool is_loss(const LayerSpec& spec) {
   return std::holds_alternative<SoftmaxCrossEntropy>(spec) ||
-         std::holds_alternative<RegressionLoss>(spec) || std::holds_alternative<OutputLoss>(spec);
+         std::holds_alternative<RegressionLoss>(spec) || std::holds_alternative<OutputLoss>(spec) ||
+         std::holds_alternative<JointLoss>(spec);
 }
 
 // Everything that follows from a spec and its input shapes, on any device.

@@ -530,6 +530,33 @@ LayerShapes shapes_of(const Concat&, const std::string& layer, const std::vector
   return s;
 }
 
+LayerShapes shapes_of(const JointLoss& l, const std::string& layer,
+                      const std::vector<Shape>& inputs) {
+  if (l.terms.size() != inputs.size()) {
+    refuse(layer, format("%zu inputs for %zu losses", inputs.size(), l.terms.size()));
+  }
+  LayerShapes s;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const JointLoss::Term& term = l.terms[i];
+    const LayerShapes of =
+        std::visit([&](const auto& loss) { return shapes_of(loss, layer, inputs[i]); }, term.loss);
+    const bool read = !std::holds_alternative<OutputLoss>(term.loss);
+    if (read && (term.labels < 0 || term.labels >= static_cast<int>(l.label_sizes.size()))) {
+      refuse(layer, format("no labels %d", term.labels));
+    }
+    s.stash_bytes += of.stash_bytes + 256;
+    s.forward_flops += of.forward_flops;
+    s.backward_flops += of.backward_flops;
+    s.backward_needs_input |= of.backward_needs_input;
+    s.backward_reads.push_back(of.backward_needs_input);
+  }
+  s.output = {inputs[0][0]};
+  for (const Shape& input : inputs) {
+    if (input[0] != inputs[0][0]) refuse(layer, "inputs of " + to_string(input) + " and others");
+  }
+  return s;
+}
+
 // Inputs that a layer takes, and whether it takes more.
 struct InputCount {
   std::size_t least = 1;
@@ -541,7 +568,7 @@ InputCount inputs_of(const LayerSpec& spec) {
         using Layer = std::decay_t<decltype(l)>;
         if constexpr (std::is_same_v<Layer, Add>) return {2};
         if constexpr (std::is_same_v<Layer, Concat>) return {2, true};
-        return {1, OneOf<Layer, Pointwise, Move, Product, Attention>};
+        return {1, OneOf<Layer, Pointwise, Move, Product, Attention, JointLoss>};
       },
       spec);
 }

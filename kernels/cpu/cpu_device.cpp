@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/joint_loss.h"
 
 #include "base/error.h"
 #include "base/text.h"
@@ -76,6 +77,9 @@ class CpuDevice final : public HostDevice {
     infer_shapes(spec, inputs);  // refuses what does not fit together
     const ThreadScope scope(threads_);
     const std::string name = to_string(spec) + " on " + to_string(inputs[0]);
+    if (const auto* joint = std::get_if<JointLoss>(&spec)) {
+      return make_joint_loss(*this, *joint, inputs);
+    }
     if (std::holds_alternative<Concat>(spec)) return make_concat(inputs, threads_);
     try {
       if (of_algebra(spec)) return guarded(make_algebra(context_, spec, inputs, key), name);
@@ -176,6 +180,11 @@ class CpuDevice final : public HostDevice {
   std::unique_ptr<LayerKernel> make(const Concat&, const Shape&, std::uint64_t,
                                     const std::string&) {
     ensure(false, "a concatenation is made from all its inputs");
+    return nullptr;
+  }
+  std::unique_ptr<LayerKernel> make(const JointLoss&, const Shape&, std::uint64_t,
+                                    const std::string&) {
+    ensure(false, "a joint loss is made from all its inputs");
     return nullptr;
   }
   static bool of_algebra(const LayerSpec& spec) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/joint_loss.h"
 
 #include <cuda_runtime.h>
 
@@ -114,6 +115,9 @@ class CudaDevice final : public Device {
   std::unique_ptr<LayerKernel> make_kernel(const LayerSpec& spec, const std::vector<Shape>& inputs,
                                            std::uint64_t key) override {
     infer_shapes(spec, inputs);  // refuses what does not fit together
+    if (const auto* joint = std::get_if<JointLoss>(&spec)) {
+      return make_joint_loss(*this, *joint, inputs);
+    }
     const DeviceScope scope(gpu_.index);
     std::unique_ptr<LayerKernel> kernel =
         std::visit([&](const auto& layer) { return make(layer, inputs, key); }, spec);
@@ -301,6 +305,11 @@ class CudaDevice final : public Device {
   LayerMaker make(const SoftmaxCrossEntropy& l, const Inputs& in, std::uint64_t) {
     refuse_unless(l.class_weights.empty(), "class weights");
     return make_loss(layers_, l, in[0]);
+  }
+
+  LayerMaker make(const JointLoss&, const Inputs&, std::uint64_t) {
+    ensure(false, "a joint loss is made of kernels of this device");
+    return nullptr;
   }
 
   LayerMaker make(const Pointwise& l, const Inputs& in, std::uint64_t) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/reference/reference_device.h"
+#include "kernels/joint_loss.h"
 
 #include <cmath>
 #include <new>
@@ -38,6 +39,10 @@ class ReferenceDevice final : public HostDevice {
 
   std::unique_ptr<LayerKernel> make_kernel(const LayerSpec& spec, const std::vector<Shape>& inputs,
                                            std::uint64_t key) override {
+    if (const auto* joint = std::get_if<JointLoss>(&spec)) {
+      infer_shapes(spec, inputs);
+      return make_joint_loss(*this, *joint, inputs);
+    }
     return make_reference_kernel(spec, inputs, key);
   }
 

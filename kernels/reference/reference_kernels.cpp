@@ -250,7 +250,10 @@ std::unique_ptr<LayerKernel> make_reference_kernel(const LayerSpec& spec,
   return std::visit(
       [&](const auto& layer) -> std::unique_ptr<LayerKernel> {
         using Spec = std::decay_t<decltype(layer)>;
-        if constexpr (std::is_same_v<Spec, Concat>) {
+        if constexpr (std::is_same_v<Spec, JointLoss>) {
+          ensure(false, "a joint loss is made of its device's own");
+          return nullptr;
+        } else if constexpr (std::is_same_v<Spec, Concat>) {
           return std::make_unique<ConcatKernel>(inputs);
         } else if constexpr (requires { make_sequence_kernel(layer, inputs[0]); }) {
           return make_sequence_kernel(layer, inputs[0]);

@@ -5,22 +5,25 @@
 #include <string>
 #include <vector>
 
-#include "runtime/model/model.h"
+#include "runtime/model/graph/import.h"
 
 namespace hetpipe {
 
-// What one minibatch holds, as a model reads it.
+// A minibatch to check a model with.
 struct CheckedBatch {
   std::int64_t samples = 0;
   std::vector<float> inputs;         // (N, sample)
-  std::vector<std::int32_t> labels;  // (N, labels of a sample); bits of floats for regression
+  std::vector<std::int32_t> labels;  // part by part, as a pass has them; bits of numbers
+  bool skips = false;                // some are kNoLabel
   double loss_weight = 0;            // of ForwardArguments
 };
 
-// From a safetensors file with a tensor for each input of the exported model in `folder`, and
-// labels. Images (N, C, H, W) are put in the order (N, H, W, C). UserError where one is missing or
-// has another shape, or a label is no class. Labels of `ignore_index` are kNoLabel.
-CheckedBatch read_batch(const std::string& path, const std::string& folder, const Model& model,
-                        int ignore_index);
+// From a safetensors file with a tensor for each input of an exported model, and of its labels.
+// Images (N, C, H, W) are put in the order (N, H, W, C). UserError where one is missing or has
+// another shape, or a label is no class.
+CheckedBatch read_batch(const std::string& path, const ExportedSamples& format);
+// And what its labels weigh in the loss of this model.
+CheckedBatch read_batch(const std::string& path, const Model& model, const ExportedSamples& format);
+double loss_weight_of(const Model& model, const CheckedBatch& batch);
 
 }  // namespace hetpipe

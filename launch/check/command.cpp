@@ -91,10 +91,11 @@ int check_command(const Invocation& how) {
     return 0;
   }
   LossChoice loss = loss_choice(options.loss);
-  loss.skips = true;
+  CheckedBatch batch = read_batch(*options.batch, exported_samples(*options.model, loss));
+  loss.skips = batch.skips;
   Model model = import_model(*options.model, {.loss = loss, .dropout = false});
   model.set_label_smoothing(static_cast<float>(options.loss.label_smoothing));
-  const CheckedBatch batch = read_batch(*options.batch, *options.model, model, loss.ignore_index);
+  batch.loss_weight = loss_weight_of(model, batch);
   const std::unique_ptr<Device> device = make_device(options.device, options.threads, {});
   CheckedSteps steps(model, stage_ends(options, model), *device,
                      {.name = "sgd-momentum",

@@ -67,7 +67,8 @@ int checkpoint_import(const Invocation& how) {
       })) {
     return 0;
   }
-  const Model model = import_model(*options.model, {.loss = {.name = kAnyLoss}, .init = options.file});
+  const Model model =
+      import_model(*options.model, {.loss = {.name = kAnyLoss}, .init = options.file});
   const auto parameters = ParameterLayout::parameters(model, 0, model.layer_count());
   Checkpoint checkpoint;
   checkpoint.model = model.name();

@@ -140,8 +140,7 @@ Model model_of(const ProfileOptions& options) {
   if (!options.data) {
     return make_model(*options.model, *try_parse_sample(*options.sample), *options.classes);
   }
-  const Dataset data =
-      open_training_data({choice, *options.data}, Split::train, Parts::labels);
+  const Dataset data = open_training_data({choice, *options.data}, Split::train, Parts::labels);
   return make_model_for(choice, data);
 }
 

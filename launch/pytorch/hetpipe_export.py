@@ -73,7 +73,9 @@ REDUCTION = {
     "std": "dim, correction, keepdim", "linalg_vector_norm": "ord, dim, keepdim", "logsumexp": "dim, keepdim",
     "cumsum": "dim", "softmax": "dim", "log_softmax": "dim", "glu": "dim",
 }
-SUPPORTED = POINTWISE | MOVEMENT | REDUCTION | {
+OWN_LOSSES = {name: "of the model's own loss, the mean over all samples" for name in (
+    "cross_entropy_loss", "mse_loss", "l1_loss", "binary_cross_entropy_with_logits")}
+SUPPORTED = POINTWISE | MOVEMENT | REDUCTION | OWN_LOSSES | {
     "conv1d": "", "conv2d": "", "conv_transpose1d": "", "conv_transpose2d": "",
     "linear": "", "addmm": "", "mm": "", "bmm": "", "baddbmm": "", "matmul": "", "einsum": "",
     "batch_norm": "", "layer_norm": "", "group_norm": "", "instance_norm": "", "rms_norm": "eps written out",
@@ -88,7 +90,7 @@ SUPPORTED = POINTWISE | MOVEMENT | REDUCTION | {
 BY_DATA = "its result depends on the data in a way that has no gradient or no fixed place (routing, mixture of experts, search)"
 RANDOM = "a random draw that is neither dropout nor stochastic depth"
 COMPLEX = "complex numbers"
-OWN_LOSS = "a loss that the model computes itself: export it so that it returns its predictions, and choose --loss"
+OWN_LOSS = "a loss of the model's own that is not supported: export it so that it returns its predictions, and choose --loss"
 REASONS = (
     {name: BY_DATA for name in (
         "sort", "topk", "argsort", "argmax", "argmin", "nonzero", "nonzero_numpy", "unique", "_unique2", "masked_select",
@@ -102,8 +104,7 @@ REASONS = (
         "complex", "polar", "view_as_complex", "view_as_real", "real", "imag", "fft_fft", "fft_rfft", "fft_irfft", "fft_fft2",
         "fft_rfft2", "fft_irfft2", "fft_ifft", "fft_fftn", "fft_ifftn", "stft", "istft")} |
     {name: OWN_LOSS for name in (
-        "cross_entropy_loss", "nll_loss", "nll_loss_nd", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
-        "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "ctc_loss")} |
+        "nll_loss", "nll_loss_nd", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "kl_div", "ctc_loss")} |
     {name: "three dimensions" for name in (
         "conv3d", "conv_transpose3d", "max_pool3d", "avg_pool3d", "adaptive_avg_pool3d", "upsample_trilinear3d")})
 
@@ -939,6 +940,14 @@ class Exporter:
             raise Refused("takes the samples apart")
         return self.plain(call)
 
+    def op_broadcast_tensors(self, call: Call) -> list[Any]:
+        results = []
+        for tensor, fake in zip(call.args["tensors"], call.fx.meta["val"]):
+            value = self.literal(tensor, call.fx) if isinstance(tensor, Constant) else tensor
+            shape = self.shape_of(fake)
+            results.append(value if value.shape == shape else self.emit("expand", call.fx, {"self": value}, {}, shape, value.type))
+        return results
+
     def op_cat(self, call: Call) -> Value:
         tensors = [t for t in call.args["tensors"] if not (isinstance(t, Constant) and t.pair[0].numel() == 0)]
         call.args["tensors"] = tensors
@@ -1157,6 +1166,18 @@ class Exporter:
         return self.emit(call.name, call.fx, {"input": source}, attributes, self.shape_of(call.fx.meta["val"]), source.type)
 
     op_upsample_nearest1d = op_upsample_nearest2d = op_upsample_bilinear2d = upsampled
+
+    def own_loss(self, call: Call) -> Value:
+        if call.args["reduction"] != 1:
+            raise Refused("a loss of the model's own that is no mean")
+        target = call.args["target"]
+        if isinstance(target, Constant) or call.name == "cross_entropy_loss" and target.type != torch.int64:
+            raise Refused("a loss of the model's own whose target is no input of classes")
+        if call.name != "cross_entropy_loss" and call.first.shape != target.shape:
+            raise Refused("a loss of the model's own of two shapes")
+        return self.plain(call)
+
+    op_cross_entropy_loss = op_mse_loss = op_l1_loss = op_binary_cross_entropy_with_logits = own_loss
 
     def op_embedding(self, call: Call) -> Value:
         """Of a constant that is the same for all samples: looked up once, then expanded."""
@@ -1715,7 +1736,7 @@ def write(exported: Exported, folder: str) -> None:
 
 # ----------------------------------------------------------------------------------------------------------- PyTorch's own numbers
 
-LOSSES = ("cross-entropy", "mse", "l1", "bce")
+LOSSES = ("auto", "cross-entropy", "mse", "l1", "smooth-l1", "bce", "output")
 
 
 def switch_dropout_off(exported: Exported) -> None:
@@ -1741,14 +1762,25 @@ def in_double(module: torch.fx.GraphModule) -> None:
             part.recompile()
 
 
-def loss_of(name: str, output: torch.Tensor, labels: torch.Tensor | None) -> torch.Tensor:
+def loss_of(options: argparse.Namespace, outputs: Any, labels: torch.Tensor | None) -> torch.Tensor:
+    """Of the first output, and with --auxiliary-weights of those that follow."""
     f = torch.nn.functional
-    if name == "cross-entropy":
-        return f.cross_entropy(output.flatten(0, 1), labels.flatten()) if output.dim() == 3 else f.cross_entropy(output, labels)
-    return {"mse": f.mse_loss, "l1": f.l1_loss, "bce": f.binary_cross_entropy_with_logits}[name](output, labels)
+    outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+    if options.loss == "output":
+        return outputs[0]
+    weight = torch.tensor(options.class_weights, dtype=outputs[0].dtype) if options.class_weights else None
+    chosen = {"ignore_index": options.ignore_index, "label_smoothing": options.label_smoothing, "weight": weight}
+
+    def one(output: torch.Tensor) -> torch.Tensor:
+        if options.loss == "cross-entropy":
+            three = output.dim() == 3
+            return f.cross_entropy(output.flatten(0, 1) if three else output, labels.flatten() if three else labels, **chosen)
+        return {"mse": f.mse_loss, "l1": f.l1_loss, "smooth-l1": f.smooth_l1_loss,
+                "bce": f.binary_cross_entropy_with_logits}[options.loss](output, labels)
+    return one(outputs[0]) + sum(w * one(o) for w, o in zip(options.auxiliary_weights, outputs[1:]))
 
 
-def random_labels(name: str, shape: list[int]) -> torch.Tensor | None:
+def random_labels(name: str, shape: list[int]) -> torch.Tensor:
     """Labels from a fixed generator. Classes lie along dimension 1, in outputs of three dimensions along the last."""
     generator = torch.Generator().manual_seed(1)
     if name == "cross-entropy":
@@ -1759,7 +1791,7 @@ def random_labels(name: str, shape: list[int]) -> torch.Tensor | None:
     return torch.randn(shape, generator=generator)
 
 
-def reference_run(exported: Exported, batch: dict[str, torch.Tensor], loss: str, options: argparse.Namespace, double: bool) -> dict[str, torch.Tensor]:
+def reference_run(exported: Exported, batch: dict[str, torch.Tensor], options: argparse.Namespace, double: bool) -> dict[str, torch.Tensor]:
     """Loss, gradients, updated weights and buffers of PyTorch on the one minibatch."""
     module = exported.program.module(check_guards=False)
     if double:
@@ -1785,14 +1817,13 @@ def reference_run(exported: Exported, batch: dict[str, torch.Tensor], loss: str,
     try:
         for step in range(options.steps):
             outputs = module(*args, **kwargs)
-            output = outputs[0] if isinstance(outputs, (list, tuple)) else outputs
-            value = loss_of(loss, output, cast(labels) if labels is not None else None)
+            value = loss_of(options, outputs, cast(labels) if labels is not None else None)
             losses.append(value.detach())
             for p in parameters.values():
                 p.grad = None
             value.backward()
             with torch.no_grad():
-                # The loss, which is of the first output alone, may not depend on all parameters.
+                # The loss, which may be of the first output alone, may not depend on all parameters.
                 parameters = {n: p for n, p in parameters.items() if p.grad is not None}
                 for name, p in parameters.items():
                     if step == 0:
@@ -1805,36 +1836,44 @@ def reference_run(exported: Exported, batch: dict[str, torch.Tensor], loss: str,
     for name, p in parameters.items():
         result[f"updated/{name}"] = p.detach().clone()
     buffers = dict(module.named_buffers(remove_duplicate=False))
-    needed = needed_for_first_output(exported)
+    needed = needed_for_loss(exported, 1 + len(options.auxiliary_weights))
     for name in sorted(exported.exporter.changed & needed):
         result[f"updated/{name}"] = buffers[name].detach().clone()
     return {n: t.float().contiguous() for n, t in result.items()}
 
 
-def needed_for_first_output(exported: Exported) -> set[str]:
-    """Names of everything that the first output depends on."""
-    needed = {str(exported.outputs[0][1]).split(":")[0]}
+def needed_for_loss(exported: Exported, outputs: int) -> set[str]:
+    """Names of everything that the first outputs depend on."""
+    needed = {str(value).split(":")[0] for _, value in exported.outputs[:outputs]}
     for node in reversed(exported.nodes):
         if node.name in needed:
             needed |= {str(v).split(":")[0] for v in pytree.tree_leaves(node_json(node)["inputs"])}
     return needed
 
 
-def check_batch(exported: Exported, loss: str) -> dict[str, torch.Tensor]:
-    """The minibatch of the check: the example, with at least two samples, and labels."""
+def check_batch(exported: Exported, options: argparse.Namespace) -> dict[str, torch.Tensor]:
+    """The minibatch of the check: the example, with at least two samples, and labels. Settles which loss it is."""
     model = exported.model
     leaves = [t for t in pytree.tree_leaves((model.args, model.kwargs)) if isinstance(t, torch.Tensor)]
     count = max(2, leaves[0].shape[0])
     names = input_names(model.module, model.args, model.kwargs)
     batch = {n: with_samples(t, count).contiguous() for n, t in zip(names, pytree.tree_leaves((model.args, model.kwargs))) if isinstance(t, torch.Tensor)}
     shape = [d if isinstance(d, int) else d.factor * count for d in exported.outputs[0][1].shape]
-    if not shape:
-        raise Mistake(f"the first output, {exported.outputs[0][0]}, is one number, a loss of its own (not supported yet); return the predictions, and choose --loss")
+    if options.loss == "auto":
+        options.loss = "cross-entropy" if shape else "output"
+    loss = options.loss
+    if (loss == "output") != (not shape):
+        what = "predictions, no single number" if shape else "one number, a loss of the model's own"
+        raise Mistake(f"--loss {loss}: the first output, {exported.outputs[0][0]}, is {what}; choose another loss")
+    if loss == "output":
+        return batch
+    if len(options.auxiliary_weights) > len(exported.outputs) - 1:
+        raise Mistake(f"--auxiliary-weights: {len(options.auxiliary_weights)} weights, and the model has {len(exported.outputs)} outputs")
     if loss == "cross-entropy" and len(shape) not in (2, 3, 4):
         raise Mistake(f"--loss cross-entropy: the first output, {exported.outputs[0][0]}, has {len(shape)} dimensions; choose another loss")
-    labels = random_labels(loss, shape)
-    if labels is not None:
-        batch["labels"] = labels
+    batch["labels"] = random_labels(loss, shape)
+    if loss == "cross-entropy" and options.ignore_index != -100:  # asked for: every third label is ignored
+        batch["labels"].view(-1)[::3] = options.ignore_index
     return batch
 
 
@@ -1892,29 +1931,36 @@ def compare(exported: Exported, ours: dict[str, torch.Tensor], single: dict[str,
     return right
 
 
-def write_reference(single: dict[str, torch.Tensor], double: dict[str, torch.Tensor] | None, loss: str, options: argparse.Namespace) -> None:
+def write_reference(single: dict[str, torch.Tensor], double: dict[str, torch.Tensor] | None, options: argparse.Namespace) -> None:
     """With --double the numbers are those of float64, and `error/NAME` is how far float32 is from each tensor at most."""
     written = dict(double or single)
     for name in double or {}:
         written[f"error/{name}"] = (single[name] - double[name]).abs().max() if single[name].numel() else torch.zeros(())
-    settings = {"loss": loss, "learning_rate": str(options.learning_rate), "momentum": str(options.momentum), "steps": str(options.steps)}
+    settings = {"loss": options.loss, "learning_rate": str(options.learning_rate), "momentum": str(options.momentum), "steps": str(options.steps)}
     write_tensors(written, options.reference, settings)
+
+
+def loss_arguments(options: argparse.Namespace) -> list[str]:
+    """As options of hetpipe."""
+    given = ["--loss", options.loss, "--label-smoothing", repr(options.label_smoothing), "--ignore-index", str(options.ignore_index)]
+    for name, values in (("--class-weights", options.class_weights), ("--auxiliary-weights", options.auxiliary_weights)):
+        given += [name, ",".join(map(repr, values))] if values else []
+    return given
 
 
 def check(exported: Exported, options: argparse.Namespace) -> int:
     """Writes the minibatch and PyTorch's numbers; runs `hetpipe check` and compares."""
-    loss = options.loss
-    batch = check_batch(exported, loss)
+    batch = check_batch(exported, options)
     batch_file = os.path.join(options.output, "check.safetensors")
-    write_tensors(batch, batch_file, {"loss": loss})
+    write_tensors(batch, batch_file, {"loss": options.loss})
     switch_dropout_off(exported)
     try:
-        single = reference_run(exported, batch, loss, options, False)
-        double = reference_run(exported, batch, loss, options, True) if options.check or options.double else None
+        single = reference_run(exported, batch, options, False)
+        double = reference_run(exported, batch, options, True) if options.check or options.double else None
     except (RuntimeError, IndexError, ValueError) as error:
-        raise Mistake(f"PyTorch cannot run the exported model with loss {loss}: {type(error).__name__}: {str(error).splitlines()[0]}")
+        raise Mistake(f"PyTorch cannot run the exported model with loss {options.loss}: {type(error).__name__}: {str(error).splitlines()[0]}")
     if options.reference:
-        write_reference(single, double if options.double else None, loss, options)
+        write_reference(single, double if options.double else None, options)
     if not options.check:
         return 0
     command = shutil.which(options.hetpipe)
@@ -1922,7 +1968,7 @@ def check(exported: Exported, options: argparse.Namespace) -> int:
         raise Mistake(f"--check: there is no {options.hetpipe}; put hetpipe on PATH or give --hetpipe PATH")
     with tempfile.TemporaryDirectory() as folder:
         results = os.path.join(folder, "result.safetensors")
-        run = subprocess.run([command, "check", "--model", options.output, "--batch", batch_file, "--output", results, "--loss", loss,
+        run = subprocess.run([command, "check", "--model", options.output, "--batch", batch_file, "--output", results, *loss_arguments(options),
                               "--learning-rate", repr(options.learning_rate), "--momentum", repr(options.momentum), "--steps", str(options.steps)])
         if run.returncode:
             raise Mistake(f"hetpipe check ended with exit code {run.returncode}")
@@ -1939,7 +1985,12 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--output", metavar="DIR", help="the folder to write")
     parser.add_argument("--name", help="the model's name (default: FUNCTION)")
     parser.add_argument("--check", action="store_true", help="train one minibatch in PyTorch and in HetPipe, and compare")
-    parser.add_argument("--loss", choices=LOSSES, default="cross-entropy", help="of --check and --reference (default: cross-entropy)")
+    numbers = lambda text: [float(x) for x in text.split(",")]
+    parser.add_argument("--loss", choices=LOSSES, default="auto", help="of --check and --reference, as hetpipe train's; auto: cross-entropy, or the model's own")
+    parser.add_argument("--label-smoothing", type=float, default=0.0, metavar="S", help="of cross-entropy")
+    parser.add_argument("--ignore-index", type=int, default=-100, metavar="I", help="a label without a loss; every third label of the check is one where this is given")
+    parser.add_argument("--class-weights", type=numbers, default=[], metavar="W,...", help="of cross-entropy, one for each class")
+    parser.add_argument("--auxiliary-weights", type=numbers, default=[], metavar="W,...", help="of the losses of further outputs, in order")
     parser.add_argument("--hetpipe", metavar="PATH", default="hetpipe", help="the command for --check (default: on PATH)")
     parser.add_argument("--reference", metavar="FILE", help="write PyTorch's numbers of the check, as .safetensors")
     parser.add_argument("--double", action="store_true", help="write PyTorch's numbers in float64, and how far its float32 is from them")

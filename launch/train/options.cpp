@@ -32,11 +32,11 @@ OptionGroup source_options(TrainOptions& options) {
               "is given, the first rank measures the model at the start."),
           profile_device_option(options.planning),
           profile_batch_option(options.planning),
-          unset_means("the plan's or profile's",
-                      offering(model_names(),
-                               text_option("model", "NAME|DIR", options.model,
-                                           "Name of a built-in model, or the folder of an "
-                                           "exported PyTorch model."))),
+          unset_means(
+              "the plan's or profile's",
+              offering(model_names(), text_option("model", "NAME|DIR", options.model,
+                                                  "Name of a built-in model, or the folder of an "
+                                                  "exported PyTorch model."))),
           unset_means("the weights it was exported with",
                       text_option("init", "FILE", options.init,
                                   "Of an exported model: its initial weights, a state_dict as "
@@ -196,8 +196,7 @@ OptionTable train_option_table(TrainOptions& options) {
       "Trains a model over all ranks of a plan. Start it under mpirun or srun with as many ranks "
       "as the plan has; hetpipe plan prints the exact command lines.",
       {source_options(options), training_options(options), loss_options(options.loss),
-       rate_options(options.rate),
-       shape_options(options.planning, PlanGiven::possibly),
+       rate_options(options.rate), shape_options(options.planning, PlanGiven::possibly),
        server_options(options.planning, PlanGiven::possibly), report_options(options),
        machine_options(options)}};
 }

@@ -98,9 +98,9 @@ void check_profile_is_of_data(const Given& given) {
   }
   const int loss = model.layer_count() - 1;
   const std::int64_t values = values_into(profile, reader);
-  const std::int64_t classes = model.predicts_classes()
-                                   ? values_into(profile, loss) / model.labels_per_sample()
-                                   : 0;
+  const bool one_loss = std::holds_alternative<SoftmaxCrossEntropy>(model.layer(loss).spec);
+  const std::int64_t classes =
+      one_loss ? values_into(profile, loss) / model.labels_per_sample() : 0;
   const std::string sample = to_string(model.sample_shape());
   const std::string measure = format(
       "Measure it on these data: hetpipe profile --model %s --data %s; or leave --profile "

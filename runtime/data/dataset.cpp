@@ -57,7 +57,9 @@ double Dataset::mean_label_weight(std::span<const std::int64_t> samples) const {
   if (!label_weights || samples.empty()) return 0;
   double sum = 0;
   for (const std::int64_t index : samples) {
-    sum += sum_of_label_weights(labels_of(index), *label_weights);
+    const auto weighed = labels_of(index).subspan(static_cast<std::size_t>(label_weights->first),
+                                                  static_cast<std::size_t>(label_weights->count));
+    sum += sum_of_label_weights(weighed, label_weights->classes);
   }
   return sum / static_cast<double>(samples.size());
 }

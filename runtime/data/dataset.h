@@ -25,16 +25,20 @@ struct Dataset {
   int height = 0;
   int width = 0;
   int channels = 0;
-  int tokens = 0;             // of a text; 0: images
+  int tokens = 0;  // of a text; 0: images
   // Of a sample that is neither, as an exported model reads it; empty: it is one of the two.
   std::vector<std::int64_t> extents;
-  int classes = 0;            // labels lie in [0, classes); 0: they are no classes
-  int labels_per_sample = 1;  // of a text: its tokens
+  int classes = 0;             // labels lie in [0, classes); 0: they are no classes
+  int labels_per_sample = 1;   // of a text: its tokens
   bool number_labels = false;  // labels are the bits of floats
   bool skips = false;          // some labels are kNoLabel: they have no loss
-  // What a label of each class weighs in the loss, where that matters (labels that are kNoLabel
-  // weigh nothing); all 1 where it is empty.
-  std::optional<std::vector<float>> label_weights;
+  // Where labels weigh differently in the loss: which of a sample's, and what one of each class
+  // weighs (kNoLabel: nothing); all 1 where it is empty.
+  struct LabelWeights {
+    std::int64_t first = 0, count = 0;
+    std::vector<float> classes;
+  };
+  std::optional<LabelWeights> label_weights;
   // For masked language modelling (runtime/data/masking.h): labels are the tokens themselves, and
   // what is assembled for a model has this token, the last, in place of hidden ones.
   std::optional<int> mask_token;

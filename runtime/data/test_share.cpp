@@ -98,8 +98,7 @@ Dataset split_of(const Dataset& whole, double share, Split split, Parts parts) {
   // Of each class a share; where a sample has no single class, of all.
   const bool classes = whole.classes > 0 && whole.labels_per_sample == 1 && !whole.skips;
   const std::vector<std::int32_t> alike(classes ? 0 : static_cast<std::size_t>(whole.size));
-  const std::vector<bool> members =
-      test_members(classes ? whole.labels : alike, share, whole.name);
+  const std::vector<bool> members = test_members(classes ? whole.labels : alike, share, whole.name);
   const bool test = split == Split::test;
   Dataset dataset = whole;
   dataset.size = std::count(members.begin(), members.end(), test);

@@ -9,6 +9,7 @@
 namespace hetpipe {
 
 inline constexpr const char* kAutomaticLoss = "auto";
+inline constexpr const char* kOwnLoss = "output";
 // Whatever loss fits: for those who need a network's weights and nothing else.
 inline constexpr const char* kAnyLoss = "any";
 std::vector<std::string> loss_names();  // "auto", "cross-entropy", "mse", ...

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -87,6 +88,17 @@ struct FullText {
   }
   std::string operator()(const RegressionLoss& l) const {
     return format("regression-loss %d %a", static_cast<int>(l.kind), static_cast<double>(l.beta));
+  }
+  std::string operator()(const JointLoss& l) const {
+    std::string text = "joint-loss";
+    for (const JointLoss::Term& term : l.terms) {
+      text += format(" %a %d ", static_cast<double>(term.weight), term.labels) +
+              std::visit(*this, term.loss);
+    }
+    for (const std::int64_t size : l.label_sizes) {
+      text += format(" /%lld", static_cast<long long>(size));
+    }
+    return text;
   }
   std::string operator()(const OutputLoss&) const { return "output-loss"; }
   std::string operator()(const Embedding& e) const {
@@ -271,32 +283,87 @@ int Model::add(ModelLayer layer) {
   return layer_count() - 1;
 }
 
+namespace {
+
+// The cross-entropies of a loss, whether it is one or a sum.
+std::vector<SoftmaxCrossEntropy*> cross_entropies(LayerSpec& spec) {
+  std::vector<SoftmaxCrossEntropy*> all;
+  if (auto* loss = std::get_if<SoftmaxCrossEntropy>(&spec)) all.push_back(loss);
+  if (auto* joint = std::get_if<JointLoss>(&spec)) {
+    for (JointLoss::Term& term : joint->terms) {
+      if (auto* loss = std::get_if<SoftmaxCrossEntropy>(&term.loss)) all.push_back(loss);
+    }
+  }
+  return all;
+}
+
+// Labels of a sample, of what a loss reads; 0: none.
+std::int64_t labels_of(const LayerSpec& spec, const Shape& predictions) {
+  if (std::holds_alternative<OutputLoss>(spec)) return 0;
+  if (std::holds_alternative<RegressionLoss>(spec)) return predictions.elements();
+  return predictions.rank() == 3 ? predictions[1] : 1;
+}
+
+}  // namespace
+
 void Model::set_label_smoothing(float smoothing) {
   if (smoothing == 0) return;
-  auto* loss = layers_.empty() ? nullptr : std::get_if<SoftmaxCrossEntropy>(&layers_.back().spec);
-  if (loss == nullptr) {
-    throw UserError("--label-smoothing",
-                    "is for cross-entropy (model '" + name_ + "' learns by another loss). Leave it "
-                    "out.");
+  ensure(!layers_.empty(), "a model with a loss at its end");
+  const std::vector<SoftmaxCrossEntropy*> losses = cross_entropies(layers_.back().spec);
+  if (losses.empty()) {
+    throw UserError("--label-smoothing", "is for cross-entropy (model '" + name_ +
+                                             "' learns by another loss). Leave it out.");
   }
-  loss->smoothing = smoothing;
+  for (SoftmaxCrossEntropy* loss : losses) loss->smoothing = smoothing;
 }
 
 void Model::weigh_labels(bool skips, std::vector<float> class_weights) {
-  auto* loss = layers_.empty() ? nullptr : std::get_if<SoftmaxCrossEntropy>(&layers_.back().spec);
-  ensure(loss != nullptr, "a model with cross-entropy at its end");
-  loss->skips = skips;
-  loss->class_weights = ConstantTable<float>(std::move(class_weights));
+  ensure(!layers_.empty(), "a model with a loss at its end");
+  const ConstantTable<float> weights(std::move(class_weights));
+  for (SoftmaxCrossEntropy* loss : cross_entropies(layers_.back().spec)) {
+    loss->skips = skips;
+    loss->class_weights = weights;
+  }
 }
 
-const SoftmaxCrossEntropy* Model::weighed_loss() const {
-  const auto* loss =
-      layers_.empty() ? nullptr : std::get_if<SoftmaxCrossEntropy>(&layers_.back().spec);
-  return loss != nullptr && (loss->skips || !loss->class_weights.empty()) ? loss : nullptr;
+std::vector<std::int64_t> Model::label_sizes() const {
+  if (layers_.empty()) return {1};
+  const LayerSpec& spec = layers_.back().spec;
+  if (const auto* joint = std::get_if<JointLoss>(&spec)) return joint->label_sizes;
+  return {is_loss(spec) ? labels_of(spec, input_shapes(layer_count() - 1, 1).front()) : 1};
 }
 
-bool Model::predicts_classes() const {
-  return !layers_.empty() && std::holds_alternative<SoftmaxCrossEntropy>(layers_.back().spec);
+namespace {
+
+// The first cross-entropy of a loss that `wanted` says yes to.
+template <class Wanted>
+Model::WeighedLoss first_of_classes(const Model& model, const Wanted& wanted) {
+  if (model.layers().empty()) return {};
+  const LayerSpec& spec = model.layers().back().spec;
+  const std::vector<std::int64_t> sizes = model.label_sizes();
+  const auto* alone = std::get_if<SoftmaxCrossEntropy>(&spec);
+  if (alone != nullptr && wanted(*alone)) return {alone, {0, sizes.front()}};
+  const auto* joint = std::get_if<JointLoss>(&spec);
+  if (joint == nullptr) return {};
+  for (const JointLoss::Term& term : joint->terms) {
+    const auto* loss = std::get_if<SoftmaxCrossEntropy>(&term.loss);
+    if (loss == nullptr || !wanted(*loss)) continue;
+    const auto part = sizes.begin() + term.labels;
+    return {loss, {std::accumulate(sizes.begin(), part, std::int64_t{0}), *part}};
+  }
+  return {};
+}
+
+}  // namespace
+
+Model::WeighedLoss Model::weighed_loss() const {
+  return first_of_classes(*this, [](const SoftmaxCrossEntropy& loss) {
+    return loss.skips || !loss.class_weights.empty();
+  });
+}
+
+Model::LabelRange Model::class_labels() const {
+  return first_of_classes(*this, [](const SoftmaxCrossEntropy&) { return true; }).labels;
 }
 
 void Model::check_complete() const {
@@ -337,11 +404,9 @@ Shape Model::batch_shape(std::int64_t batch) const {
 }
 
 std::int64_t Model::labels_per_sample() const {
-  if (layers_.empty() || !is_loss(layers_.back().spec)) return 1;
-  const Shape predictions = input_shapes(layer_count() - 1, 1).front();
-  if (std::holds_alternative<OutputLoss>(layers_.back().spec)) return 0;
-  if (std::holds_alternative<RegressionLoss>(layers_.back().spec)) return predictions.elements();
-  return predictions.rank() == 3 ? predictions[1] : 1;
+  std::int64_t all = 0;
+  for (const std::int64_t size : label_sizes()) all += size;
+  return all;
 }
 
 std::int64_t Model::predictions_per_sample() const {
@@ -414,8 +479,8 @@ double Model::forward_flops(std::int64_t batch) const {
 
 std::uint64_t Model::fingerprint() const {
   const bool imported = initial_ != nullptr;
-  std::uint64_t hash = hash_text(name_ + "\n" + to_string(sample_) +
-                                 (imported ? "\n" : format(" %d\n", classes_)));
+  std::uint64_t hash =
+      hash_text(name_ + "\n" + to_string(sample_) + (imported ? "\n" : format(" %d\n", classes_)));
   for (const ModelLayer& layer : layers_) {
     if (imported && is_loss(layer.spec)) continue;
     std::string line = layer.name + " " + std::visit(FullText{}, layer.spec);

@@ -74,10 +74,21 @@ class Model {
   // Of the same: whether any label may be none, and what each class weighs (empty: 1). What weighs
   // a label is known to who holds them: `loss_weight` of a pass.
   void weigh_labels(bool skips, std::vector<float> class_weights);
-  // Cross-entropy of labels that weigh differently; null: of none.
-  const SoftmaxCrossEntropy* weighed_loss() const;
-  // Whether the loss is of classes, so that there is an accuracy.
-  bool predicts_classes() const;
+  // Cross-entropy of labels that weigh differently, and which of a sample's these are; null: none.
+  struct LabelRange {
+    std::int64_t first = 0, count = 0;
+  };
+  struct WeighedLoss {
+    const SoftmaxCrossEntropy* loss = nullptr;
+    LabelRange labels;
+  };
+  WeighedLoss weighed_loss() const;
+  // Labels of a sample lie in parts, one for each kind of label that its losses read: labels of
+  // each. A pass has those of all samples of the first part, then of the next.
+  std::vector<std::int64_t> label_sizes() const;
+  // Of a sample's labels, those that are classes that the accuracy is of; none: there is none.
+  LabelRange class_labels() const;
+  bool predicts_classes() const { return class_labels().count > 0; }
 
   // Parameters and statistics that have a name in a state_dict start from these.
   void set_initial(std::shared_ptr<const StateValues> values) { initial_ = std::move(values); }
@@ -98,7 +109,7 @@ class Model {
   // In which a layer reads its inputs, which are there already.
   std::vector<Shape> shapes_read(const ModelLayer& layer, std::int64_t batch) const;
   Shape batch_shape(std::int64_t batch) const;  // of the samples: (N, H, W, C), (N, F) or (N, T)
-  std::int64_t labels_per_sample() const;       // T where the loss is over tokens, else 1
+  std::int64_t labels_per_sample() const;       // of all parts; T where the loss is over tokens
   // Those that are predicted, and that the loss is a mean over: some of them where tokens are
   // masked.
   std::int64_t predictions_per_sample() const;

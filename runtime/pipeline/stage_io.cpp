@@ -25,13 +25,34 @@ Buffer upload(const Stage& stage, const std::vector<T>& values, std::int64_t sam
   return buffer;
 }
 
+// Part by part, as the loss reads them.
+Buffer upload_labels(const Stage& stage, const Batch& batch, SampleSpan span) {
+  const std::vector<std::int64_t> sizes = stage.model().label_sizes();
+  if (sizes.size() == 1) return upload(stage, batch.labels, batch.count, span);
+  const std::int64_t each = stage.model().labels_per_sample();
+  std::vector<std::int32_t> labels;
+  std::int64_t first = 0;
+  for (const std::int64_t size : sizes) {
+    for (std::int64_t n = span.first; n < span.end; ++n) {
+      const auto row = batch.labels.begin() + n * each + first;
+      labels.insert(labels.end(), row, row + size);
+    }
+    first += size;
+  }
+  return upload(stage, labels, span.count(), {0, span.count()});
+}
+
 // Labels of the span that are classes.
 std::int64_t predictions(const Model& model, const Batch& batch, SampleSpan span) {
-  if (!model.predicts_classes() || batch.count == 0) return 0;
-  const auto each = static_cast<std::int64_t>(batch.labels.size()) / batch.count;
-  const auto first = batch.labels.begin() + span.first * each;
-  const auto end = batch.labels.begin() + span.end * each;
-  return (end - first) - std::count(first, end, kNoLabel);
+  const auto [first, count] = model.class_labels();
+  if (count == 0) return 0;
+  const std::int64_t each = model.labels_per_sample();
+  std::int64_t found = 0;
+  for (std::int64_t n = span.first; n < span.end; ++n) {
+    const auto row = batch.labels.begin() + n * each + first;
+    found += count - std::count(row, row + count, kNoLabel);
+  }
+  return found;
 }
 
 }  // namespace
@@ -52,7 +73,7 @@ void load(const Stage& stage, const Batch& batch, SampleSpan span, Pass& pass) {
     }
   }
   if (!stage.has_loss()) return;
-  pass.labels = upload(stage, batch.labels, batch.count, span);
+  pass.labels = upload_labels(stage, batch, span);
   pass.loss_weight = batch.loss_weight;
   pass.predictions = predictions(stage.model(), batch, span);
 }

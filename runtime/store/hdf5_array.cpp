@@ -25,8 +25,9 @@ Hdf5Array::Hdf5Array(const std::string& path, const hdf5::Id& file, const std::s
   integer_ = kind == H5T_INTEGER;
   bytes_ = integer_ && H5Tget_size(type.get()) == 1 && H5Tget_sign(type.get()) == H5T_SGN_NONE;
   if (!integer_ && kind != H5T_FLOAT) {
-    refuse("holds neither integers nor floating-point numbers (NumPy's bool is stored as another "
-           "type: convert it with astype)");
+    refuse(
+        "holds neither integers nor floating-point numbers (NumPy's bool is stored as another "
+        "type: convert it with astype)");
   }
   shape_ = hdf5::shape_of(dataset_.get(), doing);
   hsize_t values = 1;
@@ -81,8 +82,8 @@ std::vector<Value> Hdf5Array::read(std::int64_t count, hid_t type) const {
 
 std::vector<float> Hdf5Array::floats(std::int64_t count) const {
   std::vector<float> values = read<float>(count, H5T_NATIVE_FLOAT);
-  const auto wrong = std::find_if(values.begin(), values.end(),
-                                  [](float value) { return !std::isfinite(value); });
+  const auto wrong =
+      std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
   if (wrong != values.end()) {
     refuse(format("holds %g in sample %lld (training cannot use it)", static_cast<double>(*wrong),
                   static_cast<long long>((wrong - values.begin()) / row_elements())));

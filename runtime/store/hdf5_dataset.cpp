@@ -307,9 +307,8 @@ void read_for_trial(const std::string& spec, Split split, bool whole) {
 }
 
 void try_once(const std::string& spec) {
-  try_splits_once("images of ", spec, [&](Split split, bool whole) {
-    read_for_trial(spec, split, whole);
-  });
+  try_splits_once("images of ", spec,
+                  [&](Split split, bool whole) { read_for_trial(spec, split, whole); });
 }
 
 }  // namespace

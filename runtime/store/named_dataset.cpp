@@ -60,7 +60,8 @@ RowOrder order_of(const Hdf5Array& array, const Extents& shape, bool image) {
   }
   if (flat || shape[0] == 1) return {};
   const std::string layout = array.layout();
-  if (layout == "NCHW" && !as_torch) array.refuse("has layout NCHW and shape " + array.shape_text());
+  if (layout == "NCHW" && !as_torch)
+    array.refuse("has layout NCHW and shape " + array.shape_text());
   if (layout == "NHWC" && !as_hwc) array.refuse("has layout NHWC and shape " + array.shape_text());
   const bool turned = layout.empty() ? as_torch : layout == "NCHW";
   return {turned ? shape[0] : 1};
@@ -95,13 +96,14 @@ class NamedSplit {
         inputs_.emplace_back(path_, file_, name);
       }
     }
-    const std::string labels = group_ + "/labels";
-    if (format.labels == SampleFormat::Labels::none) {
-    } else if (!hdf5::has_link(file_.get(), labels)) {
-      problems.add(path_, "holds no dataset " + labels + " (" + text_of(format.labels_shape) +
-                              ", which the loss compares with). Write the file again.");
-    } else {
-      labels_.emplace_back(path_, file_, labels);
+    for (const SampleFormat::Labels& part : format.labels) {
+      const std::string labels = group_ + "/" + part.name;
+      if (hdf5::has_link(file_.get(), labels)) {
+        labels_.emplace_back(path_, file_, labels);
+      } else {
+        problems.add(path_, "holds no dataset " + labels + " (" + text_of(part.shape) +
+                                ", which the loss compares with). Write the file again.");
+      }
     }
     problems.throw_if_any();
     check();
@@ -143,33 +145,26 @@ class NamedSplit {
   }
 
   std::vector<std::int32_t> read_labels(Dataset& dataset) const {
-    if (labels_.empty()) return {};
-    const Hdf5Array& array = labels_[0];
-    const std::int64_t each = elements(format_.labels_shape);
-    std::vector<std::int32_t> labels(at(size() * each));
-    if (format_.labels == SampleFormat::Labels::numbers) {
-      const std::vector<float> stored = array.floats(size());
-      for (std::int64_t n = 0; n < size(); ++n) {
-        write_row(stored.data() + n * each, labels.data() + n * each, each, label_order_,
-                  [](float v) { return std::bit_cast<std::int32_t>(v); });
-      }
-      return labels;
+    std::vector<std::vector<std::int32_t>> parts;
+    std::int64_t each = 0;
+    for (std::size_t i = 0; i < labels_.size(); ++i) {
+      parts.push_back(chosen(format_.labels[i], read_part(i)));
+      each += static_cast<std::int64_t>(parts.back().size()) / size();
     }
-    const std::vector<std::int64_t> stored = array.integers(size());
-    for (std::size_t i = 0; i < stored.size(); ++i) {
-      if (stored[i] == format_.ignore_index) {
-        labels[i] = kNoLabel;
-        dataset.skips = true;
-      } else if (0 <= stored[i] && stored[i] < format_.classes) {
-        labels[i] = static_cast<std::int32_t>(stored[i]);
-      } else {
-        array.refuse(format("holds label %lld in sample %lld (must be in 0..%d, the model's "
-                            "classes, or %d, which is ignored)",
-                            static_cast<long long>(stored[i]),
-                            static_cast<long long>(static_cast<std::int64_t>(i) / each),
-                            format_.classes - 1, format_.ignore_index));
+    if (parts.size() == 1) {
+      dataset.skips =
+          std::count(parts[0].begin(), parts[0].end(), kNoLabel) > 0 && !format_.labels[0].numbers;
+      return std::move(parts[0]);
+    }
+    std::vector<std::int32_t> labels;
+    labels.reserve(at(size() * each));
+    for (std::int64_t n = 0; n < size(); ++n) {
+      for (const std::vector<std::int32_t>& part : parts) {
+        const std::int64_t count = static_cast<std::int64_t>(part.size()) / size();
+        labels.insert(labels.end(), part.begin() + n * count, part.begin() + (n + 1) * count);
       }
     }
+    dataset.skips = std::count(labels.begin(), labels.end(), kNoLabel) > 0;
     return labels;
   }
 
@@ -178,6 +173,52 @@ class NamedSplit {
   }
 
  private:
+  // (N, labels of its sample).
+  std::vector<std::int32_t> read_part(std::size_t i) const {
+    const SampleFormat::Labels& part = format_.labels[i];
+    const std::int64_t each = elements(part.shape);
+    std::vector<std::int32_t> labels(at(size() * each));
+    if (part.numbers) {
+      const std::vector<float> stored = labels_[i].floats(size());
+      for (std::int64_t n = 0; n < size(); ++n) {
+        write_row(stored.data() + n * each, labels.data() + n * each, each, label_orders_[i],
+                  [](float v) { return std::bit_cast<std::int32_t>(v); });
+      }
+      return labels;
+    }
+    const std::vector<std::int64_t> stored = labels_[i].integers(size());
+    for (std::size_t e = 0; e < stored.size(); ++e) {
+      if (stored[e] == part.ignore_index) {
+        labels[e] = kNoLabel;
+      } else if (0 <= stored[e] && stored[e] < part.classes) {
+        labels[e] = static_cast<std::int32_t>(stored[e]);
+      } else {
+        labels_[i].refuse(
+            format("holds label %lld in sample %lld (must be in 0..%d, the model's "
+                   "classes, or %d, which is ignored)",
+                   static_cast<long long>(stored[e]),
+                   static_cast<long long>(static_cast<std::int64_t>(e) / each), part.classes - 1,
+                   part.ignore_index));
+      }
+    }
+    return labels;
+  }
+
+  // Those that the loss reads.
+  std::vector<std::int32_t> chosen(const SampleFormat::Labels& part,
+                                   std::vector<std::int32_t> all) const {
+    if (part.from.empty()) return all;
+    const std::int64_t each = elements(part.shape);
+    std::vector<std::int32_t> labels;
+    labels.reserve(at(size()) * part.from.size());
+    for (std::int64_t n = 0; n < size(); ++n) {
+      for (const std::int32_t from : part.from) {
+        labels.push_back(from < 0 ? kNoLabel : all[at(n * each + from)]);
+      }
+    }
+    return labels;
+  }
+
   // Empty: it is not there.
   std::string name_of(const SampleFormat::Input& input) const {
     const std::string name = group_ + "/" + input.name;
@@ -196,11 +237,12 @@ class NamedSplit {
       orders_.push_back(order_of(inputs_[i], input.shape, is_image(input)));
       same_rows(inputs_[i]);
     }
-    if (labels_.empty()) return;
-    same_rows(labels_[0]);
-    const bool image = format_.labels == SampleFormat::Labels::numbers &&
-                       format_.labels_shape.size() == 3;
-    label_order_ = order_of(labels_[0], format_.labels_shape, image);
+    for (std::size_t i = 0; i < labels_.size(); ++i) {
+      const SampleFormat::Labels& part = format_.labels[i];
+      same_rows(labels_[i]);
+      label_orders_.push_back(
+          order_of(labels_[i], part.shape, part.numbers && part.shape.size() == 3));
+    }
   }
 
   void same_rows(const Hdf5Array& array) const {
@@ -213,9 +255,9 @@ class NamedSplit {
   const SampleFormat& format_;
   hdf5::Id file_;
   std::vector<Hdf5Array> inputs_;
-  std::vector<Hdf5Array> labels_;  // none or one
+  std::vector<Hdf5Array> labels_;  // of each part
   std::vector<RowOrder> orders_;   // of the inputs
-  RowOrder label_order_;
+  std::vector<RowOrder> label_orders_;
 };
 
 Dataset load(const std::string& spec, Split wanted, Parts parts, const SampleFormat& format) {
@@ -224,12 +266,14 @@ Dataset load(const std::string& spec, Split wanted, Parts parts, const SampleFor
   dataset.name = spec;
   dataset.size = split.size();
   dataset.extents = format.sample_shape;
-  dataset.classes = format.classes;
-  dataset.labels_per_sample = format.labels == SampleFormat::Labels::none
-                                  ? 0
-                                  : static_cast<int>(elements(format.labels_shape));
-  dataset.number_labels = format.labels == SampleFormat::Labels::numbers;
+  dataset.number_labels = !format.labels.empty();
+  for (const SampleFormat::Labels& part : format.labels) {
+    if (dataset.classes == 0) dataset.classes = part.classes;
+    dataset.number_labels = dataset.number_labels && part.numbers;
+  }
   std::vector<std::int32_t> labels = split.read_labels(dataset);
+  dataset.labels_per_sample =
+      static_cast<int>(static_cast<std::int64_t>(labels.size()) / dataset.size);
   const std::int64_t first = std::min(dataset.size, kFingerprintImages);
   split.read_inputs(dataset, wants_images(parts) ? dataset.size : first);
   const std::size_t values = at(first * dataset.sample_values());

@@ -336,10 +336,10 @@ void Reporter::finish_evaluation(Label label, const EvaluationSum& sum) {
       .accuracy = share(sum.correct, sum.labels)};
   label_seconds_.erase(label_seconds_.begin(), label_seconds_.upper_bound(label));
   const std::string hits =
-      evaluation.accuracy ? format(", test accuracy %.2f %% (%lld of %lld)",
-                                   100 * *evaluation.accuracy, static_cast<long long>(sum.correct),
-                                   static_cast<long long>(sum.labels))
-                          : "";
+      evaluation.accuracy
+          ? format(", test accuracy %.2f %% (%lld of %lld)", 100 * *evaluation.accuracy,
+                   static_cast<long long>(sum.correct), static_cast<long long>(sum.labels))
+          : "";
   log_.line(format("evaluation after wave %lld: test loss %.4f%s", static_cast<long long>(label),
                    evaluation.loss, hits.c_str()));
   if (trace_ != nullptr) {

@@ -38,8 +38,8 @@ std::string target_text(const TrainJob& job, const Reporter::Outcome& outcome) {
   return format(
       "target: %g %% test accuracy reached after wave %lld (%.2f %%) in %s of training, "
       "without evaluation; %lld samples, %.2f epochs",
-      wanted, static_cast<long long>(outcome.target->label), 100 * outcome.target->accuracy.value_or(0),
-      format_seconds(outcome.target->seconds).c_str(),
+      wanted, static_cast<long long>(outcome.target->label),
+      100 * outcome.target->accuracy.value_or(0), format_seconds(outcome.target->seconds).c_str(),
       static_cast<long long>(outcome.target->samples),
       samples / static_cast<double>(job.dataset_size));
 }

@@ -21,12 +21,10 @@ std::optional<SampleFormat> format_of(const ModelChoice& model) {
   for (const ExportedInput& input : samples.inputs) {
     format.inputs.push_back({input.name, input.shape, input.tokens});
   }
-  format.labels = samples.labels == ExportedSamples::Labels::none      ? SampleFormat::Labels::none
-                  : samples.labels == ExportedSamples::Labels::classes ? SampleFormat::Labels::classes
-                                                                       : SampleFormat::Labels::numbers;
-  format.labels_shape = samples.labels_shape;
-  format.classes = samples.classes;
-  format.ignore_index = model.loss.ignore_index;
+  for (const ExportedLabels& labels : samples.labels) {
+    format.labels.push_back({labels.name, labels.shape, labels.numbers, labels.classes,
+                             labels.ignore_index, labels.from});
+  }
   format.sample_shape = samples.sample_shape;
   return format;
 }
@@ -57,14 +55,14 @@ Model make_model_for(const ModelChoice& choice, const Dataset& data) {
   Model model = make_model(choice, Shape(data.sample_shape()), data.classes);
   check_labels_hidden(model, data);
   const bool numbers = model.labels_per_sample() > 0 && !model.predicts_classes();
-  if (numbers != data.number_labels) {
+  if (numbers != data.number_labels && data.labels_per_sample > 0) {
     throw UserError("model '" + model.name() + "'",
                     numbers ? "learns numbers by this --loss (the labels of " + data.name +
                                   " are classes). Give an HDF5 file whose labels are numbers."
                             : "learns classes by this --loss (the labels of " + data.name +
                                   " are numbers). Choose another --loss.");
   }
-  if (data.mask_token && model.weighed_loss() != nullptr) {
+  if (data.mask_token && model.weighed_loss().loss != nullptr) {
     throw UserError("--class-weights", "has no effect on masked tokens. Leave it out.");
   }
   if (model.labels_per_sample() != data.labels_per_sample) {

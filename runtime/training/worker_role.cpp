@@ -95,10 +95,11 @@ Batch assemble_test_batch(const Dataset& test, std::int64_t first, std::int64_t 
 
 // As the model's loss weighs them.
 void weigh_labels(Dataset& data, const Model& model) {
-  const SoftmaxCrossEntropy* loss = model.weighed_loss();
+  const auto [loss, labels] = model.weighed_loss();
   if (loss == nullptr || !data.has_labels()) return;
   const ConstantTable<float>& weights = loss->class_weights;
-  data.label_weights.emplace(weights.data(), weights.data() + weights.size());
+  data.label_weights = {
+      labels.first, labels.count, {weights.data(), weights.data() + weights.size()}};
 }
 
 double mean_label_weight(const Dataset& data) {

@@ -4,6 +4,9 @@
   for m in cnn unet gpt2 llama bert swin tagger seq2seq; do
     python3 launch/pytorch/hetpipe_export.py tests/models/models.py:$m --output tests/models/$m --steps 3 --reference tests/models/$m/reference.safetensors
   done
+  python3 launch/pytorch/hetpipe_export.py tests/models/models.py:own_loss --output tests/models/own_loss --steps 3 --reference tests/models/own_loss/reference.safetensors
+  python3 launch/pytorch/hetpipe_export.py tests/models/models.py:two_heads --output tests/models/two_heads --steps 3 --reference tests/models/two_heads/reference.safetensors \
+    --ignore-index 2 --class-weights 1,2,1,3 --label-smoothing 0.1 --auxiliary-weights 0.4
 
 Each folder then holds the graph, the weights, a minibatch (check.safetensors) and PyTorch's loss, gradients, and weights and
 buffers after three steps (reference.safetensors). Tests compare with these; they need no Python.
@@ -199,3 +202,50 @@ class Seq2Seq(nn.Module):
 def seq2seq():
     torch.manual_seed(0)
     return Seq2Seq(), (torch.randn(3, 5, 16), torch.randint(30, (3, 6)))
+
+
+class OwnLoss(nn.Module):
+    """Returns a loss: next tokens of a padded sequence, a class with weights, errors of numbers, a penalty."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(11, 12)
+        self.features = nn.Linear(5, 12)
+        self.head = nn.Linear(12, 11)
+        self.kind = nn.Linear(12, 3)
+        self.back = nn.Linear(12, 5)
+        self.register_buffer("weights", torch.tensor([1.0, 2.0, 0.5]))
+
+    def forward(self, tokens, features, kind):
+        x = torch.tanh(self.words(tokens) + self.features(features)[:, None])
+        following = F.pad(tokens, (0, 1), value=-100)[:, 1:]
+        loss = F.cross_entropy(self.head(x[:, :-1]).flatten(0, 1), following[:, :-1].flatten(), label_smoothing=0.1)
+        mean = x.mean(1)
+        loss = loss + 0.5 * F.cross_entropy(self.kind(mean), kind, weight=self.weights) + F.mse_loss(self.back(mean), features) / 2
+        loss = loss - 0.1 * F.l1_loss(mean[:, :5], features)
+        return loss + 0.3 * F.binary_cross_entropy_with_logits(self.back(mean), torch.sigmoid(features)) + 0.01 * (x ** 2).mean()
+
+
+def own_loss():
+    torch.manual_seed(0)
+    return OwnLoss(), (torch.randint(11, (4, 6)), torch.randn(4, 5), torch.randint(3, (4,)))
+
+
+class TwoHeads(nn.Module):
+    """Classes of pixels, twice: as segmentation networks with an auxiliary head."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.auxiliary = nn.Conv2d(8, 4, 1)
+        self.body = nn.Conv2d(8, 8, 3, padding=2, dilation=2)
+        self.head = nn.Conv2d(8, 4, 1)
+
+    def forward(self, images):
+        x = torch.tanh(self.stem(images))
+        return {"out": self.head(torch.tanh(self.body(x))), "aux": self.auxiliary(x)}
+
+
+def two_heads():
+    torch.manual_seed(0)
+    return TwoHeads(), (torch.randn(3, 3, 6, 5),)

@@ -8,7 +8,7 @@ known=$(sed -n '/^POINTWISE = {/,/^# Why an operator/p' "$source/launch/pytorch/
 [ "$(wc -w <<< "$known")" -gt 100 ] || { echo "the exporter's table was not found"; exit 1; }
 failed=0
 for operator in $known; do
-  grep -q "\"$operator\"" "$source"/runtime/model/graph/lower_*.cpp "$source/runtime/model/graph/recognise.cpp" ||
+  grep -q "\"$operator\"" "$source"/runtime/model/graph/lower_*.cpp "$source"/runtime/model/graph/{recognise,own_loss}.cpp ||
     { echo "$operator: exported, but not imported"; failed=1; }
 done
 exit $failed

@@ -32,13 +32,20 @@ struct ExportedInput {
   std::vector<std::int64_t> shape;  // of one sample
   bool tokens = false;              // integers
 };
-struct ExportedSamples {
-  enum class Labels { none, classes, numbers };
-  std::vector<ExportedInput> inputs;
-  Labels labels = Labels::classes;
-  std::vector<std::int64_t> labels_shape;  // of one sample
-  std::vector<std::int64_t> sample_shape;  // of the inputs in a row, as Model::sample_shape
+// A part of its labels: those of an input, or of a dataset of their own.
+struct ExportedLabels {
+  std::string name = "labels";
+  std::vector<std::int64_t> shape = {};  // of one sample, of what has this name
+  bool numbers = false;                  // otherwise classes
   int classes = 0;
+  int ignore_index = -100;  // a class label that is none
+  std::vector<std::int32_t> from =
+      {};  // for each label its element; -1: none. Empty: all, in order
+};
+struct ExportedSamples {
+  std::vector<ExportedInput> inputs;
+  std::vector<ExportedLabels> labels;      // of each part; none: the loss reads none
+  std::vector<std::int64_t> sample_shape;  // of the inputs in a row, as Model::sample_shape
 };
 // UserError as import_model's, of the loss.
 ExportedSamples exported_samples(const std::filesystem::path& folder, const LossChoice& loss);

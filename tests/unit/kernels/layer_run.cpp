@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <stdexcept>
@@ -11,6 +12,7 @@
 #include "base/random.h"
 #include "kernels/buffer.h"
 #include "kernels/host_device.h"
+#include "kernels/joint_loss.h"
 
 namespace hetpipe::test {
 namespace {
@@ -160,6 +162,18 @@ LayerValues make_values(const LayerCase& c) {
       // Each sample's are others.
       const bool predicted = labelled == 0 || (n + n / tokens) % tokens < labelled;
       v.labels.push_back(predicted ? static_cast<std::int32_t>(draw % classes) : kNoLabel);
+    }
+  }
+  if (const auto* joint = std::get_if<JointLoss>(&c.spec)) {
+    for (std::size_t part = 0; part < joint->label_sizes.size(); ++part) {
+      const auto reads = [&](const JointLoss::Term& term) {
+        return term.labels == static_cast<int>(part) &&
+               !std::holds_alternative<OutputLoss>(term.loss);
+      };
+      const auto term = std::find_if(joint->terms.begin(), joint->terms.end(), reads);
+      const Shape& input = c.inputs[static_cast<std::size_t>(term - joint->terms.begin())];
+      const LayerValues of = make_values(LayerCase{loss_of(*term), {input}});
+      v.labels.insert(v.labels.end(), of.labels.begin(), of.labels.end());
     }
   }
   if (std::holds_alternative<RegressionLoss>(c.spec)) {

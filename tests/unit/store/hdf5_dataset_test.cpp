@@ -2,13 +2,12 @@
 #include "runtime/store/hdf5_dataset.h"
 
 #include <gmock/gmock.h>
-#include <hdf5.h>
 
 #include <cmath>
 
 #include "base/error.h"
 #include "runtime/store/open_dataset.h"
-#include "tests/unit/data/scratch_folder.h"
+#include "tests/unit/store/written_hdf5.h"
 
 namespace hetpipe {
 namespace hdf5_dataset_test {
@@ -17,29 +16,9 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Shape = std::vector<hsize_t>;
-
 // Files are made with HDF5 alone, as any other program would.
-class Hdf5Dataset : public ::testing::Test {
+class Hdf5Dataset : public WrittenHdf5 {
  protected:
-  template <class Value>
-  void add(const std::string& file, const std::string& name, hid_t type, const Shape& shape,
-           const std::vector<Value>& values) {
-    const std::string path = (folder_ / file).string();
-    const hid_t f = std::filesystem::exists(path)
-                        ? H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
-                        : H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
-    const hid_t parents = H5Pcreate(H5P_LINK_CREATE);
-    H5Pset_create_intermediate_group(parents, 1);
-    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
-    const hid_t data = H5Dcreate2(f, name.c_str(), type, space, parents, H5P_DEFAULT, H5P_DEFAULT);
-    ASSERT_GE(data, 0);
-    ASSERT_GE(H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
-    H5Dclose(data);
-    H5Sclose(space);
-    H5Pclose(parents);
-    ASSERT_GE(H5Fclose(f), 0);
-  }
   void add_bytes(const std::string& file, const std::string& group, int count) {
     std::vector<std::uint8_t> pixels;
     for (int i = 0; i < count * 6; ++i) pixels.push_back(static_cast<std::uint8_t>(i));
@@ -55,8 +34,6 @@ class Hdf5Dataset : public ::testing::Test {
   std::string error(const std::string& file, Split split = Split::train) {
     return error_of<UserError>([&] { load(file, split); });
   }
-
-  ScratchFolder folder_;
 };
 
 TEST_F(Hdf5Dataset, KnowsWhetherThereAreTestSamples) {

@@ -21,11 +21,20 @@ namespace fs = std::filesystem;
 
 const fs::path kModels = fs::path(HETPIPE_SOURCE_DIR) / "tests" / "models";
 
-class ExportedModels : public testing::TestWithParam<const char*> {
+struct Exported {
+  const char* name;
+  LossChoice loss{};
+  float smoothing = 0;
+};
+
+class ExportedModels : public testing::TestWithParam<Exported> {
  protected:
-  fs::path folder_ = kModels / GetParam();
-  Model model_ = import_model(folder_, {.dropout = false});
-  CheckedBatch batch_ = read_batch(folder_ / "check.safetensors", folder_, model_);
+  ExportedModels() { model_.set_label_smoothing(GetParam().smoothing); }
+
+  fs::path folder_ = kModels / GetParam().name;
+  Model model_ = import_model(folder_, {.loss = GetParam().loss, .dropout = false});
+  CheckedBatch batch_ =
+      read_batch(folder_ / "check.safetensors", model_, exported_samples(folder_, GetParam().loss));
   Safetensors reference_{folder_ / "reference.safetensors"};
 
   static OptimizerOptions sgd() {
@@ -91,10 +100,15 @@ TEST_P(ExportedModels, AnyCutGivesTheSameBits) {
   ASSERT_EQ(run({1, n / 3, n - 2}), whole);
 }
 
+const LossChoice kOfTwoHeads{
+    .ignore_index = 2, .skips = true, .class_weights = {1, 2, 1, 3}, .auxiliary = {0.4}};
 INSTANTIATE_TEST_SUITE_P(Models, ExportedModels,
-                         testing::Values("cnn", "unet", "gpt2", "llama", "bert", "swin", "tagger",
-                                         "seq2seq", "net"),
-                         [](const auto& of) { return std::string(of.param); });
+                         testing::Values(Exported{"cnn"}, Exported{"unet"}, Exported{"gpt2"},
+                                         Exported{"llama"}, Exported{"bert"}, Exported{"swin"},
+                                         Exported{"tagger"}, Exported{"seq2seq"}, Exported{"net"},
+                                         Exported{"own_loss"},
+                                         Exported{"two_heads", kOfTwoHeads, 0.1f}),
+                         [](const auto& of) { return std::string(of.param.name); });
 
 }  // namespace exported_models_test
 }  // namespace hetpipe
