@@ -4,6 +4,7 @@
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/row_sums.h"
+#include "kernels/cpu/threads.h"
 #include "kernels/window.h"
 
 namespace hetpipe {
@@ -49,11 +50,7 @@ class ConvolutionPasses {
     Buffer storage, turned_storage;
     if (turned()) {
       turned_storage = Buffer(context_.device, stream, weight_.get_size(), MemoryKind::workspace);
-      const std::int64_t taps = window_.taps(), group = outputs_ * inputs_ * taps;
-      for (std::int64_t g = 0; g < groups_; ++g) {
-        loops::turn_round(turned_storage.as<float>() + g * group, weight + g * group, outputs_,
-                          inputs_, taps);
-      }
+      turn_weights(turned_storage.as<float>(), weight);
       input_gradient_->primitive.run(
           context_, stream,
           {{DNNL_ARG_SRC, dy},
@@ -89,6 +86,17 @@ class ConvolutionPasses {
   }
 
  private:
+  void turn_weights(float* to, const float* from) const {
+    constexpr std::int64_t kInputs = 16;  // of one piece of work
+    const std::int64_t taps = window_.taps(), group = outputs_ * inputs_ * taps;
+    const std::int64_t pieces = (inputs_ + kInputs - 1) / kInputs;
+    parallel_for(context_.threads, groups_ * pieces, [&](std::int64_t piece) {
+      const std::int64_t g = piece / pieces, first = piece % pieces * kInputs;
+      loops::turn_round(to + g * group, from + g * group, outputs_, inputs_, taps, first,
+                        std::min(inputs_, first + kInputs));
+    });
+  }
+
   // One direction: its primitive, its layout of the weights, and the way between that and OIHW.
   struct Direction {
     Primitive primitive;

@@ -197,12 +197,20 @@ HETPIPE_EVERY_WIDTH void transpose(float* __restrict to, const float* __restrict
     }
 }
 
-void turn_round(float* __restrict to, const float* __restrict from, std::int64_t outputs,
-                std::int64_t inputs, std::int64_t taps) {
-  for (std::int64_t o = 0; o < outputs; ++o)
-    for (std::int64_t i = 0; i < inputs; ++i)
-      for (std::int64_t t = 0; t < taps; ++t)
-        to[(i * outputs + o) * taps + t] = from[(o * inputs + i) * taps + taps - 1 - t];
+HETPIPE_EVERY_WIDTH void turn_round(float* __restrict to, const float* __restrict from,
+                                    std::int64_t outputs, std::int64_t inputs, std::int64_t taps,
+                                    std::int64_t first, std::int64_t end) {
+  constexpr std::int64_t kTile = 16;  // as in transpose
+  for (std::int64_t o0 = 0; o0 < outputs; o0 += kTile) {
+    const std::int64_t o1 = std::min(outputs, o0 + kTile);
+    for (std::int64_t i = first; i < end; ++i) {
+      for (std::int64_t o = o0; o < o1; ++o) {
+        const float* const taken = from + (o * inputs + i) * taps + taps - 1;
+        float* const put = to + (i * outputs + o) * taps;
+        for (std::int64_t t = 0; t < taps; ++t) put[t] = taken[-t];
+      }
+    }
+  }
 }
 
 HETPIPE_EVERY_WIDTH void average_pool_row(float* __restrict y, const float* __restrict image,

@@ -81,9 +81,10 @@ void add_to_rows(float* y, const float* x, std::int64_t rows, std::int64_t colum
 // to (columns, rows) = from (rows, columns) transposed.
 void transpose(float* to, const float* from, std::int64_t rows, std::int64_t columns);
 
-// Weights (outputs, inputs, taps) as (inputs, outputs, taps), the taps from last to first.
+// Weights (outputs, inputs, taps) as (inputs, outputs, taps), the taps from last to first: of inputs
+// [first, end).
 void turn_round(float* to, const float* from, std::int64_t outputs, std::int64_t inputs,
-                std::int64_t taps);
+                std::int64_t taps, std::int64_t first, std::int64_t end);
 
 // One output row (W', C) of a pooling: `image` is one sample (H, W, C).
 void average_pool_row(float* y, const float* image, const Window& window, const Shape& in,

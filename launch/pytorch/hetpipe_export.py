@@ -1296,18 +1296,99 @@ class Exporter:
         eps = call.args["eps"]
         return self.plain(call, eps=torch.finfo(torch.float32).eps if eps is None else eps)
 
+    def made(self, fx: torch.fx.Node, op: str, inputs: dict[str, Any], shape: Shape, **attributes: Any) -> Value:
+        return self.emit(op, fx, inputs, attributes, shape, torch.float32)
+
+    def step(self, fx: torch.fx.Node, kind: str, x: Value, state: list[Value], weight: Value, bias: Value | None) -> list[Value]:
+        """The next state of a recurrent cell; `x` is the input's part of the gates, with its bias."""
+        n, size = state[0].shape
+        arguments = {"input": state[0], "weight": weight} | ({} if bias is None else {"bias": bias})
+        own = self.made(fx, "linear", arguments, x.shape)
+
+        def part(of: Value, i: int) -> Value:
+            return self.made(fx, "slice", {"self": of}, (n, size), dim=1, start=i * size, end=(i + 1) * size, step=1)
+
+        def two(op: str, a: Value, b: Value, **attributes: Any) -> Value:
+            return self.made(fx, op, {"self": a, "other": b}, a.shape, **attributes)
+
+        def gate(op: str, value: Value) -> Value:
+            return self.made(fx, op, {"self": value}, value.shape)
+        if kind == "gru":
+            reset, update = (gate("sigmoid", two("add", part(x, i), part(own, i), alpha=1)) for i in (0, 1))
+            new = gate("tanh", two("add", part(x, 2), two("mul", reset, part(own, 2)), alpha=1))
+            return [two("add", new, two("mul", update, two("sub", state[0], new, alpha=1)), alpha=1)]
+        gates = two("add", x, own, alpha=1)
+        if kind != "lstm":
+            return [gate(kind.removeprefix("rnn_"), gates)]
+        inner, forget, out = (gate("sigmoid", part(gates, i)) for i in (0, 1, 3))
+        cell = two("add", two("mul", forget, state[1]), two("mul", inner, gate("tanh", part(gates, 2))), alpha=1)
+        return [two("mul", out, gate("tanh", cell)), cell]
+
+    def stepwise(self, call: Call, kind: str, states: list[Any]) -> list[Value]:
+        """A recurrent network step by step, in the operators that a step is made of."""
+        fx, x, weights = call.fx, call.first, [self.literal(w, call.fx) if isinstance(w, Constant) else w for w in call.args["params"]]
+        time, layers, ways = int(call.args["batch_first"]), call.args["num_layers"], 2 if call.args["bidirectional"] else 1
+        each = 4 if call.args["has_biases"] else 2
+        if len(weights) != each * layers * ways:
+            raise Refused("projections of the state (proj_size)")
+        if len(x.shape) != 3 or not isinstance(x.shape[time], int):
+            raise Refused("a sequence without a batch")
+        steps, n = x.shape[time], x.shape[1 - time]
+        firsts = [self.literal(s, fx) if isinstance(s, Constant) else s for s in states]
+        lasts: list[list[Value]] = [[] for _ in firsts]
+        for layer in range(layers):
+            sides = []
+            for way in range(ways):
+                own = weights[(layer * ways + way) * each:][:each]
+                arguments = {"input": x, "weight": own[0]} | ({"bias": own[2]} if each == 4 else {})
+                gates = self.made(fx, "linear", arguments, x.shape[:2] + (own[0].shape[0],))
+                size = own[1].shape[1]
+                state = [self.made(fx, "select", {"self": f}, (n, size), dim=0, index=layer * ways + way) for f in firsts]
+                found: dict[int, Value] = {}
+                for t in reversed(range(steps)) if way else range(steps):
+                    now = self.made(fx, "select", {"self": gates}, (n, own[0].shape[0]), dim=time, index=t)
+                    state = self.step(fx, kind, now, state, own[1], own[3] if each == 4 else None)
+                    found[t] = state[0]
+                shape = (steps, n, size) if time == 0 else (n, steps, size)
+                sides.append(self.made(fx, "stack", {"tensors": [found[t] for t in range(steps)]}, shape, dim=time))
+                for last, s in zip(lasts, state):
+                    last.append(s)
+            shape = sides[0].shape[:2] + (sides[0].shape[2] * ways,)
+            x = sides[0] if ways == 1 else self.made(fx, "cat", {"tensors": sides}, shape, dim=2)
+            if call.args["dropout"] and layer + 1 < layers:
+                self.edits.append((fx, "dropout", 0.0))
+                x = self.made(fx, "dropout", {"input": x}, x.shape, p=float(call.args["dropout"]))
+        return [x] + [self.made(fx, "stack", {"tensors": s}, (len(s),) + s[0].shape, dim=0) for s in lasts]
+
+    def cell(self, call: Call) -> Any:
+        """One step of lstm, gru or rnn."""
+        fx, args = call.fx, {k: self.literal(v, call.fx) if isinstance(v, Constant) else v for k, v in call.args.items()}
+        kind = call.name.removesuffix("_cell")
+        state = [self.literal(s, fx) if isinstance(s, Constant) else s for s in (args["hx"] if kind == "lstm" else [args["hx"]])]
+        if len(args["input"].shape) != 2:
+            raise Refused("a step without a batch")
+        arguments = {"input": args["input"], "weight": args["w_ih"]} | ({} if args.get("b_ih") is None else {"bias": args["b_ih"]})
+        gates = self.made(fx, "linear", arguments, (args["input"].shape[0], args["w_ih"].shape[0]))
+        state = self.step(fx, kind, gates, state, args["w_hh"], args.get("b_hh"))
+        return state if kind == "lstm" else state[0]
+
+    op_lstm_cell = op_gru_cell = op_rnn_tanh_cell = op_rnn_relu_cell = cell
+
     def recurrent(self, call: Call) -> list[Value]:
-        """lstm and gru; a first state of zeros is left out."""
+        """lstm and gru; a first state of zeros is left out. With another, or a cell's last state that is used: step by step."""
         if call.target._overloadname != "input":
             raise Refused("packed sequences: pad them, and mask the loss")
         states = call.args["hx"] if isinstance(call.args["hx"], list) else [call.args["hx"]]
-        if all(isinstance(s, Constant) and not bool(s.pair[0].any()) for s in states):
-            call.args["hx"] = None
+        zeros = all(isinstance(s, Constant) and not bool(s.pair[0].any()) for s in states)
+        cell_used = call.name == "lstm" and any(u.args[1] == 2 and u.users for u in call.fx.users if u.target is operator.getitem)
+        if not zeros or cell_used or call.name not in ("lstm", "gru"):
+            return self.stepwise(call, call.name, states)
+        call.args["hx"] = None
         if call.args["dropout"]:
             self.edits.append((call.fx, "dropout", 0.0))
         return self.plain(call, dropout=float(call.args["dropout"]))
 
-    op_lstm = op_gru = recurrent
+    op_lstm = op_gru = op_rnn_tanh = op_rnn_relu = recurrent
 
     def norm_with_statistics(self, call: Call) -> Value:
         for key in ("running_mean", "running_var"):
