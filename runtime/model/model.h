@@ -18,6 +18,7 @@ inline constexpr int kSamples = -1;  // as an input: the samples themselves
 struct StateTensor {
   std::string name;                 // "layer3.4.conv2.weight"
   std::vector<std::int64_t> shape;  // PyTorch's, of as many elements
+  bool frozen = false;              // a parameter that training does not change
 };
 
 // A parameter that is an earlier layer's, of as many elements.

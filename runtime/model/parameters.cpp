@@ -27,6 +27,7 @@ void take_state(const StateTensor& state, const Model& model, ParameterEntry& en
   entry.name = file_name(state.name);
   entry.file_shape = state.shape;
   entry.torch = true;
+  entry.frozen = state.frozen;
   if (model.initial() == nullptr) return;
   entry.given = model.initial()->of(state.name);
   ensure(static_cast<std::int64_t>(entry.given.size()) == entry.count,
@@ -62,6 +63,7 @@ ParameterLayout ParameterLayout::make(const Model& model, int first, int end,
                            .count = p.shape.elements(),
                            .file_shape = extents_of(p.shape),
                            .torch = false,
+                           .frozen = false,
                            .given = {}};
       if (!layer.state.empty()) take_state(layer.state[place++], model, entry);
       if (const SharedParameter* const shared = shared_parameter(layer, p)) {

@@ -23,6 +23,7 @@ struct ParameterEntry {
   // As a checkpoint states it: that of the shape, or of PyTorch's state_dict (`torch`).
   std::vector<std::int64_t> file_shape;
   bool torch = false;
+  bool frozen = false;           // training does not change it
   std::span<const float> given;  // its initial values, where the model has some
   bool is_own() const { return owner_layer == layer; }
 };

@@ -60,6 +60,14 @@ std::vector<std::int64_t> entry_counts(const ParameterLayout& layout) {
   return counts;
 }
 
+std::vector<bool> frozen_entries(const ParameterLayout& layout) {
+  std::vector<bool> frozen;
+  for (const ParameterEntry& entry : layout.entries()) {
+    if (entry.is_own()) frozen.push_back(entry.frozen);
+  }
+  return frozen;
+}
+
 EntrySquares::EntrySquares(Device& device, Stream& stream, std::vector<std::int64_t> counts)
     : device_(device),
       stream_(stream),

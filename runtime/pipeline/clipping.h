@@ -46,6 +46,7 @@ std::string why_not_clip(ClipScope scope, const System& system);
 
 // Elements of each parameter, in the layout's order.
 std::vector<std::int64_t> entry_counts(const ParameterLayout& layout);
+std::vector<bool> frozen_entries(const ParameterLayout& layout);  // in the same order
 
 // Squares of every parameter of one stage, on its device.
 class EntrySquares {

@@ -37,10 +37,12 @@ std::vector<std::string> optimizer_slot_names(const std::string& optimizer);
 class Optimizer {
  public:
   Optimizer(OptimizerOptions options, Device& device, Stream& stream, const ParameterLayout& layout)
-      : Optimizer(std::move(options), device, stream, entry_counts(layout)) {}
-  // For parameters with so many elements each, one after another in the flat arrays.
+      : Optimizer(std::move(options), device, stream, entry_counts(layout),
+                  frozen_entries(layout)) {}
+  // For parameters with so many elements each, one after another in the flat arrays. Those that are
+  // frozen (none where the list is empty) have no gradient and do not change.
   Optimizer(OptimizerOptions options, Device& device, Stream& stream,
-            std::vector<std::int64_t> counts);
+            std::vector<std::int64_t> counts, const std::vector<bool>& frozen = {});
   // Of one parameter with so many elements.
   Optimizer(OptimizerOptions options, Device& device, Stream& stream, std::int64_t count)
       : Optimizer(std::move(options), device, stream, std::vector{count}) {}
@@ -54,7 +56,7 @@ class Optimizer {
               std::optional<float> clip_factor = std::nullopt);
 
   // For global clipping: squares of this gradient, per parameter; readable once the stream is done.
-  std::span<const double> measure(const Buffer& gradient);
+  std::span<const double> measure(Buffer& gradient);
   // The factor that follows from those of all stages.
   float clip_factor(std::span<const std::vector<double>> squares_of_stages) const {
     return clip_factor_of(squares_of_stages, options_.clipping.max_norm);
@@ -79,10 +81,17 @@ class Optimizer {
   void load_slot(std::size_t slot, std::span<const float> values);
 
  private:
+  struct Run {  // of the flat arrays
+    std::int64_t first = 0, count = 0;
+  };
+  void drop_frozen(Buffer& gradient);
+  void apply(const Run& run, Minibatch p, std::int64_t step, float* gradient, const float* weights);
+
   OptimizerOptions options_;
   Device& device_;
   Stream& stream_;
   std::int64_t count_;
+  std::vector<Run> trained_, frozen_;
   std::vector<Buffer> slots_;
   bool looks_ahead_ = false;
   Buffer last_update_;  // plain SGD has no state of its own

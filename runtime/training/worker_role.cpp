@@ -197,8 +197,10 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   Built built = build(common, role, setting.devices[at(service.transport().rank().value)],
                       setting.plan_cache);
   std::vector<std::int64_t> parameters;  // elements of each
+  std::vector<bool> frozen;
   for (const Stage* chunk : built.chunks) {
     for (const std::int64_t count : entry_counts(chunk->parameters())) parameters.push_back(count);
+    for (const bool of : frozen_entries(chunk->parameters())) frozen.push_back(of);
   }
   WorkerSetup setup;
   setup.place = place_of(common, role, setting.roles);
@@ -216,7 +218,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
           ? std::make_unique<LocalWeights>(*built.device, *built.stream, common.rules, *exact)
           : std::make_unique<LocalWeights>(*built.device, *built.stream, common.rules,
                                            setup.policy.visible, built.start.parameters);
-  Optimizer optimizer(job.optimizer, *built.device, *built.stream, parameters);
+  Optimizer optimizer(job.optimizer, *built.device, *built.stream, parameters, frozen);
   if (common.checkpoint) {
     for (std::size_t slot = 0; slot < built.start.slots.size(); ++slot) {
       optimizer.load_slot(slot, built.start.slots[slot]);

@@ -23,9 +23,6 @@ std::string Importer::parameter(const Node& node, const std::string& argument) c
   if (state == nullptr) {
     throw Unsupported("its " + argument + " is computed (and no parameter)");
   }
-  if (state->kind == StateKind::frozen) {
-    throw Unsupported("its " + argument + " '" + state->name + "' is frozen (requires_grad=False)");
-  }
   return state->name;
 }
 
@@ -147,7 +144,7 @@ int Importer::append(const Node& node, ModelLayer layer, const std::vector<std::
   layer.name = layer_name(node, layer.spec);
   for (const std::string& name : state) {
     const State* const of = state_of(name);
-    layer.state.push_back({of->name, of->shape});
+    layer.state.push_back({of->name, of->shape, of->kind == StateKind::frozen});
   }
   LayerShapes shapes;
   try {

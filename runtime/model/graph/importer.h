@@ -81,8 +81,8 @@ class Importer {
                 const std::vector<std::int64_t>& extents, const TensorShape& shape) const;
 
   const State* state_of(const std::string& name) const;  // null: no tensor of the state_dict
-  // The name of a trained parameter that the node reads as this argument; Unsupported for a tensor
-  // that is none.
+  // The name of a parameter, trained or frozen, that the node reads as this argument; Unsupported
+  // for a tensor that is none.
   std::string parameter(const Node& node, const std::string& argument) const;
 
   // Those of the arguments that the node has.
