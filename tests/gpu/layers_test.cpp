@@ -57,17 +57,6 @@ std::vector<LayerCase> some_cases() {
   return some;
 }
 
-// Whether the device has a kernel for it: some layers it refuses by name, so far.
-bool has_kernel(Device& device, const LayerCase& c) {
-  try {
-    device.make_kernel(c.spec, c.inputs, test::kLayerKey);
-    return true;
-  } catch (const UserError& refusal) {
-    EXPECT_NE(std::string(refusal.what()).find("has no kernel for"), std::string::npos);
-    return false;
-  }
-}
-
 class CudaLayers : public testing::TestWithParam<Precision> {
  protected:
   void SetUp() override {
@@ -81,7 +70,6 @@ class CudaLayers : public testing::TestWithParam<Precision> {
 TEST_P(CudaLayers, AgreeWithTheDefinition) {
   for (const LayerCase& c : all_cases()) {
     SCOPED_TRACE(to_string(c));
-    if (!has_kernel(*device_, c)) continue;
     const LayerValues values = values_of(c, GetParam());
     compare_all(run_layer(*device_, c, values), run_layer(*reference_, c, values),
                 within(tolerance(c.spec, GetParam())));
@@ -91,7 +79,6 @@ TEST_P(CudaLayers, AgreeWithTheDefinition) {
 
 TEST_P(CudaLayers, TensorsMayStartAnywhere) {
   for (const LayerCase& c : some_cases()) {
-    if (!has_kernel(*device_, c)) continue;
     const LayerValues values = values_of(c, GetParam());
     const LayerResult wanted = run_layer(*reference_, c, values);
     for (const std::int64_t offset : {1, 2, 4}) {
@@ -105,7 +92,6 @@ TEST_P(CudaLayers, TensorsMayStartAnywhere) {
 
 TEST_P(CudaLayers, ComeToTheSameBitsEveryTimeInTwoHalvesAndInPlace) {
   for (const LayerCase& c : some_cases()) {
-    if (!has_kernel(*device_, c)) continue;
     const LayerValues values = values_of(c, GetParam());
     const LayerResult wanted = run_layer(*device_, c, values);
     for (const RunOptions& options :

@@ -54,13 +54,13 @@ TYPED_TEST(DropoutKernels, DrawAndApplyAsTheDefinition) {
     reference::dropout_apply(count, wanted_kept.data(), 1 / (1 - rate), widened(x.values()).data(),
                              wanted.data());
 
-    dropout_forward<TypeParam>(keys.data(), batch, elements, rate, x.data(), nullptr, kept.data(),
+    dropout_forward<TypeParam>(keys.data(), batch, elements, 0, rate, x.data(), nullptr, kept.data(),
                                y.data(), nullptr);
     ASSERT_TRUE(same(kept.values(), wanted_kept.values()));
     ASSERT_TRUE(same_rounded(y.values(), wanted));
     dropout_backward<TypeParam>(kept.data(), count, rate, x.data(), dx.data(), nullptr, nullptr);
     ASSERT_TRUE(same_rounded(dx.values(), wanted));
-    dropout_forward<TypeParam>(keys.data(), batch, elements, rate, x.data(), nullptr, kept.data(),
+    dropout_forward<TypeParam>(keys.data(), batch, elements, 0, rate, x.data(), nullptr, kept.data(),
                                x.data(), nullptr);
     ASSERT_TRUE(same_rounded(x.values(), wanted));
   });
@@ -82,7 +82,7 @@ TYPED_TEST(DropoutKernels, TakeTheSumBehindThemAlong) {
     std::vector<float> wanted = dropped;
     for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += added[i];
 
-    dropout_forward<TypeParam>(keys.data(), batch, elements, rate, x.data(), residual.data(),
+    dropout_forward<TypeParam>(keys.data(), batch, elements, 0, rate, x.data(), residual.data(),
                                kept.data(), y.data(), nullptr);
     ASSERT_TRUE(same(kept.values(), wanted_kept.values()));
     ASSERT_TRUE(same_rounded(y.values(), wanted));
@@ -90,7 +90,7 @@ TYPED_TEST(DropoutKernels, TakeTheSumBehindThemAlong) {
                                 nullptr);
     ASSERT_TRUE(same_rounded(dx.values(), dropped));
     ASSERT_TRUE(same(dresidual.values(), x.values()));
-    dropout_forward<TypeParam>(keys.data(), batch, elements, rate, x.data(), residual.data(),
+    dropout_forward<TypeParam>(keys.data(), batch, elements, 0, rate, x.data(), residual.data(),
                                kept.data(), residual.data(), nullptr);
     ASSERT_TRUE(same_rounded(residual.values(), wanted));
     const std::vector<TypeParam> dy = x.values();
@@ -108,7 +108,7 @@ TYPED_TEST(DropoutKernels, ADrawOfTheRateItselfIsKept) {
   for (std::uint64_t e = 0; e < 16; ++e) {
     Array<std::uint8_t> kept(16);
     Array<TypeParam> y(16);
-    dropout_forward<TypeParam>(&key, 1, 16, random_uniform(key, e), x.data(), nullptr, kept.data(),
+    dropout_forward<TypeParam>(&key, 1, 16, 0, random_uniform(key, e), x.data(), nullptr, kept.data(),
                                y.data(), nullptr);
     EXPECT_EQ(kept[static_cast<std::int64_t>(e)], 1);
   }
