@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <vector>
 
+#include "kernels/cuda/layers/kept_reads.h"
 #include "kernels/cuda/layers/matrix_operand.h"
+#include "kernels/reference/algebra.h"
 
 // Gradients of a layer's operands, from matrices of their gradients to the tensors that they are
 // read from.
@@ -20,22 +22,6 @@ struct OperandView {
   MatrixLoops loops;
 };
 TensorReads tensor_reads(std::int64_t elements, const std::vector<const OperandView*>& views);
-
-// Where each view's places stand in lists by element (own/strided.h), in device memory.
-class KeptReads {
- public:
-  KeptReads(const LayerContext& context, std::int64_t elements,
-            const std::vector<const OperandView*>& views);
-  // `values[p]` of part p: float, or where `floats[p]` is false T. samples: that are summed over.
-  Reads reads(const std::vector<const void*>& values, const std::vector<bool>& floats,
-              std::int64_t samples) const;
-
- private:
-  KeptArrays arrays_;
-  std::vector<std::size_t> starts_, entries_;
-  std::vector<std::int64_t> others_;
-  std::int64_t elements_ = 0, terms_ = 0;
-};
 
 // The samples are treated in chunks of some at a time.
 inline constexpr std::int64_t kChunkBytes = std::int64_t{64} << 20;
@@ -144,11 +130,7 @@ class TensorGradient {
             "clearing a gradient");
     }
     void sum() {
-      if (!of_.lists_) {
-        std::vector<const OperandView*> all;
-        for (const OperandView& v : of_.views_) all.push_back(&v);
-        of_.lists_ = std::make_unique<KeptReads>(of_.context_, of_.elements_, all);
-      }
+      if (!of_.lists_) of_.lists_ = of_.make_lists();
       const bool input = of_.source_ == Source::input;
       const Reads reads = of_.lists_->reads(values_, of_.products_, input ? 1 : of_.chunk_);
       if (input) {
@@ -168,6 +150,13 @@ class TensorGradient {
   };
 
  private:
+  std::optional<KeptReads> make_lists() const {
+    std::vector<ReadTerms> terms;
+    for (const OperandView& v : views_) {
+      terms.push_back({reference::places_of(v.operand, v.loops.all()), {}, v.loops.elements()});
+    }
+    return KeptReads(context_, elements_, terms);
+  }
   // Of the view's matrices in the tensor.
   std::optional<MatrixForm> form_at_rest(const OperandView& v, std::int64_t chunk) const {
     if (!v.operand.table.empty()) return std::nullopt;
@@ -186,7 +175,7 @@ class TensorGradient {
   std::vector<bool> lies_;
   std::vector<MatrixForm> forms_;
   std::vector<KeptArrays> tables_;
-  std::unique_ptr<KeptReads> lists_;
+  std::optional<KeptReads> lists_;
 };
 
 }  // namespace hetpipe::cuda

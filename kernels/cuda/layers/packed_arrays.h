@@ -39,11 +39,6 @@ class PackedArrays {
  private:
   std::vector<std::byte> bytes_;
 };
-template <class X>
-const X* at(const Workspace<>& there, std::size_t offset) {
-  return reinterpret_cast<const X*>(there.get() + offset);
-}
-
 // Arrays that never change, in device memory for as long as their layer is there; any stream may
 // read them.
 class KeptArrays {

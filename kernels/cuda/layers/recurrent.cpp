@@ -16,8 +16,8 @@ namespace {
 using reference::RecurrentSizes;
 
 // PyTorch's LSTM and GRU. The products with the input are one of all steps together; those with the
-// state are one per step over the samples. The stash is the gates (N, T, G*H) of T and, in fp32, the
-// cells of an LSTM or b_n of a GRU (N, T, H).
+// state are one per step over the samples. The stash is the gates (N, T, G*H), of T of an LSTM and
+// fp32 of a GRU, and, in fp32, the cells of an LSTM or b_n of a GRU (N, T, H).
 template <class T>
 class RecurrentLayer final : public LayerKernel {
  public:
@@ -68,7 +68,6 @@ class RecurrentLayer final : public LayerKernel {
     const bool train = a.mode == Mode::train;
     const Workspace<> unkept(context_, stream, train ? 0 : stash_bytes());
     std::byte* const stash = train ? a.stash : unkept.get();
-    T* const gates = as<T>(stash);
     float* const kept = kept_of(stash);
     const Rounded<T> weight_input(context_, stream, a.parameters[0], s_.gates() * s_.in);
     const Rounded<T> weight_hidden(context_, stream, a.parameters[1], s_.gates() * s_.hidden);
@@ -88,7 +87,7 @@ class RecurrentLayer final : public LayerKernel {
                             step > 0 ? state.get() : nullptr, biases,
                             step > 0 ? of_units(static_cast<const T*>(h), before)
                                      : StepRows<const T>{},
-                            of_gates(gates, t), of_units(kept, t), of_units(h, t),
+                            of_gates(as<float>(stash), t), of_units(kept, t), of_units(h, t),
                             handle(stream));
       }
       return;
@@ -102,7 +101,7 @@ class RecurrentLayer final : public LayerKernel {
             sums.get() + t * s_.gates(), 1);
       }
       lstm_step_forward<T>(step_sizes, of_gates(static_cast<const float*>(sums.get()), t),
-                           bias.get(), cells_before(kept, step), of_gates(gates, t),
+                           bias.get(), cells_before(kept, step), of_gates(as<T>(stash), t),
                            of_units(kept, t), of_units(h, t), handle(stream));
     }
   }
@@ -130,7 +129,8 @@ class RecurrentLayer final : public LayerKernel {
  private:
   ProductTypes in_fp32() const { return {context_.precision, ElementType::fp32}; }
   std::int64_t gates_bytes() const {  // what follows begins at a multiple of 16
-    const auto bytes = s_.rows() * s_.gates() * static_cast<std::int64_t>(sizeof(T));
+    const auto bytes = s_.rows() * s_.gates() *
+                       static_cast<std::int64_t>(s_.gru ? sizeof(float) : sizeof(T));
     return (bytes + 15) / 16 * 16;
   }
   std::int64_t stash_bytes() const {
@@ -162,7 +162,6 @@ class RecurrentLayer final : public LayerKernel {
 
   // From the last step to the first.
   void gate_gradients(Stream& stream, const BackwardArguments& a, T* of_input, T* of_state) {
-    const T* const gates = as<T>(a.stash);
     const float* const kept = kept_of(a.stash);
     const T *const y = as<T>(a.output), *const dy = as<T>(std::as_const(a.output_gradient));
     const Rounded<T> weight(context_, stream, a.parameters[1], s_.gates() * s_.hidden);
@@ -175,12 +174,12 @@ class RecurrentLayer final : public LayerKernel {
       if (!last) run(stream, dstate_, of_state + after * s_.gates(), weight.get(), dh.get(), 0);
       const float* const recurrent = last ? nullptr : dh.get();
       if (s_.gru) {
-        gru_step_backward<T>({s_.batch, s_.hidden}, place, of_gates(gates, t), of_units(kept, t),
+        gru_step_backward<T>({s_.batch, s_.hidden}, place, of_gates(as<float>(a.stash), t), of_units(kept, t),
                              step > 0 ? of_units(y, s_.before(t)) : StepRows<const T>{},
                              of_units(dy, t), recurrent, carried.get(), of_gates(of_input, t),
                              of_gates(of_state, t), handle(stream));
       } else {
-        lstm_step_backward<T>({s_.batch, s_.hidden}, place, of_gates(gates, t),
+        lstm_step_backward<T>({s_.batch, s_.hidden}, place, of_gates(as<T>(a.stash), t),
                               cells_before(kept, step), of_units(kept, t), of_units(dy, t),
                               recurrent, carried.get(), of_gates(of_input, t), handle(stream));
       }

@@ -21,7 +21,7 @@ struct GruForward {
   const float* state_sums;
   GruBiases biases;
   StepRows<const T> before;
-  StepRows<T> gates;
+  StepRows<float> gates;
   StepRows<float> kept;
   StepRows<T> h;
 
@@ -34,20 +34,16 @@ struct GruForward {
       b[g] = (state_sums != nullptr ? state_sums[sample * 3 * s.hidden + at] : 0) +
              (biases.hidden != nullptr ? biases.hidden[at] : 0);
     }
-    // What backward will read goes into the state, so that both agree.
-    const T r = static_cast<T>(logistic(a[0] + b[0]));
-    const T z = static_cast<T>(logistic(a[1] + b[1]));
-    const T n = static_cast<T>(tanhf(a[2] + static_cast<float>(r) * b[2]));
-    T* const own = row_of(gates, sample) + unit;
+    const float r = logistic(a[0] + b[0]), z = logistic(a[1] + b[1]);
+    const float n = tanhf(a[2] + r * b[2]);
+    float* const own = row_of(gates, sample) + unit;
     own[0] = r;
     own[s.hidden] = z;
     own[2 * s.hidden] = n;
     row_of(kept, sample)[unit] = b[2];
     const float old =
         before.first != nullptr ? static_cast<float>(row_of(before, sample)[unit]) : 0.0f;
-    const float update = static_cast<float>(z);
-    row_of(h, sample)[unit] =
-        static_cast<T>((1 - update) * static_cast<float>(n) + update * old);
+    row_of(h, sample)[unit] = static_cast<T>((1 - z) * n + z * old);
   }
 };
 
@@ -55,7 +51,7 @@ template <class T>
 struct GruBackward {
   LstmStep s;
   bool last;
-  StepRows<const T> gates;
+  StepRows<const float> gates;
   StepRows<const float> kept;
   StepRows<const T> before;
   StepRows<const T> dh;
@@ -66,9 +62,8 @@ struct GruBackward {
 
   HETPIPE_DEVICE void operator()(std::int64_t i, std::int64_t) const {
     const std::int64_t sample = i / s.hidden, unit = i % s.hidden;
-    const T* const own = row_of(gates, sample) + unit;
-    const float r = static_cast<float>(own[0]), z = static_cast<float>(own[s.hidden]);
-    const float n = static_cast<float>(own[2 * s.hidden]);
+    const float* const own = row_of(gates, sample) + unit;
+    const float r = own[0], z = own[s.hidden], n = own[2 * s.hidden];
     float gradient = static_cast<float>(row_of(dh, sample)[unit]);
     if (!last) gradient += dh_recurrent[i] + dh_beside[i];
     const float old =
@@ -90,14 +85,14 @@ struct GruBackward {
 
 template <class T>
 void gru_step_forward(const LstmStep& s, StepRows<const float> input_sums, const float* state_sums,
-                      const GruBiases& biases, StepRows<const T> before, StepRows<T> gates,
+                      const GruBiases& biases, StepRows<const T> before, StepRows<float> gates,
                       StepRows<float> kept, StepRows<T> h, On on) {
   each<1>(GruForward<T>{s, input_sums, state_sums, biases, before, gates, kept, h},
           s.batch * s.hidden, on);
 }
 
 template <class T>
-void gru_step_backward(const LstmStep& s, StepPlace place, StepRows<const T> gates,
+void gru_step_backward(const LstmStep& s, StepPlace place, StepRows<const float> gates,
                        StepRows<const float> kept, StepRows<const T> before, StepRows<const T> dh,
                        const float* dh_recurrent, float* dh_beside, StepRows<T> dinput,
                        StepRows<T> dstate, On on) {
@@ -106,12 +101,12 @@ void gru_step_backward(const LstmStep& s, StepPlace place, StepRows<const T> gat
           s.batch * s.hidden, on);
 }
 
-#define HETPIPE_GRU(T)                                                                          \
-  template void gru_step_forward(const LstmStep&, StepRows<const float>, const float*,          \
-                                 const GruBiases&, StepRows<const T>, StepRows<T>,              \
-                                 StepRows<float>, StepRows<T>, On);                             \
-  template void gru_step_backward(const LstmStep&, StepPlace, StepRows<const T>,                \
-                                  StepRows<const float>, StepRows<const T>, StepRows<const T>,  \
+#define HETPIPE_GRU(T)                                                                            \
+  template void gru_step_forward(const LstmStep&, StepRows<const float>, const float*,            \
+                                 const GruBiases&, StepRows<const T>, StepRows<float>,            \
+                                 StepRows<float>, StepRows<T>, On);                               \
+  template void gru_step_backward(const LstmStep&, StepPlace, StepRows<const float>,              \
+                                  StepRows<const float>, StepRows<const T>, StepRows<const T>,    \
                                   const float*, float*, StepRows<T>, StepRows<T>, On);
 HETPIPE_GRU(float)
 HETPIPE_GRU(Bf16)

@@ -49,7 +49,7 @@ HETPIPE_DEVICE float sum_of_reads(const Reads& reads, std::int64_t sample, std::
                           : static_cast<float>(static_cast<const T*>(part.x)[at]));
     }
   }
-  return sum.sum;
+  return reads.factor * sum.sum;
 }
 
 // y[i] is element i % elements, of the samples from i / elements on.

@@ -50,6 +50,7 @@ struct Reads {
   int count = 0;
   std::int64_t elements = 0;  // that have lists
   bool many = false;          // long lists: a block for each element
+  float factor = 1;           // of the sums
 };
 
 // y[n, e] = the sum of e's entries in sample n.

@@ -101,6 +101,33 @@ TYPED_TEST(DropoutKernels, TakeTheSumBehindThemAlong) {
   });
 }
 
+// Of whole samples and channels, with and without the sum behind them.
+TYPED_TEST(DropoutKernels, ElementsShareDraws) {
+  this->sweep([&](const std::vector<SampleKey>& samples, std::int64_t elements, std::int64_t offset,
+                  float rate) {
+    const auto batch = static_cast<std::int64_t>(samples.size()), count = batch * elements;
+    for (const std::int64_t draws_of_sample : {std::int64_t{1}, elements}) {
+      Array<std::uint64_t> keys(this->keys(samples));
+      Array<TypeParam> x(draws<TypeParam>(1, count), offset), y(count);
+      Array<std::uint8_t> kept(count, offset), wanted_kept(count);
+      std::vector<float> wanted(static_cast<std::size_t>(count));
+      reference::dropout_draw(this->kLayer, samples, elements, rate, wanted_kept.data(),
+                              draws_of_sample);
+      reference::dropout_apply(count, wanted_kept.data(), 1 / (1 - rate),
+                               widened(x.values()).data(), wanted.data());
+      dropout_forward<TypeParam>(keys.data(), batch, elements, draws_of_sample, rate, x.data(),
+                                 nullptr, kept.data(), y.data(), nullptr);
+      ASSERT_TRUE(same(kept.values(), wanted_kept.values()));
+      ASSERT_TRUE(same_rounded(y.values(), wanted));
+      const std::vector<float> added = widened(x.values());
+      for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += added[i];
+      dropout_forward<TypeParam>(keys.data(), batch, elements, draws_of_sample, rate, x.data(),
+                                 x.data(), kept.data(), y.data(), nullptr);
+      ASSERT_TRUE(same_rounded(y.values(), wanted));
+    }
+  });
+}
+
 // A rate that is one of the draws: that element is kept.
 TYPED_TEST(DropoutKernels, ADrawOfTheRateItselfIsKept) {
   const std::uint64_t key = 17;
