@@ -38,8 +38,7 @@ std::optional<MatrixForm> matrix_form(const MatrixLoops& loops, const LoopNumber
   const auto column_at = rows_at + static_cast<std::ptrdiff_t>(loops.rows.size());
   LoopNumbers outer{by_sample};
   outer.insert(outer.end(), strides.begin(), rows_at);
-  const StridedLoops batch =
-      merged_loops(reference::joined({{samples}, loops.batch}), {outer});
+  const StridedLoops batch = merged_loops(reference::joined({{samples}, loops.batch}), {outer});
   const StridedLoops rows = merged_loops(loops.rows, {LoopNumbers(rows_at, column_at)});
   if (batch.extents.size() != 1 || rows.extents.size() != 1) return std::nullopt;
   const std::int64_t row_count = rows.run(), columns = loops.columns;
@@ -62,10 +61,8 @@ BatchedProduct::BatchedProduct(LayerContext& context, const Extents& extents, co
                                const MatrixForm& b, const MatrixForm& c, ElementType result)
     : context_(context),
       swapped_(c.transposed),
-      a_offset_(a.offset *
-                static_cast<std::int64_t>(bytes_of(element_of(context.precision)))),
-      b_offset_(b.offset *
-                static_cast<std::int64_t>(bytes_of(element_of(context.precision)))),
+      a_offset_(a.offset * static_cast<std::int64_t>(bytes_of(element_of(context.precision)))),
+      b_offset_(b.offset * static_cast<std::int64_t>(bytes_of(element_of(context.precision)))),
       c_offset_(c.offset * static_cast<std::int64_t>(bytes_of(result))),
       product_(context.libraries, layout_of(extents, a, b, c), {context.precision, result}) {}
 

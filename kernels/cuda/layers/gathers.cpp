@@ -115,9 +115,9 @@ class MoveLayer final : public LayerKernel {
   Move spec_;
   std::int64_t samples_, output_;
   OperandSources sources_;
-  std::vector<KeptArrays> tables_;    // of each piece
-  std::vector<StridedCopy> copies_;   // likewise
-  std::vector<TensorReads> reads_;    // of each input
+  std::vector<KeptArrays> tables_;   // of each piece
+  std::vector<StridedCopy> copies_;  // likewise
+  std::vector<TensorReads> reads_;   // of each input
   bool fills_ = false;
   std::map<std::pair<Source, std::size_t>, KeptReads> lists_;
 };
@@ -150,9 +150,8 @@ class ReduceLayer final : public LayerKernel {
     if (dx == nullptr) return;
     const T* const dy = as<T>(std::as_const(a.output_gradient));
     if (!back_) {
-      const ReadTerms terms =
-          sums() ? ReadTerms{places(), numbers_of_kept(), kept_}
-                 : ReadTerms{places(), {}, kept_ * reduced_};
+      const ReadTerms terms = sums() ? ReadTerms{places(), numbers_of_kept(), kept_}
+                                     : ReadTerms{places(), {}, kept_ * reduced_};
       back_ = KeptReads(context_, elements_, {terms});
     }
     Workspace<float> shares;

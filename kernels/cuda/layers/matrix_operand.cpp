@@ -12,8 +12,9 @@ StridedCopy strided_view(const Operand& operand, std::int64_t by_sample, const s
   const LoopNumbers& entries = has_table ? operand.table_strides : LoopNumbers(extents.size(), 0);
   const StridedLoops loops = merged_loops(extents, {operand.strides, to_strides, entries});
   if (loops.extents.size() > static_cast<std::size_t>(kMostStridedLoops)) {
-    throw UserError("CUDA device", "has no kernel for a tensor that is seen through more than 12 "
-                                   "loops");
+    throw UserError("CUDA device",
+                    "has no kernel for a tensor that is seen through more than 12 "
+                    "loops");
   }
   StridedCopy copy;
   copy.loop_count = static_cast<int>(loops.extents.size());

@@ -29,8 +29,8 @@ KeptArrays kept_table(const LayerContext& context, const Operand& operand);
 template <class T>
 class MatrixOperand {
  public:
-  // `operand` has a stride for each of the loops; samples: of a call. by_sample is 0 for a parameter
-  // or constant, which has `elements` numbers.
+  // `operand` has a stride for each of the loops; samples: of a call. by_sample is 0 for a
+  // parameter or constant, which has `elements` numbers.
   MatrixOperand(LayerContext& context, const Operand& operand, const MatrixLoops& loops,
                 std::int64_t samples, std::int64_t by_sample, std::int64_t elements = 0)
       : context_(context),
@@ -42,8 +42,8 @@ class MatrixOperand {
     // One matrix for all products is copied once.
     const auto batches = static_cast<std::ptrdiff_t>(loops.batch.size());
     const auto none = [](std::int64_t stride) { return stride == 0; };
-    shared_ = by_sample == 0 && std::all_of(view.strides.begin(), view.strides.begin() + batches,
-                                            none) &&
+    shared_ = by_sample == 0 &&
+              std::all_of(view.strides.begin(), view.strides.begin() + batches, none) &&
               (operand.table.empty() ||
                std::all_of(view.table_strides.begin(), view.table_strides.begin() + batches, none));
     if (shared_) {

@@ -96,8 +96,8 @@ class TensorGradient {
         Workspace<> memory;
         if (of.products_[i] && (of.sums_ || !of.lies_[i])) {
           const auto bytes = static_cast<std::int64_t>(bytes_of(of.result()));
-          memory = Workspace<>(of.context_, stream,
-                               of.chunk_ * of.views_[i].loops.elements() * bytes);
+          memory =
+              Workspace<>(of.context_, stream, of.chunk_ * of.views_[i].loops.elements() * bytes);
           values_[i] = memory.get();
         }
         memory_.push_back(std::move(memory));

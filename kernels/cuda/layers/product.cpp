@@ -37,10 +37,9 @@ ProductForm form_of(const hetpipe::Product& p, const OperandSources& sources,
 ProductForm with_rows_joined(ProductForm f) {
   const auto batches = static_cast<std::ptrdiff_t>(f.b.loops.batch.size());
   const Operand& b = f.b.operand;
-  const bool shared =
-      f.by_sample_b == 0 && b.table.empty() && f.a.operand.table.empty() &&
-      std::all_of(b.strides.begin(), b.strides.begin() + batches,
-                  [](std::int64_t stride) { return stride == 0; });
+  const bool shared = f.by_sample_b == 0 && b.table.empty() && f.a.operand.table.empty() &&
+                      std::all_of(b.strides.begin(), b.strides.begin() + batches,
+                                  [](std::int64_t stride) { return stride == 0; });
   if (!shared) return f;
   const auto lane = [&](const OperandView& v, std::int64_t by_sample) {
     return reference::joined(
@@ -135,8 +134,7 @@ class ProductLayer final : public LayerKernel {
       typename MatrixOperand<T>::Ready a, b;
       if (needs_a) a = a_.ready(stream, source(f_.a, f_.by_sample_a, args, n), chunk_);
       if (needs_b) b = b_.ready(stream, source(f_.b, f_.by_sample_b, args, n), chunk_);
-      const auto dc =
-          c_.ready(stream, as<T>(args.output_gradient) + n * f_.by_sample_c, chunk_);
+      const auto dc = c_.ready(stream, as<T>(args.output_gradient) + n * f_.by_sample_c, chunk_);
       for (Tensor& t : tensors_) {
         void* gradient = t.wanted_in(args);
         if (gradient == nullptr) continue;
@@ -145,8 +143,8 @@ class ProductLayer final : public LayerKernel {
         }
         typename TensorGradient<T>::Chunk chunk(*t.gradient, stream, gradient, n == 0);
         for (std::size_t i = 0; i < t.is_a.size(); ++i) {
-          t.products[i]->run(stream, t.is_a[i] ? dc.get() : a.get(),
-                             t.is_a[i] ? b.get() : dc.get(), chunk.target(i), scale_);
+          t.products[i]->run(stream, t.is_a[i] ? dc.get() : a.get(), t.is_a[i] ? b.get() : dc.get(),
+                             chunk.target(i), scale_);
         }
         chunk.finish();
       }
@@ -193,9 +191,8 @@ class ProductLayer final : public LayerKernel {
       const std::int64_t of_sample =
           joined ? (t.is_a[0] ? f_.by_sample_a : f_.by_sample_b) : elements[i];
       std::vector<bool> products(views.size(), true);
-      t.gradient = std::make_unique<TensorGradient<T>>(context_, source, of_sample,
-                                                       std::move(views), std::move(products),
-                                                       f_.samples);
+      t.gradient = std::make_unique<TensorGradient<T>>(
+          context_, source, of_sample, std::move(views), std::move(products), f_.samples);
       tensors_.push_back(std::move(t));
     }
   }

@@ -83,12 +83,11 @@ class RecurrentLayer final : public LayerKernel {
         if (step > 0) {
           run(stream, state_, h + before * s_.hidden, weight_hidden.get(), state.get(), 0);
         }
-        gru_step_forward<T>(step_sizes, of_gates(static_cast<const float*>(sums.get()), t),
-                            step > 0 ? state.get() : nullptr, biases,
-                            step > 0 ? of_units(static_cast<const T*>(h), before)
-                                     : StepRows<const T>{},
-                            of_gates(as<float>(stash), t), of_units(kept, t), of_units(h, t),
-                            handle(stream));
+        gru_step_forward<T>(
+            step_sizes, of_gates(static_cast<const float*>(sums.get()), t),
+            step > 0 ? state.get() : nullptr, biases,
+            step > 0 ? of_units(static_cast<const T*>(h), before) : StepRows<const T>{},
+            of_gates(as<float>(stash), t), of_units(kept, t), of_units(h, t), handle(stream));
       }
       return;
     }
@@ -129,8 +128,8 @@ class RecurrentLayer final : public LayerKernel {
  private:
   ProductTypes in_fp32() const { return {context_.precision, ElementType::fp32}; }
   std::int64_t gates_bytes() const {  // what follows begins at a multiple of 16
-    const auto bytes = s_.rows() * s_.gates() *
-                       static_cast<std::int64_t>(s_.gru ? sizeof(float) : sizeof(T));
+    const auto bytes =
+        s_.rows() * s_.gates() * static_cast<std::int64_t>(s_.gru ? sizeof(float) : sizeof(T));
     return (bytes + 15) / 16 * 16;
   }
   std::int64_t stash_bytes() const {
@@ -174,10 +173,10 @@ class RecurrentLayer final : public LayerKernel {
       if (!last) run(stream, dstate_, of_state + after * s_.gates(), weight.get(), dh.get(), 0);
       const float* const recurrent = last ? nullptr : dh.get();
       if (s_.gru) {
-        gru_step_backward<T>({s_.batch, s_.hidden}, place, of_gates(as<float>(a.stash), t), of_units(kept, t),
-                             step > 0 ? of_units(y, s_.before(t)) : StepRows<const T>{},
-                             of_units(dy, t), recurrent, carried.get(), of_gates(of_input, t),
-                             of_gates(of_state, t), handle(stream));
+        gru_step_backward<T>(
+            {s_.batch, s_.hidden}, place, of_gates(as<float>(a.stash), t), of_units(kept, t),
+            step > 0 ? of_units(y, s_.before(t)) : StepRows<const T>{}, of_units(dy, t), recurrent,
+            carried.get(), of_gates(of_input, t), of_gates(of_state, t), handle(stream));
       } else {
         lstm_step_backward<T>({s_.batch, s_.hidden}, place, of_gates(as<T>(a.stash), t),
                               cells_before(kept, step), of_units(kept, t), of_units(dy, t),

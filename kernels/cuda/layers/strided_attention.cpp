@@ -38,8 +38,8 @@ struct AttentionViews {
 };
 
 // Products of the heads of several samples around a softmax of its own, as many samples at a time
-// as kChunkBytes of scores are. The stash is the softmax (N, heads, queries, keys) of T, whose signs
-// tell what dropout keeps.
+// as kChunkBytes of scores are. The stash is the softmax (N, heads, queries, keys) of T, whose
+// signs tell what dropout keeps.
 template <class T>
 class StridedAttention final : public LayerKernel {
  public:
@@ -152,8 +152,8 @@ class StridedAttention final : public LayerKernel {
               t.products[i]->run(stream, dscores.get(), query.get(), chunk.target(i), spec_.scale);
               break;
             case Part::value:
-              t.products[i]->run(stream, drops ? dropped.get() : softmax, dy.get(),
-                                 chunk.target(i), 1);
+              t.products[i]->run(stream, drops ? dropped.get() : softmax, dy.get(), chunk.target(i),
+                                 1);
               break;
             case Part::mask:
               chunk.give(i, dscores.get());
@@ -231,13 +231,12 @@ class StridedAttention final : public LayerKernel {
       add(Part::key, views_.key);
       add(Part::value, views_.value);
       if (spec_.mask) add(Part::mask, views_.mask);
-      t.gradient = std::make_unique<TensorGradient<T>>(context_, source, elements[i],
-                                                       std::move(views), std::move(products),
-                                                       samples_);
+      t.gradient = std::make_unique<TensorGradient<T>>(
+          context_, source, elements[i], std::move(views), std::move(products), samples_);
       t.gradient->set_chunk(chunk_);
       for (std::size_t p = 0; p < t.parts.size(); ++p) {
-        t.products.push_back(gradient_product(t.parts[p], t.gradient->form(p),
-                                              t.gradient->result()));
+        t.products.push_back(
+            gradient_product(t.parts[p], t.gradient->form(p), t.gradient->result()));
       }
       tensors_.push_back(std::move(t));
     }
@@ -255,9 +254,9 @@ class StridedAttention final : public LayerKernel {
                                                 extents(spec_.keys, spec_.features, rows()),
                                                 squares().turned(), query_.form(), to, result);
       case Part::value:
-        return std::make_unique<BatchedProduct>(
-            context_, extents(spec_.keys, spec_.value_features, rows()), squares().turned(),
-            output_.form(), to, result);
+        return std::make_unique<BatchedProduct>(context_,
+                                                extents(spec_.keys, spec_.value_features, rows()),
+                                                squares().turned(), output_.form(), to, result);
       case Part::mask:
         break;
     }
@@ -281,8 +280,7 @@ class StridedAttention final : public LayerKernel {
 // Whether an operand is part `part` of (N, tokens, 3 * heads * features) of the first input.
 bool is_part_of_packed(const Attention& a, const Operand& o, std::int64_t part) {
   const std::int64_t width = a.heads * a.features;
-  return o.source == Source::input && o.index == 0 && o.table.empty() &&
-         o.offset == part * width &&
+  return o.source == Source::input && o.index == 0 && o.table.empty() && o.offset == part * width &&
          o.strides == LoopNumbers{a.features, 3 * width, 1};
 }
 

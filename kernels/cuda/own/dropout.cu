@@ -162,12 +162,12 @@ void alpha_dropout_backward(const std::uint8_t* kept, std::int64_t count, float 
   drop_backward<T>(static_cast<float>(map_of(rate).scale), kept, count, dy, dx, nullptr, on);
 }
 
-#define HETPIPE_DROPOUT(T)                                                                         \
-  template void dropout_forward(const std::uint64_t*, std::int64_t, std::int64_t, std::int64_t,    \
-                                float, const T*, const T*, std::uint8_t*, T*, On);                 \
-  template void dropout_backward(const std::uint8_t*, std::int64_t, float, const T*, T*, T*, On);  \
-  template void alpha_dropout_forward(const std::uint64_t*, std::int64_t, std::int64_t, float,     \
-                                      const T*, std::uint8_t*, T*, On);                            \
+#define HETPIPE_DROPOUT(T)                                                                        \
+  template void dropout_forward(const std::uint64_t*, std::int64_t, std::int64_t, std::int64_t,   \
+                                float, const T*, const T*, std::uint8_t*, T*, On);                \
+  template void dropout_backward(const std::uint8_t*, std::int64_t, float, const T*, T*, T*, On); \
+  template void alpha_dropout_forward(const std::uint64_t*, std::int64_t, std::int64_t, float,    \
+                                      const T*, std::uint8_t*, T*, On);                           \
   template void alpha_dropout_backward(const std::uint8_t*, std::int64_t, float, const T*, T*, On);
 HETPIPE_DROPOUT(float)
 HETPIPE_DROPOUT(Bf16)

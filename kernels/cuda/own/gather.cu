@@ -183,13 +183,13 @@ void cumulative_sum(std::int64_t outer, std::int64_t places, std::int64_t featur
   each<1>(CumulativeSums<T>{places, features, from_end, x, y}, outer * features, on);
 }
 
-#define HETPIPE_GATHER(T)                                                                         \
-  template void fill_elements(T*, float, std::int64_t, On);                                       \
-  template void gather_best(const PlaceLists&, Best, const T*, std::int64_t, T*, On);             \
-  template void shares_of_best(const PlaceLists&, Best, const T*, const T*, std::int64_t,         \
-                               std::int64_t, float*, On);                                         \
-  template void softmax_forward(bool, std::int64_t, std::int64_t, const T*, T*, On);              \
-  template void softmax_backward(bool, std::int64_t, std::int64_t, const T*, const T*, T*, On);   \
+#define HETPIPE_GATHER(T)                                                                       \
+  template void fill_elements(T*, float, std::int64_t, On);                                     \
+  template void gather_best(const PlaceLists&, Best, const T*, std::int64_t, T*, On);           \
+  template void shares_of_best(const PlaceLists&, Best, const T*, const T*, std::int64_t,       \
+                               std::int64_t, float*, On);                                       \
+  template void softmax_forward(bool, std::int64_t, std::int64_t, const T*, T*, On);            \
+  template void softmax_backward(bool, std::int64_t, std::int64_t, const T*, const T*, T*, On); \
   template void cumulative_sum(std::int64_t, std::int64_t, std::int64_t, bool, const T*, T*, On);
 HETPIPE_GATHER(float)
 HETPIPE_GATHER(Bf16)

@@ -26,8 +26,8 @@ enum class Best : std::uint8_t { maximum, minimum, first_maximum, first_minimum 
 // y[n, e] = the largest or smallest of x[n, entries of e]; NaN where one is.
 template <class T>
 void gather_best(const PlaceLists& lists, Best best, const T* x, std::int64_t samples, T* y, On on);
-// shares[n, k] = what entry k of e's list gets of dy[n, e]: those that are the best have equal parts,
-// or the first has it; the others 0. `entries` of all lists in a sample.
+// shares[n, k] = what entry k of e's list gets of dy[n, e]: those that are the best have equal
+// parts, or the first has it; the others 0. `entries` of all lists in a sample.
 template <class T>
 void shares_of_best(const PlaceLists& lists, Best best, const T* x, const T* dy,
                     std::int64_t entries, std::int64_t samples, float* shares, On on);

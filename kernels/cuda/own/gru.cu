@@ -101,12 +101,12 @@ void gru_step_backward(const LstmStep& s, StepPlace place, StepRows<const float>
           s.batch * s.hidden, on);
 }
 
-#define HETPIPE_GRU(T)                                                                            \
-  template void gru_step_forward(const LstmStep&, StepRows<const float>, const float*,            \
-                                 const GruBiases&, StepRows<const T>, StepRows<float>,            \
-                                 StepRows<float>, StepRows<T>, On);                               \
-  template void gru_step_backward(const LstmStep&, StepPlace, StepRows<const float>,              \
-                                  StepRows<const float>, StepRows<const T>, StepRows<const T>,    \
+#define HETPIPE_GRU(T)                                                                         \
+  template void gru_step_forward(const LstmStep&, StepRows<const float>, const float*,         \
+                                 const GruBiases&, StepRows<const T>, StepRows<float>,         \
+                                 StepRows<float>, StepRows<T>, On);                            \
+  template void gru_step_backward(const LstmStep&, StepPlace, StepRows<const float>,           \
+                                  StepRows<const float>, StepRows<const T>, StepRows<const T>, \
                                   const float*, float*, StepRows<T>, StepRows<T>, On);
 HETPIPE_GRU(float)
 HETPIPE_GRU(Bf16)

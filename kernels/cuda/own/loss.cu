@@ -82,10 +82,10 @@ struct Seen {
 
 template <class T, int V, int kTeam>
 HETPIPE_KERNEL __launch_bounds__(kRowThreads,
-                                 2) void token_losses(LossSizes s, float smoothing,
-                                                      const T* logits, const std::int32_t* labels,
-                                                      float* loss, std::int32_t* correct,
-                                                      SoftmaxSums* kept, std::int32_t* outside) {
+                                 2) void token_losses(LossSizes s, float smoothing, const T* logits,
+                                                      const std::int32_t* labels, float* loss,
+                                                      std::int32_t* correct, SoftmaxSums* kept,
+                                                      std::int32_t* outside) {
   const std::int64_t row = team_row<kTeam>();
   if (row >= s.rows()) return;
   const std::int64_t classes = s.classes;
@@ -197,8 +197,8 @@ void loss_forward(const LossSizes& s, float smoothing, const T* logits, const st
   std::int32_t* const token_correct =
       s.tokens == 1 ? correct : static_cast<std::int32_t*>(scratch) + s.rows();
   launch(wide ? token_losses<T, kPack<T>, kRowThreads> : token_losses<T, kPack<T>, kWarp>,
-         row_blocks(s.rows(), wide ? kRowThreads : kWarp), kRowThreads, on, s, smoothing,
-         logits, labels, token_loss, token_correct, kept, outside);
+         row_blocks(s.rows(), wide ? kRowThreads : kWarp), kRowThreads, on, s, smoothing, logits,
+         labels, token_loss, token_correct, kept, outside);
   if (s.tokens == 1) return;
   launch(sample_losses, row_blocks(s.batch, kWarp), kRowThreads, on, s, s.predictions(), token_loss,
          token_correct, loss, correct);

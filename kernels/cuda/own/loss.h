@@ -16,8 +16,8 @@ struct LossSizes {
   std::int64_t batch = 0;
   std::int64_t tokens = 1;
   std::int64_t classes = 0;
-  std::int64_t labelled = 0;  // tokens of each sample, the others' label is kNoLabel; 0: all
-  bool skips = false;         // any label may be kNoLabel
+  std::int64_t labelled = 0;       // tokens of each sample, the others' label is kNoLabel; 0: all
+  bool skips = false;              // any label may be kNoLabel
   const float* weights = nullptr;  // of the classes (device memory); null: 1
   float weight_sum = 0;
 

@@ -198,14 +198,13 @@ template <class T>
 void masked_softmax_backward(const ScoreRows& s, const T* probabilities,
                              const float* dprobabilities, T* dscores, T* dropped, On on) {
   if (s.rows() == 0) return;
-  launch_rows<T>(
-      s.rows(), s.keys,
-      moves_in_packs<T>(s.keys, {probabilities, dprobabilities, dscores, dropped}),
-      MaskedSoftmaxGradient<T>{s, probabilities, dprobabilities, dscores, dropped}, on);
+  launch_rows<T>(s.rows(), s.keys,
+                 moves_in_packs<T>(s.keys, {probabilities, dprobabilities, dscores, dropped}),
+                 MaskedSoftmaxGradient<T>{s, probabilities, dprobabilities, dscores, dropped}, on);
 }
 
-#define HETPIPE_MASKED_SOFTMAX(T)                                                               \
-  template void masked_softmax_forward(const ScoreRows&, const float*, T*, T*, On);             \
+#define HETPIPE_MASKED_SOFTMAX(T)                                                   \
+  template void masked_softmax_forward(const ScoreRows&, const float*, T*, T*, On); \
   template void masked_softmax_backward(const ScoreRows&, const T*, const float*, T*, T*, On);
 HETPIPE_MASKED_SOFTMAX(float)
 HETPIPE_MASKED_SOFTMAX(Bf16)

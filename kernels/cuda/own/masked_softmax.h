@@ -50,7 +50,7 @@ void masked_softmax_forward(const ScoreRows& s, const float* scores, T* probabil
 // dS = P (M dP - sum P M dP), 0 beyond what a query sees; `dropped` as in the forward, from the
 // signs. dS is the mask's gradient, and `scale` times dS that of the product of queries and keys.
 template <class T>
-void masked_softmax_backward(const ScoreRows& s, const T* probabilities, const float* dprobabilities,
-                             T* dscores, T* dropped, On on);
+void masked_softmax_backward(const ScoreRows& s, const T* probabilities,
+                             const float* dprobabilities, T* dscores, T* dropped, On on);
 
 }  // namespace hetpipe::cuda

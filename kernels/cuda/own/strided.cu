@@ -117,8 +117,8 @@ HETPIPE_STRIDED_COPY(float, Fp16)
 HETPIPE_STRIDED_COPY(Bf16, Bf16)
 HETPIPE_STRIDED_COPY(Fp16, Fp16)
 
-#define HETPIPE_SUM_READS(T)                                            \
-  template void sum_reads(const Reads&, std::int64_t, T*, On);          \
+#define HETPIPE_SUM_READS(T)                                   \
+  template void sum_reads(const Reads&, std::int64_t, T*, On); \
   template void sum_reads_of_samples<T>(const Reads&, std::int64_t, bool, float*, On);
 HETPIPE_SUM_READS(float)
 HETPIPE_SUM_READS(Bf16)

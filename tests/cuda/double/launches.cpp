@@ -27,7 +27,8 @@ Count counter() {
 
 void print_launches(const std::string& folder, const std::string& precision) {
   use_cuda_module(HETPIPE_CUDA_MODULE);
-  const auto device = make_device("cuda", 1, {.precision = precision_named(precision), .plan_cache = {}});
+  const auto device =
+      make_device("cuda", 1, {.precision = precision_named(precision), .plan_cache = {}});
   const Model model = import_model(folder, {});
   const CheckedBatch batch = read_batch(folder + "/check.safetensors", folder, model);
   CheckedSteps steps(model, {model.layer_count()}, *device,

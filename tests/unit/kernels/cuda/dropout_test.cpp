@@ -54,14 +54,14 @@ TYPED_TEST(DropoutKernels, DrawAndApplyAsTheDefinition) {
     reference::dropout_apply(count, wanted_kept.data(), 1 / (1 - rate), widened(x.values()).data(),
                              wanted.data());
 
-    dropout_forward<TypeParam>(keys.data(), batch, elements, 0, rate, x.data(), nullptr, kept.data(),
-                               y.data(), nullptr);
+    dropout_forward<TypeParam>(keys.data(), batch, elements, 0, rate, x.data(), nullptr,
+                               kept.data(), y.data(), nullptr);
     ASSERT_TRUE(same(kept.values(), wanted_kept.values()));
     ASSERT_TRUE(same_rounded(y.values(), wanted));
     dropout_backward<TypeParam>(kept.data(), count, rate, x.data(), dx.data(), nullptr, nullptr);
     ASSERT_TRUE(same_rounded(dx.values(), wanted));
-    dropout_forward<TypeParam>(keys.data(), batch, elements, 0, rate, x.data(), nullptr, kept.data(),
-                               x.data(), nullptr);
+    dropout_forward<TypeParam>(keys.data(), batch, elements, 0, rate, x.data(), nullptr,
+                               kept.data(), x.data(), nullptr);
     ASSERT_TRUE(same_rounded(x.values(), wanted));
   });
 }
@@ -135,8 +135,8 @@ TYPED_TEST(DropoutKernels, ADrawOfTheRateItselfIsKept) {
   for (std::uint64_t e = 0; e < 16; ++e) {
     Array<std::uint8_t> kept(16);
     Array<TypeParam> y(16);
-    dropout_forward<TypeParam>(&key, 1, 16, 0, random_uniform(key, e), x.data(), nullptr, kept.data(),
-                               y.data(), nullptr);
+    dropout_forward<TypeParam>(&key, 1, 16, 0, random_uniform(key, e), x.data(), nullptr,
+                               kept.data(), y.data(), nullptr);
     EXPECT_EQ(kept[static_cast<std::int64_t>(e)], 1);
   }
 }

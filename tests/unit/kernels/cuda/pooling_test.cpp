@@ -73,8 +73,8 @@ TYPED_TEST(PoolingKernels, LargestOfAWindow) {
 }
 
 TYPED_TEST(PoolingKernels, LargestOfADilatedWindow) {
-  for (const MaxPool& pool :
-       {MaxPool{2, 1, 0, false, 2}, MaxPool{3, 2, 1, false, 2}, MaxPool{3, {1, 2}, 1, true, {3, 2}}}) {
+  for (const MaxPool& pool : {MaxPool{2, 1, 0, false, 2}, MaxPool{3, 2, 1, false, 2},
+                              MaxPool{3, {1, 2}, 1, true, {3, 2}}}) {
     const Window window = window_of(pool);
     for (const Shape& in : {Shape{2, 9, 8, 5}, Shape{1, 7, 11, 16}}) {
       SCOPED_TRACE(to_string(LayerSpec(pool)) + " on " + to_string(in));

@@ -40,7 +40,8 @@ void expect_steps(std::int64_t batch, std::int64_t hidden, bool biased) {
   const std::int64_t rows = 2 * batch;
   const Numbers sums = normal<float>(rows * 3 * hidden, 91, 0, 2);
   const Numbers states = normal<float>(batch * 3 * hidden, 92);
-  const Numbers input_bias = normal<float>(3 * hidden, 93), state_bias = normal<float>(3 * hidden, 94);
+  const Numbers input_bias = normal<float>(3 * hidden, 93),
+                state_bias = normal<float>(3 * hidden, 94);
   const Array<float> device_sums(sums), device_states(states), of_input(input_bias),
       of_state(state_bias);
   const GruBiases biases{biased ? of_input.data() : nullptr, biased ? of_state.data() : nullptr};
@@ -64,8 +65,8 @@ void expect_steps(std::int64_t batch, std::int64_t hidden, bool biased) {
     Numbers state(at(3 * hidden));
     for (std::int64_t k = 0; k < 3 * hidden; ++k) {
       if (biased) own[k] += input_bias[at(k)];
-      state[at(k)] = (biased ? state_bias[at(k)] : 0) +
-                     (r % 2 == 0 ? 0 : states[at(r / 2 * 3 * hidden + k)]);
+      state[at(k)] =
+          (biased ? state_bias[at(k)] : 0) + (r % 2 == 0 ? 0 : states[at(r / 2 * 3 * hidden + k)]);
     }
     reference::gru_cell(hidden, own, state.data(),
                         r % 2 == 0 ? nullptr : h.data() + (r - 1) * hidden, h.data() + r * hidden);
@@ -86,12 +87,11 @@ void expect_steps(std::int64_t batch, std::int64_t hidden, bool biased) {
     Backward<T> r{Array<T>(rows * 3 * hidden), Array<T>(rows * 3 * hidden),
                   Array<float>(batch * hidden)};
     for (const std::int64_t t : {1, 0}) {
-      gru_step_backward<T>(s, t == 1 ? StepPlace::last : StepPlace::before_another,
-                           step(of_gates, t, 3 * hidden), step(of_kept, t, hidden),
-                           t == 0 ? StepRows<const T>{} : step(own_h, 0, hidden),
-                           step(dys, t, hidden), t == 1 ? nullptr : device_recurrent.data(),
-                           r.beside.data(), step(r.dinput.data(), t, 3 * hidden),
-                           step(r.dstate.data(), t, 3 * hidden), nullptr);
+      gru_step_backward<T>(
+          s, t == 1 ? StepPlace::last : StepPlace::before_another, step(of_gates, t, 3 * hidden),
+          step(of_kept, t, hidden), t == 0 ? StepRows<const T>{} : step(own_h, 0, hidden),
+          step(dys, t, hidden), t == 1 ? nullptr : device_recurrent.data(), r.beside.data(),
+          step(r.dinput.data(), t, 3 * hidden), step(r.dstate.data(), t, 3 * hidden), nullptr);
     }
     return r;
   });

@@ -31,8 +31,8 @@ template <class T>
 void expect_rows(std::int64_t queries, std::int64_t keys, bool causal, MaskOf masked, float rate) {
   SCOPED_TRACE(testing::Message() << queries << " x " << keys << (causal ? ", causal" : "")
                                   << ", mask " << static_cast<int>(masked) << ", rate " << rate);
-  ScoreRows s{.samples = 2, .heads = 2, .queries = queries, .keys = keys, .scale = 0.25f,
-              .causal = causal};
+  ScoreRows s{
+      .samples = 2, .heads = 2, .queries = queries, .keys = keys, .scale = 0.25f, .causal = causal};
   const std::int64_t count = s.rows() * keys;
   const Numbers scores = normal<float>(count, 41, 0, 10), dp = normal<float>(count, 42);
   // By query and key; by sample and key; by the difference of query and key.
@@ -95,8 +95,8 @@ void expect_rows(std::int64_t queries, std::int64_t keys, bool causal, MaskOf ma
   const Array<float> given(scores), gradient(dp);
   const auto got = in_both_orders([&] {
     Outputs<T> r{Array<T>(count), Array<T>(rate > 0 ? count : 0)};
-    masked_softmax_forward<T>(s, given.data(), r.softmax.data(), rate > 0 ? r.dropped.data() : nullptr,
-                              nullptr);
+    masked_softmax_forward<T>(s, given.data(), r.softmax.data(),
+                              rate > 0 ? r.dropped.data() : nullptr, nullptr);
     return r;
   });
   Numbers signs = softmax;
@@ -116,7 +116,8 @@ void expect_rows(std::int64_t queries, std::int64_t keys, bool causal, MaskOf ma
   for (std::int64_t r = 0; r < s.rows(); ++r) {
     double mean = 0;
     const auto p = [&](std::int64_t i) { return std::abs(number(got.softmax.data()[i])); };
-    for (std::int64_t i = r * keys; i < (r + 1) * keys; ++i) mean += p(i) * factors[at(i)] * dp[at(i)];
+    for (std::int64_t i = r * keys; i < (r + 1) * keys; ++i)
+      mean += p(i) * factors[at(i)] * dp[at(i)];
     for (std::int64_t i = r * keys; i < (r + 1) * keys; ++i) {
       ds[at(i)] = p(i) * (factors[at(i)] * dp[at(i)] - mean);
     }
@@ -129,7 +130,8 @@ TYPED_TEST(MaskedSoftmaxKernels, Rows) {
   for (const auto& [queries, keys] : {std::pair{3, 5}, {4, 8}, {2, 33}, {3, 40}}) {
     for (const bool causal : {false, true}) {
       for (const MaskOf mask : {MaskOf::nothing, MaskOf::floats, MaskOf::samples, MaskOf::table}) {
-        for (const float rate : {0.0f, 0.3f}) expect_rows<TypeParam>(queries, keys, causal, mask, rate);
+        for (const float rate : {0.0f, 0.3f})
+          expect_rows<TypeParam>(queries, keys, causal, mask, rate);
       }
     }
   }

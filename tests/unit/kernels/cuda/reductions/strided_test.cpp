@@ -24,7 +24,8 @@ TYPED_TEST(StridedKernels, CopyFollowsStridesAndTables) {
     StridedCopy copy;
     copy.loop_count = 3;
     copy.elements = 24;
-    const std::int64_t extents[] = {2, 3, 4}, from[] = {30, -5, has_table ? 0 : 1}, to[] = {1, 2, 6};
+    const std::int64_t extents[] = {2, 3, 4}, from[] = {30, -5, has_table ? 0 : 1},
+                       to[] = {1, 2, 6};
     std::copy_n(extents, 3, copy.extents);
     std::copy_n(from, 3, copy.from.strides);
     std::copy_n(to, 3, copy.to.strides);
