@@ -31,6 +31,27 @@ LayerValues values_of(const LayerCase& c, Precision precision) {
   return values;
 }
 
+// Attention of operands that is the zoo's, which fused engines take too.
+LayerCase packed_attention(std::int64_t samples, int heads, std::int64_t tokens,
+                           std::int64_t features, bool causal) {
+  const std::int64_t width = heads * features;
+  const auto part = [&](std::int64_t offset) {
+    return Operand{Source::input, 0, offset, {features, 3 * width, 1}};
+  };
+  Attention a{.heads = heads,
+              .kv_heads = heads,
+              .queries = tokens,
+              .keys = tokens,
+              .features = features,
+              .value_features = features,
+              .query = part(0),
+              .key = part(width),
+              .value = part(2 * width)};
+  a.causal = causal;
+  a.scale = 1 / std::sqrt(static_cast<float>(features));
+  return {a, {{samples, tokens, 3 * width}}};
+}
+
 std::vector<LayerCase> all_cases() {
   std::vector<LayerCase> cases = test::summing_cases();
   const std::vector<LayerCase> more = test::exact_cases();
@@ -40,6 +61,8 @@ std::vector<LayerCase> all_cases() {
     cases.push_back({SelfAttention{2, true}, {in}});
     cases.push_back({SelfAttention{4, false}, {in}});
   }
+  cases.push_back(packed_attention(2, 2, 9, 16, true));
+  cases.push_back(packed_attention(1, 4, 33, 8, false));
   return cases;
 }
 
@@ -51,6 +74,7 @@ std::vector<LayerCase> some_cases() {
     if (seen[c.spec.index()]++ % 7 == 3 || seen[c.spec.index()] == 2) some.push_back(c);
   }
   some.push_back({SelfAttention{2, true}, {{2, 9, 3 * 32}}});
+  some.push_back(packed_attention(2, 2, 9, 16, true));
   some.push_back({Linear{16}, {{8, 24}}});
   some.push_back({Linear{.output_features = 24, .transposed = true}, {{8, 24}}});
   some.push_back({Convolution{8, 3, 1, 1}, {{2, 6, 6, 8}}});

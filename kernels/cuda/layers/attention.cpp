@@ -22,6 +22,7 @@ class FusedAttention final : public LayerKernel {
   bool supported() { return plans_.supported(); }
   void adjust(LayerShapes& shapes) const override {
     shapes.stash_bytes = static_cast<std::int64_t>(plans_.stash_bytes());
+    shapes.backward_needs_output = true;
   }
 
   void prepare(bool) override {
