@@ -63,7 +63,8 @@ class CudaDevice final : public Device {
         precision_(precision),
         memory_(gpu_.index),
         libraries_(std::move(libraries)),
-        layers_{*this, *libraries_, precision} {}
+        tables_(gpu_.index),
+        layers_{*this, *libraries_, precision, tables_} {}
 
   const std::string& kind() const override { return kind_; }
   std::string description() const override {
@@ -245,15 +246,11 @@ class CudaDevice final : public Device {
   requires std::is_same_v<Layer, MaxPool> || std::is_same_v<Layer, AveragePool> ||
       std::is_same_v<Layer, GlobalAveragePool>
           LayerMaker make(const Layer& l, const Inputs& in, std::uint64_t) {
-    if constexpr (requires { l.dilation; }) refuse_unless(l.dilation == Sides{1}, "dilated pools");
     return make_pooling(layers_, l, in[0]);
   }
   template <class Layer>
   requires std::is_same_v<Layer, Dropout> || std::is_same_v<Layer, AlphaDropout> LayerMaker
   make(const Layer& l, const Inputs& in, std::uint64_t key) {
-    if constexpr (std::is_same_v<Layer, Dropout>) {
-      refuse_unless(l.draws == 0, "dropout of whole samples or channels");
-    }
     return make_dropout(layers_, l, in[0], key);
   }
   LayerMaker make(const Add&, const Inputs& in, std::uint64_t) { return make_add(layers_, in[0]); }
@@ -303,7 +300,6 @@ class CudaDevice final : public Device {
     return make_loss(layers_, l, in[0]);
   }
   LayerMaker make(const SoftmaxCrossEntropy& l, const Inputs& in, std::uint64_t) {
-    refuse_unless(l.class_weights.empty(), "class weights");
     return make_loss(layers_, l, in[0]);
   }
 
@@ -327,16 +323,14 @@ class CudaDevice final : public Device {
   LayerMaker make(const CumulativeSum&, const Inputs& in, std::uint64_t) {
     return make_cumulative_sum(layers_, in[0]);
   }
-  template <class Layer>
-  requires AlgebraLayer<Layer> || OneOf<Layer, Recurrent> LayerMaker make(const Layer& l,
-                                                                          const Inputs&,
-                                                                          std::uint64_t) {
-    refuse_unless(false, to_string(LayerSpec(l)));
-    return nullptr;
+  LayerMaker make(const hetpipe::Product& l, const Inputs& in, std::uint64_t) {
+    return make_product(layers_, l, in);
   }
-  static void refuse_unless(bool known, const std::string& what) {
-    if (known) return;
-    throw UserError("CUDA device", "has no kernel for " + what + " yet. Train this model on CPUs.");
+  LayerMaker make(const Attention& l, const Inputs& in, std::uint64_t key) {
+    return make_attention(layers_, l, in, key);
+  }
+  LayerMaker make(const Recurrent& l, const Inputs& in, std::uint64_t) {
+    return make_recurrent(layers_, l, in[0]);
   }
 
   std::string kind_ = "cuda";
@@ -345,6 +339,7 @@ class CudaDevice final : public Device {
   CudaMemory memory_;
   MemoryAccount account_;
   std::unique_ptr<Context> libraries_;
+  CudaStream tables_;
   LayerContext layers_;
 };
 

@@ -430,6 +430,17 @@ int Model::vocabulary() const {
   return 0;
 }
 
+int Model::layer_in_need_of_fp32() const {
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const ModelLayer& layer = layers_[l];
+    const bool embeds = std::holds_alternative<Embedding>(layer.spec);
+    const bool reads_samples =
+        std::find(layer.inputs.begin(), layer.inputs.end(), kSamples) != layer.inputs.end();
+    if (embeds ? !reads_samples : reads_samples && vocabulary() > 0) return static_cast<int>(l);
+  }
+  return -1;
+}
+
 Shape Model::output_shape(int layer, std::int64_t batch) const {
   return with_samples(outputs_[static_cast<std::size_t>(layer)], batch);
 }

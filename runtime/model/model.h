@@ -118,6 +118,10 @@ class Model {
   bool sees_all_tokens() const;
   // Of what the embedding that reads the samples takes; 0 where none does: samples are no tokens.
   int vocabulary() const;
+  // A layer that keeps the model from being trained with activations of two bytes: it embeds tokens
+  // that another layer gives, or computes with tokens (which are fp32) what is no embedding. -1:
+  // none.
+  int layer_in_need_of_fp32() const;
   // The first extent is the samples, or a multiple of them.
   Shape output_shape(int layer, std::int64_t batch) const;
   std::vector<Shape> input_shapes(int layer, std::int64_t batch) const;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/index.h"
 #include "runtime/model/model.h"
 #include "runtime/pipeline/stage_parts.h"
@@ -24,6 +25,13 @@ Stage::Stage(const Model& model, std::vector<int> stage_end, StageId id, std::ui
       stream_(stream),
       parameters_(ParameterLayout::parameters(model, first_, end_)),
       statistics_(ParameterLayout::statistics(model, first_, end_)) {
+  const int in_fp32 = model.layer_in_need_of_fp32();
+  if (in_fp32 >= 0 && bytes_of(device.element_type()) < sizeof(float)) {
+    throw UserError("--precision " + to_string(device.precision()),
+                    "does not suit this model: its layer '" + model.layer(in_fp32).name +
+                        "' computes with tokens, which two bytes do not hold. Give fp32 or, on "
+                        "GPUs that have it, tf32.");
+  }
   const std::vector<std::vector<int>> producers = model.producers();
   for (Transfer& transfer : transfers(producers, stage_end)) {
     if (transfer.to_stage == id.value) incoming_.push_back(transfer);

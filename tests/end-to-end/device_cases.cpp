@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/end-to-end/device_cases.h"
 
+#include "tests/main/models_folder.h"
+
 namespace hetpipe {
 namespace {
 
@@ -77,6 +79,18 @@ Training tied(const char* system) {
   return training;
 }
 
+// Networks that PyTorch exported, which draw: in attention, and of whole samples.
+Training exported(const char* name, const Shape& sample, int classes, int cut) {
+  Training training = small("hetpipe", 2, 2);
+  training.model = models_folder() / name;
+  training.sample = sample;
+  training.classes = classes;
+  training.samples = 36;
+  training.workers[0].stage_ends = {cut};
+  training.optimizer.rate = 0.01f;
+  return training;
+}
+
 Training data_parallel() {
   Training training = small("data-parallel", 1, 1);
   training.workers = {{.minibatch = 6}, {.minibatch = 6}, {.minibatch = 4}};
@@ -98,7 +112,10 @@ std::vector<DeviceCase> device_cases() {
           {"tied-and-predicted", tied("spectrain")},
           {"split-backward", small("zero-bubble", 1, 4)},
           {"two-versions", small("pipedream-2bw", 2, 1)},
-          {"data-parallel", data_parallel()}};
+          {"data-parallel", data_parallel()},
+          {"exported-gpt2", exported("gpt2", {12}, 40, 15)},
+          {"exported-tagger", exported("tagger", {7}, 4, 5)},
+          {"exported-cnn", exported("cnn", {18, 18, 3}, 10, 14)}};
 }
 
 std::string name_of_case(const testing::TestParamInfo<DeviceCase>& of) {

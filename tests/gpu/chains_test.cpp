@@ -44,6 +44,10 @@ std::vector<Chain> streaming_chains() {
     for (const std::size_t from_before : {0, 1}) {
       chains.push_back(then_add({dropout}, from_before));
     }
+    // Stochastic depth.
+    const ChainedLayer whole{
+        .spec = Dropout{.rate = 0.3f, .draws = 1}, .inputs = {in}, .key = test::kLayerKey};
+    chains.push_back(then_add({whole}, 1));
   }
   return chains;
 }

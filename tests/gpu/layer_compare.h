@@ -33,8 +33,11 @@ inline Tolerance tolerance(const LayerSpec& spec, Precision precision) {
   const double sums = 4 * 64 * 0x1p-24;
   if (precision == Precision::fp32) return {.of_largest = sums};
   const double one = rounding(precision);
-  if (std::holds_alternative<Lstm>(spec)) return {sums + 16 * one, 16 * one};
-  const bool products = std::holds_alternative<SelfAttention>(spec);  // two, and a softmax
+  if (std::holds_alternative<Lstm>(spec) || std::holds_alternative<Recurrent>(spec)) {
+    return {sums + 16 * one, 16 * one};
+  }
+  const bool products = std::holds_alternative<SelfAttention>(spec) ||
+                        std::holds_alternative<Attention>(spec);  // two, and a softmax
   return {.of_largest = sums + (products ? 16 : 6) * one};
 }
 

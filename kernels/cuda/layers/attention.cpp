@@ -22,6 +22,7 @@ class FusedAttention final : public LayerKernel {
   bool supported() { return plans_.supported(); }
   void adjust(LayerShapes& shapes) const override {
     shapes.stash_bytes = static_cast<std::int64_t>(plans_.stash_bytes());
+    shapes.backward_needs_output = true;
   }
 
   void prepare(bool) override {
@@ -183,15 +184,19 @@ class AttentionByProducts final : public LayerKernel {
 
 }  // namespace
 
-LayerMaker make_attention(LayerContext& context, const SelfAttention& spec, const Shape& in) {
+LayerMaker make_fused_attention(LayerContext& context, const SelfAttention& spec, const Shape& in) {
   const auto fused = [&]<class T>(T) -> LayerMaker {
     auto kernel = std::make_unique<FusedAttention<T>>(context, spec, in);
     if (kernel->supported()) return kernel;
     return nullptr;
   };
-  LayerMaker kernel;
-  if (context.precision == Precision::bf16) kernel = fused(Bf16{});
-  if (context.precision == Precision::fp16) kernel = fused(Fp16{});
+  if (context.precision == Precision::bf16) return fused(Bf16{});
+  if (context.precision == Precision::fp16) return fused(Fp16{});
+  return nullptr;
+}
+
+LayerMaker make_attention(LayerContext& context, const SelfAttention& spec, const Shape& in) {
+  LayerMaker kernel = make_fused_attention(context, spec, in);
   return kernel ? std::move(kernel) : make_of_type<AttentionByProducts>(context, spec, in);
 }
 

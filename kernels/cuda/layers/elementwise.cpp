@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/own/elementwise.h"
 
-#include "base/error.h"
-#include "kernels/cuda/check.h"
 #include "kernels/cuda/layers/layers.h"
+#include "kernels/cuda/layers/sample_keys.h"
 #include "kernels/cuda/own/dropout.h"
-#include "kernels/dropout.h"
 
 namespace hetpipe::cuda {
 namespace {
@@ -90,7 +88,9 @@ class DropoutLayer final : public LayerKernel {
         rate_(spec.rate),
         samples_(in[0]),
         elements_(in.elements() / in[0]),
-        key_(key) {}
+        key_(key) {
+    if constexpr (std::is_same_v<Spec, Dropout>) draws_ = spec.draws;
+  }
 
   void adjust(LayerShapes& shapes) const override {
     shapes.forward_in_place = shapes.backward_in_place = true;
@@ -105,17 +105,10 @@ class DropoutLayer final : public LayerKernel {
       if (adds_) return add_forward(x, residual, y, count, handle(stream));
       return copy(x, y, count, handle(stream));
     }
-    ensure(static_cast<std::int64_t>(a.samples.size()) == samples_, "one sample key per sample");
-    std::vector<std::uint64_t> keys;
-    for (const SampleKey& sample : a.samples) keys.push_back(dropout_key(key_, sample));
-    const Workspace<std::uint64_t> there(context_, stream, samples_);
-    // Read before the call returns: the host's memory is pageable.
-    check(cudaMemcpyAsync(there.get(), keys.data(), keys.size() * sizeof keys[0],
-                          cudaMemcpyHostToDevice, handle(stream)),
-          "copying the keys of dropout");
+    const auto there = sample_keys(context_, stream, key_, samples_, a.samples);
     auto* const kept = reinterpret_cast<std::uint8_t*>(a.stash);
     if constexpr (std::is_same_v<Spec, Dropout>) {
-      dropout_forward(there.get(), samples_, elements_, rate_, x, residual, kept, y,
+      dropout_forward(there.get(), samples_, elements_, draws_, rate_, x, residual, kept, y,
                       handle(stream));
     } else {
       alpha_dropout_forward(there.get(), samples_, elements_, rate_, x, kept, y, handle(stream));
@@ -140,7 +133,7 @@ class DropoutLayer final : public LayerKernel {
   LayerContext& context_;
   bool adds_;
   float rate_;
-  std::int64_t samples_, elements_;
+  std::int64_t samples_, elements_, draws_ = 0;
   std::uint64_t key_;
 };
 template <class T>

@@ -1,59 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/own/gather.h"
+
+#include <map>
 #include <optional>
 
-#include "kernels/cuda/layers/packed_arrays.h"
-#include "kernels/cuda/own/gather.h"
+#include "kernels/cuda/layers/operand_gradients.h"
+#include "kernels/cuda/layers/operand_sources.h"
 #include "kernels/reference/algebra_sums.h"
 
 // Moves, reductions, softmax and cumulative sums.
 namespace hetpipe::cuda {
 namespace {
-
-// Lists of places by element, on the host.
-struct ListsOnHost {
-  std::vector<std::int32_t> starts, entries;
-
-  // Pairs (element, place), in the order in which they are summed.
-  ListsOnHost() = default;
-  ListsOnHost(std::int64_t elements, const std::vector<std::pair<std::int64_t, std::int64_t>>& all)
-      : starts(static_cast<std::size_t>(elements) + 1, 0), entries(all.size()) {
-    for (const auto& [element, place] : all) ++starts[static_cast<std::size_t>(element) + 1];
-    for (std::size_t e = 1; e < starts.size(); ++e) starts[e] += starts[e - 1];
-    std::vector<std::int32_t> next(starts.begin(), starts.end() - 1);
-    for (const auto& [element, place] : all) {
-      entries[static_cast<std::size_t>(next[static_cast<std::size_t>(element)]++)] =
-          static_cast<std::int32_t>(place);
-    }
-  }
-};
-
-// Lists on the device, for a call.
-class ListsThere {
- public:
-  ListsThere(const LayerContext& context, Stream& stream, const ListsOnHost& lists) {
-    const std::size_t starts = arrays_.add(lists.starts), entries = arrays_.add(lists.entries);
-    there_ = arrays_.upload(context, stream);
-    lists_.starts = at<std::int32_t>(there_, starts);
-    lists_.entries = at<std::int32_t>(there_, entries);
-  }
-  PlaceLists of(std::int64_t elements, std::int64_t others) const {
-    PlaceLists lists = lists_;
-    lists.elements = elements;
-    lists.others = others;
-    return lists;
-  }
-
- private:
-  PackedArrays arrays_;
-  Workspace<> there_;
-  PlaceLists lists_;
-};
-
-std::vector<std::int64_t> elements_of_samples(const std::vector<Shape>& inputs) {
-  std::vector<std::int64_t> elements;
-  for (const Shape& in : inputs) elements.push_back(in.elements() / in[0]);
-  return elements;
-}
 
 template <class T>
 class MoveLayer final : public LayerKernel {
@@ -62,90 +19,107 @@ class MoveLayer final : public LayerKernel {
       : context_(context),
         spec_(spec),
         samples_(inputs[0][0]),
-        elements_(elements_of_samples(inputs)),
-        output_(reference::product_of(spec.output)) {
+        output_(reference::product_of(spec.output)),
+        sources_(context, spec, inputs, sizeof(T)) {
     std::int64_t written = 0;
     for (const Move::Piece& piece : spec_.pieces) {
-      Places p;
-      for (const std::int64_t from : reference::places_of(piece.from, piece.extents)) {
-        p.from.push_back(static_cast<std::int32_t>(from));
-      }
-      for (const std::int64_t to : reference::sums_of(piece.extents, piece.to_strides)) {
-        p.to.push_back(static_cast<std::int32_t>(piece.to_offset + to));
-      }
-      written += static_cast<std::int64_t>(p.to.size());
-      places_.push_back(std::move(p));
+      tables_.push_back(kept_table(context, piece.from));
+      StridedCopy copy = strided_view(piece.from, sources_.by_sample(piece.from),
+                                      tables_.back().template at<std::int32_t>(0), piece.extents,
+                                      piece.to_strides, output_);
+      copy.to.offset = piece.to_offset;
+      written += copy.elements;
+      copies_.push_back(copy);
     }
     fills_ = written < output_;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      std::vector<OperandView> views;
+      std::vector<const OperandView*> all;
+      for (const std::size_t p : pieces_of(Source::input, i)) {
+        views.push_back({spec_.pieces[p].from, {spec_.pieces[p].extents, {}, 1}});
+        views.back().operand.strides.push_back(0);
+        views.back().operand.table_strides.push_back(0);
+      }
+      for (const OperandView& v : views) all.push_back(&v);
+      reads_.push_back(tensor_reads(sources_.inputs()[i], all));
+    }
   }
 
   void forward(Stream& stream, const ForwardArguments& a) override {
     T* const y = as<T>(a.output);
     if (fills_) fill_elements(y, spec_.fill, samples_ * output_, handle(stream));
-    for (std::size_t i = 0; i < places_.size(); ++i) {
+    for (std::size_t i = 0; i < copies_.size(); ++i) {
       const Operand& o = spec_.pieces[i].from;
-      const auto index = static_cast<std::size_t>(o.index);
-      PackedArrays arrays;
-      const std::size_t to = arrays.add(places_[i].to), from = arrays.add(places_[i].from);
-      const bool constant = o.source == Source::constant;
-      const std::size_t values =
-          constant ? arrays.add(spec_.constants[index].data(),
-                                static_cast<std::size_t>(spec_.constants[index].size()))
-                   : 0;
-      const Workspace<> there = arrays.upload(context_, stream);
-      const auto count = static_cast<std::int64_t>(places_[i].to.size());
+      const void* const from = sources_.of(o, a, 0);
       if (o.source == Source::input) {
-        place_elements(at<std::int32_t>(there, to), at<std::int32_t>(there, from), count,
-                       as<T>(a.inputs[index]), elements_[index], samples_, output_, y,
-                       handle(stream));
+        strided_copy(copies_[i], static_cast<const T*>(from), samples_, y, handle(stream));
       } else {
-        place_floats(at<std::int32_t>(there, to), at<std::int32_t>(there, from), count,
-                     constant ? at<float>(there, values) : a.parameters[index], samples_, output_,
-                     y, handle(stream));
+        strided_copy(copies_[i], static_cast<const float*>(from), samples_, y, handle(stream));
       }
     }
   }
 
   void backward(Stream& stream, const BackwardArguments& a) override {
-    const T* const dy = as<T>(a.output_gradient);
-    for (std::size_t i = 0; i < elements_.size(); ++i) {
+    const T* const dy = as<T>(std::as_const(a.output_gradient));
+    for (std::size_t i = 0; i < reads_.size(); ++i) {
       T* const dx = as<T>(wanted(a.input_gradients, i));
       if (dx == nullptr) continue;
-      const ListsThere lists(context_, stream, readers(Source::input, i, elements_[i]));
-      gather_sums(lists.of(elements_[i], output_), dy, 1, samples_, dx, handle(stream));
+      if (!reads_[i].once) {
+        sum_reads(lists(Source::input, i, sources_.inputs()[i]).reads({dy}, {false}, 1), samples_,
+                  dx, handle(stream));
+        continue;
+      }
+      if (!reads_[i].all) {
+        fill_elements(dx, 0, samples_ * sources_.inputs()[i], handle(stream));
+      }
+      for (const std::size_t p : pieces_of(Source::input, i)) {
+        strided_copy(reversed(copies_[p]), dy, samples_, dx, handle(stream));
+      }
     }
     for (std::size_t p = 0; p < spec_.parameters.size(); ++p) {
       float* const d = wanted(a.parameter_gradients, p);
       if (d == nullptr) continue;
-      const std::int64_t elements = spec_.parameters[p].shape.elements();
-      const ListsThere lists(context_, stream, readers(Source::parameter, p, elements));
-      gather_sums_of_samples(lists.of(elements, output_), dy, samples_, d, handle(stream));
+      sum_reads_of_samples<T>(
+          lists(Source::parameter, p, sources_.parameters()[p]).reads({dy}, {false}, samples_),
+          samples_, false, d, handle(stream));
     }
   }
 
  private:
-  struct Places {
-    std::vector<std::int32_t> from, to;
-  };
-  ListsOnHost readers(Source source, std::size_t index, std::int64_t elements) const {
-    std::vector<std::pair<std::int64_t, std::int64_t>> all;
-    for (std::size_t i = 0; i < places_.size(); ++i) {
+  std::vector<std::size_t> pieces_of(Source source, std::size_t index) const {
+    std::vector<std::size_t> own;
+    for (std::size_t i = 0; i < spec_.pieces.size(); ++i) {
       const Operand& o = spec_.pieces[i].from;
-      if (o.source != source || static_cast<std::size_t>(o.index) != index) continue;
-      for (std::size_t e = 0; e < places_[i].to.size(); ++e) {
-        all.emplace_back(places_[i].from[e], places_[i].to[e]);
+      if (o.source == source && static_cast<std::size_t>(o.index) == index) own.push_back(i);
+    }
+    return own;
+  }
+  const KeptReads& lists(Source source, std::size_t index, std::int64_t elements) {
+    const auto found = lists_.find({source, index});
+    if (found != lists_.end()) return found->second;
+    ReadTerms terms;
+    terms.others = output_;
+    for (const std::size_t p : pieces_of(source, index)) {
+      const Move::Piece& piece = spec_.pieces[p];
+      const LoopNumbers from = reference::places_of(piece.from, piece.extents);
+      terms.elements.insert(terms.elements.end(), from.begin(), from.end());
+      for (const std::int64_t to : reference::sums_of(piece.extents, piece.to_strides)) {
+        terms.places.push_back(piece.to_offset + to);
       }
     }
-    return ListsOnHost(elements, all);
+    return lists_.emplace(std::pair(source, index), KeptReads(context_, elements, {terms}))
+        .first->second;
   }
 
   LayerContext& context_;
   Move spec_;
-  std::int64_t samples_;
-  std::vector<std::int64_t> elements_;
-  std::int64_t output_;
-  std::vector<Places> places_;  // of each piece
+  std::int64_t samples_, output_;
+  OperandSources sources_;
+  std::vector<KeptArrays> tables_;   // of each piece
+  std::vector<StridedCopy> copies_;  // likewise
+  std::vector<TensorReads> reads_;   // of each input
   bool fills_ = false;
+  std::map<std::pair<Source, std::size_t>, KeptReads> lists_;
 };
 
 template <class T>
@@ -157,54 +131,42 @@ class ReduceLayer final : public LayerKernel {
         samples_(in[0]),
         elements_(in.elements() / in[0]),
         kept_(reference::product_of(spec.kept)),
-        reduced_(reference::product_of(spec.reduced)) {
-    const auto places =
-        reference::places_of(spec.from, reference::joined({spec.kept, spec.reduced}));
-    std::vector<std::pair<std::int64_t, std::int64_t>> forth, back;
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const std::int64_t k = static_cast<std::int64_t>(i) / reduced_;
-      forth.emplace_back(k, places[i]);
-      back.emplace_back(places[i], k);
-    }
-    forth_ = ListsOnHost(kept_, forth);
-    back_ = ListsOnHost(elements_, back);
-    for (std::size_t e = 0; e + 1 < back_.starts.size(); ++e) {
-      once_ = once_ && back_.starts[e + 1] - back_.starts[e] <= 1;
-    }
-    if (!sums() && !once_) {
-      throw UserError("CUDA device", "has no kernel for the maximum of an input that is repeated");
-    }
-  }
+        reduced_(reference::product_of(spec.reduced)),
+        forth_(context, kept_, {{numbers_of_kept(), places(), elements_}}) {}
 
   void forward(Stream& stream, const ForwardArguments& a) override {
-    const ListsThere lists(context_, stream, forth_);
-    const PlaceLists l = lists.of(kept_, elements_);
+    const T* const x = as<T>(a.inputs[0]);
     if (sums()) {
-      gather_sums(l, as<T>(a.inputs[0]), factor(), samples_, as<T>(a.output), handle(stream));
+      Reads reads = forth_.reads({x}, {false}, 1);
+      reads.factor = factor();
+      sum_reads(reads, samples_, as<T>(a.output), handle(stream));
     } else {
-      gather_best(l, best(), as<T>(a.inputs[0]), samples_, as<T>(a.output), handle(stream));
+      gather_best(lists(), best(), x, samples_, as<T>(a.output), handle(stream));
     }
   }
 
   void backward(Stream& stream, const BackwardArguments& a) override {
     T* const dx = as<T>(wanted(a.input_gradients, 0));
     if (dx == nullptr) return;
-    const T* const dy = as<T>(a.output_gradient);
-    if (sums()) {
-      const ListsThere lists(context_, stream, back_);
-      gather_sums(lists.of(elements_, kept_), dy, factor(), samples_, dx, handle(stream));
-      return;
+    const T* const dy = as<T>(std::as_const(a.output_gradient));
+    if (!back_) {
+      const ReadTerms terms = sums() ? ReadTerms{places(), numbers_of_kept(), kept_}
+                                     : ReadTerms{places(), {}, kept_ * reduced_};
+      back_ = KeptReads(context_, elements_, {terms});
     }
-    if (kept_ * reduced_ < elements_) {
-      fill_elements(dx, 0, samples_ * elements_, handle(stream));
+    Workspace<float> shares;
+    if (!sums()) {
+      shares = Workspace<float>(context_, stream, samples_ * kept_ * reduced_);
+      shares_of_best(lists(), best(), as<T>(a.inputs[0]), dy, kept_ * reduced_, samples_,
+                     shares.get(), handle(stream));
     }
-    const ListsThere lists(context_, stream, forth_);
-    scatter_to_best(lists.of(kept_, elements_), best(), as<T>(a.inputs[0]), dy, samples_, dx,
-                    handle(stream));
+    Reads reads = sums() ? back_->reads({dy}, {false}, 1) : back_->reads({shares.get()}, {true}, 1);
+    if (sums()) reads.factor = factor();
+    sum_reads(reads, samples_, dx, handle(stream));
   }
 
  private:
-  bool sums() const { return spec_.kind == Reduce::Kind::sum || spec_.kind == Reduce::Kind::mean; }
+  bool sums() const { return reference::is_sum(spec_.kind); }
   float factor() const {
     return spec_.kind == Reduce::Kind::sum ? 1.0f : 1 / static_cast<float>(reduced_);
   }
@@ -220,12 +182,22 @@ class ReduceLayer final : public LayerKernel {
         return Best::maximum;
     }
   }
+  // Of all places of the loops: the input's element, and the number of what it is reduced to.
+  LoopNumbers places() const {
+    return reference::places_of(spec_.from, reference::joined({spec_.kept, spec_.reduced}));
+  }
+  LoopNumbers numbers_of_kept() const {
+    LoopNumbers numbers;
+    for (std::int64_t i = 0; i < kept_ * reduced_; ++i) numbers.push_back(i / reduced_);
+    return numbers;
+  }
+  PlaceLists lists() const { return {forth_.starts(), forth_.entries(), kept_, elements_}; }
 
   LayerContext& context_;
   Reduce spec_;
   std::int64_t samples_, elements_, kept_, reduced_;
-  ListsOnHost forth_, back_;
-  bool once_ = true;
+  KeptReads forth_;
+  std::optional<KeptReads> back_;
 };
 
 template <class T>

@@ -22,6 +22,7 @@ struct LayerContext {
   Device& device;
   Context& libraries;
   Precision precision;
+  Stream& tables;  // on which layers' constant tables come and go
 };
 
 // Activations as elements of T.
@@ -94,11 +95,18 @@ LayerMaker make_layer_norm(LayerContext& context, const LayerNorm& spec, const S
 LayerMaker make_rms_norm(LayerContext& context, const RmsNorm& spec, const Shape& in);
 LayerMaker make_group_norm(LayerContext& context, const GroupNorm& spec, const Shape& in);
 LayerMaker make_attention(LayerContext& context, const SelfAttention& spec, const Shape& in);
+// Null where the library has no fused plan.
+LayerMaker make_fused_attention(LayerContext& context, const SelfAttention& spec, const Shape& in);
 LayerMaker make_lstm(LayerContext& context, const Lstm& spec, const Shape& in);
+LayerMaker make_recurrent(LayerContext& context, const Recurrent& spec, const Shape& in);
 LayerMaker make_loss(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in);
 LayerMaker make_pointwise(LayerContext& context, const Pointwise& spec,
                           const std::vector<Shape>& inputs);
 LayerMaker make_move(LayerContext& context, const Move& spec, const std::vector<Shape>& inputs);
+LayerMaker make_product(LayerContext& context, const hetpipe::Product& spec,
+                        const std::vector<Shape>& inputs);
+LayerMaker make_attention(LayerContext& context, const Attention& spec,
+                          const std::vector<Shape>& inputs, std::uint64_t key);
 LayerMaker make_reduce(LayerContext& context, const Reduce& spec, const Shape& in);
 LayerMaker make_softmax(LayerContext& context, const Softmax& spec, const Shape& in);
 LayerMaker make_cumulative_sum(LayerContext& context, const Shape& in);

@@ -2,6 +2,7 @@
 #include "kernels/cuda/own/pointwise.h"
 
 #include <map>
+#include <optional>
 
 #include "kernels/cuda/layers/packed_arrays.h"
 #include "kernels/cuda/own/pointwise_plan.h"
@@ -27,58 +28,17 @@ class PointwiseLayer final : public LayerKernel {
   void adjust(LayerShapes& shapes) const override { shapes.backward_in_place = false; }
 
   void forward(Stream& stream, const ForwardArguments& a) override {
-    PackedArrays arrays;
-    const Places p = pack(arrays, steps_);
-    const Workspace<> there = arrays.upload(context_, stream);
-    pointwise_forward(program(there, p, steps_), data(there, p, a.inputs, a.parameters), samples_,
+    if (!forward_) forward_ = keep(steps_, {});
+    pointwise_forward(program(*forward_, steps_), data(*forward_, a.inputs, a.parameters), samples_,
                       as<T>(a.output), handle(stream));
   }
 
   void backward(Stream& stream, const BackwardArguments& a) override {
-    PackedArrays arrays;
-    const Places p = pack(arrays, gradient_steps_);
-    const std::vector<std::int16_t> results(gradient_.gradients.begin(), gradient_.gradients.end());
-    const std::size_t results_at = arrays.add(results);
-    struct Wanted {
-      const PointwiseReaderLists* lists;
-      std::size_t starts, entries;
-      T* input;
-      float* parameter;
-    };
-    std::vector<Wanted> all;
-    const auto want = [&](Source source, std::size_t i, T* input, float* parameter) {
-      if (input == nullptr && parameter == nullptr) return;
-      const PointwiseReaderLists& lists = readers(source, i);
-      all.push_back(
-          {&lists, arrays.add(lists.starts), arrays.add(lists.entries), input, parameter});
-    };
     for (std::size_t i = 0; i < elements_.size(); ++i) {
-      want(Source::input, i, as<T>(wanted(a.input_gradients, i)), nullptr);
+      gradient(stream, a, Source::input, i, wanted(a.input_gradients, i), nullptr);
     }
     for (std::size_t i = 0; i < spec_.parameters.size(); ++i) {
-      want(Source::parameter, i, nullptr, wanted(a.parameter_gradients, i));
-    }
-    if (all.empty()) return;
-    const Workspace<> there = arrays.upload(context_, stream);
-    const PointwiseProgram derivative = program(there, p, gradient_steps_);
-    const PointwiseData from = data(there, p, a.inputs, a.parameters);
-    const auto* const of_operand = at<std::int16_t>(there, results_at);
-    for (const Wanted& w : all) {
-      PointwiseReaders r;
-      if (!w.lists->starts.empty()) {
-        r.starts = at<std::int32_t>(there, w.starts);
-        r.entries = at<std::int32_t>(there, w.entries);
-      }
-      r.elements = w.lists->elements;
-      r.alone = w.lists->alone;
-      r.many = w.lists->many;
-      if (w.input != nullptr) {
-        pointwise_input_gradient(derivative, from, of_operand, r, as<T>(a.output_gradient),
-                                 as<T>(a.output), samples_, w.input, handle(stream));
-      } else {
-        pointwise_parameter_gradient(derivative, from, of_operand, r, as<T>(a.output_gradient),
-                                     as<T>(a.output), samples_, w.parameter, handle(stream));
-      }
+      gradient(stream, a, Source::parameter, i, nullptr, wanted(a.parameter_gradients, i));
     }
   }
 
@@ -89,54 +49,91 @@ class PointwiseLayer final : public LayerKernel {
     return elements;
   }
 
-  // Where the arrays of a program lie in what is uploaded.
-  struct Places {
-    std::size_t steps, operands;
+  // A program's arrays in device memory, and where in them.
+  struct KeptProgram {
+    std::size_t steps, operands, results;
     std::vector<std::size_t> tables, constants;
+    KeptArrays there;
   };
-  Places pack(PackedArrays& arrays, const std::vector<PointwiseStep>& steps) const {
-    Places p{arrays.add(steps), arrays.add(views_.operands), {}, {}};
+  KeptProgram keep(const std::vector<PointwiseStep>& steps,
+                   const std::vector<std::int16_t>& results) const {
+    PackedArrays arrays;
+    KeptProgram p{arrays.add(steps), arrays.add(views_.operands), arrays.add(results), {}, {}, {}};
     for (const Operand& o : spec_.operands) {
       p.tables.push_back(arrays.add(o.table.data(), static_cast<std::size_t>(o.table.size())));
     }
     for (const ConstantTable<float>& c : spec_.constants) {
       p.constants.push_back(arrays.add(c.data(), static_cast<std::size_t>(c.size())));
     }
+    p.there = KeptArrays(context_, arrays);
     return p;
   }
-  PointwiseProgram program(const Workspace<>& there, const Places& p,
-                           const std::vector<PointwiseStep>& steps) const {
-    return views_.program(at<PointwiseStep>(there, p.steps), steps.size(),
-                          at<PointwiseOperand>(there, p.operands));
+  PointwiseProgram program(const KeptProgram& p, const std::vector<PointwiseStep>& steps) const {
+    return views_.program(p.there.template at<PointwiseStep>(p.steps), steps.size(),
+                          p.there.template at<PointwiseOperand>(p.operands));
   }
-  PointwiseData data(const Workspace<>& there, const Places& p,
-                     std::span<const std::byte* const> inputs,
+  PointwiseData data(const KeptProgram& p, std::span<const std::byte* const> inputs,
                      std::span<const float* const> parameters) const {
     PointwiseData d;
     for (std::size_t o = 0; o < spec_.operands.size(); ++o) {
       const Operand& operand = spec_.operands[o];
       const auto i = static_cast<std::size_t>(operand.index);
-      d.tables[o] = at<std::int32_t>(there, p.tables[o]);
+      d.tables[o] = p.there.template at<std::int32_t>(p.tables[o]);
       if (operand.source == Source::input) {
         d.operands[o] = i < inputs.size() ? inputs[i] : nullptr;
       } else if (operand.source == Source::parameter) {
         d.operands[o] = parameters[i];
       } else {
-        d.operands[o] = at<float>(there, p.constants[i]);
+        d.operands[o] = p.there.template at<float>(p.constants[i]);
       }
     }
     return d;
   }
-  const PointwiseReaderLists& readers(Source source, std::size_t i) {
+
+  // Who reads a tensor, in device memory.
+  struct KeptReaders {
+    PointwiseReaders readers;
+    KeptArrays there;
+  };
+  const PointwiseReaders& readers(Source source, std::size_t i) {
     const auto found = readers_.find({source, i});
-    if (found != readers_.end()) return found->second;
+    if (found != readers_.end()) return found->second.readers;
     const bool input = source == Source::input;
-    return readers_
-        .emplace(std::pair(source, i),
-                 PointwiseReaderLists(spec_, views_, source, static_cast<int>(i),
-                                      input ? elements_[i] : spec_.parameters[i].shape.elements(),
-                                      input ? 1 : samples_))
-        .first->second;
+    const PointwiseReaderLists lists(spec_, views_, source, static_cast<int>(i),
+                                     input ? elements_[i] : spec_.parameters[i].shape.elements(),
+                                     input ? 1 : samples_);
+    KeptReaders kept;
+    kept.readers.elements = lists.elements;
+    kept.readers.alone = lists.alone;
+    kept.readers.many = lists.many;
+    if (!lists.starts.empty()) {
+      PackedArrays arrays;
+      const std::size_t starts = arrays.add(lists.starts), entries = arrays.add(lists.entries);
+      kept.there = KeptArrays(context_, arrays);
+      kept.readers.starts = kept.there.template at<std::int32_t>(starts);
+      kept.readers.entries = kept.there.template at<std::int32_t>(entries);
+    }
+    return readers_.emplace(std::pair(source, i), std::move(kept)).first->second.readers;
+  }
+
+  // One of the two pointers is where it goes; both null: it is not wanted.
+  void gradient(Stream& stream, const BackwardArguments& a, Source source, std::size_t i,
+                std::byte* input, float* parameter) {
+    if (input == nullptr && parameter == nullptr) return;
+    if (!backward_) {
+      backward_ = keep(gradient_steps_, {gradient_.gradients.begin(), gradient_.gradients.end()});
+    }
+    const PointwiseProgram derivative = program(*backward_, gradient_steps_);
+    const PointwiseData from = data(*backward_, a.inputs, a.parameters);
+    const auto* const results = backward_->there.template at<std::int16_t>(backward_->results);
+    const T *const dy = as<T>(std::as_const(a.output_gradient)), *const y = as<T>(a.output);
+    if (source == Source::input) {
+      pointwise_input_gradient(derivative, from, results, readers(source, i), dy, y, samples_,
+                               as<T>(input), handle(stream));
+    } else {
+      pointwise_parameter_gradient(derivative, from, results, readers(source, i), dy, y, samples_,
+                                   parameter, handle(stream));
+    }
   }
 
   LayerContext& context_;
@@ -146,7 +143,8 @@ class PointwiseLayer final : public LayerKernel {
   std::vector<std::int64_t> elements_;  // of inputs
   PointwiseViews views_;
   std::vector<PointwiseStep> steps_, gradient_steps_;
-  std::map<std::pair<Source, std::size_t>, PointwiseReaderLists> readers_;
+  std::optional<KeptProgram> forward_, backward_;
+  std::map<std::pair<Source, std::size_t>, KeptReaders> readers_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/layers/layers.h"
+#include "kernels/cuda/layers/packed_arrays.h"
 #include "kernels/cuda/own/convert.h"
 #include "kernels/cuda/own/elementwise.h"
 #include "kernels/cuda/own/embedding.h"
@@ -88,7 +88,18 @@ class LossLayer final : public LayerKernel {
   LossLayer(LayerContext& context, const SoftmaxCrossEntropy& spec, const Shape& in)
       : context_(context),
         smoothing_(spec.smoothing),
-        sizes_{in[0], in.rank() == 3 ? in[1] : 1, in[in.rank() - 1], spec.labelled, spec.skips} {}
+        sizes_{in[0], in.rank() == 3 ? in[1] : 1, in[in.rank() - 1], spec.labelled, spec.skips} {
+    if (spec.class_weights.empty()) return;
+    PackedArrays arrays;
+    arrays.add(spec.class_weights.data(), static_cast<std::size_t>(sizes_.classes));
+    weights_ = KeptArrays(context, arrays);
+    sizes_.weights = weights_.template at<float>(0);
+    double sum = 0;
+    for (std::int64_t j = 0; j < sizes_.classes; ++j) {
+      sum += static_cast<double>(spec.class_weights[j]);
+    }
+    sizes_.weight_sum = static_cast<float>(sum);
+  }
 
   // Two numbers of each token, and the logits, instead of all probabilities.
   void adjust(LayerShapes& shapes) const override {
@@ -125,6 +136,7 @@ class LossLayer final : public LayerKernel {
   LayerContext& context_;
   float smoothing_;
   LossSizes sizes_;
+  KeptArrays weights_;  // of the classes
 };
 
 template <class T>

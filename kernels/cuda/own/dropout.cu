@@ -66,6 +66,30 @@ struct Drop {
   }
 };
 
+// Draws that several elements of a sample share; neighbours take different ones.
+template <class T>
+struct DropShared {
+  const std::uint64_t* keys;
+  std::int64_t elements, draws;  // of a sample
+  float rate;
+  Scaled f;
+  const T* x;
+  const T* residual;  // null: none
+  std::uint8_t* kept;
+  T* y;
+
+  HETPIPE_DEVICE void operator()(std::int64_t i, std::int64_t) const {
+    const std::int64_t sample = i / elements;
+    const auto draw = static_cast<std::uint64_t>(i % elements % draws);
+    const PhiloxBlock drawn = random_block(keys[sample], draw / 4);
+    const bool keep = uniform_float(drawn[static_cast<std::size_t>(draw % 4)]) >= rate;
+    float value = f(keep, static_cast<float>(x[i]));
+    if (residual != nullptr) value += static_cast<float>(residual[i]);
+    kept[i] = keep ? 1 : 0;
+    y[i] = T(value);
+  }
+};
+
 template <class T>
 struct DropBackward {
   static constexpr int pack = kPack<T>;
@@ -109,7 +133,13 @@ AlphaDropoutMap map_of(float rate) { return AlphaDropoutMap(static_cast<double>(
 
 template <class T>
 void dropout_forward(const std::uint64_t* keys, std::int64_t samples, std::int64_t elements,
-                     float rate, const T* x, const T* residual, std::uint8_t* kept, T* y, On on) {
+                     std::int64_t draws, float rate, const T* x, const T* residual,
+                     std::uint8_t* kept, T* y, On on) {
+  if (draws != 0) {
+    return each<1>(
+        DropShared<T>{keys, elements, draws, rate, Scaled{1 / (1 - rate)}, x, residual, kept, y},
+        samples * elements, on);
+  }
   drop(Scaled{1 / (1 - rate)}, keys, samples, elements, rate, x, residual, kept, y, on);
 }
 template <class T>
@@ -132,12 +162,12 @@ void alpha_dropout_backward(const std::uint8_t* kept, std::int64_t count, float 
   drop_backward<T>(static_cast<float>(map_of(rate).scale), kept, count, dy, dx, nullptr, on);
 }
 
-#define HETPIPE_DROPOUT(T)                                                                         \
-  template void dropout_forward(const std::uint64_t*, std::int64_t, std::int64_t, float, const T*, \
-                                const T*, std::uint8_t*, T*, On);                                  \
-  template void dropout_backward(const std::uint8_t*, std::int64_t, float, const T*, T*, T*, On);  \
-  template void alpha_dropout_forward(const std::uint64_t*, std::int64_t, std::int64_t, float,     \
-                                      const T*, std::uint8_t*, T*, On);                            \
+#define HETPIPE_DROPOUT(T)                                                                        \
+  template void dropout_forward(const std::uint64_t*, std::int64_t, std::int64_t, std::int64_t,   \
+                                float, const T*, const T*, std::uint8_t*, T*, On);                \
+  template void dropout_backward(const std::uint8_t*, std::int64_t, float, const T*, T*, T*, On); \
+  template void alpha_dropout_forward(const std::uint64_t*, std::int64_t, std::int64_t, float,    \
+                                      const T*, std::uint8_t*, T*, On);                           \
   template void alpha_dropout_backward(const std::uint8_t*, std::int64_t, float, const T*, T*, On);
 HETPIPE_DROPOUT(float)
 HETPIPE_DROPOUT(Bf16)

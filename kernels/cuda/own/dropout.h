@@ -13,10 +13,12 @@
 namespace hetpipe::cuda {
 
 // With the sum behind it: y = dropout(x) + residual, rounded once; null: none. dresidual = dy. Each
-// gradient may be null.
+// gradient may be null. Where `draws` is not 0, element e takes draw number e % draws of its
+// sample.
 template <class T>
 void dropout_forward(const std::uint64_t* keys, std::int64_t samples, std::int64_t elements,
-                     float rate, const T* x, const T* residual, std::uint8_t* kept, T* y, On on);
+                     std::int64_t draws, float rate, const T* x, const T* residual,
+                     std::uint8_t* kept, T* y, On on);
 template <class T>
 void dropout_backward(const std::uint8_t* kept, std::int64_t count, float rate, const T* dy, T* dx,
                       T* dresidual, On on);

@@ -12,39 +12,6 @@ HETPIPE_DEVICE float number_at(const T* x, std::int64_t i) {
   return static_cast<float>(x[i]);
 }
 
-template <class T, class Out>
-struct GatherSums {
-  PlaceLists lists;
-  const T* x;
-  float factor;
-  std::int64_t samples;  // that an element sums over
-  Out* y;
-
-  HETPIPE_DEVICE void operator()(std::int64_t i, std::int64_t) const {
-    const std::int64_t sample = i / lists.elements, e = i % lists.elements;
-    CompensatedSum sum;
-    for (std::int64_t n = sample; n < sample + samples; ++n)
-      for (std::int32_t k = lists.starts[e]; k < lists.starts[e + 1]; ++k)
-        sum.add(number_at(x, n * lists.others + lists.entries[k]));
-    y[i] = Out(factor * sum.sum);
-  }
-};
-
-template <class From, class T>
-struct PlaceElements {
-  const std::int32_t* to;
-  const std::int32_t* from;
-  std::int64_t count;
-  const From* x;
-  std::int64_t by_sample, output_elements;
-  T* y;
-
-  HETPIPE_DEVICE void operator()(std::int64_t i, std::int64_t) const {
-    const std::int64_t sample = i / count, e = i % count;
-    y[sample * output_elements + to[e]] = T(static_cast<float>(x[sample * by_sample + from[e]]));
-  }
-};
-
 template <class T>
 struct FillElements {
   T* y;
@@ -79,12 +46,13 @@ struct GatherBest {
 };
 
 template <class T>
-struct ScatterToBest {
+struct SharesOfBest {
   PlaceLists lists;
   Best best;
   const T* x;
   const T* dy;
-  T* dx;
+  std::int64_t entries;
+  float* shares;
 
   HETPIPE_DEVICE void operator()(std::int64_t i, std::int64_t) const {
     const std::int64_t sample = i / lists.elements, e = i % lists.elements;
@@ -97,11 +65,10 @@ struct ScatterToBest {
     }
     bool taken = false;
     for (std::int32_t k = lists.starts[e]; k < lists.starts[e + 1]; ++k) {
-      const std::int64_t place = sample * lists.others + lists.entries[k];
-      const float v = number_at(x, place);
+      const float v = number_at(x, sample * lists.others + lists.entries[k]);
       const bool won = (v == most || (v != v && most != most)) && !(first && taken);
       taken = taken || won;
-      dx[place] = T(won ? number_at(dy, i) / (first ? 1.0f : winners) : 0.0f);
+      shares[sample * entries + k] = won ? number_at(dy, i) / (first ? 1.0f : winners) : 0.0f;
     }
   }
 };
@@ -180,29 +147,6 @@ unsigned blocks_of_rows(std::int64_t rows) {
 }  // namespace
 
 template <class T>
-void gather_sums(const PlaceLists& lists, const T* x, float factor, std::int64_t samples, T* y,
-                 On on) {
-  each<1>(GatherSums<T, T>{lists, x, factor, 1, y}, samples * lists.elements, on);
-}
-template <class T>
-void gather_sums_of_samples(const PlaceLists& lists, const T* x, std::int64_t samples, float* y,
-                            On on) {
-  each<1>(GatherSums<T, float>{lists, x, 1, samples, y}, lists.elements, on);
-}
-
-template <class T>
-void place_elements(const std::int32_t* to, const std::int32_t* from, std::int64_t count,
-                    const T* x, std::int64_t by_sample, std::int64_t samples,
-                    std::int64_t output_elements, T* y, On on) {
-  each<1>(PlaceElements<T, T>{to, from, count, x, by_sample, output_elements, y}, samples * count,
-          on);
-}
-template <class T>
-void place_floats(const std::int32_t* to, const std::int32_t* from, std::int64_t count,
-                  const float* x, std::int64_t samples, std::int64_t output_elements, T* y, On on) {
-  each<1>(PlaceElements<float, T>{to, from, count, x, 0, output_elements, y}, samples * count, on);
-}
-template <class T>
 void fill_elements(T* y, float value, std::int64_t count, On on) {
   each<1>(FillElements<T>{y, value}, count, on);
 }
@@ -213,9 +157,9 @@ void gather_best(const PlaceLists& lists, Best best, const T* x, std::int64_t sa
   each<1>(GatherBest<T>{lists, best, x, y}, samples * lists.elements, on);
 }
 template <class T>
-void scatter_to_best(const PlaceLists& lists, Best best, const T* x, const T* dy,
-                     std::int64_t samples, T* dx, On on) {
-  each<1>(ScatterToBest<T>{lists, best, x, dy, dx}, samples * lists.elements, on);
+void shares_of_best(const PlaceLists& lists, Best best, const T* x, const T* dy,
+                    std::int64_t entries, std::int64_t samples, float* shares, On on) {
+  each<1>(SharesOfBest<T>{lists, best, x, dy, entries, shares}, samples * lists.elements, on);
 }
 
 template <class T>
@@ -239,19 +183,13 @@ void cumulative_sum(std::int64_t outer, std::int64_t places, std::int64_t featur
   each<1>(CumulativeSums<T>{places, features, from_end, x, y}, outer * features, on);
 }
 
-#define HETPIPE_GATHER(T)                                                                          \
-  template void gather_sums(const PlaceLists&, const T*, float, std::int64_t, T*, On);             \
-  template void gather_sums_of_samples(const PlaceLists&, const T*, std::int64_t, float*, On);     \
-  template void place_elements(const std::int32_t*, const std::int32_t*, std::int64_t, const T*,   \
-                               std::int64_t, std::int64_t, std::int64_t, T*, On);                  \
-  template void place_floats(const std::int32_t*, const std::int32_t*, std::int64_t, const float*, \
-                             std::int64_t, std::int64_t, T*, On);                                  \
-  template void fill_elements(T*, float, std::int64_t, On);                                        \
-  template void gather_best(const PlaceLists&, Best, const T*, std::int64_t, T*, On);              \
-  template void scatter_to_best(const PlaceLists&, Best, const T*, const T*, std::int64_t, T*,     \
-                                On);                                                               \
-  template void softmax_forward(bool, std::int64_t, std::int64_t, const T*, T*, On);               \
-  template void softmax_backward(bool, std::int64_t, std::int64_t, const T*, const T*, T*, On);    \
+#define HETPIPE_GATHER(T)                                                                       \
+  template void fill_elements(T*, float, std::int64_t, On);                                     \
+  template void gather_best(const PlaceLists&, Best, const T*, std::int64_t, T*, On);           \
+  template void shares_of_best(const PlaceLists&, Best, const T*, const T*, std::int64_t,       \
+                               std::int64_t, float*, On);                                       \
+  template void softmax_forward(bool, std::int64_t, std::int64_t, const T*, T*, On);            \
+  template void softmax_backward(bool, std::int64_t, std::int64_t, const T*, const T*, T*, On); \
   template void cumulative_sum(std::int64_t, std::int64_t, std::int64_t, bool, const T*, T*, On);
 HETPIPE_GATHER(float)
 HETPIPE_GATHER(Bf16)

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/own/stream.h"
 
-// Moves, reductions, softmax and cumulative sums of kernels/algebra.h on activations of T: float,
+// Fills, maxima, softmax and cumulative sums of kernels/algebra.h on activations of T: float,
 // Bf16 or Fp16. Which elements belong to which is in lists that the host makes (device memory
 // here).
 namespace hetpipe::cuda {
@@ -19,24 +19,6 @@ struct PlaceLists {
   std::int64_t others = 0;    // of a sample of the other tensor
 };
 
-// y[n, e] = factor * the sum of x[n, entries of e].
-template <class T>
-void gather_sums(const PlaceLists& lists, const T* x, float factor, std::int64_t samples, T* y,
-                 On on);
-// y[e] = the sum of x[n, entries of e] over all samples.
-template <class T>
-void gather_sums_of_samples(const PlaceLists& lists, const T* x, std::int64_t samples, float* y,
-                            On on);
-
-// Elements of a sample's output that come from one tensor: y[to[i]] = x[from[i]]; x is a sample's
-// (`by_sample` elements on from one to the next), or floats that are the same for all.
-template <class T>
-void place_elements(const std::int32_t* to, const std::int32_t* from, std::int64_t count,
-                    const T* x, std::int64_t by_sample, std::int64_t samples,
-                    std::int64_t output_elements, T* y, On on);
-template <class T>
-void place_floats(const std::int32_t* to, const std::int32_t* from, std::int64_t count,
-                  const float* x, std::int64_t samples, std::int64_t output_elements, T* y, On on);
 template <class T>
 void fill_elements(T* y, float value, std::int64_t count, On on);
 
@@ -44,11 +26,11 @@ enum class Best : std::uint8_t { maximum, minimum, first_maximum, first_minimum 
 // y[n, e] = the largest or smallest of x[n, entries of e]; NaN where one is.
 template <class T>
 void gather_best(const PlaceLists& lists, Best best, const T* x, std::int64_t samples, T* y, On on);
-// dx[n, entries of e] = dy[n, e] for those that are the best, in equal parts, or for the first; no
-// element has two lists, and those that have none are left alone.
+// shares[n, k] = what entry k of e's list gets of dy[n, e]: those that are the best have equal
+// parts, or the first has it; the others 0. `entries` of all lists in a sample.
 template <class T>
-void scatter_to_best(const PlaceLists& lists, Best best, const T* x, const T* dy,
-                     std::int64_t samples, T* dx, On on);
+void shares_of_best(const PlaceLists& lists, Best best, const T* x, const T* dy,
+                    std::int64_t entries, std::int64_t samples, float* shares, On on);
 
 // Rows of `features`; dx may be dy.
 template <class T>

@@ -48,7 +48,7 @@ struct Seen {
   float largest = -INFINITY;
   float sum = 0;                   // of exp(logit - largest)
   std::int64_t first = INT64_MAX;  // where the largest stands first
-  CompensatedSum shifted;          // of logit - origin
+  CompensatedSum shifted;          // of weight * (logit - origin)
 
   template <class T, int V>
   HETPIPE_DEVICE void take(std::int64_t at, const Pack<T, V>& pack) {
@@ -68,29 +68,35 @@ struct Seen {
     const float by = largest == -INFINITY ? 0 : largest;  // exp(-inf - -inf) would be NaN
     for (int v = 0; v < V; ++v) sum += expf(values[v] - by);
   }
+  // weights: of these classes, null: 1.
   template <class T, int V>
-  HETPIPE_DEVICE void add_shifted(float origin, const Pack<T, V>& pack) {
+  HETPIPE_DEVICE void add_shifted(float origin, const float* weights, const Pack<T, V>& pack) {
     float all = 0;
-    for (int v = 0; v < V; ++v) all += static_cast<float>(pack.at[v]) - origin;
+    for (int v = 0; v < V; ++v) {
+      const float x = static_cast<float>(pack.at[v]) - origin;
+      all += weights != nullptr ? weights[v] * x : x;
+    }
     shifted.add(all);
   }
 };
 
 template <class T, int V, int kTeam>
 HETPIPE_KERNEL __launch_bounds__(kRowThreads,
-                                 2) void token_losses(std::int64_t rows, std::int64_t classes,
-                                                      float smoothing, bool some_labelled,
-                                                      const T* logits, const std::int32_t* labels,
-                                                      float* loss, std::int32_t* correct,
-                                                      SoftmaxSums* kept, std::int32_t* outside) {
+                                 2) void token_losses(LossSizes s, float smoothing, const T* logits,
+                                                      const std::int32_t* labels, float* loss,
+                                                      std::int32_t* correct, SoftmaxSums* kept,
+                                                      std::int32_t* outside) {
   const std::int64_t row = team_row<kTeam>();
-  if (row >= rows) return;
+  if (row >= s.rows()) return;
+  const std::int64_t classes = s.classes;
   const T* const own = logits + row * classes;
   const float origin = static_cast<float>(own[0]);
   Seen seen;
   walk_row<V, kTeam>(own, classes, [&](std::int64_t at, const auto& pack) {
     seen.take(at, pack);
-    if (smoothing != 0) seen.add_shifted(origin, pack);
+    if (smoothing != 0) {
+      seen.add_shifted(origin, s.weights != nullptr ? s.weights + at : nullptr, pack);
+    }
   });
   const float largest = team_reduce<kTeam>(seen.largest, Larger{});
   const std::int64_t best =
@@ -102,14 +108,20 @@ HETPIPE_KERNEL __launch_bounds__(kRowThreads,
   if (kept != nullptr) kept[row] = {largest, sums[0]};
   const std::int64_t label = labels[row];
   if (label < 0 || label >= classes) {
-    const bool meant = is_unlabelled(some_labelled, label);
+    const bool meant = is_unlabelled(!s.all_labelled(), label);
     if (!meant) *outside = 1;
     loss[row] = meant ? 0 : NAN;
     if (correct != nullptr) correct[row] = 0;
     return;
   }
   float value = logf(sums[0]) - (static_cast<float>(own[label]) - largest);
-  if (smoothing != 0) {
+  if (s.weights != nullptr) {
+    value *= (1 - smoothing) * s.weights[label];
+    if (smoothing != 0) {
+      const float all = s.weight_sum * (logf(sums[0]) - (origin - largest)) - sums[1];
+      value += smoothing / static_cast<float>(classes) * all;
+    }
+  } else if (smoothing != 0) {
     const float mean = logf(sums[0]) - (sums[1] / static_cast<float>(classes) + (origin - largest));
     value = (1 - smoothing) * value + smoothing * mean;
   }
@@ -137,23 +149,26 @@ HETPIPE_KERNEL void sample_losses(LossSizes s, std::int64_t predictions, const f
 }
 
 template <class T, int V, int kTeam>
-HETPIPE_KERNEL void logit_gradients(std::int64_t rows, std::int64_t classes, float smoothing,
-                                    bool some_labelled, const T* logits, const SoftmaxSums* kept,
-                                    const std::int32_t* labels, float factor, T* dx) {
-  const std::int64_t row = team_row<kTeam>();
-  if (row >= rows) return;
+HETPIPE_KERNEL void logit_gradients(LossSizes s, float smoothing, const T* logits,
+                                    const SoftmaxSums* kept, const std::int32_t* labels,
+                                    float factor, T* dx) {
+  const std::int64_t row = team_row<kTeam>(), classes = s.classes;
+  if (row >= s.rows()) return;
   const SoftmaxSums own = kept[row];
   const float inverse = 1 / own.sum;
   const std::int64_t label = labels[row];
-  if (is_unlabelled(some_labelled, label)) factor = 0;
+  if (is_unlabelled(!s.all_labelled(), label)) factor = 0;
   const float other = smoothing / static_cast<float>(classes);
-  const float right = 1 - smoothing + other;
+  const bool weighed = s.weights != nullptr && label >= 0 && label < classes;
+  const float more = (1 - smoothing) * (weighed ? s.weights[label] : 1.0f);
+  // Of all targets.
+  const float whole = weighed ? more + other * s.weight_sum : 1.0f;
   T* const to = dx + row * classes;
   walk_row<V, kTeam>(logits + row * classes, classes, [&](std::int64_t at, auto pack) {
     for (auto& element : pack.at) {
-      const float target = at == label ? right : other;
+      const float target = (at == label ? more : 0.0f) + (weighed ? other * s.weights[at] : other);
       const float probability = expf(static_cast<float>(element) - own.largest) * inverse;
-      element = static_cast<T>((probability - target) * factor);
+      element = static_cast<T>((probability * whole - target) * factor);
       ++at;
     }
     store_pack(to + at - sizeof(pack.at) / sizeof(T), pack);
@@ -182,8 +197,8 @@ void loss_forward(const LossSizes& s, float smoothing, const T* logits, const st
   std::int32_t* const token_correct =
       s.tokens == 1 ? correct : static_cast<std::int32_t*>(scratch) + s.rows();
   launch(wide ? token_losses<T, kPack<T>, kRowThreads> : token_losses<T, kPack<T>, kWarp>,
-         row_blocks(s.rows(), wide ? kRowThreads : kWarp), kRowThreads, on, s.rows(), s.classes,
-         smoothing, !s.all_labelled(), logits, labels, token_loss, token_correct, kept, outside);
+         row_blocks(s.rows(), wide ? kRowThreads : kWarp), kRowThreads, on, s, smoothing, logits,
+         labels, token_loss, token_correct, kept, outside);
   if (s.tokens == 1) return;
   launch(sample_losses, row_blocks(s.batch, kWarp), kRowThreads, on, s, s.predictions(), token_loss,
          token_correct, loss, correct);
@@ -199,8 +214,8 @@ void loss_backward(const LossSizes& s, float smoothing, const T* logits, const S
   const bool wide = s.classes > kWarpClasses;
   auto* kernel = wide ? logit_gradients<T, V, kRowThreads> : logit_gradients<T, V, kWarp>;
   if (!alike) kernel = wide ? logit_gradients<T, 1, kRowThreads> : logit_gradients<T, 1, kWarp>;
-  launch(kernel, row_blocks(s.rows(), wide ? kRowThreads : kWarp), kRowThreads, on, s.rows(),
-         s.classes, smoothing, !s.all_labelled(), logits, kept, labels, factor, dx);
+  launch(kernel, row_blocks(s.rows(), wide ? kRowThreads : kWarp), kRowThreads, on, s, smoothing,
+         logits, kept, labels, factor, dx);
 }
 
 #define HETPIPE_LOSS(T)                                                                      \

@@ -16,13 +16,15 @@ struct LossSizes {
   std::int64_t batch = 0;
   std::int64_t tokens = 1;
   std::int64_t classes = 0;
-  std::int64_t labelled = 0;  // tokens of each sample, the others' label is kNoLabel; 0: all
-  bool skips = false;         // any label may be kNoLabel
+  std::int64_t labelled = 0;       // tokens of each sample, the others' label is kNoLabel; 0: all
+  bool skips = false;              // any label may be kNoLabel
+  const float* weights = nullptr;  // of the classes (device memory); null: 1
+  float weight_sum = 0;
 
-  bool all_labelled() const { return labelled == 0 && !skips; }
+  constexpr bool all_labelled() const { return labelled == 0 && !skips; }
   // Of a sample, that its loss is the mean of.
   std::int64_t predictions() const { return labelled == 0 ? tokens : labelled; }
-  std::int64_t rows() const { return batch * tokens; }
+  constexpr std::int64_t rows() const { return batch * tokens; }
 };
 
 // Of a token's logits: their largest, and the sum of exp(logit - largest).

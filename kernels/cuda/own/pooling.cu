@@ -8,38 +8,49 @@ namespace {
 
 // Along rows or columns; int, as its arithmetic stands in the innermost loops.
 struct Side {
-  int extent, positions, kernel, stride, padding;
+  int extent, positions, kernel, stride, padding, dilation;
 
   Side(const WindowSide& side, std::int64_t in)
       : extent(static_cast<int>(in)),
         positions(static_cast<int>(side.positions(in))),
         kernel(static_cast<int>(side.kernel)),
         stride(static_cast<int>(side.stride)),
-        padding(static_cast<int>(side.padding)) {}
+        padding(static_cast<int>(side.padding)),
+        dilation(static_cast<int>(side.dilation)) {}
 
   // Offsets [begin, end) of the window at `position` inside the image, as WindowSide's.
-  HETPIPE_DEVICE int begin(int position) const { return std::max(0, padding - position * stride); }
+  HETPIPE_DEVICE int begin(int position) const { return taps_before(padding - position * stride); }
   HETPIPE_DEVICE int end(int position) const {
-    return std::min(kernel, extent + padding - position * stride);
+    return std::min(kernel, taps_before(extent + padding - position * stride));
   }
   HETPIPE_DEVICE int at(int position, int offset) const {
-    return position * stride - padding + offset;
+    return position * stride - padding + offset * dilation;
   }
-  // Places of the window at `position` inside the padded image.
+  // Places of the window at `position` inside the padded image; without dilation.
   HETPIPE_DEVICE int padded(int position) const {
     return std::min(kernel, extent + 2 * padding - position * stride);
   }
-  // Positions [first, last] whose window covers `place`: 0 <= place + padding - position * stride
-  // < kernel.
+  // Positions [first, last] between whose first and last tap `place` lies: 0 <= place + padding -
+  // position * stride <= dilation * (kernel - 1).
   HETPIPE_DEVICE int first_over(int place) const {
-    const int beyond = place + padding - kernel;
+    const int beyond = place + padding - dilation * (kernel - 1) - 1;
     return beyond < 0 ? 0 : beyond / stride + 1;
   }
   HETPIPE_DEVICE int last_over(int place) const {
     return std::min(positions - 1, (place + padding) / stride);
   }
+  // The tap of the window at `position` that lies at `place`; -1: it lies between two.
   HETPIPE_DEVICE int offset(int position, int place) const {
-    return place + padding - position * stride;
+    const int distance = place + padding - position * stride;
+    if (dilation == 1) return distance;
+    return distance % dilation == 0 ? distance / dilation : -1;
+  }
+
+ private:
+  // How many taps lie less than `distance` behind the first.
+  HETPIPE_DEVICE int taps_before(int distance) const {
+    if (distance <= 0) return 0;
+    return dilation == 1 ? distance : (distance + dilation - 1) / dilation;
   }
 };
 
@@ -134,10 +145,13 @@ struct MaxBackward {
     const std::int64_t left = p.channels - at.channel;
     float sum[pack] = {};
     for (int oh = p.rows.first_over(at.row); oh <= p.rows.last_over(at.row); ++oh) {
+      const int row_tap = p.rows.offset(oh, at.row);
+      if (row_tap < 0) continue;
       for (int ow = p.columns.first_over(at.column); ow <= p.columns.last_over(at.column); ++ow) {
+        const int column_tap = p.columns.offset(ow, at.column);
+        if (column_tap < 0) continue;
         const std::int64_t from = p.output(at.sample, oh, ow) + at.channel;
-        const int place =
-            p.rows.offset(oh, at.row) * p.columns.kernel + p.columns.offset(ow, at.column);
+        const int place = row_tap * p.columns.kernel + column_tap;
         const auto winners = load<pack>(winner + from, left);
         const auto gradient = load<pack>(dy + from, left);
         HETPIPE_UNROLL

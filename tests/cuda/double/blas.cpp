@@ -367,6 +367,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       check_inside("GELU's input", call.description.aux, bytes_of(call.d), 16);
     }
     use_workspace(stream, workspace, words[workspace_bytes]);
+    count(Counted::product);
     enqueue(stream, [call] { call.run(); });
   } catch (const hetpipe::SystemError& e) {
     return refuse(e.what());

@@ -101,6 +101,7 @@ void Plan::run(cudnnHandle_t, cudaStream_t stream, std::span<void* const> memori
                            memories[i], graph_->layout(tensors[i]).bytes(), kAlignment);
   }
   stand_in::use_workspace(stream, workspace, workspace_);
+  stand_in::count(stand_in::Counted::plan);
   stand_in::enqueue(stream, [graph = graph_, precision = static_cast<Precision>(choice_.engine),
                              own = std::vector<void*>(memories.begin(), memories.end())] {
     compute(*graph, precision, own);

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -39,6 +40,13 @@ void check_inside(const char* what, const void* memory, std::size_t bytes, std::
 void use_workspace(cudaStream_t stream, void* memory, std::size_t bytes);
 
 std::size_t memory_used(int gpu);
+
+// What has been asked for since the program began, on all streams: launches of our own kernels,
+// plans of cuDNN, products of cuBLASLt, copies and fills of memory. Programs ask by way of
+// hetpipe_double_count, which the module exports.
+enum class Counted { kernel, plan, product, copy };
+inline constexpr int kCounted = 4;
+void count(Counted what);
 
 // Between T and double, element by element; tf32 rounds what is multiplied to 10 bits of mantissa.
 double element(const void* memory, ElementType type, std::int64_t i);

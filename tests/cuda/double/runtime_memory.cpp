@@ -223,6 +223,7 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStre
   return guarded_access([&] {
     if (bytes == 0) return;
     check_inside("cudaMemsetAsync", memory, bytes, 1);
+    count(Counted::copy);
     enqueue(stream, [=] { std::memset(memory, value, bytes); });
   });
 }
@@ -232,6 +233,7 @@ cudaError_t cudaMemset2DAsync(void* memory, std::size_t pitch, int value, std::s
     if (width == 0 || height == 0) return;
     if (width > pitch) throw hetpipe::SystemError("cudaMemset2DAsync: rows that overlap");
     check_inside("cudaMemset2DAsync", memory, (height - 1) * pitch + width, 1);
+    count(Counted::copy);
     enqueue(stream, [=] {
       for (std::size_t row = 0; row < height; ++row) {
         std::memset(static_cast<std::byte*>(memory) + row * pitch, value, width);
@@ -244,6 +246,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
                             cudaStream_t stream) {
   return guarded_access([&] {
     if (bytes == 0) return;
+    count(Counted::copy);
     const bool from_known = is_known(from, bytes), to_known = is_known(to, bytes);
     if (from_known) {
       enqueue(stream, [=] { std::memmove(to, from, bytes); });

@@ -2,6 +2,8 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -26,10 +28,18 @@ namespace {
 
 // Own kernels are enqueued like everything else.
 const bool streams_take_launches = [] {
-  set_launch_queue(
-      [](cudaStream_t stream, std::function<void()> work) { enqueue(stream, std::move(work)); });
+  set_launch_queue([](cudaStream_t stream, std::function<void()> work) {
+    count(Counted::kernel);
+    enqueue(stream, std::move(work));
+  });
   return true;
 }();
+
+std::atomic<std::int64_t> counts[kCounted];
+
+// All that there are.
+std::mutex streams_mutex;
+std::set<cudaStream_t> streams;  // under it
 
 template <class Call>
 cudaError_t guarded_launch(const Call& call) {
@@ -42,6 +52,8 @@ cudaError_t guarded_launch(const Call& call) {
 }
 
 }  // namespace
+
+void count(Counted what) { ++counts[static_cast<int>(what)]; }
 
 void enqueue(cudaStream_t stream, std::function<void()> work) {
   if (stream == nullptr) throw SystemError("work for the default stream, on which no rank waits");
@@ -58,14 +70,31 @@ using namespace hetpipe::cuda::stand_in;
 
 extern "C" {
 
+std::int64_t hetpipe_double_count(int what) { return counts[what]; }
+
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   if (flags != cudaStreamNonBlocking) return fail(cudaErrorInvalidValue, "a stream that blocks");
   *stream = new CUstream_st{gpu_in_use(), {}};
+  const std::lock_guard lock(streams_mutex);
+  streams.insert(*stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  {
+    const std::lock_guard lock(streams_mutex);
+    streams.erase(stream);
+  }
   delete stream;
   return cudaSuccess;
+}
+// The default stream runs at once.
+cudaError_t cudaDeviceSynchronize() {
+  const std::lock_guard lock(streams_mutex);
+  return guarded_launch([&] {
+    for (const cudaStream_t stream : streams) {
+      if (stream->gpu == gpu_in_use()) stream->work.synchronize();
+    }
+  });
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return guarded_launch([&] { stream->work.synchronize(); });

@@ -217,6 +217,10 @@ std::vector<LayerCase> exact_cases() {
     cases.push_back({Flatten{}, {in}});
     cases.push_back({Add{}, {in, in}});
     cases.push_back({Dropout{0.3f}, {in}});
+    for (const int draws : {1, static_cast<int>(in[3])}) {
+      cases.push_back({Dropout{.rate = 0.3f, .draws = draws}, {in}});
+    }
+    cases.push_back({MaxPool{{2, 1}, {1, 2}, {1, 0}, true, {2, 1}}, {in}});
   }
   cases.push_back({Flatten{}, {{2, 1, 1, 40}}});
   cases.push_back({Flatten{}, {{2, 33, 20, 1}}});

@@ -74,6 +74,27 @@ TEST(Model, CountsByHand) {
   EXPECT_DOUBLE_EQ(model.forward_flops(10), 10 * model.forward_flops(1));
 }
 
+// Tokens are fp32, and what another layer makes of them, or beside them, is not.
+TEST(Model, TokensThatAreNotOnlyEmbeddedNeedFp32) {
+  Model embedded("embedded", {6}, 5);
+  embedded.add("words", Embedding{.vocabulary = 9, .features = 4});
+  embedded.add("linear", Linear{5});
+  EXPECT_EQ(embedded.layer_in_need_of_fp32(), -1);
+
+  Operand half;
+  half.strides = {1};
+  Model parts("parts", {6}, 5);
+  parts.add("tokens", Move{{3}, {{{3}, half, 0, {1}}}});
+  EXPECT_EQ(parts.layer_in_need_of_fp32(), -1);
+  parts.add("words", Embedding{.vocabulary = 9, .features = 4});
+  EXPECT_EQ(parts.layer_in_need_of_fp32(), 1);
+
+  Model masked("masked", {6}, 5);
+  masked.add("words", Embedding{.vocabulary = 9, .features = 4});
+  masked.add("mask", Move{{3}, {{{3}, half, 0, {1}}}}, {kSamples});
+  EXPECT_EQ(masked.layer_in_need_of_fp32(), 1);
+}
+
 TEST(Model, FingerprintSeesEveryField) {
   std::set<std::uint64_t> seen;
   const auto fingerprint = [&](const std::string& name, Shape sample, Convolution conv,

@@ -54,14 +54,14 @@ TYPED_TEST(DropoutKernels, DrawAndApplyAsTheDefinition) {
     reference::dropout_apply(count, wanted_kept.data(), 1 / (1 - rate), widened(x.values()).data(),
                              wanted.data());
 
-    dropout_forward<TypeParam>(keys.data(), batch, elements, rate, x.data(), nullptr, kept.data(),
-                               y.data(), nullptr);
+    dropout_forward<TypeParam>(keys.data(), batch, elements, 0, rate, x.data(), nullptr,
+                               kept.data(), y.data(), nullptr);
     ASSERT_TRUE(same(kept.values(), wanted_kept.values()));
     ASSERT_TRUE(same_rounded(y.values(), wanted));
     dropout_backward<TypeParam>(kept.data(), count, rate, x.data(), dx.data(), nullptr, nullptr);
     ASSERT_TRUE(same_rounded(dx.values(), wanted));
-    dropout_forward<TypeParam>(keys.data(), batch, elements, rate, x.data(), nullptr, kept.data(),
-                               x.data(), nullptr);
+    dropout_forward<TypeParam>(keys.data(), batch, elements, 0, rate, x.data(), nullptr,
+                               kept.data(), x.data(), nullptr);
     ASSERT_TRUE(same_rounded(x.values(), wanted));
   });
 }
@@ -82,7 +82,7 @@ TYPED_TEST(DropoutKernels, TakeTheSumBehindThemAlong) {
     std::vector<float> wanted = dropped;
     for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += added[i];
 
-    dropout_forward<TypeParam>(keys.data(), batch, elements, rate, x.data(), residual.data(),
+    dropout_forward<TypeParam>(keys.data(), batch, elements, 0, rate, x.data(), residual.data(),
                                kept.data(), y.data(), nullptr);
     ASSERT_TRUE(same(kept.values(), wanted_kept.values()));
     ASSERT_TRUE(same_rounded(y.values(), wanted));
@@ -90,7 +90,7 @@ TYPED_TEST(DropoutKernels, TakeTheSumBehindThemAlong) {
                                 nullptr);
     ASSERT_TRUE(same_rounded(dx.values(), dropped));
     ASSERT_TRUE(same(dresidual.values(), x.values()));
-    dropout_forward<TypeParam>(keys.data(), batch, elements, rate, x.data(), residual.data(),
+    dropout_forward<TypeParam>(keys.data(), batch, elements, 0, rate, x.data(), residual.data(),
                                kept.data(), residual.data(), nullptr);
     ASSERT_TRUE(same_rounded(residual.values(), wanted));
     const std::vector<TypeParam> dy = x.values();
@@ -101,6 +101,33 @@ TYPED_TEST(DropoutKernels, TakeTheSumBehindThemAlong) {
   });
 }
 
+// Of whole samples and channels, with and without the sum behind them.
+TYPED_TEST(DropoutKernels, ElementsShareDraws) {
+  this->sweep([&](const std::vector<SampleKey>& samples, std::int64_t elements, std::int64_t offset,
+                  float rate) {
+    const auto batch = static_cast<std::int64_t>(samples.size()), count = batch * elements;
+    for (const std::int64_t draws_of_sample : {std::int64_t{1}, elements}) {
+      Array<std::uint64_t> keys(this->keys(samples));
+      Array<TypeParam> x(draws<TypeParam>(1, count), offset), y(count);
+      Array<std::uint8_t> kept(count, offset), wanted_kept(count);
+      std::vector<float> wanted(static_cast<std::size_t>(count));
+      reference::dropout_draw(this->kLayer, samples, elements, rate, wanted_kept.data(),
+                              draws_of_sample);
+      reference::dropout_apply(count, wanted_kept.data(), 1 / (1 - rate),
+                               widened(x.values()).data(), wanted.data());
+      dropout_forward<TypeParam>(keys.data(), batch, elements, draws_of_sample, rate, x.data(),
+                                 nullptr, kept.data(), y.data(), nullptr);
+      ASSERT_TRUE(same(kept.values(), wanted_kept.values()));
+      ASSERT_TRUE(same_rounded(y.values(), wanted));
+      const std::vector<float> added = widened(x.values());
+      for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += added[i];
+      dropout_forward<TypeParam>(keys.data(), batch, elements, draws_of_sample, rate, x.data(),
+                                 x.data(), kept.data(), y.data(), nullptr);
+      ASSERT_TRUE(same_rounded(y.values(), wanted));
+    }
+  });
+}
+
 // A rate that is one of the draws: that element is kept.
 TYPED_TEST(DropoutKernels, ADrawOfTheRateItselfIsKept) {
   const std::uint64_t key = 17;
@@ -108,8 +135,8 @@ TYPED_TEST(DropoutKernels, ADrawOfTheRateItselfIsKept) {
   for (std::uint64_t e = 0; e < 16; ++e) {
     Array<std::uint8_t> kept(16);
     Array<TypeParam> y(16);
-    dropout_forward<TypeParam>(&key, 1, 16, random_uniform(key, e), x.data(), nullptr, kept.data(),
-                               y.data(), nullptr);
+    dropout_forward<TypeParam>(&key, 1, 16, 0, random_uniform(key, e), x.data(), nullptr,
+                               kept.data(), y.data(), nullptr);
     EXPECT_EQ(kept[static_cast<std::int64_t>(e)], 1);
   }
 }

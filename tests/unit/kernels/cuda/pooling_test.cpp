@@ -72,6 +72,31 @@ TYPED_TEST(PoolingKernels, LargestOfAWindow) {
   });
 }
 
+TYPED_TEST(PoolingKernels, LargestOfADilatedWindow) {
+  for (const MaxPool& pool : {MaxPool{2, 1, 0, false, 2}, MaxPool{3, 2, 1, false, 2},
+                              MaxPool{3, {1, 2}, 1, true, {3, 2}}}) {
+    const Window window = window_of(pool);
+    for (const Shape& in : {Shape{2, 9, 8, 5}, Shape{1, 7, 11, 16}}) {
+      SCOPED_TRACE(to_string(LayerSpec(pool)) + " on " + to_string(in));
+      const Shape out = window.output(in, in[3]);
+      Array<TypeParam> x(draws<TypeParam>(1, in.elements())), y(out.elements());
+      Array<TypeParam> dy(draws<TypeParam>(2, out.elements())), dx(in.elements());
+      Array<std::uint8_t> winner(out.elements()), wanted_winner(out.elements());
+      std::vector<float> wanted(static_cast<std::size_t>(out.elements()));
+      std::vector<float> wanted_dx(static_cast<std::size_t>(in.elements()));
+      reference::max_pool_forward(window, in, widened(x.values()).data(), wanted.data(),
+                                  wanted_winner.data());
+      max_pool_forward(window, in, x.data(), y.data(), winner.data(), nullptr);
+      ASSERT_TRUE(same_rounded(y.values(), wanted));
+      ASSERT_TRUE(same(winner.values(), wanted_winner.values()));
+      reference::max_pool_backward(window, in, widened(dy.values()).data(), wanted_winner.data(),
+                                   wanted_dx.data());
+      max_pool_backward(window, in, dy.data(), winner.data(), dx.data(), nullptr);
+      ASSERT_TRUE(same_rounded(dx.values(), wanted_dx));
+    }
+  }
+}
+
 TYPED_TEST(PoolingKernels, MeanOfAWindow) {
   this->sweep([](const PoolCase& c, const Shape& out, std::int64_t offset) {
     for (const bool count_padding : {true, false}) {

@@ -2,6 +2,7 @@
 #include "kernels/cuda/own/loss.h"
 
 #include <limits>
+#include <numeric>
 
 #include "base/masked_tokens.h"
 #include "kernels/reference/loss.h"
@@ -52,10 +53,11 @@ std::vector<std::int32_t> labels_for(const LossSizes& s, const Numbers& x) {
 }
 
 template <class T>
-void expect_loss(const LossSizes& s, float smoothing, std::int64_t offset, const Numbers& x) {
+void expect_loss(const LossSizes& s, float smoothing, std::int64_t offset, const Numbers& x,
+                 const ConstantTable<float>& weights = {}) {
   SCOPED_TRACE(testing::Message() << s.batch << " x " << s.tokens << " x " << s.classes
                                   << ", smoothing " << smoothing << ", offset " << offset);
-  const reference::LossSizes sizes{s.batch, s.tokens, s.classes, s.labelled};
+  const reference::LossSizes sizes{s.batch, s.tokens, s.classes, s.labelled, s.skips, weights};
   const std::vector<std::int32_t> labels = labels_for(s, x);
   const Array<T> logits(x, offset);
   const Array<std::int32_t> label(labels);
@@ -115,6 +117,26 @@ TYPED_TEST(OwnLoss, SomeTokensLabelled) {
     expect_loss<TypeParam>({3, 7, classes, 1});
     expect_loss<TypeParam>({2, 40, classes, 6});
     expect_loss<TypeParam>({2, 5, classes, 5});
+  }
+}
+
+TYPED_TEST(OwnLoss, ClassesHaveWeights) {
+  for (const std::int64_t classes : {3, 17, 1030}) {
+    std::vector<float> weights;
+    for (std::int64_t j = 0; j < classes; ++j) {
+      weights.push_back(0.25f * static_cast<float>(1 + j % 4));
+    }
+    const float sum = std::accumulate(weights.begin(), weights.end(), 0.0f);
+    for (const LossSizes s : {LossSizes{5, 1, classes}, LossSizes{2, 7, classes, 3}}) {
+      LossSizes weighed = s;
+      const Array<float> there(weights);
+      weighed.weights = there.data();
+      weighed.weight_sum = sum;
+      const Numbers x = normal<TypeParam>(s.rows() * classes, 42, 0, 3);
+      for (const float smoothing : {0.0f, 0.1f}) {
+        expect_loss<TypeParam>(weighed, smoothing, 0, x, ConstantTable<float>(weights));
+      }
+    }
   }
 }
 
