@@ -35,7 +35,8 @@ class CudaExported : public testing::TestWithParam<ExportedCase> {
   }
   std::filesystem::path folder_ = models_folder() / GetParam().model;
   Model model_ = import_model(folder_, {.dropout = false});
-  CheckedBatch batch_ = read_batch(folder_ / "check.safetensors", folder_, model_);
+  CheckedBatch batch_ =
+      read_batch(folder_ / "check.safetensors", model_, exported_samples(folder_, {}));
   Safetensors reference_{folder_ / "reference.safetensors"};
   std::unique_ptr<Device> device_;
 

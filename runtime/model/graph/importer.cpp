@@ -118,7 +118,7 @@ void Importer::result(const Node& node, Tensor tensor, std::size_t i) {
     tensor = materialize(node, tensor);
     tensor.origin = &node;
   }
-  values[i] = std::move(tensor);
+  values[i] = own_copies(std::move(tensor));
 }
 
 std::string Importer::layer_name(const Node& node, const LayerSpec&) {

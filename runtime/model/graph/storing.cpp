@@ -21,6 +21,11 @@ std::int64_t parts_product(const Layout& layout, std::size_t first, std::size_t 
   return product;
 }
 
+// Whether a tensor of this shape depends on the samples.
+bool whole(const TensorShape& shape) {
+  return std::any_of(shape.begin(), shape.end(), [](const Extent& e) { return e.samples; });
+}
+
 // Whether the last parts of the layout are those of these dimensions, in this order.
 bool ends_with(const Layout& layout, const std::vector<int>& inner) {
   std::size_t place = layout.order.size();
@@ -251,8 +256,8 @@ Leaf Importer::store(const Node& node, const Tensor& given, const std::vector<in
     loops = common_loops(tensor.leaves, tensor.shape);
     if (!loops) throw Unsupported("its inputs divide their extents in ways that do not fit");
   }
-  if (std::none_of(loops->begin(), loops->end(), [](const Loop& l) { return l.samples; }) &&
-      tensor.has_layer()) {
+  if (whole(tensor.shape) && tensor.has_layer() &&
+      std::none_of(loops->begin(), loops->end(), [](const Loop& l) { return l.samples; })) {
     throw Unsupported("it mixes the samples of a batch");
   }
   // The result: parts of its dimensions, and the order in which they are stored.
@@ -309,9 +314,12 @@ Leaf Importer::store(const Node& node, const Tensor& given, const std::vector<in
 
 Dense Importer::lay_out(const Node& node, const Tensor& tensor, const std::vector<int>& inner) {
   if (tensor.bare()) {
-    const std::optional<Layout> layout = dense(tensor.leaves[0]);
+    Leaf leaf = tensor.leaves[0];
+    if (!whole(tensor.shape) && !leaf.dimensions.empty()) {
+      leaf.dimensions[0].insert(leaf.dimensions[0].begin(), {1, 0, 0, true});
+    }
+    const std::optional<Layout> layout = dense(leaf);
     if (layout && ends_with(*layout, inner)) {
-      Leaf leaf = tensor.leaves[0];
       leaf.dimensions = layout->dimensions;
       return {leaf, *layout, outer_rows(*layout, inner)};
     }
@@ -325,7 +333,7 @@ Dense Importer::lay_out(const Node& node, const Tensor& tensor, const std::vecto
 
 Tensor Importer::materialize(const Node& node, const Tensor& tensor) {
   if (tensor.bare() && tensor.leaves[0].kind == Leaf::Kind::layer) return tensor;
-  return graph::bare(store(node, tensor, {}, Broadcasts::kept), tensor.shape);
+  return own_copies(graph::bare(store(node, tensor, {}, Broadcasts::kept), tensor.shape));
 }
 
 Tensor Importer::in_shape_order(const Node& node, const Tensor& tensor) {
@@ -340,7 +348,7 @@ Tensor Importer::in_shape_order(const Node& node, const Tensor& tensor) {
     }
     first = false;
   }
-  return graph::bare(store(node, tensor, all), tensor.shape);
+  return own_copies(graph::bare(store(node, tensor, all), tensor.shape));
 }
 
 Tensor Importer::output(int layer, const Dense& like, const std::vector<int>& inner,

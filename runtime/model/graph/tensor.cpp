@@ -43,6 +43,18 @@ std::vector<Dimension> in_order(const TensorShape& shape) {
   return dimensions;
 }
 
+Tensor own_copies(Tensor tensor) {
+  for (const Extent& e : tensor.shape) {
+    if (e.samples) return tensor;
+  }
+  for (Leaf& leaf : tensor.leaves) {
+    for (Dimension& dimension : leaf.dimensions) {
+      std::erase_if(dimension, [](const Atom& atom) { return atom.samples; });
+    }
+  }
+  return tensor;
+}
+
 Extent extent_of(const Dimension& dimension) {
   Extent extent;
   for (const Atom& atom : dimension) {

@@ -54,6 +54,9 @@ struct Tensor {
   int rank() const { return static_cast<int>(shape.size()); }
 };
 Tensor bare(Leaf leaf, TensorShape shape);
+// What does not depend on the samples is computed for each of them, and each reads its own copy: no
+// part of its dimensions are the samples.
+Tensor own_copies(Tensor tensor);
 
 // Dimensions of a tensor that lies in order: of a sample's elements, or of all (no samples).
 // Nothing where the samples are not the first part of it.

@@ -30,7 +30,8 @@ void print_launches(const std::string& folder, const std::string& precision) {
   const auto device =
       make_device("cuda", 1, {.precision = precision_named(precision), .plan_cache = {}});
   const Model model = import_model(folder, {});
-  const CheckedBatch batch = read_batch(folder + "/check.safetensors", folder, model);
+  const CheckedBatch batch =
+      read_batch(folder + "/check.safetensors", model, exported_samples(folder, {}));
   CheckedSteps steps(model, {model.layer_count()}, *device,
                      {.name = "sgd-momentum", .learning_rate = 0.01, .momentum = 0.9});
   steps.step(batch);  // layers' tables come to the device
