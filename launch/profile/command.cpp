@@ -6,11 +6,14 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "kernels/devices.h"
+#include "launch/command/model_name.h"
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
 #include "launch/command/subcommand.h"
 #include "launch/profile/measure.h"
+#include "runtime/model/graph/import.h"
 #include "runtime/model/zoo.h"
+#include "runtime/pipeline/profiled_layers.h"
 #include "runtime/training/training_data.h"
 
 namespace hetpipe {
@@ -31,6 +34,7 @@ struct ProfileOptions {
   int threads = 1;
   std::string output = "profile.toml";
   bool fresh = false;
+  bool estimate = false;
 };
 
 std::vector<std::string> precisions() {
@@ -43,7 +47,9 @@ OptionTable table_of(ProfileOptions& options) {
   return {
       "profile",
       "Measures every layer of a model on this machine's device, and writes the profile that plans "
-      "are made from. Run it when nothing else runs: other load distorts the times.",
+      "are made from. Run it when nothing else runs: other load distorts the times. With "
+      "--estimate "
+      "it measures nothing: plans then rest on flops and bytes.",
       {{"What to measure",
         {
             required(offering(model_names(),
@@ -52,7 +58,8 @@ OptionTable table_of(ProfileOptions& options) {
                                           "PyTorch model."))),
             text_option("data", "DATA", options.data,
                         "Data set that the model is for: fashion-mnist, a folder of IDX files, "
-                        "HDF5 files, or text:FILE,T=64."),
+                        "HDF5 files, or text:FILE,T=64. An exported model knows the shape of its "
+                        "samples without it."),
             text_option("sample", "HxWxC", options.sample,
                         "Instead of --data: rows, columns and channels of a sample, or T, its "
                         "number of tokens."),
@@ -65,6 +72,10 @@ OptionTable table_of(ProfileOptions& options) {
             flag_option("fresh", options.fresh,
                         "Measures again even if this build has already measured this on such a "
                         "device."),
+            flag_option("estimate", options.estimate,
+                        "Measures nothing, and writes what every layer computes, keeps and sends: "
+                        "hetpipe plan and simulate estimate from it the times of every device type "
+                        "whose peaks they know."),
             text_option("output", "FILE", options.output, "Where to write the profile."),
         }},
        {"This machine",
@@ -103,8 +114,27 @@ std::optional<Shape> try_parse_sample(const std::string& text) {
   return parts.size() == 1 ? Shape{extents[0]} : Shape{extents[0], extents[1], extents[2]};
 }
 
+// What only a measurement follows.
+void check_nothing_to_measure(const ProfileOptions& options, Problems& problems) {
+  const ProfileOptions usual;
+  for (const auto& [given, name] :
+       {std::pair(!options.minibatch.empty(), "--minibatch"), std::pair(options.fresh, "--fresh"),
+        std::pair(options.device != usual.device, "--device"),
+        std::pair(options.gpu != usual.gpu, "--gpu"),
+        std::pair(options.precision != usual.precision, "--precision"),
+        std::pair(options.kind.has_value(), "--kind"),
+        std::pair(options.threads != usual.threads, "--threads")}) {
+    if (!given) continue;
+    problems.add(name, "has no effect with --estimate (nothing is measured). Leave one out.");
+  }
+}
+
 void check(const ProfileOptions& options, Problems& problems) {
   check_output_file("--output", options.output, problems);
+  const std::size_t before = problems.list().size();
+  if (options.model) check_model_name("--model", *options.model, problems);
+  const bool model_known = problems.list().size() == before;
+  if (options.estimate) check_nothing_to_measure(options, problems);
   if (options.data) {
     for (const auto& [given, name] : {std::pair(options.sample.has_value(), "--sample"),
                                       std::pair(options.classes.has_value(), "--classes")}) {
@@ -115,7 +145,9 @@ void check(const ProfileOptions& options, Problems& problems) {
     }
     return;
   }
-  if (!options.sample || !options.classes) {
+  const bool its_own = !options.sample && !options.classes &&
+                       (!model_known || (options.model && is_exported_model(*options.model)));
+  if (!its_own && (!options.sample || !options.classes)) {
     problems.add("--data",
                  "is missing (a model is built for the shape of its samples). Give --data DATA, or "
                  "--sample HxWxC and --classes N.");
@@ -128,12 +160,13 @@ void check(const ProfileOptions& options, Problems& problems) {
 }
 
 Model model_of(const ProfileOptions& options) {
-  if (!options.data) {
-    return make_model(*options.model, *try_parse_sample(*options.sample), *options.classes);
+  if (options.data) {
+    const Dataset data =
+        open_training_data({{*options.model}, *options.data}, Split::train, Parts::labels);
+    return make_model_for({*options.model}, data);
   }
-  const Dataset data =
-      open_training_data({{*options.model}, *options.data}, Split::train, Parts::labels);
-  return make_model_for({*options.model}, data);
+  if (!options.sample) return import_model(*options.model);
+  return make_model(*options.model, *try_parse_sample(*options.sample), *options.classes);
 }
 
 std::optional<Precision> precision_of(const ProfileOptions& options) {
@@ -170,6 +203,25 @@ std::string measurement_table(const Model& model, const Measurement& measured) {
   return table.text();
 }
 
+std::string unmeasured_table(const Model& model, const Profile& profile) {
+  Table table({"layer", "output", "parameters", "Mflop forward", "Mflop backward", "kept"});
+  const auto million = [](double flops) { return format("%.4g", flops * 1e-6); };
+  ProfileLayer all;
+  for (int l = 0; l < model.layer_count(); ++l) {
+    const ProfileLayer& layer = profile.layers[static_cast<std::size_t>(l)];
+    const std::int64_t parameters = model.parameter_count(l);
+    table.add({layer.name, to_string(model.output_shape(l, 1)),
+               parameters > 0 ? std::to_string(parameters) : "-", million(layer.forward_flops),
+               million(layer.backward_flops), format_bytes(layer.stash_bytes)});
+    all.forward_flops += layer.forward_flops;
+    all.backward_flops += layer.backward_flops;
+    all.stash_bytes += layer.stash_bytes;
+  }
+  table.add({"all", "", std::to_string(model.parameter_count()), million(all.forward_flops),
+             million(all.backward_flops), format_bytes(all.stash_bytes)});
+  return "of one sample\n" + table.text();
+}
+
 }  // namespace
 
 int profile_command(const Invocation& how) {
@@ -179,6 +231,13 @@ int profile_command(const Invocation& how) {
     return 0;
   }
   const Model model = model_of(options);
+  if (options.estimate) {
+    const Profile profile = unmeasured_profile(model);
+    write_file(options.output, to_toml(profile));
+    std::printf("%s: nothing was measured\n\n%s\nprofile written to %s\n", model.name().c_str(),
+                unmeasured_table(model, profile).c_str(), options.output.c_str());
+    return 0;
+  }
   const ProfiledDevice device =
       open_profiled_device({options.device, options.threads, options.gpu, precision_of(options)});
   std::printf("%s on %s\n", model.name().c_str(), device.device->description().c_str());
