@@ -164,7 +164,8 @@ class Engine {
     std::int32_t flows = 0;
     std::uint32_t seen = 0;
     bool dirty = false;
-    double left = 0;  // of its time, while shares are given out
+    std::int32_t place = 0;  // among those that are settled
+    double left = 0;         // of its time, while shares are given out
     std::int32_t open = 0;
   };
   struct SignalState {
@@ -194,6 +195,7 @@ class Engine {
   void settle();
   void settle_around(std::int32_t interface);
   void fill();
+  static double share_at(const Interface& interface);
   void set_rate(std::int32_t queue, double share);
   void mark(std::int32_t interface);
   double jittered(std::int32_t process, std::int64_t op, double seconds) const;
@@ -214,6 +216,7 @@ class Engine {
   std::vector<Queue> queues_;          // [route], of those that have their own
   std::vector<Interface> interfaces_;
   std::vector<std::int32_t> dirty_;  // interfaces
+  std::vector<double> shares_;       // that each of near_ could give its flows
   std::vector<std::int32_t> near_;   // interfaces of the part that is settled
   std::vector<std::int32_t> flows_;  // queues of it
   std::uint32_t settling_ = 0;
