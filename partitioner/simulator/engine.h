@@ -114,7 +114,11 @@ struct EngineOptions {
   std::uint64_t seed = 0;
   double jitter = 0;  // relative standard deviation of every compute time (log-normal, mean 1),
                       // drawn by seed, process and operation: no draw depends on another
+  std::int64_t most_rates = 0;  // of flows that are worked out before it gives up; 0: any number
 };
+
+// More rates than EngineOptions::most_rates.
+struct TooManyRates {};
 
 // Times in seconds from the start; all processes start at 0, and an operation starts when the one
 // before it in its process ends.
