@@ -237,7 +237,7 @@ int plan_command(const Invocation& how) {
   if (planner_of(request) == PlannerRule::search) notes.search = search_plans(request);
   Plan plan = notes.search ? notes.search->plan : make_plan(request);
   override_server(options.planning, plan);
-  write_file(options.output, to_toml(plan));
+  write_file(options.output, to_toml(plan, &profile));
   if (!pools.empty()) notes.answers = what_if(request, plan, pools);
   if (options.explain) notes.explanation = explain(request, plan);
   request.progress = nullptr;

@@ -2,6 +2,7 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <functional>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -10,6 +11,7 @@
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
 #include "launch/command/subcommand.h"
+#include "launch/profile/blocks.h"
 #include "launch/profile/measure.h"
 #include "runtime/model/graph/import.h"
 #include "runtime/model/zoo.h"
@@ -180,45 +182,86 @@ std::string gigaflops(double flops, double seconds) {
   return flops > 0 && seconds > 0 ? format("%.1f", flops / seconds * 1e-9) : "-";
 }
 
+// What a row of the tables says of consecutive layers.
+struct Row {
+  std::string output;
+  std::int64_t parameters = 0;
+  double forward_flops = 0, backward_flops = 0, kept = 0;
+  double forward = 0, backward = 0;  // s
+};
+
+constexpr std::size_t kMostRows = 64;
+
+// A row for each block of layers, and one for all; `row`: of one layer.
+void add_rows(Table& table, const Model& model, const std::function<Row(int layer)>& row,
+              const std::function<std::vector<std::string>(const Row&)>& cells) {
+  std::vector<std::string> names;
+  for (const ModelLayer& layer : model.layers()) names.push_back(layer.name);
+  Row all;
+  const auto add = [](Row& sum, const Row& one) {
+    sum.parameters += one.parameters;
+    for (double Row::*of :
+         {&Row::forward_flops, &Row::backward_flops, &Row::kept, &Row::forward, &Row::backward}) {
+      sum.*of += one.*of;
+    }
+  };
+  const auto show = [&](const std::string& name, const Row& sum) {
+    std::vector<std::string> line{name};
+    for (std::string& cell : cells(sum)) line.push_back(std::move(cell));
+    table.add(std::move(line));
+  };
+  for (const LayerBlock& block : layer_blocks(names, kMostRows)) {
+    Row sum;
+    for (int l = block.first; l < block.end; ++l) {
+      const Row one = row(l);
+      add(sum, one);
+      sum.output = one.output;
+    }
+    add(all, sum);
+    show(block.name, sum);
+  }
+  all.parameters = model.parameter_count();
+  show("all", all);
+}
+
+std::string parameters_text(const Row& row) {
+  return row.parameters > 0 ? std::to_string(row.parameters) : "-";
+}
+
 std::string measurement_table(const Model& model, const Measurement& measured) {
   Table table({"layer", "output", "parameters", "forward ms", "backward ms", "GFLOP/s"});
-  double forward = 0;
-  double backward = 0;
-  double flops = 0;
-  for (int l = 0; l < model.layer_count(); ++l) {
+  const auto row = [&](int l) {
     const LayerShapes shapes = model.shapes(l, measured.batch);
-    const std::int64_t parameters = model.parameter_count(l);
     const auto i = static_cast<std::size_t>(l);
-    const double layer_flops = shapes.forward_flops + shapes.backward_flops;
-    const double seconds = measured.forward[i] + measured.backward[i];
-    table.add({model.layer(l).name, to_string(shapes.output),
-               parameters > 0 ? std::to_string(parameters) : "-", milliseconds(measured.forward[i]),
-               milliseconds(measured.backward[i]), gigaflops(layer_flops, seconds)});
-    forward += measured.forward[i];
-    backward += measured.backward[i];
-    flops += layer_flops;
-  }
-  table.add({"all", "", std::to_string(model.parameter_count()), milliseconds(forward),
-             milliseconds(backward), gigaflops(flops, forward + backward)});
+    return Row{.output = to_string(shapes.output),
+               .parameters = model.parameter_count(l),
+               .forward_flops = shapes.forward_flops,
+               .backward_flops = shapes.backward_flops,
+               .forward = measured.forward[i],
+               .backward = measured.backward[i]};
+  };
+  add_rows(table, model, row, [](const Row& of) -> std::vector<std::string> {
+    return {of.output, parameters_text(of), milliseconds(of.forward), milliseconds(of.backward),
+            gigaflops(of.forward_flops + of.backward_flops, of.forward + of.backward)};
+  });
   return table.text();
 }
 
 std::string unmeasured_table(const Model& model, const Profile& profile) {
   Table table({"layer", "output", "parameters", "Mflop forward", "Mflop backward", "kept"});
-  const auto million = [](double flops) { return format("%.4g", flops * 1e-6); };
-  ProfileLayer all;
-  for (int l = 0; l < model.layer_count(); ++l) {
+  const auto row = [&](int l) {
     const ProfileLayer& layer = profile.layers[static_cast<std::size_t>(l)];
-    const std::int64_t parameters = model.parameter_count(l);
-    table.add({layer.name, to_string(model.output_shape(l, 1)),
-               parameters > 0 ? std::to_string(parameters) : "-", million(layer.forward_flops),
-               million(layer.backward_flops), format_bytes(layer.stash_bytes)});
-    all.forward_flops += layer.forward_flops;
-    all.backward_flops += layer.backward_flops;
-    all.stash_bytes += layer.stash_bytes;
-  }
-  table.add({"all", "", std::to_string(model.parameter_count()), million(all.forward_flops),
-             million(all.backward_flops), format_bytes(all.stash_bytes)});
+    return Row{.output = to_string(model.output_shape(l, 1)),
+               .parameters = model.parameter_count(l),
+               .forward_flops = layer.forward_flops,
+               .backward_flops = layer.backward_flops,
+               .kept = layer.stash_bytes};
+  };
+  add_rows(table, model, row, [](const Row& of) -> std::vector<std::string> {
+    const auto million = [](double flops) { return format("%.4g", flops * 1e-6); };
+    return {of.output, parameters_text(of), million(of.forward_flops), million(of.backward_flops),
+            format_bytes(of.kept)};
+  });
   return "of one sample\n" + table.text();
 }
 

@@ -47,7 +47,7 @@ TrainOptions on_ground(TrainOptions options, const Ground& ground) {
 // A plan file, with what the options change of it.
 Plan planned(const std::string& file, const PlanningOptions& options, const Cluster& cluster,
              Log& log) {
-  Plan plan = load_plan(file);
+  Plan plan = load_plan_of(file, options);
   const PrecisionChoice planned_for = plan.precision;
   override_plan(options, cluster, plan);
   if (plan.precision != planned_for) {
@@ -82,8 +82,8 @@ void read_files(const TrainOptions& options, const Ground* ground, TrainJob& job
 ModelChoice model_of(const TrainOptions& options, const TrainJob& job) {
   ModelChoice choice = choice_of(options);
   choice.name = options.model.value_or(options.plan  ? job.plan.model
-                                                  : job.profile ? job.profile->model
-                                                                : "");
+                                       : job.profile ? job.profile->model
+                                                     : "");
   if (choice.name.empty()) {
     throw UserError("--model",
                     "is missing (neither plan nor profile names one). Give --model NAME; known: " +
@@ -125,10 +125,11 @@ Model read_data(const TrainOptions& options, TrainJob& job, Log& log) {
                                               : options.planning.profile.value_or("");
   Model model = said_of(named_by, [&] { return make_model_for(job.model, train); });
   if (train.mask_token) {
-    log.line(format(
-        "%s fills in masked tokens: %lld of the %d in each sample, which loss and "
-        "accuracy are of",
-        model.name().c_str(), static_cast<long long>(model.predictions_per_sample()), train.tokens));
+    log.line(
+        format("%s fills in masked tokens: %lld of the %d in each sample, which loss and "
+               "accuracy are of",
+               model.name().c_str(), static_cast<long long>(model.predictions_per_sample()),
+               train.tokens));
   }
   return model;
 }
