@@ -119,7 +119,7 @@ void plan_contender(Contender& contender, const Cluster& cluster, const Profile&
   try {
     PlanningOptions planning = contender.options.planning;
     if (contender.options.plan) {
-      contender.plan = load_plan(*contender.options.plan);
+      contender.plan = load_plan(*contender.options.plan, &profile);
       override_plan(planning, cluster, *contender.plan);
     } else {
       contender.plan = make_plan(request_of(planning, cluster, profile));

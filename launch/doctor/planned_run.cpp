@@ -24,7 +24,7 @@ void load_plan_of(const DoctorOptions& options, PlannedRun& run) {
   if (job.cluster && job.profile) {
     job.plan = load_plan(*options.plan, *job.cluster, *job.profile);
   } else {
-    job.plan = load_plan(*options.plan);
+    job.plan = load_plan_of(*options.plan, options.planning);
     const int layers =
         job.profile ? static_cast<int>(job.profile->layers.size()) : layers_of(job.plan);
     check_plan(job.plan, *options.plan, job.cluster ? &*job.cluster : nullptr, layers);
@@ -44,7 +44,7 @@ void load_plan_of(const DoctorOptions& options, PlannedRun& run) {
 std::optional<Plan> try_plan(const DoctorOptions& options) {
   if (!options.plan) return std::nullopt;
   try {
-    return load_plan(*options.plan);
+    return load_plan_of(*options.plan, options.planning);
   } catch (const UserError&) {
     return std::nullopt;
   }

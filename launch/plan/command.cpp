@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "launch/command/model_name.h"
 #include "launch/command/output_file.h"
 #include "launch/command/shell_words.h"
 #include "launch/command/subcommand.h"
@@ -19,6 +20,7 @@
 #include "partitioner/planners/search.h"
 #include "partitioner/planners/what_if.h"
 #include "partitioner/profile/estimate.h"
+#include "runtime/model/graph/import.h"
 #include "runtime/training/job.h"
 
 namespace hetpipe {
@@ -86,6 +88,15 @@ std::string train_words(const Invocation& how, const PlanOptions& options) {
   if (options.model) words.insert(words.end(), {"--model", *options.model});
   words.insert(words.end(), {"--data", options.data.value_or("DATA")});
   return shell_words(words);
+}
+
+// The printed lines would not start.
+void check_model_of_profile(const std::string& folder, const Profile& profile) {
+  const std::string name = exported_name(folder);
+  if (name == profile.model) return;
+  throw UserError("--model", "'" + folder + "' holds model '" + name + "' (the profile is of '" +
+                                 profile.model +
+                                 "'). Give the model that was profiled, or profile this one.");
 }
 
 // The pools asked about. All that is wrong with the questions is said before anything is planned.
@@ -204,6 +215,7 @@ int plan_command(const Invocation& how) {
         "--output", options.output,
         {{"--cluster", options.planning.cluster}, {"--profile", options.planning.profile}},
         problems);
+    if (options.model) check_model_folder("--model", *options.model, problems);
     check_planning_options(options.planning, problems);
   };
   if (!read_options(table, how, check)) return 0;
@@ -219,12 +231,13 @@ int plan_command(const Invocation& how) {
   request.search = search_choice(options.planning);
   request.progress = planning_progress(cluster.devices().size());
   const Profile& profile = request.profile;
+  if (options.model) check_model_of_profile(*options.model, profile);
   const std::vector<ChangedPool> pools = changed_pools(options, request);
   PlanNotes notes;
   if (planner_of(request) == PlannerRule::search) notes.search = search_plans(request);
   Plan plan = notes.search ? notes.search->plan : make_plan(request);
   override_server(options.planning, plan);
-  write_file(options.output, to_toml(plan));
+  write_file(options.output, to_toml(plan, &profile));
   if (!pools.empty()) notes.answers = what_if(request, plan, pools);
   if (options.explain) notes.explanation = explain(request, plan);
   request.progress = nullptr;

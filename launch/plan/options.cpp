@@ -103,6 +103,19 @@ Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster, 
   return profile;
 }
 
+Plan load_plan_of(const std::string& file, const PlanningOptions& options) {
+  std::optional<Profile> names;
+  try {
+    if (options.profile) {
+      names =
+          read_profile(*options.profile, {options.profile_device, options.profile_batch}).profile;
+    }
+  } catch (const UserError&) {
+    // Said where the profile itself is read.
+  }
+  return load_plan(file, names ? &*names : nullptr);
+}
+
 Option precision_option(PlanningOptions& options, PlanGiven given) {
   const Slot<std::string> slot(options.precision);
   Option option = text_option(

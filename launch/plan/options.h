@@ -49,6 +49,9 @@ Option profile_batch_option(PlanningOptions& options);
 Profile load_profile_of(const PlanningOptions& options, const Cluster& cluster,
                         const Plan* plan = nullptr);
 
+// The plan of a file, which may name the layers of the options' profile; unchecked.
+Plan load_plan_of(const std::string& file, const PlanningOptions& options);
+
 // The value of --precision for the cluster's device types; nothing if not given. UserError if it
 // names another type.
 std::optional<PrecisionChoice> precision_of(const PlanningOptions& options, const Cluster& cluster);

@@ -2,17 +2,21 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <functional>
 
 #include "base/file.h"
 #include "base/text.h"
 #include "kernels/devices.h"
 #include "launch/command/loss_options.h"
+#include "launch/command/model_name.h"
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
 #include "launch/command/subcommand.h"
+#include "launch/profile/blocks.h"
 #include "launch/profile/measure.h"
 #include "runtime/model/graph/import.h"
 #include "runtime/model/zoo.h"
+#include "runtime/pipeline/profiled_layers.h"
 #include "runtime/training/training_data.h"
 
 namespace hetpipe {
@@ -34,6 +38,7 @@ struct ProfileOptions {
   int threads = 1;
   std::string output = "profile.toml";
   bool fresh = false;
+  bool estimate = false;
 };
 
 std::vector<std::string> precisions() {
@@ -46,7 +51,9 @@ OptionTable table_of(ProfileOptions& options) {
   return {
       "profile",
       "Measures every layer of a model on this machine's device, and writes the profile that plans "
-      "are made from. Run it when nothing else runs: other load distorts the times.",
+      "are made from. Run it when nothing else runs: other load distorts the times. With "
+      "--estimate "
+      "it measures nothing: plans then rest on flops and bytes.",
       {{"What to measure",
         {
             required(offering(model_names(),
@@ -55,10 +62,11 @@ OptionTable table_of(ProfileOptions& options) {
                                           "PyTorch model."))),
             text_option("data", "DATA", options.data,
                         "Data set that the model is for: fashion-mnist, a folder of IDX files, "
-                        "HDF5 files, or text:FILE,T=64."),
+                        "HDF5 files, or text:FILE,T=64. An exported model knows the shape of its "
+                        "samples without it."),
             text_option("sample", "HxWxC", options.sample,
                         "Instead of --data: rows, columns and channels of a sample, or T, its "
-                        "number of tokens. An exported model needs neither."),
+                        "number of tokens."),
             integer_option("classes", "N", options.classes, {2, 1e6},
                            "Instead of --data: number of classes."),
             unset_means("as many of 1, 2, 8, 32, 128, 512 as memory and one minute allow",
@@ -68,6 +76,10 @@ OptionTable table_of(ProfileOptions& options) {
             flag_option("fresh", options.fresh,
                         "Measures again even if this build has already measured this on such a "
                         "device."),
+            flag_option("estimate", options.estimate,
+                        "Measures nothing, and writes what every layer computes, keeps and sends: "
+                        "hetpipe plan and simulate estimate from it the times of every device type "
+                        "whose peaks they know."),
             text_option("output", "FILE", options.output, "Where to write the profile."),
         }},
        loss_options(options.loss),
@@ -107,8 +119,27 @@ std::optional<Shape> try_parse_sample(const std::string& text) {
   return parts.size() == 1 ? Shape{extents[0]} : Shape{extents[0], extents[1], extents[2]};
 }
 
+// What only a measurement follows.
+void check_nothing_to_measure(const ProfileOptions& options, Problems& problems) {
+  const ProfileOptions usual;
+  for (const auto& [given, name] :
+       {std::pair(!options.minibatch.empty(), "--minibatch"), std::pair(options.fresh, "--fresh"),
+        std::pair(options.device != usual.device, "--device"),
+        std::pair(options.gpu != usual.gpu, "--gpu"),
+        std::pair(options.precision != usual.precision, "--precision"),
+        std::pair(options.kind.has_value(), "--kind"),
+        std::pair(options.threads != usual.threads, "--threads")}) {
+    if (!given) continue;
+    problems.add(name, "has no effect with --estimate (nothing is measured). Leave one out.");
+  }
+}
+
 void check(const ProfileOptions& options, Problems& problems) {
   check_output_file("--output", options.output, problems);
+  const std::size_t before = problems.list().size();
+  if (options.model) check_model_name("--model", *options.model, problems);
+  const bool model_known = problems.list().size() == before;
+  if (options.estimate) check_nothing_to_measure(options, problems);
   if (options.data) {
     for (const auto& [given, name] : {std::pair(options.sample.has_value(), "--sample"),
                                       std::pair(options.classes.has_value(), "--classes")}) {
@@ -119,8 +150,9 @@ void check(const ProfileOptions& options, Problems& problems) {
     }
     return;
   }
-  if (options.model && is_exported_model(*options.model)) return;
-  if (!options.sample || !options.classes) {
+  const bool its_own = !options.sample && !options.classes &&
+                       (!model_known || (options.model && is_exported_model(*options.model)));
+  if (!its_own && (!options.sample || !options.classes)) {
     problems.add("--data",
                  "is missing (a model is built for the shape of its samples). Give --data DATA, or "
                  "--sample HxWxC and --classes N.");
@@ -134,14 +166,12 @@ void check(const ProfileOptions& options, Problems& problems) {
 
 Model model_of(const ProfileOptions& options) {
   const ModelChoice choice{.name = *options.model, .loss = loss_choice(options.loss)};
-  if (!options.data && is_exported_model(choice.name)) {
-    return import_model(choice.name, {.loss = choice.loss});
+  if (options.data) {
+    const Dataset data = open_training_data({choice, *options.data}, Split::train, Parts::labels);
+    return make_model_for(choice, data);
   }
-  if (!options.data) {
-    return make_model(*options.model, *try_parse_sample(*options.sample), *options.classes);
-  }
-  const Dataset data = open_training_data({choice, *options.data}, Split::train, Parts::labels);
-  return make_model_for(choice, data);
+  if (!options.sample) return import_model(choice.name, {.loss = choice.loss});
+  return make_model(choice, *try_parse_sample(*options.sample), *options.classes);
 }
 
 std::optional<Precision> precision_of(const ProfileOptions& options) {
@@ -155,27 +185,87 @@ std::string gigaflops(double flops, double seconds) {
   return flops > 0 && seconds > 0 ? format("%.1f", flops / seconds * 1e-9) : "-";
 }
 
+// What a row of the tables says of consecutive layers.
+struct Row {
+  std::string output;
+  std::int64_t parameters = 0;
+  double forward_flops = 0, backward_flops = 0, kept = 0;
+  double forward = 0, backward = 0;  // s
+};
+
+constexpr std::size_t kMostRows = 64;
+
+// A row for each block of layers, and one for all; `row`: of one layer.
+void add_rows(Table& table, const Model& model, const std::function<Row(int layer)>& row,
+              const std::function<std::vector<std::string>(const Row&)>& cells) {
+  std::vector<std::string> names;
+  for (const ModelLayer& layer : model.layers()) names.push_back(layer.name);
+  Row all;
+  const auto add = [](Row& sum, const Row& one) {
+    sum.parameters += one.parameters;
+    for (double Row::*of :
+         {&Row::forward_flops, &Row::backward_flops, &Row::kept, &Row::forward, &Row::backward}) {
+      sum.*of += one.*of;
+    }
+  };
+  const auto show = [&](const std::string& name, const Row& sum) {
+    std::vector<std::string> line{name};
+    for (std::string& cell : cells(sum)) line.push_back(std::move(cell));
+    table.add(std::move(line));
+  };
+  for (const LayerBlock& block : layer_blocks(names, kMostRows)) {
+    Row sum;
+    for (int l = block.first; l < block.end; ++l) {
+      const Row one = row(l);
+      add(sum, one);
+      sum.output = one.output;
+    }
+    add(all, sum);
+    show(block.name, sum);
+  }
+  all.parameters = model.parameter_count();
+  show("all", all);
+}
+
+std::string parameters_text(const Row& row) {
+  return row.parameters > 0 ? std::to_string(row.parameters) : "-";
+}
+
 std::string measurement_table(const Model& model, const Measurement& measured) {
   Table table({"layer", "output", "parameters", "forward ms", "backward ms", "GFLOP/s"});
-  double forward = 0;
-  double backward = 0;
-  double flops = 0;
-  for (int l = 0; l < model.layer_count(); ++l) {
+  const auto row = [&](int l) {
     const LayerShapes shapes = model.shapes(l, measured.batch);
-    const std::int64_t parameters = model.parameter_count(l);
     const auto i = static_cast<std::size_t>(l);
-    const double layer_flops = shapes.forward_flops + shapes.backward_flops;
-    const double seconds = measured.forward[i] + measured.backward[i];
-    table.add({model.layer(l).name, to_string(shapes.output),
-               parameters > 0 ? std::to_string(parameters) : "-", milliseconds(measured.forward[i]),
-               milliseconds(measured.backward[i]), gigaflops(layer_flops, seconds)});
-    forward += measured.forward[i];
-    backward += measured.backward[i];
-    flops += layer_flops;
-  }
-  table.add({"all", "", std::to_string(model.parameter_count()), milliseconds(forward),
-             milliseconds(backward), gigaflops(flops, forward + backward)});
+    return Row{.output = to_string(shapes.output),
+               .parameters = model.parameter_count(l),
+               .forward_flops = shapes.forward_flops,
+               .backward_flops = shapes.backward_flops,
+               .forward = measured.forward[i],
+               .backward = measured.backward[i]};
+  };
+  add_rows(table, model, row, [](const Row& of) -> std::vector<std::string> {
+    return {of.output, parameters_text(of), milliseconds(of.forward), milliseconds(of.backward),
+            gigaflops(of.forward_flops + of.backward_flops, of.forward + of.backward)};
+  });
   return table.text();
+}
+
+std::string unmeasured_table(const Model& model, const Profile& profile) {
+  Table table({"layer", "output", "parameters", "Mflop forward", "Mflop backward", "kept"});
+  const auto row = [&](int l) {
+    const ProfileLayer& layer = profile.layers[static_cast<std::size_t>(l)];
+    return Row{.output = to_string(model.output_shape(l, 1)),
+               .parameters = model.parameter_count(l),
+               .forward_flops = layer.forward_flops,
+               .backward_flops = layer.backward_flops,
+               .kept = layer.stash_bytes};
+  };
+  add_rows(table, model, row, [](const Row& of) -> std::vector<std::string> {
+    const auto million = [](double flops) { return format("%.4g", flops * 1e-6); };
+    return {of.output, parameters_text(of), million(of.forward_flops), million(of.backward_flops),
+            format_bytes(of.kept)};
+  });
+  return "of one sample\n" + table.text();
 }
 
 }  // namespace
@@ -187,6 +277,13 @@ int profile_command(const Invocation& how) {
     return 0;
   }
   const Model model = model_of(options);
+  if (options.estimate) {
+    const Profile profile = unmeasured_profile(model);
+    write_file(options.output, to_toml(profile));
+    std::printf("%s: nothing was measured\n\n%s\nprofile written to %s\n", model.name().c_str(),
+                unmeasured_table(model, profile).c_str(), options.output.c_str());
+    return 0;
+  }
   const ProfiledDevice device =
       open_profiled_device({options.device, options.threads, options.gpu, precision_of(options)});
   std::printf("%s on %s\n", model.name().c_str(), device.device->description().c_str());

@@ -158,7 +158,7 @@ int simulate_command(const Invocation& how) {
   if (!read_options(table, how, [&](Problems& p) { check(options, p); })) return 0;
 
   const Cluster cluster = load_cluster(*options.files.cluster);
-  const Plan unchecked = load_plan(options.plan);
+  const Plan unchecked = load_plan_of(options.plan, options.files);
   const Profile profile = load_profile_of(options.files, cluster, &unchecked);
   const Plan plan = load_plan(options.plan, cluster, profile);
   check_files_of_plan(options, plan, cluster, profile);

@@ -47,7 +47,7 @@ TrainOptions on_ground(TrainOptions options, const Ground& ground) {
 // A plan file, with what the options change of it.
 Plan planned(const std::string& file, const PlanningOptions& options, const Cluster& cluster,
              Log& log) {
-  Plan plan = load_plan(file);
+  Plan plan = load_plan_of(file, options);
   const PrecisionChoice planned_for = plan.precision;
   override_plan(options, cluster, plan);
   if (plan.precision != planned_for) {

@@ -86,12 +86,14 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-Plan parse_plan(std::string_view text, const std::string& file);
-Plan load_plan(const std::filesystem::path& path);
+// `names`: a profile of the model, where stages may give their layers by name.
+Plan parse_plan(std::string_view text, const std::string& file, const Profile* names = nullptr);
+Plan load_plan(const std::filesystem::path& path, const Profile* names = nullptr);
 // The same for a cluster and a profile, which it must match: its model, its layers, devices that
 // exist. Every problem with its line in the file.
 Plan load_plan(const std::filesystem::path& path, const Cluster& cluster, const Profile& profile);
-std::string to_toml(const Plan& plan);
+// With the names of each stage's layers in a comment, where a profile is given.
+std::string to_toml(const Plan& plan, const Profile* names = nullptr);
 // By way of that text.
 Json to_json(const Plan& plan);
 void from_json(const Json& json, Plan& plan);

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "partitioner/file_kind.h"
+#include "partitioner/plan/layer_names.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/plan/plan_check.h"
 #include "partitioner/plan/system.h"
@@ -32,10 +33,10 @@ int to_int(std::optional<std::int64_t> value, int otherwise) {
 
 class PlanFile {
  public:
-  // cluster and profile: what the plan must fit; null: not known.
+  // cluster and profile: what the plan must fit; null: not known. `names`: of the model's layers.
   PlanFile(const TomlValue& root, const std::string& file, const Cluster* cluster,
-           const Profile* profile)
-      : root_(root), file_(file), cluster_(cluster), profile_(profile) {
+           const Profile* profile, const Profile* names)
+      : root_(root), file_(file), cluster_(cluster), profile_(profile), names_(names) {
     places_.file = file;
   }
 
@@ -100,14 +101,10 @@ class PlanFile {
   PlanStage read_stage(const TomlValue& value) {
     TomlReader reader(value, "[[virtual_worker.stage]]", file_, problems_);
     PlanStage stage;
-    const auto layers = reader.integers("layers", kLayer, Need::required);
-    if (layers && layers->size() == 2) {
-      stage.first_layer = static_cast<int>((*layers)[0]);
-      stage.end_layer = static_cast<int>((*layers)[1]);
-    } else if (layers) {
-      reader.problem(reader.line_of("layers"),
-                     "layers needs two numbers (first, one past the last). "
-                     "Write layers = [0, 12].");
+    if (names_layers(value)) {
+      read_named_layers(reader, stage);
+    } else {
+      read_numbered_layers(reader, stage);
     }
     for (const std::string& text :
          reader.strings("devices", Need::required).value_or(std::vector<std::string>{})) {
@@ -133,6 +130,52 @@ class PlanFile {
     }
     reader.done();
     return stage;
+  }
+
+  static bool names_layers(const TomlValue& stage) {
+    for (const TomlEntry& entry : stage.entries) {
+      if (entry.key != "layers") continue;
+      return entry.value.kind == TomlValue::Kind::array && !entry.value.items.empty() &&
+             entry.value.items[0].kind == TomlValue::Kind::string;
+    }
+    return false;
+  }
+
+  void read_numbered_layers(TomlReader& reader, PlanStage& stage) {
+    const auto layers = reader.integers("layers", kLayer, Need::required);
+    if (!layers) return;
+    if (layers->size() != 2) {
+      reader.problem(reader.line_of("layers"),
+                     "layers needs two numbers (first, one past the last), or the names of the "
+                     "first and the last layer. Write layers = [0, 12].");
+      return;
+    }
+    stage.first_layer = static_cast<int>((*layers)[0]);
+    stage.end_layer = static_cast<int>((*layers)[1]);
+  }
+
+  void read_named_layers(TomlReader& reader, PlanStage& stage) {
+    const auto layers = reader.strings("layers", Need::required);
+    if (!layers) return;
+    const int line = reader.line_of("layers");
+    if (layers->empty() || layers->size() > 2) {
+      reader.problem(line,
+                     "layers needs two names (the first and the last layer). Write layers = "
+                     "[\"conv1\", \"layer2.3.conv2\"].");
+      return;
+    }
+    if (names_ == nullptr) {
+      reader.problem(line,
+                     "layers has names (which layers these are, the model's profile says). "
+                     "Give --profile FILE, or write numbers: layers = [0, 12].");
+      return;
+    }
+    try {
+      stage.first_layer = layer_named(*names_, layers->front(), EndOfModule::first);
+      stage.end_layer = layer_named(*names_, layers->back(), EndOfModule::last) + 1;
+    } catch (const UserError& error) {
+      reader.problem(line, "layers: " + error.problems().front().text);
+    }
   }
 
   void read_server(const TomlValue& value) {
@@ -217,17 +260,28 @@ class PlanFile {
   const std::string& file_;
   const Cluster* cluster_;
   const Profile* profile_;
+  const Profile* names_;
   Problems problems_;
   PlanPlaces places_;
   Plan plan_;
 };
 
-std::string stage_text(const PlanStage& stage) {
+// In a comment, which ends with its line.
+std::string in_one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  return text;
+}
+
+std::string stage_text(const PlanStage& stage, const Profile* names) {
   std::vector<std::string> devices;
   for (const DeviceName& device : stage.devices) devices.push_back(to_string(device));
   std::string text = "[[virtual_worker.stage]]\n";
   text +=
-      format("layers = [%d, %d]  # first, one past the last\n", stage.first_layer, stage.end_layer);
+      format("layers = [%d, %d]  # ", stage.first_layer, stage.end_layer) +
+      (names == nullptr ? "first, one past the last"
+                        : in_one_line(layer_range(*names, stage.first_layer, stage.end_layer))) +
+      "\n";
   text += "devices = " + toml_strings(devices) + "\n";
   if (!stage.shares.empty()) {
     std::vector<std::string> shares;
@@ -259,24 +313,24 @@ std::string server_text(const PlanServer& server) {
 
 }  // namespace
 
-Plan parse_plan(std::string_view text, const std::string& file) {
+Plan parse_plan(std::string_view text, const std::string& file, const Profile* names) {
   const TomlValue root = parse_toml(text, file);
   check_file_kind(root, file, FileKind::plan);
-  return PlanFile(root, file, nullptr, nullptr).read();
+  return PlanFile(root, file, nullptr, nullptr, names).read();
 }
 
-Plan load_plan(const std::filesystem::path& path) {
-  return parse_plan(read_file(path), path.string());
+Plan load_plan(const std::filesystem::path& path, const Profile* names) {
+  return parse_plan(read_file(path), path.string(), names);
 }
 
 Plan load_plan(const std::filesystem::path& path, const Cluster& cluster, const Profile& profile) {
   const TomlValue root = parse_toml(read_file(path), path.string());
   const std::string file = path.string();
   check_file_kind(root, file, FileKind::plan);
-  return PlanFile(root, file, &cluster, &profile).read();
+  return PlanFile(root, file, &cluster, &profile, &profile).read();
 }
 
-std::string to_toml(const Plan& plan) {
+std::string to_toml(const Plan& plan, const Profile* names) {
   std::string text = "format = 1\nsystem = " + toml_string(plan.system) + "\n";
   text += "model = " + toml_string(plan.model) + "\n";
   text += format("minibatch = %d  # samples of one virtual worker's minibatch\n", plan.minibatch);
@@ -293,7 +347,7 @@ std::string to_toml(const Plan& plan) {
     if (const auto minibatch = plan.virtual_workers[vw].minibatch) {
       text += format("minibatch = %d\n", *minibatch);
     }
-    for (const PlanStage& stage : plan.virtual_workers[vw].stages) text += stage_text(stage);
+    for (const PlanStage& stage : plan.virtual_workers[vw].stages) text += stage_text(stage, names);
   }
   if (plan.server) text += server_text(*plan.server);
   if (plan.predicted) {

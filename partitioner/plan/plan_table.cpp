@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/cost/stage_cost.h"
+#include "partitioner/plan/layer_names.h"
 #include "partitioner/plan/placement.h"
 #include "partitioner/plan/plan_table_parts.h"
 #include "partitioner/plan/staleness.h"
@@ -27,12 +28,6 @@ std::string bar(double share) {
   std::string text;
   for (int i = 0; i < kBarWidth; ++i) text += i < full ? "█" : "░";
   return text + format(" %3.0f %%", share * 100);
-}
-
-std::string layer_names(const Profile& profile, int first, int end) {
-  const auto& from = profile.layers[static_cast<std::size_t>(first)].name;
-  const auto& to = profile.layers[static_cast<std::size_t>(end - 1)].name;
-  return end - first == 1 ? from : from + ".." + to;
 }
 
 using Costs = std::vector<std::vector<StageCost>>;  // [virtual worker][stage]
@@ -141,7 +136,7 @@ Rows rows_of(const Plan& plan, const Cluster& cluster, const Profile& profile, s
                         StageId{static_cast<int>(k)});
     rows.devices.push_back(stage.devices);
     rows.cells.push_back({samples_text(plan, vw, stage), kind_names(cluster, stage),
-                          layer_names(profile, stage.first_layer, stage.end_layer),
+                          layer_range(profile, stage.first_layer, stage.end_layer),
                           milliseconds(cost.forward), milliseconds(cost.backward),
                           milliseconds(cost.receive()),
                           format_bytes(static_cast<double>(need.ledger.total())),

@@ -152,7 +152,10 @@ std::optional<Plan> deepen(SearchSpace& space, PlanScores& scores, const Allocat
 }  // namespace
 
 std::optional<double> FoundPlans::add(const Plan& plan, const std::string& origin) {
-  const auto throughput = scores_.throughput(plan);
+  // A planner's own plan is always compared, and some plan has to be found.
+  const bool any_time = best_ == 0 || origin != "search";
+  const auto throughput = scores_.throughput(
+      plan, any_time ? PlanScores::Patience::however_long : PlanScores::Patience::usual);
   if (!throughput) return std::nullopt;
   all_.push_back({plan, *throughput, origin, space_});
   best_ = std::max(best_, *throughput);

@@ -8,14 +8,16 @@
 #include "base/text.h"
 #include "partitioner/cost/memory.h"
 #include "partitioner/plan/pipeline.h"
+#include "partitioner/simulator/engine.h"
 #include "partitioner/simulator/simulate.h"
 
 namespace hetpipe {
 namespace {
 
 // Where links are crowded, sharing them out is most of the work.
+constexpr std::int64_t kRatesPerAction = 8;
+constexpr std::int64_t kMostRates = 100'000'000;  // of a plan that nobody has to look at
 std::int64_t work_of(const Simulation& simulation) {
-  constexpr std::int64_t kRatesPerAction = 8;
   return simulation.actions + simulation.rates / kRatesPerAction;
 }
 
@@ -104,7 +106,7 @@ bool PlanScores::fits(const Plan& plan) {
   return true;
 }
 
-std::optional<double> PlanScores::throughput(const Plan& plan) {
+std::optional<double> PlanScores::throughput(const Plan& plan, Patience patience) {
   std::string text = common_key(plan);
   for (const PlanVirtualWorker& worker : plan.virtual_workers) {
     text += format("|%d", worker.minibatch.value_or(0));
@@ -118,10 +120,15 @@ std::optional<double> PlanScores::throughput(const Plan& plan) {
   if (!is_new) return known->second;
   try {
     if (!fits(plan)) return std::nullopt;
-    const Simulation simulation = simulate(plan, cluster_, profile_, without_ledgers());
+    SimulationRequest request = without_ledgers();
+    if (patience == Patience::usual) request.most_rates = kMostRates;
+    const Simulation simulation = simulate(plan, cluster_, profile_, request);
     actions_ += work_of(simulation);
     ++simulations_;
     known->second = simulation.throughput;
+  } catch (const TooManyRates&) {
+    actions_ += kMostRates / kRatesPerAction;
+    why_not_ = "too many messages share its links to simulate it in a search";
   } catch (const UserError& error) {
     why_not_ = error.what();
   }

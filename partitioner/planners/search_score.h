@@ -23,8 +23,11 @@ class PlanScores {
 
   // Every stage fits its device's memory.
   bool fits(const Plan& plan);
-  // samples/s of the whole plan; nothing where it does not fit or cannot be simulated (why_not()).
-  std::optional<double> throughput(const Plan& plan);
+  // samples/s of the whole plan; nothing where it does not fit or cannot be simulated (why_not()),
+  // or takes much longer than usual: where whole pools of hundreds of devices push through the same
+  // links. `however_long`: then as well.
+  enum class Patience { usual, however_long };
+  std::optional<double> throughput(const Plan& plan, Patience patience = Patience::usual);
   // Seconds per minibatch of one virtual worker by itself, without waiting for others; as above.
   std::optional<double> alone(const Plan& plan, std::size_t vw);
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -25,18 +24,26 @@ std::vector<Transfer> crossing_transfers(std::size_t count, InputsOf inputs_of,
                                          std::span<const int> stage_end) {
   ensure(!stage_end.empty() && stage_end.back() == static_cast<int>(count),
          "the cut must end at the last layer");
-  std::map<std::pair<int, int>, std::set<int>> crossing;
+  std::map<std::pair<int, int>, std::map<int, int>> crossing;  // consumers, by layer
+  std::vector<int> last(count, 0);                             // stage that consumes a layer
   for (int layer = 0; layer < stage_end.back(); ++layer) {
     const int to = stage_of_layer(stage_end, layer);
     for (const int producer : inputs_of(static_cast<std::size_t>(layer))) {
       ensure(producer < layer, "layers must stand in topological order");
       const int from = stage_of_layer(stage_end, producer);
-      if (from != to) crossing[{from, to}].insert(producer);
+      if (from != to) ++crossing[{from, to}][producer];
+      last[static_cast<std::size_t>(producer)] = to;
     }
   }
   std::vector<Transfer> result;
-  for (const auto& [pair, layers] : crossing) {
-    result.push_back({pair.first, pair.second, {layers.begin(), layers.end()}});
+  for (const auto& [pair, consumers] : crossing) {
+    Transfer& transfer = result.emplace_back(Transfer{pair.first, pair.second, {}});
+    for (const auto& [layer, times] : consumers) {
+      transfer.layers.push_back(layer);
+      if (last[static_cast<std::size_t>(layer)] == pair.second) continue;
+      transfer.more_gradients.insert(transfer.more_gradients.end(),
+                                     static_cast<std::size_t>(times - 1), layer);
+    }
   }
   return result;
 }

@@ -7,6 +7,10 @@
 // One rule for what crosses a cut, shared by ledger, cost model and executor: a tensor goes
 // straight from its producer's stage to each consuming stage, once, however many layers there
 // consume it.
+//
+// Gradients are added up from the last consumer to the first, wherever the cuts are, so that these
+// change no bit. Where a stage has several consumers of a tensor and a later stage has more, what
+// comes back from it is therefore not their sum but the gradient of each.
 namespace hetpipe {
 
 struct Profile;
@@ -16,6 +20,8 @@ struct Transfer {
   int to_stage = 0;
   std::vector<int>
       layers;  // whose outputs travel forward, ascending; gradients travel back likewise
+  // Whose gradients travel back once more, behind those: one for each consumer but the last.
+  std::vector<int> more_gradients = {};
   bool operator==(const Transfer&) const = default;
 };
 

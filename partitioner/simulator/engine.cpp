@@ -104,6 +104,7 @@ const EngineTimes& Engine::play(const EngineJob& job, const EngineOptions& optio
     }
     if (!dirty_.empty()) {
       settle();
+      if (options_.most_rates > 0 && times_.rates > options_.most_rates) throw TooManyRates();
     } else if (events_.empty()) {
       break;
     } else {

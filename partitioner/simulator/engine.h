@@ -114,7 +114,11 @@ struct EngineOptions {
   std::uint64_t seed = 0;
   double jitter = 0;  // relative standard deviation of every compute time (log-normal, mean 1),
                       // drawn by seed, process and operation: no draw depends on another
+  std::int64_t most_rates = 0;  // of flows that are worked out before it gives up; 0: any number
 };
+
+// More rates than EngineOptions::most_rates.
+struct TooManyRates {};
 
 // Times in seconds from the start; all processes start at 0, and an operation starts when the one
 // before it in its process ends.
@@ -164,7 +168,8 @@ class Engine {
     std::int32_t flows = 0;
     std::uint32_t seen = 0;
     bool dirty = false;
-    double left = 0;  // of its time, while shares are given out
+    std::int32_t place = 0;  // among those that are settled
+    double left = 0;         // of its time, while shares are given out
     std::int32_t open = 0;
   };
   struct SignalState {
@@ -194,6 +199,7 @@ class Engine {
   void settle();
   void settle_around(std::int32_t interface);
   void fill();
+  static double share_at(const Interface& interface);
   void set_rate(std::int32_t queue, double share);
   void mark(std::int32_t interface);
   double jittered(std::int32_t process, std::int64_t op, double seconds) const;
@@ -214,6 +220,7 @@ class Engine {
   std::vector<Queue> queues_;          // [route], of those that have their own
   std::vector<Interface> interfaces_;
   std::vector<std::int32_t> dirty_;  // interfaces
+  std::vector<double> shares_;       // that each of near_ could give its flows
   std::vector<std::int32_t> near_;   // interfaces of the part that is settled
   std::vector<std::int32_t> flows_;  // queues of it
   std::uint32_t settling_ = 0;

@@ -111,14 +111,19 @@ void connect_worker(PlanWorker& worker, const PlanVirtualWorker& planned, const 
         if (samples <= 0) continue;
         const LayerCosts& layer = costs.on(*from.times.kind, from.times.samples);
         double bytes = 0;
+        double more_gradients = 0;
         for (const int l : transfer.layers) {
           bytes += static_cast<double>(layer.output_bytes[at(l)]);
         }
+        for (const int l : transfer.more_gradients) {
+          more_gradients += static_cast<double>(layer.output_bytes[at(l)]);
+        }
         bytes *= static_cast<double>(samples) / from.times.samples;
+        more_gradients *= static_cast<double>(samples) / from.times.samples;
         from.activations.push_back(
             {routes.between(from.process, to.process), bytes * passes.forward, b});
-        to.gradients.push_back(
-            {routes.between(to.process, from.process), bytes * passes.backward, a});
+        to.gradients.push_back({routes.between(to.process, from.process),
+                                (bytes + more_gradients) * passes.backward, a});
         ++activations_in[at(b)];
         ++gradients_in[at(a)];
       }

@@ -44,7 +44,7 @@ Run play(const Plan& plan, const System& system, CostTable& costs, const Simulat
   run.job = build_plan_job(plan, system, costs, minibatches,
                            request.keep_events ? KeepActions::yes : KeepActions::no);
   Engine engine;
-  run.times = engine.play(run.job.engine, {request.seed, request.jitter});
+  run.times = engine.play(run.job.engine, {request.seed, request.jitter, request.most_rates});
   return run;
 }
 

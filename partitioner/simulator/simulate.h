@@ -27,7 +27,8 @@ struct SimulationRequest {
   std::uint64_t seed = 0;  // of the jitter
   double jitter = 0;       // relative standard deviation of every compute time
   bool keep_events = false;
-  bool ledgers = true;  // of every stage's memory; 0 without
+  bool ledgers = true;          // of every stage's memory; 0 without
+  std::int64_t most_rates = 0;  // of messages on shared links (Simulation::rates); 0: any number
 };
 
 struct SimulatedStage {
@@ -62,7 +63,8 @@ struct Simulation {
   std::vector<SimulatedEvent> events;  // where they were asked for, in order of their starts
 };
 
-// UserError if the plan does not match cluster or profile.
+// UserError if the plan does not match cluster or profile. TooManyRates (engine.h) if most_rates do
+// not suffice.
 Simulation simulate(const Plan& plan, const Cluster& cluster, const Profile& profile,
                     const SimulationRequest& request = {});
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/model/model.h"
+#include "runtime/pipeline/profiled_layers.h"
 #include "runtime/pipeline/timed_model.h"
 
 namespace hetpipe {
@@ -129,53 +130,6 @@ void check_batches(const std::vector<int>& batches) {
   problems.throw_if_any();
 }
 
-// Whether a layer's output waits for the backward of a layer that reads it.
-bool kept_for_readers(const Model& model, const TimedModel& timed, int i) {
-  for (int l = i + 1; l < model.layer_count(); ++l) {
-    const std::vector<int>& inputs = model.layer(l).inputs;
-    for (std::size_t input = 0; input < inputs.size(); ++input) {
-      if (inputs[input] == i && reads_in_backward(timed.shapes(l), input)) return true;
-    }
-  }
-  return false;
-}
-
-ProfileLayer describe(const Model& model, const TimedModel& timed, int i) {
-  const LayerShapes shapes = model.shapes(i, 1);
-  ProfileLayer layer;
-  layer.name = model.layer(i).name;
-  layer.inputs = model.producers()[static_cast<std::size_t>(i)];
-  const std::vector<SharedParameter>& shares = model.layer(i).shares;
-  if (!shares.empty()) layer.shares = model.layer(shares.front().owner).name;
-  for (const ParameterShape& p : shapes.parameters) layer.parameter_bytes += 4 * p.shape.elements();
-  layer.kept_for_readers =
-      !timed.shapes(i).backward_needs_output && kept_for_readers(model, timed, i);
-  layer.forward_flops = shapes.forward_flops;
-  layer.backward_flops = shapes.backward_flops;
-  for (const Shape& input : model.input_shapes(i, 1)) {
-    layer.input_bytes += 4.0 * static_cast<double>(input.elements());
-  }
-  return layer;
-}
-
-// Whether a layer's output waits for a backward, its own or that of a layer that reads it, in
-// memory of its own: no other layer writes over it.
-bool keeps_output(const Model& model, const TimedModel& timed, int i) {
-  return timed.shapes(i).backward_needs_output || kept_for_readers(model, timed, i);
-}
-
-// The samples that a stage reads wait there as well; the first layer that reads them answers for
-// them.
-std::int64_t samples_bytes(const Model& model, int i, int batch, ElementType activations) {
-  for (int l = 0; l <= i; ++l) {
-    const std::vector<int>& inputs = model.layer(l).inputs;
-    if (std::find(inputs.begin(), inputs.end(), kSamples) == inputs.end()) continue;
-    const auto each = static_cast<std::int64_t>(bytes_of(sample_type(model, activations)));
-    return l == i ? each * model.batch_shape(batch).elements() : 0;
-  }
-  return 0;
-}
-
 }  // namespace
 
 Profile measure_profile(const Model& model, Device& device, const std::vector<int>& batches,
@@ -188,7 +142,7 @@ Profile measure_profile(const Model& model, Device& device, const std::vector<in
   for (int batch : batches) {
     TimedModel timed(model, device, batch);
     for (int i = 0; profile.measurements.empty() && i < layers; ++i) {
-      profile.layers.push_back(describe(model, timed, i));
+      profile.layers.push_back(profiled_layer(model, timed.shapes(), i));
     }
     PassCheck check{.batch = batch};
     BatchTimes times = time_batch(timed, layers, options, check);
@@ -212,9 +166,7 @@ Profile measure_profile(const Model& model, Device& device, const std::vector<in
     m.update = std::move(times.update);
     for (int i = 0; i < layers; ++i) {
       m.output_bytes.push_back(timed.output_bytes(i));
-      m.stash_bytes.push_back(samples_bytes(model, i, batch, device.element_type()) +
-                              (keeps_output(model, timed, i) ? m.output_bytes.back() : 0) +
-                              timed.shapes(i).stash_bytes);
+      m.stash_bytes.push_back(kept_bytes(model, timed.shapes(), i, batch, device.element_type()));
     }
     check.layers_seconds = std::accumulate(m.forward.begin(), m.forward.end(), 0.0) +
                            std::accumulate(m.backward.begin(), m.backward.end(), 0.0);

@@ -69,6 +69,17 @@ std::int64_t Stage::transfer_bytes(const Transfer& transfer, std::int64_t sample
          static_cast<std::int64_t>(bytes_of(device_.element_type()));
 }
 
+std::int64_t Stage::gradient_elements(const Transfer& transfer, std::int64_t samples) const {
+  std::int64_t elements = transfer_elements(transfer, samples);
+  for (const int layer : transfer.more_gradients) elements += output_elements(layer, samples);
+  return elements;
+}
+
+std::int64_t Stage::gradient_bytes(const Transfer& transfer, std::int64_t samples) const {
+  return gradient_elements(transfer, samples) *
+         static_cast<std::int64_t>(bytes_of(device_.element_type()));
+}
+
 const std::vector<LayerGroup>& Stage::groups(std::int64_t samples) {
   const auto found = groups_.find(samples);
   if (found != groups_.end()) return found->second;

@@ -96,6 +96,9 @@ class Stage {
   const std::vector<Transfer>& outgoing() const { return outgoing_; }
   std::int64_t transfer_elements(const Transfer& transfer, std::int64_t samples) const;
   std::int64_t transfer_bytes(const Transfer& transfer, std::int64_t samples) const;  // here
+  // Of the gradients that come back along it.
+  std::int64_t gradient_elements(const Transfer& transfer, std::int64_t samples) const;
+  std::int64_t gradient_bytes(const Transfer& transfer, std::int64_t samples) const;
   std::int64_t output_elements(int layer, std::int64_t samples) const;  // of any layer of the model
   ElementType element_type(int layer) const;                            // of its output here
 

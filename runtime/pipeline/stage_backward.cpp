@@ -67,7 +67,7 @@ void Stage::backward(Pass& pass, const StageWeights& weights, const StageGradien
   for (const Transfer& transfer : incoming_) {
     pass.gradients_out.push_back(
         {&transfer,
-         Buffer(device_, stream_, static_cast<std::size_t>(transfer_bytes(transfer, pass.samples)),
+         Buffer(device_, stream_, static_cast<std::size_t>(gradient_bytes(transfer, pass.samples)),
                 MemoryKind::messages)});
   }
   if (pass.samples == 0) {
@@ -80,16 +80,29 @@ void Stage::backward(Pass& pass, const StageWeights& weights, const StageGradien
   std::map<int, std::byte*> target;
   std::vector<Buffer> own(at(end_ - first_));
   for (auto packed = pass.gradients_in.rbegin(); packed != pass.gradients_in.rend(); ++packed) {
-    for (int layer : packed->transfer->layers) {
-      std::byte* arrived = packed->data.data() + offset_in(*packed->transfer, layer, bytes);
-      std::byte*& sum = target[layer];
-      if (sum == nullptr) {
-        sum = arrived;
-      } else {
-        device_.accumulate(stream_, sum, arrived, count(layer));
+    std::byte* arrived = packed->data.data();
+    for (const auto* layers : {&packed->transfer->layers, &packed->transfer->more_gradients}) {
+      for (const int layer : *layers) {
+        std::byte*& sum = target[layer];
+        if (sum == nullptr) {
+          sum = arrived;
+        } else {
+          device_.accumulate(stream_, sum, arrived, count(layer));
+        }
+        arrived += bytes(layer);
       }
     }
   }
+  // Of a tensor of an earlier stage: where the gradient by one of its consumers here goes, counted
+  // from the last; null: it is added to the one before.
+  const auto on_its_way_back = [&](int layer, int number) -> std::byte* {
+    for (Packed& packed : pass.gradients_out) {
+      const std::int64_t offset = offset_in(*packed.transfer, layer, bytes, number);
+      if (offset >= 0) return packed.data.data() + offset;
+    }
+    return nullptr;
+  };
+  std::map<int, int> written;                        // of such tensors: gradients so far
   const auto fresh = [&](int layer) -> std::byte* {  // memory for a gradient not written yet
     if (layer >= first_) {
       Buffer& buffer = own[at(layer - first_)];
@@ -97,12 +110,9 @@ void Stage::backward(Pass& pass, const StageWeights& weights, const StageGradien
           Buffer(device_, stream_, static_cast<std::size_t>(bytes(layer)), MemoryKind::workspace);
       return buffer.data();
     }
-    for (Packed& packed : pass.gradients_out) {
-      const std::int64_t offset = offset_in(*packed.transfer, layer, bytes);
-      if (offset >= 0) return packed.data.data() + offset;
-    }
-    ensure(false, "a gradient without a way back");
-    return nullptr;
+    std::byte* const place = on_its_way_back(layer, 0);
+    ensure(place != nullptr, "a gradient without a way back");
+    return place;
   };
 
   const bool apart = part == BackwardPart::inputs;
@@ -137,6 +147,9 @@ void Stage::backward(Pass& pass, const StageWeights& weights, const StageGradien
       } else if (std::byte*& sum = target[input]; sum == nullptr) {
         sum = fresh(input);
         input_gradients.push_back(sum);
+      } else if (std::byte* const place =
+                     input < first_ ? on_its_way_back(input, ++written[input]) : nullptr) {
+        input_gradients.push_back(place);
       } else {
         additions.push_back({input, Buffer(device_, stream_, static_cast<std::size_t>(bytes(input)),
                                            MemoryKind::workspace)});

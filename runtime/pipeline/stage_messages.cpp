@@ -25,15 +25,24 @@ Channel channel_of(Payload payload) {
   return payload == Payload::activations ? Channel::forward : Channel::backward;
 }
 
+// Whose tensors, or their gradients, a message of the transfer holds.
+std::vector<int> layers_of(const Transfer& transfer, Payload payload) {
+  std::vector<int> layers = transfer.layers;
+  if (payload == Payload::gradients) {
+    layers.insert(layers.end(), transfer.more_gradients.begin(), transfer.more_gradients.end());
+  }
+  return layers;
+}
+
 // Samples `span` of a transfer's tensors, packed for samples `mine`, into or out of a message of
 // `wire` elements. Returns one past what it took of that.
 enum class Way { into_message, out_of_message };
-std::byte* copy_samples(const Stage& stage, const Transfer& transfer, SampleSpan mine,
+std::byte* copy_samples(const Stage& stage, const std::vector<int>& layers, SampleSpan mine,
                         SampleSpan span, std::byte* packed, std::byte* message, ElementType wire,
                         Way way) {
   Device& device = stage.device();
   const ElementType own = device.element_type();
-  for (const int layer : transfer.layers) {
+  for (const int layer : layers) {
     const auto sample = static_cast<std::size_t>(stage.output_elements(layer, 1));
     const std::size_t elements = static_cast<std::size_t>(span.count()) * sample;
     std::byte* const tensor =
@@ -92,7 +101,10 @@ const std::vector<Transfer>& StageMessages::along(Payload payload, const Stage& 
 }
 
 std::int64_t StageMessages::message_bytes(const MessagePiece& piece) const {
-  return chunks_.front()->transfer_elements(*piece.transfer, place_.samples_in(piece)) *
+  const Stage& any = *chunks_.front();
+  const std::int64_t samples = place_.samples_in(piece);
+  return (piece.payload == Payload::activations ? any.transfer_elements(*piece.transfer, samples)
+                                                : any.gradient_elements(*piece.transfer, samples)) *
          static_cast<std::int64_t>(bytes_of(place_.wire_type(piece)));
 }
 
@@ -229,10 +241,13 @@ Packed StageMessages::unpack(const std::vector<MessagePiece>& from, std::vector<
   if (as_it_came) return {&transfer, std::move(messages[0].data)};
   const std::int64_t own = from.empty() ? 0 : place_.own_samples(from[0], micro, true).count();
   const Stage& any = *chunks_.front();
-  Buffer packed(device_, stream_, static_cast<std::size_t>(any.transfer_bytes(transfer, own)),
-                MemoryKind::messages);
+  const Payload payload = from.empty() ? Payload::activations : from[0].payload;
+  const std::int64_t bytes = payload == Payload::activations ? any.transfer_bytes(transfer, own)
+                                                             : any.gradient_bytes(transfer, own);
+  Buffer packed(device_, stream_, static_cast<std::size_t>(bytes), MemoryKind::messages);
+  const std::vector<int> layers = layers_of(transfer, payload);
   for (std::size_t i = 0; i < from.size(); ++i) {
-    read[i] = copy_samples(any, transfer, place_.own_samples(from[i], micro, true),
+    read[i] = copy_samples(any, layers, place_.own_samples(from[i], micro, true),
                            place_.common_samples(from[i], micro), packed.data(), read[i],
                            place_.wire_type(from[i]), Way::out_of_message);
   }
@@ -295,8 +310,8 @@ void StageMessages::send_gradients(const Action& action, const std::vector<Pass*
                                  MemoryKind::messages);
       std::byte* next = data.data();
       for (int m = micros.first; m < micros.end && !as_it_is; ++m) {
-        next = copy_samples(stage, transfer, place_.own_samples(piece, m, false),
-                            place_.common_samples(piece, m),
+        next = copy_samples(stage, layers_of(transfer, Payload::gradients),
+                            place_.own_samples(piece, m, false), place_.common_samples(piece, m),
                             passes[at(m - micros.first)]->gradients_out[t].data.data(), next,
                             place_.wire_type(piece), Way::into_message);
       }
@@ -331,7 +346,7 @@ std::vector<Packed> StageMessages::take_test_batch(int chunk, std::int64_t numbe
       ensure(read_as<TestActivationsSent>(operation.header()) ==
                  TestActivationsSent{.batch = number, .stage = stage.id()},
              "a message of another test batch arrived");
-      copy_samples(stage, transfer, mine, span, packed.data(), message.data(), wire,
+      copy_samples(stage, transfer.layers, mine, span, packed.data(), message.data(), wire,
                    Way::out_of_message);
     }
     tensors.push_back({&transfer, std::move(packed)});

@@ -53,7 +53,7 @@ class StageMessages {
   void release_sent();  // releases what has been sent
   // Another message of this payload is about to take memory: notes what still waits to leave.
   void note_queued(Payload payload);
-  void finish();        // waits until everything has been sent
+  void finish();  // waits until everything has been sent
 
  private:
   struct Posted {

@@ -15,13 +15,15 @@
 namespace hetpipe::stage_parts {
 
 // Where the tensor of `layer` starts inside a packed transfer, in bytes; -1 when it is not part of
-// it.
+// it. `number`: of its gradients, which one.
 template <class BytesOf>
-std::int64_t offset_in(const Transfer& transfer, int layer, BytesOf bytes_of) {
+std::int64_t offset_in(const Transfer& transfer, int layer, BytesOf bytes_of, int number = 0) {
   std::int64_t offset = 0;
-  for (int l : transfer.layers) {
-    if (l == layer) return offset;
-    offset += bytes_of(l);
+  for (const std::vector<int>* layers : {&transfer.layers, &transfer.more_gradients}) {
+    for (const int l : *layers) {
+      if (l == layer && number-- == 0) return offset;
+      offset += bytes_of(l);
+    }
   }
   return -1;
 }

@@ -30,6 +30,7 @@ class TimedModel {
   void synchronize() { stream_->synchronize(); }
   // As the kernel of only this layer has them.
   const LayerShapes& shapes(int layer) const { return shapes_[index(layer)]; }
+  const std::vector<LayerShapes>& shapes() const { return shapes_; }
   std::int64_t output_bytes(int layer) const;  // on this device
 
  private:

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/text.h"
+#include "partitioner/profile/cut.h"
 #include "tests/end-to-end/training.h"
 
 // Where the model is cut changes who computes what and nothing else: the same weights, the same
@@ -77,6 +80,36 @@ TEST(Cuts, TiedGpt2) {
   const int loss = Bench(cut("gpt2-tiny", "cpu", {})).model().layer_count() - 1;
   expect_cuts_alike("gpt2-tiny", "cpu",
                     {{1}, {20}, {loss - 1}, {loss}, {9, 20}, {1, 2, 20, loss - 1}});
+}
+
+// An exported model whose tensors have up to four readers: where one stage has several of them and
+// a later one more, each one's gradient goes back by itself.
+TEST(Cuts, SeveralReadersBeforeALaterStages) {
+  const std::string model = HETPIPE_SOURCE_DIR "/tests/models/bert";
+  const auto training = [&](std::vector<int> ends) {
+    Training cut_up = cut(model, "cpu", std::move(ends));
+    cut_up.sample = {12};
+    cut_up.classes = 40;
+    return cut_up;
+  };
+  const Bench whole(training({}));
+  const Trained uncut = whole.train();
+  const int layers = whole.model().layer_count();
+  int tried = 0;
+  for (int first = 1; first < layers && tried < 4; ++first) {
+    for (int second = first + 1; second < layers && tried < 4; ++second) {
+      const std::vector<Transfer> crossing =
+          transfers(whole.model().producers(), std::vector<int>{first, second, layers});
+      if (std::ranges::all_of(crossing, &std::vector<int>::empty, &Transfer::more_gradients)) {
+        continue;
+      }
+      SCOPED_TRACE(format("cut before layers %d and %d", first, second));
+      const Bench bench(training({first, second}));
+      expect_same(bench.train(), uncut, bench.model());
+      ++tried;
+    }
+  }
+  EXPECT_EQ(tried, 4);
 }
 
 // A stage without parameters has nothing to push and is part of every wave nevertheless.

@@ -68,6 +68,29 @@ refused "--output: $folder/a.pt" checkpoint export f --output "$folder/a.pt"
 refused "there is no folder $folder/no" checkpoint export f --output "$folder/no/a.npz"
 refused "(did you mean 'lenet'?)" profile --model lenett --sample 28x28x1 --classes 10
 
+# Exported models: an estimated profile, and what newcomers give for a folder.
+net=$golden/../models/net
+refused "there is no folder 'none/net'" profile --model none/net --estimate --output "$folder/n.toml"
+refused "graph.json' is a file" profile --model "$net/graph.json" --estimate --output "$folder/n.toml"
+refused "is a folder without a graph.json" profile --model "$folder" --estimate --output "$folder/n.toml"
+refused "--threads: has no effect with --estimate" profile --model "$net" --estimate --threads 2 --output "$folder/n.toml"
+refused "(28, 28, 1)). Give such data" profile --model "$net" --estimate --sample 32x32x3 --classes 10 --output "$folder/n.toml"
+mkdir "$folder/torn"
+head -c 900 "$net/graph.json" > "$folder/torn/graph.json"
+refused "torn/graph.json: not JSON: line" profile --model "$folder/torn" --estimate --output "$folder/n.toml"
+"$hetpipe" profile --model "$net" --estimate --output "$folder/n.toml" > "$folder/out" || fail "profile --estimate"
+grep -q "^blocks.0.conv " "$folder/out" || fail "profile --estimate: $(cat "$folder/out")"
+estimated=(--cluster "$golden/../../cluster-configs/lab-drawer.toml" --profile "$folder/n.toml")
+"$hetpipe" plan "${estimated[@]}" --model "$net" --output "$folder/n-plan.toml" > "$folder/out" || fail "plan of an estimated profile"
+grep -q "titan-v: estimated from flops and bytes" "$folder/out" || fail "plan does not say that times are estimated"
+"$hetpipe" simulate "${estimated[@]}" --plan "$folder/n-plan.toml" > "$folder/out" || fail "simulate with an estimated profile"
+refused "there is no folder 'none'" plan "${estimated[@]}" --model none --output "$folder/n-plan.toml"
+refused "torn/graph.json: not JSON" plan "${estimated[@]}" --model "$folder/torn" --output "$folder/n-plan.toml"
+refused "holds model 'gpt2' (the profile is of 'net')" plan "${estimated[@]}" --model "$net/../gpt2" --output "$folder/n-plan.toml"
+head -c 706 "$folder/n.toml" > "$folder/torn.toml"
+refused "torn.toml:" plan --cluster "$golden/../../cluster-configs/lab-drawer.toml" --profile "$folder/torn.toml" --output "$folder/n-plan.toml"
+refused "net: is a folder (a file is needed)" simulate --cluster "$golden/../../cluster-configs/lab-drawer.toml" --profile "$net" --plan "$folder/n-plan.toml"
+
 "$hetpipe" plan --cluster c.toml --profile p.toml --in-flight 4 --servers n0,n1 --print-config > "$folder/run.toml" ||
   fail "--print-config"
 "$hetpipe" plan --config "$folder/run.toml" --print-config > "$folder/again.toml" || fail "--config of a printed one"

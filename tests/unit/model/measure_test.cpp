@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "kernels/devices.h"
 #include "runtime/model/zoo.h"
+#include "runtime/pipeline/profiled_layers.h"
 #include "tests/unit/kernels/fusing_device.h"
 #include "tests/unit/kernels/wrapped_device.h"
 
@@ -91,6 +92,29 @@ TEST(MeasureProfile, TimesAndBytesOfEveryLayerAndBatch) {
                         (!last && model.shapes(static_cast<int>(i) + 1, 1).backward_needs_input);
       const std::int64_t samples = i == 0 ? 4 * model.batch_shape(m.batch).elements() : 0;
       EXPECT_EQ(m.stash_bytes[i], samples + (kept ? m.output_bytes[i] : 0) + shapes.stash_bytes);
+    }
+  }
+}
+
+TEST(UnmeasuredProfile, SaysOfLayersWhatAMeasurementSays) {
+  for (const auto& [name, sample] : {std::pair("lenet-bn", Shape{12, 12, 1}), {"gpt2-tiny", {8}}}) {
+    SCOPED_TRACE(name);
+    const Model model = make_model(name, sample, 10);
+    const auto device = make_device("reference", 1);
+    const Profile measured = measure_profile(model, *device, {2}, quick());
+    Profile profile = unmeasured_profile(model);
+    EXPECT_EQ(parse_profile(to_toml(profile), "p.toml"), profile);
+    ASSERT_EQ(profile.layers.size(), measured.layers.size());
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+      ProfileLayer& layer = profile.layers[l];
+      EXPECT_EQ(2 * layer.output_bytes, measured.measurements[0].output_bytes[l]) << layer.name;
+      // A batch norm keeps its statistics once, however many samples there are.
+      const double statistics =
+          layer.name.starts_with("bn") ? static_cast<double>(layer.parameter_bytes) : 0;
+      EXPECT_EQ(2 * layer.stash_bytes - statistics, measured.measurements[0].stash_bytes[l])
+          << layer.name;
+      layer.output_bytes = layer.stash_bytes = 0;
+      EXPECT_EQ(layer, measured.layers[l]) << layer.name;
     }
   }
 }

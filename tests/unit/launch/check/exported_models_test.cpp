@@ -11,6 +11,7 @@
 #include "kernels/devices.h"
 #include "launch/check/steps.h"
 #include "runtime/model/graph/import.h"
+#include "tests/unit/launch/check/any_cut.h"
 
 // Exported networks against PyTorch: loss, the gradient of every parameter, and weights and running
 // statistics after three steps, as tests/models/models.py wrote them.
@@ -82,22 +83,23 @@ TEST_P(ExportedModels, ComputeWhatPyTorchComputes) {
 }
 
 TEST_P(ExportedModels, AnyCutGivesTheSameBits) {
+  const Model model = import_model(folder_);  // draws as well
   const std::unique_ptr<Device> device = make_device("cpu", 1);
-  const auto run = [&](std::vector<int> cuts) {
-    cuts.push_back(model_.layer_count());
-    CheckedSteps steps(model_, std::move(cuts), *device, sgd());
-    std::vector<std::vector<float>> all;
-    for (int s = 0; s < 2; ++s) all.push_back({static_cast<float>(steps.step(batch_))});
-    for (const auto& tensors : {steps.parameters(), steps.statistics()}) {
-      for (const CheckedTensor& t : tensors) all.push_back(t.values);
-    }
-    return all;
-  };
-  const auto whole = run({});
-  const int n = model_.layer_count();
-  for (int cut = 1; cut < n; ++cut) ASSERT_EQ(run({cut}), whole) << "cut at " << cut;
-  ASSERT_EQ(run({n / 5, n / 2}), whole);
-  ASSERT_EQ(run({1, n / 3, n - 2}), whole);
+  const int n = model.layer_count();
+  std::vector<Cut> cuts = cuts_in_two(n, n);
+  for (const int stages : {3, 4}) {
+    for (const Cut& cut : drawn_cuts(n, stages, 4, 1)) cuts.push_back(cut);
+  }
+  EXPECT_THAT(train_cuts(model, batch_, *device, 2, cuts).different, testing::IsEmpty());
+}
+
+TEST(AnyCut, IsDrawnOnceAndInOrder) {
+  EXPECT_EQ(cuts_in_two(5, 99), (std::vector<Cut>{{1}, {2}, {3}, {4}}));
+  EXPECT_EQ(cuts_in_two(101, 4), (std::vector<Cut>{{1}, {26}, {51}, {76}}));
+  EXPECT_EQ(drawn_cuts(4, 3, 99, 1), (std::vector<Cut>{{1, 2}, {1, 3}, {2, 3}}));
+  EXPECT_EQ(drawn_cuts(400, 4, 7, 1), drawn_cuts(400, 4, 7, 1));
+  EXPECT_NE(drawn_cuts(400, 4, 7, 1), drawn_cuts(400, 4, 7, 2));
+  EXPECT_THAT(drawn_cuts(400, 4, 7, 1), testing::SizeIs(7));
 }
 
 const LossChoice kOfTwoHeads{

@@ -26,6 +26,17 @@ TEST(Transfers, OnceForAllConsumersInAStage) {
   EXPECT_EQ(transfers(kInputs, ends), (std::vector<Transfer>{{0, 1, {0}}}));
 }
 
+// Layer 0's gradient is ((g5 + g3) + g1), wherever the cuts are: stage 1 may not send g3 + g1.
+TEST(Transfers, GradientsThatAreAddedToThoseOfALaterStageComeOneByOne) {
+  const std::vector<int> ends{1, 4, 6};
+  EXPECT_EQ(transfers(kInputs, ends),
+            (std::vector<Transfer>{{0, 1, {0}, {0}}, {0, 2, {0}}, {1, 2, {3}}}));
+  const std::vector<std::vector<int>> twice{{}, {0, 0}, {1, 0}};  // a layer that reads it twice
+  const std::vector<int> each{1, 2, 3};
+  EXPECT_EQ(transfers(twice, each),
+            (std::vector<Transfer>{{0, 1, {0}, {0}}, {0, 2, {0}}, {1, 2, {1}}}));
+}
+
 TEST(Transfers, NothingInsideAStage) {
   const std::vector<int> ends{6};
   EXPECT_TRUE(transfers(kInputs, ends).empty());
