@@ -202,11 +202,61 @@ Tensor added_mask(Importer& importer, const Node& node, const Tensor& mask) {
   return apply("where", {mask, number(0), number(kHidden)}, mask.shape);
 }
 
+// (k N, heads, ...), whose batch has parts beside the samples, as (N, k heads, ...): those become
+// heads. Windows and patches lie so.
+void fold_batch(Tensor& tensor) {
+  const std::int64_t parts = tensor.shape[0].number;
+  if (parts == 1) return;
+  for (Leaf& leaf : tensor.leaves) {
+    Dimension batch, heads;
+    for (const Atom& atom : leaf.dimensions[0]) (atom.samples ? batch : heads).push_back(atom);
+    // A broadcast of one of the two is one of its extent.
+    if (heads.empty()) heads.push_back({parts, 0, 0, false});
+    Dimension& own = leaf.dimensions[1];
+    if (own.empty() && tensor.shape[1].number > 1) own.push_back({tensor.shape[1].number, 0});
+    heads.insert(heads.end(), own.begin(), own.end());
+    leaf.dimensions[0] = batch;
+    own = heads;
+    merge_atoms(own);
+  }
+  tensor.shape[1].number *= parts;
+  tensor.shape[0].number = 1;
+}
+
+// And back, to this extent.
+void unfold_batch(Tensor& tensor, const Extent& extent) {
+  if (extent.number == 1) return;
+  TensorShape apart = tensor.shape;
+  apart[1].number /= extent.number;
+  apart.insert(apart.begin() + 1, {extent.number, false});
+  if (!reshape(tensor, apart)) throw Unsupported("a batch that is more than the samples");
+  std::vector<Dimension>& dimensions = tensor.leaves[0].dimensions;
+  dimensions[0].insert(dimensions[0].end(), dimensions[1].begin(), dimensions[1].end());
+  dimensions.erase(dimensions.begin() + 1);
+  tensor.shape.erase(tensor.shape.begin());
+  tensor.shape[0] = extent;
+}
+
+// An input of attention, folded: its batch is the samples and then all else.
+Tensor folded(Importer& importer, const Node& node, const char* argument) {
+  Tensor tensor = importer.input(node, argument);
+  if (tensor.rank() == 3) insert_dimension(tensor, 1);
+  if (tensor.rank() != 4) throw Unsupported("attention over " + to_string(tensor.shape));
+  if (tensor.shape[0].number == 1) return tensor;
+  if (!tensor.bare()) tensor = importer.materialize(node, tensor);
+  Dimension batch = tensor.leaves[0].dimensions[0];
+  merge_atoms(batch);
+  if (batch.size() != 2 || !batch[0].samples) tensor = importer.in_shape_order(node, tensor);
+  fold_batch(tensor);
+  return tensor;
+}
+
 void attention(Importer& importer, const Node& node) {
   const Attributes attributes = importer.attributes(node);
-  const View q = view_of(importer, node, importer.input(node, "query"));
-  const View k = view_of(importer, node, importer.input(node, "key"));
-  const View v = view_of(importer, node, importer.input(node, "value"));
+  const Extent extent_of_batch = importer.input(node, "query").shape[0];
+  const View q = view_of(importer, node, folded(importer, node, "query"));
+  const View k = view_of(importer, node, folded(importer, node, "key"));
+  const View v = view_of(importer, node, folded(importer, node, "value"));
   const auto extent = [](const View& view, int d) { return at(view.tensor.shape, d).number; };
   const auto stride = [](const View& view, int d) { return stride_of(view.tensor.leaves[0], d); };
   Attention a;
@@ -234,7 +284,14 @@ void attention(Importer& importer, const Node& node) {
   if (node.has_input("attn_mask")) {
     Tensor mask = added_mask(importer, node, importer.input(node, "attn_mask"));
     while (mask.rank() < 4) insert_dimension(mask, 0);
-    const TensorShape all{q.tensor.shape[0], {a.heads, false}, {a.queries, false}, {a.keys, false}};
+    TensorShape all{q.tensor.shape[0], {a.heads, false}, {a.queries, false}, {a.keys, false}};
+    if (extent_of_batch.number > 1) {
+      expand(mask, {extent_of_batch,
+                    {a.heads / extent_of_batch.number, false},
+                    {a.queries, false},
+                    {a.keys, false}});
+      fold_batch(mask);
+    }
     // In order where it is an expression: once, of what it varies along.
     if (!mask.bare()) {
       mask = mask.constant() ? evaluated(mask) : importer.in_shape_order(node, mask);
@@ -273,6 +330,7 @@ void attention(Importer& importer, const Node& node) {
                      part(a.value_features, 1)};
   Tensor value = bare(
       leaf, {q.tensor.shape[0], {a.heads, false}, {a.queries, false}, {a.value_features, false}});
+  unfold_batch(value, extent_of_batch);
   if (node.shapes[0].size() == 3) remove_dimension(value, 1);
   importer.result(node, value);
 }

@@ -83,7 +83,7 @@ TEST_P(ExportedModels, ComputeWhatPyTorchComputes) {
 }
 
 TEST_P(ExportedModels, AnyCutGivesTheSameBits) {
-  const Model model = import_model(folder_);  // draws as well
+  const Model model = import_model(folder_, {.loss = GetParam().loss});  // draws as well
   const std::unique_ptr<Device> device = make_device("cpu", 1);
   const int n = model.layer_count();
   std::vector<Cut> cuts = cuts_in_two(n, n);
