@@ -164,7 +164,19 @@ int Importer::append(const Node& node, ModelLayer layer, const std::vector<std::
 
 int Importer::add(const Node& node, LayerSpec spec, std::vector<int> inputs,
                   const std::vector<std::string>& state) {
-  return append(node, {.name = "", .spec = std::move(spec), .inputs = std::move(inputs)}, state);
+  ModelLayer layer{.name = "", .spec = std::move(spec), .inputs = std::move(inputs)};
+  // What was computed for several parts of a sample at once is one sample's again.
+  std::vector<Shape> views(layer.inputs.size());
+  bool any = false;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (layer.inputs[i] == kSamples) continue;
+    const Shape made = model_.output_shape(layer.inputs[i], 1);
+    if (made[0] == 1) continue;
+    views[i] = {1, made.elements()};
+    any = true;
+  }
+  if (any) layer.views = std::move(views);
+  return append(node, std::move(layer), state);
 }
 
 int Importer::add(const Node& node, LayerSpec spec, const std::vector<Dense>& inputs,

@@ -68,8 +68,8 @@ void einsum(Importer& importer, const Node& node) {
       letters.find('.') != std::string::npos) {
     throw Unsupported("einsum '" + equation + "'");
   }
-  const std::string a = letters.substr(0, comma), b = letters.substr(comma + 1, arrow - comma - 1),
-                    result = letters.substr(arrow + 2);
+  std::string a = letters.substr(0, comma), b = letters.substr(comma + 1, arrow - comma - 1),
+              result = letters.substr(arrow + 2);
   const auto in = [](const std::string& word, char c) { return word.find(c) != std::string::npos; };
   std::string batch, rows, columns, inner;
   for (const char c : a) {
@@ -90,11 +90,19 @@ void einsum(Importer& importer, const Node& node) {
   std::map<char, Extent> extents;
   for (std::size_t i = 0; i < a.size(); ++i) extents[a[i]] = left.shape[i];
   for (std::size_t i = 0; i < b.size(); ++i) extents[b[i]] = right.shape[i];
+  // Samples of the first tensor alone are a batch that the second is the same for.
+  for (const char c : a) {
+    if (!extents[c].samples || !in(rows, c)) continue;
+    rows.erase(rows.find(c), 1);
+    batch.insert(batch.begin(), c);
+    b.insert(b.begin(), c);
+    insert_dimension(right, 0);
+  }
   const auto arranged = [&](Tensor tensor, const std::string& from, const std::string& first,
                             const std::string& second) {
     std::vector<int> order;
     TensorShape shape;
-    for (const char c : batch) shape.push_back(extents[c]);
+    for (const char c : batch) shape.push_back(at(tensor.shape, static_cast<int>(from.find(c))));
     for (const char c : batch + first + second) order.push_back(static_cast<int>(from.find(c)));
     for (const std::string& word : {first, second}) {
       Extent all;
@@ -241,7 +249,16 @@ void unfold_batch(Tensor& tensor, const Extent& extent) {
 Tensor folded(Importer& importer, const Node& node, const char* argument) {
   Tensor tensor = importer.input(node, argument);
   if (tensor.rank() == 3) insert_dimension(tensor, 1);
-  if (tensor.rank() != 4) throw Unsupported("attention over " + to_string(tensor.shape));
+  if (tensor.rank() < 4) throw Unsupported("attention over " + to_string(tensor.shape));
+  if (tensor.rank() > 4) {  // all between the batch and the last two are heads
+    if (!tensor.bare()) tensor = importer.materialize(node, tensor);
+    TensorShape four{tensor.shape[0], {}, *(tensor.shape.end() - 2), tensor.shape.back()};
+    for (std::size_t d = 1; d + 2 < tensor.shape.size(); ++d) four[1].number *= tensor.shape[d].number;
+    if (!reshape(tensor, four)) {
+      tensor = importer.in_shape_order(node, tensor);
+      if (!reshape(tensor, four)) throw Unsupported("attention over " + to_string(tensor.shape));
+    }
+  }
   if (tensor.shape[0].number == 1) return tensor;
   if (!tensor.bare()) tensor = importer.materialize(node, tensor);
   Dimension batch = tensor.leaves[0].dimensions[0];
@@ -283,9 +300,11 @@ void attention(Importer& importer, const Node& node) {
   a.value = operand(v);
   if (node.has_input("attn_mask")) {
     Tensor mask = added_mask(importer, node, importer.input(node, "attn_mask"));
+    if (mask.rank() > 4) throw Unsupported("a mask of " + to_string(mask.shape));
     while (mask.rank() < 4) insert_dimension(mask, 0);
     TensorShape all{q.tensor.shape[0], {a.heads, false}, {a.queries, false}, {a.keys, false}};
     if (extent_of_batch.number > 1) {
+      if (!mask.leaves[0].table.empty()) mask = importer.in_shape_order(node, mask);
       expand(mask, {extent_of_batch,
                     {a.heads / extent_of_batch.number, false},
                     {a.queries, false},
@@ -297,8 +316,28 @@ void attention(Importer& importer, const Node& node) {
       mask = mask.constant() ? evaluated(mask) : importer.in_shape_order(node, mask);
     }
     expand(mask, all);
-    const std::optional<std::vector<Loop>> loops = common_loops(mask.leaves, all);
+    std::optional<std::vector<Loop>> loops = common_loops(mask.leaves, all);
     if (!loops) throw Unsupported("a mask that divides its extents in ways that do not fit");
+    // Heads in several parts are looked up.
+    const auto of_heads = std::count_if(loops->begin(), loops->end(), [](const Loop& loop) {
+      return !loop.samples && loop.dimension == 1;
+    });
+    if (of_heads > 1 && mask.leaves[0].table.empty()) {
+      std::vector<std::int32_t> places{0};
+      for (const Loop& loop : *loops) {
+        if (loop.samples || loop.dimension != 1) continue;
+        std::vector<std::int32_t> finer;
+        for (const std::int32_t place : places) {
+          for (std::int64_t i = 0; i < loop.extent; ++i) {
+            finer.push_back(place + static_cast<std::int32_t>(i * loop.strides[0]));
+          }
+        }
+        places = std::move(finer);
+      }
+      mask.leaves[0].table = ConstantTable<std::int32_t>(places);
+      mask.leaves[0].dimensions[1] = {{a.heads, 0, 1, false}};
+      loops = common_loops(mask.leaves, all);
+    }
     // One loop of each of heads, queries and keys, those of extent 1 too.
     std::vector<std::int64_t> of_three, tables_of_three;
     for (int d = 1; d < 4; ++d) {
@@ -332,6 +371,9 @@ void attention(Importer& importer, const Node& node) {
       leaf, {q.tensor.shape[0], {a.heads, false}, {a.queries, false}, {a.value_features, false}});
   unfold_batch(value, extent_of_batch);
   if (node.shapes[0].size() == 3) remove_dimension(value, 1);
+  if (node.shapes[0].size() > 4 && !reshape(value, node.shapes[0])) {
+    throw Unsupported("attention to " + to_string(node.shapes[0]));
+  }
   importer.result(node, value);
 }
 

@@ -43,7 +43,7 @@ void recurrent(Importer& importer, const Node& node) {
       if (of.size() > 4) throw Unsupported("projections of an LSTM");
       r.bias = biases;
       r.reverse = direction == 1;
-      const int layer = importer.add(node, r, {in}, {Shape{1, steps, features}}, of);
+      const int layer = importer.add(node, r, {in}, {Shape{in.rows, steps, features}}, of);
       const TensorShape shape{x.shape[0], x.shape[1], {r.hidden, false}};
       directions.push_back(importer.output(layer, in, {1, 2}, {steps, r.hidden}, shape));
       Tensor end = directions.back();
@@ -55,12 +55,12 @@ void recurrent(Importer& importer, const Node& node) {
     if (both) {
       Move joined;
       const std::int64_t hidden = x.shape[2].number;
-      joined.output = {steps, 2 * hidden};
+      joined.output = {in.rows * steps, 2 * hidden};
       std::vector<int> inputs;
       for (int d = 0; d < 2; ++d) {
         inputs.push_back(directions[at(d)].leaves[0].layer);
         joined.pieces.push_back(
-            {{steps, hidden}, {Source::input, d, 0, {hidden, 1}}, d * hidden, {2 * hidden, 1}});
+            {{in.rows * steps, hidden}, {Source::input, d, 0, {hidden, 1}}, d * hidden, {2 * hidden, 1}});
       }
       const int layer = importer.add(node, joined, inputs, {});
       x = importer.output(layer, in, {1, 2}, {steps, 2 * hidden},
