@@ -180,7 +180,7 @@ std::vector<CheckedTensor> CheckedSteps::named(const ParameterLayout& layout,
                                                const std::vector<float>& values) const {
   std::vector<CheckedTensor> tensors;
   for (const ParameterEntry& entry : layout.entries()) {
-    if (!entry.is_own()) continue;
+    if (!entry.is_own() || entry.frozen) continue;
     const auto first = values.begin() + entry.offset;
     std::string name = entry.name;
     std::replace(name.begin(), name.end(), '/', '.');

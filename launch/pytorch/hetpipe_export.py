@@ -961,10 +961,11 @@ class Exporter:
 
     def op_im2col(self, call: Call) -> Value:
         """Windows of images: (N, C, H, W) to (N, C * taps, windows)."""
-        fx, source = call.fx, call.first
-        if len(source.shape) != 4:
+        if len(call.first.shape) != 4:
             raise Refused("windows of an image without a batch")
-        kernel, stride, padding, dilation = (call.args[k] for k in ("kernel_size", "stride", "padding", "dilation"))
+        return self.windows(call.fx, call.first, *(call.args[k] for k in ("kernel_size", "stride", "padding", "dilation")))
+
+    def windows(self, fx: torch.fx.Node, source: Value, kernel: list[int], stride: list[int], padding: list[int], dilation: list[int]) -> Value:
         n, channels, height, width = source.shape
         if any(padding):
             height, width = height + 2 * padding[0], width + 2 * padding[1]
@@ -975,7 +976,7 @@ class Exporter:
         rows, columns = (t[:, None] + s for t, s in zip(taps, starts))  # (taps, windows)
         places = (rows[:, None, :, None] * width + columns[None, :, None, :]).reshape(len(taps[0]) * len(taps[1]), -1)
         flat = self.emit("view", fx, {"self": source}, {}, (n, channels, height * width), source.type)
-        shape = self.shape_of(fx.meta["val"])
+        shape = (n, channels * places.shape[0], places.shape[1])
         return self.emit("view", fx, {"self": self.gathered(fx, flat, 2, places.flatten())}, {}, shape, source.type)
 
     def by_matrices(self, call: Call) -> Value:
@@ -1171,8 +1172,9 @@ class Exporter:
     def op_conv1d(self, call: Call) -> Value:
         """Padding by name becomes numbers; where the sides differ, a padding of its own."""
         args, weight = call.args, call.args["weight"]
+        computed = isinstance(weight, Value) and weight.node is not None
         if not isinstance(args["padding"], str):
-            return self.plain(call)
+            return self.by_windows(call, args["padding"]) if computed else self.plain(call)
         count = len(weight.shape) - 2
         total = [0] * count
         if args["padding"] == "same":
@@ -1183,9 +1185,31 @@ class Exporter:
             padded = shape[:len(shape) - count] + tuple(d + t for d, t in zip(shape[len(shape) - count:], total))
             call.args["input"] = self.emit("constant_pad_nd", call.fx, {"self": args["input"]}, {"pad": sides, "value": 0.0}, padded, args["input"].type)
             total = [0] * count
-        return self.plain(call, padding=[t // 2 for t in total])
+        padding = [t // 2 for t in total]
+        return self.by_windows(call, padding) if computed else self.plain(call, padding=padding)
 
     op_conv2d = op_conv1d
+
+    def by_windows(self, call: Call, padding: list[int]) -> Value:
+        """A convolution whose weight is computed (weight norm, standardisation): a product with the windows."""
+        fx, args, groups, shape = call.fx, call.args, call.args["groups"], self.shape_of(call.fx.meta["val"])
+        source, weight, two = args["input"], args["weight"], len(shape) == 4
+        if not isinstance(source.shape[0], Samples):
+            raise Refused("a convolution without a batch, with a weight that is computed")
+        n, channels, outputs = shape[0], source.shape[1], shape[1]
+        wide = lambda numbers, first: list(numbers) if two else [first, *numbers]
+        if not two:
+            source = self.emit("view", fx, {"self": source}, {}, (n, channels, 1, source.shape[2]), source.type)
+        windows = self.windows(fx, source, wide(weight.shape[2:], 1), wide(args["stride"], 1), wide(padding, 0), wide(args["dilation"], 1))
+        each, length = windows.shape[1] // groups, windows.shape[2]
+        parts = self.emit("view", fx, {"self": windows}, {}, (n, groups, each, length), source.type)
+        rows = self.emit("view", fx, {"self": weight}, {}, (groups, outputs // groups, each), weight.type)
+        product = self.emit("matmul", fx, {"self": rows, "other": parts}, {}, (n, groups, outputs // groups, length), source.type)
+        result = self.emit("view", fx, {"self": product}, {}, shape, source.type)
+        if args.get("bias") is None:
+            return result
+        bias = self.emit("view", fx, {"self": args["bias"]}, {}, (outputs,) + (1,) * (len(shape) - 2), source.type)
+        return self.emit("add", fx, {"self": result, "other": bias}, {"alpha": 1}, shape, source.type)
 
     def pooled(self, call: Call) -> Value:
         stride = self.attribute(call.args["stride"], "stride")
@@ -1451,7 +1475,27 @@ class Exporter:
                 self.changed.add(call.args[key].name)
         return self.plain(call)
 
-    op_batch_norm = op_instance_norm = norm_with_statistics
+    op_instance_norm = norm_with_statistics
+
+    def op_batch_norm(self, call: Call) -> Value:
+        x, fx, args = call.first, call.fx, call.args
+        if isinstance(x.shape[0], Samples):
+            return self.norm_with_statistics(call)
+        # Of a weight (standardisation): in the operators that it is made of.
+        if args["running_mean"] is not None:
+            raise Refused("a batch norm without samples")
+        dims, kept = [d for d in range(len(x.shape)) if d != 1], tuple(e if d == 1 else 1 for d, e in enumerate(x.shape))
+        mean = self.made(fx, "mean", {"self": x}, kept, dim=dims, keepdim=True)
+        gap = self.made(fx, "sub", {"self": x, "other": mean}, x.shape, alpha=1)
+        variance = self.made(fx, "mean", {"self": self.made(fx, "square", {"self": gap}, x.shape)}, kept, dim=dims, keepdim=True)
+        scale = self.made(fx, "rsqrt", {"self": self.made(fx, "add", {"self": variance}, kept, other=args["eps"], alpha=1)}, kept)
+        result = self.made(fx, "mul", {"self": gap, "other": scale}, x.shape)
+        for key, op in (("weight", "mul"), ("bias", "add")):
+            if args.get(key) is not None:
+                other = self.literal(args[key], fx) if isinstance(args[key], Constant) else args[key]
+                other = self.made(fx, "view", {"self": other}, kept)
+                result = self.made(fx, op, {"self": result, "other": other}, x.shape, **({"alpha": 1} if op == "add" else {}))
+        return result
 
     # -- the whole
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small networks whose exports are test data: together they use most operators.
 
-  for m in cnn unet gpt2 llama bert swin tagger seq2seq; do
+  for m in cnn unet gpt2 llama bert swin tagger seq2seq parts; do
     python3 launch/pytorch/hetpipe_export.py tests/models/models.py:$m --output tests/models/$m --steps 3 --reference tests/models/$m/reference.safetensors
   done
   python3 launch/pytorch/hetpipe_export.py tests/models/models.py:own_loss --output tests/models/own_loss --steps 3 --reference tests/models/own_loss/reference.safetensors
@@ -249,3 +249,41 @@ class TwoHeads(nn.Module):
 def two_heads():
     torch.manual_seed(0)
     return TwoHeads(), (torch.randn(3, 3, 6, 5),)
+
+
+class Parts(nn.Module):
+    """What works on parts of a sample, or on parameters alone: attention and a recurrent network over windows, a bias from a network of
+    its own, a convolution with weight norm, frozen parameters, a recurrent network that begins with another's state."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.utils.parametrizations.weight_norm(nn.Conv2d(2, 8, 3, padding=1, groups=2))
+        self.norm = nn.BatchNorm2d(8)
+        for parameter in self.norm.parameters():
+            parameter.requires_grad = False
+        self.register_buffer("places", torch.randn(9, 2))
+        self.bias = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 2))
+        self.qkv = nn.Linear(8, 24)
+        self.rows = nn.LSTM(8, 5, batch_first=True, bidirectional=True)
+        self.first = nn.GRU(10, 6, batch_first=True)
+        self.then = nn.GRU(10, 6, batch_first=True)
+        self.relative = nn.Parameter(torch.randn(4, 3, 6) / 4)
+        self.head = nn.Linear(6, 5)
+
+    def forward(self, images):
+        x = torch.tanh(self.norm(self.stem(images)))  # (N, 8, 4, 4)
+        x = x.unflatten(2, (2, 2)).unflatten(4, (2, 2)).permute(0, 2, 4, 3, 5, 1).reshape(-1, 4, 8)  # windows
+        q, k, v = self.qkv(x).unflatten(2, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+        table = self.bias(self.places)[torch.tensor([[0, 1, 3, 4], [1, 2, 4, 5], [3, 4, 6, 7], [4, 5, 7, 8]])]
+        x = F.scaled_dot_product_attention(q, k, v, attn_mask=table.permute(2, 0, 1)[None].sigmoid())
+        x, _ = self.rows(x.transpose(1, 2).flatten(2))  # (4 N, 4, 10)
+        x = x.unflatten(0, (-1, 4)).flatten(1, 2)  # (N, 16, 10)
+        _, state = self.first(x[:, :4])
+        x, _ = self.then(x[:, 4:8], state)
+        x = x + torch.einsum("ntc,tkc->ntk", x, self.relative).sum(2, keepdim=True)
+        return self.head(x[:, -1])
+
+
+def parts():
+    torch.manual_seed(0)
+    return Parts(), (torch.randn(3, 2, 4, 4),)

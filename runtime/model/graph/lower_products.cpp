@@ -253,7 +253,8 @@ Tensor folded(Importer& importer, const Node& node, const char* argument) {
   if (tensor.rank() > 4) {  // all between the batch and the last two are heads
     if (!tensor.bare()) tensor = importer.materialize(node, tensor);
     TensorShape four{tensor.shape[0], {}, *(tensor.shape.end() - 2), tensor.shape.back()};
-    for (std::size_t d = 1; d + 2 < tensor.shape.size(); ++d) four[1].number *= tensor.shape[d].number;
+    for (std::size_t d = 1; d + 2 < tensor.shape.size(); ++d)
+      four[1].number *= tensor.shape[d].number;
     if (!reshape(tensor, four)) {
       tensor = importer.in_shape_order(node, tensor);
       if (!reshape(tensor, four)) throw Unsupported("attention over " + to_string(tensor.shape));

@@ -24,7 +24,7 @@ std::vector<int> reduced_dimensions(const Importer& importer, const Node& node, 
 // Over these dimensions, which stay with extent 1.
 Tensor reduced(Importer& importer, const Node& node, Tensor x, const std::vector<int>& dims,
                Reduce::Kind kind) {
-  if (!x.bare()) x = importer.materialize(node, x);
+  if (!x.bare() || x.leaves[0].kind != Leaf::Kind::layer) x = importer.materialize(node, x);
   for (const int d : dims) {
     if (at(x.shape, d).samples) throw Unsupported("it mixes the samples of a batch");
   }

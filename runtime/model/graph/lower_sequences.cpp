@@ -59,8 +59,10 @@ void recurrent(Importer& importer, const Node& node) {
       std::vector<int> inputs;
       for (int d = 0; d < 2; ++d) {
         inputs.push_back(directions[at(d)].leaves[0].layer);
-        joined.pieces.push_back(
-            {{in.rows * steps, hidden}, {Source::input, d, 0, {hidden, 1}}, d * hidden, {2 * hidden, 1}});
+        joined.pieces.push_back({{in.rows * steps, hidden},
+                                 {Source::input, d, 0, {hidden, 1}},
+                                 d * hidden,
+                                 {2 * hidden, 1}});
       }
       const int layer = importer.add(node, joined, inputs, {});
       x = importer.output(layer, in, {1, 2}, {steps, 2 * hidden},

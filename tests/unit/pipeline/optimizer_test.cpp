@@ -18,10 +18,11 @@ const std::vector<float> kWeights{1.0f, -2.0f, 0.5f};
 // One optimizer of three weights on the reference device, everything in host memory.
 class Rig {
  public:
-  explicit Rig(const OptimizerOptions& options)
+  explicit Rig(const OptimizerOptions& options, const std::vector<bool>& frozen = {})
       : device_(make_device("reference", 1)),
         stream_(device_->make_stream()),
-        optimizer(options, *device_, *stream_, static_cast<std::int64_t>(kWeights.size())) {}
+        optimizer(options, *device_, *stream_, std::vector<std::int64_t>(kWeights.size(), 1),
+                  frozen) {}
 
   // The weight change that a gradient gives.
   std::vector<float> update(Minibatch p, std::vector<float> gradient) {
@@ -75,6 +76,26 @@ TEST(Optimizer, AdamCountsStepsAbsolutely) {
   const double first = .1 / (1 - std::pow(.9, 10)), second = .001 / (1 - std::pow(.999, 10));
   const double step = -.01 * first / std::sqrt(second);
   expect_near(later.update(9, {4, -3, .5}), {step, -step, step});
+}
+
+TEST(Optimizer, FrozenParametersStay) {
+  for (const char* name : {"sgd", "sgd-momentum", "adam"}) {
+    SCOPED_TRACE(name);
+    const OptimizerOptions options{
+        .name = name, .learning_rate = 0.1, .momentum = 0.5, .weight_decay = 0.5};
+    Rig all(options), some(options, {false, true, false});
+    for (int p = 0; p < 2; ++p) {
+      std::vector<float> expected = all.update(p, {1, 2, 3});
+      expected[1] = 0;
+      EXPECT_EQ(some.update(p, {1, 2, 3}), expected);
+    }
+    for (const Buffer& slot : some.optimizer.slots()) EXPECT_EQ(slot.as<float>()[1], 0);
+  }
+  // Their gradients are no part of the norm that is clipped to.
+  OptimizerOptions clipped{.name = "sgd", .learning_rate = 1, .momentum = 0, .weight_decay = 0};
+  clipped.clipping = {.max_norm = 5, .scope = ClipScope::stage};
+  Rig rig(clipped, {false, true, false});
+  expect_near(rig.update(0, {6, 1000, 8}), {-3, 0, -4});
 }
 
 TEST(Optimizer, SlotNames) {

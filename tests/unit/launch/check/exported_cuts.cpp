@@ -55,7 +55,8 @@ int run(int count, char** words) {
   CutOptions options = cut_options(count, words);
   std::map<std::string, int>& n = options.numbers;
   const Model model = import_model(folder);
-  const CheckedBatch batch = read_batch(folder + "/check.safetensors", model, exported_samples(folder, {}));
+  const CheckedBatch batch =
+      read_batch(folder + "/check.safetensors", model, exported_samples(folder, {}));
   const std::unique_ptr<Device> device = make_device(options.device, n["threads"]);
   const int layers = model.layer_count();
   std::vector<Cut> cuts = cuts_in_two(layers, n["two"]);

@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ExportedModels,
                          testing::Values(Exported{"cnn"}, Exported{"unet"}, Exported{"gpt2"},
                                          Exported{"llama"}, Exported{"bert"}, Exported{"swin"},
                                          Exported{"tagger"}, Exported{"seq2seq"}, Exported{"net"},
-                                         Exported{"own_loss"},
+                                         Exported{"parts"}, Exported{"own_loss"},
                                          Exported{"two_heads", kOfTwoHeads, 0.1f}),
                          [](const auto& of) { return std::string(of.param.name); });
 
