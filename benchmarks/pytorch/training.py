@@ -166,13 +166,14 @@ def compare(name: str, options: argparse.Namespace, folder: str) -> str:
     theirs = {k: gap(single[k], double[k]) for k in names}
     ours = {k: gap(trained[k], single[k]) for k in names if gap(trained[k], double[k]) > 4 * theirs[k] or theirs[k] < 1e-3}
     worst = max(ours, key=ours.get, default="")
+    farthest = f"{ours[worst]:.1e} | `{worst}`" if worst else "0 | none"
     whole, its = gap(all_of(trained, names), all_of(single, names)), gap(all_of(single, names), all_of(double, names))
     in_losses = max(abs(a - b) / abs(b) for a, b in zip(losses, own, strict=True))
     model.load_state_dict(trained, strict=True)
     test = re.findall(r"test loss ([\d.]+), test accuracy [\d.]+ % \((\d+) of", said)[-1]
     there = evaluated(model, data)
     stages = len(re.findall(r"virtual_worker.stage\]\]", open("run/plan.toml").read()))
-    return (f"| {name} | {stages} | {whole:.1e} | {its:.1e} | {f"{ours[worst]:.1e} | `{worst}`" if worst else "0 | none"} | {in_losses:.1e} | {test[0]} / {there[0]:.4f} | {test[1]} / {there[1]} |")
+    return (f"| {name} | {stages} | {whole:.1e} | {its:.1e} | {farthest} | {in_losses:.1e} | {test[0]} / {there[0]:.4f} | {test[1]} / {there[1]} |")
 
 
 def main() -> None:

@@ -66,7 +66,9 @@ void TimedModel::make_samples() {
   }
   std::vector<std::int32_t> labels;
   const std::int64_t tokens = model_.labels_per_sample();
-  const int classes = std::max(model_.classes(), 1);  // labels that are numbers are 0
+  // Of one cross-entropy any class; labels of several losses, or that are numbers, are 0.
+  const bool one_loss = std::holds_alternative<SoftmaxCrossEntropy>(model_.layers().back().spec);
+  const int classes = one_loss ? model_.classes() : 1;
   for (std::int64_t i = 0; i < batch_ * tokens; ++i) {
     const bool predicted = i % tokens < model_.predictions_per_sample();
     labels.push_back(predicted ? static_cast<std::int32_t>(i % classes) : kNoLabel);

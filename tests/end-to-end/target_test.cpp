@@ -42,12 +42,12 @@ TEST(Target, TheRunStopsOnceItIsReached) {
     // What the whole run had after a third of its way, and not before.
     double target = 0;
     for (std::size_t e = 0; e < whole.outcome.evaluations.size() / 3; ++e) {
-      target = std::max(target, whole.outcome.evaluations[e].accuracy);
+      target = std::max(target, whole.outcome.evaluations[e].accuracy.value());
     }
     training.target_accuracy = target;
     const auto expected =
         std::find_if(whole.outcome.evaluations.begin(), whole.outcome.evaluations.end(),
-                     [&](const auto& evaluation) { return evaluation.accuracy >= target; });
+                     [&](const auto& evaluation) { return evaluation.accuracy.value() >= target; });
 
     const Bench bench(training);
     const Trained trained = bench.train();
