@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import OrderedDict
 
 import h5py
 import torch
@@ -108,6 +109,7 @@ def train_here(model, data: Data, steps: int, batch: int, rate: float, double: b
         args, kwargs, labels = data.batch("train", s * batch, (s + 1) * batch)
         if double:
             args = tuple(a.double() if a.is_floating_point() else a for a in args)
+            kwargs = {k: a.double() if a.is_floating_point() else a for k, a in kwargs.items()}
         optimizer.zero_grad()
         loss = loss_of(step.first_output(model(*args, **kwargs)), labels)
         loss.backward()
@@ -169,7 +171,10 @@ def compare(name: str, options: argparse.Namespace, folder: str) -> str:
     farthest = f"{ours[worst]:.1e} | `{worst}`" if worst else "0 | none"
     whole, its = gap(all_of(trained, names), all_of(single, names)), gap(all_of(single, names), all_of(double, names))
     in_losses = max(abs(a - b) / abs(b) for a, b in zip(losses, own, strict=True))
-    model.load_state_dict(trained, strict=True)
+    version = getattr(model.state_dict(), "_metadata")  # torchvision's MNASNet wants it
+    back = OrderedDict(trained)
+    back._metadata = version
+    model.load_state_dict(back, strict=True)
     test = re.findall(r"test loss ([\d.]+), test accuracy [\d.]+ % \((\d+) of", said)[-1]
     there = evaluated(model, data)
     stages = len(re.findall(r"virtual_worker.stage\]\]", open("run/plan.toml").read()))

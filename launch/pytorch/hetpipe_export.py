@@ -1345,7 +1345,23 @@ class Exporter:
         if torch.equal(line.expand_as(tensor), tensor) and all(s == o for d, (s, o) in enumerate(zip(source.shape, shape)) if d != dim):
             value = Value((line.numel(),), torch.int64, literal=line.flatten().clone())
             return self.emit("index_select", call.fx, {"self": source, "index": value}, {"dim": dim}, shape, source.type)
-        return self.plain(call, sparse_grad=None, dim=dim)
+        # Along which other dimensions the places vary: these and `dim` become one.
+        varied = [d for d in range(tensor.dim()) if d != dim and not torch.equal(tensor.narrow(d, 0, 1).expand_as(tensor), tensor)]
+        if any(s != o for d, (s, o) in enumerate(zip(source.shape, shape)) if d != dim) or any(isinstance(shape[d], Samples) for d in varied):
+            raise Refused("places that are fewer than the tensor has along other dimensions")
+        for d in range(tensor.dim()):
+            if d != dim and d not in varied:
+                tensor = tensor.narrow(d, 0, 1)
+        rest = [d for d in range(len(shape)) if d != dim and d not in varied]
+        order = rest + varied + [dim]
+        places = tensor.permute(order).reshape(-1, tensor.shape[dim])
+        places = (torch.arange(places.shape[0])[:, None] * source.shape[dim] + places).flatten()
+        fx, sizes = call.fx, lambda of: tuple(of[d] for d in order)
+        moved = self.emit("permute", fx, {"self": source}, {"dims": order}, sizes(source.shape), source.type)
+        kept = tuple(source.shape[d] for d in rest)
+        flat = self.emit("view", fx, {"self": moved}, {}, kept + (math.prod(source.shape[d] for d in varied) * source.shape[dim],), source.type)
+        taken = self.emit("view", fx, {"self": self.gathered(fx, flat, len(rest), places)}, {}, sizes(shape), source.type)
+        return self.emit("permute", fx, {"self": taken}, {"dims": [order.index(d) for d in range(len(order))]}, shape, source.type)
 
     def op_index_select(self, call: Call) -> Value:
         if not isinstance(call.args["index"], Constant):

@@ -214,12 +214,6 @@ void index(Importer& importer, const Node& node) {
   throw Unsupported("several index tensors");
 }
 
-void gather_along(Importer& importer, const Node& node) {
-  throw Unsupported(importer.input(node, "index").constant()
-                        ? "a gather whose places differ along other dimensions"
-                        : "its indices are computed from data");
-}
-
 // (N, C*r*r, H, W) <-> (N, C, H*r, W*r)
 void pixel_shuffle(Importer& importer, const Node& node) {
   Tensor tensor = self_of(importer, node);
@@ -290,7 +284,6 @@ std::vector<LoweringRow> view_lowerings() {
           {"repeat_interleave", repeat_interleave},
           {"index_select", index_select},
           {"index", index},
-          {"gather", gather_along},
           {"pixel_shuffle", pixel_shuffle},
           {"pixel_unshuffle", pixel_shuffle},
           {"channel_shuffle", channel_shuffle}};
