@@ -16,7 +16,6 @@
 #include "launch/launcher/child.h"
 #include "launch/launcher/launched.h"
 #include "partitioner/plan/plan_table.h"
-#include "runtime/store/open_dataset.h"
 #include "runtime/training/job.h"
 #include "runtime/training/training_data.h"
 
@@ -222,14 +221,17 @@ int compare_command(const Invocation& how) {
   std::FILE* out = options.json ? stderr : stdout;
 
   const Cluster cluster = load_cluster(*options.planning.cluster);
-  const Dataset data = open_dataset(*options.data, Split::train, Parts::labels);
-  const TrainingData of{.model = {},
+  ModelChoice choice = choice_of(contenders.front().options);  // its loss is that of every run
+  if (choice.name.empty()) choice.name = options.model.value_or("");
+  const TrainingData of{.model = choice,
                         .data = *options.data,
                         .test_share = contenders.front().options.test_share};  // of every run
   if (options.target_accuracy && !has_test_samples(of)) {
     throw UserError("--target-accuracy", "cannot be reached (" + *options.data +
                                              " holds no test samples). Leave it out.");
   }
+  const Dataset data =
+      open_training_data({.model = choice, .data = *options.data}, Split::train, Parts::labels);
   const fs::path folder = *options.output;
   std::error_code error;
   fs::create_directories(folder, error);
@@ -237,7 +239,7 @@ int compare_command(const Invocation& how) {
     throw UserError("--output", folder.string() + " cannot be created (" + error.message() +
                                     "). Give another folder.");
   }
-  const Profile profile = profile_for(options, cluster, folder / "profile.toml");
+  const Profile profile = profile_for(options, choice, cluster, folder / "profile.toml");
   for (Contender& contender : contenders) {
     if (!contender.options.model) contender.options.model = profile.model;
     plan_contender(contender, cluster, profile);

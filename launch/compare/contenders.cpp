@@ -90,7 +90,8 @@ std::vector<Contender> make_contenders(const CompareOptions& options, Problems& 
   return contenders;
 }
 
-Profile profile_for(const CompareOptions& options, const Cluster& cluster, const fs::path& kept) {
+Profile profile_for(const CompareOptions& options, const ModelChoice& choice,
+                    const Cluster& cluster, const fs::path& kept) {
   Profile profile;
   if (options.planning.profile) {
     profile = load_profile_of(options.planning, cluster);
@@ -105,8 +106,10 @@ Profile profile_for(const CompareOptions& options, const Cluster& cluster, const
       throw UserError("--model", "is missing (no profile names one). Give --model NAME; known: " +
                                      join(model_names(), ", ") + ".");
     }
+    ModelChoice named = choice;
+    named.name = name;
     const Model model = make_model_for(
-        {name}, open_training_data({{name}, *options.data}, Split::train, Parts::labels));
+        named, open_training_data({named, *options.data}, Split::train, Parts::labels));
     const std::unique_ptr<Device> device = make_device("cpu", 1);
     profile =
         measure_profile(model, *device, {kMeasuredMinibatch}, {.device = "cpu", .on_batch = {}});

@@ -26,11 +26,11 @@ OptionGroup what_options(CompareOptions& options) {
                       "Profile of the model. Without it, the model is measured here."),
           profile_device_option(options.planning),
           profile_batch_option(options.planning),
-          unset_means("the profile's or the plans'",
-                      offering(model_names(),
-                               text_option("model", "NAME|DIR", options.model,
-                                           "Name of a built-in model, or the folder of an "
-                                           "exported PyTorch model."))),
+          unset_means(
+              "the profile's or the plans'",
+              offering(model_names(), text_option("model", "NAME|DIR", options.model,
+                                                  "Name of a built-in model, or the folder of an "
+                                                  "exported PyTorch model."))),
           required(text_option("data", "DATA", options.data, "Data set, as for hetpipe train.")),
           offering(system_names(),
                    list_option("systems", "SYSTEM,...", options.systems,
