@@ -21,9 +21,9 @@ struct CheckedBatch {
 // From a safetensors file with a tensor for each input of an exported model, and of its labels.
 // Images (N, C, H, W) are put in the order (N, H, W, C). UserError where one is missing or has
 // another shape, or a label is no class.
-CheckedBatch read_batch(const std::string& path, const ExportedSamples& format);
+CheckedBatch read_batch(const std::string& path, const SampleFormat& format);
 // And what its labels weigh in the loss of this model.
-CheckedBatch read_batch(const std::string& path, const Model& model, const ExportedSamples& format);
+CheckedBatch read_batch(const std::string& path, const Model& model, const SampleFormat& format);
 double loss_weight_of(const Model& model, const CheckedBatch& batch);
 
 }  // namespace hetpipe

@@ -24,8 +24,8 @@ class Hdf5Array {
   // "NHWC", "NCHW": its attribute `layout`; empty: it has none.
   std::string layout() const;
 
-  // The first `count` rows. UserError naming the first number that is not finite, or (of integers)
-  // where a number has a fraction or does not fit.
+  // The first `count` rows. UserError naming the first number that is not finite; integers() of
+  // floating-point numbers is refused.
   std::vector<float> floats(std::int64_t count) const;
   std::vector<std::uint8_t> bytes(std::int64_t count) const;
   std::vector<std::int64_t> integers(std::int64_t count) const;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
+#include <optional>
 #include <span>
 
 #include "base/error.h"
@@ -17,20 +17,6 @@ namespace hetpipe {
 namespace {
 
 using Extents = std::vector<std::int64_t>;
-
-std::int64_t elements(const Extents& shape) {
-  std::int64_t product = 1;
-  for (const std::int64_t extent : shape) product *= extent;
-  return product;
-}
-
-std::string text_of(const Extents& shape) {
-  std::string text = "(N";
-  for (const std::int64_t extent : shape) {
-    text += format(", %lld", static_cast<long long>(extent));
-  }
-  return text + ")";
-}
 
 Extents without_ones(Extents shape) {
   std::erase(shape, 1);
@@ -48,15 +34,15 @@ RowOrder order_of(const Hdf5Array& array, const Extents& shape, bool image) {
   const Extents row = array.row_shape();
   if (!image) {
     if (without_ones(row) == without_ones(shape)) return {};
-    array.refuse("has shape " + array.shape_text() + " (" + text_of(shape) + " is needed)");
+    array.refuse("has shape " + array.shape_text() + " (" + rows_text(shape) + " is needed)");
   }
   const Extents last{shape[1], shape[2], shape[0]};
   const bool flat = shape[0] == 1 && row == Extents{shape[1], shape[2]};
   const bool as_torch = row == shape;
   const bool as_hwc = row == last;
   if (!flat && !as_torch && !as_hwc) {
-    array.refuse("has shape " + array.shape_text() + " (" + text_of(shape) + " or " +
-                 text_of(last) + " is needed)");
+    array.refuse("has shape " + array.shape_text() + " (" + rows_text(shape) + " or " +
+                 rows_text(last) + " is needed)");
   }
   if (flat || shape[0] == 1) return {};
   const std::string layout = array.layout();
@@ -79,8 +65,6 @@ void write_row(const From* from, To* to, std::int64_t count, const RowOrder& ord
   }
 }
 
-bool is_image(const SampleFormat::Input& input) { return !input.tokens && input.shape.size() == 3; }
-
 class NamedSplit {
  public:
   NamedSplit(const SplitPlace& place, const SampleFormat& format)
@@ -90,7 +74,7 @@ class NamedSplit {
       const std::string name = name_of(input);
       if (name.empty()) {
         problems.add(path_, "holds no dataset " + group_ + "/" + input.name +
-                                " (the model has an input of this name, " + text_of(input.shape) +
+                                " (the model has an input of this name, " + rows_text(input.shape) +
                                 "). Write the file again.");
       } else {
         inputs_.emplace_back(path_, file_, name);
@@ -101,7 +85,7 @@ class NamedSplit {
       if (hdf5::has_link(file_.get(), labels)) {
         labels_.emplace_back(path_, file_, labels);
       } else {
-        problems.add(path_, "holds no dataset " + labels + " (" + text_of(part.shape) +
+        problems.add(path_, "holds no dataset " + labels + " (" + rows_text(part.shape) +
                                 ", which the loss compares with). Write the file again.");
       }
     }
@@ -113,11 +97,11 @@ class NamedSplit {
 
   // One image of bytes alone is kept as it is.
   bool keeps_bytes() const {
-    return format_.inputs.size() == 1 && is_image(format_.inputs[0]) && inputs_[0].is_bytes();
+    return format_.inputs.size() == 1 && format_.inputs[0].is_image() && inputs_[0].is_bytes();
   }
 
   void read_inputs(Dataset& dataset, std::int64_t count) const {
-    const std::int64_t all = elements(format_.sample_shape);
+    const std::int64_t all = elements_of(format_.sample_shape);
     if (keeps_bytes()) {
       dataset.pixels.resize(at(count * all));
       const std::vector<std::uint8_t> stored = inputs_[0].bytes(count);
@@ -131,8 +115,8 @@ class NamedSplit {
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       const SampleFormat::Input& input = format_.inputs[i];
-      const std::int64_t each = elements(input.shape);
-      const float scale = is_image(input) && inputs_[i].is_bytes() ? 255.0f : 1.0f;
+      const std::int64_t each = elements_of(input.shape);
+      const float scale = input.is_image() && inputs_[i].is_bytes() ? 255.0f : 1.0f;
       const auto write = [&](const auto& stored) {
         for (std::int64_t n = 0; n < count; ++n) {
           write_row(stored.data() + n * each, dataset.values.data() + n * all + offset, each,
@@ -148,7 +132,7 @@ class NamedSplit {
     std::vector<std::vector<std::int32_t>> parts;
     std::int64_t each = 0;
     for (std::size_t i = 0; i < labels_.size(); ++i) {
-      parts.push_back(chosen(format_.labels[i], read_part(i)));
+      parts.push_back(chosen_labels(format_.labels[i], read_part(i)));
       each += static_cast<std::int64_t>(parts.back().size()) / size();
     }
     if (parts.size() == 1) {
@@ -176,7 +160,7 @@ class NamedSplit {
   // (N, labels of its sample).
   std::vector<std::int32_t> read_part(std::size_t i) const {
     const SampleFormat::Labels& part = format_.labels[i];
-    const std::int64_t each = elements(part.shape);
+    const std::int64_t each = elements_of(part.shape);
     std::vector<std::int32_t> labels(at(size() * each));
     if (part.numbers) {
       const std::vector<float> stored = labels_[i].floats(size());
@@ -188,33 +172,14 @@ class NamedSplit {
     }
     const std::vector<std::int64_t> stored = labels_[i].integers(size());
     for (std::size_t e = 0; e < stored.size(); ++e) {
-      if (stored[e] == part.ignore_index) {
-        labels[e] = kNoLabel;
-      } else if (0 <= stored[e] && stored[e] < part.classes) {
-        labels[e] = static_cast<std::int32_t>(stored[e]);
-      } else {
-        labels_[i].refuse(
-            format("holds label %lld in sample %lld (must be in 0..%d, the model's "
-                   "classes, or %d, which is ignored)",
-                   static_cast<long long>(stored[e]),
-                   static_cast<long long>(static_cast<std::int64_t>(e) / each), part.classes - 1,
-                   part.ignore_index));
+      const std::optional<std::int32_t> label = class_label(stored[e], part);
+      if (!label) {
+        labels_[i].refuse(format("holds label %lld in sample %lld (%s)",
+                                 static_cast<long long>(stored[e]),
+                                 static_cast<long long>(static_cast<std::int64_t>(e) / each),
+                                 classes_text(part).c_str()));
       }
-    }
-    return labels;
-  }
-
-  // Those that the loss reads.
-  std::vector<std::int32_t> chosen(const SampleFormat::Labels& part,
-                                   std::vector<std::int32_t> all) const {
-    if (part.from.empty()) return all;
-    const std::int64_t each = elements(part.shape);
-    std::vector<std::int32_t> labels;
-    labels.reserve(at(size()) * part.from.size());
-    for (std::int64_t n = 0; n < size(); ++n) {
-      for (const std::int32_t from : part.from) {
-        labels.push_back(from < 0 ? kNoLabel : all[at(n * each + from)]);
-      }
+      labels[e] = *label;
     }
     return labels;
   }
@@ -234,14 +199,13 @@ class NamedSplit {
       if (input.tokens && !inputs_[i].is_integer()) {
         inputs_[i].refuse("holds floating-point numbers (the model's input is integers)");
       }
-      orders_.push_back(order_of(inputs_[i], input.shape, is_image(input)));
+      orders_.push_back(order_of(inputs_[i], input.shape, input.is_image()));
       same_rows(inputs_[i]);
     }
     for (std::size_t i = 0; i < labels_.size(); ++i) {
       const SampleFormat::Labels& part = format_.labels[i];
       same_rows(labels_[i]);
-      label_orders_.push_back(
-          order_of(labels_[i], part.shape, part.numbers && part.shape.size() == 3));
+      label_orders_.push_back(order_of(labels_[i], part.shape, part.is_image()));
     }
   }
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "base/sample_format.h"
 #include "runtime/data/dataset.h"
-#include "runtime/data/sample_format.h"
 
 // Data sets in HDF5 for models that are exported: a dataset (N, ...) for each of the model's
 // arguments, by its name (one alone may also be called "images"), and "labels" (N, ...).

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "base/sample_format.h"
 #include "runtime/data/dataset.h"
-#include "runtime/data/sample_format.h"
 #include "runtime/data/text.h"
 
 namespace hetpipe {

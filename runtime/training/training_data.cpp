@@ -16,17 +16,7 @@ namespace {
 // What an exported model reads of a sample; nothing of a built-in one.
 std::optional<SampleFormat> format_of(const ModelChoice& model) {
   if (!is_exported_model(model.name)) return std::nullopt;
-  const ExportedSamples samples = exported_samples(model.name, model.loss);
-  SampleFormat format;
-  for (const ExportedInput& input : samples.inputs) {
-    format.inputs.push_back({input.name, input.shape, input.tokens});
-  }
-  for (const ExportedLabels& labels : samples.labels) {
-    format.labels.push_back({labels.name, labels.shape, labels.numbers, labels.classes,
-                             labels.ignore_index, labels.from});
-  }
-  format.sample_shape = samples.sample_shape;
-  return format;
+  return exported_samples(model.name, model.loss);
 }
 
 }  // namespace

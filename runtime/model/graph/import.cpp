@@ -128,7 +128,7 @@ std::string exported_name(const std::filesystem::path& folder) {
   return graph::read_graph(folder).name;
 }
 
-ExportedSamples exported_samples(const std::filesystem::path& folder, const LossChoice& loss) {
+SampleFormat exported_samples(const std::filesystem::path& folder, const LossChoice& loss) {
   Graph graph = read_with_outputs(folder);
   return plan_loss(graph, loss).samples;
 }

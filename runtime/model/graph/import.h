@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sample_format.h"
 #include "runtime/model/loss.h"
 #include "runtime/model/model.h"
 
@@ -26,28 +27,7 @@ std::string exported_name(const std::filesystem::path& folder);  // what it was 
 // or every operator that no layer computes, with its module and line of source.
 Model import_model(const std::filesystem::path& folder, const ImportOptions& options = {});
 
-// What a training reads of each sample, in PyTorch's shapes.
-struct ExportedInput {
-  std::string name;                 // of the model's argument
-  std::vector<std::int64_t> shape;  // of one sample
-  bool tokens = false;              // integers
-};
-// A part of its labels: those of an input, or of a dataset of their own.
-struct ExportedLabels {
-  std::string name = "labels";
-  std::vector<std::int64_t> shape = {};  // of one sample, of what has this name
-  bool numbers = false;                  // otherwise classes
-  int classes = 0;
-  int ignore_index = -100;  // a class label that is none
-  std::vector<std::int32_t> from =
-      {};  // for each label its element; -1: none. Empty: all, in order
-};
-struct ExportedSamples {
-  std::vector<ExportedInput> inputs;
-  std::vector<ExportedLabels> labels;      // of each part; none: the loss reads none
-  std::vector<std::int64_t> sample_shape;  // of the inputs in a row, as Model::sample_shape
-};
-// UserError as import_model's, of the loss.
-ExportedSamples exported_samples(const std::filesystem::path& folder, const LossChoice& loss);
+// What a training reads of each sample, and learns from. UserError as import_model's, of the loss.
+SampleFormat exported_samples(const std::filesystem::path& folder, const LossChoice& loss);
 
 }  // namespace hetpipe

@@ -126,7 +126,7 @@ void plan_chosen(const Graph& graph, const LossChoice& choice, LossPlan& plan) {
     const TensorShape output = shape_of(graph, graph.outputs[i].value);
     LossPlan::Term term{.value = graph.outputs[i].value, .loss = loss_of(choice, output)};
     if (i > 0) term.weight = static_cast<float>(choice.auxiliary[i - 1]);
-    ExportedLabels labels{.ignore_index = choice.ignore_index};
+    SampleFormat::Labels labels{.ignore_index = choice.ignore_index};
     term.dim = class_dimension(output);
     if (term.loss == "cross-entropy") {
       term.classes = {.skips = choice.skips, .class_weights = table_of(choice.class_weights)};
@@ -144,7 +144,7 @@ void plan_chosen(const Graph& graph, const LossChoice& choice, LossPlan& plan) {
       if (labels.numbers || d != term.dim) labels.shape.push_back(at(output, d).number);
     }
     if (i == 0) plan.samples.labels.push_back(labels);
-    const ExportedLabels& first = plan.samples.labels.front();
+    const SampleFormat::Labels& first = plan.samples.labels.front();
     if (labels.shape != first.shape || labels.numbers != first.numbers) {
       throw UserError("--auxiliary-weights", "output '" + graph.outputs[i].name + "' " +
                                                  to_string(output) +
@@ -176,10 +176,11 @@ void plan_own(Graph& graph, const LossChoice& choice, LossPlan& plan) {
       term.labels = static_cast<int>(found - parts.begin());
       if (found == parts.end()) {
         parts.push_back(own.labels);
-        ExportedLabels labels{.name = own.labels.input,
-                              .classes = static_cast<int>(shape_of(graph, own.value).at(1).number),
-                              .ignore_index = own.ignore_index,
-                              .from = own.labels.from};
+        SampleFormat::Labels labels{
+            .name = own.labels.input,
+            .classes = static_cast<int>(shape_of(graph, own.value).at(1).number),
+            .ignore_index = own.ignore_index,
+            .from = own.labels.from};
         for (const Input& input : graph.inputs) {
           if (input.name != own.labels.input) continue;
           for (std::size_t d = 1; d < input.shape.size(); ++d) {
@@ -271,11 +272,11 @@ LossPlan plan_loss(Graph& graph, const LossChoice& choice) {
     plan_chosen(graph, choice, plan);
   }
   graph.inputs = inputs_needed(graph, plan.values());
-  for (const ExportedLabels& labels : plan.samples.labels) {
+  for (const SampleFormat::Labels& labels : plan.samples.labels) {
     if (plan.classes == 0) plan.classes = labels.classes;
   }
   for (const Input& input : graph.inputs) {
-    ExportedInput& one = plan.samples.inputs.emplace_back();
+    SampleFormat::Input& one = plan.samples.inputs.emplace_back();
     one.name = input.name;
     one.tokens = input.type != "float32";
     for (std::size_t d = 1; d < input.shape.size(); ++d) {
@@ -311,11 +312,8 @@ void add_loss(Importer& importer, const LossPlan& plan) {
     importer.add(node, loss_of(joint.terms[0]), inputs, views);
     return;
   }
-  for (const ExportedLabels& labels : plan.samples.labels) {
-    std::int64_t count = 1;
-    for (const std::int64_t extent : labels.shape) count *= extent;
-    joint.label_sizes.push_back(
-        labels.from.empty() ? count : static_cast<std::int64_t>(labels.from.size()));
+  for (const SampleFormat::Labels& labels : plan.samples.labels) {
+    joint.label_sizes.push_back(labels.count());
   }
   importer.add(node, joint, inputs, views);
 }

@@ -20,10 +20,10 @@ struct LossPlan {
     std::string loss = {};             // by name; kOwnLoss: the mean of the value
     int dim = 0;                       // of classes
     SoftmaxCrossEntropy classes = {};  // how they are learnt
-    int labels = 0;                    // which of ExportedSamples::labels
+    int labels = 0;                    // which of SampleFormat::labels
   };
   std::vector<Term> terms;
-  ExportedSamples samples;
+  SampleFormat samples;
   int classes = 0;  // of the first that predicts some
   std::vector<std::string> values() const {
     std::vector<std::string> all;
