@@ -262,4 +262,23 @@ Id creating_parents(const Doing& doing) {
   return list;
 }
 
+void read_rows(hid_t dataset, std::int64_t rows, hid_t type, void* out, const Doing& doing) {
+  std::vector<hsize_t> part = shape_of(dataset, doing);
+  const std::vector<hsize_t> start(part.size(), 0);
+  part[0] = static_cast<hsize_t>(rows);
+  const Id from = own(H5Dget_space(dataset), doing);
+  check(
+      H5Sselect_hyperslab(from.get(), H5S_SELECT_SET, start.data(), nullptr, part.data(), nullptr),
+      doing);
+  const Id to = own(H5Screate_simple(static_cast<int>(part.size()), part.data(), nullptr), doing);
+  check(H5Dread(dataset, type, to.get(), from.get(), H5P_DEFAULT, out), doing);
+}
+
+void look_up_chunks(hid_t dataset, const Doing& doing) {
+  hsize_t chunks = 0;
+  const Id layout = own(H5Dget_create_plist(dataset), doing);
+  if (H5Pget_layout(layout.get()) != H5D_CHUNKED) return;
+  check(H5Dget_num_chunks(dataset, H5S_ALL, &chunks), doing);
+}
+
 }  // namespace hetpipe::hdf5

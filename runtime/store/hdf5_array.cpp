@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "base/sample_format.h"
 #include "base/text.h"
 
 namespace hetpipe {
@@ -47,11 +48,7 @@ std::vector<std::int64_t> Hdf5Array::row_shape() const {
   return {shape_.begin() + 1, shape_.end()};
 }
 
-std::int64_t Hdf5Array::row_elements() const {
-  std::int64_t elements = 1;
-  for (const std::int64_t extent : row_shape()) elements *= extent;
-  return elements;
-}
+std::int64_t Hdf5Array::row_elements() const { return elements_of(row_shape()); }
 
 std::string Hdf5Array::layout() const {
   const hdf5::Doing doing{path_, "reading dataset " + name_};
@@ -64,19 +61,8 @@ std::string Hdf5Array::layout() const {
 
 template <class Value>
 std::vector<Value> Hdf5Array::read(std::int64_t count, hid_t type) const {
-  const hdf5::Doing doing{path_, "reading dataset " + name_};
-  std::vector<hsize_t> part = shape_;
-  part[0] = static_cast<hsize_t>(count);
-  const std::vector<hsize_t> start(part.size(), 0);
-  const hdf5::Id from = hdf5::own(H5Dget_space(dataset_.get()), doing);
-  hdf5::check(
-      H5Sselect_hyperslab(from.get(), H5S_SELECT_SET, start.data(), nullptr, part.data(), nullptr),
-      doing);
-  const hdf5::Id to =
-      hdf5::own(H5Screate_simple(static_cast<int>(part.size()), part.data(), nullptr), doing);
   std::vector<Value> values(at(count * row_elements()));
-  hdf5::check(H5Dread(dataset_.get(), type, to.get(), from.get(), H5P_DEFAULT, values.data()),
-              doing);
+  hdf5::read_rows(dataset_.get(), count, type, values.data(), {path_, "reading dataset " + name_});
   return values;
 }
 
@@ -101,11 +87,7 @@ std::vector<std::int64_t> Hdf5Array::integers(std::int64_t count) const {
 }
 
 void Hdf5Array::count_chunks() const {
-  const hdf5::Doing doing{path_, "reading dataset " + name_};
-  hsize_t chunks = 0;
-  const hdf5::Id layout = hdf5::own(H5Dget_create_plist(dataset_.get()), doing);
-  if (H5Pget_layout(layout.get()) != H5D_CHUNKED) return;
-  hdf5::check(H5Dget_num_chunks(dataset_.get(), H5S_ALL, &chunks), doing);
+  hdf5::look_up_chunks(dataset_.get(), {path_, "reading dataset " + name_});
 }
 
 }  // namespace hetpipe

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <optional>
-#include <set>
 #include <span>
 
 #include "base/error.h"
@@ -59,20 +57,13 @@ class SplitReader {
     }
   }
 
-  // Looks up where every chunk of the images lies.
-  void count_chunks() const {
-    hsize_t chunks = 0;
-    const hdf5::Id layout = hdf5::own(H5Dget_create_plist(images_.get()), reading("images"));
-    if (H5Pget_layout(layout.get()) != H5D_CHUNKED) return;
-    hdf5::check(H5Dget_num_chunks(images_.get(), H5S_ALL, &chunks), reading("images"));
-  }
+  void count_chunks() const { hdf5::look_up_chunks(images_.get(), reading("images")); }
 
   // classes: the labels' limit, nothing where they define it.
   std::vector<std::int32_t> read_labels(const Dataset& dataset, std::optional<int> classes) {
     std::vector<std::int64_t> stored(static_cast<std::size_t>(dataset.size));
-    hdf5::check(
-        H5Dread(labels_.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, stored.data()),
-        reading("labels"));
+    hdf5::read_rows(labels_.get(), dataset.size, H5T_NATIVE_INT64, stored.data(),
+                    reading("labels"));
     const std::int64_t limit = classes.value_or(kMostClasses);
     const auto wrong = std::find_if(stored.begin(), stored.end(), [&](std::int64_t label) {
       return label < 0 || label >= limit;
@@ -90,16 +81,6 @@ class SplitReader {
 
   // Fills pixels or values with the first `count` images.
   void read_images(Dataset& dataset, std::int64_t count) {
-    const hdf5::Doing doing = reading("images");
-    std::vector<hsize_t> part = hdf5::shape_of(images_.get(), doing);
-    const std::vector<hsize_t> start(part.size(), 0);
-    part[0] = static_cast<hsize_t>(count);
-    const hdf5::Id from = hdf5::own(H5Dget_space(images_.get()), doing);
-    hdf5::check(H5Sselect_hyperslab(from.get(), H5S_SELECT_SET, start.data(), nullptr, part.data(),
-                                    nullptr),
-                doing);
-    const hdf5::Id to =
-        hdf5::own(H5Screate_simple(static_cast<int>(part.size()), part.data(), nullptr), doing);
     const auto values = static_cast<std::size_t>(count * dataset.sample_values());
     void* out = nullptr;
     if (is_bytes_) {
@@ -109,9 +90,8 @@ class SplitReader {
       dataset.values.resize(values);
       out = dataset.values.data();
     }
-    hdf5::check(H5Dread(images_.get(), is_bytes_ ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT, to.get(),
-                        from.get(), H5P_DEFAULT, out),
-                doing);
+    hdf5::read_rows(images_.get(), count, is_bytes_ ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT, out,
+                    reading("images"));
     if (layout_ == ImageLayout::channels_first) {
       dataset.pixels = channels_last(dataset, dataset.pixels);
       dataset.values = channels_last(dataset, dataset.values);

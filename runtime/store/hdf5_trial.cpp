@@ -52,8 +52,8 @@ void try_in_a_child(const std::string& file, double seconds, const std::function
     if (seconds_between(start, now_ns()) > seconds) {
       ::kill(child, SIGKILL);
       ::waitpid(child, &status, 0);
-      throw UserError(file,
-                      format("is damaged (HDF5 has not read it within %.0f s", seconds) + kAnotherFile);
+      throw UserError(
+          file, format("is damaged (HDF5 has not read it within %.0f s", seconds) + kAnotherFile);
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, std::chrono::microseconds(10'000));
