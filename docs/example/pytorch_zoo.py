@@ -5,7 +5,8 @@
   python3 pytorch_zoo.py MODEL --names              prints names and shapes of the module's state_dict
 
 DATA: a folder of IDX files of 28 x 28 grey images in 10 classes, or text:FILE,T=64. Of bert-tiny the masked tokens are
-predicted, those of HetPipe's own evaluations (docs/data.md). Tried with PyTorch 2.15."""
+predicted, those of HetPipe's own evaluations (docs/data.md). Deep ResNets, VGG and Inception-v3 have torchvision's names, and its
+models load them. Tried with PyTorch 2.15."""
 import gzip
 import os
 import struct
@@ -13,6 +14,7 @@ import sys
 
 import numpy as np
 import torch
+import torchvision
 from torch import nn
 from torch.nn import functional as F
 
@@ -35,55 +37,10 @@ class LenetBn(nn.Module):
         return self.linear2(x)
 
 
-class Unit(nn.Module):
-    def __init__(self, a, b, kernel, stride=1):
-        super().__init__()
-        self.conv = nn.Conv2d(a, b, kernel, stride, kernel // 2, bias=False)
-        self.bn = nn.BatchNorm2d(b)
-
-    def forward(self, x):
-        return self.bn(self.conv(x))
-
-
-class Block(nn.Module):
-    def __init__(self, a, c, stride, deep):
-        super().__init__()
-        shapes = [(a, c, 1, 1), (c, c, 3, stride), (c, 4 * c, 1, 1)] if deep else [(a, c, 3, stride), (c, c, 3, 1)]
-        self.units = len(shapes)
-        for i, s in enumerate(shapes):
-            self.add_module(str(i + 1), Unit(*s))
-        out = shapes[-1][1]
-        self.shortcut = Unit(a, out, 1, stride) if stride != 1 or a != out else None
-
-    def forward(self, x):
-        y = x
-        for i in range(1, self.units + 1):
-            y = getattr(self, str(i))(y)
-            if i < self.units:
-                y = F.relu(y)
-        return F.relu(y + (self.shortcut(x) if self.shortcut else x))
-
-
-class Resnet(nn.Module):
-    def __init__(self, channels, classes, blocks, deep):
-        super().__init__()
-        self.stem = Unit(channels, 64, 7, 2)
-        a = 64
-        for s, n in enumerate(blocks):
-            stage = nn.Module()
-            for b in range(n):
-                c = 64 << s
-                stage.add_module(f"block{b}", Block(a, c, 2 if s > 0 and b == 0 else 1, deep))
-                a = 4 * c if deep else c
-            self.add_module(f"stage{s}", stage)
-        self.linear = nn.Linear(a, classes)
-
-    def forward(self, x):
-        x = F.max_pool2d(F.relu(self.stem(x)), 3, 2, 1)
-        for s in range(4):
-            for block in getattr(self, f"stage{s}").children():
-                x = block(x)
-        return self.linear(x.mean((2, 3)))
+def of_torchvision(build, channels, classes):
+    model = build(num_classes=classes)
+    model.conv1 = nn.Conv2d(channels, 64, 7, 2, 3, bias=False)
+    return model
 
 
 class Attention(nn.Module):
@@ -165,8 +122,8 @@ class Bert(nn.Module):
 
 def image_model(name):
     return {"lenet-bn": lambda: LenetBn(1, 10, 28),
-            "resnet-18": lambda: Resnet(1, 10, [2, 2, 2, 2], deep=False),
-            "resnet-50": lambda: Resnet(1, 10, [3, 4, 6, 3], deep=True)}[name]()
+            "resnet-18": lambda: of_torchvision(torchvision.models.resnet18, 1, 10),
+            "resnet-50": lambda: of_torchvision(torchvision.models.resnet50, 1, 10)}[name]()
 
 
 def text_model(name, vocabulary, positions):

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/text.h"
+#include <string>
+
 #include "runtime/model/vision/vision.h"
 
 namespace hetpipe {
@@ -18,7 +19,7 @@ int ConvolutionUnits::chain(const std::string& name, int input,
                             const std::vector<Convolution>& specs) const {
   int x = input;
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    x = rectified(format("%s.%zu", name.c_str(), i + 1), x, specs[i]);
+    x = rectified(name + std::to_string(i + 1), x, specs[i]);
   }
   return x;
 }

@@ -10,19 +10,44 @@ namespace {
 
 constexpr float kEpsilon = 1e-5f;
 
-// Two 3x3 convolutions; returns the second one's batch norm.
-int basic(const ConvolutionUnits& units, const std::string& name, int x, int channels, int stride) {
-  const int y = units.rectified(name + "1", x, same(channels, 3, stride));
-  return units.normalized(name + "2", y, same(channels, 3));
-}
+// Appends a block; the names of its modules are torchvision's.
+class Block {
+ public:
+  Block(Model& model, const std::string& name) : model_(model), name_(name + ".") {}
 
-// 1x1 down to `channels`, 3x3, 1x1 up to four times as many.
-int bottleneck(const ConvolutionUnits& units, const std::string& name, int x, int channels,
-               int stride) {
-  int y = units.rectified(name + "1", x, same(channels, 1));
-  y = units.rectified(name + "2", y, same(channels, 3, stride));
-  return units.normalized(name + "3", y, same(4 * channels, 1));
-}
+  // "conv2" and "bn2" for number 2; returns the batch norm.
+  int normalized(int number, int x, const Convolution& spec) const {
+    return unit(format("conv%d", number), format("bn%d", number), x, spec);
+  }
+  int rectified(int number, int x, const Convolution& spec) const {
+    return model_.add(name_ + format("relu%d", number), Relu{}, {normalized(number, x, spec)});
+  }
+  // Two 3x3 convolutions.
+  int basic(int x, int channels, int stride) const {
+    return normalized(2, rectified(1, x, same(channels, 3, stride)), same(channels, 3));
+  }
+  // 1x1 down to `channels`, 3x3, 1x1 up to four times as many.
+  int bottleneck(int x, int channels, int stride) const {
+    const int y = rectified(2, rectified(1, x, same(channels, 1)), same(channels, 3, stride));
+    return normalized(3, y, same(4 * channels, 1));
+  }
+  int shortcut(int x, int channels, int stride) const {
+    return unit("downsample.0", "downsample.1", x, same(channels, 1, stride));
+  }
+  int sum(int x, int y) const {
+    return model_.add(name_ + "relu", Relu{}, {model_.add(name_ + "add", Add{}, {x, y})});
+  }
+
+ private:
+  int unit(const std::string& conv, const std::string& norm, int x, Convolution spec) const {
+    spec.bias = false;
+    return model_.add(name_ + norm, BatchNorm{.epsilon = kEpsilon},
+                      {model_.add(name_ + conv, spec, {x})});
+  }
+
+  Model& model_;
+  std::string name_;
+};
 
 }  // namespace
 
@@ -42,28 +67,28 @@ void build_deep_resnet(Model& model, int depth) {
   }
   ensure(row != nullptr, "a ResNet of a depth that table 1 has");
 
-  const ConvolutionUnits units(model, kEpsilon);
-  int x = units.rectified("stem", kSamples, same(64, 7, 2));
-  x = model.add("stem.pool", MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {x});
+  Convolution stem = same(64, 7, 2);
+  stem.bias = false;
+  model.add("conv1", stem);
+  model.add("bn1", BatchNorm{.epsilon = kEpsilon});
+  model.add("relu", Relu{});
+  int x = model.add("maxpool", MaxPool{.kernel = 3, .stride = 2, .padding = 1});
   int channels_in = 64;
   for (std::size_t stage = 0; stage < row->blocks.size(); ++stage) {
     const int channels = 64 << stage;
     const int channels_out = row->deep ? 4 * channels : channels;
-    for (int block = 0; block < row->blocks[stage]; ++block) {
-      const std::string name = format("stage%zu.block%d.", stage, block);
-      const int stride = stage > 0 && block == 0 ? 2 : 1;
-      const int y = row->deep ? bottleneck(units, name, x, channels, stride)
-                              : basic(units, name, x, channels, stride);
+    for (int number = 0; number < row->blocks[stage]; ++number) {
+      const Block block(model, format("layer%zu.%d", stage + 1, number));
+      const int stride = stage > 0 && number == 0 ? 2 : 1;
+      const int y =
+          row->deep ? block.bottleneck(x, channels, stride) : block.basic(x, channels, stride);
       const bool changes = stride != 1 || channels_in != channels_out;
-      const int shortcut =
-          changes ? units.normalized(name + "shortcut", x, same(channels_out, 1, stride)) : x;
-      x = model.add(name + "add", Add{}, {y, shortcut});
-      x = model.add(name + "relu", Relu{}, {x});
+      x = block.sum(y, changes ? block.shortcut(x, channels_out, stride) : x);
       channels_in = channels_out;
     }
   }
-  model.add("pool", GlobalAveragePool{});
-  model.add("linear", Linear{model.classes()});
+  model.add("avgpool", GlobalAveragePool{});
+  model.add("fc", Linear{model.classes()});
 }
 
 }  // namespace hetpipe

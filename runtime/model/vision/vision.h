@@ -13,15 +13,15 @@ namespace hetpipe {
 
 // Simonyan & Zisserman, "Very deep convolutional networks" (2014), configurations D (depth 16) and
 // E (19): five stages of 3x3 convolutions with bias, each halved by a max pool, then two hidden
-// layers of 4096 with dropout. The first of them takes what the features leave (7x7x512 of a
+// layers of 4096 with dropout, named as torchvision's. The first of them takes what the features leave (7x7x512 of a
 // 224x224 sample, 512 of a 32x32 one), where torchvision first pools to 7x7: the same for samples
 // of 224x224, fewer parameters for smaller ones.
 void build_vgg(Model& model, int depth);
 
 // He et al., "Deep residual learning for image recognition" (2015), table 1, as trained today: the
 // stride of a bottleneck sits on its 3x3 convolution (torchvision's ResNet "v1.5"), shortcuts that
-// change shape are 1x1 convolutions with batch norm. Depths 18 (basic blocks), 50, 101, 152
-// (bottlenecks).
+// change shape are 1x1 convolutions with batch norm. Names are torchvision's. Depths 18 (basic
+// blocks), 50, 101, 152 (bottlenecks).
 void build_deep_resnet(Model& model, int depth);
 
 // Szegedy et al., "Rethinking the Inception architecture" (2015), as in torchvision (average pools
@@ -56,7 +56,7 @@ class ConvolutionUnits {
   int normalized(const std::string& name, int input, Convolution spec) const;
   // Then "NAME.relu".
   int rectified(const std::string& name, int input, Convolution spec) const;
-  // One rectified unit after the other, "NAME.1", "NAME.2" and so on.
+  // One rectified unit after the other, "NAME1", "NAME2" and so on.
   int chain(const std::string& name, int input, const std::vector<Convolution>& specs) const;
 
  private:

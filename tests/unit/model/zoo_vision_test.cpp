@@ -69,18 +69,18 @@ TEST(VisionZoo, WorkIsThePublishedOne) {
 
 TEST(VisionZoo, SizesAreThoseOfThePapers) {
   const Model vgg = make_model("vgg-19", kImageNet, 1000);
-  EXPECT_EQ(shape_of(vgg, "pool5"), (Shape{1, 7, 7, 512}));
+  EXPECT_EQ(shape_of(vgg, "features.36"), (Shape{1, 7, 7, 512}));
   const Model resnet = make_model("resnet-152", kImageNet, 1000);
-  EXPECT_EQ(shape_of(resnet, "stem.pool"), (Shape{1, 56, 56, 64}));
-  EXPECT_EQ(shape_of(resnet, "stage0.block2.relu"), (Shape{1, 56, 56, 256}));
-  EXPECT_EQ(shape_of(resnet, "stage1.block7.relu"), (Shape{1, 28, 28, 512}));
-  EXPECT_EQ(shape_of(resnet, "stage2.block35.relu"), (Shape{1, 14, 14, 1024}));
-  EXPECT_EQ(shape_of(resnet, "stage3.block2.relu"), (Shape{1, 7, 7, 2048}));
+  EXPECT_EQ(shape_of(resnet, "maxpool"), (Shape{1, 56, 56, 64}));
+  EXPECT_EQ(shape_of(resnet, "layer1.2.relu"), (Shape{1, 56, 56, 256}));
+  EXPECT_EQ(shape_of(resnet, "layer2.7.relu"), (Shape{1, 28, 28, 512}));
+  EXPECT_EQ(shape_of(resnet, "layer3.35.relu"), (Shape{1, 14, 14, 1024}));
+  EXPECT_EQ(shape_of(resnet, "layer4.2.relu"), (Shape{1, 7, 7, 2048}));
   const Model v3 = make_model("inception-v3", kInception, 1000);
-  EXPECT_EQ(shape_of(v3, "stem.pool2"), (Shape{1, 35, 35, 192}));
-  EXPECT_EQ(shape_of(v3, "mixed5d.concat"), (Shape{1, 35, 35, 288}));
-  EXPECT_EQ(shape_of(v3, "mixed6e.concat"), (Shape{1, 17, 17, 768}));
-  EXPECT_EQ(shape_of(v3, "mixed7c.concat"), (Shape{1, 8, 8, 2048}));
+  EXPECT_EQ(shape_of(v3, "maxpool2"), (Shape{1, 35, 35, 192}));
+  EXPECT_EQ(shape_of(v3, "Mixed_5d.concat"), (Shape{1, 35, 35, 288}));
+  EXPECT_EQ(shape_of(v3, "Mixed_6e.concat"), (Shape{1, 17, 17, 768}));
+  EXPECT_EQ(shape_of(v3, "Mixed_7c.concat"), (Shape{1, 8, 8, 2048}));
   const Model v4 = make_model("inception-v4", kInception, 1000);
   EXPECT_EQ(shape_of(v4, "stem.d.concat"), (Shape{1, 35, 35, 384}));
   EXPECT_EQ(shape_of(v4, "b6.concat"), (Shape{1, 17, 17, 1024}));
