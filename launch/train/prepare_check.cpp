@@ -42,30 +42,10 @@ void check_memory(const TrainJob& job, const std::string& file, Problems& proble
   }
 }
 
-// A virtual worker's schedule is made before the run, every action of it, and kept by its ranks: of
-// a (micro-)batch at a stage some 8 actions of 32 bytes.
-constexpr std::int64_t kMostPasses = 4'000'000;  // through stages, of one virtual worker in one run
-
 void check_length(const TrainJob& job, double epochs, Problems& problems) {
   if (job.end_position < 1) {
     problems.add("--epochs", format("%g of %lld samples is less than one sample. Raise it.", epochs,
                                     static_cast<long long>(job.dataset_size)));
-  }
-  std::int64_t round = 0;
-  std::int64_t stages = 0;
-  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
-    round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
-    stages = std::max(stages, static_cast<std::int64_t>(job.plan.virtual_workers[i].stages.size()));
-  }
-  const bool whole = traits(composition(job.plan).schedule).whole_minibatches;
-  const std::int64_t minibatches = (job.end_position - job.start.consumed) / round;
-  const std::int64_t most = kMostPasses / (stages * (whole ? 1 : job.plan.micro_batches));
-  if (minibatches > most) {
-    problems.add("--epochs",
-                 format("%g are %lld minibatches for each virtual worker (one run of this plan "
-                        "takes at most %lld). Lower it, and continue from the last checkpoint with "
-                        "--resume.",
-                        epochs, static_cast<long long>(minibatches), static_cast<long long>(most)));
   }
 }
 

@@ -137,7 +137,10 @@ class StageLowering {
   bool recomputes(int virtual_stage) const {
     return !how_.recompute.empty() && how_.recompute[static_cast<std::size_t>(virtual_stage)];
   }
+  // `action`: the F or B that it belongs to.
   void add(ActionKind kind, Action action) {
+    const bool message = kind == ActionKind::send || kind == ActionKind::receive;
+    if (message && action.kind == ActionKind::backward) action.payload = Payload::gradients;
     action.kind = kind;
     lowered_.push_back(action);
   }

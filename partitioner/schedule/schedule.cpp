@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/huge_pages.h"
@@ -21,6 +23,37 @@ bool take_number(std::string_view& text, T& value) {
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return true;
 }
+
+// What messages carry that a text names, action by action.
+class PayloadsByPlace {
+ public:
+  void find(Action& action) {
+    const Pass pass{action.minibatch, action.micro, action.chunk, action.replica};
+    const auto behind = [&](const std::set<Pass>& done) {
+      return done.contains(pass) ? Payload::gradients : Payload::activations;
+    };
+    switch (action.kind) {
+      case ActionKind::forward:
+        forwards_.insert(pass);
+        break;
+      case ActionKind::backward:
+        backwards_.insert(pass);
+        break;
+      case ActionKind::receive:
+        action.payload = behind(forwards_);
+        break;
+      case ActionKind::send:
+        action.payload = behind(backwards_);
+        break;
+      default:
+        break;
+    }
+  }
+
+ private:
+  using Pass = std::tuple<Minibatch, int, int, int>;
+  std::set<Pass> forwards_, backwards_;
+};
 
 }  // namespace
 
@@ -62,11 +95,13 @@ std::string to_string(const StageActions& actions) {
 
 StageActions parse_actions(std::string_view text) {
   StageActions actions;
+  PayloadsByPlace payloads;
   Problems problems;
   for (const std::string& word : split(text, ' ')) {
     if (word.empty()) continue;
     if (const auto action = try_parse_action(word)) {
       actions.push_back(*action);
+      payloads.find(actions.back());
     } else {
       problems.add("schedule", "'" + word +
                                    "' is not an action (a letter of F B W R S V U P L E C, then "
@@ -103,22 +138,6 @@ Schedule continuous_1f1b(int stages, int in_flight, Minibatch first, Minibatch e
     }
   }
   return schedule;
-}
-
-Payload payload_of(const StageActions& actions, std::size_t index) {
-  const Action& message = actions[index];
-  const bool send = message.kind == ActionKind::send;
-  ensure(send || message.kind == ActionKind::receive, "only S and V carry something");
-  // A send belongs to the compute before it, a receive to the one after it.
-  for (std::size_t i = index; i < actions.size(); i += send ? std::size_t(-1) : 1) {
-    Action compute = message;
-    compute.kind = ActionKind::forward;
-    if (actions[i] == compute) return Payload::activations;
-    compute.kind = ActionKind::backward;
-    if (actions[i] == compute) return Payload::gradients;
-  }
-  ensure(false, "no compute belongs to " + to_string(message));
-  return Payload::activations;
 }
 
 }  // namespace hetpipe

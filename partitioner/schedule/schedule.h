@@ -30,12 +30,17 @@ enum class ActionKind : char {
   checkpoint = 'C',
 };
 
+// What a send or receive carries. The text form does not say it: a send after the B of its
+// minibatch carries gradients, and so does a receive after the F.
+enum class Payload : char { activations, gradients };
+
 struct Action {
   ActionKind kind = ActionKind::forward;
   Minibatch minibatch = 0;
   int micro = 0;
   int chunk = 0;
   int replica = 0;
+  Payload payload = Payload::activations;  // of S and V
   bool operator==(const Action&) const = default;
 };
 
@@ -60,12 +65,6 @@ int minibatches_held(int in_flight, int stages, StageId stage);
 //   stage 1: F0 F1 B0 F2 B1 F3 B2 B3
 //   stage 2: F0 B0 F1 B1 F2 B2 F3 B3
 Schedule continuous_1f1b(int stages, int in_flight, Minibatch first, Minibatch end);
-
-// What a send or receive of a schedule carries, known from its place: a send before the B of its
-// minibatch carries activations, one after it gradients; a receive before the F activations, one
-// after it gradients.
-enum class Payload { activations, gradients };
-Payload payload_of(const StageActions& actions, std::size_t index);
 
 // What one B is.
 enum class BackwardForm {

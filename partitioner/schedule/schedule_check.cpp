@@ -13,8 +13,8 @@ std::vector<Cell> messages(const Schedule& schedule, std::size_t k, ActionKind k
                            Payload payload) {
   std::vector<Cell> cells;
   for (std::size_t i = 0; i < schedule[k].size(); ++i) {
-    if (schedule[k][i].kind == kind && payload_of(schedule[k], i) == payload)
-      cells.push_back({k, i});
+    const Action& action = schedule[k][i];
+    if (action.kind == kind && action.payload == payload) cells.push_back({k, i});
   }
   return cells;
 }

@@ -50,7 +50,7 @@ class Player {
     const Action& action = schedule_[k][next_[k]];
     done_[k].insert({action.kind, key_of(action)});
     if (action.kind == ActionKind::send) {
-      sent_[k][payload_of(schedule_[k], next_[k])].insert(key_of(action));
+      sent_[k][action.payload].insert(key_of(action));
     }
     ++next_[k];
   }
@@ -59,11 +59,10 @@ class Player {
     const Action& action = schedule_[k][i];
     const auto device = static_cast<int>(k);
     if (action.kind == ActionKind::receive) {
-      const Payload payload = payload_of(schedule_[k], i);
-      const int by = payload == Payload::activations ? -1 : 1;
+      const int by = action.payload == Payload::activations ? -1 : 1;
       const Needed send = neighbour(stages_, k, action, by);
       const auto& sent = sent_[send.device];
-      const auto at = sent.find(payload);
+      const auto at = sent.find(action.payload);
       return at != sent.end() && at->second.count(key_of(send.action)) != 0;
     }
     // Without messages the passes themselves wait for each other. So do those of chunks that

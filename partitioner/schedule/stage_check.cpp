@@ -90,15 +90,18 @@ class StageCheck {
              "it must come between its forward and its backward");
         return need(!done(action.kind, action), "this forward is recomputed twice");
       case ActionKind::receive: {
-        const bool gradients = done(ActionKind::forward, action);
+        const bool gradients = action.payload == Payload::gradients;
         need(gradients ? has_next(action) : has_previous(action),
              "no stage on that side sends to it");
+        need(!gradients || done(ActionKind::forward, action),
+             "its gradients come before its forward");
         need(received_[gradients].insert(key_of(action)).second, "this message is received twice");
         return check_gradient_message(action, gradients);
       }
       case ActionKind::send: {
-        const bool gradients = done(ActionKind::backward, action);
-        need(done(ActionKind::forward, action), "what it sends is not computed before it");
+        const bool gradients = action.payload == Payload::gradients;
+        need(done(gradients ? ActionKind::backward : ActionKind::forward, action),
+             "what it sends is not computed before it");
         need(gradients ? has_previous(action) : has_next(action),
              "no stage on that side receives it");
         need(sent_[gradients].insert(key_of(action)).second, "this message is sent twice");

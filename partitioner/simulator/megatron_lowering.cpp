@@ -161,7 +161,6 @@ class MegatronLowering {
     const StageId k{stage.k};
     const StageActions order =
         megatron_order(static_cast<int>(depth()), k, plan_.micro_batches, minibatch);
-    std::vector<bool> forward_done(static_cast<std::size_t>(plan_.micro_batches), false);
     double received = 0;  // bytes, not yet gathered: the pass that uses them does it
     for (const Action& action : order) {
       const auto micro = static_cast<std::size_t>(action.micro);
@@ -173,19 +172,17 @@ class MegatronLowering {
             compute(gather_seconds(stage, received), {Doing::communicating, std::nullopt});
           }
           compute(forward ? stage.forward : stage.backward, {Doing::computing, action});
-          forward_done[micro] = forward;
           received = 0;
           break;
         }
         case ActionKind::send:
-          // Activations leave between their F and B, gradients after B.
-          out_.job.send(
-              forward_done[micro] ? activations_[process][micro] : gradients_[process][micro],
-              SendMode::buffered);
+          out_.job.send(action.payload == Payload::activations ? activations_[process][micro]
+                                                               : gradients_[process][micro],
+                        SendMode::buffered);
           out_.ops.push_back({Doing::communicating, action});
           break;
         case ActionKind::receive: {
-          const bool gradient = forward_done[micro];
+          const bool gradient = action.payload == Payload::gradients;
           const std::size_t from = gradient ? process + 1 : process - 1;
           const std::int32_t transfer =
               gradient ? gradients_[from][micro] : activations_[from][micro];

@@ -120,13 +120,13 @@ class Builder {
     const PlanProcess& process = result_.processes[at(index)];
     const PlanWorker& worker = workers_[at(process.virtual_worker)];
     const StageActions& actions = actions_of(process);
-    for (std::size_t i = 0; i < actions.size(); ++i) {
+    for (const Action& action : actions) {
       if (keep_ == KeepActions::yes) {
         result_.first_op.push_back(static_cast<std::int64_t>(result_.engine.ops.size()));
-        result_.recorded.push_back(actions[i]);
+        result_.recorded.push_back(action);
         result_.recorded.back().replica = process.replica;
       }
-      add_operations(index, process, worker, actions, i);
+      add_operations(index, process, worker, action);
     }
     result_.actions += static_cast<std::int64_t>(actions.size());
     result_.recorded_end.push_back(static_cast<std::int64_t>(result_.recorded.size()));
@@ -134,9 +134,8 @@ class Builder {
   }
 
   void add_operations(int index, const PlanProcess& process, const PlanWorker& worker,
-                      const StageActions& actions, std::size_t i) {
+                      const Action& action) {
     EngineJob& job = result_.engine;
-    const Action& action = actions[i];
     const int stage = action.chunk * worker.pipeline.positions + process.position;
     const StagePlace& place = worker.place(stage, process.replica);
     const ReplicaTimes& times = place.times;
@@ -162,13 +161,13 @@ class Builder {
         mark(result_.computed, index, action);
         break;
       case ActionKind::receive: {
-        const int signals = payload_of(actions, i) == Payload::activations ? place.activations_in
-                                                                           : place.gradients_in;
+        const int signals =
+            action.payload == Payload::activations ? place.activations_in : place.gradients_in;
         if (signals >= 0) job.wait(signals + message_of(action));
         break;
       }
       case ActionKind::send:
-        send(worker, place, payload_of(actions, i), message_of(action));
+        send(worker, place, action.payload, message_of(action));
         break;
       case ActionKind::update:
         if (waves()) {  // replicas alone

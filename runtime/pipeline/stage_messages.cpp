@@ -85,7 +85,7 @@ StageMessages::StageMessages(const WorkerPlace& place, std::vector<Stage*> chunk
       }
     }
     for (const auto& [where, rank] : peers) {
-      const StageActions& actions = (*place_.schedule)[at(where.first)];
+      const PeriodicActions& actions = (*place_.schedule)[at(where.first)];
       sources_.push_back(
           {rank, where.first, where.second, payload, MessageCursor(actions, payload), {}, {}});
     }

@@ -11,8 +11,8 @@
 namespace hetpipe {
 
 TiedWeights::TiedWeights(const WorkerPlace& place, std::vector<Stage*> chunks, const Rule& rule,
-                         std::vector<Minibatch> updates, DeviceTransport& transport,
-                         RankService& service, Pace& pace, RankReport& report)
+                         DeviceTransport& transport, RankService& service, Pace& pace,
+                         RankReport& report)
     : place_(place),
       chunks_(std::move(chunks)),
       rule_(rule),
@@ -22,8 +22,11 @@ TiedWeights::TiedWeights(const WorkerPlace& place, std::vector<Stage*> chunks, c
       report_(report),
       device_(chunks_.front()->device()),
       stream_(chunks_.front()->stream()),
+      to_post_(rule.first),
+      next_(rule.first),
+      end_(rule.end),
       of_chunk_(chunks_.size()),
-      updates_(updates.begin(), updates.end()) {
+      update_(rule.first) {
   std::vector<ParameterLayout> layouts;
   int first = 0;
   for (const int end : place_.stage_end) {
@@ -32,14 +35,6 @@ TiedWeights::TiedWeights(const WorkerPlace& place, std::vector<Stage*> chunks, c
   }
   find_ways(layouts);
   find_sums(layouts);
-  std::set<Minibatch> minibatches;
-  for (const Action& action : place_.actions()) {
-    if (action.kind == ActionKind::forward) minibatches.insert(action.minibatch);
-  }
-  for (const Minibatch p : minibatches) {
-    if (p == *minibatches.begin() || may_differ(p)) to_post_.push_back(p);
-  }
-  if (!to_post_.empty()) next_ = to_post_.front();
   post_ahead();
 }
 
@@ -160,23 +155,24 @@ TiedWeights::Weights TiedWeights::receive_weights(Channel channel) {
   return weights;
 }
 
-void TiedWeights::stop_before(Minibatch end) {
-  std::erase_if(to_post_, [end](Minibatch p) { return p >= end; });
-  std::erase_if(updates_, [end](Minibatch p) { return p >= end; });
+void TiedWeights::stop_before(Minibatch end) { end_ = std::min(end_, end); }
+
+Minibatch TiedWeights::next_that_may_differ(Minibatch p) const {
+  return rule_.by_wave ? (p / rule_.in_flight + 1) * rule_.in_flight : p + 1;
 }
 
 // Of the minibatch behind those taken, and of the next update where every minibatch makes one:
 // whoever sends these cannot stop before.
 void TiedWeights::post_ahead() {
-  if (posted_.empty() && !to_post_.empty() && to_post_.front() <= next_) post_weights();
-  if (parts_.empty() && !updates_.empty() && !rule_.by_wave) post_parts();
+  if (posted_.empty() && to_post_ < end_ && to_post_ <= next_) post_weights();
+  if (parts_.empty() && update_ < end_ && !rule_.by_wave) post_parts();
 }
 
 void TiedWeights::post_weights() {
   if (!ways_in_.empty()) {
-    posted_.emplace(to_post_.front(), receive_weights(Channel::tied_weights));
+    posted_.emplace(to_post_, receive_weights(Channel::tied_weights));
   }
-  to_post_.pop_front();
+  to_post_ = next_that_may_differ(to_post_);
 }
 
 void TiedWeights::take(Minibatch p, int chunk) {
@@ -265,8 +261,10 @@ void TiedWeights::post_parts() {
 
 void TiedWeights::add_up(Minibatch p, const Buffer& own, Buffer uses) {
   if (sums_.empty()) return;
-  ensure(!updates_.empty() && updates_.front() == p, "parts of another update are on their way");
-  updates_.pop_front();
+  // With updates by wave nothing is on its way before they are added up.
+  ensure(update_ <= p && (rule_.by_wave || update_ == p),
+         "parts of another update are on their way");
+  update_ = p + 1;
   if (parts_.empty()) post_parts();
   const auto here = std::make_shared<const Buffer>(std::move(uses));
   for (std::size_t i = 0; i < sums_.size(); ++i) {

@@ -35,13 +35,13 @@ class TiedWeights {
     bool keeps = true;     // B of a use: with what its F had; else with the newest F's that began
     bool by_wave = false;  // weights change from wave to wave alone
     int in_flight = 1;
+    Minibatch first = 0;  // of the run
+    Minibatch end = 0;    // one past the last
   };
 
-  // `chunks`: the rank's stages. `updates`: minibatches after which gradients are added up,
-  // ascending. All outlive this.
+  // `chunks`: the rank's stages. All outlive this.
   TiedWeights(const WorkerPlace& place, std::vector<Stage*> chunks, const Rule& rule,
-              std::vector<Minibatch> updates, DeviceTransport& transport, RankService& service,
-              Pace& pace, RankReport& report);
+              DeviceTransport& transport, RankService& service, Pace& pace, RankReport& report);
 
   // Before the first F of minibatch p at a chunk: waits for what it uses of other stages' weights.
   void take(Minibatch p, int chunk);
@@ -115,6 +115,7 @@ class TiedWeights {
   void find_sums(const std::vector<ParameterLayout>& layouts);
   int chunk_of(int stage) const;  // -1: another rank's
   bool may_differ(Minibatch p) const;
+  Minibatch next_that_may_differ(Minibatch p) const;
   Weights receive_weights(Channel channel);
   void post_weights();
   void post_parts();
@@ -135,13 +136,14 @@ class TiedWeights {
   Stream& stream_;
 
   std::vector<Way> ways_in_, ways_out_;  // in the order of their messages
-  std::deque<Minibatch> to_post_;        // whose weights differ from those before, ascending
-  Minibatch next_ = 0;                   // behind those taken
+  Minibatch to_post_;                    // the next whose weights differ from those before
+  Minibatch next_;                       // behind those taken
+  Minibatch end_;                        // nothing comes from here on
   std::map<Minibatch, Weights> posted_;
   std::vector<Chunk> of_chunk_;
 
-  std::vector<Sum> sums_;  // likewise
-  std::deque<Minibatch> updates_;
+  std::vector<Sum> sums_;                 // likewise
+  Minibatch update_;                      // the next whose gradients are added up
   std::vector<std::vector<Part>> parts_;  // of the next update, by sum
 
   std::deque<Sending> sending_;

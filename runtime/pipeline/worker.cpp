@@ -27,8 +27,7 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
       service_(service),
       pace_(service),
       messages_(setup_.place, chunks_, transport, service, pace_, report_),
-      tied_(setup_.place, chunks_, tied_rule(), minibatches_with_update(), transport, service,
-            pace_, report_),
+      tied_(setup_.place, chunks_, tied_rule(), transport, service, pace_, report_),
       evaluator_(setup_.test, chunks_, messages_, service, pace_),
       accumulating_(chunks_.size()),
       loss_scale_(rules.in_flight, setup_.loss_scale),
@@ -59,8 +58,15 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
 
 RankReport Worker::run() {
   const std::int64_t start = last_report_ns_ = now_ns();
-  for (const Action& action : setup_.place.actions()) {
-    if (left_out(action)) continue;
+  ActionCursor cursor = setup_.evaluations ? ActionCursor(setup_.place.actions(), setup_.evaluates,
+                                                          setup_.evaluations)
+                                           : ActionCursor(setup_.place.actions());
+  while (const std::optional<Action> next = cursor.next()) {
+    const Action& action = *next;
+    if (left_out(action)) {
+      if (cursor.begins_at(*rules_.stopped_before)) break;
+      continue;
+    }
     service_.begin(to_string(action));
     const std::int64_t start_ns = now_ns();
     const std::int64_t bytes_before = bytes_moved();
@@ -191,14 +197,6 @@ int Worker::pass_number(const Action& action, int micro) const {
   return action.chunk * setup_.place.split.micro_batches() + micro;
 }
 
-// What a message of this action carries follows from what has been computed.
-Payload Worker::side_of(const Action& action) {
-  const InFlight& flight = flight_of(action.minibatch);
-  const HeldPass& pass = flight.passes[at(action.chunk)][at(action.micro)];
-  const bool behind = action.kind == ActionKind::receive ? pass.forwarded : pass.backwarded;
-  return behind ? Payload::gradients : Payload::activations;
-}
-
 std::vector<Pass*> Worker::passes_of(const Action& action, Payload side) {
   std::vector<Pass*> passes;
   const auto micros = setup_.place.micros(side, action.micro);
@@ -218,17 +216,9 @@ const float* Worker::of_chunk(const WeightVersion& version, int chunk) const {
 TiedWeights::Rule Worker::tied_rule() const {
   return {.keeps = setup_.policy.backward != WeightsOf::newest,
           .by_wave = setup_.policy.by_wave,
-          .in_flight = rules_.in_flight};
-}
-
-std::vector<Minibatch> Worker::minibatches_with_update() const {
-  std::vector<Minibatch> minibatches;
-  for (const Action& action : setup_.place.actions()) {
-    if (action.kind == ActionKind::update && updates(action.minibatch)) {
-      minibatches.push_back(action.minibatch);
-    }
-  }
-  return minibatches;
+          .in_flight = rules_.in_flight,
+          .first = rules_.start_minibatch(),
+          .end = rules_.end[at(setup_.place.virtual_worker.value)]};
 }
 
 void Worker::add_up_tied(Minibatch p) { tied_.add_up(p, gradient_, std::move(uses_)); }
@@ -247,7 +237,7 @@ std::vector<float> Worker::download(const Buffer& buffer) {
 }
 
 void Worker::receive(const Action& action) {
-  const Payload side = side_of(action);
+  const Payload side = action.payload;
   StageMessages::Arrived arrived = messages_.take(side, action);
   const std::vector<Pass*> passes = passes_of(action, side);
   for (std::size_t i = 0; i < passes.size(); ++i) {
@@ -265,7 +255,7 @@ void Worker::receive(const Action& action) {
 }
 
 void Worker::send(const Action& action) {
-  const Payload side = side_of(action);
+  const Payload side = action.payload;
   const std::vector<Pass*> passes = passes_of(action, side);
   if (side == Payload::gradients) {
     messages_.send_gradients(action, passes, flight_of(action.minibatch).scale.value_or(0));

@@ -37,14 +37,16 @@ struct StagePace {
 struct WorkerSetup {
   WorkerPlace place;
   WeightPolicy policy;
-  bool waves = true;                      // updates go to parameter servers, wave by wave
-  bool clip_globally = false;             // gradients, by their norm over all stages
-  bool scaled = false;                    // the loss: some device of the run computes in fp16
-  LossScale::State loss_scale{};          // that it starts with
-  bool flushed = false;                   // the pipeline is flushed before each update
-  bool split_backward = false;            // B makes the inputs' gradient, W the weights'
-  std::vector<bool> recompute;            // by chunk: keeps its inputs, R makes the rest again
-  std::vector<StagePace> paces;           // by chunk
+  bool waves = true;              // updates go to parameter servers, wave by wave
+  bool clip_globally = false;     // gradients, by their norm over all stages
+  bool scaled = false;            // the loss: some device of the run computes in fp16
+  LossScale::State loss_scale{};  // that it starts with
+  bool flushed = false;           // the pipeline is flushed before each update
+  bool split_backward = false;    // B makes the inputs' gradient, W the weights'
+  std::vector<bool> recompute;    // by chunk: keeps its inputs, R makes the rest again
+  std::vector<StagePace> paces;   // by chunk
+  EventPlace evaluates = EventPlace::before_minibatch;
+  ActionCursor::NextEvent evaluations;    // may be empty
   std::function<Batch(Minibatch)> batch;  // the rank's samples, micro-batch after micro-batch
   std::function<std::int64_t(Minibatch)> loss_samples;  // that one update is a mean over
   TestBatches test;
@@ -109,12 +111,10 @@ class Worker {
 
   InFlight& flight_of(Minibatch p);
   std::vector<Pass*> passes_of(const Action& action, Payload side);
-  Payload side_of(const Action& action);
   Stage& chunk(const Action& action) { return *chunks_[static_cast<std::size_t>(action.chunk)]; }
   int pass_number(const Action& action, int micro) const;
   const float* of_chunk(const WeightVersion& version, int chunk) const;
   TiedWeights::Rule tied_rule() const;
-  std::vector<Minibatch> minibatches_with_update() const;
   void add_up_tied(Minibatch p);
   std::vector<Buffer> foreign_for_evaluation(Label label, const Buffer& own);
   float* statistics_of(int chunk) const;

@@ -5,14 +5,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <tuple>
 #include <vector>
 
 #include "base/ids.h"
 #include "kernels/element.h"
 #include "partitioner/profile/cut.h"
-#include "partitioner/schedule/schedule.h"
+#include "partitioner/schedule/periodic.h"
 #include "runtime/data/sample_split.h"
 
 // Who sends what to whom within a virtual worker, and in which order: pure arithmetic, the same at
@@ -59,16 +58,16 @@ struct WorkerPlace {
   std::vector<int> stage_end;                             // one past the last layer of each stage
   SampleSplit split{1, {}};
   // How many micro-batches one action takes.
-  bool whole_minibatches = false;                  // all, in F and B alike (continuous 1F1B)
-  bool backward_by_minibatch = false;              // all, only in B (nF1B)
-  std::int64_t minibatch = 0;                      // samples of a whole one
-  std::function<std::int64_t(Minibatch)> samples;  // of a minibatch of this virtual worker
-  std::shared_ptr<const Schedule> schedule;        // of all its positions
+  bool whole_minibatches = false;                    // all, in F and B alike (continuous 1F1B)
+  bool backward_by_minibatch = false;                // all, only in B (nF1B)
+  std::int64_t minibatch = 0;                        // samples of a whole one
+  std::function<std::int64_t(Minibatch)> samples;    // of a minibatch of this virtual worker
+  std::shared_ptr<const PeriodicSchedule> schedule;  // of all its positions
 
   int positions() const { return static_cast<int>(schedule->size()); }
   int stages() const { return static_cast<int>(stage_end.size()); }
   StageId stage(int chunk) const { return StageId{chunk * positions() + position}; }
-  const StageActions& actions() const { return (*schedule)[static_cast<std::size_t>(position)]; }
+  const PeriodicActions& actions() const { return (*schedule)[static_cast<std::size_t>(position)]; }
 
   // Micro-batches [first, end) that an F (or V, S, R of its side) and a B take.
   MicroSpan micros(Payload side, int micro) const;
@@ -95,13 +94,11 @@ struct WorkerPlace {
   SampleSpan common_samples(const MessagePiece& piece, int micro, std::int64_t of) const;
 };
 
-// Walks along a stage's actions from one of its sends to the next, telling what each carries
-// (partitioner/schedule/schedule.h's rule: before the B of its pass activations, after it
-// gradients).
+// Goes along a stage's actions from one of its sends to the next.
 class MessageCursor {
  public:
   // `actions` outlives this. Other payloads than this one are passed over.
-  MessageCursor(const StageActions& actions, Payload payload)
+  MessageCursor(const PeriodicActions& actions, Payload payload)
       : actions_(actions), payload_(payload) {}
 
   // Minibatches from this one on are never sent.
@@ -109,11 +106,10 @@ class MessageCursor {
   std::optional<Action> next();
 
  private:
-  const StageActions& actions_;
+  const PeriodicActions& actions_;
   Payload payload_;
   std::optional<Minibatch> end_;
-  std::size_t at_ = 0;
-  std::set<std::tuple<Minibatch, int, int>> backward_;  // begun and not updated: with micro, chunk
+  std::int64_t at_ = 0;
 };
 
 }  // namespace hetpipe

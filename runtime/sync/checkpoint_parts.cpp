@@ -71,7 +71,7 @@ std::size_t bytes_of(const CheckpointParts& parts) {
 
 bool CheckpointRule::due(const WaveRules& rules, Label label) const {
   if (!enabled || label <= rules.start_wave()) return false;
-  return label == rules.end_label() || std::binary_search(labels.begin(), labels.end(), label);
+  return label == rules.end_label() || (next && next(label - 1) == label);
 }
 
 Saves CheckpointRule::of_stage(const WaveRules& rules, VirtualWorkerId vw, Label label) const {
@@ -133,11 +133,10 @@ CheckpointCollector::CheckpointCollector(Setup setup, const WaveRules& rules, Ra
 }
 
 std::optional<Label> CheckpointCollector::next_due() const {
-  const auto& labels = setup_.rule.labels;
   const Label end = rules_.end_label();
   if (!setup_.rule.enabled || handed_over_ >= end) return std::nullopt;
-  const auto next = std::upper_bound(labels.begin(), labels.end(), handed_over_);
-  return next == labels.end() ? end : std::min(*next, end);
+  const auto next = setup_.rule.next ? setup_.rule.next(handed_over_) : std::nullopt;
+  return std::min(next.value_or(end), end);
 }
 
 // A stage whose run ended before this label has sent its last part at that end.

@@ -49,7 +49,8 @@ std::size_t bytes_of(const CheckpointParts& parts);
 
 // When parts are due, the same on every rank.
 struct CheckpointRule {
-  std::vector<Label> labels;  // ascending; the last label of the run is due anyway
+  // The first label beyond another at which one is due; the last of the run is anyway.
+  std::function<std::optional<Label>(Label)> next{};
   bool enabled = true;
   bool exact = false;  // with what a bit-identical continuation needs
 

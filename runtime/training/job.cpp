@@ -7,11 +7,9 @@
 #include "partitioner/plan/plan.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/schedule/generate.h"
-#include "partitioner/schedule/lower.h"
 #include "runtime/model/zoo.h"
 
 #include <algorithm>
-#include <set>
 
 namespace hetpipe {
 
@@ -73,94 +71,25 @@ Counts counts_at(const TrainJob& job, const Sampler& sampler, const WaveRules& r
   return counts;
 }
 
-std::vector<Label> due_labels(const TrainJob& job, const WaveRules& rules, int every, Label after) {
-  std::set<Label> labels;
-  const Label end = rules.end_label();
-  if (every > 0) {
-    for (Label l = every; l < end; l += every) labels.insert(l);
-  }
-  std::int64_t round = 0;
-  for (std::size_t i = 0; i < job.plan.virtual_workers.size(); ++i) {
-    round += job.plan.minibatch_of(VirtualWorkerId{static_cast<int>(i)});
-  }
-  const std::int64_t wave =
-      round * job.plan.in_flight;  // samples of one wave of all virtual workers
-  const std::int64_t origin = job.start.origin_consumed;
-  for (std::int64_t epoch = origin / job.dataset_size + 1;; ++epoch) {
-    const std::int64_t left = epoch * job.dataset_size - origin;
-    const Label label = rules.first_wave + (left + wave - 1) / wave;
-    if (label >= end) break;
-    labels.insert(label);
-  }
-  labels.insert(end);
-  labels.erase(labels.begin(), labels.upper_bound(after));
-  return {labels.begin(), labels.end()};
-}
-
-Minibatch gate_minibatch(const WaveRules& rules, Label label) {
-  return (label + rules.distance + 1) * rules.in_flight - 1;
-}
-
-Minibatch evaluation_minibatch(const TrainJob& job, const WaveRules& rules, Label label) {
-  if (has_waves(job.plan)) return gate_minibatch(rules, label);
-  const Minibatch end = *std::max_element(rules.end.begin(), rules.end.end());
-  return std::min(label * rules.in_flight, end) - 1;
-}
-
-std::vector<Label> evaluation_labels(const TrainJob& job, const WaveRules& rules) {
-  // A continued run comes by the gates of the labels before its start once more.
-  const Label after = std::max(rules.first_wave, rules.bound_label(rules.start_wave()) - 1);
-  std::vector<Label> labels = due_labels(job, rules, job.evaluate_every, after);
-  const Minibatch shortest = *std::min_element(rules.end.begin(), rules.end.end());
-  std::erase_if(labels, [&](Label label) {
-    return label < rules.end_label() && evaluation_minibatch(job, rules, label) >= shortest;
-  });
-  return labels;
-}
-
-namespace {
-
-// Before the gate that rests on the label; the last one where all has been done. Without gates:
-// behind the update that completes it.
-void put_in(const TrainJob& job, const WaveRules& rules, Minibatch end, Label label,
-            StageActions& actions) {
-  const bool waves = has_waves(job.plan);
-  const Minibatch p =
-      waves && label == rules.end_label() ? end : evaluation_minibatch(job, rules, label);
-  const auto at = std::find_if(actions.begin(), actions.end(), [&](const Action& action) {
-    return action.minibatch == p && (waves || action.kind == ActionKind::update);
-  });
-  ensure(waves || at != actions.end(), "a label without the update that completes it");
-  actions.insert(waves ? at : at + 1, Action{.kind = ActionKind::evaluate, .minibatch = p});
-}
-
-}  // namespace
-
-Schedule worker_schedule(const TrainJob& job, const WaveRules& rules, VirtualWorkerId vw,
-                         const std::vector<Label>& evaluations) {
+PeriodicSchedule worker_schedule(const TrainJob& job, const WaveRules& rules, VirtualWorkerId vw) {
   const System system = composition(job.plan);
   const PlanVirtualWorker& worker = job.plan.virtual_workers[static_cast<std::size_t>(vw.value)];
   const Minibatch end = rules.end[static_cast<std::size_t>(vw.value)];
   ScheduleRequest request = schedule_request(job.plan, worker, system.schedule);
   request.first = rules.start_minibatch();
   request.end = end;
-  Schedule schedule(static_cast<std::size_t>(request.stages));
-  if (request.first < end) {  // who comes too late for any sample only evaluates
-    const bool waves = traits(system.sync).waves();
-    Lowering how;
-    how.sync = traits(system.sync).stage;
-    how.in_flight = waves ? rules.in_flight : 1;
-    how.first = waves ? rules.first_minibatch() : request.first;
-    how.end = end;
-    for (const PlanStage& stage : worker.stages) {
-      how.recompute.push_back(recomputes(stage, system.weights));
-    }
-    schedule = lower(generate(system.schedule, request), how);
+  // Who comes too late for any sample only evaluates.
+  if (request.first >= end) return PeriodicSchedule(static_cast<std::size_t>(request.stages));
+  const bool waves = traits(system.sync).waves();
+  Lowering how;
+  how.sync = traits(system.sync).stage;
+  how.in_flight = waves ? rules.in_flight : 1;
+  how.first = waves ? rules.first_minibatch() : request.first;
+  how.end = end;
+  for (const PlanStage& stage : worker.stages) {
+    how.recompute.push_back(recomputes(stage, system.weights));
   }
-  for (const Label label : evaluations) {
-    for (StageActions& actions : schedule) put_in(job, rules, end, label, actions);
-  }
-  return schedule;
+  return periodic_schedule(system.schedule, request, how);
 }
 
 std::uint64_t plan_hash(const Plan& plan) {

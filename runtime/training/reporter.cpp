@@ -49,8 +49,8 @@ Reporter::Reporter(const TrainJob& job, const WaveRules& rules, const Sampler& s
       trace_(trace),
       start_ns_(now_ns()),
       next_wave_(rules.start_wave()),
-      evaluations_ahead_(job.test_size > 0 ? evaluation_labels(job, rules) : std::vector<Label>{}),
-      evaluations_left_(evaluations_ahead_.size()),
+      planned_evaluations_(job, rules),
+      next_evaluation_(planned_evaluations_.first()),
       ranks_left_(static_cast<std::size_t>(job.plan.worker_ranks())),
       last_checkpoint_(job.checkpoint_folder.empty() || rules.end_label() == rules.start_wave()) {
   const Minibatch last = *std::max_element(rules.end.begin(), rules.end.end());
@@ -91,11 +91,6 @@ void Reporter::on_checkpoint_failed(const CheckpointFailed& failed) {
 }
 
 void Reporter::stopping(Label label, const StopWanted& by) {
-  const std::vector<Label>& all = evaluations_ahead_;
-  evaluations_left_ -= static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](Label l) {
-    if (!has_waves(job_.plan)) return l > label;
-    return l == all.back() || gate_minibatch(rules_, l) >= *rules_.stopped_before;
-  }));
   outcome_.stopped = label;
   outcome_.stopped_at_target = by.signal == kTargetReached;
   const std::string why =
@@ -235,7 +230,7 @@ void Reporter::print_waves() {
     // back for that.
     last_label_seconds_ =
         std::max(last_label_seconds_, next->second.until - next->second.evaluated);
-    label_seconds_[next_wave_] = last_label_seconds_;
+    if (evaluation_is_to_come()) label_seconds_[next_wave_] = last_label_seconds_;
     waves_.erase(next);
   }
   finish_evaluations();
@@ -322,7 +317,7 @@ void Reporter::finish_evaluations() {
                                          next->second.loss_sums.size() == expected_evaluations();
        next = evaluations_.erase(next)) {
     finish_evaluation(next->first, next->second);
-    --evaluations_left_;
+    next_evaluation_ = planned_evaluations_.next(next->first);
   }
 }
 
@@ -370,14 +365,26 @@ void Reporter::started(Minibatch p) {
 }
 
 bool Reporter::complete() const {
-  return next_wave_ == rules_.end_label() && evaluations_left_ == 0 && ranks_left_ == 0 &&
+  return next_wave_ == rules_.end_label() && !evaluation_is_to_come() && ranks_left_ == 0 &&
          last_checkpoint_;
 }
 
+// A run that stops comes by no gates behind that, and by no end.
+bool Reporter::evaluation_is_to_come() const {
+  if (!next_evaluation_ || !rules_.stopped_before) return next_evaluation_.has_value();
+  const Label label = *next_evaluation_;
+  if (!has_waves(job_.plan)) return label <= rules_.end_label();
+  return planned_evaluations_.next(label) && gate_minibatch(rules_, label) < *rules_.stopped_before;
+}
+
 std::string Reporter::waiting_for() const {
-  return format("the last reports (wave %lld of %lld, %zu evaluations, %zu ranks%s)",
+  const std::string evaluation =
+      evaluation_is_to_come()
+          ? format(", the evaluation after wave %lld", static_cast<long long>(*next_evaluation_))
+          : "";
+  return format("the last reports (wave %lld of %lld%s, %zu ranks%s)",
                 static_cast<long long>(next_wave_), static_cast<long long>(rules_.end_label()),
-                evaluations_left_, ranks_left_, last_checkpoint_ ? "" : ", the last checkpoint");
+                evaluation.c_str(), ranks_left_, last_checkpoint_ ? "" : ", the last checkpoint");
 }
 
 }  // namespace hetpipe

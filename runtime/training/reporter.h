@@ -10,6 +10,7 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/store/trace.h"
 #include "runtime/sync/stop_forecast.h"
+#include "runtime/training/evaluations.h"
 #include "runtime/training/job.h"
 #include "runtime/training/loss_watch.h"
 #include "runtime/training/messages.h"
@@ -93,6 +94,7 @@ class Reporter {
   void on_wave(Rank from, const WaveReport& report);
   void on_evaluation(const EvaluationReport& report);
   void finish_evaluations();
+  bool evaluation_is_to_come() const;
   void finish_evaluation(Label label, const EvaluationSum& sum);
   void on_checkpoint_failed(const CheckpointFailed& failed);
   void print_waves();
@@ -125,8 +127,8 @@ class Reporter {
   std::map<Label, double> label_seconds_;  // when it was complete, as Evaluation has it
   double last_label_seconds_ = 0;
   std::map<Label, EvaluationSum> evaluations_;
-  std::vector<Label> evaluations_ahead_;  // when the run started
-  std::size_t evaluations_left_;
+  Evaluations planned_evaluations_;
+  std::optional<Label> next_evaluation_;  // that is not done
   std::size_t ranks_left_;
   bool last_checkpoint_ = false;
   Outcome outcome_;

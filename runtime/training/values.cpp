@@ -38,11 +38,12 @@ TrainValues::TrainValues(const TrainJob& the_job)
       rules(make_wave_rules(job, sampler)),
       planned(rules),
       map(model, shards_of(job, model), shard_count(job.plan)),
-      checkpoints{.labels = due_labels(job, rules, job.checkpoint_every, rules.start_wave()),
+      checkpoints{.next = [due = due_labels(job, rules, job.checkpoint_every, rules.start_wave())](
+                              Label label) { return due.next(label); },
                   .enabled = !job.checkpoint_folder.empty(),
                   .exact = writes_exact(job, rules)},
       parts(number_parts(job.plan)),
-      evaluations(job.test_size > 0 ? evaluation_labels(job, rules) : std::vector<Label>{}) {
+      evaluations(job, rules) {
   if (job.start.checkpoint.empty()) return;
   checkpoint = read_checkpoint(job.start.checkpoint);
   if (job.start.exact) continued = parts_from(*checkpoint, job);

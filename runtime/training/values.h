@@ -8,6 +8,7 @@
 #include "runtime/sync/checkpoint_parts.h"
 #include "runtime/sync/shard_map.h"
 #include "runtime/training/checkpoint.h"
+#include "runtime/training/evaluations.h"
 #include "runtime/training/job.h"
 
 namespace hetpipe {
@@ -25,7 +26,7 @@ struct TrainValues {
   ShardMap map;             // of no shards where the plan has no servers
   CheckpointRule checkpoints;
   PartNumbers parts;
-  std::vector<Label> evaluations;
+  Evaluations evaluations;
   std::optional<Checkpoint> checkpoint;      // that the run starts from
   std::optional<CheckpointParts> continued;  // bit for bit, if it does
 

@@ -166,8 +166,8 @@ WorkerPlace place_of(const TrainValues& common, const Role::Worker& role, const 
   place.samples = [&sampler = common.sampler, worker](Minibatch p) -> std::int64_t {
     return sampler.samples(worker, p).count;
   };
-  place.schedule = std::make_shared<const Schedule>(
-      worker_schedule(common.job, common.planned, role.virtual_worker, common.evaluations));
+  place.schedule = std::make_shared<const PeriodicSchedule>(
+      worker_schedule(common.job, common.planned, role.virtual_worker));
   return place;
 }
 
@@ -279,6 +279,8 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
                                               common.rules.end[at(worker)], job.timeout_seconds);
   }
 
+  setup.evaluates = common.evaluations.place();
+  setup.evaluations = common.evaluations.events(role.virtual_worker);
   setup.waves = has_waves(job.plan);
   setup.split_backward = traits(system.schedule).backward == BackwardForm::split;
   for (const StageId id : role.stages) {

@@ -9,7 +9,7 @@ namespace hetpipe {
 namespace message_cursor_test {
 
 std::string sends(const std::string& text, Payload payload, std::optional<Minibatch> end = {}) {
-  const StageActions actions = parse_actions(text);
+  const PeriodicActions actions = without_period(parse_actions(text));
   MessageCursor cursor(actions, payload);
   if (end) cursor.stop_before(*end);
   StageActions found;
@@ -17,7 +17,7 @@ std::string sends(const std::string& text, Payload payload, std::optional<Miniba
   return to_string(found);
 }
 
-TEST(MessageCursor, FollowFromTheirPlace) {
+TEST(MessageCursor, SendsOfOnePayload) {
   const std::string middle = "V0 F0 S0 V1 F1 S1 V0 B0 S0 U0 V1 B1 S1 U1";
   EXPECT_EQ(sends(middle, Payload::activations), "S0 S1");
   EXPECT_EQ(sends(middle, Payload::gradients), "S0 S1");

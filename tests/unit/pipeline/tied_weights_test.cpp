@@ -140,14 +140,10 @@ class Play {
     }
     place.stage_end = case_.ends;
     place.split = SampleSplit(1, shares);
-    StageActions actions;
-    std::vector<Minibatch> updated;
-    for (Minibatch p = 0; p < kEnd; ++p) {
-      actions.push_back({.kind = ActionKind::forward, .minibatch = p});
-      if (updates(p)) updated.push_back(p);
-    }
-    place.schedule = std::make_shared<const Schedule>(at(positions_), actions);
-    TiedWeights tied(place, chunks, case_.rule, updated, moving, service, pace, report);
+    place.schedule = std::make_shared<const PeriodicSchedule>(at(positions_));
+    TiedWeights::Rule rule = case_.rule;
+    rule.end = kEnd;
+    TiedWeights tied(place, chunks, rule, moving, service, pace, report);
 
     // F0 F1 B0 F2 B1 ...
     for (Minibatch p = 0; p <= kEnd; ++p) {

@@ -81,7 +81,7 @@ TEST_F(NamedDataset, ImagesMayHaveTheirChannelsLast) {
 }
 
 TEST_F(NamedDataset, LabelsMayBeElementsOfAnInput) {
-  SampleFormat next{.inputs = {{"tokens", {3}, true}}, .sample_shape = {3}};
+  SampleFormat next{.inputs = {{"tokens", {3}, true}}, .labels = {}, .sample_shape = {3}};
   next.labels = {{.name = "tokens", .shape = {3}, .classes = 9, .from = {1, 2, -1}},
                  {.name = "kind", .classes = 2}};
   add<std::uint16_t>("a.h5", "tokens", H5T_NATIVE_UINT16, {2, 3}, {1, 2, 3, 4, 5, 6});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sync/group_synchronizer.h"
+#include "tests/unit/sync/listed_labels.h"
 
 #include <gtest/gtest.h>
 
@@ -190,7 +191,7 @@ class Play {
         .sums = {exchange_parts(gradients, scope, case_.ranks)[at(rank)],
                  exchange_parts(means, scope, case_.ranks)[at(rank)],
                  mean_factors(means, scope, case_.minibatch, 1, case_.ranks)[at(rank)]},
-        .checkpoints = {.labels = case_.checkpoints},
+        .checkpoints = {.next = test::listed(case_.checkpoints)},
         .parts = numbers(),
         .coordinator = Rank{case_.workers[0][0].ranks[0]},
         .stop = stop};
@@ -257,7 +258,7 @@ class Play {
       collector = std::make_unique<CheckpointCollector>(
           CheckpointCollector::Setup{
               .numbers = numbers(),
-              .rule = {.labels = case_.checkpoints},
+              .rule = {.next = test::listed(case_.checkpoints)},
               .unplayed = {},
               .complete = [&](CheckpointParts parts) { seen.checkpoints.push_back(parts); }},
           rules, service);

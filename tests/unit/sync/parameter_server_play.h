@@ -17,6 +17,7 @@
 #include "runtime/transport/device_transport.h"
 #include "runtime/transport/threads.h"
 #include "tests/main/patience.h"
+#include "tests/unit/sync/listed_labels.h"
 #include "tests/unit/sync/on_threads.h"
 #include "tests/unit/sync/parameter_server_case.h"
 
@@ -140,7 +141,7 @@ class Play {
       collector = std::make_unique<CheckpointCollector>(
           CheckpointCollector::Setup{
               .numbers = numbers(),
-              .rule = {.labels = case_.checkpoint_labels},
+              .rule = {.next = test::listed(case_.checkpoint_labels)},
               .unplayed =
                   [this](VirtualWorkerId vw, StageId k) {
                     return state_of(vw.value, k.value, case_.rules.first_wave);
@@ -192,7 +193,7 @@ class Play {
     setup.worker_ranks = worker_ranks_;
     setup.stage_end = case_.stage_end;
     setup.update_factor = case_.factor;
-    setup.checkpoints.labels = case_.checkpoint_labels;
+    setup.checkpoints.next = test::listed(case_.checkpoint_labels);
     setup.part = numbers().of_shard(shard);
     ShardSnapshot& initial = setup.snapshots.emplace_back();
     initial.label = case_.rules.first_wave;
@@ -233,7 +234,7 @@ class Play {
                            numbers().of_stage(VirtualWorkerId{vw}, StageId{k}), service);
     DeviceTransport messages(service.transport(), *device, *stream);
     ServerClient client(VirtualWorkerId{vw}, stage, rules, map_, server_ranks_,
-                        {.labels = case_.checkpoint_labels}, parts, messages, service,
+                        {.next = test::listed(case_.checkpoint_labels)}, parts, messages, service,
                         replica_of(vw, k, r));
     std::vector<int> layers(at(stage.end_layer() - stage.first_layer()));
     std::iota(layers.begin(), layers.end(), stage.first_layer());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sync/parameter_server.h"
+#include "tests/unit/sync/listed_labels.h"
 
 #include <gtest/gtest.h>
 
@@ -49,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(Runs, ParameterServerTest, testing::ValuesIn(cases()),
 TEST(CheckpointRule, StagesSendWhereACheckpointIsDueOrTheirRunEnds) {
   const WaveRules rules{
       .in_flight = 2, .distance = 0, .pull = kBound, .first_wave = 0, .end = {7, 10}};
-  const CheckpointRule rule{.labels = {2, 5}};
+  const CheckpointRule rule{.next = test::listed({2, 5})};
   std::vector<Label> first, second;
   for (Label label = 0; label <= 5; ++label) {
     if (rule.of_stage(rules, VirtualWorkerId{0}, label) != Saves::nothing) first.push_back(label);
@@ -71,7 +72,7 @@ TEST(CheckpointCollector, WaitsForASignOfLifeAfterTheParts) {
   std::vector<Label> complete;
   CheckpointCollector collector(
       {.numbers = PartNumbers({1}, 1),
-       .rule = {.labels = {2}},
+       .rule = {.next = test::listed({2})},
        .unplayed = {},
        .complete = [&](CheckpointParts parts) { complete.push_back(parts.label); }},
       rules, collecting);

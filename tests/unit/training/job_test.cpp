@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "partitioner/schedule/lower.h"
+#include "runtime/training/evaluations.h"
 #include "tests/unit/base/travels.h"
 
 namespace hetpipe {
@@ -51,7 +52,41 @@ WaveRules rules_of(const TrainJob& job) { return make_wave_rules(job, make_sampl
 
 std::vector<Label> due(const TrainJob& job, int every) {
   const WaveRules rules = rules_of(job);
-  return due_labels(job, rules, every, rules.start_wave());
+  const DueLabels due = due_labels(job, rules, every, rules.start_wave());
+  std::vector<Label> labels;
+  for (auto label = due.next(0); label; label = due.next(*label)) labels.push_back(*label);
+  for (Label label = 0; label <= rules.end_label() + 3; ++label) {
+    EXPECT_EQ(due.contains(label), std::count(labels.begin(), labels.end(), label) == 1);
+  }
+  return labels;
+}
+
+TrainJob with_test_set(TrainJob job, int every) {
+  job.test_size = 1;
+  job.evaluate_every = every;
+  return job;
+}
+
+std::vector<Label> evaluation_labels(const TrainJob& job, const WaveRules& rules) {
+  const Evaluations evaluations(job, rules);
+  std::vector<Label> labels;
+  for (auto label = evaluations.first(); label; label = evaluations.next(*label)) {
+    labels.push_back(*label);
+  }
+  return labels;
+}
+
+// All actions of a virtual worker, with its evaluations.
+Schedule played(const TrainJob& job, VirtualWorkerId vw) {
+  const WaveRules rules = rules_of(job);
+  const Evaluations evaluations(job, rules);
+  Schedule all;
+  for (const PeriodicActions& actions : worker_schedule(job, rules, vw)) {
+    ActionCursor cursor(actions, evaluations.place(), evaluations.events(vw));
+    StageActions& stage = all.emplace_back();
+    while (const auto action = cursor.next()) stage.push_back(*action);
+  }
+  return all;
 }
 
 // Labels due, label by label: a multiple of `every`, the first that contains an epoch's last
@@ -128,7 +163,7 @@ TEST(TrainJob, EvaluationLabelsAreThoseOfGatesThatAllPass) {
     for (int every : {0, 1, 3}) {
       SCOPED_TRACE(testing::Message() << "size " << job.dataset_size << " end " << job.end_position
                                       << " start " << job.start.consumed << " every " << every);
-      job.evaluate_every = every;
+      job = with_test_set(job, every);
       const WaveRules rules = rules_of(job);
       std::vector<Label> expected;
       for (const Label label : due(job, every)) {
@@ -155,7 +190,7 @@ TEST(TrainJob, EvaluationLabelsAreThoseOfGatesThatAllPass) {
 // once per label.
 TEST(TrainJob, EvaluationsStandBeforeTheirGates) {
   for (TrainJob job : jobs()) {
-    job.evaluate_every = 2;
+    job = with_test_set(job, 2);
     const WaveRules rules = rules_of(job);
     const std::vector<Label> evaluations = evaluation_labels(job, rules);
     for (int vw = 0; vw < rules.workers(); ++vw) {
@@ -165,7 +200,7 @@ TEST(TrainJob, EvaluationsStandBeforeTheirGates) {
       for (int stages = 1; stages <= 4; ++stages) {
         SCOPED_TRACE(testing::Message() << "worker " << vw << " stages " << stages);
         cut_into(job, vw, stages);
-        const Schedule schedule = worker_schedule(job, rules, VirtualWorkerId{vw}, evaluations);
+        const Schedule schedule = played(job, VirtualWorkerId{vw});
         Schedule plain;
         for (int k = 0; k < stages; ++k) {
           StageActions actions = schedule[static_cast<std::size_t>(k)];
@@ -209,9 +244,9 @@ TEST(TrainJob, EvaluationsStandBeforeTheirGates) {
 
 //   two stages, Nm = 2, D = 0, five minibatches; the test set at labels 1 and 3 (the end)
 TEST(TrainJob, ActionsOfASmallRun) {
-  TrainJob job = make_job({8}, 2, 0, 40, 40);
+  TrainJob job = with_test_set(make_job({8}, 2, 0, 40, 40), 1);
   cut_into(job, 0, 2);
-  const Schedule schedule = worker_schedule(job, rules_of(job), VirtualWorkerId{0}, {1, 3});
+  const Schedule schedule = played(job, VirtualWorkerId{0});
   EXPECT_EQ(to_string(schedule[0]),
             "F0 S0 F1 S1 V0 B0 U0 F2 S2 V1 B1 U1 P1 E3 L3 F3 S3 V2 B2 U2 F4 S4 V3 B3 U3 P3 V4 B4 "
             "U4 P4 E5");
@@ -245,16 +280,16 @@ TEST(TrainJob, EverySystemIsPlayable) {
 
 //   Two virtual workers, two stages, all-reduce: E behind the update that completes a label.
 TEST(TrainJob, WithoutServersEvaluationsStandBehindTheirUpdates) {
-  TrainJob job = make_job({8}, 2, 0, 40, 40);
+  TrainJob job = with_test_set(make_job({8}, 2, 0, 40, 40), 1);
   job.plan.system = "pipedream";
   job.plan.server.reset();
   cut_into(job, 0, 2);
-  const Schedule schedule = worker_schedule(job, rules_of(job), VirtualWorkerId{0}, {1, 3});
+  const Schedule schedule = played(job, VirtualWorkerId{0});
   EXPECT_EQ(to_string(schedule[0]),
-            "F0 S0 F1 S1 V0 B0 P0 U0 F2 S2 V1 B1 P1 U1 E1 F3 S3 V2 B2 P2 U2 F4 S4 V3 B3 P3 U3 V4 "
+            "F0 S0 F1 S1 V0 B0 P0 U0 F2 S2 V1 B1 P1 U1 E1 F3 S3 V2 B2 P2 U2 F4 S4 V3 B3 P3 U3 E3 V4 "
             "B4 P4 U4 E4");
   EXPECT_EQ(to_string(schedule[1]),
-            "V0 F0 B0 S0 P0 U0 V1 F1 B1 S1 P1 U1 E1 V2 F2 B2 S2 P2 U2 V3 F3 B3 S3 P3 U3 V4 F4 B4 "
+            "V0 F0 B0 S0 P0 U0 V1 F1 B1 S1 P1 U1 E1 V2 F2 B2 S2 P2 U2 V3 F3 B3 S3 P3 U3 E3 V4 F4 B4 "
             "S4 P4 U4 E4");
 }
 

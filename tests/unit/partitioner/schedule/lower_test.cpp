@@ -129,8 +129,8 @@ TEST(Lower, MessagesPerMinibatch) {
     std::map<Payload, int> count;
     const Schedule schedule = lower(generate(rule, request), {});
     for (const StageActions& actions : schedule) {
-      for (std::size_t i = 0; i < actions.size(); ++i) {
-        if (actions[i].kind == ActionKind::send) ++count[payload_of(actions, i)];
+      for (const Action& action : actions) {
+        if (action.kind == ActionKind::send) ++count[action.payload];
       }
     }
     const int cuts = request.stages == 1 ? 0 : request.stages * request.chunks - 1;

@@ -151,8 +151,9 @@ class Player {
         }
         break;
       case ActionKind::send: {
-        const bool gradient = done(k, ActionKind::backward, a.minibatch, a.micro, a.chunk);
-        if (!must(done(k, ActionKind::forward, a.minibatch, a.micro, a.chunk)) ||
+        const bool gradient = a.payload == Payload::gradients;
+        const ActionKind made = gradient ? ActionKind::backward : ActionKind::forward;
+        if (!must(done(k, made, a.minibatch, a.micro, a.chunk)) ||
             !must(gradient ? at > 0 : at < last()) ||
             !must(stage.sent[gradient].insert(pass).second)) {
           return false;
@@ -162,8 +163,11 @@ class Player {
         break;
       }
       case ActionKind::receive: {
-        const bool gradient = done(k, ActionKind::forward, a.minibatch, a.micro, a.chunk);
+        const bool gradient = a.payload == Payload::gradients;
         if (!must(gradient ? at < last() : at > 0)) return false;
+        if (gradient && !must(done(k, ActionKind::forward, a.minibatch, a.micro, a.chunk))) {
+          return false;
+        }
         auto& channel = channels_[{(at + (gradient ? 1 : devices() * 2 - 1)) % devices(),
                                    at % devices(), gradient}];
         if (channel.empty()) return false;  // waits

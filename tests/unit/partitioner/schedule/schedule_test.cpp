@@ -130,12 +130,12 @@ TEST(LowerWsp, TheFirstWaveOfAResumedRunHasNoGate) {
             (std::vector<std::string>{"F4 B4 U4 F5 B5 U5 P5 F6 B6 U6 L7 F7 B7 U7 P7"}));
 }
 
-TEST(PayloadOf, FollowsFromThePlace) {
+TEST(ParseActions, PayloadsFollowFromThePlace) {
   const StageActions actions = parse_actions("V0 F0 S0 V1 L1 F1 S1 V0 B0 S0 U0");
   std::vector<bool> forward;
   for (std::size_t i = 0; i < actions.size(); ++i) {
     if (actions[i].kind == ActionKind::send || actions[i].kind == ActionKind::receive) {
-      forward.push_back(payload_of(actions, i) == Payload::activations);
+      forward.push_back(actions[i].payload == Payload::activations);
     }
   }
   EXPECT_EQ(forward, (std::vector<bool>{true, true, true, true, false, false}));
