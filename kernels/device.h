@@ -25,12 +25,16 @@ class Event {
  public:
   virtual ~Event() = default;
   virtual bool done() const = 0;  // never blocks
+  // Of one from record_time() that is done: when it was, on the host's clock (base/time.h), to
+  // some microseconds.
+  virtual std::int64_t done_ns() const = 0;
 };
 
 class Stream {
  public:
   virtual ~Stream() = default;
   virtual std::unique_ptr<Event> record() = 0;  // done once all work enqueued so far is
+  virtual std::unique_ptr<Event> record_time() { return record(); }  // which also notes when
   virtual void wait(const Event& event) = 0;    // later work waits for it (on the device)
   virtual void synchronize() = 0;               // the caller waits; tests and shutdown only
 };

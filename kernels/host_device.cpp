@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/host_device.h"
 
+#include "base/time.h"
+
 namespace hetpipe {
 namespace {
 
 class InlineEvent final : public Event {
  public:
   bool done() const override { return true; }
+  std::int64_t done_ns() const override { return recorded_ns_; }
+
+ private:
+  std::int64_t recorded_ns_ = now_ns();
 };
 
 // Work is done when the call that enqueues it returns.

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/cuda_stream.h"
 
+#include <utility>
+
+#include "base/error.h"
+#include "base/time.h"
+
 #include "kernels/cuda/check.h"
 
 namespace hetpipe::cuda {
@@ -15,11 +20,13 @@ DeviceScope::~DeviceScope() {
   if (changed_) cudaSetDevice(before_);
 }
 
-CudaEvent::CudaEvent(int device, cudaStream_t stream) : device_(device) {
+CudaEvent::CudaEvent(int device, cudaStream_t stream, std::shared_ptr<KnownTime> known)
+    : device_(device), known_(std::move(known)) {
   const DeviceScope scope(device_);
   cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
-  event_ = UniqueEvent(event);
+  check(cudaEventCreateWithFlags(&event, known_ ? cudaEventDefault : cudaEventDisableTiming),
+        "making an event");
+  event_ = std::make_shared<const UniqueEvent>(event);
   check(cudaEventRecord(event, stream), "recording an event");
 }
 
@@ -31,6 +38,18 @@ bool CudaEvent::done() const {
   return true;
 }
 
+std::int64_t CudaEvent::done_ns() const {
+  constexpr float kMoveAfter = 1000;  // ms
+  ensure(known_ != nullptr, "an event that was recorded with its time");
+  const DeviceScope scope(device_);
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, known_->event->get(), event_->get()),
+        "reading the time of an event");
+  const std::int64_t ns = known_->ns + static_cast<std::int64_t>(double{milliseconds} * 1e6);
+  if (milliseconds > kMoveAfter) *known_ = {event_, ns};
+  return ns;
+}
+
 CudaStream::CudaStream(int device) : device_(device) {
   const DeviceScope scope(device_);
   cudaStream_t stream = nullptr;
@@ -39,7 +58,16 @@ CudaStream::CudaStream(int device) : device_(device) {
 }
 
 std::unique_ptr<Event> CudaStream::record() {
-  return std::make_unique<CudaEvent>(device_, stream_.get());
+  return std::make_unique<CudaEvent>(device_, stream_.get(), nullptr);
+}
+
+std::unique_ptr<Event> CudaStream::record_time() {
+  if (known_->event == nullptr) {
+    const CudaEvent first(device_, stream_.get(), known_);
+    synchronize();
+    *known_ = {first.shared(), now_ns()};
+  }
+  return std::make_unique<CudaEvent>(device_, stream_.get(), known_);
 }
 
 void CudaStream::wait(const Event& event) {

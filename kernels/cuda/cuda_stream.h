@@ -23,22 +23,33 @@ class DeviceScope {
   bool changed_ = false;
 };
 
+// An event whose time on the host's clock is known: others are timed from there. It moves along, as
+// CUDA gives milliseconds as float.
+struct KnownTime {
+  std::shared_ptr<const UniqueEvent> event;
+  std::int64_t ns = 0;
+};
+
 class CudaEvent final : public Event {
  public:
-  // Recorded on the stream.
-  CudaEvent(int device, cudaStream_t stream);
+  // Recorded on the stream. `known`: of the stream; null: without a time.
+  CudaEvent(int device, cudaStream_t stream, std::shared_ptr<KnownTime> known);
   bool done() const override;
-  cudaEvent_t get() const { return event_.get(); }
+  std::int64_t done_ns() const override;
+  cudaEvent_t get() const { return event_->get(); }
+  const std::shared_ptr<const UniqueEvent>& shared() const { return event_; }
 
  private:
   int device_;
-  UniqueEvent event_;
+  std::shared_ptr<const UniqueEvent> event_;
+  std::shared_ptr<KnownTime> known_;
 };
 
 class CudaStream final : public Stream {
  public:
   explicit CudaStream(int device);  // does not wait for the default stream, nor that for it
   std::unique_ptr<Event> record() override;
+  std::unique_ptr<Event> record_time() override;
   void wait(const Event& event) override;
   void synchronize() override;
   cudaStream_t get() const { return stream_.get(); }
@@ -55,6 +66,7 @@ class CudaStream final : public Stream {
   };
   int device_;
   UniqueHandle<Traits> stream_;
+  std::shared_ptr<KnownTime> known_ = std::make_shared<KnownTime>();
 };
 
 inline cudaStream_t handle(const Stream& stream) {

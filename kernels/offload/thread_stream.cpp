@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/time.h"
+
 namespace hetpipe {
 namespace {
 
@@ -13,6 +15,7 @@ constexpr int kLateEvery = 8;
 
 struct Point {
   std::atomic<bool> reached{false};
+  std::int64_t ns = 0;         // when; written before it is reached
   std::exception_ptr failure;  // written before it is reached
 };
 
@@ -24,6 +27,7 @@ class ThreadEvent final : public Event {
     if (point_->failure) std::rethrow_exception(point_->failure);
     return true;
   }
+  std::int64_t done_ns() const override { return point_->ns; }
   const std::shared_ptr<Point>& point() const { return point_; }
 
  private:
@@ -74,6 +78,7 @@ std::unique_ptr<Event> ThreadStream::record() {
   auto point = std::make_shared<Point>();
   enqueue([this, point] {
     point->failure = failure_;
+    point->ns = now_ns();
     point->reached.store(true, std::memory_order_release);
     point->reached.notify_all();
   });

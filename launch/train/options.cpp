@@ -123,6 +123,10 @@ OptionGroup machine_options(TrainOptions& options) {
                             "(auto); oneDNN (cpu); a GPU (cuda). For testing: plain loops "
                             "(reference), the CPU with streams and memory like a GPU's (offload)."),
               integer_option("threads", "N", options.threads, {1, 1024}, "Threads per rank."),
+              integer_option("run-ahead", "N", options.run_ahead, {1, 16},
+                             "Passes and updates that a rank enqueues on its GPU before it waits "
+                             "for the first of them; 1: waits for each. CPUs and emulated devices "
+                             "compute one at a time."),
               choice_option("transport", options.transport, {"mpi", "threads"},
                             "Ranks are processes under mpirun or srun (mpi), or threads of one "
                             "process (threads)."),

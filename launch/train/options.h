@@ -44,6 +44,7 @@ struct TrainOptions {
 
   std::string device = "auto";
   int threads = 1;
+  int run_ahead = 2;
   std::string transport = "mpi";  // or "threads"
   std::string transport_path = "auto";
   double timeout = 60;  // s

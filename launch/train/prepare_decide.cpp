@@ -125,6 +125,7 @@ void take_options(const TrainOptions& options, TrainJob& job) {
   job.device = options.device;
   job.transport_path = options.transport_path;
   job.threads = options.threads;
+  job.run_ahead = options.run_ahead;
   job.timeout_seconds = options.timeout;
   job.notice_seconds = options.notice;
 }

@@ -16,7 +16,8 @@ Evaluator::Evaluator(const TestBatches& batches, std::vector<Stage*> chunks,
       chunks_(std::move(chunks)),
       messages_(messages),
       service_(service),
-      pace_(pace) {}
+      pace_(pace),
+      ahead_(chunks_.front()->device(), chunks_.front()->stream(), service, unused_, 1) {}
 
 EvaluationReport Evaluator::evaluate(Label label, const float* weights,
                                      const std::vector<Buffer>& foreign, float* statistics) {
@@ -37,19 +38,22 @@ void Evaluator::pass_through(std::int64_t number, const float* own,
     Stage& stage = *chunks_[c];
     const int chunk = static_cast<int>(c);
     Pass pass;
-    load(stage, batch, {0, batch.count}, pass);
     pass.activations_in = messages_.take_test_batch(chunk, number, samples);
     const std::int64_t start = now_ns();
+    ahead_.begin();
+    load(stage, batch, {0, batch.count}, pass, ahead_);
     const StageWeights weights(own, foreign[c].as<float>());
     stage.forward(pass, weights, statistics, Mode::evaluate);
-    service_.settle(stage.stream(),
-                    [&] { return "evaluation on " + stage.device().description(); });
+    const auto read = stage.has_loss() ? read_losses(stage, pass, ahead_) : nullptr;
+    Losses losses;
+    ahead_.end("evaluation on " + stage.device().description(), [&](const WorkQueue::Span&) {
+      if (read) losses = read();
+    });
     pace_.hold(start, batches_.modelled(chunk, pass.samples));
     messages_.send_test_batch(chunk, pass, number, samples);
     service_.poll();
     messages_.release_sent();
     if (stage.has_loss()) {
-      const Losses losses = read_losses(stage, pass, service_);
       if (!std::isfinite(losses.sum)) {
         const auto found = first_non_finite(stage, pass, weights);
         throw NumericalError(

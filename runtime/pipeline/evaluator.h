@@ -10,6 +10,7 @@
 #include "runtime/pipeline/reports.h"
 #include "runtime/pipeline/stage.h"
 #include "runtime/pipeline/stage_messages.h"
+#include "runtime/pipeline/work_queue.h"
 
 namespace hetpipe {
 
@@ -41,6 +42,8 @@ class Evaluator {
   StageMessages& messages_;
   RankService& service_;
   Pace& pace_;
+  RankReport unused_;  // times are the caller's
+  WorkQueue ahead_;    // waits for every batch
 };
 
 }  // namespace hetpipe

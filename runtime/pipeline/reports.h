@@ -60,6 +60,9 @@ struct RankReport {
   double server_wait_seconds = 0;  // gates and pulls
   double evaluate_seconds = 0;     // all of it, separate from the rest
   double data_seconds = 0;         // waiting for samples
+  // The host is ahead of the device: where that had nothing to do although the host waited for
+  // nothing. The waits above are then those for which the device stood still.
+  double unfed_seconds = 0;
   std::int64_t paced_actions = 0;
   std::int64_t overruns = 0;
   double overrun_seconds = 0;

@@ -2,6 +2,7 @@
 #include "runtime/pipeline/stage_io.h"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,20 +16,26 @@ namespace {
 // Of `values`, which hold as many for every sample of the batch, those of the span.
 template <class T>
 Buffer upload(const Stage& stage, const std::vector<T>& values, std::int64_t samples,
-              SampleSpan span) {
+              SampleSpan span, WorkQueue& ahead) {
   const std::size_t each = samples == 0 ? 0 : values.size() / static_cast<std::size_t>(samples);
   const auto part = std::span(values).subspan(static_cast<std::size_t>(span.first) * each,
                                               static_cast<std::size_t>(span.count()) * each);
   Buffer buffer(stage.device(), stage.stream(), part.size_bytes(), MemoryKind::activations);
-  stage.device().copy(stage.stream(), buffer.data(),
-                      reinterpret_cast<const std::byte*>(part.data()), buffer.bytes());
+  if (part.empty()) return buffer;
+  const std::byte* from = reinterpret_cast<const std::byte*>(part.data());
+  if (!stage.device().host_memory()) {
+    std::byte* const lent = ahead.lend(part.size_bytes());
+    std::memcpy(lent, from, part.size_bytes());
+    from = lent;
+  }
+  stage.device().copy(stage.stream(), buffer.data(), from, buffer.bytes());
   return buffer;
 }
 
 // Part by part, as the loss reads them.
-Buffer upload_labels(const Stage& stage, const Batch& batch, SampleSpan span) {
+Buffer upload_labels(const Stage& stage, const Batch& batch, SampleSpan span, WorkQueue& ahead) {
   const std::vector<std::int64_t> sizes = stage.model().label_sizes();
-  if (sizes.size() == 1) return upload(stage, batch.labels, batch.count, span);
+  if (sizes.size() == 1) return upload(stage, batch.labels, batch.count, span, ahead);
   const std::int64_t each = stage.model().labels_per_sample();
   std::vector<std::int32_t> labels;
   std::int64_t first = 0;
@@ -39,7 +46,7 @@ Buffer upload_labels(const Stage& stage, const Batch& batch, SampleSpan span) {
     }
     first += size;
   }
-  return upload(stage, labels, span.count(), {0, span.count()});
+  return upload(stage, labels, span.count(), {0, span.count()}, ahead);
 }
 
 // Labels of the span that are classes.
@@ -57,11 +64,11 @@ std::int64_t predictions(const Model& model, const Batch& batch, SampleSpan span
 
 }  // namespace
 
-void load(const Stage& stage, const Batch& batch, SampleSpan span, Pass& pass) {
+void load(const Stage& stage, const Batch& batch, SampleSpan span, Pass& pass, WorkQueue& ahead) {
   pass.samples = span.count();
   pass.keys.assign(batch.keys.begin() + span.first, batch.keys.begin() + span.end);
   if (stage.reads_samples()) {
-    pass.images = upload(stage, batch.images, batch.count, span);
+    pass.images = upload(stage, batch.images, batch.count, span, ahead);
     const ElementType type = sample_type(stage.model(), stage.device().element_type());
     if (type != ElementType::fp32) {
       const std::size_t elements = pass.images.bytes() / sizeof(float);
@@ -73,25 +80,31 @@ void load(const Stage& stage, const Batch& batch, SampleSpan span, Pass& pass) {
     }
   }
   if (!stage.has_loss()) return;
-  pass.labels = upload_labels(stage, batch, span);
+  pass.labels = upload_labels(stage, batch, span, ahead);
   pass.loss_weight = batch.loss_weight;
   pass.predictions = predictions(stage.model(), batch, span);
 }
 
-Losses read_losses(const Stage& stage, const Pass& pass, RankService& service) {
-  Losses read;
-  if (pass.samples == 0) return read;
-  std::vector<float> losses(static_cast<std::size_t>(pass.samples));
-  std::vector<std::int32_t> hits(losses.size());
-  Device& device = stage.device();
-  device.copy(stage.stream(), reinterpret_cast<std::byte*>(losses.data()),
-              pass.outputs.back().data(), losses.size() * sizeof(float));
-  device.copy(stage.stream(), reinterpret_cast<std::byte*>(hits.data()), pass.correct.data(),
-              hits.size() * sizeof(std::int32_t));
-  service.settle(stage.stream(), [&] { return "loss on " + device.description(); });
-  for (const float loss : losses) read.sum += static_cast<double>(loss);
-  for (const std::int32_t hit : hits) read.correct += hit;
-  return read;
+std::function<Losses()> read_losses(const Stage& stage, const Pass& pass, WorkQueue& ahead) {
+  const auto count = static_cast<std::size_t>(pass.samples);
+  if (count == 0) return [] { return Losses(); };
+  const auto down = [&](const Buffer& buffer, std::size_t bytes) {
+    std::byte* const to = ahead.lend(bytes);
+    stage.device().copy(stage.stream(), to, buffer.data(), bytes);
+    return to;
+  };
+  const std::byte* const losses = down(pass.outputs.back(), count * sizeof(float));
+  const std::byte* const hits = down(pass.correct, count * sizeof(std::int32_t));
+  return [count, losses, hits] {
+    Losses read;
+    for (const float loss : std::span(reinterpret_cast<const float*>(losses), count)) {
+      read.sum += static_cast<double>(loss);
+    }
+    for (const auto hit : std::span(reinterpret_cast<const std::int32_t*>(hits), count)) {
+      read.correct += hit;
+    }
+    return read;
+  };
 }
 
 }  // namespace hetpipe

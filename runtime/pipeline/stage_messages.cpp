@@ -65,13 +65,14 @@ std::byte* copy_samples(const Stage& stage, const std::vector<int>& layers, Samp
 
 StageMessages::StageMessages(const WorkerPlace& place, std::vector<Stage*> chunks,
                              DeviceTransport& transport, RankService& service, Pace& pace,
-                             RankReport& report)
+                             RankReport& report, WorkQueue& ahead)
     : place_(place),
       chunks_(std::move(chunks)),
       transport_(transport),
       service_(service),
       pace_(pace),
       report_(report),
+      ahead_(ahead),
       device_(chunks_.front()->device()),
       stream_(chunks_.front()->stream()) {
   for (const Payload payload : {Payload::activations, Payload::gradients}) {
@@ -181,8 +182,8 @@ StageMessages::Posted StageMessages::claim(const MessagePiece& piece) {
   ensure(tensors_of(header, piece.payload) == tensors_of(piece),
          "a message of another minibatch arrived");
   const std::int64_t sent = std::clamp(header.sent_ns, waited.start_ns, waited.end_ns);
-  report_.bubble_seconds += seconds_between(waited.start_ns, sent);
-  report_.transfer_seconds += seconds_between(sent, waited.end_ns);
+  ahead_.waited(waited.start_ns, sent, &RankReport::bubble_seconds);
+  ahead_.waited(sent, waited.end_ns, &RankReport::transfer_seconds);
   post_ahead();  // what was leaving may have left
   return posted;
 }

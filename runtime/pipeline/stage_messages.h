@@ -12,6 +12,7 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"
 #include "runtime/pipeline/stage.h"
+#include "runtime/pipeline/work_queue.h"
 #include "runtime/pipeline/worker_place.h"
 #include "runtime/transport/device_transport.h"
 
@@ -29,7 +30,7 @@ class StageMessages {
  public:
   // `chunks`: the rank's stages. All outlive this.
   StageMessages(const WorkerPlace& place, std::vector<Stage*> chunks, DeviceTransport& transport,
-                RankService& service, Pace& pace, RankReport& report);
+                RankService& service, Pace& pace, RankReport& report, WorkQueue& ahead);
 
   // Nothing will come of this minibatch and those after it.
   void stop_before(Minibatch end);
@@ -101,6 +102,7 @@ class StageMessages {
   RankService& service_;
   Pace& pace_;
   RankReport& report_;
+  WorkQueue& ahead_;
   Device& device_;
   Stream& stream_;
   std::deque<Source> sources_;

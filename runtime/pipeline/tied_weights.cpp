@@ -12,7 +12,7 @@ namespace hetpipe {
 
 TiedWeights::TiedWeights(const WorkerPlace& place, std::vector<Stage*> chunks, const Rule& rule,
                          DeviceTransport& transport, RankService& service, Pace& pace,
-                         RankReport& report)
+                         RankReport& report, WorkQueue& ahead)
     : place_(place),
       chunks_(std::move(chunks)),
       rule_(rule),
@@ -20,6 +20,7 @@ TiedWeights::TiedWeights(const WorkerPlace& place, std::vector<Stage*> chunks, c
       service_(service),
       pace_(pace),
       report_(report),
+      ahead_(ahead),
       device_(chunks_.front()->device()),
       stream_(chunks_.front()->stream()),
       to_post_(rule.first),
@@ -356,8 +357,8 @@ void TiedWeights::wait(const Operation& operation, Rank peer, const char* what, 
   const MessageHeader& header = operation.header();
   pace_.input_at(header.deliver_ns > 0 ? header.deliver_ns : end);
   const std::int64_t sent = std::clamp(header.sent_ns, start, end);
-  report_.bubble_seconds += seconds_between(start, sent);
-  report_.transfer_seconds += seconds_between(sent, end);
+  ahead_.waited(start, sent, &RankReport::bubble_seconds);
+  ahead_.waited(sent, end, &RankReport::transfer_seconds);
 }
 
 void TiedWeights::release_sent() {

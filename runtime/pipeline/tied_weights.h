@@ -12,6 +12,7 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"
 #include "runtime/pipeline/stage.h"
+#include "runtime/pipeline/work_queue.h"
 #include "runtime/pipeline/worker_place.h"
 #include "runtime/transport/device_transport.h"
 
@@ -41,7 +42,8 @@ class TiedWeights {
 
   // `chunks`: the rank's stages. All outlive this.
   TiedWeights(const WorkerPlace& place, std::vector<Stage*> chunks, const Rule& rule,
-              DeviceTransport& transport, RankService& service, Pace& pace, RankReport& report);
+              DeviceTransport& transport, RankService& service, Pace& pace, RankReport& report,
+              WorkQueue& ahead);
 
   // Before the first F of minibatch p at a chunk: waits for what it uses of other stages' weights.
   void take(Minibatch p, int chunk);
@@ -132,6 +134,7 @@ class TiedWeights {
   RankService& service_;
   Pace& pace_;
   RankReport& report_;
+  WorkQueue& ahead_;
   Device& device_;
   Stream& stream_;
 

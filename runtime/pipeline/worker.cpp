@@ -26,8 +26,9 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
       synchronizer_(synchronizer),
       service_(service),
       pace_(service),
-      messages_(setup_.place, chunks_, transport, service, pace_, report_),
-      tied_(setup_.place, chunks_, tied_rule(), transport, service, pace_, report_),
+      ahead_(device_, stream_, service, report_, setup_.run_ahead),
+      messages_(setup_.place, chunks_, transport, service, pace_, report_, ahead_),
+      tied_(setup_.place, chunks_, tied_rule(), transport, service, pace_, report_, ahead_),
       evaluator_(setup_.test, chunks_, messages_, service, pace_),
       accumulating_(chunks_.size()),
       loss_scale_(rules.in_flight, setup_.loss_scale),
@@ -71,16 +72,9 @@ RankReport Worker::run() {
     const std::int64_t start_ns = now_ns();
     const std::int64_t bytes_before = bytes_moved();
     const Label before = label_of(action.minibatch);
+    ahead_.start_action();
     play(action);
-    if (setup_.record) {
-      // An update ends its minibatch; a forward, and the pull before it, give it its label; an
-      // evaluation is of the snapshot that it took.
-      const Label label = action.kind == ActionKind::update     ? before
-                          : action.kind == ActionKind::evaluate ? evaluated_label_
-                                                                : label_of(action.minibatch);
-      setup_.record({start_ns, now_ns(), action.kind, action.minibatch, action.micro, label,
-                     rules_.visible_updates(action.minibatch), bytes_moved() - bytes_before});
-    }
+    if (setup_.record) record(action, start_ns, bytes_moved() - bytes_before, before);
     service_.poll();
     if (rules_.stopped_before) {
       messages_.stop_before(*rules_.stopped_before);
@@ -91,6 +85,7 @@ RankReport Worker::run() {
     tied_.post_ahead();
   }
   if (setup_.waves && rules_.stopped_inside()) stop_inside();
+  ahead_.finish();
   messages_.finish();
   tied_.finish();
   synchronizer_.finish();
@@ -109,6 +104,30 @@ RankReport Worker::run() {
         static_cast<std::int64_t>(device_.memory().peak(static_cast<MemoryKind>(kind)));
   }
   return report_;
+}
+
+// Of what the device computed, its own times; behind the records of what came before.
+void Worker::record(const Action& action, std::int64_t start_ns, std::int64_t bytes, Label before) {
+  // An update ends its minibatch; a forward, and the pull before it, give it its label; an
+  // evaluation is of the snapshot that it took.
+  const Label label = action.kind == ActionKind::update     ? before
+                      : action.kind == ActionKind::evaluate ? evaluated_label_
+                                                            : label_of(action.minibatch);
+  ActionRecord record{start_ns,
+                      now_ns(),
+                      action.kind,
+                      action.minibatch,
+                      action.micro,
+                      label,
+                      rules_.visible_updates(action.minibatch),
+                      bytes};
+  ahead_.then([this, record, on_device = ahead_.action()]() mutable {
+    if (ahead_.is_ahead() && on_device->end_ns > 0) {
+      record.start_ns = on_device->start_ns;
+      record.end_ns = on_device->end_ns;
+    }
+    setup_.record(record);
+  });
 }
 
 // The schedule has no push here. The wave's sum so far is pushed for runs that start from there
@@ -283,6 +302,7 @@ void Worker::push(const Action& action) {
   }
   pace_.catch_up();
   const Wave wave = rules_.wave_of(p);
+  if (statistics_.bytes() > 0 && !wave_statistics_.contains(wave)) ahead_.finish();
   std::shared_ptr<const Buffer> sum = weights_.end_wave(
       wave, [&](Buffer& changes) { optimizer_.limit_wave(wave * rules_.in_flight, p, changes); });
   report_.bytes_pushed += static_cast<std::int64_t>(sum->bytes());
@@ -314,10 +334,11 @@ void Worker::pull(Minibatch p) {
   evaluated_.reset();
   weights_.rebase(gate, label, std::move(snapshot.weights));
   label_ = label;
-  const double waited = seconds_between(start, now_ns());
-  pace_.answered(waited, now_ns());
+  const std::int64_t now = now_ns();
+  const double waited = seconds_between(start, now);
+  pace_.answered(waited, now);
   wave_.server_wait_seconds += waited;
-  report_.server_wait_seconds += waited;
+  ahead_.waited(start, now, &RankReport::server_wait_seconds);
 }
 
 }  // namespace hetpipe

@@ -19,9 +19,11 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"
 #include "runtime/pipeline/stage.h"
+#include "runtime/pipeline/stage_io.h"
 #include "runtime/pipeline/stage_messages.h"
 #include "runtime/pipeline/synchronizer.h"
 #include "runtime/pipeline/tied_weights.h"
+#include "runtime/pipeline/work_queue.h"
 
 namespace hetpipe {
 
@@ -44,6 +46,7 @@ struct WorkerSetup {
   bool flushed = false;           // the pipeline is flushed before each update
   bool split_backward = false;    // B makes the inputs' gradient, W the weights'
   std::vector<bool> recompute;    // by chunk: keeps its inputs, R makes the rest again
+  int run_ahead = 1;              // of WorkQueue; 1 on an emulated device
   std::vector<StagePace> paces;   // by chunk
   EventPlace evaluates = EventPlace::before_minibatch;
   ActionCursor::NextEvent evaluations;    // may be empty
@@ -128,17 +131,24 @@ class Worker {
   bool left_out(const Action& action) const;
 
   void settle(const std::string& what);
-  void note_loss(Minibatch p, const Stage& stage, const Pass& pass, const StageWeights& weights);
+  void note_loss(const Action& action, int micro, const Losses& losses,
+                 const StageWeights* weights);
   [[noreturn]] void fail_numerically(Minibatch p, const Stage& stage, const Pass& pass,
                                      const StageWeights& weights);
   void look_again(Minibatch p);
+  enum class Otherwise { returns, says_so };
+  void look_at(Minibatch p, int chunk, int micro, Pass& pass, Otherwise otherwise);
   double modelled(double seconds, int chunk, std::int64_t samples) const;
   struct PassStart {
     std::int64_t ns = 0;
     double waited = 0;  // for a processor, until then
   };
-  PassStart start_pass() const;
-  double end_pass(const PassStart& start, double modelled_seconds, std::int64_t samples);
+  PassStart start_pass();
+  // What has been enqueued since start_pass(); `then`: when it is done.
+  void end_pass(const PassStart& start, std::string what, double modelled_seconds,
+                std::int64_t samples, double RankReport::*busy, std::function<void()> then = {});
+  double busy_seconds(const PassStart& start, double modelled_seconds, const WorkQueue::Span& span);
+  void record(const Action& action, std::int64_t start_ns, std::int64_t bytes, Label before);
   std::string doing(const Action& action) const;
 
   WorkerSetup setup_;
@@ -155,12 +165,13 @@ class Worker {
   Pace pace_;
   ProcessorWait processor_wait_;
   RankReport report_;
+  WorkQueue ahead_;
   StageMessages messages_;
   TiedWeights tied_;
   Evaluator evaluator_;
 
   std::map<Minibatch, InFlight> in_flight_;
-  std::map<Wave, std::vector<float>> wave_statistics_;
+  std::map<Wave, std::vector<float>> wave_statistics_;  // of waves that have been computed
   bool gradient_begun_ = false;
   Buffer gradient_;                           // of what the next update takes
   Buffer uses_;                               // its parts of gradients of tied weights

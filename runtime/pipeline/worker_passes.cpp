@@ -23,7 +23,7 @@ void Worker::begin(Minibatch p, InFlight& flight) {
   const std::int64_t asked = now_ns();
   flight.batch = setup_.batch(p);
   const std::int64_t start = now_ns();
-  report_.data_seconds += seconds_between(asked, start);
+  ahead_.waited(asked, start, &RankReport::data_seconds);
   pace_.answered(seconds_between(asked, start), start);
   if (setup_.started) setup_.started(p);
   flight.begun = true;
@@ -39,21 +39,38 @@ void Worker::load_samples(const Action& action, const InFlight& flight, int micr
   };
   std::int64_t first = 0;
   for (int m = 0; m < micro; ++m) first += share(m);
-  load(chunk(action), flight.batch, {first, first + share(micro)}, pass);
+  load(chunk(action), flight.batch, {first, first + share(micro)}, pass, ahead_);
   pass.loss_samples = setup_.loss_samples(action.minibatch);
 }
 
-Worker::PassStart Worker::start_pass() const { return {now_ns(), processor_wait_.seconds()}; }
+Worker::PassStart Worker::start_pass() {
+  ahead_.begin();
+  return {now_ns(), processor_wait_.seconds()};
+}
 
-// The pass has been computed: how long the device was busy with it. `samples`: 0 where the pass is
-// a part of another one. What the rank itself took counts from when it began: an emulated device is
-// busy from when the input was there, which a rank may notice late on a busy machine.
-double Worker::end_pass(const PassStart& start, double modelled_seconds, std::int64_t samples) {
+// `samples`: 0 where the pass is a part of another one.
+void Worker::end_pass(const PassStart& start, std::string what, double modelled_seconds,
+                      std::int64_t samples, double RankReport::*busy, std::function<void()> then) {
+  ahead_.end(std::move(what), [=, this, then = std::move(then)](const WorkQueue::Span& span) {
+    report_.*busy += busy_seconds(start, modelled_seconds, span);
+    wave_.computed_samples += samples;
+    if (then) then();
+  });
+}
+
+// The pass has been computed: how long the device was busy with it. What the rank itself took
+// counts from when it began: an emulated device is busy from when the input was there, which a rank
+// may notice late on a busy machine.
+double Worker::busy_seconds(const PassStart& start, double modelled_seconds,
+                            const WorkQueue::Span& span) {
+  if (ahead_.is_ahead()) {
+    wave_.compute_seconds += span.seconds();
+    return span.seconds();
+  }
   const double busy = pace_.hold(start.ns, modelled_seconds);
   const double waited = processor_wait_.seconds() - start.waited;
   const double took = seconds_between(start.ns, now_ns()) - waited;
   wave_.compute_seconds += std::max(modelled_seconds, took);
-  wave_.computed_samples += samples;
   return busy;
 }
 
@@ -88,11 +105,18 @@ void Worker::forward(const Action& action, InFlight& flight, int micro) {
     const StageWeights weights(of_chunk(*version, action.chunk), tied_.of_forward(p, action.chunk));
     tied_.give(p, action.chunk, weights.own);
     stage.forward(pass, weights, statistics_of(action.chunk), Mode::train);
-    settle(doing(action) + "forward");
+    std::function<void()> then;
+    if (stage.has_loss()) {
+      // Where the host is not ahead the pass is as it was computed, and so are its weights.
+      then = [this, action, micro, read = read_losses(stage, pass, ahead_),
+              now = ahead_.is_ahead() ? nullptr : &weights] {
+        note_loss(action, micro, read(), now);
+      };
+    }
     const StagePace& pace = setup_.paces[at(action.chunk)];
-    report_.forward_seconds +=
-        end_pass(start, modelled(pace.forward, action.chunk, pass.samples), pass.samples);
-    if (stage.has_loss()) note_loss(p, stage, pass, weights);
+    end_pass(start, doing(action) + "forward on " + device_.description(),
+             modelled(pace.forward, action.chunk, pass.samples), pass.samples,
+             &RankReport::forward_seconds, std::move(then));
   }
   versions_.forward_done(p, number);
   pass.forwarded = true;
@@ -114,9 +138,15 @@ void Worker::all_forwarded(Minibatch p, const InFlight& flight) {
   const auto [of_wave, first] = stale_.try_emplace(rules_.wave_of(p), Stale{stale, stale});
   of_wave->second.least = std::min(of_wave->second.least, stale);
   of_wave->second.most = std::max(of_wave->second.most, stale);
-  if (setup_.waves && ends_wave(p) && statistics_.bytes() > 0) {
-    wave_statistics_[rules_.wave_of(p)] = download(statistics_);
-  }
+  if (!setup_.waves || !ends_wave(p) || statistics_.bytes() == 0) return;
+  ahead_.begin();
+  std::byte* const copied = ahead_.lend(statistics_.bytes());
+  device_.copy(stream_, copied, statistics_.data(), statistics_.bytes());
+  ahead_.end("running statistics on " + device_.description(),
+             [this, copied, wave = rules_.wave_of(p)](const WorkQueue::Span&) {
+               const auto* const values = reinterpret_cast<const float*>(copied);
+               wave_statistics_[wave].assign(values, values + statistics_.bytes() / sizeof(float));
+             });
 }
 
 void Worker::recompute(const Action& action) {
@@ -132,9 +162,8 @@ void Worker::recompute(const Action& action) {
     chunk(action).forward(pass, weights, statistics_of(action.chunk), Mode::train,
                           Statistics::leave);
     chunk(action).drop_what_backward_does_not_need(pass);
-    settle(doing(action) + "forward once more");
-    report_.forward_seconds +=
-        end_pass(start, modelled(pace.forward, action.chunk, pass.samples), 0);
+    end_pass(start, doing(action) + "forward once more on " + device_.description(),
+             modelled(pace.forward, action.chunk, pass.samples), 0, &RankReport::forward_seconds);
   }
 }
 
@@ -196,11 +225,13 @@ void Worker::backward(const Action& action) {
       tied_.backward_done(action.minibatch, action.chunk, number);
     }
     pass.backwarded = true;
-    settle(doing(action) + "backward");
-    if (!apart) chunk(action).drop_what_backward_read(pass);
     const double seconds = apart ? pace.backward - pace.weight_gradient : pace.backward;
-    report_.backward_seconds +=
-        end_pass(start, modelled(seconds, action.chunk, pass.samples), pass.samples);
+    end_pass(start, doing(action) + "backward on " + device_.description(),
+             modelled(seconds, action.chunk, pass.samples), pass.samples,
+             &RankReport::backward_seconds);
+    // Until its loss is known to be finite, the pass is kept.
+    if (chunk(action).has_loss()) ahead_.limit(1);
+    if (!apart) chunk(action).drop_what_backward_read(pass);
   }
 }
 
@@ -215,16 +246,21 @@ void Worker::weight_gradient(const Action& action) {
   chunk(action).weight_gradient(pass, weights, gradient, next_gradient(action.chunk));
   versions_.backward_done(action.minibatch, number);
   tied_.backward_done(action.minibatch, action.chunk, number);
-  settle(doing(action) + "weight gradient");
-  chunk(action).drop_what_backward_read(pass);
   const double seconds = setup_.paces[at(action.chunk)].weight_gradient;
-  report_.backward_seconds += end_pass(start, modelled(seconds, action.chunk, pass.samples), 0);
+  end_pass(start, doing(action) + "weight gradient on " + device_.description(),
+           modelled(seconds, action.chunk, pass.samples), 0, &RankReport::backward_seconds);
+  chunk(action).drop_what_backward_read(pass);
 }
 
-void Worker::note_loss(Minibatch p, const Stage& stage, const Pass& pass,
-                       const StageWeights& weights) {
-  const Losses losses = read_losses(stage, pass, service_);
-  if (!std::isfinite(losses.sum)) fail_numerically(p, stage, pass, weights);
+// `weights`: that the pass was computed with, where they are still there.
+void Worker::note_loss(const Action& action, int micro, const Losses& losses,
+                       const StageWeights* weights) {
+  const Minibatch p = action.minibatch;
+  HeldPass& pass = flight_of(p).passes[at(action.chunk)][at(micro)];
+  if (!std::isfinite(losses.sum)) {
+    if (weights != nullptr) fail_numerically(p, chunk(action), pass, *weights);
+    look_at(p, action.chunk, micro, pass, Otherwise::says_so);
+  }
   wave_.loss_sum += losses.sum;
   wave_.correct += losses.correct;
   wave_.samples += pass.samples;
@@ -250,9 +286,8 @@ void Worker::fail_numerically(Minibatch p, const Stage& stage, const Pass& pass,
       stage.id().value, found ? found->what.c_str() : "the loss"));
 }
 
-// This rank, or another replica of its stage, sent numbers that are not finite. What it did not
-// keep is computed once more, with the weights that its backward would have: the same bits where a
-// version is kept. The loss that a gradient came back from was finite.
+// This rank, or another replica of its stage, sent numbers that are not finite. The loss that a
+// gradient came back from was finite.
 void Worker::look_again(Minibatch p) {
   const auto found = in_flight_.find(p);
   if (found == in_flight_.end()) return;
@@ -262,19 +297,23 @@ void Worker::look_again(Minibatch p) {
     for (std::size_t m = 0; m < flight.passes[c].size(); ++m) {
       HeldPass& pass = flight.passes[c][m];
       if (!pass.forwarded || pass.backwarded || pass.samples == 0) continue;
-      const Action action{
-          .kind = ActionKind::forward, .minibatch = p, .chunk = static_cast<int>(c)};
-      const int number = pass_number(action, static_cast<int>(m));
-      const auto version = versions_.backward(p, number);
-      const StageWeights weights(of_chunk(*version, action.chunk),
-                                 tied_.of_backward(p, action.chunk, number));
-      chunks_[c]->drop_what_forward_makes(pass);
-      chunks_[c]->forward(pass, weights, statistics_of(action.chunk), Mode::train,
-                          Statistics::leave);
-      if (first_non_finite(*chunks_[c], pass, weights)) {
-        fail_numerically(p, *chunks_[c], pass, weights);
-      }
+      look_at(p, static_cast<int>(c), static_cast<int>(m), pass, Otherwise::returns);
     }
+  }
+}
+
+// What a pass did not keep is computed once more, with the weights that its backward would have:
+// the same bits where a version is kept.
+void Worker::look_at(Minibatch p, int chunk, int micro, Pass& pass, Otherwise otherwise) {
+  const Action action{.kind = ActionKind::forward, .minibatch = p, .chunk = chunk};
+  Stage& stage = *chunks_[at(chunk)];
+  const int number = pass_number(action, micro);
+  const auto version = versions_.backward(p, number);
+  const StageWeights weights(of_chunk(*version, chunk), tied_.of_backward(p, chunk, number));
+  stage.drop_what_forward_makes(pass);
+  stage.forward(pass, weights, statistics_of(chunk), Mode::train, Statistics::leave);
+  if (otherwise == Otherwise::says_so || first_non_finite(stage, pass, weights)) {
+    fail_numerically(p, stage, pass, weights);
   }
 }
 

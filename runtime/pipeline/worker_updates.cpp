@@ -24,12 +24,14 @@ void Worker::update(const Action& action) {
       synchronizer_.reduce(p, gradient_);
     }
     const double waited = synchronizer_.finish_reduce(p);
-    report_.server_wait_seconds += waited;
-    pace_.answered(waited, now_ns());
+    const std::int64_t now = now_ns();
+    ahead_.waited(now - to_ns(waited), now, &RankReport::server_wait_seconds);
+    pace_.answered(waited, now);
     const auto squares = squares_of_stages(p);
     const bool left_out = overflowed(p, squares);
     const std::optional<float> clip = global_clip_factor(squares);
     const std::int64_t start = now_ns();
+    ahead_.begin();
     wave_.learning_rate = optimizer_.learning_rate(p);
     if (left_out) {
       device_.fill(stream_, gradient_.as<float>(), 0,
@@ -45,9 +47,12 @@ void Worker::update(const Action& action) {
     weights_.computed(p, std::move(gradient_),
                       setup_.waves ? LocalWeights::WaveSums::yes : LocalWeights::WaveSums::no);
     gradient_begun_ = false;
-    settle(doing(action) + "update");
-    for (const StagePace& pace : setup_.paces) pace_.advance(pace.update);
-    report_.update_seconds += seconds_between(start, now_ns());
+    ahead_.end(doing(action) + "update on " + device_.description(),
+               [this, start](const WorkQueue::Span& span) {
+                 for (const StagePace& pace : setup_.paces) pace_.advance(pace.update);
+                 report_.update_seconds +=
+                     ahead_.is_ahead() ? span.seconds() : seconds_between(start, now_ns());
+               });
   } else {
     versions_.minibatch_done(p);
   }
@@ -152,6 +157,7 @@ void Worker::end_wave(Minibatch p) {
     save_state(p);
   }
   wave_statistics_.erase(wave);
+  ahead_.limit(1);  // the losses of its minibatches are in
   report_wave(p);
 }
 
@@ -218,6 +224,7 @@ std::vector<Buffer> Worker::foreign_for_evaluation(Label label, const Buffer& ow
 }
 
 void Worker::evaluate(Minibatch p) {
+  ahead_.finish();
   std::int64_t start = now_ns();
   EvaluationReport sum;
   if (setup_.waves) {
@@ -248,6 +255,7 @@ void Worker::evaluate(Minibatch p) {
   const std::int64_t now = now_ns();
   report_.evaluate_seconds += seconds_between(start, now);
   last_report_ns_ += now - start;  // a wave's time does not count it
+  ahead_.restart();
 }
 
 }  // namespace hetpipe

@@ -87,6 +87,7 @@ struct TrainJob {
   std::string device = "cpu";           // of every worker, or "auto"
   std::string transport_path = "auto";  // of path_named
   int threads = 1;
+  int run_ahead = 1;  // WorkQueue's pieces, on devices that work beside the host
   double timeout_seconds = 60;
   std::string checkpoint_folder;  // empty: none are written
   int keep_checkpoints = 0;       // the newest so many; 0: all
@@ -104,7 +105,7 @@ constexpr auto fields_of(Type<TrainJob>) {
                 &TrainJob::evaluate_every, &TrainJob::checkpoint_every, &TrainJob::log_every,
                 &TrainJob::rehearse_preemption, &TrainJob::notice_seconds, &TrainJob::start,
                 &TrainJob::device, &TrainJob::transport_path, &TrainJob::threads,
-                &TrainJob::timeout_seconds, &TrainJob::checkpoint_folder,
+                &TrainJob::run_ahead, &TrainJob::timeout_seconds, &TrainJob::checkpoint_folder,
                 &TrainJob::keep_checkpoints, &TrainJob::exact_checkpoints, &TrainJob::build,
                 &TrainJob::recipe, &TrainJob::trace_folder>;
 }

@@ -121,6 +121,7 @@ class Play {
     RankService service(transport, 30);
     Pace pace(service);
     RankReport report;
+    WorkQueue work(*device, *stream, service, report, 1);
     WorkerPlace place;
     std::vector<std::vector<int>> shares;
     std::vector<std::unique_ptr<Stage>> stages;
@@ -143,7 +144,7 @@ class Play {
     place.schedule = std::make_shared<const PeriodicSchedule>(at(positions_));
     TiedWeights::Rule rule = case_.rule;
     rule.end = kEnd;
-    TiedWeights tied(place, chunks, rule, moving, service, pace, report);
+    TiedWeights tied(place, chunks, rule, moving, service, pace, report, work);
 
     // F0 F1 B0 F2 B1 ...
     for (Minibatch p = 0; p <= kEnd; ++p) {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "kernels/device.h"
+#include "runtime/pipeline/rank_service.h"
+#include "runtime/pipeline/reports.h"
+#include "runtime/transport/host_pool.h"
+
+namespace hetpipe {
+
+// How far the host is ahead of its device: it enqueues pieces of work (a pass, an update) and waits
+// only when more than so many are not done. What is to happen when one is done (times, a loss that
+// has come down) happens in the order of the work, up to as many pieces late. With a limit of one
+// the host waits for every piece, which is the order in which it acts without this.
+class WorkQueue {
+ public:
+  struct Span {  // of a piece on the device
+    std::int64_t start_ns = 0;
+    std::int64_t end_ns = 0;
+    double seconds() const { return seconds_between(start_ns, end_ns); }
+  };
+
+  // `pieces`: at most so many are not done when end() returns, at least 1.
+  WorkQueue(Device& device, Stream& stream, RankService& service, RankReport& report, int pieces);
+
+  // Whether the host goes on before the device is done.
+  bool is_ahead() const { return pieces_ > 1; }
+
+  // A piece of work is what is enqueued between these. `what`: for a wait's name.
+  void begin();
+  void end(std::string what, std::function<void(const Span&)> done);
+  // Behind the newest piece, and what that does when it is done; at once where all are.
+  void then(std::function<void()> what);
+  // The first piece since start_action() and the last one: an action may be several.
+  void start_action() { action_ = std::make_shared<Span>(); }
+  std::shared_ptr<const Span> action() const { return action_; }
+
+  // Waits until at most so many pieces are not done.
+  void limit(int pieces);
+  void finish() { limit(0); }
+
+  // Host memory that copies of the piece being enqueued use: page-locked where that is a thing.
+  // Lent until the piece is done.
+  std::byte* lend(std::size_t bytes);
+
+  // The host waited. What part of it the device stood still for is added to the report, by reason;
+  // with a limit of one that is all of it.
+  // What was until now counts for no gap.
+  void restart();
+  void waited(std::int64_t start_ns, std::int64_t end_ns, double RankReport::*reason);
+
+ private:
+  struct Piece {
+    std::string what;
+    std::unique_ptr<Event> start, end;
+    std::vector<std::function<void(const Span&)>> done;
+    std::shared_ptr<Span> action;
+    std::vector<std::pair<std::byte*, std::size_t>> lent;
+  };
+  struct Wait {
+    std::int64_t start_ns, end_ns;
+    double RankReport::*reason;
+  };
+  void complete_first();
+  void note_gap(std::int64_t end_ns);
+
+  Stream& stream_;
+  RankService& service_;
+  RankReport& report_;
+  int pieces_;
+  HostPool pool_;
+  std::deque<Piece> enqueued_;  // not done, or not known to be
+  Piece next_;                  // being enqueued
+  std::shared_ptr<Span> action_;
+  std::deque<Wait> waits_;  // since the piece that was done last
+  std::int64_t idle_since_ns_;
+};
+
+}  // namespace hetpipe
