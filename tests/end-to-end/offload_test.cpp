@@ -22,9 +22,10 @@ TEST_P(Offload, ComesToTheBitsOfTheCpuDevice) {
   const Bench cpu(training);
   const Trained expected = cpu.train();
   training.device = "offload";
-  for (const char* path : {"staged", "ipc"}) {
-    SCOPED_TRACE(path);
+  for (const auto& [path, run_ahead] : {std::pair("staged", 2), {"ipc", 1}, {"staged", 5}}) {
+    SCOPED_TRACE(testing::Message() << path << ", " << run_ahead << " pieces of work");
     training.transport_path = path;
+    training.run_ahead = run_ahead;
     const Bench offload(training);
     const Trained trained = offload.train();
     expect_same(trained, expected, cpu.model());

@@ -321,6 +321,7 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
   job.evaluate_every = training_.evaluate_every;
   job.checkpoint_every = 1;
   job.device = training_.device;
+  job.run_ahead = training_.run_ahead;
   job.plan.precision = training_.precision;
   if (from) {
     const fs::path file = fs::path(folder) / "from.h5";
