@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cuda_loader.h"
+#include "kernels/offload/clock_device.h"
 #include "kernels/offload/offload_device.h"
 #include "kernels/reference/reference_device.h"
 
@@ -48,6 +49,7 @@ std::unique_ptr<Device> make_device(const std::string& name, int threads, const 
   if (name == "offload") {
     return make_offload_device(threads, gpu.precision.value_or(Precision::fp32));
   }
+  if (const auto clock = try_parse_clock(name)) return make_clock_device(*clock);
   if (name == "auto") return make_device(choose_device().name, threads, gpu);
   if (name == "cuda") {
     const VisibleGpus seen = visible_gpus();
@@ -57,7 +59,9 @@ std::unique_ptr<Device> make_device(const std::string& name, int threads, const 
   throw UserError("", unknown("device", name, device_names()));
 }
 
-bool host_reaches(const std::string& name) { return name != "cuda" && name != "offload"; }
+bool host_reaches(const std::string& name) {
+  return name != "cuda" && !name.starts_with("offload");
+}
 
 std::unique_ptr<PeerMemory> make_peer_memory(Device& device) {
   if (device.kind() == "cuda") return load_cuda().module->make_peer_memory(device);

@@ -21,14 +21,15 @@ VisibleGpus visible_gpus();
 // or why there is none.
 std::vector<std::string> known_devices();
 
-// "cpu" (oneDNN), "reference", "offload" (kernels/offload/) or "cuda". UserError for a name that is
-// not known; SystemError with the loader's or the driver's reason if CUDA is requested and
-// not available. `threads` is what one kernel of a host device may use; primitives fix it when they
-// are created.
+// "cpu" (oneDNN), "reference", "offload" (kernels/offload/) or "cuda"; "offload:..." for one that
+// is a clock. UserError for a name that is not known; SystemError with the loader's or the driver's
+// reason if CUDA is requested and not available. `threads` is what one kernel of a host device may
+// use; primitives fix it when they are created.
 std::unique_ptr<Device> make_device(const std::string& name, int threads,
                                     const GpuOptions& gpu = {});
 
-// The names for make_device; "auto" is the choice of choose_device.
+// The names for make_device; "auto" is the choice of choose_device. "offload:..." is another
+// (kernels/offload/clock_device.h).
 std::vector<std::string> device_names();
 
 // Whether the host reaches the memory of such a device (Device::host_memory()).

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "kernels/devices.h"
+#include "kernels/offload/clock_device.h"
 #include "runtime/model/zoo.h"
 
 namespace hetpipe {
@@ -115,13 +116,32 @@ OptionGroup rate_options(RateOptions& options) {
           }};
 }
 
+// One of the names, or a clock with its settings.
+Option device_option(std::string& device) {
+  Option option =
+      choice_option("device", device, device_names(),
+                    "Device to compute on: a GPU if a rank sees one, otherwise the CPU (auto); "
+                    "oneDNN (cpu); a GPU (cuda). For testing: plain loops (reference), the CPU "
+                    "with streams and memory like a GPU's (offload), or a GPU's times without its "
+                    "results (offload:layer=S,launches=N,launch=S,bus=B/S).");
+  option.set = [&device,
+                named = option.set](const std::string& word) -> std::optional<std::string> {
+    if (!word.starts_with("offload:")) return named(word);
+    try {
+      try_parse_clock(word);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    device = word;
+    return std::nullopt;
+  };
+  return option;
+}
+
 OptionGroup machine_options(TrainOptions& options) {
   return {"This machine",
           {
-              choice_option("device", options.device, device_names(),
-                            "Device to compute on: a GPU if a rank sees one, otherwise the CPU "
-                            "(auto); oneDNN (cpu); a GPU (cuda). For testing: plain loops "
-                            "(reference), the CPU with streams and memory like a GPU's (offload)."),
+              device_option(options.device),
               integer_option("threads", "N", options.threads, {1, 1024}, "Threads per rank."),
               integer_option("run-ahead", "N", options.run_ahead, {1, 16},
                              "Passes and updates that a rank enqueues on its GPU before it waits "

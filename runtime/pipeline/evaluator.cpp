@@ -46,9 +46,10 @@ void Evaluator::pass_through(std::int64_t number, const float* own,
     stage.forward(pass, weights, statistics, Mode::evaluate);
     const auto read = stage.has_loss() ? read_losses(stage, pass, ahead_) : nullptr;
     Losses losses;
-    ahead_.end("evaluation on " + stage.device().description(), [&](const WorkQueue::Span&) {
-      if (read) losses = read();
-    });
+    ahead_.end(WorkQueue::Work::pass, "evaluation on " + stage.device().description(),
+               [&](const WorkQueue::Span&) {
+                 if (read) losses = read();
+               });
     pace_.hold(start, batches_.modelled(chunk, pass.samples));
     messages_.send_test_batch(chunk, pass, number, samples);
     service_.poll();

@@ -92,7 +92,7 @@ double RankService::wait(const std::function<bool()>& ready, const Name& name, P
   while (!ready()) {
     const std::int64_t work = work_;
     wait_until([&] { return ready() || work_ != work; }, serve, kForever,
-               [] { return std::string(); });
+               [] { return std::string(); }, alertness_);
   }
   if (recorder != nullptr) recorder->end_wait();
   return seconds_between(start, now_ns());

@@ -14,6 +14,7 @@
 #include "runtime/pipeline/messages.h"
 #include "runtime/transport/lifeline.h"
 #include "runtime/transport/transport.h"
+#include "runtime/transport/wait.h"
 
 namespace hetpipe {
 
@@ -55,6 +56,7 @@ class RankService {
   RankService(Transport& transport, double timeout_seconds, Watchers watchers = {});
 
   Transport& transport() { return transport_; }
+  void set_alertness(Alertness alertness) { alertness_ = alertness; }  // from now on, in every wait
   // Messages of type M go to the handler: (Rank from, const M& message).
   template <class M, class Handler>
   void on(Handler handler) {
@@ -112,6 +114,7 @@ class RankService {
   Transport& transport_;
   double timeout_seconds_;
   Watchers watchers_;
+  Alertness alertness_ = Alertness::usual;
   std::int64_t life_signs_ = 0;
   std::int64_t last_life_sign_ns_ = 0;  // given by this rank
   std::int64_t work_ = 0;

@@ -19,9 +19,9 @@
 namespace hetpipe {
 
 // How far the host is ahead of its device: it enqueues pieces of work (a pass, an update) and waits
-// only when more than so many are not done. What is to happen when one is done (times, a loss that
-// has come down) happens in the order of the work, up to as many pieces late. With a limit of one
-// the host waits for every piece, which is the order in which it acts without this.
+// only when more than so many passes are not done. What is to happen when one is done (times, a
+// loss that has come down) happens in the order of the work, up to as many passes late. With a
+// limit of one the host waits for every piece, which is the order in which it acts without this.
 class WorkQueue {
  public:
   struct Span {  // of a piece on the device
@@ -30,24 +30,26 @@ class WorkQueue {
     double seconds() const { return seconds_between(start_ns, end_ns); }
   };
 
-  // `pieces`: at most so many are not done when end() returns, at least 1.
-  WorkQueue(Device& device, Stream& stream, RankService& service, RankReport& report, int pieces);
+  // `passes`: so many may be under way, at least 1: a new one's end() waits for the one that many
+  // before it.
+  WorkQueue(Device& device, Stream& stream, RankService& service, RankReport& report, int passes);
 
   // Whether the host goes on before the device is done.
-  bool is_ahead() const { return pieces_ > 1; }
+  bool is_ahead() const { return passes_ > 1; }
 
   // A piece of work is what is enqueued between these. `what`: for a wait's name.
   void begin();
-  void end(std::string what, std::function<void(const Span&)> done);
+  enum class Work { pass, brief };
+  void end(Work work, std::string what, std::function<void(const Span&)> done);
   // Behind the newest piece, and what that does when it is done; at once where all are.
   void then(std::function<void()> what);
   // The first piece since start_action() and the last one: an action may be several.
   void start_action() { action_ = std::make_shared<Span>(); }
   std::shared_ptr<const Span> action() const { return action_; }
 
-  // Waits until at most so many pieces are not done.
-  void limit(int pieces);
-  void finish() { limit(0); }
+  // Waits until at most so many passes are not done.
+  void limit(int passes);
+  void finish();
 
   // Host memory that copies of the piece being enqueued use: page-locked where that is a thing.
   // Lent until the piece is done.
@@ -61,6 +63,7 @@ class WorkQueue {
 
  private:
   struct Piece {
+    Work work = Work::pass;
     std::string what;
     std::unique_ptr<Event> start, end;
     std::vector<std::function<void(const Span&)>> done;
@@ -72,12 +75,14 @@ class WorkQueue {
     double RankReport::*reason;
   };
   void complete_first();
+  void wait_for_first();
   void note_gap(std::int64_t end_ns);
 
   Stream& stream_;
   RankService& service_;
   RankReport& report_;
-  int pieces_;
+  int passes_;
+  int passes_enqueued_ = 0;  // and not done
   HostPool pool_;
   std::deque<Piece> enqueued_;  // not done, or not known to be
   Piece next_;                  // being enqueued

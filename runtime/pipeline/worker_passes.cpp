@@ -51,11 +51,12 @@ Worker::PassStart Worker::start_pass() {
 // `samples`: 0 where the pass is a part of another one.
 void Worker::end_pass(const PassStart& start, std::string what, double modelled_seconds,
                       std::int64_t samples, double RankReport::*busy, std::function<void()> then) {
-  ahead_.end(std::move(what), [=, this, then = std::move(then)](const WorkQueue::Span& span) {
-    report_.*busy += busy_seconds(start, modelled_seconds, span);
-    wave_.computed_samples += samples;
-    if (then) then();
-  });
+  ahead_.end(WorkQueue::Work::pass, std::move(what),
+             [=, this, then = std::move(then)](const WorkQueue::Span& span) {
+               report_.*busy += busy_seconds(start, modelled_seconds, span);
+               wave_.computed_samples += samples;
+               if (then) then();
+             });
 }
 
 // The pass has been computed: how long the device was busy with it. What the rank itself took
@@ -142,7 +143,7 @@ void Worker::all_forwarded(Minibatch p, const InFlight& flight) {
   ahead_.begin();
   std::byte* const copied = ahead_.lend(statistics_.bytes());
   device_.copy(stream_, copied, statistics_.data(), statistics_.bytes());
-  ahead_.end("running statistics on " + device_.description(),
+  ahead_.end(WorkQueue::Work::brief, "running statistics on " + device_.description(),
              [this, copied, wave = rules_.wave_of(p)](const WorkQueue::Span&) {
                const auto* const values = reinterpret_cast<const float*>(copied);
                wave_statistics_[wave].assign(values, values + statistics_.bytes() / sizeof(float));

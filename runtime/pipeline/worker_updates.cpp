@@ -47,7 +47,7 @@ void Worker::update(const Action& action) {
     weights_.computed(p, std::move(gradient_),
                       setup_.waves ? LocalWeights::WaveSums::yes : LocalWeights::WaveSums::no);
     gradient_begun_ = false;
-    ahead_.end(doing(action) + "update on " + device_.description(),
+    ahead_.end(WorkQueue::Work::brief, doing(action) + "update on " + device_.description(),
                [this, start](const WorkQueue::Span& span) {
                  for (const StagePace& pace : setup_.paces) pace_.advance(pace.update);
                  report_.update_seconds +=

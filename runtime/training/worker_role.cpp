@@ -289,6 +289,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   setup.paces = paces_of(job, role);
   const bool emulated = job.cluster && job.cluster->kind_of(role.device).emulate;
   setup.run_ahead = emulated || built.device->host_memory() ? 1 : job.run_ahead;
+  if (setup.run_ahead > 1) service.set_alertness(Alertness::close);
   setup.clip_globally = job.optimizer.clipping.at(ClipScope::global);
   setup.flushed = traits(system.schedule).has_flush;
   setup.scaled =

@@ -14,9 +14,6 @@ namespace hetpipe {
 namespace {
 
 constexpr std::int64_t kEager = 20'000;  // ns without sleep: the shortest sleep takes about as long
-// Each sleep is a small share of what has been waited already, so that a message is noticed late by
-// that share at most, and long waits cost next to nothing.
-constexpr std::int64_t kShare = 16;
 constexpr std::int64_t kFirstSleep = 1'000;        // ns
 constexpr std::int64_t kLongestSleep = 1'000'000;  // ns
 constexpr std::int64_t kSlice = 200'000;           // ns
@@ -40,7 +37,9 @@ void sleep_for(std::int64_t ns) {
 }  // namespace
 
 double wait_until(const std::function<bool()>& ready, const std::function<void()>& poll,
-                  double timeout_seconds, const std::function<std::string()>& what) {
+                  double timeout_seconds, const std::function<std::string()>& what,
+                  Alertness alertness) {
+  const auto share = static_cast<std::int64_t>(alertness);
   const std::int64_t start = now_ns();
   for (;;) {
     poll();
@@ -51,7 +50,7 @@ double wait_until(const std::function<bool()>& ready, const std::function<void()
       throw SystemError(format("waited %.1f s for %s", waited, what().c_str()));
     }
     if (now - start < kEager) continue;
-    sleep_for(std::clamp((now - start) / kShare, kFirstSleep, kLongestSleep));
+    sleep_for(std::clamp((now - start) / share, kFirstSleep, kLongestSleep));
   }
 }
 
