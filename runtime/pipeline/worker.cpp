@@ -9,6 +9,16 @@
 #include "base/time.h"
 
 namespace hetpipe {
+namespace {
+
+// Of all stages for clipping by the norm of all, and to leave out an update of all; of the rank
+// alone to leave out its own.
+StageSquares::Of squares_needed(const WorkerSetup& setup) {
+  if (setup.clip_globally || (setup.scaled && setup.flushed)) return StageSquares::Of::all;
+  return setup.scaled ? StageSquares::Of::own : StageSquares::Of::none;
+}
+
+}  // namespace
 
 Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> chunks,
                LocalWeights& weights, Optimizer& optimizer, std::vector<float> initial_statistics,
@@ -22,23 +32,21 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
       optimizer_(optimizer),
       versions_(setup_.policy, weights, optimizer, device_, stream_,
                 static_cast<int>(chunks_.size()) * setup_.place.split.micro_batches()),
-      statistics_(device_, stream_, initial_statistics.size() * sizeof(float), MemoryKind::weights),
       synchronizer_(synchronizer),
       service_(service),
       pace_(service),
       ahead_(device_, stream_, service, report_, setup_.run_ahead),
+      statistics_(chunks_, initial_statistics, service, ahead_),
+      gradients_(chunks_),
+      squares_(squares_needed(setup_), setup_.place, *chunks_.front(), optimizer, service, pace_),
       messages_(setup_.place, chunks_, transport, service, pace_, report_, ahead_),
       tied_(setup_.place, chunks_, tied_rule(), transport, service, pace_, report_, ahead_),
       evaluator_(setup_.test, chunks_, messages_, service, pace_),
-      accumulating_(chunks_.size()),
       loss_scale_(rules.in_flight, setup_.loss_scale),
-      label_(weights.label()) {
-  if (!initial_statistics.empty()) {
-    device_.copy(stream_, statistics_.data(),
-                 reinterpret_cast<const std::byte*>(initial_statistics.data()),
-                 statistics_.bytes());
-    settle("initial statistics");
-  }
+      label_(weights.label()),
+      wave_({.virtual_worker = setup_.place.virtual_worker.value,
+             .stage = setup_.place.stage(0).value,
+             .replica = setup_.place.replica}) {
   service.on<FindNonFinite>(
       [this](Rank, const FindNonFinite& message) { look_again(message.minibatch); });
   service.on<LossScaleOverflow>([this](Rank, const LossScaleOverflow& message) {
@@ -49,16 +57,14 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
                "fp32.",
                static_cast<long long>(rules_.minibatches_done(message.minibatch))));
   });
-  service.on<GradientSquares>([this](Rank, const GradientSquares& message) {
-    squares_[{message.minibatch, message.position}] = message.squares;
-  });
-  wave_.virtual_worker = report_.virtual_worker = setup_.place.virtual_worker.value;
-  wave_.stage = report_.stage = setup_.place.stage(0).value;
-  wave_.replica = report_.replica = setup_.place.replica;
+  report_.virtual_worker = setup_.place.virtual_worker.value;
+  report_.stage = setup_.place.stage(0).value;
+  report_.replica = setup_.place.replica;
 }
 
 RankReport Worker::run() {
-  const std::int64_t start = last_report_ns_ = now_ns();
+  const std::int64_t start = now_ns();
+  wave_.start(start);
   ActionCursor cursor = setup_.evaluations ? ActionCursor(setup_.place.actions(), setup_.evaluates,
                                                           setup_.evaluations)
                                            : ActionCursor(setup_.place.actions());
@@ -240,13 +246,7 @@ TiedWeights::Rule Worker::tied_rule() const {
           .end = rules_.end[at(setup_.place.virtual_worker.value)]};
 }
 
-void Worker::add_up_tied(Minibatch p) { tied_.add_up(p, gradient_, std::move(uses_)); }
-
-float* Worker::statistics_of(int chunk) const {
-  float* values = statistics_.as<float>();
-  for (int c = 0; c < chunk; ++c) values += chunks_[at(c)]->statistics().count();
-  return values;
-}
+void Worker::add_up_tied(Minibatch p) { tied_.add_up(p, gradients_.own(), gradients_.take_uses()); }
 
 std::vector<float> Worker::download(const Buffer& buffer) {
   std::vector<float> values(buffer.bytes() / sizeof(float));
@@ -296,18 +296,17 @@ void Worker::push(const Action& action) {
     if (updates(p)) {
       add_up_tied(p);
       take_out_scale(p);
-      synchronizer_.reduce(p, gradient_);
+      synchronizer_.reduce(p, gradients_.own());
     }
     return;
   }
   pace_.catch_up();
   const Wave wave = rules_.wave_of(p);
-  if (statistics_.bytes() > 0 && !wave_statistics_.contains(wave)) ahead_.finish();
   std::shared_ptr<const Buffer> sum = weights_.end_wave(
       wave, [&](Buffer& changes) { optimizer_.limit_wave(wave * rules_.in_flight, p, changes); });
   report_.bytes_pushed += static_cast<std::int64_t>(sum->bytes());
   ++report_.pushes;
-  synchronizer_.push(wave, std::move(sum), wave_statistics_[wave]);
+  synchronizer_.push(wave, std::move(sum), statistics_.of_wave(wave));
   end_wave(p);
   const Wave next_gate = wave + 1;
   const Minibatch gate_minibatch = (next_gate + 1) * rules_.in_flight - 1;
@@ -337,7 +336,7 @@ void Worker::pull(Minibatch p) {
   const std::int64_t now = now_ns();
   const double waited = seconds_between(start, now);
   pace_.answered(waited, now);
-  wave_.server_wait_seconds += waited;
+  wave_.add_server_wait(waited);
   ahead_.waited(start, now, &RankReport::server_wait_seconds);
 }
 

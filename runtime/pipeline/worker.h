@@ -11,6 +11,7 @@
 #include "partitioner/schedule/wave_rules.h"
 #include "runtime/data/prefetch.h"
 #include "runtime/pipeline/evaluator.h"
+#include "runtime/pipeline/gradient_sums.h"
 #include "runtime/pipeline/local_weights.h"
 #include "runtime/pipeline/loss_scale.h"
 #include "runtime/pipeline/optimizer.h"
@@ -18,11 +19,14 @@
 #include "runtime/pipeline/pass_weights.h"
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"
+#include "runtime/pipeline/running_statistics.h"
 #include "runtime/pipeline/stage.h"
 #include "runtime/pipeline/stage_io.h"
 #include "runtime/pipeline/stage_messages.h"
+#include "runtime/pipeline/stage_squares.h"
 #include "runtime/pipeline/synchronizer.h"
 #include "runtime/pipeline/tied_weights.h"
+#include "runtime/pipeline/wave_book.h"
 #include "runtime/pipeline/work_queue.h"
 
 namespace hetpipe {
@@ -99,18 +103,14 @@ class Worker {
   void send(const Action& action);
   void push(const Action& action);
   void update(const Action& action);
-  std::vector<std::vector<double>> squares_of_stages(Minibatch p);
-  std::optional<float> global_clip_factor(const std::vector<std::vector<double>>& squares) const;
   void take_out_scale(Minibatch p);
-  bool overflowed(Minibatch p, const std::vector<std::vector<double>>& squares_of_stages);
+  bool overflowed(Minibatch p, const StageSquares::ByStage& squares_of_stages);
   void pull(Minibatch p);
   void evaluate(Minibatch p);
   void end_wave(Minibatch p);
   bool keeps_exact(Wave wave) const;
   void stop_inside();
   void save_state(Minibatch p);
-  void report_wave(Minibatch p);
-  std::vector<float> average_statistics(Label label);
 
   InFlight& flight_of(Minibatch p);
   std::vector<Pass*> passes_of(const Action& action, Payload side);
@@ -120,9 +120,6 @@ class Worker {
   TiedWeights::Rule tied_rule() const;
   void add_up_tied(Minibatch p);
   std::vector<Buffer> foreign_for_evaluation(Label label, const Buffer& own);
-  float* statistics_of(int chunk) const;
-  StageGradients gradient_of(int chunk);
-  Gradients next_gradient(int chunk);
   bool updates(Minibatch p) const;  // its U is a step of the optimizer
   bool ends_wave(Minibatch p) const;
   std::vector<float> download(const Buffer& buffer);
@@ -147,7 +144,8 @@ class Worker {
   // What has been enqueued since start_pass(); `then`: when it is done.
   void end_pass(const PassStart& start, std::string what, double modelled_seconds,
                 std::int64_t samples, double RankReport::*busy, std::function<void()> then = {});
-  double busy_seconds(const PassStart& start, double modelled_seconds, const WorkQueue::Span& span);
+  double busy_seconds(const PassStart& start, double modelled_seconds, const WorkQueue::Span& span,
+                      std::int64_t samples);
   void record(const Action& action, std::int64_t start_ns, std::int64_t bytes, Label before);
   std::string doing(const Action& action) const;
 
@@ -159,39 +157,27 @@ class Worker {
   LocalWeights& weights_;
   Optimizer& optimizer_;
   PassWeights versions_;
-  Buffer statistics_;
   Synchronizer& synchronizer_;
   RankService& service_;
   Pace pace_;
   ProcessorWait processor_wait_;
   RankReport report_;
   WorkQueue ahead_;
+  RunningStatistics statistics_;
+  GradientSums gradients_;
+  StageSquares squares_;
   StageMessages messages_;
   TiedWeights tied_;
   Evaluator evaluator_;
 
   std::map<Minibatch, InFlight> in_flight_;
-  std::map<Wave, std::vector<float>> wave_statistics_;  // of waves that have been computed
-  bool gradient_begun_ = false;
-  Buffer gradient_;                           // of what the next update takes
-  Buffer uses_;                               // its parts of gradients of tied weights
-  std::vector<bool> accumulating_;            // by chunk: they hold something already
   std::optional<StageSnapshot> evaluated_;    // the gate that follows may want the same label
   std::optional<ExactWeights> exact_inside_;  // of a wave in which the run stops
   LossScale loss_scale_;                      // where the rank has the loss
   Label label_;                               // of the weights in use
   Label announced_label_ = 0;                 // that came with the newest activation
-  std::map<std::pair<Minibatch, int>, std::vector<double>> squares_;  // by position
-  struct Stale {
-    Minibatch least = 0;
-    Minibatch most = 0;
-  };
-  std::map<Wave, Stale> stale_;  // of its minibatches so far: those of the next one begin before
-  Label evaluated_label_ = 0;    // newest
-  std::vector<float> averaged_;  // running statistics, of all ...
-  Label averaged_label_ = -1;    // ... at this label
-  std::int64_t last_report_ns_ = 0;
-  WaveReport wave_;
+  Label evaluated_label_ = 0;                 // newest
+  WaveBook wave_;
 };
 
 }  // namespace hetpipe

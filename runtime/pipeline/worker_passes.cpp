@@ -53,8 +53,7 @@ void Worker::end_pass(const PassStart& start, std::string what, double modelled_
                       std::int64_t samples, double RankReport::*busy, std::function<void()> then) {
   ahead_.end(WorkQueue::Work::pass, std::move(what),
              [=, this, then = std::move(then)](const WorkQueue::Span& span) {
-               report_.*busy += busy_seconds(start, modelled_seconds, span);
-               wave_.computed_samples += samples;
+               report_.*busy += busy_seconds(start, modelled_seconds, span, samples);
                if (then) then();
              });
 }
@@ -63,15 +62,15 @@ void Worker::end_pass(const PassStart& start, std::string what, double modelled_
 // counts from when it began: an emulated device is busy from when the input was there, which a rank
 // may notice late on a busy machine.
 double Worker::busy_seconds(const PassStart& start, double modelled_seconds,
-                            const WorkQueue::Span& span) {
+                            const WorkQueue::Span& span, std::int64_t samples) {
   if (ahead_.is_ahead()) {
-    wave_.compute_seconds += span.seconds();
+    wave_.add_pass(samples, span.seconds());
     return span.seconds();
   }
   const double busy = pace_.hold(start.ns, modelled_seconds);
   const double waited = processor_wait_.seconds() - start.waited;
   const double took = seconds_between(start.ns, now_ns()) - waited;
-  wave_.compute_seconds += std::max(modelled_seconds, took);
+  wave_.add_pass(samples, std::max(modelled_seconds, took));
   return busy;
 }
 
@@ -105,7 +104,7 @@ void Worker::forward(const Action& action, InFlight& flight, int micro) {
            "weights are of another label than their minibatch");
     const StageWeights weights(of_chunk(*version, action.chunk), tied_.of_forward(p, action.chunk));
     tied_.give(p, action.chunk, weights.own);
-    stage.forward(pass, weights, statistics_of(action.chunk), Mode::train);
+    stage.forward(pass, weights, statistics_.of_chunk(action.chunk), Mode::train);
     std::function<void()> then;
     if (stage.has_loss()) {
       // Where the host is not ahead the pass is as it was computed, and so are its weights.
@@ -136,18 +135,8 @@ void Worker::all_forwarded(Minibatch p, const InFlight& flight) {
       setup_.waves ? rules_.staleness(p, label_) : std::max<Minibatch>(0, p - flight.seen);
   ensure(!setup_.waves || stale <= rules_.global_staleness(),
          "a minibatch misses more updates than D allows");
-  const auto [of_wave, first] = stale_.try_emplace(rules_.wave_of(p), Stale{stale, stale});
-  of_wave->second.least = std::min(of_wave->second.least, stale);
-  of_wave->second.most = std::max(of_wave->second.most, stale);
-  if (!setup_.waves || !ends_wave(p) || statistics_.bytes() == 0) return;
-  ahead_.begin();
-  std::byte* const copied = ahead_.lend(statistics_.bytes());
-  device_.copy(stream_, copied, statistics_.data(), statistics_.bytes());
-  ahead_.end(WorkQueue::Work::brief, "running statistics on " + device_.description(),
-             [this, copied, wave = rules_.wave_of(p)](const WorkQueue::Span&) {
-               const auto* const values = reinterpret_cast<const float*>(copied);
-               wave_statistics_[wave].assign(values, values + statistics_.bytes() / sizeof(float));
-             });
+  wave_.add_staleness(rules_.wave_of(p), stale);
+  if (setup_.waves && ends_wave(p)) statistics_.keep(rules_.wave_of(p));
 }
 
 void Worker::recompute(const Action& action) {
@@ -160,43 +149,12 @@ void Worker::recompute(const Action& action) {
     const auto version = versions_.backward(action.minibatch, number);
     const StageWeights weights(of_chunk(*version, action.chunk),
                                tied_.of_backward(action.minibatch, action.chunk, number));
-    chunk(action).forward(pass, weights, statistics_of(action.chunk), Mode::train,
+    chunk(action).forward(pass, weights, statistics_.of_chunk(action.chunk), Mode::train,
                           Statistics::leave);
     chunk(action).drop_what_backward_does_not_need(pass);
     end_pass(start, doing(action) + "forward once more on " + device_.description(),
              modelled(pace.forward, action.chunk, pass.samples), 0, &RankReport::forward_seconds);
   }
-}
-
-StageGradients Worker::gradient_of(int chunk) {
-  std::int64_t own = 0, uses = 0;  // of all chunks, and before this one
-  std::int64_t own_before = 0, uses_before = 0;
-  for (std::size_t c = 0; c < chunks_.size(); ++c) {
-    if (static_cast<int>(c) == chunk) {
-      own_before = own;
-      uses_before = uses;
-    }
-    own += chunks_[c]->parameters().count();
-    uses += chunks_[c]->parameters().use_count();
-  }
-  if (!gradient_begun_) {
-    const auto make = [&](std::int64_t count) {
-      return Buffer(device_, stream_, static_cast<std::size_t>(count) * sizeof(float),
-                    MemoryKind::gradients);
-    };
-    gradient_ = make(own);
-    uses_ = make(uses);
-    accumulating_.assign(chunks_.size(), false);
-    gradient_begun_ = true;
-  }
-  return {gradient_.as<float>() + own_before, uses_.as<float>() + uses_before};
-}
-
-// The first gradient since the last update takes the place of what was there.
-Gradients Worker::next_gradient(int chunk) {
-  const bool first = !accumulating_[at(chunk)];
-  accumulating_[at(chunk)] = true;
-  return first ? Gradients::overwrite : Gradients::accumulate;
 }
 
 void Worker::backward(const Action& action) {
@@ -219,9 +177,8 @@ void Worker::backward(const Action& action) {
     if (apart) {
       chunk(action).backward(pass, weights, nullptr, BackwardPart::inputs);
     } else {
-      const StageGradients gradient = gradient_of(action.chunk);
-      chunk(action).backward(pass, weights, gradient, BackwardPart::whole,
-                             next_gradient(action.chunk));
+      const auto [gradients, mode] = gradients_.next(action.chunk);
+      chunk(action).backward(pass, weights, gradients, BackwardPart::whole, mode);
       versions_.backward_done(action.minibatch, number);
       tied_.backward_done(action.minibatch, action.chunk, number);
     }
@@ -243,8 +200,8 @@ void Worker::weight_gradient(const Action& action) {
   const auto version = versions_.backward(action.minibatch, number);
   const StageWeights weights(of_chunk(*version, action.chunk),
                              tied_.of_backward(action.minibatch, action.chunk, number));
-  const StageGradients gradient = gradient_of(action.chunk);
-  chunk(action).weight_gradient(pass, weights, gradient, next_gradient(action.chunk));
+  const auto [gradients, mode] = gradients_.next(action.chunk);
+  chunk(action).weight_gradient(pass, weights, gradients, mode);
   versions_.backward_done(action.minibatch, number);
   tied_.backward_done(action.minibatch, action.chunk, number);
   const double seconds = setup_.paces[at(action.chunk)].weight_gradient;
@@ -262,10 +219,7 @@ void Worker::note_loss(const Action& action, int micro, const Losses& losses,
     if (weights != nullptr) fail_numerically(p, chunk(action), pass, *weights);
     look_at(p, action.chunk, micro, pass, Otherwise::says_so);
   }
-  wave_.loss_sum += losses.sum;
-  wave_.correct += losses.correct;
-  wave_.samples += pass.samples;
-  wave_.labels += pass.predictions;
+  wave_.add_loss(losses.sum, losses.correct, pass.samples, pass.predictions);
 }
 
 // The loss of p is not finite: says which layer's numbers were the first not to be. Where they came
@@ -312,7 +266,7 @@ void Worker::look_at(Minibatch p, int chunk, int micro, Pass& pass, Otherwise ot
   const auto version = versions_.backward(p, number);
   const StageWeights weights(of_chunk(*version, chunk), tied_.of_backward(p, chunk, number));
   stage.drop_what_forward_makes(pass);
-  stage.forward(pass, weights, statistics_of(chunk), Mode::train, Statistics::leave);
+  stage.forward(pass, weights, statistics_.of_chunk(chunk), Mode::train, Statistics::leave);
   if (otherwise == Otherwise::says_so || first_non_finite(stage, pass, weights)) {
     fail_numerically(p, stage, pass, weights);
   }

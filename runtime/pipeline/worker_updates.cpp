@@ -21,32 +21,33 @@ void Worker::update(const Action& action) {
     if (setup_.waves) {  // replicas alone
       add_up_tied(p);
       take_out_scale(p);
-      synchronizer_.reduce(p, gradient_);
+      synchronizer_.reduce(p, gradients_.own());
     }
     const double waited = synchronizer_.finish_reduce(p);
     const std::int64_t now = now_ns();
     ahead_.waited(now - to_ns(waited), now, &RankReport::server_wait_seconds);
     pace_.answered(waited, now);
-    const auto squares = squares_of_stages(p);
+    const auto squares = squares_.of(p, gradients_.own());
     const bool left_out = overflowed(p, squares);
-    const std::optional<float> clip = global_clip_factor(squares);
+    const auto clip =
+        setup_.clip_globally ? std::optional(optimizer_.clip_factor(squares)) : std::nullopt;
     const std::int64_t start = now_ns();
     ahead_.begin();
-    wave_.learning_rate = optimizer_.learning_rate(p);
+    wave_.set_learning_rate(optimizer_.learning_rate(p));
     if (left_out) {
-      device_.fill(stream_, gradient_.as<float>(), 0,
-                   static_cast<std::int64_t>(gradient_.bytes() / sizeof(float)));
+      const Buffer& gradient = gradients_.own();
+      device_.fill(stream_, gradient.as<float>(), 0,
+                   static_cast<std::int64_t>(gradient.bytes() / sizeof(float)));
     } else {
       const PassWeights::Version version = versions_.at_update(p);
       const std::int64_t before = setup_.policy.by_wave
                                       ? rules_.updates_done_by_wave(rules_.wave_of(p))
                                       : rules_.updates_done(p);
-      optimizer_.update(p, before + 1, gradient_, version->values.as<float>(), clip);
+      optimizer_.update(p, before + 1, gradients_.own(), version->values.as<float>(), clip);
     }
     versions_.minibatch_done(p);
-    weights_.computed(p, std::move(gradient_),
+    weights_.computed(p, gradients_.take(),
                       setup_.waves ? LocalWeights::WaveSums::yes : LocalWeights::WaveSums::no);
-    gradient_begun_ = false;
     ahead_.end(WorkQueue::Work::brief, doing(action) + "update on " + device_.description(),
                [this, start](const WorkQueue::Span& span) {
                  for (const StagePace& pace : setup_.paces) pace_.advance(pace.update);
@@ -65,15 +66,16 @@ void Worker::update(const Action& action) {
 void Worker::take_out_scale(Minibatch p) {
   if (!setup_.scaled) return;
   const int exponent = flight_of(p).scale.value_or(0);
-  const auto count = static_cast<std::int64_t>(gradient_.bytes() / sizeof(float));
+  const Buffer& gradient = gradients_.own();
+  const auto count = static_cast<std::int64_t>(gradient.bytes() / sizeof(float));
   if (exponent != 0 && count > 0) {
-    device_.scale(stream_, gradient_.as<float>(), scale_of(-exponent), count);
+    device_.scale(stream_, gradient.as<float>(), scale_of(-exponent), count);
   }
 }
 
 // Whether the update of p is left out: a gradient is infinite or NaN, of any stage where the
 // pipeline is flushed before an update, else of this one. Those who set the scale are informed.
-bool Worker::overflowed(Minibatch p, const std::vector<std::vector<double>>& squares_of_stages) {
+bool Worker::overflowed(Minibatch p, const StageSquares::ByStage& squares_of_stages) {
   if (!setup_.scaled) return false;
   bool finite = true;
   for (const std::vector<double>& squares : squares_of_stages) {
@@ -89,76 +91,18 @@ bool Worker::overflowed(Minibatch p, const std::vector<std::vector<double>>& squ
   return !finite;
 }
 
-std::optional<float> Worker::global_clip_factor(
-    const std::vector<std::vector<double>>& squares) const {
-  if (!setup_.clip_globally) return std::nullopt;
-  return optimizer_.clip_factor(squares);
-}
-
-// Squares of the gradient of p, by stage, where somebody wants them: of all stages for clipping by
-// the norm of all, and to leave out an update of all; of this rank alone to leave out its own.
-// Every rank learns the squares of all stages and adds them up alike; replicas of a stage hold the
-// same gradient, so the first one speaks.
-std::vector<std::vector<double>> Worker::squares_of_stages(Minibatch p) {
-  const bool of_all = setup_.clip_globally || (setup_.scaled && setup_.flushed);
-  if (!of_all && !setup_.scaled) return {};
-  if (!of_all) {
-    const std::span<const double> own = optimizer_.measure(gradient_);
-    settle("the gradient's norm");
-    return {{own.begin(), own.end()}};
-  }
-  const WorkerPlace& place = setup_.place;
-  const std::span<const double> own = optimizer_.measure(gradient_);
-  settle("the gradient's norm");
-  const GradientSquares message{
-      .minibatch = p, .position = place.position, .squares = {own.begin(), own.end()}};
-  squares_[{p, place.position}] = message.squares;
-  for (int i = 0; i < place.positions() && place.replica == 0; ++i) {
-    if (i == place.position) continue;
-    for (const Rank to : place.ranks[at(i)]) service_.send(to, message);
-  }
-  const std::int64_t start = now_ns();
-  std::vector<std::vector<double>> of_stages;
-  std::vector<std::size_t> read(at(place.positions()));
-  for (int k = 0; k < place.stages(); ++k) {
-    const int position = k % place.positions();
-    service_.wait(
-        [&] {
-          return squares_.contains({p, position});
-        },
-        [&] {
-          const Rank from = place.ranks[at(position)].front();
-          return Awaited(format("the gradient norm of minibatch %lld from rank %d (for "
-                                "virtual worker %d, stage %d)",
-                                static_cast<long long>(p), from.value, place.virtual_worker.value,
-                                place.stage(0).value),
-                         from);
-        });
-    const int first = k == 0 ? 0 : place.stage_end[at(k - 1)];
-    const auto layout =
-        ParameterLayout::parameters(chunks_.front()->model(), first, place.stage_end[at(k)]);
-    std::vector<double>& of_stage = of_stages.emplace_back();
-    for (const ParameterEntry& entry : layout.entries()) {  // tied weights once
-      if (entry.is_own()) of_stage.push_back(squares_.at({p, position})[read[at(position)]++]);
-    }
-  }
-  pace_.answered(seconds_between(start, now_ns()), now_ns());
-  std::erase_if(squares_, [p](const auto& of) { return of.first.first == p; });
-  return of_stages;
-}
-
 // All updates of p's wave have been made.
 void Worker::end_wave(Minibatch p) {
   const Wave wave = rules_.wave_of(p);
   const Saves saves = synchronizer_.saves(wave + 1);
   if (saves == Saves::statistics) {
-    average_statistics(wave + 1);
+    statistics_.average(wave + 1, synchronizer_);
   } else if (saves != Saves::nothing) {
     save_state(p);
   }
-  wave_statistics_.erase(wave);
+  statistics_.forget(wave);
   ahead_.limit(1);  // the losses of its minibatches are in
-  report_wave(p);
+  setup_.wave_done(wave_.close(wave, p, report_.evaluate_seconds));
 }
 
 // A checkpoint is due behind this wave, with what continues it bit for bit.
@@ -173,7 +117,7 @@ void Worker::save_state(Minibatch p) {
   StageState state{.label = wave + 1, .slots = {}, .statistics = {}, .exact = {}};
   for (const Buffer& slot : optimizer_.slots()) state.slots.push_back(download(slot));
   if (setup_.waves) {
-    state.statistics = wave_statistics_[wave];
+    state.statistics = statistics_.of_wave(wave);
     if (setup_.policy.visible == Visible::exactly) {
       const bool inside = exact_inside_.has_value();
       state.exact = inside ? std::move(exact_inside_) : weights_.exact(wave);
@@ -182,39 +126,11 @@ void Worker::save_state(Minibatch p) {
       }
     }
   } else {
-    state.statistics = average_statistics(wave + 1);
+    state.statistics = statistics_.average(wave + 1, synchronizer_);
     state.weights = download(weights_.everything());
   }
   settle("the state for a checkpoint");
   synchronizer_.save(state);
-}
-
-// Without a server: the mean over virtual workers and replicas at a label, made once.
-std::vector<float> Worker::average_statistics(Label label) {
-  if (statistics_.bytes() == 0) return {};
-  if (averaged_label_ != label) {
-    averaged_ = download(statistics_);
-    synchronizer_.average_statistics(averaged_);
-    averaged_label_ = label;
-  }
-  return averaged_;
-}
-
-void Worker::report_wave(Minibatch p) {
-  const std::int64_t now = now_ns();
-  wave_.wave = rules_.wave_of(p);
-  const auto stale = stale_.extract(wave_.wave);
-  wave_.staleness_min = stale.mapped().least;
-  wave_.staleness_max = stale.mapped().most;
-  wave_.last_minibatch = p;
-  wave_.elapsed_seconds = seconds_between(last_report_ns_, now);
-  wave_.evaluated_seconds = report_.evaluate_seconds;
-  setup_.wave_done(wave_);
-  last_report_ns_ = now;
-  wave_.samples = wave_.labels = wave_.correct = 0;
-  wave_.loss_sum = wave_.server_wait_seconds = 0;
-  wave_.computed_samples = 0;
-  wave_.compute_seconds = 0;
 }
 
 // Nobody needs them where there is nothing to evaluate.
@@ -240,8 +156,8 @@ void Worker::evaluate(Minibatch p) {
   } else {  // of what is here, behind the update of p
     const Label label = rules_.wave_of(p) + 1;
     const Buffer weights = weights_.everything();
-    std::vector<float> mean = average_statistics(label);
-    Buffer statistics(device_, stream_, statistics_.bytes(), MemoryKind::workspace);
+    const std::vector<float>& mean = statistics_.average(label, synchronizer_);
+    Buffer statistics(device_, stream_, mean.size() * sizeof(float), MemoryKind::workspace);
     device_.copy(stream_, statistics.data(), reinterpret_cast<const std::byte*>(mean.data()),
                  statistics.bytes());
     settle("averaged running statistics");
@@ -254,7 +170,7 @@ void Worker::evaluate(Minibatch p) {
   if (chunks_.back()->has_loss()) setup_.evaluated(sum);
   const std::int64_t now = now_ns();
   report_.evaluate_seconds += seconds_between(start, now);
-  last_report_ns_ += now - start;  // a wave's time does not count it
+  wave_.leave_out(now - start);
   ahead_.restart();
 }
 
