@@ -35,6 +35,7 @@ Json json_of(const RankReport& r, const Plan& plan) {
             {"bubble", r.bubble_seconds},
             {"server_wait", r.server_wait_seconds},
             {"data", r.data_seconds},
+            {"unfed", r.unfed_seconds},
             {"evaluation", r.evaluate_seconds}}},
           {"bytes",
            {{"forward", r.bytes_forward},
