@@ -32,7 +32,7 @@ CudaEvent::CudaEvent(int device, cudaStream_t stream, std::shared_ptr<KnownTime>
 
 bool CudaEvent::done() const {
   const DeviceScope scope(device_);
-  const cudaError_t status = cudaEventQuery(event_.get());
+  const cudaError_t status = cudaEventQuery(event_->get());
   if (status == cudaErrorNotReady) return false;
   check(status, "waiting for work on the GPU");
   return true;
