@@ -89,7 +89,7 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
   for (Peer& peer : peers_) post_pieces(peer);
   if (clock_) {
     for (int s = 0; s < map.shards(); ++s) {
-      if (map.count(kParameters, ShardId{s}) == 0) note_empty_shard(ShardId{s});
+      if (map.count(kParameters, ShardId{s}) == 0) clock_->leave_out(ShardId{s});
     }
     service.on<ShardArrived>([this](Rank, const ShardArrived& arrived) {
       note_arrival(arrived.shard, arrived.virtual_worker, arrived.wave);
@@ -207,16 +207,6 @@ void ParameterServer::note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave)
   const Wave before = clock_->global_clock();
   clock_->arrived(shard, vw, wave);
   for (Wave w = before; w < clock_->global_clock(); ++w) stop_->wave_done();
-}
-
-// A shard on which no layer lies gets no pushes: it is never what a gate waits for.
-void ParameterServer::note_empty_shard(ShardId shard) {
-  for (int i = 0; i < rules_.workers(); ++i) {
-    const VirtualWorkerId vw{i};
-    for (Wave wave = rules_.start_wave(); wave < rules_.end_wave(vw); ++wave) {
-      clock_->arrived(shard, vw, wave);
-    }
-  }
 }
 
 bool ParameterServer::has_wave(const Peer& peer, Wave wave) const {

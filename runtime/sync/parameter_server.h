@@ -93,7 +93,6 @@ class ParameterServer {
   void end_push(Peer& peer);
   void take_pushes();
   void note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave);
-  void note_empty_shard(ShardId shard);
   bool has_wave(const Peer& peer, Wave wave) const;
   void start_sum();
   bool form_label();

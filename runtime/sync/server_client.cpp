@@ -140,8 +140,8 @@ Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
     ensure(read_as<Pulled>(asked.operations[i].header()) ==
                Pulled{.label = asked.label, .shard = shard, .what = what},
            "a server answered with another snapshot");
-    const float* from = asked.parts[i].data();
     if (asked.parts[i].empty()) continue;
+    const float* from = asked.parts[i].data();
     for (const FlatRange& range :
          map_.in_stage(what, shard, stage_.first_layer(), stage_.end_layer())) {
       stage_.device().copy(
@@ -151,9 +151,9 @@ Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
           static_cast<std::size_t>(range.count) * sizeof(float));
       from += range.count;
     }
+    uploading_.push_back({stage_.stream().record(), std::move(asked.parts[i])});
   }
-  service_.settle(stage_.stream(),
-                  [] { return std::string("weights from a server to reach the device"); });
+  while (!uploading_.empty() && uploading_.front().read->done()) uploading_.pop_front();
   return std::move(asked.weights);
 }
 
@@ -182,6 +182,9 @@ void ServerClient::finish() {
     prefetched_.reset();
   }
   sums_.finish_reduce();
+  service_.settle(stage_.stream(),
+                  [] { return std::string("weights from a server to reach the device"); });
+  uploading_.clear();
   for (const Sending& sending : sending_) {
     service_.wait(sending.operation, [] { return std::string("the last push to be sent"); });
   }

@@ -85,6 +85,11 @@ class ServerClient final : public Synchronizer {
   std::map<Wave, Label> granted_;
   std::optional<Asked> prefetched_;
   std::deque<Sending> sending_;
+  struct Uploading {  // parts of pulls that the device may still read
+    std::unique_ptr<Event> read;
+    std::vector<float> part;
+  };
+  std::deque<Uploading> uploading_;
 };
 
 }  // namespace hetpipe

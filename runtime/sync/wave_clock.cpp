@@ -23,6 +23,13 @@ void WaveClock::arrived(ShardId shard, VirtualWorkerId vw, Wave wave) {
          "a virtual worker is further ahead than the clock distance allows");
 }
 
+void WaveClock::leave_out(ShardId shard) {
+  for (int i = 0; i < rules_.workers(); ++i) {
+    at_shard_[static_cast<std::size_t>(i)][static_cast<std::size_t>(shard.value)] =
+        rules_.end_wave(VirtualWorkerId{i});
+  }
+}
+
 std::optional<Label> WaveClock::decide_gate(VirtualWorkerId vw, Wave wave) const {
   ensure(wave > rules_.first_wave && wave < rules_.end_wave(vw), "no such gate");
   const Wave global = global_clock();

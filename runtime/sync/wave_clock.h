@@ -23,6 +23,9 @@ class WaveClock {
   // shard in order.
   void arrived(ShardId shard, VirtualWorkerId vw, Wave wave);
 
+  // No stage has a part of any wave for this shard.
+  void leave_out(ShardId shard);
+
   // The run ends before this minibatch, which no rank has passed.
   void stop_before(Minibatch p) { rules_.stop_before(p); }
 

@@ -29,6 +29,21 @@ TEST(WaveClock, AWaveCountsWhenEveryShardHasIt) {
   EXPECT_EQ(clock.decide_gate(kFirst, 1), Label{1});
 }
 
+// In a run of any length.
+TEST(WaveClock, AShardWithoutLayersIsWaitedForByNobody) {
+  WaveRules rules;
+  rules.in_flight = 1;
+  rules.end = {Minibatch{1} << 40, 2};
+  WaveClock clock(rules, 2);
+  clock.leave_out(ShardId{1});
+  EXPECT_EQ(clock.global_clock(), 0);
+  for (int vw = 0; vw < 2; ++vw) clock.arrived(ShardId{0}, VirtualWorkerId{vw}, 0);
+  EXPECT_EQ(clock.global_clock(), 1);
+  for (int vw = 0; vw < 2; ++vw) clock.arrived(ShardId{0}, VirtualWorkerId{vw}, 1);
+  EXPECT_TRUE(clock.finished(VirtualWorkerId{1}));
+  EXPECT_EQ(clock.global_clock(), 2);
+}
+
 TEST(WaveClock, BoundTakesTheOldestAllowedAndNewestTheNewest) {
   for (const PullRule pull : {PullRule::bound, PullRule::newest}) {
     WaveClock clock(two_workers(2, pull), 1);
