@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/devices.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -57,6 +58,12 @@ std::unique_ptr<Device> make_device(const std::string& name, int threads, const 
     return load_cuda().module->make_device(gpu);
   }
   throw UserError("", unknown("device", name, device_names()));
+}
+
+bool is_device(const std::string& name) {
+  const std::vector<std::string> names = device_names();
+  return std::find(names.begin(), names.end(), name) != names.end() ||
+         try_parse_clock(name).has_value();
 }
 
 bool host_reaches(const std::string& name) {

@@ -32,6 +32,9 @@ std::unique_ptr<Device> make_device(const std::string& name, int threads,
 // (kernels/offload/clock_device.h).
 std::vector<std::string> device_names();
 
+// Whether make_device knows the name; UserError on settings of a clock that are none.
+bool is_device(const std::string& name);
+
 // Whether the host reaches the memory of such a device (Device::host_memory()).
 bool host_reaches(const std::string& name);
 

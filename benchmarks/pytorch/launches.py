@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 
 import torch
 from safetensors.torch import save_file
-from step import HERE, MODELS, ROOT, first_output, without_dropout
+from step import MODELS, export, first_output, without_dropout
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -61,14 +59,8 @@ def torch_operations(model: nn.Module, inputs: tuple, labels: torch.Tensor) -> C
 
 def hetpipe_requests(counter: str, build, precision: str, inputs: tuple, labels: torch.Tensor) -> list[int]:
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.py")
-        with open(path, "w") as file:
-            file.write(f"import sys, torch\nsys.path.insert(0, {HERE!r})\nimport step\n"
-                       f"def {build.__name__}():\n    torch.manual_seed(0)\n    m, i = step.{build.__name__}()\n"
-                       "    return step.without_dropout(m), i\n")
-        exporter = os.path.join(ROOT, "launch", "pytorch", "hetpipe_export.py")
         model = f"{folder}/{build.__name__}"
-        subprocess.run([sys.executable, exporter, f"{path}:{build.__name__}", "--output", model], check=True, stdout=subprocess.DEVNULL)
+        export(build, folder, model)
         with open(f"{model}/graph.json") as file:
             name = json.load(file)["inputs"][0]["name"]
         save_file({name: inputs[0].contiguous(), "labels": labels}, f"{model}/check.safetensors")

@@ -78,6 +78,17 @@ def first_output(outputs) -> torch.Tensor:
     return outputs.logits if hasattr(outputs, "logits") else next(iter(outputs.values())) if isinstance(outputs, dict) else outputs[0]
 
 
+def export(build, folder: str, output: str) -> None:
+    """The model of one of these functions, dropout off, as a folder; `folder` takes what that needs."""
+    path = os.path.join(folder, "model.py")
+    with open(path, "w") as file:
+        file.write(f"import sys, torch\nsys.path.insert(0, {HERE!r})\nimport step\n"
+                   f"def {build.__name__}():\n    torch.manual_seed(0)\n    m, i = step.{build.__name__}()\n"
+                   "    return step.without_dropout(m), i\n")
+    exporter = os.path.join(ROOT, "launch", "pytorch", "hetpipe_export.py")
+    subprocess.run([sys.executable, exporter, f"{path}:{build.__name__}", "--output", output], check=True, stdout=subprocess.DEVNULL)
+
+
 def torch_step(model: nn.Module, inputs: tuple, labels: torch.Tensor, seconds: float) -> float:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
     fastest, until = float("inf"), time.perf_counter() + seconds
@@ -113,14 +124,7 @@ def main() -> None:
         model = without_dropout(model)
         with tempfile.TemporaryDirectory() as folder:
             from safetensors.torch import save_file
-            path = os.path.join(folder, "model.py")
-            with open(path, "w") as file:
-                file.write(f"import sys, torch\nsys.path.insert(0, {HERE!r})\nimport step\n"
-                           f"def {build.__name__}():\n    torch.manual_seed(0)\n    m, i = step.{build.__name__}()\n"
-                           "    return step.without_dropout(m), i\n")
-            exporter = os.path.join(ROOT, "launch", "pytorch", "hetpipe_export.py")
-            subprocess.run([sys.executable, exporter, f"{path}:{build.__name__}", "--output", f"{folder}/m"], check=True,
-                           stdout=subprocess.DEVNULL)
+            export(build, folder, f"{folder}/m")
             with torch.no_grad():
                 output = first_output(model(*inputs))
             classes = output.shape[-1] if output.dim() < 4 else output.shape[1]

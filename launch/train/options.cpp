@@ -3,7 +3,6 @@
 
 #include "base/text.h"
 #include "kernels/devices.h"
-#include "kernels/offload/clock_device.h"
 #include "runtime/model/zoo.h"
 
 namespace hetpipe {
@@ -126,9 +125,8 @@ Option device_option(std::string& device) {
                     "results (offload:layer=S,launches=N,launch=S,bus=B/S).");
   option.set = [&device,
                 named = option.set](const std::string& word) -> std::optional<std::string> {
-    if (!word.starts_with("offload:")) return named(word);
     try {
-      try_parse_clock(word);
+      if (!is_device(word)) return named(word);
     } catch (const UserError& error) {
       return error.what();
     }

@@ -10,8 +10,7 @@
 namespace hetpipe {
 namespace {
 
-constexpr std::int64_t kSeen = 3;         // times that a period stands in the shorter schedule
-constexpr Minibatch kLongestPeriod = 64;  // in minibatches or waves
+constexpr std::int64_t kSeen = 3;  // times that a period stands in the shorter schedule
 
 Action shifted(Action action, Minibatch by) {
   action.minibatch += by;
@@ -116,28 +115,19 @@ PeriodicActions without_period(StageActions actions) {
   return all;
 }
 
-StageActions all_of(const PeriodicActions& actions) {
-  StageActions all;
-  for (std::int64_t i = 0; i < actions.size(); ++i) all.push_back(actions.at(i));
-  return all;
-}
-
 PeriodicSchedule periodic_schedule(ScheduleRule rule, const ScheduleRequest& request,
                                    const Lowering& how) {
   const Minibatch length = request.end - request.first;
-  const Minibatch wave = how.sync == StageSync::waves ? how.in_flight : 1;
-  const Minibatch into_steady = steady_request(rule, request).end + 2 * wave;
-  for (Minibatch step = wave; step <= kLongestPeriod * wave; step += wave) {
+  const Minibatch step = how.sync == StageSync::waves ? how.in_flight : 1;
+  const Minibatch least = steady_request(rule, request).end + (kSeen + 3) * step;
+  if (length > least + 2 * step) {
     // As many minibatches into a period as the whole run.
-    const Minibatch least = into_steady + (kSeen + 1) * step;
-    if (length <= least + 2 * step) break;
     const Minibatch brief = least + (length - least) % step;
     auto folded = fold(of_length(rule, request, how, brief),
                        of_length(rule, request, how, brief + step), step, (length - brief) / step);
-    if (folded) return *std::move(folded);
+    ensure(folded.has_value(), "a schedule repeats itself from minibatch to minibatch, or wave");
+    return *std::move(folded);
   }
-  ensure(length <= into_steady + (kSeen + 3) * kLongestPeriod * wave,
-         "a schedule repeats itself after a few minibatches");
   PeriodicSchedule all;
   for (StageActions& actions : of_length(rule, request, how, length)) {
     all.push_back(without_period(std::move(actions)));

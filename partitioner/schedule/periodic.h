@@ -30,12 +30,11 @@ using PeriodicSchedule = std::vector<PeriodicActions>;  // [stage]
 
 // Actions that do not repeat.
 PeriodicActions without_period(StageActions actions);
-StageActions all_of(const PeriodicActions& actions);
 
 // lower(generate(rule, request), how), action for action, at a cost that does not grow with
-// request.end. The period is found in two schedules of a few minibatches whose lengths differ by
-// it, and stands there at least three times in the shorter one: a stage does what a state machine
-// does that sees only what is in flight.
+// request.end. A period is a wave, or without waves a minibatch. It is found in two schedules of a
+// few minibatches whose lengths differ by it, and stands there at least three times in the shorter
+// one: a stage does what a state machine does that sees only what is in flight.
 PeriodicSchedule periodic_schedule(ScheduleRule rule, const ScheduleRequest& request,
                                    const Lowering& how);
 
@@ -52,7 +51,6 @@ class ActionCursor {
   using NextEvent = std::function<std::optional<Action>()>;
 
   // `actions` outlives this.
-  explicit ActionCursor(const PeriodicActions& actions) : actions_(actions) {}
   ActionCursor(const PeriodicActions& actions, EventPlace place, NextEvent next_event);
 
   std::optional<Action> next();
@@ -63,7 +61,7 @@ class ActionCursor {
   bool event_is_due() const;
 
   const PeriodicActions& actions_;
-  EventPlace place_ = EventPlace::before_minibatch;
+  EventPlace place_;
   NextEvent next_event_;
   std::optional<Action> event_;
   std::optional<Minibatch> updated_;  // newest

@@ -13,8 +13,8 @@ namespace hetpipe {
 // What a rank notes of its wave, for the report at its end.
 class WaveBook {
  public:
-  // `first`: whose place all reports are.
-  explicit WaveBook(const WaveReport& first) : wave_(first) {}
+  // `place`: virtual worker, stage and replica of all reports.
+  explicit WaveBook(const WaveReport& place) : wave_(place) {}
 
   void start(std::int64_t now) { reported_ns_ = now; }
   // A time that belongs to no wave.

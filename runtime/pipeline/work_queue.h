@@ -55,10 +55,10 @@ class WorkQueue {
   // Lent until the piece is done.
   std::byte* lend(std::size_t bytes);
 
-  // The host waited. What part of it the device stood still for is added to the report, by reason;
-  // with a limit of one that is all of it.
   // What was until now counts for no gap.
   void restart();
+  // The host waited. What part of it the device stood still for is added to the report, by reason;
+  // with a limit of one that is all of it.
   void waited(std::int64_t start_ns, std::int64_t end_ns, double RankReport::*reason);
 
  private:

@@ -65,9 +65,7 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
 RankReport Worker::run() {
   const std::int64_t start = now_ns();
   wave_.start(start);
-  ActionCursor cursor = setup_.evaluations ? ActionCursor(setup_.place.actions(), setup_.evaluates,
-                                                          setup_.evaluations)
-                                           : ActionCursor(setup_.place.actions());
+  ActionCursor cursor(setup_.place.actions(), setup_.evaluates, setup_.evaluations);
   while (const std::optional<Action> next = cursor.next()) {
     const Action& action = *next;
     if (left_out(action)) {

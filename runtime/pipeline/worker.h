@@ -53,7 +53,7 @@ struct WorkerSetup {
   int run_ahead = 1;              // of WorkQueue; 1 on an emulated device
   std::vector<StagePace> paces;   // by chunk
   EventPlace evaluates = EventPlace::before_minibatch;
-  ActionCursor::NextEvent evaluations;    // may be empty
+  ActionCursor::NextEvent evaluations;
   std::function<Batch(Minibatch)> batch;  // the rank's samples, micro-batch after micro-batch
   std::function<std::int64_t(Minibatch)> loss_samples;  // that one update is a mean over
   TestBatches test;

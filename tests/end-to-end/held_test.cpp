@@ -163,7 +163,10 @@ TEST(HeldAhead, PeakMemoryIsTheLedgers) {
        {Playing{"hetpipe", "", "", 4, 1}, Playing{"gpipe", "", "", 1, 4},
         Playing{"zero-bubble", "", "", 1, 8}, Playing{"pipedream", "", "", 4, 1}}) {
     SCOPED_TRACE(testing::PrintToString(run));
-    expect_the_ledgers_peak(measure(run, "offload"));
+    const Measured measured = measure(run, "offload");
+    expect_the_ledgers_peak(measured);
+    // Noted of a host that is ahead alone: before the first pass it waits for nothing.
+    for (const RankReport& rank : measured.ranks) EXPECT_GT(rank.unfed_seconds, 0);
   }
 }
 

@@ -5,10 +5,10 @@
 
 namespace hetpipe {
 
-int ConvolutionUnits::normalized(const std::string& name, int input, Convolution spec) const {
+int ConvolutionUnits::normalized(const std::string& conv, const std::string& norm, int input,
+                                 Convolution spec) const {
   spec.bias = false;
-  const int convolution = model_.add(name + ".conv", spec, {input});
-  return model_.add(name + ".bn", BatchNorm{.epsilon = epsilon_}, {convolution});
+  return model_.add(norm, BatchNorm{.epsilon = epsilon_}, {model_.add(conv, spec, {input})});
 }
 
 int ConvolutionUnits::rectified(const std::string& name, int input, Convolution spec) const {

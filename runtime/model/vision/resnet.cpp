@@ -13,11 +13,13 @@ constexpr float kEpsilon = 1e-5f;
 // Appends a block; the names of its modules are torchvision's.
 class Block {
  public:
-  Block(Model& model, const std::string& name) : model_(model), name_(name + ".") {}
+  Block(Model& model, const std::string& name)
+      : model_(model), units_(model, kEpsilon), name_(name + ".") {}
 
   // "conv2" and "bn2" for number 2; returns the batch norm.
   int normalized(int number, int x, const Convolution& spec) const {
-    return unit(format("conv%d", number), format("bn%d", number), x, spec);
+    return units_.normalized(name_ + format("conv%d", number), name_ + format("bn%d", number), x,
+                             spec);
   }
   int rectified(int number, int x, const Convolution& spec) const {
     return model_.add(name_ + format("relu%d", number), Relu{}, {normalized(number, x, spec)});
@@ -32,20 +34,16 @@ class Block {
     return normalized(3, y, same(4 * channels, 1));
   }
   int shortcut(int x, int channels, int stride) const {
-    return unit("downsample.0", "downsample.1", x, same(channels, 1, stride));
+    return units_.normalized(name_ + "downsample.0", name_ + "downsample.1", x,
+                             same(channels, 1, stride));
   }
   int sum(int x, int y) const {
     return model_.add(name_ + "relu", Relu{}, {model_.add(name_ + "add", Add{}, {x, y})});
   }
 
  private:
-  int unit(const std::string& conv, const std::string& norm, int x, Convolution spec) const {
-    spec.bias = false;
-    return model_.add(name_ + norm, BatchNorm{.epsilon = kEpsilon},
-                      {model_.add(name_ + conv, spec, {x})});
-  }
-
   Model& model_;
+  ConvolutionUnits units_;
   std::string name_;
 };
 
@@ -67,10 +65,7 @@ void build_deep_resnet(Model& model, int depth) {
   }
   ensure(row != nullptr, "a ResNet of a depth that table 1 has");
 
-  Convolution stem = same(64, 7, 2);
-  stem.bias = false;
-  model.add("conv1", stem);
-  model.add("bn1", BatchNorm{.epsilon = kEpsilon});
+  ConvolutionUnits(model, kEpsilon).normalized("conv1", "bn1", kSamples, same(64, 7, 2));
   model.add("relu", Relu{});
   int x = model.add("maxpool", MaxPool{.kernel = 3, .stride = 2, .padding = 1});
   int channels_in = 64;

@@ -13,9 +13,9 @@ namespace hetpipe {
 
 // Simonyan & Zisserman, "Very deep convolutional networks" (2014), configurations D (depth 16) and
 // E (19): five stages of 3x3 convolutions with bias, each halved by a max pool, then two hidden
-// layers of 4096 with dropout, named as torchvision's. The first of them takes what the features leave (7x7x512 of a
-// 224x224 sample, 512 of a 32x32 one), where torchvision first pools to 7x7: the same for samples
-// of 224x224, fewer parameters for smaller ones.
+// layers of 4096 with dropout, named as torchvision's. The first of them takes what the features
+// leave (7x7x512 of a 224x224 sample, 512 of a 32x32 one), where torchvision first pools to 7x7:
+// the same for samples of 224x224, fewer parameters for smaller ones.
 void build_vgg(Model& model, int depth);
 
 // He et al., "Deep residual learning for image recognition" (2015), table 1, as trained today: the
@@ -52,8 +52,12 @@ class ConvolutionUnits {
  public:
   ConvolutionUnits(Model& model, float epsilon) : model_(model), epsilon_(epsilon) {}
 
-  // "NAME.conv", "NAME.bn": returns the batch norm.
-  int normalized(const std::string& name, int input, Convolution spec) const;
+  // A convolution and its batch norm by these names: returns the latter. "NAME.conv", "NAME.bn".
+  int normalized(const std::string& conv, const std::string& norm, int input,
+                 Convolution spec) const;
+  int normalized(const std::string& name, int input, Convolution spec) const {
+    return normalized(name + ".conv", name + ".bn", input, spec);
+  }
   // Then "NAME.relu".
   int rectified(const std::string& name, int input, Convolution spec) const;
   // One rectified unit after the other, "NAME1", "NAME2" and so on.

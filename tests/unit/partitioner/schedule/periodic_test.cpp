@@ -14,6 +14,12 @@ namespace periodic_test {
 
 using Rule = ScheduleRule;
 
+StageActions all_of(const PeriodicActions& actions) {
+  StageActions all;
+  for (std::int64_t i = 0; i < actions.size(); ++i) all.push_back(actions.at(i));
+  return all;
+}
+
 Schedule listed(Rule rule, const ScheduleRequest& request, const Lowering& how) {
   return lower(generate(rule, request), how);
 }
