@@ -21,7 +21,7 @@ inline std::string_view as_text(std::span<const std::byte> bytes) {
 class ByteWriter {
  public:
   void number(std::int64_t value) { append(&value, sizeof value); }
-  void list(const std::vector<float>& values) {
+  void list(std::span<const float> values) {
     number(static_cast<std::int64_t>(values.size()));
     append(values.data(), values.size() * sizeof(float));
   }

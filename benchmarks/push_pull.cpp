@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -35,6 +36,7 @@ struct Round {
   double push = 0, pull = 0;          // one after the other
   double cycle = 0;                   // the pull asked for together with the push, as training does
   double raw_push = 0, raw_pull = 0;  // the same bytes by MPI alone
+  double adding = 0;                  // the servers' passes over memory for a push, and no messages
 };
 
 struct Job {
@@ -42,6 +44,7 @@ struct Job {
   int servers = 1;
   std::int64_t edge = 0;  // of each shard's one layer
   int rounds = 21;        // the first is left out
+  bool in_place = true;   // where ranks reach each other's memory
   std::int64_t shard_bytes() const { return edge * edge * 4; }
   std::int64_t bytes() const { return shard_bytes() * servers; }
   bool is_server(int rank) const { return rank >= workers; }
@@ -82,6 +85,10 @@ CheckpointRule no_checkpoints() {
   return rule;
 }
 
+std::vector<std::string> same_machine(const Transport& transport) {
+  return std::vector<std::string>(at(transport.ranks()), "this");
+}
+
 // One rank's part of a raw push and pull; the seconds on a worker.
 std::pair<double, double> raw_round(const Job& job, int self, RawMpi& raw,
                                     std::span<std::byte> memory) {
@@ -108,41 +115,74 @@ std::pair<double, double> raw_round(const Job& job, int self, RawMpi& raw,
   return {seconds_between(start, pushed), seconds_between(pushed, now_ns())};
 }
 
+// A label as a server forms it of all workers' pushes, which are there.
+class Adding {
+ public:
+  Adding(const Job& job, SharedBlocks& blocks)
+      : count_(job.edge * job.edge), whole_{{0, count_}}, workers_(job.workers) {
+    for (int i = 0; i < workers_ + 2; ++i) {
+      arrays_.push_back(blocks.take(count_));
+      std::fill_n(arrays_.back().get(), count_, 0.25f);
+    }
+  }
+  double seconds() const {
+    const std::int64_t start = now_ns();
+    std::vector<LabelSum::Contributor> contributors(at(workers_));
+    for (auto& contributor : contributors) contributor.parts.emplace_back(whole_.front());
+    LabelSum sum(array(0), array(1), std::move(contributors), LabelSum::By::caller);
+    for (int i = 0; i < workers_; ++i) sum.arrived(at(i), 0, {array(2 + i).data(), whole_}, count_);
+    while (!sum.add(count_)) {
+    }
+    return seconds_between(start, now_ns());
+  }
+
+ private:
+  std::span<float> array(int i) const { return {arrays_[at(i)].get(), at(count_)}; }
+  std::int64_t count_;
+  std::vector<FlatRange> whole_;
+  int workers_;
+  std::vector<std::shared_ptr<float>> arrays_;  // before, next, pushes
+};
+
 class WorkerSide {
  public:
   WorkerSide(const Job& job, int self, const Model& model, const ShardMap& map,
-             const WaveRules& rules, RankService& service)
-      : device_(make_device("cpu", 1)),
+             const WaveRules& rules, RankService& service, SharedBlocks& blocks)
+      : service_(service),
+        blocks_(blocks),
+        device_(make_device("cpu", 1)),
         stream_(device_->make_stream()),
         stage_(model, {model.layer_count()}, StageId{0}, 1, *device_, *stream_),
         parts_(server_ranks(job).front(), 0, service),
         transport_(service.transport(), *device_, *stream_),
         client_(VirtualWorkerId{self}, stage_, rules, map, server_ranks(job), no_checkpoints(),
-                parts_, transport_, service) {}
+                parts_, transport_, service, blocks) {}
 
-  // A wave's update; the server adds it to its weights.
-  std::shared_ptr<const Buffer> wave_sum() {
-    Buffer sum(*device_, *stream_, static_cast<std::size_t>(stage_.parameters().count()) * 4,
-               MemoryKind::messages);
-    device_->fill(*stream_, sum.as<float>(), 0.25f, stage_.parameters().count());
-    return std::make_shared<const Buffer>(std::move(sum));
+  // A wave's update, made before the round: the server adds it to its weights.
+  void make_sum() {
+    const std::int64_t count = stage_.parameters().count();
+    const auto memory = blocks_.take(count);  // as a worker's sums
+    Buffer sum(*device_, *stream_, reinterpret_cast<std::byte*>(memory.get()), at(count) * 4,
+               MemoryKind::messages, memory);
+    device_->fill(*stream_, sum.as<float>(), 0.25f, count);
+    sum_ = std::make_shared<const Buffer>(std::move(sum));
   }
 
-  // The clock's grant says that the servers have formed the label: then the push is over.
+  // The push is over when all servers have formed the label: what was sent in pieces must have
+  // arrived for the clock's grant, what was shown has been added then.
   void push_then_pull(Wave wave, Round& round) {
-    const auto sum = wave_sum();
     const std::int64_t start = now_ns();
-    client_.push(wave, sum, {});
+    client_.push(wave, std::move(sum_), {});
     const Label label = client_.pass_gate(wave + 1);
+    service_.wait([this] { return client_.all_pushed(); }, [] { return std::string("a push"); });
     const std::int64_t pushed = now_ns();
     check(client_.pull(wave + 1, label, WithStatistics::no));
     round.push = seconds_between(start, pushed);
     round.pull = seconds_between(pushed, now_ns());
   }
   void cycle(Wave wave, Round& round) {
-    const auto sum = wave_sum();
     const std::int64_t start = now_ns();
-    client_.push(wave, sum, {});
+    client_.push(wave, std::move(sum_), {});
     client_.prefetch(wave + 1, wave + 1);
     check(client_.pull(wave + 1, client_.pass_gate(wave + 1), WithStatistics::no));
     round.cycle = seconds_between(start, now_ns());
@@ -156,17 +196,20 @@ class WorkerSide {
     if (w[0] != w[last] || w[0] <= 0) throw SystemError("a snapshot without the pushed updates");
   }
 
+  RankService& service_;
+  SharedBlocks& blocks_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   Stage stage_;
   CheckpointSender parts_;
   DeviceTransport transport_;
   ServerClient client_;
+  std::shared_ptr<const Buffer> sum_;
 };
 
 std::unique_ptr<ParameterServer> make_server(const Job& job, int self, const Model& model,
                                              const ShardMap& map, const WaveRules& rules,
-                                             RankService& service) {
+                                             RankService& service, SharedBlocks& blocks) {
   ServerSetup setup;
   setup.shard = ShardId{self - job.workers};
   setup.server_ranks = server_ranks(job);
@@ -179,7 +222,7 @@ std::unique_ptr<ParameterServer> make_server(const Job& job, int self, const Mod
   first.weights = huge_floats(static_cast<std::size_t>(job.shard_bytes()) / 4);
   setup.running.resize(at(job.workers));
   setup.checkpoints = no_checkpoints();
-  return std::make_unique<ParameterServer>(std::move(setup), rules, map, service);
+  return std::make_unique<ParameterServer>(std::move(setup), rules, map, service, blocks);
 }
 
 // All workers' rounds by round: a round lasts as long as its slowest worker.
@@ -188,8 +231,8 @@ std::vector<Round> slowest(Transport& transport, const std::vector<Round>& mine)
   for (const auto& bytes : transport.exchange(std::as_bytes(std::span(mine)))) {
     const auto* rounds = reinterpret_cast<const Round*>(bytes.data());
     for (std::size_t r = 0; r < result.size(); ++r) {
-      for (double Round::*part :
-           {&Round::push, &Round::pull, &Round::cycle, &Round::raw_push, &Round::raw_pull}) {
+      for (double Round::*part : {&Round::push, &Round::pull, &Round::cycle, &Round::raw_push,
+                                  &Round::raw_pull, &Round::adding}) {
         result[r].*part = std::max(result[r].*part, rounds[r].*part);
       }
     }
@@ -200,48 +243,61 @@ std::vector<Round> slowest(Transport& transport, const std::vector<Round>& mine)
 void print(const Job& job, std::vector<Round> rounds, const std::string& raw_path) {
   rounds.erase(rounds.begin());
   RawValues raw(raw_path);
-  const auto line = [&](const char* what, auto ours_of, auto raw_of, int directions) {
-    std::vector<double> ours, theirs;
-    for (const Round& r : rounds) {
-      ours.push_back(ours_of(r));
-      theirs.push_back(raw_of(r));
-    }
+  const auto values_of = [&](auto seconds_of) {
+    std::vector<double> values;
+    for (const Round& r : rounds) values.push_back(seconds_of(r));
+    return values;
+  };
+  // `bound`: what the same would take without messages; none where it is empty.
+  const auto line = [&](const char* what, const std::vector<double>& ours,
+                        const std::vector<double>& theirs, const std::vector<double>& bound,
+                        int directions) {
     raw.add(std::string(what) + ", hetpipe, s", ours);
     raw.add(std::string(what) + ", MPI, s", theirs);
+    if (!bound.empty()) raw.add(std::string(what) + ", adding alone, s", bound);
     const double bytes = static_cast<double>(job.bytes()) * job.workers * directions;
     const auto bandwidth = [&](std::vector<double> seconds) {
       for (double& s : seconds) s = bytes / s / 1e9;
       return to_string(spread_of(seconds), "%.2f");
     };
     const Spread ratio = spread_of(ratios(theirs, ours));
-    std::printf("| %d + %d | %lld MiB | %s | %s | %s | %s | %s |\n", job.workers, job.servers,
-                static_cast<long long>(job.bytes() >> 20), what, bandwidth(ours).c_str(),
-                bandwidth(theirs).c_str(), to_string(ratio, "%.3f").c_str(),
-                ratio.median >= kGoal ? "yes" : "no");
+    const Spread of_bound = bound.empty() ? Spread() : spread_of(ratios(bound, ours));
+    const bool bus = !bound.empty() && spread_of(ratios(theirs, bound)).median < 1;
+    std::printf("| %d + %d | %lld MiB | %s | %s | %s | %s | %s | %s | %s |\n", job.workers,
+                job.servers, static_cast<long long>(job.bytes() >> 20), what,
+                bandwidth(ours).c_str(), bandwidth(theirs).c_str(),
+                bound.empty() ? "" : bandwidth(bound).c_str(), to_string(ratio, "%.3f").c_str(),
+                bound.empty() ? "" : to_string(of_bound, "%.3f").c_str(),
+                ratio.median >= kGoal             ? "yes"
+                : bus && of_bound.median >= kGoal ? "of memory"
+                                                  : "no");
   };
-  line(
-      "push", [](const Round& r) { return r.push; }, [](const Round& r) { return r.raw_push; }, 1);
-  line(
-      "pull", [](const Round& r) { return r.pull; }, [](const Round& r) { return r.raw_pull; }, 1);
-  line(
-      "push and pull", [](const Round& r) { return r.cycle; },
-      [](const Round& r) { return r.raw_push + r.raw_pull; }, 2);
+  const std::vector<double> adding = values_of([](const Round& r) { return r.adding; });
+  line("push", values_of([](const Round& r) { return r.push; }),
+       values_of([](const Round& r) { return r.raw_push; }), adding, 1);
+  line("pull", values_of([](const Round& r) { return r.pull; }),
+       values_of([](const Round& r) { return r.raw_pull; }), {}, 1);
+  line("push and pull", values_of([](const Round& r) { return r.cycle; }),
+       values_of([](const Round& r) { return r.raw_push + r.raw_pull; }), {}, 2);
 }
 
 void run(Transport& transport, const Job& job, const std::string& raw_path) {
   const int self = transport.rank().value;
   RawMpi raw;
   RankService service(transport, kTimeout);
+  service.set_alertness(Alertness::close);  // as beside a device: what is measured is not its sleep
+  SharedBlocks blocks(service, job.in_place ? ranks_in_reach(transport, same_machine(transport))
+                                            : std::vector<bool>());
   const Model model = make_job_model(job);
   const ShardMap map = make_map(job, model);
   const WaveRules rules = make_rules(job);
   std::unique_ptr<ParameterServer> server;
   std::unique_ptr<WorkerSide> worker;
   if (job.is_server(self)) {
-    server = make_server(job, self, model, map, rules, service);
+    server = make_server(job, self, model, map, rules, service, blocks);
     service.also_poll([&] { server->poll(); });
   } else {
-    worker = std::make_unique<WorkerSide>(job, self, model, map, rules, service);
+    worker = std::make_unique<WorkerSide>(job, self, model, map, rules, service, blocks);
   }
   // The same kind of memory as the product's.
   std::vector<float> floats = huge_floats(static_cast<std::size_t>(job.shard_bytes()) / 4 *
@@ -249,28 +305,42 @@ void run(Transport& transport, const Job& job, const std::string& raw_path) {
   const std::span<std::byte> memory = std::as_writable_bytes(std::span(floats));
   transport.exchange({});
 
+  // Without keeping a core busy.
+  const auto wait_for_signals = [&](int first, int ranks) {
+    int next = 0;
+    service.wait(
+        [&] {
+          while (next < ranks && raw.try_signal(first + next)) ++next;
+          return next == ranks;
+        },
+        [] { return std::string("the others' part of the round"); });
+  };
   // The workers' signals tell a server that a wave is over.
   const auto wave = [&](const auto& on_worker) {
+    if (worker) worker->make_sum();
     raw.barrier();
     if (worker) {
       on_worker();
       for (int s = 0; s < job.servers; ++s) raw.signal(job.workers + s);
       return;
     }
-    int waiting = 0;
-    service.wait(
-        [&] {
-          while (waiting < job.workers && raw.try_signal(waiting)) ++waiting;
-          return waiting == job.workers;
-        },
-        [] { return std::string("the workers' waves"); });
+    wait_for_signals(0, job.workers);
   };
+  std::optional<Adding> adding;
+  if (server) adding.emplace(job, blocks);
   std::vector<Round> rounds(at(job.rounds));
   for (int r = 0; r < job.rounds; ++r) {
     Round& round = rounds[at(r)];
     wave([&] { worker->push_then_pull(kKinds * r, round); });
     std::tie(round.raw_push, round.raw_pull) = raw_round(job, self, raw, memory);
     wave([&] { worker->cycle(kKinds * r + 1, round); });
+    raw.barrier();
+    if (adding) {
+      round.adding = adding->seconds();
+      for (int i = 0; i < job.workers; ++i) raw.signal(i);
+    } else {
+      wait_for_signals(job.workers, job.servers);
+    }
   }
   const std::vector<Round> together = slowest(transport, rounds);
   if (self == 0) print(job, together, raw_path);

@@ -20,6 +20,13 @@ class Buffer {
         bytes_(bytes),
         kind_(kind),
         memory_(bytes == 0 ? nullptr : device.allocate(stream, bytes, kind)) {}
+  // Memory of somebody else's that the device reaches, counted like its own and held until then.
+  Buffer(Device& device, Stream& stream, std::byte* memory, std::size_t bytes, MemoryKind kind,
+         std::shared_ptr<void> owner)
+      : device_(&device), stream_(&stream), bytes_(bytes), kind_(kind), memory_(memory) {
+    device.memory().take(bytes, kind);
+    owner_ = std::move(owner);
+  }
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer moved(std::move(other));
@@ -29,7 +36,11 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() {
-    if (memory_ != nullptr) device_->release(*stream_, memory_, bytes_, kind_);
+    if (owner_ != nullptr) {
+      device_->memory().give_back(bytes_, kind_);
+    } else if (memory_ != nullptr) {
+      device_->release(*stream_, memory_, bytes_, kind_);
+    }
   }
 
   std::byte* data() const { return memory_; }
@@ -49,6 +60,7 @@ class Buffer {
     std::swap(bytes_, other.bytes_);
     std::swap(kind_, other.kind_);
     std::swap(memory_, other.memory_);
+    std::swap(owner_, other.owner_);
   }
 
   Device* device_ = nullptr;
@@ -56,6 +68,7 @@ class Buffer {
   std::size_t bytes_ = 0;
   MemoryKind kind_ = MemoryKind::workspace;
   std::byte* memory_ = nullptr;
+  std::shared_ptr<void> owner_;  // null: the device
 };
 
 }  // namespace hetpipe

@@ -103,7 +103,8 @@ void LocalWeights::add_to_wave(const Buffer& delta) {
     device_.add(stream_, wave_sum_.as<float>(), delta.as<float>(), count_);
     return;
   }
-  wave_sum_ = Buffer(device_, stream_, bytes(), MemoryKind::messages);
+  wave_sum_ =
+      sum_memory_ ? sum_memory_(bytes()) : Buffer(device_, stream_, bytes(), MemoryKind::messages);
   device_.copy(stream_, wave_sum_.data(), delta.data(), bytes());
   wave_sum_started_ = true;
 }

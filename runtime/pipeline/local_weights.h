@@ -38,6 +38,9 @@ class LocalWeights {
   // Visible::exactly; continues at rules.start_minibatch() like a run that arrived there.
   LocalWeights(Device& device, Stream& stream, const WaveRules& rules, const ExactWeights& exact);
 
+  // Where waves' sums are added up, of so many bytes; else in memory of the device.
+  void add_up_in(std::function<Buffer(std::size_t)> memory) { sum_memory_ = std::move(memory); }
+
   Label label() const { return current_->label; }  // of the snapshot that the weights rest on
 
   // What F(p) finds. Called for each p in order.
@@ -106,6 +109,7 @@ class LocalWeights {
   std::deque<Update> kept_back_;   // computed, not visible yet
   std::deque<OwnWave> own_waves_;  // pushed, maybe not in the next label
   std::optional<Kept> kept_;
+  std::function<Buffer(std::size_t)> sum_memory_;
   Buffer wave_sum_;
   bool wave_sum_started_ = false;
 };

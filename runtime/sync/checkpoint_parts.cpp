@@ -10,7 +10,7 @@
 namespace hetpipe {
 namespace {
 
-void write(ByteWriter& writer, const ShardSnapshot& snapshot) {
+void write(ByteWriter& writer, const ShardValues& snapshot) {
   writer.number(snapshot.label);
   writer.list(snapshot.weights);
   writer.list(snapshot.statistics);
@@ -26,12 +26,12 @@ ShardSnapshot read_snapshot(ByteReader& reader) {
 
 }  // namespace
 
-std::vector<std::byte> to_bytes(const ShardSnapshot& snapshot,
-                                const std::vector<const ShardSnapshot*>& earlier) {
+std::vector<std::byte> to_bytes(const ShardValues& snapshot,
+                                const std::vector<ShardValues>& earlier) {
   ByteWriter writer;
   write(writer, snapshot);
   writer.number(static_cast<std::int64_t>(earlier.size()));
-  for (const ShardSnapshot* one : earlier) write(writer, *one);
+  for (const ShardValues& one : earlier) write(writer, one);
   return writer.take();
 }
 

@@ -35,8 +35,14 @@ struct ShardState {
   ShardSnapshot snapshot;
   std::vector<ShardSnapshot> earlier;  // that gates to come may still grant; for a continuation
 };
-std::vector<std::byte> to_bytes(const ShardSnapshot& snapshot,
-                                const std::vector<const ShardSnapshot*>& earlier);
+// The same where they lie.
+struct ShardValues {
+  Label label = 0;
+  std::span<const float> weights;
+  std::span<const float> statistics;
+};
+std::vector<std::byte> to_bytes(const ShardValues& snapshot,
+                                const std::vector<ShardValues>& earlier);
 ShardState shard_state_from(std::span<const std::byte> bytes);
 
 // All of it, at one label.

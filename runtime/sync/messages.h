@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/ids.h"
+#include "base/shared_memory.h"
 #include "runtime/pipeline/messages.h"
 #include "runtime/sync/shard_map.h"
 
@@ -13,6 +14,11 @@ namespace hetpipe {
 
 enum class SyncKind : std::int32_t {
   push_piece = first_after<PipelineKind>,
+  push_shown,
+  push_added,
+  pull_shown,
+  pull_taken,
+  array_shown,
   shard_arrived,
   gate_request,
   gate_grant,
@@ -39,6 +45,27 @@ struct PushPiece {
   Wave wave = 0;
   VirtualWorkerId virtual_worker;
   bool operator==(const PushPiece&) const = default;
+};
+// Between ranks in reach of each other (SharedBlocks) the sum stays where it lies: instead of
+// pieces its place, before the running statistics, on Channel::push, and an answer once it has been
+// added.
+struct PushShown {
+  static constexpr auto kKind = SyncKind::push_shown;
+  Wave wave = 0;
+  VirtualWorkerId virtual_worker;
+  std::int32_t array = 0;  // all of the stage's floats
+  bool operator==(const PushShown&) const = default;
+};
+struct PushAdded {
+  static constexpr auto kKind = SyncKind::push_added;
+  Wave wave = 0;
+  ShardId shard;
+};
+// A rank in reach may read this array of the sender's from now on.
+struct ArrayShown {
+  static constexpr auto kKind = SyncKind::array_shown;
+  std::int32_t number = 0;
+  SharedMemory::Name name;
 };
 // To the first shard, which has the clock: another one has a whole wave.
 struct ShardArrived {
@@ -72,6 +99,18 @@ struct Pulled {
   ShardId shard;
   ShardMap::What what = ShardMap::What::parameters;
   bool operator==(const Pulled&) const = default;
+};
+// The answer to a rank in reach, of parameters: where they lie; and that it has copied them.
+struct PullShown {
+  static constexpr auto kKind = SyncKind::pull_shown;
+  Label label = 0;
+  std::int64_t offset = 0;  // floats: where the stage's part begins in the shard's array
+  ShardId shard;
+  std::int32_t array = 0;
+};
+struct PullTaken {
+  static constexpr auto kKind = SyncKind::pull_taken;
+  Label label = 0;
 };
 // To every shard: this stage will ask nothing more.
 struct WorkerFinished {
@@ -142,9 +181,10 @@ struct StopGo {
   static constexpr auto kKind = SyncKind::stop_go;
 };
 
-static_assert(kinds_differ<PushPiece, ShardArrived, GateRequest, GateGrant, PullRequest, Pulled,
-                           WorkerFinished, SumPiece, CheckpointComing, CheckpointPart,
-                           CheckpointConfirm, CheckpointConfirmed, StopRequest, StopAt, StopKnown,
-                           StopWhere, StopHere, StopGo>());
+static_assert(
+    kinds_differ<PushPiece, PushShown, PushAdded, PullShown, PullTaken, ArrayShown, ShardArrived,
+                 GateRequest, GateGrant, PullRequest, Pulled, WorkerFinished, SumPiece,
+                 CheckpointComing, CheckpointPart, CheckpointConfirm, CheckpointConfirmed,
+                 StopRequest, StopAt, StopKnown, StopWhere, StopHere, StopGo>());
 
 }  // namespace hetpipe

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/huge_pages.h"
 #include "base/index.h"
 #include "base/text.h"
 
@@ -24,20 +23,11 @@ std::vector<float> mean(const std::vector<const std::vector<float>*>& parts) {
   return result;
 }
 
-// Memory that was touched before: fresh pages cost as much as the transfer that fills them.
-constexpr std::size_t kSpares = 2;
-constexpr std::size_t kReceives = 2;
-
-void keep_spare(std::vector<std::vector<float>>& spare, std::vector<float> memory) {
-  if (spare.size() < kSpares) spare.push_back(std::move(memory));
-}
-
-std::vector<float> take_spare(std::vector<std::vector<float>>& spare, std::size_t count) {
-  if (spare.empty()) return huge_floats(count);
-  std::vector<float> memory = std::move(spare.back());
-  spare.pop_back();
-  return memory;
-}
+constexpr std::int64_t kByThread = std::int64_t{1} << 20;  // floats of a label: smaller ones are
+                                                           // added in no time
+// Floats between two looks at messages: soon again, where one has just come.
+constexpr std::int64_t kSlice = std::int64_t{4} << 20;
+constexpr std::int64_t kFirstSlice = std::int64_t{256} << 10;
 
 std::vector<Rank> first_stages(const ServerSetup& setup) {
   std::vector<Rank> ranks;
@@ -50,13 +40,15 @@ std::vector<Rank> first_stages(const ServerSetup& setup) {
 }  // namespace
 
 ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, const ShardMap& map,
-                                 RankService& service)
+                                 RankService& service, SharedBlocks& blocks)
     : setup_(std::move(setup)),
       rules_(rules),
       map_(map),
       service_(service),
+      blocks_(blocks),
+      count_(map.count(kParameters, setup_.shard)),
       parts_(setup_.server_ranks.front(), setup_.part, service),
-      empty_(map.count(kParameters, setup_.shard) == 0) {
+      empty_(count_ == 0) {
   const int workers = rules.workers();
   if (setup_.shard.value == 0) {
     clock_.emplace(rules, map.shards());
@@ -72,8 +64,9 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
       peer.ranks = setup_.worker_ranks[at(i)][k];
       peer.parameters = map.on_shard(kParameters, setup_.shard, first, end);
       peer.statistics = map.on_shard(kStatistics, setup_.shard, first, end);
-      peer.pieces = push_pieces(map, setup_.shard, first, end);
-      peer.next_wave = rules.start_wave();
+      peer.pushes = std::make_unique<PushArrivals>(
+          PushArrivals::From{peer.ranks.front(), peer.vw, first, end}, rules, map, setup_.shard,
+          service, blocks);
       peer.gates.assign(peer.ranks.size(), rules.start_wave());
       peer.finished.assign(peer.ranks.size(), false);
       peers_.push_back(std::move(peer));
@@ -81,12 +74,15 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
     }
   }
   running_ = std::move(setup_.running);
-  for (ShardSnapshot& snapshot : setup_.snapshots) {
-    snapshots_.push_back(std::make_shared<Snapshot>(std::move(snapshot)));
+  for (const ShardSnapshot& from : setup_.snapshots) {
+    const auto& snapshot = snapshots_.emplace_back(
+        std::make_shared<Snapshot>(Snapshot{from.label, blocks.take(count_), from.statistics}));
+    ensure(std::ssize(from.weights) == count_, "a shard starts with another number of weights");
+    std::copy(from.weights.begin(), from.weights.end(), snapshot->weights.get());
   }
+  setup_.snapshots.clear();
   ensure(snapshots_.back()->label == rules.start_wave(), "a shard starts at another label");
 
-  for (Peer& peer : peers_) post_pieces(peer);
   if (clock_) {
     for (int s = 0; s < map.shards(); ++s) {
       if (map.count(kParameters, ShardId{s}) == 0) clock_->leave_out(ShardId{s});
@@ -103,6 +99,11 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
     Wave& gate = peer.gates[replica_of(peer, from)];
     gate = std::max(gate, request.gate);
     waiting_pulls_.push_back({&peer, from, request.label, request.what});
+  });
+  service.on<PullTaken>([this](Rank from, const PullTaken& taken) {
+    const auto copied = shown_.find({from, taken.label});
+    ensure(copied != shown_.end(), "a rank has copied what it was not shown");
+    shown_.erase(copied);
   });
   service.on<WorkerFinished>([this](Rank from, const WorkerFinished& worker) {
     Peer& peer = peer_of(worker.virtual_worker, worker.stage);
@@ -133,48 +134,18 @@ int ParameterServer::stages_here(VirtualWorkerId vw) const {
   }));
 }
 
-// Two receives per stage stand ready: one is filled while the other one's floats are added.
-void ParameterServer::post_pieces(Peer& peer) {
-  const auto& parameters = peer.pieces.parameters;
-  if (parameters.empty() || peer.next_wave == rules_.end_wave(peer.vw)) return;
-  const std::size_t last = parameters.size() - (peer.pieces.statistics == 0 ? 1 : 0);
-  while (peer.receives.size() < kReceives && peer.posted <= last) {
-    if (peer.posted == 0) {
-      Push& push = peer.pushes.emplace_back();
-      push.wave = peer.next_wave;
-      push.floats = take_spare(peer.spare, at(peer.parameters.count + peer.statistics.count));
-    }
-    const std::int64_t floats =
-        peer.posted < parameters.size() ? parameters[peer.posted].count : peer.pieces.statistics;
-    std::int64_t begin = peer.pushes.back().arrived;
-    for (const Receive& receive : peer.receives) begin += receive.floats;
-    const auto into = std::span(peer.pushes.back().floats).subspan(at(begin), at(floats));
-    peer.receives.push_back({service_.transport().receive(peer.ranks.front(), Channel::push,
-                                                          std::as_writable_bytes(into)),
-                             floats});
-    ++peer.posted;
-  }
-}
-
 // Whether one more piece has arrived.
 bool ParameterServer::take_piece(Peer& peer) {
-  if (peer.receives.empty() || !peer.receives.front().operation.done()) return false;
-  ensure(read_as<PushPiece>(peer.receives.front().operation.header()) ==
-             PushPiece{.wave = peer.next_wave, .virtual_worker = peer.vw},
-         "a push of another wave or virtual worker arrived");
-  Push& push = peer.pushes.back();
-  push.arrived += peer.receives.front().floats;
+  const Wave wave = peer.pushes->next_wave();
+  if (!peer.pushes->take()) return false;
   service_.note_work();
-  peer.receives.pop_front();
-  if (push.arrived == peer.parameters.count + peer.statistics.count) end_push(peer);
+  if (peer.pushes->next_wave() > wave) end_push(peer, wave);
   return true;
 }
 
-void ParameterServer::end_push(Peer& peer) {
-  const Wave wave = peer.next_wave++;
+void ParameterServer::end_push(Peer& peer, Wave wave) {
   service_.begin(format("received wave %lld of virtual worker %d, stage %d",
                         static_cast<long long>(wave), peer.vw.value, peer.stage.value));
-  peer.posted = 0;
   const auto stages = stages_arrived_.try_emplace({wave, peer.vw.value}, 0).first;
   if (++stages->second < stages_here(peer.vw)) return;
   stages_arrived_.erase(stages);
@@ -195,7 +166,6 @@ void ParameterServer::take_pushes() {
       while (take_piece(peer)) {
         while (form_label()) {
         }
-        post_pieces(peer);
         more = true;
       }
     }
@@ -213,6 +183,16 @@ bool ParameterServer::has_wave(const Peer& peer, Wave wave) const {
   return peer.parameters.count > 0 && wave < rules_.end_wave(peer.vw);
 }
 
+// A thread, where the rank has something else to do meanwhile: pieces to receive, or a worker.
+LabelSum::By ParameterServer::who_adds() const {
+  const Rank self = service_.transport().rank();
+  const bool busy = std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) {
+    return peer.ranks.front() == self ||
+           (peer.parameters.count > 0 && !blocks_.reaches(peer.ranks.front()));
+  });
+  return busy && count_ > kByThread ? LabelSum::By::thread : LabelSum::By::caller;
+}
+
 void ParameterServer::start_sum() {
   const Snapshot& before = *snapshots_.back();
   std::vector<LabelSum::Contributor> contributors;
@@ -227,7 +207,9 @@ void ParameterServer::start_sum() {
   }
   service_.begin(
       format("forming the weights after wave %lld", static_cast<long long>(before.label + 1)));
-  sum_.emplace(before.weights, take_spare(spare_, before.weights.size()), std::move(contributors));
+  next_ = blocks_.take(count_);
+  sum_.emplace(weights_of(before), std::span(next_.get(), at(count_)), std::move(contributors),
+               who_adds());
 }
 
 // Adds what has come of the wave behind the newest label; true when that made the next label.
@@ -246,27 +228,25 @@ bool ParameterServer::form_label() {
       part = peer.vw.value != last ? 0 : part + 1;
     }
     last = peer.vw.value;
-    const bool begun = !peer.pushes.empty() && peer.pushes.front().wave == wave;
-    complete = complete && begun && peer.next_wave > wave;
-    if (!begun) continue;
-    const Push& push = peer.pushes.front();
-    news |= sum_->arrived(contributor, part, push.floats.data(),
-                          std::min(push.arrived, peer.parameters.count));
+    const PushArrivals::Push* const push = peer.pushes->of(wave);
+    complete = complete && peer.pushes->next_wave() > wave;
+    if (push == nullptr) continue;
+    news |= sum_->arrived(contributor, part, push->parameters, push->arrived);
   }
-  if (news) sum_->add();
+  const bool by_caller = who_adds() == LabelSum::By::caller;
+  if ((news || by_caller) && !sum_->add(news ? kFirstSlice : kSlice)) service_.note_work();
   if (!complete || !sum_->complete()) return false;
 
   auto next = std::make_shared<Snapshot>();
   next->label = before.label + 1;
-  next->weights = sum_->take();
   sum_.reset();
+  next->weights = std::move(next_);
   for (Peer& peer : peers_) {
     if (!has_wave(peer, wave)) continue;
-    Push push = std::move(peer.pushes.front());
-    peer.pushes.pop_front();
-    std::copy_n(push.floats.begin() + peer.parameters.count, peer.statistics.count,
-                running_[at(peer.vw.value)].begin() + peer.statistics.offset);
-    keep_spare(peer.spare, std::move(push.floats));
+    const std::span<const float> statistics = peer.pushes->of(wave)->statistics;
+    std::copy(statistics.begin(), statistics.end(),
+              running_[at(peer.vw.value)].begin() + peer.statistics.offset);
+    peer.pushes->added();
   }
   if (!before.statistics.empty()) {
     std::vector<const std::vector<float>*> parts;
@@ -285,14 +265,34 @@ bool ParameterServer::serve(const Waiting& waiting) {
   ensure(waiting.label >= oldest.label, "a label is requested that was given up");
   const auto& snapshot = snapshots_[at(waiting.label - oldest.label)];
   const bool weights = waiting.what == kParameters;
+  if (weights && blocks_.reaches(waiting.rank)) {
+    show(waiting, snapshot);
+    return true;
+  }
   const FlatRange range = weights ? waiting.peer->parameters : waiting.peer->statistics;
-  const std::vector<float>& from = weights ? snapshot->weights : snapshot->statistics;
+  const std::span<const float> from =
+      weights ? weights_of(*snapshot) : std::span<const float>(snapshot->statistics);
   Operation sent = service_.transport().send(
       waiting.rank, Channel::pull,
       header_of(Pulled{.label = waiting.label, .shard = setup_.shard, .what = waiting.what}),
-      std::as_bytes(std::span(from).subspan(at(range.offset), at(range.count))));
+      std::as_bytes(from.subspan(at(range.offset), at(range.count))));
   sending_.push_back({std::move(sent), snapshot});
   return true;
+}
+
+// The rank copies its part itself, and says when it has.
+void ParameterServer::show(const Waiting& waiting,
+                           const std::shared_ptr<const Snapshot>& snapshot) {
+  shown_.emplace(std::pair(waiting.rank, waiting.label), snapshot);
+  const std::int32_t array = blocks_.show(waiting.rank, snapshot->weights.get());
+  service_.send(waiting.rank, PullShown{.label = waiting.label,
+                                        .offset = waiting.peer->parameters.offset,
+                                        .shard = setup_.shard,
+                                        .array = array});
+}
+
+std::span<const float> ParameterServer::weights_of(const Snapshot& snapshot) const {
+  return {snapshot.weights.get(), at(count_)};
 }
 
 void ParameterServer::open_gates() {
@@ -312,20 +312,16 @@ void ParameterServer::open_gates() {
 void ParameterServer::forget_labels() {
   Label needed = snapshots_.back()->label;
   for (const Peer& peer : peers_) {
-    if (peer.parameters.count == 0) continue;                  // it asks other shards
-    if (peer.next_wave == rules_.end_wave(peer.vw)) continue;  // for the last label alone
+    if (peer.parameters.count == 0) continue;  // it asks other shards
+    // For the last label alone.
+    if (peer.pushes->next_wave() == rules_.end_wave(peer.vw)) continue;
     for (const Wave gate : peer.gates) needed = std::min(needed, rules_.bound_label(gate));
   }
   for (const Waiting& waiting : waiting_pulls_) needed = std::min(needed, waiting.label);
   if (setup_.checkpoints.exact) {  // the next label's state
     needed = std::min(needed, rules_.bound_label(snapshots_.back()->label));
   }
-  while (snapshots_.front()->label < needed) {
-    if (snapshots_.front().use_count() == 1) {
-      keep_spare(spare_, std::move(snapshots_.front()->weights));
-    }
-    snapshots_.pop_front();
-  }
+  while (snapshots_.front()->label < needed) snapshots_.pop_front();
 }
 
 void ParameterServer::save_state() {
@@ -333,14 +329,17 @@ void ParameterServer::save_state() {
   // A wave that was cut short is taken up again: from the label before it.
   const bool inside = rules_.stopped_inside() && newest.label == rules_.stopped();
   const Label start = inside ? newest.label - 1 : newest.label;
-  std::vector<const Snapshot*> earlier;
+  const auto values_of = [&](const Snapshot& snapshot) {
+    return ShardValues{snapshot.label, weights_of(snapshot), snapshot.statistics};
+  };
+  std::vector<ShardValues> earlier;
   for (const auto& snapshot : snapshots_) {
     const bool may_be_granted = snapshot->label >= rules_.bound_label(start);
     if (setup_.checkpoints.exact && may_be_granted && snapshot->label < newest.label) {
-      earlier.push_back(snapshot.get());
+      earlier.push_back(values_of(*snapshot));
     }
   }
-  parts_.send(newest.label, to_bytes(newest, earlier));
+  parts_.send(newest.label, to_bytes(values_of(newest), earlier));
 }
 
 void ParameterServer::poll() {
@@ -361,7 +360,7 @@ void ParameterServer::poll() {
 bool ParameterServer::finished() const {
   const bool workers =
       std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.all_finished(); });
-  return workers && waiting_pulls_.empty() && sending_.empty() && parts_.idle() &&
+  return workers && waiting_pulls_.empty() && sending_.empty() && shown_.empty() && parts_.idle() &&
          (empty_ || snapshots_.back()->label == rules_.end_label());
 }
 
@@ -370,9 +369,9 @@ std::string ParameterServer::waiting_for() const {
                             static_cast<long long>(snapshots_.back()->label));
   for (const Peer& peer : peers_) {
     if (peer.all_finished()) continue;
-    text +=
-        format(" virtual worker %d stage %d (rank %d, next push wave %lld);", peer.vw.value,
-               peer.stage.value, peer.ranks.front().value, static_cast<long long>(peer.next_wave));
+    text += format(" virtual worker %d stage %d (rank %d, next push wave %lld);", peer.vw.value,
+                   peer.stage.value, peer.ranks.front().value,
+                   static_cast<long long>(peer.pushes->next_wave()));
   }
   return text;
 }

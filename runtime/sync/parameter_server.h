@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/pipeline/rank_service.h"
@@ -13,7 +14,9 @@
 #include "runtime/sync/gate_stop.h"
 #include "runtime/sync/label_sum.h"
 #include "runtime/sync/messages.h"
+#include "runtime/sync/push_arrivals.h"
 #include "runtime/sync/shard_map.h"
+#include "runtime/sync/shared_blocks.h"
 #include "runtime/sync/wave_clock.h"
 
 namespace hetpipe {
@@ -40,7 +43,7 @@ struct ServerSetup {
 class ParameterServer {
  public:
   ParameterServer(ServerSetup setup, const WaveRules& rules, const ShardMap& map,
-                  RankService& service);
+                  RankService& service, SharedBlocks& blocks);
 
   void poll();
   // Every worker has finished, and everything sent has left.
@@ -50,15 +53,10 @@ class ParameterServer {
   std::int64_t snapshots_held() const { return static_cast<std::int64_t>(snapshots_.size()); }
 
  private:
-  using Snapshot = ShardSnapshot;
-  struct Push {
-    Wave wave = 0;
-    std::vector<float> floats;  // parameters in the shard's order, then statistics
-    std::int64_t arrived = 0;
-  };
-  struct Receive {
-    Operation operation;
-    std::int64_t floats = 0;
+  struct Snapshot {
+    Label label = 0;
+    std::shared_ptr<float> weights;
+    std::vector<float> statistics;
   };
   struct Peer {  // one stage of one virtual worker
     VirtualWorkerId vw;
@@ -66,12 +64,7 @@ class ParameterServer {
     std::vector<Rank> ranks;  // of its replicas: the first one pushes, all pull
     FlatRange parameters;     // on this shard
     FlatRange statistics;
-    PushPieces pieces;
-    Wave next_wave = 0;       // whose push arrives
-    std::deque<Push> pushes;  // not in a label yet, oldest first; the last one may be arriving
-    std::deque<Receive> receives;
-    std::size_t posted = 0;                 // pieces of the push that arrives
-    std::vector<std::vector<float>> spare;  // memory of pushes, for those to come
+    std::unique_ptr<PushArrivals> pushes;
     // By replica, of its latest pull: it will not ask for labels below gate - D again.
     std::vector<Wave> gates;
     std::vector<bool> finished;  // by replica
@@ -88,15 +81,17 @@ class ParameterServer {
     std::shared_ptr<const Snapshot> snapshot;  // kept while it is read
   };
 
-  void post_pieces(Peer& peer);
   bool take_piece(Peer& peer);
-  void end_push(Peer& peer);
+  void end_push(Peer& peer, Wave wave);
   void take_pushes();
   void note_arrival(ShardId shard, VirtualWorkerId vw, Wave wave);
   bool has_wave(const Peer& peer, Wave wave) const;
+  LabelSum::By who_adds() const;
   void start_sum();
   bool form_label();
   bool serve(const Waiting& waiting);
+  void show(const Waiting& waiting, const std::shared_ptr<const Snapshot>& snapshot);
+  std::span<const float> weights_of(const Snapshot& snapshot) const;
   void open_gates();
   void forget_labels();
   void save_state();
@@ -108,19 +103,23 @@ class ParameterServer {
   const WaveRules& rules_;
   const ShardMap& map_;
   RankService& service_;
+  SharedBlocks& blocks_;
+  std::int64_t count_;              // parameters
   std::optional<WaveClock> clock_;  // first shard
   std::optional<GateStop> stop_;    // first shard
   CheckpointSender parts_;
   bool empty_;  // no parameters: it forms no labels and sends nothing
   std::vector<Peer> peers_;
   std::map<std::pair<Wave, int>, int> stages_arrived_;  // of (wave, virtual worker)
-  std::optional<LabelSum> sum_;                         // the label behind the newest
   std::vector<std::vector<float>> running_;  // [virtual worker]: statistics at the newest label
   std::deque<std::shared_ptr<Snapshot>> snapshots_;  // by label, the last is the newest
-  std::vector<std::vector<float>> spare_;            // memory of labels given up, for those to come
+  std::shared_ptr<float> next_;                      // weights of the label in the making
   std::deque<Waiting> waiting_pulls_;
   std::deque<std::pair<VirtualWorkerId, Wave>> waiting_gates_;
   std::deque<Sending> sending_;
+  // Snapshots that ranks in reach are copying.
+  std::multimap<std::pair<Rank, Label>, std::shared_ptr<const Snapshot>> shown_;
+  std::optional<LabelSum> sum_;  // of next_; ends before what it reads
 };
 
 }  // namespace hetpipe

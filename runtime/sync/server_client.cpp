@@ -2,7 +2,9 @@
 #include "runtime/sync/server_client.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "base/index.h"
 #include "base/text.h"
 #include "runtime/sync/messages.h"
 
@@ -10,8 +12,8 @@ namespace hetpipe {
 ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules,
                            const ShardMap& map, std::vector<Rank> server_ranks,
                            CheckpointRule checkpoints, CheckpointSender& parts,
-                           DeviceTransport& transport, RankService& service, StageReplica replica,
-                           ForwardHold* hold)
+                           DeviceTransport& transport, RankService& service, SharedBlocks& blocks,
+                           StageReplica replica, ForwardHold* hold)
     : vw_(vw),
       stage_(stage),
       rules_(rules),
@@ -21,15 +23,49 @@ ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& ru
       parts_(parts),
       transport_(transport),
       service_(service),
+      blocks_(blocks),
       replica_(std::move(replica)),
       sums_(replica_.sums, transport, service),
       hold_(hold) {
   service.on<GateGrant>(
       [this](Rank, const GateGrant& grant) { granted_[grant.wave] = grant.label; });
+  service.on<PushAdded>([this](Rank, const PushAdded& added) {
+    const auto state = to_be_added_.extract({added.wave, added.shard});
+    ensure(!state.empty(), "a server has added what was not pushed");
+    state.mapped()->done = true;
+  });
+  service.on<PullShown>([this](Rank, const PullShown& shown) {
+    shown_[{shown.label, shown.shard}] = shown;
+  });
 }
 
 void ServerClient::drop_sent() {
-  while (!sending_.empty() && sending_.front().operation.done()) sending_.pop_front();
+  std::erase_if(sending_, [](const Sending& sending) { return sending.operation.done(); });
+}
+
+bool ServerClient::all_pushed() {
+  drop_sent();
+  return sending_.empty();
+}
+
+// The server adds the sum from where it lies.
+void ServerClient::push_in_place(Wave wave, ShardId shard, std::shared_ptr<const Buffer> sum,
+                                 std::vector<float> statistics) {
+  const Rank to = server_ranks_[at(shard.value)];
+  const float* lies = sum->as<float>();
+  std::shared_ptr<float> copy;
+  if (!blocks_.owns(lies)) {
+    copy = blocks_.take(static_cast<std::int64_t>(sum->bytes() / sizeof(float)));
+    std::memcpy(copy.get(), lies, sum->bytes());
+    lies = copy.get();
+  }
+  const PushShown shown{.wave = wave, .virtual_worker = vw_, .array = blocks_.show(to, lies)};
+  const auto added = to_be_added_[{wave, shard}] = std::make_shared<Added>();
+  sending_.push_back({Operation(added), std::move(sum), {}, std::move(copy)});
+  sending_.push_back({{}, nullptr, std::move(statistics), nullptr});
+  Sending& last = sending_.back();
+  last.operation = transport_.send_from_host(to, Channel::push, header_of(shown),
+                                             std::as_bytes(std::span(last.payload)));
 }
 
 void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
@@ -43,21 +79,26 @@ void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
     const int first = stage_.first_layer();
     const int end = stage_.end_layer();
     const PushPieces pieces = push_pieces(map_, shard, first, end);
-    const MessageHeader header = header_of(PushPiece{.wave = wave, .virtual_worker = vw_});
-    const Rank to = server_ranks_[static_cast<std::size_t>(s)];
-    const std::span<const std::byte> all(sum->data(), sum->bytes());
-    for (const FlatRange& piece : pieces.parameters) {  // from where they lie
-      const auto bytes = all.subspan(static_cast<std::size_t>(piece.offset) * sizeof(float),
-                                     static_cast<std::size_t>(piece.count) * sizeof(float));
-      sending_.push_back({transport_.send(to, Channel::push, header, bytes), sum, {}});
-    }
-    if (pieces.statistics == 0) continue;
+    if (pieces.parameters.empty()) continue;
     std::vector<float> payload;
     for (const FlatRange& range : map_.in_stage(ShardMap::What::statistics, shard, first, end)) {
       payload.insert(payload.end(), statistics.begin() + range.offset,
                      statistics.begin() + range.offset + range.count);
     }
-    sending_.push_back({{}, nullptr, std::move(payload)});
+    const Rank to = server_ranks_[at(s)];
+    if (blocks_.reaches(to)) {
+      push_in_place(wave, shard, sum, std::move(payload));
+      continue;
+    }
+    const MessageHeader header = header_of(PushPiece{.wave = wave, .virtual_worker = vw_});
+    const std::span<const std::byte> all(sum->data(), sum->bytes());
+    for (const FlatRange& piece : pieces.parameters) {  // from where they lie
+      const auto bytes = all.subspan(static_cast<std::size_t>(piece.offset) * sizeof(float),
+                                     static_cast<std::size_t>(piece.count) * sizeof(float));
+      sending_.push_back({transport_.send(to, Channel::push, header, bytes), sum, {}, nullptr});
+    }
+    if (pieces.statistics == 0) continue;
+    sending_.push_back({{}, nullptr, std::move(payload), nullptr});
     sending_.back().operation = transport_.send_from_host(
         to, Channel::push, header, std::as_bytes(std::span(sending_.back().payload)));
   }
@@ -92,29 +133,26 @@ ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What wha
               .weights = Buffer(stage_.device(), stage_.stream(),
                                 static_cast<std::size_t>(count) * sizeof(float),
                                 weights ? MemoryKind::versions : MemoryKind::workspace),
-              .parts = {},
-              .operations = {},
               .shards = {}};
   for (int s = 0; s < map_.shards(); ++s) {
-    const ShardId shard{s};
-    const auto ranges = map_.in_stage(what, shard, stage_.first_layer(), stage_.end_layer());
+    const auto ranges = map_.in_stage(what, ShardId{s}, stage_.first_layer(), stage_.end_layer());
     if (ranges.empty()) continue;
     std::int64_t floats = 0;
     for (const FlatRange& range : ranges) floats += range.count;
-    const Rank server = server_ranks_[static_cast<std::size_t>(s)];
-    std::vector<float> part;
-    if (ranges.size() == 1) {
-      asked.operations.push_back(transport_.receive(
-          server, Channel::pull,
-          {asked.weights.data() + static_cast<std::size_t>(ranges[0].offset) * sizeof(float),
-           static_cast<std::size_t>(floats) * sizeof(float)}));
-    } else {
-      part.resize(static_cast<std::size_t>(floats));
-      asked.operations.push_back(service_.transport().receive(
-          server, Channel::pull, std::as_writable_bytes(std::span(part))));
+    const Rank server = server_ranks_[at(s)];
+    AskedShard& asks = asked.shards.emplace_back();
+    asks.shard = ShardId{s};
+    asks.shown = weights && blocks_.reaches(server);
+    if (!asks.shown && ranges.size() == 1) {
+      asks.operation =
+          transport_.receive(server, Channel::pull,
+                             {asked.weights.data() + at(ranges[0].offset) * sizeof(float),
+                              at(floats) * sizeof(float)});
+    } else if (!asks.shown) {
+      asks.part.resize(at(floats));  // moving keeps the elements where they are
+      asks.operation = service_.transport().receive(server, Channel::pull,
+                                                    std::as_writable_bytes(std::span(asks.part)));
     }
-    asked.parts.push_back(std::move(part));  // moving keeps the elements where they are
-    asked.shards.push_back(shard);
     service_.send(server, PullRequest{.gate = gate,
                                       .label = label,
                                       .virtual_worker = vw_,
@@ -124,34 +162,48 @@ ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What wha
   return asked;
 }
 
+// The stage's part of a shard, which lies in one piece, to where its ranges are in the stage.
+void ServerClient::copy_ranges(const Buffer& weights, const float* from, ShardId shard,
+                               ShardMap::What what) {
+  for (const FlatRange& range :
+       map_.in_stage(what, shard, stage_.first_layer(), stage_.end_layer())) {
+    stage_.device().copy(stage_.stream(), weights.data() + at(range.offset) * sizeof(float),
+                         reinterpret_cast<const std::byte*>(from), at(range.count) * sizeof(float));
+    from += range.count;
+  }
+}
+
 Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
-  for (std::size_t i = 0; i < asked.operations.size(); ++i) {
-    const ShardId shard = asked.shards[i];
-    service_.wait_for_others(
-        [&] { return asked.operations[i].done(); },
-        [&] {
-          const Rank server = server_ranks_[static_cast<std::size_t>(shard.value)];
-          return Awaited(format("the weights after wave %lld from server shard %d, rank %d (for "
-                                "virtual worker %d, stage %d)",
-                                static_cast<long long>(asked.label), shard.value, server.value,
-                                vw_.value, stage_.id().value),
-                         server);
-        });
-    ensure(read_as<Pulled>(asked.operations[i].header()) ==
+  for (AskedShard& asks : asked.shards) {
+    const ShardId shard = asks.shard;
+    const Rank server = server_ranks_[at(shard.value)];
+    const float* lies = nullptr;
+    const auto is_there = [&] {
+      if (!asks.shown) return asks.operation.done();
+      const auto shown = shown_.find({asked.label, shard});
+      if (shown == shown_.end()) return false;
+      lies = blocks_.find(server, shown->second.array);
+      return lies != nullptr;
+    };
+    service_.wait_for_others(is_there, [&] {
+      return Awaited(format("the weights after wave %lld from server shard %d, rank %d (for "
+                            "virtual worker %d, stage %d)",
+                            static_cast<long long>(asked.label), shard.value, server.value,
+                            vw_.value, stage_.id().value),
+                     server);
+    });
+    if (asks.shown) {
+      const auto shown = shown_.extract({asked.label, shard});
+      copy_ranges(asked.weights, lies + shown.mapped().offset, shard, what);
+      service_.send(server, PullTaken{.label = asked.label});  // the copy was made in place
+      continue;
+    }
+    ensure(read_as<Pulled>(asks.operation.header()) ==
                Pulled{.label = asked.label, .shard = shard, .what = what},
            "a server answered with another snapshot");
-    if (asked.parts[i].empty()) continue;
-    const float* from = asked.parts[i].data();
-    for (const FlatRange& range :
-         map_.in_stage(what, shard, stage_.first_layer(), stage_.end_layer())) {
-      stage_.device().copy(
-          stage_.stream(),
-          asked.weights.data() + static_cast<std::size_t>(range.offset) * sizeof(float),
-          reinterpret_cast<const std::byte*>(from),
-          static_cast<std::size_t>(range.count) * sizeof(float));
-      from += range.count;
-    }
-    uploading_.push_back({stage_.stream().record(), std::move(asked.parts[i])});
+    if (asks.part.empty()) continue;
+    copy_ranges(asked.weights, asks.part.data(), shard, what);
+    uploading_.push_back({stage_.stream().record(), std::move(asks.part)});
   }
   while (!uploading_.empty() && uploading_.front().read->done()) uploading_.pop_front();
   return std::move(asked.weights);
@@ -185,10 +237,8 @@ void ServerClient::finish() {
   service_.settle(stage_.stream(),
                   [] { return std::string("weights from a server to reach the device"); });
   uploading_.clear();
-  for (const Sending& sending : sending_) {
-    service_.wait(sending.operation, [] { return std::string("the last push to be sent"); });
-  }
-  sending_.clear();
+  service_.wait_for_others([this] { return all_pushed(); },
+                           [] { return std::string("the last push to be sent and added"); });
   service_.wait(
       [this] {
         parts_.release_sent();

@@ -14,6 +14,7 @@
 #include "runtime/sync/forward_hold.h"
 #include "runtime/sync/group_sums.h"
 #include "runtime/sync/shard_map.h"
+#include "runtime/sync/shared_blocks.h"
 
 namespace hetpipe {
 
@@ -30,7 +31,8 @@ class ServerClient final : public Synchronizer {
  public:
   ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules, const ShardMap& map,
                std::vector<Rank> server_ranks, CheckpointRule checkpoints, CheckpointSender& parts,
-               DeviceTransport& transport, RankService& service, StageReplica replica = {},
+               DeviceTransport& transport, RankService& service, SharedBlocks& blocks,
+               StageReplica replica = {},
                ForwardHold* hold = nullptr);  // null: no stop inside of a wave
 
   // Gates see to a stop at the end of a wave; a first stage waits here for one inside of it.
@@ -52,22 +54,32 @@ class ServerClient final : public Synchronizer {
   void prefetch(Wave gate, Label label) override;
   StageSnapshot pull(Wave gate, Label label, WithStatistics statistics) override;
   void finish() override;
+  bool all_pushed();  // nothing that was pushed is on its way, or read where it lies
 
  private:
-  struct Asked {  // a pull under way
+  struct AskedShard {  // of a pull under way
+    ShardId shard;
+    Operation operation;      // of what is received;
+    std::vector<float> part;  // where it cannot be received in place
+    bool shown = false;       // or it is copied from where it lies
+  };
+  struct Asked {
     Label label = 0;
     Buffer weights;
-    std::vector<std::vector<float>> parts;  // per shard, where it cannot be received in place
-    std::vector<Operation> operations;
-    std::vector<ShardId> shards;
+    std::vector<AskedShard> shards;
   };
   struct Sending {
     Operation operation;
-    std::shared_ptr<const Buffer> sum;  // whichever of the two was sent
+    std::shared_ptr<const Buffer> sum;  // whichever of the three was sent
     std::vector<float> payload;
+    std::shared_ptr<float> copy;
   };
+  struct Added : Operation::State {};  // by a server in reach
   Asked ask(Wave gate, Label label, ShardMap::What what);
   Buffer collect(Asked asked, ShardMap::What what);
+  void copy_ranges(const Buffer& weights, const float* from, ShardId shard, ShardMap::What what);
+  void push_in_place(Wave wave, ShardId shard, std::shared_ptr<const Buffer> sum,
+                     std::vector<float> statistics);
   void drop_sent();
 
   VirtualWorkerId vw_;
@@ -79,12 +91,15 @@ class ServerClient final : public Synchronizer {
   CheckpointSender& parts_;
   DeviceTransport& transport_;
   RankService& service_;
+  SharedBlocks& blocks_;
   StageReplica replica_;
   GroupSums sums_;
   ForwardHold* hold_;
   std::map<Wave, Label> granted_;
   std::optional<Asked> prefetched_;
   std::deque<Sending> sending_;
+  std::map<std::pair<Wave, ShardId>, std::shared_ptr<Added>> to_be_added_;
+  std::map<std::pair<Label, ShardId>, PullShown> shown_;
   struct Uploading {  // parts of pulls that the device may still read
     std::unique_ptr<Event> read;
     std::vector<float> part;

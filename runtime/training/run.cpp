@@ -49,6 +49,32 @@ void set_pieces(const RankSetting& setting) {
   }
 }
 
+// Ranks that push, and servers: those whose messages are in host memory at both ends and cross no
+// emulated link may read them where they lie.
+std::vector<bool> reach_of_servers(const TrainValues& values, const RankSetting& setting) {
+  const Roles& roles = setting.roles;
+  const int ranks = setting.transport.ranks();
+  if (!has_waves(values.job.plan)) return {};
+  const LinkTable links =
+      values.job.cluster ? make_link_table(*values.job.cluster, roles) : LinkTable();
+  const Rank self = setting.transport.rank();
+  const auto pushes = [&](Rank rank) {
+    return roles.of_rank[at(rank.value)].worker && setting.ends[at(rank.value)].host_memory;
+  };
+  const auto serves = [&](Rank rank) { return roles.of_rank[at(rank.value)].shard.has_value(); };
+  std::vector<std::string> machines;
+  for (int r = 0; r < ranks; ++r) machines.push_back(setting.ends[at(r)].machine);
+  std::vector<bool> reach = ranks_in_reach(setting.transport, machines);
+  for (int r = 0; r < ranks; ++r) {
+    const Rank other{r};
+    const bool exchange = (pushes(self) && serves(other)) || (serves(self) && pushes(other));
+    const bool emulated =
+        values.job.cluster && (links.link(self, other) || links.link(other, self));
+    reach[at(r)] = reach[at(r)] && exchange && !emulated;
+  }
+  return reach;
+}
+
 // What the ranks' paces depend on besides themselves.
 std::vector<SlowRanks::Place> places_of(const RankSetting& setting) {
   std::vector<SlowRanks::Place> places;
@@ -66,6 +92,7 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   const Rank rank = setting.transport.rank();
   const Role& role = setting.roles.of_rank[at(rank.value)];
   RankService service(setting.transport, job.timeout_seconds, setting.watchers);
+  SharedBlocks blocks(service, reach_of_servers(values, setting));
   const std::unique_ptr<TraceWriter> trace = open_trace(job, role, setting);
 
   std::optional<ExitCode> over;
@@ -82,8 +109,8 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   }
   std::unique_ptr<ServerRole> server;
   if (role.shard || rank == setting.roles.coordinator()) {
-    server = std::make_unique<ServerRole>(values, role.shard, setting.roles, service, setting.log,
-                                          trace.get());
+    server = std::make_unique<ServerRole>(values, role.shard, setting.roles, service, blocks,
+                                          setting.log, trace.get());
     service.also_poll([&server] { server->poll(); });
   }
   const auto stop_wanted = [&]() -> std::optional<int> {
@@ -110,7 +137,7 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   note_clock();  // after all that a faster rank may send messages to
   if (role.worker) {
     run_worker(
-        values, *role.worker, setting, service,
+        values, *role.worker, setting, service, blocks,
         {trace.get(), reporter.get(), server ? server->stop() : nullptr, &*hold, path_words});
   }
   service.begin(role.worker ? "ending" : role.shard ? "serving" : "standing by");

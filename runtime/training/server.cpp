@@ -44,10 +44,10 @@ ServerSetup server_setup(const TrainValues& values, ShardId shard, const Roles& 
 }  // namespace
 
 ServerRole::ServerRole(const TrainValues& values, std::optional<ShardId> shard, const Roles& roles,
-                       RankService& service, Log& log, TraceWriter* trace) {
+                       RankService& service, SharedBlocks& blocks, Log& log, TraceWriter* trace) {
   if (shard) {
     shard_ = std::make_unique<ParameterServer>(server_setup(values, *shard, roles), values.rules,
-                                               values.map, service);
+                                               values.map, service, blocks);
   }
   if (roles.coordinator() != service.transport().rank()) return;
   if (!shard) {

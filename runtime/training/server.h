@@ -19,7 +19,7 @@ class ServerRole {
  public:
   // `trace` may be null.
   ServerRole(const TrainValues& values, std::optional<ShardId> shard, const Roles& roles,
-             RankService& service, Log& log, TraceWriter* trace);
+             RankService& service, SharedBlocks& blocks, Log& log, TraceWriter* trace);
 
   void poll();
   bool finished() const;

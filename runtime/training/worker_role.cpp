@@ -187,7 +187,7 @@ std::int64_t loss_samples(const TrainValues& common, int worker, Minibatch p, bo
 }  // namespace
 
 void run_worker(const TrainValues& common, const Role::Worker& role, const RankSetting& setting,
-                RankService& service, const WorkerCompany& company) {
+                RankService& service, SharedBlocks& blocks, const WorkerCompany& company) {
   const TrainJob& job = common.job;
   const int worker = role.virtual_worker.value;
   const PlanVirtualWorker& vw = job.plan.virtual_workers[at(worker)];
@@ -218,6 +218,13 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
           ? std::make_unique<LocalWeights>(*built.device, *built.stream, common.rules, *exact)
           : std::make_unique<LocalWeights>(*built.device, *built.stream, common.rules,
                                            setup.policy.visible, built.start.parameters);
+  if (blocks.reaches_any()) {  // servers add the sums from where they lie
+    weights->add_up_in([&](std::size_t bytes) {
+      const auto memory = blocks.take(static_cast<std::int64_t>(bytes / sizeof(float)));
+      return Buffer(*built.device, *built.stream, reinterpret_cast<std::byte*>(memory.get()), bytes,
+                    MemoryKind::messages, memory);
+    });
+  }
   Optimizer optimizer(job.optimizer, *built.device, *built.stream, parameters, frozen);
   if (common.checkpoint) {
     for (std::size_t slot = 0; slot < built.start.slots.size(); ++slot) {
@@ -244,7 +251,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
     if (has_waves(job.plan)) {
       return std::make_unique<ServerClient>(
           role.virtual_worker, *built.chunks.front(), common.rules, common.map,
-          setting.roles.server, common.checkpoints, parts, *transport, service,
+          setting.roles.server, common.checkpoints, parts, *transport, service, blocks,
           stage_replica(common, setting.roles, role), company.hold);
     }
     return std::make_unique<GroupSynchronizer>(

@@ -4,6 +4,7 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/store/trace.h"
 #include "runtime/sync/forward_hold.h"
+#include "runtime/sync/shared_blocks.h"
 #include "runtime/sync/stop_coordinator.h"
 #include "runtime/training/paths.h"
 #include "runtime/training/reporter.h"
@@ -23,6 +24,6 @@ struct WorkerCompany {  // in this rank; each may be null
   std::shared_ptr<PathWords> path_words{};
 };
 void run_worker(const TrainValues& values, const Role::Worker& role, const RankSetting& setting,
-                RankService& service, const WorkerCompany& company);
+                RankService& service, SharedBlocks& blocks, const WorkerCompany& company);
 
 }  // namespace hetpipe

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <memory>
+#include <span>
 
 #include "base/random.h"
 #include "runtime/sync/shard_map.h"
+#include "runtime/sync/streamed_sum.h"
 #include "tests/main/patience.h"
 
 namespace hetpipe {
@@ -70,12 +73,29 @@ struct Trial {
   }
 };
 
+// A part's floats in memory of its own, whole or in ranges in another order.
+struct Scattered {
+  std::vector<float> memory;
+  std::vector<FlatRange> ranges;
+
+  Scattered(Draws& draws, std::span<const float> floats) : memory(2 * floats.size()) {
+    const auto size = static_cast<std::int64_t>(floats.size());
+    for (std::int64_t done = 0; done < size;) {
+      const std::int64_t count = draws.below(2) == 0 ? size - done : 1 + draws.below(size - done);
+      ranges.push_back({2 * (size - done - count), count});  // later ones lie below
+      std::copy_n(floats.begin() + done, count, memory.begin() + ranges.back().offset);
+      done += count;
+    }
+  }
+  ScatteredFloats floats() const { return {memory.data(), ranges}; }
+};
+
 std::ptrdiff_t threads_of_this_process() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
                        std::filesystem::directory_iterator());
 }
 
-class LabelSumTest : public testing::TestWithParam<std::int64_t> {};
+class LabelSumTest : public testing::TestWithParam<LabelSum::By> {};
 
 TEST_P(LabelSumTest, EveryOrderOfArrivalGivesTheBitsOfTheDefinition) {
   for (std::uint64_t key = 0; key < 200; ++key) {
@@ -83,33 +103,67 @@ TEST_P(LabelSumTest, EveryOrderOfArrivalGivesTheBitsOfTheDefinition) {
     Trial trial(draws);
     struct Coming {
       std::size_t contributor, part;
-      const float* floats;
+      std::shared_ptr<const Scattered> floats;
       std::int64_t arrived, count;
     };
     std::vector<Coming> coming;
     for (std::size_t i = 0; i < trial.contributors.size(); ++i) {
       for (std::size_t k = 0; k < trial.contributors[i].parts.size(); ++k) {
         const FlatRange range = trial.contributors[i].parts[k].range;
-        coming.push_back({i, k, trial.deltas[i].data() + range.offset, 0, range.count});
+        const std::span floats(trial.deltas[i].data() + range.offset,
+                               static_cast<std::size_t>(range.count));
+        coming.push_back({i, k, std::make_shared<const Scattered>(draws, floats), 0, range.count});
       }
     }
-    // Memory of another size, of the right one, or none.
-    const std::int64_t memory = draws.below(3);
-    LabelSum sum(trial.before,
-                 std::vector<float>(memory == 0 ? 0 : trial.before.size() + (memory == 1), -7.0f),
-                 std::move(trial.contributors), GetParam());
+    std::vector<std::shared_ptr<const Scattered>> kept;
+    for (const Coming& part : coming) kept.push_back(part.floats);
+    std::vector<float> next(trial.before.size(), -7.0f);
+    LabelSum sum(trial.before, next, std::move(trial.contributors), GetParam());
     while (!coming.empty()) {
       ASSERT_FALSE(sum.complete()) << "trial " << key;
       Coming& some = coming[static_cast<std::size_t>(draws.below(std::ssize(coming)))];
       some.arrived += 1 + draws.below(some.count - some.arrived);
-      EXPECT_TRUE(sum.arrived(some.contributor, some.part, some.floats, some.arrived));
-      EXPECT_FALSE(sum.arrived(some.contributor, some.part, some.floats, some.arrived));
-      if (draws.below(2) == 0) sum.add();
+      EXPECT_TRUE(sum.arrived(some.contributor, some.part, some.floats->floats(), some.arrived));
+      EXPECT_FALSE(sum.arrived(some.contributor, some.part, some.floats->floats(), some.arrived));
+      if (draws.below(2) == 0) sum.add(1 + draws.below(2000));
       std::erase_if(coming, [](const Coming& c) { return c.arrived == c.count; });
     }
-    sum.add();
+    while (!sum.add(1 + draws.below(2000))) {
+    }
     ASSERT_TRUE(test::comes_true([&] { return sum.complete(); })) << "trial " << key;
-    ASSERT_EQ(sum.take(), trial.expected()) << "trial " << key;
+    ASSERT_EQ(next, trial.expected()) << "trial " << key;
+  }
+}
+
+// Labels that no cache holds are added past them, of several contributors at once.
+TEST_P(LabelSumTest, LargeLabelsHaveTheBitsOfTheDefinition) {
+  const std::size_t size = (std::size_t{2} << 20) + 77;
+  for (std::size_t workers = 1; workers <= 4; ++workers) {
+    std::vector<std::vector<float>> arrays(workers + 1);
+    for (std::size_t i = 0; i <= workers; ++i) {
+      for (std::size_t e = 0; e < size; ++e) {
+        arrays[i].push_back(static_cast<float>((e * 7919 + i * 104729) % 1000) / 37);
+      }
+    }
+    std::vector<float> expected = arrays[0], next(size);
+    std::vector<LabelSum::Contributor> contributors(workers);
+    const std::vector<FlatRange> whole{{0, static_cast<std::int64_t>(size)}};
+    for (std::size_t i = 0; i < workers; ++i) {
+      contributors[i].factor = i % 2 == 0 ? 1.0f : .7f;
+      contributors[i].parts.emplace_back(whole.front());
+      for (std::size_t e = 0; e < size; ++e) {
+        const float change = contributors[i].factor * arrays[i + 1][e];
+        expected[e] += change;
+      }
+    }
+    LabelSum sum(arrays[0], next, std::move(contributors), GetParam());
+    for (std::size_t i = 0; i < workers; ++i) {
+      sum.arrived(i, 0, {arrays[i + 1].data(), whole}, static_cast<std::int64_t>(size));
+    }
+    while (!sum.add(100'000)) {
+    }
+    ASSERT_TRUE(test::comes_true([&] { return sum.complete(); }));
+    EXPECT_TRUE(next == expected) << workers << " contributors";
   }
 }
 
@@ -121,10 +175,12 @@ TEST_P(LabelSumTest, MayBeGivenUpHalfWay) {
   const std::int64_t count = trial.contributors[0].parts[0].range.count;
   const std::ptrdiff_t threads = threads_of_this_process();
   {
-    LabelSum sum(trial.before, {}, std::move(trial.contributors), GetParam());
-    EXPECT_EQ(threads_of_this_process(), threads + (GetParam() == 0 ? 1 : 0));
-    EXPECT_TRUE(sum.arrived(0, 0, trial.deltas[0].data(), count));
-    sum.add();
+    const std::vector<FlatRange> whole{{0, count}};
+    std::vector<float> next(trial.before.size());
+    LabelSum sum(trial.before, next, std::move(trial.contributors), GetParam());
+    EXPECT_EQ(threads_of_this_process(), threads + (GetParam() == LabelSum::By::thread ? 1 : 0));
+    EXPECT_TRUE(sum.arrived(0, 0, {trial.deltas[0].data(), whole}, count));
+    sum.add(1 + draws.below(2000));
     EXPECT_FALSE(sum.complete());
   }
   EXPECT_TRUE(test::comes_true([&] { return threads_of_this_process() == threads; }))
@@ -132,13 +188,39 @@ TEST_P(LabelSumTest, MayBeGivenUpHalfWay) {
 }
 
 // All by itself in add(), or by a thread of its own.
-INSTANTIATE_TEST_SUITE_P(Background, LabelSumTest, testing::Values(std::int64_t{1} << 40, 0));
+INSTANTIATE_TEST_SUITE_P(Background, LabelSumTest,
+                         testing::Values(LabelSum::By::caller, LabelSum::By::thread));
 
 TEST(LabelSum, AShardWithoutParametersIsCompleteAtOnce) {
   const std::vector<float> none;
-  LabelSum sum(none, {}, {});
-  EXPECT_TRUE(sum.complete());
-  EXPECT_TRUE(sum.take().empty());
+  EXPECT_TRUE(LabelSum(none, {}, {}, LabelSum::By::caller).complete());
+}
+
+TEST(StreamedSum, HasTheBitsOfTheDefinitionWhereverItLies) {
+  Draws draws(3);
+  for (int trial = 0; trial < 300; ++trial) {
+    const std::int64_t count = draws.below(200);
+    std::vector<std::vector<float>> arrays(3);  // before, and two that are added
+    std::vector<const float*> places;
+    for (std::vector<float>& array : arrays) {
+      for (std::int64_t e = 0; e < 64 + count; ++e) array.push_back(draws.number());
+      places.push_back(array.data() + draws.below(64));
+    }
+    const float factors[] = {draws.below(2) == 0 ? 1.0f : draws.number(),
+                             draws.below(2) == 0 ? 1.0f : draws.number()};
+    const bool two = draws.below(2) == 0;
+    const std::int64_t at = draws.below(64);
+    std::vector<float> expected(static_cast<std::size_t>(64 + count), 5.0f), sum = expected;
+    for (std::int64_t e = 0; e < count; ++e) {
+      const float product = factors[0] * places[1][e], second = factors[1] * places[2][e];
+      float value = places[0][e] + product;
+      if (two) value += second;
+      expected[static_cast<std::size_t>(at + e)] = value;
+    }
+    add_past_caches(sum.data() + at, places[0], {places[1], factors[0]},
+                    {two ? places[2] : nullptr, factors[1]}, count);
+    ASSERT_EQ(sum, expected) << "trial " << trial;
+  }
 }
 
 TEST(PushPieces, TileAStagesPartOfAShardInOrder) {

@@ -38,10 +38,15 @@ struct Seen {
   std::vector<CheckpointParts> checkpoints;
 };
 
+// Which ranks read each other's memory: between some pairs pushes and pulls are messages then,
+// between others not.
+enum class Reach { none, some, all };
+
 class Play {
  public:
-  explicit Play(const Case& played)
+  explicit Play(const Case& played, Reach reach = Reach::none)
       : case_(played),
+        reach_(reach),
         model_(small_model()),
         map_(model_, played.shard_of_layer, played.shards),
         expected_(played, model_) {
@@ -134,6 +139,7 @@ class Play {
 
   void run_rank(Transport& transport, Seen& seen) {
     RankService service(transport, test::patience(10));
+    SharedBlocks blocks(service, in_reach(transport));
     confirm_checkpoints(service);
     std::unique_ptr<ParameterServer> server;
     std::unique_ptr<CheckpointCollector> collector;
@@ -152,7 +158,8 @@ class Play {
       service.also_poll([&] { collector->poll(); });
     }
     for (int s = 0; s < case_.shards; ++s) {
-      if (server_ranks_[at(s)] == transport.rank()) server = make_server(ShardId{s}, service);
+      if (server_ranks_[at(s)] == transport.rank())
+        server = make_server(ShardId{s}, service, blocks);
     }
     if (server) {
       service.also_poll([&] {
@@ -164,7 +171,8 @@ class Play {
       for (std::size_t k = 0; k < worker_ranks_[i].size(); ++k) {
         for (std::size_t r = 0; r < worker_ranks_[i][k].size(); ++r) {
           if (worker_ranks_[i][k][r] == transport.rank()) {
-            work(static_cast<int>(i), static_cast<int>(k), static_cast<int>(r), service, seen);
+            work(static_cast<int>(i), static_cast<int>(k), static_cast<int>(r), service, blocks,
+                 seen);
           }
         }
       }
@@ -180,13 +188,25 @@ class Play {
     service.wait([&] { return over_.load(); }, [] { return std::string("the last checkpoint"); });
   }
 
+  std::vector<bool> in_reach(Transport& transport) const {
+    if (reach_ == Reach::none) return {};
+    std::vector<bool> reach =
+        ranks_in_reach(transport, std::vector<std::string>(at(ranks_), "here"));
+    EXPECT_EQ(reach, std::vector<bool>(at(ranks_), true));
+    for (int r = 0; r < ranks_ && reach_ == Reach::some; ++r) {
+      reach[at(r)] = (transport.rank().value + r) % 2 == 1;
+    }
+    return reach;
+  }
+
   PartNumbers numbers() const {
     std::vector<int> stages;
     for (const auto& ends : case_.stage_end) stages.push_back(static_cast<int>(ends.size()));
     return {std::move(stages), case_.shards};
   }
 
-  std::unique_ptr<ParameterServer> make_server(ShardId shard, RankService& service) {
+  std::unique_ptr<ParameterServer> make_server(ShardId shard, RankService& service,
+                                               SharedBlocks& blocks) {
     ServerSetup setup;
     setup.shard = shard;
     setup.server_ranks = server_ranks_;
@@ -204,7 +224,7 @@ class Play {
       initial.statistics.push_back(Expected::initial_statistic(g));
     }
     setup.running.assign(case_.stage_end.size(), initial.statistics);
-    return std::make_unique<ParameterServer>(std::move(setup), case_.rules, map_, service);
+    return std::make_unique<ParameterServer>(std::move(setup), case_.rules, map_, service, blocks);
   }
 
   StageReplica replica_of(int vw, int k, int r) const {
@@ -225,7 +245,7 @@ class Play {
   }
 
   // A stage without its arithmetic: gates, pulls and pushes in the executor's order.
-  void work(int vw, int k, int r, RankService& service, Seen& seen) {
+  void work(int vw, int k, int r, RankService& service, SharedBlocks& blocks, Seen& seen) {
     const WaveRules& rules = case_.rules;
     const auto device = make_device("reference", 1);
     const auto stream = device->make_stream();
@@ -235,7 +255,7 @@ class Play {
     DeviceTransport messages(service.transport(), *device, *stream);
     ServerClient client(VirtualWorkerId{vw}, stage, rules, map_, server_ranks_,
                         {.next = test::listed(case_.checkpoint_labels)}, parts, messages, service,
-                        replica_of(vw, k, r));
+                        blocks, replica_of(vw, k, r));
     std::vector<int> layers(at(stage.end_layer() - stage.first_layer()));
     std::iota(layers.begin(), layers.end(), stage.first_layer());
     const auto weights_at = Expected::places(expected_.parameters, layers);
@@ -252,8 +272,14 @@ class Play {
                                  expected_.mean_statistic(snapshot.label, statistics_at[e]);
       }
     };
-    const auto buffer_of = [&](auto value) {
-      Buffer buffer(*device, *stream, weights_at.size() * sizeof(float), MemoryKind::messages);
+    // Some where servers in reach read them, some elsewhere.
+    const auto buffer_of = [&](Wave wave, auto value) {
+      const std::size_t bytes = weights_at.size() * sizeof(float);
+      const auto array = blocks.take(std::ssize(weights_at));
+      Buffer buffer = wave % 2 == 0
+                          ? Buffer(*device, *stream, bytes, MemoryKind::messages)
+                          : Buffer(*device, *stream, reinterpret_cast<std::byte*>(array.get()),
+                                   bytes, MemoryKind::messages, array);
       for (std::size_t e = 0; e < weights_at.size(); ++e)
         buffer.as<float>()[e] = value(weights_at[e]);
       return buffer;
@@ -292,7 +318,7 @@ class Play {
       }
       // Of replicas the terms, and the statistics around their mean, differ.
       const int replicas = static_cast<int>(worker_ranks_[at(vw)][at(k)].size());
-      Buffer term = buffer_of([&](std::int64_t g) {
+      Buffer term = buffer_of(wave, [&](std::int64_t g) {
         return r == 0 ? Expected::delta(vw, wave, g) - static_cast<float>(replicas - 1) : 1.0f;
       });
       client.reduce(wave, term);
@@ -339,6 +365,7 @@ class Play {
   }
 
   const Case& case_;
+  Reach reach_;
   Model model_;
   ShardMap map_;
   Expected expected_;

@@ -10,11 +10,11 @@
 namespace hetpipe {
 namespace parameter_server_test {
 
-class ParameterServerTest : public testing::TestWithParam<Case> {};
+class ParameterServerTest : public testing::TestWithParam<std::tuple<Case, Reach>> {};
 
 TEST_P(ParameterServerTest, EveryPullIsOneLabelAndEveryCheckpointComesOnce) {
-  const Case& played = GetParam();
-  Play play(played);
+  const auto& [played, reach] = GetParam();
+  Play play(played, reach);
   const std::vector<Seen> seen = play.run();
   if (testing::Test::HasFailure()) return;
   for (std::size_t r = 0; r < seen.size(); ++r) {
@@ -42,9 +42,15 @@ TEST_P(ParameterServerTest, EveryPullIsOneLabelAndEveryCheckpointComesOnce) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, ParameterServerTest, testing::ValuesIn(cases()),
-                         [](const testing::TestParamInfo<Case>& named) {
-                           return std::string(named.param.name);
+INSTANTIATE_TEST_SUITE_P(Runs, ParameterServerTest,
+                         testing::Combine(testing::ValuesIn(cases()),
+                                          testing::Values(Reach::none, Reach::some, Reach::all)),
+                         [](const testing::TestParamInfo<ParameterServerTest::ParamType>& named) {
+                           const Reach reach = std::get<Reach>(named.param);
+                           return std::string(std::get<Case>(named.param).name) +
+                                  (reach == Reach::none   ? ""
+                                   : reach == Reach::some ? "_some_reach"
+                                                          : "_all_reach");
                          });
 
 TEST(CheckpointRule, StagesSendWhereACheckpointIsDueOrTheirRunEnds) {
@@ -79,7 +85,8 @@ TEST(CheckpointCollector, WaitsForASignOfLifeAfterTheParts) {
   CheckpointSender stage(Rank{0}, 0, sending);
   CheckpointSender shard(Rank{0}, 1, sending);
   stage.send(2, to_bytes(StageState{.label = 2, .slots = {}, .statistics = {}, .exact = {}}));
-  shard.send(2, to_bytes(ShardSnapshot{.label = 2, .weights = {1}, .statistics = {}}, {}));
+  const std::vector<float> weights{1};
+  shard.send(2, to_bytes({.label = 2, .weights = weights, .statistics = {}}, {}));
   const auto collect = [&] {
     for (int i = 0; i < 20; ++i) {
       collecting.poll();
