@@ -60,6 +60,7 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
   report_.virtual_worker = setup_.place.virtual_worker.value;
   report_.stage = setup_.place.stage(0).value;
   report_.replica = setup_.place.replica;
+  report_.servers_in_reach = setup_.servers_in_reach;
 }
 
 RankReport Worker::run() {

@@ -51,6 +51,7 @@ struct WorkerSetup {
   bool split_backward = false;    // B makes the inputs' gradient, W the weights'
   std::vector<bool> recompute;    // by chunk: keeps its inputs, R makes the rest again
   int run_ahead = 1;              // of WorkQueue; 1 on an emulated device
+  int servers_in_reach = 0;       // for the report
   std::vector<StagePace> paces;   // by chunk
   EventPlace evaluates = EventPlace::before_minibatch;
   ActionCursor::NextEvent evaluations;

@@ -50,6 +50,7 @@ Json json_of(const RankReport& r, const Plan& plan) {
             {"backward", r.messages_backward},
             {"pushes", r.pushes},
             {"pulls", r.pulls},
+            {"servers_in_reach", r.servers_in_reach},
             {"summed", r.messages_summed}}}};
 }
 

@@ -218,7 +218,10 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
           ? std::make_unique<LocalWeights>(*built.device, *built.stream, common.rules, *exact)
           : std::make_unique<LocalWeights>(*built.device, *built.stream, common.rules,
                                            setup.policy.visible, built.start.parameters);
-  if (blocks.reaches_any()) {  // servers add the sums from where they lie
+  setup.servers_in_reach =
+      static_cast<int>(std::count_if(setting.roles.server.begin(), setting.roles.server.end(),
+                                     [&](Rank server) { return blocks.reaches(server); }));
+  if (setup.servers_in_reach > 0) {  // servers add the sums from where they lie
     weights->add_up_in([&](std::size_t bytes) {
       const auto memory = blocks.take(static_cast<std::int64_t>(bytes / sizeof(float)));
       return Buffer(*built.device, *built.stream, reinterpret_cast<std::byte*>(memory.get()), bytes,
