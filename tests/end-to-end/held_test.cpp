@@ -56,7 +56,10 @@ struct Measured {
 
 Dataset only(const Dataset& data, Parts parts) {
   Dataset part = data;
-  if (!wants_images(parts)) part.values.clear();
+  if (!wants_images(parts)) {
+    part.token_ids.clear();
+    part.values.clear();
+  }
   if (!wants_labels(parts)) part.labels.clear();
   return part;
 }
