@@ -16,9 +16,13 @@ struct BatchMemory::Shared {
 BatchMemory::BatchMemory(Device& device) : shared_(std::make_shared<Shared>(device)) {}
 
 std::shared_ptr<std::byte[]> BatchMemory::operator()(std::size_t bytes) const {
-  const std::lock_guard lock(shared_->mutex);
-  return {shared_->pool.take(bytes), [shared = shared_, bytes](std::byte* memory) {
-            const std::lock_guard returning(shared->mutex);
+  std::byte* taken = nullptr;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    taken = shared_->pool.take(bytes);
+  }
+  return {taken, [shared = shared_, bytes](std::byte* memory) {
+            const std::lock_guard lock(shared->mutex);
             shared->pool.give_back(memory, bytes);
           }};
 }

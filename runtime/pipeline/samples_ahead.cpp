@@ -23,7 +23,11 @@ SamplesAhead::SamplesAhead(Device& device, Stream& stream)
 
 SamplesAhead::~SamplesAhead() {
   // The place is given back in the order of the upload stream, and read on the other one.
-  if (taken_) upload_stream_->wait(*taken_);
+  try {
+    if (taken_) upload_stream_->wait(*taken_);
+  } catch (const SystemError&) {
+    // The device has failed, and reads nothing any more; somebody else says so.
+  }
 }
 
 void SamplesAhead::make_room(std::size_t bytes) {
