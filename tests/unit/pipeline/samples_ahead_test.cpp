@@ -7,7 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <cstring>
+#include <span>
 #include <thread>
 
 #include "kernels/devices.h"
@@ -81,8 +81,8 @@ class SamplesAheadTest : public testing::Test {
       labels.push_back(data.labels[static_cast<std::size_t>(first + i)]);
     }
     const std::vector<float> got = host<float>(pass.images);
-    ASSERT_EQ(got.size(), wanted.size());
-    EXPECT_EQ(std::memcmp(got.data(), wanted.data(), got.size() * sizeof(float)), 0);
+    EXPECT_TRUE(
+        std::ranges::equal(std::as_bytes(std::span(got)), std::as_bytes(std::span(wanted))));
     EXPECT_EQ(host<std::int32_t>(pass.labels), labels);
   }
 
