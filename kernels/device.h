@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "base/sample_type.h"
 #include "kernels/chain.h"
 #include "kernels/element.h"
 #include "kernels/layer.h"
@@ -35,8 +36,8 @@ class Stream {
   virtual ~Stream() = default;
   virtual std::unique_ptr<Event> record() = 0;  // done once all work enqueued so far is
   virtual std::unique_ptr<Event> record_time() { return record(); }  // which also notes when
-  virtual void wait(const Event& event) = 0;    // later work waits for it (on the device)
-  virtual void synchronize() = 0;               // the caller waits; tests and shutdown only
+  virtual void wait(const Event& event) = 0;  // later work waits for it (on the device)
+  virtual void synchronize() = 0;             // the caller waits; tests and shutdown only
 };
 
 class Device {
@@ -86,6 +87,10 @@ class Device {
   virtual void accumulate(Stream& stream, std::byte* y, const std::byte* x, std::int64_t count) = 0;
   virtual void convert(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
                        ElementType from_type, std::int64_t count) = 0;
+  // Samples as they are stored, as layers read them: pixels x as x/255 in fp32, tokens and floats
+  // as they are; each to the nearest value of to_type, ties to even.
+  virtual void unpack(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
+                      SampleType from_type, std::int64_t count) = 0;
 
   // Elementwise work on flat float arrays, in index order without contraction: the same bits on
   // every device.

@@ -8,7 +8,7 @@
 #include "base/precision.h"
 
 // The number types of activations. Parameters, their gradients, running statistics and
-// losses are fp32 everywhere; samples and tokens come as fp32. Usable in device code as well, where
+// losses are fp32 everywhere, and tokens are read as fp32. Usable in device code as well, where
 // the GPU's own conversions are taken: the same bits but for the bits of a NaN.
 #ifdef __CUDACC__
 #define HETPIPE_HOST_DEVICE __host__ __device__

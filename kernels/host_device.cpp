@@ -23,6 +23,12 @@ class InlineStream final : public Stream {
   void synchronize() override {}
 };
 
+struct Pixel {
+  std::uint8_t value;
+  explicit operator float() const { return static_cast<float>(value) / 255.0f; }
+};
+static_assert(sizeof(Pixel) == 1);
+
 template <class To, class From>
 void convert_as(std::byte* to, const std::byte* from, std::int64_t count) {
   To* const into = reinterpret_cast<To*>(to);
@@ -53,6 +59,18 @@ void convert_elements(std::byte* to, ElementType to_type, const std::byte* from,
       return convert_from<Bf16>(to, to_type, from, count);
     case ElementType::fp16:
       return convert_from<Fp16>(to, to_type, from, count);
+  }
+}
+
+void unpack_elements(std::byte* to, ElementType to_type, const std::byte* from,
+                     SampleType from_type, std::int64_t count) {
+  switch (from_type) {
+    case SampleType::pixels:
+      return convert_from<Pixel>(to, to_type, from, count);
+    case SampleType::tokens:
+      return convert_from<std::uint16_t>(to, to_type, from, count);
+    case SampleType::floats:
+      return convert_from<float>(to, to_type, from, count);
   }
 }
 

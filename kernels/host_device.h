@@ -17,6 +17,10 @@ std::unique_ptr<Stream> make_inline_stream();
 void convert_elements(std::byte* to, ElementType to_type, const std::byte* from,
                       ElementType from_type, std::int64_t count);
 
+// In host memory, as Device::unpack.
+void unpack_elements(std::byte* to, ElementType to_type, const std::byte* from,
+                     SampleType from_type, std::int64_t count);
+
 class HostDevice : public Device {
  public:
   explicit HostDevice(std::string kind) : kind_(std::move(kind)) {}
@@ -35,6 +39,10 @@ class HostDevice : public Device {
   void convert(Stream&, std::byte* to, ElementType to_type, const std::byte* from,
                ElementType from_type, std::int64_t count) override {
     convert_elements(to, to_type, from, from_type, count);
+  }
+  void unpack(Stream&, std::byte* to, ElementType to_type, const std::byte* from,
+              SampleType from_type, std::int64_t count) override {
+    unpack_elements(to, to_type, from, from_type, count);
   }
 
  private:

@@ -158,6 +158,18 @@ class CudaDevice final : public Device {
         return convert_from<Fp16>(stream, to, to_type, from, count);
     }
   }
+  void unpack(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
+              SampleType from_type, std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    switch (to_type) {
+      case ElementType::fp32:
+        return unpack_to<float>(stream, to, from, from_type, count);
+      case ElementType::bf16:
+        return unpack_to<Bf16>(stream, to, from, from_type, count);
+      case ElementType::fp16:
+        return unpack_to<Fp16>(stream, to, from, from_type, count);
+    }
+  }
 
   void fill(Stream& stream, float* x, float value, std::int64_t count) override {
     const DeviceScope scope(gpu_.index);
@@ -226,6 +238,18 @@ class CudaDevice final : public Device {
         return cuda::convert(as<From>(from), as<Bf16>(to), count, handle(stream));
       case ElementType::fp16:
         return cuda::convert(as<From>(from), as<Fp16>(to), count, handle(stream));
+    }
+  }
+  template <class To>
+  static void unpack_to(Stream& stream, std::byte* to, const std::byte* from, SampleType from_type,
+                        std::int64_t count) {
+    switch (from_type) {
+      case SampleType::pixels:
+        return cuda::pixels(as<std::uint8_t>(from), as<To>(to), count, handle(stream));
+      case SampleType::tokens:
+        return cuda::tokens(as<std::uint16_t>(from), as<To>(to), count, handle(stream));
+      case SampleType::floats:
+        return cuda::convert(as<float>(from), as<To>(to), count, handle(stream));
     }
   }
 

@@ -59,10 +59,10 @@ class ClockEvent final : public Event {
 class ClockStream final : public Stream {
  public:
   void enqueue(double seconds) { free_ns_ = std::max(free_ns_, now_ns()) + to_ns(seconds); }
-  // A copy: of streams that share a bus, one at a time.
-  void enqueue_copy(double seconds, std::int64_t& bus_free_ns) {
-    bus_free_ns = std::max({free_ns_, bus_free_ns, now_ns()}) + to_ns(seconds);
-    free_ns_ = bus_free_ns;
+  // A copy: of streams that share a direction of the bus, one at a time.
+  void enqueue_copy(double seconds, std::int64_t& way_free_ns) {
+    way_free_ns = std::max({free_ns_, way_free_ns, now_ns()}) + to_ns(seconds);
+    free_ns_ = way_free_ns;
   }
 
   std::unique_ptr<Event> record() override {
@@ -151,7 +151,7 @@ class ClockDevice final : public Device {
     if (is_own(to) && is_own(from)) return small(stream);
     if (!is_own(to)) std::memset(to, 0, bytes);
     clock_of(stream).enqueue_copy(static_cast<double>(bytes) / settings_.bus_bandwidth,
-                                  bus_free_ns_);
+                                  is_own(to) ? up_free_ns_ : down_free_ns_);
     host_.launch(1);
   }
   std::unique_ptr<LayerKernel> make_kernel(const LayerSpec& spec, const std::vector<Shape>& inputs,
@@ -163,6 +163,10 @@ class ClockDevice final : public Device {
   void accumulate(Stream& s, std::byte*, const std::byte*, std::int64_t) override { small(s); }
   void convert(Stream& s, std::byte*, ElementType, const std::byte*, ElementType,
                std::int64_t) override {
+    small(s);
+  }
+  void unpack(Stream& s, std::byte*, ElementType, const std::byte*, SampleType,
+              std::int64_t) override {
     small(s);
   }
   void fill(Stream& s, float*, float, std::int64_t) override { small(s); }
@@ -205,7 +209,8 @@ class ClockDevice final : public Device {
   std::byte* first_ = nullptr;
   std::byte* next_ = nullptr;
   std::map<std::size_t, std::vector<std::byte*>> free_;
-  std::int64_t bus_free_ns_ = 0;
+  std::int64_t up_free_ns_ = 0;
+  std::int64_t down_free_ns_ = 0;
 };
 
 }  // namespace

@@ -94,6 +94,12 @@ class OffloadDevice final : public Device {
       convert_elements(to, to_type, from, from_type, count);
     });
   }
+  void unpack(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
+              SampleType from_type, std::int64_t count) override {
+    on(stream, [=, to = memory_.near(to), from = memory_.near(from)] {
+      unpack_elements(to, to_type, from, from_type, count);
+    });
+  }
 
   void fill(Stream& stream, float* x, float value, std::int64_t count) override {
     on(stream, [=, this, x = memory_.near(x)] { cpu_->fill(*host_, x, value, count); });

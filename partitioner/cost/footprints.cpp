@@ -58,6 +58,7 @@ Footprints::Footprints(const Profile& profile, std::shared_ptr<const ModelCuts> 
     : cuts_(std::move(cuts)),
       samples_(samples),
       micro_batches_(micro_batches),
+      own_memory_(costs.own_memory),
       stash_bytes_(costs.stash_bytes),
       output_bytes_(costs.output_bytes),
       working_(working_bytes(profile, costs.output_bytes)) {
@@ -85,6 +86,7 @@ StageFootprint Footprints::alone(int first, int end) const {
     if (layer >= first && layer < end) read += bytes * (samples_ * micro_batches_);
   }
   footprint.samples = static_cast<std::int64_t>(read);
+  footprint.samples_ahead = samples_ahead(first, end);
   return footprint;
 }
 

@@ -86,6 +86,14 @@ class Footprints {
     return bytes;
   }
   std::int64_t working(int first, int end) const { return working_.of(first, end); }
+  std::int64_t samples_ahead(int first, int end) const {
+    if (!own_memory_) return 0;
+    double most = 0;
+    for (const auto& [layer, bytes] : cuts_->read) {
+      if (layer >= first && layer < end) most = std::max(most, bytes * samples_);
+    }
+    return static_cast<std::int64_t>(most);
+  }
 
   // All of it, without messages. Grows with `end`.
   StageFootprint alone(int first, int end) const;
@@ -109,6 +117,7 @@ class Footprints {
   std::shared_ptr<const ModelCuts> cuts_;
   int samples_;
   int micro_batches_;
+  bool own_memory_;
   std::vector<std::int64_t> stash_bytes_;
   std::vector<std::int64_t> output_bytes_;
   std::vector<Sums> sums_;  // of the layers before each

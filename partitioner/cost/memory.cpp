@@ -43,6 +43,7 @@ constexpr std::array kLines{NamedLine{"weights", &LedgerBytes::weights},
                             NamedLine{"tied weights", &LedgerBytes::tied_weights},
                             NamedLine{"all-reduce", &LedgerBytes::all_reduce},
                             NamedLine{"activations", &LedgerBytes::activations},
+                            NamedLine{"samples ahead", &LedgerBytes::samples_ahead},
                             NamedLine{"messages", &LedgerBytes::messages},
                             NamedLine{"waiting gradients", &LedgerBytes::waiting_gradients},
                             NamedLine{"workspace", &LedgerBytes::workspace}};

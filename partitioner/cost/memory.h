@@ -75,6 +75,8 @@ int optimizer_slots(const std::string& optimizer);
 //   activations        held * stash; where they are recomputed held * samples (what came from other
 //                      stages is below), and the stash of the micro-batches whose B has begun;
 //                      where W is apart, less freed_early of those but one
+//   samples ahead      of the next micro-batch, as floats, of which they are at most; none where
+//                      the device computes in the host's memory
 //   messages           (held + 1) * received + 2 * sent, and the gradient of one micro-batch on its
 //                      way back; where one B takes the gradients of several micro-batches, sent
 //                      for all of them, and once more while it unpacks them, beyond the workspace

@@ -174,6 +174,9 @@ void MemoryBound::add_moving(std::span<const ChunkMemory, count> chunks, std::in
     lines.summed_update = std::max<std::int64_t>(0, summed);
   }
   if (all_reduced > 1) lines.all_reduce = all_reduce_bytes(parameters, all_reduced);
+  for (const ChunkMemory& chunk : chunks) {
+    lines.samples_ahead = std::max(lines.samples_ahead, chunk.footprint.samples_ahead);
+  }
 }
 
 LedgerBytes MemoryBound::lines(std::span<const ChunkMemory> chunks) const {
@@ -199,8 +202,8 @@ std::int64_t MemoryBound::bytes(const ChunkMemory& chunk, int all_reduced) const
   add_moving(std::span<const ChunkMemory, 1>(&chunk, 1), chunk.footprint.parameters, all_reduced,
              lines);
   return copies_ * chunk.footprint.parameters + tied_bytes(chunk.footprint) + lines.summed_update +
-         lines.all_reduce + lines.activations + lines.messages + lines.waiting_gradients +
-         lines.workspace;
+         lines.all_reduce + lines.activations + lines.samples_ahead + lines.messages +
+         lines.waiting_gradients + lines.workspace;
 }
 
 MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {

@@ -54,6 +54,7 @@ struct LedgerBytes {
   std::int64_t tied_weights = 0;
   std::int64_t all_reduce = 0;
   std::int64_t activations = 0;
+  std::int64_t samples_ahead = 0;
   std::int64_t messages = 0;
   std::int64_t waiting_gradients = 0;
   std::int64_t workspace = 0;

@@ -30,6 +30,7 @@ PipelineBound::PipelineBound(const PipelineShape& shape, StageId stage)
   foreign_ = factor(bound, &StageFootprint::foreign);
   tied_sent_ = factor(bound, &StageFootprint::tied_sent);
   tied_received_ = factor(bound, &StageFootprint::tied_received);
+  samples_ahead_ = factor(bound, &StageFootprint::samples_ahead);
 }
 
 }  // namespace hetpipe

@@ -37,13 +37,19 @@ int all_reduced(const Plan& plan, VirtualWorkerId vw, StageId stage, StageSync s
   return static_cast<int>(devices);
 }
 
-std::int64_t bytes_of_samples(const Profile& profile, const PlanStage& stage, int samples) {
+// `ahead`: they come to the device ahead of their pass, of which there are `passes` in an action.
+void add_samples(StageFootprint& footprint, const Profile& profile, const PlanStage& stage,
+                 int samples, int passes, bool ahead) {
   double bytes = 0;
   for (int l = stage.first_layer; l < stage.end_layer; ++l) {
     const ProfileLayer& layer = profile.layers[static_cast<std::size_t>(l)];
-    if (layer.inputs.empty()) bytes += layer.input_bytes * samples;
+    if (!layer.inputs.empty()) continue;
+    const double of_pass = layer.input_bytes * samples;
+    bytes += of_pass * passes;
+    if (!ahead) continue;
+    footprint.samples_ahead = std::max(footprint.samples_ahead, static_cast<std::int64_t>(of_pass));
   }
-  return static_cast<std::int64_t>(bytes);
+  footprint.samples = static_cast<std::int64_t>(bytes);
 }
 
 // Samples of a micro-batch that a replica computes; equal shares where none are given, the first
@@ -132,7 +138,7 @@ MemoryLedger stage_ledger(const Plan& plan, const Cluster& cluster, const Profil
       const LayerCosts costs = costs_on(profile, kind, samples);
       const int passes = folded ? plan.micro_batches : 1;
       ChunkMemory memory{stage_footprint(profile, costs, ends, StageId{j}, passes)};
-      memory.footprint.samples = bytes_of_samples(profile, chunk, samples * passes);
+      add_samples(memory.footprint, profile, chunk, samples, passes, costs.own_memory);
       const bool recompute = recomputes(chunk, rule.weights);
       memory.keep = recompute ? Keep::inputs : Keep::activations;
       chunks.push_back(memory);

@@ -88,6 +88,7 @@ struct LayerCosts {
   bool estimated = false;               // from a measurement that is an estimate (estimate.h)
   std::vector<double> weight_gradient;  // part of backward; where not measured, half of it for
                                         // layers with parameters
+  bool own_memory = false;              // of the device: it is not the host's, as a CPU's is
 };
 
 // What a kind's costs are scaled from, by batch: its own measurements, or those of Emulation::of

@@ -2,6 +2,7 @@
 #include "runtime/data/dataset.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "base/error.h"
@@ -33,8 +34,46 @@ void Dataset::copy_sample(std::int64_t index, float* out) const {
     std::copy_n(values.data() + index * count, count, out);
     return;
   }
+  if (!token_ids.empty()) {
+    std::copy_n(token_ids.data() + index * count, count, out);
+    return;
+  }
   const std::uint8_t* in = pixels.data() + index * count;
   for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(in[i]) / 255.0f;
+}
+
+SampleType Dataset::sample_type() const {
+  return !pixels.empty()      ? SampleType::pixels
+         : !token_ids.empty() ? SampleType::tokens
+                              : SampleType::floats;
+}
+
+void Dataset::copy_stored(std::int64_t index, std::byte* out) const {
+  ensure(0 <= index && index < size, "copy_stored: index outside the data set");
+  ensure(has_images(), "copy_stored: the images were not loaded");
+  const auto count = static_cast<std::size_t>(sample_values());
+  const auto copy = [&](const auto& stored) {
+    std::ranges::copy(
+        std::as_bytes(std::span(stored).subspan(static_cast<std::size_t>(index) * count, count)),
+        out);
+  };
+  switch (sample_type()) {
+    case SampleType::pixels:
+      return copy(pixels);
+    case SampleType::tokens:
+      return copy(token_ids);
+    case SampleType::floats:
+      return copy(values);
+  }
+}
+
+void Dataset::store_tokens_short() {
+  const bool fit = std::ranges::all_of(values, [](float value) {
+    return value >= 0 && value <= 65535 && value == std::floor(value) && !std::signbit(value);
+  });
+  if (!fit) return;
+  token_ids.assign(values.begin(), values.end());
+  values = {};
 }
 
 std::span<const std::int32_t> Dataset::labels_of(std::int64_t index) const {

@@ -15,10 +15,9 @@ namespace {
 constexpr float kMasked = 0.8f;    // of the chosen tokens
 constexpr float kReplaced = 0.9f;  // these, and those that any token replaces
 
-}  // namespace
-
-void mask_sample(std::uint64_t seed, const SampleKey& sample, int mask_token,
-                 std::span<float> tokens, std::span<std::int32_t> labels) {
+template <class Token>
+void mask(std::uint64_t seed, const SampleKey& sample, int mask_token, std::span<Token> tokens,
+          std::span<std::int32_t> labels) {
   const auto count = static_cast<std::int64_t>(std::max(tokens.size(), labels.size()));
   const std::uint64_t key =
       random_key({seed, hash_text("masked tokens"), static_cast<std::uint64_t>(sample.epoch),
@@ -31,14 +30,26 @@ void mask_sample(std::uint64_t seed, const SampleKey& sample, int mask_token,
     const std::uint64_t draw = 2 * static_cast<std::uint64_t>(j);
     const float what = random_uniform(key, draw);
     if (what < kMasked) {
-      tokens[position] = static_cast<float>(mask_token);
+      tokens[position] = static_cast<Token>(mask_token);
     } else if (what < kReplaced) {
-      tokens[position] = std::floor(random_uniform(key, draw + 1) * static_cast<float>(mask_token));
+      tokens[position] = static_cast<Token>(
+          std::floor(random_uniform(key, draw + 1) * static_cast<float>(mask_token)));
     }
   }
   for (std::size_t t = 0; t < labels.size(); ++t) {
     if (!chosen[t]) labels[t] = kNoLabel;
   }
+}
+
+}  // namespace
+
+void mask_sample(std::uint64_t seed, const SampleKey& sample, int mask_token,
+                 std::span<float> tokens, std::span<std::int32_t> labels) {
+  mask(seed, sample, mask_token, tokens, labels);
+}
+void mask_sample(std::uint64_t seed, const SampleKey& sample, int mask_token,
+                 std::span<std::uint16_t> tokens, std::span<std::int32_t> labels) {
+  mask(seed, sample, mask_token, tokens, labels);
 }
 
 }  // namespace hetpipe

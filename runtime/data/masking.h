@@ -22,5 +22,7 @@ inline constexpr std::uint64_t kEvaluationMaskingSeed = 0;
 // floor(random_uniform(key, 2j + 1) * mask_token) where that is in [0.8, 0.9).
 void mask_sample(std::uint64_t seed, const SampleKey& sample, int mask_token,
                  std::span<float> tokens, std::span<std::int32_t> labels);
+void mask_sample(std::uint64_t seed, const SampleKey& sample, int mask_token,
+                 std::span<std::uint16_t> tokens, std::span<std::int32_t> labels);
 
 }  // namespace hetpipe

@@ -11,34 +11,40 @@
 namespace hetpipe {
 
 Batch assemble_samples(const Dataset& dataset, std::vector<SampleKey> keys,
-                       std::uint64_t masking_seed) {
+                       std::uint64_t masking_seed, const SampleMemory& memory) {
   Batch batch;
   batch.keys = std::move(keys);
   const std::size_t count = batch.keys.size();
   const auto values = static_cast<std::size_t>(dataset.sample_values());
   batch.count = static_cast<int>(count);
   const std::size_t of_images = dataset.has_images() ? values : 0;
-  batch.images.resize(count * of_images);
+  batch.images = Samples(dataset.sample_type(), count * of_images, memory);
+  const std::size_t bytes = values * bytes_of(batch.images.type());
   const std::size_t each =
       dataset.has_labels() ? static_cast<std::size_t>(dataset.labels_per_sample) : 0;
   batch.labels.reserve(count * each);
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t index = batch.keys[i].index;
-    if (dataset.has_images()) dataset.copy_sample(index, batch.images.data() + i * values);
+    if (dataset.has_images()) dataset.copy_stored(index, batch.images.data() + i * bytes);
     if (dataset.has_labels()) {
       const std::span<const std::int32_t> labels = dataset.labels_of(index);
       batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
     }
     if (!dataset.mask_token) continue;
-    mask_sample(masking_seed, batch.keys[i], *dataset.mask_token,
-                std::span(batch.images).subspan(i * of_images, of_images),
-                std::span(batch.labels).subspan(i * each, each));
+    const auto mask = [&](auto images) {
+      mask_sample(masking_seed, batch.keys[i], *dataset.mask_token,
+                  images.subspan(i * of_images, of_images),
+                  std::span(batch.labels).subspan(i * each, each));
+    };
+    batch.images.type() == SampleType::tokens ? mask(batch.images.as<std::uint16_t>())
+                                              : mask(batch.images.as<float>());
   }
   return batch;
 }
 
 Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
-                     Minibatch minibatch, std::span<const SampleSpan> spans) {
+                     Minibatch minibatch, std::span<const SampleSpan> spans,
+                     const SampleMemory& memory) {
   const SampleRange range = sampler.samples(worker, minibatch);
   std::vector<SampleKey> keys;
   for (const SampleSpan& span : spans) {
@@ -46,7 +52,7 @@ Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
       keys.push_back(sampler.key(range.first + i));
     }
   }
-  Batch batch = assemble_samples(dataset, std::move(keys), sampler.seed());
+  Batch batch = assemble_samples(dataset, std::move(keys), sampler.seed(), memory);
   batch.minibatch = minibatch;
   if (dataset.label_weights) {
     std::vector<std::int64_t> whole;
@@ -109,6 +115,16 @@ Batch Prefetcher::take(Minibatch minibatch) {
   }
   // What was assembled before the failure is still good.
   if (ready_.empty()) std::rethrow_exception(failure_);
+  return take_first(std::move(lock));
+}
+
+std::optional<Batch> Prefetcher::try_take(Minibatch minibatch) {
+  std::unique_lock lock(mutex_);
+  if (minibatch != next_ || ready_.empty()) return std::nullopt;
+  return take_first(std::move(lock));
+}
+
+Batch Prefetcher::take_first(std::unique_lock<std::mutex> lock) {
   Batch batch = std::move(ready_.front());
   ready_.pop_front();
   ++next_;

@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -16,14 +17,16 @@
 #include "runtime/data/dataset.h"
 #include "runtime/data/sample_split.h"
 #include "runtime/data/sampler.h"
+#include "runtime/data/samples.h"
 
 // Minibatches assembled ahead of their use by a thread, so that a stage never waits for a copy.
 namespace hetpipe {
 
 struct Batch {
   Minibatch minibatch = 0;
-  int count = 0;              // samples
-  std::vector<float> images;  // (count, H, W, C) or (count, tokens); empty when there are none
+  int count = 0;  // samples
+  // (count, H, W, C) or (count, tokens) in the type of the data set; empty when there are none.
+  Samples images;
   // (count) or (count, tokens): labels_per_sample each, kNoLabel where nothing is predicted; empty
   // when the data set holds none.
   std::vector<std::int32_t> labels;
@@ -34,14 +37,15 @@ struct Batch {
 };
 
 // These samples, one after another: the parts that the data set holds. `masking_seed` keys which
-// tokens are hidden, where the data set is for masked language modelling.
+// tokens are hidden, where the data set is for masked language modelling. `memory`: for the images.
 Batch assemble_samples(const Dataset& dataset, std::vector<SampleKey> keys,
-                       std::uint64_t masking_seed);
+                       std::uint64_t masking_seed, const SampleMemory& memory = ordinary_memory);
 
 // Of one minibatch of one virtual worker the samples of these spans, one span after another: the
 // parts that the data set holds.
 Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
-                     Minibatch minibatch, std::span<const SampleSpan> spans);
+                     Minibatch minibatch, std::span<const SampleSpan> spans,
+                     const SampleMemory& memory = ordinary_memory);
 
 class Prefetcher {
  public:
@@ -57,9 +61,12 @@ class Prefetcher {
   // Minibatches come in their order, each once. Rethrows what the thread threw; SystemError when
   // the minibatch is not there within the deadline.
   Batch take(Minibatch minibatch);
+  // The same, if it is the next one and there already.
+  std::optional<Batch> try_take(Minibatch minibatch);
 
  private:
   void run(Minibatch first);
+  Batch take_first(std::unique_lock<std::mutex> lock);
 
   const Assemble assemble_;
   const Minibatch end_;

@@ -104,6 +104,8 @@ Dataset split_of(const Dataset& whole, double share, Split split, Parts parts) {
   dataset.size = std::count(members.begin(), members.end(), test);
   dataset.pixels =
       wants_images(parts) ? chosen(whole.pixels, members, test) : std::vector<std::uint8_t>();
+  dataset.token_ids =
+      wants_images(parts) ? chosen(whole.token_ids, members, test) : std::vector<std::uint16_t>();
   dataset.values = wants_images(parts) ? chosen(whole.values, members, test) : std::vector<float>();
   dataset.labels =
       wants_labels(parts) ? chosen(whole.labels, members, test) : std::vector<std::int32_t>();

@@ -98,7 +98,7 @@ Dataset load_text_dataset(const std::string& spec, Split split, Parts parts, Tex
       dataset_fingerprint(dataset, labels, std::as_bytes(std::span(first.data(), first.size())));
   if (wants_images(parts)) {
     for (const char c : own.substr(0, size * window)) {
-      dataset.values.push_back(static_cast<float>(token[static_cast<unsigned char>(c)]));
+      dataset.token_ids.push_back(static_cast<std::uint16_t>(token[static_cast<unsigned char>(c)]));
     }
   }
   if (wants_labels(parts)) dataset.labels = std::move(labels);

@@ -13,42 +13,6 @@
 namespace hetpipe {
 namespace {
 
-// Of `values`, which hold as many for every sample of the batch, those of the span.
-template <class T>
-Buffer upload(const Stage& stage, const std::vector<T>& values, std::int64_t samples,
-              SampleSpan span, WorkQueue& ahead) {
-  const std::size_t each = samples == 0 ? 0 : values.size() / static_cast<std::size_t>(samples);
-  const auto part = std::span(values).subspan(static_cast<std::size_t>(span.first) * each,
-                                              static_cast<std::size_t>(span.count()) * each);
-  Buffer buffer(stage.device(), stage.stream(), part.size_bytes(), MemoryKind::activations);
-  if (part.empty()) return buffer;
-  const std::byte* from = reinterpret_cast<const std::byte*>(part.data());
-  if (!stage.device().host_memory()) {
-    std::byte* const lent = ahead.lend(part.size_bytes());
-    std::memcpy(lent, from, part.size_bytes());
-    from = lent;
-  }
-  stage.device().copy(stage.stream(), buffer.data(), from, buffer.bytes());
-  return buffer;
-}
-
-// Part by part, as the loss reads them.
-Buffer upload_labels(const Stage& stage, const Batch& batch, SampleSpan span, WorkQueue& ahead) {
-  const std::vector<std::int64_t> sizes = stage.model().label_sizes();
-  if (sizes.size() == 1) return upload(stage, batch.labels, batch.count, span, ahead);
-  const std::int64_t each = stage.model().labels_per_sample();
-  std::vector<std::int32_t> labels;
-  std::int64_t first = 0;
-  for (const std::int64_t size : sizes) {
-    for (std::int64_t n = span.first; n < span.end; ++n) {
-      const auto row = batch.labels.begin() + n * each + first;
-      labels.insert(labels.end(), row, row + size);
-    }
-    first += size;
-  }
-  return upload(stage, labels, span.count(), {0, span.count()}, ahead);
-}
-
 // Labels of the span that are classes.
 std::int64_t predictions(const Model& model, const Batch& batch, SampleSpan span) {
   const auto [first, count] = model.class_labels();
@@ -64,25 +28,71 @@ std::int64_t predictions(const Model& model, const Batch& batch, SampleSpan span
 
 }  // namespace
 
-void load(const Stage& stage, const Batch& batch, SampleSpan span, Pass& pass, WorkQueue& ahead) {
+void describe(const Stage& stage, const Batch& batch, SampleSpan span, Pass& pass) {
   pass.samples = span.count();
   pass.keys.assign(batch.keys.begin() + span.first, batch.keys.begin() + span.end);
+  if (!stage.has_loss()) return;
+  pass.loss_weight = batch.loss_weight;
+  pass.predictions = predictions(stage.model(), batch, span);
+}
+
+StoredPart images_of(const Batch& batch, SampleSpan span) {
+  if (batch.images.empty()) return {};
+  const std::size_t each = batch.images.bytes() / static_cast<std::size_t>(batch.count);
+  return {batch.images.data() + static_cast<std::size_t>(span.first) * each,
+          static_cast<std::size_t>(span.count()) * each};
+}
+
+std::size_t bytes_of_labels(const Batch& batch, SampleSpan span) {
+  if (batch.labels.empty()) return 0;
+  const std::size_t each = batch.labels.size() / static_cast<std::size_t>(batch.count);
+  return static_cast<std::size_t>(span.count()) * each * sizeof(std::int32_t);
+}
+
+void write_labels(const Model& model, const Batch& batch, SampleSpan span, std::byte* to) {
+  if (bytes_of_labels(batch, span) == 0) return;
+  const auto each = static_cast<std::int64_t>(batch.labels.size()) / batch.count;
+  std::vector<std::int64_t> sizes = model.label_sizes();
+  if (sizes.size() == 1) sizes.front() = each;
+  std::int64_t first = 0;
+  for (const std::int64_t size : sizes) {
+    const auto bytes = static_cast<std::size_t>(size) * sizeof(std::int32_t);
+    for (std::int64_t n = span.first; n < span.end; ++n, to += bytes) {
+      std::memcpy(to, batch.labels.data() + n * each + first, bytes);
+    }
+    first += size;
+  }
+}
+
+Buffer unpacked(const Stage& stage, const std::byte* from, std::size_t bytes, SampleType type) {
+  const ElementType to = sample_type(stage.model(), stage.device().element_type());
+  const std::size_t elements = bytes / bytes_of(type);
+  Buffer images(stage.device(), stage.stream(), elements * bytes_of(to), MemoryKind::activations);
+  stage.device().unpack(stage.stream(), images.data(), to, from, type,
+                        static_cast<std::int64_t>(elements));
+  return images;
+}
+
+void load(const Stage& stage, const Batch& batch, SampleSpan span, Pass& pass, WorkQueue& ahead) {
+  describe(stage, batch, span, pass);
+  Device& device = stage.device();
+  Stream& stream = stage.stream();
   if (stage.reads_samples()) {
-    pass.images = upload(stage, batch.images, batch.count, span, ahead);
-    const ElementType type = sample_type(stage.model(), stage.device().element_type());
-    if (type != ElementType::fp32) {
-      const std::size_t elements = pass.images.bytes() / sizeof(float);
-      Buffer converted(stage.device(), stage.stream(), elements * bytes_of(type),
-                       MemoryKind::activations);
-      stage.device().convert(stage.stream(), converted.data(), type, pass.images.data(),
-                             ElementType::fp32, static_cast<std::int64_t>(elements));
-      pass.images = std::move(converted);
+    const auto [from, bytes] = images_of(batch, span);
+    if (device.host_memory()) {
+      pass.images = unpacked(stage, from, bytes, batch.images.type());
+    } else {
+      const Buffer stored(device, stream, bytes, MemoryKind::activations);
+      device.copy(stream, stored.data(), from, bytes);
+      pass.images = unpacked(stage, stored.data(), bytes, batch.images.type());
     }
   }
   if (!stage.has_loss()) return;
-  pass.labels = upload_labels(stage, batch, span, ahead);
-  pass.loss_weight = batch.loss_weight;
-  pass.predictions = predictions(stage.model(), batch, span);
+  const std::size_t bytes = bytes_of_labels(batch, span);
+  pass.labels = Buffer(device, stream, bytes, MemoryKind::activations);
+  std::byte* const to = device.host_memory() ? pass.labels.data() : ahead.lend(bytes);
+  write_labels(stage.model(), batch, span, to);
+  if (to != pass.labels.data()) device.copy(stream, pass.labels.data(), to, bytes);
 }
 
 std::function<Losses()> read_losses(const Stage& stage, const Pass& pass, WorkQueue& ahead) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 #include "runtime/data/prefetch.h"
@@ -11,10 +12,25 @@
 // What goes into a stage from the data set, and what comes out of its loss.
 namespace hetpipe {
 
-// Enqueues the copies of samples `span` of a batch (counted inside it), as far as the stage reads
-// them, within a piece of work. Where the host does not reach the device's memory the batch is not
-// read after that.
+// What a pass knows of its samples `span` of a batch (counted inside it) without their numbers.
+void describe(const Stage& stage, const Batch& batch, SampleSpan span, Pass& pass);
+// Describes the pass and enqueues the copies of its samples and labels, as far as the stage reads
+// them, on the stage's stream, within a piece of work. The batch is read until that is done. Passes
+// ahead of which something can be brought: SamplesAhead (samples_ahead.h).
 void load(const Stage& stage, const Batch& batch, SampleSpan span, Pass& pass, WorkQueue& ahead);
+
+// Samples of a batch in its memory.
+struct StoredPart {
+  const std::byte* from = nullptr;
+  std::size_t bytes = 0;
+};
+StoredPart images_of(const Batch& batch, SampleSpan span);
+// The labels of these samples, part by part, as the loss reads them: their bytes, and they.
+std::size_t bytes_of_labels(const Batch& batch, SampleSpan span);
+void write_labels(const Model& model, const Batch& batch, SampleSpan span, std::byte* to);
+// Samples as the stage's layers read them; enqueued on its stream, which reads `from` (memory of
+// the device, or of the host where it reaches that).
+Buffer unpacked(const Stage& stage, const std::byte* from, std::size_t bytes, SampleType type);
 
 // Of a forward pass through the stage that holds the loss.
 struct Losses {

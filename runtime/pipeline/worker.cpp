@@ -18,6 +18,12 @@ StageSquares::Of squares_needed(const WorkerSetup& setup) {
   return setup.scaled ? StageSquares::Of::own : StageSquares::Of::none;
 }
 
+std::vector<bool> chunks_that_load(const std::vector<Stage*>& chunks) {
+  std::vector<bool> load;
+  for (const Stage* chunk : chunks) load.push_back(chunk->reads_samples() || chunk->has_loss());
+  return load;
+}
+
 }  // namespace
 
 Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> chunks,
@@ -42,6 +48,7 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
       messages_(setup_.place, chunks_, transport, service, pace_, report_, ahead_),
       tied_(setup_.place, chunks_, tied_rule(), transport, service, pace_, report_, ahead_),
       evaluator_(setup_.test, chunks_, messages_, service, pace_),
+      to_bring_(setup_.place, chunks_that_load(chunks_)),
       loss_scale_(rules.in_flight, setup_.loss_scale),
       label_(weights.label()),
       wave_({.virtual_worker = setup_.place.virtual_worker.value,
@@ -57,6 +64,7 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
                "fp32.",
                static_cast<long long>(rules_.minibatches_done(message.minibatch))));
   });
+  if (!device_.host_memory()) samples_ahead_.emplace(device_, stream_);
   report_.virtual_worker = setup_.place.virtual_worker.value;
   report_.stage = setup_.place.stage(0).value;
   report_.replica = setup_.place.replica;
@@ -79,6 +87,7 @@ RankReport Worker::run() {
     const Label before = label_of(action.minibatch);
     ahead_.start_action();
     play(action);
+    bring_ahead();
     if (setup_.record) record(action, start_ns, bytes_moved() - bytes_before, before);
     service_.poll();
     if (rules_.stopped_before) {

@@ -20,6 +20,7 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/pipeline/reports.h"
 #include "runtime/pipeline/running_statistics.h"
+#include "runtime/pipeline/samples_ahead.h"
 #include "runtime/pipeline/stage.h"
 #include "runtime/pipeline/stage_io.h"
 #include "runtime/pipeline/stage_messages.h"
@@ -55,7 +56,9 @@ struct WorkerSetup {
   std::vector<StagePace> paces;   // by chunk
   EventPlace evaluates = EventPlace::before_minibatch;
   ActionCursor::NextEvent evaluations;
-  std::function<Batch(Minibatch)> batch;  // the rank's samples, micro-batch after micro-batch
+  // The rank's samples, micro-batch after micro-batch; and the same, if they are there already.
+  std::function<Batch(Minibatch)> batch;
+  std::function<std::optional<Batch>(Minibatch)> batch_ahead;
   std::function<std::int64_t(Minibatch)> loss_samples;  // that one update is a mean over
   TestBatches test;
   std::function<void(const WaveReport&)> wave_done;
@@ -94,7 +97,9 @@ class Worker {
   void play(const Action& action);
   void forward(const Action& action);
   void begin(Minibatch p, InFlight& flight);
-  void load_samples(const Action& action, const InFlight& flight, int micro, Pass& pass);
+  SampleSpan samples_of(const StagePass& of) const;  // counted in the minibatch's batch
+  void load_samples(const StagePass& of, const InFlight& flight, Pass& pass);
+  void bring_ahead();
   void forward(const Action& action, InFlight& flight, int micro);
   void all_forwarded(Minibatch p, const InFlight& flight);
   void recompute(const Action& action);
@@ -170,6 +175,11 @@ class Worker {
   StageMessages messages_;
   TiedWeights tied_;
   Evaluator evaluator_;
+
+  std::optional<SamplesAhead> samples_ahead_;  // where the host does not reach the device's memory
+  ForwardCursor to_bring_;
+  std::optional<StagePass> next_to_bring_;
+  std::optional<Batch> batch_ahead_;  // of the next minibatch
 
   std::map<Minibatch, InFlight> in_flight_;
   std::optional<StageSnapshot> evaluated_;    // the gate that follows may want the same label

@@ -21,7 +21,12 @@ constexpr std::int64_t kEarlierStageSpeaksNs = 10'000'000'000;
 void Worker::begin(Minibatch p, InFlight& flight) {
   synchronizer_.before_forward(p);
   const std::int64_t asked = now_ns();
-  flight.batch = setup_.batch(p);
+  if (batch_ahead_ && batch_ahead_->minibatch == p) {
+    flight.batch = std::move(*batch_ahead_);
+    batch_ahead_.reset();
+  } else {
+    flight.batch = setup_.batch(p);
+  }
   const std::int64_t start = now_ns();
   ahead_.waited(asked, start, &RankReport::data_seconds);
   pace_.answered(seconds_between(asked, start), start);
@@ -30,17 +35,50 @@ void Worker::begin(Minibatch p, InFlight& flight) {
   ++report_.minibatches;
 }
 
-// A micro-batch's samples come to the device when their forward does.
-void Worker::load_samples(const Action& action, const InFlight& flight, int micro, Pass& pass) {
+SampleSpan Worker::samples_of(const StagePass& of) const {
   const WorkerPlace& place = setup_.place;
-  const std::int64_t samples = place.samples(action.minibatch);
+  const std::int64_t samples = place.samples(of.minibatch);
   const auto share = [&](int m) {
     return place.split.of(samples, m, place.stage(0).value, place.replica).count();
   };
   std::int64_t first = 0;
-  for (int m = 0; m < micro; ++m) first += share(m);
-  load(chunk(action), flight.batch, {first, first + share(micro)}, pass, ahead_);
-  pass.loss_samples = setup_.loss_samples(action.minibatch);
+  for (int m = 0; m < of.micro; ++m) first += share(m);
+  return {first, first + share(of.micro)};
+}
+
+// A micro-batch's samples come to a device that the host reaches when their forward does, else one
+// pass before.
+void Worker::load_samples(const StagePass& of, const InFlight& flight, Pass& pass) {
+  const Stage& stage = *chunks_[at(of.chunk)];
+  if (!samples_ahead_) {
+    load(stage, flight.batch, samples_of(of), pass, ahead_);
+  } else {
+    describe(stage, flight.batch, samples_of(of), pass);
+    if (stage.reads_samples() || stage.has_loss()) {
+      bring_ahead();
+      samples_ahead_->take(of, stage, pass);
+    }
+  }
+  pass.loss_samples = setup_.loss_samples(of.minibatch);
+}
+
+// The next pass's samples, unless they wait already or have not been assembled.
+void Worker::bring_ahead() {
+  if (!samples_ahead_ || !samples_ahead_->empty()) return;
+  if (!next_to_bring_) next_to_bring_ = to_bring_.next();
+  if (!next_to_bring_) return;
+  const StagePass& next = *next_to_bring_;
+  const auto begun = in_flight_.find(next.minibatch);
+  const Batch* batch = nullptr;
+  if (begun != in_flight_.end() && begun->second.begun) {
+    batch = &begun->second.batch;
+  } else {
+    if (!batch_ahead_) batch_ahead_ = setup_.batch_ahead(next.minibatch);
+    if (!batch_ahead_ || batch_ahead_->minibatch != next.minibatch) return;
+    batch = &*batch_ahead_;
+  }
+  samples_ahead_->upload(next, *chunks_[at(next.chunk)], *batch, samples_of(next));
+  next_to_bring_.reset();
 }
 
 Worker::PassStart Worker::start_pass() {
@@ -80,6 +118,7 @@ void Worker::forward(const Action& action) {
   const auto micros = setup_.place.micros(Payload::activations, action.micro);
   for (int m = micros.first; m < micros.end; ++m) forward(action, flight, m);
   if (flight.forwards_left == 0) {
+    flight.batch.images = {};
     tied_.forwards_done(action.minibatch);
     all_forwarded(action.minibatch, flight);
   }
@@ -92,7 +131,7 @@ void Worker::forward(const Action& action, InFlight& flight, int micro) {
   Stage& stage = chunk(action);
   HeldPass& pass = flight.passes[at(action.chunk)][at(micro)];
   const int number = pass_number(action, micro);
-  load_samples(action, flight, micro, pass);
+  load_samples({p, micro, action.chunk}, flight, pass);
   {
     const PassWeights::Version version = versions_.forward(p, number);
     if (!flight.label) flight.seen = weights_.seen();
@@ -113,6 +152,7 @@ void Worker::forward(const Action& action, InFlight& flight, int micro) {
         note_loss(action, micro, read(), now);
       };
     }
+    bring_ahead();
     const StagePace& pace = setup_.paces[at(action.chunk)];
     end_pass(start, doing(action) + "forward on " + device_.description(),
              modelled(pace.forward, action.chunk, pass.samples), pass.samples,

@@ -68,6 +68,21 @@ ElementType WorkerPlace::wire_type(int from_stage, int sender, int to_stage, int
   return bytes_of(to) < bytes_of(from) ? to : from;
 }
 
+std::optional<StagePass> ForwardCursor::next() {
+  while (passes_.empty() && at_ < place_.actions().size()) {
+    const Action action = place_.actions().at(at_++);
+    if (action.kind != ActionKind::forward || !wanted_[at(action.chunk)]) continue;
+    const MicroSpan micros = place_.micros(Payload::activations, action.micro);
+    for (int m = micros.first; m < micros.end; ++m) {
+      passes_.push_back({action.minibatch, m, action.chunk});
+    }
+  }
+  if (passes_.empty()) return std::nullopt;
+  const StagePass pass = passes_.front();
+  passes_.pop_front();
+  return pass;
+}
+
 std::optional<Action> MessageCursor::next() {
   while (at_ < actions_.size()) {
     const Action action = actions_.at(at_++);

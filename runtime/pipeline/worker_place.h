@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -92,6 +94,30 @@ struct WorkerPlace {
 
  private:
   SampleSpan common_samples(const MessagePiece& piece, int micro, std::int64_t of) const;
+};
+
+// A pass of one of a rank's stages.
+struct StagePass {
+  Minibatch minibatch = 0;
+  int micro = 0;
+  int chunk = 0;
+  bool operator==(const StagePass&) const = default;
+};
+
+// Goes along a rank's actions from one forward pass to the next.
+class ForwardCursor {
+ public:
+  // `place` outlives this. Chunks for which `wanted` is false are passed over.
+  ForwardCursor(const WorkerPlace& place, std::vector<bool> wanted)
+      : place_(place), wanted_(std::move(wanted)) {}
+
+  std::optional<StagePass> next();
+
+ private:
+  const WorkerPlace& place_;
+  const std::vector<bool> wanted_;
+  std::int64_t at_ = 0;
+  std::deque<StagePass> passes_;  // of the action before at_
 };
 
 // Goes along a stage's actions from one of its sends to the next.

@@ -248,6 +248,8 @@ Dataset load(const std::string& spec, Split wanted, Parts parts, const SampleFor
   if (!wants_images(parts)) {
     dataset.pixels = {};
     dataset.values = {};
+  } else if (std::ranges::all_of(format.inputs, &SampleFormat::Input::tokens)) {
+    dataset.store_tokens_short();
   }
   if (wants_labels(parts)) dataset.labels = std::move(labels);
   return dataset;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 
 #include "base/index.h"
@@ -15,6 +16,7 @@
 #include "partitioner/simulator/stage_times.h"
 #include "runtime/data/masking.h"
 #include "runtime/data/prefetch.h"
+#include "runtime/pipeline/batch_memory.h"
 #include "runtime/pipeline/worker.h"
 #include "runtime/sync/server_client.h"
 #include "runtime/training/groups.h"
@@ -84,10 +86,10 @@ Sampler deal_test_set(const TrainJob& job) {
 
 // Samples [first, first + count) of the test set.
 Batch assemble_test_batch(const Dataset& test, std::int64_t first, std::int64_t count,
-                          std::int64_t number, double label_weight) {
+                          std::int64_t number, double label_weight, const SampleMemory& memory) {
   std::vector<SampleKey> keys;
   for (std::int64_t i = 0; i < count; ++i) keys.push_back({0, first + i});
-  Batch batch = assemble_samples(test, std::move(keys), kEvaluationMaskingSeed);
+  Batch batch = assemble_samples(test, std::move(keys), kEvaluationMaskingSeed, memory);
   batch.minibatch = number;
   batch.loss_weight = label_weight;
   return batch;
@@ -270,13 +272,16 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   const Dataset train = needed ? open(Split::train) : Dataset{};
   const Dataset test = needed && job.test_size > 0 ? open(Split::test) : Dataset{};
   const double test_weight = mean_label_weight(test);
+  const SampleMemory memory = built.device->host_memory()
+                                  ? SampleMemory(ordinary_memory)
+                                  : SampleMemory(BatchMemory(*built.device));
   const auto assemble = [&](Minibatch p) {
     std::vector<SampleSpan> spans;
     const std::int64_t samples = common.sampler.samples(worker, p).count;
     for (int m = 0; m < job.plan.micro_batches; ++m) {
       spans.push_back(setup.place.split.of(samples, m, role.stage().value, role.replica));
     }
-    return assemble_batch(train, common.sampler, worker, p, spans);
+    return assemble_batch(train, common.sampler, worker, p, spans, memory);
   };
   for (std::size_t c = 0; plays && c < built.chunks.size(); ++c) {
     const SampleSpan usual =
@@ -308,6 +313,9 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   setup.loss_scale = common.loss_scale_of_stage(role.virtual_worker, role.stages.back())
                          .value_or(LossScale::State());
   setup.batch = [&](Minibatch p) { return prefetcher ? prefetcher->take(p) : assemble(p); };
+  setup.batch_ahead = [&](Minibatch p) -> std::optional<Batch> {
+    return prefetcher ? prefetcher->try_take(p) : assemble(p);
+  };
   setup.loss_samples = [&](Minibatch p) {
     return loss_samples(common, worker, p, setup.policy.by_wave);
   };
@@ -319,7 +327,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   setup.test.batch = [&](std::int64_t b) {
     const SampleRange range = dealt.samples(worker, b);
     const SampleSpan own = setup.place.split.whole(range.count, role.stage().value, role.replica);
-    return assemble_test_batch(test, range.first + own.first, own.count(), b, test_weight);
+    return assemble_test_batch(test, range.first + own.first, own.count(), b, test_weight, memory);
   };
   setup.test.modelled = [&](int chunk, std::int64_t samples) {
     const StagePace& pace = setup.paces[at(chunk)];

@@ -48,6 +48,7 @@ Training skips() {
   Training training = small("pipedream", 3, 1);
   training.model = "resnet-8";
   training.sample = {8, 8, 3};
+  training.pixels = true;
   training.workers[0].stage_ends = {3, 8, 16};
   return training;
 }

@@ -56,7 +56,10 @@ struct Measured {
 
 Dataset only(const Dataset& data, Parts parts) {
   Dataset part = data;
-  if (!wants_images(parts)) part.values.clear();
+  if (!wants_images(parts)) {
+    part.token_ids.clear();
+    part.values.clear();
+  }
   if (!wants_labels(parts)) part.labels.clear();
   return part;
 }
@@ -110,13 +113,13 @@ Measured measure(const Playing& run, const std::string& device = "cpu") {
   measured.counts = HeldTable().of(system.schedule, {kStages, 1, run.micro_batches, run.in_flight});
 
   MeasureOptions once;  // sizes are wanted, not times
-  once.device = "cpu";
+  once.device = device;
   once.repetitions = 1;
   once.seconds_per_layer = 0;
   const Profile profile = measure_profile(bench.model(), bench.device(), {kMicroBatch}, once);
   Cluster cluster;
   DeviceKind& kind = cluster.kinds.emplace_back();
-  kind.name = "cpu";
+  kind.name = device;
   kind.memory = std::int64_t{1} << 40;
   cluster.nodes.push_back({.name = "n0", .kinds = std::vector<int>(kStages, 0)});
   for (int k = 0; k < kStages; ++k) {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include "base/index.h"
 #include "base/random.h"
@@ -54,6 +55,7 @@ Dataset make_text(const Training& training, std::int64_t size, std::uint64_t see
     token = (drawn % 4 == 0 ? drawn / 4 : token + 5) % classes;
     if (!masked) data.labels.push_back(static_cast<std::int32_t>(token));
   }
+  data.store_tokens_short();
   return data;
 }
 
@@ -80,12 +82,21 @@ Dataset make_data(const Training& training, std::int64_t size, std::uint64_t see
                             random_normal(pattern, at(label * values + v)));
     }
   }
+  if (training.pixels) {
+    for (const float value : std::exchange(data.values, {})) {
+      data.pixels.push_back(static_cast<std::uint8_t>(std::clamp(128 + 50 * value, 0.f, 255.f)));
+    }
+  }
   return data;
 }
 
 Dataset only(const Dataset& data, Parts parts) {
   Dataset part = data;
-  if (!wants_images(parts)) part.values.clear();
+  if (!wants_images(parts)) {
+    part.pixels.clear();
+    part.token_ids.clear();
+    part.values.clear();
+  }
   if (!wants_labels(parts)) part.labels.clear();
   return part;
 }

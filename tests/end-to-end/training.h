@@ -24,10 +24,11 @@ struct Training {
   std::string model = "mlp";
   Shape sample{8, 8, 1};  // (T): tokens, each labelled
   int classes = 4;
+  bool pixels = false;         // images are stored as bytes
   std::int64_t samples = 200;  // of the training set
   std::int64_t test_samples = 0;
   std::string device = "reference";
-  int run_ahead = 2;  // where it works beside the host
+  int run_ahead = 2;                     // where it works beside the host
   std::optional<Precision> precision{};  // of a GPU or "offload"; absent: its usual one
   std::string transport_path = "auto";
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include "kernels/buffer.h"
 #include "kernels/host_device.h"
@@ -192,6 +194,35 @@ TEST_P(CudaElements, AreConvertedAsOnTheHost) {
       device_->copy(*stream, a.data(), given.data(), given.size());
       device_->convert(*stream, b.data(), to, a.data(), from, count);
       device_->convert(*stream, b.data(), to, a.data(), from, 0);
+      device_->copy(*stream, got.data(), b.data(), got.size());
+      stream->synchronize();
+      EXPECT_EQ(got, wanted) << to_string(from) << " to " << to_string(to);
+    }
+}
+
+TEST_P(CudaElements, AreUnpackedFromSamplesAsOnTheHost) {
+  const auto stream = device_->make_stream();
+  for (const SampleType from : {SampleType::pixels, SampleType::tokens, SampleType::floats})
+    for (const ElementType to : {ElementType::fp32, ElementType::bf16, ElementType::fp16}) {
+      const std::int64_t count = 70'001;
+      std::vector<std::byte> given(static_cast<std::size_t>(count) * bytes_of(from));
+      if (from == SampleType::floats) {
+        const Floats values = drawn(9, count);
+        std::ranges::copy(std::as_bytes(std::span(values)), given.begin());
+      } else {
+        for (std::size_t i = 0; i < given.size(); ++i) {
+          const std::size_t value = i / bytes_of(from);
+          given[i] = static_cast<std::byte>(i % bytes_of(from) == 0 ? value : value >> 8);
+        }
+      }
+      std::vector<std::byte> wanted(static_cast<std::size_t>(count) * bytes_of(to)),
+          got(wanted.size());
+      unpack_elements(wanted.data(), to, given.data(), from, count);
+      const Buffer a(*device_, *stream, given.size(), MemoryKind::activations);
+      const Buffer b(*device_, *stream, wanted.size(), MemoryKind::activations);
+      device_->copy(*stream, a.data(), given.data(), given.size());
+      device_->unpack(*stream, b.data(), to, a.data(), from, count);
+      device_->unpack(*stream, b.data(), to, a.data(), from, 0);
       device_->copy(*stream, got.data(), b.data(), got.size());
       stream->synchronize();
       EXPECT_EQ(got, wanted) << to_string(from) << " to " << to_string(to);

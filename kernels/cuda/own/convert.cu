@@ -10,6 +10,10 @@ struct Same {
   HETPIPE_DEVICE float operator()(float x) const { return x; }
 };
 
+struct Pixel {
+  HETPIPE_DEVICE float operator()(float x) const { return x / 255.0f; }
+};
+
 // One output's matrix (inputs, taps) is turned into (taps, inputs) by way of shared memory, so that
 // both sides are reached in runs: a piece of whole inputs is contiguous on the side of the model,
 // and a run per tap on the other. Where the taps of one input alone are more than the piece, they
@@ -80,6 +84,15 @@ void convert(const From* x, To* y, std::int64_t count, On on) {
   map(Same{}, x, y, count, on);
 }
 
+template <class To>
+void pixels(const std::uint8_t* x, To* y, std::int64_t count, On on) {
+  map(Pixel{}, x, y, count, on);
+}
+template <class To>
+void tokens(const std::uint16_t* x, To* y, std::int64_t count, On on) {
+  map(Same{}, x, y, count, on);
+}
+
 template <class T>
 void weights_to_krsc(const float* weights, T* krsc, std::int64_t outputs, std::int64_t inputs,
                      std::int64_t taps, On on) {
@@ -103,6 +116,13 @@ HETPIPE_CONVERT(Bf16, Fp16)
 HETPIPE_CONVERT(Fp16, float)
 HETPIPE_CONVERT(Fp16, Bf16)
 HETPIPE_CONVERT(Fp16, Fp16)
+
+#define HETPIPE_SAMPLES(T)                                         \
+  template void pixels(const std::uint8_t*, T*, std::int64_t, On); \
+  template void tokens(const std::uint16_t*, T*, std::int64_t, On);
+HETPIPE_SAMPLES(float)
+HETPIPE_SAMPLES(Bf16)
+HETPIPE_SAMPLES(Fp16)
 
 #define HETPIPE_WEIGHTS(T)                                                                       \
   template void weights_to_krsc(const float*, T*, std::int64_t, std::int64_t, std::int64_t, On); \

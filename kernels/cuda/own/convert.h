@@ -13,6 +13,12 @@ namespace hetpipe::cuda {
 template <class From, class To>
 void convert(const From* x, To* y, std::int64_t count, On on);
 
+// Samples as they are stored: pixels as x/255, divided in fp32, and numbers of tokens.
+template <class To>
+void pixels(const std::uint8_t* x, To* y, std::int64_t count, On on);
+template <class To>
+void tokens(const std::uint16_t* x, To* y, std::int64_t count, On on);
+
 // Weights of the model, (outputs, inputs, taps) in fp32, as convolutions of NHWC images want them:
 // (outputs, taps, inputs). taps = kernel rows * kernel columns.
 template <class T>

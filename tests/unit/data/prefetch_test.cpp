@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
@@ -57,16 +58,78 @@ TEST(Prefetcher, HandsOutEveryMinibatchInOrder) {
       const SampleRange range = sampler.samples(worker, p);
       ASSERT_EQ(batch.minibatch, p);
       ASSERT_EQ(batch.count, range.count);
-      ASSERT_EQ(batch.images.size(), 2u * static_cast<std::size_t>(range.count));
+      const auto images = batch.images.as<float>();
+      ASSERT_EQ(images.size(), 2u * static_cast<std::size_t>(range.count));
       for (int i = 0; i < range.count; ++i) {
         const auto at = static_cast<std::size_t>(i);
         const SampleKey key = sampler.key(range.first + i);
         EXPECT_EQ(batch.keys.at(at), key);
         EXPECT_EQ(batch.labels.at(at), key.index);
-        EXPECT_EQ(batch.images.at(2 * at), static_cast<float>(2 * key.index));
-        EXPECT_EQ(batch.images.at(2 * at + 1), static_cast<float>(2 * key.index + 1));
+        EXPECT_EQ(images[2 * at], static_cast<float>(2 * key.index));
+        EXPECT_EQ(images[2 * at + 1], static_cast<float>(2 * key.index + 1));
       }
     }
+  }
+}
+
+// Three samples of five numbers, stored in each way.
+Dataset stored_as(SampleType type) {
+  Dataset data;
+  data.extents = {5};
+  data.size = 3;
+  for (int i = 0; i < 15; ++i) {
+    switch (type) {
+      case SampleType::pixels:
+        data.pixels.push_back(static_cast<std::uint8_t>(17 * i + (i % 2)));
+        break;
+      case SampleType::tokens:
+        data.token_ids.push_back(static_cast<std::uint16_t>(4681 * i));
+        break;
+      case SampleType::floats:
+        data.values.push_back(1.0f / static_cast<float>(i));
+    }
+  }
+  return data;
+}
+
+// And to be had from the memory that was asked for.
+TEST(Batches, HoldSamplesAsTheyAreStored) {
+  for (const SampleType type : {SampleType::pixels, SampleType::tokens, SampleType::floats}) {
+    SCOPED_TRACE(to_string(type));
+    const Dataset data = stored_as(type);
+    std::vector<std::byte> memory(15 * bytes_of(type));
+    const Batch batch = assemble_samples(data, {{0, 2}, {0, 0}, {0, 1}}, 0, [&](std::size_t bytes) {
+      EXPECT_EQ(bytes, memory.size());
+      return std::shared_ptr<std::byte[]>(memory.data(), [](std::byte*) {});
+    });
+    EXPECT_EQ(batch.images.type(), type);
+    EXPECT_EQ(batch.images.values(), 15u);
+    EXPECT_EQ(batch.images.data(), memory.data());
+    std::vector<std::byte> wanted(5 * bytes_of(type));
+    for (std::size_t i = 0; i < 3; ++i) {
+      data.copy_stored(std::vector{2, 0, 1}[i], wanted.data());
+      EXPECT_TRUE(
+          std::ranges::equal(wanted, std::span(memory).subspan(i * wanted.size(), wanted.size())));
+    }
+  }
+}
+
+TEST(Batches, TokensAreShortWhereTheyFit) {
+  Dataset data = stored_as(SampleType::floats);
+  data.values = {0, 1, 65535, 257, 5};
+  data.size = 1;
+  const auto is_short = [](Dataset of) {
+    const std::vector<float> before = of.values;
+    of.store_tokens_short();
+    std::vector<float> after(before.size());
+    of.copy_sample(0, after.data());
+    EXPECT_EQ(after, before);
+    return of.sample_type() == SampleType::tokens;
+  };
+  EXPECT_TRUE(is_short(data));
+  for (const float value : {65536.0f, -1.0f, 0.5f, -0.0f}) {
+    data.values[1] = value;
+    EXPECT_FALSE(is_short(data)) << value;
   }
 }
 
@@ -98,6 +161,26 @@ TEST(Prefetcher, WorksAheadByItsDepth) {
   EXPECT_EQ(settle(2), 2);
   prefetcher.take(0);
   EXPECT_EQ(settle(3), 3);
+}
+
+TEST(Prefetcher, HandsOutAheadWhatIsThereAndNext) {
+  std::atomic<bool> go = false;
+  Prefetcher prefetcher(
+      [&go](Minibatch p) {
+        while (p == 1 && !go) std::this_thread::sleep_for(1ms);
+        return Batch{p, 0, {}, {}, {}};
+      },
+      0, 3, kDeadline);
+  EXPECT_FALSE(prefetcher.try_take(1));  // 0 is next
+  std::optional<Batch> first;
+  test::comes_true([&] { return (first = prefetcher.try_take(0)).has_value(); });
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->minibatch, 0);
+  EXPECT_FALSE(prefetcher.try_take(1));  // in the making
+  go = true;
+  EXPECT_EQ(prefetcher.take(1).minibatch, 1);
+  EXPECT_EQ(prefetcher.take(2).minibatch, 2);
+  EXPECT_FALSE(prefetcher.try_take(3));
 }
 
 TEST(Prefetcher, StopsBeforeTheEnd) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/data/text.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 
 #include "base/error.h"
@@ -41,7 +43,7 @@ TEST_F(TextFile, TokensArePlacesAmongTheDistinctBytes) {
   EXPECT_THAT(data.sample_shape(), ElementsAre(3));
   EXPECT_EQ(data.sample_values(), 3);
   EXPECT_EQ(data.size, 11);  // 3 * 11 + 1 <= 36 < 3 * 12 + 1
-  ASSERT_EQ(data.values.size(), 33u);
+  ASSERT_EQ(data.token_ids.size(), 33u);
   ASSERT_EQ(data.labels.size(), 33u);
   std::vector<float> sample(3);
   data.copy_sample(0, sample.data());
@@ -57,8 +59,8 @@ TEST_F(TextFile, LabelsAreTheNextTokens) {
   for (Split split : {Split::train, Split::test}) {
     for (int tokens : {1, 2, 3}) {
       const Dataset data = load_text_dataset(spec(tokens), split, Parts::both);
-      for (std::size_t i = 0; i + 1 < data.values.size(); ++i) {
-        EXPECT_EQ(static_cast<float>(data.labels[i]), data.values[i + 1]);
+      for (std::size_t i = 0; i + 1 < data.token_ids.size(); ++i) {
+        EXPECT_EQ(data.labels[i], data.token_ids[i + 1]);
       }
     }
   }
@@ -73,8 +75,8 @@ TEST_F(TextFile, ForMaskedTokensLabelsAreTheTokens) {
     EXPECT_EQ(data.mask_token, 5);
     EXPECT_EQ(next.mask_token, std::nullopt);
     EXPECT_EQ(data.size, next.size);
-    EXPECT_EQ(data.values, next.values);
-    EXPECT_EQ(std::vector<float>(data.labels.begin(), data.labels.end()), data.values);
+    EXPECT_EQ(data.token_ids, next.token_ids);
+    EXPECT_TRUE(std::ranges::equal(data.labels, data.token_ids));
     EXPECT_NE(data.fingerprint, next.fingerprint);
   }
   const auto masked = [&](int tokens) {
@@ -87,8 +89,8 @@ TEST_F(TextFile, TheLastTenthIsTheTestSplit) {
   const Dataset data = load_text_dataset(spec(3), Split::test, Parts::both);
   EXPECT_EQ(data.classes, 5);  // of the whole file
   EXPECT_EQ(data.size, 1);
-  EXPECT_THAT(data.values, ElementsAre(2, 2, 3));  // "aab"
-  EXPECT_THAT(data.labels, ElementsAre(2, 3, 3));  // "abb"
+  EXPECT_THAT(data.token_ids, ElementsAre(2, 2, 3));  // "aab"
+  EXPECT_THAT(data.labels, ElementsAre(2, 3, 3));     // "abb"
 }
 
 TEST_F(TextFile, EitherPartGivesTheSameFingerprint) {
@@ -97,7 +99,7 @@ TEST_F(TextFile, EitherPartGivesTheSameFingerprint) {
   const Dataset labels = load_text_dataset(spec(2), Split::train, Parts::labels);
   EXPECT_FALSE(images.has_labels());
   EXPECT_FALSE(labels.has_images());
-  EXPECT_EQ(images.values, both.values);
+  EXPECT_EQ(images.token_ids, both.token_ids);
   EXPECT_EQ(labels.labels, both.labels);
   EXPECT_EQ(images.fingerprint, both.fingerprint);
   EXPECT_EQ(labels.fingerprint, both.fingerprint);
@@ -111,13 +113,14 @@ TEST_F(TextFile, BatchesHoldEverySamplesLabels) {
   const SampleSpan all{0, sampler.samples(0, 0).count};
   const Batch batch = assemble_batch(data, sampler, 0, 0, std::span(&all, 1));
   ASSERT_EQ(batch.count, 4);
-  ASSERT_EQ(batch.images.size(), 12u);
+  ASSERT_EQ(batch.images.values(), 12u);
   ASSERT_EQ(batch.labels.size(), 12u);
   for (std::size_t i = 0; i < 4; ++i) {
     const auto labels = data.labels_of(batch.keys[i].index);
     EXPECT_THAT(std::span(batch.labels).subspan(3 * i, 3),
                 ::testing::ElementsAreArray(labels.begin(), labels.end()));
-    EXPECT_EQ(batch.images[3 * i], data.values[3 * static_cast<std::size_t>(batch.keys[i].index)]);
+    EXPECT_EQ(batch.images.as<std::uint16_t>()[3 * i],
+              data.token_ids[3 * static_cast<std::size_t>(batch.keys[i].index)]);
   }
 }
 
@@ -152,7 +155,7 @@ TEST(TinyShakespeare, IsReadAsPublished) {
   EXPECT_EQ(train.size, 1003854 / 64);
   EXPECT_EQ(test.size, 111540 / 64);
   // "First": 'F' comes after "\n !$&',-.3:;?ABCDE", the small letters after 'Z'.
-  EXPECT_THAT(std::span(train.values).first(5), ElementsAre(18, 47, 56, 57, 58));
+  EXPECT_THAT(std::span(train.token_ids).first(5), ElementsAre(18, 47, 56, 57, 58));
 }
 
 }  // namespace data_text_test

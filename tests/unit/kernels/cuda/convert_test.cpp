@@ -48,6 +48,39 @@ TEST(Convert, ManyElements) {
 }
 
 template <class T>
+class UnpackSamples : public testing::Test {};
+TYPED_TEST_SUITE(UnpackSamples, Elements);
+
+// Every number that samples hold, from every place within a pack.
+template <class From, class To>
+void expect_unpacked(void (*unpack)(const From*, To*, std::int64_t, On), float divisor) {
+  in_both_orders([&] {
+    for (const std::int64_t count : {0, 1, 15, 16, 17, 257, 65'536 + 21}) {
+      for (const std::int64_t x_offset : {0, 1, 9}) {
+        for (const std::int64_t y_offset : {0, 3}) {
+          Array<From> x(count, x_offset);
+          std::vector<float> wanted;
+          for (std::int64_t i = 0; i < count; ++i) {
+            x.data()[i] = static_cast<From>(i);
+            wanted.push_back(static_cast<float>(x[i]) / divisor);
+          }
+          Array<To> y(count, y_offset);
+          unpack(x.data(), y.data(), count, nullptr);
+          ASSERT_TRUE(same_rounded(y.values(), wanted)) << count;
+        }
+      }
+    }
+  });
+}
+
+TYPED_TEST(UnpackSamples, PixelsAreSharesOf255) {
+  expect_unpacked<std::uint8_t, TypeParam>(pixels<TypeParam>, 255);
+}
+TYPED_TEST(UnpackSamples, TokensAreTheirNumbers) {
+  expect_unpacked<std::uint16_t, TypeParam>(tokens<TypeParam>, 1);
+}
+
+template <class T>
 class ConvertOwn : public testing::Test {};
 TYPED_TEST_SUITE(ConvertOwn, Elements);
 

@@ -35,6 +35,7 @@ Case random_case(std::mt19937& random) {
     c.costs.output_bytes.push_back(below(100));
     c.costs.stash_bytes.push_back(below(200));
   }
+  c.costs.own_memory = below(2) == 0;
   std::vector<bool> cut(static_cast<std::size_t>(layers), false);
   for (int k = 0; k < 4; ++k) cut[static_cast<std::size_t>(below(layers))] = true;
   for (int l = 1; l < layers; ++l) {
@@ -60,7 +61,11 @@ TEST(Footprints, AreThoseOfTheStagesOneByOne) {
       double read = 0;
       for (int l = first; l < end; ++l) {
         const ProfileLayer& layer = c.profile.layers[static_cast<std::size_t>(l)];
-        if (layer.inputs.empty()) read += layer.input_bytes * 8 * micro_batches;
+        if (!layer.inputs.empty()) continue;
+        read += layer.input_bytes * 8 * micro_batches;
+        if (!c.costs.own_memory) continue;
+        expected.samples_ahead =
+            std::max(expected.samples_ahead, static_cast<std::int64_t>(layer.input_bytes * 8));
       }
       expected.samples = static_cast<std::int64_t>(read);
       StageFootprint whole = table.of(c.ends, stage);
@@ -107,6 +112,7 @@ TEST(Footprints, GrowWithTheirEnd) {
         EXPECT_GE(more.uses, one.uses);
         EXPECT_GE(more.foreign, one.foreign);
         EXPECT_GE(more.working, one.working);
+        EXPECT_GE(more.samples_ahead, one.samples_ahead);
       }
     }
   }

@@ -322,5 +322,31 @@ TEST(PlanLedger, EachReplicaHasItsShare) {
             "total 29000");
 }
 
+// Of the one micro-batch that is next; where a CPU computes, the host's memory is the device's.
+TEST(PlanLedger, SamplesComeAhead) {
+  Profile profile = test::chain_of(2, {"a", "cpu"}, [](const auto&) { return 1.0; });
+  profile.layers[0].input_bytes = 10;
+  Cluster cluster = test::cluster_of({{"a", "cpu", "slow-a", "slow-cpu"}}, 1 << 30);
+  cluster.kinds[2].emulate = Emulation{.slowdown = 2, .of = "a"};
+  cluster.kinds[3].emulate = Emulation{.slowdown = 2};
+  Plan plan;
+  plan.system = "pipedream-flush";
+  plan.minibatch = 128;
+  plan.micro_batches = 4;
+  plan.optimizer = "sgd";
+  const auto ahead = [&](int index) -> std::int64_t {
+    plan.virtual_workers = {{{}, {{0, 2, {{"n0", index}}, {}, false, {}}}}};
+    for (const LedgerLine& line :
+         stage_ledger(plan, cluster, profile, VirtualWorkerId{0}, StageId{0}).lines) {
+      if (line.name == "samples ahead") return line.bytes;
+    }
+    return 0;
+  };
+  EXPECT_EQ(ahead(0), 32 * 10);
+  EXPECT_EQ(ahead(1), 0);
+  EXPECT_EQ(ahead(2), 32 * 10);
+  EXPECT_EQ(ahead(3), 0);
+}
+
 }  // namespace cost_memory_test
 }  // namespace hetpipe
