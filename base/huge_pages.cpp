@@ -3,15 +3,7 @@
 
 #include <sys/mman.h>
 
-#include <cstdint>
-
 namespace hetpipe {
-namespace {
-
-constexpr std::uintptr_t kHugePage = std::uintptr_t{2} << 20;
-
-}  // namespace
-
 void ask_for_huge_pages(void* memory, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(memory);
   const std::uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage;

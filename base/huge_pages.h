@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace hetpipe {
+
+inline constexpr std::uintptr_t kHugePage = std::uintptr_t{2} << 20;
 
 // Requests huge pages for those within [memory, memory + bytes), before it is touched: fewer
 // page faults, and faster copies between processes. A failure is ignored.

@@ -18,13 +18,26 @@
 namespace hetpipe {
 namespace {
 
+// Where huge pages of the file can be mapped as such: at a multiple of their size.
 std::byte* map(int descriptor, std::uint64_t bytes, int access, const char* whose) {
-  void* const memory = ::mmap(nullptr, bytes, access, MAP_SHARED, descriptor, 0);
-  if (memory == MAP_FAILED) {
+  const auto fail = [&] {
     throw SystemError(format("mapping %s of shared memory %s: %s",
                              format_bytes(static_cast<double>(bytes)).c_str(), whose,
                              std::strerror(errno)));
-  }
+  };
+  const std::size_t around = bytes + kHugePage;
+  void* const reserved =
+      ::mmap(nullptr, around, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) fail();
+  const auto first = reinterpret_cast<std::uintptr_t>(reserved);
+  const std::uintptr_t place = (first + kHugePage - 1) / kHugePage * kHugePage;
+  void* const memory =
+      ::mmap(reinterpret_cast<void*>(place), bytes, access, MAP_SHARED | MAP_FIXED, descriptor, 0);
+  if (memory == MAP_FAILED) fail();
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t end = (place + bytes + page - 1) / page * page;
+  if (place > first) ::munmap(reserved, place - first);
+  if (first + around > end) ::munmap(reinterpret_cast<void*>(end), first + around - end);
   return static_cast<std::byte*>(memory);
 }
 
