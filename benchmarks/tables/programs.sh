@@ -66,8 +66,7 @@ run_push_pull() {
   echo
   echo "Between processes of one machine hetpipe sends no push: the server adds it from the worker's memory (two reads and a write for"
   echo "each weight, another read for each further worker), and the worker copies the snapshot from the server's. MPI copies through"
-  echo "shared memory. Waiting ranks sleep between two checks (1/48 of the time they have waited), where MPI polls; with more ranks"
-  echo "than cores both contend for these."
+  echo "shared memory. Waiting ranks sleep between two checks (1/48 of the time they have waited), where MPI polls."
 }
 
 run_staging() {

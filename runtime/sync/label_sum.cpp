@@ -156,20 +156,19 @@ std::int64_t LabelSum::add_block(float factor, Part& part, std::int64_t count) {
   return count;
 }
 
-// A block of each part; the floats that were added.
+// A block of each part that can be added, of contributors that are behind others first: those who
+// have caught up go on together. The floats that were added.
 std::int64_t LabelSum::add_once() {
   std::int64_t sum = 0;
-  for (std::size_t i = 0; i < contributors_.size(); ++i) {
+  for (std::size_t i = 1; i < contributors_.size(); ++i) {
     for (Part& part : contributors_[i].parts) {
-      if (i == 0) {
-        sum += begin_block(part);
-        continue;
-      }
       const std::int64_t added = part.added.load(std::memory_order_relaxed);
       sum += add_block(contributors_[i].factor, part,
                        std::max(std::int64_t{0}, std::min(kBlock, ready_until(i, part) - added)));
     }
   }
+  if (sum > 0 || contributors_.empty()) return sum;
+  for (Part& part : contributors_[0].parts) sum += begin_block(part);
   return sum;
 }
 
