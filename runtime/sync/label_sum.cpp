@@ -4,16 +4,13 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "runtime/sync/streamed_sum.h"
+#include "runtime/sync/past_caches.h"
 
 namespace hetpipe {
 namespace {
 
 constexpr std::int64_t kBlock = std::int64_t{16} << 10;  // floats that are added at a time,
 constexpr std::int64_t kChunk = std::int64_t{2} << 10;   // and from one contributor to the next
-// Labels of more floats than this fit in no cache.
-constexpr std::int64_t kBeyondCaches = std::int64_t{2} << 20;
-
 }  // namespace
 
 LabelSum::LabelSum(std::span<const float> before, std::span<float> next,

@@ -7,6 +7,7 @@
 #include "base/index.h"
 #include "base/text.h"
 #include "runtime/sync/messages.h"
+#include "runtime/sync/past_caches.h"
 
 namespace hetpipe {
 ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules,
@@ -126,6 +127,10 @@ Label ServerClient::pass_gate(Wave wave) {
   return label;
 }
 
+std::vector<FlatRange> ServerClient::ranges_on(ShardId shard, ShardMap::What what) const {
+  return map_.in_stage(what, shard, stage_.first_layer(), stage_.end_layer());
+}
+
 ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What what) {
   const bool weights = what == ShardMap::What::parameters;
   const std::int64_t count = weights ? stage_.parameters().count() : stage_.statistics().count();
@@ -135,7 +140,7 @@ ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What wha
                                 weights ? MemoryKind::versions : MemoryKind::workspace),
               .shards = {}};
   for (int s = 0; s < map_.shards(); ++s) {
-    const auto ranges = map_.in_stage(what, ShardId{s}, stage_.first_layer(), stage_.end_layer());
+    const auto ranges = ranges_on(ShardId{s}, what);
     if (ranges.empty()) continue;
     std::int64_t floats = 0;
     for (const FlatRange& range : ranges) floats += range.count;
@@ -162,17 +167,6 @@ ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What wha
   return asked;
 }
 
-// The stage's part of a shard, which lies in one piece, to where its ranges are in the stage.
-void ServerClient::copy_ranges(const Buffer& weights, const float* from, ShardId shard,
-                               ShardMap::What what) {
-  for (const FlatRange& range :
-       map_.in_stage(what, shard, stage_.first_layer(), stage_.end_layer())) {
-    stage_.device().copy(stage_.stream(), weights.data() + at(range.offset) * sizeof(float),
-                         reinterpret_cast<const std::byte*>(from), at(range.count) * sizeof(float));
-    from += range.count;
-  }
-}
-
 Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
   for (AskedShard& asks : asked.shards) {
     const ShardId shard = asks.shard;
@@ -194,7 +188,11 @@ Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
     });
     if (asks.shown) {
       const auto shown = shown_.extract({asked.label, shard});
-      copy_ranges(asked.weights, lies + shown.mapped().offset, shard, what);
+      lies += shown.mapped().offset;
+      for (const FlatRange& range : ranges_on(shard, what)) {
+        copy_large(asked.weights.as<float>() + range.offset, lies, range.count);
+        lies += range.count;
+      }
       service_.send(server, PullTaken{.label = asked.label});  // the copy was made in place
       continue;
     }
@@ -202,7 +200,13 @@ Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
                Pulled{.label = asked.label, .shard = shard, .what = what},
            "a server answered with another snapshot");
     if (asks.part.empty()) continue;
-    copy_ranges(asked.weights, asks.part.data(), shard, what);
+    const float* from = asks.part.data();
+    for (const FlatRange& range : ranges_on(shard, what)) {
+      stage_.device().copy(stage_.stream(), asked.weights.data() + at(range.offset) * sizeof(float),
+                           reinterpret_cast<const std::byte*>(from),
+                           at(range.count) * sizeof(float));
+      from += range.count;
+    }
     uploading_.push_back({stage_.stream().record(), std::move(asks.part)});
   }
   while (!uploading_.empty() && uploading_.front().read->done()) uploading_.pop_front();

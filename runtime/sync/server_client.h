@@ -77,7 +77,8 @@ class ServerClient final : public Synchronizer {
   struct Added : Operation::State {};  // by a server in reach
   Asked ask(Wave gate, Label label, ShardMap::What what);
   Buffer collect(Asked asked, ShardMap::What what);
-  void copy_ranges(const Buffer& weights, const float* from, ShardId shard, ShardMap::What what);
+  // Of the shard's part, one after another as they lie there, the places in the stage.
+  std::vector<FlatRange> ranges_on(ShardId shard, ShardMap::What what) const;
   void push_in_place(Wave wave, ShardId shard, std::shared_ptr<const Buffer> sum,
                      std::vector<float> statistics);
   void drop_sent();

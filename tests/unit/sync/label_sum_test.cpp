@@ -10,8 +10,8 @@
 #include <span>
 
 #include "base/random.h"
+#include "runtime/sync/past_caches.h"
 #include "runtime/sync/shard_map.h"
-#include "runtime/sync/streamed_sum.h"
 #include "tests/main/patience.h"
 
 namespace hetpipe {
@@ -196,7 +196,7 @@ TEST(LabelSum, AShardWithoutParametersIsCompleteAtOnce) {
   EXPECT_TRUE(LabelSum(none, {}, {}, LabelSum::By::caller).complete());
 }
 
-TEST(StreamedSum, HasTheBitsOfTheDefinitionWhereverItLies) {
+TEST(PastCaches, AddsTheBitsOfTheDefinitionWhereverItLies) {
   Draws draws(3);
   for (int trial = 0; trial < 300; ++trial) {
     const std::int64_t count = draws.below(200);
@@ -220,6 +220,17 @@ TEST(StreamedSum, HasTheBitsOfTheDefinitionWhereverItLies) {
     add_past_caches(sum.data() + at, places[0], {places[1], factors[0]},
                     {two ? places[2] : nullptr, factors[1]}, count);
     ASSERT_EQ(sum, expected) << "trial " << trial;
+  }
+}
+
+TEST(PastCaches, CopiesEveryFloatAndNoOther) {
+  for (const std::int64_t count : {std::int64_t{100}, kBeyondCaches + 1, kBeyondCaches + 45}) {
+    std::vector<float> from, to(static_cast<std::size_t>(count) + 40, -1.0f);
+    for (std::int64_t e = 0; e < count; ++e) from.push_back(static_cast<float>(e % 1009));
+    std::vector<float> expected = to;
+    std::copy(from.begin(), from.end(), expected.begin() + 5);
+    copy_large(to.data() + 5, from.data(), count);
+    EXPECT_TRUE(to == expected) << count;
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/sync/streamed_sum.h"
+#include "runtime/sync/past_caches.h"
 
 #include <algorithm>
 
@@ -62,13 +62,31 @@ void stream(float* sum, const float* before, Addend first, Addend second, std::i
   }
 }
 
+// Floats of an array before its first whole line, if it has so many.
+std::int64_t head_of(const float* array, std::int64_t count) {
+  const auto misplaced =
+      static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(array) / sizeof(float) % kLine);
+  return std::min(count, (kLine - misplaced) % kLine);
+}
+
 }  // namespace
+
+void copy_large(float* to, const float* from, std::int64_t count) {
+  if (count <= kBeyondCaches) {
+    std::copy_n(from, count, to);
+    return;
+  }
+  const std::int64_t head = head_of(to, count);
+  const std::int64_t tail = head + (count - head) / kLine * kLine;
+  std::copy_n(from, head, to);
+  for (std::int64_t e = head; e < tail; e += kLane) _mm_stream_ps(to + e, _mm_loadu_ps(from + e));
+  _mm_sfence();
+  std::copy_n(from + tail, count - tail, to + tail);
+}
 
 void add_past_caches(float* sum, const float* before, Addend first, Addend second,
                      std::int64_t count) {
-  const auto misplaced =
-      static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(sum) / sizeof(float) % kLine);
-  const std::int64_t head = std::min(count, (kLine - misplaced) % kLine);
+  const std::int64_t head = head_of(sum, count);
   const std::int64_t lines = (count - head) / kLine * kLine;
   add_both(sum, before, first, second, head);
   const bool scaled = first.factor != 1.0f || second.factor != 1.0f;  // times 1: the same bits
@@ -80,6 +98,8 @@ void add_past_caches(float* sum, const float* before, Addend first, Addend secon
   add_both(sum + tail, before + tail, from(first, tail), from(second, tail), count - tail);
 }
 #else
+void copy_large(float* to, const float* from, std::int64_t count) { std::copy_n(from, count, to); }
+
 void add_past_caches(float* sum, const float* before, Addend first, Addend second,
                      std::int64_t count) {
   add_both(sum, before, first, second, count);
