@@ -42,7 +42,7 @@ run_run_ahead() {
   ahead_plan zero-bubble 8 1 4 "$work/zb-h1.toml"
   echo "Share of the bound that trainings reach, with \`--run-ahead 1\` (every pass is waited for) / \`--run-ahead 2\`. LeNet, minibatches"
   echo "of 32, on devices that are clocks: a layer that learns takes as long as stated for its forward and for its backward, which is"
-  echo "600 launches of 3 µs by the host each; copies have 25 GB/s to the host and as much from it. Alone: one rank has all four such layers, a"
+  echo "600 launches of 3 µs by the host each; copies to and from the host share 25 GB/s. Alone: one rank has all four such layers, a"
   echo "quarter of the pass each. Chain: four ranks have one each, messages go through host memory and Open MPI."
   echo "Bounds, of a pass T (the first layer's backward takes T / 2, as it has no input gradient): alone 2 T - T / 8;"
   echo "continuous-1f1b (8 minibatches in flight) 2 T; 1f1b-flush and gpipe (8 micro-batches) 21.5 T; zb-h1 19 T."

@@ -56,13 +56,34 @@ class ClockEvent final : public Event {
   std::int64_t at_ns_;
 };
 
+// A copy that waits for its stream leaves the bus to others until then.
+class Bus {
+ public:
+  // The end of the first stretch of this length, not before `start`, that no copy has; it is taken.
+  std::int64_t take(std::int64_t start, std::int64_t length) {
+    const std::int64_t now = now_ns();
+    std::erase_if(taken_, [now](const Stretch& stretch) { return stretch.end < now; });
+    auto next = taken_.begin();
+    for (; next != taken_.end() && start + length > next->start; ++next) {
+      start = std::max(start, next->end);
+    }
+    taken_.insert(next, {start, start + length});
+    return start + length;
+  }
+
+ private:
+  struct Stretch {
+    std::int64_t start, end;
+  };
+  std::vector<Stretch> taken_;  // in order, apart; those to come
+};
+
 class ClockStream final : public Stream {
  public:
   void enqueue(double seconds) { free_ns_ = std::max(free_ns_, now_ns()) + to_ns(seconds); }
-  // A copy: of streams that share a direction of the bus, one at a time.
-  void enqueue_copy(double seconds, std::int64_t& way_free_ns) {
-    way_free_ns = std::max({free_ns_, way_free_ns, now_ns()}) + to_ns(seconds);
-    free_ns_ = way_free_ns;
+  // A copy: of all streams, one at a time.
+  void enqueue_copy(double seconds, Bus& bus) {
+    free_ns_ = bus.take(std::max(free_ns_, now_ns()), to_ns(seconds));
   }
 
   std::unique_ptr<Event> record() override {
@@ -150,8 +171,7 @@ class ClockDevice final : public Device {
     if (bytes == 0) return;
     if (is_own(to) && is_own(from)) return small(stream);
     if (!is_own(to)) std::memset(to, 0, bytes);
-    clock_of(stream).enqueue_copy(static_cast<double>(bytes) / settings_.bus_bandwidth,
-                                  is_own(to) ? up_free_ns_ : down_free_ns_);
+    clock_of(stream).enqueue_copy(static_cast<double>(bytes) / settings_.bus_bandwidth, bus_);
     host_.launch(1);
   }
   std::unique_ptr<LayerKernel> make_kernel(const LayerSpec& spec, const std::vector<Shape>& inputs,
@@ -209,8 +229,7 @@ class ClockDevice final : public Device {
   std::byte* first_ = nullptr;
   std::byte* next_ = nullptr;
   std::map<std::size_t, std::vector<std::byte*>> free_;
-  std::int64_t up_free_ns_ = 0;
-  std::int64_t down_free_ns_ = 0;
+  Bus bus_;
 };
 
 }  // namespace

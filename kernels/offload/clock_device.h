@@ -18,7 +18,7 @@ struct ClockSettings {
   double layer_seconds = 1e-3;
   int launches = 100;            // kernels of either
   double launch_seconds = 3e-6;  // of the host, for each; likewise for other work, one kernel each
-  double bus_bandwidth = 25e9;   // bytes/s, each way; the copies of one way share it
+  double bus_bandwidth = 25e9;   // bytes/s; copies to and from the host share it
 };
 
 // "offload:layer=0.001,launches=100,launch=3e-6,bus=25e9", where what is left out is as above.
