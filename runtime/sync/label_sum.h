@@ -60,6 +60,7 @@ class LabelSum {
   // tells the thread.
   bool add(std::int64_t floats);
   bool complete() const;  // everything has been added
+  By by() const { return thread_.joinable() ? By::thread : By::caller; }
 
  private:
   std::int64_t add_once();

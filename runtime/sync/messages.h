@@ -54,7 +54,6 @@ struct PushShown {
   Wave wave = 0;
   VirtualWorkerId virtual_worker;
   std::int32_t array = 0;  // all of the stage's floats
-  bool operator==(const PushShown&) const = default;
 };
 struct PushAdded {
   static constexpr auto kKind = SyncKind::push_added;

@@ -233,7 +233,7 @@ bool ParameterServer::form_label() {
     if (push == nullptr) continue;
     news |= sum_->arrived(contributor, part, push->parameters, push->arrived);
   }
-  const bool by_caller = who_adds() == LabelSum::By::caller;
+  const bool by_caller = sum_->by() == LabelSum::By::caller;
   if ((news || by_caller) && !sum_->add(news ? kFirstSlice : kSlice)) service_.note_work();
   if (!complete || !sum_->complete()) return false;
 

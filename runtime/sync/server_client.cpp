@@ -2,7 +2,6 @@
 #include "runtime/sync/server_client.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/index.h"
 #include "base/text.h"
@@ -56,8 +55,9 @@ void ServerClient::push_in_place(Wave wave, ShardId shard, std::shared_ptr<const
   const float* lies = sum->as<float>();
   std::shared_ptr<float> copy;
   if (!blocks_.owns(lies)) {
-    copy = blocks_.take(static_cast<std::int64_t>(sum->bytes() / sizeof(float)));
-    std::memcpy(copy.get(), lies, sum->bytes());
+    const auto count = static_cast<std::int64_t>(sum->bytes() / sizeof(float));
+    copy = blocks_.take(count);
+    copy_large(copy.get(), lies, count);
     lies = copy.get();
   }
   const PushShown shown{.wave = wave, .virtual_worker = vw_, .array = blocks_.show(to, lies)};
