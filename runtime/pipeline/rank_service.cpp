@@ -37,9 +37,14 @@ void RankService::give_life_sign() {
   tell_all(LifeSign{});
 }
 
+void RankService::move_messages() {
+  transport_.progress();
+  for (const auto& move : movers_) move();
+}
+
 void RankService::poll() {
   if (watchers_.lifeline != nullptr) watchers_.lifeline->check();
-  transport_.progress();
+  move_messages();
   while (auto message = transport_.try_receive_control()) {
     const auto handler = handlers_.find(message->header.kind);
     ensure(handler != handlers_.end(), "a control message that no role of this rank expects");

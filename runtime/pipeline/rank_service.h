@@ -65,6 +65,8 @@ class RankService {
     });
   }
   void also_poll(std::function<void()> poll) { polls_.push_back(std::move(poll)); }
+  // What a poll does for messages between devices, besides the transport's part.
+  void also_move(std::function<void()> move) { movers_.push_back(std::move(move)); }
 
   // The rank begins something: "B17", "forming label 12". Others that wait for it are patient with
   // a long phase (reading data, writing a file).
@@ -88,6 +90,9 @@ class RankService {
 
   // JobEnds if the lifeline reports it.
   void poll();
+  // Moves messages on; no role acts on one. For whoever is in the middle of something that takes
+  // long.
+  void move_messages();
   // Returns seconds waited. WaitFailed naming `name` past the deadline, which moves on
   // for as long as the rank that is waited for does, where its state is known (see judge_wait).
   double wait(const std::function<bool()>& ready, const Name& name);
@@ -120,6 +125,7 @@ class RankService {
   std::int64_t work_ = 0;
   std::map<std::int32_t, TakesMessage> handlers_;  // by kind
   std::vector<std::function<void()>> polls_;
+  std::vector<std::function<void()>> movers_;
 };
 
 }  // namespace hetpipe

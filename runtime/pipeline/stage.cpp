@@ -150,6 +150,7 @@ void Stage::forward(Pass& pass, const StageWeights& weights, float* statistics, 
                   .correct = pass.correct.as<std::int32_t>(),
                   .loss_weight = pass.loss_weight,
                   .update_statistics = mode == Mode::train && update == Statistics::update});
+    if (between_layers_) between_layers_();
   }
 }
 

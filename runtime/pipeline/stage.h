@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -102,6 +103,9 @@ class Stage {
   std::int64_t output_elements(int layer, std::int64_t samples) const;  // of any layer of the model
   ElementType element_type(int layer) const;                            // of its output here
 
+  // Whenever a layer of a pass has been enqueued, which for all of a pass may take the host long.
+  void between_layers(std::function<void()> then) { between_layers_ = std::move(then); }
+
   // Makes the kernels of a pass of so many samples, which a device may search long for; else the
   // first such pass does.
   void prepare(std::int64_t samples);
@@ -159,6 +163,7 @@ class Stage {
   std::vector<Transfer> outgoing_;
   std::vector<std::int64_t> sample_elements_;               // of every layer's output
   std::map<std::int64_t, std::vector<LayerGroup>> groups_;  // by samples
+  std::function<void()> between_layers_;                    // may be empty
 };
 
 }  // namespace hetpipe

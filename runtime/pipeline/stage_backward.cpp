@@ -25,6 +25,7 @@ void Stage::run_backward(const LayerGroup& group, BackwardArguments arguments,
   const auto entries = parameters_.of_layers(group.first, group.end);
   if (entries.empty() || (gradients.own == nullptr && gradients.uses == nullptr)) {
     kernel.backward(stream_, arguments);
+    if (between_layers_) between_layers_();
     return;
   }
   struct Range {  // of the group, in one of the arrays
@@ -54,6 +55,7 @@ void Stage::run_backward(const LayerGroup& group, BackwardArguments arguments,
   }
   arguments.parameter_gradients = pointers;
   kernel.backward(stream_, arguments);
+  if (between_layers_) between_layers_();
   if (!added) return;
   if (own.count > 0) device_.add(stream_, gradients.own + own.first, to_own, own.count);
   if (uses.count > 0) device_.add(stream_, gradients.uses + uses.first, to_uses, uses.count);

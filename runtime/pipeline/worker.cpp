@@ -65,6 +65,11 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
                static_cast<long long>(rules_.minibatches_done(message.minibatch))));
   });
   if (!device_.host_memory()) samples_ahead_.emplace(device_, stream_);
+  if (ahead_.is_ahead()) {
+    for (Stage* stage : chunks_) {
+      stage->between_layers([&service = service_] { service.move_messages(); });
+    }
+  }
   report_.virtual_worker = setup_.place.virtual_worker.value;
   report_.stage = setup_.place.stage(0).value;
   report_.replica = setup_.place.replica;

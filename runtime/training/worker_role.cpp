@@ -246,7 +246,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   const auto transport =
       std::make_shared<DeviceTransport>(service.transport(), *built.device, *built.stream);
   transport->use(paths->paths());
-  service.also_poll([weak = std::weak_ptr<DeviceTransport>(transport), &service] {
+  service.also_move([weak = std::weak_ptr<DeviceTransport>(transport), &service] {
     const auto alive = weak.lock();
     if (alive && alive->poll()) service.note_work();
   });
