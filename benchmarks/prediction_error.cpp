@@ -69,7 +69,7 @@ class Training {
     for (int i = 0; i < kBatch; ++i) {
       pass.keys.push_back(sampler_.key(range.first + i));
       const std::int64_t index = pass.keys.back().index;
-      data_.copy_sample(index, images.data() + i * data_.sample_values());
+      data_.copy_sample({0, index}, images.data() + i * data_.sample_values());
       labels.push_back(data_.labels[static_cast<std::size_t>(index)]);
     }
     pass.images = upload(*device_, *stream_, images, MemoryKind::activations);

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "kernels/cuda_loader.h"
 #include "kernels/devices.h"
-#include "launch/command/cache.h"
+#include "base/cache.h"
 #include "launch/probe/facts.h"
 #include "partitioner/cluster/card_name.h"
 #include "runtime/training/rank_device.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/command/cache.h"
+#include "base/cache.h"
 #include "launch/profile/device.h"
 #include "partitioner/profile/profile.h"
 #include "runtime/model/model.h"

@@ -8,7 +8,7 @@
 
 #include "base/temporary_file.h"
 #include "base/text.h"
-#include "launch/command/cache.h"
+#include "base/cache.h"
 #include "launch/launcher/launched.h"
 #include "launch/launcher/start_watch.h"
 #include "launch/train/meeting.h"

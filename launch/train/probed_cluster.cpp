@@ -10,7 +10,7 @@
 #include "base/failure.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "launch/command/cache.h"
+#include "base/cache.h"
 #include "launch/launcher/round.h"
 #include "launch/probe/measure.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "launch/command/cache.h"
+#include "base/cache.h"
 #include "launch/command/terminal.h"
 #include "launch/launcher/launched.h"
 #include "launch/train/start.h"

@@ -26,31 +26,31 @@ std::int64_t Dataset::sample_values() const {
   return count;
 }
 
-void Dataset::copy_sample(std::int64_t index, float* out) const {
-  ensure(0 <= index && index < size, "copy_sample: index outside the data set");
-  ensure(has_images(), "copy_sample: the images were not loaded");
-  const std::int64_t count = sample_values();
-  if (!values.empty()) {
-    std::copy_n(values.data() + index * count, count, out);
-    return;
+void Dataset::copy_sample(SampleKey key, float* out) const {
+  const auto count = static_cast<std::size_t>(sample_values());
+  const SampleType type = sample_type();
+  if (type == SampleType::floats) return copy_stored(key, reinterpret_cast<std::byte*>(out));
+  std::vector<std::byte> stored(count * bytes_of(type));
+  copy_stored(key, stored.data());
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = type == SampleType::pixels
+                 ? static_cast<float>(stored[i]) / 255.0f
+                 : static_cast<float>(reinterpret_cast<const std::uint16_t*>(stored.data())[i]);
   }
-  if (!token_ids.empty()) {
-    std::copy_n(token_ids.data() + index * count, count, out);
-    return;
-  }
-  const std::uint8_t* in = pixels.data() + index * count;
-  for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(in[i]) / 255.0f;
 }
 
 SampleType Dataset::sample_type() const {
+  if (store) return store->type();
   return !pixels.empty()      ? SampleType::pixels
          : !token_ids.empty() ? SampleType::tokens
                               : SampleType::floats;
 }
 
-void Dataset::copy_stored(std::int64_t index, std::byte* out) const {
+void Dataset::copy_stored(SampleKey key, std::byte* out) const {
+  const std::int64_t index = key.index;
   ensure(0 <= index && index < size, "copy_stored: index outside the data set");
   ensure(has_images(), "copy_stored: the images were not loaded");
+  if (store) return store->read(key, out);
   const auto count = static_cast<std::size_t>(sample_values());
   const auto copy = [&](const auto& stored) {
     std::ranges::copy(
@@ -76,11 +76,22 @@ void Dataset::store_tokens_short() {
   values = {};
 }
 
-std::span<const std::int32_t> Dataset::labels_of(std::int64_t index) const {
-  ensure(0 <= index && index < size, "labels_of: index outside the data set");
-  ensure(has_labels(), "labels_of: the labels were not loaded");
+std::vector<std::int32_t> Dataset::labels_of(std::int64_t index) const {
+  std::vector<std::int32_t> own;
+  append_labels(index, own);
+  return own;
+}
+
+void Dataset::append_labels(std::int64_t index, std::vector<std::int32_t>& to) const {
+  ensure(0 <= index && index < size, "append_labels: index outside the data set");
+  ensure(has_labels(), "append_labels: the labels were not loaded");
   const auto count = static_cast<std::size_t>(labels_per_sample);
-  return std::span(labels).subspan(static_cast<std::size_t>(index) * count, count);
+  if (label_store) {
+    to.resize(to.size() + count);
+    return label_store->read_labels(index, std::span(to).last(count));
+  }
+  const std::span own = std::span(labels).subspan(static_cast<std::size_t>(index) * count, count);
+  to.insert(to.end(), own.begin(), own.end());
 }
 
 double sum_of_label_weights(std::span<const std::int32_t> labels, std::span<const float> classes) {
@@ -96,9 +107,11 @@ double Dataset::mean_label_weight(std::span<const std::int64_t> samples) const {
   if (!label_weights || samples.empty()) return 0;
   double sum = 0;
   for (const std::int64_t index : samples) {
-    const auto weighed = labels_of(index).subspan(static_cast<std::size_t>(label_weights->first),
-                                                  static_cast<std::size_t>(label_weights->count));
-    sum += sum_of_label_weights(weighed, label_weights->classes);
+    const std::vector<std::int32_t> own = labels_of(index);
+    sum +=
+        sum_of_label_weights(std::span(own).subspan(static_cast<std::size_t>(label_weights->first),
+                                                    static_cast<std::size_t>(label_weights->count)),
+                             label_weights->classes);
   }
   return sum / static_cast<double>(samples.size());
 }

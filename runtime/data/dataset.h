@@ -3,14 +3,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/sample_type.h"
+#include "runtime/data/sample_store.h"
 
-// A labelled set of images or of texts in memory, as every rank that needs it holds it. First
+// A labelled set of images or of texts, as every rank that needs it opens it. First
 // stages need only the images and last stages only the labels, so either part may be absent. A
 // text is a row of tokens, each with its label; what is stated for images applies to them.
 namespace hetpipe {
@@ -46,28 +48,34 @@ struct Dataset {
   // what is assembled for a model has this token, the last, in place of hidden ones.
   std::optional<int> mask_token;
   std::int64_t size = 0;
-  // (N, H, W, C) or (N, tokens), row-major, as stored: one of the three is filled when the images
+  // (N, H, W, C) or (N, tokens), row-major, as stored: one of the four is filled when the images
   // were requested.
   std::vector<std::uint8_t> pixels;      // 0..255, handed out as x/255
   std::vector<std::uint16_t> token_ids;  // handed out as numbers
   std::vector<float> values;             // handed out unchanged
-  std::vector<std::int32_t> labels;      // (N, labels_per_sample), empty when not requested
+  std::shared_ptr<const SampleStore> store;
+  // (N, labels_per_sample), in memory or not; neither is filled when they were not requested.
+  std::vector<std::int32_t> labels;
+  std::shared_ptr<const LabelStore> label_store;
   // Of shape, classes, all labels and the first kFingerprintImages images; equal whichever parts
   // are held. Ranks compare it at the start, and a checkpoint with the data it is resumed on.
   std::uint64_t fingerprint = 0;
 
-  bool has_images() const { return !pixels.empty() || !token_ids.empty() || !values.empty(); }
-  bool has_labels() const { return !labels.empty(); }
+  bool has_images() const {
+    return !pixels.empty() || !token_ids.empty() || !values.empty() || store;
+  }
+  bool has_labels() const { return !labels.empty() || label_store; }
   std::vector<std::int64_t> sample_shape() const;  // (H, W, C), (tokens) or extents
   std::int64_t sample_values() const;              // elements of one
 
-  // Writes image `index` as sample_values() floats. Needs the images.
-  void copy_sample(std::int64_t index, float* out) const;
-  // How the images are stored, and image `index` like that: sample_values() of the type.
+  // Writes image `key.index`, as its epoch sees it, as sample_values() floats. Needs the images.
+  void copy_sample(SampleKey key, float* out) const;
+  // How the images are stored, and image `key.index` like that: sample_values() of the type.
   SampleType sample_type() const;
-  void copy_stored(std::int64_t index, std::byte* out) const;
+  void copy_stored(SampleKey key, std::byte* out) const;
   // The labels_per_sample labels of sample `index`. Needs the labels.
-  std::span<const std::int32_t> labels_of(std::int64_t index) const;
+  std::vector<std::int32_t> labels_of(std::int64_t index) const;
+  void append_labels(std::int64_t index, std::vector<std::int32_t>& to) const;
   // Stores values that are all whole numbers from 0 to 65,535 as token_ids.
   void store_tokens_short();
   // What the labels of these samples weigh on average, by label_weights; 0 where there are none.

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_reader.h"
 #include "base/text.h"
 #include "base/unique_handle.h"
 #include "runtime/data/image_source.h"
@@ -220,6 +221,21 @@ void check_labels(const SplitFiles& files, const std::vector<std::int32_t>& labe
   problems.throw_if_any();
 }
 
+// The images of a plain file, behind its header.
+class IdxStore final : public SampleStore {
+ public:
+  IdxStore(const fs::path& path, std::int64_t bytes) : file_(path), bytes_(bytes) {}
+  SampleType type() const override { return SampleType::pixels; }
+  void read(SampleKey key, std::byte* out) const override {
+    constexpr std::int64_t kHeader = 16;
+    file_.read(kHeader + key.index * bytes_, {out, static_cast<std::size_t>(bytes_)});
+  }
+
+ private:
+  FileReader file_;
+  std::int64_t bytes_;  // of an image
+};
+
 }  // namespace
 
 IdxImages read_idx_images(const fs::path& path, std::int64_t at_most) {
@@ -255,8 +271,12 @@ Dataset load_dataset(const std::string& spec, Split split, Parts parts) {
   const fs::path folder = folder_of(spec);
   const SplitFiles files = find_files(folder, split);
   std::vector<std::int32_t> labels = read_idx_labels(files.labels);
-  IdxImages images =
-      read_idx_images(files.images, wants_images(parts) ? kAllImages : kFingerprintImages);
+  std::error_code error;
+  const auto bytes = static_cast<std::int64_t>(fs::file_size(files.images, error));
+  // What is compressed can be read front to back alone.
+  const bool stays = files.images.extension() != ".gz" && bytes > kMostBytesInMemory;
+  IdxImages images = read_idx_images(
+      files.images, wants_images(parts) && !stays ? kAllImages : kFingerprintImages);
 
   Dataset dataset;
   dataset.name = spec;
@@ -270,7 +290,11 @@ Dataset load_dataset(const std::string& spec, Split split, Parts parts) {
   dataset.fingerprint = dataset_fingerprint(
       dataset, labels,
       std::as_bytes(std::span(images.pixels).first(static_cast<std::size_t>(first))));
-  if (wants_images(parts)) dataset.pixels = std::move(images.pixels);
+  if (wants_images(parts) && stays) {
+    dataset.store = std::make_shared<IdxStore>(files.images, dataset.sample_values());
+  } else if (wants_images(parts)) {
+    dataset.pixels = std::move(images.pixels);
+  }
   if (wants_labels(parts)) dataset.labels = std::move(labels);
   return dataset;
 }

@@ -27,8 +27,8 @@ void leave(j_common_ptr jpeg) {
   std::longjmp(decoder.back, 1);
 }
 
-// Warnings of data that is missing or wrong end the decoding: libjpeg would continue with grey. Stray
-// bytes between segments, which some cameras write, and odd Adobe marks harm no pixel.
+// Warnings of data that is missing or wrong end the decoding: libjpeg would continue with grey.
+// Stray bytes between segments, which some cameras write, and odd Adobe marks harm no pixel.
 void on_message(j_common_ptr jpeg, int level) {
   const int code = jpeg->err->msg_code;
   if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM) leave(jpeg);

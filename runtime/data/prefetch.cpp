@@ -24,12 +24,8 @@ Batch assemble_samples(const Dataset& dataset, std::vector<SampleKey> keys,
       dataset.has_labels() ? static_cast<std::size_t>(dataset.labels_per_sample) : 0;
   batch.labels.reserve(count * each);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::int64_t index = batch.keys[i].index;
-    if (dataset.has_images()) dataset.copy_stored(index, batch.images.data() + i * bytes);
-    if (dataset.has_labels()) {
-      const std::span<const std::int32_t> labels = dataset.labels_of(index);
-      batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
-    }
+    if (dataset.has_images()) dataset.copy_stored(batch.keys[i], batch.images.data() + i * bytes);
+    if (dataset.has_labels()) dataset.append_labels(batch.keys[i].index, batch.labels);
     if (!dataset.mask_token) continue;
     const auto mask = [&](auto images) {
       mask_sample(masking_seed, batch.keys[i], *dataset.mask_token,

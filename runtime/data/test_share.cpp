@@ -94,6 +94,34 @@ ImageSources with_test_share(ImageSources sources, double share, const std::stri
   return sources;
 }
 
+namespace {
+
+// Some of the samples of another one.
+class PartOfStore final : public SampleStore, public LabelStore {
+ public:
+  PartOfStore(const Dataset& whole, const std::vector<bool>& members, bool test)
+      : samples_(whole.store), labels_(whole.label_store) {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (members[i] == test) chosen_.push_back(static_cast<std::int64_t>(i));
+    }
+  }
+  SampleType type() const override { return samples_->type(); }
+  void read(SampleKey key, std::byte* out) const override {
+    key.index = chosen_[static_cast<std::size_t>(key.index)];
+    samples_->read(key, out);
+  }
+  void read_labels(std::int64_t index, std::span<std::int32_t> out) const override {
+    labels_->read_labels(chosen_[static_cast<std::size_t>(index)], out);
+  }
+
+ private:
+  const std::shared_ptr<const SampleStore> samples_;
+  const std::shared_ptr<const LabelStore> labels_;
+  std::vector<std::int64_t> chosen_;
+};
+
+}  // namespace
+
 Dataset split_of(const Dataset& whole, double share, Split split, Parts parts) {
   // Of each class a share; where a sample has no single class, of all.
   const bool classes = whole.classes > 0 && whole.labels_per_sample == 1 && !whole.skips;
@@ -109,6 +137,13 @@ Dataset split_of(const Dataset& whole, double share, Split split, Parts parts) {
   dataset.values = wants_images(parts) ? chosen(whole.values, members, test) : std::vector<float>();
   dataset.labels =
       wants_labels(parts) ? chosen(whole.labels, members, test) : std::vector<std::int32_t>();
+  dataset.store = nullptr;
+  dataset.label_store = nullptr;
+  if (whole.store || whole.label_store) {
+    const auto part = std::make_shared<PartOfStore>(whole, members, test);
+    if (whole.store && wants_images(parts)) dataset.store = part;
+    if (whole.label_store && wants_labels(parts)) dataset.label_store = part;
+  }
   dataset.fingerprint =
       hash_text(format("%s of test share %a", split_name(split), share), whole.fingerprint);
   return dataset;

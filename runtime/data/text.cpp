@@ -7,13 +7,13 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/file_reader.h"
 #include "base/text.h"
+#include "runtime/data/token_windows.h"
 
 namespace hetpipe {
 namespace {
 
-constexpr std::size_t kMostTextBytes = std::size_t{1} << 36;
 constexpr std::string_view kPrefix = "text:";
 constexpr std::string_view kLength = ",T=";
 
@@ -44,31 +44,46 @@ TextSpec parse(const std::string& spec) {
   return parsed;
 }
 
+std::array<bool, 256> bytes_in(const FileReader& file) {
+  constexpr std::int64_t kAtOnce = 1 << 20;
+  std::array<bool, 256> used{};
+  std::vector<std::byte> some;
+  for (std::int64_t from = 0; from < file.size(); from += kAtOnce) {
+    some.resize(static_cast<std::size_t>(std::min(kAtOnce, file.size() - from)));
+    file.read(from, some);
+    for (const std::byte c : some) used[std::to_integer<std::size_t>(c)] = true;
+  }
+  return used;
+}
+
 }  // namespace
 
 bool is_text(const std::string& spec) { return spec.starts_with(kPrefix); }
 
 Dataset load_text_dataset(const std::string& spec, Split split, Parts parts, TextTask task) {
   const TextSpec of = parse(spec);
-  const std::string text = read_file(of.file, kMostTextBytes);
-  std::array<std::int32_t, 256> token{};
-  for (const char c : text) token[static_cast<unsigned char>(c)] = 1;
-  std::int32_t classes = 0;
-  for (std::int32_t& t : token) t = t != 0 ? classes++ : -1;
-
-  const std::size_t train = text.size() * 9 / 10;
-  const auto window = static_cast<std::size_t>(of.tokens);
-  Problems problems;
-  if (classes < 2) {
-    problems.add(of.file, format("holds %d distinct bytes (there is nothing to predict). Give "
-                                 "another text.",
-                                 classes));
+  TokenStream stream;
+  stream.file = std::make_shared<FileReader>(of.file);
+  stream.type = TokenType::characters;
+  std::array<bool, 256> used = bytes_in(*stream.file);
+  stream.characters.fill(-1);
+  for (std::size_t c = 0; c < used.size(); ++c) {
+    if (used[c]) stream.characters[c] = static_cast<std::int32_t>(stream.classes++);
   }
-  if (std::min(train, text.size() - train) < window + 1) {
-    problems.add(of.file, format("holds %zu bytes (a window of T = %d characters and the one after "
-                                 "it must fit into the last tenth, which is the test split). Give "
-                                 "a longer text, or a smaller T, as in text:FILE,T=8.",
-                                 text.size(), of.tokens));
+
+  const std::int64_t size = stream.file->size();
+  const std::int64_t train = size / 10 * 9 + size % 10 * 9 / 10;
+  Problems problems;
+  if (stream.classes < 2) {
+    problems.add(of.file, format("holds %lld distinct bytes (there is nothing to predict). Give "
+                                 "another text.",
+                                 static_cast<long long>(stream.classes)));
+  }
+  if (std::min(train, size - train) < of.tokens + 1) {
+    problems.add(of.file, format("holds %lld bytes (a window of T = %d characters and the one "
+                                 "after it must fit into the last tenth, which is the test split). "
+                                 "Give a longer text, or a smaller T, as in text:FILE,T=8.",
+                                 static_cast<long long>(size), of.tokens));
   }
   const bool masked = task == TextTask::masked_tokens;
   if (masked && of.tokens < 2) {
@@ -78,31 +93,9 @@ Dataset load_text_dataset(const std::string& spec, Split split, Parts parts, Tex
   }
   problems.throw_if_any();
 
-  const std::string_view all(text);
-  const std::string_view own = split == Split::train ? all.substr(0, train) : all.substr(train);
-  Dataset dataset;
-  dataset.name = of.file;
-  dataset.tokens = dataset.labels_per_sample = of.tokens;
-  dataset.classes = masked ? classes + 1 : classes;
-  if (masked) dataset.mask_token = classes;
-  const std::size_t size = (own.size() - 1) / window;
-  dataset.size = static_cast<std::int64_t>(size);
-  std::vector<std::int32_t> labels;
-  labels.reserve(size * window);
-  for (const char c : own.substr(masked ? 0 : 1, size * window)) {
-    labels.push_back(token[static_cast<unsigned char>(c)]);
-  }
-  const std::string_view first =
-      own.substr(0, std::min<std::size_t>(size, kFingerprintImages) * window);
-  dataset.fingerprint =
-      dataset_fingerprint(dataset, labels, std::as_bytes(std::span(first.data(), first.size())));
-  if (wants_images(parts)) {
-    for (const char c : own.substr(0, size * window)) {
-      dataset.token_ids.push_back(static_cast<std::uint16_t>(token[static_cast<unsigned char>(c)]));
-    }
-  }
-  if (wants_labels(parts)) dataset.labels = std::move(labels);
-  return dataset;
+  stream.first = split == Split::train ? 0 : train;
+  stream.count = split == Split::train ? train : size - train;
+  return windows_of(stream, of.tokens, masked, of.file, parts);
 }
 
 }  // namespace hetpipe

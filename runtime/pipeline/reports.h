@@ -82,7 +82,7 @@ struct RankReport {
   std::int64_t bytes_queued = 0;
   std::int64_t pushes = 0;
   std::int64_t pulls = 0;
-  int servers_in_reach = 0;  // whose pushes and pulls are read where they lie
+  int servers_in_reach = 0;          // whose pushes and pulls are read where they lie
   std::int64_t messages_summed = 0;  // gradients on their way to and from sums with other ranks
   std::int64_t bytes_summed = 0;
 };

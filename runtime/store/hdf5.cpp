@@ -65,6 +65,8 @@ Id file_access(const std::string& path) {
   check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18), doing);
   check(H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG), doing);
   check(H5Pset_file_locking(access.get(), false, true), doing);
+  // Rows of one chunk are read one after another.
+  check(H5Pset_cache(access.get(), 0, 521, std::size_t{16} << 20, 0.75), doing);
   return access;
 }
 
@@ -262,10 +264,11 @@ Id creating_parents(const Doing& doing) {
   return list;
 }
 
-void read_rows(hid_t dataset, std::int64_t rows, hid_t type, void* out, const Doing& doing) {
+void read_rows(hid_t dataset, Rows rows, hid_t type, void* out, const Doing& doing) {
   std::vector<hsize_t> part = shape_of(dataset, doing);
-  const std::vector<hsize_t> start(part.size(), 0);
-  part[0] = static_cast<hsize_t>(rows);
+  std::vector<hsize_t> start(part.size(), 0);
+  start[0] = static_cast<hsize_t>(rows.first);
+  part[0] = static_cast<hsize_t>(rows.count);
   const Id from = own(H5Dget_space(dataset), doing);
   check(
       H5Sselect_hyperslab(from.get(), H5S_SELECT_SET, start.data(), nullptr, part.data(), nullptr),

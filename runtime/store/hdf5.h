@@ -86,8 +86,12 @@ double read_double(hid_t place, const std::string& name, const Doing& doing);
 
 std::vector<hsize_t> shape_of(hid_t dataset, const Doing& doing);
 std::string shape_text(const std::vector<hsize_t>& shape);  // "(60000, 28, 28, 1)"
-// The first `rows` rows of a dataset, as elements of `type`.
-void read_rows(hid_t dataset, std::int64_t rows, hid_t type, void* out, const Doing& doing);
+struct Rows {                                               // of a dataset: [first, first + count)
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+// As elements of `type`.
+void read_rows(hid_t dataset, Rows rows, hid_t type, void* out, const Doing& doing);
 // Looks up where every chunk of a dataset lies.
 void look_up_chunks(hid_t dataset, const Doing& doing);
 // Property list that creates missing groups on the way to a name.

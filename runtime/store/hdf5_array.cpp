@@ -60,29 +60,29 @@ std::string Hdf5Array::layout() const {
 }
 
 template <class Value>
-std::vector<Value> Hdf5Array::read(std::int64_t count, hid_t type) const {
-  std::vector<Value> values(at(count * row_elements()));
-  hdf5::read_rows(dataset_.get(), count, type, values.data(), {path_, "reading dataset " + name_});
+std::vector<Value> Hdf5Array::read(hdf5::Rows rows, hid_t type) const {
+  std::vector<Value> values(at(rows.count * row_elements()));
+  hdf5::read_rows(dataset_.get(), rows, type, values.data(), {path_, "reading dataset " + name_});
   return values;
 }
 
-std::vector<float> Hdf5Array::floats(std::int64_t count) const {
-  std::vector<float> values = read<float>(count, H5T_NATIVE_FLOAT);
+std::vector<float> Hdf5Array::floats(hdf5::Rows rows) const {
+  std::vector<float> values = read<float>(rows, H5T_NATIVE_FLOAT);
   const auto wrong =
       std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
   if (wrong != values.end()) {
     refuse(format("holds %g in sample %lld (training cannot use it)", static_cast<double>(*wrong),
-                  static_cast<long long>((wrong - values.begin()) / row_elements())));
+                  static_cast<long long>(rows.first + (wrong - values.begin()) / row_elements())));
   }
   return values;
 }
 
-std::vector<std::uint8_t> Hdf5Array::bytes(std::int64_t count) const {
-  return read<std::uint8_t>(count, H5T_NATIVE_UINT8);
+std::vector<std::uint8_t> Hdf5Array::bytes(hdf5::Rows rows) const {
+  return read<std::uint8_t>(rows, H5T_NATIVE_UINT8);
 }
 
-std::vector<std::int64_t> Hdf5Array::integers(std::int64_t count) const {
-  if (integer_) return read<std::int64_t>(count, H5T_NATIVE_INT64);
+std::vector<std::int64_t> Hdf5Array::integers(hdf5::Rows rows) const {
+  if (integer_) return read<std::int64_t>(rows, H5T_NATIVE_INT64);
   refuse("holds floating-point numbers (integers are needed)");
 }
 

@@ -24,11 +24,11 @@ class Hdf5Array {
   // "NHWC", "NCHW": its attribute `layout`; empty: it has none.
   std::string layout() const;
 
-  // The first `count` rows. UserError naming the first number that is not finite; integers() of
-  // floating-point numbers is refused.
-  std::vector<float> floats(std::int64_t count) const;
-  std::vector<std::uint8_t> bytes(std::int64_t count) const;
-  std::vector<std::int64_t> integers(std::int64_t count) const;
+  // UserError naming the first number that is not finite; integers() of floating-point numbers is
+  // refused.
+  std::vector<float> floats(hdf5::Rows rows) const;
+  std::vector<std::uint8_t> bytes(hdf5::Rows rows) const;
+  std::vector<std::int64_t> integers(hdf5::Rows rows) const;
 
   // Looks up where every chunk lies.
   void count_chunks() const;
@@ -36,7 +36,7 @@ class Hdf5Array {
 
  private:
   template <class Value>
-  std::vector<Value> read(std::int64_t count, hid_t type) const;
+  std::vector<Value> read(hdf5::Rows rows, hid_t type) const;
   std::int64_t row_elements() const;
 
   std::string path_, name_;

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "runtime/store/hdf5.h"
 #include "runtime/store/hdf5_split.h"
+#include "runtime/store/stored_rows.h"
 
 namespace hetpipe {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 constexpr hsize_t kLargestSide = 1 << 16;
 constexpr hsize_t kMostValues = hsize_t{1} << 40;  // of one data set; more is no sound file
 constexpr int kMostClasses = 1'000'000;
+constexpr std::int64_t kLabelsAtOnce = 1 << 20;
 constexpr const char* kWriteAgain = ". Write the file again.";
 
 constexpr const char* kLayout = "layout";  // attribute of the images: "NHWC" or "NCHW"
@@ -61,27 +63,37 @@ class SplitReader {
 
   // classes: the labels' limit, nothing where they define it.
   std::vector<std::int32_t> read_labels(const Dataset& dataset, std::optional<int> classes) {
-    std::vector<std::int64_t> stored(static_cast<std::size_t>(dataset.size));
-    hdf5::read_rows(labels_.get(), dataset.size, H5T_NATIVE_INT64, stored.data(),
-                    reading("labels"));
     const std::int64_t limit = classes.value_or(kMostClasses);
-    const auto wrong = std::find_if(stored.begin(), stored.end(), [&](std::int64_t label) {
-      return label < 0 || label >= limit;
-    });
-    if (wrong != stored.end()) {
-      throw UserError(path_,
-                      format("dataset %s: label %lld is %lld (must be in 0..%lld%s)",
-                             name("labels").c_str(), static_cast<long long>(wrong - stored.begin()),
-                             static_cast<long long>(*wrong), static_cast<long long>(limit - 1),
-                             classes ? ", the classes of the train labels" : "") +
-                          kWriteAgain);
+    std::vector<std::int32_t> labels;
+    labels.reserve(static_cast<std::size_t>(dataset.size));
+    std::vector<std::int64_t> stored;
+    for (hdf5::Rows rows; rows.first < dataset.size; rows.first += rows.count) {
+      rows.count = std::min(kLabelsAtOnce, dataset.size - rows.first);
+      stored.resize(static_cast<std::size_t>(rows.count));
+      hdf5::read_rows(labels_.get(), rows, H5T_NATIVE_INT64, stored.data(), reading("labels"));
+      const auto wrong = std::find_if(stored.begin(), stored.end(), [&](std::int64_t label) {
+        return label < 0 || label >= limit;
+      });
+      if (wrong == stored.end()) {
+        labels.insert(labels.end(), stored.begin(), stored.end());
+        continue;
+      }
+      throw UserError(
+          path_,
+          format("dataset %s: label %lld is %lld (must be in 0..%lld%s)", name("labels").c_str(),
+                 static_cast<long long>(rows.first + (wrong - stored.begin())),
+                 static_cast<long long>(*wrong), static_cast<long long>(limit - 1),
+                 classes ? ", the classes of the train labels" : "") +
+              kWriteAgain);
     }
-    return {stored.begin(), stored.end()};
+    return labels;
   }
 
-  // Fills pixels or values with the first `count` images.
-  void read_images(Dataset& dataset, std::int64_t count) {
-    const auto values = static_cast<std::size_t>(count * dataset.sample_values());
+  bool is_bytes() const { return is_bytes_; }
+
+  // Fills pixels or values with these images.
+  void read_images(Dataset& dataset, hdf5::Rows rows) {
+    const auto values = static_cast<std::size_t>(rows.count * dataset.sample_values());
     void* out = nullptr;
     if (is_bytes_) {
       dataset.pixels.resize(values);
@@ -90,13 +102,13 @@ class SplitReader {
       dataset.values.resize(values);
       out = dataset.values.data();
     }
-    hdf5::read_rows(images_.get(), count, is_bytes_ ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT, out,
+    hdf5::read_rows(images_.get(), rows, is_bytes_ ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT, out,
                     reading("images"));
     if (layout_ == ImageLayout::channels_first) {
       dataset.pixels = channels_last(dataset, dataset.pixels);
       dataset.values = channels_last(dataset, dataset.values);
     }
-    check_finite(dataset);
+    check_finite(dataset, rows.first);
   }
 
  private:
@@ -215,16 +227,16 @@ class SplitReader {
     return "neither integers nor floating-point numbers,";
   }
 
-  void check_finite(const Dataset& dataset) const {
+  void check_finite(const Dataset& dataset, std::int64_t first) const {
     const auto wrong = std::find_if(dataset.values.begin(), dataset.values.end(),
                                     [](float value) { return !std::isfinite(value); });
     if (wrong == dataset.values.end()) return;
-    throw UserError(
-        path_,
-        format("dataset %s: image %lld holds %g (training cannot use it)", name("images").c_str(),
-               static_cast<long long>((wrong - dataset.values.begin()) / dataset.sample_values()),
-               static_cast<double>(*wrong)) +
-            kWriteAgain);
+    throw UserError(path_, format("dataset %s: image %lld holds %g (training cannot use it)",
+                                  name("images").c_str(),
+                                  static_cast<long long>(first + (wrong - dataset.values.begin()) /
+                                                                     dataset.sample_values()),
+                                  static_cast<double>(*wrong)) +
+                               kWriteAgain);
   }
 
   std::string path_;
@@ -254,21 +266,30 @@ Dataset load(const std::string& spec, Split wanted, Parts parts) {
   dataset.name = spec;
   std::optional<int> classes;
   if (wanted == Split::test) classes = train_classes(spec);
-  SplitReader reader = split_reader(spec, wanted);
-  reader.describe(dataset);
-  std::vector<std::int32_t> labels = reader.read_labels(dataset, classes);
+  const auto reader = std::make_shared<SplitReader>(split_reader(spec, wanted));
+  reader->describe(dataset);
+  std::vector<std::int32_t> labels = reader->read_labels(dataset, classes);
   dataset.classes = classes ? *classes : 1 + *std::max_element(labels.begin(), labels.end());
 
   const std::int64_t first = std::min(dataset.size, kFingerprintImages);
-  reader.read_images(dataset, wants_images(parts) ? dataset.size : first);
+  const Dataset shape = dataset;
+  const std::int64_t bytes = dataset.size * dataset.sample_values() * (reader->is_bytes() ? 1 : 4);
+  const bool stays = bytes > kMostBytesInMemory;
+  reader->read_images(dataset, {0, wants_images(parts) && !stays ? dataset.size : first});
   const auto values = static_cast<std::size_t>(first * dataset.sample_values());
   const std::span<const std::byte> first_images =
       dataset.values.empty() ? std::as_bytes(std::span(dataset.pixels).first(values))
                              : std::as_bytes(std::span(dataset.values).first(values));
   dataset.fingerprint = dataset_fingerprint(dataset, labels, first_images);
-  if (!wants_images(parts)) {
+  if (!wants_images(parts) || stays) {
     dataset.pixels = {};
     dataset.values = {};
+  }
+  if (wants_images(parts) && stays) {
+    const SampleType type = reader->is_bytes() ? SampleType::pixels : SampleType::floats;
+    dataset.store = std::make_shared<StoredRows>(
+        spec, type, shape,
+        [reader](Dataset& one, hdf5::Rows rows) { reader->read_images(one, rows); });
   }
   if (wants_labels(parts)) dataset.labels = std::move(labels);
   return dataset;

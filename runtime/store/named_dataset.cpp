@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "runtime/store/hdf5_array.h"
 #include "runtime/store/hdf5_split.h"
+#include "runtime/store/stored_rows.h"
 
 namespace hetpipe {
 namespace {
@@ -100,11 +101,12 @@ class NamedSplit {
     return format_.inputs.size() == 1 && format_.inputs[0].is_image() && inputs_[0].is_bytes();
   }
 
-  void read_inputs(Dataset& dataset, std::int64_t count) const {
+  void read_inputs(Dataset& dataset, hdf5::Rows rows) const {
+    const std::int64_t count = rows.count;
     const std::int64_t all = elements_of(format_.sample_shape);
     if (keeps_bytes()) {
       dataset.pixels.resize(at(count * all));
-      const std::vector<std::uint8_t> stored = inputs_[0].bytes(count);
+      const std::vector<std::uint8_t> stored = inputs_[0].bytes(rows);
       for (std::int64_t n = 0; n < count; ++n) {
         write_row(stored.data() + n * all, dataset.pixels.data() + n * all, all, orders_[0],
                   [](std::uint8_t v) { return v; });
@@ -123,7 +125,7 @@ class NamedSplit {
                     orders_[i], [&](auto v) { return static_cast<float>(v) / scale; });
         }
       };
-      input.tokens ? write(inputs_[i].integers(count)) : write(inputs_[i].floats(count));
+      input.tokens ? write(inputs_[i].integers(rows)) : write(inputs_[i].floats(rows));
       offset += each;
     }
   }
@@ -163,14 +165,14 @@ class NamedSplit {
     const std::int64_t each = elements_of(part.shape);
     std::vector<std::int32_t> labels(at(size() * each));
     if (part.numbers) {
-      const std::vector<float> stored = labels_[i].floats(size());
+      const std::vector<float> stored = labels_[i].floats({0, size()});
       for (std::int64_t n = 0; n < size(); ++n) {
         write_row(stored.data() + n * each, labels.data() + n * each, each, label_orders_[i],
                   [](float v) { return std::bit_cast<std::int32_t>(v); });
       }
       return labels;
     }
-    const std::vector<std::int64_t> stored = labels_[i].integers(size());
+    const std::vector<std::int64_t> stored = labels_[i].integers({0, size()});
     for (std::size_t e = 0; e < stored.size(); ++e) {
       const std::optional<std::int32_t> label = class_label(stored[e], part);
       if (!label) {
@@ -216,7 +218,7 @@ class NamedSplit {
   }
 
   std::string path_, group_;
-  const SampleFormat& format_;
+  const SampleFormat format_;
   hdf5::Id file_;
   std::vector<Hdf5Array> inputs_;
   std::vector<Hdf5Array> labels_;  // of each part
@@ -225,30 +227,41 @@ class NamedSplit {
 };
 
 Dataset load(const std::string& spec, Split wanted, Parts parts, const SampleFormat& format) {
-  const NamedSplit split(find_split(spec, wanted), format);
+  const auto split = std::make_shared<NamedSplit>(find_split(spec, wanted), format);
   Dataset dataset;
   dataset.name = spec;
-  dataset.size = split.size();
+  dataset.size = split->size();
   dataset.extents = format.sample_shape;
   dataset.number_labels = !format.labels.empty();
   for (const SampleFormat::Labels& part : format.labels) {
     if (dataset.classes == 0) dataset.classes = part.classes;
     dataset.number_labels = dataset.number_labels && part.numbers;
   }
-  std::vector<std::int32_t> labels = split.read_labels(dataset);
+  std::vector<std::int32_t> labels = split->read_labels(dataset);
   dataset.labels_per_sample =
       static_cast<int>(static_cast<std::int64_t>(labels.size()) / dataset.size);
   const std::int64_t first = std::min(dataset.size, kFingerprintImages);
-  split.read_inputs(dataset, wants_images(parts) ? dataset.size : first);
+  const Dataset shape = dataset;
+  const std::int64_t bytes =
+      dataset.size * dataset.sample_values() * (split->keeps_bytes() ? 1 : 4);
+  const bool stays = bytes > kMostBytesInMemory;
+  split->read_inputs(dataset, {0, wants_images(parts) && !stays ? dataset.size : first});
   const std::size_t values = at(first * dataset.sample_values());
   const std::span<const std::byte> first_samples =
       dataset.values.empty() ? std::as_bytes(std::span(dataset.pixels).first(values))
                              : std::as_bytes(std::span(dataset.values).first(values));
   dataset.fingerprint = dataset_fingerprint(dataset, labels, first_samples);
-  if (!wants_images(parts)) {
+  if (!wants_images(parts) || stays) {
     dataset.pixels = {};
     dataset.values = {};
-  } else if (std::ranges::all_of(format.inputs, &SampleFormat::Input::tokens)) {
+  }
+  if (wants_images(parts) && stays) {
+    const SampleType type = split->keeps_bytes() ? SampleType::pixels : SampleType::floats;
+    dataset.store = std::make_shared<StoredRows>(
+        spec, type, shape,
+        [split](Dataset& one, hdf5::Rows rows) { split->read_inputs(one, rows); });
+  } else if (wants_images(parts) &&
+             std::ranges::all_of(format.inputs, &SampleFormat::Input::tokens)) {
     dataset.store_tokens_short();
   }
   if (wants_labels(parts)) dataset.labels = std::move(labels);

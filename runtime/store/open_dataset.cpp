@@ -3,6 +3,7 @@
 
 #include "runtime/data/idx.h"
 #include "runtime/data/text.h"
+#include "runtime/data/token_files.h"
 #include "runtime/store/hdf5_dataset.h"
 #include "runtime/store/named_dataset.h"
 
@@ -15,11 +16,12 @@ bool is_hdf5(const std::string& spec) { return spec.ends_with(".h5") || spec.end
 }  // namespace
 
 bool has_test_split(const std::string& spec) {
-  return is_text(spec) || !is_hdf5(spec) || has_hdf5_test_split(spec);
+  return is_text(spec) || is_token_files(spec) || !is_hdf5(spec) || has_hdf5_test_split(spec);
 }
 
 Dataset open_dataset(const std::string& spec, Split split, Parts parts, TextTask task) {
   if (is_text(spec)) return load_text_dataset(spec, split, parts, task);
+  if (is_token_files(spec)) return open_token_files(spec, split, parts, task);
   return is_hdf5(spec) ? load_hdf5_dataset(spec, split, parts) : load_dataset(spec, split, parts);
 }
 

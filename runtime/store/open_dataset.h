@@ -10,8 +10,9 @@
 namespace hetpipe {
 
 // Any data set by its name on the command line: text when it begins with "text:"
-// (runtime/data/text.h), HDF5 when it ends in .h5 or .hdf5 (hdf5_dataset.h), else a folder of IDX
-// files or "fashion-mnist" (runtime/data/idx.h). `task` is that of a text.
+// (runtime/data/text.h), tokens when it begins with "tokens:" (token_files.h), HDF5 when it ends in
+// .h5 or .hdf5 (hdf5_dataset.h), else a folder of IDX files or "fashion-mnist"
+// (runtime/data/idx.h). `task` is that of a text.
 Dataset open_dataset(const std::string& spec, Split split, Parts parts,
                      TextTask task = TextTask::next_token);
 

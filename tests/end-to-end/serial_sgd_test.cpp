@@ -30,7 +30,7 @@ SerialWsp::Result train_plainly(const Bench& bench, const Step& step) {
     for (int i = 0; i < sampler.samples(0, p).count; ++i) {
       keys.push_back(sampler.key(sampler.samples(0, p).first + i));
       labels.push_back(bench.data().labels[static_cast<std::size_t>(keys.back().index)]);
-      bench.data().copy_sample(keys.back().index,
+      bench.data().copy_sample(keys.back(),
                                &images[static_cast<std::size_t>(i * bench.data().sample_values())]);
     }
     model.set_parameters(weights);

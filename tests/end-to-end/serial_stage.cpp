@@ -34,9 +34,9 @@ std::vector<SerialMicroBatch> micro_batches_of(const Dataset& data, const Sample
     for (int i = 0; i < size; ++i) {
       const SampleKey key = sampler.key(position++);
       images.resize(images.size() + at(data.sample_values()));
-      data.copy_sample(key.index, &images[images.size() - at(data.sample_values())]);
+      data.copy_sample(key, &images[images.size() - at(data.sample_values())]);
       micro.samples.keys.push_back(key);
-      const std::span<const std::int32_t> labels = data.labels_of(key.index);
+      const std::vector<std::int32_t> labels = data.labels_of(key.index);
       micro.samples.labels.insert(micro.samples.labels.end(), labels.begin(), labels.end());
       if (data.mask_token) {
         mask_serially(sampler.seed(), key, *data.mask_token,

@@ -43,8 +43,8 @@ void append_sample(SerialBatch& batch, const Dataset& data, const SampleKey& key
                    std::uint64_t masking_seed) {
   const std::size_t begin = batch.images.size();
   batch.images.resize(begin + at(data.sample_values()));
-  data.copy_sample(key.index, batch.images.data() + begin);
-  const std::span<const std::int32_t> labels = data.labels_of(key.index);
+  data.copy_sample(key, batch.images.data() + begin);
+  const std::vector<std::int32_t> labels = data.labels_of(key.index);
   batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
   batch.keys.push_back(key);
   if (!data.mask_token) return;

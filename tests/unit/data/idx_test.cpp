@@ -77,7 +77,7 @@ TEST_F(IdxFolder, Loads) {
   EXPECT_EQ(data.classes, 3);
   EXPECT_THAT(data.labels, ElementsAre(0, 2, 1, 2));
   std::vector<float> image(6);
-  data.copy_sample(3, image.data());
+  data.copy_sample({0, 3}, image.data());
   EXPECT_THAT(image, ElementsAre(3 / 255.f, 4 / 255.f, 5 / 255.f, 6 / 255.f, 7 / 255.f, 8 / 255.f));
 }
 

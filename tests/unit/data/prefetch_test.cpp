@@ -107,7 +107,7 @@ TEST(Batches, HoldSamplesAsTheyAreStored) {
     EXPECT_EQ(batch.images.data(), memory.data());
     std::vector<std::byte> wanted(5 * bytes_of(type));
     for (std::size_t i = 0; i < 3; ++i) {
-      data.copy_stored(std::vector{2, 0, 1}[i], wanted.data());
+      data.copy_stored({0, std::vector{2, 0, 1}[i]}, wanted.data());
       EXPECT_TRUE(
           std::ranges::equal(wanted, std::span(memory).subspan(i * wanted.size(), wanted.size())));
     }
@@ -122,7 +122,7 @@ TEST(Batches, TokensAreShortWhereTheyFit) {
     const std::vector<float> before = of.values;
     of.store_tokens_short();
     std::vector<float> after(before.size());
-    of.copy_sample(0, after.data());
+    of.copy_sample({0, 0}, after.data());
     EXPECT_EQ(after, before);
     return of.sample_type() == SampleType::tokens;
   };

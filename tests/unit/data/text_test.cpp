@@ -17,6 +17,22 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+// Of all samples, one after another.
+std::vector<std::int32_t> tokens_of(const Dataset& data) {
+  std::vector<std::int32_t> all;
+  std::vector<float> sample(static_cast<std::size_t>(data.sample_values()));
+  for (std::int64_t i = 0; i < data.size; ++i) {
+    data.copy_sample({0, i}, sample.data());
+    all.insert(all.end(), sample.begin(), sample.end());
+  }
+  return all;
+}
+std::vector<std::int32_t> labels_of(const Dataset& data) {
+  std::vector<std::int32_t> all;
+  for (std::int64_t i = 0; i < data.size; ++i) data.append_labels(i, all);
+  return all;
+}
+
 class TextFile : public ::testing::Test {
  protected:
   // 40 bytes, of which 36 are for training. The distinct ones: '\n' ' ' 'a' 'b' 0xff.
@@ -43,13 +59,13 @@ TEST_F(TextFile, TokensArePlacesAmongTheDistinctBytes) {
   EXPECT_THAT(data.sample_shape(), ElementsAre(3));
   EXPECT_EQ(data.sample_values(), 3);
   EXPECT_EQ(data.size, 11);  // 3 * 11 + 1 <= 36 < 3 * 12 + 1
-  ASSERT_EQ(data.token_ids.size(), 33u);
-  ASSERT_EQ(data.labels.size(), 33u);
+  ASSERT_EQ(tokens_of(data).size(), 33u);
+  ASSERT_EQ(labels_of(data).size(), 33u);
   std::vector<float> sample(3);
-  data.copy_sample(0, sample.data());
+  data.copy_sample({0, 0}, sample.data());
   EXPECT_THAT(sample, ElementsAre(2, 3, 1));             // "ab "
   EXPECT_THAT(data.labels_of(0), ElementsAre(3, 1, 3));  // "b b"
-  data.copy_sample(1, sample.data());
+  data.copy_sample({0, 1}, sample.data());
   EXPECT_THAT(sample, ElementsAre(3, 4, 2));             // "b\xffa"
   EXPECT_THAT(data.labels_of(1), ElementsAre(4, 2, 0));  // "\xffa\n"
 }
@@ -59,9 +75,8 @@ TEST_F(TextFile, LabelsAreTheNextTokens) {
   for (Split split : {Split::train, Split::test}) {
     for (int tokens : {1, 2, 3}) {
       const Dataset data = load_text_dataset(spec(tokens), split, Parts::both);
-      for (std::size_t i = 0; i + 1 < data.token_ids.size(); ++i) {
-        EXPECT_EQ(data.labels[i], data.token_ids[i + 1]);
-      }
+      const std::vector<std::int32_t> all = tokens_of(data), labels = labels_of(data);
+      for (std::size_t i = 0; i + 1 < all.size(); ++i) EXPECT_EQ(labels[i], all[i + 1]);
     }
   }
 }
@@ -75,8 +90,8 @@ TEST_F(TextFile, ForMaskedTokensLabelsAreTheTokens) {
     EXPECT_EQ(data.mask_token, 5);
     EXPECT_EQ(next.mask_token, std::nullopt);
     EXPECT_EQ(data.size, next.size);
-    EXPECT_EQ(data.token_ids, next.token_ids);
-    EXPECT_TRUE(std::ranges::equal(data.labels, data.token_ids));
+    EXPECT_EQ(tokens_of(data), tokens_of(next));
+    EXPECT_EQ(labels_of(data), tokens_of(data));
     EXPECT_NE(data.fingerprint, next.fingerprint);
   }
   const auto masked = [&](int tokens) {
@@ -89,8 +104,8 @@ TEST_F(TextFile, TheLastTenthIsTheTestSplit) {
   const Dataset data = load_text_dataset(spec(3), Split::test, Parts::both);
   EXPECT_EQ(data.classes, 5);  // of the whole file
   EXPECT_EQ(data.size, 1);
-  EXPECT_THAT(data.token_ids, ElementsAre(2, 2, 3));  // "aab"
-  EXPECT_THAT(data.labels, ElementsAre(2, 3, 3));     // "abb"
+  EXPECT_THAT(tokens_of(data), ElementsAre(2, 2, 3));  // "aab"
+  EXPECT_THAT(labels_of(data), ElementsAre(2, 3, 3));  // "abb"
 }
 
 TEST_F(TextFile, EitherPartGivesTheSameFingerprint) {
@@ -99,8 +114,8 @@ TEST_F(TextFile, EitherPartGivesTheSameFingerprint) {
   const Dataset labels = load_text_dataset(spec(2), Split::train, Parts::labels);
   EXPECT_FALSE(images.has_labels());
   EXPECT_FALSE(labels.has_images());
-  EXPECT_EQ(images.token_ids, both.token_ids);
-  EXPECT_EQ(labels.labels, both.labels);
+  EXPECT_EQ(tokens_of(images), tokens_of(both));
+  EXPECT_EQ(labels_of(labels), labels_of(both));
   EXPECT_EQ(images.fingerprint, both.fingerprint);
   EXPECT_EQ(labels.fingerprint, both.fingerprint);
   EXPECT_NE(load_text_dataset(spec(3), Split::train, Parts::both).fingerprint, both.fingerprint);
@@ -120,7 +135,7 @@ TEST_F(TextFile, BatchesHoldEverySamplesLabels) {
     EXPECT_THAT(std::span(batch.labels).subspan(3 * i, 3),
                 ::testing::ElementsAreArray(labels.begin(), labels.end()));
     EXPECT_EQ(batch.images.as<std::uint16_t>()[3 * i],
-              data.token_ids[3 * static_cast<std::size_t>(batch.keys[i].index)]);
+              tokens_of(data)[3 * static_cast<std::size_t>(batch.keys[i].index)]);
   }
 }
 
@@ -155,7 +170,9 @@ TEST(TinyShakespeare, IsReadAsPublished) {
   EXPECT_EQ(train.size, 1003854 / 64);
   EXPECT_EQ(test.size, 111540 / 64);
   // "First": 'F' comes after "\n !$&',-.3:;?ABCDE", the small letters after 'Z'.
-  EXPECT_THAT(std::span(train.token_ids).first(5), ElementsAre(18, 47, 56, 57, 58));
+  std::vector<float> first(64);
+  train.copy_sample({0, 0}, first.data());
+  EXPECT_THAT(std::span(first).first(5), ElementsAre(18, 47, 56, 57, 58));
 }
 
 }  // namespace data_text_test

@@ -77,7 +77,7 @@ class SamplesAheadTest : public testing::Test {
     std::vector<float> wanted(static_cast<std::size_t>(count * kValues));
     std::vector<std::int32_t> labels;
     for (std::int64_t i = 0; i < count; ++i) {
-      data.copy_sample(first + i, wanted.data() + i * kValues);
+      data.copy_sample({0, first + i}, wanted.data() + i * kValues);
       labels.push_back(data.labels[static_cast<std::size_t>(first + i)]);
     }
     const std::vector<float> got = host<float>(pass.images);
@@ -176,7 +176,7 @@ TEST_F(HalfSamplesAhead, AreRoundedOnTheDevice) {
   const std::vector<Bf16> got = host<Bf16>(pass.images);
   ASSERT_EQ(got.size(), static_cast<std::size_t>(4 * kValues));
   std::vector<float> wanted(got.size());
-  for (std::int64_t i = 0; i < 4; ++i) data.copy_sample(i, wanted.data() + i * kValues);
+  for (std::int64_t i = 0; i < 4; ++i) data.copy_sample({0, i}, wanted.data() + i * kValues);
   for (std::size_t i = 0; i < got.size(); ++i) {
     EXPECT_EQ(got[i].bits, Bf16(wanted[i]).bits) << i;
   }

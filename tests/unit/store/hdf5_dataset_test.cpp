@@ -61,7 +61,7 @@ TEST_F(Hdf5Dataset, LoadsBytes) {
   EXPECT_EQ(data.classes, 5);
   EXPECT_THAT(data.labels, ElementsAre(1, 0, 4));
   std::vector<float> image(6);
-  data.copy_sample(1, image.data());
+  data.copy_sample({0, 1}, image.data());
   EXPECT_EQ(image[0], 6 / 255.f);
   EXPECT_EQ(image[5], 11 / 255.f);
 }
@@ -72,7 +72,7 @@ TEST_F(Hdf5Dataset, LoadsFloatsWithoutChannels) {
   const Dataset data = load("a.h5");
   EXPECT_EQ(data.channels, 1);
   std::vector<float> image(2);
-  data.copy_sample(0, image.data());
+  data.copy_sample({0, 0}, image.data());
   EXPECT_THAT(image, ElementsAre(-1.5f, 2));
 }
 

@@ -25,7 +25,7 @@ class NamedDataset : public WrittenHdf5 {
   }
   static std::vector<float> sample(const Dataset& data, std::int64_t index) {
     std::vector<float> values(static_cast<std::size_t>(data.sample_values()));
-    data.copy_sample(index, values.data());
+    data.copy_sample({0, index}, values.data());
     return values;
   }
   static std::vector<float> numbers(const Dataset& data, std::int64_t index) {

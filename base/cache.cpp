@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launch/command/cache.h"
+#include "base/cache.h"
 
 #include <unistd.h>
 
