@@ -60,7 +60,7 @@ check() ( # ROOT: prints every breach; 1 if there is one
   door '\bnccl[A-Z][A-Za-z]*\(' '^runtime/transport/nccl' 'NCCL call'
   door '(^|[^A-Za-z_.>])(std::|::)?(_exit|_Exit|exit|quick_exit)\(' \
     '^launch/|^runtime/training/stop\.cpp|^runtime/transport/(mpi|lifeline)|^runtime/store/hdf5_trial|^tests/|^benchmarks/' 'exit'
-  door '\bgetenv\(' '^launch/|^runtime/transport/mpi|^tests/' 'environment'
+  door '\bgetenv\(' '^launch/|^base/cache|^runtime/transport/mpi|^tests/' 'environment'
   door "$(include '(sys/socket|netdb|netinet/[a-z0-9]+|arpa/inet)\.h')" '^runtime/transport/lifeline_socket|^tests/' 'socket'
   door '(^|[^A-Za-z_])std::(cout|cerr)\b' '^$' 'iostream output'
 

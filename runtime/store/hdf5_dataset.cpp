@@ -297,7 +297,7 @@ Dataset load(const std::string& spec, Split wanted, Parts parts) {
 
 void read_for_trial(const std::string& spec, Split split, bool whole) {
   if (whole) {
-    load(spec, split, Parts::both);
+    kept_in_child(load(spec, split, Parts::both));
     return;
   }
   SplitReader reader = split_reader(spec, split);

@@ -275,7 +275,7 @@ Dataset load_named_dataset(const std::string& spec, Split wanted, Parts parts,
   const hdf5::Session session;
   try_splits_once("parts of ", spec, [&](Split split, bool whole) {
     if (whole) {
-      load(spec, split, Parts::both, format);
+      kept_in_child(load(spec, split, Parts::both, format));
     } else {
       NamedSplit(find_split(spec, split), format).count_chunks();
     }
