@@ -87,10 +87,11 @@ class Device {
   virtual void accumulate(Stream& stream, std::byte* y, const std::byte* x, std::int64_t count) = 0;
   virtual void convert(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
                        ElementType from_type, std::int64_t count) = 0;
-  // Samples as they are stored, as layers read them: pixels x as x/255 in fp32, tokens and floats
-  // as they are; each to the nearest value of to_type, ties to even.
+  // Samples as they are stored, as layers read them: pixels by their scale, computed in fp32,
+  // tokens and floats as they are; each to the nearest value of to_type, ties to even. `from`
+  // begins with a pixel's first channel.
   virtual void unpack(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
-                      SampleType from_type, std::int64_t count) = 0;
+                      SampleType from_type, std::int64_t count, const PixelScale& scale) = 0;
 
   // Elementwise work on flat float arrays, in index order without contraction: the same bits on
   // every device.

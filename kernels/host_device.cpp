@@ -23,12 +23,6 @@ class InlineStream final : public Stream {
   void synchronize() override {}
 };
 
-struct Pixel {
-  std::uint8_t value;
-  explicit operator float() const { return static_cast<float>(value) / 255.0f; }
-};
-static_assert(sizeof(Pixel) == 1);
-
 template <class To, class From>
 void convert_as(std::byte* to, const std::byte* from, std::int64_t count) {
   To* const into = reinterpret_cast<To*>(to);
@@ -48,6 +42,30 @@ void convert_from(std::byte* to, ElementType to_type, const std::byte* from, std
   }
 }
 
+template <class To>
+void scale_pixels(std::byte* to, const std::byte* from, std::int64_t count,
+                  const PixelScale& scale) {
+  To* const into = reinterpret_cast<To*>(to);
+  const auto* const pixels = reinterpret_cast<const std::uint8_t*>(from);
+  if (scale.channels == 0) {
+    for (std::int64_t i = 0; i < count; ++i) into[i] = To(scaled({}, pixels[i], 0));
+    return;
+  }
+  // A byte has few values.
+  std::array<std::array<float, 256>, 4> values{};
+  for (int c = 0; c < scale.channels; ++c) {
+    for (int pixel = 0; pixel < 256; ++pixel) {
+      values[static_cast<std::size_t>(c)][static_cast<std::size_t>(pixel)] =
+          scaled(scale, static_cast<std::uint8_t>(pixel), c);
+    }
+  }
+  for (std::int64_t i = 0; i < count; i += scale.channels) {
+    for (int c = 0; c < scale.channels; ++c) {
+      into[i + c] = To(values[static_cast<std::size_t>(c)][pixels[i + c]]);
+    }
+  }
+}
+
 }  // namespace
 
 void convert_elements(std::byte* to, ElementType to_type, const std::byte* from,
@@ -63,10 +81,18 @@ void convert_elements(std::byte* to, ElementType to_type, const std::byte* from,
 }
 
 void unpack_elements(std::byte* to, ElementType to_type, const std::byte* from,
-                     SampleType from_type, std::int64_t count) {
+                     SampleType from_type, std::int64_t count, const PixelScale& scale) {
   switch (from_type) {
     case SampleType::pixels:
-      return convert_from<Pixel>(to, to_type, from, count);
+      switch (to_type) {
+        case ElementType::fp32:
+          return scale_pixels<float>(to, from, count, scale);
+        case ElementType::bf16:
+          return scale_pixels<Bf16>(to, from, count, scale);
+        case ElementType::fp16:
+          return scale_pixels<Fp16>(to, from, count, scale);
+      }
+      return;
     case SampleType::tokens:
       return convert_from<std::uint16_t>(to, to_type, from, count);
     case SampleType::floats:

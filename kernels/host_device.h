@@ -19,7 +19,7 @@ void convert_elements(std::byte* to, ElementType to_type, const std::byte* from,
 
 // In host memory, as Device::unpack.
 void unpack_elements(std::byte* to, ElementType to_type, const std::byte* from,
-                     SampleType from_type, std::int64_t count);
+                     SampleType from_type, std::int64_t count, const PixelScale& scale);
 
 class HostDevice : public Device {
  public:
@@ -41,8 +41,8 @@ class HostDevice : public Device {
     convert_elements(to, to_type, from, from_type, count);
   }
   void unpack(Stream&, std::byte* to, ElementType to_type, const std::byte* from,
-              SampleType from_type, std::int64_t count) override {
-    unpack_elements(to, to_type, from, from_type, count);
+              SampleType from_type, std::int64_t count, const PixelScale& scale) override {
+    unpack_elements(to, to_type, from, from_type, count, scale);
   }
 
  private:

@@ -159,15 +159,15 @@ class CudaDevice final : public Device {
     }
   }
   void unpack(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
-              SampleType from_type, std::int64_t count) override {
+              SampleType from_type, std::int64_t count, const PixelScale& scale) override {
     const DeviceScope scope(gpu_.index);
     switch (to_type) {
       case ElementType::fp32:
-        return unpack_to<float>(stream, to, from, from_type, count);
+        return unpack_to<float>(stream, to, from, from_type, count, scale);
       case ElementType::bf16:
-        return unpack_to<Bf16>(stream, to, from, from_type, count);
+        return unpack_to<Bf16>(stream, to, from, from_type, count, scale);
       case ElementType::fp16:
-        return unpack_to<Fp16>(stream, to, from, from_type, count);
+        return unpack_to<Fp16>(stream, to, from, from_type, count, scale);
     }
   }
 
@@ -242,10 +242,10 @@ class CudaDevice final : public Device {
   }
   template <class To>
   static void unpack_to(Stream& stream, std::byte* to, const std::byte* from, SampleType from_type,
-                        std::int64_t count) {
+                        std::int64_t count, const PixelScale& scale) {
     switch (from_type) {
       case SampleType::pixels:
-        return cuda::pixels(as<std::uint8_t>(from), as<To>(to), count, handle(stream));
+        return cuda::pixels(as<std::uint8_t>(from), as<To>(to), count, scale, handle(stream));
       case SampleType::tokens:
         return cuda::tokens(as<std::uint16_t>(from), as<To>(to), count, handle(stream));
       case SampleType::floats:

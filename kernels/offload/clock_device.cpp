@@ -185,8 +185,8 @@ class ClockDevice final : public Device {
                std::int64_t) override {
     small(s);
   }
-  void unpack(Stream& s, std::byte*, ElementType, const std::byte*, SampleType,
-              std::int64_t) override {
+  void unpack(Stream& s, std::byte*, ElementType, const std::byte*, SampleType, std::int64_t,
+              const PixelScale&) override {
     small(s);
   }
   void fill(Stream& s, float*, float, std::int64_t) override { small(s); }

@@ -95,9 +95,9 @@ class OffloadDevice final : public Device {
     });
   }
   void unpack(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
-              SampleType from_type, std::int64_t count) override {
+              SampleType from_type, std::int64_t count, const PixelScale& scale) override {
     on(stream, [=, to = memory_.near(to), from = memory_.near(from)] {
-      unpack_elements(to, to_type, from, from_type, count);
+      unpack_elements(to, to_type, from, from_type, count, scale);
     });
   }
 

@@ -225,13 +225,14 @@ int compare_command(const Invocation& how) {
   if (choice.name.empty()) choice.name = options.model.value_or("");
   const TrainingData of{.model = choice,
                         .data = *options.data,
-                        .test_share = contenders.front().options.test_share};  // of every run
+                        .test_share = contenders.front().options.test_share,  // of every run
+                        .images = image_rules(contenders.front().options.samples)};
   if (options.target_accuracy && !has_test_samples(of)) {
     throw UserError("--target-accuracy", "cannot be reached (" + *options.data +
                                              " holds no test samples). Leave it out.");
   }
-  const Dataset data =
-      open_training_data({.model = choice, .data = *options.data}, Split::train, Parts::labels);
+  const Dataset data = open_training_data(
+      {.model = choice, .data = *options.data, .images = of.images}, Split::train, Parts::labels);
   const fs::path folder = *options.output;
   std::error_code error;
   fs::create_directories(folder, error);

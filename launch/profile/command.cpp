@@ -11,6 +11,7 @@
 #include "launch/command/model_name.h"
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
+#include "launch/command/sample_options.h"
 #include "launch/command/subcommand.h"
 #include "launch/profile/blocks.h"
 #include "launch/profile/measure.h"
@@ -30,6 +31,7 @@ struct ProfileOptions {
   std::optional<std::string> sample;
   std::optional<int> classes;
   LossOptions loss;
+  SampleOptions samples;
   std::string device = "auto";
   std::string precision = to_string(Precision::fp32);
   std::optional<std::string> kind;
@@ -83,6 +85,7 @@ OptionTable table_of(ProfileOptions& options) {
             text_option("output", "FILE", options.output, "Where to write the profile."),
         }},
        loss_options(options.loss),
+       sample_options(options.samples),
        {"This machine",
         {
             choice_option(
@@ -167,7 +170,9 @@ void check(const ProfileOptions& options, Problems& problems) {
 Model model_of(const ProfileOptions& options) {
   const ModelChoice choice{.name = *options.model, .loss = loss_choice(options.loss)};
   if (options.data) {
-    const Dataset data = open_training_data({choice, *options.data}, Split::train, Parts::labels);
+    const Dataset data = open_training_data(
+        {.model = choice, .data = *options.data, .images = image_rules(options.samples)},
+        Split::train, Parts::labels);
     return make_model_for(choice, data);
   }
   if (!options.sample) return import_model(choice.name, {.loss = choice.loss});

@@ -34,8 +34,9 @@ Measurers measurers_of(const Seats& seats) {
 }
 
 MeasuredModel measure_here(const TrainOptions& options, ModelMeasurer by) {
-  const Dataset data =
-      open_training_data({choice_of(options), *options.data}, Split::train, Parts::labels);
+  const Dataset data = open_training_data(
+      {.model = choice_of(options), .data = *options.data, .images = image_rules(options.samples)},
+      Split::train, Parts::labels);
   const Model model = make_model_for(choice_of(options), data);
   // A rank may see its own card alone.
   const int cards = static_cast<int>(visible_gpus().gpus.size());

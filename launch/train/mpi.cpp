@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/cache.h"
 #include "base/temporary_file.h"
 #include "base/text.h"
-#include "base/cache.h"
 #include "launch/launcher/launched.h"
 #include "launch/launcher/start_watch.h"
 #include "launch/train/meeting.h"

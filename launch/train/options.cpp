@@ -44,8 +44,8 @@ OptionGroup source_options(TrainOptions& options) {
           flag_option("init-partial", options.init_partial,
                       "The file of --init may lack tensors, and hold others."),
           required(text_option("data", "DATA", options.data,
-                               "Data set: fashion-mnist, a folder of IDX files, HDF5 files, or "
-                               "text:FILE,T=64.")),
+                               "Data set: fashion-mnist, a folder of IDX files or of images, HDF5 "
+                               "files, text:FILE,T=64 or tokens:FOLDER,T=64.")),
           unset_means("none, where the data have no test samples",
                       real_option("test-share", "F", options.test_share, {0, 1, true},
                                   "Of data without test samples: the share of each class's "
@@ -218,7 +218,8 @@ OptionTable train_option_table(TrainOptions& options) {
       "Trains a model over all ranks of a plan. Start it under mpirun or srun with as many ranks "
       "as the plan has; hetpipe plan prints the exact command lines.",
       {source_options(options), training_options(options), loss_options(options.loss),
-       rate_options(options.rate), shape_options(options.planning, PlanGiven::possibly),
+       sample_options(options.samples), rate_options(options.rate),
+       shape_options(options.planning, PlanGiven::possibly),
        server_options(options.planning, PlanGiven::possibly), report_options(options),
        machine_options(options)}};
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "launch/command/loss_options.h"
+#include "launch/command/sample_options.h"
 #include "launch/command/options.h"
 #include "launch/plan/options.h"
 #include "runtime/model/graph/import.h"
@@ -39,6 +40,7 @@ struct TrainOptions {
   std::optional<double> clip_norm;        // absent: nothing is clipped
   std::optional<std::string> clip_scope;  // absent: usual_clip_scope
   LossOptions loss;
+  SampleOptions samples;
   std::optional<double> target_accuracy;
   std::int64_t seed = 1;
 

@@ -125,6 +125,7 @@ void take_options(const TrainOptions& options, TrainJob& job) {
   job.device = options.device;
   job.transport_path = options.transport_path;
   job.threads = options.threads;
+  job.data_threads = options.samples.data_threads;
   job.run_ahead = options.run_ahead;
   job.timeout_seconds = options.timeout;
   job.notice_seconds = options.notice;
@@ -134,14 +135,18 @@ std::uint64_t recipe_hash(const TrainOptions& options, const TrainJob& job) {
   // These rates follow from the end of the training.
   const bool of_the_end =
       options.rate.schedule == "cosine" || options.rate.schedule == "polynomial";
-  const Json recipe{{"optimizer", to_json(job.optimizer)},
-                    {"rate", to_json(options.rate)},
-                    {"label_smoothing", job.label_smoothing},
-                    {"loss", to_json(job.model.loss)},
-                    {"seed", job.seed},
-                    {"shuffle", options.shuffle},
-                    {"threads", job.threads},
-                    {"end", of_the_end ? job.end_position : 0}};
+  Json recipe{{"optimizer", to_json(job.optimizer)},
+              {"rate", to_json(options.rate)},
+              {"label_smoothing", job.label_smoothing},
+              {"loss", to_json(job.model.loss)},
+              {"seed", job.seed},
+              {"shuffle", options.shuffle},
+              {"threads", job.threads},
+              {"end", of_the_end ? job.end_position : 0}};
+  const SampleOptions& samples = options.samples;
+  if (!samples.train_transforms.empty() || samples.normalize != SampleOptions().normalize) {
+    recipe["samples"] = samples.train_transforms + " / " + samples.normalize;
+  }
   return hash_text(recipe.dump());
 }
 

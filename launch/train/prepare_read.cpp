@@ -100,7 +100,8 @@ ModelChoice model_of(const TrainOptions& options, const TrainJob& job) {
 // And the model for it.
 Model read_data(const TrainOptions& options, TrainJob& job, Log& log) {
   const std::string& data = *options.data;
-  const TrainingData of{job.model, data, options.test_share};
+  const TrainingData of{job.model, data, options.test_share,
+                        image_rules(options.samples, options.seed)};
   const Dataset train = open_training_data(of, Split::train, Parts::both);
   if (!train.remark.empty()) log.line(train.remark);
   job.sample = Shape(train.sample_shape());

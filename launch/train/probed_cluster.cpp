@@ -7,10 +7,10 @@
 #include <map>
 #include <optional>
 
+#include "base/cache.h"
 #include "base/failure.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "base/cache.h"
 #include "launch/launcher/round.h"
 #include "launch/probe/measure.h"
 

@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/cache.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "base/cache.h"
 #include "launch/command/terminal.h"
 #include "launch/launcher/launched.h"
 #include "launch/train/start.h"
@@ -18,7 +18,8 @@
 namespace hetpipe {
 
 OpenData data_of(const TrainOptions& options, const TrainJob& job) {
-  return [of = TrainingData{job.model, *options.data, options.test_share},
+  return [of = TrainingData{job.model, *options.data, options.test_share,
+                            image_rules(options.samples, options.seed)},
           train = job.dataset_fingerprint, test = job.test_fingerprint](Split split, Parts parts) {
     Dataset data = open_training_data(of, split, parts);
     if (data.fingerprint != (split == Split::train ? train : test)) {

@@ -86,7 +86,7 @@ class CifarSource final : public ImageSource {
     files_.push_back({path.string(), std::move(bytes)});
   }
 
-  Image read(std::int64_t index) override {
+  StoredImage fetch(std::int64_t index) const override {
     const auto [file, record] = places_[static_cast<std::size_t>(index)];
     const char* planes =
         files_[file].bytes.data() + record * variant_.record() + variant_.label_bytes;

@@ -33,9 +33,10 @@ void Dataset::copy_sample(SampleKey key, float* out) const {
   std::vector<std::byte> stored(count * bytes_of(type));
   copy_stored(key, stored.data());
   for (std::size_t i = 0; i < count; ++i) {
-    out[i] = type == SampleType::pixels
-                 ? static_cast<float>(stored[i]) / 255.0f
-                 : static_cast<float>(reinterpret_cast<const std::uint16_t*>(stored.data())[i]);
+    out[i] =
+        type == SampleType::pixels
+            ? scaled(scale, std::to_integer<std::uint8_t>(stored[i]), static_cast<std::int64_t>(i))
+            : static_cast<float>(reinterpret_cast<const std::uint16_t*>(stored.data())[i]);
   }
 }
 

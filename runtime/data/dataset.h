@@ -50,10 +50,11 @@ struct Dataset {
   std::int64_t size = 0;
   // (N, H, W, C) or (N, tokens), row-major, as stored: one of the four is filled when the images
   // were requested.
-  std::vector<std::uint8_t> pixels;      // 0..255, handed out as x/255
+  std::vector<std::uint8_t> pixels;      // 0..255, handed out by `scale`
   std::vector<std::uint16_t> token_ids;  // handed out as numbers
   std::vector<float> values;             // handed out unchanged
   std::shared_ptr<const SampleStore> store;
+  PixelScale scale;
   // (N, labels_per_sample), in memory or not; neither is filled when they were not requested.
   std::vector<std::int32_t> labels;
   std::shared_ptr<const LabelStore> label_store;

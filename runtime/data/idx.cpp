@@ -161,17 +161,6 @@ SplitFiles find_files(const fs::path& folder, Split split) {
   Problems problems;
   SplitFiles files{find_file(folder, prefix + "-images-idx3-ubyte", problems),
                    find_file(folder, prefix + "-labels-idx1-ubyte", problems)};
-  if (!problems.empty()) {
-    const fs::path image = find_image(folder);
-    if (!image.empty()) {
-      throw UserError(folder.string(), "is a folder of images, " + image.string() +
-                                           " among them (training reads a data set of one shape "
-                                           "from one file). Convert it: hetpipe data import --from "
-                                           "folder --input " +
-                                           folder.string() +
-                                           " --output images.h5; then give --data images.h5.");
-    }
-  }
   problems.throw_if_any();
   return files;
 }

@@ -66,16 +66,44 @@ void refuse_damaged(const std::string& name, const std::string& format, const st
                             "). The file is cut short or damaged: fetch it again or remove it.");
 }
 
-Image decode_image(std::string_view bytes, const std::string& name) {
-  if (is_jpeg(bytes)) return decode_jpeg(bytes, name);
-  if (is_png(bytes)) return decode_png(bytes, name);
+namespace {
+
+[[noreturn]] void refuse_format(std::string_view bytes, const std::string& name) {
   throw UserError(name, std::string(bytes.empty() ? "is empty" : "is neither JPEG nor PNG") +
                             " (only these two are read, whatever its name). Convert the image or "
                             "remove it.");
 }
 
+}  // namespace
+
+Image decode_image(std::string_view bytes, const std::string& name) {
+  if (is_jpeg(bytes)) return decode_jpeg(bytes, name);
+  if (is_png(bytes)) return decode_png(bytes, name);
+  refuse_format(bytes, name);
+}
+
 Image read_image(const std::filesystem::path& path) {
   return decode_image(read_file(path), path.string());
+}
+
+Image decoded(StoredImage image, const std::string& name) {
+  if (Image* const ready = std::get_if<Image>(&image)) return std::move(*ready);
+  return decode_image(std::get<std::string>(image), name);
+}
+
+ImageSize size_of(const StoredImage& image, const std::string& name) {
+  if (const Image* const ready = std::get_if<Image>(&image)) return {ready->height, ready->width};
+  const std::string& bytes = std::get<std::string>(image);
+  if (is_jpeg(bytes)) return jpeg_size(bytes, name);
+  if (is_png(bytes)) return png_size(bytes, name);
+  refuse_format(bytes, name);
+}
+
+ImagePart part_of(const StoredImage& stored, const std::string& name, Box box, ImageSize least) {
+  if (const std::string* const bytes = std::get_if<std::string>(&stored)) {
+    if (is_jpeg(*bytes)) return decode_jpeg_part(*bytes, name, box, least);
+  }
+  return {decoded(stored, name), box};
 }
 
 Image with_channels(Image image, int channels) {

@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "runtime/data/image_source.h"
 
@@ -38,21 +39,30 @@ Entries entries_of(const fs::path& folder) {
   return entries;
 }
 
+// Names lie one after another: a folder may hold millions.
 class FolderSource final : public ImageSource {
  public:
-  void add(const fs::path& path, int label) {
-    paths_.push_back(path);
+  void add(const fs::path& folder, const std::string& name, int label) {
+    if (folders_.empty() || folders_.back() != folder) folders_.push_back(folder);
+    images_.push_back({names_.size(), static_cast<std::uint32_t>(folders_.size() - 1),
+                       static_cast<std::uint32_t>(name.size())});
+    names_ += name;
     labels_.push_back(label);
   }
-  Image read(std::int64_t index) override {
-    return read_image(paths_[static_cast<std::size_t>(index)]);
-  }
+  StoredImage fetch(std::int64_t index) const override { return read_file(name(index)); }
   std::string name(std::int64_t index) const override {
-    return paths_[static_cast<std::size_t>(index)].string();
+    const Place& of = images_[static_cast<std::size_t>(index)];
+    return (folders_[of.folder] / names_.substr(of.name, of.length)).string();
   }
 
  private:
-  std::vector<fs::path> paths_;
+  struct Place {
+    std::size_t name;
+    std::uint32_t folder, length;
+  };
+  std::vector<fs::path> folders_;
+  std::string names_;
+  std::vector<Place> images_;
 };
 
 // The images of one split, labelled by the place of their folder's name among `names`.
@@ -78,7 +88,7 @@ std::unique_ptr<FolderSource> read_split(const fs::path& folder, const Entries& 
     bool any = false;
     for (const fs::path& file : inside.files) {
       if (is_image_name(file)) {
-        source->add(file, static_cast<int>(found - names.begin()));
+        source->add(place, file.filename().string(), static_cast<int>(found - names.begin()));
         any = true;
       } else {
         ignored.push_back(file);
@@ -122,6 +132,25 @@ fs::path find_image(const fs::path& folder) {
   return {};
 }
 
+bool is_image_folder(const fs::path& folder) {
+  std::error_code error;
+  for (const char* ending : {"", ".gz"}) {
+    for (const char* name : {"train-images-idx3-ubyte", "t10k-images-idx3-ubyte",
+                             "train-labels-idx1-ubyte", "t10k-labels-idx1-ubyte"}) {
+      if (fs::exists(folder / (std::string(name) + ending), error)) return false;
+    }
+  }
+  return fs::is_directory(folder, error) && !find_image(folder).empty();
+}
+
+fs::path test_folder(const fs::path& folder) {
+  std::error_code error;
+  for (const char* name : {"test", "val"}) {
+    if (fs::is_directory(folder / name, error)) return folder / name;
+  }
+  return {};
+}
+
 ImageSources open_image_folder(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
@@ -130,21 +159,23 @@ ImageSources open_image_folder(const fs::path& folder) {
                     "class). Give such a folder.");
   }
   const bool grouped = fs::is_directory(folder / "train", error);
-  const bool has_test = fs::is_directory(folder / "test", error);
+  const fs::path tests = test_folder(folder);
+  const bool has_test = !tests.empty();
   Problems problems;
   if (has_test && !grouped) {
     throw UserError(folder.string(),
-                    "holds test/ but no train/ (either both are needed, or only classes). "
-                    "Add train/, or rename test/ if it is a class.");
+                    "holds " + tests.filename().string() +
+                        "/ but no train/ (either both are needed, or only classes). Add train/, "
+                        "or rename it if it is a class.");
   }
   ImageSources sources;
   const Entries top = entries_of(folder);
   if (grouped) {
     sources.ignored = top.files;
     for (const fs::path& other : top.folders) {
-      if (other.filename() == "train" || other.filename() == "test") continue;
+      if (other.filename() == "train" || other == tests) continue;
       problems.add(other.string(),
-                   "is a folder next to train/ (only train/ and test/ are read). "
+                   "is a folder next to train/ (only train/ and test/ or val/ are read). "
                    "Rename or remove it.");
     }
   }
@@ -156,8 +187,8 @@ ImageSources open_image_folder(const fs::path& folder) {
   sources.classes = static_cast<int>(sources.class_names.size());
   sources.train = read_split(train, classes, sources.class_names, sources.ignored, problems);
   if (has_test) {
-    sources.test = read_split(folder / "test", entries_of(folder / "test"), sources.class_names,
-                              sources.ignored, problems);
+    sources.test =
+        read_split(tests, entries_of(tests), sources.class_names, sources.ignored, problems);
   }
   if (sources.classes == 1) {
     problems.add(train.string(), "holds one class, " + sources.class_names.front() +

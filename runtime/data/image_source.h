@@ -9,8 +9,8 @@
 
 #include "runtime/data/image.h"
 
-// Labelled images as an import reads them: one at a time, so that a data set need not fit into
-// memory.
+// Labelled images as they lie in files, read one at a time and by any thread, so that a data set
+// need not fit into memory.
 namespace hetpipe {
 
 class ImageSource {
@@ -18,9 +18,11 @@ class ImageSource {
   virtual ~ImageSource() = default;
   const std::vector<std::int32_t>& labels() const { return labels_; }  // (N)
   std::int64_t size() const { return static_cast<std::int64_t>(labels_.size()); }
-  // Image `index`. UserError naming the file when it cannot be read.
-  virtual Image read(std::int64_t index) = 0;
+  // Image `index` as it is stored. UserError naming the file when it cannot be read.
+  virtual StoredImage fetch(std::int64_t index) const = 0;
   virtual std::string name(std::int64_t index) const = 0;  // for messages
+  // Decoded. UserError beside fetch()'s when it is damaged.
+  Image read(std::int64_t index) const { return decoded(fetch(index), name(index)); }
 
  protected:
   std::vector<std::int32_t> labels_;
@@ -52,9 +54,14 @@ std::filesystem::path find_image(const std::filesystem::path& folder);
 
 // One folder per class, classes and images in the order of their names (bytes), which must end in
 // .jpg, .jpeg or .png in any case; other files are listed as ignored, names that begin with a dot
-// passed over. With train/ the classes are folders in there and, for the test split, in test/,
-// which may lack some. UserError with all that is wrong: no classes, a class without images,
+// passed over. With train/ the classes are folders in there and, for the test split, in test/ or
+// val/, which may lack some. UserError with all that is wrong: no classes, a class without images,
 // folders within classes, a class of test/ that train/ does not have.
 ImageSources open_image_folder(const std::filesystem::path& folder);
+
+// Whether it is a folder with folders of images, and without IDX files.
+bool is_image_folder(const std::filesystem::path& folder);
+// Its test/ or val/; empty: it has neither.
+std::filesystem::path test_folder(const std::filesystem::path& folder);
 
 }  // namespace hetpipe

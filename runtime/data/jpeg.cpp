@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>
@@ -51,6 +53,32 @@ bool begin(JpegDecoder& decoder, const unsigned char* bytes, std::size_t count) 
   return true;
 }
 
+// Of the output, in its pixels.
+struct JpegPart {
+  JDIMENSION top = 0, left = 0, height = 0, width = 0;
+};
+
+// From there on; `part` becomes what is decoded, which is wider where blocks are.
+bool start_part(JpegDecoder& decoder, JpegPart& part) {
+  if (setjmp(decoder.back) != 0) return false;
+  jpeg_start_decompress(&decoder.jpeg);
+  jpeg_crop_scanline(&decoder.jpeg, &part.left, &part.width);
+  return true;
+}
+
+bool read_part(JpegDecoder& decoder, const JpegPart& part, unsigned char* pixels) {
+  if (setjmp(decoder.back) != 0) return false;
+  if (part.top > 0) jpeg_skip_scanlines(&decoder.jpeg, part.top);
+  const std::size_t length =
+      std::size_t{part.width} * static_cast<std::size_t>(decoder.jpeg.output_components);
+  for (JDIMENSION r = 0; r < part.height;) {
+    JSAMPROW row = pixels + r * length;
+    r += jpeg_read_scanlines(&decoder.jpeg, &row, 1);
+  }
+  jpeg_abort_decompress(&decoder.jpeg);
+  return true;
+}
+
 bool read_rows(JpegDecoder& decoder, unsigned char* pixels) {
   if (setjmp(decoder.back) != 0) return false;
   jpeg_start_decompress(&decoder.jpeg);
@@ -86,13 +114,76 @@ struct Cleanup {
 
 bool is_jpeg(std::string_view bytes) { return bytes.starts_with("\xff\xd8\xff"); }
 
-Image decode_jpeg(std::string_view bytes, const std::string& name) {
-  JpegDecoder decoder{};
-  const Cleanup cleanup{decoder};
+namespace {
+
+// The header has been read.
+ImageSize open(JpegDecoder& decoder, std::string_view bytes, const std::string& name) {
   if (!begin(decoder, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size())) {
     refuse_damaged(name, "JPEG", decoder.why);
   }
   check_image_size(decoder.jpeg.image_height, decoder.jpeg.image_width, name);
+  return {static_cast<int>(decoder.jpeg.image_height), static_cast<int>(decoder.jpeg.image_width)};
+}
+
+// A file that was cut short shows it only where it is decoded to its end.
+bool has_end(std::string_view bytes) {
+  constexpr std::size_t kPadding = 4096;
+  const std::size_t from = bytes.size() - std::min(bytes.size(), kPadding);
+  return bytes.find("\xff\xd9", from) != std::string_view::npos;
+}
+
+}  // namespace
+
+ImageSize jpeg_size(std::string_view bytes, const std::string& name) {
+  JpegDecoder decoder{};
+  const Cleanup cleanup{decoder};
+  return open(decoder, bytes, name);
+}
+
+ImagePart decode_jpeg_part(std::string_view bytes, const std::string& name, Box box,
+                           ImageSize least) {
+  JpegDecoder decoder{};
+  const Cleanup cleanup{decoder};
+  open(decoder, bytes, name);
+  jpeg_decompress_struct& jpeg = decoder.jpeg;
+  if (jpeg.out_color_space == JCS_CMYK || !has_end(bytes)) return {decode_jpeg(bytes, name), box};
+  unsigned eighths = 8;
+  while (eighths > 1 && box.height * (eighths / 2) / 8 >= least.height &&
+         box.width * (eighths / 2) / 8 >= least.width) {
+    eighths /= 2;
+  }
+  jpeg.scale_num = eighths;
+  jpeg.scale_denom = 8;
+  jpeg_calc_output_dimensions(&jpeg);
+  // Each side by itself: sizes are rounded up.
+  const double down = static_cast<double>(jpeg.output_height) / jpeg.image_height;
+  const double across = static_cast<double>(jpeg.output_width) / jpeg.image_width;
+  box = {box.top * down, box.left * across, box.height * down, box.width * across};
+  // Colours between blocks are interpolated: a block more each way gives the bits of the whole.
+  constexpr double kMargin = 16;
+  const auto limit = [](double place, JDIMENSION most) {
+    return static_cast<JDIMENSION>(std::clamp(place, 0.0, static_cast<double>(most)));
+  };
+  JpegPart part;
+  part.top = limit(std::floor(box.top - kMargin), jpeg.output_height - 1);
+  part.left = limit(std::floor(box.left - kMargin), jpeg.output_width - 1);
+  part.height = limit(std::ceil(box.top + box.height + kMargin), jpeg.output_height) - part.top;
+  part.width = limit(std::ceil(box.left + box.width + kMargin), jpeg.output_width) - part.left;
+  if (!start_part(decoder, part)) refuse_damaged(name, "JPEG", decoder.why);
+  const int channels = jpeg.output_components;
+  Image image{static_cast<int>(part.height), static_cast<int>(part.width), channels,
+              std::vector<std::uint8_t>(std::size_t{part.height} * part.width *
+                                        static_cast<std::size_t>(channels))};
+  if (!read_part(decoder, part, image.pixels.data())) refuse_damaged(name, "JPEG", decoder.why);
+  box.top -= part.top;
+  box.left -= part.left;
+  return {std::move(image), box};
+}
+
+Image decode_jpeg(std::string_view bytes, const std::string& name) {
+  JpegDecoder decoder{};
+  const Cleanup cleanup{decoder};
+  open(decoder, bytes, name);
   const J_COLOR_SPACE space = decoder.jpeg.out_color_space;
   const int stored = space == JCS_GRAYSCALE ? 1 : space == JCS_CMYK ? 4 : 3;
   Image image{

@@ -65,21 +65,36 @@ bool read_rows(PngDecoder& decoder, png_bytepp rows) {
 
 bool is_png(std::string_view bytes) { return bytes.starts_with("\x89PNG\r\n\x1a\n"); }
 
-Image decode_png(std::string_view bytes, const std::string& name) {
-  PngDecoder decoder;
+namespace {
+
+// The header has been read.
+ImageSize open(PngDecoder& decoder, std::string_view bytes, const std::string& name) {
   decoder.at = bytes.data();
   decoder.left = bytes.size();
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, leave, ignore);
   if (decoder.png != nullptr) decoder.info = png_create_info_struct(decoder.png);
   if (decoder.info == nullptr) throw SystemError("cannot set up libpng to read " + name);
   if (!begin(decoder)) refuse_damaged(name, "PNG", decoder.why);
-  const std::size_t height = png_get_image_height(decoder.png, decoder.info);
-  check_image_size(static_cast<std::int64_t>(height),
-                   png_get_image_width(decoder.png, decoder.info), name);
+  const std::int64_t height = png_get_image_height(decoder.png, decoder.info);
+  const std::int64_t width = png_get_image_width(decoder.png, decoder.info);
+  check_image_size(height, width, name);
+  return {static_cast<int>(height), static_cast<int>(width)};
+}
+
+}  // namespace
+
+ImageSize png_size(std::string_view bytes, const std::string& name) {
+  PngDecoder decoder;
+  return open(decoder, bytes, name);
+}
+
+Image decode_png(std::string_view bytes, const std::string& name) {
+  PngDecoder decoder;
+  const ImageSize size = open(decoder, bytes, name);
   const std::size_t length = png_get_rowbytes(decoder.png, decoder.info);
-  Image image{
-      static_cast<int>(height), static_cast<int>(png_get_image_width(decoder.png, decoder.info)),
-      png_get_channels(decoder.png, decoder.info), std::vector<std::uint8_t>(height * length)};
+  const auto height = static_cast<std::size_t>(size.height);
+  Image image{size.height, size.width, png_get_channels(decoder.png, decoder.info),
+              std::vector<std::uint8_t>(height * length)};
   ensure(image.channels == 1 || image.channels == 3, "grey or RGB once alpha is dropped");
   std::vector<png_bytep> rows;
   for (std::size_t r = 0; r < height; ++r) rows.push_back(image.pixels.data() + r * length);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/data/prefetch.h"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -10,21 +12,53 @@
 
 namespace hetpipe {
 
+namespace {
+
+// work(0) ... work(count - 1), by so many threads, this one among them. Rethrows what the first of
+// them threw.
+void in_parallel(int threads, std::size_t count, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto take = [&] {
+    try {
+      for (std::size_t i = next++; i < count; i = next++) work(i);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+      next = count;
+    }
+  };
+  std::vector<std::thread> others;
+  for (std::size_t t = 1; t < std::min(static_cast<std::size_t>(threads), count); ++t) {
+    others.emplace_back(take);
+  }
+  take();
+  for (std::thread& other : others) other.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace
+
 Batch assemble_samples(const Dataset& dataset, std::vector<SampleKey> keys,
-                       std::uint64_t masking_seed, const SampleMemory& memory) {
+                       std::uint64_t masking_seed, const SampleMemory& memory, int threads) {
   Batch batch;
   batch.keys = std::move(keys);
   const std::size_t count = batch.keys.size();
   const auto values = static_cast<std::size_t>(dataset.sample_values());
   batch.count = static_cast<int>(count);
   const std::size_t of_images = dataset.has_images() ? values : 0;
-  batch.images = Samples(dataset.sample_type(), count * of_images, memory);
+  batch.images = Samples(dataset.sample_type(), count * of_images, memory, dataset.scale);
   const std::size_t bytes = values * bytes_of(batch.images.type());
   const std::size_t each =
       dataset.has_labels() ? static_cast<std::size_t>(dataset.labels_per_sample) : 0;
   batch.labels.reserve(count * each);
+  if (dataset.has_images()) {
+    in_parallel(dataset.store ? threads : 1, count, [&](std::size_t i) {
+      dataset.copy_stored(batch.keys[i], batch.images.data() + i * bytes);
+    });
+  }
   for (std::size_t i = 0; i < count; ++i) {
-    if (dataset.has_images()) dataset.copy_stored(batch.keys[i], batch.images.data() + i * bytes);
     if (dataset.has_labels()) dataset.append_labels(batch.keys[i].index, batch.labels);
     if (!dataset.mask_token) continue;
     const auto mask = [&](auto images) {
@@ -40,7 +74,7 @@ Batch assemble_samples(const Dataset& dataset, std::vector<SampleKey> keys,
 
 Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
                      Minibatch minibatch, std::span<const SampleSpan> spans,
-                     const SampleMemory& memory) {
+                     const SampleMemory& memory, int threads) {
   const SampleRange range = sampler.samples(worker, minibatch);
   std::vector<SampleKey> keys;
   for (const SampleSpan& span : spans) {
@@ -48,7 +82,7 @@ Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
       keys.push_back(sampler.key(range.first + i));
     }
   }
-  Batch batch = assemble_samples(dataset, std::move(keys), sampler.seed(), memory);
+  Batch batch = assemble_samples(dataset, std::move(keys), sampler.seed(), memory, threads);
   batch.minibatch = minibatch;
   if (dataset.label_weights) {
     std::vector<std::int64_t> whole;

@@ -38,14 +38,16 @@ struct Batch {
 
 // These samples, one after another: the parts that the data set holds. `masking_seed` keys which
 // tokens are hidden, where the data set is for masked language modelling. `memory`: for the images.
+// `threads`: that read them, where they are not in memory.
 Batch assemble_samples(const Dataset& dataset, std::vector<SampleKey> keys,
-                       std::uint64_t masking_seed, const SampleMemory& memory = ordinary_memory);
+                       std::uint64_t masking_seed, const SampleMemory& memory = ordinary_memory,
+                       int threads = 1);
 
 // Of one minibatch of one virtual worker the samples of these spans, one span after another: the
 // parts that the data set holds.
 Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
                      Minibatch minibatch, std::span<const SampleSpan> spans,
-                     const SampleMemory& memory = ordinary_memory);
+                     const SampleMemory& memory = ordinary_memory, int threads = 1);
 
 class Prefetcher {
  public:

@@ -23,10 +23,15 @@ inline std::shared_ptr<std::byte[]> ordinary_memory(std::size_t bytes) {
 class Samples {
  public:
   Samples() = default;
-  Samples(SampleType type, std::size_t values, const SampleMemory& memory)
-      : type_(type), values_(values), memory_(values == 0 ? nullptr : memory(bytes())) {}
+  Samples(SampleType type, std::size_t values, const SampleMemory& memory,
+          const PixelScale& scale = {})
+      : type_(type),
+        scale_(scale),
+        values_(values),
+        memory_(values == 0 ? nullptr : memory(bytes())) {}
 
   SampleType type() const { return type_; }
+  const PixelScale& scale() const { return scale_; }
   bool empty() const { return values_ == 0; }
   std::size_t values() const { return values_; }
   std::size_t bytes() const { return values_ * bytes_of(type_); }
@@ -41,6 +46,7 @@ class Samples {
 
  private:
   SampleType type_ = SampleType::floats;
+  PixelScale scale_;
   std::size_t values_ = 0;
   std::shared_ptr<std::byte[]> memory_;
 };

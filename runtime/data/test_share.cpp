@@ -24,8 +24,8 @@ class PartOfSource final : public ImageSource {
       labels_.push_back(of_->labels()[at]);
     }
   }
-  Image read(std::int64_t index) override {
-    return of_->read(images_[static_cast<std::size_t>(index)]);
+  StoredImage fetch(std::int64_t index) const override {
+    return of_->fetch(images_[static_cast<std::size_t>(index)]);
   }
   std::string name(std::int64_t index) const override {
     return of_->name(images_[static_cast<std::size_t>(index)]);

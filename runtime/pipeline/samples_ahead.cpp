@@ -46,6 +46,7 @@ void SamplesAhead::upload(const StagePass& of, const Stage& stage, const Batch& 
   if (stage.reads_samples()) {
     const StoredPart part = images_of(batch, span);
     next.type = batch.images.type();
+    next.scale = batch.images.scale();
     next.images.bytes = part.bytes;
     images = part.from;
   }
@@ -75,7 +76,8 @@ void SamplesAhead::take(const StagePass& of, const Stage& stage, Pass& pass) {
   const Uploaded& it = *uploaded_;
   stream_.wait(*it.done);
   if (stage.reads_samples()) {
-    pass.images = unpacked(stage, place_.data() + it.images.offset, it.images.bytes, it.type);
+    pass.images =
+        unpacked(stage, place_.data() + it.images.offset, it.images.bytes, it.type, it.scale);
   }
   if (stage.has_loss()) {
     pass.labels = Buffer(device_, stream_, it.labels.bytes, MemoryKind::activations);

@@ -50,6 +50,7 @@ class SamplesAhead {
   struct Uploaded {
     StagePass of;
     SampleType type = SampleType::floats;
+    PixelScale scale;
     Part images, labels;
     std::shared_ptr<const Event> done;
   };

@@ -64,12 +64,13 @@ void write_labels(const Model& model, const Batch& batch, SampleSpan span, std::
   }
 }
 
-Buffer unpacked(const Stage& stage, const std::byte* from, std::size_t bytes, SampleType type) {
+Buffer unpacked(const Stage& stage, const std::byte* from, std::size_t bytes, SampleType type,
+                const PixelScale& scale) {
   const ElementType to = sample_type(stage.model(), stage.device().element_type());
   const std::size_t elements = bytes / bytes_of(type);
   Buffer images(stage.device(), stage.stream(), elements * bytes_of(to), MemoryKind::activations);
   stage.device().unpack(stage.stream(), images.data(), to, from, type,
-                        static_cast<std::int64_t>(elements));
+                        static_cast<std::int64_t>(elements), scale);
   return images;
 }
 
@@ -80,11 +81,12 @@ void load(const Stage& stage, const Batch& batch, SampleSpan span, Pass& pass, W
   if (stage.reads_samples()) {
     const auto [from, bytes] = images_of(batch, span);
     if (device.host_memory()) {
-      pass.images = unpacked(stage, from, bytes, batch.images.type());
+      pass.images = unpacked(stage, from, bytes, batch.images.type(), batch.images.scale());
     } else {
       const Buffer stored(device, stream, bytes, MemoryKind::activations);
       device.copy(stream, stored.data(), from, bytes);
-      pass.images = unpacked(stage, stored.data(), bytes, batch.images.type());
+      pass.images =
+          unpacked(stage, stored.data(), bytes, batch.images.type(), batch.images.scale());
     }
   }
   if (!stage.has_loss()) return;

@@ -30,7 +30,8 @@ std::size_t bytes_of_labels(const Batch& batch, SampleSpan span);
 void write_labels(const Model& model, const Batch& batch, SampleSpan span, std::byte* to);
 // Samples as the stage's layers read them; enqueued on its stream, which reads `from` (memory of
 // the device, or of the host where it reaches that).
-Buffer unpacked(const Stage& stage, const std::byte* from, std::size_t bytes, SampleType type);
+Buffer unpacked(const Stage& stage, const std::byte* from, std::size_t bytes, SampleType type,
+                const PixelScale& scale);
 
 // Of a forward pass through the stage that holds the loss.
 struct Losses {

@@ -87,7 +87,8 @@ struct TrainJob {
   std::string device = "cpu";           // of every worker, or "auto"
   std::string transport_path = "auto";  // of path_named
   int threads = 1;
-  int run_ahead = 1;  // WorkQueue's pieces, on devices that work beside the host
+  int data_threads = 1;  // of each rank, which read and decode samples
+  int run_ahead = 1;     // WorkQueue's pieces, on devices that work beside the host
   double timeout_seconds = 60;
   std::string checkpoint_folder;  // empty: none are written
   int keep_checkpoints = 0;       // the newest so many; 0: all
@@ -97,17 +98,17 @@ struct TrainJob {
   std::string trace_folder;       // empty: no trace
 };
 constexpr auto fields_of(Type<TrainJob>) {
-  return fields<&TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile,
-                &TrainJob::model, &TrainJob::sample, &TrainJob::classes, &TrainJob::dataset_size,
-                &TrainJob::test_size, &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint,
-                &TrainJob::optimizer, &TrainJob::label_smoothing, &TrainJob::target_accuracy,
-                &TrainJob::seed, &TrainJob::shuffle, &TrainJob::end_position,
-                &TrainJob::evaluate_every, &TrainJob::checkpoint_every, &TrainJob::log_every,
-                &TrainJob::rehearse_preemption, &TrainJob::notice_seconds, &TrainJob::start,
-                &TrainJob::device, &TrainJob::transport_path, &TrainJob::threads,
-                &TrainJob::run_ahead, &TrainJob::timeout_seconds, &TrainJob::checkpoint_folder,
-                &TrainJob::keep_checkpoints, &TrainJob::exact_checkpoints, &TrainJob::build,
-                &TrainJob::recipe, &TrainJob::trace_folder>;
+  return fields<
+      &TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile,
+      &TrainJob::model, &TrainJob::sample, &TrainJob::classes, &TrainJob::dataset_size,
+      &TrainJob::test_size, &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint,
+      &TrainJob::optimizer, &TrainJob::label_smoothing, &TrainJob::target_accuracy, &TrainJob::seed,
+      &TrainJob::shuffle, &TrainJob::end_position, &TrainJob::evaluate_every,
+      &TrainJob::checkpoint_every, &TrainJob::log_every, &TrainJob::rehearse_preemption,
+      &TrainJob::notice_seconds, &TrainJob::start, &TrainJob::device, &TrainJob::transport_path,
+      &TrainJob::threads, &TrainJob::data_threads, &TrainJob::run_ahead, &TrainJob::timeout_seconds,
+      &TrainJob::checkpoint_folder, &TrainJob::keep_checkpoints, &TrainJob::exact_checkpoints,
+      &TrainJob::build, &TrainJob::recipe, &TrainJob::trace_folder>;
 }
 
 using OpenData = std::function<Dataset(Split, Parts)>;

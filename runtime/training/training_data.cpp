@@ -25,20 +25,34 @@ bool has_test_samples(const TrainingData& of) {
   return of.test_share.has_value() || has_test_split(of.data);
 }
 
+namespace {
+
+Dataset open_images(const TrainingData& of, Split split, Parts parts) {
+  ImageSources sources = open_image_folder(of.data);
+  if (of.test_share) sources = with_test_share(std::move(sources), *of.test_share, of.data);
+  std::shared_ptr<const ImageSource> source =
+      split == Split::train ? std::move(sources.train) : std::move(sources.test);
+  return image_dataset(std::move(source), sources.classes, of.data, of.images, split, parts);
+}
+
+}  // namespace
+
 Dataset open_training_data(const TrainingData& of, Split split, Parts parts) {
   const TextTask task =
       learns_masked_tokens(of.model.name) ? TextTask::masked_tokens : TextTask::next_token;
   const std::optional<SampleFormat> samples = format_of(of.model);
+  if (is_image_folder(of.data)) return open_images(of, split, parts);
   const auto open = [&](Split wanted, Parts what) {
     return samples ? open_dataset(of.data, wanted, what, *samples)
                    : open_dataset(of.data, wanted, what, task);
   };
-  if (!of.test_share) return open(split, parts);
+  if (!of.test_share) return with_transforms(open(split, parts), of.images, split, parts);
   if (has_test_split(of.data)) {
     throw UserError("--test-share",
                     "is for data without test samples (" + of.data + " holds some). Leave it out.");
   }
-  return split_of(open(Split::train, Parts::both), *of.test_share, split, parts);
+  return with_transforms(split_of(open(Split::train, Parts::both), *of.test_share, split, parts),
+                         of.images, split, parts);
 }
 
 Model make_model_for(const ModelChoice& choice, const Dataset& data) {

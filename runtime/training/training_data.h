@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/data/dataset.h"
+#include "runtime/data/image_dataset.h"
 #include "runtime/model/model.h"
 #include "runtime/model/zoo.h"
 
@@ -12,9 +13,10 @@
 namespace hetpipe {
 
 struct TrainingData {
-  ModelChoice model;  // says what is learnt of a text
-  std::string data;   // as for open_dataset
+  ModelChoice model;                   // says what is learnt of a text
+  std::string data;                    // as for open_dataset
   std::optional<double> test_share{};  // test samples are this part of the training samples
+  ImageRules images{};                 // what happens to images
 };
 bool has_test_samples(const TrainingData& of);
 // UserError beside open_dataset's: a test share of data that have test samples.

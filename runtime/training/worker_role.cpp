@@ -86,10 +86,11 @@ Sampler deal_test_set(const TrainJob& job) {
 
 // Samples [first, first + count) of the test set.
 Batch assemble_test_batch(const Dataset& test, std::int64_t first, std::int64_t count,
-                          std::int64_t number, double label_weight, const SampleMemory& memory) {
+                          std::int64_t number, double label_weight, const SampleMemory& memory,
+                          int threads) {
   std::vector<SampleKey> keys;
   for (std::int64_t i = 0; i < count; ++i) keys.push_back({0, first + i});
-  Batch batch = assemble_samples(test, std::move(keys), kEvaluationMaskingSeed, memory);
+  Batch batch = assemble_samples(test, std::move(keys), kEvaluationMaskingSeed, memory, threads);
   batch.minibatch = number;
   batch.loss_weight = label_weight;
   return batch;
@@ -281,7 +282,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
     for (int m = 0; m < job.plan.micro_batches; ++m) {
       spans.push_back(setup.place.split.of(samples, m, role.stage().value, role.replica));
     }
-    return assemble_batch(train, common.sampler, worker, p, spans, memory);
+    return assemble_batch(train, common.sampler, worker, p, spans, memory, job.data_threads);
   };
   for (std::size_t c = 0; plays && c < built.chunks.size(); ++c) {
     const SampleSpan usual =
@@ -327,7 +328,8 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   setup.test.batch = [&](std::int64_t b) {
     const SampleRange range = dealt.samples(worker, b);
     const SampleSpan own = setup.place.split.whole(range.count, role.stage().value, role.replica);
-    return assemble_test_batch(test, range.first + own.first, own.count(), b, test_weight, memory);
+    return assemble_test_batch(test, range.first + own.first, own.count(), b, test_weight, memory,
+                               job.data_threads);
   };
   setup.test.modelled = [&](int chunk, std::int64_t samples) {
     const StagePace& pace = setup.paces[at(chunk)];

@@ -192,8 +192,8 @@ TEST_P(CudaElements, AreConvertedAsOnTheHost) {
       const Buffer a(*device_, *stream, given.size(), MemoryKind::messages);
       const Buffer b(*device_, *stream, wanted.size(), MemoryKind::messages);
       device_->copy(*stream, a.data(), given.data(), given.size());
-      device_->convert(*stream, b.data(), to, a.data(), from, count);
-      device_->convert(*stream, b.data(), to, a.data(), from, 0);
+      device_->convert(*stream, b.data(), to, a.data(), from, count, scale);
+      device_->convert(*stream, b.data(), to, a.data(), from, 0, scale);
       device_->copy(*stream, got.data(), b.data(), got.size());
       stream->synchronize();
       EXPECT_EQ(got, wanted) << to_string(from) << " to " << to_string(to);
@@ -204,7 +204,7 @@ TEST_P(CudaElements, AreUnpackedFromSamplesAsOnTheHost) {
   const auto stream = device_->make_stream();
   for (const SampleType from : {SampleType::pixels, SampleType::tokens, SampleType::floats})
     for (const ElementType to : {ElementType::fp32, ElementType::bf16, ElementType::fp16}) {
-      const std::int64_t count = 70'001;
+      const std::int64_t count = 70'002;
       std::vector<std::byte> given(static_cast<std::size_t>(count) * bytes_of(from));
       if (from == SampleType::floats) {
         const Floats values = drawn(9, count);
@@ -217,12 +217,14 @@ TEST_P(CudaElements, AreUnpackedFromSamplesAsOnTheHost) {
       }
       std::vector<std::byte> wanted(static_cast<std::size_t>(count) * bytes_of(to)),
           got(wanted.size());
-      unpack_elements(wanted.data(), to, given.data(), from, count);
+      const PixelScale scale =
+          to == ElementType::fp16 ? PixelScale{} : PixelScale{3, {.5f, .4f, .3f}, {.2f, .3f, .4f}};
+      unpack_elements(wanted.data(), to, given.data(), from, count, scale);
       const Buffer a(*device_, *stream, given.size(), MemoryKind::activations);
       const Buffer b(*device_, *stream, wanted.size(), MemoryKind::activations);
       device_->copy(*stream, a.data(), given.data(), given.size());
-      device_->unpack(*stream, b.data(), to, a.data(), from, count);
-      device_->unpack(*stream, b.data(), to, a.data(), from, 0);
+      device_->unpack(*stream, b.data(), to, a.data(), from, count, scale);
+      device_->unpack(*stream, b.data(), to, a.data(), from, 0, scale);
       device_->copy(*stream, got.data(), b.data(), got.size());
       stream->synchronize();
       EXPECT_EQ(got, wanted) << to_string(from) << " to " << to_string(to);

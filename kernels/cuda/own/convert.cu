@@ -14,6 +14,23 @@ struct Pixel {
   HETPIPE_DEVICE float operator()(float x) const { return x / 255.0f; }
 };
 
+// Pixels that a mean is taken off.
+template <class To>
+struct ScaledPixels {
+  static constexpr int pack = kPack<std::uint8_t>;
+  PixelScale scale;
+  const std::uint8_t* x;
+  To* y;
+
+  HETPIPE_DEVICE void operator()(std::int64_t i, std::int64_t left) const {
+    const auto from = load<pack>(x + i, left);
+    Pack<To, pack> to;
+    HETPIPE_UNROLL
+    for (int k = 0; k < pack; ++k) to.at[k] = To(scaled(scale, from.at[k], i + k));
+    store(y + i, to, left);
+  }
+};
+
 // One output's matrix (inputs, taps) is turned into (taps, inputs) by way of shared memory, so that
 // both sides are reached in runs: a piece of whole inputs is contiguous on the side of the model,
 // and a run per tap on the other. Where the taps of one input alone are more than the piece, they
@@ -85,8 +102,10 @@ void convert(const From* x, To* y, std::int64_t count, On on) {
 }
 
 template <class To>
-void pixels(const std::uint8_t* x, To* y, std::int64_t count, On on) {
-  map(Pixel{}, x, y, count, on);
+void pixels(const std::uint8_t* x, To* y, std::int64_t count, const PixelScale& scale, On on) {
+  if (scale.channels == 0) return map(Pixel{}, x, y, count, on);
+  using Body = ScaledPixels<To>;
+  each<Body::pack>(Body{scale, x, y}, count, on);
 }
 template <class To>
 void tokens(const std::uint16_t* x, To* y, std::int64_t count, On on) {
@@ -117,8 +136,8 @@ HETPIPE_CONVERT(Fp16, float)
 HETPIPE_CONVERT(Fp16, Bf16)
 HETPIPE_CONVERT(Fp16, Fp16)
 
-#define HETPIPE_SAMPLES(T)                                         \
-  template void pixels(const std::uint8_t*, T*, std::int64_t, On); \
+#define HETPIPE_SAMPLES(T)                                                            \
+  template void pixels(const std::uint8_t*, T*, std::int64_t, const PixelScale&, On); \
   template void tokens(const std::uint16_t*, T*, std::int64_t, On);
 HETPIPE_SAMPLES(float)
 HETPIPE_SAMPLES(Bf16)

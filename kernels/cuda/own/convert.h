@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/sample_type.h"
 #include "kernels/cuda/own/stream.h"
 
 // From one type of numbers to another, and from one order of a convolution's weights to another.
@@ -13,9 +14,9 @@ namespace hetpipe::cuda {
 template <class From, class To>
 void convert(const From* x, To* y, std::int64_t count, On on);
 
-// Samples as they are stored: pixels as x/255, divided in fp32, and numbers of tokens.
+// Samples as they are stored: pixels by their scale, in fp32, and numbers of tokens.
 template <class To>
-void pixels(const std::uint8_t* x, To* y, std::int64_t count, On on);
+void pixels(const std::uint8_t* x, To* y, std::int64_t count, const PixelScale& scale, On on);
 template <class To>
 void tokens(const std::uint16_t* x, To* y, std::int64_t count, On on);
 

@@ -22,7 +22,7 @@ std::vector<std::byte> rounded(const std::vector<float>& values) {
 
 // `given`, which layers are to read as `wanted`.
 void expect_unpacked(SampleType from, const std::vector<std::byte>& given,
-                     const std::vector<float>& wanted) {
+                     const std::vector<float>& wanted, const PixelScale& scale = {}) {
   const auto count = static_cast<std::int64_t>(wanted.size());
   for (const char* name : {"reference", "cpu", "offload"}) {
     SCOPED_TRACE(name);
@@ -33,7 +33,7 @@ void expect_unpacked(SampleType from, const std::vector<std::byte>& given,
     const auto as = [&](ElementType to) {
       std::vector<std::byte> got(wanted.size() * bytes_of(to));
       const Buffer unpacked(*device, *stream, got.size(), MemoryKind::activations);
-      device->unpack(*stream, unpacked.data(), to, there.data(), from, count);
+      device->unpack(*stream, unpacked.data(), to, there.data(), from, count, scale);
       device->copy(*stream, got.data(), unpacked.data(), got.size());
       stream->synchronize();
       return got;
@@ -52,6 +52,18 @@ TEST(Unpack, PixelsAreSharesOf255) {
     wanted.push_back(static_cast<float>(value) / 255.0f);
   }
   expect_unpacked(SampleType::pixels, pixels, wanted);
+}
+
+TEST(Unpack, PixelsLessAMean) {
+  const PixelScale scale{3, {.485f, .456f, .406f}, {.229f, .224f, .225f}};
+  std::vector<std::byte> pixels;
+  std::vector<float> wanted;
+  for (std::size_t i = 0; i < 768; ++i) {
+    pixels.push_back(static_cast<std::byte>(i / 3));
+    const float share = static_cast<float>(i / 3) / 255.0f;
+    wanted.push_back((share - scale.mean[i % 3]) / scale.deviation[i % 3]);
+  }
+  expect_unpacked(SampleType::pixels, pixels, wanted, scale);
 }
 
 TEST(Unpack, TokensAreTheirNumbers) {

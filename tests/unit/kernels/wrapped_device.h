@@ -41,8 +41,8 @@ class WrappedDevice : public Device {
     real_->convert(stream, to, to_type, from, from_type, count);
   }
   void unpack(Stream& stream, std::byte* to, ElementType to_type, const std::byte* from,
-              SampleType from_type, std::int64_t count) override {
-    real_->unpack(stream, to, to_type, from, from_type, count);
+              SampleType from_type, std::int64_t count, const PixelScale& scale) override {
+    real_->unpack(stream, to, to_type, from, from_type, count, scale);
   }
   MemoryAccount& memory() override { return real_->memory(); }
   void copy(Stream& stream, std::byte* to, const std::byte* from, std::size_t bytes) override {

@@ -52,8 +52,8 @@ class UnpackSamples : public testing::Test {};
 TYPED_TEST_SUITE(UnpackSamples, Elements);
 
 // Every number that samples hold, from every place within a pack.
-template <class From, class To>
-void expect_unpacked(void (*unpack)(const From*, To*, std::int64_t, On), float divisor) {
+template <class From, class To, class Unpack, class Value>
+void expect_unpacked(const Unpack& unpack, const Value& value) {
   in_both_orders([&] {
     for (const std::int64_t count : {0, 1, 15, 16, 17, 257, 65'536 + 21}) {
       for (const std::int64_t x_offset : {0, 1, 9}) {
@@ -62,7 +62,7 @@ void expect_unpacked(void (*unpack)(const From*, To*, std::int64_t, On), float d
           std::vector<float> wanted;
           for (std::int64_t i = 0; i < count; ++i) {
             x.data()[i] = static_cast<From>(i);
-            wanted.push_back(static_cast<float>(x[i]) / divisor);
+            wanted.push_back(value(x[i], i));
           }
           Array<To> y(count, y_offset);
           unpack(x.data(), y.data(), count, nullptr);
@@ -73,11 +73,25 @@ void expect_unpacked(void (*unpack)(const From*, To*, std::int64_t, On), float d
   });
 }
 
-TYPED_TEST(UnpackSamples, PixelsAreSharesOf255) {
-  expect_unpacked<std::uint8_t, TypeParam>(pixels<TypeParam>, 255);
+TYPED_TEST(UnpackSamples, PixelsByTheirScale) {
+  const auto as = [](const PixelScale& scale) {
+    expect_unpacked<std::uint8_t, TypeParam>(
+        [&](const std::uint8_t* x, TypeParam* y, std::int64_t count, On on) {
+          pixels(x, y, count, scale, on);
+        },
+        [&](std::uint8_t x, std::int64_t i) {
+          const auto c = static_cast<std::size_t>(scale.channels == 0 ? 0 : i % scale.channels);
+          const float share = static_cast<float>(x) / 255.0f;
+          return scale.channels == 0 ? share : (share - scale.mean[c]) / scale.deviation[c];
+        });
+  };
+  as({});
+  as({1, {.5f}, {.25f}});
+  as({3, {.485f, .456f, .406f}, {.229f, .224f, .225f}});
 }
 TYPED_TEST(UnpackSamples, TokensAreTheirNumbers) {
-  expect_unpacked<std::uint16_t, TypeParam>(tokens<TypeParam>, 1);
+  expect_unpacked<std::uint16_t, TypeParam>(
+      tokens<TypeParam>, [](std::uint16_t x, std::int64_t) { return static_cast<float>(x); });
 }
 
 template <class T>

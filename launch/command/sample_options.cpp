@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch/command/sample_options.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace hetpipe {
+
+OptionGroup sample_options(SampleOptions& options) {
+  return {
+      "Samples (docs/data.md)",
+      {
+          text_option("train-transforms", "T,...", options.train_transforms,
+                      "What happens to training images, as torchvision writes it: "
+                      "\"RandomResizedCrop(224), RandomHorizontalFlip\"."),
+          text_option("test-transforms", "T,...", options.test_transforms,
+                      "What happens to test images: \"Resize(256), CenterCrop(224)\"."),
+          text_option("normalize", "M/D", options.normalize,
+                      "Mean and deviation of each channel's share of 255, which pixels are "
+                      "normalised by: none, imagenet, cifar10, fashion-mnist, or numbers, as in "
+                      "0.5,0.5,0.5/0.2,0.2,0.2."),
+          integer_option("skip-damaged", "N", options.skip_damaged, {0, 1'000'000},
+                         "Images that may be damaged in the data of a rank: another one of its "
+                         "class is used for each, with a warning."),
+          integer_option("data-threads", "N", options.data_threads, {1, 256},
+                         "Threads per rank that read and decode samples."),
+      }};
+}
+
+ImageRules image_rules(const SampleOptions& options, std::int64_t seed) {
+  ImageRules rules;
+  rules.train = parse_transforms(options.train_transforms, "--train-transforms");
+  rules.test = parse_transforms(options.test_transforms, "--test-transforms");
+  if (std::any_of(rules.test.begin(), rules.test.end(), is_random)) {
+    throw UserError("--test-transforms",
+                    "holds a random one (test images are the same every time). Give Resize, "
+                    "CenterCrop, Pad and Grayscale alone.");
+  }
+  rules.scale = parse_pixel_scale(options.normalize, "--normalize");
+  rules.seed = static_cast<std::uint64_t>(seed);
+  rules.skip_damaged = options.skip_damaged;
+  return rules;
+}
+
+}  // namespace hetpipe
