@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
 #include <cstdio>
 #include <filesystem>
 
@@ -7,6 +6,7 @@
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
 #include "launch/command/subcommand.h"
+#include "launch/data/actions.h"
 #include "runtime/data/image_source.h"
 #include "runtime/data/test_share.h"
 #include "runtime/store/dataset_writer.h"
@@ -174,10 +174,6 @@ void write_split(DatasetWriter& writer, Split split, ImageSource& source, Shaper
   }
 }
 
-constexpr std::array kDataActions{
-    Subcommand{"import", "converts CIFAR or folders of images to a file for --data", data_import},
-};
-
 }  // namespace
 
 int data_import(const Invocation& how) {
@@ -204,10 +200,6 @@ int data_import(const Invocation& how) {
                 sources.ignored.size(), sources.ignored.front().c_str());
   }
   return 0;
-}
-
-int data_command(const Invocation& how) {
-  return run_action({"data", "[options]", "Prepares data sets.", kDataActions}, how);
 }
 
 }  // namespace hetpipe

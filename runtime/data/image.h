@@ -30,6 +30,9 @@ inline constexpr std::int64_t kMostImagePixels = std::int64_t{1} << 28;
 // neither format, or too large.
 Image decode_image(std::string_view bytes, const std::string& name);
 
+// As a PNG file.
+std::string encode_png(const Image& image);
+
 // A file of its own. UserError as above, or when it cannot be read.
 Image read_image(const std::filesystem::path& path);
 

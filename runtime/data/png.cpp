@@ -102,4 +102,20 @@ Image decode_png(std::string_view bytes, const std::string& name) {
   return image;
 }
 
+std::string encode_png(const Image& image) {
+  png_image png{};
+  png.version = PNG_IMAGE_VERSION;
+  png.width = static_cast<png_uint_32>(image.width);
+  png.height = static_cast<png_uint_32>(image.height);
+  png.format = image.channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(png);
+  std::string bytes(size, '\0');
+  if (png_image_write_to_memory(&png, bytes.data(), &size, 0, image.pixels.data(), 0, nullptr) ==
+      0) {
+    throw SystemError(std::string("libpng writes no image (") + png.message + ")");
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
 }  // namespace hetpipe

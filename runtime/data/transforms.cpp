@@ -63,13 +63,9 @@ void turn_over(Image& image) {
   }
 }
 
-struct WholeBox {
-  int top = 0, left = 0, height = 0, width = 0;
-};
-
 // A rectangle whose area is a share of the image's, and ratio, as drawn; nothing after ten tries.
-std::optional<WholeBox> draw_box(ImageSize size, t::Range scale, t::Range ratio, bool may_fill,
-                                 Draws& draws) {
+std::optional<Crop> draw_box(ImageSize size, t::Range scale, t::Range ratio, bool may_fill,
+                             Draws& draws) {
   const double area = static_cast<double>(size.height) * size.width;
   for (int i = 0; i < 10; ++i) {
     const double wanted = area * draws.uniform(scale.from, scale.to);
@@ -79,13 +75,13 @@ std::optional<WholeBox> draw_box(ImageSize size, t::Range scale, t::Range ratio,
     const int full = may_fill ? 0 : 1;
     if (w < 1 || h < 1 || w + full > size.width || h + full > size.height) continue;
     const int top = draws.below(size.height - h + 1);
-    return WholeBox{top, draws.below(size.width - w + 1), h, w};
+    return Crop{top, draws.below(size.width - w + 1), h, w};
   }
   return std::nullopt;
 }
 
 // The largest part in the middle whose ratio is allowed.
-WholeBox middle(ImageSize size, t::Range ratio) {
+Crop middle(ImageSize size, t::Range ratio) {
   const double own = static_cast<double>(size.width) / size.height;
   int w = size.width, h = size.height;
   if (own < ratio.from) h = static_cast<int>(std::nearbyint(w / ratio.from));
@@ -147,8 +143,7 @@ class Pipeline {
   }
   void operator()(const t::RandomResizedCrop& to, Draws& draws) {
     const ImageSize size = now();
-    const WholeBox box =
-        draw_box(size, to.scale, to.ratio, true, draws).value_or(middle(size, to.ratio));
+    const Crop box = drawn_crop(size, to, draws);
     resample({static_cast<double>(box.top), static_cast<double>(box.left),
               static_cast<double>(box.height), static_cast<double>(box.width)},
              {to.height, to.width});
@@ -247,6 +242,10 @@ double Draws::uniform(double from, double to) {
 }
 
 int Draws::below(int count) { return std::min(count - 1, static_cast<int>(uniform(0, 1) * count)); }
+
+Crop drawn_crop(ImageSize size, const t::RandomResizedCrop& of, Draws& draws) {
+  return draw_box(size, of.scale, of.ratio, true, draws).value_or(middle(size, of.ratio));
+}
 
 bool is_random(const Transform& transform) {
   return !std::holds_alternative<t::Resize>(transform) &&

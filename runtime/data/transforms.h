@@ -85,6 +85,14 @@ using Transform =
                  transforms::RandomHorizontalFlip, transforms::RandomVerticalFlip,
                  transforms::ColorJitter, transforms::RandomErasing, transforms::Grayscale>;
 
+// The part that RandomResizedCrop takes of an image of this size, as torchvision draws it: up to
+// ten times an area and a ratio, until both fit, and a place; else the largest part in the middle
+// whose ratio is allowed. docs/transforms.py says it in Python.
+struct Crop {
+  int top = 0, left = 0, height = 0, width = 0;
+};
+Crop drawn_crop(ImageSize size, const transforms::RandomResizedCrop& of, Draws& draws);
+
 // "RandomResizedCrop(224, scale=(0.2, 1)), RandomHorizontalFlip": as torchvision's constructors
 // are called. UserError, said of `option`, naming the part that is wrong.
 std::vector<Transform> parse_transforms(std::string_view text, const std::string& option);

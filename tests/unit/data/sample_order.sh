@@ -1,12 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# docs/sample_order.py, the order of samples in Python, against the golden file that data_test holds the
-# sampler to: sample_order.sh SOURCE_FOLDER. 77: no python3.
+# docs/sample_order.py, the order of samples in Python, and docs/transforms.py, what is random in transforms, against
+# the golden files that data_test holds the library to: sample_order.sh SOURCE_FOLDER. 77: no python3.
 set -euo pipefail
 source=$1
 command -v python3 > /dev/null || { echo "skipped: no python3"; exit 77; }
-golden=$source/tests/golden/sample-order.txt
-sed -n 's/^# //p' "$golden" | while read -r -a arguments; do
-  echo "# ${arguments[*]}"
-  python3 -B "$source/docs/sample_order.py" "${arguments[@]}"
-done | diff - "$golden"
+compare() { # PROGRAM GOLDEN
+  sed -n 's/^# //p' "$2" | while read -r -a arguments; do
+    echo "# ${arguments[*]}"
+    python3 -B "$1" "${arguments[@]}"
+  done | diff - "$2"
+}
+compare "$source/docs/sample_order.py" "$source/tests/golden/sample-order.txt"
+compare "$source/docs/transforms.py" "$source/tests/golden/transforms.txt"
