@@ -162,7 +162,7 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
     checkpoint.statistics = name_tensors(model, ParameterLayout::statistics, layers,
                                          of_stages(parts, &StageState::statistics));
   }
-  const std::vector<std::string> slot_names = optimizer_slot_names(job.optimizer.name);
+  const std::vector<std::string> slot_names = optimizer_named(job.optimizer.name).slots;
   for (std::size_t i = 0; i < slot_names.size(); ++i) {
     append(checkpoint.slots[slot_names[i]],
            name_tensors(model, ParameterLayout::parameters, layers, mean_slot(parts, i)));
@@ -187,7 +187,7 @@ std::vector<float> of_layers(const Model& model, ShardMap::What what,
 FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoint* checkpoint,
                          const std::vector<int>& layers) {
   FlatState state;
-  const std::vector<std::string> slot_names = optimizer_slot_names(job.optimizer.name);
+  const std::vector<std::string> slot_names = optimizer_named(job.optimizer.name).slots;
   if (checkpoint == nullptr) {
     state.parameters = initial(model, ParameterLayout::parameters, layers, job.seed);
     state.statistics = initial(model, ParameterLayout::statistics, layers, job.seed);

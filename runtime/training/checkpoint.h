@@ -21,7 +21,7 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
 struct FlatState {
   std::vector<float> parameters;
   std::vector<float> statistics;
-  std::vector<std::vector<float>> slots;  // by optimizer_slot_names
+  std::vector<std::vector<float>> slots;  // by OptimizerTraits::slots
 };
 // The values that a run starts from: initial ones from the seed, or those of the checkpoint.
 FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoint* checkpoint,

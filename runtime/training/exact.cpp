@@ -113,7 +113,7 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
                    {"all_waves_full", whole ? 1 : 0}};
   // The label is then that of the wave cut short, which a continuation takes up again.
   if (here % rules.in_flight != 0) state.numbers["inside"] = here % rules.in_flight;
-  const std::vector<std::string> slots = optimizer_slot_names(job.optimizer.name);
+  const std::vector<std::string> slots = optimizer_named(job.optimizer.name).slots;
   for (std::size_t i = 0; i < parts.workers.size(); ++i) {
     for (std::size_t k = 0; k < parts.workers[i].size(); ++k) {
       const StageState& stage = parts.workers[i][k];
@@ -204,7 +204,7 @@ CheckpointParts parts_from(const Checkpoint& checkpoint, const TrainJob& job) {
       const std::string top = of_stage(i, k) + "/";
       StageState& stage = stages.emplace_back();
       stage.label = start;
-      for (const std::string& slot : optimizer_slot_names(job.optimizer.name)) {
+      for (const std::string& slot : optimizer_named(job.optimizer.name).slots) {
         stage.slots.push_back(tensors.get(top + slot));
       }
       stage.statistics = tensors.get(top + "statistics");

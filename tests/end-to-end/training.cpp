@@ -268,7 +268,7 @@ SerialState state_of(const Checkpoint& checkpoint, const Model& model) {
   state.weights = flatten(parameters, checkpoint.parameters);
   state.statistics =
       flatten(ParameterLayout::statistics(model, 0, model.layer_count()), checkpoint.statistics);
-  for (const std::string& name : optimizer_slot_names(checkpoint.optimizer)) {
+  for (const std::string& name : optimizer_named(checkpoint.optimizer).slots) {
     state.slots.push_back(flatten(parameters, checkpoint.slots.at(name)));
   }
   return state;
