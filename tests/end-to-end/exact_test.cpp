@@ -46,12 +46,15 @@ TEST(Exact, EveryLengthOfWaveAndDistance) {
 }
 
 TEST(Exact, EveryOptimizer) {
-  for (const char* optimizer : {"sgd", "sgd-momentum", "adam"}) {
+  for (const char* optimizer : {"sgd", "sgd-momentum", "adam", "adamw", "lamb"}) {
     SCOPED_TRACE(optimizer);
     Training training = small("lenet", 3, 1);
     training.optimizer.name = optimizer;
     training.optimizer.rate = 0.003f;
     training.optimizer.weight_decay = 0.01f;
+    training.optimizer.nesterov = true;  // of sgd-momentum
+    training.optimizer.vectors_decay = false;
+    training.rates = {{"linear*", 0.5}};
     expect_continues(training, {2});
   }
 }

@@ -322,7 +322,13 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
   job.optimizer = {.name = training_.optimizer.name,
                    .learning_rate = training_.optimizer.rate,
                    .momentum = training_.optimizer.momentum,
+                   .nesterov = training_.optimizer.nesterov,
+                   .beta1 = training_.optimizer.beta1,
+                   .beta2 = training_.optimizer.beta2,
+                   .epsilon = training_.optimizer.epsilon,
                    .weight_decay = training_.optimizer.weight_decay,
+                   .vectors_decay = training_.optimizer.vectors_decay,
+                   .rates = training_.rates,
                    .clipping = {.max_norm = training_.optimizer.clip_norm,
                                 .scope = scope_of(training_.optimizer.clips)}};
   job.label_smoothing = static_cast<double>(training_.label_smoothing);

@@ -57,6 +57,7 @@ struct Training {
   std::string placement = "default";
 
   SerialOptimizer optimizer{.rate = 0.05f};
+  std::vector<RateOf> rates{};  // whose factors optimizer.factor_of has to be
   float label_smoothing = 0;
   RateOptions rate{};  // whose rates optimizer.rate_of has to be
   double epochs = 1;
