@@ -14,7 +14,8 @@ class ResumeCommand : public SoundInput {
  protected:
   static constexpr const char* kOptions =
       " --epochs 3 --learning-rate 0.003 --momentum 0.5 --weight-decay 1e-4 --label-smoothing 0.1"
-      " --clip-norm 2 --lr-schedule cosine --seed 7 --checkpoint-every 1 --trace off";
+      " --nesterov --decay-of matrices --rate-of linear1=0.5 --clip-norm 2 --lr-schedule cosine "
+      "--seed 7 --checkpoint-every 1 --trace off";
 
   // A run that was to end, and the same one stopped on its way.
   void SetUp() override {
@@ -83,6 +84,24 @@ TEST_F(ResumeCommand, ListsWhatChangedAndPromisesNothingThen) {
       << keep.out;
   EXPECT_NE(keep.out.find("bit for bit"), std::string::npos);
   expect_ended_like_the_whole();
+}
+
+TEST_F(ResumeCommand, TheOptimizersOptionsCount) {
+  for (const auto& [option, change] :
+       {std::pair("--nesterov=off", "--nesterov was on, is off"),
+        {"--decay-of all", "--decay-of was matrices, is all"},
+        {"--rate-of linear1=0.6", "--rate-of was linear1=0.5, is linear1=0.6"}}) {
+    SCOPED_TRACE(option);
+    fs::copy(file("run"), file("stopped"), fs::copy_options::recursive);
+    const Ran ran = train(std::string("train --resume run ") + option);
+    EXPECT_EQ(ran.code, 0) << ran.error;
+    EXPECT_NE(ran.out.find(std::string("options changed since: ") + change), std::string::npos)
+        << ran.out;
+    EXPECT_NE(ran.out.find("since it was trained with other options"), std::string::npos);
+    EXPECT_EQ(ran.out.find("bit for bit"), std::string::npos);
+    fs::remove_all(file("run"));
+    fs::rename(file("stopped"), file("run"));
+  }
 }
 
 TEST_F(ResumeCommand, ADamagedCheckpointIsPassedOver) {
