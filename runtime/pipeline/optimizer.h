@@ -27,7 +27,8 @@ struct OptimizerOptions {
   double weight_decay = 0;
   bool vectors_decay = true;    // parameters of one dimension as well: biases, norms
   std::vector<RateOf> rates{};  // the first that covers a parameter holds
-  RateSchedule schedule{};      // of the learning rate
+  double ema = 0;  // decay of the moving average of the weights; 0: none. Kept at the servers
+  RateSchedule schedule{};  // of the learning rate
   Clipping clipping{};
 };
 constexpr auto fields_of(Type<OptimizerOptions>) {
@@ -35,7 +36,8 @@ constexpr auto fields_of(Type<OptimizerOptions>) {
                 &OptimizerOptions::momentum, &OptimizerOptions::nesterov, &OptimizerOptions::beta1,
                 &OptimizerOptions::beta2, &OptimizerOptions::epsilon,
                 &OptimizerOptions::weight_decay, &OptimizerOptions::vectors_decay,
-                &OptimizerOptions::rates, &OptimizerOptions::schedule, &OptimizerOptions::clipping>;
+                &OptimizerOptions::rates, &OptimizerOptions::ema, &OptimizerOptions::schedule,
+                &OptimizerOptions::clipping>;
 }
 
 // The optimizer of one stage of one virtual worker; its state is local to both. It yields the

@@ -143,6 +143,7 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
     for (std::size_t e = 0; e < earlier.size(); ++e) {
       add(state, of_shard(s) + "/" + numbered("weights", e), earlier[e].weights);
       add(state, of_shard(s) + "/" + numbered("statistics", e), earlier[e].statistics);
+      add(state, of_shard(s) + "/" + numbered("average", e), earlier[e].average);
     }
   }
   return state;
@@ -232,7 +233,8 @@ CheckpointParts parts_from(const Checkpoint& checkpoint, const TrainJob& job) {
       const auto e = static_cast<std::size_t>(label - oldest);
       return {.label = label,
               .weights = tensors.get(of_shard(s) + "/" + numbered("weights", e)),
-              .statistics = tensors.get(of_shard(s) + "/" + numbered("statistics", e))};
+              .statistics = tensors.get(of_shard(s) + "/" + numbered("statistics", e)),
+              .average = tensors.get(of_shard(s) + "/" + numbered("average", e))};
     };
     for (Label label = oldest; label < start; ++label) shard.earlier.push_back(snapshot_of(label));
     shard.snapshot.label = start;

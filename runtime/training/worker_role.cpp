@@ -298,6 +298,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   setup.evaluates = common.evaluations.place();
   setup.evaluations = common.evaluations.events(role.virtual_worker);
   setup.waves = has_waves(job.plan);
+  setup.averages = job.optimizer.ema > 0;
   setup.split_backward = traits(system.schedule).backward == BackwardForm::split;
   for (const StageId id : role.stages) {
     setup.recompute.push_back(recomputes(vw.stages[at(id.value)], system.weights));

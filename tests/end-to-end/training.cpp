@@ -274,6 +274,11 @@ SerialState state_of(const Checkpoint& checkpoint, const Model& model) {
   return state;
 }
 
+std::vector<float> average_of(const Checkpoint& checkpoint, const Model& model) {
+  return flatten(ParameterLayout::parameters(model, 0, model.layer_count()),
+                 checkpoint.slots.at(kAverageSlot));
+}
+
 std::map<std::pair<int, Minibatch>, Label> Trained::labels() const {
   std::map<std::pair<int, Minibatch>, Label> labels;
   for (const Trace& trace : traces) {
@@ -329,6 +334,7 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
                    .weight_decay = training_.optimizer.weight_decay,
                    .vectors_decay = training_.optimizer.vectors_decay,
                    .rates = training_.rates,
+                   .ema = training_.ema,
                    .clipping = {.max_norm = training_.optimizer.clip_norm,
                                 .scope = scope_of(training_.optimizer.clips)}};
   job.label_smoothing = static_cast<double>(training_.label_smoothing);
