@@ -151,6 +151,35 @@ TEST(Optimizer, LambStepsAsFarAsTheWeightsAreLong) {
   expect_near(still.update(0, {0, 0, 0}), {0, 0, 0});
 }
 
+// Two parameters, of four and two elements, whose gradients are sin(t + 0.7 i) at step t: the
+// algorithm in PyTorch 2.15's double precision, with its norm(): lr = 0.01, eps = 1e-6, decay 0.01.
+TEST(Optimizer, LambAsPyTorchComputesIt) {
+  const std::unique_ptr<Device> device = make_device("reference", 1);
+  const std::unique_ptr<Stream> stream = device->make_stream();
+  Optimizer optimizer(
+      {.name = "lamb", .learning_rate = 0.01, .epsilon = 1e-6, .weight_decay = 0.01}, *device,
+      *stream, std::vector<OptimizedParameter>{{4}, {2}});
+  const std::vector<std::vector<double>> expected{
+      {0.98105793, -2.01837944, 0.481151708, 2.98068327, -0.248019877, 0.126972717},
+      {0.956561479, -2.03993637, 0.472234422, 2.99714339, -0.246040038, 0.128933286},
+      {0.931165785, -2.04976584, 0.482222674, 3.02136936, -0.243729624, 0.130475342},
+      {0.919649889, -2.04308252, 0.503366397, 3.04998128, -0.240981762, 0.130778733},
+      {0.92535431, -2.02217338, 0.530135858, 3.06645048, -0.240693174, 0.128052151}};
+  std::vector<float> weights{1, -2, 0.5f, 3, -0.25f, 0.125f};
+  for (int t = 1; t <= 5; ++t) {
+    Buffer gradient(*device, *stream, 6 * sizeof(float), MemoryKind::gradients);
+    for (int i = 0; i < 6; ++i) {
+      gradient.as<float>()[i] = static_cast<float>(std::sin(t + 0.7 * i));
+    }
+    optimizer.update(t - 1, t, gradient, weights.data());
+    device->add(*stream, weights.data(), gradient.as<float>(), 6);
+    for (std::size_t i = 0; i < 6; ++i) {
+      const double wanted = expected[static_cast<std::size_t>(t - 1)][i];
+      EXPECT_NEAR(weights[i], wanted, 1e-6 * std::abs(wanted)) << "step " << t << ", " << i;
+    }
+  }
+}
+
 TEST(Optimizer, LambLooksAlongItsLastUpdate) {
   Rig rig({.name = "lamb", .learning_rate = 0.1}, {{3}});
   rig.optimizer.prepare_to_look_ahead();
