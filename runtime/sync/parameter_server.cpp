@@ -265,12 +265,15 @@ std::vector<float> ParameterServer::average_of(const Snapshot& before, const Sna
   const auto keep = static_cast<float>(setup_.ema);
   const auto take = static_cast<float>(1 - setup_.ema);
   std::vector<float> average(at(count_));
+  const float* const old = before.average.data();
+  const float* const weights = next.weights.get();
+  float* const result = average.data();
   for (std::int64_t first = 0; first < count_; first += kSlice) {
     const std::int64_t end = std::min(count_, first + kSlice);
     for (std::int64_t i = first; i < end; ++i) {
-      average[at(i)] = keep * before.average[at(i)] + take * next.weights.get()[i];
+      result[i] = keep * old[i] + take * weights[i];
     }
-    service_.transport().progress();
+    service_.transport().progress();  // of pushes and pulls, between slices
   }
   return average;
 }
