@@ -52,7 +52,7 @@ class Training {
         device_(make_device("cpu", 1)),
         stream_(device_->make_stream()),
         stage_(model, {model.layer_count()}, StageId{0}, kSeed, *device_, *stream_),
-        optimizer_(options, *device_, *stream_, {stage_.parameters().count()}),
+        optimizer_(options, *device_, *stream_, stage_.parameters().count()),
         sampler_(kSeed, data.size, {kBatch}, 0, 2 * data.size),
         weights_(initial(stage_.parameters(), *device_, *stream_)),
         statistics_(initial(stage_.statistics(), *device_, *stream_)) {

@@ -113,20 +113,29 @@ class Device {
 
   // Optimizers write the *applied weight change* delta, which the caller adds to the weights it
   // keeps. SGD with momentum and weight decay:  g' = g + decay*w;  v = momentum*v + g';  delta =
-  // -(rate*v). velocity may be null when momentum is 0.
+  // -(rate*v), and with Nesterov's momentum -(rate*(g' + momentum*v)), the form of PyTorch
+  // (Sutskever et al. 2013). velocity may be null when momentum is 0.
   virtual void sgd(Stream& stream, float* delta, float* velocity, const float* gradient,
                    const float* weights, const SgdOptions& options, std::int64_t count) = 0;
-  // Adam (Kingma & Ba 2015, algorithm 1; decay as L2 like g' = g + decay*w), step counts from 1.
+  // Adam (Kingma & Ba 2015, algorithm 1; decay as L2 like g' = g + decay*w), step counts from 1:
+  // delta = -(rate*m^/(sqrt(v^) + epsilon)). Decoupled (AdamW: arXiv 1711.05101, algorithm 2, with
+  // the rate as its schedule multiplier): g' = g, and
+  // delta = -(rate*m^/(sqrt(v^) + epsilon) + (rate*decay)*w).
   virtual void adam(Stream& stream, float* delta, float* first, float* second,
                     const float* gradient, const float* weights, const AdamOptions& options,
                     std::int64_t step, std::int64_t count) = 0;
+  // LAMB's layer-wise step: update *= trust_factor(squares, rate) of kernels/optimizer_step.h, for
+  // the sums of squares of a parameter and of its update (device memory).
+  virtual void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,
+                              std::int64_t count) = 0;
 
   // Weights some steps ahead, along the update that was applied last. With its direction x:
   // ahead = weights - factor*x.
   virtual void look_ahead(Stream& stream, float* ahead, const float* weights, const float* x,
                           float factor, std::int64_t count) = 0;
   // With Adam's moments after `step` updates: x = m/(1 - beta1^step) / (sqrt(v/(1 - beta2^step)) +
-  // epsilon), computed as factor * (m/bias1) / (sqrt(v/bias2) + epsilon).
+  // epsilon), computed as factor * (m/bias1) / (sqrt(v/bias2) + epsilon). Decoupled decay is part
+  // of the direction, at these weights: ahead = weights - (factor*x + (factor*decay)*weights).
   virtual void look_ahead_adam(Stream& stream, float* ahead, const float* weights,
                                const float* first, const float* second, const AdamOptions& options,
                                std::int64_t step, float factor, std::int64_t count) = 0;

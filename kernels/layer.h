@@ -349,6 +349,7 @@ struct SgdOptions {
   float rate = 0.01f;
   float momentum = 0;
   float weight_decay = 0;
+  bool nesterov = false;
 };
 struct AdamOptions {
   float rate = 1e-3f;
@@ -356,6 +357,7 @@ struct AdamOptions {
   float beta2 = 0.999f;
   float epsilon = 1e-8f;
   float weight_decay = 0;
+  bool decoupled = false;  // decay is no part of the gradient: AdamW
 };
 
 }  // namespace hetpipe

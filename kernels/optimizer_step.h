@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/element.h"
 #include "kernels/layer.h"
 
 // The numbers of one optimizer step that do not depend on the element, computed in double. They
@@ -13,6 +14,7 @@ namespace hetpipe {
 
 struct AdamStep {
   float rate, beta1, beta2, rest1, rest2, bias1, bias2, epsilon, decay;
+  bool decoupled;
 };
 
 // rest = 1 - beta; bias = 1 - beta^step, step counted from 1.
@@ -28,7 +30,16 @@ inline AdamStep adam_step(const AdamOptions& o, std::int64_t step) {
           static_cast<float>(1.0 - std::pow(beta1, t)),
           static_cast<float>(1.0 - std::pow(beta2, t)),
           o.epsilon,
-          o.weight_decay};
+          o.weight_decay,
+          o.decoupled};
+}
+
+// What LAMB multiplies an update u of weights w by (arXiv 1904.00962, algorithm 2): rate |w|/|u|
+// where neither norm is 0, else the rate. squares: of w, then of u.
+HETPIPE_HOST_DEVICE inline float trust_factor(const double* squares, float rate) {
+  const double by = static_cast<double>(rate);
+  const bool trusted = squares[0] > 0 && squares[1] > 0;
+  return trusted ? static_cast<float>(by * (std::sqrt(squares[0]) / std::sqrt(squares[1]))) : rate;
 }
 
 }  // namespace hetpipe

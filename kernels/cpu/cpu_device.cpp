@@ -125,8 +125,7 @@ class CpuDevice final : public HostDevice {
       if (velocity == nullptr) {
         loops::sgd(delta + i, gradient + i, weights + i, o.rate, o.weight_decay, n);
       } else {
-        loops::sgd_momentum(delta + i, velocity + i, gradient + i, weights + i, o.rate, o.momentum,
-                            o.weight_decay, n);
+        loops::sgd_momentum(delta + i, velocity + i, gradient + i, weights + i, o, n);
       }
     });
   }
@@ -138,6 +137,10 @@ class CpuDevice final : public HostDevice {
     pieces(count, [&](std::int64_t i, std::int64_t n) {
       loops::adam(delta + i, first + i, second + i, gradient + i, weights + i, s, n);
     });
+  }
+  void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,
+                      std::int64_t count) override {
+    scale(stream, update, trust_factor(squares, rate), count);
   }
   void look_ahead(Stream&, float* ahead, const float* weights, const float* x, float factor,
                   std::int64_t count) override {

@@ -55,13 +55,14 @@ HETPIPE_EVERY_WIDTH void sgd(float* __restrict delta, const float* __restrict gr
 
 HETPIPE_EVERY_WIDTH void sgd_momentum(float* __restrict delta, float* __restrict velocity,
                                       const float* __restrict gradient,
-                                      const float* __restrict weights, float rate, float momentum,
-                                      float decay, std::int64_t count) {
+                                      const float* __restrict weights, const SgdOptions& options,
+                                      std::int64_t count) {
+  const SgdOptions o = options;
   for (std::int64_t i = 0; i < count; ++i) {
-    const float g = gradient[i] + decay * weights[i];
-    const float v = momentum * velocity[i] + g;
+    const float g = gradient[i] + o.weight_decay * weights[i];
+    const float v = o.momentum * velocity[i] + g;
     velocity[i] = v;
-    delta[i] = -(rate * v);
+    delta[i] = -(o.rate * (o.nesterov ? g + o.momentum * v : v));
   }
 }
 
@@ -70,13 +71,15 @@ HETPIPE_EVERY_WIDTH void adam(float* __restrict delta, float* __restrict first,
                               const float* __restrict weights, const AdamStep& step,
                               std::int64_t count) {
   const AdamStep s = step;
+  const float shrink = s.rate * s.decay;
   for (std::int64_t i = 0; i < count; ++i) {
-    const float g = gradient[i] + s.decay * weights[i];
+    const float g = s.decoupled ? gradient[i] : gradient[i] + s.decay * weights[i];
     const float m = s.beta1 * first[i] + s.rest1 * g;
     const float v = s.beta2 * second[i] + s.rest2 * (g * g);
     first[i] = m;
     second[i] = v;
-    delta[i] = -(s.rate * (m / s.bias1) / (std::sqrt(v / s.bias2) + s.epsilon));
+    const float change = s.rate * (m / s.bias1) / (std::sqrt(v / s.bias2) + s.epsilon);
+    delta[i] = -(s.decoupled ? change + shrink * weights[i] : change);
   }
 }
 
@@ -90,9 +93,11 @@ HETPIPE_EVERY_WIDTH void look_ahead_adam(float* __restrict ahead, const float* _
                                          const float* __restrict second, const AdamStep& step,
                                          float factor, std::int64_t count) {
   const AdamStep s = step;
+  const float shrink = factor * s.decay;
   for (std::int64_t i = 0; i < count; ++i) {
-    ahead[i] =
-        weights[i] - factor * (first[i] / s.bias1) / (std::sqrt(second[i] / s.bias2) + s.epsilon);
+    const float change =
+        factor * (first[i] / s.bias1) / (std::sqrt(second[i] / s.bias2) + s.epsilon);
+    ahead[i] = weights[i] - (s.decoupled ? change + shrink * weights[i] : change);
   }
 }
 

@@ -39,7 +39,7 @@ void scale(float* y, float factor, std::int64_t count);                  // y *=
 void sgd(float* delta, const float* gradient, const float* weights, float rate, float decay,
          std::int64_t count);
 void sgd_momentum(float* delta, float* velocity, const float* gradient, const float* weights,
-                  float rate, float momentum, float decay, std::int64_t count);
+                  const SgdOptions& options, std::int64_t count);
 void adam(float* delta, float* first, float* second, const float* gradient, const float* weights,
           const AdamStep& step, std::int64_t count);
 
@@ -81,8 +81,8 @@ void add_to_rows(float* y, const float* x, std::int64_t rows, std::int64_t colum
 // to (columns, rows) = from (rows, columns) transposed.
 void transpose(float* to, const float* from, std::int64_t rows, std::int64_t columns);
 
-// Weights (outputs, inputs, taps) as (inputs, outputs, taps), the taps from last to first: of inputs
-// [first, end).
+// Weights (outputs, inputs, taps) as (inputs, outputs, taps), the taps from last to first: of
+// inputs [first, end).
 void turn_round(float* to, const float* from, std::int64_t outputs, std::int64_t inputs,
                 std::int64_t taps, std::int64_t first, std::int64_t end);
 

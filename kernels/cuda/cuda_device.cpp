@@ -211,6 +211,12 @@ class CudaDevice final : public Device {
     ensure(step >= 1, "Adam's steps count from 1");
     cuda::adam(delta, first, second, gradient, weights, options, step, count, handle(stream));
   }
+  void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,
+                      std::int64_t count) override {
+    const DeviceScope scope(gpu_.index);
+    const Workspace<float> factor(layers_, stream, 1);
+    cuda::scale_by_trust(update, squares, rate, count, factor.get(), handle(stream));
+  }
   void look_ahead(Stream& stream, float* ahead, const float* weights, const float* x, float factor,
                   std::int64_t count) override {
     const DeviceScope scope(gpu_.index);

@@ -143,6 +143,12 @@ class OffloadDevice final : public Device {
       cpu_->adam(*host_, delta, first, second, gradient, weights, options, step, count);
     });
   }
+  void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,
+                      std::int64_t count) override {
+    on(stream, [=, this, update = memory_.near(update), squares = memory_.near(squares)] {
+      cpu_->scale_by_trust(*host_, update, squares, rate, count);
+    });
+  }
   void look_ahead(Stream& stream, float* ahead, const float* weights, const float* x, float factor,
                   std::int64_t count) override {
     on(stream,

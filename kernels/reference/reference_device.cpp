@@ -77,7 +77,7 @@ class ReferenceDevice final : public HostDevice {
       const float g = gradient[i] + o.weight_decay * weights[i];
       float v = g;
       if (velocity != nullptr) v = velocity[i] = o.momentum * velocity[i] + g;
-      delta[i] = -(o.rate * v);
+      delta[i] = -(o.rate * (o.nesterov ? g + o.momentum * v : v));
     }
   }
 
@@ -86,14 +86,20 @@ class ReferenceDevice final : public HostDevice {
             std::int64_t count) override {
     ensure(step >= 1, "Adam's steps count from 1");
     const AdamStep s = adam_step(options, step);
+    const float shrink = s.rate * s.decay;
     for (std::int64_t i = 0; i < count; ++i) {
-      const float g = gradient[i] + s.decay * weights[i];
+      const float g = s.decoupled ? gradient[i] : gradient[i] + s.decay * weights[i];
       first[i] = s.beta1 * first[i] + s.rest1 * g;
       second[i] = s.beta2 * second[i] + s.rest2 * (g * g);
       const float mean = first[i] / s.bias1;
       const float deviation = std::sqrt(second[i] / s.bias2);
-      delta[i] = -(s.rate * mean / (deviation + s.epsilon));
+      const float change = s.rate * mean / (deviation + s.epsilon);
+      delta[i] = -(s.decoupled ? change + shrink * weights[i] : change);
     }
+  }
+  void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,
+                      std::int64_t count) override {
+    scale(stream, update, trust_factor(squares, rate), count);
   }
 
   void look_ahead(Stream&, float* ahead, const float* weights, const float* x, float factor,
@@ -105,10 +111,12 @@ class ReferenceDevice final : public HostDevice {
                        float factor, std::int64_t count) override {
     ensure(step >= 1, "Adam's steps count from 1");
     const AdamStep s = adam_step(options, step);
+    const float shrink = factor * s.decay;
     for (std::int64_t i = 0; i < count; ++i) {
       const float mean = first[i] / s.bias1;
       const float deviation = std::sqrt(second[i] / s.bias2);
-      ahead[i] = weights[i] - factor * mean / (deviation + s.epsilon);
+      const float change = factor * mean / (deviation + s.epsilon);
+      ahead[i] = weights[i] - (s.decoupled ? change + shrink * weights[i] : change);
     }
   }
 };

@@ -10,6 +10,7 @@
 #include "launch/command/output_file.h"
 #include "launch/command/subcommand.h"
 #include "runtime/model/graph/import.h"
+#include "runtime/training/checkpoint.h"
 
 namespace hetpipe {
 namespace {
@@ -19,6 +20,7 @@ struct ExportOptions {
   std::optional<std::string> output;
   std::optional<std::string> model;
   bool optimizer = false;
+  bool ema = false;
   bool raw = false;
   bool force = false;
 };
@@ -41,6 +43,9 @@ OptionTable table_of(ExportOptions& options) {
                         "not change."),
             flag_option("optimizer", options.optimizer,
                         "Also writes the optimizer's slots: optimizer.velocity.conv1.weight."),
+            flag_option("ema", options.ema,
+                        "Writes the moving average of the weights in their place, of a run with "
+                        "--ema."),
             flag_option("raw", options.raw,
                         "Keeps the checkpoint's names and layouts: model/conv1/weight, linear "
                         "weights as (in, out)."),
@@ -78,6 +83,17 @@ void check(const ExportOptions& options, Problems& problems) {
   }
 }
 
+// In the place of the weights, and once.
+void take_average(Checkpoint& checkpoint, const std::string& file) {
+  auto average = checkpoint.slots.extract(kAverageSlot);
+  if (average.empty()) {
+    throw UserError("--ema", file +
+                                 " holds no average of the weights (its run had no --ema). Leave "
+                                 "it out.");
+  }
+  checkpoint.parameters = std::move(average.mapped());
+}
+
 // Two tensors of a checkpoint may become one name ("a/b" and "a.b", "bn/scale" and "bn/weight").
 void check_names(const std::string& file, const std::vector<ExportTensor>& tensors) {
   Problems problems;
@@ -98,7 +114,8 @@ int checkpoint_export(const Invocation& how) {
   OptionTable table = table_of(options);
   if (!read_options(table, how, [&](Problems& p) { check(options, p); })) return 0;
   const std::filesystem::path path = one_checkpoint(options.file);
-  const Checkpoint checkpoint = read_checkpoint(path, WithExact::no);
+  Checkpoint checkpoint = read_checkpoint(path, WithExact::no);
+  if (options.ema) take_average(checkpoint, path.string());
   const ExportSlots slots = options.optimizer ? ExportSlots::yes : ExportSlots::no;
   const std::vector<ExportTensor> tensors =
       options.model ? state_dict_of(checkpoint, path.string(), *options.model)

@@ -5,9 +5,9 @@
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
 #include "launch/command/subcommand.h"
+#include "partitioner/plan/optimizer_rule.h"
 #include "runtime/model/graph/import.h"
 #include "runtime/model/parameters.h"
-#include "runtime/pipeline/optimizer.h"
 #include "runtime/store/checkpoint.h"
 
 namespace hetpipe {
@@ -32,7 +32,7 @@ OptionTable table_of(ImportCheckpointOptions& options) {
             required(text_option("model", "DIR", options.model,
                                  "Folder of the exported model whose state_dict it is.")),
             required(text_option("output", "FILE", options.output, "The checkpoint to write.")),
-            choice_option("optimizer", options.optimizer, {"sgd", "sgd-momentum", "adam"},
+            choice_option("optimizer", options.optimizer, optimizer_names(),
                           "The optimizer that it will be trained with."),
             flag_option("force", options.force, "Overwrites the output file if it exists."),
         }}}};
@@ -79,7 +79,7 @@ int checkpoint_import(const Invocation& how) {
   checkpoint.parameters = tensors_of(parameters, false);
   checkpoint.statistics =
       tensors_of(ParameterLayout::statistics(model, 0, model.layer_count()), false);
-  for (const std::string& slot : optimizer_slot_names(options.optimizer)) {
+  for (const std::string& slot : optimizer_named(options.optimizer).slots) {
     checkpoint.slots[slot] = tensors_of(parameters, true);
   }
   write_checkpoint(*options.output, checkpoint);

@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "launch/doctor/checks.h"
-#include "partitioner/cost/memory.h"
+#include "partitioner/plan/optimizer_rule.h"
 #include "partitioner/profile/tied.h"
 
 namespace hetpipe {

@@ -9,6 +9,7 @@
 #include "launch/launcher/launched.h"
 #include "partitioner/cluster/catalogue.h"
 #include "partitioner/cluster/device_type.h"
+#include "partitioner/plan/optimizer_rule.h"
 #include "partitioner/plan/system.h"
 #include "partitioner/profile/estimate.h"
 
@@ -186,7 +187,7 @@ OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
                                      "Slices of a minibatch, pipelined one by one.")),
           precision_option(options, given),
           unset_means(otherwise(usual.optimizer),
-                      choice_option("optimizer", options.optimizer, {"sgd", "sgd-momentum", "adam"},
+                      choice_option("optimizer", options.optimizer, optimizer_names(),
                                     "Optimizer; its state is part of the memory of every stage.")),
       }};
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/train/options.h"
 
+#include <algorithm>
+#include <charconv>
+
 #include "base/text.h"
 #include "kernels/devices.h"
 #include "runtime/model/zoo.h"
@@ -63,6 +66,23 @@ OptionGroup source_options(TrainOptions& options) {
       }};
 }
 
+Option rate_of_option(std::vector<std::string>& words) {
+  Option option = list_option(
+      "rate-of", "PATTERN=F,...", words,
+      "Learning rates of groups of parameters, as factors of everybody's: of the parameters whose "
+      "name, or that of a module around them, matches the pattern (* any characters, ? one). The "
+      "first that matches holds.");
+  option.set = [set = option.set](const std::string& word) -> std::optional<std::string> {
+    try {
+      rates_of_groups(split(word, ','));
+    } catch (const UserError& error) {
+      return error.problems().front().text;
+    }
+    return set(word);
+  };
+  return option;
+}
+
 OptionGroup training_options(TrainOptions& options) {
   return {
       "Training",
@@ -71,13 +91,33 @@ OptionGroup training_options(TrainOptions& options) {
                       "Passes over the training samples; a fraction is allowed."),
           elsewhere({"lr", "rate"},
                     unset_means(format("%g, or less if virtual workers miss many of each other's "
-                                       "updates; %g with adam",
+                                       "updates; %g with adam, adamw and lamb",
                                        kSgdRate, kAdamRate),
                                 real_option("learning-rate", "R", options.learning_rate,
                                             kUpToAMillion, "Learning rate."))),
           real_option("momentum", "M", options.momentum, {0, 1}, "Momentum of sgd-momentum."),
-          elsewhere({"wd"}, real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
-                                        "Weight decay, added to the gradient.")),
+          flag_option("nesterov", options.nesterov, "sgd-momentum: Nesterov's momentum."),
+          unset_means("0.9,0.999",
+                      reals_option("betas", "B1,B2", options.betas, {0, 1},
+                                   "adam, adamw, lamb: how much of the moments of the gradient "
+                                   "and of its square each step keeps.")),
+          unset_means("1e-08", real_option("epsilon", "E", options.epsilon, {1e-30, 1e6},
+                                           "adam, adamw, lamb: what is added to the root of the "
+                                           "second moment.")),
+          elsewhere({"wd"},
+                    unset_means("0.01 with adamw and lamb, otherwise 0",
+                                real_option("weight-decay", "W", options.weight_decay, {0, 1e6},
+                                            "Weight decay: added to the gradient, or, with adamw "
+                                            "and lamb, apart from it."))),
+          unset_means("matrices with adamw and lamb, otherwise all",
+                      choice_option("decay-of", options.decay_of, {"matrices", "all"},
+                                    "What decays: parameters of two dimensions or more, so no "
+                                    "biases and no norms (matrices), or all parameters.")),
+          rate_of_option(options.rate_of),
+          real_option("ema", "DECAY", options.ema, {0, 1, true},
+                      "The parameter servers keep a moving average of the weights, too: after "
+                      "every wave it becomes DECAY times itself and 1 - DECAY times the new "
+                      "weights. Evaluations are then of the average."),
           real_option("clip-norm", "X", options.clip_norm, kUpToAMillion,
                       "Clips gradients to norm X."),
           unset_means("global for systems that flush their pipeline, otherwise stage",
@@ -208,6 +248,24 @@ OptionGroup report_options(TrainOptions& options) {
 
 }  // namespace
 
+std::vector<RateOf> rates_of_groups(const std::vector<std::string>& words) {
+  std::vector<RateOf> rates;
+  for (const std::string& word : words) {
+    const std::size_t equals = word.rfind('=');
+    const std::string text = equals == std::string::npos ? "" : word.substr(equals + 1);
+    double factor = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
+    const bool whole = error == std::errc() && end == text.data() + text.size();
+    if (!whole || equals == 0 || !(factor > 0 && factor <= 1e6)) {
+      throw UserError("--rate-of", "'" + word +
+                                       "' (not a pattern and a factor above 0 and at most 1e+06). "
+                                       "Give PATTERN=FACTOR, such as encoder.*=0.1.");
+    }
+    rates.push_back({word.substr(0, equals), factor});
+  }
+  return rates;
+}
+
 bool on_allocation(const TrainOptions& options) {
   return options.planning.cluster == "slurm" || options.planning.cluster == "ranks";
 }
@@ -253,6 +311,17 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
                    "is missing (neither a plan nor a profile names one). Give --model NAME, which "
                    "is then measured at the start, --profile FILE or --plan FILE.");
     }
+  }
+  if (options.ema && *options.ema >= 1) {
+    problems.add("--ema",
+                 "of 1 never changes (an average keeps so much of itself, and takes what is left "
+                 "to 1 of the new weights). Give a DECAY below 1, such as 0.999.");
+  }
+  if (!options.betas.empty() &&
+      (options.betas.size() != 2 || std::max(options.betas[0], options.betas.back()) >= 1)) {
+    problems.add("--betas",
+                 "are not two numbers below 1 (each step keeps so much of a moment, and adds to it "
+                 "what is left to 1). Give B1,B2, such as 0.9,0.999.");
   }
   if (options.clip_scope && !options.clip_norm) {
     problems.add("--clip-scope",

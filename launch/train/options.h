@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launch/command/loss_options.h"
 #include "launch/command/sample_options.h"
@@ -11,6 +12,7 @@
 #include "launch/plan/options.h"
 #include "runtime/model/graph/import.h"
 #include "runtime/model/zoo.h"
+#include "runtime/pipeline/parameter_rules.h"
 #include "runtime/training/rates.h"
 
 // All options of `hetpipe train`.
@@ -35,7 +37,13 @@ struct TrainOptions {
   double epochs = 1;
   std::optional<double> learning_rate;  // absent: default_rate(plan)
   double momentum = 0.9;
-  double weight_decay = 0;
+  bool nesterov = false;
+  std::vector<double> betas;            // two, or none: 0.9 and 0.999
+  std::optional<double> epsilon;        // absent: 1e-8
+  std::optional<double> weight_decay;   // absent: OptimizerTraits::weight_decay
+  std::optional<std::string> decay_of;  // absent: matrices if decay is decoupled, else all
+  std::vector<std::string> rate_of;     // "PATTERN=FACTOR"
+  std::optional<double> ema;            // absent: no average of the weights is kept
   RateOptions rate;
   std::optional<double> clip_norm;        // absent: nothing is clipped
   std::optional<std::string> clip_scope;  // absent: usual_clip_scope
@@ -67,6 +75,9 @@ ModelChoice choice_of(const TrainOptions& options);  // without a name where non
 
 // Whether the devices are those of this launch: --cluster slurm or --cluster ranks.
 bool on_allocation(const TrainOptions& options);
+
+// The factor of each of --rate-of. UserError of a word that is none.
+std::vector<RateOf> rates_of_groups(const std::vector<std::string>& words);
 
 // The table bound to `options`, which must outlive it.
 OptionTable train_option_table(TrainOptions& options);

@@ -8,7 +8,9 @@
 #include "launch/command/said_of.h"
 #include "launch/train/prepare_parts.h"
 #include "partitioner/cost/memory.h"
+#include "partitioner/plan/optimizer_rule.h"
 #include "partitioner/plan/system.h"
+#include "runtime/pipeline/parameter_rules.h"
 #include "runtime/training/checkpoint.h"
 #include "runtime/training/rates.h"
 
@@ -39,6 +41,52 @@ void check_memory(const TrainJob& job, const std::string& file, Problems& proble
                           format_bytes(static_cast<double>(need.memory)).c_str(),
                           join(lines, ", ").c_str()));
     }
+  }
+}
+
+// What has no effect with the plan's optimizer.
+void check_optimizer(const TrainOptions& options, const OptimizerOptions& optimizer,
+                     Problems& problems) {
+  const OptimizerTraits& traits = optimizer_named(optimizer.name);
+  const auto useless = [&](bool given, const char* option, const char* users) {
+    if (!given) return;
+    problems.add(option, "has no effect with optimizer " + optimizer.name +
+                             " (which does not use it). Leave it out, or give --optimizer " +
+                             users + ".");
+  };
+  useless(options.nesterov && !traits.momentum, "--nesterov", "sgd-momentum");
+  useless(!options.betas.empty() && !traits.moments, "--betas", "adam, adamw or lamb");
+  useless(options.epsilon.has_value() && !traits.moments, "--epsilon", "adam, adamw or lamb");
+  if (options.nesterov && traits.momentum && options.momentum == 0) {
+    problems.add("--nesterov",
+                 "has no effect with --momentum 0 (there is no velocity to look along). Leave it "
+                 "out, or give a --momentum above 0.");
+  }
+  if (options.decay_of && optimizer.weight_decay == 0) {
+    problems.add("--decay-of",
+                 "has no effect with a weight decay of 0 (nothing decays). Give --weight-decay W, "
+                 "or leave it out.");
+  }
+}
+
+// Every pattern of --rate-of covers a parameter.
+void check_groups(const std::vector<RateOf>& rates, const Model& model, Problems& problems) {
+  std::vector<std::string> names;
+  const auto layout = ParameterLayout::parameters(model, 0, model.layer_count());
+  for (const ParameterEntry& entry : layout.entries()) {
+    if (entry.is_own()) names.push_back(entry.name);
+  }
+  for (const RateOf& of : rates) {
+    const bool used = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return covers(of.pattern, name);
+    });
+    if (used) continue;
+    const std::string near = nearest(of.pattern, names);
+    problems.add("--rate-of", "'" + of.pattern + "' matches no parameter of model '" +
+                                  model.name() + "' (the nearest is " +
+                                  (near.empty() ? names.front() : near) +
+                                  "). Give the name of a parameter or a module, with * and ? for "
+                                  "what varies.");
   }
 }
 
@@ -138,6 +186,14 @@ void check_plan_of(const TrainJob& job, const Given& given) {
 
 void check_training(const TrainJob& job, const Given& given, const Resumption& resumption) {
   Problems problems;
+  check_optimizer(given.options, job.optimizer, problems);
+  check_groups(job.optimizer.rates, given.model, problems);
+  if (job.optimizer.ema > 0 && !traits(composition(job.plan).sync).waves()) {
+    problems.add("--ema",
+                 "cannot be combined with sync all-reduce (the average is kept at "
+                 "parameter servers, and this plan has none). Leave it out, or give "
+                 "--sync wsp.");
+  }
   if (given.options.clip_norm) {
     const std::string why = why_not_clip(job.optimizer.clipping.scope, composition(job.plan));
     if (!why.empty()) problems.add("--clip-scope", why);

@@ -90,11 +90,21 @@ Plan decide_plan(const Given& given, const Ground* ground) {
 }
 
 OptimizerOptions decide_optimizer(const TrainOptions& options, const Plan& plan) {
+  const OptimizerTraits& traits = optimizer_named(plan.optimizer);
   OptimizerOptions optimizer{
       .name = plan.optimizer,
       .learning_rate = options.learning_rate.value_or(default_rate(plan).rate),
       .momentum = options.momentum,
-      .weight_decay = options.weight_decay};
+      .nesterov = options.nesterov,
+      .weight_decay = options.weight_decay.value_or(traits.weight_decay),
+      .vectors_decay = options.decay_of ? *options.decay_of == "all" : !traits.decoupled,
+      .rates = rates_of_groups(options.rate_of),
+      .ema = options.ema.value_or(0)};
+  if (options.betas.size() == 2) {
+    optimizer.beta1 = options.betas[0];
+    optimizer.beta2 = options.betas[1];
+  }
+  optimizer.epsilon = options.epsilon.value_or(optimizer.epsilon);
   optimizer.clipping = decide_clipping(options, plan);
   return optimizer;
 }

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partitioner/cost/memory.h"
 
-#include <algorithm>
 #include <array>
-
-#include "base/error.h"
-#include "base/text.h"
 
 namespace hetpipe {
 
@@ -13,15 +9,6 @@ std::int64_t MemoryLedger::total() const {
   std::int64_t sum = 0;
   for (const LedgerLine& line : lines) sum += line.bytes;
   return sum;
-}
-
-int optimizer_slots(const std::string& optimizer) {
-  static const std::vector<std::string> kNames{"sgd", "sgd-momentum", "adam"};
-  const auto at = std::find(kNames.begin(), kNames.end(), optimizer);
-  if (at == kNames.end()) {
-    throw UserError("", unknown("optimizer", optimizer, kNames) + ". Name one of these.");
-  }
-  return static_cast<int>(at - kNames.begin());
 }
 
 namespace {

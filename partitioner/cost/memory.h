@@ -30,16 +30,12 @@ struct MemoryLedger {
   std::int64_t total() const;
 };
 
-// Floats of optimizer state per parameter: sgd 0, sgd-momentum 1, adam 2.
-// UserError on any other name.
-int optimizer_slots(const std::string& optimizer);
-
 // The ledger of device `device` of the pipeline whose devices hold `counts`. With P the parameter
 // bytes of all its chunks, n the minibatches held there, D the clock distance:
 //
 //   weights            P
 //   gradients          P
-//   optimizer          slots * P
+//   optimizer          slots * P    optimizer_slots (partitioner/plan/optimizer_rule.h)
 //   stashed versions   (n - 1) P    where the version F(p) used waits for B(p); the newest
 //                                   minibatch's is the weights themselves
 //   deferred updates   (Nm - n) P   where every stage shows F(p) exactly the updates 0 ... p - Nm,

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "partitioner/cost/megatron_ledger.h"
 #include "partitioner/cost/memory.h"
+#include "partitioner/plan/optimizer_rule.h"
 #include "partitioner/plan/pipeline.h"
 #include "partitioner/plan/staleness.h"
 #include "partitioner/plan/system.h"
@@ -82,7 +83,7 @@ MemoryRule memory_rule(const Plan& plan) {
   rule.weights = system.weights;
   rule.sync = traits(system.sync).stage;
   rule.in_flight = plan.in_flight;
-  rule.optimizer_slots = optimizer_slots(plan.optimizer);
+  rule.optimizer_slots = optimizer_slots(plan.optimizer, traits(system.weights).predicts());
   rule.server = plan.server.has_value() && rule.sync == StageSync::waves;
   // Without a bound a server adds each push as it comes, so that the next pull holds it.
   const bool bounded = rule.server && traits(system.sync).bounded;

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "partitioner/file_kind.h"
 #include "partitioner/plan/layer_names.h"
+#include "partitioner/plan/optimizer_rule.h"
 #include "partitioner/plan/plan.h"
 #include "partitioner/plan/plan_check.h"
 #include "partitioner/plan/system.h"
@@ -24,8 +25,6 @@ constexpr Range kClockDistance{0, 1e4};
 constexpr Range kLayer{0, 1e6};
 constexpr Range kSeconds{0, 1e9};
 constexpr Range kBytes{0, 1e18};
-
-const std::vector<std::string> kOptimizers{"sgd", "sgd-momentum", "adam"};
 
 int to_int(std::optional<std::int64_t> value, int otherwise) {
   return static_cast<int>(value.value_or(otherwise));
@@ -49,10 +48,10 @@ class PlanFile {
     plan_.micro_batches = to_int(top.integer("micro_batches", kMicroBatches), 1);
     plan_.in_flight = to_int(top.integer("in_flight", kInFlight), 1);
     plan_.optimizer = top.string("optimizer").value_or(plan_.optimizer);
-    if (std::find(kOptimizers.begin(), kOptimizers.end(), plan_.optimizer) == kOptimizers.end()) {
-      top.problem(top.line_of("optimizer"), unknown("optimizer", plan_.optimizer, kOptimizers) +
-                                                ". Use one of these: " + join(kOptimizers, ", ") +
-                                                ".");
+    const std::vector<std::string> known = optimizer_names();
+    if (std::find(known.begin(), known.end(), plan_.optimizer) == known.end()) {
+      top.problem(top.line_of("optimizer"), unknown("optimizer", plan_.optimizer, known) +
+                                                ". Use one of these: " + join(known, ", ") + ".");
     }
     read_precision(top);
     plan_.runtime = known_word(top, "runtime", {"megatron-deepspeed"});

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "partitioner/plan/optimizer_rule.h"
 #include "partitioner/planners/partition_search.h"
 #include "partitioner/profile/cut.h"
 #include "partitioner/profile/tied.h"

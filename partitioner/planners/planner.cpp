@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "partitioner/plan/optimizer_rule.h"
 #include "partitioner/planners/allocation.h"
 #include "partitioner/planners/dapple.h"
 #include "partitioner/planners/data_parallel.h"
@@ -83,8 +84,7 @@ void check_request(const PlanRequest& request) {
   }
   check_word(problems, "--placement", "placement", request.placement, {"default", "local"});
   check_word(problems, "--pull", "pull", request.pull, {"bound", "newest"});
-  check_word(problems, "--optimizer", "optimizer", request.optimizer,
-             {"sgd", "sgd-momentum", "adam"});
+  check_word(problems, "--optimizer", "optimizer", request.optimizer, optimizer_names());
   check_count(problems, "--in-flight", request.in_flight.value_or(1), 1, 10000);
   check_count(problems, "--virtual-workers", request.virtual_workers.value_or(1), 1, 1 << 20);
   check_count(problems, "--minibatch", request.minibatch.value_or(1), 1, 1000000000);

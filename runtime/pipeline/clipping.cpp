@@ -52,22 +52,6 @@ std::string why_not_clip(ClipScope scope, const System& system) {
   return "";
 }
 
-std::vector<std::int64_t> entry_counts(const ParameterLayout& layout) {
-  std::vector<std::int64_t> counts;
-  for (const ParameterEntry& entry : layout.entries()) {
-    if (entry.is_own()) counts.push_back(entry.count);
-  }
-  return counts;
-}
-
-std::vector<bool> frozen_entries(const ParameterLayout& layout) {
-  std::vector<bool> frozen;
-  for (const ParameterEntry& entry : layout.entries()) {
-    if (entry.is_own()) frozen.push_back(entry.frozen);
-  }
-  return frozen;
-}
-
 EntrySquares::EntrySquares(Device& device, Stream& stream, std::vector<std::int64_t> counts)
     : device_(device),
       stream_(stream),

@@ -44,10 +44,6 @@ ClipScope usual_clip_scope(const System& system);
 // "what (why it is one). What to do." if the system cannot clip this way; else empty.
 std::string why_not_clip(ClipScope scope, const System& system);
 
-// Elements of each parameter, in the layout's order.
-std::vector<std::int64_t> entry_counts(const ParameterLayout& layout);
-std::vector<bool> frozen_entries(const ParameterLayout& layout);  // in the same order
-
 // Squares of every parameter of one stage, on its device.
 class EntrySquares {
  public:

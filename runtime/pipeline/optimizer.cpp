@@ -1,41 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/pipeline/optimizer.h"
 
-#include <numeric>
-
-#include "base/text.h"
+#include "base/index.h"
 
 namespace hetpipe {
+namespace {
 
-std::vector<std::string> optimizer_slot_names(const std::string& optimizer) {
-  if (optimizer == "sgd") return {};
-  if (optimizer == "sgd-momentum") return {"velocity"};
-  if (optimizer == "adam") return {"first_moment", "second_moment"};
-  const std::vector<std::string> known{"sgd", "sgd-momentum", "adam"};
-  throw UserError("optimizer", unknown("optimizer", optimizer, known) + ". Choose a known one.");
+std::vector<std::int64_t> counts_of(const std::vector<OptimizedParameter>& parameters) {
+  std::vector<std::int64_t> counts;
+  for (const OptimizedParameter& parameter : parameters) counts.push_back(parameter.count);
+  return counts;
 }
 
+}  // namespace
+
 Optimizer::Optimizer(OptimizerOptions options, Device& device, Stream& stream,
-                     std::vector<std::int64_t> counts, const std::vector<bool>& frozen)
+                     const std::vector<OptimizedParameter>& parameters)
     : options_(std::move(options)),
+      traits_(optimizer_named(options_.name)),
       device_(device),
       stream_(stream),
-      count_(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})),
-      squares_(device, stream, counts) {
-  std::int64_t first = 0;
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    std::vector<Run>& runs = !frozen.empty() && frozen[i] ? frozen_ : trained_;
-    if (!runs.empty() && runs.back().first + runs.back().count == first) {
-      runs.back().count += counts[i];
-    } else if (counts[i] > 0) {
-      runs.push_back({first, counts[i]});
-    }
-    first += counts[i];
+      squares_(device, stream, counts_of(parameters)) {
+  for (const OptimizedParameter& parameter : parameters) {
+    if (parameter.count > 0) add_run(parameter, count_);
+    count_ += parameter.count;
   }
-  for (std::size_t i = 0; i < optimizer_slot_names(options_.name).size(); ++i) {
-    slots_.emplace_back(device, stream, static_cast<std::size_t>(count_) * sizeof(float),
-                        MemoryKind::optimizer);
+  for (std::size_t i = 0; i < traits_.slots.size(); ++i) {
+    slots_.emplace_back(device, stream, at(count_) * sizeof(float), MemoryKind::optimizer);
     if (count_ > 0) device.fill(stream, slots_.back().as<float>(), 0, count_);
+  }
+  if (options_.name == "lamb") {
+    trust_ = Buffer(device, stream, 2 * sizeof(double), MemoryKind::workspace);
+  }
+}
+
+void Optimizer::add_run(const OptimizedParameter& parameter, std::int64_t first) {
+  const Run own{.first = first,
+                .count = parameter.count,
+                .decays = parameter.decays && options_.weight_decay > 0,
+                .rate = parameter.rate};
+  std::vector<Run>& runs = parameter.frozen ? frozen_ : trained_;
+  const auto continues = [&](const Run& last) {
+    if (last.first + last.count != first) return false;
+    if (parameter.frozen) return true;
+    // LAMB takes each parameter's norm.
+    return options_.name != "lamb" && last.decays == own.decays && last.rate == own.rate;
+  };
+  if (!runs.empty() && continues(runs.back())) {
+    runs.back().count += parameter.count;
+  } else {
+    runs.push_back(own);
   }
 }
 
@@ -73,12 +87,21 @@ void Optimizer::update(Minibatch p, std::int64_t step, Buffer& gradient, const f
   }
   if (options_.clipping.at(ClipScope::stage)) squares_.limit(gradient, options_.clipping.max_norm);
   for (const Run& run : trained_) apply(run, p, step, gradient.as<float>(), weights);
-  if (looks_ahead_ && options_.name == "sgd") {
+  if (looks_ahead_ && traits_.predicts_by_last_update) {
     if (!last_update_) {
       last_update_ = Buffer(device_, stream_, gradient.bytes(), MemoryKind::optimizer);
     }
     device_.copy(stream_, last_update_.data(), gradient.data(), gradient.bytes());
   }
+}
+
+AdamOptions Optimizer::adam(const Run& run, double rate) const {
+  return {.rate = static_cast<float>(rate),
+          .beta1 = static_cast<float>(options_.beta1),
+          .beta2 = static_cast<float>(options_.beta2),
+          .epsilon = static_cast<float>(options_.epsilon),
+          .weight_decay = run.decays ? static_cast<float>(options_.weight_decay) : 0.0f,
+          .decoupled = traits_.decoupled};
 }
 
 // Of these parameters.
@@ -87,18 +110,24 @@ void Optimizer::apply(const Run& run, Minibatch p, std::int64_t step, float* gra
   float* const g = gradient + run.first;
   weights += run.first;
   const auto slot = [&](std::size_t i) { return slots_[i].as<float>() + run.first; };
-  const auto rate = static_cast<float>(learning_rate(p));
-  const auto decay = static_cast<float>(options_.weight_decay);
-  if (options_.name == "adam") {
-    device_.adam(stream_, g, slot(0), slot(1), g, weights, {.rate = rate, .weight_decay = decay},
-                 step, run.count);
+  const double rate = learning_rate(p) * run.rate;
+  if (options_.name == "lamb") {
+    device_.adam(stream_, g, slot(0), slot(1), g, weights, adam(run, 1), step, run.count);
+    double* const squares = trust_.as<double>();
+    device_.sum_of_squares(stream_, squares, weights, run.count);
+    device_.sum_of_squares(stream_, squares + 1, g, run.count);
+    device_.scale_by_trust(stream_, g, squares, static_cast<float>(rate), run.count);
     return;
   }
-  const bool heavy = options_.name == "sgd-momentum";
-  device_.sgd(stream_, g, heavy ? slot(0) : nullptr, g, weights,
-              {.rate = rate,
-               .momentum = heavy ? static_cast<float>(options_.momentum) : 0.0f,
-               .weight_decay = decay},
+  if (traits_.moments) {
+    device_.adam(stream_, g, slot(0), slot(1), g, weights, adam(run, rate), step, run.count);
+    return;
+  }
+  device_.sgd(stream_, g, traits_.momentum ? slot(0) : nullptr, g, weights,
+              {.rate = static_cast<float>(rate),
+               .momentum = traits_.momentum ? static_cast<float>(options_.momentum) : 0.0f,
+               .weight_decay = run.decays ? static_cast<float>(options_.weight_decay) : 0.0f,
+               .nesterov = traits_.momentum && options_.nesterov},
               run.count);
 }
 
@@ -107,20 +136,37 @@ void Optimizer::prepare_to_look_ahead() { looks_ahead_ = true; }
 void Optimizer::look_ahead(Minibatch p, int steps, std::int64_t updates, const float* weights,
                            float* ahead) {
   if (count_ == 0) return;
-  const double rate = learning_rate(p);
-  const auto factor = static_cast<float>(steps * rate);
-  if (options_.name == "adam" && updates > 0) {
-    device_.look_ahead_adam(stream_, ahead, weights, slots_[0].as<float>(), slots_[1].as<float>(),
-                            {.rate = static_cast<float>(rate)}, updates, factor, count_);
-  } else if (options_.name == "sgd-momentum") {
-    device_.look_ahead(stream_, ahead, weights, slots_[0].as<float>(), factor, count_);
-  } else if (options_.name == "sgd" && last_update_) {
+  const auto copy = [&](const Run& run) {
+    device_.copy(stream_, reinterpret_cast<std::byte*>(ahead + run.first),
+                 reinterpret_cast<const std::byte*>(weights + run.first),
+                 at(run.count) * sizeof(float));
+  };
+  if (traits_.predicts_by_last_update ? !last_update_ : updates == 0) {
+    copy({.first = 0, .count = count_});
+    return;
+  }
+  if (traits_.predicts_by_last_update) {
     device_.look_ahead(stream_, ahead, weights, last_update_.as<float>(),
                        static_cast<float>(-steps), count_);
+    return;
+  }
+  for (const Run& run : frozen_) copy(run);
+  for (const Run& run : trained_) {
+    look_along_state(run, learning_rate(p) * run.rate, steps, updates, weights, ahead);
+  }
+}
+
+void Optimizer::look_along_state(const Run& run, double rate, int steps, std::int64_t updates,
+                                 const float* weights, float* ahead) {
+  const auto factor = static_cast<float>(steps * rate);
+  const auto slot = [&](std::size_t i) { return slots_[i].as<float>() + run.first; };
+  weights += run.first;
+  ahead += run.first;
+  if (traits_.moments) {
+    device_.look_ahead_adam(stream_, ahead, weights, slot(0), slot(1), adam(run, rate), updates,
+                            factor, run.count);
   } else {
-    device_.copy(stream_, reinterpret_cast<std::byte*>(ahead),
-                 reinterpret_cast<const std::byte*>(weights),
-                 static_cast<std::size_t>(count_) * sizeof(float));
+    device_.look_ahead(stream_, ahead, weights, slot(0), factor, run.count);
   }
 }
 

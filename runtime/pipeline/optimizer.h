@@ -9,46 +9,59 @@
 #include "base/fields.h"
 #include "base/ids.h"
 #include "kernels/buffer.h"
+#include "partitioner/plan/optimizer_rule.h"
 #include "runtime/pipeline/clipping.h"
 #include "runtime/pipeline/learning_rate.h"
+#include "runtime/pipeline/parameter_rules.h"
 
 namespace hetpipe {
 
 struct OptimizerOptions {
-  std::string name = "sgd-momentum";  // sgd, sgd-momentum, adam
+  std::string name = "sgd-momentum";  // of partitioner/plan/optimizer_rule.h
   double learning_rate = 0.01;
-  double momentum = 0.9;
+  double momentum = 0.9;  // of sgd-momentum
+  bool nesterov = false;  // of sgd-momentum
+  double beta1 = 0.9;     // of adam, adamw, lamb
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
   double weight_decay = 0;
+  bool vectors_decay = true;    // parameters of one dimension as well: biases, norms
+  std::vector<RateOf> rates{};  // the first that covers a parameter holds
+  double ema = 0;  // decay of the moving average of the weights; 0: none. Kept at the servers
   RateSchedule schedule{};  // of the learning rate
   Clipping clipping{};
 };
 constexpr auto fields_of(Type<OptimizerOptions>) {
   return fields<&OptimizerOptions::name, &OptimizerOptions::learning_rate,
-                &OptimizerOptions::momentum, &OptimizerOptions::weight_decay,
-                &OptimizerOptions::schedule, &OptimizerOptions::clipping>;
+                &OptimizerOptions::momentum, &OptimizerOptions::nesterov, &OptimizerOptions::beta1,
+                &OptimizerOptions::beta2, &OptimizerOptions::epsilon,
+                &OptimizerOptions::weight_decay, &OptimizerOptions::vectors_decay,
+                &OptimizerOptions::rates, &OptimizerOptions::ema, &OptimizerOptions::schedule,
+                &OptimizerOptions::clipping>;
 }
-
-// Names of an optimizer's state, as checkpoints store it: {} for sgd, {"velocity"},
-// {"first_moment", "second_moment"}. UserError for an unknown optimizer.
-std::vector<std::string> optimizer_slot_names(const std::string& optimizer);
 
 // The optimizer of one stage of one virtual worker; its state is local to both. It yields the
 // applied weight change and leaves adding it to the owner of the weights.
 class Optimizer {
  public:
-  Optimizer(OptimizerOptions options, Device& device, Stream& stream, const ParameterLayout& layout)
-      : Optimizer(std::move(options), device, stream, entry_counts(layout),
-                  frozen_entries(layout)) {}
-  // For parameters with so many elements each, one after another in the flat arrays. Those that are
-  // frozen (none where the list is empty) have no gradient and do not change.
+  // For parameters that lie one after another in the flat arrays. UserError for an unknown
+  // optimizer.
   Optimizer(OptimizerOptions options, Device& device, Stream& stream,
-            std::vector<std::int64_t> counts, const std::vector<bool>& frozen = {});
+            const std::vector<OptimizedParameter>& parameters);
+  Optimizer(const OptimizerOptions& options, Device& device, Stream& stream,
+            const ParameterLayout& layout)
+      : Optimizer(options, device, stream,
+                  optimized_parameters(layout, options.vectors_decay, options.rates)) {}
   // Of one parameter with so many elements.
   Optimizer(OptimizerOptions options, Device& device, Stream& stream, std::int64_t count)
-      : Optimizer(std::move(options), device, stream, std::vector{count}) {}
+      : Optimizer(std::move(options), device, stream,
+                  std::vector<OptimizedParameter>{{.count = count}}) {}
 
   // Overwrites `gradient` with the applied weight change of minibatch p. `weights` are those that
-  // the gradient was taken at: weight decay is part of the gradient. `step`: of Adam, from 1,
+  // decay, and whose norms LAMB takes: what the gradient was taken at, as far as they are still
+  // there (PassWeights::at_update). LAMB (arXiv 1904.00962, algorithm 2) makes Adam's step with
+  // decoupled decay as long, parameter by parameter, as its weights are, times the rate (norms of
+  // double sums in a fixed order: the same bits however the model is cut). `step`: of Adam, from 1,
   // counted since the training's start (WaveRules); numbers of minibatches do not say it. The
   // gradient is clipped first: by itself (stage), or by the factor that all stages have agreed on
   // (global, which cannot do without).
@@ -69,32 +82,42 @@ class Optimizer {
   void prepare_to_look_ahead();
   // Weights `steps` updates ahead, predicted along the one applied last (SpecTrain: arXiv
   // 1809.02839; XPipe: arXiv 1911.04610): ahead = weights - steps * rate * direction, with the rate
-  // of minibatch p and as direction the velocity or Adam's m^/(sqrt(v^) + epsilon); of plain SGD,
-  // ahead = weights + steps * the last update. `updates`: so many have been applied, in this run
-  // and before; before the first one, ahead = weights.
+  // of minibatch p and as direction the velocity (with Nesterov's momentum as well: it is what the
+  // next updates share) or Adam's m^/(sqrt(v^) + epsilon). Decoupled decay goes on: of AdamW the
+  // direction is that plus decay * weights. Of plain SGD and LAMB, ahead = weights + steps * the
+  // last update. `updates`: so many have been applied, in this run and before; before the first
+  // one, ahead = weights.
   void look_ahead(Minibatch p, int steps, std::int64_t updates, const float* weights, float* ahead);
 
   double learning_rate(Minibatch p) const;
   const std::vector<Buffer>& slots() const {
     return slots_;
-  }  // in the order of optimizer_slot_names
+  }  // in the order of OptimizerTraits::slots
   void load_slot(std::size_t slot, std::span<const float> values);
 
  private:
-  struct Run {  // of the flat arrays
+  struct Run {  // of the flat arrays: neighbours that are treated alike
     std::int64_t first = 0, count = 0;
+    bool decays = true;
+    double rate = 1;
   };
+  void add_run(const OptimizedParameter& parameter, std::int64_t first);
   void drop_frozen(Buffer& gradient);
   void apply(const Run& run, Minibatch p, std::int64_t step, float* gradient, const float* weights);
+  AdamOptions adam(const Run& run, double rate) const;
+  void look_along_state(const Run& run, double rate, int steps, std::int64_t updates,
+                        const float* weights, float* ahead);
 
   OptimizerOptions options_;
+  const OptimizerTraits& traits_;
   Device& device_;
   Stream& stream_;
-  std::int64_t count_;
+  std::int64_t count_ = 0;
   std::vector<Run> trained_, frozen_;
   std::vector<Buffer> slots_;
   bool looks_ahead_ = false;
-  Buffer last_update_;  // plain SGD has no state of its own
+  Buffer last_update_;  // where the state does not say the direction
+  Buffer trust_;        // of LAMB: squares of a parameter, and of its update
   EntrySquares squares_;
 };
 

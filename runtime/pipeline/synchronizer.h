@@ -19,6 +19,8 @@ struct StageSnapshot {
 };
 
 enum class WithStatistics { no, yes };
+// The weights themselves, or the moving average that the servers keep of them.
+enum class WeightsFor { training, evaluation_by_average };
 
 // statistics: only the rank's part of their mean. exactly: so that a continuation is
 // bit-identical.
@@ -78,7 +80,8 @@ class Synchronizer {
   // Requests a label early that will be needed: pull() of it then waits less.
   virtual void prefetch(Wave gate, Label label) = 0;
   // L and E: one consistent snapshot; waits for it. `gate`: the wave whose gate it belongs to.
-  virtual StageSnapshot pull(Wave gate, Label label, WithStatistics statistics) = 0;
+  virtual StageSnapshot pull(Wave gate, Label label, WithStatistics statistics,
+                             WeightsFor what) = 0;
 
   // Nothing more will be requested; waits until what was handed over has been sent.
   virtual void finish() = 0;

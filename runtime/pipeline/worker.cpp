@@ -339,7 +339,7 @@ void Worker::pull(Minibatch p) {
   if (evaluated_ && evaluated_->label == label) {
     snapshot = std::move(*evaluated_);
   } else {
-    snapshot = synchronizer_.pull(gate, label, WithStatistics::no);
+    snapshot = synchronizer_.pull(gate, label, WithStatistics::no, WeightsFor::training);
     report_.bytes_pulled += static_cast<std::int64_t>(snapshot.weights.bytes());
     ++report_.pulls;
   }

@@ -45,6 +45,7 @@ struct WorkerSetup {
   WorkerPlace place;
   WeightPolicy policy;
   bool waves = true;              // updates go to parameter servers, wave by wave
+  bool averages = false;          // evaluations are of the servers' average of the weights
   bool clip_globally = false;     // gradients, by their norm over all stages
   bool scaled = false;            // the loss: some device of the run computes in fp16
   LossScale::State loss_scale{};  // that it starts with

@@ -148,12 +148,15 @@ void Worker::evaluate(Minibatch p) {
     const bool final = p >= end;
     const Wave gate = final ? rules_.end_label() + rules_.distance + 1 : rules_.wave_of(p);
     const Label label = final ? rules_.end_label() : rules_.bound_label(gate);
-    evaluated_ = synchronizer_.pull(gate, label, WithStatistics::yes);
+    evaluated_ = synchronizer_.pull(
+        gate, label, WithStatistics::yes,
+        setup_.averages ? WeightsFor::evaluation_by_average : WeightsFor::training);
     start = now_ns();  // until now it waited for those who train
     const std::vector<Buffer> foreign = foreign_for_evaluation(label, evaluated_->weights);
     sum = evaluator_.evaluate(label, evaluated_->weights.as<float>(), foreign,
                               evaluated_->statistics.as<float>());
-  } else {  // of what is here, behind the update of p
+    if (setup_.averages) evaluated_.reset();  // nobody trains with them
+  } else {                                    // of what is here, behind the update of p
     const Label label = rules_.wave_of(p) + 1;
     const Buffer weights = weights_.everything();
     const std::vector<float>& mean = statistics_.average(label, synchronizer_);

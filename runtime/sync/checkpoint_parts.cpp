@@ -14,6 +14,7 @@ void write(ByteWriter& writer, const ShardValues& snapshot) {
   writer.number(snapshot.label);
   writer.list(snapshot.weights);
   writer.list(snapshot.statistics);
+  writer.list(snapshot.average);
 }
 
 ShardSnapshot read_snapshot(ByteReader& reader) {
@@ -21,6 +22,7 @@ ShardSnapshot read_snapshot(ByteReader& reader) {
   snapshot.label = reader.number();
   snapshot.weights = reader.list();
   snapshot.statistics = reader.list();
+  snapshot.average = reader.list();
   return snapshot;
 }
 
@@ -61,10 +63,11 @@ std::size_t bytes_of(const CheckpointParts& parts) {
     }
   }
   for (const ShardState& shard : parts.shards) {
-    floats += shard.snapshot.weights.size() + shard.snapshot.statistics.size();
-    for (const ShardSnapshot& earlier : shard.earlier) {
-      floats += earlier.weights.size() + earlier.statistics.size();
-    }
+    const auto count = [&floats](const ShardSnapshot& of) {
+      floats += of.weights.size() + of.statistics.size() + of.average.size();
+    };
+    count(shard.snapshot);
+    for (const ShardSnapshot& earlier : shard.earlier) count(earlier);
   }
   return floats * sizeof(float);
 }
@@ -188,7 +191,7 @@ void CheckpointCollector::hand_over(Label label) {
   }
   for (int s = 0; s < setup_.numbers.shards(); ++s) {
     for (const Label before : earlier) {
-      if (is_empty(s)) parts.shards[at(s)].earlier.push_back({before, {}, {}});
+      if (is_empty(s)) parts.shards[at(s)].earlier.push_back({before, {}, {}, {}});
     }
   }
   handed_over_ = label;

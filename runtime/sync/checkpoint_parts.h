@@ -27,6 +27,7 @@ struct ShardSnapshot {
   Label label = 0;
   std::vector<float> weights;
   std::vector<float> statistics;
+  std::vector<float> average{};  // of the weights, where one is kept
   bool operator==(const ShardSnapshot&) const = default;
 };
 
@@ -40,6 +41,7 @@ struct ShardValues {
   Label label = 0;
   std::span<const float> weights;
   std::span<const float> statistics;
+  std::span<const float> average{};
 };
 std::vector<std::byte> to_bytes(const ShardValues& snapshot,
                                 const std::vector<ShardValues>& earlier);

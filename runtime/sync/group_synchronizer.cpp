@@ -75,6 +75,6 @@ void GroupSynchronizer::push(Wave, std::shared_ptr<const Buffer>, const std::vec
 }
 Label GroupSynchronizer::pass_gate(Wave) { no_server(); }
 void GroupSynchronizer::prefetch(Wave, Label) { no_server(); }
-StageSnapshot GroupSynchronizer::pull(Wave, Label, WithStatistics) { no_server(); }
+StageSnapshot GroupSynchronizer::pull(Wave, Label, WithStatistics, WeightsFor) { no_server(); }
 
 }  // namespace hetpipe

@@ -54,7 +54,7 @@ class GroupSynchronizer final : public Synchronizer {
   void push(Wave, std::shared_ptr<const Buffer>, const std::vector<float>&) override;
   Label pass_gate(Wave) override;
   void prefetch(Wave, Label) override;
-  StageSnapshot pull(Wave, Label, WithStatistics) override;
+  StageSnapshot pull(Wave, Label, WithStatistics, WeightsFor) override;
 
  private:
   bool speaks() const;

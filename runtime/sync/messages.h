@@ -90,6 +90,7 @@ struct PullRequest {
   VirtualWorkerId virtual_worker;
   StageId stage;
   ShardMap::What what = ShardMap::What::parameters;
+  bool average = false;  // of the weights, instead of these
 };
 // The answer: before the values, on Channel::pull.
 struct Pulled {
@@ -97,6 +98,7 @@ struct Pulled {
   Label label = 0;
   ShardId shard;
   ShardMap::What what = ShardMap::What::parameters;
+  bool average = false;
   bool operator==(const Pulled&) const = default;
 };
 // The answer to a rank in reach, of parameters: where they lie; and that it has copied them.

@@ -75,8 +75,10 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
   }
   running_ = std::move(setup_.running);
   for (const ShardSnapshot& from : setup_.snapshots) {
-    const auto& snapshot = snapshots_.emplace_back(
-        std::make_shared<Snapshot>(Snapshot{from.label, blocks.take(count_), from.statistics}));
+    const auto& snapshot = snapshots_.emplace_back(std::make_shared<Snapshot>(
+        Snapshot{from.label, blocks.take(count_), from.statistics, from.average}));
+    ensure(setup_.ema == 0 || from.average.size() == from.weights.size(),
+           "a shard starts without the average of its weights");
     ensure(std::ssize(from.weights) == count_, "a shard starts with another number of weights");
     std::copy(from.weights.begin(), from.weights.end(), snapshot->weights.get());
   }
@@ -98,7 +100,7 @@ ParameterServer::ParameterServer(ServerSetup setup, const WaveRules& rules, cons
     Peer& peer = peer_of(request.virtual_worker, request.stage);
     Wave& gate = peer.gates[replica_of(peer, from)];
     gate = std::max(gate, request.gate);
-    waiting_pulls_.push_back({&peer, from, request.label, request.what});
+    waiting_pulls_.push_back({&peer, from, request.label, request.what, request.average});
   });
   service.on<PullTaken>([this](Rank from, const PullTaken& taken) {
     const auto copied = shown_.find({from, taken.label});
@@ -253,9 +255,27 @@ bool ParameterServer::form_label() {
     for (const auto& running : running_) parts.push_back(&running);
     next->statistics = mean(parts);
   }
+  if (setup_.ema > 0) next->average = average_of(before, *next);
   snapshots_.push_back(std::move(next));
   if (setup_.checkpoints.due(rules_, snapshots_.back()->label)) save_state();
   return true;
+}
+
+std::vector<float> ParameterServer::average_of(const Snapshot& before, const Snapshot& next) {
+  const auto keep = static_cast<float>(setup_.ema);
+  const auto take = static_cast<float>(1 - setup_.ema);
+  std::vector<float> average(at(count_));
+  const float* const old = before.average.data();
+  const float* const weights = next.weights.get();
+  float* const result = average.data();
+  for (std::int64_t first = 0; first < count_; first += kSlice) {
+    const std::int64_t end = std::min(count_, first + kSlice);
+    for (std::int64_t i = first; i < end; ++i) {
+      result[i] = keep * old[i] + take * weights[i];
+    }
+    service_.transport().progress();  // of pushes and pulls, between slices
+  }
+  return average;
 }
 
 bool ParameterServer::serve(const Waiting& waiting) {
@@ -265,17 +285,21 @@ bool ParameterServer::serve(const Waiting& waiting) {
   ensure(waiting.label >= oldest.label, "a label is requested that was given up");
   const auto& snapshot = snapshots_[at(waiting.label - oldest.label)];
   const bool weights = waiting.what == kParameters;
-  if (weights && blocks_.reaches(waiting.rank)) {
+  if (weights && !waiting.average && blocks_.reaches(waiting.rank)) {
     show(waiting, snapshot);
     return true;
   }
   const FlatRange range = weights ? waiting.peer->parameters : waiting.peer->statistics;
-  const std::span<const float> from =
-      weights ? weights_of(*snapshot) : std::span<const float>(snapshot->statistics);
-  Operation sent = service_.transport().send(
-      waiting.rank, Channel::pull,
-      header_of(Pulled{.label = waiting.label, .shard = setup_.shard, .what = waiting.what}),
-      std::as_bytes(from.subspan(at(range.offset), at(range.count))));
+  const std::span<const float> from = waiting.average ? std::span<const float>(snapshot->average)
+                                      : weights       ? weights_of(*snapshot)
+                                                : std::span<const float>(snapshot->statistics);
+  Operation sent =
+      service_.transport().send(waiting.rank, Channel::pull,
+                                header_of(Pulled{.label = waiting.label,
+                                                 .shard = setup_.shard,
+                                                 .what = waiting.what,
+                                                 .average = waiting.average}),
+                                std::as_bytes(from.subspan(at(range.offset), at(range.count))));
   sending_.push_back({std::move(sent), snapshot});
   return true;
 }
@@ -330,7 +354,7 @@ void ParameterServer::save_state() {
   const bool inside = rules_.stopped_inside() && newest.label == rules_.stopped();
   const Label start = inside ? newest.label - 1 : newest.label;
   const auto values_of = [&](const Snapshot& snapshot) {
-    return ShardValues{snapshot.label, weights_of(snapshot), snapshot.statistics};
+    return ShardValues{snapshot.label, weights_of(snapshot), snapshot.statistics, snapshot.average};
   };
   std::vector<ShardValues> earlier;
   for (const auto& snapshot : snapshots_) {

@@ -31,6 +31,7 @@ struct ServerSetup {
   std::vector<std::vector<float>> running;  // statistics there, per virtual worker
   CheckpointRule checkpoints;
   int part = 0;               // number of this shard's part of a checkpoint
+  double ema = 0;             // decay of the moving average of the weights; 0: none is kept
   double notice_seconds = 0;  // from a request to stop until the run is ended; 0: unknown
 };
 
@@ -38,7 +39,9 @@ struct ServerSetup {
 // weight changes, and
 //   snapshot(L+1) = snapshot(L) + sum over virtual workers, in their order, of their wave L
 // is formed once all of them (that have such a wave) have pushed it, so every label has one value,
-// however the pushes interleave. The first shard also keeps the WaveClock. Lives in a rank by
+// however the pushes interleave. With an average of the weights it forms as well
+//   average(L+1) = decay average(L) + (1 - decay) snapshot(L+1)
+// in float, the factors rounded once. The first shard also keeps the WaveClock. Lives in a rank by
 // itself or beside a worker: it acts in poll().
 class ParameterServer {
  public:
@@ -57,6 +60,7 @@ class ParameterServer {
     Label label = 0;
     std::shared_ptr<float> weights;
     std::vector<float> statistics;
+    std::vector<float> average;
   };
   struct Peer {  // one stage of one virtual worker
     VirtualWorkerId vw;
@@ -75,6 +79,7 @@ class ParameterServer {
     Rank rank;  // the replica that asks
     Label label = 0;
     ShardMap::What what = ShardMap::What::parameters;
+    bool average = false;
   };
   struct Sending {
     Operation operation;
@@ -89,6 +94,7 @@ class ParameterServer {
   LabelSum::By who_adds() const;
   void start_sum();
   bool form_label();
+  std::vector<float> average_of(const Snapshot& before, const Snapshot& next);
   bool serve(const Waiting& waiting);
   void show(const Waiting& waiting, const std::shared_ptr<const Snapshot>& snapshot);
   std::span<const float> weights_of(const Snapshot& snapshot) const;

@@ -131,10 +131,11 @@ std::vector<FlatRange> ServerClient::ranges_on(ShardId shard, ShardMap::What wha
   return map_.in_stage(what, shard, stage_.first_layer(), stage_.end_layer());
 }
 
-ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What what) {
+ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What what, bool average) {
   const bool weights = what == ShardMap::What::parameters;
   const std::int64_t count = weights ? stage_.parameters().count() : stage_.statistics().count();
   Asked asked{.label = label,
+              .average = average,
               .weights = Buffer(stage_.device(), stage_.stream(),
                                 static_cast<std::size_t>(count) * sizeof(float),
                                 weights ? MemoryKind::versions : MemoryKind::workspace),
@@ -147,7 +148,7 @@ ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What wha
     const Rank server = server_ranks_[at(s)];
     AskedShard& asks = asked.shards.emplace_back();
     asks.shard = ShardId{s};
-    asks.shown = weights && blocks_.reaches(server);
+    asks.shown = weights && !average && blocks_.reaches(server);
     if (!asks.shown && ranges.size() == 1) {
       asks.operation =
           transport_.receive(server, Channel::pull,
@@ -162,7 +163,8 @@ ServerClient::Asked ServerClient::ask(Wave gate, Label label, ShardMap::What wha
                                       .label = label,
                                       .virtual_worker = vw_,
                                       .stage = stage_.id(),
-                                      .what = what});
+                                      .what = what,
+                                      .average = average});
   }
   return asked;
 }
@@ -197,7 +199,7 @@ Buffer ServerClient::collect(Asked asked, ShardMap::What what) {
       continue;
     }
     ensure(read_as<Pulled>(asks.operation.header()) ==
-               Pulled{.label = asked.label, .shard = shard, .what = what},
+               Pulled{.label = asked.label, .shard = shard, .what = what, .average = asked.average},
            "a server answered with another snapshot");
     if (asks.part.empty()) continue;
     const float* from = asks.part.data();
@@ -217,12 +219,18 @@ void ServerClient::prefetch(Wave gate, Label label) {
   prefetched_ = ask(gate, label, ShardMap::What::parameters);
 }
 
-StageSnapshot ServerClient::pull(Wave gate, Label label, WithStatistics statistics) {
+StageSnapshot ServerClient::pull(Wave gate, Label label, WithStatistics statistics,
+                                 WeightsFor what) {
   StageSnapshot snapshot;
   snapshot.label = label;
+  const bool average = what == WeightsFor::evaluation_by_average;
+  if (average && prefetched_) {  // there is memory for one of the two
+    collect(std::move(*prefetched_), ShardMap::What::parameters);
+    prefetched_.reset();
+  }
   ensure(!prefetched_ || prefetched_->label == label, "another label was requested ahead");
   Asked asked =
-      prefetched_ ? std::move(*prefetched_) : ask(gate, label, ShardMap::What::parameters);
+      prefetched_ ? std::move(*prefetched_) : ask(gate, label, ShardMap::What::parameters, average);
   prefetched_.reset();
   snapshot.weights = collect(std::move(asked), ShardMap::What::parameters);
   if (statistics == WithStatistics::yes) {

@@ -52,7 +52,7 @@ class ServerClient final : public Synchronizer {
   void save(const StageState& state) override { parts_.send(state.label, to_bytes(state)); }
   Label pass_gate(Wave wave) override;
   void prefetch(Wave gate, Label label) override;
-  StageSnapshot pull(Wave gate, Label label, WithStatistics statistics) override;
+  StageSnapshot pull(Wave gate, Label label, WithStatistics statistics, WeightsFor what) override;
   void finish() override;
   bool all_pushed();  // nothing that was pushed is on its way, or read where it lies
 
@@ -65,6 +65,7 @@ class ServerClient final : public Synchronizer {
   };
   struct Asked {
     Label label = 0;
+    bool average = false;
     Buffer weights;
     std::vector<AskedShard> shards;
   };
@@ -75,7 +76,7 @@ class ServerClient final : public Synchronizer {
     std::shared_ptr<float> copy;
   };
   struct Added : Operation::State {};  // by a server in reach
-  Asked ask(Wave gate, Label label, ShardMap::What what);
+  Asked ask(Wave gate, Label label, ShardMap::What what, bool average = false);
   Buffer collect(Asked asked, ShardMap::What what);
   // Of the shard's part, one after another as they lie there, the places in the stage.
   std::vector<FlatRange> ranges_on(ShardId shard, ShardMap::What what) const;

@@ -162,10 +162,15 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
     checkpoint.statistics = name_tensors(model, ParameterLayout::statistics, layers,
                                          of_stages(parts, &StageState::statistics));
   }
-  const std::vector<std::string> slot_names = optimizer_slot_names(job.optimizer.name);
+  const std::vector<std::string> slot_names = optimizer_named(job.optimizer.name).slots;
   for (std::size_t i = 0; i < slot_names.size(); ++i) {
     append(checkpoint.slots[slot_names[i]],
            name_tensors(model, ParameterLayout::parameters, layers, mean_slot(parts, i)));
+  }
+  for (std::size_t s = 0; job.optimizer.ema > 0 && s < parts.shards.size(); ++s) {
+    append(checkpoint.slots[kAverageSlot], name_tensors(model, ParameterLayout::parameters,
+                                                        map.layers(ShardId{static_cast<int>(s)}),
+                                                        parts.shards[s].snapshot.average));
   }
   checkpoint.exact = exact_state(job, rules, parts);
   check_finite(checkpoint.parameters);
@@ -187,11 +192,12 @@ std::vector<float> of_layers(const Model& model, ShardMap::What what,
 FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoint* checkpoint,
                          const std::vector<int>& layers) {
   FlatState state;
-  const std::vector<std::string> slot_names = optimizer_slot_names(job.optimizer.name);
+  const std::vector<std::string> slot_names = optimizer_named(job.optimizer.name).slots;
   if (checkpoint == nullptr) {
     state.parameters = initial(model, ParameterLayout::parameters, layers, job.seed);
     state.statistics = initial(model, ParameterLayout::statistics, layers, job.seed);
     state.slots.assign(slot_names.size(), std::vector<float>(state.parameters.size()));
+    if (job.optimizer.ema > 0) state.average = state.parameters;
     return state;
   }
   state.parameters = flatten(model, ParameterLayout::parameters, layers, checkpoint->parameters);
@@ -199,6 +205,12 @@ FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoi
   for (const std::string& slot : slot_names) {
     state.slots.push_back(
         flatten(model, ParameterLayout::parameters, layers, checkpoint->slots.at(slot)));
+  }
+  const auto average = checkpoint->slots.find(kAverageSlot);
+  if (job.optimizer.ema > 0) {  // one that the run before did not keep starts here
+    state.average = average == checkpoint->slots.end()
+                        ? state.parameters
+                        : flatten(model, ParameterLayout::parameters, layers, average->second);
   }
   return state;
 }

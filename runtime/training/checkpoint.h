@@ -17,11 +17,15 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
                                const WaveRules& rules, const Sampler& sampler,
                                const CheckpointParts& parts);
 
+// What a checkpoint calls the moving average of its weights, among the optimizer's state.
+inline constexpr const char* kAverageSlot = "weights_average";
+
 // Flat values of some layers, as a stage or a shard wants them.
 struct FlatState {
   std::vector<float> parameters;
   std::vector<float> statistics;
-  std::vector<std::vector<float>> slots;  // by optimizer_slot_names
+  std::vector<std::vector<float>> slots;  // by OptimizerTraits::slots
+  std::vector<float> average;             // of the parameters, where the job keeps one
 };
 // The values that a run starts from: initial ones from the seed, or those of the checkpoint.
 FlatState starting_state(const TrainJob& job, const Model& model, const Checkpoint* checkpoint,

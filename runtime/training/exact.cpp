@@ -113,7 +113,7 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
                    {"all_waves_full", whole ? 1 : 0}};
   // The label is then that of the wave cut short, which a continuation takes up again.
   if (here % rules.in_flight != 0) state.numbers["inside"] = here % rules.in_flight;
-  const std::vector<std::string> slots = optimizer_slot_names(job.optimizer.name);
+  const std::vector<std::string> slots = optimizer_named(job.optimizer.name).slots;
   for (std::size_t i = 0; i < parts.workers.size(); ++i) {
     for (std::size_t k = 0; k < parts.workers[i].size(); ++k) {
       const StageState& stage = parts.workers[i][k];
@@ -143,6 +143,7 @@ std::optional<ExactState> exact_state(const TrainJob& job, const WaveRules& rule
     for (std::size_t e = 0; e < earlier.size(); ++e) {
       add(state, of_shard(s) + "/" + numbered("weights", e), earlier[e].weights);
       add(state, of_shard(s) + "/" + numbered("statistics", e), earlier[e].statistics);
+      add(state, of_shard(s) + "/" + numbered("average", e), earlier[e].average);
     }
   }
   return state;
@@ -204,7 +205,7 @@ CheckpointParts parts_from(const Checkpoint& checkpoint, const TrainJob& job) {
       const std::string top = of_stage(i, k) + "/";
       StageState& stage = stages.emplace_back();
       stage.label = start;
-      for (const std::string& slot : optimizer_slot_names(job.optimizer.name)) {
+      for (const std::string& slot : optimizer_named(job.optimizer.name).slots) {
         stage.slots.push_back(tensors.get(top + slot));
       }
       stage.statistics = tensors.get(top + "statistics");
@@ -232,7 +233,8 @@ CheckpointParts parts_from(const Checkpoint& checkpoint, const TrainJob& job) {
       const auto e = static_cast<std::size_t>(label - oldest);
       return {.label = label,
               .weights = tensors.get(of_shard(s) + "/" + numbered("weights", e)),
-              .statistics = tensors.get(of_shard(s) + "/" + numbered("statistics", e))};
+              .statistics = tensors.get(of_shard(s) + "/" + numbered("statistics", e)),
+              .average = tensors.get(of_shard(s) + "/" + numbered("average", e))};
     };
     for (Label label = oldest; label < start; ++label) shard.earlier.push_back(snapshot_of(label));
     shard.snapshot.label = start;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "partitioner/plan/optimizer_rule.h"
 
 namespace hetpipe {
 namespace {
@@ -15,7 +16,7 @@ constexpr double kHarmless = 5;  // updates that do not see each other
 }  // namespace
 
 DefaultRate default_rate(const Plan& plan) {
-  if (plan.optimizer == "adam") return {.rate = kAdamRate};
+  if (optimizer_named(plan.optimizer).moments) return {.rate = kAdamRate};
   if (plan.optimizer != "sgd-momentum" || !traits(composition(plan).sync).waves()) return {};
   const int others = static_cast<int>(plan.virtual_workers.size()) - 1;
   const int unseen = plan.in_flight + others * (2 * plan.in_flight - 1);

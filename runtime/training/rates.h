@@ -36,12 +36,13 @@ struct DefaultRate {
   int unseen_updates = 1;  // that may be pending without seeing each other, its own among them
   bool lowered() const { return rate < kSgdRate && unseen_updates > 1; }
 };
-// kAdamRate with adam, else kSgdRate. With sgd-momentum under WSP and ASP every virtual worker adds
-// its own updates, and adds them late: N virtual workers that keep pace (D = 0) have up to
-// U = Nm + (N - 1)(2 Nm - 1) minibatches' updates pending that do not see each other. Above
-// U = 5 the rate is multiplied by (5 / U)^1.5 (to two digits), which keeps mlp and lenet learning
-// up to U = 58 where the whole rate diverges (benchmarks/results/2026-11-22-default-rate.md).
-// Staleness-aware rates: Zhang et al., arXiv 1511.05950, which divides by the staleness.
+// kAdamRate with adam, adamw and lamb, else kSgdRate. With sgd-momentum under WSP and ASP every
+// virtual worker adds its own updates, and adds them late: N virtual workers that keep pace (D = 0)
+// have up to U = Nm + (N - 1)(2 Nm - 1) minibatches' updates pending that do not see each other.
+// Above U = 5 the rate is multiplied by (5 / U)^1.5 (to two digits), which keeps mlp and lenet
+// learning up to U = 58 where the whole rate diverges
+// (benchmarks/results/2026-11-22-default-rate.md). Staleness-aware rates: Zhang et al., arXiv
+// 1511.05950, which divides by the staleness.
 DefaultRate default_rate(const Plan& plan);
 
 // Options that the schedule does not use, or that it requires.

@@ -335,8 +335,9 @@ void Reporter::finish_evaluation(Label label, const EvaluationSum& sum) {
           ? format(", test accuracy %.2f %% (%lld of %lld)", 100 * *evaluation.accuracy,
                    static_cast<long long>(sum.correct), static_cast<long long>(sum.labels))
           : "";
-  log_.line(format("evaluation after wave %lld: test loss %.4f%s", static_cast<long long>(label),
-                   evaluation.loss, hits.c_str()));
+  log_.line(format("evaluation after wave %lld%s: test loss %.4f%s", static_cast<long long>(label),
+                   job_.optimizer.ema > 0 ? " (average of the weights)" : "", evaluation.loss,
+                   hits.c_str()));
   if (trace_ != nullptr) {
     trace_->metric("test_loss", label, evaluation.loss);
     if (evaluation.accuracy) trace_->metric("test_accuracy", label, *evaluation.accuracy);

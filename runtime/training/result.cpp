@@ -94,6 +94,7 @@ std::string result_json(const TrainJob& job, const RunEnd& end) {
             {"seed", job.seed},
             {"optimizer", job.optimizer.name},
             {"learning_rate", job.optimizer.learning_rate},
+            {"ema", nullptr},
             {"dataset_size", job.dataset_size},
             {"start_samples", job.start.consumed},
             {"samples", outcome.samples},
@@ -108,6 +109,7 @@ std::string result_json(const TrainJob& job, const RunEnd& end) {
             {"staleness", {{"min", outcome.staleness_min}, {"max", outcome.staleness_max}}},
             {"checkpoint", outcome.checkpoint}};
   if (job.plan.predicted) json["predicted_throughput"] = job.plan.predicted->throughput;
+  if (job.optimizer.ema > 0) json["ema"] = job.optimizer.ema;
   if (outcome.target) json["time_to_target"] = outcome.target->seconds;
   json["evaluations"] = Json::array();
   json["ranks"] = Json::array();

@@ -37,6 +37,7 @@ ServerSetup server_setup(const TrainValues& values, ShardId shard, const Roles& 
   setup.running = values.running_on(shard);
   setup.checkpoints = values.checkpoints;
   setup.part = values.parts.of_shard(shard);
+  setup.ema = job.optimizer.ema;
   setup.notice_seconds = job.notice_seconds;
   return setup;
 }

@@ -84,7 +84,8 @@ std::vector<ShardSnapshot> TrainValues::snapshots_of(ShardId shard) const {
   FlatState start = start_of(map.layers(shard));
   snapshots.push_back({.label = rules.start_wave(),
                        .weights = std::move(start.parameters),
-                       .statistics = std::move(start.statistics)});
+                       .statistics = std::move(start.statistics),
+                       .average = std::move(start.average)});
   return snapshots;
 }
 

@@ -199,11 +199,12 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
 
   Built built = build(common, role, setting.devices[at(service.transport().rank().value)],
                       setting.plan_cache);
-  std::vector<std::int64_t> parameters;  // elements of each
-  std::vector<bool> frozen;
+  std::vector<OptimizedParameter> parameters;
   for (const Stage* chunk : built.chunks) {
-    for (const std::int64_t count : entry_counts(chunk->parameters())) parameters.push_back(count);
-    for (const bool of : frozen_entries(chunk->parameters())) frozen.push_back(of);
+    for (const OptimizedParameter& of : optimized_parameters(
+             chunk->parameters(), job.optimizer.vectors_decay, job.optimizer.rates)) {
+      parameters.push_back(of);
+    }
   }
   WorkerSetup setup;
   setup.place = place_of(common, role, setting.roles);
@@ -231,7 +232,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
                     MemoryKind::messages, memory);
     });
   }
-  Optimizer optimizer(job.optimizer, *built.device, *built.stream, parameters, frozen);
+  Optimizer optimizer(job.optimizer, *built.device, *built.stream, parameters);
   if (common.checkpoint) {
     for (std::size_t slot = 0; slot < built.start.slots.size(); ++slot) {
       optimizer.load_slot(slot, built.start.slots[slot]);
@@ -298,6 +299,7 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   setup.evaluates = common.evaluations.place();
   setup.evaluations = common.evaluations.events(role.virtual_worker);
   setup.waves = has_waves(job.plan);
+  setup.averages = job.optimizer.ema > 0;
   setup.split_backward = traits(system.schedule).backward == BackwardForm::split;
   for (const StageId id : role.stages) {
     setup.recompute.push_back(recomputes(vw.stages[at(id.value)], system.weights));

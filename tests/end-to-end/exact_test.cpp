@@ -46,13 +46,41 @@ TEST(Exact, EveryLengthOfWaveAndDistance) {
 }
 
 TEST(Exact, EveryOptimizer) {
-  for (const char* optimizer : {"sgd", "sgd-momentum", "adam"}) {
+  for (const char* optimizer : {"sgd", "sgd-momentum", "adam", "adamw", "lamb"}) {
     SCOPED_TRACE(optimizer);
     Training training = small("lenet", 3, 1);
     training.optimizer.name = optimizer;
     training.optimizer.rate = 0.003f;
     training.optimizer.weight_decay = 0.01f;
+    training.optimizer.nesterov = true;  // of sgd-momentum
+    training.optimizer.vectors_decay = false;
+    training.rates = {{"linear*", 0.5}};
     expect_continues(training, {2});
+  }
+}
+
+// The servers' average too, of the labels before as well: gates that come again evaluate it.
+TEST(Exact, WithTheAverageOfTheWeights) {
+  for (const int distance : {0, 2}) {
+    Training training = small("lenet-bn", 2, distance);
+    training.ema = 0.9;
+    training.test_samples = 20;
+    training.evaluate_every = 1;
+    const Bench bench(training);
+    const auto evaluations = [](const Trained& trained) {
+      std::map<Wave, double> losses;
+      for (const MetricPoint& point : trained.metric("test_loss")) losses[point.wave] = point.value;
+      return losses;
+    };
+    const Trained whole = bench.train();
+    const auto expected = evaluations(whole);
+    for (const Label label : {1, 3}) {
+      const Trained part = bench.train(From{whole.checkpoints.at(label), true});
+      expect_part_of(part, whole, label + 1, whole.end());
+      const auto again = evaluations(part);
+      EXPECT_FALSE(again.empty());
+      for (const auto& [wave, loss] : again) EXPECT_EQ(loss, expected.at(wave)) << wave;
+    }
   }
 }
 
@@ -167,6 +195,12 @@ void expect_stops_and_continues(Training training) {
 TEST_P(StoppedOnRequest, AndContinued) {
   const auto [in_flight, distance] = GetParam();
   expect_stops_and_continues(small("lenet-bn", in_flight, distance));
+}
+
+TEST(StoppedOnRequestWithAnAverage, AndContinued) {
+  Training training = small("lenet-bn", 3, 1);
+  training.ema = 0.9;
+  expect_stops_and_continues(training);
 }
 
 // On a device whose receives are not over before they have a message.

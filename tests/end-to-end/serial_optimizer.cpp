@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/end-to-end/serial_optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -8,71 +9,121 @@
 namespace hetpipe {
 namespace {
 
-constexpr float kBeta1 = 0.9f;
-constexpr float kBeta2 = 0.999f;
-constexpr float kEpsilon = 1e-8f;
+// Within blocks of 4096 elements, then block by block.
+double squares_of(const Floats& values, std::size_t first, std::size_t count) {
+  double sum = 0;
+  for (std::size_t block = 0; block < count; block += 4096) {
+    double of_block = 0;
+    for (std::size_t i = block; i < std::min(count, block + 4096); ++i) {
+      const double value = static_cast<double>(values[first + i]);
+      of_block += value * value;
+    }
+    sum += of_block;
+  }
+  return sum;
+}
 
 }  // namespace
 
+SerialSteps::SerialSteps(SerialOptimizer optimizer, const ParameterLayout& layout,
+                         std::vector<Floats> slots)
+    : SerialSteps(std::move(optimizer), static_cast<std::size_t>(layout.count())) {
+  parameters_.clear();
+  for (const ParameterEntry& entry : layout.entries()) {
+    if (!entry.is_own()) continue;
+    const bool decays = optimizer_.vectors_decay || entry.file_shape.size() > 1;
+    parameters_.push_back({static_cast<std::size_t>(entry.offset),
+                           static_cast<std::size_t>(entry.count),
+                           decays ? optimizer_.weight_decay : 0.0f,
+                           optimizer_.factor_of ? optimizer_.factor_of(entry.name) : 1.0});
+  }
+  if (slots.empty()) return;
+  ensure(slots.size() == slots_.size(), "the state of this optimizer");
+  slots_ = std::move(slots);
+}
+
 SerialSteps::SerialSteps(SerialOptimizer optimizer, std::size_t count)
-    : optimizer_(std::move(optimizer)) {
-  const std::string& name = optimizer_.name;
-  ensure(name == "sgd" || name == "sgd-momentum" || name == "adam", "a known optimizer");
-  slots_.assign(name == "sgd" ? 0 : name == "adam" ? 2 : 1, Floats(count));
+    : optimizer_(std::move(optimizer)), parameters_{{0, count, optimizer_.weight_decay, 1}} {
+  ensure(has("sgd") || has("sgd-momentum") || has_moments(), "a known optimizer");
+  slots_.assign(has("sgd") ? 0 : has("sgd-momentum") ? 1 : 2, Floats(count));
 }
 
 // Powers in double, the factors to float once.
-SerialSteps::Adam SerialSteps::adam(std::int64_t step) {
-  const double beta1 = kBeta1, beta2 = kBeta2, t = static_cast<double>(step);
+SerialSteps::Adam SerialSteps::adam(std::int64_t step) const {
+  const double beta1 = optimizer_.beta1, beta2 = optimizer_.beta2, t = static_cast<double>(step);
   return {static_cast<float>(1 - beta1), static_cast<float>(1 - beta2),
           static_cast<float>(1 - std::pow(beta1, t)), static_cast<float>(1 - std::pow(beta2, t))};
 }
 
-float SerialSteps::Adam::direction(float rate, float m, float v) const {
-  return (rate * (m / bias1)) / (std::sqrt(v / bias2) + kEpsilon);
+float SerialSteps::direction(const Adam& factors, float rate, std::size_t i) const {
+  return (rate * (slots_[0][i] / factors.bias1)) /
+         (std::sqrt(slots_[1][i] / factors.bias2) + optimizer_.epsilon);
 }
 
 Floats SerialSteps::delta(const Floats& gradient, const Floats& weights, std::int64_t step,
                           Minibatch p) {
   ensure(gradient.size() == weights.size(), "a gradient of the weights");
-  const SerialOptimizer& o = optimizer_;
-  const auto rate = static_cast<float>(o.rate_at(p));
   const Adam factors = adam(step);
   Floats result(gradient.size());
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    const float g = gradient[i] + o.weight_decay * weights[i];
-    if (o.name == "sgd") {
-      result[i] = -(rate * g);
-    } else if (o.name == "sgd-momentum") {
-      float& v = slots_[0][i];
-      v = o.momentum * v + g;
-      result[i] = -(rate * v);
-    } else {
-      float& m = slots_[0][i];
-      float& v = slots_[1][i];
-      m = kBeta1 * m + factors.rest1 * g;
-      v = kBeta2 * v + factors.rest2 * (g * g);
-      result[i] = -factors.direction(rate, m, v);
-    }
+  for (const Parameter& of : parameters_) {
+    const auto rate = static_cast<float>(optimizer_.rate_at(p) * of.factor);
+    step_of(of, gradient, weights, has("lamb") ? 1.0f : rate, factors, result);
+    if (has("lamb")) trust(of, weights, rate, result);
   }
   step_ = step;
   newest_ = result;
   return result;
 }
 
+void SerialSteps::step_of(const Parameter& of, const Floats& gradient, const Floats& weights,
+                          float rate, const Adam& factors, Floats& result) {
+  const SerialOptimizer& o = optimizer_;
+  for (std::size_t i = of.first; i < of.first + of.count; ++i) {
+    const bool decoupled = has("adamw") || has("lamb");
+    const float g = decoupled ? gradient[i] : gradient[i] + of.decay * weights[i];
+    if (has("sgd")) {
+      result[i] = -(rate * g);
+    } else if (has("sgd-momentum")) {
+      float& v = slots_[0][i];
+      v = o.momentum * v + g;
+      result[i] = o.nesterov ? -(rate * (g + o.momentum * v)) : -(rate * v);
+    } else {
+      float& m = slots_[0][i];
+      float& v = slots_[1][i];
+      m = o.beta1 * m + factors.rest1 * g;
+      v = o.beta2 * v + factors.rest2 * (g * g);
+      const float change = direction(factors, rate, i);
+      result[i] = decoupled ? -(change + (rate * of.decay) * weights[i]) : -change;
+    }
+  }
+}
+
+void SerialSteps::trust(const Parameter& of, const Floats& weights, float rate, Floats& result) {
+  const double w = squares_of(weights, of.first, of.count);
+  const double u = squares_of(result, of.first, of.count);
+  float by = rate;
+  if (w > 0 && u > 0) {
+    by = static_cast<float>(static_cast<double>(rate) * (std::sqrt(w) / std::sqrt(u)));
+  }
+  for (std::size_t i = of.first; i < of.first + of.count; ++i) result[i] *= by;
+}
+
 Floats SerialSteps::predicted(const Floats& weights, int ahead, Minibatch p) const {
   if (step_ == 0) return weights;
-  const SerialOptimizer& o = optimizer_;
-  const auto f = static_cast<float>(ahead * o.rate_at(p));
   const Adam factors = adam(step_);
   Floats result(weights.size());
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    if (o.name == "sgd") {
-      result[i] = weights[i] + static_cast<float>(ahead) * newest_[i];
-    } else if (o.name == "sgd-momentum") {
-      result[i] = weights[i] - f * slots_[0][i];
-    } else {
-      result[i] = weights[i] - factors.direction(f, slots_[0][i], slots_[1][i]);
+  for (const Parameter& of : parameters_) {
+    const auto f = static_cast<float>(ahead * (optimizer_.rate_at(p) * of.factor));
+    for (std::size_t i = of.first; i < of.first + of.count; ++i) {
+      if (has("sgd") || has("lamb")) {
+        result[i] = weights[i] + static_cast<float>(ahead) * newest_[i];
+      } else if (has("sgd-momentum")) {
+        result[i] = weights[i] - f * slots_[0][i];
+      } else {
+        float change = direction(factors, f, i);
+        if (has("adamw")) change += (f * of.decay) * weights[i];
+        result[i] = weights[i] - change;
+      }
     }
   }
   return result;

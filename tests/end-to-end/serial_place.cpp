@@ -39,7 +39,7 @@ SerialPlace::SerialPlace(const SerialRules& the_rules, int the_number, SerialSta
       number(the_number),
       stage(std::move(the_stage)),
       running(static_cast<std::size_t>(stage.replicas()), initial_statistics),
-      steps(optimizer, initial_weights.size()),
+      steps(optimizer, stage.parameters()),
       base_(std::move(initial_weights)) {
   at[0] = {base_, {}, steps.slots()};
   running_at[0] = running;

@@ -27,7 +27,7 @@ class Synchronous {
         layers_(system.model, system.device, system.seed),
         parameters_(ParameterLayout::parameters(system.model, 0, system.model.layer_count())),
         weights_(at(parameters_.count())),
-        steps_(system.optimizer, weights_.size()) {
+        steps_(system.optimizer, parameters_) {
     fill_initial(parameters_, system.seed, weights_);
     for (int i = 0; i < system.sampler.workers(); ++i) {
       stages_.push_back(stages_of(system, layers_, i));

@@ -52,19 +52,12 @@ void append_sample(SerialBatch& batch, const Dataset& data, const SampleKey& key
                 std::span(batch.labels).last(labels.size()));
 }
 
-std::size_t slot_count(const std::string& optimizer) {
-  if (optimizer == "sgd") return 0;
-  if (optimizer == "sgd-momentum") return 1;
-  ensure(optimizer == "adam", "an optimizer that the serial program knows");
-  return 2;
-}
-
 // One virtual worker: what it has computed so far.
 struct Player {
   int number = 0;
   Minibatch end = 0;
   Floats statistics;
-  std::vector<Floats> slots;
+  SerialSteps steps;
   std::map<Minibatch, Floats> updates;  // applied weight changes
   std::map<Wave, Floats> waves;         // their sums
 };
@@ -73,19 +66,20 @@ class Game {
  public:
   Game(const SerialWsp& wsp, const SerialWsp::Granted& granted)
       : wsp_(wsp), granted_(granted), model_(wsp.model, wsp.device, wsp.seed) {
+    const auto layout = ParameterLayout::parameters(wsp.model, 0, wsp.model.layer_count());
     SerialState& start = result_.at[wsp.first_wave];
     if (wsp.start) {
       start = *wsp.start;
     } else {
       start.weights = model_.parameters();
       start.statistics = model_.statistics();
-      start.slots.assign(slot_count(wsp.optimizer.name), Floats(start.weights.size()));
+      start.slots = SerialSteps(wsp.optimizer, layout).slots();
     }
     for (int i = 0; i < wsp.sampler.workers(); ++i) {
       players_.push_back({.number = i,
                           .end = wsp.sampler.count(i),
                           .statistics = start.statistics,
-                          .slots = start.slots,
+                          .steps = SerialSteps(wsp.optimizer, layout, start.slots),
                           .updates = {},
                           .waves = {}});
     }
@@ -114,7 +108,7 @@ class Game {
     double rates = 0;
     for (Minibatch p = first; p < end; ++p) {
       play_minibatch(player, p);
-      rates += rate(p);
+      rates += wsp_.optimizer.rate_at(p);
       // The sum starts from the first update, not from zero: -0 stays -0.
       if (p == first) {
         player.waves[wave] = player.updates[p];
@@ -125,11 +119,6 @@ class Game {
     if (first < end && wsp_.optimizer.clips == SerialOptimizer::Clips::wave) {
       clip(player, player.waves[wave], wsp_.optimizer.clip_norm * rates);
     }
-  }
-
-  double rate(Minibatch p) const {
-    const SerialOptimizer& o = wsp_.optimizer;
-    return o.rate_of ? o.rate_of(p) : static_cast<double>(o.rate);
   }
 
   // Each stage's slice to this norm. Squares are added within blocks of 4096 elements of a
@@ -203,18 +192,9 @@ class Game {
 
   Floats update(Player& player, Minibatch p, Floats gradient) {
     const SerialOptimizer& o = wsp_.optimizer;
-    const auto now = static_cast<float>(rate(p));
     if (o.clips == SerialOptimizer::Clips::stage) clip(player, gradient, o.clip_norm);
-    if (o.name == "adam") {
-      return model_.adam_delta(gradient, player.slots[0], player.slots[1],
-                               {.rate = now, .weight_decay = o.weight_decay},
-                               wsp_.updates + p - wsp_.first_wave * wsp_.in_flight + 1);
-    }
-    Floats none;
-    const bool heavy = o.name == "sgd-momentum";
-    return model_.sgd_delta(
-        gradient, heavy ? player.slots[0] : none,
-        {.rate = now, .momentum = heavy ? o.momentum : 0.0f, .weight_decay = o.weight_decay});
+    return player.steps.delta(gradient, model_.parameters(),
+                              wsp_.updates + p - wsp_.first_wave * wsp_.in_flight + 1, p);
   }
 
   void take_snapshot(Wave wave) {
@@ -234,7 +214,7 @@ class Game {
     next.statistics = mean(statistics);
     for (std::size_t s = 0; s < next.slots.size(); ++s) {
       std::vector<const Floats*> slot;
-      for (const Player& player : players_) slot.push_back(&player.slots[s]);
+      for (const Player& player : players_) slot.push_back(&player.steps.slots()[s]);
       next.slots[s] = mean(slot);
     }
     result_.at[wave + 1] = std::move(next);

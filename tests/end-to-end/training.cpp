@@ -268,10 +268,15 @@ SerialState state_of(const Checkpoint& checkpoint, const Model& model) {
   state.weights = flatten(parameters, checkpoint.parameters);
   state.statistics =
       flatten(ParameterLayout::statistics(model, 0, model.layer_count()), checkpoint.statistics);
-  for (const std::string& name : optimizer_slot_names(checkpoint.optimizer)) {
+  for (const std::string& name : optimizer_named(checkpoint.optimizer).slots) {
     state.slots.push_back(flatten(parameters, checkpoint.slots.at(name)));
   }
   return state;
+}
+
+std::vector<float> average_of(const Checkpoint& checkpoint, const Model& model) {
+  return flatten(ParameterLayout::parameters(model, 0, model.layer_count()),
+                 checkpoint.slots.at(kAverageSlot));
 }
 
 std::map<std::pair<int, Minibatch>, Label> Trained::labels() const {
@@ -322,7 +327,14 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
   job.optimizer = {.name = training_.optimizer.name,
                    .learning_rate = training_.optimizer.rate,
                    .momentum = training_.optimizer.momentum,
+                   .nesterov = training_.optimizer.nesterov,
+                   .beta1 = training_.optimizer.beta1,
+                   .beta2 = training_.optimizer.beta2,
+                   .epsilon = training_.optimizer.epsilon,
                    .weight_decay = training_.optimizer.weight_decay,
+                   .vectors_decay = training_.optimizer.vectors_decay,
+                   .rates = training_.rates,
+                   .ema = training_.ema,
                    .clipping = {.max_norm = training_.optimizer.clip_norm,
                                 .scope = scope_of(training_.optimizer.clips)}};
   job.label_smoothing = static_cast<double>(training_.label_smoothing);

@@ -57,6 +57,8 @@ struct Training {
   std::string placement = "default";
 
   SerialOptimizer optimizer{.rate = 0.05f};
+  double ema = 0;               // of the servers' average of the weights
+  std::vector<RateOf> rates{};  // whose factors optimizer.factor_of has to be
   float label_smoothing = 0;
   RateOptions rate{};  // whose rates optimizer.rate_of has to be
   double epochs = 1;
@@ -69,6 +71,8 @@ struct Training {
 
 // What is in a checkpoint, flat, in the order of the whole model's layouts.
 SerialState state_of(const Checkpoint& checkpoint, const Model& model);
+// The moving average of the weights that is in a checkpoint, likewise.
+std::vector<float> average_of(const Checkpoint& checkpoint, const Model& model);
 
 struct Trained {
   std::map<Label, Checkpoint> checkpoints;  // of every label but the first

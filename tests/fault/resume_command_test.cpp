@@ -14,7 +14,9 @@ class ResumeCommand : public SoundInput {
  protected:
   static constexpr const char* kOptions =
       " --epochs 3 --learning-rate 0.003 --momentum 0.5 --weight-decay 1e-4 --label-smoothing 0.1"
-      " --clip-norm 2 --lr-schedule cosine --seed 7 --checkpoint-every 1 --trace off";
+      " --ema 0.9 --nesterov --decay-of matrices --rate-of linear1=0.5 --clip-norm 2 --lr-schedule "
+      "cosine "
+      "--seed 7 --checkpoint-every 1 --trace off";
 
   // A run that was to end, and the same one stopped on its way.
   void SetUp() override {
@@ -83,6 +85,40 @@ TEST_F(ResumeCommand, ListsWhatChangedAndPromisesNothingThen) {
       << keep.out;
   EXPECT_NE(keep.out.find("bit for bit"), std::string::npos);
   expect_ended_like_the_whole();
+}
+
+TEST_F(ResumeCommand, TheOptimizersOptionsCount) {
+  for (const auto& [option, change] :
+       {std::pair("--ema 0.8", "--ema was 0.9, is 0.8"),
+        {"--nesterov=off", "--nesterov was on, is off"},
+        {"--decay-of all", "--decay-of was matrices, is all"},
+        {"--rate-of linear1=0.6", "--rate-of was linear1=0.5, is linear1=0.6"}}) {
+    SCOPED_TRACE(option);
+    fs::copy(file("run"), file("stopped"), fs::copy_options::recursive);
+    const Ran ran = train(std::string("train --resume run ") + option);
+    EXPECT_EQ(ran.code, 0) << ran.error;
+    EXPECT_NE(ran.out.find(std::string("options changed since: ") + change), std::string::npos)
+        << ran.out;
+    EXPECT_NE(ran.out.find("since it was trained with other options"), std::string::npos);
+    EXPECT_EQ(ran.out.find("bit for bit"), std::string::npos);
+    fs::remove_all(file("run"));
+    fs::rename(file("stopped"), file("run"));
+  }
+}
+
+TEST_F(ResumeCommand, TheAverageOfTheWeightsIsExported) {
+  const auto exported = [&](const std::string& words) {
+    const Ran ran = hetpipe("checkpoint export run --force --output x.safetensors " + words);
+    EXPECT_EQ(ran.code, 0) << ran.error;
+    EXPECT_NE(ran.out.find("6 tensors"), std::string::npos) << ran.out;
+    return read(file("x.safetensors"));
+  };
+  const std::string weights = exported(""), average = exported("--ema");
+  EXPECT_EQ(weights.size(), average.size());
+  EXPECT_NE(weights, average);
+  ASSERT_EQ(hetpipe(with_output("plain")).code, 0);
+  expect_refused("checkpoint export plain --ema --output y.npz",
+                 {"--ema: ", "holds no average of the weights"});
 }
 
 TEST_F(ResumeCommand, ADamagedCheckpointIsPassedOver) {

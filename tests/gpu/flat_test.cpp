@@ -122,8 +122,9 @@ TEST_F(CudaArrays, Norms) {
     a.device().sum_of_squares(a.stream(), sums, x, n);
     a.device().sum_of_squares(a.stream(), sums + 1, y, n);
     a.device().limit_norm(a.stream(), y, sums, 2, 0.7, n);
+    a.device().scale_by_trust(a.stream(), x, sums, 0.3f, n);
     const std::vector<double> squares = a.read(sums, 2);
-    Floats result = a.read(y, n);
+    Floats result = joined(a.read(y, n), a.read(x, n));
     for (const double square : squares) {
       const auto bits = std::bit_cast<std::array<float, 2>>(square);
       result.insert(result.end(), bits.begin(), bits.end());
@@ -134,8 +135,9 @@ TEST_F(CudaArrays, Norms) {
 
 TEST_F(CudaArrays, Sgd) {
   for (const bool over_gradient : {false, true})
-    for (const SgdOptions& options : {SgdOptions{.rate = 0.1f, .momentum = 0, .weight_decay = 0},
-                                      SgdOptions{0.03f, 0.9f, 0}, SgdOptions{0.03f, 0.9f, 1e-3f}}) {
+    for (const SgdOptions& options :
+         {SgdOptions{.rate = 0.1f, .momentum = 0, .weight_decay = 0}, SgdOptions{0.03f, 0.9f, 0},
+          SgdOptions{0.03f, 0.9f, 1e-3f}, SgdOptions{0.03f, 0.9f, 1e-3f, true}}) {
       expect_same([&](Arrays& a, std::int64_t n) {
         float *const g = a.add(drawn(1, n)), *const w = a.add(drawn(2, n));
         float* const v = options.momentum == 0 ? nullptr : a.add(drawn(3, n));
@@ -149,8 +151,8 @@ TEST_F(CudaArrays, Sgd) {
 TEST_F(CudaArrays, Adam) {
   for (const bool over_gradient : {false, true})
     for (const std::int64_t step : {1, 7})
-      for (const float decay : {0.0f, 1e-2f}) {
-        const AdamOptions options{.weight_decay = decay};
+      for (const bool decoupled : {false, true}) {
+        const AdamOptions options{.weight_decay = 1e-2f, .decoupled = decoupled};
         expect_same([&](Arrays& a, std::int64_t n) {
           float *const g = a.add(drawn(1, n)), *const w = a.add(drawn(2, n));
           float *const m = a.add(drawn(3, n)), *const v = a.add(positive(4, n));

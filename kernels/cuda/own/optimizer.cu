@@ -28,18 +28,20 @@ struct Sgd {
     for (int k = 0; k < kFour; ++k) {
       const float g = gradients.at[k] + o.weight_decay * values.at[k];
       v.at[k] = with_velocity ? o.momentum * v.at[k] + g : g;
-      change.at[k] = -(o.rate * v.at[k]);
+      change.at[k] = -(o.rate * (o.nesterov ? g + o.momentum * v.at[k] : v.at[k]));
     }
     if constexpr (with_velocity) store(velocity + i, v, left);
     store(delta + i, change, left);
   }
 };
 
-// What Adam's moments say, as a change by `rate`.
-HETPIPE_DEVICE float adam_change(const AdamStep& s, float rate, float first, float second) {
+// What Adam's moments say, and decoupled decay, as a change by `rate`.
+HETPIPE_DEVICE float adam_change(const AdamStep& s, float rate, float first, float second,
+                                 float weight) {
   const float mean = first / s.bias1;
   const float deviation = sqrtf(second / s.bias2);
-  return rate * mean / (deviation + s.epsilon);
+  const float change = rate * mean / (deviation + s.epsilon);
+  return s.decoupled ? change + (rate * s.decay) * weight : change;
 }
 
 struct Adam {
@@ -58,14 +60,31 @@ struct Adam {
     Pack<float, kFour> change;
     HETPIPE_UNROLL
     for (int k = 0; k < kFour; ++k) {
-      const float g = gradients.at[k] + s.decay * values.at[k];
+      const float g = s.decoupled ? gradients.at[k] : gradients.at[k] + s.decay * values.at[k];
       m.at[k] = s.beta1 * m.at[k] + s.rest1 * g;
       v.at[k] = s.beta2 * v.at[k] + s.rest2 * (g * g);
-      change.at[k] = -adam_change(s, s.rate, m.at[k], v.at[k]);
+      change.at[k] = -adam_change(s, s.rate, m.at[k], v.at[k], values.at[k]);
     }
     store(first + i, m, left);
     store(second + i, v, left);
     store(delta + i, change, left);
+  }
+};
+
+HETPIPE_KERNEL void trust_factor_kernel(const double* squares, float rate, float* factor) {
+  *factor = trust_factor(squares, rate);
+}
+
+struct Trusted {
+  float* update;
+  const float* factor;
+
+  HETPIPE_DEVICE void operator()(std::int64_t i, std::int64_t left) const {
+    const float by = *factor;
+    auto values = load<kFour>(update + i, left);
+    HETPIPE_UNROLL
+    for (int k = 0; k < kFour; ++k) values.at[k] *= by;
+    store(update + i, values, left);
   }
 };
 
@@ -89,7 +108,7 @@ struct AheadAdam {
     Pack<float, kFour> to;
     HETPIPE_UNROLL
     for (int k = 0; k < kFour; ++k) {
-      to.at[k] = values.at[k] - adam_change(s, factor, m.at[k], v.at[k]);
+      to.at[k] = values.at[k] - adam_change(s, factor, m.at[k], v.at[k], values.at[k]);
     }
     store(ahead + i, to, left);
   }
@@ -111,6 +130,13 @@ void adam(float* delta, float* first, float* second, const float* gradient, cons
           const AdamOptions& options, std::int64_t step, std::int64_t count, On on) {
   ensure(step >= 1, "Adam's steps count from 1");
   each<kFour>(Adam{delta, first, second, gradient, weights, adam_step(options, step)}, count, on);
+}
+
+void scale_by_trust(float* update, const double* squares, float rate, std::int64_t count,
+                    float* factor, On on) {
+  if (count == 0) return;
+  launch(trust_factor_kernel, 1, 1, on, squares, rate, factor);
+  each<kFour>(Trusted{update, factor}, count, on);
 }
 
 void look_ahead(float* ahead, const float* weights, const float* x, float factor,

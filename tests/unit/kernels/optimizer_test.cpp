@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "kernels/devices.h"
 #include "tests/unit/kernels/layer_run.h"
@@ -84,6 +86,110 @@ TEST_P(Optimizers, AdamsFirstStepIsTheRate) {
   EXPECT_EQ(delta[3], 0);
 }
 
+// Six weights and what torch.optim of PyTorch 2.15 makes of them (in double precision) by these
+// gradients: element i of step t, from 1, is sin(t + 0.7 i).
+constexpr std::int64_t kSix = 6;
+using Six = std::vector<float>;
+const Six kSixWeights{1, -2, 0.5f, 3, -0.25f, 0.125f};
+Six six_gradients(int step) {
+  Six gradient;
+  for (int i = 0; i < kSix; ++i) gradient.push_back(static_cast<float>(std::sin(step + 0.7 * i)));
+  return gradient;
+}
+using Change = std::function<void(Six& delta, const Six& gradient, const Six& weights, int step)>;
+void expect_steps(Device& device, Stream& stream, const Change& change,
+                  const std::vector<std::vector<double>>& expected) {
+  Six weights = kSixWeights, delta(kSix);
+  for (std::size_t step = 1; step <= expected.size(); ++step) {
+    const int number = static_cast<int>(step);
+    change(delta, six_gradients(number), weights, number);
+    device.add(stream, weights.data(), delta.data(), kSix);
+    for (std::size_t i = 0; i < kSix; ++i) {
+      const double wanted = expected[step - 1][i];
+      EXPECT_NEAR(weights[i], wanted, 1e-6 * std::max(std::abs(wanted), 0.1))
+          << "step " << step << ", element " << i;
+    }
+  }
+}
+Change adam_steps(Device& device, Stream& stream, const AdamOptions& options) {
+  return [&, options, m = Six(kSix), v = Six(kSix)](Six& delta, const Six& gradient,
+                                                    const Six& weights, int step) mutable {
+    device.adam(stream, delta.data(), m.data(), v.data(), gradient.data(), weights.data(), options,
+                step, kSix);
+  };
+}
+Change sgd_steps(Device& device, Stream& stream, const SgdOptions& options) {
+  return [&, options, v = Six(kSix)](Six& delta, const Six& gradient, const Six& weights,
+                                     int) mutable {
+    device.sgd(stream, delta.data(), v.data(), gradient.data(), weights.data(), options, kSix);
+  };
+}
+
+// Adam(lr=0.01, weight_decay=0.1)
+TEST_P(Optimizers, AdamAsPyTorch) {
+  expect_steps(*device_, *stream_,
+               adam_steps(*device_, *stream_, {.rate = 0.01f, .weight_decay = 0.1f}),
+               {{0.99, -2.01, 0.49, 2.99, -0.24, 0.135},
+                {0.979988012, -2.01848895, 0.485594299, 2.99253676, -0.230139737, 0.144782232},
+                {0.971270782, -2.01914641, 0.488317064, 2.99845396, -0.220675246, 0.1509926},
+                {0.967292083, -2.01522395, 0.493263394, 3.00248966, -0.215378783, 0.151386605},
+                {0.967013022, -2.00992688, 0.496763254, 3.00059197, -0.214879558, 0.149130062}});
+}
+
+// AdamW(lr=0.01, weight_decay=0.01), and with betas=(0.8, 0.95), eps=1e-3, weight_decay=0.1
+TEST_P(Optimizers, AdamWAsPyTorch) {
+  expect_steps(
+      *device_, *stream_,
+      adam_steps(*device_, *stream_, {.rate = 0.01f, .weight_decay = 0.01f, .decoupled = true}),
+      {{0.9899, -2.0098, 0.48995, 2.9897, -0.239975, 0.1349875},
+       {0.979788325, -2.01869838, 0.486268551, 2.99649294, -0.230103685, 0.144762732},
+       {0.971276813, -2.02199401, 0.489613854, 3.00461026, -0.22064688, 0.151074035},
+       {0.968307893, -2.02027608, 0.495056827, 3.01197843, -0.215559627, 0.151633912},
+       {0.969183155, -2.01705232, 0.499187885, 3.01452325, -0.215340764, 0.149539986}});
+  expect_steps(*device_, *stream_,
+               adam_steps(*device_, *stream_, {0.01f, 0.8f, 0.95f, 1e-3f, 0.1f, true}),
+               {{0.98901187, -2.00798993, 0.489514783, 2.98723485, -0.239766317, 0.134864781},
+                {0.9780087, -2.01493106, 0.485902534, 2.99166839, -0.229611491, 0.144452517},
+                {0.968938067, -2.01558176, 0.489675983, 2.99746159, -0.220040786, 0.150041129},
+                {0.966245713, -2.01078991, 0.495563339, 3.00216579, -0.215639174, 0.149195499},
+                {0.967801244, -2.00449311, 0.49957897, 3.00104246, -0.216744864, 0.14550246}});
+}
+
+// SGD(lr=0.01, momentum=0.9, weight_decay=0.1), plain and with nesterov=True
+TEST_P(Optimizers, MomentumAsPyTorch) {
+  SgdOptions options{.rate = 0.01f, .momentum = 0.9f, .weight_decay = 0.1f};
+  expect_steps(*device_, *stream_, sgd_steps(*device_, *stream_, options),
+               {{0.99058529, -2.00791665, 0.492745368, 2.99658419, -0.243631421, 0.134650301},
+                {0.972028492, -2.01730751, 0.488278865, 2.99869615, -0.227694423, 0.150256325},
+                {0.952944145, -2.01844362, 0.493286754, 3.00685637, -0.208477408, 0.162000291},
+                {0.942383313, -2.00744845, 0.505028213, 3.01301533, -0.19591475, 0.163027859},
+                {0.941525424, -1.99003848, 0.513925005, 3.00825569, -0.194397878, 0.155804772}});
+  options.nesterov = true;
+  expect_steps(*device_, *stream_, sgd_steps(*device_, *stream_, options),
+               {{0.982112051, -2.01504163, 0.4862162, 2.99350997, -0.2378997, 0.143335572},
+                {0.955343472, -2.02574575, 0.484271418, 3.00060276, -0.213362014, 0.164285245},
+                {0.935822896, -2.01943078, 0.497819163, 3.01420527, -0.191224859, 0.172519667},
+                {0.932985451, -1.99750354, 0.515620228, 3.01854984, -0.184699691, 0.163864797},
+                {0.940909657, -1.97432754, 0.52194023, 3.00394762, -0.193173516, 0.149190084}});
+}
+
+// Norms 5 and 0.5, by hand; a zero on either side leaves the rate alone.
+TEST_P(Optimizers, ScalesByTrust) {
+  const std::vector<float> weights{3, -4}, update{0.3f, 0.4f};
+  std::vector<double> squares(2);
+  device_->sum_of_squares(*stream_, &squares[0], weights.data(), 2);
+  device_->sum_of_squares(*stream_, &squares[1], update.data(), 2);
+  std::vector<float> scaled = update;
+  device_->scale_by_trust(*stream_, scaled.data(), squares.data(), 0.25f, 2);
+  EXPECT_FLOAT_EQ(scaled[0], 0.75f);
+  EXPECT_FLOAT_EQ(scaled[1], 1.0f);
+  for (const std::vector<double>& zeros : {std::vector{0.0, 0.25}, {25.0, 0.0}}) {
+    scaled = update;
+    device_->scale_by_trust(*stream_, scaled.data(), zeros.data(), 0.25f, 2);
+    EXPECT_EQ(scaled, (std::vector<float>{0.25f * 0.3f, 0.25f * 0.4f}));
+  }
+}
+
 TEST_P(Optimizers, ElementwiseWork) {
   const std::vector<float> x = normal_values(3, kCount), y = normal_values(4, kCount);
   std::vector<float> z(kCount), w = y;
@@ -157,11 +263,21 @@ TEST(OptimizerBits, AreTheSameOnEveryDeviceAndThreadCount) {
                  7, kMany);
     device->sgd(*stream, all.data() + 2 * kMany, nullptr, g.data(), w.data(), {0.1f, 0, 1e-4f},
                 kMany);
-    double squares = 0;
-    device->sum_of_squares(*stream, &squares, g.data(), kMany);
-    std::vector<float> limited = g;
-    device->limit_norm(*stream, limited.data(), &squares, 1, 3.0, kMany);
-    for (const auto& state : {velocity, first, second, limited}) {
+    double squares[2];
+    device->sum_of_squares(*stream, squares, g.data(), kMany);
+    device->sum_of_squares(*stream, squares + 1, w.data(), kMany);
+    std::vector<float> limited = g, trusted = w, nesterov(kMany), decoupled(kMany), ahead(kMany);
+    device->limit_norm(*stream, limited.data(), squares, 1, 3.0, kMany);
+    device->scale_by_trust(*stream, trusted.data(), squares, 0.3f, kMany);
+    device->sgd(*stream, nesterov.data(), velocity.data(), g.data(), w.data(),
+                {0.1f, 0.9f, 1e-4f, true}, kMany);
+    const AdamOptions adamw{.weight_decay = 0.1f, .decoupled = true};
+    device->adam(*stream, decoupled.data(), first.data(), second.data(), g.data(), w.data(), adamw,
+                 8, kMany);
+    device->look_ahead_adam(*stream, ahead.data(), w.data(), first.data(), second.data(), adamw, 8,
+                            0.02f, kMany);
+    for (const auto& state :
+         {velocity, first, second, limited, trusted, nesterov, decoupled, ahead}) {
       all.insert(all.end(), state.begin(), state.end());
     }
     return all;

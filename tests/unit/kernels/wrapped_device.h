@@ -80,6 +80,10 @@ class WrappedDevice : public Device {
             std::int64_t count) override {
     real_->adam(stream, delta, first, second, gradient, weights, options, step, count);
   }
+  void scale_by_trust(Stream& stream, float* update, const double* squares, float rate,
+                      std::int64_t count) override {
+    real_->scale_by_trust(stream, update, squares, rate, count);
+  }
   void look_ahead(Stream& stream, float* ahead, const float* weights, const float* x, float factor,
                   std::int64_t count) override {
     real_->look_ahead(stream, ahead, weights, x, factor, count);

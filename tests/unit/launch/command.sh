@@ -124,6 +124,7 @@ says '"identical": true' 0 checkpoint diff "$run" "$given/small" --json
 says "5 tensors" 0 checkpoint export "$run" --optimizer --output "$folder/a.npz"
 refused "a.npz (already exists)" checkpoint export "$run" --output "$folder/a.npz"
 says "4 tensors" 0 checkpoint export "$run" --output "$folder/a.npz" --force
+refused "holds no average of the weights" checkpoint export "$run" --ema --output "$folder/b.npz"
 says "4 tensors" 0 checkpoint export "$run" --raw --output "$folder/a.safetensors"
 grep -q '"model/a/weight":{"dtype":"F32","shape":\[2,3\]' "$folder/a.safetensors" || fail "header of safetensors"
 

@@ -53,8 +53,10 @@ TEST(Clipping, TheCutDoesNotMatter) {
     sum += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
   }
   const auto squares_of = [&](int first, int end) {
-    EntrySquares squares(*device, *stream,
-                         entry_counts(ParameterLayout::parameters(model, first, end)));
+    std::vector<std::int64_t> counts;
+    const auto layout = ParameterLayout::parameters(model, first, end);
+    for (const ParameterEntry& entry : layout.entries()) counts.push_back(entry.count);
+    EntrySquares squares(*device, *stream, counts);
     squares.measure(gradient.data() + ParameterLayout::parameters(model, 0, first).count());
     const auto values = squares.download();
     return std::vector<double>(values.begin(), values.end());

@@ -80,6 +80,14 @@ class Expected {
     }
     return sum;
   }
+  // Of the weights of all labels so far: half of it stays.
+  float average(Label label, std::int64_t g) const {
+    float average = initial(g);
+    for (Label l = rules.first_wave + 1; l <= label; ++l) {
+      average = 0.5f * average + 0.5f * weight(l, g);
+    }
+    return average;
+  }
   // Mean over virtual workers of what each one's newest wave below the label carried.
   template <class OfWave>
   float mean(Label label, float before_any, OfWave of_wave) const {

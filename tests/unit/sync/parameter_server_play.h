@@ -223,6 +223,8 @@ class Play {
     for (auto g : Expected::places(expected_.statistics, map_.layers(shard))) {
       initial.statistics.push_back(Expected::initial_statistic(g));
     }
+    setup.ema = 0.5;
+    initial.average = initial.weights;
     setup.running.assign(case_.stage_end.size(), initial.statistics);
     return std::make_unique<ParameterServer>(std::move(setup), case_.rules, map_, service, blocks);
   }
@@ -272,6 +274,14 @@ class Play {
                                  expected_.mean_statistic(snapshot.label, statistics_at[e]);
       }
     };
+    const auto check_average = [&](Wave gate, Label label) {
+      const StageSnapshot snapshot =
+          client.pull(gate, label, WithStatistics::no, WeightsFor::evaluation_by_average);
+      for (std::size_t e = 0; e < weights_at.size(); ++e) {
+        seen.wrong_weights +=
+            snapshot.weights.as<float>()[e] != expected_.average(label, weights_at[e]);
+      }
+    };
     // Some where servers in reach read them, some elsewhere.
     const auto buffer_of = [&](Wave wave, auto value) {
       const std::size_t bytes = weights_at.size() * sizeof(float);
@@ -305,15 +315,18 @@ class Play {
         const Label oldest = rules.bound_label(wave);
         const auto& evaluations = case_.evaluation_labels;
         if (std::find(evaluations.begin(), evaluations.end(), oldest) != evaluations.end()) {
-          evaluated = client.pull(wave, oldest, WithStatistics::yes);
+          // Before the weights that were requested ahead, or after them.
+          if (wave % 2 == 0) check_average(wave, oldest);
+          evaluated = client.pull(wave, oldest, WithStatistics::yes, WeightsFor::training);
           check(*evaluated);
+          if (wave % 2 == 1) check_average(wave, oldest);
         }
         const Label label =
             k == 0 ? pass_gate(client, vw, wave, service) : hear_label(vw, wave, service);
         EXPECT_GE(label, oldest);
         EXPECT_LE(label, wave);
         if (!evaluated || evaluated->label != label)
-          check(client.pull(wave, label, WithStatistics::no));
+          check(client.pull(wave, label, WithStatistics::no, WeightsFor::training));
         dawdle();
       }
       // Of replicas the terms, and the statistics around their mean, differ.
@@ -335,7 +348,8 @@ class Play {
         client.prefetch(wave + 1, rules.bound_label(wave + 1));
     }
     check(client.pull(rules.end_label() + rules.distance + 1, rules.end_label(),
-                      WithStatistics::yes));
+                      WithStatistics::yes, WeightsFor::training));
+    check_average(rules.end_label() + rules.distance + 1, rules.end_label());
     client.finish();
   }
 

@@ -33,7 +33,8 @@ TEST_F(OptimizerKernels, Sgd) {
     Array<float> weights(normal_values(1, count), offset), gradient(normal_values(2, count));
     Array<float> velocity(normal_values(3, count), offset), delta(count);
     Array<float> wanted_velocity(normal_values(3, count)), wanted(count);
-    for (const SgdOptions& o : {SgdOptions{0.05f, 0.9f, 1e-2f}, SgdOptions{0.3f, 0, 0}}) {
+    for (const SgdOptions& o : {SgdOptions{0.05f, 0.9f, 1e-2f}, SgdOptions{0.3f, 0, 0},
+                                SgdOptions{0.05f, 0.9f, 1e-2f, true}}) {
       sgd(delta.data(), velocity.data(), gradient.data(), weights.data(), o, count, nullptr);
       reference_->sgd(*stream_, wanted.data(), wanted_velocity.data(), gradient.data(),
                       weights.data(), o, count);
@@ -49,8 +50,8 @@ TEST_F(OptimizerKernels, Sgd) {
 }
 
 TEST_F(OptimizerKernels, Adam) {
-  const AdamOptions o{0.01f, 0.9f, 0.999f, 1e-8f, 1e-2f};
-  sweep([&](std::int64_t count, std::int64_t offset) {
+  AdamOptions o{0.01f, 0.9f, 0.999f, 1e-8f, 1e-2f};
+  const auto steps = [&](std::int64_t count, std::int64_t offset) {
     const std::vector<float> zero(static_cast<std::size_t>(count));
     Array<float> weights(normal_values(4, count)), delta(count, offset), wanted(count);
     Array<float> first(zero, offset), second(zero), wanted_first(zero), wanted_second(zero);
@@ -69,6 +70,21 @@ TEST_F(OptimizerKernels, Adam) {
       reference_->look_ahead_adam(*stream_, wanted_ahead.data(), weights.data(), first.data(),
                                   second.data(), o, step, 0.03f, count);
       ASSERT_TRUE(same(ahead.values(), wanted_ahead.values()));
+    }
+  };
+  sweep(steps);
+  o.decoupled = true;
+  sweep(steps);
+}
+
+TEST_F(OptimizerKernels, ScaleByTrust) {
+  sweep([&](std::int64_t count, std::int64_t offset) {
+    for (const auto& squares : {std::vector<double>{7, 3}, {0, 3}, {7, 0}}) {
+      Array<float> update(normal_values(7, count), offset), wanted(normal_values(7, count));
+      float factor = 0;
+      scale_by_trust(update.data(), squares.data(), 0.03f, count, &factor, nullptr);
+      reference_->scale_by_trust(*stream_, wanted.data(), squares.data(), 0.03f, count);
+      ASSERT_TRUE(same(update.values(), wanted.values()));
     }
   });
 }

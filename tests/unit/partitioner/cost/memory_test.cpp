@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "../cases.h"
+#include "partitioner/plan/optimizer_rule.h"
 
 namespace hetpipe {
 namespace cost_memory_test {
@@ -109,6 +110,13 @@ TEST(OptimizerSlots, KnowsItsNames) {
   EXPECT_EQ(optimizer_slots("sgd"), 0);
   EXPECT_EQ(optimizer_slots("sgd-momentum"), 1);
   EXPECT_EQ(optimizer_slots("adam"), 2);
+  EXPECT_EQ(optimizer_slots("adamw"), 2);
+  EXPECT_EQ(optimizer_slots("lamb"), 2);
+  // Predictions along the last update need it.
+  EXPECT_EQ(optimizer_slots("sgd", true), 1);
+  EXPECT_EQ(optimizer_slots("sgd-momentum", true), 1);
+  EXPECT_EQ(optimizer_slots("adamw", true), 2);
+  EXPECT_EQ(optimizer_slots("lamb", true), 3);
   EXPECT_THAT(test::user_error([] { optimizer_slots("adamm"); }), testing::HasSubstr("'adam'"));
 }
 
