@@ -176,7 +176,7 @@ class WorkerSide {
     const Label label = client_.pass_gate(wave + 1);
     service_.wait([this] { return client_.all_pushed(); }, [] { return std::string("a push"); });
     const std::int64_t pushed = now_ns();
-    check(client_.pull(wave + 1, label, WithStatistics::no));
+    check(client_.pull(wave + 1, label, WithStatistics::no, WeightsFor::training));
     round.push = seconds_between(start, pushed);
     round.pull = seconds_between(pushed, now_ns());
   }
@@ -184,7 +184,8 @@ class WorkerSide {
     const std::int64_t start = now_ns();
     client_.push(wave, std::move(sum_), {});
     client_.prefetch(wave + 1, wave + 1);
-    check(client_.pull(wave + 1, client_.pass_gate(wave + 1), WithStatistics::no));
+    check(client_.pull(wave + 1, client_.pass_gate(wave + 1), WithStatistics::no,
+                       WeightsFor::training));
     round.cycle = seconds_between(start, now_ns());
   }
 
