@@ -21,6 +21,10 @@ class FileReader {
 
   const std::filesystem::path& path() const { return path_; }
   std::int64_t size() const { return size_; }  // bytes
+  // When it was last written to, in nanoseconds since 1970.
+  std::int64_t written() const {
+    return std::int64_t{changed_.tv_sec} * 1'000'000'000 + changed_.tv_nsec;
+  }
   // Bytes [offset, offset + out.size()). UserError where the file ends before, or has changed since
   // it was opened.
   void read(std::int64_t offset, std::span<std::byte> out) const;

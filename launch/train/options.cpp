@@ -47,8 +47,8 @@ OptionGroup source_options(TrainOptions& options) {
           flag_option("init-partial", options.init_partial,
                       "The file of --init may lack tensors, and hold others."),
           required(text_option("data", "DATA", options.data,
-                               "Data set: fashion-mnist, a folder of IDX files or of images, HDF5 "
-                               "files, text:FILE,T=64 or tokens:FOLDER,T=64.")),
+                               "Data set: fashion-mnist, a folder of IDX files or of images, "
+                               "shards:FOLDER, HDF5 files, text:FILE,T=64 or tokens:FOLDER,T=64.")),
           unset_means("none, where the data have no test samples",
                       real_option("test-share", "F", options.test_share, {0, 1, true},
                                   "Of data without test samples: the share of each class's "

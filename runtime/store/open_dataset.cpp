@@ -3,6 +3,7 @@
 
 #include "runtime/data/idx.h"
 #include "runtime/data/image_source.h"
+#include "runtime/data/shards.h"
 #include "runtime/data/text.h"
 #include "runtime/data/token_files.h"
 #include "runtime/store/hdf5_dataset.h"
@@ -17,6 +18,7 @@ bool is_hdf5(const std::string& spec) { return spec.ends_with(".h5") || spec.end
 }  // namespace
 
 bool has_test_split(const std::string& spec) {
+  if (is_shards(spec)) return !shard_files(spec).test.empty();
   if (is_image_folder(spec)) return !test_folder(spec).empty();
   return is_text(spec) || is_token_files(spec) || !is_hdf5(spec) || has_hdf5_test_split(spec);
 }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "runtime/data/shards.h"
 #include "runtime/data/test_share.h"
 #include "runtime/model/graph/import.h"
 #include "runtime/model/zoo.h"
@@ -28,7 +29,7 @@ bool has_test_samples(const TrainingData& of) {
 namespace {
 
 Dataset open_images(const TrainingData& of, Split split, Parts parts) {
-  ImageSources sources = open_image_folder(of.data);
+  ImageSources sources = is_shards(of.data) ? open_shards(of.data) : open_image_folder(of.data);
   if (of.test_share) sources = with_test_share(std::move(sources), *of.test_share, of.data);
   std::shared_ptr<const ImageSource> source =
       split == Split::train ? std::move(sources.train) : std::move(sources.test);
@@ -41,7 +42,7 @@ Dataset open_training_data(const TrainingData& of, Split split, Parts parts) {
   const TextTask task =
       learns_masked_tokens(of.model.name) ? TextTask::masked_tokens : TextTask::next_token;
   const std::optional<SampleFormat> samples = format_of(of.model);
-  if (is_image_folder(of.data)) return open_images(of, split, parts);
+  if (is_shards(of.data) || is_image_folder(of.data)) return open_images(of, split, parts);
   const auto open = [&](Split wanted, Parts what) {
     return samples ? open_dataset(of.data, wanted, what, *samples)
                    : open_dataset(of.data, wanted, what, task);
