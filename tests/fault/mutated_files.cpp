@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <random>
 #include <string>
@@ -20,10 +21,12 @@
 #include "partitioner/profile/profile.h"
 #include "runtime/data/image.h"
 #include "runtime/data/image_source.h"
+#include "runtime/data/shards.h"
 #include "runtime/store/checkpoint.h"
 #include "runtime/store/dataset_writer.h"
 #include "runtime/store/open_dataset.h"
 #include "tests/unit/data/made_images.h"
+#include "tests/unit/data/made_tar.h"
 #include "tests/unit/store/sample_checkpoint.h"
 
 // mutated_files FOLDER SOURCE_DIR [FILES [SEED [KIND]]]
@@ -107,6 +110,54 @@ void read_splits(const std::string& spec) {
   if (has_test_split(spec)) open_dataset(spec, Split::test, Parts::both);
 }
 
+// Wholly, and a part of it as transforms take one.
+void read_image_of(const fs::path& file) {
+  const StoredImage stored = read_file(file);
+  try {
+    read_image(file);
+  } catch (const UserError&) {
+    part_of(stored, file.string(), {3, 5, 10, 10}, {2, 2});
+    throw;
+  }
+  part_of(stored, file.string(), {3, 5, 10, 10}, {2, 2});
+}
+
+void read_shards_of(const fs::path& file) {
+  const std::string spec = "shards:" + file.string();
+  read_images_of(open_shards(spec));
+}
+
+// The headers that the changes reach are read with the right checksums; images get some as well,
+// and are no images then.
+void read_shards_with_checksums(const fs::path& file) {
+  const fs::path right = fs::path(file).replace_extension("right.tar");
+  std::ofstream(right, std::ios::binary) << with_tar_checksums(read_file(file));
+  open_shards("shards:" + right.string());
+}
+
+// Two samples, the name of one of them in a header of its own.
+std::string shard_bytes() {
+  const std::string folder = std::string(120, 'f') + "/";
+  return tar_sample("a/1", jpeg_of(made_image(8, 8, 3)), "1", ".jpg") +
+         tar_member("././@LongLink", folder + "2.png" + '\0', {.type = 'L'}) +
+         tar_member("short", png_of(made_image(8, 8, 3))) +
+         tar_member("pax", "136 path=" + folder + "2.cls\n", {.type = 'x'}) +
+         tar_member("short", "0") + tar_end();
+}
+
+// Of three sequences in int32, and of their 40 tokens.
+std::string megatron_bytes() {
+  const auto bytes_of_values = [](const auto& values) {
+    return std::string(reinterpret_cast<const char*>(values.data()),
+                       values.size() * sizeof(values[0]));
+  };
+  return std::string("MMIDIDX\0\0", 9) + bytes_of_values(std::vector<std::uint64_t>{1}) + '\4' +
+         bytes_of_values(std::vector<std::uint64_t>{3, 2}) +
+         bytes_of_values(std::vector<std::int32_t>{10, 0, 30}) +
+         bytes_of_values(std::vector<std::int64_t>{0, 40, 40}) +
+         bytes_of_values(std::vector<std::int64_t>{0, 3});
+}
+
 std::string hdf5_bytes(const fs::path& file) {
   const std::vector<std::int32_t> labels{0, 1, 2, 1};
   DatasetWriter writer(file);
@@ -147,6 +198,7 @@ std::vector<Kind> kinds_of(const fs::path& folder, const fs::path& source) {
     write_file(folder / "idx" / (part + std::string("-labels-idx1-ubyte")), idx_bytes(false));
   }
   const auto read_idx = [here](const fs::path&) { read_splits(here("idx")); };
+  write_file(folder / "tokens.bin", '\1' + std::string(159, '\0'));
   fs::create_directories(folder / "cifar");
   const std::string records =
       std::string(1, '\3') + std::string(3072, 'x') + std::string(1, '\1') + std::string(3072, 'y');
@@ -175,10 +227,13 @@ std::vector<Kind> kinds_of(const fs::path& folder, const fs::path& source) {
        [here](const fs::path&) { read_splits("text:" + here("text.txt") + ",T=8"); }},
       {"CIFAR", "cifar/data_batch_2.bin", records,
        [here](const fs::path&) { read_images_of(open_cifar(here("cifar"), CifarLabels::ten)); }},
-      {"JPEG", "image.jpg", jpeg_of(made_image(20, 30, 3)),
-       [](const fs::path& file) { read_image(file); }},
-      {"PNG", "image.png", png_of(made_image(20, 30, 3)),
-       [](const fs::path& file) { read_image(file); }},
+      {"JPEG", "image.jpg", jpeg_of(made_image(20, 30, 3)), read_image_of},
+      {"PNG", "image.png", png_of(made_image(20, 30, 3)), read_image_of},
+      {"shard", "train.tar", shard_bytes(), read_shards_of},
+      {"shard with checksums", "train.tar", with_tar_checksums(shard_bytes()),
+       read_shards_with_checksums},
+      {"Megatron index", "tokens.idx", megatron_bytes(),
+       [here](const fs::path&) { read_splits("tokens:" + here("tokens.bin") + ",T=3"); }},
   };
 }
 
@@ -205,6 +260,7 @@ int code_of(const Kind& kind, const fs::path& file) {
 int run(const fs::path& folder, const fs::path& source, int files, std::uint64_t seed,
         const std::string& only) {
   fs::create_directories(folder);
+  ::setenv("HETPIPE_CACHE", "/proc/none", 1);  // what is found in damaged files is not kept
   int wrong = 0;
   for (const Kind& kind : kinds_of(folder, source)) {
     if (!only.empty() && kind.name != only) continue;

@@ -20,4 +20,7 @@ std::string tar_end();
 std::string tar_sample(const std::string& name, const std::string& image, const std::string& label,
                        const std::string& ending = ".png");
 
+// The same bytes with the right checksum in every block that is not empty, as if each was a header.
+std::string with_tar_checksums(std::string archive);
+
 }  // namespace hetpipe
