@@ -8,6 +8,8 @@
 #include <numeric>
 
 #include "tests/fault/sound_input.h"
+#include "tests/unit/data/made_images.h"
+#include "tests/unit/data/made_tar.h"
 
 // Data sets that are not as they should be, through hetpipe train.
 namespace hetpipe::test {
@@ -102,10 +104,8 @@ TEST_F(BadData, PlacesWhereThereIsNone) {
        {"empty: holds neither train-images-idx3-ubyte nor",
         "empty: holds neither train-labels-idx1-ubyte nor"}},
       {"fashion-mnits", {"fashion-mnits: does not exist", "'fashion-mnist'"}},
-      {"pictures",
-       {"pictures: is a folder of images, pictures/train/cat/1.JPG among them",
-        "hetpipe data import --from folder --input pictures --output"}},
-      {"loose", {"loose: is a folder of images, loose/1.png among them", "data import"}},
+      {"pictures", {"pictures/train: holds one class, cat (a classifier needs at least 2)"}},
+      {"loose", {"loose: holds no folders (each class is a folder of images)"}},
   };
   for (const auto& [name, words] : kCases) {
     std::string arguments = kTrain;
@@ -216,6 +216,73 @@ TEST_F(BadData, Hdf5Files) {
     EXPECT_TRUE(ran.code == 0 || ran.code == 2) << at << ": " << ran.code << " " << ran.error;
     fs::remove_all(file("run"));
   }
+}
+
+// --- Shards
+// ----------------------------------------------------------------------------------------
+
+std::string with_data(const char* command, const std::string& data) {
+  std::string arguments = command;
+  return arguments.replace(arguments.find("--data data"), 11, "--data " + data);
+}
+
+TEST_F(BadData, Shards) {
+  ::setenv("HETPIPE_CACHE", "/proc/none", 1);  // every shard is looked through every time
+  const auto members = [](int first, int samples, int damaged = -1) {
+    std::string tar;
+    for (int i = first; i < first + samples; ++i) {
+      std::string image = png_of(made_image(8, 8, 1, i));
+      if (i == damaged) image.resize(image.size() / 2);
+      tar += tar_sample("s/" + std::to_string(i), image, std::to_string(i % 4));
+    }
+    return tar + tar_end();
+  };
+  fs::create_directory(file("shards"));
+  write(file("shards/train-0.tar"), members(0, 32));
+  write(file("shards/train-1.tar"), members(32, 32));
+  write(file("shards/val-0.tar"), members(64, 16));
+  const std::string options =
+      "shards:shards --train-transforms Grayscale --test-transforms Grayscale";
+  const Ran sound = hetpipe(with_data(kTrain, options));
+  EXPECT_EQ(sound.code, 0) << sound.error;
+  fs::remove_all(file("run"));
+
+  const std::string shard = members(32, 32);
+  struct Case {
+    std::string content;
+    std::vector<std::string> words;
+  };
+  const std::vector<Case> kCases{
+      {"", {"shards/train-1.tar: is empty"}},
+      {shard.substr(0, 5000), {"shards/train-1.tar: ends", "(it is cut short)"}},
+      {std::string(5000, '\x5a'), {"shards/train-1.tar: has no header of a member at byte 0"}},
+      {tar_end(), {"shards/train-1.tar: holds no samples"}},
+      {tar_member("9.png", "") + tar_end(), {"shards/train-1.tar: sample '9': has no class"}},
+      {tar_sample("9", "", "cat") + tar_end(), {"shards/train-1.tar: 9.cls: says 'cat'"}},
+  };
+  for (const Case& bad : kCases) {
+    write(file("shards/train-1.tar"), bad.content);
+    expect_refused(with_data(kTrain, options), bad.words);
+  }
+  write(file("shards/train-1.tar"), shard);
+  expect_refused(with_data(kTrain, "shards:shards/x-{1..}.tar"), {"is no pattern of names"});
+  expect_refused(with_data(kTrain, "shards:run"), {"neither a folder nor a shard"});
+
+  // Found while it trains: said once, by the rank that reads the images.
+  write(file("shards/train-1.tar"), members(32, 32, 40));
+  const std::string damaged = "shards/train-1.tar: s/40.png: cannot be read as a PNG image";
+  for (const bool skipped : {false, true}) {
+    SCOPED_TRACE(skipped);
+    const Ran ran = mpirun(3, with_data(kTrainMpi, options + (skipped ? " --skip-damaged 1" : "")));
+    EXPECT_EQ(ran.code, skipped ? 0 : 2) << ran.out << ran.error;
+    const std::size_t first = ran.error.find(damaged);
+    ASSERT_NE(first, std::string::npos) << ran.error;
+    EXPECT_EQ(ran.error.find(damaged, first + 1), std::string::npos) << ran.error;
+    const std::string who = skipped ? "hetpipe: warning: " : "rank 0 on ";
+    EXPECT_NE(ran.error.find(who), std::string::npos) << ran.error;
+    fs::remove_all(file("run"));
+  }
+  ::unsetenv("HETPIPE_CACHE");
 }
 
 // A pipe or a device may never end.
