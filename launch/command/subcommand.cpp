@@ -134,7 +134,7 @@ std::span<const Subcommand> subcommands() {
                  check_command},
       Subcommand{"checkpoint", "shows, verifies, compares, exports checkpoints",
                  checkpoint_command},
-      Subcommand{"data", "converts images to data sets", data_command},
+      Subcommand{"data", "imports, shows and measures data sets", data_command},
   };
   return kSubcommands;
 }
