@@ -366,6 +366,19 @@ Model::LabelRange Model::class_labels() const {
   return first_of_classes(*this, [](const SoftmaxCrossEntropy&) { return true; }).labels;
 }
 
+std::optional<std::size_t> Model::class_input() const {
+  if (layers_.empty()) return std::nullopt;
+  const LayerSpec& spec = layers_.back().spec;
+  if (std::holds_alternative<SoftmaxCrossEntropy>(spec)) return 0;
+  const auto* joint = std::get_if<JointLoss>(&spec);
+  if (joint == nullptr) return std::nullopt;
+  const auto term = std::ranges::find_if(joint->terms, [](const JointLoss::Term& t) {
+    return std::holds_alternative<SoftmaxCrossEntropy>(t.loss);
+  });
+  if (term == joint->terms.end()) return std::nullopt;
+  return static_cast<std::size_t>(term - joint->terms.begin());
+}
+
 void Model::check_complete() const {
   if (layers_.empty() || !is_loss(layers_.back().spec)) {
     throw UserError("model '" + name_ + "'",

@@ -90,6 +90,9 @@ class Model {
   // Of a sample's labels, those that are classes that the accuracy is of; none: there is none.
   LabelRange class_labels() const;
   bool predicts_classes() const { return class_labels().count > 0; }
+  // Which of the loss's inputs holds the predictions that the accuracy is of, (N, classes) or
+  // (N, T, classes); nothing: none.
+  std::optional<std::size_t> class_input() const;
 
   // Parameters and statistics that have a name in a state_dict start from these.
   void set_initial(std::shared_ptr<const StateValues> values) { initial_ = std::move(values); }
