@@ -74,6 +74,11 @@ int checkpoint_import(const Invocation& how) {
   checkpoint.model = model.name();
   checkpoint.model_fingerprint = model.fingerprint();
   checkpoint.system = "import";
+  TrainedOn& of = checkpoint.trained_on.emplace();
+  for (int d = 0; d < model.sample_shape().rank(); ++d) {
+    of.sample_shape.push_back(model.sample_shape()[d]);
+  }
+  of.classes = model.classes();
   checkpoint.worker_minibatches = 0;
   checkpoint.optimizer = options.optimizer;
   checkpoint.parameters = tensors_of(parameters, false);

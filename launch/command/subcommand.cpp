@@ -125,6 +125,8 @@ std::span<const Subcommand> subcommands() {
                  simulate_command},
       Subcommand{"doctor", "checks an allocation before a run", doctor_command},
       Subcommand{"train", "trains a model over all ranks of a plan", train_command},
+      Subcommand{"evaluate", "evaluates a checkpoint: loss, accuracies, perplexity, IoU",
+                 evaluate_command},
       Subcommand{"compare", "trains with several systems in turn: speed, accuracy, memory, traffic",
                  compare_command},
       Subcommand{"sbatch", "writes a batch script for Slurm", sbatch_command},

@@ -105,6 +105,7 @@ Model read_data(const TrainOptions& options, TrainJob& job, Log& log) {
   if (!train.remark.empty()) log.line(train.remark);
   job.sample = Shape(train.sample_shape());
   job.classes = train.classes;
+  job.vocabulary = train.vocabulary;
   job.dataset_size = train.size;
   job.dataset_fingerprint = train.fingerprint;
   job.model.loss.skips = train.skips;

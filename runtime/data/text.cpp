@@ -54,7 +54,12 @@ Dataset load_text_dataset(const std::string& spec, Split split, Parts parts, Tex
   std::array<std::int32_t, 256> token{};
   for (const char c : text) token[static_cast<unsigned char>(c)] = 1;
   std::int32_t classes = 0;
-  for (std::int32_t& t : token) t = t != 0 ? classes++ : -1;
+  std::string vocabulary;
+  for (std::size_t byte = 0; byte < token.size(); ++byte) {
+    const bool found = token[byte] != 0;
+    token[byte] = found ? classes++ : -1;
+    if (found) vocabulary.push_back(static_cast<char>(byte));
+  }
 
   const std::size_t train = text.size() * 9 / 10;
   const auto window = static_cast<std::size_t>(of.tokens);
@@ -82,6 +87,7 @@ Dataset load_text_dataset(const std::string& spec, Split split, Parts parts, Tex
   const std::string_view own = split == Split::train ? all.substr(0, train) : all.substr(train);
   Dataset dataset;
   dataset.name = of.file;
+  dataset.vocabulary = std::move(vocabulary);
   dataset.tokens = dataset.labels_per_sample = of.tokens;
   dataset.classes = masked ? classes + 1 : classes;
   if (masked) dataset.mask_token = classes;

@@ -8,11 +8,7 @@
 
 namespace hetpipe {
 
-namespace {
-
 bool is_hdf5(const std::string& spec) { return spec.ends_with(".h5") || spec.ends_with(".hdf5"); }
-
-}  // namespace
 
 bool has_test_split(const std::string& spec) {
   return is_text(spec) || !is_hdf5(spec) || has_hdf5_test_split(spec);

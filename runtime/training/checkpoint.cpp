@@ -168,6 +168,10 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
            name_tensors(model, ParameterLayout::parameters, layers, mean_slot(parts, i)));
   }
   checkpoint.exact = exact_state(job, rules, parts);
+  TrainedOn& of = checkpoint.trained_on.emplace();
+  for (int d = 0; d < job.sample.rank(); ++d) of.sample_shape.push_back(job.sample[d]);
+  of.classes = job.classes;
+  of.vocabulary = job.vocabulary;
   check_finite(checkpoint.parameters);
   return checkpoint;
 }

@@ -66,6 +66,7 @@ struct TrainJob {
   ModelChoice model;
   Shape sample;  // (H, W, C)
   int classes = 0;
+  std::string vocabulary;  // as Dataset's
   std::int64_t dataset_size = 0;
   std::int64_t test_size = 0;
   std::uint64_t dataset_fingerprint = 0;
@@ -98,7 +99,7 @@ struct TrainJob {
 };
 constexpr auto fields_of(Type<TrainJob>) {
   return fields<&TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile,
-                &TrainJob::model, &TrainJob::sample, &TrainJob::classes, &TrainJob::dataset_size,
+                &TrainJob::model, &TrainJob::sample, &TrainJob::classes, &TrainJob::vocabulary, &TrainJob::dataset_size,
                 &TrainJob::test_size, &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint,
                 &TrainJob::optimizer, &TrainJob::label_smoothing, &TrainJob::target_accuracy,
                 &TrainJob::seed, &TrainJob::shuffle, &TrainJob::end_position,
