@@ -127,6 +127,8 @@ std::span<const Subcommand> subcommands() {
       Subcommand{"train", "trains a model over all ranks of a plan", train_command},
       Subcommand{"evaluate", "evaluates a checkpoint: loss, accuracies, perplexity, IoU",
                  evaluate_command},
+      Subcommand{"predict", "predicts the classes of images with a checkpoint", predict_command},
+      Subcommand{"generate", "continues a text with a checkpoint", generate_command},
       Subcommand{"compare", "trains with several systems in turn: speed, accuracy, memory, traffic",
                  compare_command},
       Subcommand{"sbatch", "writes a batch script for Slurm", sbatch_command},

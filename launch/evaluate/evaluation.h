@@ -14,8 +14,8 @@
 // What a trained model makes of a data set.
 namespace hetpipe {
 
-// What is measured beside the loss. classes: one label a sample; tokens: one for each token; pixels:
-// several labels that are no tokens; numbers: none are classes.
+// What is measured beside the loss. classes: one label a sample; tokens: one for each token;
+// pixels: several labels that are no tokens; numbers: none are classes.
 enum class Measured { classes, tokens, pixels, numbers };
 Measured measured_of(const Model& model);
 // Above so many classes there is no table of what was taken for what, which grows with their

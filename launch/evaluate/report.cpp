@@ -102,8 +102,12 @@ std::string evaluation_text(const Evaluation& e, const EvaluatedWhat& what, bool
 }
 
 Json evaluation_json(const Evaluation& e, const EvaluatedWhat& what) {
-  Json json{{"checkpoint", what.checkpoint}, {"model", what.model}, {"data", what.data},
-            {"split", what.split},           {"device", what.device}, {"samples", e.samples},
+  Json json{{"checkpoint", what.checkpoint},
+            {"model", what.model},
+            {"data", what.data},
+            {"split", what.split},
+            {"device", what.device},
+            {"samples", e.samples},
             {"loss", e.loss}};
   if (e.perplexity) {
     json["perplexity"] = *e.perplexity;

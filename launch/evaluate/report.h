@@ -12,7 +12,7 @@ namespace hetpipe {
 
 struct EvaluatedWhat {
   std::string checkpoint, model, data, split, device;
-  bool by_the_character = false;            // tokens are bytes of a text
+  bool by_the_character = false;              // tokens are bytes of a text
   std::vector<std::string> class_names = {};  // empty: not known
 };
 

@@ -43,17 +43,18 @@ OptionGroup trained_loss_options(TrainedOptions& options) {
 }
 
 OptionGroup trained_device_options(TrainedOptions& options) {
-  return {"This machine",
-          {
-              choice_option("device", options.device, device_names(),
-                            "Device to compute on: a GPU if there is one, otherwise the CPU (auto); "
-                            "oneDNN (cpu); a GPU (cuda). For testing: plain loops (reference), the "
-                            "CPU with streams and memory like a GPU's (offload)."),
-              unset_means("what suits the device",
-                          choice_option("precision", options.precision, precision_names(),
-                                        "Arithmetic of a GPU.")),
-              integer_option("threads", "N", options.threads, {1, 1024}, "Threads of a CPU."),
-          }};
+  return {
+      "This machine",
+      {
+          choice_option("device", options.device, device_names(),
+                        "Device to compute on: a GPU if there is one, otherwise the CPU (auto); "
+                        "oneDNN (cpu); a GPU (cuda). For testing: plain loops (reference), the "
+                        "CPU with streams and memory like a GPU's (offload)."),
+          unset_means("what suits the device",
+                      choice_option("precision", options.precision, precision_names(),
+                                    "Arithmetic of a GPU.")),
+          integer_option("threads", "N", options.threads, {1, 1024}, "Threads of a CPU."),
+      }};
 }
 
 std::optional<OptionsBelow> options_of_its_run(TrainedOptions& options) {

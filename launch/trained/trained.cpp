@@ -68,8 +68,9 @@ Trained::Trained(const TrainedOptions& options)
 
 Dataset Trained::open(Split split) const {
   if (!options_.data) {
-    throw UserError("--data", "is missing (" + path_.string() +
-                                  " lies in no run directory that would say it). Give --data DATA.");
+    throw UserError("--data",
+                    "is missing (" + path_.string() +
+                        " lies in no run directory that would say it). Give --data DATA.");
   }
   const TrainingData of{choice_, *options_.data, options_.test_share};
   if (split == Split::test && !has_test_samples(of)) {
@@ -84,9 +85,9 @@ Model Trained::model_for(const Dataset& data) const {
   ModelChoice choice = choice_;
   choice.loss.skips = data.skips;
   Model model = make_model_for(choice, data);
-  check_same(model, format("samples %s of %d classes, as %s has them",
-                           text_of_shape(data.sample_shape()).c_str(), data.classes,
-                           data.name.c_str()));
+  check_same(model,
+             format("samples %s of %d classes, as %s has them",
+                    text_of_shape(data.sample_shape()).c_str(), data.classes, data.name.c_str()));
   return model;
 }
 

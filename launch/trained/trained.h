@@ -31,6 +31,7 @@ class Trained {
   // say.
   Model model_for(const Dataset& data) const;
   Model model() const;
+  bool says_what_for() const { return checkpoint_.trained_on.has_value(); }
   // Weights and running statistics of one of these models.
   FlatState state_of(const Model& model) const;
   // The byte of each token of a text; empty: the checkpoint does not say.
