@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
-#include <utility>
+#include <optional>
+#include <span>
 
-#include "base/text.h"
+#include "base/hash.h"
 #include "launch/command/options.h"
+#include "launch/command/shell_words.h"
 #include "launch/command/subcommand.h"
 #include "launch/evaluate/evaluation.h"
+#include "launch/evaluate/on_ranks.h"
 #include "launch/evaluate/report.h"
+#include "launch/launcher/launched.h"
 #include "launch/trained/trained.h"
 #include "runtime/data/text.h"
 #include "runtime/store/class_names.h"
@@ -93,6 +97,13 @@ void print(const EvaluateOptions& options, const Session& of,
   }
 }
 
+EvaluatedPart part_of(Session& session, int minibatch, int rank, int ranks) {
+  EvaluatedPart part =
+      evaluate_part(session.whole, session.model, session.data, minibatch, rank, ranks);
+  part.weights = hash_bytes(std::as_bytes(std::span(session.state.parameters)));
+  return part;
+}
+
 }  // namespace
 
 int evaluate_command(const Invocation& how) {
@@ -103,10 +114,22 @@ int evaluate_command(const Invocation& how) {
           [&] { return options_of_its_run(options.trained); })) {
     return 0;
   }
-  Session session(options, 0);
-  print(options, session,
-        {evaluate_part(session.whole, session.model, session.data, options.minibatch, 0, 1)});
-  return 0;
+  std::optional<Session> session;
+  const auto evaluate = [&](int local_rank, int rank, int ranks) {
+    session.emplace(options, local_rank);
+    return part_of(*session, options.minibatch, rank, ranks);
+  };
+  const auto tell = [&](const std::vector<EvaluatedPart>& parts) {
+    print(options, *session, parts);
+  };
+  const auto here = launched();
+  if (!here || here->ranks == 1) {
+    tell({evaluate(0, 0, 1)});
+    return 0;
+  }
+  std::vector<std::string> words{how.program, "evaluate"};
+  words.insert(words.end(), how.arguments.begin(), how.arguments.end());
+  return evaluate_on_ranks(table.configuration(), shell_words(words), evaluate, tell);
 }
 
 }  // namespace hetpipe

@@ -52,6 +52,7 @@ Measured measured_of(const Model& model) {
 EvaluatedPart evaluate_part(WholeModel& whole, const Model& model, const Dataset& data,
                             int minibatch, int rank, int ranks) {
   EvaluatedPart part;
+  part.data = data.fingerprint;
   std::optional<ClassCounts> counts;
   if (counts_classes(model)) counts.emplace(static_cast<int>(whole.classes()));
   const double label_weight = mean_label_weight(data);

@@ -29,10 +29,13 @@ struct EvaluatedPart {
   std::int64_t correct = 0;
   std::int64_t labels = 0;             // that are classes
   std::vector<std::int64_t> counts{};  // of ClassCounts; empty: not counted
+  std::uint64_t data = 0;              // fingerprint of the data, hash of the weights: the same on
+  std::uint64_t weights = 0;           // every rank
 };
 constexpr auto fields_of(Type<EvaluatedPart>) {
   return fields<&EvaluatedPart::batches, &EvaluatedPart::loss_sums, &EvaluatedPart::correct,
-                &EvaluatedPart::labels, &EvaluatedPart::counts>;
+                &EvaluatedPart::labels, &EvaluatedPart::counts, &EvaluatedPart::data,
+                &EvaluatedPart::weights>;
 }
 
 // Samples [0, data.size) in batches of `minibatch`, of which rank r of R takes r, r + R, ...
