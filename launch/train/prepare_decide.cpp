@@ -138,6 +138,7 @@ std::uint64_t recipe_hash(const TrainOptions& options, const TrainJob& job) {
                     {"rate", to_json(options.rate)},
                     {"label_smoothing", job.label_smoothing},
                     {"loss", to_json(job.model.loss)},
+                    {"freeze", to_json(job.model.freeze)},
                     {"seed", job.seed},
                     {"shuffle", options.shuffle},
                     {"threads", job.threads},

@@ -127,6 +127,10 @@ Model read_data(const TrainOptions& options, TrainJob& job, Log& log) {
                                : options.plan ? *options.plan
                                               : options.planning.profile.value_or("");
   Model model = said_of(named_by, [&] { return make_model_for(job.model, train); });
+  if (model.initial() != nullptr && !options.resume) {
+    const std::string remark = model.initial()->remark();
+    if (!remark.empty()) log.line(remark);
+  }
   if (train.mask_token) {
     log.line(
         format("%s fills in masked tokens: %lld of the %d in each sample, which loss and "

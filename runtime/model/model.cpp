@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/model/model.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <cctype>
 #include <numeric>
@@ -364,6 +366,39 @@ Model::WeighedLoss Model::weighed_loss() const {
 
 Model::LabelRange Model::class_labels() const {
   return first_of_classes(*this, [](const SoftmaxCrossEntropy&) { return true; }).labels;
+}
+
+void Model::freeze(const std::string& option, const std::vector<std::string>& patterns) {
+  const auto has_own = [&](int l) {
+    const ModelLayer& layer = layers_[static_cast<std::size_t>(l)];
+    const std::vector<ParameterShape> parameters = shapes(l, 1).parameters;
+    return std::any_of(parameters.begin(), parameters.end(), [&](const ParameterShape& p) {
+      return shared_parameter(layer, p) == nullptr;
+    });
+  };
+  Problems problems;
+  for (const std::string& pattern : patterns) {
+    bool matched = false;
+    for (int l = 0; l < layer_count(); ++l) {
+      ModelLayer& layer = layers_[static_cast<std::size_t>(l)];
+      if (::fnmatch(pattern.c_str(), layer.name.c_str(), 0) != 0 || !has_own(l)) continue;
+      layer.frozen = matched = true;
+    }
+    if (!matched) {
+      problems.add(option, "'" + pattern + "' matches no layer of model '" + name_ +
+                               "' that has parameters. Name layers as hetpipe profile lists them, "
+                               "such as '" +
+                               layers_.front().name + "', or 'layer1.*'.");
+    }
+  }
+  bool trains = false;
+  for (int l = 0; l < layer_count(); ++l) {
+    trains |= has_own(l) && !layers_[static_cast<std::size_t>(l)].frozen;
+  }
+  if (!patterns.empty() && !trains) {
+    problems.add(option, "leaves nothing of model '" + name_ + "' to train. Freeze fewer layers.");
+  }
+  problems.throw_if_any();
 }
 
 std::optional<std::size_t> Model::class_input() const {
