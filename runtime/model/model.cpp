@@ -537,7 +537,8 @@ double Model::forward_flops(std::int64_t batch) const {
 }
 
 std::uint64_t Model::fingerprint() const {
-  const bool imported = initial_ != nullptr;
+  const bool imported = std::any_of(layers_.begin(), layers_.end(),
+                                    [](const ModelLayer& layer) { return !layer.state.empty(); });
   std::uint64_t hash =
       hash_text(name_ + "\n" + to_string(sample_) + (imported ? "\n" : format(" %d\n", classes_)));
   for (const ModelLayer& layer : layers_) {
