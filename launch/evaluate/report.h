@@ -11,7 +11,7 @@
 namespace hetpipe {
 
 struct EvaluatedWhat {
-  std::string checkpoint, model, data, split, device;
+  std::string checkpoint{}, model{}, data{}, split{}, device{};
   bool by_the_character = false;              // tokens are bytes of a text
   std::vector<std::string> class_names = {};  // empty: not known
 };
