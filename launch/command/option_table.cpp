@@ -133,7 +133,9 @@ std::vector<const Option*> OptionTable::positionals() const {
 
 std::string OptionTable::usage() const {
   std::string text = "hetpipe " + command_;
-  for (const Option* row : positionals()) text += " " + placeholder(*row);
+  for (const Option* row : positionals()) {
+    text += row->required ? " " + placeholder(*row) : " [" + placeholder(*row) + "]";
+  }
   return text;
 }
 

@@ -36,8 +36,8 @@ OptionTable table_of(GenerateOptions& options) {
             trained_model_option(options.trained),
             unset_means("the checkpoint knows its characters",
                         trained_data_option(options.trained,
-                                            "For a checkpoint that does not know them: the text "
-                                            "that it was trained on, text:FILE,T=64.")),
+                                            "For a checkpoint that does not know its characters: "
+                                            "the text that it was trained on, text:FILE,T=64.")),
         }},
        {"How each character is chosen",
         {
