@@ -12,15 +12,12 @@
 #include "base/text.h"
 #include "runtime/model/parameters.h"
 #include "runtime/model/state_names.h"
+#include "runtime/model/transformers_names.h"
 
 namespace hetpipe {
 namespace {
 
-// One that the model takes from the file.
-struct Taken {
-  std::string name;         // in the file
-  bool transposed = false;  // (out, in) there, (in, out) here
-};
+using Taken = StateNaming::Place;
 
 class FileValues final : public StateValues {
  public:
@@ -61,24 +58,29 @@ class FileValues final : public StateValues {
   mutable std::map<std::string, std::vector<float>> values_;
 };
 
-// Of PyTorch's batch norms; training counts by itself.
-bool is_counter(const std::string& name) { return name.ends_with("num_batches_tracked"); }
-
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::vector<std::string> sides;
   for (const std::int64_t side : shape) sides.push_back(std::to_string(side));
   return "(" + join(sides, ", ") + ")";
 }
 
-// A use of another layer's parameter under a name of its own, as PyTorch repeats tied weights.
-std::set<std::string> names_of_uses(const Model& model) {
-  std::set<std::string> names;
+// As `hetpipe checkpoint export` writes them. A use of another layer's parameter may have a name of
+// its own there, as PyTorch repeats tied weights; batch norms count, as training does by itself.
+StateNaming as_exported(const Model& model) {
+  std::set<std::string> uses;
   for (const ModelLayer& layer : model.layers()) {
     for (const SharedParameter& shared : layer.shares) {
-      names.insert(state_name_of_parameter(layer.name + "/" + shared.name));
+      uses.insert(state_name_of_parameter(layer.name + "/" + shared.name));
     }
   }
-  return names;
+  return {.place =
+              [](const std::string& parameter, const std::string& order) {
+                return Taken{state_name_of_parameter(parameter), order == kInOut};
+              },
+          .passes_over =
+              [uses](const std::string& name) {
+                return uses.contains(name) || name.ends_with("num_batches_tracked");
+              }};
 }
 
 }  // namespace
@@ -103,9 +105,11 @@ std::shared_ptr<const StateValues> initial_state(const Model& model, const std::
   const auto state = std::make_shared<const Safetensors>(file);
   Problems problems;
   std::map<std::string, Taken> taken;
-  std::set<std::string> known = names_of_uses(model);
+  const StateNaming naming = gpt2_of_transformers(model, *state).value_or(as_exported(model));
+  std::set<std::string> known;
   std::vector<std::string> drawn;
-  const auto take = [&](const ParameterEntry& entry, const std::string& name) {
+  const auto take = [&](const ParameterEntry& entry, const Taken& place) {
+    const std::string& name = place.name;
     known.insert(name);
     const TensorInFile* const tensor = state->find(name);
     if (tensor == nullptr) {
@@ -114,11 +118,10 @@ std::shared_ptr<const StateValues> initial_state(const Model& model, const std::
                              "'). Give a whole state_dict, or --init-partial.");
       return;
     }
-    const bool transposed = order_of(model.layer(entry.layer).spec, entry.shape.shape) == kInOut;
     std::vector<std::int64_t> shape = entry.file_shape;
-    if (transposed) std::swap(shape[0], shape[1]);
+    if (place.transposed) std::swap(shape[0], shape[1]);
     if (tensor->shape == shape) {
-      taken[entry.name] = {name, transposed};
+      taken[entry.name] = place;
     } else if (differs_in_classes(tensor->shape, shape, model.classes())) {
       drawn.push_back(name);
     } else {
@@ -130,13 +133,15 @@ std::shared_ptr<const StateValues> initial_state(const Model& model, const std::
   const auto parameters = ParameterLayout::parameters(model, 0, model.layer_count());
   const auto statistics = ParameterLayout::statistics(model, 0, model.layer_count());
   for (const ParameterEntry& entry : parameters.entries()) {
-    if (entry.is_own()) take(entry, state_name_of_parameter(entry.name));
+    if (!entry.is_own()) continue;
+    const std::string order = order_of(model.layer(entry.layer).spec, entry.shape.shape);
+    take(entry, naming.place(entry.name, order));
   }
   for (const ParameterEntry& entry : statistics.entries()) {
-    take(entry, state_name_of_statistic(entry.name));
+    take(entry, {state_name_of_statistic(entry.name)});
   }
   for (const auto& [name, tensor] : state->tensors()) {
-    if (!whole || known.contains(name) || is_counter(name)) continue;
+    if (!whole || known.contains(name) || naming.passes_over(name)) continue;
     problems.add(file, "holds '" + name + "', which model '" + model.name() +
                            "' does not have. Give its own state_dict, or --init-partial.");
   }

@@ -10,9 +10,10 @@ namespace hetpipe {
 
 // Initial values of a built-in model from a state_dict, whose names and layouts are those that
 // `hetpipe checkpoint export` writes (state_names.h; of deep ResNets, VGG and Inception-v3:
-// torchvision's). A tensor that is another one only in its number of classes is left as drawn: the
-// head for other classes. UserError for tensors of other shapes; and, where the file is to be
-// whole, for those that are missing or that the model does not have.
+// torchvision's), or GPT-2's of transformers (transformers_names.h). A tensor that is another one
+// only in its number of classes is left as drawn: the head for other classes. UserError for tensors
+// of other shapes; and, where the file is to be whole, for those that are missing or that the model
+// does not have.
 std::shared_ptr<const StateValues> initial_state(const Model& model, const std::string& file,
                                                  bool whole);
 
