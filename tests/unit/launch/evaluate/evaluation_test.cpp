@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <bit>
 #include <cmath>
 #include <memory>
 
@@ -109,6 +110,57 @@ TEST(Evaluation, Pixels) {
   EXPECT_THAT(text, HasSubstr("mean IoU             55.56 %"));
   EXPECT_THAT(text, HasSubstr("IoU %"));
   EXPECT_NEAR(evaluation_json(found, {}).at("mean_iou").get<double>(), 5.0 / 9, 1e-12);
+}
+
+// The flattened sample itself is what is predicted; targets lie where labels do. Sample 0 misses
+// each of its two values by 1, sample 1 by 3 and 1: means 1 and 5.
+TEST(Evaluation, NumbersHaveALossAlone) {
+  Model model("numbers", {1, 1, 2}, 0);
+  model.add("flatten", Flatten{});
+  model.add("linear", Linear{.output_features = 2, .bias = false});
+  model.add("loss", RegressionLoss{});
+  Dataset data;
+  data.extents = {1, 1, 2};
+  data.labels_per_sample = 2;
+  data.number_labels = true;
+  data.size = 2;
+  data.values = {1, 2, 3, 4};
+  for (const float target : {2.0f, 1.0f, 0.0f, 5.0f}) {
+    data.labels.push_back(std::bit_cast<std::int32_t>(target));
+  }
+  const Evaluation found = Evaluated(model, data, {1, 0, 0, 1}).on(1, 1);
+  EXPECT_EQ(found.measured, Measured::numbers);
+  EXPECT_NEAR(found.loss, 3, 1e-6);
+  EXPECT_THAT(evaluation_text(found, {}, false), Not(HasSubstr("accuracy")));
+  EXPECT_FALSE(evaluation_json(found, {}).contains("accuracy"));
+}
+
+// A loss of numbers before one of classes: the accuracy is of the second input and the second part
+// of the labels.
+TEST(Evaluation, ALossOfSeveralParts) {
+  Model model("joint", {1, 1, 2}, 2);
+  const int flat = model.add("flatten", Flatten{});
+  const int numbers = model.add("numbers", Linear{.output_features = 1, .bias = false}, {flat});
+  const int classes = model.add("classes", Linear{.output_features = 2, .bias = false}, {flat});
+  JointLoss loss;
+  loss.terms = {{RegressionLoss{}, 0.5f, 0}, {SoftmaxCrossEntropy{}, 2.0f, 1}};
+  loss.label_sizes = {1, 1};
+  model.add("loss", loss, {numbers, classes});
+  Dataset data;
+  data.extents = {1, 1, 2};
+  data.classes = 2;
+  data.labels_per_sample = 2;
+  data.size = 3;
+  data.values = {4, 0, 0, 4, 4, 0};
+  const auto number = std::bit_cast<std::int32_t>(1.0f);
+  data.labels = {number, 0, number, 1, number, 1};
+  // Of numbers the sum of the sample, 4, which misses by 3; of classes the sample.
+  const Evaluation found = Evaluated(model, data, {1, 1, 1, 0, 0, 1}).on(2, 1);
+  EXPECT_EQ(found.measured, Measured::classes);
+  EXPECT_EQ(found.counts->table(), (std::vector<std::int64_t>{1, 0, 1, 1}));
+  EXPECT_EQ(found.correct, 2);
+  const double right = std::log(1 + std::exp(-4.0));
+  EXPECT_NEAR(found.loss, 0.5 * 9 + 2 * (3 * right + 4) / 3, 1e-5);
 }
 
 // Weights of zero: every token is as probable as any other, so the perplexity is their number.
