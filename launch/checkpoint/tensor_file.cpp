@@ -117,8 +117,7 @@ std::string dotted(std::string name) {
 ExportTensor torch_tensor(const std::string& prefix, const NamedTensor& tensor) {
   if (tensor.order == kTorchOrder)
     return {prefix + dotted(tensor.name), tensor.shape, tensor.values};
-  ExportTensor out{prefix + state_name_of_parameter(tensor.name), tensor.shape,
-                   tensor.values};
+  ExportTensor out{prefix + state_name_of_parameter(tensor.name), tensor.shape, tensor.values};
   if (tensor.order != kInOut) return out;
   const auto rows = static_cast<std::size_t>(tensor.shape[0]);
   const auto columns = static_cast<std::size_t>(tensor.shape[1]);

@@ -53,12 +53,11 @@ void StartWatch::say(const Failure& failure) {
       log_.failure(name + ": " + failure.text);
       continue;
     }
-    log_.failure(
-        name +
-        (failure.what == Failure::What::died ? " has died"
-                                             : " has not responded for " + failure.text) +
-        " " + when_ +
-        ". Its own messages, if any, are above; the system's log may say more.");
+    log_.failure(name +
+                 (failure.what == Failure::What::died ? " has died"
+                                                      : " has not responded for " + failure.text) +
+                 " " + when_ +
+                 ". Its own messages, if any, are above; the system's log may say more.");
   }
 }
 

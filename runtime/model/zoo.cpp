@@ -229,8 +229,8 @@ void choose_loss(Model& model, const LossChoice& loss) {
 
 Model make_model(const ModelChoice& choice, const Shape& sample, int classes) {
   const bool exported = is_exported_model(choice.name);
-  Model model = exported ? exported_model(choice, sample, classes)
-                         : built_in_model(choice, sample, classes);
+  Model model =
+      exported ? exported_model(choice, sample, classes) : built_in_model(choice, sample, classes);
   if (!exported) {
     choose_loss(model, choice.loss);
     if (!choice.init.empty()) {

@@ -17,7 +17,7 @@ std::vector<std::string> model_names();
 
 // Which model a training is of.
 struct ModelChoice {
-  std::string name;        // of the zoo, or a folder with an exported one (docs/own-model.md)
+  std::string name;  // of the zoo, or a folder with an exported one (docs/own-model.md)
   // File with its initial weights; empty: those it was exported with, or drawn.
   std::string init = {};
   bool whole_init = true;  // the file holds all of them

@@ -22,9 +22,9 @@ class WholeModel {
 
   // Of a batch, in evaluation: running statistics, no dropout, no label smoothing.
   struct Result {
-    double loss_sum = 0;            // over samples, in their order
-    std::int64_t correct = 0;       // labels whose arg max is theirs
-    std::int64_t labels = 0;        // that are classes
+    double loss_sum = 0;             // over samples, in their order
+    std::int64_t correct = 0;        // labels whose arg max is theirs
+    std::int64_t labels = 0;         // that are classes
     std::vector<float> logits = {};  // (N, rows(), classes), where they were wanted
   };
   enum class Logits { drop, keep };

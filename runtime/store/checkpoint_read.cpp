@@ -24,7 +24,7 @@ using checkpoint_format::kRemedy;
 using checkpoint_format::kWorkerMinibatches;
 using checkpoint_seal::Region;
 using checkpoint_seal::SealedFile;
-constexpr std::size_t kMostExtents = 7;  // of a sample
+constexpr std::size_t kMostExtents = 7;        // of a sample
 using Places = std::map<std::string, Region>;  // of the datasets, by path
 
 // Everything but the values: a tensor's `values` stay empty.

@@ -166,7 +166,8 @@ void write_attributes(hid_t file, const Checkpoint& checkpoint, const std::strin
     hdf5::write_attribute(data.get(), "sample_shape", join(sides, ","), doing);
     hdf5::write_attribute(data.get(), "classes", of->classes, doing);
     if (!of->vocabulary.empty()) {
-      hdf5::write_attribute(data.get(), "vocabulary", checkpoint_format::hex_of_bytes(of->vocabulary), doing);
+      hdf5::write_attribute(data.get(), "vocabulary",
+                            checkpoint_format::hex_of_bytes(of->vocabulary), doing);
     }
   }
 

@@ -10,8 +10,7 @@
 
 namespace hetpipe {
 
-ClassCounts::ClassCounts(int classes)
-    : classes_(classes), table_(at(classes) * at(classes)) {}
+ClassCounts::ClassCounts(int classes) : classes_(classes), table_(at(classes) * at(classes)) {}
 
 void ClassCounts::add(std::int32_t label, std::span<const float> logits) {
   if (label == kNoLabel) return;
