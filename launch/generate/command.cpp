@@ -62,6 +62,7 @@ OptionTable table_of(GenerateOptions& options) {
 }
 
 void check(const GenerateOptions& options, Problems& problems) {
+  check_one_process("generate", problems);
   check_trained_options(options.trained, problems);
   const auto drawn = [&](bool given, const char* name) {
     if (!options.greedy || !given) return;

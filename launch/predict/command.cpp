@@ -125,7 +125,11 @@ int predict_command(const Invocation& how) {
   PredictOptions options;
   OptionTable table = table_of(options);
   if (!read_options(
-          table, how, [&](Problems& problems) { check_trained_options(options.trained, problems); },
+          table, how,
+          [&](Problems& problems) {
+            check_one_process("predict", problems);
+            check_trained_options(options.trained, problems);
+          },
           [&] { return options_of_its_run(options.trained); })) {
     return 0;
   }

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "kernels/devices.h"
 #include "launch/command/model_name.h"
+#include "launch/launcher/launched.h"
 #include "runtime/model/zoo.h"
 
 namespace hetpipe {
@@ -73,6 +74,15 @@ std::optional<OptionsBelow> options_of_its_run(TrainedOptions& options) {
   // Which samples of other data it would keep is not what the run kept.
   if (!options.data) below.only.emplace_back("test-share");
   return below;
+}
+
+void check_one_process(const std::string& command, Problems& problems) {
+  const auto here = launched();
+  if (!here || here->ranks == 1) return;
+  problems.add("",
+               format("hetpipe %s computes in one process (%s has started %d). Start it without "
+                      "a launcher.",
+                      command.c_str(), here->by.c_str(), here->ranks));
 }
 
 void check_trained_options(const TrainedOptions& options, Problems& problems) {

@@ -33,6 +33,8 @@ OptionGroup trained_device_options(TrainedOptions& options);
 // The checkpoint of a run has its run's model, data and loss, where these are not given: for
 // read_options(). A folder without a checkpoint is the problem of whoever reads it.
 std::optional<OptionsBelow> options_of_its_run(TrainedOptions& options);
+// Of a command that one process does: a problem where a launcher started several.
+void check_one_process(const std::string& command, Problems& problems);
 // Adds problems of rows by themselves.
 void check_trained_options(const TrainedOptions& options, Problems& problems);
 

@@ -95,6 +95,8 @@ generate --greedy
 cp out greedy
 generate --top-k 1 --seed 9
 cmp greedy out || fail "the most probable of one is not the greedy choice"
+refused "computes in one process" mpirun --oversubscribe -n 2 "$hetpipe" generate said.h5 --prompt T
+[ "$(grep -c "computes in one process" err)" -eq 1 ] || fail "ranks say the same: $(cat err)"
 generate --json --top-p 0.5
 grep -q '"prompt": "The weights "' out || fail "generate --json prints $(cat out)"
 refused "--prompt: holds byte 0x7f" "$hetpipe" generate said.h5 --prompt $'\x7f'
