@@ -10,11 +10,7 @@
 
 namespace hetpipe {
 
-namespace {
-
 bool is_hdf5(const std::string& spec) { return spec.ends_with(".h5") || spec.ends_with(".hdf5"); }
-
-}  // namespace
 
 bool has_test_split(const std::string& spec) {
   if (is_image_folder(spec)) return !test_folder(spec).empty();
