@@ -56,9 +56,9 @@ std::vector<std::pair<std::string, Sum>> sums_of(const Checkpoint& checkpoint) {
   return sums;
 }
 
-std::string shape_text(const NamedTensor& tensor) {
+std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::vector<std::string> sides;
-  for (const std::int64_t side : tensor.shape) sides.push_back(std::to_string(side));
+  for (const std::int64_t side : shape) sides.push_back(std::to_string(side));
   return "(" + join(sides, ", ") + ")";
 }
 
@@ -82,6 +82,11 @@ std::string json_text(const std::string& path, const Checkpoint& c, bool with_te
             {"seed", c.sampler.seed},
             {"optimizer", c.optimizer},
             {"optimizer_step", c.optimizer_step}};
+  if (c.trained_on) {
+    json["sample_shape"] = c.trained_on->sample_shape;
+    json["classes"] = c.trained_on->classes;
+    json["vocabulary"] = c.trained_on->vocabulary.size();
+  }
   Json slots = Json::object();
   Json exact;
   for (const auto& [name, sum] : sums_of(c)) {
@@ -122,6 +127,11 @@ void print_text(const std::string& path, const Checkpoint& c, bool with_tensors)
               static_cast<long long>(c.sampler.consumed), static_cast<long long>(c.sampler.epoch()),
               static_cast<long long>(c.sampler.dataset_size),
               static_cast<unsigned long long>(c.sampler.seed)));
+  if (const auto& of = c.trained_on) {
+    line("made for", "samples " + shape_text(of->sample_shape) +
+                         format(", %lld classes", static_cast<long long>(of->classes)) +
+                         (of->vocabulary.empty() ? "" : ", characters of a text"));
+  }
   line("optimizer", c.optimizer + ", step " + std::to_string(c.optimizer_step));
   line("precision", c.precision);
   for (const auto& [name, sum] : sums_of(c)) {
@@ -133,7 +143,7 @@ void print_text(const std::string& path, const Checkpoint& c, bool with_tensors)
   if (!with_tensors) return;
   Table table({"tensor", "kind", "shape", "order"});
   for (const PathTensor& t : tensors_of(c)) {
-    table.add({t.path, t.kind, shape_text(*t.tensor), t.tensor->order});
+    table.add({t.path, t.kind, shape_text(t.tensor->shape), t.tensor->order});
   }
   std::printf("\n%s", table.text("  ").c_str());
 }

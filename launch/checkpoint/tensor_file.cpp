@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "runtime/model/state_names.h"
 #include "runtime/store/checksum.h"
 
 namespace hetpipe {
@@ -113,32 +114,11 @@ std::string dotted(std::string name) {
   return name;
 }
 
-// The last part of a name as PyTorch's modules call it.
-const std::map<std::string, std::string>& words_of_parameters() {
-  static const std::map<std::string, std::string> kWords{{"scale", "weight"}, {"shift", "bias"}};
-  return kWords;
-}
-constexpr const char* kVariance = "running_var";
-const std::map<std::string, std::string>& words_of_statistics() {
-  static const std::map<std::string, std::string> kWords{{"mean", "running_mean"},
-                                                         {"variance", kVariance}};
-  return kWords;
-}
-
-std::string torch_name(const std::string& name, const std::map<std::string, std::string>& words) {
-  const std::size_t slash = name.rfind('/');
-  const std::string last = slash == std::string::npos ? name : name.substr(slash + 1);
-  const auto word = words.find(last);
-  if (word == words.end()) return dotted(name);
-  return dotted(name.substr(0, name.size() - last.size())) + word->second;
-}
-
 ExportTensor torch_tensor(const std::string& prefix, const NamedTensor& tensor) {
   if (tensor.order == kTorchOrder)
     return {prefix + dotted(tensor.name), tensor.shape, tensor.values};
-  ExportTensor out{prefix + torch_name(tensor.name, words_of_parameters()), tensor.shape,
-                   tensor.values};
-  if (tensor.order != "in,out") return out;
+  ExportTensor out{prefix + state_name_of_parameter(tensor.name), tensor.shape, tensor.values};
+  if (tensor.order != kInOut) return out;
   const auto rows = static_cast<std::size_t>(tensor.shape[0]);
   const auto columns = static_cast<std::size_t>(tensor.shape[1]);
   out.shape = {tensor.shape[1], tensor.shape[0]};
@@ -162,11 +142,11 @@ std::vector<ExportTensor> torch_tensors(const Checkpoint& checkpoint, ExportSlot
     if (tensor.order == kTorchOrder) {
       all.push_back(torch_tensor("", tensor));
     } else {
-      all.push_back({torch_name(tensor.name, words_of_statistics()), tensor.shape, tensor.values});
+      all.push_back({state_name_of_statistic(tensor.name), tensor.shape, tensor.values});
     }
     const std::string& name = all.back().name;
-    if (!name.ends_with(kVariance)) continue;
-    const std::string of = name.substr(0, name.size() - std::string_view(kVariance).size());
+    if (!name.ends_with(kRunningVariance)) continue;
+    const std::string of = name.substr(0, name.size() - std::string_view(kRunningVariance).size());
     all.push_back({.name = of + "num_batches_tracked",
                    .shape = {},
                    .values = {},

@@ -133,11 +133,14 @@ std::vector<const Option*> OptionTable::positionals() const {
 
 std::string OptionTable::usage() const {
   std::string text = "hetpipe " + command_;
-  for (const Option* row : positionals()) text += " " + placeholder(*row);
+  for (const Option* row : positionals()) {
+    text += row->required ? " " + placeholder(*row) : " [" + placeholder(*row) + "]";
+  }
   return text;
 }
 
-void OptionTable::read_file(const std::string& file, Problems& problems, const Take& take) {
+void OptionTable::read_file(const std::string& file, Problems& problems, const Take& take,
+                            const std::vector<std::string>& only) {
   const TomlValue document = parse_toml(hetpipe::read_file(file), file);
   const auto where = [&](int line) { return file + ":" + std::to_string(line); };
   std::vector<std::string> allowed{"format"};
@@ -155,6 +158,7 @@ void OptionTable::read_file(const std::string& file, Problems& problems, const T
       }
       continue;
     }
+    if (!only.empty() && std::find(only.begin(), only.end(), key) == only.end()) continue;
     const Option* option = find(key);
     if (option == nullptr) {
       problems.add(where(value.line), unknown("key", key, allowed) + ". See hetpipe " + command_ +
@@ -254,14 +258,18 @@ void OptionTable::read_below(const OptionsBelow& below, std::map<std::string, st
                              Problems& problems) {
   std::map<std::string, std::string> was;
   const auto is_out = [&](const std::string& name) {
-    return std::find(below.without.begin(), below.without.end(), name) != below.without.end();
+    const auto among = [&](const std::vector<std::string>& names) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    return among(below.without) || (!below.only.empty() && !among(below.only));
   };
-  read_file(below.file, problems, [&](const Option& option, const std::string& word) {
+  const auto take = [&](const Option& option, const std::string& word) {
     if (is_out(option.name)) return std::optional<std::string>();
     auto complaint = option.set(word);
     if (!complaint) was[option.name] = option.text().value_or("");
     return complaint;
-  });
+  };
+  read_file(below.file, problems, take, below.only);
   for (const OptionGroup& group : groups_) {
     for (const Option& option : group.options) {
       const auto above = given.find(option.name);

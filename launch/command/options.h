@@ -98,6 +98,8 @@ Option arguments(std::string name, std::string value, Slot<std::vector<std::stri
 struct OptionsBelow {
   std::string file;
   std::vector<std::string> without;
+  // Not empty: the file is another command's, and nothing but these is taken from it.
+  std::vector<std::string> only = {};
 };
 // An option that was given with another value than the file below has; both as typed, empty: unset.
 struct OptionChange {
@@ -148,7 +150,8 @@ class OptionTable {
   std::string usage() const;  // "hetpipe checkpoint diff A B"
   // An option's value as typed, and where it stands; returns the problem, or nothing.
   using Take = std::function<std::optional<std::string>(const Option&, const std::string&)>;
-  void read_file(const std::string& file, Problems& problems, const Take& take);
+  void read_file(const std::string& file, Problems& problems, const Take& take,
+                 const std::vector<std::string>& only = {});
   void read_below(const OptionsBelow& below, std::map<std::string, std::string> given,
                   Problems& problems);
   void read_words(std::span<const std::string> arguments, Problems& problems,

@@ -30,8 +30,8 @@ OptionGroup sample_options(SampleOptions& options) {
 
 ImageRules image_rules(const SampleOptions& options, std::int64_t seed) {
   ImageRules rules;
-  rules.train = parse_transforms(options.train_transforms, "--train-transforms");
-  rules.test = parse_transforms(options.test_transforms, "--test-transforms");
+  rules.train = parse_transforms(options.train_transforms.value_or(""), "--train-transforms");
+  rules.test = parse_transforms(options.test_transforms.value_or(""), "--test-transforms");
   if (std::any_of(rules.test.begin(), rules.test.end(), is_random)) {
     throw UserError("--test-transforms",
                     "holds a random one (test images are the same every time). Give Resize, "

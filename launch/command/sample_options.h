@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "launch/command/options.h"
@@ -11,7 +12,7 @@
 namespace hetpipe {
 
 struct SampleOptions {
-  std::string train_transforms, test_transforms;
+  std::optional<std::string> train_transforms, test_transforms;
   std::string normalize = "none";
   int skip_damaged = 0;
   int data_threads = 1;

@@ -125,6 +125,10 @@ std::span<const Subcommand> subcommands() {
                  simulate_command},
       Subcommand{"doctor", "checks an allocation before a run", doctor_command},
       Subcommand{"train", "trains a model over all ranks of a plan", train_command},
+      Subcommand{"evaluate", "evaluates a checkpoint: loss, accuracies, perplexity, IoU",
+                 evaluate_command},
+      Subcommand{"predict", "predicts the classes of images with a checkpoint", predict_command},
+      Subcommand{"generate", "continues a text with a checkpoint", generate_command},
       Subcommand{"compare", "trains with several systems in turn: speed, accuracy, memory, traffic",
                  compare_command},
       Subcommand{"sbatch", "writes a batch script for Slurm", sbatch_command},
@@ -134,7 +138,7 @@ std::span<const Subcommand> subcommands() {
                  check_command},
       Subcommand{"checkpoint", "shows, verifies, compares, exports checkpoints",
                  checkpoint_command},
-      Subcommand{"data", "converts images to data sets", data_command},
+      Subcommand{"data", "imports, shows and measures data sets", data_command},
   };
   return kSubcommands;
 }

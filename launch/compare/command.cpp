@@ -240,7 +240,7 @@ int compare_command(const Invocation& how) {
     throw UserError("--output", folder.string() + " cannot be created (" + error.message() +
                                     "). Give another folder.");
   }
-  const Profile profile = profile_for(options, choice, cluster, folder / "profile.toml");
+  const Profile profile = profile_for(options, choice, of.images, cluster, folder / "profile.toml");
   for (Contender& contender : contenders) {
     if (!contender.options.model) contender.options.model = profile.model;
     plan_contender(contender, cluster, profile);

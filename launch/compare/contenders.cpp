@@ -91,7 +91,7 @@ std::vector<Contender> make_contenders(const CompareOptions& options, Problems& 
 }
 
 Profile profile_for(const CompareOptions& options, const ModelChoice& choice,
-                    const Cluster& cluster, const fs::path& kept) {
+                    const ImageRules& images, const Cluster& cluster, const fs::path& kept) {
   Profile profile;
   if (options.planning.profile) {
     profile = load_profile_of(options.planning, cluster);
@@ -109,7 +109,8 @@ Profile profile_for(const CompareOptions& options, const ModelChoice& choice,
     ModelChoice named = choice;
     named.name = name;
     const Model model = make_model_for(
-        named, open_training_data({named, *options.data}, Split::train, Parts::labels));
+        named, open_training_data({.model = named, .data = *options.data, .images = images},
+                                  Split::train, Parts::labels));
     const std::unique_ptr<Device> device = make_device("cpu", 1);
     profile =
         measure_profile(model, *device, {kMeasuredMinibatch}, {.device = "cpu", .on_batch = {}});

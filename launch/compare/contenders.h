@@ -28,7 +28,8 @@ std::vector<Contender> make_contenders(const CompareOptions& options, Problems& 
 // The profile of the options, or `kept` if that file exists; otherwise measured here. Written to
 // `kept`.
 Profile profile_for(const CompareOptions& options, const ModelChoice& choice,
-                    const Cluster& cluster, const std::filesystem::path& kept);
+                    const ImageRules& images, const Cluster& cluster,
+                    const std::filesystem::path& kept);
 
 // Plans it, or reads its plan; records why it cannot be trained.
 void plan_contender(Contender& contender, const Cluster& cluster, const Profile& profile);

@@ -50,7 +50,7 @@ OfferedValues offered_values(const Option& option) {
   for (const std::string& part : split(option.value, '|')) {
     if (is_typed_as_it_is(part)) offered.words.push_back(part);
     if (part.starts_with("DIR")) offered.folders = true;
-    for (const char* name : {"FILE", "DATA", "PATH"}) {
+    for (const char* name : {"FILE", "DATA", "PATH", "CHECKPOINT"}) {
       if (part.starts_with(name)) offered.files = true;
     }
     if (part.ends_with(",...")) offered.list = true;

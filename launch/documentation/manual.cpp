@@ -95,7 +95,8 @@ std::string option_row(const Option& option) {
 std::string manual_of_table(const DocumentedCommand& command, const std::string& date) {
   std::string text = page_start(command.name, command.help, date);
   for (const Option* word : command.table->positionals()) {
-    text += ' ' + italic(escaped(word->value)) + (word->repeats ? "..." : "");
+    const std::string name = italic(escaped(word->value)) + (word->repeats ? "..." : "");
+    text += word->required ? ' ' + name : " [" + name + ']';
   }
   text += " [" + italic("options") + "]\n.SH DESCRIPTION\n" + roff_text(command.table->summary()) +
           ".SH OPTIONS\n";

@@ -23,8 +23,8 @@ int say_alone(const std::exception& error, Rank rank, Log& log) {
   return static_cast<int>(exit_code_of(error));
 }
 
-StartWatch::StartWatch(double timeout_seconds, Transport& transport, Log& log)
-    : log_(log), rank_(transport.rank()) {
+StartWatch::StartWatch(double timeout_seconds, Transport& transport, Log& log, std::string when)
+    : log_(log), rank_(transport.rank()), when_(std::move(when)) {
   const RankFacts mine = facts_of_this_rank();
   const std::string text = to_text(mine);
   LifelineSetup setup{
@@ -53,12 +53,11 @@ void StartWatch::say(const Failure& failure) {
       log_.failure(name + ": " + failure.text);
       continue;
     }
-    log_.failure(
-        name +
-        (failure.what == Failure::What::died ? " has died"
-                                             : " has not responded for " + failure.text) +
-        " while the ranks were starting. Its own messages, if any, are above; the system's log "
-        "may say more.");
+    log_.failure(name +
+                 (failure.what == Failure::What::died ? " has died"
+                                                      : " has not responded for " + failure.text) +
+                 " " + when_ +
+                 ". Its own messages, if any, are above; the system's log may say more.");
   }
 }
 

@@ -19,8 +19,9 @@ int say_alone(const std::exception& error, Rank rank, Log& log);
 // lost or fails is named on standard error, and the others exit.
 class StartWatch {
  public:
-  // Called by all ranks together.
-  StartWatch(double timeout_seconds, Transport& transport, Log& log);
+  // Called by all ranks together. `when`: what they are doing, for the message.
+  StartWatch(double timeout_seconds, Transport& transport, Log& log,
+             std::string when = "while the ranks were starting");
   // Says goodbye if that was not done, and if this rank did not leave(): all leave together.
   ~StartWatch();
   void goodbye();  // may throw JobEnds
@@ -36,6 +37,7 @@ class StartWatch {
 
   Log& log_;
   const Rank rank_;
+  const std::string when_;
   std::vector<std::string> names_;  // by rank
   bool left_ = false;
   std::unique_ptr<Lifeline> lifeline_;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-#include <charconv>
 #include <cstdio>
 #include <functional>
 
@@ -12,6 +10,7 @@
 #include "launch/command/options.h"
 #include "launch/command/output_file.h"
 #include "launch/command/sample_options.h"
+#include "launch/command/sample_shape.h"
 #include "launch/command/subcommand.h"
 #include "launch/profile/blocks.h"
 #include "launch/profile/measure.h"
@@ -22,8 +21,6 @@
 
 namespace hetpipe {
 namespace {
-
-constexpr int kLargestSide = 1 << 16;  // of a sample, as in data files
 
 struct ProfileOptions {
   std::optional<std::string> model;
@@ -107,21 +104,6 @@ OptionTable table_of(ProfileOptions& options) {
         }}}};
 }
 
-// "28x28x1", or "64" of a text; nothing when it is not of this form.
-std::optional<Shape> try_parse_sample(const std::string& text) {
-  const std::vector<std::string> parts = split(text, 'x');
-  if (parts.size() != 3 && parts.size() != 1) return std::nullopt;
-  std::array<int, 3> extents{};
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const char* end = parts[i].data() + parts[i].size();
-    const auto [stop, error] = std::from_chars(parts[i].data(), end, extents[i]);
-    if (error != std::errc() || stop != end || extents[i] < 1 || extents[i] > kLargestSide) {
-      return std::nullopt;
-    }
-  }
-  return parts.size() == 1 ? Shape{extents[0]} : Shape{extents[0], extents[1], extents[2]};
-}
-
 // What only a measurement follows.
 void check_nothing_to_measure(const ProfileOptions& options, Problems& problems) {
   const ProfileOptions usual;
@@ -160,11 +142,7 @@ void check(const ProfileOptions& options, Problems& problems) {
                  "is missing (a model is built for the shape of its samples). Give --data DATA, or "
                  "--sample HxWxC and --classes N.");
   }
-  if (options.sample && !try_parse_sample(*options.sample)) {
-    problems.add("--sample", "'" + *options.sample +
-                                 "' (neither rows x columns x channels nor tokens). Give three "
-                                 "positive numbers up to 65536, as in 28x28x1, or one.");
-  }
+  if (options.sample) check_sample(*options.sample, problems);
 }
 
 Model model_of(const ProfileOptions& options) {

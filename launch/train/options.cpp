@@ -40,12 +40,15 @@ OptionGroup source_options(TrainOptions& options) {
               offering(model_names(), text_option("model", "NAME|DIR", options.model,
                                                   "Name of a built-in model, or the folder of an "
                                                   "exported PyTorch model."))),
-          unset_means("the weights it was exported with",
+          unset_means("drawn; an exported model's are those it was exported with",
                       text_option("init", "FILE", options.init,
-                                  "Of an exported model: its initial weights, a state_dict as "
-                                  "X.safetensors.")),
+                                  "Initial weights, a state_dict as X.safetensors. What it has for "
+                                  "other classes is left as it would be without.")),
           flag_option("init-partial", options.init_partial,
                       "The file of --init may lack tensors, and hold others."),
+          list_option("freeze", "LAYER,...", options.freeze,
+                      "Layers whose parameters are not trained, by name; '*' stands for any "
+                      "characters ('layer1.*')."),
           required(text_option("data", "DATA", options.data,
                                "Data set: fashion-mnist, a folder of IDX files or of images, "
                                "shards:FOLDER, HDF5 files, text:FILE,T=64 or tokens:FOLDER,T=64.")),
@@ -287,6 +290,7 @@ ModelChoice choice_of(const TrainOptions& options) {
   choice.init = options.init.value_or("");
   choice.whole_init = !options.init_partial;
   choice.loss = loss_choice(options.loss);
+  choice.freeze = options.freeze;
   return choice;
 }
 

@@ -23,8 +23,9 @@ struct TrainOptions {
   PlanningOptions planning;          // its cluster may be "slurm" or "ranks": see Ground
   std::optional<std::string> pool;   // cluster file with their kinds and links
   std::optional<std::string> model;  // absent: the plan's or the profile's
-  std::optional<std::string> init;   // likewise: file with its initial weights
+  std::optional<std::string> init;   // file with its initial weights
   bool init_partial = false;
+  std::vector<std::string> freeze;   // patterns of layers that are not trained
   std::string shuffle = "epochs";    // or "none"
   std::optional<std::string> data;   // set once read_options() is through
   std::optional<double> test_share;  // of data without test samples

@@ -149,13 +149,14 @@ std::uint64_t recipe_hash(const TrainOptions& options, const TrainJob& job) {
               {"rate", to_json(options.rate)},
               {"label_smoothing", job.label_smoothing},
               {"loss", to_json(job.model.loss)},
+              {"freeze", to_json(job.model.freeze)},
               {"seed", job.seed},
               {"shuffle", options.shuffle},
               {"threads", job.threads},
               {"end", of_the_end ? job.end_position : 0}};
   const SampleOptions& samples = options.samples;
-  if (!samples.train_transforms.empty() || samples.normalize != SampleOptions().normalize) {
-    recipe["samples"] = samples.train_transforms + " / " + samples.normalize;
+  if (samples.train_transforms || samples.normalize != SampleOptions().normalize) {
+    recipe["samples"] = samples.train_transforms.value_or("") + " / " + samples.normalize;
   }
   return hash_text(recipe.dump());
 }

@@ -106,6 +106,7 @@ Model read_data(const TrainOptions& options, TrainJob& job, Log& log) {
   if (!train.remark.empty()) log.line(train.remark);
   job.sample = Shape(train.sample_shape());
   job.classes = train.classes;
+  job.vocabulary = train.vocabulary;
   job.dataset_size = train.size;
   job.dataset_fingerprint = train.fingerprint;
   job.model.loss.skips = train.skips;
@@ -127,6 +128,10 @@ Model read_data(const TrainOptions& options, TrainJob& job, Log& log) {
                                : options.plan ? *options.plan
                                               : options.planning.profile.value_or("");
   Model model = said_of(named_by, [&] { return make_model_for(job.model, train); });
+  if (model.initial() != nullptr && !options.resume) {
+    const std::string remark = model.initial()->remark();
+    if (!remark.empty()) log.line(remark);
+  }
   if (train.mask_token) {
     log.line(
         format("%s fills in masked tokens: %lld of the %d in each sample, which loss and "

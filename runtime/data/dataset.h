@@ -47,6 +47,7 @@ struct Dataset {
   // For masked language modelling (runtime/data/masking.h): labels are the tokens themselves, and
   // what is assembled for a model has this token, the last, in place of hidden ones.
   std::optional<int> mask_token;
+  std::string vocabulary;  // of a text by the character: the byte of each token but the mask
   std::int64_t size = 0;
   // (N, H, W, C) or (N, tokens), row-major, as stored: one of the four is filled when the images
   // were requested.

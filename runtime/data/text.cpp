@@ -67,8 +67,11 @@ Dataset load_text_dataset(const std::string& spec, Split split, Parts parts, Tex
   stream.type = TokenType::characters;
   std::array<bool, 256> used = bytes_in(*stream.file);
   stream.characters.fill(-1);
+  std::string vocabulary;
   for (std::size_t c = 0; c < used.size(); ++c) {
-    if (used[c]) stream.characters[c] = static_cast<std::int32_t>(stream.classes++);
+    if (!used[c]) continue;
+    stream.characters[c] = static_cast<std::int32_t>(stream.classes++);
+    vocabulary.push_back(static_cast<char>(c));
   }
 
   const std::int64_t size = stream.file->size();
@@ -95,7 +98,9 @@ Dataset load_text_dataset(const std::string& spec, Split split, Parts parts, Tex
 
   stream.first = split == Split::train ? 0 : train;
   stream.count = split == Split::train ? train : size - train;
-  return windows_of(stream, of.tokens, masked, of.file, parts);
+  Dataset dataset = windows_of(stream, of.tokens, masked, of.file, parts);
+  dataset.vocabulary = std::move(vocabulary);
+  return dataset;
 }
 
 }  // namespace hetpipe

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/model/model.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <cctype>
 #include <numeric>
@@ -366,6 +368,52 @@ Model::LabelRange Model::class_labels() const {
   return first_of_classes(*this, [](const SoftmaxCrossEntropy&) { return true; }).labels;
 }
 
+void Model::freeze(const std::string& option, const std::vector<std::string>& patterns) {
+  const auto has_own = [&](int l) {
+    const ModelLayer& layer = layers_[static_cast<std::size_t>(l)];
+    const std::vector<ParameterShape> parameters = shapes(l, 1).parameters;
+    return std::any_of(parameters.begin(), parameters.end(), [&](const ParameterShape& p) {
+      return shared_parameter(layer, p) == nullptr;
+    });
+  };
+  Problems problems;
+  for (const std::string& pattern : patterns) {
+    bool matched = false;
+    for (int l = 0; l < layer_count(); ++l) {
+      ModelLayer& layer = layers_[static_cast<std::size_t>(l)];
+      if (::fnmatch(pattern.c_str(), layer.name.c_str(), 0) != 0 || !has_own(l)) continue;
+      layer.frozen = matched = true;
+    }
+    if (!matched) {
+      problems.add(option, "'" + pattern + "' matches no layer of model '" + name_ +
+                               "' that has parameters. Name layers as hetpipe profile lists them, "
+                               "such as '" +
+                               layers_.front().name + "', or 'layer1.*'.");
+    }
+  }
+  bool trains = false;
+  for (int l = 0; l < layer_count(); ++l) {
+    trains |= has_own(l) && !layers_[static_cast<std::size_t>(l)].frozen;
+  }
+  if (!patterns.empty() && !trains) {
+    problems.add(option, "leaves nothing of model '" + name_ + "' to train. Freeze fewer layers.");
+  }
+  problems.throw_if_any();
+}
+
+std::optional<std::size_t> Model::class_input() const {
+  if (layers_.empty()) return std::nullopt;
+  const LayerSpec& spec = layers_.back().spec;
+  if (std::holds_alternative<SoftmaxCrossEntropy>(spec)) return 0;
+  const auto* joint = std::get_if<JointLoss>(&spec);
+  if (joint == nullptr) return std::nullopt;
+  const auto term = std::ranges::find_if(joint->terms, [](const JointLoss::Term& t) {
+    return std::holds_alternative<SoftmaxCrossEntropy>(t.loss);
+  });
+  if (term == joint->terms.end()) return std::nullopt;
+  return static_cast<std::size_t>(term - joint->terms.begin());
+}
+
 void Model::check_complete() const {
   if (layers_.empty() || !is_loss(layers_.back().spec)) {
     throw UserError("model '" + name_ + "'",
@@ -489,7 +537,8 @@ double Model::forward_flops(std::int64_t batch) const {
 }
 
 std::uint64_t Model::fingerprint() const {
-  const bool imported = initial_ != nullptr;
+  const bool imported = std::any_of(layers_.begin(), layers_.end(),
+                                    [](const ModelLayer& layer) { return !layer.state.empty(); });
   std::uint64_t hash =
       hash_text(name_ + "\n" + to_string(sample_) + (imported ? "\n" : format(" %d\n", classes_)));
   for (const ModelLayer& layer : layers_) {

@@ -40,6 +40,7 @@ struct ModelLayer {
   std::vector<Shape> views = {};
   // Of an imported model: of its parameters and then its statistics, in order.
   std::vector<StateTensor> state = {};
+  bool frozen = false;  // training does not change its own parameters
 };
 
 // Initial values by the names of a state_dict.
@@ -47,6 +48,10 @@ class StateValues {
  public:
   virtual ~StateValues() = default;
   virtual std::span<const float> of(const std::string& name) const = 0;
+  // Of a built-in model, by layer and parameter, "conv1/weight", in its own layout; empty: drawn.
+  virtual std::span<const float> of_entry(const std::string& /*name*/) const { return {}; }
+  // What people should know of them; empty: nothing.
+  virtual std::string remark() const { return ""; }
 };
 
 // Whose the layer's parameter is; null: its own.
@@ -90,6 +95,14 @@ class Model {
   // Of a sample's labels, those that are classes that the accuracy is of; none: there is none.
   LabelRange class_labels() const;
   bool predicts_classes() const { return class_labels().count > 0; }
+  // Which of the loss's inputs holds the predictions that the accuracy is of, (N, classes) or
+  // (N, T, classes); nothing: none.
+  std::optional<std::size_t> class_input() const;
+
+  // Freezes the layers whose names match a pattern ('*' stands for any characters, '?' for one).
+  // Running statistics go on. UserError, said of `option`, where a pattern matches no layer with
+  // parameters of its own, or nothing is left to train.
+  void freeze(const std::string& option, const std::vector<std::string>& patterns);
 
   // Parameters and statistics that have a name in a state_dict start from these.
   void set_initial(std::shared_ptr<const StateValues> values) { initial_ = std::move(values); }

@@ -65,7 +65,12 @@ ParameterLayout ParameterLayout::make(const Model& model, int first, int end,
                            .torch = false,
                            .frozen = false,
                            .given = {}};
-      if (!layer.state.empty()) take_state(layer.state[place++], model, entry);
+      if (!layer.state.empty()) {
+        take_state(layer.state[place++], model, entry);
+      } else if (model.initial() != nullptr) {
+        entry.given = model.initial()->of_entry(entry.name);
+      }
+      entry.frozen |= layer.frozen;
       if (const SharedParameter* const shared = shared_parameter(layer, p)) {
         entry.owner_layer = shared->owner;
         entry.offset = layout.use_count_;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/model/graph/import.h"
+#include "runtime/model/initial_state.h"
 #include "runtime/model/vision/vision.h"
 #include "runtime/model/zoo_text.h"
 
@@ -180,10 +181,6 @@ Model built_in_model(const ModelChoice& choice, const Shape& sample, int classes
                             "' (no folder with a graph.json is there). Export a model with "
                             "hetpipe_export.py, or choose a built-in one.");
   }
-  if (!choice.init.empty()) {
-    throw UserError("--init", "is for exported models ('" + name +
-                                  "' is built in and has its own). Leave it out.");
-  }
   if (std::optional<Model> text = make_text_model(name, sample, classes)) return *std::move(text);
   for (const ZooModel& entry : zoo()) {
     if (entry.name != name) continue;
@@ -231,9 +228,16 @@ void choose_loss(Model& model, const LossChoice& loss) {
 }  // namespace
 
 Model make_model(const ModelChoice& choice, const Shape& sample, int classes) {
-  if (is_exported_model(choice.name)) return exported_model(choice, sample, classes);
-  Model model = built_in_model(choice, sample, classes);
-  choose_loss(model, choice.loss);
+  const bool exported = is_exported_model(choice.name);
+  Model model =
+      exported ? exported_model(choice, sample, classes) : built_in_model(choice, sample, classes);
+  if (!exported) {
+    choose_loss(model, choice.loss);
+    if (!choice.init.empty()) {
+      model.set_initial(initial_state(model, choice.init, choice.whole_init));
+    }
+  }
+  model.freeze("--freeze", choice.freeze);
   return model;
 }
 

@@ -17,14 +17,16 @@ std::vector<std::string> model_names();
 
 // Which model a training is of.
 struct ModelChoice {
-  std::string name;        // of the zoo, or a folder with an exported one (docs/own-model.md)
-  std::string init = {};   // file with its initial weights; empty: those it was exported with
+  std::string name;  // of the zoo, or a folder with an exported one (docs/own-model.md)
+  // File with its initial weights; empty: those it was exported with, or drawn.
+  std::string init = {};
   bool whole_init = true;  // the file holds all of them
   LossChoice loss = {};
+  std::vector<std::string> freeze = {};  // patterns of layers that are not trained
 };
 constexpr auto fields_of(Type<ModelChoice>) {
   return fields<&ModelChoice::name, &ModelChoice::init, &ModelChoice::whole_init,
-                &ModelChoice::loss>;
+                &ModelChoice::loss, &ModelChoice::freeze>;
 }
 
 // A built-in model for samples (H, W, C), or (T) tokens. Every operation is a layer of its own,

@@ -46,6 +46,15 @@ struct ExactState {
   bool operator==(const ExactState&) const = default;
 };
 
+// What a model was made for: whoever uses it after training needs no data to make it again. In the
+// file: attributes of the group /data.
+struct TrainedOn {
+  std::vector<std::int64_t> sample_shape;  // (H, W, C), (T), ...
+  std::int64_t classes = 0;                // 0: labels were numbers
+  std::string vocabulary{};                // of a text by the character: the byte of each token
+  bool operator==(const TrainedOn&) const = default;
+};
+
 struct Checkpoint {
   std::string model;                    // name
   std::uint64_t model_fingerprint = 0;  // of layers and shapes
@@ -63,6 +72,7 @@ struct Checkpoint {
   std::vector<NamedTensor> statistics;                    // running means and variances
   std::map<std::string, std::vector<NamedTensor>> slots;  // "velocity": mean over virtual workers
   std::optional<ExactState> exact;
+  std::optional<TrainedOn> trained_on{};  // absent in files of builds that did not store it
 
   // Where it is absent, the step was one of each minibatch.
   std::int64_t minibatches_of_worker() const { return worker_minibatches.value_or(optimizer_step); }

@@ -2,6 +2,7 @@
 #include "runtime/store/checkpoint_format.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -30,6 +31,24 @@ void add_all(std::vector<Entry>& entries, const std::string& group, const std::s
 }
 
 }  // namespace
+
+std::string hex_of_bytes(const std::string& bytes) {
+  std::string hex;
+  for (const char byte : bytes) hex += format("%02x", static_cast<unsigned char>(byte));
+  return hex;
+}
+
+std::optional<std::string> bytes_of_hex(const std::string& hex) {
+  if (hex.size() % 2 != 0) return std::nullopt;
+  std::string bytes;
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    unsigned value = 0;
+    const auto [stop, error] = std::from_chars(hex.data() + i, hex.data() + i + 2, value, 16);
+    if (error != std::errc() || stop != hex.data() + i + 2) return std::nullopt;
+    bytes.push_back(static_cast<char>(value));
+  }
+  return bytes;
+}
 
 std::vector<Entry> entries_of(const Checkpoint& checkpoint) {
   std::vector<Entry> entries;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <map>
 #include <span>
@@ -23,6 +24,7 @@ using checkpoint_format::kRemedy;
 using checkpoint_format::kWorkerMinibatches;
 using checkpoint_seal::Region;
 using checkpoint_seal::SealedFile;
+constexpr std::size_t kMostExtents = 7;        // of a sample
 using Places = std::map<std::string, Region>;  // of the datasets, by path
 
 // Everything but the values: a tensor's `values` stay empty.
@@ -47,6 +49,9 @@ class OutlineReader {
     for (const std::string& slot : children("optimizer")) {
       const std::string top = "optimizer/" + slot;
       checkpoint.slots[slot] = read_tensors(top);
+    }
+    if (hdf5::has_link(file_.get(), checkpoint_format::kData)) {
+      checkpoint.trained_on = read_trained_on();
     }
     if (hdf5::has_link(file_.get(), kExact)) checkpoint.exact = read_exact();
     return checkpoint;
@@ -124,6 +129,29 @@ class OutlineReader {
     const hdf5::Id optimizer = open_group("optimizer");
     checkpoint.optimizer = hdf5::read_text(optimizer.get(), "name", doing_);
     checkpoint.optimizer_step = read_count(optimizer.get(), "step");
+  }
+
+  TrainedOn read_trained_on() {
+    const hdf5::Id group = open_group(checkpoint_format::kData);
+    TrainedOn of;
+    const std::string shape = hdf5::read_text(group.get(), "sample_shape", doing_);
+    for (const std::string& side : split(shape, ',')) {
+      std::int64_t extent = 0;
+      const auto [stop, error] = std::from_chars(side.data(), side.data() + side.size(), extent);
+      if (error != std::errc() || stop != side.data() + side.size() || extent < 1) {
+        fail("sample_shape = '" + shape + "' of group data (is no shape).");
+      }
+      of.sample_shape.push_back(extent);
+    }
+    if (of.sample_shape.size() > kMostExtents) fail("sample_shape of group data (is no shape).");
+    of.classes = read_count(group.get(), "classes");
+    if (hdf5::has_attribute(group.get(), "vocabulary", doing_)) {
+      const std::string hex = hdf5::read_text(group.get(), "vocabulary", doing_);
+      const auto bytes = checkpoint_format::bytes_of_hex(hex);
+      if (!bytes) fail("vocabulary = '" + hex + "' of group data (is no list of bytes).");
+      of.vocabulary = *bytes;
+    }
+    return of;
   }
 
   ExactState read_exact() {

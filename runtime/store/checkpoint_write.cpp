@@ -159,6 +159,18 @@ void write_attributes(hid_t file, const Checkpoint& checkpoint, const std::strin
   hdf5::write_attribute(optimizer.get(), "name", checkpoint.optimizer, doing);
   hdf5::write_attribute(optimizer.get(), "step", checkpoint.optimizer_step, doing);
 
+  if (const auto& of = checkpoint.trained_on) {
+    const hdf5::Id data = create_group(file, checkpoint_format::kData, path);
+    std::vector<std::string> sides;
+    for (const std::int64_t side : of->sample_shape) sides.push_back(std::to_string(side));
+    hdf5::write_attribute(data.get(), "sample_shape", join(sides, ","), doing);
+    hdf5::write_attribute(data.get(), "classes", of->classes, doing);
+    if (!of->vocabulary.empty()) {
+      hdf5::write_attribute(data.get(), "vocabulary",
+                            checkpoint_format::hex_of_bytes(of->vocabulary), doing);
+    }
+  }
+
   if (!checkpoint.exact) return;
   const hdf5::Id exact = create_group(file, checkpoint_format::kExact, path);
   for (const auto& [number, value] : checkpoint.exact->numbers) {

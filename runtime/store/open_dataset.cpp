@@ -11,11 +11,7 @@
 
 namespace hetpipe {
 
-namespace {
-
 bool is_hdf5(const std::string& spec) { return spec.ends_with(".h5") || spec.ends_with(".hdf5"); }
-
-}  // namespace
 
 bool has_test_split(const std::string& spec) {
   if (is_shards(spec)) return !shard_files(spec).test.empty();

@@ -20,6 +20,9 @@ Dataset open_dataset(const std::string& spec, Split split, Parts parts,
 // (named_dataset.h).
 Dataset open_dataset(const std::string& spec, Split split, Parts parts, const SampleFormat& format);
 
+// Whether it is the name of HDF5 files.
+bool is_hdf5(const std::string& spec);
+
 // Whether there are test samples to open: an HDF5 file may hold only a train split.
 bool has_test_split(const std::string& spec);
 

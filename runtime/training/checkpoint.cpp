@@ -9,21 +9,13 @@
 #include "base/text.h"
 #include "partitioner/plan/system.h"
 #include "runtime/model/parameters.h"
+#include "runtime/model/state_names.h"
 #include "runtime/training/exact.h"
 
 namespace hetpipe {
 namespace {
 
 using Layout = ParameterLayout (*)(const Model&, int, int);
-
-// "OIHW" and "in,out" for convolution and linear weights; vectors need no order.
-std::string order_of(const LayerSpec& owner, const Shape& shape) {
-  if (std::holds_alternative<Embedding>(owner)) return "vocabulary,features";
-  if (std::holds_alternative<PositionEmbedding>(owner)) return "position,features";
-  const auto* linear = std::get_if<Linear>(&owner);
-  if (linear != nullptr && linear->transposed && shape.rank() == 2) return "out,in";
-  return shape.rank() == 4 ? "OIHW" : shape.rank() == 2 ? "in,out" : "";
-}
 
 std::vector<NamedTensor> name_tensors(const Model& model, Layout layout,
                                       const std::vector<int>& layers,
@@ -173,6 +165,10 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
                                                         parts.shards[s].snapshot.average));
   }
   checkpoint.exact = exact_state(job, rules, parts);
+  TrainedOn& of = checkpoint.trained_on.emplace();
+  for (int d = 0; d < job.sample.rank(); ++d) of.sample_shape.push_back(job.sample[d]);
+  of.classes = job.classes;
+  of.vocabulary = job.vocabulary;
   check_finite(checkpoint.parameters);
   return checkpoint;
 }

@@ -66,6 +66,7 @@ struct TrainJob {
   ModelChoice model;
   Shape sample;  // (H, W, C)
   int classes = 0;
+  std::string vocabulary;  // as Dataset's
   std::int64_t dataset_size = 0;
   std::int64_t test_size = 0;
   std::uint64_t dataset_fingerprint = 0;
@@ -98,17 +99,18 @@ struct TrainJob {
   std::string trace_folder;       // empty: no trace
 };
 constexpr auto fields_of(Type<TrainJob>) {
-  return fields<
-      &TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile,
-      &TrainJob::model, &TrainJob::sample, &TrainJob::classes, &TrainJob::dataset_size,
-      &TrainJob::test_size, &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint,
-      &TrainJob::optimizer, &TrainJob::label_smoothing, &TrainJob::target_accuracy, &TrainJob::seed,
-      &TrainJob::shuffle, &TrainJob::end_position, &TrainJob::evaluate_every,
-      &TrainJob::checkpoint_every, &TrainJob::log_every, &TrainJob::rehearse_preemption,
-      &TrainJob::notice_seconds, &TrainJob::start, &TrainJob::device, &TrainJob::transport_path,
-      &TrainJob::threads, &TrainJob::data_threads, &TrainJob::run_ahead, &TrainJob::timeout_seconds,
-      &TrainJob::checkpoint_folder, &TrainJob::keep_checkpoints, &TrainJob::exact_checkpoints,
-      &TrainJob::build, &TrainJob::recipe, &TrainJob::trace_folder>;
+  return fields<&TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile,
+                &TrainJob::model, &TrainJob::sample, &TrainJob::classes, &TrainJob::vocabulary,
+                &TrainJob::dataset_size, &TrainJob::test_size, &TrainJob::dataset_fingerprint,
+                &TrainJob::test_fingerprint, &TrainJob::optimizer, &TrainJob::label_smoothing,
+                &TrainJob::target_accuracy, &TrainJob::seed, &TrainJob::shuffle,
+                &TrainJob::end_position, &TrainJob::evaluate_every, &TrainJob::checkpoint_every,
+                &TrainJob::log_every, &TrainJob::rehearse_preemption, &TrainJob::notice_seconds,
+                &TrainJob::start, &TrainJob::device, &TrainJob::transport_path, &TrainJob::threads,
+                &TrainJob::data_threads, &TrainJob::run_ahead, &TrainJob::timeout_seconds,
+                &TrainJob::checkpoint_folder, &TrainJob::keep_checkpoints,
+                &TrainJob::exact_checkpoints, &TrainJob::build, &TrainJob::recipe,
+                &TrainJob::trace_folder>;
 }
 
 using OpenData = std::function<Dataset(Split, Parts)>;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 
@@ -14,13 +13,13 @@
 #include "partitioner/plan/system.h"
 #include "partitioner/schedule/counts.h"
 #include "partitioner/simulator/stage_times.h"
-#include "runtime/data/masking.h"
 #include "runtime/data/prefetch.h"
 #include "runtime/pipeline/batch_memory.h"
 #include "runtime/pipeline/worker.h"
 #include "runtime/sync/server_client.h"
 #include "runtime/training/groups.h"
 #include "runtime/training/messages.h"
+#include "runtime/training/test_batches.h"
 #include "runtime/transport/device_transport.h"
 
 namespace hetpipe {
@@ -82,34 +81,6 @@ Sampler deal_test_set(const TrainJob& job) {
   }
   return Sampler(job.seed, std::max<std::int64_t>(job.test_size, 1), std::move(batches), 0,
                  job.test_size);
-}
-
-// Samples [first, first + count) of the test set.
-Batch assemble_test_batch(const Dataset& test, std::int64_t first, std::int64_t count,
-                          std::int64_t number, double label_weight, const SampleMemory& memory,
-                          int threads) {
-  std::vector<SampleKey> keys;
-  for (std::int64_t i = 0; i < count; ++i) keys.push_back({0, first + i});
-  Batch batch = assemble_samples(test, std::move(keys), kEvaluationMaskingSeed, memory, threads);
-  batch.minibatch = number;
-  batch.loss_weight = label_weight;
-  return batch;
-}
-
-// As the model's loss weighs them.
-void weigh_labels(Dataset& data, const Model& model) {
-  const auto [loss, labels] = model.weighed_loss();
-  if (loss == nullptr || !data.has_labels()) return;
-  const ConstantTable<float>& weights = loss->class_weights;
-  data.label_weights = {
-      labels.first, labels.count, {weights.data(), weights.data() + weights.size()}};
-}
-
-double mean_label_weight(const Dataset& data) {
-  if (!data.label_weights) return 0;
-  std::vector<std::int64_t> all(at(data.size));
-  std::iota(all.begin(), all.end(), 0);
-  return data.mean_label_weight(all);
 }
 
 // The stages of a rank on their device, and what they start from.

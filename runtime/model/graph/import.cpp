@@ -10,6 +10,7 @@
 #include "runtime/model/graph/importer.h"
 #include "runtime/model/graph/loss_plan.h"
 #include "runtime/model/graph/recognise.h"
+#include "runtime/model/initial_state.h"
 
 namespace hetpipe {
 namespace {
@@ -22,12 +23,14 @@ using graph::Node;
 // The state_dict of the folder.
 class ExportedValues final : public StateValues {
  public:
-  // What `file` lacks is taken from `rest`.
-  ExportedValues(std::shared_ptr<const Safetensors> file, std::shared_ptr<const Safetensors> rest)
-      : file_(std::move(file)), rest_(std::move(rest)) {}
+  // What `file` lacks, and `skipped` of it, is taken from `rest`.
+  ExportedValues(std::shared_ptr<const Safetensors> file, std::shared_ptr<const Safetensors> rest,
+                 std::vector<std::string> skipped)
+      : file_(std::move(file)), rest_(std::move(rest)), skipped_(std::move(skipped)) {}
 
   std::span<const float> of(const std::string& name) const override {
-    const Safetensors& file = file_->find(name) != nullptr ? *file_ : *rest_;
+    const bool skips = std::ranges::find(skipped_, name) != skipped_.end();
+    const Safetensors& file = !skips && file_->find(name) != nullptr ? *file_ : *rest_;
     const TensorInFile& tensor = file.at(name);
     if (tensor.type == "F32" && reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % 4 == 0) {
       return {reinterpret_cast<const float*>(tensor.bytes.data()), tensor.bytes.size() / 4};
@@ -38,14 +41,20 @@ class ExportedValues final : public StateValues {
     return found->second;
   }
 
+  std::string remark() const override { return not_taken(file_->path().string(), skipped_); }
+
  private:
   std::shared_ptr<const Safetensors> file_, rest_;
+  std::vector<std::string> skipped_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::vector<float>> converted_;
 };
 
 // Tensors of the file that the model lacks, and the other way round, and those of other shapes.
-void check_initial(const Graph& graph, const Safetensors& file, const ImportOptions& options) {
+// Returns those that the file has for other classes, which the model keeps as it was exported.
+std::vector<std::string> check_initial(const Graph& graph, const Safetensors& file,
+                                       const ImportOptions& options, int classes) {
+  std::vector<std::string> skipped;
   Problems problems;
   const std::string where = file.path().string();
   std::map<std::string, const graph::State*> known;
@@ -58,6 +67,8 @@ void check_initial(const Graph& graph, const Safetensors& file, const ImportOpti
         problems.add(where, "lacks '" + state.name + "' (of model '" + graph.name +
                                 "'). Give a whole state_dict, or --init-partial.");
       }
+    } else if (differs_in_classes(tensor->shape, state.shape, classes)) {
+      skipped.push_back(state.name);
     } else if (state.same_as.empty() && tensor->shape != state.shape) {
       problems.add(where, "holds '" + state.name + "' in another shape than model '" + graph.name +
                               "' has. Give weights of this model.");
@@ -70,6 +81,7 @@ void check_initial(const Graph& graph, const Safetensors& file, const ImportOpti
     }
   }
   problems.throw_if_any();
+  return skipped;
 }
 
 // The model without layers that the loss does not need.
@@ -143,11 +155,12 @@ Model import_model(const std::filesystem::path& folder, const ImportOptions& opt
   importer.lower(plan.values());
   add_loss(importer, plan);
   std::shared_ptr<const Safetensors> weights = graph.weights;
+  std::vector<std::string> skipped;
   if (!options.init.empty()) {
     weights = std::make_shared<Safetensors>(options.init);
-    check_initial(graph, *weights, options);
+    skipped = check_initial(graph, *weights, options, plan.classes);
   }
-  model.set_initial(std::make_shared<ExportedValues>(weights, graph.weights));
+  model.set_initial(std::make_shared<ExportedValues>(weights, graph.weights, std::move(skipped)));
   Model result = pruned(model);
   result.check_complete();
   return result;

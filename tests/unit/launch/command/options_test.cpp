@@ -178,6 +178,23 @@ TEST(Options, AFileBelowHoldsWhatNobodyGives) {
   EXPECT_EQ(table.changes()[1].name, "learning-rate");
 }
 
+// The file of another command, with options that this one does not have.
+TEST(Options, OfAFileBelowOnlyWhatIsAskedFor) {
+  const ConfigFile run(
+      "format = 1\nnobody-knows = 3\nfile = \"f\"\nlearning-rate = 0.003\nin-flight = 4\n");
+  Values values;
+  OptionTable table = table_of(values);
+  Problems problems;
+  table.read(std::vector<std::string>{}, problems, [&] {
+    return std::optional(
+        OptionsBelow{.file = run.path(), .without = {}, .only = {"file", "in-flight"}});
+  });
+  EXPECT_TRUE(problems.empty());
+  EXPECT_EQ(values.file, "f");
+  EXPECT_EQ(values.in_flight, 4);
+  EXPECT_EQ(values.rate, 0.01);
+}
+
 TEST(Options, WhatOtherProgramsCallThemIsSuggested) {
   std::string rate;
   OptionTable table(
