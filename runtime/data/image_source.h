@@ -34,6 +34,7 @@ struct ImageSources {
   int classes = 0;                             // labels lie in [0, classes)
   std::vector<std::string> class_names;        // by label; empty: not known
   std::vector<std::filesystem::path> ignored;  // files that are not images
+  std::string remark;                          // one line for the log; empty: none
 };
 
 // The binary version of CIFAR (Krizhevsky 2009): `folder` holds data_batch_1.bin to

@@ -143,6 +143,20 @@ std::vector<Shard> look_up_all(const std::vector<fs::path>& paths) {
   return shards;
 }
 
+// Shards name no classes, so that a part of a data set may lack some.
+std::string remark_on_empty(const std::vector<std::int32_t>& labels, int classes,
+                            const std::string& spec) {
+  std::vector<bool> seen(static_cast<std::size_t>(classes));
+  for (const std::int32_t label : labels) seen[static_cast<std::size_t>(label)] = true;
+  const auto first = std::find(seen.begin(), seen.end(), false);
+  if (first == seen.end()) return {};
+  return format(
+      "%s has no training samples of %lld of its %d classes (they are numbered from 0), "
+      "of class %lld for one",
+      spec.c_str(), static_cast<long long>(std::count(first, seen.end(), false)), classes,
+      static_cast<long long>(first - seen.begin()));
+}
+
 }  // namespace
 
 ImageSources open_shards(const std::string& spec) {
@@ -155,6 +169,7 @@ ImageSources open_shards(const std::string& spec) {
     throw UserError("--data " + spec,
                     "holds one class, 0 (a classifier needs at least 2). Add another.");
   }
+  sources.remark = remark_on_empty(labels, sources.classes, spec);
   if (files.test.empty()) return sources;
   sources.test = std::make_unique<ShardSource>(look_up_all(files.test));
   for (std::int64_t i = 0; i < sources.test->size(); ++i) {

@@ -28,7 +28,8 @@ ShardFiles shard_files(const std::string& spec);
 // Their images (shard_index.h says how they are found), shard after shard. What was found in a
 // shard is kept in the cache until its size or time changes. UserError with what is wrong with the
 // shards, for test samples of classes that training lacks, and for fewer than two classes; and
-// when an image is fetched from a shard that has changed since.
+// when an image is fetched from a shard that has changed since. Classes without training samples
+// are remarked on.
 ImageSources open_shards(const std::string& spec);
 
 }  // namespace hetpipe

@@ -33,7 +33,10 @@ Dataset open_images(const TrainingData& of, Split split, Parts parts) {
   if (of.test_share) sources = with_test_share(std::move(sources), *of.test_share, of.data);
   std::shared_ptr<const ImageSource> source =
       split == Split::train ? std::move(sources.train) : std::move(sources.test);
-  return image_dataset(std::move(source), sources.classes, of.data, of.images, split, parts);
+  Dataset dataset =
+      image_dataset(std::move(source), sources.classes, of.data, of.images, split, parts);
+  dataset.remark = sources.remark;
+  return dataset;
 }
 
 }  // namespace

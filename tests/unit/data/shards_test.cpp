@@ -78,6 +78,15 @@ TEST_F(Shards, MembersOfAnEqualNameAreASample) {
   EXPECT_EQ(sources.train->read(2).pixels, made_image(4, 6, 3, 3).pixels);
   EXPECT_THAT(sources.test->labels(), ElementsAre(2));
   EXPECT_EQ(sources.test->read(0).pixels, made_image(4, 6, 3, 9).pixels);
+  EXPECT_EQ(sources.remark, "");
+}
+
+TEST_F(Shards, ClassesWithoutSamplesAreRemarkedOn) {
+  write("x.tar", tar_sample("1", png(1), "5") + tar_sample("2", png(2), "1"));
+  const ImageSources sources = open_shards(spec("x.tar"));
+  EXPECT_EQ(sources.classes, 6);
+  EXPECT_THAT(sources.remark, AllOf(HasSubstr("no training samples of 4 of its 6 classes"),
+                                    HasSubstr("of class 0 for one")));
 }
 
 // Headers that lengthen the name of the next member, and one whose name has two fields.
