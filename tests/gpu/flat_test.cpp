@@ -194,8 +194,8 @@ TEST_P(CudaElements, AreConvertedAsOnTheHost) {
       const Buffer a(*device_, *stream, given.size(), MemoryKind::messages);
       const Buffer b(*device_, *stream, wanted.size(), MemoryKind::messages);
       device_->copy(*stream, a.data(), given.data(), given.size());
-      device_->convert(*stream, b.data(), to, a.data(), from, count, scale);
-      device_->convert(*stream, b.data(), to, a.data(), from, 0, scale);
+      device_->convert(*stream, b.data(), to, a.data(), from, count);
+      device_->convert(*stream, b.data(), to, a.data(), from, 0);
       device_->copy(*stream, got.data(), b.data(), got.size());
       stream->synchronize();
       EXPECT_EQ(got, wanted) << to_string(from) << " to " << to_string(to);
