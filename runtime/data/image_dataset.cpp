@@ -65,7 +65,8 @@ class TransformedImages final : public SampleStore {
   // The next image of the class.
   std::int64_t instead_of(std::int64_t index, const UserError& error) const {
     const std::lock_guard lock(mutex_);
-    if (rules_.skip_damaged == 0) throw error;
+    const std::vector<std::int32_t>& labels = source_->labels();
+    if (rules_.skip_damaged == 0 || labels.empty()) throw error;
     if (damaged_.insert(index).second) {
       if (static_cast<int>(damaged_.size()) > rules_.skip_damaged) {
         throw UserError("--skip-damaged", format("%d was exceeded by one more: %s",
@@ -74,7 +75,6 @@ class TransformedImages final : public SampleStore {
       std::fprintf(stderr, "hetpipe: warning: another image of its class is used: %s\n",
                    error.what());
     }
-    const std::vector<std::int32_t>& labels = source_->labels();
     const std::int32_t own = labels[static_cast<std::size_t>(index)];
     const std::int64_t size = source_->size();
     for (std::int64_t i = 1; i < size; ++i) {
@@ -97,9 +97,8 @@ class TransformedImages final : public SampleStore {
 // Of a data set that holds pixels.
 class PixelSource final : public ImageSource {
  public:
-  explicit PixelSource(Dataset dataset) : dataset_(std::move(dataset)) {
-    labels_ = dataset_.labels_per_sample == 1 ? dataset_.labels : std::vector<std::int32_t>();
-  }
+  // Without labels: no other image takes the place of a damaged one.
+  explicit PixelSource(Dataset dataset) : dataset_(std::move(dataset)) {}
   StoredImage fetch(std::int64_t index) const override {
     Image image{dataset_.height, dataset_.width, dataset_.channels, {}};
     image.pixels.resize(static_cast<std::size_t>(dataset_.sample_values()));
@@ -197,6 +196,11 @@ Dataset with_transforms(Dataset dataset, const ImageRules& rules, Split split, P
                     "is for images of bytes (" + dataset.name + " holds none). Leave it out.");
   }
   const int channels = dataset.channels;
+  if (!all.empty() && channels != 1 && channels != 3) {
+    throw UserError("--train-transforms",
+                    format("are for images of 1 or 3 channels (%s has %d). Leave them out.",
+                           dataset.name.c_str(), channels));
+  }
   Dataset changed = dataset;
   const ImageSize size = *size_after(all, ImageSize{dataset.height, dataset.width});
   changed.height = size.height;

@@ -271,27 +271,9 @@ Dataset load(const std::string& spec, Split wanted, Parts parts) {
   std::vector<std::int32_t> labels = reader->read_labels(dataset, classes);
   dataset.classes = classes ? *classes : 1 + *std::max_element(labels.begin(), labels.end());
 
-  const std::int64_t first = std::min(dataset.size, kFingerprintImages);
-  const Dataset shape = dataset;
-  const std::int64_t bytes = dataset.size * dataset.sample_values() * (reader->is_bytes() ? 1 : 4);
-  const bool stays = bytes > kMostBytesInMemory;
-  reader->read_images(dataset, {0, wants_images(parts) && !stays ? dataset.size : first});
-  const auto values = static_cast<std::size_t>(first * dataset.sample_values());
-  const std::span<const std::byte> first_images =
-      dataset.values.empty() ? std::as_bytes(std::span(dataset.pixels).first(values))
-                             : std::as_bytes(std::span(dataset.values).first(values));
-  dataset.fingerprint = dataset_fingerprint(dataset, labels, first_images);
-  if (!wants_images(parts) || stays) {
-    dataset.pixels = {};
-    dataset.values = {};
-  }
-  if (wants_images(parts) && stays) {
-    const SampleType type = reader->is_bytes() ? SampleType::pixels : SampleType::floats;
-    dataset.store = std::make_shared<StoredRows>(
-        spec, type, shape,
-        [reader](Dataset& one, hdf5::Rows rows) { reader->read_images(one, rows); });
-  }
-  if (wants_labels(parts)) dataset.labels = std::move(labels);
+  take_samples(dataset, spec, reader->is_bytes() ? SampleType::pixels : SampleType::floats, parts,
+               std::move(labels),
+               [reader](Dataset& some, hdf5::Rows rows) { reader->read_images(some, rows); });
   return dataset;
 }
 

@@ -240,31 +240,11 @@ Dataset load(const std::string& spec, Split wanted, Parts parts, const SampleFor
   std::vector<std::int32_t> labels = split->read_labels(dataset);
   dataset.labels_per_sample =
       static_cast<int>(static_cast<std::int64_t>(labels.size()) / dataset.size);
-  const std::int64_t first = std::min(dataset.size, kFingerprintImages);
-  const Dataset shape = dataset;
-  const std::int64_t bytes =
-      dataset.size * dataset.sample_values() * (split->keeps_bytes() ? 1 : 4);
-  const bool stays = bytes > kMostBytesInMemory;
-  split->read_inputs(dataset, {0, wants_images(parts) && !stays ? dataset.size : first});
-  const std::size_t values = at(first * dataset.sample_values());
-  const std::span<const std::byte> first_samples =
-      dataset.values.empty() ? std::as_bytes(std::span(dataset.pixels).first(values))
-                             : std::as_bytes(std::span(dataset.values).first(values));
-  dataset.fingerprint = dataset_fingerprint(dataset, labels, first_samples);
-  if (!wants_images(parts) || stays) {
-    dataset.pixels = {};
-    dataset.values = {};
-  }
-  if (wants_images(parts) && stays) {
-    const SampleType type = split->keeps_bytes() ? SampleType::pixels : SampleType::floats;
-    dataset.store = std::make_shared<StoredRows>(
-        spec, type, shape,
-        [split](Dataset& one, hdf5::Rows rows) { split->read_inputs(one, rows); });
-  } else if (wants_images(parts) &&
-             std::ranges::all_of(format.inputs, &SampleFormat::Input::tokens)) {
-    dataset.store_tokens_short();
-  }
-  if (wants_labels(parts)) dataset.labels = std::move(labels);
+  take_samples(dataset, spec, split->keeps_bytes() ? SampleType::pixels : SampleType::floats, parts,
+               std::move(labels),
+               [split](Dataset& some, hdf5::Rows rows) { split->read_inputs(some, rows); });
+  const bool tokens = std::ranges::all_of(format.inputs, &SampleFormat::Input::tokens);
+  if (tokens && !dataset.values.empty()) dataset.store_tokens_short();
   return dataset;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/data/dataset.h"
 #include "runtime/store/hdf5.h"
@@ -30,6 +31,11 @@ class StoredRows final : public SampleStore {
   const Dataset shape_;
   Read read_;
 };
+
+// The samples and labels of a data set whose shape is known: its fingerprint, and the parts that
+// are wanted; samples of more than kMostBytesInMemory stay in their file.
+void take_samples(Dataset& dataset, const std::string& spec, SampleType type, Parts parts,
+                  std::vector<std::int32_t> labels, StoredRows::Read read);
 
 // In a child of hdf5_trial.h, which has no thread that owns the store's lock and ends without
 // destroying anything.

@@ -66,6 +66,56 @@ TEST_F(Hdf5Dataset, LoadsBytes) {
   EXPECT_EQ(image[5], 11 / 255.f);
 }
 
+// More than is held in memory, most of it never written: 20,000 images of 100 x 100.
+TEST_F(Hdf5Dataset, LargeOnesStayInTheirFile) {
+  const hsize_t count = 20'000;
+  const auto add_sparse = [&](const std::string& file, hid_t type, const auto& image) {
+    const std::string path = (folder_ / file).string();
+    const hid_t f = H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+    const hsize_t shape[] = {count, 100, 100, 1}, chunk[] = {10, 100, 100, 1};
+    const hsize_t one[] = {1, 100, 100, 1};
+    const hid_t space = H5Screate_simple(4, shape, nullptr);
+    const hid_t memory = H5Screate_simple(4, one, nullptr);
+    const hid_t layout = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(layout, 4, chunk);
+    const hid_t data = H5Dcreate2(f, "images", type, space, H5P_DEFAULT, layout, H5P_DEFAULT);
+    for (const hsize_t row : {hsize_t{3}, count - 1}) {
+      const hsize_t start[] = {row, 0, 0, 0};
+      H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, one, nullptr);
+      ASSERT_GE(H5Dwrite(data, type, memory, space, H5P_DEFAULT, image.data()), 0);
+    }
+    H5Dclose(data);
+    H5Pclose(layout);
+    H5Sclose(memory);
+    H5Sclose(space);
+    ASSERT_GE(H5Fclose(f), 0);
+    std::vector<std::int64_t> labels(count);
+    labels[count - 1] = 4;
+    add_labels(file, "", labels);
+  };
+  std::vector<std::uint8_t> bytes(10'000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i * 7);
+  add_sparse("bytes.h5", H5T_NATIVE_UINT8, bytes);
+  const Dataset data = load("bytes.h5");
+  EXPECT_TRUE(data.pixels.empty());
+  EXPECT_EQ(data.sample_type(), SampleType::pixels);
+  EXPECT_EQ(data.size, 20'000);
+  EXPECT_EQ(data.labels_of(19'999), std::vector{4});
+  std::vector<float> image(10'000);
+  for (const std::int64_t index : {3, 19'999}) {
+    data.copy_sample({0, index}, image.data());
+    for (std::size_t i = 0; i < bytes.size(); ++i) ASSERT_EQ(image[i], bytes[i] / 255.f);
+  }
+  data.copy_sample({0, 15'000}, image.data());
+  EXPECT_THAT(image, ::testing::Each(0));
+  EXPECT_FALSE(load("bytes.h5", Split::train, Parts::labels).has_images());
+
+  std::vector<float> values(10'000, .5f);
+  values[9'999] = NAN;
+  add_sparse("floats.h5", H5T_NATIVE_FLOAT, values);
+  EXPECT_THAT(error("floats.h5"), HasSubstr("image 3 holds nan"));  // among the first
+}
+
 TEST_F(Hdf5Dataset, LoadsFloatsWithoutChannels) {
   add<float>("a.h5", "images", H5T_NATIVE_FLOAT, {2, 1, 2}, {-1.5f, 2, 3, 4});
   add<std::uint8_t>("a.h5", "labels", H5T_NATIVE_UINT8, {2}, {0, 1});
