@@ -213,14 +213,22 @@ void check_labels(const SplitFiles& files, const std::vector<std::int32_t>& labe
 // The images of a plain file, behind its header.
 class IdxStore final : public SampleStore {
  public:
-  IdxStore(const fs::path& path, std::int64_t bytes) : file_(path), bytes_(bytes) {}
+  // `count` images of so many bytes. UserError where the file has another size.
+  IdxStore(const fs::path& path, std::int64_t count, std::int64_t bytes)
+      : file_(path), bytes_(bytes) {
+    const std::int64_t declared = kHeader + count * bytes;
+    if (file_.size() == declared) return;
+    throw UserError(path.string(),
+                    format("has %lld bytes (its header declares %lld). Fetch the file again.",
+                           static_cast<long long>(file_.size()), static_cast<long long>(declared)));
+  }
   SampleType type() const override { return SampleType::pixels; }
   void read(SampleKey key, std::byte* out) const override {
-    constexpr std::int64_t kHeader = 16;
     file_.read(kHeader + key.index * bytes_, {out, static_cast<std::size_t>(bytes_)});
   }
 
  private:
+  static constexpr std::int64_t kHeader = 16;  // bytes
   FileReader file_;
   std::int64_t bytes_;  // of an image
 };
@@ -280,7 +288,7 @@ Dataset load_dataset(const std::string& spec, Split split, Parts parts) {
       dataset, labels,
       std::as_bytes(std::span(images.pixels).first(static_cast<std::size_t>(first))));
   if (wants_images(parts) && stays) {
-    dataset.store = std::make_shared<IdxStore>(files.images, dataset.sample_values());
+    dataset.store = std::make_shared<IdxStore>(files.images, dataset.size, dataset.sample_values());
   } else if (wants_images(parts)) {
     dataset.pixels = std::move(images.pixels);
   }

@@ -58,6 +58,16 @@ head -n 1 out | grep -q '"probability":0\.[0-9]*,"top":\[{"class":[0-9]*,"probab
 echo text > text.png
 refused "text.png: is neither JPEG nor PNG" "$hetpipe" predict alone.h5 text.png
 
+# Samples as the network sees them, of which the sheet is an image itself; and how fast they are made.
+looks=(--data fashion-mnist --train-transforms "RandomCrop(28, padding=2), RandomHorizontalFlip")
+run "$hetpipe" data show "${looks[@]}" --count 9 --output sheet.png
+grep -q "^sheet.png: 9 of 60000 samples, 28 x 28 pixels, labels" out || fail "data show prints $(cat out)"
+refused "sheet.png: is of 88 x 88 pixels" "$hetpipe" predict alone.h5 sheet.png
+run "$hetpipe" predict alone.h5 sheet.png --test-transforms "Resize(28)"
+run "$hetpipe" data speed "${looks[@]}" --data-threads 2 --seconds 0.1
+grep -q "samples/s with 2 threads" out || fail "data speed prints $(cat out)"
+refused "RandomCorp" "$hetpipe" data show --data fashion-mnist --train-transforms "RandomCorp(28)" --output other.png
+
 # To PyTorch's names and back: the same weights. A training that starts from them leaves what is frozen as it is.
 run "$hetpipe" checkpoint export alone.h5 --output weights.safetensors
 run "$hetpipe" checkpoint import weights.safetensors --model lenet-bn --sample 28x28x1 --classes 10 --output again.h5

@@ -68,6 +68,33 @@ class IdxFolder : public ::testing::Test {
   ScratchFolder folder_;
 };
 
+// 160 images of 1,000 x 1,000, almost all of it a hole in the file.
+TEST_F(IdxFolder, LargeOnesStayInTheirFile) {
+  const int count = 160, side = 1000;
+  const fs::path images = folder_ / "train-images-idx3-ubyte";
+  write("train-images-idx3-ubyte",
+        image_file(count, 0, 0).substr(0, 8) + big_endian(side) + big_endian(side));
+  write("train-labels-idx1-ubyte", label_file(std::vector<int>(count, 1)));
+  fs::resize_file(images, 16 + std::uintmax_t{count} * side * side);
+  {
+    std::fstream file(images, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(16 + std::streamoff{159} * side * side);
+    file << "\x05\x07";
+  }
+  const Dataset data = load();
+  EXPECT_TRUE(data.pixels.empty());
+  EXPECT_EQ(data.size, count);
+  std::vector<float> image(side * side);
+  data.copy_sample({0, 159}, image.data());
+  EXPECT_EQ(image[0], 5 / 255.f);
+  EXPECT_EQ(image[1], 7 / 255.f);
+  EXPECT_EQ(image[2], 0);
+  data.copy_sample({0, 158}, image.data());
+  EXPECT_EQ(image[0], 0);
+  fs::resize_file(images, 15 + std::uintmax_t{count} * side * side);
+  EXPECT_THAT(error(), HasSubstr("has 160000015 bytes (its header declares 160000016)"));
+}
+
 TEST_F(IdxFolder, Loads) {
   const Dataset data = load();
   EXPECT_EQ(data.size, 4);
