@@ -107,11 +107,11 @@ mkdir -p "$run" && own=$(mktemp -d) || exit 3  # own: files of this start
 trap 'rm -rf "$own"' EXIT
 echo "job ${SLURM_JOB_ID}, start $((${SLURM_RESTART_COUNT:-0} + 1)), on ${SLURM_JOB_NODELIST}"
 at_start=$(newest)
-attempts=0
+attempt=0
 fruitless=0
 refusal_before=
 while :; do
-  attempts=$((attempts + 1))
+  attempt=$((attempt + 1))
   before=$(newest)
   logged=$(log_bytes)
   result_before=$(result)
@@ -149,7 +149,7 @@ while :; do
     code=2
   fi
   if [ "$code" -eq 2 ]; then  # a mistake; but after a start or an attempt that worked, something about these nodes
-    [ -n "$before" ] && { [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || { [ $attempts -gt 1 ] && [[ $before > $at_start ]]; }; } || exit 2
+    [ -n "$before" ] && { [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || { [ $attempt -gt 1 ] && [[ $before > $at_start ]]; }; } || exit 2
     requeue "exit code 2 on ${SLURM_JOB_NODELIST}, after a start that worked"
   fi
   [ "$code" -ne 75 ] || requeue "stopped on request"
