@@ -28,6 +28,28 @@ OptionGroup sample_options(SampleOptions& options) {
       }};
 }
 
+std::vector<std::string> sample_words(const SampleOptions& options) {
+  const SampleOptions defaults;
+  std::vector<std::string> words;
+  const auto add = [&](const char* option, const std::string& value) {
+    words.insert(words.end(), {option, value});
+  };
+  if (options.train_transforms) add("--train-transforms", *options.train_transforms);
+  if (options.test_transforms) add("--test-transforms", *options.test_transforms);
+  if (options.normalize != defaults.normalize) add("--normalize", options.normalize);
+  if (options.skip_damaged > 0) add("--skip-damaged", std::to_string(options.skip_damaged));
+  if (options.data_threads > 1) add("--data-threads", std::to_string(options.data_threads));
+  return words;
+}
+
+void check_sample_options(const SampleOptions& options, Problems& problems) {
+  try {
+    image_rules(options);
+  } catch (const UserError& error) {
+    for (const Problem& problem : error.problems()) problems.add(problem.where, problem.text);
+  }
+}
+
 ImageRules image_rules(const SampleOptions& options, std::int64_t seed) {
   ImageRules rules;
   rules.train = parse_transforms(options.train_transforms.value_or(""), "--train-transforms");

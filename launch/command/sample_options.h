@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "base/error.h"
 #include "launch/command/options.h"
 #include "runtime/data/image_dataset.h"
 
@@ -20,6 +22,10 @@ struct SampleOptions {
 
 // --train-transforms, --test-transforms, --normalize, --skip-damaged, --data-threads.
 OptionGroup sample_options(SampleOptions& options);
+// Those that differ from their defaults, as they are typed.
+std::vector<std::string> sample_words(const SampleOptions& options);
+// What is wrong with them.
+void check_sample_options(const SampleOptions& options, Problems& problems);
 // UserError where one of them is wrong. `seed`: of what is random.
 ImageRules image_rules(const SampleOptions& options, std::int64_t seed = 0);
 

@@ -8,11 +8,11 @@
 #include "base/file.h"
 #include "base/index.h"
 #include "base/text.h"
-#include "base/time.h"
 #include "launch/command/output_file.h"
 #include "launch/command/sample_options.h"
 #include "launch/data/actions.h"
 #include "runtime/data/prefetch.h"
+#include "runtime/training/data_feed.h"
 #include "runtime/training/training_data.h"
 
 namespace hetpipe {
@@ -142,25 +142,10 @@ int data_speed(const Invocation& how) {
   const Dataset data = open_look(options);
   const Sampler order = order_of(options, data);
   const std::int64_t first = options.epoch * data.size;
-  std::int64_t next = 0;
-  const auto assemble = [&] {
-    std::vector<SampleKey> keys;
-    for (int i = 0; i < options.count; ++i) keys.push_back(order.key(first + next++ % data.size));
-    return assemble_samples(data, std::move(keys), 0, ordinary_memory, options.samples.data_threads)
-        .count;
-  };
-  assemble();
-  const std::int64_t start = now_ns();
-  std::int64_t samples = 0;
-  double seconds = 0;
-  while (seconds < options.seconds) {
-    samples += assemble();
-    seconds = seconds_between(start, now_ns());
-  }
-  std::printf("%.0f samples/s with %d %s (%lld in %.1f s)\n",
-              static_cast<double>(samples) / seconds, options.samples.data_threads,
-              options.samples.data_threads == 1 ? "thread" : "threads",
-              static_cast<long long>(samples), seconds);
+  const FeedRate rate = measure_feed(data, order, first, options.count,
+                                     options.samples.data_threads, options.seconds);
+  std::printf("%.0f samples/s with %d %s, which kept %.1f cores busy\n", rate.samples_per_second,
+              rate.threads, rate.threads == 1 ? "thread" : "threads", rate.cores);
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "launch/data/feed.h"
 #include "launch/doctor/facts.h"
 #include "launch/doctor/finding.h"
 #include "launch/doctor/links.h"
@@ -75,6 +76,12 @@ const SeenCard* card_of_rank(const std::vector<DoctorFacts>& facts,
 Check check_cores(const PlannedRun& run, const std::vector<DoctorFacts>& facts,
                   const std::optional<Roles>& roles, const std::vector<FoundDevice>& devices,
                   int threads, const std::string& command);
+
+// Whether the ranks that read samples can, see the same ones, and are as fast as the plan trains.
+// `data`: --data; seen: by rank.
+Check check_data(const PlannedRun& run, const std::string& data,
+                 const std::vector<DoctorFacts>& facts, const std::optional<Roles>& roles,
+                 const std::vector<DataSeen>& seen);
 
 // needed: bytes of the checkpoints that the run keeps; 0: not known. seen: by rank, rank 0's empty.
 Check check_output(const OutputFacts& output, const std::vector<OutputSeen>& seen,

@@ -44,9 +44,12 @@ std::vector<double> clock_offsets(Transport& transport) {
 // What rank 0 tells all, which may have been called otherwise, by a program of another build.
 struct Settled {
   std::optional<TrainJob> job;  // where it is known which rank does what
+  bool data = false;            // is looked at
   std::string output;           // to be tried; empty: none
 };
-constexpr auto fields_of(Type<Settled>) { return fields<&Settled::job, &Settled::output>; }
+constexpr auto fields_of(Type<Settled>) {
+  return fields<&Settled::job, &Settled::data, &Settled::output>;
+}
 
 // Reads it in the round itself: the others hear at once if the machine fails rank 0 (Slurm does not
 // answer).
@@ -61,6 +64,7 @@ Settled hand_round(const DoctorCall& call, Transport& transport, Diagnosis& seen
                : Check{"plan", "ranks without a common MPI world are not compared with a plan",
                        findings_from(Severity::mistake, run.problems)};
     return Settled{.job = seen.roles ? std::optional(run.job) : std::nullopt,
+                   .data = call.options.data.data.has_value(),
                    .output = call.options.output.value_or("")};
   };
   return round_of(transport, hosts, mine, Keys::as_far_as_known).front();
@@ -91,6 +95,25 @@ std::vector<FoundDevice> ranks_without_cards(const DoctorOptions& options,
     if (rank.machine.cards.empty()) found.failure = "device cuda: " + rank.machine.why_no_card;
   }
   return devices;
+}
+
+// Of a training that nobody has planned yet.
+constexpr int kUsualMinibatch = 32;
+
+// Ranks of first stages, or all where it is not known which these are.
+std::vector<DataSeen> looks_at_data(const DoctorOptions& options, const Settled& settled,
+                                    const std::optional<Roles>& roles, Transport& transport) {
+  const auto mine = [&]() -> DataSeen {
+    if (!options.data.data) return {.reads = true, .failure = "has no --data", .mistake = true};
+    if (!roles) return look_at_data(options.data, "", kUsualMinibatch);
+    const auto& worker = roles->of_rank[at(transport.rank().value)].worker;
+    if (!worker || worker->stage() != StageId{0}) return {};
+    const Plan& plan = settled.job->plan;
+    return look_at_data(options.data, plan.model,
+                        plan.minibatch_of(worker->virtual_worker) / worker->replicas);
+  };
+  transport.exchange({});  // all read at once
+  return round_of(transport, {}, mine, Keys::as_far_as_known);
 }
 
 struct Output {
@@ -151,6 +174,8 @@ Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links
   }
   seen.clocks = clock_offsets(transport);
   if (one_world) seen.links = links.run();
+  std::vector<DataSeen> data;
+  if (settled.data) data = looks_at_data(options, settled, seen.roles, transport);
   std::optional<Output> output;
   if (!settled.output.empty()) output = try_output(settled.output, transport);
   if (!first) return seen;
@@ -170,6 +195,9 @@ Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links
     seen.checks.push_back(check_links(seen.links, seen.facts, options.timeout, call.lifelines));
   }
   seen.checks.push_back(check_clocks(seen.clocks, seen.facts));
+  if (!data.empty()) {
+    seen.checks.push_back(check_data(run, *options.data.data, seen.facts, seen.roles, data));
+  }
   if (output) {
     seen.output = output->facts;
     seen.checks.push_back(check_output(output->facts, output->seen, seen.facts,

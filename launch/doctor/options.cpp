@@ -28,6 +28,14 @@ OptionTable doctor_option_table(DoctorOptions& options) {
                 "how large checkpoints will be."),
             profile_device_option(options.planning),
             profile_batch_option(options.planning),
+            text_option("data", "DATA", options.data.data,
+                        "Data set: every rank that will read samples reads some, all at once; "
+                        "they are compared with the plan's samples/s."),
+            real_option("test-share", "F", options.data.test_share, {0, 1, true},
+                        "As for hetpipe train."),
+            text_option("model", "DIR", options.data.model,
+                        "Folder of the exported model that the plan is of, if its data have named "
+                        "parts."),
             text_option(
                 "output", "DIR", options.output,
                 "Run directory: checks whether it can be written and locked, is fast enough, "
@@ -36,6 +44,7 @@ OptionTable doctor_option_table(DoctorOptions& options) {
                 "keep", "N", options.keep, {0},
                 "Checkpoints that the run keeps: checks whether there is room for them."),
         }},
+       sample_options(options.data.samples),
        {"This machine",
         {
             choice_option("device", options.device, {"auto", "cpu", "cuda"},

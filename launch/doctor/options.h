@@ -5,6 +5,7 @@
 #include <string>
 
 #include "launch/command/options.h"
+#include "launch/data/feed.h"
 #include "launch/plan/options.h"
 
 namespace hetpipe {
@@ -13,6 +14,7 @@ struct DoctorOptions {
   std::optional<std::string> plan;  // files
   PlanningOptions planning;         // cluster, which may be slurm or ranks as for train; profile
   std::optional<std::string> pool;
+  DataOptions data;
   std::optional<std::string> output;
   int keep = 0;  // as for train
   std::string device = "auto";

@@ -28,8 +28,7 @@ namespace {
 
 struct PlanOptions {
   PlanningOptions planning;
-  std::optional<std::string> data;
-  std::optional<std::string> model;
+  DataOptions data;
   std::string output = "plan.toml";
   bool json = false;
   bool ledger = false;
@@ -49,11 +48,14 @@ OptionTable table_of(PlanOptions& options) {
                                  "PipeDream's graph.txt.")),
             profile_device_option(options.planning),
             profile_batch_option(options.planning),
-            text_option("model", "DIR", options.model,
+            text_option("model", "DIR", options.data.model,
                         "Folder of the exported PyTorch model that the profile is of, for the "
                         "printed launch lines."),
-            text_option("data", "DATA", options.data,
-                        "Data set for the printed launch lines; the plan does not depend on it."),
+            text_option("data", "DATA", options.data.data,
+                        "Data set of the printed launch lines. Says whether this machine reads it "
+                        "as fast as the plan trains; the plan itself does not depend on it."),
+            real_option("test-share", "F", options.data.test_share, {0, 1, true},
+                        "As for hetpipe train."),
             text_option("output", "FILE", options.output, "Where to write the plan."),
             flag_option("ledger", options.ledger,
                         "Also prints the memory of every stage item by item."),
@@ -70,6 +72,7 @@ OptionTable table_of(PlanOptions& options) {
                             "@n0\", \"-n3\" (a node), \"-n0:1\" (a device), \"-2 rtx-2060\"; "
                             "changes separated by commas are made together. May be repeated."),
         }},
+       sample_options(options.data.samples),
        shape_options(options.planning, PlanGiven::never),
        server_options(options.planning, PlanGiven::never)}};
 }
@@ -85,8 +88,11 @@ std::string train_words(const Invocation& how, const PlanOptions& options) {
   if (options.planning.profile_batch) {
     words.insert(words.end(), {"--profile-batch", std::to_string(*options.planning.profile_batch)});
   }
-  if (options.model) words.insert(words.end(), {"--model", *options.model});
-  words.insert(words.end(), {"--data", options.data.value_or("DATA")});
+  const DataOptions& data = options.data;
+  if (data.model) words.insert(words.end(), {"--model", *data.model});
+  words.insert(words.end(), {"--data", data.data.value_or("DATA")});
+  if (data.test_share) words.insert(words.end(), {"--test-share", format("%g", *data.test_share)});
+  for (std::string& word : sample_words(data.samples)) words.push_back(std::move(word));
   return shell_words(words);
 }
 
@@ -215,7 +221,8 @@ int plan_command(const Invocation& how) {
         "--output", options.output,
         {{"--cluster", options.planning.cluster}, {"--profile", options.planning.profile}},
         problems);
-    if (options.model) check_model_folder("--model", *options.model, problems);
+    if (options.data.model) check_model_folder("--model", *options.data.model, problems);
+    check_sample_options(options.data.samples, problems);
     check_planning_options(options.planning, problems);
   };
   if (!read_options(table, how, check)) return 0;
@@ -231,7 +238,7 @@ int plan_command(const Invocation& how) {
   request.search = search_choice(options.planning);
   request.progress = planning_progress(cluster.devices().size());
   const Profile& profile = request.profile;
-  if (options.model) check_model_of_profile(*options.model, profile);
+  if (options.data.model) check_model_of_profile(*options.data.model, profile);
   const std::vector<ChangedPool> pools = changed_pools(options, request);
   PlanNotes notes;
   if (planner_of(request) == PlannerRule::search) notes.search = search_plans(request);
@@ -242,6 +249,7 @@ int plan_command(const Invocation& how) {
   if (options.explain) notes.explanation = explain(request, plan);
   request.progress = nullptr;
   notes.unmeasured = unmeasured_times(plan, cluster, profile);
+  if (options.data.data) notes.feed = planned_feed(options.data, plan);
   if (options.json) {
     if (options.ledger) notes.ledger = needs_of(plan, cluster, profile);
     std::fputs(plan_json(plan, notes).c_str(), stdout);
@@ -261,6 +269,7 @@ int plan_command(const Invocation& how) {
   }
   const std::string unmeasured = unmeasured_text(all_unmeasured(notes));
   if (!unmeasured.empty()) std::printf("\n%s", unmeasured.c_str());
+  if (notes.feed) std::printf("\n%s", feed_text(*notes.feed).c_str());
   print_start(plan, cluster, how, options);
   return 0;
 }

@@ -186,6 +186,7 @@ std::string plan_json(const Plan& plan, const PlanNotes& notes) {
   }
   if (notes.explanation) json["explain"] = json_of(*notes.explanation);
   if (notes.search) json["search"] = json_of(*notes.search);
+  if (notes.feed) json["feed"] = feed_json(*notes.feed);
   if (!notes.ledger.empty()) json["ledger"] = ledger_json(plan, notes.ledger);
   return json.dump(2) + '\n';
 }

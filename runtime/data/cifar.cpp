@@ -100,6 +100,11 @@ class CifarSource final : public ImageSource {
     const auto [file, record] = places_[static_cast<std::size_t>(index)];
     return format("%s, record %zu", files_[file].path.c_str(), record);
   }
+  std::int64_t held_bytes() const override {
+    std::size_t bytes = places_.size() * sizeof(Place);
+    for (const File& file : files_) bytes += file.bytes.size();
+    return static_cast<std::int64_t>(bytes);
+  }
 
  private:
   struct File {

@@ -37,6 +37,11 @@ class TransformedImages final : public SampleStore {
     }
   }
   SampleType type() const override { return SampleType::pixels; }
+  // The source has the labels beside the data set's own.
+  std::int64_t held_bytes() const override {
+    return source_->held_bytes() +
+           static_cast<std::int64_t>(source_->labels().size() * sizeof(std::int32_t));
+  }
   void read(SampleKey key, std::byte* out) const override {
     for (std::int64_t index = key.index;;) {
       try {
@@ -107,6 +112,10 @@ class PixelSource final : public ImageSource {
   }
   std::string name(std::int64_t index) const override {
     return format("%s, sample %lld", dataset_.name.c_str(), static_cast<long long>(index));
+  }
+  std::int64_t held_bytes() const override {
+    return static_cast<std::int64_t>(dataset_.pixels.size()) +
+           (dataset_.store ? dataset_.store->held_bytes() : 0);
   }
 
  private:

@@ -54,6 +54,9 @@ class FolderSource final : public ImageSource {
     const Place& of = images_[static_cast<std::size_t>(index)];
     return (folders_[of.folder] / names_.substr(of.name, of.length)).string();
   }
+  std::int64_t held_bytes() const override {
+    return static_cast<std::int64_t>(names_.size() + images_.size() * sizeof(Place));
+  }
 
  private:
   struct Place {

@@ -21,6 +21,7 @@ class ImageSource {
   // Image `index` as it is stored. UserError naming the file when it cannot be read.
   virtual StoredImage fetch(std::int64_t index) const = 0;
   virtual std::string name(std::int64_t index) const = 0;  // for messages
+  virtual std::int64_t held_bytes() const = 0;             // of memory, without the labels
   // Decoded. UserError beside fetch()'s when it is damaged.
   Image read(std::int64_t index) const { return decoded(fetch(index), name(index)); }
 

@@ -52,10 +52,11 @@ Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
 class Prefetcher {
  public:
   using Assemble = std::function<Batch(Minibatch)>;
+  static constexpr int kDepth = 3;  // minibatches that are ready
 
   // Minibatches [first, end) by any function; only the thread calls it.
   Prefetcher(Assemble assemble, Minibatch first, Minibatch end, double deadline_seconds,
-             int depth = 3);
+             int depth = kDepth);
   ~Prefetcher();  // stops after the minibatch in the making
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;

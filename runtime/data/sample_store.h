@@ -19,6 +19,8 @@ class SampleStore {
   virtual SampleType type() const = 0;
   // Sample key.index as its epoch sees it: the data set's sample_values(), of type().
   virtual void read(SampleKey key, std::byte* out) const = 0;
+  // Of memory, to know where the samples are: their index, their files' names.
+  virtual std::int64_t held_bytes() const { return 0; }
 };
 
 class LabelStore {

@@ -74,6 +74,13 @@ class ShardSource final : public ImageSource {
     const auto [shard, image] = place(index);
     return shards_[shard].path.string() + ": " + std::string(shards_[shard].index.name(image));
   }
+  std::int64_t held_bytes() const override {
+    std::size_t bytes = 0;
+    for (const Shard& shard : shards_) {
+      bytes += shard.index.names.size() + shard.index.images.size() * sizeof(ShardIndex::Place);
+    }
+    return static_cast<std::int64_t>(bytes);
+  }
 
  private:
   std::pair<std::size_t, std::size_t> place(std::int64_t index) const {

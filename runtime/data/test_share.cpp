@@ -30,6 +30,10 @@ class PartOfSource final : public ImageSource {
   std::string name(std::int64_t index) const override {
     return of_->name(images_[static_cast<std::size_t>(index)]);
   }
+  std::int64_t held_bytes() const override {
+    return of_->held_bytes() + static_cast<std::int64_t>(images_.size() * sizeof(images_[0]) +
+                                                         of_->labels().size() * sizeof(std::int32_t));
+  }
 
  private:
   std::shared_ptr<ImageSource> of_;
@@ -109,6 +113,9 @@ class PartOfStore final : public SampleStore, public LabelStore {
   void read(SampleKey key, std::byte* out) const override {
     key.index = chosen_[static_cast<std::size_t>(key.index)];
     samples_->read(key, out);
+  }
+  std::int64_t held_bytes() const override {
+    return samples_->held_bytes() + static_cast<std::int64_t>(chosen_.size() * sizeof(chosen_[0]));
   }
   void read_labels(std::int64_t index, std::span<std::int32_t> out) const override {
     labels_->read_labels(chosen_[static_cast<std::size_t>(index)], out);

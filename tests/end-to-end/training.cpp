@@ -96,6 +96,7 @@ Dataset only(const Dataset& data, Parts parts) {
     part.pixels.clear();
     part.token_ids.clear();
     part.values.clear();
+    part.store.reset();
   }
   if (!wants_labels(parts)) part.labels.clear();
   return part;
@@ -301,7 +302,7 @@ std::vector<MetricPoint> Trained::metric(const std::string& name) const {
 Bench::Bench(Training training)
     : training_(std::move(training)),
       model_(make_model(training_.model, training_.sample, training_.classes)),
-      train_(make_data(training_, training_.samples, 1)),
+      train_(training_.data ? *training_.data : make_data(training_, training_.samples, 1)),
       test_(make_data(training_, training_.test_samples, 2)),
       device_(make_device(training_.device, 1,
                           {.index = 0, .precision = training_.precision, .plan_cache = {}})) {

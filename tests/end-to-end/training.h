@@ -27,6 +27,7 @@ struct Training {
   bool pixels = false;         // images are stored as bytes
   std::int64_t samples = 200;  // of the training set
   std::int64_t test_samples = 0;
+  std::optional<Dataset> data{};  // absent: invented ones
   std::string device = "reference";
   int run_ahead = 2;                     // where it works beside the host
   std::optional<Precision> precision{};  // of a GPU or "offload"; absent: its usual one

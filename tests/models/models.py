@@ -5,6 +5,7 @@
     python3 launch/pytorch/hetpipe_export.py tests/models/models.py:$m --output tests/models/$m --steps 3 --reference tests/models/$m/reference.safetensors
   done
   python3 launch/pytorch/hetpipe_export.py tests/models/models.py:own_loss --output tests/models/own_loss --steps 3 --reference tests/models/own_loss/reference.safetensors
+  python3 launch/pytorch/hetpipe_export.py tests/models/models.py:counts --output tests/models/counts
   python3 launch/pytorch/hetpipe_export.py tests/models/models.py:two_heads --output tests/models/two_heads --steps 3 --reference tests/models/two_heads/reference.safetensors \
     --ignore-index 2 --class-weights 1,2,1,3 --label-smoothing 0.1 --auxiliary-weights 0.4
 
@@ -229,6 +230,23 @@ class OwnLoss(nn.Module):
 def own_loss():
     torch.manual_seed(0)
     return OwnLoss(), (torch.randint(11, (4, 6)), torch.randn(4, 5), torch.randint(3, (4,)))
+
+
+class Counts(nn.Module):
+    """Its gradient by a weight is the mean of that pixel: SGD at rate 1 counts, in two places, how often each was trained on."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Parameter(torch.zeros(1, 8, 8))
+        self.last = nn.Parameter(torch.zeros(1, 8, 8))
+
+    def forward(self, x):
+        counted = (x * self.first).sum((1, 2, 3))
+        return ((x * self.last).sum((1, 2, 3)) + counted).mean()
+
+
+def counts():
+    return Counts(), (torch.rand(4, 1, 8, 8),)
 
 
 class TwoHeads(nn.Module):
