@@ -329,12 +329,13 @@ void Worker::push(const Action& action) {
   }
 }
 
-// The first stage asks at the gate; to the others the label came with the activation.
+// The first stage asks at the gate; to the others the label came with the activation, if they
+// receive any.
 void Worker::pull(Minibatch p) {
   const Wave gate = rules_.wave_of(p);
   const std::int64_t start = now_ns();
-  const bool first = chunks_.front()->incoming().empty();
-  const Label label = first ? synchronizer_.pass_gate(gate) : announced_label_;
+  const bool receives = !chunks_.front()->incoming().empty();
+  const Label label = receives ? announced_label_ : synchronizer_.pass_gate(gate);
   StageSnapshot snapshot;
   if (evaluated_ && evaluated_->label == label) {
     snapshot = std::move(*evaluated_);

@@ -12,8 +12,8 @@ namespace hetpipe {
 ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules,
                            const ShardMap& map, std::vector<Rank> server_ranks,
                            CheckpointRule checkpoints, CheckpointSender& parts,
-                           DeviceTransport& transport, RankService& service, SharedBlocks& blocks,
-                           StageReplica replica, ForwardHold* hold)
+                           DeviceTransport& transport, RankService& service, GateLabels& gates,
+                           SharedBlocks& blocks, StageReplica replica, ForwardHold* hold)
     : vw_(vw),
       stage_(stage),
       rules_(rules),
@@ -23,12 +23,11 @@ ServerClient::ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& ru
       parts_(parts),
       transport_(transport),
       service_(service),
+      gates_(gates),
       blocks_(blocks),
       replica_(std::move(replica)),
       sums_(replica_.sums, transport, service),
       hold_(hold) {
-  service.on<GateGrant>(
-      [this](Rank, const GateGrant& grant) { granted_[grant.wave] = grant.label; });
   service.on<PushAdded>([this](Rank, const PushAdded& added) {
     const auto state = to_be_added_.extract({added.wave, added.shard});
     ensure(!state.empty(), "a server has added what was not pushed");
@@ -106,24 +105,28 @@ void ServerClient::push(Wave wave, std::shared_ptr<const Buffer> sum,
 }
 
 Label ServerClient::pass_gate(Wave wave) {
-  const bool asks = replica_.number == 0;
-  const Rank answers = asks ? server_ranks_.front() : replica_.ranks.front();
+  const bool asks = replica_.number == 0 && !replica_.asker;
+  const Rank answers =
+      asks ? server_ranks_.front() : replica_.asker.value_or(replica_.ranks.front());
   if (asks) service_.send(answers, GateRequest{.wave = wave, .virtual_worker = vw_});
   service_.wait_for_others(
-      [&] { return granted_.contains(wave); },
+      [&] { return gates_.knows(wave); },
       [&] {
         return Awaited(
             format("the gate of wave %lld of virtual worker %d at %s, rank %d (it opens when every "
                    "virtual worker has pushed wave %lld)",
-                   static_cast<long long>(wave), vw_.value, asks ? "the clock" : "replica 0",
+                   static_cast<long long>(wave), vw_.value,
+                   asks             ? "the clock"
+                   : replica_.asker ? "stage 0"
+                                    : "replica 0",
                    answers.value, static_cast<long long>(wave - 1 - rules_.distance)),
             answers);
       });
-  const Label label = granted_.at(wave);
-  granted_.erase(wave);
-  for (std::size_t r = 1; asks && r < replica_.ranks.size(); ++r) {
-    service_.send(replica_.ranks[r], GateGrant{.wave = wave, .label = label});
-  }
+  const Label label = gates_.take(wave);
+  if (!asks) return label;
+  std::vector<Rank> told(replica_.ranks.begin() + 1, replica_.ranks.end());
+  told.insert(told.end(), replica_.told.begin(), replica_.told.end());
+  for (const Rank rank : told) service_.send(rank, GateGrant{.wave = wave, .label = label});
   return label;
 }
 

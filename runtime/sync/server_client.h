@@ -12,6 +12,7 @@
 #include "runtime/pipeline/synchronizer.h"
 #include "runtime/sync/checkpoint_parts.h"
 #include "runtime/sync/forward_hold.h"
+#include "runtime/sync/gate_labels.h"
 #include "runtime/sync/group_sums.h"
 #include "runtime/sync/shard_map.h"
 #include "runtime/sync/shared_blocks.h"
@@ -23,6 +24,11 @@ struct StageReplica {
   int number = 0;
   std::vector<Rank> ranks;  // of all replicas of the stage
   RankSums sums;            // scope virtual_worker
+  // At gates: the first stage asks, and to the others the label comes with the first activation of
+  // the wave. A stage that receives none (what it reads is of the samples alone) is told by the
+  // rank that asks.
+  std::optional<Rank> asker{};  // of such a stage; else absent
+  std::vector<Rank> told{};     // of that rank: all of such stages
 };
 
 // A stage's end of the parameter server. Of its replicas the first one pushes, saves and asks at
@@ -31,8 +37,8 @@ class ServerClient final : public Synchronizer {
  public:
   ServerClient(VirtualWorkerId vw, Stage& stage, const WaveRules& rules, const ShardMap& map,
                std::vector<Rank> server_ranks, CheckpointRule checkpoints, CheckpointSender& parts,
-               DeviceTransport& transport, RankService& service, SharedBlocks& blocks,
-               StageReplica replica = {},
+               DeviceTransport& transport, RankService& service, GateLabels& gates,
+               SharedBlocks& blocks, StageReplica replica = {},
                ForwardHold* hold = nullptr);  // null: no stop inside of a wave
 
   // Gates see to a stop at the end of a wave; a first stage waits here for one inside of it.
@@ -93,11 +99,11 @@ class ServerClient final : public Synchronizer {
   CheckpointSender& parts_;
   DeviceTransport& transport_;
   RankService& service_;
+  GateLabels& gates_;
   SharedBlocks& blocks_;
   StageReplica replica_;
   GroupSums sums_;
   ForwardHold* hold_;
-  std::map<Wave, Label> granted_;
   std::optional<Asked> prefetched_;
   std::deque<Sending> sending_;
   std::map<std::pair<Wave, ShardId>, std::shared_ptr<Added>> to_be_added_;

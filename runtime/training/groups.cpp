@@ -5,6 +5,7 @@
 
 #include "base/index.h"
 #include "partitioner/plan/pipeline.h"
+#include "partitioner/profile/cut.h"
 #include "partitioner/schedule/counts.h"
 #include "runtime/model/parameters.h"
 
@@ -35,9 +36,28 @@ RankSums sums_of(const TrainValues& values, const Roles& roles, const Role::Work
 
 StageReplica stage_replica(const TrainValues& values, const Roles& roles,
                            const Role::Worker& role) {
-  return {.number = role.replica,
-          .ranks = roles.worker[at(role.virtual_worker.value)][at(role.stage().value)],
-          .sums = sums_of(values, roles, role, ExchangeScope::virtual_worker)};
+  const auto& stages = roles.worker[at(role.virtual_worker.value)];
+  StageReplica replica{.number = role.replica,
+                       .ranks = stages[at(role.stage().value)],
+                       .sums = sums_of(values, roles, role, ExchangeScope::virtual_worker)};
+  const std::vector<int> ends =
+      stage_ends(values.job.plan.virtual_workers[at(role.virtual_worker.value)]);
+  const std::vector<std::vector<int>> producers = values.model.producers();
+  std::vector<bool> receives(ends.size());
+  for (const Transfer& transfer : transfers(producers, ends)) {
+    receives[at(transfer.to_stage)] = true;
+  }
+  const Rank asker = stages.front().front();
+  for (std::size_t k = 1; k < stages.size(); ++k) {
+    const auto end = stages.begin() + static_cast<std::ptrdiff_t>(k);
+    const bool further_chunk = std::find(stages.begin(), end, stages[k]) != end;
+    if (receives[k] || further_chunk) continue;
+    if (at(role.stage().value) == k) replica.asker = asker;
+    if (role.stage() == StageId{0} && role.replica == 0) {
+      replica.told.insert(replica.told.end(), stages[k].begin(), stages[k].end());
+    }
+  }
+  return replica;
 }
 
 GroupSynchronizer::Setup group_setup(const TrainValues& values, const Roles& roles,

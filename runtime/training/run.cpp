@@ -126,6 +126,7 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
           reporter->stopping(*values.rules.stopped(), {stop_at.by, stop_at.signal});
         }
       });
+  GateLabels gates(service);
   std::optional<ForwardHold> hold;
   if (role.worker) {
     hold.emplace(service, setting.roles.coordinator(), values.rules.start_minibatch());
@@ -136,9 +137,9 @@ RunEnd run_rank(const TrainJob& job, const RankSetting& setting) {
   if (rank == Rank{0}) path_table.emplace(reported_pairs(values, setting), setting, service);
   note_clock();  // after all that a faster rank may send messages to
   if (role.worker) {
-    run_worker(
-        values, *role.worker, setting, service, blocks,
-        {trace.get(), reporter.get(), server ? server->stop() : nullptr, &*hold, path_words});
+    run_worker(values, *role.worker, setting, service, blocks,
+               {trace.get(), reporter.get(), server ? server->stop() : nullptr, &*hold, &gates,
+                path_words});
   }
   service.begin(role.worker ? "ending" : role.shard ? "serving" : "standing by");
   if (server) {

@@ -229,8 +229,8 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
     if (has_waves(job.plan)) {
       return std::make_unique<ServerClient>(
           role.virtual_worker, *built.chunks.front(), common.rules, common.map,
-          setting.roles.server, common.checkpoints, parts, *transport, service, blocks,
-          stage_replica(common, setting.roles, role), company.hold);
+          setting.roles.server, common.checkpoints, parts, *transport, service, *company.gates,
+          blocks, stage_replica(common, setting.roles, role), company.hold);
     }
     return std::make_unique<GroupSynchronizer>(
         group_setup(common, setting.roles, role, company.stop), common.rules, *transport, service);

@@ -4,6 +4,7 @@
 #include "runtime/pipeline/rank_service.h"
 #include "runtime/store/trace.h"
 #include "runtime/sync/forward_hold.h"
+#include "runtime/sync/gate_labels.h"
 #include "runtime/sync/shared_blocks.h"
 #include "runtime/sync/stop_coordinator.h"
 #include "runtime/training/paths.h"
@@ -21,6 +22,7 @@ struct WorkerCompany {  // in this rank; each may be null
   Reporter* reporter = nullptr;
   StopCoordinator* stop = nullptr;
   ForwardHold* hold = nullptr;
+  GateLabels* gates = nullptr;
   std::shared_ptr<PathWords> path_words{};
 };
 void run_worker(const TrainValues& values, const Role::Worker& role, const RankSetting& setting,

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <array>
+#include <atomic>
+#include <cmath>
 #include <random>
 
 #include "base/hash.h"
@@ -37,9 +40,10 @@ Dataset bright_pixels() {
     data.pixels[static_cast<std::size_t>(i * kSide * kSide + i / (kSide / 2) * kSide +
                                          i % (kSide / 2))] = 255;
   }
-  return with_transforms(std::move(data),
-                         {.train = parse_transforms("RandomHorizontalFlip", "flip"), .seed = kSeed},
-                         Split::train, Parts::both);
+  ImageRules rules;
+  rules.train = parse_transforms("RandomHorizontalFlip", "flip");
+  rules.seed = kSeed;
+  return with_transforms(std::move(data), rules, Split::train, Parts::both);
 }
 
 // docs/data.md, "Images: transforms".
@@ -71,6 +75,18 @@ std::array<std::vector<float>, 2> counts_of(const Checkpoint& checkpoint) {
     for (const float weight : tensor.values) of.push_back(-weight);
   }
   return counts;
+}
+
+Training counting(Dataset data) {
+  Training training;
+  training.model = HETPIPE_SOURCE_DIR "/tests/models/counts";
+  training.sample = {kSide, kSide, 1};
+  training.classes = 2;
+  training.samples = kSamples;
+  training.data = std::move(data);
+  training.epochs = kEpochs;
+  training.seed = kSeed;
+  return training;
 }
 
 class Sequence {
@@ -126,16 +142,10 @@ class Sequence {
     // Minibatches are full to the end, so that each sample weighs the same.
     int minibatch = 1 << drawn(0, 2);
     while ((kEpochs * kSamples - from) % minibatch != 0) minibatch /= 2;
-    Training training{.model = HETPIPE_SOURCE_DIR "/tests/models/counts",
-                      .sample = {kSide, kSide, 1},
-                      .classes = 2,
-                      .samples = kSamples,
-                      .data = data_,
-                      .in_flight = drawn(1, 3),
-                      .distance = drawn(0, 2),
-                      .servers = drawn(1, 2),
-                      .epochs = kEpochs,
-                      .seed = kSeed};
+    Training training = counting(data_);
+    training.in_flight = drawn(1, 3);
+    training.distance = drawn(0, 2);
+    training.servers = drawn(1, 2);
     const int workers = drawn(1, 3);
     for (int w = 0; w < workers; ++w) {
       Training::Worker& worker = training.workers.emplace_back();
@@ -173,10 +183,29 @@ class Sequence {
   Dataset data_;
 };
 
-TEST(CountedSamples, NoneIsLostOrDoubledHoweverATrainingIsInterrupted) {
-  for (unsigned number = 0; number < 200 && !HasFailure(); ++number) {
+void interrupt(unsigned first, unsigned end) {
+  for (unsigned number = first; number < end && !::testing::Test::HasFailure(); ++number) {
     SCOPED_TRACE(format("sequence %u", number));
     Sequence(number).run();
+  }
+}
+
+TEST(CountedSamples, NoneIsLostOrDoubledHoweverATrainingIsInterrupted) { interrupt(0, 10); }
+TEST(CountedSamplesCampaign, NoneIsLostOrDoubledHoweverATrainingIsInterrupted) {
+  interrupt(10, 210);
+}
+
+// The second stage reads samples alone, and no activation brings it a label.
+TEST(CountedSamples, AStageThatNoActivationReaches) {
+  for (const std::string pull : {"bound", "newest"}) {
+    Training training = counting(bright_pixels());
+    training.workers = {{4, {2, 4}}, {4, {2, 4}, {{}, {1, 3}}}};
+    training.in_flight = 2;
+    training.distance = 1;
+    training.pull = pull;
+    training.optimizer = {.name = "sgd", .rate = 4};
+    const Trained trained = Bench(training).train();
+    EXPECT_EQ(counts_of(std::prev(trained.checkpoints.end())->second)[1], counts_of_all()) << pull;
   }
 }
 

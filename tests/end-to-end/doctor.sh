@@ -99,6 +99,21 @@ assert {c["check"] for c in said["checks"]} >= {"launcher", "plan", "versions", 
 PYTHON
 fi
 
+# --- data: read by those that will read them, at once ---------------------------------------------------------------
+for _ in {1..4000}; do echo -n "to be or not to be "; done > words.txt
+cp words.txt others.txt
+echo "that is the question" >> others.txt
+launch 0 3 "${planned[@]}" --data text:words.txt
+says "text:words.txt: 1068 samples; 1 rank reads " "/s with 1 thread; " "No problem was found."
+launch 2 3 "${planned[@]}" --data text:no.txt
+says "mistake: rank 0 on $host: no.txt"
+data=("$hetpipe" doctor --data-threads 2 --data)
+together 2 -n 1 "${data[@]}" text:words.txt : -n 1 "${data[@]}" text:others.txt
+says "2 ranks read " "with 2 threads" "mistake: rank 1 on $host: have other data under that name"
+sed -e '$ a [predicted]\nthroughput = 1e12\nbottleneck = 1.0' plan.toml > swift.toml
+launch 0 3 --plan swift.toml --data text:words.txt
+says "and trains on 1000000000000 by the plan (it waits for data 100 % of the time)" "(hetpipe data import)"
+
 # --- ranks against the plan ----------------------------------------------------------------------------------------------
 launch 2 1 "${planned[@]}"
 says "mistake: the plan needs 3 ranks, 2 workers and 1 parameter servers (this launch has 1)" "  mpirun -np 3 " \

@@ -255,9 +255,10 @@ class Play {
     CheckpointSender parts(server_ranks_.front(),
                            numbers().of_stage(VirtualWorkerId{vw}, StageId{k}), service);
     DeviceTransport messages(service.transport(), *device, *stream);
+    GateLabels gates(service);
     ServerClient client(VirtualWorkerId{vw}, stage, rules, map_, server_ranks_,
                         {.next = test::listed(case_.checkpoint_labels)}, parts, messages, service,
-                        blocks, replica_of(vw, k, r));
+                        gates, blocks, replica_of(vw, k, r));
     std::vector<int> layers(at(stage.end_layer() - stage.first_layer()));
     std::iota(layers.begin(), layers.end(), stage.first_layer());
     const auto weights_at = Expected::places(expected_.parameters, layers);
