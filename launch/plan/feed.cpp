@@ -28,7 +28,7 @@ std::string feed_text(const PlannedFeed& feed) {
       feed.seen.rate.samples_per_second, feed.data.c_str(), feed.seen.rate.threads,
       feed.seen.rate.threads == 1 ? "" : "s", feed.taken);
   if (feed.suffices()) {
-    text += ", and need not wait for data where its machine is as fast";
+    text += ", so it need not wait for data (on a machine as fast as this one)";
   } else if (feed.needed == 0) {
     text +=
         ", and would wait for data: threads wait for the files most of the time, so put them on a "

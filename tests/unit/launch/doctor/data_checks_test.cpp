@@ -79,7 +79,7 @@ PlannedFeed feed(double samples_per_second, double taken, int cores) {
 }
 
 TEST(PlannedFeed, SaysHowManyThreadsSuffice) {
-  EXPECT_THAT(feed_text(feed(1000, 100, 4)), HasSubstr("need not wait for data"));
+  EXPECT_THAT(feed_text(feed(1000, 100, 4)), HasSubstr("it need not wait for data"));
   EXPECT_THAT(feed_text(feed(1000, 2000, 4)), HasSubstr("give hetpipe train --data-threads 3"));
   EXPECT_THAT(feed_text(feed(1000, 2000, 2)),
               HasSubstr("needs 3 threads, and this machine has 2 cores"));
