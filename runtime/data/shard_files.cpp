@@ -96,6 +96,33 @@ std::vector<std::string> expanded(const std::string& pattern, const std::string&
   return all;
 }
 
+// "{a,b}.tar,c.tar": "{a,b}.tar" and "c.tar".
+std::vector<std::string> split_outside_braces(const std::string& text) {
+  std::vector<std::string> parts{""};
+  bool inside = false;
+  for (const char c : text) {
+    inside = c == '{' || (inside && c != '}');
+    if (c == ',' && !inside) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+std::vector<fs::path> matching(const std::string& pattern, const std::string& spec) {
+  std::vector<fs::path> shards;
+  for (const std::string& name : expanded(pattern, spec)) {
+    if (is_compressed_name(name)) refuse_compressed(name);
+    if (!is_shard_name(name)) {
+      refuse(spec, "'" + name + "' is neither a folder nor a shard, X.tar. Correct the path.");
+    }
+    shards.emplace_back(name);
+  }
+  return shards;
+}
+
 // Of a folder, and whether it is one.
 std::vector<fs::path> shards_in(const fs::path& folder) {
   std::vector<fs::path> shards;
@@ -175,14 +202,14 @@ ShardFiles shard_files(const std::string& spec) {
   }
   std::error_code error;
   if (fs::is_directory(path, error)) return files_in(path, spec);
-  ShardFiles files;
-  for (const std::string& name : expanded(path, spec)) {
-    if (is_compressed_name(name)) refuse_compressed(name);
-    if (!is_shard_name(name)) {
-      refuse(spec, "'" + name + "' is neither a folder nor a shard, X.tar. Correct the path.");
-    }
-    files.train.emplace_back(name);
+  const std::vector<std::string> patterns = split_outside_braces(path);
+  if (patterns.size() > 2) {
+    refuse(spec, format("has %zu patterns (one is of training samples, and a second one of test "
+                        "samples). Give shards:TRAIN.tar or shards:TRAIN.tar,TEST.tar.",
+                        patterns.size()));
   }
+  ShardFiles files{matching(patterns.front(), spec), {}};
+  if (patterns.size() == 2) files.test = matching(patterns.back(), spec);
   return files;
 }
 

@@ -20,7 +20,8 @@ struct ShardFiles {
 //   train/ are for training; those with "val", "validation" or "test", or in such a folder, for
 //   testing; where no name says anything, all are for training;
 //   a file X.tar, or a pattern such as "train-{000000..000146}.tar" or "{a,b}.tar", all for
-//   training.
+//   training;
+//   two of these with a comma between them, the second for testing.
 // UserError where there are none, names say only test samples or two kinds of them, some say
 // nothing beside others that do, or a shard is compressed.
 ShardFiles shard_files(const std::string& spec);

@@ -161,6 +161,9 @@ TEST_F(Shards, FilesAreNamedInManyWays) {
   EXPECT_THAT(split("{a,b}{8..9}.tar"),
               ElementsAre("a8.tar", "a9.tar", "b8.tar", "b9.tar", "|", "|"));
   EXPECT_THAT(split("{9..10}.tar"), ElementsAre("9.tar", "10.tar", "|", "|"));
+  const std::string test = "," + (folder_ / "data/v-{0,1}.tar").string();
+  EXPECT_THAT(split("{a,b}.tar" + test),
+              ElementsAre("a.tar", "b.tar", "|", "v-0.tar", "v-1.tar", "|"));
   for (const char* name :
        {"plain/b.tar", "plain/a.tar", "plain/notes.txt", "hub/imagenet1k-train-00.tar",
         "hub/imagenet1k-validation-00.tar", "deep/train/1.tar", "deep/test/2.tar"}) {
@@ -185,6 +188,8 @@ TEST_F(Shards, FilesThatCannotBeMeant) {
                               "{x{1..2},b}.tar", "{0..9999999}.tar", "{0..9999}{0..9999}.tar"}) {
     EXPECT_THAT(error(pattern), HasSubstr("is no pattern of names")) << pattern;
   }
+  EXPECT_THAT(error("a.tar,b.tar,c.tar"), HasSubstr("has 3 patterns"));
+  EXPECT_THAT(error("a.tar,"), HasSubstr("'' is neither a folder nor a shard"));
   write("zipped/a.tar.gz", "");
   EXPECT_THAT(error("zipped"), HasSubstr("zipped/a.tar.gz: is compressed"));
   write("tests/val-0.tar", "");
