@@ -338,6 +338,10 @@ std::vector<Buffer> TiedWeights::exchange_for_evaluation(Label label, const floa
 void TiedWeights::send(Rank to, Channel channel, const MessageHeader& header,
                        std::shared_ptr<const Buffer> data, const float* first, std::int64_t count) {
   release_sent();
+  std::int64_t queued = 0;
+  for (const Sending& sending : sending_)
+    queued += static_cast<std::int64_t>(sending.data->bytes());
+  report_.bytes_queued = std::max(report_.bytes_queued, queued);
   const auto* bytes = reinterpret_cast<const std::byte*>(first);
   Operation operation = transport_.send(to, channel, header,
                                         {bytes, static_cast<std::size_t>(count) * sizeof(float)});
