@@ -130,27 +130,27 @@ class NamedSplit {
     }
   }
 
-  std::vector<std::int32_t> read_labels(Dataset& dataset) const {
-    std::vector<std::vector<std::int32_t>> parts;
+  std::int64_t labels_per_sample() const {
     std::int64_t each = 0;
+    for (const SampleFormat::Labels& part : format_.labels) each += part.count();
+    return each;
+  }
+
+  // (rows, labels_per_sample())
+  std::vector<std::int32_t> read_labels(hdf5::Rows rows) const {
+    std::vector<std::vector<std::int32_t>> parts;
     for (std::size_t i = 0; i < labels_.size(); ++i) {
-      parts.push_back(chosen_labels(format_.labels[i], read_part(i)));
-      each += static_cast<std::int64_t>(parts.back().size()) / size();
+      parts.push_back(chosen_labels(format_.labels[i], read_part(i, rows)));
     }
-    if (parts.size() == 1) {
-      dataset.skips =
-          std::count(parts[0].begin(), parts[0].end(), kNoLabel) > 0 && !format_.labels[0].numbers;
-      return std::move(parts[0]);
-    }
+    if (parts.size() == 1) return std::move(parts[0]);
     std::vector<std::int32_t> labels;
-    labels.reserve(at(size() * each));
-    for (std::int64_t n = 0; n < size(); ++n) {
+    labels.reserve(at(rows.count * labels_per_sample()));
+    for (std::int64_t n = 0; n < rows.count; ++n) {
       for (const std::vector<std::int32_t>& part : parts) {
-        const std::int64_t count = static_cast<std::int64_t>(part.size()) / size();
+        const std::int64_t count = static_cast<std::int64_t>(part.size()) / rows.count;
         labels.insert(labels.end(), part.begin() + n * count, part.begin() + (n + 1) * count);
       }
     }
-    dataset.skips = std::count(labels.begin(), labels.end(), kNoLabel) > 0;
     return labels;
   }
 
@@ -159,27 +159,27 @@ class NamedSplit {
   }
 
  private:
-  // (N, labels of its sample).
-  std::vector<std::int32_t> read_part(std::size_t i) const {
+  // (rows, elements of its sample).
+  std::vector<std::int32_t> read_part(std::size_t i, hdf5::Rows rows) const {
     const SampleFormat::Labels& part = format_.labels[i];
     const std::int64_t each = elements_of(part.shape);
-    std::vector<std::int32_t> labels(at(size() * each));
+    std::vector<std::int32_t> labels(at(rows.count * each));
     if (part.numbers) {
-      const std::vector<float> stored = labels_[i].floats({0, size()});
-      for (std::int64_t n = 0; n < size(); ++n) {
+      const std::vector<float> stored = labels_[i].floats(rows);
+      for (std::int64_t n = 0; n < rows.count; ++n) {
         write_row(stored.data() + n * each, labels.data() + n * each, each, label_orders_[i],
                   [](float v) { return std::bit_cast<std::int32_t>(v); });
       }
       return labels;
     }
-    const std::vector<std::int64_t> stored = labels_[i].integers({0, size()});
+    const std::vector<std::int64_t> stored = labels_[i].integers(rows);
     for (std::size_t e = 0; e < stored.size(); ++e) {
       const std::optional<std::int32_t> label = class_label(stored[e], part);
       if (!label) {
-        labels_[i].refuse(format("holds label %lld in sample %lld (%s)",
-                                 static_cast<long long>(stored[e]),
-                                 static_cast<long long>(static_cast<std::int64_t>(e) / each),
-                                 classes_text(part).c_str()));
+        labels_[i].refuse(
+            format("holds label %lld in sample %lld (%s)", static_cast<long long>(stored[e]),
+                   static_cast<long long>(rows.first + static_cast<std::int64_t>(e) / each),
+                   classes_text(part).c_str()));
       }
       labels[e] = *label;
     }
@@ -226,6 +226,29 @@ class NamedSplit {
   std::vector<RowOrder> label_orders_;
 };
 
+// The labels of a data set that stay in their file.
+class StoredLabels final : public LabelStore {
+ public:
+  StoredLabels(std::string spec, std::shared_ptr<const NamedSplit> split)
+      : spec_(std::move(spec)), split_(std::move(split)) {}
+  ~StoredLabels() override {
+    const hdf5::Session session;
+    split_.reset();  // closes the file
+  }
+  void read_labels(std::int64_t index, std::span<std::int32_t> out) const override {
+    const hdf5::Session session;
+    reading_data(spec_, [&] { std::ranges::copy(split_->read_labels({index, 1}), out.begin()); });
+  }
+
+ private:
+  const std::string spec_;
+  std::shared_ptr<const NamedSplit> split_;
+};
+
+bool some_skipped(const std::vector<std::int32_t>& labels) {
+  return std::find(labels.begin(), labels.end(), kNoLabel) != labels.end();
+}
+
 Dataset load(const std::string& spec, Split wanted, Parts parts, const SampleFormat& format) {
   const auto split = std::make_shared<NamedSplit>(find_split(spec, wanted), format);
   Dataset dataset;
@@ -237,12 +260,26 @@ Dataset load(const std::string& spec, Split wanted, Parts parts, const SampleFor
     if (dataset.classes == 0) dataset.classes = part.classes;
     dataset.number_labels = dataset.number_labels && part.numbers;
   }
-  std::vector<std::int32_t> labels = split->read_labels(dataset);
-  dataset.labels_per_sample =
-      static_cast<int>(static_cast<std::int64_t>(labels.size()) / dataset.size);
+  const std::int64_t each = split->labels_per_sample();
+  dataset.labels_per_sample = static_cast<int>(each);
+  const auto bytes = static_cast<std::int64_t>(sizeof(std::int32_t)) * dataset.size * each;
+  const bool stay = each > 1 && bytes > kMostBytesInMemory;
+  const std::int64_t ends = std::min(dataset.size, kFingerprintImages);
+  std::vector<std::int32_t> labels = split->read_labels({0, stay ? ends : dataset.size});
+  if (stay) {
+    const std::vector<std::int32_t> last = split->read_labels({dataset.size - ends, ends});
+    labels.insert(labels.end(), last.begin(), last.end());
+  }
+  // Of those that stay in their file nobody has seen all.
+  dataset.skips =
+      !dataset.number_labels && !format.labels.empty() && (stay || some_skipped(labels));
   take_samples(dataset, spec, split->keeps_bytes() ? SampleType::pixels : SampleType::floats, parts,
                std::move(labels),
                [split](Dataset& some, hdf5::Rows rows) { split->read_inputs(some, rows); });
+  if (stay) {
+    dataset.labels = {};
+    if (wants_labels(parts)) dataset.label_store = std::make_shared<StoredLabels>(spec, split);
+  }
   const bool tokens = std::ranges::all_of(format.inputs, &SampleFormat::Input::tokens);
   if (tokens && !dataset.values.empty()) dataset.store_tokens_short();
   return dataset;

@@ -113,5 +113,36 @@ TEST_F(NamedDataset, RefusesLabelsThatAreNoClasses) {
   EXPECT_THAT(error(kTwo), AllOf(HasSubstr("label 4 in sample 1"), HasSubstr("0..3")));
 }
 
+TEST_F(NamedDataset, ManyLabelsStayInTheirFile) {
+  constexpr hsize_t kSize = 9000, kEach = 4096;  // 141 MiB as int32
+  const SampleFormat format{.inputs = {{"x", {1}}},
+                            .labels = {{.name = "labels", .shape = {kEach}, .classes = 4}},
+                            .sample_shape = {1}};
+  add<float>("a.h5", "x", H5T_NATIVE_FLOAT, {kSize, 1}, {});
+  add<std::uint8_t>("a.h5", "labels", H5T_NATIVE_UINT8, {kSize, kEach}, {});
+  std::vector<std::uint8_t> row(kEach, 3);
+  row[7] = 1;
+  write_row("a.h5", "labels", 5000, row);
+  std::uint64_t fingerprint = 0;
+  {  // which holds the file open
+    const Dataset data = load(format);
+    EXPECT_TRUE(data.labels.empty());
+    EXPECT_TRUE(data.has_labels());
+    EXPECT_EQ(data.labels_per_sample, 4096);
+    EXPECT_EQ(data.labels_of(5000), std::vector<std::int32_t>(row.begin(), row.end()));
+    EXPECT_EQ(data.labels_of(4999), std::vector<std::int32_t>(kEach, 0));
+    EXPECT_FALSE(load(format, Parts::images).has_labels());
+    fingerprint = data.fingerprint;
+    EXPECT_EQ(load(format, Parts::images).fingerprint, fingerprint);
+  }
+  row[7] = 4;
+  write_row("a.h5", "labels", 5000, row);
+  EXPECT_THAT(error_of<UserError>([&] { load(format).labels_of(5000); }),
+              AllOf(HasSubstr("label 4 in sample 5000"), HasSubstr("0..3")));
+  row[7] = 1;
+  write_row("a.h5", "labels", kSize - 1, row);
+  EXPECT_NE(load(format).fingerprint, fingerprint);
+}
+
 }  // namespace named_dataset_test
 }  // namespace hetpipe
