@@ -19,14 +19,16 @@ Plan plan_of(double throughput) {
       "[[virtual_worker]]\nminibatch = 24\n[[virtual_worker.stage]]\nlayers = [0, 7]\n"
       "devices = [\"c:0\"]\n[parameter_server]\nnodes = [\"b\"]\n",
       "plan.toml");
-  plan.predicted = Prediction{.throughput = throughput};
+  plan.predicted.emplace().throughput = throughput;
   return plan;
 }
 
 double taken_by(const Plan& plan, int virtual_worker, int replica) {
-  return samples_taken(plan, {.virtual_worker = VirtualWorkerId{virtual_worker},
-                              .stages = {StageId{0}},
-                              .replica = replica});
+  Role::Worker worker;
+  worker.virtual_worker = VirtualWorkerId{virtual_worker};
+  worker.stages = {StageId{0}};
+  worker.replica = replica;
+  return samples_taken(plan, worker);
 }
 
 TEST(SamplesTaken, FollowMinibatchesAndShares) {

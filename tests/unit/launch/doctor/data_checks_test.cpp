@@ -29,7 +29,7 @@ DataSeen fails(const std::string& why, bool mistake) {
 // Stage 0 on rank 0 alone reads.
 Check check(const DataSeen& first, double throughput, int cores = 4) {
   PlannedRun run = planned("rtx-3090");
-  run.job.plan.predicted = Prediction{.throughput = throughput};
+  run.job.plan.predicted.emplace().throughput = throughput;
   std::vector<DoctorFacts> facts = planned_hosts();
   facts.front().machine.rank.cores.resize(static_cast<std::size_t>(cores));
   return check_data(run, "flowers", facts, roles_of(run, facts), {first, DataSeen{}, DataSeen{}});
