@@ -174,8 +174,7 @@ Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links
   }
   seen.clocks = clock_offsets(transport);
   if (one_world) seen.links = links.run();
-  std::vector<DataSeen> data;
-  if (settled.data) data = looks_at_data(options, settled, seen.roles, transport);
+  if (settled.data) seen.data = looks_at_data(options, settled, seen.roles, transport);
   std::optional<Output> output;
   if (!settled.output.empty()) output = try_output(settled.output, transport);
   if (!first) return seen;
@@ -195,8 +194,8 @@ Diagnosis examine(const DoctorCall& call, Transport& transport, LinkTests& links
     seen.checks.push_back(check_links(seen.links, seen.facts, options.timeout, call.lifelines));
   }
   seen.checks.push_back(check_clocks(seen.clocks, seen.facts));
-  if (!data.empty()) {
-    seen.checks.push_back(check_data(run, *options.data.data, seen.facts, seen.roles, data));
+  if (!seen.data.empty()) {
+    seen.checks.push_back(check_data(run, *options.data.data, seen.facts, seen.roles, seen.data));
   }
   if (output) {
     seen.output = output->facts;

@@ -17,6 +17,7 @@ struct Diagnosis {
   std::vector<FoundDevice> devices;  // by rank; empty without roles
   std::vector<PairLink> links;
   std::vector<double> clocks;  // s, by rank: before rank 0's
+  std::vector<DataSeen> data;  // by rank; empty: not looked at
   std::optional<OutputFacts> output;
   std::vector<Check> checks;  // of rank 0 alone
 };

@@ -95,6 +95,12 @@ std::string diagnosis_json(const Diagnosis& diagnosis) {
               {"versions", facts.versions}};
     if (!near.empty()) rank["cores_near_device"] = near[r];
     if (diagnosis.roles) rank["role"] = to_string(diagnosis.roles->of_rank[r]);
+    if (!diagnosis.data.empty() && diagnosis.data[r].reads) {
+      const DataSeen& data = diagnosis.data[r];
+      rank["data"] = {{"samples_per_second", data.rate.samples_per_second},
+                      {"threads", data.rate.threads},
+                      {"memory", data.memory}};
+    }
     json["ranks"].push_back(std::move(rank));
   }
   json["links"] = Json::array();

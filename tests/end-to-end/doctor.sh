@@ -110,6 +110,15 @@ says "mistake: rank 0 on $host: no.txt"
 data=("$hetpipe" doctor --data-threads 2 --data)
 together 2 -n 1 "${data[@]}" text:words.txt : -n 1 "${data[@]}" text:others.txt
 says "2 ranks read " "with 2 threads" "mistake: rank 1 on $host: have other data under that name"
+launch 0 3 "${planned[@]}" --data text:words.txt --json
+if command -v python3 > /dev/null; then
+  python3 - said << 'PYTHON' || fail "--json: $(cat said)"
+import json, sys
+ranks = json.load(open(sys.argv[1]))["ranks"]
+assert ["data" in r for r in ranks] == [True, False, False]
+assert ranks[0]["data"]["samples_per_second"] > 0 and ranks[0]["data"]["threads"] == 1
+PYTHON
+fi
 sed -e '$ a [predicted]\nthroughput = 1e12\nbottleneck = 1.0' plan.toml > swift.toml
 launch 0 3 --plan swift.toml --data text:words.txt
 says "and trains on 1000000000000 by the plan (it waits for data 100 % of the time)" "(hetpipe data import)"
