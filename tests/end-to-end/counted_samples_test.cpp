@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "partitioner/plan/system.h"
 #include "runtime/data/image_dataset.h"
 #include "runtime/training/exact.h"
 #include "tests/end-to-end/training.h"
@@ -206,6 +207,21 @@ TEST(CountedSamples, AStageThatNoActivationReaches) {
     training.optimizer = {.name = "sgd", .rate = 4};
     const Trained trained = Bench(training).train();
     EXPECT_EQ(counts_of(std::prev(trained.checkpoints.end())->second)[1], counts_of_all()) << pull;
+  }
+}
+
+TEST(CountedSamples, EverySystemTrainsItLikeItsSerialProgram) {
+  for (const System& system : systems()) {
+    SCOPED_TRACE(system.name);
+    const bool flush = traits(system.schedule).has_flush;
+    Training training = counting(bright_pixels());
+    training.system = system.name;
+    training.workers = {{12, {2, 4}}};
+    if (system.name != "asp") training.workers.push_back({8, {2, 4}});
+    training.in_flight = flush || traits(system.weights).one_version ? 1 : 3;
+    training.micro_batches = flush || system.name == "xpipe" || system.name == "timeprest" ? 2 : 1;
+    const Bench bench(training);
+    expect_same(bench.train(), bench.serial_system(), bench.model());
   }
 }
 
