@@ -21,6 +21,7 @@ install(PROGRAMS ${PROJECT_BINARY_DIR}/hetpipe-quickstart ${PROJECT_BINARY_DIR}/
         DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 install(DIRECTORY cluster-configs DESTINATION ${own})
+install(DIRECTORY launch/recipes DESTINATION ${own} FILES_MATCHING PATTERN "*.toml")
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 set(written ${PROJECT_BINARY_DIR}/documentation)  # launch/documentation

@@ -253,10 +253,11 @@ void OptionTable::read_words(std::span<const std::string> arguments, Problems& p
   }
 }
 
-// `given`: the values that stand above the file, as typed.
-void OptionTable::read_below(const OptionsBelow& below, std::map<std::string, std::string> given,
+// `given`: the values that stand above the file, as typed, which are joined by the file's.
+void OptionTable::read_below(const OptionsBelow& below, std::map<std::string, std::string>& given,
                              Problems& problems) {
   std::map<std::string, std::string> was;
+  std::map<std::string, std::string> words;
   const auto is_out = [&](const std::string& name) {
     const auto among = [&](const std::vector<std::string>& names) {
       return std::find(names.begin(), names.end(), name) != names.end();
@@ -267,6 +268,7 @@ void OptionTable::read_below(const OptionsBelow& below, std::map<std::string, st
     if (is_out(option.name)) return std::optional<std::string>();
     auto complaint = option.set(word);
     if (!complaint) was[option.name] = option.text().value_or("");
+    if (!complaint) words[option.name] = word;
     return complaint;
   };
   read_file(below.file, problems, take, below.only);
@@ -276,13 +278,16 @@ void OptionTable::read_below(const OptionsBelow& below, std::map<std::string, st
       if (above == given.end() || !option.in_file || is_out(option.name)) continue;
       option.set(above->second);
       const std::string is = option.text().value_or("");
-      if (is != was[option.name]) changes_.push_back({option.name, was[option.name], is});
+      if (is != was[option.name]) {
+        changes_.push_back({below.file, option.name, was[option.name], is});
+      }
     }
   }
+  given.merge(words);
 }
 
 OptionTable::Asked OptionTable::read(std::span<const std::string> arguments, Problems& problems,
-                                     const std::function<std::optional<OptionsBelow>()>& below) {
+                                     const Below& below) {
   std::map<std::string, std::string> given;
   std::vector<std::pair<std::string, std::string>> values;
   read_words(arguments, problems, values);
@@ -312,8 +317,8 @@ OptionTable::Asked OptionTable::read(std::span<const std::string> arguments, Pro
       problems.add(option.positional ? option.value : "--" + name, *complaint);
     }
   }
-  if (const auto found = below ? below() : std::nullopt) {
-    reading([&] { read_below(*found, std::move(given), problems); });
+  for (const OptionsBelow& layer : below ? below() : std::vector<OptionsBelow>()) {
+    reading([&] { read_below(layer, given, problems); });
   }
   if (configuration_asked_) return Asked::configuration;
   for (const OptionGroup& group : groups_) {
@@ -370,7 +375,7 @@ std::string OptionTable::configuration() const {
 
 bool read_options(OptionTable& table, const Invocation& how,
                   const std::function<void(Problems&)>& check,
-                  const std::function<std::optional<OptionsBelow>()>& below) {
+                  const OptionTable::Below& below) {
   if (how.reader != nullptr) {
     how.reader->options(table);
     return false;

@@ -93,8 +93,8 @@ Option argument(Option option);  // required, on the command line only; named af
 Option arguments(std::string name, std::string value, Slot<std::vector<std::string>> slot,
                  std::string help);  // one or more; the last such row
 
-// Values that hold where neither --config nor the command line gives one: those of a file, but for
-// the options named.
+// Values that hold where nothing above gives one (the command line, --config, a file nearer to
+// them): those of a file, but for the options named.
 struct OptionsBelow {
   std::string file;
   std::vector<std::string> without;
@@ -103,6 +103,7 @@ struct OptionsBelow {
 };
 // An option that was given with another value than the file below has; both as typed, empty: unset.
 struct OptionChange {
+  std::string file;
   std::string name;
   std::string was;
   std::string is;
@@ -128,11 +129,12 @@ class OptionTable {
   // Reads the configuration file, then the command line, which takes precedence. Collects problems
   // of both in `problems`, so that the caller can add its own and throw them together. Rows
   // that are required are not checked when help or configuration is asked for. `below` is called
-  // once the variables hold what was given, and may complete that.
-  Asked read(std::span<const std::string> arguments, Problems& problems,
-             const std::function<std::optional<OptionsBelow>()>& below = {});
+  // once the variables hold what was given, and may complete that; of its files, a nearer one comes
+  // before those that it takes precedence over.
+  using Below = std::function<std::vector<OptionsBelow>()>;
+  Asked read(std::span<const std::string> arguments, Problems& problems, const Below& below = {});
 
-  // Against the file below, in the order of the rows.
+  // Against the files below, file by file in the order of the rows.
   const std::vector<OptionChange>& changes() const { return changes_; }
 
   std::string help() const;
@@ -152,7 +154,7 @@ class OptionTable {
   using Take = std::function<std::optional<std::string>(const Option&, const std::string&)>;
   void read_file(const std::string& file, Problems& problems, const Take& take,
                  const std::vector<std::string>& only = {});
-  void read_below(const OptionsBelow& below, std::map<std::string, std::string> given,
+  void read_below(const OptionsBelow& below, std::map<std::string, std::string>& given,
                   Problems& problems);
   void read_words(std::span<const std::string> arguments, Problems& problems,
                   std::vector<std::pair<std::string, std::string>>& values) const;
@@ -171,6 +173,6 @@ class OptionTable {
 // included. False: answered, or shown to a reader; the command is done.
 bool read_options(OptionTable& table, const Invocation& how,
                   const std::function<void(Problems&)>& check = {},
-                  const std::function<std::optional<OptionsBelow>()>& below = {});
+                  const OptionTable::Below& below = {});
 
 }  // namespace hetpipe

@@ -15,6 +15,7 @@
 #include "launch/compare/results.h"
 #include "launch/launcher/child.h"
 #include "launch/launcher/launched.h"
+#include "launch/recipes/recipe.h"
 #include "partitioner/plan/plan_table.h"
 #include "runtime/training/job.h"
 #include "runtime/training/training_data.h"
@@ -216,7 +217,12 @@ int compare_command(const Invocation& how) {
     check_compare_options(options, problems);
     if (problems.empty()) contenders = make_contenders(options, problems);
   };
-  if (!read_options(table, {how.program, words.own, how.reader}, check)) return 0;
+  // Rates are here those of each one; the runs read them from the recipe.
+  if (!read_options(table, {how.program, words.own, how.reader}, check, [&] {
+        return options_of_recipe(options.recipe, table, {"learning-rate"});
+      })) {
+    return 0;
+  }
   check_place(contenders);
   std::FILE* out = options.json ? stderr : stdout;
 

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "kernels/devices.h"
+#include "launch/train/resume_options.h"
 #include "partitioner/plan/plan.h"
 #include "runtime/model/zoo.h"
 #include "runtime/pipeline/measure.h"
@@ -49,12 +50,13 @@ TrainOptions parse(const CompareOptions& options, std::vector<std::string> words
   };
   add("--cluster", options.planning.cluster);
   add("--data", options.data);
+  add("--recipe", options.recipe);
   add("--model", options.model);
   words.insert(words.end(), {"--epochs", number(options.epochs)});
   if (options.target_accuracy) add("--target-accuracy", number(*options.target_accuracy));
   TrainOptions train;
   OptionTable table = train_option_table(train);
-  table.read(words, problems);
+  table.read(words, problems, [&] { return train_options_below(train, table); });
   // A stand-in: that there will be a profile is settled elsewhere.
   const auto profile = std::exchange(train.planning.profile, "profile.toml");
   check_train_options(train, problems);

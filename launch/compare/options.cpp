@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "launch/recipes/recipe.h"
 #include "partitioner/plan/system.h"
 #include "runtime/model/zoo.h"
 
@@ -15,7 +16,8 @@ namespace {
 constexpr const char* kOwn[] = {
     "--plan",   "--cluster",       "--profile", "--profile-device",  "--data",        "--model",
     "--output", "--profile-batch", "--resume",  "--system",          "--seed",        "--json",
-    "--config", "--help",          "--epochs",  "--target-accuracy", "--print-config"};
+    "--config", "--help",          "--epochs",  "--target-accuracy", "--print-config",
+    "--recipe"};
 
 OptionGroup what_options(CompareOptions& options) {
   return {
@@ -26,6 +28,7 @@ OptionGroup what_options(CompareOptions& options) {
                       "Profile of the model. Without it, the model is measured here."),
           profile_device_option(options.planning),
           profile_batch_option(options.planning),
+          recipe_option(options.recipe),
           unset_means(
               "the profile's or the plans'",
               offering(model_names(), text_option("model", "NAME|DIR", options.model,

@@ -12,6 +12,7 @@ namespace hetpipe {
 
 struct CompareOptions {
   PlanningOptions planning;  // only cluster and profile
+  std::optional<std::string> recipe;
   std::optional<std::string> model;
   std::optional<std::string> data;
   std::optional<std::string> output;

@@ -14,6 +14,7 @@
 #include "launch/plan/options.h"
 #include "launch/plan/plan_json.h"
 #include "launch/plan/planning_progress.h"
+#include "launch/recipes/recipe.h"
 #include "partitioner/cluster/catalogue.h"
 #include "partitioner/plan/plan_table.h"
 #include "partitioner/planners/explain.h"
@@ -28,6 +29,7 @@ namespace {
 
 struct PlanOptions {
   PlanningOptions planning;
+  std::optional<std::string> recipe;
   DataOptions data;
   std::string output = "plan.toml";
   bool json = false;
@@ -48,6 +50,7 @@ OptionTable table_of(PlanOptions& options) {
                                  "PipeDream's graph.txt.")),
             profile_device_option(options.planning),
             profile_batch_option(options.planning),
+            recipe_option(options.recipe),
             text_option("model", "DIR", options.data.model,
                         "Folder of the exported PyTorch model that the profile is of, for the "
                         "printed launch lines."),
@@ -88,6 +91,7 @@ std::string train_words(const Invocation& how, const PlanOptions& options) {
   if (options.planning.profile_batch) {
     words.insert(words.end(), {"--profile-batch", std::to_string(*options.planning.profile_batch)});
   }
+  if (options.recipe) words.insert(words.end(), {"--recipe", *options.recipe});
   const DataOptions& data = options.data;
   if (data.model) words.insert(words.end(), {"--model", *data.model});
   words.insert(words.end(), {"--data", data.data.value_or("DATA")});
@@ -225,7 +229,11 @@ int plan_command(const Invocation& how) {
     check_sample_options(options.data.samples, problems);
     check_planning_options(options.planning, problems);
   };
-  if (!read_options(table, how, check)) return 0;
+  // Its model is named by the profile; --model here is a folder for the printed lines.
+  if (!read_options(table, how, check,
+                    [&] { return options_of_recipe(options.recipe, table, {"model"}); })) {
+    return 0;
+  }
 
   const Cluster cluster = load_cluster(*options.planning.cluster);
   if (cluster.devices().empty()) {

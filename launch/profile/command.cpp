@@ -14,6 +14,7 @@
 #include "launch/command/subcommand.h"
 #include "launch/profile/blocks.h"
 #include "launch/profile/measure.h"
+#include "launch/recipes/recipe.h"
 #include "runtime/model/graph/import.h"
 #include "runtime/model/zoo.h"
 #include "runtime/pipeline/profiled_layers.h"
@@ -23,6 +24,7 @@ namespace hetpipe {
 namespace {
 
 struct ProfileOptions {
+  std::optional<std::string> recipe;
   std::optional<std::string> model;
   std::optional<std::string> data;
   std::optional<std::string> sample;
@@ -55,6 +57,7 @@ OptionTable table_of(ProfileOptions& options) {
       "it measures nothing: plans then rest on flops and bytes.",
       {{"What to measure",
         {
+            recipe_option(options.recipe),
             required(offering(model_names(),
                               text_option("model", "NAME|DIR", options.model,
                                           "Name of a built-in model, or the folder of an exported "
@@ -117,6 +120,14 @@ void check_nothing_to_measure(const ProfileOptions& options, Problems& problems)
     if (!given) continue;
     problems.add(name, "has no effect with --estimate (nothing is measured). Leave one out.");
   }
+}
+
+// A training's minibatch is cut into micro-batches as the plan says, and --minibatch is here what is
+// measured at once: that is chosen. With --estimate no precision is measured either.
+std::vector<OptionsBelow> options_below(const ProfileOptions& options, const OptionTable& table) {
+  std::vector<std::string> without{"minibatch"};
+  if (options.estimate) without.emplace_back("precision");
+  return options_of_recipe(options.recipe, table, without);
 }
 
 void check(const ProfileOptions& options, Problems& problems) {
@@ -256,7 +267,9 @@ std::string unmeasured_table(const Model& model, const Profile& profile) {
 int profile_command(const Invocation& how) {
   ProfileOptions options;
   OptionTable table = table_of(options);
-  if (!read_options(table, how, [&](Problems& problems) { check(options, problems); })) {
+  if (!read_options(
+          table, how, [&](Problems& problems) { check(options, problems); },
+          [&] { return options_below(options, table); })) {
     return 0;
   }
   const Model model = model_of(options);

@@ -15,6 +15,7 @@
 #include "launch/command/shell_words.h"
 #include "launch/command/subcommand.h"
 #include "launch/launcher/child.h"
+#include "launch/recipes/recipe.h"
 #include "launch/sbatch/environment.h"
 #include "launch/sbatch/script.h"
 #include "launch/train/options.h"
@@ -164,7 +165,7 @@ TrainOptions checked_training(const SbatchOptions& options, const std::vector<st
   std::vector<std::string> whole = words;
   whole.insert(whole.end(), {"--cluster", "slurm", "--resume", "auto"});
   if (options.cluster != "slurm") whole.insert(whole.end(), {"--pool", options.cluster});
-  table.read(whole, problems);
+  table.read(whole, problems, [&] { return options_of_recipe(train.recipe, table); });
   if (!train.data) return train;
   TrainOptions started = train;
   if (!started.output) started.output = "runs";  // the script has one of its own
@@ -332,7 +333,8 @@ int sbatch_command(const Invocation& how) {
     job.image = *options.container;
     job.mounted =
         folders_for_container(job.folder, {train.data.value_or(""), train.output.value_or(""),
-                                           train.planning.profile.value_or(""), job.pool});
+                                           train.planning.profile.value_or(""), job.pool,
+                                           train.recipe.value_or("")});
   }
   decide_nodes(options, job);
   job.shape = shape_of(options, job);

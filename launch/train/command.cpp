@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/command/shell_words.h"
+#include "launch/recipes/recipe.h"
 #include "launch/train/resume_options.h"
 #include "launch/train/session.h"
 
@@ -10,10 +11,11 @@ int train_command(const Invocation& how) {
   OptionTable table = train_option_table(call.options);
   if (!read_options(
           table, how, [&](Problems& problems) { check_train_options(call.options, problems); },
-          [&] { return options_of_the_run(call.options); })) {
+          [&] { return train_options_below(call.options, table); })) {
     return 0;
   }
-  call.changed = changed_options(table);
+  call.changed = changed_options(table, call.options);
+  call.recipe = recipe_text(call.options.recipe, table);
   call.configuration = table.configuration();
   std::vector<std::string> words{how.program, "train"};
   words.insert(words.end(), how.arguments.begin(), how.arguments.end());

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "kernels/devices.h"
+#include "launch/recipes/recipe.h"
 #include "runtime/model/zoo.h"
 
 namespace hetpipe {
@@ -17,6 +18,7 @@ OptionGroup source_options(TrainOptions& options) {
   return {
       "What to train",
       {
+          recipe_option(options.recipe),
           text_option("plan", "FILE", options.plan,
                       "Plan to run, as written by hetpipe plan or by hand. Without it, a plan for "
                       "--cluster is made at the start."),

@@ -19,6 +19,7 @@
 namespace hetpipe {
 
 struct TrainOptions {
+  std::optional<std::string> recipe;  // name or file; what it says is in the options below
   std::optional<std::string> plan;   // file; absent: planned at the start from `planning`
   PlanningOptions planning;          // its cluster may be "slurm" or "ranks": see Ground
   std::optional<std::string> pool;   // cluster file with their kinds and links

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "launch/recipes/recipe.h"
 
 namespace hetpipe {
 namespace {
@@ -32,8 +33,8 @@ bool reached_its_target(const fs::path& run) {
 
 }  // namespace
 
-std::optional<OptionsBelow> options_of_the_run(TrainOptions& options) {
-  if (!options.resume) return std::nullopt;
+std::vector<OptionsBelow> options_of_the_run(TrainOptions& options) {
+  if (!options.resume) return {};
   fs::path run;
   if (options.resume != "latest" && options.resume != "auto") {
     const fs::path given = *options.resume;
@@ -54,16 +55,16 @@ std::optional<OptionsBelow> options_of_the_run(TrainOptions& options) {
       options.resume = "latest";
     } else {
       const fs::path folder = fs::absolute(given).parent_path();
-      if (folder.filename() != "checkpoints") return std::nullopt;
+      if (folder.filename() != "checkpoints") return {};
       run = folder.parent_path();
     }
   } else if (options.output) {
     run = *options.output;
   } else {
-    return std::nullopt;
+    return {};
   }
   const fs::path file = run / "config.toml";
-  if (!fs::is_regular_file(file)) return std::nullopt;
+  if (!fs::is_regular_file(file)) return {};
   options.run_folder = run.string();
   OptionsBelow below{.file = file.string(), .without = kOfOneStart};
   if (!options.planning.cluster || options.plan) {
@@ -71,12 +72,24 @@ std::optional<OptionsBelow> options_of_the_run(TrainOptions& options) {
     for (const std::string& name : settling_options()) below.without.push_back(name);
   }
   if (reached_its_target(run)) below.without.emplace_back("target-accuracy");
+  return {below};
+}
+
+std::vector<OptionsBelow> train_options_below(TrainOptions& options, const OptionTable& table) {
+  const std::vector<OptionsBelow> of_the_run = options_of_the_run(options);
+  const bool planned = options.plan || (options.run_folder && !options.planning.cluster);
+  std::vector<OptionsBelow> below = options_of_recipe(
+      options.recipe, table, planned ? settling_options() : std::vector<std::string>());
+  below.insert(below.end(), of_the_run.begin(), of_the_run.end());
   return below;
 }
 
-std::string changed_options(const OptionTable& table) {
+std::string changed_options(const OptionTable& table, const TrainOptions& options) {
+  if (!options.run_folder) return "";
+  const std::string file = (fs::path(*options.run_folder) / "config.toml").string();
   std::vector<std::string> changes;
   for (const OptionChange& change : table.changes()) {
+    if (change.file != file) continue;
     changes.push_back(format("--%s was %s, is %s", change.name.c_str(),
                              change.was.empty() ? "not given" : change.was.c_str(),
                              change.is.c_str()));

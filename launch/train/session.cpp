@@ -53,6 +53,7 @@ void greet(const TrainCall& call, const Preparation& prepared, const Roles& role
   if (!shared.empty()) log.warning(shared);
   if (launcher_recovers()) log.warning(kRecoversText);
   if (!prepared.table.empty()) log.line(prepared.table);
+  if (!call.recipe.empty()) log.line(call.recipe);
   log.line("run directory: " + prepared.directory->path().string());
   if (!job.start.checkpoint.empty()) {
     const std::string inside =

@@ -15,6 +15,7 @@ namespace hetpipe {
 struct TrainCall {
   TrainOptions options;
   std::string configuration;      // of all options, as a file
+  std::string recipe;             // its name, and what was given instead; empty: none
   std::string changed;            // against the run that is resumed; empty: nothing
   std::string command;            // as typed, for launch lines in messages
   bool mpi_reaches_gpus = false;  // version of this rank's library

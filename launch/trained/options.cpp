@@ -58,16 +58,16 @@ OptionGroup trained_device_options(TrainedOptions& options) {
       }};
 }
 
-std::optional<OptionsBelow> options_of_its_run(TrainedOptions& options, OfImages images) {
+std::vector<OptionsBelow> options_of_its_run(TrainedOptions& options, OfImages images) {
   namespace fs = std::filesystem;
-  if (options.checkpoint.empty()) return std::nullopt;
+  if (options.checkpoint.empty()) return {};
   const fs::path given = options.checkpoint;
   std::error_code code;
   fs::path run = given;
   if (!fs::is_directory(given, code)) run = fs::absolute(given).parent_path();
   if (run.filename() == "checkpoints") run = run.parent_path();
   const fs::path file = run / "config.toml";
-  if (!fs::is_regular_file(file, code)) return std::nullopt;
+  if (!fs::is_regular_file(file, code)) return {};
   options.run = file.string();
   OptionsBelow below{.file = options.run, .without = {}};
   below.only = {"model", "loss", "ignore-index", "class-weights", "auxiliary-weights", "data"};
@@ -76,7 +76,7 @@ std::optional<OptionsBelow> options_of_its_run(TrainedOptions& options, OfImages
   }
   // Which samples of other data it would keep is not what the run kept.
   if (!options.data) below.only.emplace_back("test-share");
-  return below;
+  return {below};
 }
 
 void check_one_process(const std::string& command, Problems& problems) {

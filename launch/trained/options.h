@@ -36,7 +36,7 @@ OptionGroup trained_device_options(TrainedOptions& options);
 // read_options(). A folder without a checkpoint is the problem of whoever reads it.
 // With what happens to its samples, where the command has such options.
 enum class OfImages { no, yes };
-std::optional<OptionsBelow> options_of_its_run(TrainedOptions& options, OfImages images);
+std::vector<OptionsBelow> options_of_its_run(TrainedOptions& options, OfImages images);
 // Of a command that one process does: a problem where a launcher started several.
 void check_one_process(const std::string& command, Problems& problems);
 // Adds problems of rows by themselves.

@@ -38,7 +38,8 @@ std::string gpt2_name(const std::string& own) {
 }  // namespace
 
 std::optional<StateNaming> gpt2_of_transformers(const Model& model, const Safetensors& file) {
-  if (model.name() != "gpt2" && model.name() != "gpt2-tiny") return std::nullopt;
+  const std::string& own = model.name();
+  if (own != "gpt2" && own != "gpt2-tiny" && own != "gpt2-nano") return std::nullopt;
   const bool with_prefix = file.find(std::string(kPrefix) + kMarker) != nullptr;
   if (!with_prefix && file.find(kMarker) == nullptr) return std::nullopt;
   const std::string prefix = with_prefix ? kPrefix : "";

@@ -23,8 +23,8 @@ struct StateNaming {
 };
 
 // GPT2LMHeadModel and GPT2Model of Hugging Face's transformers
-// ("transformer.h.0.attn.c_attn.weight", with or without the first word), for the built-in gpt2 and
-// gpt2-tiny; nothing where the file is none of theirs, or the model another one. Its Conv1D modules
+// ("transformer.h.0.attn.c_attn.weight", with or without the first word), for the built-in gpt2,
+// gpt2-tiny and gpt2-nano; nothing where the file is none of theirs, or the model another one. Its Conv1D modules
 // keep weights as (in, out).
 std::optional<StateNaming> gpt2_of_transformers(const Model& model, const Safetensors& file);
 

@@ -118,6 +118,10 @@ const std::vector<TextModel>& text_models() {
        [](Model& m) {
          build_gpt2(m, {4, 4, 64});
        }},
+      {"gpt2-nano", 0, 0,
+       [](Model& m) {
+         build_gpt2(m, {4, 4, 128});
+       }},
       {"bert-base", 30522, 512,
        [](Model& m) {
          build_bert(m, {12, 12, 768, 512, 0.1f});

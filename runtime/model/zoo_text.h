@@ -25,6 +25,8 @@ std::vector<std::string> text_model_names();
 // "gpt2-tiny": the same in 4 layers of 64 features and 4 heads, without dropout, for any number of
 // tokens and a vocabulary of as many as there are classes: for data by the character.
 //
+// "gpt2-nano": gpt2-tiny with 128 features: the size of nanoGPT's small run on Shakespeare's texts.
+//
 // "bert-base": the encoder of Devlin et al., "BERT" (2018): 12 layers of 768 features and 12 heads,
 // every token sees all, norms after the additions, up to 512 tokens, vocabulary 30,522, dropout as
 // above, GELU in its tanh form. Its head is that of masked language modelling for every token: a

@@ -161,7 +161,7 @@ TEST(Options, AFileBelowHoldsWhatNobodyGives) {
                                        "0.01",     "--servers",   "a,b"};
   table.read(words, problems, [&] {
     EXPECT_EQ(values.in_flight, 8);  // what was given is known by then
-    return std::optional(OptionsBelow{.file = run.path(), .without = {"resume"}});
+    return std::vector{OptionsBelow{.file = run.path(), .without = {"resume"}}};
   });
   EXPECT_TRUE(problems.empty());
   EXPECT_EQ(values.name, "mlp");
@@ -186,8 +186,8 @@ TEST(Options, OfAFileBelowOnlyWhatIsAskedFor) {
   OptionTable table = table_of(values);
   Problems problems;
   table.read(std::vector<std::string>{}, problems, [&] {
-    return std::optional(
-        OptionsBelow{.file = run.path(), .without = {}, .only = {"file", "in-flight"}});
+    return std::vector{
+        OptionsBelow{.file = run.path(), .without = {}, .only = {"file", "in-flight"}}};
   });
   EXPECT_TRUE(problems.empty());
   EXPECT_EQ(values.file, "f");
