@@ -218,9 +218,8 @@ int compare_command(const Invocation& how) {
     if (problems.empty()) contenders = make_contenders(options, problems);
   };
   // Rates are here those of each one; the runs read them from the recipe.
-  if (!read_options(table, {how.program, words.own, how.reader}, check, [&] {
-        return options_of_recipe(options.recipe, table, {"learning-rate"});
-      })) {
+  if (!read_options(table, {how.program, words.own, how.reader}, check,
+                    [&] { return options_of_recipe(options.recipe, table, {"learning-rate"}); })) {
     return 0;
   }
   check_place(contenders);

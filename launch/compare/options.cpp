@@ -14,10 +14,9 @@ namespace {
 
 // Options of hetpipe train that compare gives each run itself.
 constexpr const char* kOwn[] = {
-    "--plan",   "--cluster",       "--profile", "--profile-device",  "--data",        "--model",
-    "--output", "--profile-batch", "--resume",  "--system",          "--seed",        "--json",
-    "--config", "--help",          "--epochs",  "--target-accuracy", "--print-config",
-    "--recipe"};
+    "--plan",   "--cluster",       "--profile", "--profile-device",  "--data",         "--model",
+    "--output", "--profile-batch", "--resume",  "--system",          "--seed",         "--json",
+    "--config", "--help",          "--epochs",  "--target-accuracy", "--print-config", "--recipe"};
 
 OptionGroup what_options(CompareOptions& options) {
   return {

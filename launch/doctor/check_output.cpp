@@ -28,9 +28,10 @@ double checkpoint_bytes(const TrainJob& job, int keep) {
   const double slots = 1 + optimizer_slots(job.plan.optimizer);
   const auto workers = static_cast<double>(job.plan.virtual_workers.size());
   const double exact = job.exact_checkpoints ? workers * (slots + job.plan.in_flight) : 0;
+  const double average = job.plan.ema > 0 ? 1 : 0;
   // While one is written the one before stays.
   const int at_once = std::max(keep, 1) + 1;
-  return parameters * (slots + exact) * at_once;
+  return parameters * (slots + average + exact) * at_once;
 }
 
 Check check_output(const OutputFacts& output, const std::vector<OutputSeen>& seen,

@@ -60,6 +60,7 @@ OptionTable table_of(PlanOptions& options) {
             real_option("test-share", "F", options.data.test_share, {0, 1, true},
                         "As for hetpipe train."),
             text_option("output", "FILE", options.output, "Where to write the plan."),
+            ema_option(options.planning, PlanGiven::never),
             flag_option("ledger", options.ledger,
                         "Also prints the memory of every stage item by item."),
             flag_option("json", options.json,
@@ -228,6 +229,7 @@ int plan_command(const Invocation& how) {
     if (options.data.model) check_model_folder("--model", *options.data.model, problems);
     check_sample_options(options.data.samples, problems);
     check_planning_options(options.planning, problems);
+    check_ema(options.planning, problems);
   };
   // Its model is named by the profile; --model here is a folder for the printed lines.
   if (!read_options(table, how, check,

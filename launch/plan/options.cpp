@@ -136,6 +136,24 @@ Option precision_option(PlanningOptions& options, PlanGiven given) {
   return unset_means(unless_planned("what was measured, else fp32", given), std::move(option));
 }
 
+Option ema_option(PlanningOptions& options, PlanGiven given) {
+  Option option = real_option(
+      "ema", "DECAY", options.ema, {0, 1, true},
+      "A moving average of the weights is kept, too: after every wave (without parameter servers: "
+      "after Nm minibatches of all virtual workers) it becomes DECAY times itself and 1 - DECAY "
+      "times the new weights. Evaluations are then of the average. It takes memory of the "
+      "parameter servers, or else of every device.");
+  return unset_means(given == PlanGiven::possibly ? "the plan's, else none" : "none",
+                     std::move(option));
+}
+
+void check_ema(const PlanningOptions& options, Problems& problems) {
+  if (!options.ema || *options.ema < 1) return;
+  problems.add("--ema",
+               "of 1 never changes (an average keeps so much of itself, and takes what is left "
+               "to 1 of the new weights). Give a DECAY below 1, such as 0.999.");
+}
+
 OptionGroup shape_options(PlanningOptions& options, PlanGiven given) {
   const PlanRequest usual;
   const auto otherwise = [given](const std::string& text) { return unless_planned(text, given); };
@@ -296,6 +314,7 @@ PlanRequest request_of(const PlanningOptions& options, Cluster cluster, Profile 
   request.precision = precision_of(options, request.cluster)
                           .value_or(measured_precisions(request.profile, request.cluster));
   if (options.optimizer) request.optimizer = *options.optimizer;
+  request.ema = options.ema.value_or(0);
   if (options.clock_distance) request.clock_distance = *options.clock_distance;
   if (options.placement) request.placement = *options.placement;
   if (options.pull) request.pull = *options.pull;
@@ -377,6 +396,7 @@ void check_planning_options(const PlanningOptions& options, Problems& problems) 
 void override_plan(const PlanningOptions& options, const Cluster& cluster, Plan& plan) {
   plan.precision = precision_of(options, cluster).value_or(plan.precision);
   if (options.optimizer) plan.optimizer = *options.optimizer;
+  if (options.ema) plan.ema = *options.ema;
   Problems problems;
   const auto apply = [&](const char* name, const auto& option, auto member) {
     if (!option) return;

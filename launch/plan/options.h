@@ -30,6 +30,7 @@ struct PlanningOptions {
   std::optional<std::string> placement;
   // These can also be given with a finished plan, and take precedence over it (override_plan).
   std::optional<std::string> optimizer;
+  std::optional<double> ema;  // absent: no average of the weights is kept
   std::optional<int> clock_distance;
   std::optional<std::string> pull;
   std::optional<std::string> scale;
@@ -55,6 +56,10 @@ Plan load_plan_of(const std::string& file, const PlanningOptions& options);
 // The value of --precision for the cluster's device types; nothing if not given. UserError if it
 // names another type.
 std::optional<PrecisionChoice> precision_of(const PlanningOptions& options, const Cluster& cluster);
+
+// The row --ema, for `plan` and `train`.
+Option ema_option(PlanningOptions& options, PlanGiven given);
+void check_ema(const PlanningOptions& options, Problems& problems);
 
 // The row --precision, which shape_options holds as well.
 Option precision_option(PlanningOptions& options, PlanGiven given);

@@ -122,8 +122,8 @@ void check_nothing_to_measure(const ProfileOptions& options, Problems& problems)
   }
 }
 
-// A training's minibatch is cut into micro-batches as the plan says, and --minibatch is here what is
-// measured at once: that is chosen. With --estimate no precision is measured either.
+// A training's minibatch is cut into micro-batches as the plan says, and --minibatch is here what
+// is measured at once: that is chosen. With --estimate no precision is measured either.
 std::vector<OptionsBelow> options_below(const ProfileOptions& options, const OptionTable& table) {
   std::vector<std::string> without{"minibatch"};
   if (options.estimate) without.emplace_back("precision");

@@ -19,18 +19,38 @@ constexpr const char* kFolders[] = {"../share/hetpipe/recipes", HETPIPE_INSTALLE
 constexpr const char* kEnding = ".toml";
 
 // What `hetpipe train` has for one machine, for the data there, or for one run.
-constexpr const char* kNotOfATraining[] = {
-    "plan",           "cluster",          "pool",
-    "profile",        "profile-device",   "profile-batch",
-    "policy",         "virtual-workers",  "servers",
-    "placement",      "data",             "init",
-    "init-partial",   "output",           "resume",
-    "device",         "threads",          "data-threads",
-    "run-ahead",      "transport",        "transport-path",
-    "timeout",        "log-every",        "checkpoint-every",
-    "keep",           "exact",            "trace",
-    "notice",         "flight-recorder",  "rehearse-preemption",
-    "skip-damaged",   "json"};
+constexpr const char* kNotOfATraining[] = {"plan",
+                                           "cluster",
+                                           "pool",
+                                           "profile",
+                                           "profile-device",
+                                           "profile-batch",
+                                           "policy",
+                                           "virtual-workers",
+                                           "servers",
+                                           "placement",
+                                           "data",
+                                           "init",
+                                           "init-partial",
+                                           "output",
+                                           "resume",
+                                           "device",
+                                           "threads",
+                                           "data-threads",
+                                           "run-ahead",
+                                           "transport",
+                                           "transport-path",
+                                           "timeout",
+                                           "log-every",
+                                           "checkpoint-every",
+                                           "keep",
+                                           "exact",
+                                           "trace",
+                                           "notice",
+                                           "flight-recorder",
+                                           "rehearse-preemption",
+                                           "skip-damaged",
+                                           "json"};
 
 bool is_of_a_training(const Option& option) {
   return option.in_file && std::find(std::begin(kNotOfATraining), std::end(kNotOfATraining),
@@ -73,8 +93,9 @@ void check_recipe(const std::string& file) {
       continue;
     }
     problems.add(file + ":" + std::to_string(value.line),
-                 key + " (it is of one machine, data set or run, and a recipe is for all of them). "
-                       "Remove the line, and give --" +
+                 key +
+                     " (it is of one machine, data set or run, and a recipe is for all of them). "
+                     "Remove the line, and give --" +
                      key + " on the command line.");
   }
   problems.throw_if_any();

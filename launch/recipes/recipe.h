@@ -7,8 +7,8 @@
 
 #include "launch/command/options.h"
 
-// A recipe: a whole training as a file of options of `hetpipe train`, without those of a machine, of
-// data and of one run. Several commands read the same file, each what it has an option for.
+// A recipe: a whole training as a file of options of `hetpipe train`, without those of a machine,
+// of data and of one run. Several commands read the same file, each what it has an option for.
 namespace hetpipe {
 
 // --recipe, for the commands that read one.
@@ -25,7 +25,8 @@ std::vector<std::string> recipe_keys();
 std::string recipe_file(const std::string& recipe);
 
 // What the command of `table` takes from the recipe, but for the options named; nothing if none is
-// given. The whole file is checked first, also what other commands take: UserError with all problems.
+// given. The whole file is checked first, also what other commands take: UserError with all
+// problems.
 std::vector<OptionsBelow> options_of_recipe(const std::optional<std::string>& recipe,
                                             const OptionTable& table,
                                             const std::vector<std::string>& without = {});

@@ -331,10 +331,9 @@ int sbatch_command(const Invocation& how) {
   if (options.container) {
     job.container = container_of(options.runtime);
     job.image = *options.container;
-    job.mounted =
-        folders_for_container(job.folder, {train.data.value_or(""), train.output.value_or(""),
-                                           train.planning.profile.value_or(""), job.pool,
-                                           train.recipe.value_or("")});
+    job.mounted = folders_for_container(
+        job.folder, {train.data.value_or(""), train.output.value_or(""),
+                     train.planning.profile.value_or(""), job.pool, train.recipe.value_or("")});
   }
   decide_nodes(options, job);
   job.shape = shape_of(options, job);

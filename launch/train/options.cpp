@@ -119,10 +119,7 @@ OptionGroup training_options(TrainOptions& options) {
                                     "What decays: parameters of two dimensions or more, so no "
                                     "biases and no norms (matrices), or all parameters.")),
           rate_of_option(options.rate_of),
-          real_option("ema", "DECAY", options.ema, {0, 1, true},
-                      "The parameter servers keep a moving average of the weights, too: after "
-                      "every wave it becomes DECAY times itself and 1 - DECAY times the new "
-                      "weights. Evaluations are then of the average."),
+          ema_option(options.planning, PlanGiven::possibly),
           real_option("clip-norm", "X", options.clip_norm, kUpToAMillion,
                       "Clips gradients to norm X."),
           unset_means("global for systems that flush their pipeline, otherwise stage",
@@ -318,11 +315,7 @@ void check_train_options(const TrainOptions& options, Problems& problems) {
                    "is then measured at the start, --profile FILE or --plan FILE.");
     }
   }
-  if (options.ema && *options.ema >= 1) {
-    problems.add("--ema",
-                 "of 1 never changes (an average keeps so much of itself, and takes what is left "
-                 "to 1 of the new weights). Give a DECAY below 1, such as 0.999.");
-  }
+  check_ema(options.planning, problems);
   if (!options.betas.empty() &&
       (options.betas.size() != 2 || std::max(options.betas[0], options.betas.back()) >= 1)) {
     problems.add("--betas",

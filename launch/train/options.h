@@ -45,7 +45,6 @@ struct TrainOptions {
   std::optional<double> weight_decay;   // absent: OptimizerTraits::weight_decay
   std::optional<std::string> decay_of;  // absent: matrices if decay is decoupled, else all
   std::vector<std::string> rate_of;     // "PATTERN=FACTOR"
-  std::optional<double> ema;            // absent: no average of the weights is kept
   RateOptions rate;
   std::optional<double> clip_norm;        // absent: nothing is clipped
   std::optional<std::string> clip_scope;  // absent: usual_clip_scope

@@ -188,12 +188,6 @@ void check_training(const TrainJob& job, const Given& given, const Resumption& r
   Problems problems;
   check_optimizer(given.options, job.optimizer, problems);
   check_groups(job.optimizer.rates, given.model, problems);
-  if (job.optimizer.ema > 0 && !traits(composition(job.plan).sync).waves()) {
-    problems.add("--ema",
-                 "cannot be combined with sync all-reduce (the average is kept at "
-                 "parameter servers, and this plan has none). Leave it out, or give "
-                 "--sync wsp.");
-  }
   if (given.options.clip_norm) {
     const std::string why = why_not_clip(job.optimizer.clipping.scope, composition(job.plan));
     if (!why.empty()) problems.add("--clip-scope", why);

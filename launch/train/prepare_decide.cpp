@@ -99,7 +99,7 @@ OptimizerOptions decide_optimizer(const TrainOptions& options, const Plan& plan)
       .weight_decay = options.weight_decay.value_or(traits.weight_decay),
       .vectors_decay = options.decay_of ? *options.decay_of == "all" : !traits.decoupled,
       .rates = rates_of_groups(options.rate_of),
-      .ema = options.ema.value_or(0)};
+      .ema = plan.ema};
   if (options.betas.size() == 2) {
     optimizer.beta1 = options.betas[0];
     optimizer.beta2 = options.betas[1];

@@ -20,6 +20,7 @@ struct NamedLine {
 constexpr std::array kLines{NamedLine{"weights", &LedgerBytes::weights},
                             NamedLine{"gradients", &LedgerBytes::gradients},
                             NamedLine{"optimizer", &LedgerBytes::optimizer},
+                            NamedLine{"average", &LedgerBytes::average},
                             NamedLine{"stashed versions", &LedgerBytes::stashed_versions},
                             NamedLine{"deferred updates", &LedgerBytes::deferred_updates},
                             NamedLine{"second version", &LedgerBytes::second_version},

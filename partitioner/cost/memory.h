@@ -36,6 +36,7 @@ struct MemoryLedger {
 //   weights            P
 //   gradients          P
 //   optimizer          slots * P    optimizer_slots (partitioner/plan/optimizer_rule.h)
+//   average            P            of the weights (--ema), where no parameter server keeps it
 //   stashed versions   (n - 1) P    where the version F(p) used waits for B(p); the newest
 //                                   minibatch's is the weights themselves
 //   deferred updates   (Nm - n) P   where every stage shows F(p) exactly the updates 0 ... p - Nm,

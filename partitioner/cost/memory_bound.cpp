@@ -43,7 +43,7 @@ MemoryBound::MemoryBound(const MemoryRule& rule, std::span<const HeldCounts> cou
       stash_is_freed_(traits(rule.schedule).backwards_in_a_row && !update_by_wave_),
       backwards_(counts[static_cast<std::size_t>(device)].backwards),
       versions_(versions_of(rule, counts, counts[static_cast<std::size_t>(device)])),
-      copies_(2 + rule.optimizer_slots + versions_.stashed + versions_.deferred_updates +
+      copies_(2 + rule.optimizer_slots + (rule.average ? 1 : 0) + versions_.stashed + versions_.deferred_updates +
               versions_.second + versions_.predicted + versions_.older + versions_.wave_updates) {
   for (const std::vector<int>& moment : counts[static_cast<std::size_t>(device)].micro_batches) {
     chunks_ = moment.size();
@@ -186,6 +186,7 @@ LedgerBytes MemoryBound::lines(std::span<const ChunkMemory> chunks) const {
   lines.weights = p;
   lines.gradients = p;
   lines.optimizer = rule_.optimizer_slots * p;
+  lines.average = rule_.average ? p : 0;
   lines.stashed_versions = versions_.stashed * p;
   lines.deferred_updates = versions_.deferred_updates * p;
   lines.second_version = versions_.second * p;
@@ -216,6 +217,7 @@ MemoryBound memory_bound(const PipelineShape& shape, StageId stage) {
   MemoryRule rule;
   rule.in_flight = shape.in_flight;
   rule.optimizer_slots = shape.optimizer_slots;
+  rule.average = shape.average;
   rule.server = shape.server;
   rule.clock_distance = shape.clock_distance;
   rule.micro_batches_of_backward = shape.micro_batches;

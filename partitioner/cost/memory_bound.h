@@ -22,7 +22,8 @@ struct MemoryRule {
   StageSync sync = StageSync::waves;
   int in_flight = 1;  // Nm
   int optimizer_slots = 1;
-  bool server = false;  // pushes to a parameter server
+  bool average = false;  // of the weights, kept here
+  bool server = false;   // pushes to a parameter server
   int clock_distance = 0;
   int all_reduced = 1;                // devices that add up their gradients, this one included
   bool adds_gradients = false;        // of several passes, to one for the update
@@ -44,6 +45,7 @@ struct LedgerBytes {
   std::int64_t weights = 0;
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
+  std::int64_t average = 0;
   std::int64_t stashed_versions = 0;
   std::int64_t deferred_updates = 0;
   std::int64_t second_version = 0;
@@ -128,6 +130,7 @@ struct PipelineShape {
   bool server = false;  // pushes to a parameter server
   int clock_distance = 0;
   int micro_batches = 1;  // of a minibatch
+  bool average = false;   // of the weights, kept by the stages
 };
 MemoryBound memory_bound(const PipelineShape& shape, StageId stage);
 

@@ -84,6 +84,7 @@ MemoryRule memory_rule(const Plan& plan) {
   rule.sync = traits(system.sync).stage;
   rule.in_flight = plan.in_flight;
   rule.optimizer_slots = optimizer_slots(plan.optimizer, traits(system.weights).predicts());
+  rule.average = plan.ema > 0 && rule.sync != StageSync::waves;
   rule.server = plan.server.has_value() && rule.sync == StageSync::waves;
   // Without a bound a server adds each push as it comes, so that the next pull holds it.
   const bool bounded = rule.server && traits(system.sync).bounded;

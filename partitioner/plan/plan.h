@@ -71,6 +71,7 @@ struct Plan {
   int micro_batches = 1;
   int in_flight = 1;  // Nm
   std::string optimizer = "sgd-momentum";
+  double ema = 0;               // decay of the moving average of the weights; 0: none is kept
   PrecisionChoice precision{};  // of GPUs: what its times hold for
   std::string runtime;          // only for simulate: whose executor is imitated; empty: this one
   std::string schedule;         // what differs from the system's row (system.h); empty: the row's

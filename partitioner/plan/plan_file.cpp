@@ -22,6 +22,7 @@ constexpr Range kSamples{1, 1e9};
 constexpr Range kMicroBatches{1, 1e4};
 constexpr Range kInFlight{1, 1e4};
 constexpr Range kClockDistance{0, 1e4};
+constexpr Range kDecay{0, 1 - 1e-12};
 constexpr Range kLayer{0, 1e6};
 constexpr Range kSeconds{0, 1e9};
 constexpr Range kBytes{0, 1e18};
@@ -53,6 +54,7 @@ class PlanFile {
       top.problem(top.line_of("optimizer"), unknown("optimizer", plan_.optimizer, known) +
                                                 ". Use one of these: " + join(known, ", ") + ".");
     }
+    plan_.ema = top.real("ema", kDecay).value_or(0);
     read_precision(top);
     plan_.runtime = known_word(top, "runtime", {"megatron-deepspeed"});
     plan_.schedule = known_word(top, "schedule", schedule_names());
@@ -336,6 +338,7 @@ std::string to_toml(const Plan& plan, const Profile* names) {
   text += format("micro_batches = %d\n", plan.micro_batches);
   text += format("in_flight = %d  # Nm, the length of a wave\n", plan.in_flight);
   text += "optimizer = " + toml_string(plan.optimizer) + "\n";
+  if (plan.ema > 0) text += "ema = " + toml_real(plan.ema) + "\n";
   text += "precision = " + toml_string(to_string(plan.precision)) + "  # of GPUs\n";
   if (!plan.runtime.empty()) text += "runtime = " + toml_string(plan.runtime) + "\n";
   if (!plan.schedule.empty()) text += "schedule = " + toml_string(plan.schedule) + "\n";

@@ -153,6 +153,7 @@ class Planner {
     request.in_flight = in_flight;
     request.optimizer = request_.optimizer;
     request.server = traits(system_.sync).waves();
+    request.average = request_.ema > 0 && !request.server;
     request.clock_distance = request_.clock_distance;
     request.work = request_.partition_work;
     return request;

@@ -87,7 +87,8 @@ PipelineShape pipeline_shape(const PartitionRequest& request) {
           optimizer_slots(request.optimizer),
           request.server,
           request.clock_distance,
-          request.micro_batches};
+          request.micro_batches,
+          request.average};
 }
 
 Partition evaluate_partition(const Cluster& cluster, const Profile& profile,
@@ -167,6 +168,7 @@ Partition evaluate_plan(const Cluster& cluster, const Profile& profile, const Pl
   request.in_flight = plan.in_flight;
   request.optimizer = plan.optimizer;
   request.server = plan.server.has_value();
+  request.average = plan.ema > 0 && !request.server;
   request.clock_distance = plan.server ? plan.server->clock_distance : 0;
   return evaluate_partition(cluster, profile, request, request.devices, std::move(ends));
 }

@@ -32,6 +32,7 @@ struct PartitionRequest {
   int in_flight = 1;  // Nm
   std::string optimizer = "sgd-momentum";
   bool server = true;
+  bool average = false;  // of the weights, kept by the stages themselves
   int clock_distance = 0;
   // Steps after which the search stops with the best partition so far and a bound; some seconds.
   // Counted, never timed, so that the answer is the same on every machine.

@@ -245,6 +245,7 @@ Plan blank_plan(const PlanRequest& request) {
   plan.system = request.system;
   plan.model = request.profile.model;
   plan.optimizer = request.optimizer;
+  plan.ema = request.ema;
   plan.precision = request.precision;
   const System& row = system_named(request.system);
   const System parts = composition(request);

@@ -43,6 +43,7 @@ struct PlanRequest {
   std::string sync;
   PrecisionChoice precision = Precision::fp32;  // whose peak estimates take
   std::string optimizer = "sgd-momentum";
+  double ema = 0;  // of the plan
   int clock_distance = 0;
   std::string placement = "default";
   std::string pull = "bound";

@@ -253,6 +253,7 @@ const std::optional<Partition>& SearchSpace::cut(std::vector<DeviceName> devices
   request.optimizer = row_.request.optimizer;
   request.in_flight = chooses_in_flight() ? knobs.in_flight : 1;
   request.server = has_server();
+  request.average = row_.request.ema > 0 && !has_server();
   request.clock_distance = has_server() ? knobs.clock_distance : 0;
   request.work = kCutWork;
   if (row_.request.cluster.devices().size() <= kFewDevices) request.first_work = kCutWork;

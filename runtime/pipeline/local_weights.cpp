@@ -90,12 +90,18 @@ void LocalWeights::add_to_current(const Buffer& delta) {
 
 Buffer LocalWeights::everything() {
   Buffer all(device_, stream_, bytes(), MemoryKind::workspace);
-  if (count_ == 0) return all;
-  device_.copy(stream_, all.data(), current_->values.data(), bytes());
-  for (const Update& update : kept_back_) {
-    device_.add(stream_, all.as<float>(), update.delta->as<float>(), count_);
-  }
+  copy_everything(0, count_, all.as<float>());
   return all;
+}
+
+void LocalWeights::copy_everything(std::int64_t first, std::int64_t count, float* to) {
+  if (count == 0) return;
+  device_.copy(stream_, reinterpret_cast<std::byte*>(to),
+               reinterpret_cast<const std::byte*>(current_->values.as<float>() + first),
+               static_cast<std::size_t>(count) * sizeof(float));
+  for (const Update& update : kept_back_) {
+    device_.add(stream_, to, update.delta->as<float>() + first, count);
+  }
 }
 
 void LocalWeights::add_to_wave(const Buffer& delta) {

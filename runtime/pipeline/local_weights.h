@@ -48,6 +48,8 @@ class LocalWeights {
   std::shared_ptr<const WeightVersion> newest() const { return current_; }  // that is visible
   // The newest, and what is kept back: all updates so far.
   Buffer everything();
+  // The same of `count` floats from `first` on, to `to`; enqueued.
+  void copy_everything(std::int64_t first, std::int64_t count, float* to);
   // Updates computed since the training's start, where every minibatch makes one.
   std::int64_t updates_done() const { return rules_.updates_done(updated_); }
   // One past the newest minibatch whose update is visible.

@@ -27,7 +27,7 @@ struct OptimizerOptions {
   double weight_decay = 0;
   bool vectors_decay = true;    // parameters of one dimension as well: biases, norms
   std::vector<RateOf> rates{};  // the first that covers a parameter holds
-  double ema = 0;  // decay of the moving average of the weights; 0: none. Kept at the servers
+  double ema = 0;           // decay of the moving average of the weights; 0: none (WeightsAverage)
   RateSchedule schedule{};  // of the learning rate
   Clipping clipping{};
 };

@@ -11,6 +11,7 @@ std::vector<std::byte> to_bytes(const StageState& state) {
   writer.lists(state.slots);
   writer.list(state.statistics);
   writer.list(state.weights);
+  writer.list(state.average);
   writer.number(state.exact ? 1 : 0);
   if (state.exact) {
     writer.number(state.exact->label);
@@ -34,6 +35,7 @@ StageState stage_state_from(std::span<const std::byte> bytes) {
   state.slots = reader.lists();
   state.statistics = reader.list();
   state.weights = reader.list();
+  state.average = reader.list();
   if (reader.number() != 0) {
     ExactWeights& exact = state.exact.emplace();
     exact.label = reader.number();

@@ -30,6 +30,7 @@ struct StageState {
   std::vector<std::vector<float>> slots;  // of the optimizer
   std::vector<float> statistics;          // running means and variances
   std::vector<float> weights{};           // where no server has them
+  std::vector<float> average{};           // of the weights, likewise, where one is kept
   std::optional<ExactWeights> exact;
   std::optional<LossScale::State> loss_scale{};  // beside `exact`, of the stage that keeps it
   bool operator==(const StageState&) const = default;

@@ -19,7 +19,8 @@ struct StageSnapshot {
 };
 
 enum class WithStatistics { no, yes };
-// The weights themselves, or the moving average that the servers keep of them.
+// The weights themselves, or the moving average that the servers keep of them. (Without servers
+// every stage keeps its own.)
 enum class WeightsFor { training, evaluation_by_average };
 
 // statistics: only the rank's part of their mean. exactly: so that a continuation is

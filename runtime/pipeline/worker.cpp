@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/index.h"
 #include "base/text.h"
@@ -64,6 +65,9 @@ Worker::Worker(WorkerSetup setup, const WaveRules& rules, std::vector<Stage*> ch
                "fp32.",
                static_cast<long long>(rules_.minibatches_done(message.minibatch))));
   });
+  if (!setup_.waves && setup_.ema > 0) {
+    average_.emplace(device_, stream_, setup_.ema, std::exchange(setup_.average, {}));
+  }
   if (!device_.host_memory()) samples_ahead_.emplace(device_, stream_);
   if (ahead_.is_ahead()) {
     for (Stage* stage : chunks_) {

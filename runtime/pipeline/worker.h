@@ -28,6 +28,7 @@
 #include "runtime/pipeline/synchronizer.h"
 #include "runtime/pipeline/tied_weights.h"
 #include "runtime/pipeline/wave_book.h"
+#include "runtime/pipeline/weights_average.h"
 #include "runtime/pipeline/work_queue.h"
 
 namespace hetpipe {
@@ -44,8 +45,9 @@ struct StagePace {
 struct WorkerSetup {
   WorkerPlace place;
   WeightPolicy policy;
-  bool waves = true;              // updates go to parameter servers, wave by wave
-  bool averages = false;          // evaluations are of the servers' average of the weights
+  bool waves = true;  // updates go to parameter servers, wave by wave
+  double ema = 0;  // decay of the average of the weights that evaluations are of; 0: of the weights
+  std::vector<float> average{};   // that it starts with, where no server keeps it
   bool clip_globally = false;     // gradients, by their norm over all stages
   bool scaled = false;            // the loss: some device of the run computes in fp16
   LossScale::State loss_scale{};  // that it starts with
@@ -164,6 +166,7 @@ class Worker {
   LocalWeights& weights_;
   Optimizer& optimizer_;
   PassWeights versions_;
+  std::optional<WeightsAverage> average_;  // where no server keeps it
   Synchronizer& synchronizer_;
   RankService& service_;
   Pace pace_;

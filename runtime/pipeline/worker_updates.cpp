@@ -48,6 +48,7 @@ void Worker::update(const Action& action) {
     versions_.minibatch_done(p);
     weights_.computed(p, gradients_.take(),
                       setup_.waves ? LocalWeights::WaveSums::yes : LocalWeights::WaveSums::no);
+    if (average_ && ends_wave(p)) average_->follow(weights_);
     ahead_.end(WorkQueue::Work::brief, doing(action) + "update on " + device_.description(),
                [this, start](const WorkQueue::Span& span) {
                  for (const StagePace& pace : setup_.paces) pace_.advance(pace.update);
@@ -128,6 +129,7 @@ void Worker::save_state(Minibatch p) {
   } else {
     state.statistics = statistics_.average(wave + 1, synchronizer_);
     state.weights = download(weights_.everything());
+    if (average_) state.average = download(average_->values());
   }
   settle("the state for a checkpoint");
   synchronizer_.save(state);
@@ -150,15 +152,17 @@ void Worker::evaluate(Minibatch p) {
     const Label label = final ? rules_.end_label() : rules_.bound_label(gate);
     evaluated_ = synchronizer_.pull(
         gate, label, WithStatistics::yes,
-        setup_.averages ? WeightsFor::evaluation_by_average : WeightsFor::training);
+        setup_.ema > 0 ? WeightsFor::evaluation_by_average : WeightsFor::training);
     start = now_ns();  // until now it waited for those who train
     const std::vector<Buffer> foreign = foreign_for_evaluation(label, evaluated_->weights);
     sum = evaluator_.evaluate(label, evaluated_->weights.as<float>(), foreign,
                               evaluated_->statistics.as<float>());
-    if (setup_.averages) evaluated_.reset();  // nobody trains with them
-  } else {                                    // of what is here, behind the update of p
+    if (setup_.ema > 0) evaluated_.reset();  // nobody trains with them
+  } else {                                   // of what is here, behind the update of p
     const Label label = rules_.wave_of(p) + 1;
-    const Buffer weights = weights_.everything();
+    Buffer everything;
+    if (!average_) everything = weights_.everything();
+    const Buffer& weights = average_ ? average_->values() : everything;
     const std::vector<float>& mean = statistics_.average(label, synchronizer_);
     Buffer statistics(device_, stream_, mean.size() * sizeof(float), MemoryKind::workspace);
     device_.copy(stream_, statistics.data(), reinterpret_cast<const std::byte*>(mean.data()),

@@ -55,7 +55,7 @@ std::size_t bytes_of(const CheckpointParts& parts) {
   for (const auto& stages : parts.workers) {
     for (const StageState& stage : stages) {
       add(stage.slots);
-      floats += stage.weights.size() + stage.statistics.size();
+      floats += stage.weights.size() + stage.statistics.size() + stage.average.size();
       if (!stage.exact) continue;
       floats += stage.exact->base.size();
       add(stage.exact->updates);

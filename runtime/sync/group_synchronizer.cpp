@@ -49,6 +49,7 @@ void GroupSynchronizer::save(const StageState& state) {
       part.slots.push_back(slice(slot, parameters, stage.parameters));
     }
     part.weights = slice(state.weights, parameters, stage.parameters);
+    if (!state.average.empty()) part.average = slice(state.average, parameters, stage.parameters);
     part.statistics = slice(state.statistics, statistics, stage.statistics);
     parts_[k].send(state.label, to_bytes(part));
     parameters += stage.parameters;

@@ -153,6 +153,10 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
                                          of_stages(parts, &StageState::weights));
     checkpoint.statistics = name_tensors(model, ParameterLayout::statistics, layers,
                                          of_stages(parts, &StageState::statistics));
+    if (job.optimizer.ema > 0) {
+      checkpoint.slots[kAverageSlot] = name_tensors(model, ParameterLayout::parameters, layers,
+                                                    of_stages(parts, &StageState::average));
+    }
   }
   const std::vector<std::string> slot_names = optimizer_named(job.optimizer.name).slots;
   for (std::size_t i = 0; i < slot_names.size(); ++i) {

@@ -114,6 +114,7 @@ Built build(const TrainValues& common, const Role::Worker& role, const RankDevic
     const FlatState start = common.start_of_stage(role.virtual_worker, id);
     append(built.start.parameters, start.parameters);
     append(built.start.statistics, start.statistics);
+    append(built.start.average, start.average);
     built.start.slots.resize(start.slots.size());
     for (std::size_t slot = 0; slot < start.slots.size(); ++slot) {
       append(built.start.slots[slot], start.slots[slot]);
@@ -270,7 +271,8 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
   setup.evaluates = common.evaluations.place();
   setup.evaluations = common.evaluations.events(role.virtual_worker);
   setup.waves = has_waves(job.plan);
-  setup.averages = job.optimizer.ema > 0;
+  setup.ema = job.optimizer.ema;
+  if (!setup.waves) setup.average = std::move(built.start.average);
   setup.split_backward = traits(system.schedule).backward == BackwardForm::split;
   for (const StageId id : role.stages) {
     setup.recompute.push_back(recomputes(vw.stages[at(id.value)], system.weights));

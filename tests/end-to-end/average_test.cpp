@@ -5,8 +5,8 @@
 #include "runtime/training/checkpoint.h"
 #include "tests/end-to-end/training.h"
 
-// The moving average of the weights at the servers: of every label, from the serial program's
-// weights; evaluated, stored and continued.
+// The moving average of the weights, at the servers and where there are none: of every label, from
+// the serial program's weights; evaluated, stored and continued.
 namespace hetpipe {
 namespace average_test {
 
@@ -103,6 +103,134 @@ TEST(Average, ContinuesOnAnotherPlan) {
     const Trained trained = bench.train(from);
     expect_same(trained, serial, bench.model());
     expect_averages(trained, averages(serial.at, 3, start), bench.model());
+  }
+}
+
+struct Composed {
+  std::string system, schedule, weights;
+  int in_flight, micro_batches;
+};
+
+// Every system without parameter servers, and what differs in which updates a stage keeps back.
+const std::vector<Composed>& without_servers() {
+  static const std::vector<Composed> all{{"gpipe", "", "", 1, 4},
+                                         {"pipedream-flush", "", "", 1, 3},
+                                         {"dapple", "", "", 1, 4},
+                                         {"zero-bubble", "", "", 1, 4},
+                                         {"data-parallel", "", "", 1, 2},
+                                         {"pipedream", "", "", 3, 1},
+                                         {"pipedream", "", "vertical-sync", 3, 1},
+                                         {"pipedream-2bw", "", "", 3, 1},
+                                         {"vanilla", "", "", 3, 2},
+                                         {"spectrain", "", "", 3, 1},
+                                         {"xpipe", "", "", 2, 2},
+                                         {"timeprest", "", "", 2, 2},
+                                         {"pipedream-flush", "interleaved-1f1b", "", 1, 4}};
+  return all;
+}
+
+Training without_servers(const Composed& of, bool pooled) {
+  Training training{.model = "lenet-bn", .sample = {6, 6, 1}, .classes = 3, .samples = 90};
+  training.system = of.system;
+  training.schedule = of.schedule;
+  training.weights = of.weights;
+  training.in_flight = of.in_flight;
+  training.micro_batches = of.micro_batches;
+  training.ema = kDecay;
+  training.test_samples = 37;
+  training.evaluate_every = 1;
+  if (of.system == "data-parallel") {
+    training.workers = {{12}};
+    training.workers[0].shares = {{4, 2}};
+  } else if (of.schedule == "interleaved-1f1b") {
+    training.chunks = 2;
+    training.workers = {{12, {3, 6, 10}}};
+  } else {
+    training.workers = {{12, {4, 9}}};
+    if (pooled) training.workers.push_back({24, {7}});
+  }
+  return training;
+}
+
+TEST(Average, IsKeptByTheStagesOfEverySystem) {
+  for (const Composed& of : without_servers()) {
+    for (const bool pooled : {false, true}) {
+      SCOPED_TRACE(of.system + " " + of.schedule + of.weights + (pooled ? " pooled" : ""));
+      const Bench bench(without_servers(of, pooled));
+      if (pooled && bench.why_not_played()) continue;
+      const Trained trained = bench.train();
+      const SerialSystem::Result serial = bench.serial_system();
+      expect_same(trained, serial, bench.model());  // training does not know of the average
+      const auto expected = averages(serial.at, 0, serial.at.at(0).weights);
+      ASSERT_GT(trained.checkpoints.size(), 1u);
+      expect_averages(trained, expected, bench.model());
+      const auto losses = trained.metric("test_loss");
+      ASSERT_FALSE(losses.empty());
+      for (const MetricPoint& point : losses) {
+        SerialState state = serial.at.at(point.wave);
+        state.weights = expected.at(point.wave);
+        const double loss =
+            evaluate_serially(bench.model(), bench.device(), bench.test_data(), state, 37)
+                .loss_sum /
+            37;
+        EXPECT_NEAR(point.value, loss, 1e-5 * point.value) << "label " << point.wave;
+      }
+      EXPECT_NE(trained.said.find("(average of the weights): test loss"), std::string::npos);
+    }
+  }
+}
+
+// A flushed pipeline continues bit for bit, and so does the average: also under another cut.
+TEST(Average, ContinuesWithoutServers) {
+  Training training = without_servers({"gpipe", "", "", 1, 4}, false);
+  training.epochs = 2;
+  const Bench whole(training);
+  const Trained uninterrupted = whole.train();
+  for (const std::vector<int>& cut : {std::vector<int>{4, 9}, std::vector<int>{7}}) {
+    training.workers = {{12, cut}};
+    const Bench bench(training);
+    const From from{uninterrupted.checkpoints.at(5)};
+    const Trained resumed = bench.train(from);
+    ASSERT_EQ(resumed.end(), uninterrupted.end());
+    for (const auto& [label, checkpoint] : resumed.checkpoints) {
+      EXPECT_TRUE(average_of(checkpoint, bench.model()) ==
+                  average_of(uninterrupted.checkpoints.at(label), bench.model()))
+          << "label " << label;
+    }
+    EXPECT_FALSE(average_of(resumed.checkpoints.at(6), bench.model()) ==
+                 average_of(from.checkpoint, bench.model()));
+  }
+}
+
+// From servers to none, and back: the average is the model's, whoever keeps it.
+TEST(Average, MovesBetweenServersAndStages) {
+  const Composed gpipe{"gpipe", "", "", 1, 4};
+  Training servers = averaged(0);
+  servers.model = "lenet-bn";
+  servers.sample = {6, 6, 1};
+  servers.classes = 3;
+  servers.samples = 90;
+  Training none = without_servers(gpipe, false);
+  none.test_samples = 0;
+  none.evaluate_every = 0;
+  for (const bool to_none : {true, false}) {
+    SCOPED_TRACE(to_none);
+    const Trained before = Bench(to_none ? servers : none).train();
+    Training then = to_none ? none : servers;
+    then.epochs = 2;
+    const Bench bench(then);
+    const From from{before.checkpoints.rbegin()->second};
+    const Trained trained = bench.train(from);
+    const Label first = from.checkpoint.label;
+    // One step by hand, from what the checkpoints have.
+    Floats expected = average_of(from.checkpoint, bench.model());
+    const Checkpoint& next = trained.checkpoints.at(first + 1);
+    const Floats weights = state_of(next, bench.model()).weights;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const float kept = static_cast<float>(kDecay) * expected[i];
+      expected[i] = kept + static_cast<float>(1 - kDecay) * weights[i];
+    }
+    EXPECT_TRUE(average_of(next, bench.model()) == expected);
   }
 }
 

@@ -34,6 +34,7 @@ struct Playing {
   std::string system, schedule, weights;
   int in_flight, micro_batches;
   std::string model = "snn-mlp";
+  double ema = 0;
   int minibatch() const { return kMicroBatch * micro_batches; }
 };
 
@@ -103,6 +104,7 @@ Measured measure(const Playing& run, const std::string& device = "cpu") {
   training.weights = run.weights;
   training.in_flight = run.in_flight;
   training.micro_batches = run.micro_batches;
+  training.ema = run.ema;
   const Bench bench(training);
   const TrainJob job = bench.job_of();
 
@@ -217,6 +219,29 @@ TEST(HeldTiedWeights, PeakMemoryIsTheLedgers) {
     Playing tied = run;
     tied.model = "gpt2-tiny";
     expect_the_ledgers_peak(measure(tied), 0.75);
+  }
+}
+
+// Where no server keeps the average of the weights, every stage has it beside the optimizer's
+// state.
+TEST(HeldAverage, PeakMemoryIsTheLedgers) {
+  for (const Playing& run :
+       {Playing{"gpipe", "", "", 1, 4}, Playing{"pipedream", "", "", 4, 1},
+        Playing{"pipedream-2bw", "", "", 4, 1}, Playing{"vanilla", "", "", 4, 1},
+        Playing{"zero-bubble", "", "", 1, 8}, Playing{"spectrain", "", "", 4, 1},
+        Playing{"hetpipe", "", "", 4, 1}}) {
+    SCOPED_TRACE(testing::PrintToString(run));
+    Playing averaged = run;
+    averaged.ema = 0.9;
+    const Measured without = measure(run);
+    const Measured with = measure(averaged);
+    expect_the_ledgers_peak(with);
+    const bool here = run.system != "hetpipe";
+    for (int k = 0; k < kStages; ++k) {
+      const std::int64_t more = here ? with.parameters[at(k)] : 0;
+      EXPECT_EQ(with.peak(k, MemoryKind::optimizer), without.peak(k, MemoryKind::optimizer) + more);
+      EXPECT_EQ(with.ledgers[at(k)].total(), without.ledgers[at(k)].total() + more);
+    }
   }
 }
 

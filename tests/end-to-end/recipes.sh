@@ -16,13 +16,13 @@ fail() { echo "FAILED: $*"; failed=1; }
 page=$source/docs/recipes.md
 
 # --- what the document's commands find ----------------------------------------------------------------------
-grep -v '^emulate\|^latency' "$source/cluster-configs/fashion-quickstart.toml" > cluster.toml
+sed 's/slowdown = [0-9.]*/slowdown = 1.0/' "$source/cluster-configs/fashion-quickstart.toml" > cluster.toml
 head -c 40000 "$source/docs/training.md" > input.txt
 for name in openwebtext books; do
   mkdir $name
   # Tokens of 16 bits: each byte of the text and a zero.
   for split in train val; do
-    head -c 6000 input.txt | LC_ALL=C tr '\200-\377' ' ' | sed 's/./&\x00/g' | LC_ALL=C tr '\n' '\000' | head -c 8000 > $name/$split.bin
+    head -c 4000 input.txt | LC_ALL=C tr '\n\200-\377' ' ' | LC_ALL=C sed 's/./&\x00/g' > $name/$split.bin
   done
 done
 for split in train val; do
@@ -47,7 +47,7 @@ smaller() { # COMMAND: what follows the document's own options
     *' --recipe imagenet-resnet50 '*) model="--model resnet-8 --train-transforms RandomResizedCrop(16),RandomHorizontalFlip --test-transforms Resize(20),CenterCrop(16)" ;;
     *' --recipe gpt2 '*) model="--model gpt2-tiny --data tokens:openwebtext,T=16,vocabulary=128" ;;
     *' --recipe bert-mlm '*) model="--model bert-tiny --data tokens:books,T=16,vocabulary=128" ;;
-    *' --recipe fashion-resnet '*) model="--model resnet-8 --epochs 0.005" ;;
+    *' --recipe fashion-resnet '*) model="--model mlp --epochs 0.005" ;;
     *mine.toml*) model="--epochs 0.01" ;;
     *) model="--epochs 0.02" ;;
   esac
@@ -55,11 +55,11 @@ smaller() { # COMMAND: what follows the document's own options
     *' sbatch '* | *--print-config*) ;;
     hetpipe\ profile*) echo "${model%%--epochs*} --minibatch 2" ;;
     hetpipe\ plan*) ;;
-    *' --plan '*) echo "$model --trace off" ;;
-    *' compare '*) echo "$model --evaluations 1 -- --minibatch 8 --trace off" ;;
+    *' --plan '*) echo "$model --lr-warmup 0.001 --trace off" ;;
+    *' compare '*) echo "$model --evaluations 1 -- --lr-warmup 0.001 --minibatch 8 --trace off" ;;
     *' --recipe imagenet'* | *' --recipe gpt2 '* | *' --recipe bert'*)
-      echo "$model --epochs 0.5 --minibatch 4 --micro-batches 1 --trace off" ;;
-    *) echo "$model --minibatch 8 --trace off" ;;
+      echo "$model --epochs 0.5 --lr-warmup 0.001 --minibatch 4 --micro-batches 1 --trace off" ;;
+    *) echo "$model --lr-warmup 0.001 --minibatch 8 --trace off" ;;
   esac
 }
 number=0
@@ -68,7 +68,7 @@ while read -r command; do
   start=$SECONDS
   # Words, not shell syntax: brackets are transforms.
   read -r -a words <<< "$command $(smaller "$command")"
-  "${words[@]}" > said-$number 2> err-$number < /dev/null || fail "$command ended with $?: $(tail -n 3 err-$number)"
+  "${words[@]}" > said-$number 2> err-$number < /dev/null || fail "$command ended with $?: $(head -n 5 err-$number)"
   echo "$((SECONDS - start)) s: ${words[*]}"
 done < commands
 
@@ -81,12 +81,12 @@ says() { # COMMAND TEXT
 says '--output runs/nano' 'recipe gpt2-nano; --epochs was 1.53, is 0.02'
 says '--output runs/fashion' '--minibatch was 128, is 8'
 says '--print-config' 'optimizer = "adamw"'
-grep -q '^minibatch = 12$' plan.toml || fail "the plan's minibatch is not the recipe's: $(grep minibatch plan.toml)"
+grep -q '^minibatch = 12 ' plan.toml || fail "the plan's minibatch is not the recipe's: $(grep minibatch plan.toml)"
 grep -q '^optimizer = "adamw"$' plan.toml || fail "the plan's optimizer is not the recipe's"
 [ "$(grep -c '^betas = \[0.9, 0.99\]$' runs/nano/config.toml)" -eq 1 ] || fail "the run has other betas: $(grep betas runs/nano/config.toml)"
 grep -q '^micro-batches = 8$\|^micro_batches = 8$' resnet50-plan.toml || fail "the plan has no 8 micro-batches"
 grep -q -- '--recipe bert-mlm' bert.sh || fail "the job does not read the recipe"
-grep -q '^label-smoothing = 0.1$' runs/mine/config.toml && grep -q '^lr-warmup = 0.2$' runs/mine/config.toml || fail "the run of mine.toml has other options"
+grep -q '^label-smoothing = 0.1$' runs/mine/config.toml && grep -q '^lr-schedule = "cosine"$' runs/mine/config.toml || fail "the run of mine.toml has other options"
 for run in nano at-once fashion mine imagenet gpt2 bert; do
   grep -q '"exit": "finished"' runs/$run/result.json || fail "runs/$run did not come to its end"
 done

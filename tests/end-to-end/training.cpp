@@ -312,6 +312,7 @@ Bench::Bench(Training training)
 TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) const {
   TrainJob job;
   job.plan = make_plan(training_, model_);
+  job.plan.ema = training_.ema;
   if (!training_.paces.empty()) {
     job.cluster = make_cluster(training_);
     job.profile = make_profile(training_, model_);

@@ -58,7 +58,7 @@ struct Training {
   std::string placement = "default";
 
   SerialOptimizer optimizer{.rate = 0.05f};
-  double ema = 0;               // of the servers' average of the weights
+  double ema = 0;               // of the average of the weights
   std::vector<RateOf> rates{};  // whose factors optimizer.factor_of has to be
   float label_smoothing = 0;
   RateOptions rate{};  // whose rates optimizer.rate_of has to be

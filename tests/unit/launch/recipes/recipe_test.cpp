@@ -106,8 +106,7 @@ TEST_F(Recipes, StandAboveTheRunThatIsResumed) {
 // All of the file is checked, whatever the command has an option for.
 TEST_F(Recipes, ACommandTakesWhatItHasAnOptionFor) {
   std::string model, minibatch = "none";
-  const auto problems_of = [&](const std::string& recipe,
-                               const std::vector<std::string>& without) {
+  const auto problems_of = [&](const std::string& recipe, const std::vector<std::string>& without) {
     model = "none";
     OptionTable table("try", "Tries.",
                       {{"All",
@@ -129,9 +128,9 @@ TEST_F(Recipes, ACommandTakesWhatItHasAnOptionFor) {
   EXPECT_EQ(model, "mlp");
   EXPECT_EQ(minibatch, "none");
 
-  const std::string wrong = write(
-      "w.toml",
-      "format = 1\nmodel = \"mlp\"\nlearning-rat = 0.1\nepochs = \"many\"\nlr-schedule = \"stp\"\n");
+  const std::string wrong = write("w.toml",
+                                  "format = 1\nmodel = \"mlp\"\nlearning-rat = 0.1\nepochs = "
+                                  "\"many\"\nlr-schedule = \"stp\"\n");
   const std::string said = problems_of(wrong, {});
   EXPECT_THAT(said, HasSubstr(wrong + ":3: unknown key 'learning-rat'"));
   EXPECT_THAT(said, HasSubstr("learning-rate"));
@@ -166,8 +165,8 @@ TEST_F(Recipes, HaveTheseKeys) {
 }
 
 TEST_F(Recipes, ComeByName) {
-  EXPECT_THAT(recipe_names(), ElementsAre("bert-mlm", "fashion-resnet", "gpt2", "gpt2-nano",
-                                          "imagenet-resnet50"));
+  EXPECT_THAT(recipe_names(),
+              ElementsAre("bert-mlm", "fashion-resnet", "gpt2", "gpt2-nano", "imagenet-resnet50"));
   for (const std::string& name : recipe_names()) {
     SCOPED_TRACE(name);
     TrainOptions options;
