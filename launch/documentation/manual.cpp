@@ -22,6 +22,7 @@ constexpr File kFiles[] = {
     {"PREFIX/share/hetpipe/cluster-configs/",
      "Cluster files with comments, and profiles of models, to start from. PREFIX is where HetPipe "
      "was installed: /usr for the Debian package."},
+    {"PREFIX/share/hetpipe/recipes/", "Whole trainings, for --recipe."},
     {"PREFIX/share/doc/hetpipe/",
      "How to plan, train and compare; docs/files.md has the formats of cluster files, profiles, "
      "plans, checkpoints and traces."},

@@ -22,8 +22,7 @@ struct MemoryRule {
   StageSync sync = StageSync::waves;
   int in_flight = 1;  // Nm
   int optimizer_slots = 1;
-  bool average = false;  // of the weights, kept here
-  bool server = false;   // pushes to a parameter server
+  bool server = false;  // pushes to a parameter server
   int clock_distance = 0;
   int all_reduced = 1;                // devices that add up their gradients, this one included
   bool adds_gradients = false;        // of several passes, to one for the update
@@ -31,6 +30,7 @@ struct MemoryRule {
   // Where weights are predicted, the passes of this stage that look ahead at all.
   bool forward_ahead = true;
   bool backward_ahead = true;
+  bool average = false;  // of the weights, is kept here
 };
 
 // A stage on a device; several of one device: its chunks.

@@ -58,10 +58,11 @@ int inside_of(const Checkpoint& checkpoint) {
 // Hashes travel as signed numbers of the same bits.
 std::int64_t as_number(std::uint64_t hash) { return static_cast<std::int64_t>(hash); }
 
-// Of the plan, without what arithmetic_hash() has.
+// Of the plan, without what arithmetic_hash() and the options' hash have.
 std::uint64_t partition_hash(const TrainJob& job) {
   Plan plan = job.plan;
   plan.precision = {};
+  plan.ema = 0;
   return plan_hash(plan);
 }
 

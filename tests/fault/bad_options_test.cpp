@@ -99,9 +99,6 @@ TEST_F(BadOptions, WhatIsUnknownIsNamedWithTheNearest) {
         "--epsilon: has no effect with optimizer sgd-momentum",
         "--decay-of: has no effect with a weight decay of 0"}},
       {train + " --nesterov --momentum 0", {"--nesterov: has no effect with --momentum 0"}},
-      {"train --cluster cluster.toml --profile profile.toml --data data --transport threads "
-       "--output run --system dapple --minibatch 32 --ema 0.9",
-       {"--ema: cannot be combined with sync all-reduce"}},
       {train + " --ema 1", {"--ema: of 1 never changes", "below 1"}},
       {train + " --decay-of vectors",
        {"--decay-of: unknown value 'vectors' (known: matrices, all)"}},

@@ -99,6 +99,8 @@ TEST(CheckpointBytes, ParametersSlotsAndWhatIsInFlight) {
   EXPECT_EQ(checkpoint_bytes(job, 3), 1000 * 2 * 4);
   job.exact_checkpoints = true;  // one virtual worker with two minibatches in flight
   EXPECT_EQ(checkpoint_bytes(job, 0), 1000 * (2 + 2 + 2) * 2);
+  job.plan.ema = 0.999;  // one average, whoever keeps it
+  EXPECT_EQ(checkpoint_bytes(job, 0), 1000 * (2 + 1 + 2 + 2) * 2);
 }
 
 }  // namespace output_checks_test

@@ -158,6 +158,16 @@ TEST(DeviceLedger, OneVersionUnderAFlush) {
             "messages 18\nworkspace 7\ntotal 545");
 }
 
+TEST(DeviceLedger, AnAverageOfTheWeightsIsOneMore) {
+  MemoryRule rule{Rule::flush_1f1b, Weights::one_version, kAllReduce, 1, 2, false, 0, 3};
+  rule.average = true;
+  EXPECT_EQ(shown(rule, {3, 1, 4}, 1),
+            "weights 100\ngradients 100\noptimizer 200\naverage 100\nall-reduce 100\n"
+            "activations 20\nmessages 18\nworkspace 7\ntotal 645");
+  EXPECT_EQ(stage_ledger(kFootprint, {3, 4, 1, false, 0, 1, true}, StageId{1}).total(),
+            stage_ledger(kFootprint, {3, 4, 1, false, 0, 1, false}, StageId{1}).total() + 100);
+}
+
 // Gradients of many pieces need no more than four.
 TEST(DeviceLedger, AllReduceHoldsAFewPieces) {
   const MemoryRule rule{Rule::gpipe, Weights::one_version, kAllReduce, 1, 0, false, 0, 2};

@@ -54,6 +54,38 @@ TEST(Planner, AValidPlanThatIsItsOwnPrediction) {
   EXPECT_NEAR(plan.predicted->bottleneck, bottleneck, 1e-12);
 }
 
+// On the devices where no server keeps it: in what was predicted, and in what is written.
+TEST(Planner, TheAverageOfTheWeightsTakesMemory) {
+  for (const char* system : {"hetpipe", "pipedream", "dapple", "data-parallel", "gpipe"}) {
+    SCOPED_TRACE(system);
+    PlanRequest request = request_of(kPool, 12);
+    request.system = system;
+    request.ema = 0.75;
+    const Plan plan = make_plan(request);
+    EXPECT_EQ(parse_plan(to_toml(plan), "plan.toml"), plan);
+    EXPECT_EQ(plan.ema, 0.75);
+    for (std::size_t k = 0; k < plan.virtual_workers.front().stages.size(); ++k) {
+      const StageId stage{static_cast<int>(k)};
+      const auto total = [&](const Plan& of) {
+        return stage_ledger(of, kPool, request.profile, VirtualWorkerId{0}, stage).total();
+      };
+      Plan without = plan;
+      without.ema = 0;
+      std::int64_t parameters = 0;
+      const PlanStage& of = plan.virtual_workers.front().stages[k];
+      for (int l = of.first_layer; l < of.end_layer; ++l) {
+        parameters += request.profile.layers[static_cast<std::size_t>(l)].parameter_bytes;
+      }
+      EXPECT_GT(parameters, 0);
+      EXPECT_EQ(total(plan) - total(without), plan.server ? 0 : parameters);
+      if (of.predicted) EXPECT_EQ(of.predicted->memory, total(plan));
+    }
+    std::string text = to_toml(plan);
+    text.replace(text.find("ema = 0.75"), 10, "ema = 1.00");
+    EXPECT_THAT(user_error([&] { parse_plan(text, "p.toml"); }), HasSubstr("ema"));
+  }
+}
+
 TEST(Planner, TheBestOfThePolicies) {
   PlanRequest request = request_of(kPool, 12);
   const double best = plan_hetpipe(request).predicted->throughput;
