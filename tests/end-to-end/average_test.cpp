@@ -130,7 +130,7 @@ const std::vector<Composed>& without_servers() {
 }
 
 Training without_servers(const Composed& of, bool pooled) {
-  Training training{.model = "lenet-bn", .sample = {6, 6, 1}, .classes = 3, .samples = 90};
+  Training training{.model = "lenet-bn", .sample = {6, 6, 1}, .classes = 3, .samples = 120};
   training.system = of.system;
   training.schedule = of.schedule;
   training.weights = of.weights;
@@ -152,31 +152,46 @@ Training without_servers(const Composed& of, bool pooled) {
   return training;
 }
 
+// Every label's, against the serial program; evaluations against those with its weights.
+void expect_kept_by_stages(const Bench& bench) {
+  const Trained trained = bench.train();
+  const SerialSystem::Result serial = bench.serial_system();
+  expect_same(trained, serial, bench.model());  // training does not know of the average
+  const auto expected = averages(serial.at, 0, serial.at.at(0).weights);
+  ASSERT_GT(trained.checkpoints.size(), 1u);
+  expect_averages(trained, expected, bench.model());
+  const auto losses = trained.metric("test_loss");
+  ASSERT_FALSE(losses.empty());
+  for (const MetricPoint& point : losses) {
+    SerialState state = serial.at.at(point.wave);
+    state.weights = expected.at(point.wave);
+    const double loss =
+        evaluate_serially(bench.model(), bench.device(), bench.test_data(), state, 37).loss_sum /
+        37;
+    EXPECT_NEAR(point.value, loss, 1e-5 * point.value) << "label " << point.wave;
+  }
+  EXPECT_NE(trained.said.find("(average of the weights): test loss"), std::string::npos);
+}
+
 TEST(Average, IsKeptByTheStagesOfEverySystem) {
   for (const Composed& of : without_servers()) {
     for (const bool pooled : {false, true}) {
       SCOPED_TRACE(of.system + " " + of.schedule + of.weights + (pooled ? " pooled" : ""));
       const Bench bench(without_servers(of, pooled));
-      if (pooled && bench.why_not_played()) continue;
-      const Trained trained = bench.train();
-      const SerialSystem::Result serial = bench.serial_system();
-      expect_same(trained, serial, bench.model());  // training does not know of the average
-      const auto expected = averages(serial.at, 0, serial.at.at(0).weights);
-      ASSERT_GT(trained.checkpoints.size(), 1u);
-      expect_averages(trained, expected, bench.model());
-      const auto losses = trained.metric("test_loss");
-      ASSERT_FALSE(losses.empty());
-      for (const MetricPoint& point : losses) {
-        SerialState state = serial.at.at(point.wave);
-        state.weights = expected.at(point.wave);
-        const double loss =
-            evaluate_serially(bench.model(), bench.device(), bench.test_data(), state, 37)
-                .loss_sum /
-            37;
-        EXPECT_NEAR(point.value, loss, 1e-5 * point.value) << "label " << point.wave;
-      }
-      EXPECT_NE(trained.said.find("(average of the weights): test loss"), std::string::npos);
+      if (!pooled || !bench.why_not_played()) expect_kept_by_stages(bench);
     }
+  }
+}
+
+// Evaluated with the owner's average in the stage that uses its weight.
+TEST(Average, IsOfTiedWeightsToo) {
+  for (const Composed& of : {Composed{"gpipe", "", "", 1, 4}, Composed{"vanilla", "", "", 3, 2}}) {
+    SCOPED_TRACE(of.system);
+    Training training = without_servers(of, false);
+    training.model = "bert-tiny";
+    training.sample = {3};
+    training.workers = {{12, {9, 20}}};
+    expect_kept_by_stages(Bench(training));
   }
 }
 

@@ -38,6 +38,11 @@ shipped=$share/hetpipe/cluster-configs
   fail "no plan of a shipped cluster with a shipped profile"
 grep -q 'predicted throughput' plan.txt || fail "no prediction: $(cat plan.txt)"
 
+"$hetpipe" train --recipe gpt2-nano --data text:t --cluster c.toml --print-config > recipe.txt || fail "no recipe is found"
+grep -q '^minibatch = 12$' recipe.txt || fail "another recipe: $(cat recipe.txt)"
+[ -e "$share/hetpipe/recipes/imagenet-resnet50.toml" ] && [ -z "$(find "$share/hetpipe/recipes" -name '*.cpp')" ] ||
+  fail "installed as recipes: $(ls "$share/hetpipe/recipes")"
+
 "$prefix/bin/hetpipe-supervise" --help | grep -q -- '--hosts FILE' || fail "hetpipe-supervise --help"
 if [ -d /usr/share/datasets/fashion-mnist ]; then
   # Measured and planned, but not trained.

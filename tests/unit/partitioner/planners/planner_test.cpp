@@ -78,7 +78,9 @@ TEST(Planner, TheAverageOfTheWeightsTakesMemory) {
       }
       EXPECT_GT(parameters, 0);
       EXPECT_EQ(total(plan) - total(without), plan.server ? 0 : parameters);
-      if (of.predicted) EXPECT_EQ(of.predicted->memory, total(plan));
+      if (of.predicted) {
+        EXPECT_EQ(of.predicted->memory, total(plan));
+      }
     }
     std::string text = to_toml(plan);
     text.replace(text.find("ema = 0.75"), 10, "ema = 1.00");
