@@ -146,7 +146,8 @@ Model read_data(const TrainOptions& options, TrainJob& job, Log& log) {
 Profile measure_here(const TrainOptions& options, const Model& model,
                      const std::optional<Cluster>& cluster, Log& log) {
   const int minibatch = options.planning.minibatch.value_or(kMeasuredMinibatch);
-  ModelMeasurer by{.batches = {std::max(1, minibatch / options.planning.micro_batches.value_or(1))}};
+  ModelMeasurer by{
+      .batches = {std::max(1, minibatch / options.planning.micro_batches.value_or(1))}};
   by.on_cpu = cluster &&
               std::any_of(cluster->kinds.begin(), cluster->kinds.end(), [](const DeviceKind& kind) {
                 return kind.emulate && kind.emulate->of == kEmulatingDevice;

@@ -224,7 +224,7 @@ TEST(Average, MovesBetweenServersAndStages) {
   servers.model = "lenet-bn";
   servers.sample = {6, 6, 1};
   servers.classes = 3;
-  servers.samples = 90;
+  servers.samples = 120;
   Training none = without_servers(gpipe, false);
   none.test_samples = 0;
   none.evaluate_every = 0;

@@ -25,13 +25,10 @@ for name in openwebtext books; do
     head -c 4000 input.txt | LC_ALL=C tr '\n\200-\377' ' ' | LC_ALL=C sed 's/./&\x00/g' > $name/$split.bin
   done
 done
-for split in train val; do
-  for class in ankle bag; do
-    mkdir -p imagenet/$split/$class
-    for i in 1 2 3 4 5 6 7 8; do
-      hetpipe data show --data fashion-mnist --count 9 --seed $i --output imagenet/$split/$class/$i.png > out 2>&1 || fail "data show: $(cat out)"
-    done
-  done
+hetpipe data show --data fashion-mnist --count 9 --output image.png > out 2>&1 || fail "data show: $(cat out)"
+for class in train/ankle train/bag val/ankle val/bag; do
+  mkdir -p imagenet/$class
+  for i in 1 2 3 4 5 6 7 8; do cp image.png imagenet/$class/$i.png; done
 done
 sed -n '/^# mine.toml$/,/^```$/p' "$page" | grep -v '^```' > mine.toml
 [ "$(wc -l < mine.toml)" -ge 5 ] || fail "the document's own recipe is gone"
