@@ -374,8 +374,7 @@ std::string OptionTable::configuration() const {
 }
 
 bool read_options(OptionTable& table, const Invocation& how,
-                  const std::function<void(Problems&)>& check,
-                  const OptionTable::Below& below) {
+                  const std::function<void(Problems&)>& check, const OptionTable::Below& below) {
   if (how.reader != nullptr) {
     how.reader->options(table);
     return false;
