@@ -36,7 +36,7 @@ for split in train test; do { printf '\x13\x63'; bytes 3072; printf '\x00\x01'; 
 
 # Blocks marked as sh, continued lines joined.
 awk '/^```/ { inside = $0 == "```sh"; next } inside' "$source/docs/data.md" | sed -e ':a' -e '/\\$/ { N; s/\\\n *//; ba' -e '}' > commands
-awk '/^```/ { inside = !inside && $0 != "```sh"; marked = !marked; next } inside && /hetpipe / { print "not marked as sh: " $0 }' \
+awk '/^```/ { open = !open; sh = $0 == "```sh"; next } open && !sh && /hetpipe / { print "not marked as sh: " $0 }' \
   "$source/docs/data.md" > unmarked
 [ -s unmarked ] && fail "$(cat unmarked)"
 [ "$(grep -c '^hetpipe ' commands)" -ge 7 ] || fail "docs/data.md has $(grep -c . commands) commands"
