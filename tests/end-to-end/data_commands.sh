@@ -57,4 +57,17 @@ done
 mv flowers elsewhere
 hetpipe predict runs/flowers elsewhere/test/rose/0001.png elsewhere/test/daisy/0002.png > out 2> err || fail "predict: $(cat err)"
 [ "$(grep -cE '"class":0,"name":"daisy"|"class":1,"name":"rose"' out)" -eq 2 ] || fail "predict prints $(cat out)"
+
+# Mixed samples are images with a class each, of which none weighs more, and training's.
+refused() { # TEXT COMMAND...
+  local text=$1 code=0; shift
+  "$@" > out 2> err || code=$?
+  [ $code -eq 2 ] || fail "$*: exit code $code, not 2"
+  grep -q -F -- "$text" err || fail "$*: not '$text' but: $(cat err)"
+}
+mixing=(hetpipe train --cluster ranks --output no --mixup-alpha 0.2)
+refused "--mixup-alpha: mixes images that have a class each" "${mixing[@]}" --model gpt2-tiny --data "text:$source/README.md"
+refused "(--class-weights says otherwise)" "${mixing[@]}" --model lenet --data idx --class-weights 1,2
+refused "--mixup-alpha: '-1'" "${mixing[@]}" --model lenet --data idx --mixup-alpha -1
+refused "--cutmix-alpha: is for training samples" hetpipe data show --data idx --split test --cutmix-alpha 1 --output no.png
 exit $failed
