@@ -304,12 +304,12 @@ Training normed(const Composed& of, int in_flight = 2) {
 }
 
 TEST(MixedSamples, TrainLikeTheSerialProgram) {
-  for (const std::string system : {"dapple", "pipedream", "hetpipe", "ddp"}) {
+  for (const std::string system : {"dapple", "pipedream", "hetpipe", "data-parallel"}) {
     for (const MixRules mixes : {MixRules{0.4, 0}, MixRules{0, 1}, MixRules{0.8, 0.5}}) {
       SCOPED_TRACE(testing::Message()
                    << system << " " << mixes.mixup_alpha << " " << mixes.cutmix_alpha);
       Training training = normed({system, "", "", ""});
-      if (system == "ddp") {
+      if (system == "data-parallel") {
         for (Training::Worker& worker : training.workers) worker.stage_ends = {};
         training.workers[0].shares = {};
         training.micro_batches = training.in_flight = 1;
