@@ -58,6 +58,7 @@ std::string text(const SoftmaxCrossEntropy& s) {
   std::string t = "softmax cross-entropy";
   if (s.smoothing != 0) t += format(", smoothing %g", static_cast<double>(s.smoothing));
   if (s.labelled != 0) t += format(", %d tokens of a sample", s.labelled);
+  if (s.mixed) t += ", mixed labels";
   return t;
 }
 std::string text(const RegressionLoss& l) {

@@ -108,11 +108,17 @@ struct AlphaDropout {
 // terms are weighed as PyTorch weighs them: by its label's weight, and in the smoothed part each
 // class by its own. What the mean is over then is the caller's to know: `loss_weight` of the
 // arguments.
+//
+// Where `mixed`, of (N, classes) logits, training reads three rows of N behind each other: labels,
+// labels of what each sample is mixed with, and the first one's share, the bits of a float. A
+// sample's loss is share times that of the one label plus (1 - share) times that of the other
+// (Zhang et al. 2018, section 2); `correct` is of the first. Evaluations read labels alone.
 struct SoftmaxCrossEntropy {
   float smoothing = 0;
   int labelled = 0;
   bool skips = false;
   ConstantTable<float> class_weights = {};  // one of each class; empty: 1
+  bool mixed = false;                       // without the three above
 };
 // (N, ...) predictions with float targets of the same shape, whose bits lie where labels do (one of
 // each element), -> (N) losses, each the mean over its sample's elements. The backward's gradient
@@ -300,7 +306,7 @@ struct ForwardArguments {
   std::byte* stash = nullptr;  // LayerShapes::stash_bytes; unused in evaluate
   Mode mode = Mode::train;
   std::span<const SampleKey> samples;    // host memory; dropout only
-  const std::int32_t* labels = nullptr;  // device memory, (N) or (N, T); loss only
+  const std::int32_t* labels = nullptr;  // device memory, (N), (N, T), (3, N) if mixed; loss only
   std::int32_t* correct = nullptr;  // device memory, (N): tokens of it whose arg max is the label;
                                     // loss only; may be null
   // What a sample's labels weigh on average over those that the mean loss is over: the sum of their

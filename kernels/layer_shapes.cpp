@@ -270,6 +270,9 @@ LayerShapes shapes_of(const SoftmaxCrossEntropy& l, const std::string& layer, co
     refuse(layer, format("%d class weights for %d classes", int(l.class_weights.size()),
                          int(in[in.rank() - 1])));
   }
+  if (l.mixed && (in.rank() == 3 || l.labelled > 0 || l.skips || !l.class_weights.empty())) {
+    refuse(layer, "mixed labels are one of each sample, and weigh alike");
+  }
   LayerShapes s;
   s.output = {in[0]};
   s.stash_bytes = in.elements() * kFloatBytes;  // probabilities

@@ -92,7 +92,7 @@ class LossKernel final : public LayerKernel {
  public:
   LossKernel(const SoftmaxCrossEntropy& spec, const Shape& in, int threads)
       : smoothing_(static_cast<double>(spec.smoothing)),
-        s_(reference::sizes_of(spec, in)),
+        s_(reference::sizes_of(spec, in, Mode::train)),
         threads_(threads) {}
 
   void forward(Stream&, const ForwardArguments& a) override {
@@ -101,7 +101,7 @@ class LossKernel final : public LayerKernel {
     std::vector<reference::TokenLoss> tokens(static_cast<std::size_t>(s_.batch * s_.tokens));
     parallel_for(threads_, s_.batch * s_.tokens, [&](std::int64_t r) {
       tokens[static_cast<std::size_t>(r)] =
-          token(train ? smoothing_ : 0.0, floats(a.inputs[0]), a.labels, r, probabilities);
+          token(a.mode, floats(a.inputs[0]), a.labels, r, probabilities);
     });
     reference::softmax_cross_entropy_sums(s_, tokens.data(), floats(a.output), a.correct,
                                           a.loss_weight);
@@ -126,26 +126,48 @@ class LossKernel final : public LayerKernel {
       const float* const p = probabilities + r * s_.classes;
       float* const row = dx + r * s_.classes;
       loops::softmax_loss_gradient(row, p, other, denominator, a.loss_scale, s_.classes);
-      row[a.labels[r]] = (p[a.labels[r]] - right) / denominator * a.loss_scale;
+      const auto set = [&](std::int32_t label, float target) {
+        row[label] = (p[label] - target) / denominator * a.loss_scale;
+      };
+      if (!s_.mixed) return set(a.labels[r], right);
+      const auto [second, share] = reference::mixed_label(s_, a.labels, r);
+      if (a.labels[r] == second) return set(second, right);
+      const auto target = [&](double part) {
+        return static_cast<float>((1 - smoothing_) * part + smoothing_ / classes);
+      };
+      set(a.labels[r], target(share));
+      set(second, target(1 - share));
     });
   }
 
  private:
   // The definition's, but for how exponentials are formed and added.
-  reference::TokenLoss token(double smoothing, const float* logits, const std::int32_t* labels,
+  reference::TokenLoss token(Mode mode, const float* logits, const std::int32_t* labels,
                              std::int64_t r, float* probabilities) const {
     if (!reference::is_labelled(s_, labels[r])) return {};
-    if (smoothing != 0 || !s_.weights.empty()) {
-      return reference::softmax_cross_entropy_row(s_, smoothing, logits, labels, r, probabilities);
+    const bool train = mode == Mode::train;
+    if ((train && smoothing_ != 0) || !s_.weights.empty()) {
+      return reference::softmax_cross_entropy_row(s_, train ? smoothing_ : 0.0, logits, labels, r,
+                                                  probabilities);
     }
-    ensure(0 <= labels[r] && labels[r] < s_.classes, "label outside [0, classes)");
+    const auto check = [&](std::int32_t label) {
+      ensure(0 <= label && label < s_.classes, "label outside [0, classes)");
+    };
+    check(labels[r]);
     const float* const x = logits + r * s_.classes;
     float* const p = probabilities == nullptr ? nullptr : probabilities + r * s_.classes;
     const loops::SoftmaxSum of = loops::softmax_sum(p, x, s_.classes);
     if (p != nullptr) loops::scale(p, static_cast<float>(1.0 / of.sum), s_.classes);
-    return {
-        std::log(of.sum) - (static_cast<double>(x[labels[r]]) - static_cast<double>(of.largest)),
-        of.best == labels[r], true};
+    const auto loss = [&](std::int32_t label) {
+      return std::log(of.sum) - (static_cast<double>(x[label]) - static_cast<double>(of.largest));
+    };
+    reference::TokenLoss own{loss(labels[r]), of.best == labels[r], true};
+    if (s_.mixed && train) {
+      const auto [second, share] = reference::mixed_label(s_, labels, r);
+      check(second);
+      own.loss = share * own.loss + (1 - share) * loss(second);
+    }
+    return own;
   }
 
   double smoothing_;

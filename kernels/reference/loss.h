@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -21,6 +22,7 @@ struct LossSizes {
   std::int64_t labelled = 0;  // tokens of each sample, the others' label is kNoLabel; 0: all
   bool skips = false;         // any label may be kNoLabel
   ConstantTable<float> weights = {};  // of the classes; empty: 1
+  bool mixed = false;                 // labels are three rows (SoftmaxCrossEntropy)
 
   // Of a sample, that its loss is the mean of.
   std::int64_t predictions() const { return labelled == 0 ? tokens : labelled; }
@@ -29,10 +31,20 @@ struct LossSizes {
     return loss_weight > 0 ? loss_weight : static_cast<double>(predictions());
   }
 };
-inline LossSizes sizes_of(const SoftmaxCrossEntropy& l, const Shape& in) {
-  return {in[0],          in.rank() == 3 ? in[1] : 1, in[in.rank() - 1], l.labelled, l.skips,
-          l.class_weights};
+inline LossSizes sizes_of(const SoftmaxCrossEntropy& l, const Shape& in, Mode mode) {
+  return {in[0],           in.rank() == 3 ? in[1] : 1,    in[in.rank() - 1], l.labelled, l.skips,
+          l.class_weights, l.mixed && mode == Mode::train};
 }
+
+// What sample r is mixed with, and how much of it is its own.
+struct MixedLabel {
+  std::int32_t other = 0;
+  double share = 1;
+};
+inline MixedLabel mixed_label(const LossSizes& s, const std::int32_t* labels, std::int64_t r) {
+  return {labels[s.batch + r], static_cast<double>(std::bit_cast<float>(labels[2 * s.batch + r]))};
+}
+
 inline bool is_labelled(const LossSizes& s, std::int32_t label) {
   return label != kNoLabel || (s.labelled == 0 && !s.skips);
 }
@@ -85,9 +97,17 @@ template <class T>
 TokenLoss softmax_cross_entropy_row(const LossSizes& s, double smoothing, const T* logits,
                                     const std::int32_t* labels, std::int64_t r, T* probabilities) {
   if (!is_labelled(s, labels[r])) return {};
-  return softmax_cross_entropy_token(
-      s.classes, smoothing, s.weights, logits + r * s.classes, labels[r],
-      probabilities != nullptr ? probabilities + r * s.classes : nullptr);
+  const auto by = [&](std::int32_t label) {
+    return softmax_cross_entropy_token(
+        s.classes, smoothing, s.weights, logits + r * s.classes, label,
+        probabilities != nullptr ? probabilities + r * s.classes : nullptr);
+  };
+  TokenLoss own = by(labels[r]);
+  if (s.mixed) {
+    const MixedLabel mixed = mixed_label(s, labels, r);
+    own.loss = mixed.share * own.loss + (1 - mixed.share) * by(mixed.other).loss;
+  }
+  return own;
 }
 
 // loss (N), the mean over each sample's labelled tokens of (N, T), or their sum by `loss_weight`
@@ -151,6 +171,17 @@ void softmax_cross_entropy_backward(const LossSizes& s, double smoothing, const 
         const T target = other * static_cast<T>(s.weights[j]) + (j == labels[r] ? more : T{0});
         dx[r * s.classes + j] =
             (probabilities[r * s.classes + j] * sum - target) / denominator * static_cast<T>(scale);
+      }
+      continue;
+    }
+    if (s.mixed) {
+      const auto [second, share] = mixed_label(s, labels, r);
+      for (std::int64_t j = 0; j < s.classes; ++j) {
+        const double of_labels = (j == labels[r] ? share : 0) + (j == second ? 1 - share : 0);
+        const T target =
+            static_cast<T>((1 - smoothing) * of_labels + smoothing / double(s.classes));
+        dx[r * s.classes + j] =
+            (probabilities[r * s.classes + j] - target) / denominator * static_cast<T>(scale);
       }
       continue;
     }

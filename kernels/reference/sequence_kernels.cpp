@@ -136,14 +136,14 @@ class SequenceKernel final : public LayerKernel {
   void forward(const SoftmaxCrossEntropy& l, const ForwardArguments& a) {
     const bool train = a.mode == Mode::train;
     reference::softmax_cross_entropy_forward(
-        reference::sizes_of(l, in_), train ? static_cast<double>(l.smoothing) : 0.0,
+        reference::sizes_of(l, in_, a.mode), train ? static_cast<double>(l.smoothing) : 0.0,
         floats(a.inputs[0]), a.labels, floats(a.output),
         train ? reinterpret_cast<float*>(a.stash) : nullptr, a.correct, a.loss_weight);
   }
   void backward(const SoftmaxCrossEntropy& l, const BackwardArguments& a) {
     if (float* dx = wanted(a.input_gradients, 0)) {
       reference::softmax_cross_entropy_backward(
-          reference::sizes_of(l, in_), static_cast<double>(l.smoothing),
+          reference::sizes_of(l, in_, Mode::train), static_cast<double>(l.smoothing),
           reinterpret_cast<const float*>(a.stash), a.labels, a.loss_samples, 0, rows(), dx,
           a.loss_scale, a.loss_weight);
     }

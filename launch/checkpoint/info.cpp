@@ -86,6 +86,7 @@ std::string json_text(const std::string& path, const Checkpoint& c, bool with_te
     json["sample_shape"] = c.trained_on->sample_shape;
     json["classes"] = c.trained_on->classes;
     json["vocabulary"] = c.trained_on->vocabulary.size();
+    json["class_names"] = c.trained_on->class_names;
   }
   Json slots = Json::object();
   Json exact;
@@ -130,6 +131,7 @@ void print_text(const std::string& path, const Checkpoint& c, bool with_tensors)
   if (const auto& of = c.trained_on) {
     line("made for", "samples " + shape_text(of->sample_shape) +
                          format(", %lld classes", static_cast<long long>(of->classes)) +
+                         (of->class_names.empty() ? "" : " with names") +
                          (of->vocabulary.empty() ? "" : ", characters of a text"));
   }
   line("optimizer", c.optimizer + ", step " + std::to_string(c.optimizer_step));

@@ -4,11 +4,12 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace hetpipe {
 
-OptionGroup sample_options(SampleOptions& options) {
-  return {
+OptionGroup sample_options(SampleOptions& options, MixedSamples mixed) {
+  OptionGroup group{
       "Samples (docs/data.md)",
       {
           text_option("train-transforms", "T,...", options.train_transforms,
@@ -26,6 +27,16 @@ OptionGroup sample_options(SampleOptions& options) {
           integer_option("data-threads", "N", options.data_threads, {1, 256},
                          "Threads per rank that read and decode samples."),
       }};
+  if (mixed == MixedSamples::no) return group;
+  group.options.push_back(
+      real_option("mixup-alpha", "A", options.mixes.mixup_alpha, {0, 1000},
+                  "mixup: each training sample becomes share s of it plus 1 - s of another one, s "
+                  "drawn from Beta(A, A), and so does its label; 0: not. With --cutmix-alpha too, "
+                  "either with probability 1/2."));
+  group.options.push_back(
+      real_option("cutmix-alpha", "A", options.mixes.cutmix_alpha, {0, 1000},
+                  "CutMix: likewise, but a box of another image's pixels is put into it."));
+  return group;
 }
 
 std::vector<std::string> sample_words(const SampleOptions& options) {
@@ -39,6 +50,9 @@ std::vector<std::string> sample_words(const SampleOptions& options) {
   if (options.normalize != defaults.normalize) add("--normalize", options.normalize);
   if (options.skip_damaged > 0) add("--skip-damaged", std::to_string(options.skip_damaged));
   if (options.data_threads > 1) add("--data-threads", std::to_string(options.data_threads));
+  const MixRules& mixes = options.mixes;
+  if (mixes.mixup_alpha > 0) add("--mixup-alpha", format("%g", mixes.mixup_alpha));
+  if (mixes.cutmix_alpha > 0) add("--cutmix-alpha", format("%g", mixes.cutmix_alpha));
   return words;
 }
 

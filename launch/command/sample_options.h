@@ -18,10 +18,13 @@ struct SampleOptions {
   std::string normalize = "none";
   int skip_damaged = 0;
   int data_threads = 1;
+  MixRules mixes;
 };
 
-// --train-transforms, --test-transforms, --normalize, --skip-damaged, --data-threads.
-OptionGroup sample_options(SampleOptions& options);
+// --train-transforms, --test-transforms, --normalize, --skip-damaged, --data-threads; of a command
+// that reads samples as training does, --mixup-alpha and --cutmix-alpha too.
+enum class MixedSamples { no, yes };
+OptionGroup sample_options(SampleOptions& options, MixedSamples mixed = MixedSamples::no);
 // Those that differ from their defaults, as they are typed.
 std::vector<std::string> sample_words(const SampleOptions& options);
 // What is wrong with them.

@@ -2,6 +2,7 @@
 #include "launch/data/feed.h"
 
 #include "base/failure.h"
+#include "runtime/data/mixing.h"
 #include "runtime/training/training_data.h"
 
 namespace hetpipe {
@@ -14,11 +15,12 @@ constexpr double kSeconds = 1;  // of reading
 DataSeen look_at_data(const DataOptions& options, const std::string& model, int minibatch) {
   DataSeen seen{.reads = true};
   try {
-    const Dataset data = open_training_data({.model = {.name = options.model.value_or(model)},
-                                             .data = *options.data,
-                                             .test_share = options.test_share,
-                                             .images = image_rules(options.samples, 1)},
-                                            Split::train, Parts::images);
+    Dataset data = open_training_data({.model = {.name = options.model.value_or(model)},
+                                       .data = *options.data,
+                                       .test_share = options.test_share,
+                                       .images = image_rules(options.samples, 1)},
+                                      Split::train, Parts::images);
+    mix_by(options.samples.mixes, data);
     seen.fingerprint = data.fingerprint;
     seen.samples = data.size;
     seen.memory = held_bytes(data, minibatch);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "launch/command/output_file.h"
 #include "launch/command/sample_options.h"
 #include "launch/data/actions.h"
+#include "runtime/data/mixing.h"
 #include "runtime/data/prefetch.h"
 #include "runtime/training/data_feed.h"
 #include "runtime/training/training_data.h"
@@ -47,11 +49,17 @@ OptionGroup data_group(LookOptions& options) {
 
 Dataset open_look(const LookOptions& options) {
   const Split split = options.split == "train" ? Split::train : Split::test;
-  return open_training_data({.model = {},
-                             .data = *options.data,
-                             .test_share = options.test_share,
-                             .images = image_rules(options.samples, options.seed)},
-                            split, Parts::both);
+  Dataset data = open_training_data({.model = {},
+                                     .data = *options.data,
+                                     .test_share = options.test_share,
+                                     .images = image_rules(options.samples, options.seed)},
+                                    split, Parts::both);
+  if (split == Split::test && options.samples.mixes.any()) {
+    throw UserError(options.samples.mixes.option(),
+                    "is for training samples (--split says test). Leave out one of them.");
+  }
+  mix_by(options.samples.mixes, data);
+  return data;
 }
 
 // Positions of an epoch, in its order.
@@ -59,6 +67,23 @@ Sampler order_of(const LookOptions& options, const Dataset& data) {
   return Sampler(static_cast<std::uint64_t>(options.seed), data.size, {1}, 0,
                  (options.epoch + 1) * data.size, 0,
                  options.split == "train" ? SampleOrder::shuffled : SampleOrder::file);
+}
+
+// Mixed samples are what the network receives: as bytes again.
+std::vector<std::uint8_t> pixels_of(const Dataset& data, const Batch& batch) {
+  if (batch.images.type() == SampleType::pixels) {
+    const auto pixels = batch.images.as<std::uint8_t>();
+    return {pixels.begin(), pixels.end()};
+  }
+  std::vector<std::uint8_t> pixels;
+  pixels.reserve(batch.images.values());
+  for (const float value : batch.images.as<float>()) {
+    const auto c = pixels.size() % at(std::max(data.scale.channels, 1));
+    const float share =
+        data.scale.channels == 0 ? value : value * data.scale.deviation[c] + data.scale.mean[c];
+    pixels.push_back(static_cast<std::uint8_t>(std::lround(std::clamp(share, 0.0f, 1.0f) * 255)));
+  }
+  return pixels;
 }
 
 // Samples side by side, row by row, two pixels apart.
@@ -69,7 +94,8 @@ Image sheet_of(const Dataset& data, const Batch& batch) {
   Image sheet{
       down * (data.height + kGap) - kGap, across * (data.width + kGap) - kGap, data.channels, {}};
   sheet.pixels.resize(at(sheet.height) * at(sheet.width) * at(sheet.channels), 255);
-  const auto pixels = batch.images.as<std::uint8_t>();
+  const std::vector<std::uint8_t> drawn = pixels_of(data, batch);
+  const std::span<const std::uint8_t> pixels = drawn;
   const std::size_t row = at(data.width) * at(data.channels);
   for (int n = 0; n < batch.count; ++n) {
     const std::size_t top = at(n / across * (data.height + kGap));
@@ -92,7 +118,7 @@ int data_show(const Invocation& how) {
       "Draws samples as the network sees them, transformed, in the order in which "
       "an epoch trains on them, and prints their labels.",
       {data_group(options),
-       sample_options(options.samples),
+       sample_options(options.samples, MixedSamples::yes),
        {"Sheet",
         {
             integer_option("count", "N", options.count, {1, 10'000}, "Samples."),
@@ -109,17 +135,21 @@ int data_show(const Invocation& how) {
                                   "drawn). Give other data.");
   }
   const Sampler order = order_of(options, data);
-  std::vector<SampleKey> keys;
+  std::vector<std::int64_t> positions;
   const std::int64_t first = options.epoch * data.size;
   for (std::int64_t i = 0; i < std::min<std::int64_t>(options.count, data.size); ++i) {
-    keys.push_back(order.key(first + i));
+    positions.push_back(first + i);
   }
   const Batch batch =
-      assemble_samples(data, keys, 0, ordinary_memory, options.samples.data_threads);
+      assemble_positions(data, order, positions, ordinary_memory, options.samples.data_threads);
   write_file(*options.output, encode_png(sheet_of(data, batch)));
   std::printf("%s: %d of %lld samples, %d x %d pixels, labels", options.output->c_str(),
               batch.count, static_cast<long long>(data.size), data.height, data.width);
-  for (const std::int32_t label : batch.labels) std::printf(" %d", label);
+  for (std::size_t n = 0; n < batch.labels.size(); ++n) {
+    std::printf(" %d", batch.labels[n]);
+    if (batch.mixed.empty()) continue;
+    std::printf("*%.2f+%d", static_cast<double>(batch.mixed[n].share), batch.mixed[n].other);
+  }
   std::printf("\n");
   return 0;
 }
@@ -131,7 +161,7 @@ int data_speed(const Invocation& how) {
       "Measures how many samples a second this machine reads, decodes and transforms "
       "in the order of an epoch.",
       {data_group(options),
-       sample_options(options.samples),
+       sample_options(options.samples, MixedSamples::yes),
        {"Measurement",
         {
             integer_option("count", "N", options.count, {1, 10'000}, "Samples of a minibatch."),

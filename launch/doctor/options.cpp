@@ -44,7 +44,7 @@ OptionTable doctor_option_table(DoctorOptions& options) {
                 "keep", "N", options.keep, {0},
                 "Checkpoints that the run keeps: checks whether there is room for them."),
         }},
-       sample_options(options.data.samples),
+       sample_options(options.data.samples, MixedSamples::yes),
        {"This machine",
         {
             choice_option("device", options.device, {"auto", "cpu", "cuda"},

@@ -13,7 +13,6 @@
 #include "launch/launcher/launched.h"
 #include "launch/trained/trained.h"
 #include "runtime/data/text.h"
-#include "runtime/store/class_names.h"
 #include "runtime/training/test_batches.h"
 
 namespace hetpipe {
@@ -90,7 +89,7 @@ void print(const EvaluateOptions& options, const Session& of,
                            .split = options.split,
                            .device = of.device->description(),
                            .by_the_character = is_text(data),
-                           .class_names = class_names_of(data)};
+                           .class_names = of.trained.class_names(of.data)};
   if (options.json) {
     std::fputs((evaluation_json(evaluation, what).dump(2) + "\n").c_str(), stdout);
   } else {

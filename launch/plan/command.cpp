@@ -76,7 +76,7 @@ OptionTable table_of(PlanOptions& options) {
                             "@n0\", \"-n3\" (a node), \"-n0:1\" (a device), \"-2 rtx-2060\"; "
                             "changes separated by commas are made together. May be repeated."),
         }},
-       sample_options(options.data.samples),
+       sample_options(options.data.samples, MixedSamples::yes),
        shape_options(options.planning, PlanGiven::never),
        server_options(options.planning, PlanGiven::never)}};
 }

@@ -26,8 +26,8 @@ struct PredictOptions {
 
 OptionTable table_of(PredictOptions& options) {
   Option files = arguments("files", "FILE", options.files,
-                           "Images, JPEG or PNG, of the size that the model was trained on; "
-                           "without any, the samples of --data.");
+                           "Images, JPEG or PNG, which --test-transforms bring to the size of the "
+                           "model's samples; without any, the samples of --data.");
   files.required = false;
   OptionGroup device = trained_device_options(options.trained);
   device.options.push_back(
@@ -44,7 +44,7 @@ OptionTable table_of(PredictOptions& options) {
             unset_means("that of the run",
                         trained_data_option(options.trained,
                                             "Without FILE: the data set whose samples are "
-                                            "predicted. An HDF5 file also names the classes.")),
+                                            "predicted.")),
             choice_option("split", options.split, {"test", "train"}, "Which of its samples."),
             test_share_option(options.trained),
             integer_option("top", "K", options.top, {1, 1e6},
@@ -107,8 +107,7 @@ void predict_all(const PredictOptions& options, const Trained& trained, const Mo
   const FlatState state = trained.state_of(model);
   const std::unique_ptr<Device> device = device_for(options.trained);
   WholeModel whole(model, state.parameters, state.statistics, *device);
-  const std::vector<std::string> names =
-      options.trained.data ? class_names_of(*options.trained.data) : std::vector<std::string>();
+  const std::vector<std::string> names = trained.class_names(data);
   for (std::int64_t first = 0; first < data.size; first += options.minibatch) {
     const std::int64_t count = std::min<std::int64_t>(options.minibatch, data.size - first);
     const Batch batch = assemble_test_batch(data, first, count, 0, 0, ordinary_memory);
@@ -152,8 +151,12 @@ int predict_command(const Invocation& how) {
   // Where the checkpoint does not say what its model was made for, the data do.
   const Model model =
       trained.says_what_for() ? trained.model() : trained.model_for(trained.open(Split::train));
-  predict_all(options, trained, model,
-              images_of(options.files, model.sample_shape(), image_rules(options.trained.samples)));
+  Dataset images =
+      images_of(options.files, model.sample_shape(), image_rules(options.trained.samples));
+  if (options.trained.data && trained.class_names(images).empty()) {
+    images.class_names = class_names_of(*options.trained.data);  // a checkpoint that is older
+  }
+  predict_all(options, trained, model, images);
   return 0;
 }
 

@@ -278,7 +278,7 @@ OptionTable train_option_table(TrainOptions& options) {
       "Trains a model over all ranks of a plan. Start it under mpirun or srun with as many ranks "
       "as the plan has; hetpipe plan prints the exact command lines.",
       {source_options(options), training_options(options), loss_options(options.loss),
-       sample_options(options.samples), rate_options(options.rate),
+       sample_options(options.samples, MixedSamples::yes), rate_options(options.rate),
        shape_options(options.planning, PlanGiven::possibly),
        server_options(options.planning, PlanGiven::possibly), report_options(options),
        machine_options(options)}};

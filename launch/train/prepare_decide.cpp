@@ -121,6 +121,7 @@ std::string note_on_rate(const TrainOptions& options, const Plan& plan) {
 
 void take_options(const TrainOptions& options, TrainJob& job) {
   job.label_smoothing = options.loss.label_smoothing;
+  job.mixes = options.samples.mixes;
   job.target_accuracy = options.target_accuracy;
   job.seed = static_cast<std::uint64_t>(options.seed);
   job.shuffle = options.shuffle != "none";
@@ -158,6 +159,7 @@ std::uint64_t recipe_hash(const TrainOptions& options, const TrainJob& job) {
   if (samples.train_transforms || samples.normalize != SampleOptions().normalize) {
     recipe["samples"] = samples.train_transforms.value_or("") + " / " + samples.normalize;
   }
+  if (samples.mixes.any()) recipe["mixes"] = to_json(samples.mixes);
   return hash_text(recipe.dump());
 }
 

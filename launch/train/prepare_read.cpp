@@ -8,6 +8,7 @@
 #include "launch/train/ground.h"
 #include "launch/train/measured_model.h"
 #include "launch/train/prepare_parts.h"
+#include "runtime/data/mixing.h"
 #include "runtime/model/zoo.h"
 #include "runtime/training/run_directory.h"
 #include "runtime/training/training_data.h"
@@ -107,6 +108,7 @@ Model read_data(const TrainOptions& options, TrainJob& job, Log& log) {
   job.sample = Shape(train.sample_shape());
   job.classes = train.classes;
   job.vocabulary = train.vocabulary;
+  job.class_names = train.class_names;
   job.dataset_size = train.size;
   job.dataset_fingerprint = train.fingerprint;
   job.model.loss.skips = train.skips;
@@ -128,6 +130,10 @@ Model read_data(const TrainOptions& options, TrainJob& job, Log& log) {
                                : options.plan ? *options.plan
                                               : options.planning.profile.value_or("");
   Model model = said_of(named_by, [&] { return make_model_for(job.model, train); });
+  if (const MixRules& mixes = options.samples.mixes; mixes.any()) {
+    check_mixes(train, mixes);
+    Model(model).mix_labels(mixes.option());
+  }
   if (model.initial() != nullptr && !options.resume) {
     const std::string remark = model.initial()->remark();
     if (!remark.empty()) log.line(remark);

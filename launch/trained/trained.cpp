@@ -125,6 +125,11 @@ std::string Trained::vocabulary() const {
   return checkpoint_.trained_on ? checkpoint_.trained_on->vocabulary : "";
 }
 
+std::vector<std::string> Trained::class_names(const Dataset& data) const {
+  if (!data.class_names.empty() || !checkpoint_.trained_on) return data.class_names;
+  return checkpoint_.trained_on->class_names;
+}
+
 std::unique_ptr<Device> device_for(const TrainedOptions& options, int local_rank) {
   const std::string name = options.device == "auto" ? choose_device().name : options.device;
   const std::size_t gpus = name == "cuda" ? visible_gpus().gpus.size() : 0;

@@ -36,6 +36,8 @@ class Trained {
   FlatState state_of(const Model& model) const;
   // The byte of each token of a text; empty: the checkpoint does not say.
   std::string vocabulary() const;
+  // By label; empty: neither these data nor the checkpoint say.
+  std::vector<std::string> class_names(const Dataset& data) const;
 
  private:
   void check_same(const Model& model, const std::string& made_for) const;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/sample_type.h"
+#include "runtime/data/mix_rules.h"
 #include "runtime/data/sample_store.h"
 
 // A labelled set of images or of texts, as every rank that needs it opens it. First
@@ -47,7 +48,10 @@ struct Dataset {
   // For masked language modelling (runtime/data/masking.h): labels are the tokens themselves, and
   // what is assembled for a model has this token, the last, in place of hidden ones.
   std::optional<int> mask_token;
+  // What is assembled for a model that trains on them is mixed by these (runtime/data/mixing.h).
+  MixRules mixes;
   std::string vocabulary;  // of a text by the character: the byte of each token but the mask
+  std::vector<std::string> class_names;  // by label; empty: not known
   std::int64_t size = 0;
   // (N, H, W, C) or (N, tokens), row-major, as stored: one of the four is filled when the images
   // were requested.

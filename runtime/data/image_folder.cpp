@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
+
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <memory>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -12,37 +17,54 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a folder holds, sorted by name; hidden entries left out.
+// Names of what a folder holds, sorted; hidden entries left out. A folder may hold millions, so
+// none of them becomes a path.
 struct Entries {
-  std::vector<fs::path> folders, files;
+  std::vector<std::string> folders, files;
+};
+
+struct Closer {
+  void operator()(DIR* folder) const { ::closedir(folder); }
 };
 
 Entries entries_of(const fs::path& folder) {
-  Entries entries;
-  std::error_code error;
-  fs::directory_iterator place(folder, error);
-  for (; !error && place != fs::directory_iterator(); place.increment(error)) {
-    if (place->path().filename().string().starts_with('.')) continue;
-    std::error_code unknown_kind;  // a dangling link is reported when it is read
-    const bool is_folder = place->is_directory(unknown_kind);
-    (is_folder ? entries.folders : entries.files).push_back(place->path());
-  }
-  if (error) {
-    throw UserError(folder.string(), "cannot be listed (" + error.message() +
+  const auto fail = [&] {
+    throw UserError(folder.string(), std::string("cannot be listed (") + std::strerror(errno) +
                                          "). Check the path and its permissions.");
-  }
-  const auto by_name = [](const fs::path& a, const fs::path& b) {
-    return a.filename().string() < b.filename().string();
   };
-  std::sort(entries.folders.begin(), entries.folders.end(), by_name);
-  std::sort(entries.files.begin(), entries.files.end(), by_name);
+  const std::unique_ptr<DIR, Closer> place(::opendir(folder.c_str()));
+  if (!place) fail();
+  Entries entries;
+  for (errno = 0; const dirent* const entry = ::readdir(place.get()); errno = 0) {
+    const std::string_view name = entry->d_name;
+    if (name.starts_with('.')) continue;
+    bool is_folder = entry->d_type == DT_DIR;
+    if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) {
+      std::error_code unknown_kind;  // a dangling link is reported when it is read
+      is_folder = fs::is_directory(folder / name, unknown_kind);
+    }
+    (is_folder ? entries.folders : entries.files).emplace_back(name);
+  }
+  if (errno != 0) fail();
+  std::sort(entries.folders.begin(), entries.folders.end());
+  std::sort(entries.files.begin(), entries.files.end());
   return entries;
+}
+
+bool has_image_ending(std::string_view name) {
+  const auto ends_in = [&](std::string_view ending) {
+    return name.size() > ending.size() &&
+           std::equal(ending.rbegin(), ending.rend(), name.rbegin(), [](char wanted, char c) {
+             return wanted == std::tolower(static_cast<unsigned char>(c));
+           });
+  };
+  return ends_in(".jpg") || ends_in(".jpeg") || ends_in(".png");
 }
 
 // Names lie one after another: a folder may hold millions.
 class FolderSource final : public ImageSource {
  public:
-  void add(const fs::path& folder, const std::string& name, int label) {
+  void add(const std::string& folder, const std::string& name, int label) {
     if (folders_.empty() || folders_.back() != folder) folders_.push_back(folder);
     images_.push_back({names_.size(), static_cast<std::uint32_t>(folders_.size() - 1),
                        static_cast<std::uint32_t>(name.size())});
@@ -52,7 +74,7 @@ class FolderSource final : public ImageSource {
   StoredImage fetch(std::int64_t index) const override { return read_file(name(index)); }
   std::string name(std::int64_t index) const override {
     const Place& of = images_[static_cast<std::size_t>(index)];
-    return (folders_[of.folder] / names_.substr(of.name, of.length)).string();
+    return folders_[of.folder] + '/' + names_.substr(of.name, of.length);
   }
   std::int64_t held_bytes() const override {
     return static_cast<std::int64_t>(names_.size() + images_.size() * sizeof(Place));
@@ -63,7 +85,7 @@ class FolderSource final : public ImageSource {
     std::size_t name;
     std::uint32_t folder, length;
   };
-  std::vector<fs::path> folders_;
+  std::vector<std::string> folders_;
   std::string names_;
   std::vector<Place> images_;
 };
@@ -73,28 +95,29 @@ std::unique_ptr<FolderSource> read_split(const fs::path& folder, const Entries& 
                                          const std::vector<std::string>& names,
                                          std::vector<fs::path>& ignored, Problems& problems) {
   auto source = std::make_unique<FolderSource>();
-  ignored.insert(ignored.end(), entries.files.begin(), entries.files.end());
-  for (const fs::path& place : entries.folders) {
-    const auto found = std::lower_bound(names.begin(), names.end(), place.filename().string());
-    if (found == names.end() || *found != place.filename().string()) {
+  for (const std::string& file : entries.files) ignored.push_back(folder / file);
+  for (const std::string& name : entries.folders) {
+    const fs::path place = folder / name;
+    const auto found = std::lower_bound(names.begin(), names.end(), name);
+    if (found == names.end() || *found != name) {
       problems.add(place.string(),
                    "is a class that train/ does not have (labels are those of train/). "
                    "Add it there, or remove it here.");
       continue;
     }
     const Entries inside = entries_of(place);
-    for (const fs::path& deeper : inside.folders) {
-      problems.add(deeper.string(),
+    for (const std::string& deeper : inside.folders) {
+      problems.add((place / deeper).string(),
                    "is a folder inside a class (images lie directly in the folder "
                    "of their class). Move its images up, or remove it.");
     }
     bool any = false;
-    for (const fs::path& file : inside.files) {
-      if (is_image_name(file)) {
-        source->add(place, file.filename().string(), static_cast<int>(found - names.begin()));
+    for (const std::string& file : inside.files) {
+      if (has_image_ending(file)) {
+        source->add(place.string(), file, static_cast<int>(found - names.begin()));
         any = true;
       } else {
-        ignored.push_back(file);
+        ignored.push_back(place / file);
       }
     }
     if (!any && inside.folders.empty()) {
@@ -113,12 +136,7 @@ std::unique_ptr<FolderSource> read_split(const fs::path& folder, const Entries& 
 
 }  // namespace
 
-bool is_image_name(const fs::path& path) {
-  std::string ending = path.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
-}
+bool is_image_name(const fs::path& path) { return has_image_ending(path.filename().string()); }
 
 fs::path find_image(const fs::path& folder) {
   constexpr int kMostEntries = 10000;
@@ -174,19 +192,17 @@ ImageSources open_image_folder(const fs::path& folder) {
   ImageSources sources;
   const Entries top = entries_of(folder);
   if (grouped) {
-    sources.ignored = top.files;
-    for (const fs::path& other : top.folders) {
-      if (other.filename() == "train" || other == tests) continue;
-      problems.add(other.string(),
+    for (const std::string& file : top.files) sources.ignored.push_back(folder / file);
+    for (const std::string& other : top.folders) {
+      if (other == "train" || other == tests.filename()) continue;
+      problems.add((folder / other).string(),
                    "is a folder next to train/ (only train/ and test/ or val/ are read). "
                    "Rename or remove it.");
     }
   }
   const fs::path train = grouped ? folder / "train" : folder;
   const Entries classes = grouped ? entries_of(train) : top;
-  for (const fs::path& place : classes.folders) {
-    sources.class_names.push_back(place.filename().string());
-  }
+  sources.class_names = classes.folders;
   sources.classes = static_cast<int>(sources.class_names.size());
   sources.train = read_split(train, classes, sources.class_names, sources.ignored, problems);
   if (has_test) {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/data/masking.h"
+#include "runtime/data/mixing.h"
 
 namespace hetpipe {
 
@@ -36,6 +37,53 @@ void in_parallel(int threads, std::size_t count, const std::function<void(std::s
   take();
   for (std::thread& other : others) other.join();
   if (failure) std::rethrow_exception(failure);
+}
+
+// Samples that are mixed with another one. Neighbours of an epoch's order are each other's, so most
+// of them are read once.
+Batch assemble_mixed(const Dataset& dataset, const Sampler& sampler,
+                     std::span<const std::int64_t> positions, const SampleMemory& memory,
+                     int threads) {
+  std::vector<SampleKey> keys;
+  for (const std::int64_t position : positions) keys.push_back(sampler.key(position));
+  const std::size_t count = keys.size();
+  std::vector<std::size_t> partners;  // where they stand in keys
+  for (std::size_t i = 0; i < count; ++i) {
+    const SampleKey partner = sampler.partner(positions[i]);
+    if (i > 0 && keys[i - 1] == partner) {
+      partners.push_back(i - 1);
+    } else {
+      partners.push_back(keys.size());
+      keys.push_back(partner);
+    }
+  }
+  const Batch read = assemble_samples(dataset, keys, sampler.seed(), ordinary_memory, threads);
+  keys.resize(count);
+  Batch batch;
+  batch.count = static_cast<int>(count);
+  batch.keys = std::move(keys);
+  const ImageSize size{dataset.height, dataset.width};
+  std::vector<Mix> mixes;
+  for (const SampleKey& key : batch.keys) {
+    mixes.push_back(drawn_mix(dataset.mixes, sampler.seed(), key, size));
+  }
+  if (dataset.has_labels()) {
+    batch.labels.assign(read.labels.begin(), read.labels.begin() + static_cast<long>(count));
+    for (std::size_t i = 0; i < count; ++i) {
+      batch.mixed.push_back({read.labels[partners[i]], mixes[i].share});
+    }
+  }
+  if (!dataset.has_images()) return batch;
+  const SampleType type = mixed_type(dataset.mixes, dataset.sample_type());
+  const auto values = static_cast<std::size_t>(dataset.sample_values());
+  batch.images = Samples(type, count * values, memory,
+                         type == SampleType::pixels ? dataset.scale : PixelScale{});
+  const std::size_t from = values * bytes_of(dataset.sample_type()), to = values * bytes_of(type);
+  in_parallel(threads, count, [&](std::size_t i) {
+    mix_samples(dataset, mixes[i], read.images.data() + i * from,
+                read.images.data() + partners[i] * from, batch.images.data() + i * to);
+  });
+  return batch;
 }
 
 }  // namespace
@@ -72,17 +120,24 @@ Batch assemble_samples(const Dataset& dataset, std::vector<SampleKey> keys,
   return batch;
 }
 
+Batch assemble_positions(const Dataset& dataset, const Sampler& sampler,
+                         std::span<const std::int64_t> positions, const SampleMemory& memory,
+                         int threads) {
+  if (dataset.mixes.any()) return assemble_mixed(dataset, sampler, positions, memory, threads);
+  std::vector<SampleKey> keys;
+  for (const std::int64_t position : positions) keys.push_back(sampler.key(position));
+  return assemble_samples(dataset, std::move(keys), sampler.seed(), memory, threads);
+}
+
 Batch assemble_batch(const Dataset& dataset, const Sampler& sampler, int worker,
                      Minibatch minibatch, std::span<const SampleSpan> spans,
                      const SampleMemory& memory, int threads) {
   const SampleRange range = sampler.samples(worker, minibatch);
-  std::vector<SampleKey> keys;
+  std::vector<std::int64_t> positions;
   for (const SampleSpan& span : spans) {
-    for (std::int64_t i = span.first; i < span.end; ++i) {
-      keys.push_back(sampler.key(range.first + i));
-    }
+    for (std::int64_t i = span.first; i < span.end; ++i) positions.push_back(range.first + i);
   }
-  Batch batch = assemble_samples(dataset, std::move(keys), sampler.seed(), memory, threads);
+  Batch batch = assemble_positions(dataset, sampler, positions, memory, threads);
   batch.minibatch = minibatch;
   if (dataset.label_weights) {
     std::vector<std::int64_t> whole;

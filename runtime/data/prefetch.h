@@ -22,10 +22,18 @@
 // Minibatches assembled ahead of their use by a thread, so that a stage never waits for a copy.
 namespace hetpipe {
 
+// The other label of a mixed sample, and how much of the sample the first one is of.
+struct MixedLabel {
+  std::int32_t other = 0;
+  float share = 1;
+  bool operator==(const MixedLabel&) const = default;
+};
+
 struct Batch {
   Minibatch minibatch = 0;
   int count = 0;  // samples
-  // (count, H, W, C) or (count, tokens) in the type of the data set; empty when there are none.
+  // (count, H, W, C) or (count, tokens) in the type of the data set, or in mixed_type(); empty when
+  // there are none.
   Samples images;
   // (count) or (count, tokens): labels_per_sample each, kNoLabel where nothing is predicted; empty
   // when the data set holds none.
@@ -34,6 +42,7 @@ struct Batch {
   // What the labels of a sample weigh on average, over the whole minibatch (of which these may be a
   // part); 0: as many as there are labels.
   double loss_weight = 0;
+  std::vector<MixedLabel> mixed = {};  // (count), of the labels; empty: nothing is mixed
 };
 
 // These samples, one after another: the parts that the data set holds. `masking_seed` keys which
@@ -42,6 +51,11 @@ struct Batch {
 Batch assemble_samples(const Dataset& dataset, std::vector<SampleKey> keys,
                        std::uint64_t masking_seed, const SampleMemory& memory = ordinary_memory,
                        int threads = 1);
+
+// The elements at these positions of the sampler's stream, mixed as the data set says.
+Batch assemble_positions(const Dataset& dataset, const Sampler& sampler,
+                         std::span<const std::int64_t> positions,
+                         const SampleMemory& memory = ordinary_memory, int threads = 1);
 
 // Of one minibatch of one virtual worker the samples of these spans, one span after another: the
 // parts that the data set holds.

@@ -52,6 +52,10 @@ SampleKey Sampler::key(std::int64_t position) const {
   return {epoch, permuted(order, dataset_size_, place)};
 }
 
+SampleKey Sampler::partner(std::int64_t position) const {
+  return key(position % dataset_size_ > 0 ? position - 1 : position + dataset_size_ - 1);
+}
+
 std::int64_t Sampler::consumed(std::int64_t rounds) const {
   return std::min(first_position_ + rounds * round_, end_position_);
 }

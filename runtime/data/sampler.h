@@ -50,6 +50,9 @@ class Sampler {
   // none when the stream ended before (then first is the end).
   SampleRange samples(int worker, Minibatch minibatch) const;
   SampleKey key(std::int64_t position) const;
+  // What the element at a position is mixed with: the one before it in its epoch's order, the last
+  // one before the first.
+  SampleKey partner(std::int64_t position) const;
   // Position in the stream after that many rounds of this sampler.
   std::int64_t consumed(std::int64_t rounds) const;
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "runtime/data/hue.h"
 
 namespace hetpipe {
 namespace {
@@ -170,18 +171,20 @@ class Pipeline {
     if (draws.happens(to.p)) turn_over(whole());
   }
   void operator()(const t::ColorJitter& to, Draws& draws) {
-    std::vector<int> order{0, 1, 2};
-    for (int i = 2; i > 0; --i) {
-      std::swap(order[static_cast<std::size_t>(i)],
-                order[static_cast<std::size_t>(draws.below(i + 1))]);
-    }
+    int order[] = {0, 1, 2, 3};
+    for (int i = 3; i > 0; --i) std::swap(order[i], order[draws.below(i + 1)]);
     const double most[] = {to.brightness, to.contrast, to.saturation};
     double factors[3];
     for (int i = 0; i < 3; ++i) {
       factors[i] = draws.uniform(std::max(0.0, 1 - most[i]), 1 + most[i]);
     }
+    const double hue = draws.uniform(-to.hue, to.hue);
     for (const int i : order) {
-      if (most[i] > 0) enhance(whole(), static_cast<Towards>(i), factors[i]);
+      if (i == 3) {
+        if (to.hue > 0) turn_hue(whole(), static_cast<std::uint8_t>(static_cast<int>(hue * 255)));
+      } else if (most[i] > 0) {
+        enhance(whole(), static_cast<Towards>(i), factors[i]);
+      }
     }
   }
   void operator()(const t::RandomErasing& to, Draws& draws) {

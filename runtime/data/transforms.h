@@ -63,9 +63,10 @@ struct RandomHorizontalFlip {
 struct RandomVerticalFlip {
   double p = 0.5;
 };
-// In an order that is drawn too; hue is not offered.
+// In an order that is drawn too.
 struct ColorJitter {
   double brightness = 0, contrast = 0, saturation = 0;
+  double hue = 0;  // share of once around
 };
 // A rectangle becomes the mean colour that is subtracted (Normalize), else black.
 struct RandomErasing {

@@ -191,7 +191,8 @@ Kind kind_of(const std::string& name, Transform& into) {
     auto& to = with(t::ColorJitter());
     kind = {{real("brightness", to.brightness, 10, "a number from 0 to 10"),
              real("contrast", to.contrast, 10, "a number from 0 to 10"),
-             real("saturation", to.saturation, 10, "a number from 0 to 10")},
+             real("saturation", to.saturation, 10, "a number from 0 to 10"),
+             real("hue", to.hue, 0.5, "a number from 0 to 0.5")},
             true};
   } else if (name == "RandomErasing") {
     auto& to = with(t::RandomErasing());

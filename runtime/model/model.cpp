@@ -78,7 +78,7 @@ struct FullText {
   }
   std::string operator()(const Concat&) const { return "concat"; }
   std::string operator()(const Shift& s) const { return format("shift %d %d", s.rows, s.columns); }
-  // Its smoothing is a choice of the training, not of the model.
+  // Smoothed and mixed labels are choices of the training, not of the model.
   std::string operator()(const SoftmaxCrossEntropy& s) const {
     std::string text =
         s.labelled == 0 ? "softmax-cross-entropy" : format("softmax-cross-entropy %d", s.labelled);
@@ -317,6 +317,28 @@ void Model::set_label_smoothing(float smoothing) {
                                              "' learns by another loss). Leave it out.");
   }
   for (SoftmaxCrossEntropy* loss : losses) loss->smoothing = smoothing;
+}
+
+void Model::mix_labels(const std::string& option) {
+  ensure(!layers_.empty(), "a model with a loss at its end");
+  LayerSpec& spec = layers_.back().spec;
+  const auto* joint = std::get_if<JointLoss>(&spec);
+  const std::vector<SoftmaxCrossEntropy*> losses = cross_entropies(spec);
+  const bool one_class_each = label_sizes() == std::vector<std::int64_t>{1} &&
+                              losses.size() == (joint == nullptr ? 1 : joint->terms.size());
+  if (!one_class_each) {
+    throw UserError(option, "is for a class of each sample (model '" + name_ +
+                                "' learns something else). Leave it out.");
+  }
+  for (SoftmaxCrossEntropy* loss : losses) {
+    if (loss->skips || !loss->class_weights.empty()) {
+      throw UserError(option, loss->skips ? "is for data whose samples all have a class (some have "
+                                            "--ignore-index here). Leave it out."
+                                          : "takes classes to weigh alike (--class-weights says "
+                                            "otherwise). Leave out one of them.");
+    }
+    loss->mixed = true;
+  }
 }
 
 void Model::weigh_labels(bool skips, std::vector<float> class_weights) {

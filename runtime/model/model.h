@@ -77,6 +77,10 @@ class Model {
   // Of the loss, which is the last layer: the share of a label that is spread over all classes.
   // Neither shapes nor parameters depend on it, and so the fingerprint does not.
   void set_label_smoothing(float smoothing);
+  // Of the same: samples that are mixed with another one, each with the labels of both
+  // (SoftmaxCrossEntropy::mixed). UserError, said of `option`, where a sample has not one label
+  // that is a class, or where labels weigh differently. Neither does the fingerprint depend on it.
+  void mix_labels(const std::string& option);
   // Of the same: whether any label may be none, and what each class weighs (empty: 1). What weighs
   // a label is known to who holds them: `loss_weight` of a pass.
   void weigh_labels(bool skips, std::vector<float> class_weights);

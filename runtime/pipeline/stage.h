@@ -33,8 +33,8 @@ struct Pass {
   std::int64_t predictions = 0;  // labels that are classes, of the pass
   float loss_scale = 1;          // of the gradients that go back from the loss
   std::vector<SampleKey> keys;
-  Buffer images;                       // (N, H, W, C), or tokens, where the stage reads samples
-  Buffer labels;                       // (N) int32, where the stage holds the loss
+  Buffer images;  // (N, H, W, C), or tokens, where the stage reads samples
+  Buffer labels;  // (N) int32 or as the loss reads them, where the stage holds the loss
   std::vector<Packed> activations_in;  // one per Stage::incoming()
   std::vector<Buffer> outputs;         // per layer of the stage; empty where it was written over,
                                        // or the layer was computed with the next in one go

@@ -45,7 +45,8 @@ StoredPart images_of(const Batch& batch, SampleSpan span) {
 
 std::size_t bytes_of_labels(const Batch& batch, SampleSpan span) {
   if (batch.labels.empty()) return 0;
-  const std::size_t each = batch.labels.size() / static_cast<std::size_t>(batch.count);
+  const std::size_t each =
+      batch.labels.size() / static_cast<std::size_t>(batch.count) + (batch.mixed.empty() ? 0 : 2);
   return static_cast<std::size_t>(span.count()) * each * sizeof(std::int32_t);
 }
 
@@ -61,6 +62,14 @@ void write_labels(const Model& model, const Batch& batch, SampleSpan span, std::
       std::memcpy(to, batch.labels.data() + n * each + first, bytes);
     }
     first += size;
+  }
+  if (batch.mixed.empty()) return;
+  const auto mixed =
+      std::span(batch.mixed)
+          .subspan(static_cast<std::size_t>(span.first), static_cast<std::size_t>(span.count()));
+  for (std::size_t n = 0; n < mixed.size(); ++n, to += sizeof(std::int32_t)) {
+    std::memcpy(to, &mixed[n].other, sizeof(std::int32_t));
+    std::memcpy(to + mixed.size() * sizeof(std::int32_t), &mixed[n].share, sizeof(float));
   }
 }
 

@@ -25,7 +25,8 @@ struct StoredPart {
   std::size_t bytes = 0;
 };
 StoredPart images_of(const Batch& batch, SampleSpan span);
-// The labels of these samples, part by part, as the loss reads them: their bytes, and they.
+// The labels of these samples, part by part, as the loss reads them: their bytes, and they. Behind
+// mixed ones those that they are mixed with and their shares (SoftmaxCrossEntropy).
 std::size_t bytes_of_labels(const Batch& batch, SampleSpan span);
 void write_labels(const Model& model, const Batch& batch, SampleSpan span, std::byte* to);
 // Samples as the stage's layers read them; enqueued on its stream, which reads `from` (memory of

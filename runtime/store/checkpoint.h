@@ -47,11 +47,12 @@ struct ExactState {
 };
 
 // What a model was made for: whoever uses it after training needs no data to make it again. In the
-// file: attributes of the group /data.
+// file: attributes of the group /data, and its dataset class_names.
 struct TrainedOn {
   std::vector<std::int64_t> sample_shape;  // (H, W, C), (T), ...
   std::int64_t classes = 0;                // 0: labels were numbers
   std::string vocabulary{};                // of a text by the character: the byte of each token
+  std::vector<std::string> class_names{};  // by label; empty: not known
   bool operator==(const TrainedOn&) const = default;
 };
 

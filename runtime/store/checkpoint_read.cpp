@@ -12,6 +12,7 @@
 #include "runtime/store/checkpoint_seal.h"
 #include "runtime/store/checksum.h"
 #include "runtime/store/hdf5.h"
+#include "runtime/store/name_list.h"
 
 // HDF5 tells what the file holds, once its own bytes are known to be those that were written; the
 // values are read where the table of the seal says they are, without it and without its lock.
@@ -151,6 +152,7 @@ class OutlineReader {
       if (!bytes) fail("vocabulary = '" + hex + "' of group data (is no list of bytes).");
       of.vocabulary = *bytes;
     }
+    of.class_names = hdf5::read_name_list(group.get(), hdf5::kClassNames, doing_);
     return of;
   }
 

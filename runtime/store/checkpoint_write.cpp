@@ -21,6 +21,7 @@
 #include "runtime/store/checkpoint_seal.h"
 #include "runtime/store/checksum.h"
 #include "runtime/store/hdf5.h"
+#include "runtime/store/name_list.h"
 
 // HDF5 lays the file out in memory, without the values: those are written where it left room for
 // them, straight from the tensors, by plain writes and without the lock of the store. No second
@@ -169,6 +170,9 @@ void write_attributes(hid_t file, const Checkpoint& checkpoint, const std::strin
       hdf5::write_attribute(data.get(), "vocabulary",
                             checkpoint_format::hex_of_bytes(of->vocabulary), doing);
     }
+    if (!of->class_names.empty()) {
+      hdf5::write_name_list(data.get(), hdf5::kClassNames, of->class_names, doing);
+    }
   }
 
   if (!checkpoint.exact) return;
@@ -229,11 +233,13 @@ std::vector<std::string_view> pieces_of(const std::vector<Region>& values, const
 }
 
 // A limit on the size of files would stop HDF5 half-way, even in memory.
-void check_file_limit(const std::vector<Entry>& entries, const std::string& path) {
+void check_file_limit(const Checkpoint& checkpoint, const std::vector<Entry>& entries,
+                      const std::string& path) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
   rlim_t bytes = 2 * kMetadataPerTensor * (entries.size() + 64);
   for (const Entry& entry : entries) bytes += bytes_of(*entry.tensor).size();
+  if (checkpoint.trained_on) bytes += hdf5::bytes_of_name_list(checkpoint.trained_on->class_names);
   if (bytes > limit.rlim_cur) {
     throw SystemError(format("cannot write %s: %s (about %llu bytes; ulimit -f allows %llu)",
                              path.c_str(), std::strerror(EFBIG),
@@ -247,7 +253,7 @@ void check_file_limit(const std::vector<Entry>& entries, const std::string& path
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
   const std::string name = path.string();
   const std::vector<Entry> entries = checkpoint_format::entries_of(checkpoint);
-  check_file_limit(entries, name);
+  check_file_limit(checkpoint, entries, name);
   std::vector<std::uint32_t> checksums;
   std::map<std::string, const NamedTensor*> tensors;
   for (const Entry& entry : entries) {

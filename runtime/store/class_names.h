@@ -6,8 +6,8 @@
 
 namespace hetpipe {
 
-// What the classes of a data set are called, in the order of their labels: the dataset class_names
-// of an HDF5 file, as hetpipe data import writes it. Empty where the data set has none.
+// What the classes of an HDF5 file are called, in the order of their labels: its dataset
+// class_names, as hetpipe data import writes it. Empty where it has none, and of other data sets.
 std::vector<std::string> class_names_of(const std::string& spec);
 
 }  // namespace hetpipe

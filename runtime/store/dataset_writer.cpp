@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/temporary_file.h"
 #include "runtime/store/hdf5.h"
+#include "runtime/store/name_list.h"
 
 namespace hetpipe {
 namespace {
@@ -144,22 +145,8 @@ void DatasetWriter::commit(std::span<const std::string> class_names) {
     const hdf5::Session session;
     s.end_split();
     if (!class_names.empty()) {
-      const hdf5::Doing naming = s.doing("writing class names");
-      std::size_t length = 1;
-      for (const std::string& name : class_names) length = std::max(length, name.size());
-      const hdf5::Id type = hdf5::own(H5Tcopy(H5T_C_S1), naming);
-      hdf5::check(H5Tset_size(type.get(), length), naming);
-      hdf5::check(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), naming);
-      hdf5::check(H5Tset_cset(type.get(), H5T_CSET_UTF8), naming);
-      std::string text;
-      for (const std::string& name : class_names) {
-        text += name;
-        text.append(length - name.size(), '\0');
-      }
-      const hdf5::Id names =
-          create_dataset(s.file.get(), "class_names", type.get(), {class_names.size()}, naming);
-      hdf5::check(H5Dwrite(names.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()),
-                  naming);
+      hdf5::write_name_list(s.file.get(), hdf5::kClassNames, class_names,
+                            s.doing("writing class names"));
     }
     const hdf5::Doing closing = s.doing("closing");
     hdf5::check(H5Fflush(s.file.get(), H5F_SCOPE_GLOBAL), closing);

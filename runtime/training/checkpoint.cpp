@@ -173,6 +173,7 @@ Checkpoint assemble_checkpoint(const TrainJob& job, const Model& model, const Sh
   for (int d = 0; d < job.sample.rank(); ++d) of.sample_shape.push_back(job.sample[d]);
   of.classes = job.classes;
   of.vocabulary = job.vocabulary;
+  of.class_names = job.class_names;
   check_finite(checkpoint.parameters);
   return checkpoint;
 }

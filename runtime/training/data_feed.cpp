@@ -7,6 +7,7 @@
 
 #include "base/index.h"
 #include "base/time.h"
+#include "runtime/data/mixing.h"
 #include "runtime/data/prefetch.h"
 
 namespace hetpipe {
@@ -46,9 +47,9 @@ FeedRate measure_feed(const Dataset& data, const Sampler& order, std::int64_t fi
                       int threads, double seconds) {
   std::int64_t next = 0;
   const auto assemble = [&] {
-    std::vector<SampleKey> keys;
-    for (int i = 0; i < minibatch; ++i) keys.push_back(order.key(first + next++ % data.size));
-    return assemble_samples(data, std::move(keys), 0, ordinary_memory, threads).count;
+    std::vector<std::int64_t> positions;
+    for (int i = 0; i < minibatch; ++i) positions.push_back(first + next++ % data.size);
+    return assemble_positions(data, order, positions, ordinary_memory, threads).count;
   };
   assemble();
   const std::int64_t start = now_ns();
@@ -95,7 +96,8 @@ std::int64_t held_bytes(const Dataset& data, int samples) {
   };
   const std::int64_t sample =
       data.has_images()
-          ? data.sample_values() * static_cast<std::int64_t>(bytes_of(data.sample_type()))
+          ? data.sample_values() *
+                static_cast<std::int64_t>(bytes_of(mixed_type(data.mixes, data.sample_type())))
           : 0;
   const std::int64_t labels = data.has_labels() ? std::int64_t{4} * data.labels_per_sample : 0;
   return bytes(data.pixels) + bytes(data.token_ids) + bytes(data.values) + bytes(data.labels) +

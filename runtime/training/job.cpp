@@ -16,6 +16,7 @@ namespace hetpipe {
 Model make_model_of(const TrainJob& job) {
   Model model = make_model(job.model, job.sample, job.classes);
   model.set_label_smoothing(static_cast<float>(job.label_smoothing));
+  if (job.mixes.any()) model.mix_labels(job.mixes.option());
   return model;
 }
 

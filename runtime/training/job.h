@@ -14,6 +14,7 @@
 #include "partitioner/schedule/periodic.h"
 #include "partitioner/schedule/wave_rules.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/mix_rules.h"
 #include "runtime/data/sampler.h"
 #include "runtime/model/model.h"
 #include "runtime/model/zoo.h"
@@ -66,7 +67,8 @@ struct TrainJob {
   ModelChoice model;
   Shape sample;  // (H, W, C)
   int classes = 0;
-  std::string vocabulary;  // as Dataset's
+  std::string vocabulary;                // as Dataset's
+  std::vector<std::string> class_names;  // likewise
   std::int64_t dataset_size = 0;
   std::int64_t test_size = 0;
   std::uint64_t dataset_fingerprint = 0;
@@ -74,6 +76,7 @@ struct TrainJob {
 
   OptimizerOptions optimizer;
   double label_smoothing = 0;
+  MixRules mixes;
   std::optional<double> target_accuracy;  // on the test samples, at which the run stops
   std::uint64_t seed = 1;
   bool shuffle = true;            // false: samples in the order of the data set
@@ -99,18 +102,18 @@ struct TrainJob {
   std::string trace_folder;       // empty: no trace
 };
 constexpr auto fields_of(Type<TrainJob>) {
-  return fields<&TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile,
-                &TrainJob::model, &TrainJob::sample, &TrainJob::classes, &TrainJob::vocabulary,
-                &TrainJob::dataset_size, &TrainJob::test_size, &TrainJob::dataset_fingerprint,
-                &TrainJob::test_fingerprint, &TrainJob::optimizer, &TrainJob::label_smoothing,
-                &TrainJob::target_accuracy, &TrainJob::seed, &TrainJob::shuffle,
-                &TrainJob::end_position, &TrainJob::evaluate_every, &TrainJob::checkpoint_every,
-                &TrainJob::log_every, &TrainJob::rehearse_preemption, &TrainJob::notice_seconds,
-                &TrainJob::start, &TrainJob::device, &TrainJob::transport_path, &TrainJob::threads,
-                &TrainJob::data_threads, &TrainJob::run_ahead, &TrainJob::timeout_seconds,
-                &TrainJob::checkpoint_folder, &TrainJob::keep_checkpoints,
-                &TrainJob::exact_checkpoints, &TrainJob::build, &TrainJob::recipe,
-                &TrainJob::trace_folder>;
+  return fields<
+      &TrainJob::plan, &TrainJob::cluster, &TrainJob::on_allocation, &TrainJob::profile,
+      &TrainJob::model, &TrainJob::sample, &TrainJob::classes, &TrainJob::vocabulary,
+      &TrainJob::class_names, &TrainJob::dataset_size, &TrainJob::test_size,
+      &TrainJob::dataset_fingerprint, &TrainJob::test_fingerprint, &TrainJob::optimizer,
+      &TrainJob::label_smoothing, &TrainJob::mixes, &TrainJob::target_accuracy, &TrainJob::seed,
+      &TrainJob::shuffle, &TrainJob::end_position, &TrainJob::evaluate_every,
+      &TrainJob::checkpoint_every, &TrainJob::log_every, &TrainJob::rehearse_preemption,
+      &TrainJob::notice_seconds, &TrainJob::start, &TrainJob::device, &TrainJob::transport_path,
+      &TrainJob::threads, &TrainJob::data_threads, &TrainJob::run_ahead, &TrainJob::timeout_seconds,
+      &TrainJob::checkpoint_folder, &TrainJob::keep_checkpoints, &TrainJob::exact_checkpoints,
+      &TrainJob::build, &TrainJob::recipe, &TrainJob::trace_folder>;
 }
 
 using OpenData = std::function<Dataset(Split, Parts)>;

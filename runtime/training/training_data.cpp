@@ -8,6 +8,7 @@
 #include "runtime/model/graph/import.h"
 #include "runtime/model/zoo.h"
 #include "runtime/model/zoo_text.h"
+#include "runtime/store/class_names.h"
 #include "runtime/store/open_dataset.h"
 
 namespace hetpipe {
@@ -36,6 +37,7 @@ Dataset open_images(const TrainingData& of, Split split, Parts parts) {
   Dataset dataset =
       image_dataset(std::move(source), sources.classes, of.data, of.images, split, parts);
   dataset.remark = sources.remark;
+  dataset.class_names = std::move(sources.class_names);
   return dataset;
 }
 
@@ -47,8 +49,10 @@ Dataset open_training_data(const TrainingData& of, Split split, Parts parts) {
   const std::optional<SampleFormat> samples = format_of(of.model);
   if (is_shards(of.data) || is_image_folder(of.data)) return open_images(of, split, parts);
   const auto open = [&](Split wanted, Parts what) {
-    return samples ? open_dataset(of.data, wanted, what, *samples)
-                   : open_dataset(of.data, wanted, what, task);
+    Dataset dataset = samples ? open_dataset(of.data, wanted, what, *samples)
+                              : open_dataset(of.data, wanted, what, task);
+    dataset.class_names = class_names_of(of.data);
+    return dataset;
   };
   if (!of.test_share) return with_transforms(open(split, parts), of.images, split, parts);
   if (has_test_split(of.data)) {

@@ -243,7 +243,8 @@ void run_worker(const TrainValues& common, const Role::Worker& role, const RankS
     weigh_labels(data, common.model);
     return data;
   };
-  const Dataset train = needed ? open(Split::train) : Dataset{};
+  Dataset train = needed ? open(Split::train) : Dataset{};
+  train.mixes = job.mixes;
   const Dataset test = needed && job.test_size > 0 ? open(Split::test) : Dataset{};
   const double test_weight = mean_label_weight(test);
   const SampleMemory memory = built.device->host_memory()

@@ -44,7 +44,7 @@ SerialLayers::Kept SerialLayers::forward(int layer, const std::vector<const Floa
   }
   const Buffer parameters = upload(weights);
   const Buffer running = upload(std::span<const float>(statistics));
-  const Buffer labels = upload<std::int32_t>(samples.labels);
+  const Buffer labels = upload<std::int32_t>(label_rows(samples.labels, samples.mixed));
   const Buffer output = buffer(bytes_of(of.shapes.output));
   const Buffer stash = buffer(static_cast<std::size_t>(of.shapes.stash_bytes));
   const auto parameter_pointers = read_only(pointers(of.shapes.parameters, parameters));
@@ -82,7 +82,7 @@ SerialLayers::Gradients SerialLayers::backward(int layer, const std::vector<cons
   }
   const Buffer parameters = upload(weights);
   const Buffer parameter_gradients = buffer(weights.size_bytes());
-  const Buffer labels = upload<std::int32_t>(samples.labels);
+  const Buffer labels = upload<std::int32_t>(label_rows(samples.labels, samples.mixed));
   const Buffer output = upload<float>(kept.output);
   const Buffer stash = upload<std::byte>(kept.stash);
   const Buffer gradient = upload<float>(output_gradient ? *output_gradient : Floats{});

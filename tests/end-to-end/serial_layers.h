@@ -14,6 +14,7 @@
 #include "kernels/device.h"
 #include "runtime/model/model.h"
 #include "runtime/model/parameters.h"
+#include "tests/end-to-end/serial_mixing.h"
 #include "tests/end-to-end/serial_optimizer.h"
 
 namespace hetpipe {
@@ -26,6 +27,7 @@ class SerialLayers {
   struct Samples {
     std::vector<SampleKey> keys;
     std::vector<std::int32_t> labels;  // labels_per_sample() of each
+    std::vector<SerialMixed> mixed;    // of each; empty: not mixed
   };
   // What F of a layer leaves to its B and to other layers.
   struct Kept {

@@ -60,7 +60,7 @@ void SerialModel::prepare(std::int64_t batch) {
     return Buffer(device_, *stream_, static_cast<std::size_t>(bytes), MemoryKind::activations);
   };
   images_ = make(model_.batch_shape(batch).elements() * 4);
-  labels_ = make(batch * model_.labels_per_sample() * 4);
+  labels_ = make(batch * (model_.labels_per_sample() + 2) * 4);
   correct_ = make(batch * 4);
   for (int i = 0; i < model_.layer_count(); ++i) {
     auto state = std::make_shared<LayerState>();
@@ -90,7 +90,11 @@ SerialModel::Result SerialModel::forward(std::span<const float> images,
                                          std::span<const SampleKey> keys, Mode mode,
                                          bool update_statistics) {
   prepare(static_cast<std::int64_t>(keys.size()));
-  ensure(labels_.bytes() == labels.size_bytes(), "as many labels as the keys' samples have");
+  const auto* loss_spec = std::get_if<SoftmaxCrossEntropy>(&model_.layers().back().spec);
+  const bool mixed = mode == Mode::train && loss_spec != nullptr && loss_spec->mixed;
+  ensure(labels.size() ==
+             keys.size() * static_cast<std::size_t>(model_.labels_per_sample() + (mixed ? 2 : 0)),
+         "as many labels as the keys' samples have");
   upload(images_, images);
   device_.copy(*stream_, labels_.data(), std::as_bytes(labels).data(), labels.size_bytes());
   keys_.assign(keys.begin(), keys.end());

@@ -29,7 +29,8 @@ class SerialModel {
     double mean_loss() const;
   };
   // images: samples one after another, each in the model's sample shape. As many keys as samples,
-  // and labels_per_sample() labels for each. Keeps what backward needs.
+  // and labels_per_sample() labels for each, or label_rows() in a training on mixed samples. Keeps
+  // what backward needs.
   Result forward(std::span<const float> images, std::span<const std::int32_t> labels,
                  std::span<const SampleKey> keys, Mode mode, bool update_statistics = true);
 

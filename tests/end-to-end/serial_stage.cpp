@@ -32,7 +32,7 @@ std::vector<SerialMicroBatch> micro_batches_of(const Dataset& data, const Sample
     Floats& images = micro.values[kSamples];
     const int size = minibatch.count / count + (m < minibatch.count % count ? 1 : 0);
     for (int i = 0; i < size; ++i) {
-      const SampleKey key = sampler.key(position++);
+      const SampleKey key = sampler.key(position);
       images.resize(images.size() + at(data.sample_values()));
       data.copy_sample(key, &images[images.size() - at(data.sample_values())]);
       micro.samples.keys.push_back(key);
@@ -43,6 +43,11 @@ std::vector<SerialMicroBatch> micro_batches_of(const Dataset& data, const Sample
                       std::span(images).last(at(data.sample_values())),
                       std::span(micro.samples.labels).last(labels.size()));
       }
+      if (data.mixes.any()) {
+        micro.samples.mixed.push_back(mix_serially(
+            data, sampler, position, std::span(images).last(at(data.sample_values()))));
+      }
+      ++position;
     }
   }
   return micros;
@@ -90,7 +95,9 @@ std::vector<SerialPass> SerialStage::forward(SerialMicroBatch& micro, const Floa
       return std::vector(of.begin() + pass.first * each, of.begin() + end * each);
     };
     pass.samples = {cut(micro.samples.keys, 1),
-                    cut(micro.samples.labels, layers_.model().labels_per_sample())};
+                    cut(micro.samples.labels, layers_.model().labels_per_sample()),
+                    {}};
+    if (!micro.samples.mixed.empty()) pass.samples.mixed = cut(micro.samples.mixed, 1);
     for (int l = first_; l < end_; ++l) {
       for (const int input : layers_.model().layer(l).inputs) {
         if (input < first_) pass.inputs[input] = slice(input, micro.values.at(input), pass);

@@ -8,6 +8,7 @@
 #include "base/index.h"
 #include "runtime/data/masking.h"
 #include "tests/end-to-end/serial_masking.h"
+#include "tests/end-to-end/serial_mixing.h"
 
 namespace hetpipe {
 namespace {
@@ -37,6 +38,7 @@ struct SerialBatch {
   Floats images;
   std::vector<std::int32_t> labels;
   std::vector<SampleKey> keys;
+  std::vector<SerialMixed> mixed;
 };
 
 void append_sample(SerialBatch& batch, const Dataset& data, const SampleKey& key,
@@ -160,9 +162,14 @@ class Game {
     const SampleRange range = wsp_.sampler.samples(player.number, p);
     for (int i = 0; i < range.count; ++i) {
       append_sample(batch, wsp_.data, wsp_.sampler.key(range.first + i), wsp_.sampler.seed());
+      if (!wsp_.data.mixes.any()) continue;
+      batch.mixed.push_back(
+          mix_serially(wsp_.data, wsp_.sampler, range.first + i,
+                       std::span(batch.images).last(at(wsp_.data.sample_values()))));
     }
+    const std::vector<std::int32_t> labels = label_rows(batch.labels, batch.mixed);
     result_.losses[at(player.number)][p] =
-        model_.forward(batch.images, batch.labels, batch.keys, Mode::train).losses;
+        model_.forward(batch.images, labels, batch.keys, Mode::train).losses;
     player.statistics = model_.statistics();
     player.updates[p] = update(player, p, model_.backward());
   }

@@ -303,6 +303,30 @@ Training normed(const Composed& of, int in_flight = 2) {
   return training;
 }
 
+TEST(MixedSamples, TrainLikeTheSerialProgram) {
+  for (const std::string system : {"dapple", "pipedream", "hetpipe", "data-parallel"}) {
+    for (const MixRules mixes : {MixRules{0.4, 0}, MixRules{0, 1}, MixRules{0.8, 0.5}}) {
+      SCOPED_TRACE(testing::Message()
+                   << system << " " << mixes.mixup_alpha << " " << mixes.cutmix_alpha);
+      Training training = normed({system, "", "", ""});
+      if (system == "data-parallel") {
+        for (Training::Worker& worker : training.workers) worker.stage_ends = {};
+        training.workers[0].shares = {};
+        training.micro_batches = training.in_flight = 1;
+      }
+      training.pixels = mixes.mixup_alpha < 0.5;
+      training.label_smoothing = mixes.mixup_alpha > 0 ? 0 : 0.1f;
+      training.mixes = mixes;
+      training.samples = 110;
+      training.epochs = 1.5;
+      expect_trains_like_its_system(training);
+      const Trained mixed = Bench(training).train();
+      training.mixes = {};
+      EXPECT_FALSE(same_weights(mixed, Bench(training).train()));
+    }
+  }
+}
+
 // A B in two parts, and other orders of F and B, give the same sums.
 TEST(ZeroBubble, IsOneForwardOneBackward) {
   const Bench bench(normed({"pipedream-flush", "", "", ""}));

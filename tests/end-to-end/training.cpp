@@ -99,6 +99,7 @@ Dataset only(const Dataset& data, Parts parts) {
     part.store.reset();
   }
   if (!wants_labels(parts)) part.labels.clear();
+  part.mixes = {};  // said by the job
   return part;
 }
 
@@ -307,6 +308,8 @@ Bench::Bench(Training training)
       device_(make_device(training_.device, 1,
                           {.index = 0, .precision = training_.precision, .plan_cache = {}})) {
   model_.set_label_smoothing(training_.label_smoothing);
+  if (training_.mixes.any()) model_.mix_labels(training_.mixes.option());
+  train_.mixes = training_.mixes;
 }
 
 TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) const {
@@ -340,6 +343,7 @@ TrainJob Bench::job(const std::optional<From>& from, const std::string& folder) 
                    .clipping = {.max_norm = training_.optimizer.clip_norm,
                                 .scope = scope_of(training_.optimizer.clips)}};
   job.label_smoothing = static_cast<double>(training_.label_smoothing);
+  job.mixes = training_.mixes;
   job.seed = training_.seed;
   job.timeout_seconds = test::patience(20);
   job.end_position = std::llround(training_.epochs * static_cast<double>(training_.samples));

@@ -61,6 +61,7 @@ struct Training {
   double ema = 0;               // of the average of the weights
   std::vector<RateOf> rates{};  // whose factors optimizer.factor_of has to be
   float label_smoothing = 0;
+  MixRules mixes{};
   RateOptions rate{};  // whose rates optimizer.rate_of has to be
   double epochs = 1;
   std::uint64_t seed = 7;

@@ -89,6 +89,7 @@ class LossLayer final : public LayerKernel {
       : context_(context),
         smoothing_(spec.smoothing),
         sizes_{in[0], in.rank() == 3 ? in[1] : 1, in[in.rank() - 1], spec.labelled, spec.skips} {
+    sizes_.mixed = spec.mixed;
     if (spec.class_weights.empty()) return;
     PackedArrays arrays;
     arrays.add(spec.class_weights.data(), static_cast<std::size_t>(sizes_.classes));
@@ -112,7 +113,9 @@ class LossLayer final : public LayerKernel {
     const Workspace<std::int32_t> outside(context_, stream, 1);
     const Workspace<> scratch(context_, stream,
                               static_cast<std::int64_t>(loss_scratch_bytes(sizes_)));
-    loss_forward(sizes_, train ? smoothing_ : 0.0f, as<T>(a.inputs[0]), a.labels,
+    LossSizes sizes = sizes_;
+    sizes.mixed &= train;
+    loss_forward(sizes, train ? smoothing_ : 0.0f, as<T>(a.inputs[0]), a.labels,
                  as<float>(a.output), a.correct,
                  train ? reinterpret_cast<SoftmaxSums*>(a.stash) : nullptr, outside.get(),
                  scratch.get(), handle(stream));

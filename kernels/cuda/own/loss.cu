@@ -12,6 +12,17 @@ HETPIPE_DEVICE bool is_unlabelled(bool some_labelled, std::int64_t label) {
   return some_labelled && label == kNoLabel;
 }
 
+// What a row of mixed labels is mixed with, and how much of it is its own; else all of it is.
+struct MixedLabel {
+  std::int64_t second = -1;
+  float share = 1;
+};
+HETPIPE_DEVICE MixedLabel mixed_label(const LossSizes& s, const std::int32_t* labels,
+                                      std::int64_t row) {
+  if (!s.mixed) return {};
+  return {labels[s.batch + row], reinterpret_cast<const float*>(labels)[2 * s.batch + row]};
+}
+
 // Rows of more classes than this get a block each.
 constexpr std::int64_t kWarpClasses = 1024;
 
@@ -107,6 +118,13 @@ HETPIPE_KERNEL __launch_bounds__(kRowThreads,
   if (threadIdx.x % kTeam != 0) return;
   if (kept != nullptr) kept[row] = {largest, sums[0]};
   const std::int64_t label = labels[row];
+  const MixedLabel mixed = mixed_label(s, labels, row);
+  if (s.mixed && (mixed.second < 0 || mixed.second >= classes)) {
+    *outside = 1;
+    loss[row] = NAN;
+    if (correct != nullptr) correct[row] = 0;
+    return;
+  }
   if (label < 0 || label >= classes) {
     const bool meant = is_unlabelled(!s.all_labelled(), label);
     if (!meant) *outside = 1;
@@ -114,7 +132,12 @@ HETPIPE_KERNEL __launch_bounds__(kRowThreads,
     if (correct != nullptr) correct[row] = 0;
     return;
   }
-  float value = logf(sums[0]) - (static_cast<float>(own[label]) - largest);
+  float at_label = static_cast<float>(own[label]) - largest;
+  if (s.mixed) {
+    const float at_second = static_cast<float>(own[mixed.second]) - largest;
+    at_label = mixed.share * at_label + (1 - mixed.share) * at_second;
+  }
+  float value = logf(sums[0]) - at_label;
   if (s.weights != nullptr) {
     value *= (1 - smoothing) * s.weights[label];
     if (smoothing != 0) {
@@ -160,13 +183,16 @@ HETPIPE_KERNEL void logit_gradients(LossSizes s, float smoothing, const T* logit
   if (is_unlabelled(!s.all_labelled(), label)) factor = 0;
   const float other = smoothing / static_cast<float>(classes);
   const bool weighed = s.weights != nullptr && label >= 0 && label < classes;
-  const float more = (1 - smoothing) * (weighed ? s.weights[label] : 1.0f);
+  const MixedLabel mixed = mixed_label(s, labels, row);
+  const float more = (1 - smoothing) * (weighed ? s.weights[label] : mixed.share);
+  const float second = (1 - smoothing) * (1 - mixed.share);
   // Of all targets.
   const float whole = weighed ? more + other * s.weight_sum : 1.0f;
   T* const to = dx + row * classes;
   walk_row<V, kTeam>(logits + row * classes, classes, [&](std::int64_t at, auto pack) {
     for (auto& element : pack.at) {
-      const float target = (at == label ? more : 0.0f) + (weighed ? other * s.weights[at] : other);
+      const float target = (at == label ? more : 0.0f) + (at == mixed.second ? second : 0.0f) +
+                           (weighed ? other * s.weights[at] : other);
       const float probability = expf(static_cast<float>(element) - own.largest) * inverse;
       element = static_cast<T>((probability * whole - target) * factor);
       ++at;

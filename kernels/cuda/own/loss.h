@@ -20,6 +20,8 @@ struct LossSizes {
   bool skips = false;              // any label may be kNoLabel
   const float* weights = nullptr;  // of the classes (device memory); null: 1
   float weight_sum = 0;
+  // Labels are three rows (SoftmaxCrossEntropy); T is 1 and nothing above is set.
+  bool mixed = false;
 
   constexpr bool all_labelled() const { return labelled == 0 && !skips; }
   // Of a sample, that its loss is the mean of.
@@ -37,8 +39,8 @@ std::size_t loss_scratch_bytes(const LossSizes& s);
 
 // loss (N), the mean over each sample's labelled tokens; correct (N), how many tokens' first
 // largest logit is the label's, may be null; kept (N, T) may be null. Another label outside [0,
-// classes) sets *outside to 1 (it is never set to 0) and makes its sample's loss NaN. Moves the
-// bytes of the logits once.
+// classes), or a second one, sets *outside to 1 (it is never set to 0) and makes its sample's loss
+// NaN. Moves the bytes of the logits once.
 template <class T>
 void loss_forward(const LossSizes& s, float smoothing, const T* logits, const std::int32_t* labels,
                   float* loss, std::int32_t* correct, SoftmaxSums* kept, std::int32_t* outside,

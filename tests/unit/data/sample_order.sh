@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# docs/sample_order.py, the order of samples in Python, and docs/transforms.py, what is random in transforms, against
-# the golden files that data_test holds the library to: sample_order.sh SOURCE_FOLDER. 77: no python3.
+# docs/sample_order.py, the order of samples in Python, docs/transforms.py and docs/mixing.py, what is random in transforms
+# and mixtures, against the golden files that data_test holds the library to: sample_order.sh SOURCE_FOLDER. 77: no python3.
 set -euo pipefail
 source=$1
 command -v python3 > /dev/null || { echo "skipped: no python3"; exit 77; }
@@ -13,3 +13,4 @@ compare() { # PROGRAM GOLDEN
 }
 compare "$source/docs/sample_order.py" "$source/tests/golden/sample-order.txt"
 compare "$source/docs/transforms.py" "$source/tests/golden/transforms.txt"
+compare "$source/docs/mixing.py" "$source/tests/golden/mixing.txt"

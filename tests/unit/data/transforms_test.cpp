@@ -2,11 +2,13 @@
 #include "runtime/data/transforms.h"
 
 #include <gmock/gmock.h>
+#include <zlib.h>
 
 #include <fstream>
 #include <sstream>
 
 #include "base/error.h"
+#include "runtime/data/hue.h"
 #include "runtime/data/image_dataset.h"
 #include "tests/unit/data/made_images.h"
 #include "tests/unit/data/scratch_folder.h"
@@ -136,6 +138,43 @@ TEST(Transforms, RandomCropReachesEveryPlace) {
   EXPECT_EQ(seen.size(), 9u);
 }
 
+// What Pillow 13 gives: to HSV, the shift added to H, and back; CRC-32 of all bytes.
+TEST(Transforms, HueHasPillowsBits) {
+  Image lattice{1, 18 * 18 * 18, 3, {}};
+  for (int i = 0; i < 18 * 18 * 18; ++i) {
+    for (const int part : {i / 324, i / 18 % 18, i % 18}) {
+      lattice.pixels.push_back(static_cast<std::uint8_t>(15 * part));
+    }
+  }
+  for (const auto& [by, sum] :
+       {std::pair{0, 0x5161021aU}, {1, 0xdb572ec7U}, {85, 0x7c3cd1caU}, {200, 0x1604513eU}}) {
+    Image turned = lattice;
+    turn_hue(turned, static_cast<std::uint8_t>(by));
+    EXPECT_EQ(::crc32(0, turned.pixels.data(), static_cast<unsigned>(turned.pixels.size())), sum)
+        << by;
+  }
+  Image gray{1, 2, 1, {3, 200}};
+  turn_hue(gray, 100);
+  EXPECT_THAT(gray.pixels, ElementsAre(3, 200));
+}
+
+// int(factor * 255), both ways, each step as often as the others.
+TEST(Transforms, ColorJitterTurnsHueByWhatItDraws) {
+  const Image red = flat_image(1, 1, {255, 0, 0});
+  std::set<std::vector<std::uint8_t>> seen, allowed;
+  for (int by = -25; by <= 25; ++by) {
+    Image turned = red;
+    turn_hue(turned, static_cast<std::uint8_t>(by));
+    allowed.insert(turned.pixels);
+  }
+  for (std::int64_t e = 0; e < 2000; ++e) {
+    const Image out = apply("ColorJitter(hue=0.1)", red, 1, {e, 0});
+    seen.insert(out.pixels);
+    EXPECT_EQ(out.pixels, apply("ColorJitter(hue=0.1)", red, 1, {e, 0}).pixels);
+  }
+  EXPECT_EQ(seen, allowed);
+}
+
 TEST(Transforms, ColorJitterKeepsGreyWhereItCannotChange) {
   const Image gray = flat_image(3, 3, {90, 90, 90});
   EXPECT_THAT(apply("ColorJitter(0, 0, 1)", gray).pixels, Each(90));       // saturation of a grey
@@ -172,6 +211,7 @@ TEST(Transforms, SaysWhatIsWrong) {
   EXPECT_THAT(error("RandomResizedCrop(3, scale=(2, 1))"), HasSubstr("scale needs"));
   EXPECT_THAT(error("RandomResizedCrop(3, size=4)"), HasSubstr("too many"));
   EXPECT_THAT(error("RandomErasing(q=1)"), HasSubstr("argument"));
+  EXPECT_THAT(error("ColorJitter(hue=0.6)"), HasSubstr("hue needs a number from 0 to 0.5"));
   EXPECT_THAT(error("Pad(2"), HasSubstr("a closing bracket is needed"));
   EXPECT_THAT(error("Pad(2) Pad(3)"), HasSubstr("a comma is needed"));
   EXPECT_THAT(error("3"), HasSubstr("the name of a transform is needed"));

@@ -201,18 +201,20 @@ TEST_P(Accuracy, LayerNorm) {
 }
 
 TEST_P(Accuracy, Loss) {
-  const LayerCase c{SoftmaxCrossEntropy{}, {{4096, 10}}};
-  const LayerValues v = make_values(c);
-  const LayerResult r = run(c, v);
-  const reference::LossSizes s{4096, 1, 10};
-  const Doubles x = doubles(v.inputs[0]);
-  Doubles loss = sized(4096ul), probabilities = sized(x.size()), dx = sized(x.size());
-  reference::softmax_cross_entropy_forward<double>(s, 0, x.data(), v.labels.data(), loss.data(),
-                                                   probabilities.data(), nullptr);
-  reference::softmax_cross_entropy_backward<double>(s, 0, probabilities.data(), v.labels.data(),
-                                                    test::kLossSamples, 0, 4096, dx.data());
-  expect_within({{"losses", r.output, loss}, {"dx", r.input_gradients[0], dx}},
-                {{"losses", 4e-7, 1.0e-7}, {"dx", 2e-7, 3.8e-8}});
+  for (const bool mixed : {false, true}) {
+    const LayerCase c{SoftmaxCrossEntropy{.mixed = mixed}, {{4096, 10}}};
+    const LayerValues v = make_values(c);
+    const LayerResult r = run(c, v);
+    const reference::LossSizes s{.batch = 4096, .classes = 10, .mixed = mixed};
+    const Doubles x = doubles(v.inputs[0]);
+    Doubles loss = sized(4096ul), probabilities = sized(x.size()), dx = sized(x.size());
+    reference::softmax_cross_entropy_forward<double>(s, 0, x.data(), v.labels.data(), loss.data(),
+                                                     probabilities.data(), nullptr);
+    reference::softmax_cross_entropy_backward<double>(s, 0, probabilities.data(), v.labels.data(),
+                                                      test::kLossSamples, 0, 4096, dx.data());
+    expect_within({{"losses", r.output, loss}, {"dx", r.input_gradients[0], dx}},
+                  {{"losses", 4e-7, 1.0e-7}, {"dx", 2e-7, 3.8e-8}});
+  }
 }
 
 TEST_P(Accuracy, GlobalAveragePool) {

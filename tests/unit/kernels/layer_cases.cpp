@@ -238,6 +238,7 @@ std::vector<LayerCase> exact_cases() {
   cases.push_back({Dropout{0.5f}, {{5, 1}}});
   cases.push_back({SoftmaxCrossEntropy{0.1f}, {{9, 10}}});
   cases.push_back({SoftmaxCrossEntropy{0.2f}, {{2, 5, 3}}});
+  cases.push_back({SoftmaxCrossEntropy{.smoothing = 0.1f, .mixed = true}, {{7, 40}}});
   cases.push_back(
       {SoftmaxCrossEntropy{
            .smoothing = 0.1f, .skips = true, .class_weights = ConstantTable<float>({0.5f, 2, 1})},

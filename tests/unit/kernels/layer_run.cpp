@@ -163,6 +163,15 @@ LayerValues make_values(const LayerCase& c) {
       const bool predicted = labelled == 0 || (n + n / tokens) % tokens < labelled;
       v.labels.push_back(predicted ? static_cast<std::int32_t>(draw % classes) : kNoLabel);
     }
+    const std::int64_t mixed = loss.mixed ? c.inputs[0][0] : 0;
+    for (std::int64_t n = 0; n < mixed; ++n) {  // every third is mixed with its like
+      const std::int32_t own = v.labels[static_cast<std::size_t>(n)];
+      v.labels.push_back(static_cast<std::int32_t>((own + n % 3) % classes));
+    }
+    for (std::int64_t n = 0; n < mixed; ++n) {
+      v.labels.push_back(
+          std::bit_cast<std::int32_t>(random_uniform(key + 1, static_cast<std::uint64_t>(n))));
+    }
   }
   if (const auto* joint = std::get_if<JointLoss>(&c.spec)) {
     for (std::size_t part = 0; part < joint->label_sizes.size(); ++part) {

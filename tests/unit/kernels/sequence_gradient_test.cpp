@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -172,6 +173,39 @@ TEST(SequenceGradient, CrossEntropyOverTokensAndSmoothing) {
                                                 s.batch * s.tokens, dx.data());
       expect_gradient(x, dx, Values(static_cast<std::size_t>(s.batch), 1.0 / 12), forward);
     }
+  }
+}
+
+TEST(SequenceGradient, CrossEntropyOfMixedLabels) {
+  const reference::LossSizes s{.batch = 4, .classes = 5, .mixed = true};
+  std::vector<std::int32_t> labels{1, 4, 0, 2, 3, 4, 2, 0};
+  for (const float share : {0.75f, 0.3f, 1.0f, 0.0f}) {
+    labels.push_back(std::bit_cast<std::int32_t>(share));
+  }
+  for (const double smoothing : {0.0, 0.2}) {
+    Values x = values(1, 20), loss = sized(4), probabilities = sized(20), dx = sized(20);
+    std::vector<std::int32_t> correct(4);
+    const auto forward = [&] {
+      reference::softmax_cross_entropy_forward(s, smoothing, x.data(), labels.data(), loss.data(),
+                                               probabilities.data(), correct.data());
+      return loss;
+    };
+    const Values mixed = forward();
+    const Values kept = probabilities;
+    reference::softmax_cross_entropy_backward(s, smoothing, kept.data(), labels.data(), 12, 0, 4,
+                                              dx.data());
+    expect_gradient(x, dx, Values(4, 1.0 / 12), forward);
+    // All of a sample, or nothing of it, is its own.
+    const reference::LossSizes plain{.batch = 4, .classes = 5};
+    Values of_first = sized(4), of_second = sized(4);
+    std::vector<std::int32_t> hits(4);
+    reference::softmax_cross_entropy_forward<double>(plain, smoothing, x.data(), labels.data(),
+                                                     of_first.data(), nullptr, hits.data());
+    reference::softmax_cross_entropy_forward<double>(plain, smoothing, x.data(), labels.data() + 4,
+                                                     of_second.data(), nullptr, nullptr);
+    EXPECT_EQ(mixed[2], of_first[2]);
+    EXPECT_EQ(mixed[3], of_second[3]);
+    EXPECT_EQ(correct, hits);
   }
 }
 

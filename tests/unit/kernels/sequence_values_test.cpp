@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -225,6 +226,33 @@ TEST_P(SequenceValues, Lstm) {
               {-0.05526551f, 0.1765534f, -0.02620549f, 0.0516808f, -0.2876059f, 0.1373454f,
                -0.04676038f, 0.1700125f},
               "dbias");
+}
+
+// cross_entropy with targets that are probabilities (PyTorch 2.15): its mean is over 3 samples.
+TEST_P(SequenceValues, CrossEntropyOfMixedLabels) {
+  const std::vector<Floats> losses{{0.7442791f, 1.171006f, 0.8089058f},
+                                   {0.8630291f, 1.221006f, 0.9120308f}};
+  const std::vector<Floats> gradients{
+      {-0.03192174f, 0.01147148f, -0.01958918f, 0.0400394f, 0.06808619f, -0.1373009f, 0.02613137f,
+       0.04308335f, 0.007390808f, 0.1156117f, 0.06188249f, -0.184885f},
+      {-0.03192174f, 0.003138145f, -0.002922519f, 0.03170606f, 0.07225285f, -0.1248009f,
+       0.01779804f, 0.03475001f, -0.0009425252f, 0.1072784f, 0.05354916f, -0.159885f}};
+  for (const std::size_t smoothed : {0u, 1u}) {
+    const LayerCase c{SoftmaxCrossEntropy{.smoothing = smoothed == 1 ? 0.1f : 0.0f, .mixed = true},
+                      {{3, 4}}};
+    LayerValues v = make_values(c);
+    v.inputs = {{0.5f, -1, 2, 0.25f, 1.5f, 0.5f, -0.5f, 0, -2, 0.75f, 0.125f, 1}};
+    v.labels = {2, 0, 3, 0, 1, 3};  // the last one mixed with its like
+    for (const float share : {0.75f, 0.375f, 0.5f}) {
+      v.labels.push_back(std::bit_cast<std::int32_t>(share));
+    }
+    LayerResult r = run_layer(*device_, c, v);
+    expect_near(r.output, losses[smoothed], "losses");
+    expect_near(r.evaluated, {0.3692791f, 0.5460064f, 0.8089058f}, "losses of an evaluation");
+    EXPECT_EQ(r.correct, (std::vector<std::int32_t>{1, 1, 1}));
+    for (float& g : r.input_gradients[0]) g *= test::kLossSamples / 3.0f;
+    expect_near(r.input_gradients[0], gradients[smoothed], "dx");
+  }
 }
 
 // The mean over 24 samples, where PyTorch's numbers are for 2.

@@ -43,7 +43,8 @@ inline Checkpoint sample_checkpoint() {
   checkpoint.slots["velocity"] = {sample_tensor("conv1/bias", {6}, ""),
                                   sample_tensor("conv1/weight", {6, 1, 5, 5}, "OIHW")};
   checkpoint.slots["second_moment"] = {sample_tensor("fc/weight", {7, 3}, "in,out")};
-  checkpoint.trained_on = TrainedOn{{28, 28, 1}, 10, std::string("\0 az\xff", 5)};
+  checkpoint.trained_on = TrainedOn{
+      {28, 28, 1}, 10, std::string("\0 az\xff", 5), {"apple", "", "a name that is longer"}};
   checkpoint.exact = ExactState{
       {{"build", -4}, {"origin_label", 7}, {"worker-0/next", 1LL << 62}},
       {sample_tensor("shard-0/weights", {9}, ""), sample_tensor("worker-0/stage-1/base", {5}, ""),

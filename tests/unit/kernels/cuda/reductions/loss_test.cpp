@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/own/loss.h"
 
+#include <bit>
 #include <limits>
 #include <numeric>
 
@@ -52,13 +53,26 @@ std::vector<std::int32_t> labels_for(const LossSizes& s, const Numbers& x) {
   return labels;
 }
 
+// And what each row is mixed with, at times its like, and by how much.
+void mix(const LossSizes& s, std::vector<std::int32_t>& labels) {
+  for (std::int64_t r = 0; r < s.batch; ++r) {
+    const std::int64_t other = labels[static_cast<std::size_t>(r)] + r % 4;
+    labels.push_back(static_cast<std::int32_t>(other % s.classes));
+  }
+  for (std::int64_t r = 0; r < s.batch; ++r) {
+    labels.push_back(std::bit_cast<std::int32_t>(static_cast<float>(r % 9) / 8));
+  }
+}
+
 template <class T>
 void expect_loss(const LossSizes& s, float smoothing, std::int64_t offset, const Numbers& x,
                  const ConstantTable<float>& weights = {}) {
   SCOPED_TRACE(testing::Message() << s.batch << " x " << s.tokens << " x " << s.classes
                                   << ", smoothing " << smoothing << ", offset " << offset);
-  const reference::LossSizes sizes{s.batch, s.tokens, s.classes, s.labelled, s.skips, weights};
-  const std::vector<std::int32_t> labels = labels_for(s, x);
+  const reference::LossSizes sizes{s.batch, s.tokens, s.classes, s.labelled,
+                                   s.skips, weights,  s.mixed};
+  std::vector<std::int32_t> labels = labels_for(s, x);
+  if (s.mixed) mix(s, labels);
   const Array<T> logits(x, offset);
   const Array<std::int32_t> label(labels);
   const Losses got = in_both_orders([&] { return losses(s, smoothing, logits, label); });
@@ -138,6 +152,22 @@ TYPED_TEST(OwnLoss, ClassesHaveWeights) {
       }
     }
   }
+}
+
+TYPED_TEST(OwnLoss, MixedLabels) {
+  for (const std::int64_t classes : {2, 10, 33, 1000, 1500}) {
+    for (const std::int64_t batch : {1, 7, 40}) {
+      expect_loss<TypeParam>({.batch = batch, .classes = classes, .mixed = true});
+    }
+  }
+  // A second label outside is reported too.
+  const Array<TypeParam> x(normal<TypeParam>(20, 46));
+  const Array<std::int32_t> labels(
+      std::vector<int>{1, 2, 3, 10, std::bit_cast<int>(0.5f), std::bit_cast<int>(0.5f)});
+  const Losses got = losses({.batch = 2, .classes = 10, .mixed = true}, 0, x, labels);
+  EXPECT_EQ(got.outside.data()[0], 1);
+  EXPECT_FALSE(std::isnan(got.loss.data()[0]));
+  EXPECT_TRUE(std::isnan(got.loss.data()[1]));
 }
 
 TYPED_TEST(OwnLoss, LargeLogits) {
