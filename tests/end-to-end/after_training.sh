@@ -72,7 +72,7 @@ refused "RandomCorp" "$hetpipe" data show --data fashion-mnist --train-transform
 # To PyTorch's names and back: the same weights. A training that starts from them leaves what is frozen as it is.
 run "$hetpipe" checkpoint export alone.h5 --output weights.safetensors
 run "$hetpipe" checkpoint import weights.safetensors --model lenet-bn --sample 28x28x1 --classes 10 --output again.h5
-run "$hetpipe" evaluate again.h5 --data fashion-mnist --json
+run "$hetpipe" evaluate again.h5 --data fashion-mnist --minibatch 50 --json
 [ "$(value loss out)" = "$(value loss one.json)" ] || fail "after export and import the loss is $(value loss out)"
 refused "--classes: is missing" "$hetpipe" checkpoint import weights.safetensors --model lenet-bn --sample 28x28x1 --output no.h5
 train --plan plan.toml --data fashion-mnist --epochs 0.01 --init weights.safetensors --freeze 'conv1,linear*' --output frozen
