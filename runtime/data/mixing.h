@@ -15,7 +15,7 @@
 
 // Samples of which each holds a part of another one. How it is mixed is a function of (seed, epoch,
 // sample), and with what, of the order of its epoch (Sampler::partner): neither depends on the
-// plan. docs/transforms.py says it in Python.
+// plan. docs/mixing.py says it in Python.
 namespace hetpipe {
 
 // How much of a sample is its own, and where the rest of it lies: everywhere (mixup), or in a box.
