@@ -155,8 +155,9 @@ class WorkerSide {
         stage_(model, {model.layer_count()}, StageId{0}, 1, *device_, *stream_),
         parts_(server_ranks(job).front(), 0, service),
         transport_(service.transport(), *device_, *stream_),
+        gates_(service),
         client_(VirtualWorkerId{self}, stage_, rules, map, server_ranks(job), no_checkpoints(),
-                parts_, transport_, service, blocks) {}
+                parts_, transport_, service, gates_, blocks) {}
 
   // A wave's update, made before the round: the server adds it to its weights.
   void make_sum() {
@@ -204,6 +205,7 @@ class WorkerSide {
   Stage stage_;
   CheckpointSender parts_;
   DeviceTransport transport_;
+  GateLabels gates_;
   ServerClient client_;
   std::shared_ptr<const Buffer> sum_;
 };
