@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/training/data_feed.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cmath>
 #include <ctime>
@@ -18,7 +20,18 @@ constexpr double kMostlyWaiting = 0.5;  // of a thread's time
 // Ready, in the making, and with the device.
 constexpr int kMinibatchesHeld = Prefetcher::kDepth + 2;
 
-double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+// Of this process so far, all of its threads.
+struct Used {
+  double seconds = 0;        // of processors
+  std::int64_t blocked = 0;  // how often a thread gave its core away, to wait
+  std::int64_t ousted = 0;   // how often it was taken away, for another one
+};
+
+Used used() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return {static_cast<double>(std::clock()) / CLOCKS_PER_SEC, usage.ru_nvcsw, usage.ru_nivcsw};
+}
 
 double share_of(const PlanStage& stage, int micro_batch, int replica) {
   return static_cast<double>(samples_of_replicas(stage, micro_batch)[at(replica)]) / micro_batch;
@@ -53,15 +66,18 @@ FeedRate measure_feed(const Dataset& data, const Sampler& order, std::int64_t fi
   };
   assemble();
   const std::int64_t start = now_ns();
-  const double busy_before = processor_seconds();
+  const Used before = used();
   std::int64_t samples = 0;
   double taken = 0;
   while (taken < seconds) {
     samples += assemble();
     taken = seconds_between(start, now_ns());
   }
-  return {static_cast<double>(samples) / taken, threads,
-          (processor_seconds() - busy_before) / taken};
+  const Used now = used();
+  const double cores = (now.seconds - before.seconds) / taken;
+  const bool blocked = now.blocked - before.blocked > now.ousted - before.ousted;
+  return {static_cast<double>(samples) / taken, threads, cores,
+          blocked && cores < kMostlyWaiting * threads};
 }
 
 double samples_taken(const Plan& plan, const Role::Worker& worker) {
@@ -85,7 +101,7 @@ bool suffices(const FeedRate& rate, double samples_per_second) {
 }
 
 int threads_for(const FeedRate& rate, double samples_per_second) {
-  if (rate.samples_per_second <= 0 || rate.cores < kMostlyWaiting * rate.threads) return 0;
+  if (rate.samples_per_second <= 0 || rate.waited_for_files) return 0;
   const double of_one = rate.samples_per_second / rate.threads;
   return std::max(1, static_cast<int>(std::ceil(kReserve * samples_per_second / of_one)));
 }

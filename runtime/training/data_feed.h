@@ -15,12 +15,13 @@ namespace hetpipe {
 struct FeedRate {
   double samples_per_second = 0;
   int threads = 1;
-  double cores =
-      0;  // that they kept busy on average: fewer than `threads` where they wait for files
+  double cores = 0;               // that they kept busy on average
+  bool waited_for_files = false;  // most of the time; if they waited otherwise, it was for cores
 };
 
 constexpr auto fields_of(Type<FeedRate>) {
-  return fields<&FeedRate::samples_per_second, &FeedRate::threads, &FeedRate::cores>;
+  return fields<&FeedRate::samples_per_second, &FeedRate::threads, &FeedRate::cores,
+                &FeedRate::waited_for_files>;
 }
 
 // Assembles minibatches of so many samples, from `first` of the order on (round and round the data

@@ -121,7 +121,7 @@ PYTHON
 fi
 sed -e '$ a [predicted]\nthroughput = 1e12\nbottleneck = 1.0' plan.toml > swift.toml
 launch 0 3 --plan swift.toml --data text:words.txt
-says "and trains on 1000000000000 by the plan (it waits for data 100 % of the time)" "(hetpipe data import)"
+says "and trains on 1000000000000 by the plan (it waits for data 100 % of the time)"
 
 # --- ranks against the plan ----------------------------------------------------------------------------------------------
 launch 2 1 "${planned[@]}"

@@ -136,9 +136,9 @@ Measured measure(const Playing& run, const std::string& device = "cpu") {
   return measured;
 }
 
-// Within 5 %; messages that queue because a rank that should receive them gets no core come on top.
-// `at_least`: of the ledger.
-void expect_the_ledgers_peak(const Measured& measured, double at_least = 0.95) {
+// At most 5 % more; messages that queue because a rank that should receive them gets no core come on
+// top. `at_least`: of the ledger; what kernels want differs by processor.
+void expect_the_ledgers_peak(const Measured& measured, double at_least = 0.93) {
   for (int k = 0; k < kStages; ++k) {
     std::string lines;
     for (const LedgerLine& line : measured.ledgers[at(k)].lines) {

@@ -43,13 +43,15 @@ TEST(SamplesTaken, FollowMinibatchesAndShares) {
 }
 
 TEST(ThreadsFor, ATenthInReserve) {
-  const FeedRate busy{.samples_per_second = 100, .threads = 2, .cores = 1.9};
+  const FeedRate busy{
+      .samples_per_second = 100, .threads = 2, .cores = 1.9, .waited_for_files = false};
   EXPECT_TRUE(suffices(busy, 90));
   EXPECT_FALSE(suffices(busy, 95));
   EXPECT_EQ(threads_for(busy, 90), 2);
   EXPECT_EQ(threads_for(busy, 95), 3);
   EXPECT_EQ(threads_for(busy, 1), 1);
-  const FeedRate waiting{.samples_per_second = 100, .threads = 2, .cores = 0.4};
+  const FeedRate waiting{
+      .samples_per_second = 100, .threads = 2, .cores = 0.4, .waited_for_files = true};
   EXPECT_EQ(threads_for(waiting, 95), 0);
 }
 

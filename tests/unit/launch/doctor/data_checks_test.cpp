@@ -15,12 +15,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-DataSeen reads(double samples_per_second, double cores = 1) {
+DataSeen reads(double samples_per_second, bool waits = false) {
   return {.reads = true,
           .fingerprint = 7,
           .samples = 5000,
           .memory = 2'000'000,
-          .rate = {.samples_per_second = samples_per_second, .threads = 1, .cores = cores}};
+          .rate = {.samples_per_second = samples_per_second,
+                   .threads = 1,
+                   .cores = 1,
+                   .waited_for_files = waits}};
 }
 DataSeen fails(const std::string& why, bool mistake) {
   return {.reads = true, .failure = why, .mistake = mistake};
@@ -54,7 +57,7 @@ TEST(CheckData, ARankThatReadsTooSlowly) {
   EXPECT_THAT(said(check(reads(500), 1000, 2)),
               ElementsAre(AllOf(HasSubstr("3 threads, and the rank has 2 cores"),
                                 HasSubstr("hetpipe data import"))));
-  EXPECT_THAT(said(check(reads(500, 0.2), 1000)),
+  EXPECT_THAT(said(check(reads(500, true), 1000)),
               ElementsAre(HasSubstr("wait for the files most of the time")));
   EXPECT_THAT(said(check(reads(1000), 1000)), ElementsAre(HasSubstr("nothing is in reserve")));
 }
