@@ -124,9 +124,9 @@ Label ServerClient::pass_gate(Wave wave) {
       });
   const Label label = gates_.take(wave);
   if (!asks) return label;
-  std::vector<Rank> told(replica_.ranks.begin() + 1, replica_.ranks.end());
-  told.insert(told.end(), replica_.told.begin(), replica_.told.end());
-  for (const Rank rank : told) service_.send(rank, GateGrant{.wave = wave, .label = label});
+  const GateGrant grant{.wave = wave, .label = label};
+  for (std::size_t r = 1; r < replica_.ranks.size(); ++r) service_.send(replica_.ranks[r], grant);
+  for (const Rank rank : replica_.told) service_.send(rank, grant);
   return label;
 }
 

@@ -159,8 +159,9 @@ TEST_F(Recipes, HaveTheseKeys) {
             "model freeze test-share epochs learning-rate momentum nesterov betas epsilon "
             "weight-decay decay-of rate-of ema clip-norm clip-scope shuffle seed loss "
             "label-smoothing ignore-index class-weights auxiliary-weights train-transforms "
-            "test-transforms normalize lr-schedule lr-warmup lr-steps lr-every lr-decay lr-power "
-            "lr-final system schedule weights sync in-flight minibatch micro-batches precision "
+            "test-transforms normalize mixup-alpha cutmix-alpha lr-schedule lr-warmup lr-steps "
+            "lr-every lr-decay lr-power lr-final system schedule weights sync in-flight minibatch "
+            "micro-batches precision "
             "optimizer clock-distance pull scale evaluate-every target-accuracy");
 }
 
