@@ -69,9 +69,12 @@ void refuse_damaged(const std::string& name, const std::string& format, const st
 namespace {
 
 [[noreturn]] void refuse_format(std::string_view bytes, const std::string& name) {
-  throw UserError(name, std::string(bytes.empty() ? "is empty" : "is neither JPEG nor PNG") +
-                            " (only these two are read, whatever its name). Convert the image or "
-                            "remove it.");
+  if (bytes.empty()) {
+    throw UserError(name, "is empty (0 bytes are no image). Fetch it again or remove it.");
+  }
+  throw UserError(name,
+                  "is neither JPEG nor PNG (only these two are read, whatever its name). Convert "
+                  "the image or remove it.");
 }
 
 }  // namespace
