@@ -14,7 +14,6 @@ PlannedFeed planned_feed(const DataOptions& options, const Plan& plan) {
   feed.taken = most_samples_taken(plan);
   feed.cores = static_cast<int>(std::thread::hardware_concurrency());
   feed.seen = look_at_data(options, plan.model, plan.minibatch);
-  feed.needed = threads_for(feed.seen.rate, feed.taken);
   return feed;
 }
 
@@ -22,6 +21,7 @@ std::string feed_text(const PlannedFeed& feed) {
   if (!feed.seen.failure.empty()) {
     return format("data: not measured: %s\n", feed.seen.failure.c_str());
   }
+  const int needed = feed.threads_needed();
   std::string text = format(
       "data: this machine reads %.0f samples/s of %s with %d thread%s; a rank of the plan takes up "
       "to %.0f",
@@ -29,17 +29,17 @@ std::string feed_text(const PlannedFeed& feed) {
       feed.seen.rate.threads == 1 ? "" : "s", feed.taken);
   if (feed.suffices()) {
     text += ", so it need not wait for data (on a machine as fast as this one)";
-  } else if (feed.needed == 0) {
+  } else if (needed == 0) {
     text +=
         ", and would wait for data: threads wait for the files most of the time, so put them on a "
         "faster disk, or in larger ones (shards, HDF5)";
-  } else if (feed.needed <= feed.cores) {
-    text += format(": give hetpipe train --data-threads %d", feed.needed);
+  } else if (needed <= feed.cores) {
+    text += format(": give hetpipe train --data-threads %d", needed);
   } else {
     text += format(
         ", which needs %d threads, and this machine has %d core%s: store the samples as small as "
         "the network sees them (hetpipe data import)",
-        feed.needed, feed.cores, feed.cores == 1 ? "" : "s");
+        needed, feed.cores, feed.cores == 1 ? "" : "s");
   }
   return text + format("; %s of memory for data\n",
                        format_bytes(static_cast<double>(feed.seen.memory)).c_str());
@@ -49,12 +49,13 @@ Json feed_json(const PlannedFeed& feed) {
   if (!feed.seen.failure.empty()) {
     return {{"data", feed.data}, {"not_measured", feed.seen.failure}};
   }
+  const int needed = feed.threads_needed();
   return {{"data", feed.data},
           {"samples_per_second", feed.seen.rate.samples_per_second},
           {"threads", feed.seen.rate.threads},
           {"taken", feed.taken},
           {"suffices", feed.suffices()},
-          {"threads_needed", feed.needed == 0 ? Json() : Json(feed.needed)},
+          {"threads_needed", needed == 0 ? Json() : Json(needed)},
           {"memory", feed.seen.memory}};
 }
 

@@ -15,9 +15,9 @@ struct PlannedFeed {
   std::string data;
   DataSeen seen{};
   double taken = 0;  // samples/s, by the rank of a first stage that takes the most
-  int needed = 0;    // threads for that; 0: no number of them (threads_for)
   int cores = 1;     // of this machine
   bool suffices() const { return hetpipe::suffices(seen.rate, taken); }
+  int threads_needed() const { return threads_for(seen.rate, taken); }
 };
 // Reads for a second, with the threads of the options.
 PlannedFeed planned_feed(const DataOptions& options, const Plan& plan);

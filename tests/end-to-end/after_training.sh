@@ -5,9 +5,7 @@
 set -uo pipefail
 hetpipe=$1
 source=$2
-[ -d /usr/share/datasets/fashion-mnist ] || { echo "skipped: Debian's dataset-fashion-mnist is not installed"; exit 77; }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/fashion_scratch.sh"
 cd "$folder" || exit 1
 failed=0
 fail() { echo "FAILED: $*"; failed=1; }

@@ -136,9 +136,9 @@ Measured measure(const Playing& run, const std::string& device = "cpu") {
   return measured;
 }
 
-// At most 5 % more; messages that queue because a rank that should receive them gets no core come on
-// top. `at_least`: of the ledger; what kernels want differs by processor.
-void expect_the_ledgers_peak(const Measured& measured, double at_least = 0.93) {
+// Within 5 %; messages that queue because a rank that should receive them gets no core come on top.
+// `at_least`: of the ledger.
+void expect_the_ledgers_peak(const Measured& measured, double at_least = 0.95) {
   for (int k = 0; k < kStages; ++k) {
     std::string lines;
     for (const LedgerLine& line : measured.ledgers[at(k)].lines) {
@@ -154,7 +154,13 @@ void expect_the_ledgers_peak(const Measured& measured, double at_least = 0.93) {
 
 class Held : public ::testing::TestWithParam<Playing> {};
 
-TEST_P(Held, PeakMemoryIsTheLedgers) { expect_the_ledgers_peak(measure(GetParam())); }
+// Two of them come to 0.941 and 0.946 on some machines, always to the same byte, to more on others.
+TEST_P(Held, PeakMemoryIsTheLedgers) {
+  const Playing& run = GetParam();
+  const bool lower = run.micro_batches == 4 && run.weights.empty() && run.schedule.empty() &&
+                     (run.system == "dapple" || run.system == "timeprest");
+  expect_the_ledgers_peak(measure(run), lower ? 0.94 : 0.95);
+}
 
 TEST_P(Held, PeakMemoryOfAConvolutionalNetworkIsTheLedgers) {
   Playing run = GetParam();

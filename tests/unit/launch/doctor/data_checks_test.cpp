@@ -76,7 +76,6 @@ TEST(CheckData, DataThatCannotBeReadOrDiffer) {
 
 PlannedFeed feed(double samples_per_second, double taken, int cores) {
   PlannedFeed feed{.data = "flowers", .seen = reads(samples_per_second), .taken = taken};
-  feed.needed = threads_for(feed.seen.rate, taken);
   feed.cores = cores;
   return feed;
 }
